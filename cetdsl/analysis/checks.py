@@ -1,0 +1,354 @@
+"""What a well-formed query may not say: rules on patterns, predicates, windows and answers, one function each.
+
+The functions return errors instead of raising them, so that analysis can report all of a query at once.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from cetdsl.analysis.classify import PredicateClass, adjacent_pair, classify, mentions, mixing_error, shape
+from cetdsl.analysis.schema import Field
+from cetdsl.analysis.wording import quote
+from cetdsl.errors import CetdslError, QueryTypeError, ResolutionError, UnsupportedQuery, WindowError
+from cetdsl.pattern.expressions import (
+    Aggregate,
+    Call,
+    Expr,
+    Length,
+    Literal,
+    Role,
+    SparkColumn,
+    aggregates,
+    attributes,
+    variables,
+)
+from cetdsl.pattern.nodes import And, Event, Not, Pattern, Seq, events, negations
+from cetdsl.pattern.properties import (
+    binds_exactly_one,
+    follow_pairs,
+    maximum_length,
+    negated_variables,
+    positive_variables,
+    sides,
+)
+from cetdsl.pattern.query import Query, Span
+
+#: Their value is not a function of the row, so an answer would depend on how Spark runs it.
+_NOT_A_FUNCTION_OF_THE_ROW = frozenset(
+    ("rand", "randn", "random", "uuid", "shuffle", "randstr", "monotonically_increasing_id", "spark_partition_id")
+    + ("input_file_name", "row_number", "rank", "dense_rank", "lag", "lead", "ntile", "explode", "posexplode")
+)
+
+Errors = Iterator[CetdslError]
+
+
+def pattern_errors(pattern: Pattern) -> Errors:
+    """NOT without a neighbour, AND where it has no meaning, patterns that match nothing."""
+    alone = list(_lonely_negations(pattern, inside_sequence=False))
+    yield from alone
+    if not alone and maximum_length(pattern) == 0:
+        yield UnsupportedQuery(f"the pattern {quote(pattern)} can match nothing", hint="add an event variable")
+    yield from _and_errors(pattern)
+
+
+def _lonely_negations(pattern: Pattern, *, inside_sequence: bool) -> Errors:
+    hint = "put a positive part beside it: SEQ(A, NOT N, B)"
+    if isinstance(pattern, Not) and not inside_sequence:
+        yield UnsupportedQuery(f"{quote(pattern)} stands alone: NOT speaks of a gap between events", hint=hint)
+        return
+    is_sequence = isinstance(pattern, Seq)
+    if is_sequence and not inside_sequence and all(isinstance(part, Not) for part in _flat(pattern)):
+        yield UnsupportedQuery(f"{quote(pattern)} holds only NOT parts, so it binds no event", hint=hint)
+        return
+    if not isinstance(pattern, Not):
+        for child in pattern.children:
+            yield from _lonely_negations(child, inside_sequence=is_sequence)
+
+
+def _flat(pattern: Pattern) -> list[Pattern]:
+    if not isinstance(pattern, Seq):
+        return [pattern]
+    return [inner for part in pattern.parts for inner in _flat(part)]
+
+
+def _and_errors(pattern: Pattern) -> Errors:
+    inner: list[Pattern] = [pattern]
+    if isinstance(pattern, And):
+        inner = list(pattern.parts)
+        if len(inner) != 2 or any(isinstance(part, And) for part in inner):
+            yield UnsupportedQuery(
+                f"AND at the top has exactly two sides, but {quote(pattern)} has {len(_and_leaves(pattern))}",
+                hint="ask for each pair of patterns in its own query",
+            )
+            inner = [part for part in inner if not isinstance(part, And)]
+    for part in inner:
+        for node in part.walk():
+            if isinstance(node, And) and not all(isinstance(child, Event) for child in node.parts):
+                yield UnsupportedQuery(
+                    f"inside another pattern AND joins single events, not {quote(node)}",
+                    hint="write out the orders with OR: SEQ(P, Q) OR SEQ(Q, P)",
+                )
+
+
+def _and_leaves(pattern: Pattern) -> list[Pattern]:
+    if not isinstance(pattern, And):
+        return [pattern]
+    return [leaf for part in pattern.parts for leaf in _and_leaves(part)]
+
+
+def condition_errors(event: Event) -> Errors:
+    """The condition of an event may speak of the row at hand and nothing else."""
+    if event.condition is None:
+        return
+    others = [name for name in variables(event.condition) if name != event.variable]
+    if others:
+        yield UnsupportedQuery(
+            f"the condition of {event.variable!r} mentions {others[0]!r}, another variable",
+            hint="relate variables in WHERE",
+        )
+    found = mentions(event.condition)
+    if found.has_aggregate or found.next or found.prev:
+        yield UnsupportedQuery(
+            f"the condition of {event.variable!r} speaks of more than one event: {quote(event.condition)}",
+            hint="move it to WHERE",
+        )
+    yield from function_errors(event.condition)
+
+
+def function_errors(expr: Expr) -> Errors:
+    """Functions whose value is not a function of the row."""
+    for node in expr.walk():
+        if isinstance(node, Call) and node.name.lower() in _NOT_A_FUNCTION_OF_THE_ROW:
+            yield UnsupportedQuery(
+                f"{node.name}() gives no fixed value for a row, so it cannot be part of a predicate",
+                hint="compute it as a column of the DataFrame first",
+            )
+
+
+def predicate_errors(predicate: Expr, pattern: Pattern) -> Errors:
+    """Everything that can be wrong with one conjunct of WHERE whose variables are all known.
+
+    Under AND at the top a predicate speaks of one trend of the pair: of those sides that have all its variables.
+    """
+    names = set(variables(predicate))
+    own = [side for side in sides(pattern) if names <= {event.variable for event in events(side)}]
+    if not own:
+        yield UnsupportedQuery(
+            f"{quote(predicate)} relates both sides of AND, but each trend is judged by itself",
+            hint="relate variables of one side only, or compare the sides after the query",
+        )
+    neighbours = follow_pairs(pattern)
+    for side in own:
+        yield from _side_errors(predicate, side, neighbours)
+
+
+def _side_errors(predicate: Expr, pattern: Pattern, neighbours: set[tuple[str, str]]) -> Errors:
+    yield from function_errors(predicate)
+    if any(isinstance(node, SparkColumn) for node in predicate.walk()):
+        yield UnsupportedQuery(
+            "a Spark column in WHERE does not say which event it speaks of",
+            hint="use terms such as B.price, or give the column to event('b', column)",
+        )
+        return
+    kind = classify(predicate, pattern)
+    if kind is PredicateClass.CONSTANT:
+        # TRUE alone says nothing wrong; generated queries have it.
+        if predicate != Literal(True):
+            yield UnsupportedQuery(
+                f"the predicate {quote(predicate)} mentions no event", hint="leave it away, or compare an attribute"
+            )
+        return
+    mixed = mixing_error(predicate)
+    inner = list(_aggregate_errors(predicate))
+    yield from inner
+    if mixed is not None:
+        yield mixed
+    elif inner:
+        return
+    elif kind is PredicateClass.NEGATION:
+        yield from _negation_errors(predicate, pattern)
+    elif kind is PredicateClass.ADJACENT:
+        pair = adjacent_pair(predicate)
+        if pair is not None and pair not in neighbours:
+            yield never_follows(pair)
+
+
+def _aggregate_errors(predicate: Expr) -> Errors:
+    for aggregate in aggregates(predicate):
+        if isinstance(aggregate.argument, Length):
+            yield UnsupportedQuery(
+                f"{quote(aggregate)} in WHERE: a trend has a single length", hint="write LENGTH, as in LENGTH >= 3"
+            )
+        else:
+            yield from argument_errors(aggregate)
+
+
+def argument_errors(aggregate: Aggregate) -> Errors:
+    """The argument of an aggregate is a term over plain attributes of one variable."""
+    if aggregate.argument is None or isinstance(aggregate.argument, Length):
+        return
+    text = quote(aggregate)
+    if aggregates(aggregate.argument) or any(isinstance(node, Length) for node in aggregate.argument.walk()):
+        yield UnsupportedQuery(f"{text} aggregates an aggregate", hint="aggregate an attribute such as b.price")
+    elif any(node.role is not Role.EACH for node in attributes(aggregate.argument)):
+        yield UnsupportedQuery(
+            f"{text} aggregates neighbours; the argument speaks of one event at a time",
+            hint="use plain attributes such as b.price",
+        )
+    elif len(variables(aggregate.argument)) != 1:
+        names = variables(aggregate.argument)
+        yield UnsupportedQuery(
+            f"{text} mentions {' and '.join(names) if names else 'no variable'}: it must mention exactly one",
+            hint="aggregate the attributes of one variable, SUM(b.price)",
+        )
+
+
+def _negation_errors(predicate: Expr, pattern: Pattern) -> Errors:
+    text = quote(predicate)
+    negated = [name for name in variables(predicate) if name in negated_variables(pattern)]
+    outer = [name for name in variables(predicate) if name not in negated]
+    holders = [node for node in negations(pattern) if {e.variable for e in events(node)} >= set(negated)]
+    if not holders:
+        yield UnsupportedQuery(
+            f"{text} relates {negated[0]!r} and {negated[1]!r}, which stand under different NOTs",
+            hint="write one predicate for each NOT",
+        )
+        return
+    if shape(predicate) is PredicateClass.AGGREGATE:
+        yield UnsupportedQuery(
+            f"{text} aggregates over {negated[0]!r}, which is bound only under NOT: no trend holds its events",
+            hint="aggregate over variables outside NOT",
+        )
+        return
+    if shape(predicate) is PredicateClass.ADJACENT:
+        pair = adjacent_pair(predicate)
+        if outer:
+            yield UnsupportedQuery(
+                f"{text} makes neighbours of {outer[0]!r} and the negated {negated[0]!r}: "
+                "an event under NOT has no neighbour in the trend",
+                hint="compare plain attributes",
+            )
+        elif pair and not any(pair in follow_pairs(node.part) for node in holders):
+            yield never_follows(pair)
+        return
+    inside = {event.variable for node in holders for event in events(node)}
+    for name in outer:
+        if name in inside:
+            yield UnsupportedQuery(
+                f"{text}: {name!r} stands inside and outside of NOT, so it is not clear which is meant",
+                hint="give the event under NOT a name of its own",
+            )
+        elif not binds_exactly_one(pattern, name):
+            yield UnsupportedQuery(
+                f"{text} relates the negated {negated[0]!r} to {name!r}, which need not bind exactly one event",
+                hint="relate it to a variable outside every repetition and alternative",
+            )
+
+
+def never_follows(pair: tuple[str, str]) -> CetdslError:
+    """The error for neighbours that the pattern never makes."""
+    earlier, later = pair
+    if earlier == later:
+        return UnsupportedQuery(
+            f"{earlier} never directly follows itself in this pattern, so it has no NEXT({earlier})",
+            hint=f"repeat it with kleene({earlier}), in text {earlier}+",
+        )
+    return UnsupportedQuery(
+        f"{later} never directly follows {earlier} in this pattern, so NEXT({later}) says nothing beside {earlier}",
+        hint=f"compare all their events instead: {earlier}.x < {later}.x",
+    )
+
+
+def returned_errors(query: Query) -> Errors:
+    """Aggregates over things that trends do not bind, and AND with lengths of shared trends."""
+    for item in query.returning:
+        aggregate = item.aggregate
+        yield from argument_errors(aggregate)
+        for name in variables(aggregate):
+            if name in negated_variables(query.pattern):
+                yield UnsupportedQuery(
+                    f"{quote(aggregate)}: {name!r} is bound only under NOT, so no trend holds its events",
+                    hint="aggregate over variables outside NOT",
+                )
+        if isinstance(aggregate.argument, Length) and aggregate.function in ("min", "max"):
+            yield from _shared_length_errors(aggregate, query.pattern)
+
+
+def _shared_length_errors(aggregate: Aggregate, pattern: Pattern) -> Errors:
+    if not isinstance(pattern, And):
+        return
+    names = [set(positive_variables(side)) for side in sides(pattern)]
+    shared = sorted(set.intersection(*names))
+    if shared:
+        yield UnsupportedQuery(
+            f"{quote(aggregate)} over AND whose sides share the variable {shared[0]!r}",
+            hint="give the sides different variables, or ask for AVG(LENGTH)",
+        )
+
+
+def name_errors(query: Query) -> Errors:
+    """Output columns that would have the same name; Spark does not tell names apart by case."""
+    groups = {name.casefold() for name in query.group_by}
+    sliding = query.window is not None and query.window.slide is not None
+    if sliding and "window" in groups:
+        yield ResolutionError(
+            "the group column 'window' clashes with the window column of the answer",
+            hint="rename the column of the DataFrame",
+        )
+    counts = Counter(item.output_name.casefold() for item in query.returning)
+    for name in dict.fromkeys(item.output_name for item in query.returning):
+        folded = name.casefold()
+        if counts[folded] > 1:
+            counts[folded] = 0
+            yield ResolutionError(
+                f"RETURN has several columns called {name!r}", hint="name them apart: COUNT(*) AS trends"
+            )
+        if folded in groups or (sliding and folded == "window"):
+            what = "a group column" if folded in groups else "the window column of the answer"
+            yield ResolutionError(
+                f"the returned column {name!r} clashes with {what}", hint="name it with AS: COUNT(*) AS trends"
+            )
+
+
+def window_errors(query: Query, time: Field | None, unit: str | None) -> Errors:
+    """Lengths without a fixed size, and lengths in another unit than the time column."""
+    if query.window is None:
+        return
+    spans = [("WITHIN", query.window.length)]
+    if query.window.slide is not None:
+        spans.append(("SLIDE", query.window.slide))
+    for word, span in spans:
+        yield from _span_errors(word, span, time, unit)
+    units = {span.unit for _, span in spans}
+    if time is None and units == {"tick", "microsecond"}:
+        yield WindowError(
+            f"WITHIN {query.window.length} SLIDE {query.window.slide} mixes ticks and units of time",
+            hint="write both with a unit, or both without",
+        )
+
+
+def _span_errors(word: str, span: Span, time: Field | None, unit: str | None) -> Errors:
+    if span.unit == "month":
+        yield WindowError(
+            f"{word} {span} has no fixed length: months differ", hint="use weeks or days, as in '30 days'"
+        )
+    elif time is not None and unit == "timestamp" and span.unit == "tick":
+        yield WindowError(
+            f"{word} {span} counts ticks, but the time column {time.name!r} is of type {time.type}",
+            hint=f"write a unit: '{span} seconds'",
+        )
+    elif time is not None and unit == "tick" and span.unit != "tick":
+        yield WindowError(
+            f"{word} {span} is a length of time, but the time column {time.name!r} is of type {time.type}",
+            hint="write a whole number of ticks, or cast the column to timestamp",
+        )
+
+
+def unorderable(field: Field, what: str) -> QueryTypeError:
+    """The error for a column that must be compared but cannot be."""
+    return QueryTypeError(
+        f"the {what} {field.name!r} is of type {field.type}, which has no order",
+        hint="use a column of numbers, strings or times",
+    )

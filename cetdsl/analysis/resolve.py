@@ -1,0 +1,382 @@
+"""A query against the columns of a DataFrame: every name found, every error reported at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+
+import attrs
+
+from cetdsl.analysis import checks
+from cetdsl.analysis.schema import Field, Schema
+from cetdsl.analysis.types import TypeCheck, category, is_integer, is_orderable
+from cetdsl.errors import (
+    AnalysisErrors,
+    CetdslError,
+    QueryTypeError,
+    ResolutionError,
+    UnknownFunction,
+    UnknownVariable,
+    nearest,
+)
+from cetdsl.pattern.expressions import (
+    Aggregate,
+    Attribute,
+    Binary,
+    Call,
+    Expr,
+    Length,
+    Literal,
+    bind_attributes,
+    conjunction,
+    conjuncts,
+    transform,
+    variables,
+)
+from cetdsl.pattern.nodes import And, Event, Pattern, events
+from cetdsl.pattern.nodes import transform as transform_pattern
+from cetdsl.pattern.query import Query, Returned
+
+#: Which names are functions; a collection lets the hint name the nearest one.
+KnownFunctions = Callable[[str], bool] | Collection[str]
+
+
+def _names(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(names)
+
+
+@attrs.frozen
+class Binding:
+    """How events are read from the columns of a DataFrame.
+
+    Parameters
+    ----------
+    time : str or None
+        The time column; None takes the only timestamp column.
+    tie_break : tuple of str
+        Columns that order events of the same time.
+    type : str or None
+        The column with the type of an event; None when every event is of every type.
+    on_null_time : {"error", "skip"}
+    """
+
+    time: str | None = None
+    tie_break: tuple[str, ...] = attrs.field(default=(), converter=_names)
+    type: str | None = "type"
+    on_null_time: str = attrs.field(default="error", validator=attrs.validators.in_(("error", "skip")))
+
+
+@attrs.frozen
+class ResolvedQuery:
+    """A query whose names are columns of a schema.
+
+    Attributes
+    ----------
+    query : Query
+        All names exact; every ``Event.type`` is None, its test being part of ``Event.condition``; ``where`` is a
+        tuple of conjuncts.
+    schema : Schema
+    time : Field
+    time_unit : {"timestamp", "tick"}
+        Dates count as timestamps.
+    tie_break : tuple of str
+    type : str or None
+        The type column, if some event needed it.
+    on_null_time : {"error", "skip"}
+    columns : tuple of str
+        The columns that the query reads; all of them until they are pruned.
+    asked_partition_by : tuple of str
+        The partition columns that the user named, for the answer; ``query.partition_by`` may grow by rewriting.
+    """
+
+    query: Query
+    schema: Schema
+    time: Field
+    time_unit: str
+    tie_break: tuple[str, ...]
+    type: str | None
+    on_null_time: str
+    columns: tuple[str, ...]
+    asked_partition_by: tuple[str, ...]
+
+
+def analyse(
+    query: Query, schema: Schema, binding: Binding | None = None, *, known_functions: KnownFunctions | None = None
+) -> ResolvedQuery:
+    """Resolve a query against the columns of a DataFrame.
+
+    Parameters
+    ----------
+    query : Query
+    schema : Schema
+    binding : Binding, optional
+    known_functions : callable or collection of str, optional
+        Which function names exist; all by default.
+
+    Returns
+    -------
+    ResolvedQuery
+
+    Raises
+    ------
+    ResolutionError
+        The error of the query, or AnalysisErrors with all of them if there are several.
+
+    Examples
+    --------
+    >>> from cetdsl.pattern.nodes import Event
+    >>> schema = Schema([Field("ts", "timestamp"), Field("type", "string"), Field("Price", "double")])
+    >>> where = (Binary(">", Attribute("A", "price"), Literal(5)),)
+    >>> resolved = analyse(Query(Event("A", type="A"), where), schema)
+    >>> resolved.time.name, resolved.query.where[0].left.name
+    ('ts', 'Price')
+    >>> analyse(Query(Event("A", type="A"), (Binary(">", Attribute("A", "prise"), Literal(5)),)), schema)
+    Traceback (most recent call last):
+        ...
+    cetdsl.errors.UnknownColumn: no column 'prise' in the DataFrame
+      hint: did you mean 'Price'?
+    """
+    return _Analysis(query, schema, binding or Binding(), known_functions).run()
+
+
+class _Analysis:
+    """One run of analysis; its methods note errors and go on with what is still known."""
+
+    def __init__(self, query: Query, schema: Schema, binding: Binding, functions: KnownFunctions | None) -> None:
+        self.asked = query
+        self.schema = schema
+        self.binding = binding
+        self.functions = functions
+        self.errors: list[CetdslError] = []
+        self.variables = tuple(dict.fromkeys(event.variable for event in events(query.pattern)))
+
+    def run(self) -> ResolvedQuery:
+        asked = self.asked
+        time = self.time_column()
+        unit = None if time is None else "tick" if is_integer(time.type) else "timestamp"
+        tie_break = self.tie_break()
+        type_ = self.type_column()
+        returning = self.returning()
+        pattern = self.pattern(type_)
+        where = self.where(pattern)
+        partition_by = self.keys(asked.partition_by, "partition column")
+        group_by = self.keys(asked.group_by, "group column")
+        self.note(checks.window_errors(asked, time, unit))
+        query = attrs.evolve(
+            asked, pattern=pattern, where=where, partition_by=partition_by, group_by=group_by, returning=returning
+        )
+        self.note(checks.name_errors(query))
+        self.raise_errors()
+        assert time is not None
+        assert unit is not None
+        return ResolvedQuery(
+            query=query,
+            schema=self.schema,
+            time=time,
+            time_unit=unit,
+            tie_break=tie_break,
+            type=type_.name if type_ is not None else None,
+            on_null_time=self.binding.on_null_time,
+            columns=self.schema.names,
+            asked_partition_by=partition_by,
+        )
+
+    # Errors
+
+    def note(self, errors: Iterable[CetdslError]) -> bool:
+        """Keep the errors that are not known yet; whether there were any."""
+        found = list(errors)
+        for error in found:
+            if not any(type(known) is type(error) and str(known) == str(error) for known in self.errors):
+                self.errors.append(error)
+        return bool(found)
+
+    def raise_errors(self) -> None:
+        if len(self.errors) == 1:
+            raise self.errors[0]
+        if self.errors:
+            raise AnalysisErrors(self.errors)
+
+    def resolve(self, name: str, what: str = "column") -> Field | None:
+        try:
+            return self.schema.resolve(name, what)
+        except ResolutionError as error:
+            self.note([error])
+            return None
+
+    # Binding
+
+    def time_column(self) -> Field | None:
+        if self.binding.time is None:
+            return self.only_timestamp()
+        field = self.resolve(self.binding.time, "time column")
+        if field is not None and category(field.type) != "instant" and not is_integer(field.type):
+            self.note(
+                [
+                    QueryTypeError(
+                        f"the time column {field.name!r} is of type {field.type}",
+                        hint="time is a timestamp, a date or a whole number; cast the column",
+                    )
+                ]
+            )
+            return None
+        return field
+
+    def only_timestamp(self) -> Field | None:
+        found = [field for field in self.schema.fields if field.type in ("timestamp", "timestamp_ntz")]
+        if len(found) == 1:
+            return self.resolve(found[0].name, "time column")
+        if found:
+            names = ", ".join(repr(field.name) for field in found)
+            error = ResolutionError(
+                f"which column is the time? The DataFrame has several timestamps: {names}",
+                hint=f"say which: time={found[0].name!r}",
+            )
+        else:
+            others = [f for f in self.schema.fields if f.type == "date"]
+            others += [f for f in self.schema.fields if is_integer(f.type)]
+            names = ", ".join(f"{field.name!r} ({field.type})" for field in others)
+            hint = f"say which column is the time: {names}" if others else "cast a column with to_timestamp"
+            error = ResolutionError("the DataFrame has no timestamp column", hint=hint)
+        self.note([error])
+        return None
+
+    def tie_break(self) -> tuple[str, ...]:
+        fields = [self.resolve(name, "tie_break column") for name in self.binding.tie_break]
+        known = [field for field in fields if field is not None]
+        self.note(checks.unorderable(field, "tie_break column") for field in known if not is_orderable(field.type))
+        return tuple(dict.fromkeys(field.name for field in known))
+
+    def type_column(self) -> Field | None:
+        """The type column, if some event needs it."""
+        typed = [event for event in events(self.asked.pattern) if event.type is not None]
+        if self.binding.type is None or not typed:
+            return None
+        field = self.resolve(self.binding.type, "type column")
+        if field is not None and category(field.type) != "string":
+            self.note(
+                [
+                    QueryTypeError(
+                        f"the type column {field.name!r} is of type {field.type}, but {typed[0].variable!r} asks "
+                        f"for the type {typed[0].type!r}",
+                        hint=f"cast it to string, or use event({typed[0].variable!r}, condition)",
+                    )
+                ]
+            )
+            return None
+        return field
+
+    def keys(self, names: tuple[str, ...], what: str) -> tuple[str, ...]:
+        fields = [self.resolve(name, what) for name in names]
+        known = [field for field in fields if field is not None]
+        self.note(checks.unorderable(field, what) for field in known if not is_orderable(field.type))
+        return tuple(dict.fromkeys(field.name for field in known))
+
+    # Pattern
+
+    def pattern(self, type_: Field | None) -> Pattern:
+        asked = flatten_and(self.asked.pattern)
+        self.note(checks.pattern_errors(asked))
+        resolved = {event: self.event(event, type_) for event in dict.fromkeys(events(asked))}
+        return transform_pattern(asked, lambda node: resolved[node] if isinstance(node, Event) else node)
+
+    def event(self, event: Event, type_: Field | None) -> Event:
+        parts: list[Expr] = []
+        if event.type is not None and type_ is not None:
+            parts.append(Binary("=", Attribute(event.variable, type_.name), Literal(event.type)))
+        if event.condition is not None:
+            bound = attrs.evolve(event, condition=bind_attributes(event.condition, event.variable))
+            assert bound.condition is not None
+            if not self.note(checks.condition_errors(bound)):
+                condition, _ = self.term(bound.condition)
+                self.types(condition, f"the condition of {event.variable!r},")
+                parts += conjuncts(condition)
+        return Event(event.variable, None, conjunction(parts) if parts else None)
+
+    # Predicates and aggregates
+
+    def where(self, pattern: Pattern) -> tuple[Expr, ...]:
+        found: list[Expr] = []
+        for predicate in (part for whole in self.asked.where for part in conjuncts(whole)):
+            known, complete = self.term(transform(predicate, _count_to_length))
+            if complete and not self.note(checks.predicate_errors(known, pattern)):
+                self.types(known, "the predicate")
+            found.append(known)
+        return tuple(dict.fromkeys(found))
+
+    def returning(self) -> tuple[Returned, ...]:
+        found: list[Returned] = []
+        good = True
+        for item in self.asked.returning:
+            aggregate, complete = self.term(item.aggregate)
+            assert isinstance(aggregate, Aggregate)
+            good &= complete
+            if complete:
+                check = TypeCheck(self.schema)
+                check.infer(aggregate)
+                self.note(check.errors)
+            # The name is fixed now: it must not change with the case in which the column was written.
+            found.append(Returned(aggregate, item.output_name))
+        if good:
+            self.note(checks.returned_errors(self.asked))
+        return tuple(found)
+
+    def types(self, expr: Expr, what: str) -> None:
+        check = TypeCheck(self.schema)
+        check.require_boolean(expr, what)
+        self.note(check.errors)
+
+    def term(self, expr: Expr) -> tuple[Expr, bool]:
+        """The term with exact names, and whether all of them were found."""
+        before = len(self.errors)
+        missing = [name for name in variables(expr) if name not in self.variables]
+        self.note(self.unknown_variable(name) for name in missing)
+        complete = not missing and not self.unknown_functions(expr)
+
+        def exact(node: Expr) -> Expr:
+            nonlocal complete
+            if not isinstance(node, Attribute) or node.variable in missing:
+                return node
+            field = self.resolve(node.name)
+            complete &= field is not None
+            return node if field is None else attrs.evolve(node, name=field.name)
+
+        return transform(expr, exact), complete and len(self.errors) == before
+
+    def unknown_variable(self, name: str) -> CetdslError:
+        named = [event.variable for event in events(self.asked.pattern) if event.type == name]
+        if named:
+            return UnknownVariable(
+                f"no variable {name!r} in this pattern", hint=f"events of type {name!r} are bound to {named[0]!r}"
+            )
+        return UnknownVariable.among(name, self.variables)
+
+    def unknown_functions(self, expr: Expr) -> bool:
+        calls = [node.name for node in expr.walk() if isinstance(node, Call) and node.name != "in"]
+        known = self.functions
+        if known is None:
+            return False
+        names = () if callable(known) else known
+        missing = [name for name in calls if not (known(name) if callable(known) else name in known)]
+        otherwise = "cetdsl knows every function of pyspark.sql.functions"
+        return self.note(
+            UnknownFunction(f"no function {name!r} in pyspark.sql.functions", hint=nearest(name, names, otherwise))
+            for name in missing
+        )
+
+
+def _count_to_length(node: Expr) -> Expr:
+    """COUNT(*) within one trend is its length."""
+    return Length() if node == Aggregate("count") else node
+
+
+def flatten_and(pattern: Pattern) -> Pattern:
+    """AND of three events may be written as AND within AND, except at the top, where AND has two sides."""
+
+    def change(node: Pattern) -> Pattern:
+        if not isinstance(node, And):
+            return node
+        return And(tuple(inner for part in node.parts for inner in (part.parts if isinstance(part, And) else (part,))))
+
+    if isinstance(pattern, And):
+        return And(tuple(part if isinstance(part, And) else transform_pattern(part, change) for part in pattern.parts))
+    return transform_pattern(pattern, change)

@@ -1,0 +1,81 @@
+"""The columns of a DataFrame as names and type strings, and how a query's names find them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import attrs
+
+from cetdsl.errors import ResolutionError, UnknownColumn
+
+
+@attrs.frozen
+class Field:
+    """A column.
+
+    Parameters
+    ----------
+    name : str
+        Any name: dots, spaces and words such as ``window`` are ordinary here.
+    type : str
+        Spark's simple string: ``bigint``, ``timestamp``, ``decimal(10,2)``, ``array<int>``.
+    """
+
+    name: str
+    type: str
+
+
+def _tuple(fields: Iterable[Field]) -> tuple[Field, ...]:
+    return tuple(fields)
+
+
+@attrs.frozen
+class Schema:
+    """The columns of a DataFrame in their order; names may occur more than once.
+
+    Examples
+    --------
+    >>> schema = Schema([Field("Price", "double"), Field("id", "bigint"), Field("id", "int")])
+    >>> schema.resolve("price")
+    Field(name='Price', type='double')
+    >>> schema.resolve("id")
+    Traceback (most recent call last):
+        ...
+    cetdsl.errors.ResolutionError: the column 'id' is ambiguous: the DataFrame has 'id' (bigint), 'id' (int)
+      hint: rename or drop all but one of them
+    """
+
+    fields: tuple[Field, ...] = attrs.field(converter=_tuple)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all columns."""
+        return tuple(field.name for field in self.fields)
+
+    def resolve(self, name: str, what: str = "column") -> Field:
+        """The column that a name means: an exact match first, else the only one that differs in case alone.
+
+        Raises
+        ------
+        UnknownColumn
+            If there is none.
+        ResolutionError
+            If there are several.
+        """
+        found = [field for field in self.fields if field.name == name]
+        if not found:
+            found = [field for field in self.fields if field.name.casefold() == name.casefold()]
+        if not found:
+            raise UnknownColumn.among(name, self.names, what)
+        if len(found) > 1:
+            candidates = ", ".join(f"{field.name!r} ({field.type})" for field in found)
+            raise ResolutionError(
+                f"the {what} {name!r} is ambiguous: the DataFrame has {candidates}",
+                hint="rename or drop all but one of them",
+            )
+        return found[0]
+
+    def type_of(self, name: str) -> str | None:
+        """The type of the column of exactly this name; None when there is no single one."""
+        types = [field.type for field in self.fields if field.name == name]
+        return types[0] if len(types) == 1 else None

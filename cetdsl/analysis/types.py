@@ -1,0 +1,314 @@
+"""Types of terms, as Spark's simple strings, and the errors that they show before anything runs.
+
+An unknown type (None) never causes an error: Spark itself judges what is not known here.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import re
+
+from cetdsl.analysis.schema import Schema
+from cetdsl.analysis.wording import quote
+from cetdsl.errors import CetdslError, QueryTypeError
+from cetdsl.pattern.expressions import (
+    ARITHMETIC,
+    COMPARISONS,
+    Aggregate,
+    Attribute,
+    Binary,
+    Call,
+    Expr,
+    Length,
+    Literal,
+    Unary,
+)
+
+INTEGERS = ("tinyint", "smallint", "int", "bigint")
+#: Digits that hold every value of an integer type.
+_DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
+_DECIMAL = re.compile(r"decimal\((\d+),\s*(-?\d+)\)")
+
+_STRING_FUNCTIONS = ("lower", "upper", "concat", "concat_ws", "trim", "ltrim", "rtrim", "substring", "initcap")
+_BOOLEAN_FUNCTIONS = (
+    "in",
+    "isnull",
+    "isnotnull",
+    "isnan",
+    "like",
+    "ilike",
+    "rlike",
+    "contains",
+    "startswith",
+    "endswith",
+) + ("equal_null", "regexp_like")
+_INT_FUNCTIONS = (
+    "length",
+    "char_length",
+    "year",
+    "month",
+    "day",
+    "dayofmonth",
+    "dayofweek",
+    "dayofyear",
+    "quarter",
+) + ("weekofyear", "hour", "minute", "second", "datediff", "size", "ascii", "instr")
+_DOUBLE_FUNCTIONS = ("sqrt", "exp", "log", "ln", "log2", "log10", "pow", "power", "sin", "cos", "tan", "cbrt")
+_FIXED = {
+    **dict.fromkeys(_STRING_FUNCTIONS, "string"),
+    **dict.fromkeys(_BOOLEAN_FUNCTIONS, "boolean"),
+    **dict.fromkeys(_INT_FUNCTIONS, "int"),
+    **dict.fromkeys(_DOUBLE_FUNCTIONS, "double"),
+    "to_date": "date",
+    "date_trunc": "timestamp",
+    "to_timestamp": "timestamp",
+}
+_SAME_AS_ARGUMENTS = ("coalesce", "greatest", "least", "nullif", "ifnull", "nvl")
+
+
+def category(type_: str | None) -> str | None:
+    """The family within which types can be compared; None when it is not known.
+
+    Examples
+    --------
+    >>> category("decimal(10,2)"), category("timestamp_ntz"), category("array<int>"), category("void")
+    ('number', 'instant', 'array', None)
+    """
+    if type_ is None:
+        return None
+    head = re.split(r"[(<\s]", type_.lower(), maxsplit=1)[0]
+    if head in INTEGERS or head in ("float", "double", "decimal"):
+        return "number"
+    if head in ("string", "char", "varchar"):
+        return "string"
+    if head in ("date", "timestamp", "timestamp_ntz"):
+        return "instant"
+    return head if head in ("boolean", "binary", "interval", "array", "struct", "map", "variant") else None
+
+
+def is_integer(type_: str | None) -> bool:
+    """Whether a type is one of the whole numbers."""
+    return type_ in INTEGERS
+
+
+def decimal_digits(type_: str | None) -> tuple[int, int] | None:
+    """Precision and scale of a decimal or integer type; None for others.
+
+    Examples
+    --------
+    >>> decimal_digits("decimal(10,2)"), decimal_digits("int"), decimal_digits("double")
+    ((10, 2), (10, 0), None)
+    """
+    if type_ in _DIGITS:
+        return _DIGITS[type_], 0
+    match = _DECIMAL.fullmatch(type_ or "")
+    return (int(match[1]), int(match[2])) if match else None
+
+
+def is_orderable(type_: str | None) -> bool:
+    """Whether values can be compared and sorted; unknown types can."""
+    return type_ is None or ("map<" not in type_.lower() and category(type_) != "variant" and "variant>" not in type_)
+
+
+def type_of(expr: Expr, schema: Schema) -> str | None:
+    """The type of a term whose names are resolved, or None.
+
+    Examples
+    --------
+    >>> from cetdsl.analysis.schema import Field
+    >>> schema = Schema([Field("x", "int"), Field("y", "double")])
+    >>> type_of(Binary("+", Attribute("a", "x"), Attribute("a", "y")), schema)
+    'double'
+    """
+    return TypeCheck(schema).infer(expr)
+
+
+class TypeCheck:
+    """Infers types bottom-up and collects what is wrong on the way.
+
+    Attributes
+    ----------
+    errors : list of CetdslError
+        The errors found so far.
+    """
+
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
+        self.errors: list[CetdslError] = []
+
+    def infer(self, expr: Expr) -> str | None:
+        """The type of a term, or None when it is unknown or wrong."""
+        if isinstance(expr, Literal):
+            return literal_type(expr.value)
+        if isinstance(expr, Attribute):
+            return self.schema.type_of(expr.name)
+        if isinstance(expr, Length):
+            return "bigint"
+        if isinstance(expr, Aggregate):
+            return self._aggregate(expr)
+        if isinstance(expr, Unary):
+            return self._unary(expr)
+        if isinstance(expr, Binary):
+            return self._binary(expr)
+        if isinstance(expr, Call):
+            return self._call(expr)
+        return None
+
+    def require_boolean(self, expr: Expr, what: str) -> None:
+        """Note an error unless the term is a predicate."""
+        type_ = self.infer(expr)
+        if type_ not in (None, "boolean", "void"):
+            self._wrong(f"{what} {quote(expr)} is of type {type_}, not boolean", "compare it with something")
+
+    def _wrong(self, message: str, hint: str) -> None:
+        self.errors.append(QueryTypeError(message, hint=hint))
+
+    def _aggregate(self, expr: Aggregate) -> str | None:
+        inner = None if expr.argument is None else self.infer(expr.argument)
+        if expr.function == "count":
+            return "bigint"
+        if expr.function in ("sum", "avg") and category(inner) not in ("number", None):
+            self._wrong(f"{quote(expr)} needs numbers, but its argument is of type {inner}", "use COUNT, MIN or MAX")
+            return None
+        if not is_orderable(inner):
+            self._wrong(f"{quote(expr)} needs an order, but its argument is of type {inner}", "use COUNT")
+            return None
+        if expr.function == "avg":
+            return "double"
+        if expr.function == "sum":
+            return "bigint" if is_integer(inner) else inner if inner is None or "decimal" in inner else "double"
+        return inner
+
+    def _unary(self, expr: Unary) -> str | None:
+        if expr.op == "not":
+            self.require_boolean(expr.operand, "the operand")
+            return "boolean"
+        type_ = self.infer(expr.operand)
+        if category(type_) not in ("number", "interval", None):
+            self._wrong(f"- needs a number, but {quote(expr.operand)} is of type {type_}", "negate numbers only")
+            return None
+        return type_
+
+    def _binary(self, expr: Binary) -> str | None:
+        if expr.op in ARITHMETIC:
+            return self._arithmetic(expr)
+        if expr.op in COMPARISONS:
+            self._compare(expr.left, expr.right)
+        else:
+            self.require_boolean(expr.left, "the operand")
+            self.require_boolean(expr.right, "the operand")
+        return "boolean"
+
+    def _compare(self, left: Expr, right: Expr) -> None:
+        types = self.infer(left), self.infer(right)
+        for side, type_ in zip((left, right), types, strict=True):
+            if not is_orderable(type_):
+                self._wrong(f"{quote(side)} cannot be compared: it is of type {type_}", "compare its parts instead")
+                return
+        kinds = category(types[0]), category(types[1])
+        if None in kinds or kinds[0] == kinds[1]:
+            return
+        literal = [isinstance(side, Literal) for side in (left, right)]
+        if set(kinds) == {"string", "instant"} and literal[kinds.index("string")]:
+            return
+        message = f"cannot compare {quote(left)} ({types[0]}) with {quote(right)} ({types[1]})"
+        if set(kinds) == {"string", "number"} and any(literal):
+            quoted = literal[kinds.index("string")]
+            self._wrong(message, "write the number without quotes" if quoted else "write the number in quotes")
+        else:
+            self._wrong(message, "cast one of the columns before asking")
+
+    def _arithmetic(self, expr: Binary) -> str | None:
+        types = self.infer(expr.left), self.infer(expr.right)
+        kinds = category(types[0]), category(types[1])
+        if None in kinds:
+            return None
+        if kinds == ("number", "number"):
+            return _number(expr.op, str(types[0]), str(types[1]))
+        if expr.op == "-" and kinds == ("instant", "instant"):
+            return "interval day" if types == ("date", "date") else "interval day to second"
+        days = types[0] == "date" and is_integer(types[1])
+        if expr.op in ("+", "-") and kinds[0] == "instant" and (kinds[1] == "interval" or days):
+            return types[0]
+        if expr.op == "+" and kinds == ("interval", "instant"):
+            return types[1]
+        if kinds == ("interval", "interval") and expr.op in ("+", "-"):
+            return None
+        if set(kinds) == {"interval", "number"} and expr.op in ("*", "/"):
+            return None
+        wrong = 0 if kinds[0] != "number" else 1
+        side = (expr.left, expr.right)[wrong]
+        self._wrong(
+            f"{expr.op} needs numbers, but {quote(side)} is of type {types[wrong]}",
+            "cast the column to a number before asking" if kinds[wrong] == "string" else "use a numeric column",
+        )
+        return None
+
+    def _call(self, expr: Call) -> str | None:
+        types = [self.infer(argument) for argument in expr.arguments]
+        if expr.name == "in":
+            for option in expr.arguments[1:]:
+                self._compare(expr.arguments[0], option)
+        if expr.name in _FIXED:
+            return _FIXED[expr.name]
+        if expr.name in ("abs", "round", "negative", "positive") and types:
+            exact = expr.name != "round" or is_integer(types[0]) or types[0] in ("float", "double")
+            return types[0] if exact else None
+        if expr.name in ("ceil", "floor") and types and (is_integer(types[0]) or types[0] in ("float", "double")):
+            return "bigint"
+        if expr.name in _SAME_AS_ARGUMENTS and len(set(types)) == 1:
+            return types[0]
+        return None
+
+
+def literal_type(value: object) -> str | None:
+    """The type that a constant has in Spark.
+
+    Examples
+    --------
+    >>> literal_type(True), literal_type(7), literal_type(2**40), literal_type("x"), literal_type(None)
+    ('boolean', 'int', 'bigint', 'string', None)
+    """
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, int):
+        return "int" if -(2**31) <= value < 2**31 else "bigint"
+    if isinstance(value, decimal.Decimal) and value.is_finite():
+        digits = value.as_tuple()
+        scale = max(-int(digits.exponent), 0)
+        return f"decimal({max(len(digits.digits) + max(int(digits.exponent), 0), scale)},{scale})"
+    if isinstance(value, datetime.datetime):
+        return "timestamp"
+    names = {float: "double", str: "string", datetime.date: "date", bytes: "binary"}
+    return names.get(type(value))
+
+
+def _number(op: str, left: str, right: str) -> str:
+    digits = decimal_digits(left), decimal_digits(right)
+    if digits[0] is None or digits[1] is None:
+        return "float" if left == right == "float" and op != "/" else "double"
+    if is_integer(left) and is_integer(right):
+        return "double" if op == "/" else INTEGERS[max(INTEGERS.index(left), INTEGERS.index(right))]
+    return _decimal(op, digits[0], digits[1])
+
+
+def _decimal(op: str, left: tuple[int, int], right: tuple[int, int]) -> str:
+    """Spark's rules for the result of decimal arithmetic (``DecimalPrecision``)."""
+    (p1, s1), (p2, s2) = left, right
+    if op in ("+", "-"):
+        scale = max(s1, s2)
+        precision = max(p1 - s1, p2 - s2) + scale + 1
+    elif op == "*":
+        precision, scale = p1 + p2 + 1, s1 + s2
+    elif op == "/":
+        scale = max(6, s1 + p2 + 1)
+        precision = p1 - s1 + s2 + scale
+    else:
+        scale = max(s1, s2)
+        precision = min(p1 - s1, p2 - s2) + scale
+    if precision > 38:
+        whole = precision - scale
+        scale = max(38 - whole, min(scale, 6))
+        precision = 38
+    return f"decimal({precision},{scale})"

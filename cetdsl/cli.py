@@ -1,0 +1,343 @@
+"""The command ``cetdsl``: ask a query of files, explain it, or run the demo."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import os
+import platform
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from cetdsl.errors import CetdslError, CommandLineError
+from cetdsl.session import readable, spark_session
+from cetdsl.tables import table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+FORMATS = {
+    ".parquet": "parquet",
+    ".csv": "csv",
+    ".json": "json",
+    ".jsonl": "json",
+    ".ndjson": "json",
+}
+_COMPRESSIONS = (".gz", ".bz2", ".zst", ".snappy", ".lz4")
+_STAGES = ("parsed", "resolved", "rewritten", "physical", "spark")
+
+_EXAMPLES = """\
+examples:
+  cetdsl run "PATTERN SEQ(A, B+ b[]) WHERE b.price < NEXT(b).price WITHIN 1 hour SLIDE 10 min" \\
+      --input trades.parquet --time ts --type kind
+  cetdsl run @query.txt --input 'events/*.csv' --time ts --number string --output counts.csv
+  cetdsl explain @query.txt --input events.parquet --stage physical
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        The words after ``cetdsl``; by default those of this process.
+
+    Returns
+    -------
+    int
+        The exit status: 0, or 2 after one message on stderr.
+
+    Examples
+    --------
+    >>> main(["--version"])  # doctest: +ELLIPSIS
+    cetdsl ...
+    0
+    """
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    verbose = "--verbose" in words
+    try:
+        chosen = _parser().parse_args(words)
+        chosen.action(chosen)
+        sys.stdout.flush()
+    except SystemExit as finished:  # argparse ends like this after --help
+        return int(finished.code or 0)
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        # The reader of our output (head, less) has gone; nothing is left to be said to it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:
+        if verbose or not _is_expected(error):
+            raise
+        print(f"error: {readable(error)}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _is_expected(error: Exception) -> bool:
+    """Whether an error is about the query, the data or the machine, and not a defect of cetdsl."""
+    if isinstance(error, (CetdslError, OSError)):
+        return True
+    # Spark's own: captured from the JVM, or sent over Connect. Known by their module, as not all share a class.
+    return any(kind.__module__.split(".")[0] in ("pyspark", "py4j", "grpc") for kind in type(error).__mro__)
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise CommandLineError(message, hint=f"{self.prog} --help lists what it takes")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="cetdsl",
+        description="Event patterns over Parquet, CSV and JSON files, on Spark.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the versions of cetdsl and what it runs on")
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+
+    run = commands.add_parser("run", help="answer a query", description="Answer a query over files.")
+    run.set_defaults(action=_run)
+    _add_query(run)
+    run.add_argument(
+        "--number",
+        choices=("decimal", "string", "double", "log2"),
+        default="decimal",
+        help="the form of counts: exact decimal (default), exact string, rounded double, or its log2",
+    )
+    run.add_argument("--trends", action="store_true", help="list the trends themselves instead of aggregating them")
+    run.add_argument("--limit", type=_positive, metavar="N", help="with --trends: any N of them")
+    run.add_argument("--columns", type=_names, metavar="COL,COL", help="with --trends: the columns to keep of an event")
+    target = run.add_mutually_exclusive_group()
+    target.add_argument(
+        "--output", metavar="PATH", help="write the answer to this folder, in the format its ending names"
+    )
+    target.add_argument("--show", type=_positive, default=20, metavar="N", help="print the first N rows (default 20)")
+    run.add_argument("--overwrite", action="store_true", help="replace the folder of --output")
+
+    explain = commands.add_parser("explain", help="show how a query runs", description="Show how a query would run.")
+    explain.set_defaults(action=_explain)
+    _add_query(explain)
+    explain.add_argument("--stage", choices=_STAGES, help="one stage only; by default all of them")
+
+    demo = commands.add_parser(
+        "demo", help="a tour on real flights", description="Aircraft whose departure delay keeps growing within a day."
+    )
+    demo.set_defaults(action=_demo)
+    demo.add_argument("--output", metavar="DIR", help="also write the answers into this folder; otherwise none is used")
+    _add_spark(demo)
+    return parser
+
+
+def _add_query(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("query", metavar="QUERY", help="the text of the query, or @FILE to read it from a file")
+    parser.add_argument("--input", nargs="+", required=True, metavar="FILE", help="files, folders or patterns of them")
+    parser.add_argument("--format", choices=("parquet", "csv", "json"), help="when the endings do not tell")
+    parser.add_argument("--time", metavar="COL", help="the time column; by default the only timestamp column")
+    kind = parser.add_mutually_exclusive_group()
+    kind.add_argument("--type", default="type", metavar="COL", help="the column of event types (default: type)")
+    kind.add_argument("--no-type", dest="type", action="store_const", const=None, help="every event is of every type")
+    parser.add_argument("--tie-break", type=_names, metavar="COL,COL", help="columns that order events of equal time")
+    parser.add_argument(
+        "--on-null-time", choices=("error", "skip"), default="error", help="what to do with rows without time"
+    )
+    _add_spark(parser)
+
+
+def _add_spark(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--master", metavar="URL", help="where Spark runs; by default all cores of this machine")
+    parser.add_argument(
+        "--conf", action="append", default=[], type=_setting, metavar="KEY=VALUE", help="a Spark setting"
+    )
+    parser.add_argument("--verbose", action="store_true", help="show Spark's log, and where an error came from")
+
+
+class _Version(argparse.Action):
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        versions = [f"{name} {_version(name)}" for name in ("cetdsl", "pyspark", "numba")]
+        print(", ".join([*versions, f"Python {platform.python_version()}"]))
+        parser.exit()
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "(not installed)"
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of rows")
+    return int(text)
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _setting(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise argparse.ArgumentTypeError(f"{text!r} is not KEY=VALUE")
+    return name, value
+
+
+def _session(chosen: argparse.Namespace) -> Any:
+    return spark_session(master=chosen.master, configuration=dict(chosen.conf), verbose=chosen.verbose)
+
+
+def _run(chosen: argparse.Namespace) -> None:
+    import cetdsl as cet
+
+    if not chosen.trends and (chosen.limit or chosen.columns):
+        raise CommandLineError("--limit and --columns speak of trends", hint="add --trends")
+    query = cet.parse(_text(chosen.query))
+    output = _format(chosen.output, "--output") if chosen.output else None
+    inputs = _common_format(chosen)
+    with _session(chosen) as spark:
+        bound = _bind(spark, inputs, query, chosen)
+        if chosen.trends:
+            columns = chosen.columns or (None if output else _mentioned(query, chosen.time))
+            answer = bound.trends(limit=chosen.limit, columns=columns)
+        elif query.node.returning:
+            answer = bound.aggregate(number=chosen.number)
+        else:
+            answer = bound.count_trends(number=chosen.number)
+        if output:
+            _write(answer, output, chosen)
+        else:
+            _show(answer, chosen.show)
+
+
+def _explain(chosen: argparse.Namespace) -> None:
+    import cetdsl as cet
+
+    query = cet.parse(_text(chosen.query))
+    inputs = _common_format(chosen)
+    with _session(chosen) as spark:
+        print(_bind(spark, inputs, query, chosen).explain(chosen.stage))
+
+
+def _demo(chosen: argparse.Namespace) -> None:
+    from cetdsl.demo import run_demo
+
+    run_demo(lambda: _session(chosen), chosen.output)
+
+
+def _text(query: str) -> str:
+    if not query.startswith("@"):
+        return query
+    try:
+        return Path(query[1:]).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise CommandLineError(f"cannot read the query from {query[1:]!r}: {error}") from error
+
+
+def _common_format(chosen: argparse.Namespace) -> str:
+    if chosen.format:
+        return str(chosen.format)
+    formats = {_format(path, "--input") for path in chosen.input}
+    if len(formats) > 1:
+        raise CommandLineError(
+            f"--input mixes {' and '.join(sorted(formats))} files", hint="give files of one format at a time"
+        )
+    return formats.pop()
+
+
+def _format(path: str, option: str) -> str:
+    """The format that the ending of a path names, as in ``events.csv.gz``."""
+    name = path.rstrip("/\\").lower()
+    for compression in _COMPRESSIONS:
+        name = name.removesuffix(compression)
+    for ending, kind in FORMATS.items():
+        if name.endswith(ending):
+            return kind
+    hint = f"use an ending that does: {', '.join(FORMATS)}"
+    if option == "--input":
+        hint += "; or add --format"
+    raise CommandLineError(f"the name {path!r} after {option} does not tell its format", hint=hint)
+
+
+def _bind(spark: SparkSession, kind: str, query: Any, chosen: argparse.Namespace) -> Any:
+    import cetdsl as cet
+
+    return cet.pattern(
+        _read(spark, kind, chosen.input),
+        query,
+        time=chosen.time,
+        type=chosen.type,
+        tie_break=chosen.tie_break,
+        on_null_time=chosen.on_null_time,
+    )
+
+
+def _read(spark: SparkSession, kind: str, paths: list[str]) -> DataFrame:
+    if kind == "csv":
+        return spark.read.csv(paths, header=True, inferSchema=True)
+    if kind == "json":
+        events = spark.read.option("inferTimestamp", True).json(paths)
+        if events.columns == ["_corrupt_record"]:
+            raise CommandLineError(
+                f"{', '.join(paths)} holds no JSON that can be read",
+                hint="write one object per line: JSON Lines",
+            )
+        return events
+    return spark.read.parquet(*paths)
+
+
+def _mentioned(query: Any, time: str | None) -> list[str] | None:
+    """The columns to show of a trend's events: its time and what the query speaks of."""
+    from cetdsl.pattern.expressions import attributes
+
+    if time is None:
+        return None
+    names = [attribute.name for part in query.node.where for attribute in attributes(part)]
+    return list(dict.fromkeys([time, *names]))
+
+
+def _show(answer: DataFrame, number: int) -> None:
+    rows = answer.limit(number + 1).collect()
+    print(table(answer.columns, rows[:number]))
+    if len(rows) > number:
+        print(f"(the first {number} rows; --show and --output give more)")
+    elif not rows:
+        print("(no trend)")
+
+
+def _write(answer: DataFrame, kind: str, chosen: argparse.Namespace) -> None:
+    if kind == "csv":
+        answer = _flat(answer)
+    writer = answer.write.mode("overwrite" if chosen.overwrite else "errorifexists")
+    options = {"header": "true"} if kind == "csv" else {}
+    try:
+        writer.options(**options).format(kind).save(chosen.output)
+    except Exception as error:
+        if "PATH_ALREADY_EXISTS" in str(error):
+            raise CommandLineError(
+                f"{chosen.output} exists already", hint="--overwrite replaces it, or name another folder"
+            ) from error
+        raise
+    print(f"wrote {chosen.output}", file=sys.stderr)
+
+
+def _flat(answer: DataFrame) -> DataFrame:
+    """The answer in columns that CSV can hold: a window as two, a trend as JSON."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    columns = []
+    for field in answer.schema.fields:
+        column = F.col(f"`{field.name.replace('`', '``')}`")
+        if isinstance(field.dataType, StructType) and field.dataType.names == ["start", "end"]:
+            columns += [column[end].alias(f"{field.name}_{end}") for end in ("start", "end")]
+        elif isinstance(field.dataType, (ArrayType, MapType, StructType)):
+            columns.append(F.to_json(column).alias(field.name))
+        else:
+            columns.append(column)
+    return answer.select(columns)

@@ -1,0 +1,232 @@
+"""Every exception that cetdsl raises.
+
+Each class derives from :class:`CetdslError` and from the builtin that a caller would expect
+(``LookupError`` for an unknown name, ``ValueError`` for a bad value, ...). A message says where and why;
+``hint`` says what to do next; ``span`` points into the query text when there is one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+
+__all__ = [
+    "AmbiguousTruth",
+    "AnalysisErrors",
+    "CetdslError",
+    "CommandLineError",
+    "CountOverflow",
+    "EngineError",
+    "GroupTooLarge",
+    "InvalidNode",
+    "MissingDependency",
+    "NoPhysicalPlan",
+    "NotExpressible",
+    "NullTime",
+    "ParseError",
+    "QueryTypeError",
+    "ResolutionError",
+    "RewriteCycle",
+    "StreamingNotSupported",
+    "UnknownColumn",
+    "UnknownFunction",
+    "UnknownVariable",
+    "UnsupportedQuery",
+    "WindowError",
+]
+
+
+class CetdslError(Exception):
+    """Root of all errors of cetdsl.
+
+    Parameters
+    ----------
+    message : str
+        What is wrong, and where.
+    hint : str, optional
+        One sentence that says what to do next.
+    span : tuple of (int, int), optional
+        Start and end offset, in characters, of the offending part of ``text``.
+    text : str, optional
+        The query text that ``span`` points into.
+
+    Examples
+    --------
+    >>> print(CetdslError("no column 'prise'", hint="did you mean 'price'?"))
+    no column 'prise'
+      hint: did you mean 'price'?
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str | None = None,
+        span: tuple[int, int] | None = None,
+        text: str | None = None,
+    ) -> None:
+        self.message = message
+        self.hint = hint
+        self.span = span
+        self.text = text
+        super().__init__(message)
+
+    def __str__(self) -> str:
+        parts = [self.message]
+        if self.span is not None and self.text is not None:
+            parts.append(point_at(self.text, self.span))
+        if self.hint:
+            parts.append(f"  hint: {self.hint}")
+        return "\n".join(parts)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_rebuild, (type(self), self.args, self.__dict__))
+
+
+def _rebuild(cls: type[CetdslError], args: tuple[object, ...], state: dict[str, object]) -> CetdslError:
+    error = cls.__new__(cls)
+    Exception.__init__(error, *args)
+    error.__dict__.update(state)
+    return error
+
+
+def point_at(text: str, span: tuple[int, int]) -> str:
+    """The line of ``text`` that holds ``span``, with carets under it.
+
+    Examples
+    --------
+    >>> print(point_at("PATTERN SEQ(A, )", (15, 16)))
+      line 1: PATTERN SEQ(A, )
+                             ^
+    """
+    start = min(span[0], len(text))
+    line_start = text.rfind("\n", 0, start) + 1
+    line_end = text.find("\n", start)
+    line_end = len(text) if line_end < 0 else line_end
+    line_number = text.count("\n", 0, start) + 1
+    prefix = f"  line {line_number}: "
+    width = max(1, min(span[1], line_end) - start)
+    line = text[line_start:line_end]
+    # Tabs are kept in the padding, so that the caret stands under its character in any terminal.
+    padding = "".join("\t" if c == "\t" else " " for c in line[: start - line_start])
+    return f"{prefix}{line}\n{' ' * len(prefix)}{padding}{'^' * width}"
+
+
+def nearest(name: str, known: Iterable[str], otherwise: str) -> str:
+    """The hint for an unknown name: its nearest known neighbour, or ``otherwise``."""
+    candidates = sorted(set(known))
+    folded = {c.casefold(): c for c in candidates}
+    close = get_close_matches(name.casefold(), sorted(folded), n=1)
+    return f"did you mean {folded[close[0]]!r}?" if close else otherwise
+
+
+class InvalidNode(CetdslError, ValueError):
+    """A pattern, predicate or query that cannot exist was about to be built."""
+
+
+class AmbiguousTruth(CetdslError, TypeError):
+    """A term was used where Python wants True or False."""
+
+
+class ParseError(CetdslError, ValueError):
+    """The text form of a query is malformed."""
+
+
+class NotExpressible(CetdslError, ValueError):
+    """A node has no text form."""
+
+
+class ResolutionError(CetdslError):
+    """A query does not fit the DataFrame that it is asked of."""
+
+
+class UnknownVariable(ResolutionError, LookupError):
+    """A predicate or aggregate names a variable that the pattern does not bind."""
+
+    @classmethod
+    def among(cls, name: str, known: Iterable[str]) -> UnknownVariable:
+        known = sorted(known)
+        return cls(
+            f"no variable {name!r} in this pattern",
+            hint=nearest(name, known, f"the pattern binds {', '.join(known)}"),
+        )
+
+
+class UnknownColumn(ResolutionError, LookupError):
+    """A query names a column that the DataFrame does not have."""
+
+    @classmethod
+    def among(cls, name: str, known: Sequence[str], what: str = "column") -> UnknownColumn:
+        return cls(
+            f"no {what} {name!r} in the DataFrame",
+            hint=nearest(name, known, f"its columns are {', '.join(map(repr, known)) or 'none'}"),
+        )
+
+
+class UnknownFunction(ResolutionError, LookupError):
+    """A query calls a function that ``pyspark.sql.functions`` does not have."""
+
+
+class QueryTypeError(ResolutionError, TypeError):
+    """Types that cannot be compared, ordered, added or used as time."""
+
+
+class WindowError(ResolutionError, ValueError):
+    """A window that does not fit the time column, or has no fixed length."""
+
+
+class UnsupportedQuery(ResolutionError, NotImplementedError):
+    """A well-formed query that cetdsl cannot answer, with the reason."""
+
+
+class AnalysisErrors(ResolutionError):
+    """All errors of a query at once.
+
+    Attributes
+    ----------
+    errors : tuple of CetdslError
+        The errors, in the order in which the query states their causes.
+    """
+
+    def __init__(self, errors: Sequence[CetdslError]) -> None:
+        self.errors = tuple(errors)
+        lines = [f"the query has {len(self.errors)} errors"]
+        for number, error in enumerate(self.errors, 1):
+            lines.append(f" {number}. " + str(error).replace("\n", "\n    "))
+        super().__init__("\n".join(lines))
+
+
+class RewriteCycle(CetdslError, RuntimeError):
+    """The rewrite rules did not reach a fix point: a defect of the rules, not of the query."""
+
+
+class NoPhysicalPlan(CetdslError, NotImplementedError):
+    """Every strategy declined; the message lists their reasons."""
+
+
+class StreamingNotSupported(UnsupportedQuery):
+    """The DataFrame is a streaming one."""
+
+
+class EngineError(CetdslError, RuntimeError):
+    """An error found while a query runs."""
+
+
+class NullTime(EngineError, ValueError):
+    """The time column holds NULLs."""
+
+
+class CountOverflow(EngineError, OverflowError):
+    """An exact result does not fit the number form that was asked for."""
+
+
+class GroupTooLarge(EngineError, MemoryError):
+    """One window of one group does not fit into a worker's memory."""
+
+
+class MissingDependency(CetdslError, ImportError):
+    """A package, or Java, that a feature needs is not installed."""
+
+
+class CommandLineError(CetdslError, ValueError):
+    """The command line was used wrongly."""

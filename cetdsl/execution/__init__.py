@@ -1,0 +1,1 @@
+"""From physical nodes to lazy DataFrames, by Spark's public API alone."""

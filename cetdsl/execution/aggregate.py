@@ -1,0 +1,228 @@
+"""The kernel strategy as DataFrames: project, filter, shuffle, sort, map, and merge where it must be."""
+
+from __future__ import annotations
+
+from functools import reduce
+
+import attrs
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    DataType,
+    DecimalType,
+    DoubleType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from cetdsl.execution.lists import with_lists
+from cetdsl.execution.source import EventFrame
+from cetdsl.execution.worker import map_stage
+from cetdsl.pattern.expressions import Expr, SparkColumn
+from cetdsl.planning.compile import Compiled
+from cetdsl.planning.physical import SLIDING, SPAN, KernelSpec, Output, is_exact_lane
+from cetdsl.planning.plans import KernelAggregate, PairAggregate, Source
+
+
+def opaque_conditions(compiled: Compiled) -> list[SparkColumn]:
+    """The conditions given as Spark columns."""
+    found = [
+        node
+        for _, condition in compiled.variables
+        if condition is not None
+        for node in condition.walk()
+        if isinstance(node, SparkColumn)
+    ]
+    return list(dict.fromkeys(found))
+
+
+@attrs.frozen
+class Shipment:
+    """The sorted rows that a kernel reads."""
+
+    rows: DataFrame
+    value_types: tuple[DataType, ...]
+    frame: EventFrame
+
+
+def ship(
+    df: DataFrame,
+    source: Source,
+    compiled: Compiled,
+    spec: KernelSpec,
+    values: tuple[Expr, ...],
+    event_columns: tuple[str, ...] | None = None,
+) -> Shipment:
+    """Projects each event to what the kernel needs, sends it to its key's task and sorts it there.
+
+    Only ``repartition(...).sortWithinPartitions(...)`` was seen to keep an order for a Python worker;
+    ``groupBy().applyInArrow`` promises none. Where trends are shown, the event itself is the last column.
+    """
+    frame = EventFrame(df, source, opaque_conditions(compiled))
+    keys = [column.alias(f"k{n}") for n, column in enumerate(frame.keys())]
+    ties = [frame.column(name).alias(f"b{n}") for n, name in enumerate(source.tie_break)]
+    codes = [column.alias(f"f{n}") for n, column in enumerate(frame.codes(compiled))]
+    numbers = [frame.row_column(expr).alias(f"v{n}") for n, expr in enumerate(values)]
+    columns = [*keys, frame.time.alias("t"), *ties, frame.mask(compiled).alias("m"), *codes, *numbers]
+    if event_columns is not None:
+        columns.append(frame.event_struct(event_columns).alias("e"))
+    if spec.windowing.cut:
+        columns.append(_stretch_column(frame, spec).alias("s"))
+    if compiled.lists:
+        rows = with_lists(frame, columns, compiled, [f"k{n}" for n in range(len(keys))], len(ties))
+    else:
+        rows = frame.select(columns, compiled)
+    if spec.windowing.cut and _overlaps(spec):
+        rows = rows.withColumn("s", F.explode("s"))
+    by = [f"k{n}" for n in range(len(keys))] + (["s"] if spec.windowing.cut else [])
+    names = [*by, "t", *(f"b{n}" for n in range(len(ties))), "m"]
+    names += [f"f{n}" for n in range(len(codes))] + [f"v{n}" for n in range(len(numbers))]
+    if compiled.lists:
+        names += ["p", *(f"l{n}" for n in range(len(compiled.lists)))]
+    if event_columns is not None:
+        names.append("e")
+    rows = rows.select(*names)
+    spread = rows.repartition(*by) if by else rows.repartition(1)
+    ordered = spread.sortWithinPartitions(*by, "t", *(f"b{n}" for n in range(len(ties))))
+    types = tuple(rows.schema[f"v{n}"].dataType for n in range(len(numbers)))
+    return Shipment(ordered, types, frame)
+
+
+def _overlaps(spec: KernelSpec) -> bool:
+    return spec.windowing.kind == SPAN or spec.windowing.slide < spec.windowing.length
+
+
+def _stretch_column(frame: EventFrame, spec: KernelSpec) -> Column:
+    if _overlaps(spec):
+        return frame.stretches(looks_back=spec.windowing.kind == SPAN and bool(spec.negations))
+    return frame.stretch()
+
+
+# ------------------------------------------------------------------------------------------------ the answer
+
+
+def count_type(number: str, scale: int = 0) -> DataType:
+    """The Spark type of a count or an exact sum in a number form."""
+    return {"decimal": DecimalType(38, scale), "string": StringType()}.get(number, DoubleType())
+
+
+def _output_type(output: Output, number: str, value_types: tuple[DataType, ...], spec: KernelSpec) -> DataType:
+    lane = spec.lanes[output.numerator]
+    if lane.kind in ("shortest", "longest"):
+        return LongType()
+    if output.function in ("min", "max"):
+        return value_types[lane.column]
+    if output.function == "avg" or output.type in ("double", "float"):
+        return DoubleType()
+    scale = int(output.type[:-1].split(",")[1]) if output.type.startswith("decimal(") else 0
+    return count_type(number, scale)
+
+
+def _bound_type(time_type: str) -> DataType:
+    return {"timestamp": TimestampType(), "timestamp_ntz": TimestampNTZType()}.get(time_type, LongType())
+
+
+def window_field(time_type: str) -> StructField:
+    """``window: struct<start, end>``, as Spark's ``window`` function gives it."""
+    bound = _bound_type(time_type)
+    return StructField("window", StructType([StructField("start", bound), StructField("end", bound)]))
+
+
+def typed(spec: KernelSpec, value_types: tuple[DataType, ...]) -> KernelSpec:
+    """The specification with the types that Spark found for the aggregated terms."""
+    texts = tuple(kind.simpleString() for kind in value_types)
+    outputs = []
+    for output in spec.outputs:
+        column = spec.lanes[output.numerator].column
+        outputs.append(attrs.evolve(output, type=texts[column] if column >= 0 else ""))
+    return attrs.evolve(spec, values=texts, outputs=tuple(outputs))
+
+
+def _partial_fields(spec: KernelSpec, value_types: tuple[DataType, ...]) -> list[StructField]:
+    kinds: list[DataType] = []
+    for lane in spec.lanes:
+        if lane.kind in ("count", "sum"):
+            kinds += [StringType()] if is_exact_lane(spec, lane) else [DoubleType(), DoubleType()]
+    for lane in spec.lanes:
+        if lane.kind in ("shortest", "longest"):
+            kinds.append(LongType())
+        elif lane.kind in ("min", "max"):
+            kinds.append(value_types[lane.column])
+    return [StructField(f"r{n}", kind) for n, kind in enumerate(kinds)]
+
+
+def kernel_aggregate(df: DataFrame, plan: KernelAggregate) -> DataFrame:
+    """The answer of a kernel plan: group columns, window, aggregates."""
+    shipment = ship(df, plan.source, plan.compiled, plan.spec, plan.values)
+    spec = typed(plan.spec, shipment.value_types)
+    if not plan.merge:
+        answer = map_stage(shipment.rows, "aggregate", spec, _answer_schema(spec, shipment, plan.source))
+        return _named(answer, spec, plan.source)
+    partial = _partial(shipment, spec, plan.source)
+    return _merge(partial, spec, shipment, plan.source)
+
+
+def _answer_schema(spec: KernelSpec, shipment: Shipment, source: Source) -> StructType:
+    fields = shipment.frame.key_fields("g", source.groups)
+    if spec.windowing.kind == SLIDING:
+        fields.append(window_field(source.time_type))
+    for number, output in enumerate(spec.outputs):
+        fields.append(StructField(f"r{number}", _output_type(output, spec.number, shipment.value_types, spec)))
+    return StructType(fields)
+
+
+def _named(answer: DataFrame, spec: KernelSpec, source: Source) -> DataFrame:
+    window = ["window"] if spec.windowing.kind == SLIDING else []
+    return answer.toDF(*source.groups, *window, *(output.name for output in spec.outputs))
+
+
+def _partial(shipment: Shipment, spec: KernelSpec, source: Source) -> DataFrame:
+    fields = shipment.frame.key_fields("g", source.groups)
+    if spec.windowing.kind == SLIDING:
+        fields.append(StructField("w", LongType()))
+    fields += _partial_fields(spec, shipment.value_types)
+    return map_stage(shipment.rows, "aggregate", spec, StructType(fields))
+
+
+def _by_group(rows: DataFrame, by: list[str], more: list[str]) -> DataFrame:
+    spread = rows.repartition(*by) if by else rows.repartition(1)
+    return spread.sortWithinPartitions(*by, *more) if by or more else spread
+
+
+def _merge(partial: DataFrame, spec: KernelSpec, shipment: Shipment, source: Source) -> DataFrame:
+    by = [f"g{n}" for n in range(len(source.groups))] + (["w"] if spec.windowing.kind == SLIDING else [])
+    answer = map_stage(
+        _by_group(partial, by, []), "merge", attrs.evolve(spec, partial=False), _answer_schema(spec, shipment, source)
+    )
+    return _named(answer, spec, source)
+
+
+def pair_aggregate(df: DataFrame, plan: PairAggregate) -> DataFrame:
+    """A top-level AND: both sides and what they share as partial results, paired per key and window."""
+    parts, spec, first = [], None, None
+    for number, side in enumerate((plan.left, plan.right, plan.both)):
+        if side is None:
+            continue
+        shipment = ship(df, side.source, side.compiled, side.spec, side.values)
+        spec_of_side = typed(side.spec, shipment.value_types)
+        if spec is None or first is None:
+            spec, first = spec_of_side, shipment
+        rows = _partial(shipment, spec_of_side, side.source)
+        parts.append(rows.withColumn("x", F.lit(number).cast("bigint")))
+    assert spec is not None and first is not None
+    inner = plan.left.source
+    sliding = spec.windowing.kind == SLIDING
+    keys = [f"g{n}" for n in range(len(inner.groups))] + (["w"] if sliding else [])
+    lanes = _partial_fields(spec, first.value_types)
+    union = reduce(DataFrame.unionByName, parts).select(*keys, "x", *(field.name for field in lanes))
+    fields = first.frame.key_fields("g", inner.groups) + ([StructField("w", LongType())] if sliding else []) + lanes
+    paired = map_stage(_by_group(union, keys, ["x"]), "pairs", spec, StructType(fields))
+    groups = [f"g{n}" for n in range(len(plan.source.groups))] + (["w"] if sliding else [])
+    answer_spec = attrs.evolve(spec, groups=len(plan.source.groups))
+    merged = paired.select(*groups, *(field.name for field in lanes))
+    return _merge(merged, answer_spec, first, plan.source)
+

@@ -1,0 +1,68 @@
+"""Terms as Spark columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from typing import Any
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from cetdsl.errors import UnsupportedQuery
+from cetdsl.pattern.expressions import (
+    Aggregate,
+    Attribute,
+    Binary,
+    Call,
+    Expr,
+    Length,
+    Literal,
+    SparkColumn,
+    Unary,
+)
+
+_BINARY: dict[str, Callable[[Any, Any], Any]] = {
+    "=": lambda a, b: a == b,
+    "!=": lambda a, b: a != b,
+    "<": lambda a, b: a < b,
+    "<=": lambda a, b: a <= b,
+    ">": lambda a, b: a > b,
+    ">=": lambda a, b: a >= b,
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "/": lambda a, b: a / b,
+    "%": lambda a, b: a % b,
+    "and": lambda a, b: a & b,
+    "or": lambda a, b: a | b,
+}
+
+Resolve = Callable[[Expr], Column]
+
+
+def to_column(expr: Expr, resolve: Resolve) -> Column:
+    """A term as a Spark column.
+
+    Parameters
+    ----------
+    expr : Expr
+    resolve : callable of Expr -> Column
+        The column of an attribute, an aggregate, LENGTH, or a condition given as a Spark column.
+    """
+    if isinstance(expr, Literal):
+        return F.lit(expr.value)
+    if isinstance(expr, (Attribute, Aggregate, Length, SparkColumn)):
+        return resolve(expr)
+    if isinstance(expr, Unary):
+        operand = to_column(expr.operand, resolve)
+        return -operand if expr.op == "-" else ~operand
+    if isinstance(expr, Binary):
+        # Spark infers decimals for literals of either side, as in SQL.
+        return _BINARY[expr.op](to_column(expr.left, resolve), to_column(expr.right, resolve))  # type: ignore[no-any-return]
+    if isinstance(expr, Call):
+        arguments = [to_column(argument, resolve) for argument in expr.arguments]
+        if expr.name == "in":
+            return reduce(lambda a, b: a | b, [arguments[0] == value for value in arguments[1:]])
+        return F.call_function(expr.name, *arguments)
+    raise UnsupportedQuery(f"{expr!r} has no Spark form")

@@ -1,0 +1,159 @@
+"""The fold strategy: an ``aggregate()`` over each key's sorted array of events, in Spark expressions alone."""
+
+from __future__ import annotations
+
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from cetdsl.execution.aggregate import opaque_conditions
+from cetdsl.execution.source import EventFrame
+from cetdsl.planning.physical import SLIDING, Machine
+from cetdsl.planning.plans import FoldAggregate
+
+_ZERO_TYPES = {"double": "double", "decimal": "decimal(38,0)"}
+
+
+def fold_aggregate(df: DataFrame, plan: FoldAggregate) -> DataFrame:
+    """The answer of a fold plan: group columns, window, counts."""
+    source, compiled = plan.source, plan.compiled
+    frame = EventFrame(df, source, opaque_conditions(compiled))
+    keys = [column.alias(f"k{n}") for n, column in enumerate(frame.keys())]
+    ties = [frame.column(name).alias(f"b{n}") for n, name in enumerate(source.tie_break)]
+    columns = [*keys, frame.time.alias("t"), *ties, frame.mask(compiled).alias("m")]
+    sliding = source.windowing.kind == SLIDING
+    if sliding:
+        length, slide = source.windowing.length, source.windowing.slide
+        start = frame.ticks - F.pmod(frame.ticks, F.lit(slide).cast("bigint"))
+        columns.append(F.when(frame.time.isNotNull(), start).alias("w"))
+    rows = frame.select(columns, compiled)
+    by = [f"k{n}" for n in range(len(keys))] + (["w"] if sliding else [])
+    order = ["t", *(f"b{n}" for n in range(len(ties)))]
+    events = F.array_sort(F.collect_list(F.struct(*order, "m"))).alias("events")
+    nulls = F.count_if(F.col("t").isNull()).alias("nulls")
+    grouped = rows.groupBy(*by).agg(events, nulls)
+    if frame.checks_time:
+        grouped = grouped.filter(_refuse_nulls(source.time))
+    folded = grouped.select(*by, _Fold(plan, order).over(F.col("events")).alias("state"))
+    present = folded.select(*by, *(F.col(f"state.r{n}").alias(f"r{n}") for n in range(len(plan.lanes))))
+    answer = present.filter(F.col("r0").isNull() | (F.col("r0") > 0))
+    groups = [F.col(f"k{n}") for n in range(len(source.groups))]
+    if sliding:
+        groups.append(_window(frame, length).alias("window"))
+    outputs = [_checked(f"r{output.numerator}", output.name, plan.number) for output in plan.outputs]
+    names = [*source.groups, *(["window"] if sliding else []), *(output.name for output in plan.outputs)]
+    return answer.select(*groups, *outputs).toDF(*names)
+
+
+def _refuse_nulls(time: str) -> Column:
+    message = F.concat(
+        F.lit(f"cetdsl.errors.NullTime: the time column {time!r} is NULL in "),
+        F.col("nulls").cast("string"),
+        F.lit(" rows\n  hint: clean the data, or leave these rows out with on_null_time='skip'"),
+    )
+    return F.when(F.col("nulls") > 0, F.raise_error(message).cast("boolean")).otherwise(F.lit(True))
+
+
+def _checked(column: str, name: str, number: str) -> Column:
+    """A result, or the error of one that does not fit: NULL and infinity mean that it does not."""
+    fits = "DECIMAL(38, 0)" if number == "decimal" else "the range of doubles"
+    hint = "use number='string' for the exact value at any size, or number='log2' for its logarithm"
+    error = F.raise_error(F.lit(f"cetdsl.errors.CountOverflow: {name!r} does not fit {fits}\n  hint: {hint}"))
+    value = F.col(column)
+    overflown = value.isNull() if number == "decimal" else value == F.lit(float("inf"))
+    return F.when(overflown, error.cast(_ZERO_TYPES[number])).otherwise(value)
+
+
+def _window(frame: EventFrame, length: int) -> Column:
+    start = F.col("w")
+    end = start + F.lit(length).cast("bigint")
+    kind = frame.source.time_type
+    if kind == "timestamp":
+        start, end = F.timestamp_micros(start), F.timestamp_micros(end)
+    elif kind == "timestamp_ntz":
+        # Seen in UTC, the clock of a timestamp is that of the epoch's own counting.
+        start, end = (
+            F.convert_timezone(F.current_timezone(), F.lit("UTC"), F.timestamp_micros(c).cast("timestamp_ntz"))
+            for c in (start, end)
+        )
+    return F.struct(start.alias("start"), end.alias("end"))
+
+
+class _Fold:
+    """The automaton as an ``aggregate()``: per state a committed value and one of the instant in progress.
+
+    Simultaneous events see only what was committed before their instant. Additions of decimals that do not fit give
+    NULL, which spreads only into results that it is really part of.
+    """
+
+    def __init__(self, plan: FoldAggregate, order: list[str]) -> None:
+        self.machine: Machine = plan.compiled.machine
+        self.lanes = plan.lanes
+        self.kind = _ZERO_TYPES[plan.number]
+        self.order = order
+        self.exact = plan.number == "decimal"
+
+    def over(self, events: Column) -> Column:
+        return F.aggregate(events, self._start(events), self._step, self._finish)
+
+    def _fields(self, prefix: str) -> list[str]:
+        return [f"{prefix}{q}_{k}" for q in range(len(self.machine.variables)) for k in range(len(self.lanes))]
+
+    def _number(self, value: int) -> Column:
+        return F.lit(value).cast(self.kind)
+
+    def _add(self, a: Column, b: Column) -> Column:
+        return F.try_add(a, b).cast(self.kind) if self.exact else a + b
+
+    def _start(self, events: Column) -> Column:
+        zero = self._number(0)
+        fields = [zero.alias(name) for name in [*self._fields("c"), *self._fields("p")]]
+        first = F.get(events, F.lit(0))
+        return F.struct(F.struct(*[first.getField(name).alias(name) for name in self.order]).alias("at"), *fields)
+
+    def _step(self, state: Column, event: Column) -> Column:
+        here = F.struct(*[event.getField(name).alias(name) for name in self.order])
+        same = state.getField("at").eqNullSafe(here)
+        committed = {
+            (q, k): F.when(same, state.getField(f"c{q}_{k}")).otherwise(
+                self._add(state.getField(f"c{q}_{k}"), state.getField(f"p{q}_{k}"))
+            )
+            for q in range(len(self.machine.variables))
+            for k in range(len(self.lanes))
+        }
+        pending = {
+            (q, k): F.when(same, state.getField(f"p{q}_{k}")).otherwise(self._number(0)) for q, k in committed
+        }
+        fields = [committed[q, k].alias(f"c{q}_{k}") for q, k in committed]
+        initial = {q for q, _ in self.machine.initial}
+        for q, variable in enumerate(self.machine.variables):
+            bound = event.getField("m").bitwiseAND(F.lit(1 << variable)) != 0
+            values = self._values(q, q in initial, variable, committed)
+            for k, value in enumerate(values):
+                fields.append(
+                    F.when(bound, self._add(pending[q, k], value)).otherwise(pending[q, k]).alias(f"p{q}_{k}")
+                )
+        return F.struct(here.alias("at"), *fields)
+
+    def _values(
+        self, state: int, begins: bool, variable: int, committed: dict[tuple[int, int], Column]
+    ) -> list[Column]:
+        sources = [edge.source for edge in self.machine.edges if edge.target == state]
+        values: list[Column] = []
+        for k, lane in enumerate(self.lanes):
+            terms = [committed[p, k] for p in sources]
+            if k == 0 and begins:
+                terms.append(self._number(1))
+            total = reduce(self._add, terms) if terms else self._number(0)
+            if k > 0 and lane.variable in (-1, variable):
+                total = self._add(total, values[0])
+            values.append(total)
+        return values
+
+    def _finish(self, state: Column) -> Column:
+        results = []
+        for k in range(len(self.lanes)):
+            terms = [state.getField(f"{part}{q}_{k}") for q, _ in self.machine.final for part in "cp"]
+            results.append((reduce(self._add, terms) if terms else self._number(0)).alias(f"r{k}"))
+        return F.struct(*results)

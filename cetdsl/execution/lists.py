@@ -1,0 +1,61 @@
+"""Inseparable predicates, evaluated by Spark pair by pair within each key.
+
+A predicate such as ``SQRT(POW(NEXT(b).x - b.x, 2) + POW(NEXT(b).y - b.y, 2)) < 5`` splits into no two sides. Spark's own
+expressions decide it for every pair of events of a key within a window's length; the kernel gets, with each event, the positions
+of the earlier events that may precede it.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from cetdsl.execution.source import EventFrame
+from cetdsl.pattern.expressions import Attribute
+from cetdsl.planning.compile import Compiled
+
+
+def with_lists(
+    frame: EventFrame, columns: list[Column], compiled: Compiled, keys: list[str], ties: int
+) -> DataFrame:
+    """The selected rows with the event's position ``p`` in its key and the lists ``l0``, ``l1``, ..."""
+    names = sorted({node.name for term in compiled.lists for node in term.walk() if isinstance(node, Attribute)})
+    rows = frame.select([*columns, frame.event_struct(names).alias("x"), frame.ticks.alias("u")], compiled)
+    order = ["t", *(f"b{n}" for n in range(ties))]
+    others = [name for name in rows.columns if name not in keys]
+    event = F.struct(*order, *(name for name in others if name not in order))
+    # Sorting whole structs would compare columns that have no order (maps), so only the ordering columns are compared.
+    by_order = F.array_sort(F.collect_list(event), _comparator(order))
+    grouped = rows.groupBy(*keys).agg(by_order.alias("events"))
+    length = frame.source.windowing.length
+    lists = [_positions(frame, term, length).alias(f"l{n}") for n, term in enumerate(compiled.lists)]
+    exploded = grouped.select(*keys, "events", F.posexplode("events").alias("p", "row"))
+    kept = [F.col("row").getField(name).alias(name) for name in others if name not in ("x", "u")]
+    return exploded.select(*keys, *kept, F.col("p").cast("bigint").alias("p"), *lists)
+
+
+def _comparator(order: list[str]):  # type: ignore[no-untyped-def]
+    def compare(left: Column, right: Column) -> Column:
+        result = F.lit(0)
+        for name in reversed(order):
+            a, b = left.getField(name), right.getField(name)
+            nulls_first = F.when(a.isNull() & b.isNotNull(), -1).when(a.isNotNull() & b.isNull(), 1)
+            result = nulls_first.when(a < b, -1).when(a > b, 1).otherwise(result)
+        return result
+
+    return compare
+
+
+def _positions(frame: EventFrame, term, length: int) -> Column:  # type: ignore[no-untyped-def]
+    """Positions of the earlier events of the key that satisfy the predicate together with this row."""
+    later = F.col("row")
+    # -1 for an empty range: slice() needs a start of at least 1 and a length of at least 0.
+    before = F.slice(F.col("events"), F.lit(1), F.col("p"))
+
+    def position_if(earlier: Column, number: Column) -> Column:
+        holds = frame.pair_column(term, earlier.getField("x"), later.getField("x"))
+        if length:
+            holds = (earlier.getField("u") >= later.getField("u") - F.lit(length)) & holds
+        return F.when(holds, number.cast("bigint")).otherwise(F.lit(-1).cast("bigint"))
+
+    return F.filter(F.transform(before, position_if), lambda number: number >= 0)

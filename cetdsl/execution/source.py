@@ -1,0 +1,207 @@
+"""Events as Spark columns with names of our own, so that no name of the user's can clash."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import DataType, DoubleType, FloatType, StructField
+
+from cetdsl.errors import UnsupportedQuery
+from cetdsl.execution.compat import translated
+from cetdsl.execution.expressions import to_column
+from cetdsl.pattern.expressions import Attribute, Expr, Role, SparkColumn
+from cetdsl.planning.compile import CodeColumn, Compiled
+from cetdsl.planning.physical import SLIDING
+from cetdsl.planning.plans import Source
+
+
+class EventFrame:
+    """A user's DataFrame with its columns renamed by position: ``c0``, ``c1``, ..., and opaque conditions ``o0``, ...
+
+    Renaming by position works whatever the names are: duplicate, dotted, or words such as ``window``.
+    """
+
+    def __init__(self, df: DataFrame, source: Source, opaque: Sequence[SparkColumn]) -> None:
+        self.source = source
+        self.fields = df.schema.fields
+        self.opaque = {node: f"o{number}" for number, node in enumerate(opaque)}
+        columns = [node.column.alias(f"o{number}") for number, node in enumerate(opaque)]
+        names = [f"c{number}" for number in range(len(self.fields))] + list(self.opaque.values())
+        widened = translated(lambda: df.select("*", *columns), "evaluate a condition") if columns else df
+        self.frame = widened.toDF(*names)
+
+    def position(self, name: str) -> int:
+        """The position of the user's column of this exact name."""
+        return [field.name for field in self.fields].index(name)
+
+    def column(self, name: str) -> Column:
+        """The user's column of this exact name."""
+        return F.col(f"c{self.position(name)}")
+
+    def row_column(self, expr: Expr) -> Column:
+        """A term over one event's own row."""
+        return to_column(expr, self._resolve)
+
+    def _resolve(self, node: Expr) -> Column:
+        if isinstance(node, SparkColumn):
+            return F.col(self.opaque[node])
+        assert isinstance(node, Attribute), node
+        return self.column(node.name)
+
+    def pair_column(self, expr: Expr, earlier: Column, later: Column) -> Column:
+        """A term over two events, given as structs with the columns ``c0``, ``c1``, ...: NEXT is the later one."""
+
+        def resolve(node: Expr) -> Column:
+            assert isinstance(node, Attribute), node
+            row = later if node.role is Role.NEXT else earlier
+            return row.getField(f"c{self.position(node.name)}")
+
+        return to_column(expr, resolve)
+
+    # ------------------------------------------------------------------------------------------------ the parts
+
+    @property
+    def time(self) -> Column:
+        """The time column; dates as timestamps, which is how windows see them."""
+        column = self.column(self.source.time)
+        if self.fields[self.position(self.source.time)].dataType.typeName() == "date":
+            return column.cast("timestamp")
+        return column
+
+    @property
+    def ticks(self) -> Column:
+        """Time as a whole number: microseconds since the epoch, or ticks."""
+        kind = self.source.time_type
+        if kind == "timestamp":
+            return F.unix_micros(self.time)
+        if kind == "timestamp_ntz":
+            return _ntz_micros(self.time)
+        return self.time.cast("bigint")
+
+    def keys(self) -> list[Column]:
+        """Partition and group columns; equal doubles look equal to a shuffle.
+
+        Rows without a time all get the same key, so that one task can count them and raise.
+        """
+        columns = []
+        for name in self.source.keys:
+            column = self.column(name)
+            if isinstance(self.fields[self.position(name)].dataType, (DoubleType, FloatType)):
+                zero = F.lit(0.0).cast(self.fields[self.position(name)].dataType)
+                column = F.when(column == zero, zero).otherwise(column)
+            if self.checks_time:
+                column = F.when(self.time.isNotNull(), column)
+            columns.append(column)
+        return columns
+
+    @property
+    def checks_time(self) -> bool:
+        """Whether rows without a time must raise."""
+        nullable = self.fields[self.position(self.source.time)].nullable
+        return bool(nullable) and self.source.on_null_time == "error"
+
+    def mask(self, compiled: Compiled) -> Column:
+        """The bits of the variables that an event may be bound to."""
+        kind = _mask_type(len(compiled.variables))
+        bits = []
+        for number, (_, condition) in enumerate(compiled.variables):
+            bit = F.lit(1 << number).cast(kind)
+            if condition is None:
+                bits.append(bit)
+            else:
+                bits.append(F.when(self.row_column(condition), bit).otherwise(F.lit(0).cast(kind)))
+        return reduce(lambda a, b: a.bitwiseOR(b), bits) if bits else F.lit(0).cast(kind)
+
+    def select(self, columns: list[Column], compiled: Compiled) -> DataFrame:
+        """The rows that some variable can bind, with the given columns; dropped before anything is shuffled."""
+
+        def build() -> DataFrame:
+            time, mask = self.time, self.mask(compiled)
+            keep = mask != 0
+            if self.checks_time:
+                keep = keep | time.isNull()
+            else:
+                keep = keep & time.isNotNull()
+            if self.source.windowing.kind == SLIDING and self.source.windowing.slide > self.source.windowing.length:
+                windowing = self.source.windowing
+                inside = F.pmod(self.ticks, F.lit(windowing.slide)) < windowing.length
+                keep = keep & (inside | time.isNull())
+            return self.frame.filter(keep).select(*columns)
+
+        selected: DataFrame = translated(build, "evaluate the query's terms")
+        return selected
+
+    def codes(self, compiled: Compiled) -> list[Column]:
+        """The columns that comparisons refer to, each pair in its common type."""
+        return [self._code(column) for column in compiled.codes]
+
+    def _code(self, column: CodeColumn) -> Column:
+        value = self.row_column(column.expr)
+        kind = self._type_of(value if column.partner is None else F.coalesce(value, self.row_column(column.partner)))
+        if kind.typeName() in ("array", "struct", "map", "variant"):
+            raise UnsupportedQuery(
+                f"values of type {kind.simpleString()} cannot be compared along a trend",
+                hint="compare a field or an element of them",
+            )
+        return value.cast(kind)
+
+    def _type_of(self, column: Column) -> DataType:
+        kind: DataType = translated(lambda: self.frame.select(column.alias("x")).schema[0].dataType, "type a term")
+        return kind
+
+    def stretches(self, looks_back: bool) -> Column:
+        """The stretches of time whose tasks need an event, for exploding; never empty, so that no row is lost."""
+        windowing = self.source.windowing
+        time = self.ticks
+        last = _floor_divide(time + (windowing.length if looks_back else 0), windowing.cut)
+        if windowing.kind == SLIDING:
+            first = _floor_divide(time - (windowing.length - 1), windowing.cut)
+        else:
+            first = _floor_divide(time - windowing.length, windowing.cut)
+        return F.coalesce(F.sequence(first, last), F.array(F.lit(0).cast("bigint")))
+
+    def stretch(self) -> Column:
+        """The one stretch that needs an event, where windows do not overlap."""
+        return F.coalesce(_floor_divide(self.ticks, self.source.windowing.cut), F.lit(0).cast("bigint"))
+
+    def key_fields(self, prefix: str, names: Sequence[str]) -> list[StructField]:
+        """Fields of the answer for key columns."""
+        return [
+            StructField(f"{prefix}{number}", self.fields[self.position(name)].dataType)
+            for number, name in enumerate(names)
+        ]
+
+    def event_struct(self, names: Sequence[str]) -> Column:
+        """The user's columns as one struct, under our names."""
+        return F.struct(*[self.column(name).alias(f"c{self.position(name)}") for name in names])
+
+    def term_type(self, expr: Expr) -> DataType:
+        """The type of a term over one event's row."""
+        return self._type_of(self.row_column(expr))
+
+
+def _ntz_micros(time: Column) -> Column:
+    days = F.datediff(time.cast("date"), F.lit("1970-01-01").cast("date")).cast("bigint")
+    in_day = (
+        F.hour(time) * F.lit(3_600_000_000).cast("bigint")
+        + F.minute(time) * F.lit(60_000_000).cast("bigint")
+        + (F.date_part(F.lit("SECOND"), time) * 1_000_000).cast("bigint")
+    )
+    return days * F.lit(86_400_000_000).cast("bigint") + in_day
+
+
+def _floor_divide(value: Column, by: int) -> Column:
+    """Floor division of whole numbers, exact where dividing doubles would round."""
+    divisor = F.lit(by).cast("bigint")
+    return F.call_function("div", value - F.pmod(value, divisor), divisor)
+
+
+def _mask_type(variables: int) -> str:
+    for bits, kind in ((7, "tinyint"), (15, "smallint"), (31, "int")):
+        if variables <= bits:
+            return kind
+    return "bigint"
+

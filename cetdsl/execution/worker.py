@@ -1,0 +1,36 @@
+"""Functions that travel to the Python workers.
+
+They are pickled by value and import cetdsl only when they run, so that an executor without cetdsl or Numba says what
+to install instead of failing while it unpickles.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
+
+
+def stage_function(stage: str, plan: Any) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    """A function for ``mapInArrow`` that runs one stage of :mod:`cetdsl.kernels.entry`."""
+    payload = pickle.dumps(plan)
+
+    def run(batches: Iterator[Any]) -> Iterator[Any]:
+        try:
+            from cetdsl.kernels.entry import run_stage
+        except ImportError as error:
+            raise ImportError(
+                f"a Python worker of this cluster cannot import cetdsl's kernels: {error}\n"
+                "  hint: install the same cetdsl (with Numba) in the Python environment of every executor"
+            ) from error
+        return run_stage(stage, payload, batches)
+
+    return run
+
+
+def map_stage(df: DataFrame, stage: str, plan: Any, schema: StructType) -> DataFrame:
+    """The DataFrame that a stage makes of each task's rows."""
+    return df.mapInArrow(stage_function(stage, plan), schema)

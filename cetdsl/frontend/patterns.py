@@ -1,0 +1,665 @@
+"""Patterns and queries as users build them: immutable wrappers around nodes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import attrs
+
+from cetdsl.errors import AmbiguousTruth, InvalidNode
+from cetdsl.frontend import sase
+from cetdsl.frontend.terms import Occurrence, Term, is_spark_column, is_special, to_expr
+from cetdsl.pattern.expressions import (
+    Aggregate,
+    Attribute,
+    Expr,
+    Role,
+    SparkColumn,
+    bind_attributes,
+    conjuncts,
+    variables,
+)
+from cetdsl.pattern.nodes import And, Event, Not, Or, Pattern, Repeat, Seq
+from cetdsl.pattern.query import Query, Returned, Span, Window
+from cetdsl.pattern.text import unparse, unparse_pattern
+
+__all__ = [
+    "EventVariable",
+    "PatternTerm",
+    "QueryTerm",
+    "absent",
+    "all_of",
+    "any_of",
+    "event",
+    "events",
+    "kleene",
+    "optional",
+    "parse",
+    "pattern_of",
+    "query_of",
+    "repeat",
+    "seq",
+    "star",
+]
+
+
+class _Askable:
+    """What patterns and queries have in common: the clauses of a query, each giving a new one."""
+
+    __slots__ = ()
+
+    def _query(self) -> Query:
+        raise NotImplementedError
+
+    def where(self, *predicates: object) -> QueryTerm:
+        """The query whose trends satisfy these predicates too.
+
+        Parameters
+        ----------
+        *predicates : Term or str
+            All must hold. A string is read as in WHERE: ``"b.price < NEXT(b).price AND [company]"``.
+
+        Returns
+        -------
+        QueryTerm
+
+        Raises
+        ------
+        InvalidNode
+            If something is no predicate, such as the True or False that ``and`` makes.
+        ParseError
+            If a string is malformed.
+
+        Examples
+        --------
+        >>> B = event("B")
+        >>> print((+B).where(B.price > 5).where("B.volume < 10"))
+        PATTERN B+
+        WHERE B.price > 5 AND B.volume < 10
+        """
+        query = self._query()
+        where, columns = list(query.where), list(query.partition_by)
+        for predicate in predicates:
+            if isinstance(predicate, str):
+                parsed, keys = sase.parse_predicates(predicate, query.pattern)
+                where.extend(parsed)
+                columns.extend(keys)
+            else:
+                # Conjunctions are split, so that both front ends build equal queries.
+                where.extend(conjuncts(_predicate(predicate)))
+        return QueryTerm(attrs.evolve(query, where=tuple(where), partition_by=tuple(columns)))
+
+    def partition_by(self, *columns: str) -> QueryTerm:
+        """The query whose trends stay within equal values of these columns, too; SASE's ``[company]``.
+
+        Examples
+        --------
+        >>> print(event("B").partition_by("company"))
+        PATTERN B
+        WHERE [company]
+        """
+        query = self._query()
+        return QueryTerm(attrs.evolve(query, partition_by=query.partition_by + _columns(columns, "partition_by")))
+
+    def group_by(self, *columns: str) -> QueryTerm:
+        """The query answered for each value of these columns, too; the columns are part of the answer.
+
+        Examples
+        --------
+        >>> print(event("B").group_by("sector"))
+        PATTERN B
+        GROUP BY sector
+        """
+        query = self._query()
+        return QueryTerm(attrs.evolve(query, group_by=query.group_by + _columns(columns, "group_by")))
+
+    def within(self, length: object, slide: object = None) -> QueryTerm:
+        """The query over windows of this length; the last call wins.
+
+        Parameters
+        ----------
+        length : str, int, timedelta or Span
+            ``"10 minutes"``, or a number of ticks for an integer time column.
+        slide : str, int, timedelta or Span, optional
+            How far apart windows start. Without it ``length`` bounds each trend's last time minus its first.
+
+        Returns
+        -------
+        QueryTerm
+
+        Raises
+        ------
+        WindowError
+            If something is no length of time.
+
+        Examples
+        --------
+        >>> print(event("B").within("10 minutes", slide="1 minute"))
+        PATTERN B
+        WITHIN 10 minutes SLIDE 1 minute
+        """
+        window = Window(Span.parse(length), None if slide is None else Span.parse(slide))
+        return QueryTerm(attrs.evolve(self._query(), window=window))
+
+    def returning(self, *aggregates: object, **named: object) -> QueryTerm:
+        """The query with these aggregates as its answer; the last call wins.
+
+        Parameters
+        ----------
+        *aggregates, **named : Term
+            Such as ``count()`` or ``n=count()``.
+
+        Returns
+        -------
+        QueryTerm
+
+        Examples
+        --------
+        >>> from cetdsl.frontend.terms import avg, count
+        >>> B = event("B")
+        >>> print((+B).returning(count(), mean=avg(B.price)))
+        RETURN COUNT(*), AVG(B.price) AS mean
+        PATTERN B+
+        """
+        items = [Returned(_aggregate(item)) for item in aggregates]
+        items += [Returned(_aggregate(item), name) for name, item in named.items()]
+        return QueryTerm(attrs.evolve(self._query(), returning=tuple(items)))
+
+
+def _predicate(value: object) -> Expr:
+    if isinstance(value, (Term, Expr)):
+        return to_expr(value)
+    if isinstance(value, bool):
+        raise InvalidNode(
+            f"{value} is not a predicate: Python has already decided it",
+            hint="join predicates with & | ~ instead of and, or, not, and compare columns: B.price == 5, not B == 5",
+        )
+    if is_spark_column(value):
+        hint = "write it with event variables: .where(B.price > 5); or as the condition of event('B', condition)"
+    else:
+        hint = "write .where(B.price > 5), or the text 'B.price > 5'"
+    raise InvalidNode(f"{value!r} is not a predicate", hint=hint)
+
+
+def _columns(columns: tuple[object, ...], method: str) -> tuple[str, ...]:
+    for column in columns:
+        if not isinstance(column, str) or not column:
+            shown = column.node.name if isinstance(column, Term) and isinstance(column.node, Attribute) else "company"
+            raise InvalidNode(f"{column!r} is not the name of a column", hint=f"write .{method}({shown!r})")
+    return tuple(str(column) for column in columns)
+
+
+def _aggregate(value: object) -> Aggregate:
+    node = value.node if isinstance(value, Term) else value
+    if not isinstance(node, Aggregate):
+        raise InvalidNode(
+            f"{value!r} is not an aggregate",
+            hint="use count(), count(B), sum(B.x), avg(B.x), min(B.x), max(B.x) or max(length())",
+        )
+    return node
+
+
+@attrs.frozen(repr=False)
+class QueryTerm(_Askable):
+    """A query, knowing nothing of any DataFrame; ``str(query)`` is its text.
+
+    Parameters
+    ----------
+    node : Query
+        The immutable node.
+
+    Examples
+    --------
+    >>> A, B = events("A B")
+    >>> query = (A >> +B).where(A.x < B.x).within("1 hour")
+    >>> query == parse(str(query))
+    True
+    """
+
+    node: Query
+
+    def _query(self) -> Query:
+        return self.node
+
+    def __str__(self) -> str:
+        return unparse(self.node)
+
+    def __repr__(self) -> str:
+        return unparse(self.node, lenient=True)
+
+
+@attrs.frozen(eq=False, repr=False)
+class PatternTerm(_Askable):
+    """A pattern; operators make larger ones: ``A >> B``, ``+B``, ``A | B``, ``A & B``, ``~N``.
+
+    Two patterns are equal when their nodes are.
+
+    Parameters
+    ----------
+    node : Pattern
+        The immutable node.
+
+    Examples
+    --------
+    >>> A, B, N = events("A", "B", "N")
+    >>> A >> ~N >> +B
+    SEQ(A, NOT N, B+)
+    >>> (A | B) >> "C"
+    SEQ(A OR B, C)
+    """
+
+    node: Pattern
+
+    def _query(self) -> Query:
+        if isinstance(self.node, Not):
+            raise InvalidNode(
+                "a query cannot consist of an absent pattern alone",
+                hint="say beside what it must not happen: seq(A, absent(N), B)",
+            )
+        return Query(self.node)
+
+    def __bool__(self) -> bool:
+        raise AmbiguousTruth(
+            f"the pattern {self!r} has no truth value",
+            hint="join patterns with >>, | and & instead of and, or, not",
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return self.node == other.node if isinstance(other, PatternTerm) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.node)
+
+    def __repr__(self) -> str:
+        return unparse_pattern(self.node, lenient=True)
+
+    def __str__(self) -> str:
+        return unparse_pattern(self.node)
+
+    def __rshift__(self, other: object) -> PatternTerm:
+        return _joined(Seq, self, other)
+
+    def __rrshift__(self, other: object) -> PatternTerm:
+        return _joined(Seq, other, self)
+
+    def __or__(self, other: object) -> PatternTerm:
+        return _joined(Or, self, other)
+
+    def __ror__(self, other: object) -> PatternTerm:
+        return _joined(Or, other, self)
+
+    def __and__(self, other: object) -> PatternTerm:
+        return _joined(And, self, other)
+
+    def __rand__(self, other: object) -> PatternTerm:
+        return _joined(And, other, self)
+
+    def __pos__(self) -> PatternTerm:
+        return kleene(self)
+
+    def __invert__(self) -> PatternTerm:
+        return absent(self)
+
+
+def _joined(kind: type[Seq] | type[Or] | type[And], left: object, right: object) -> PatternTerm:
+    first, second = pattern_of(left), pattern_of(right)
+    # A >> B >> C is one sequence of three, not a sequence in a sequence.
+    parts = first.parts if isinstance(first, kind) else (first,)
+    return PatternTerm(kind((*parts, second)))
+
+
+@attrs.frozen(eq=False, repr=False)
+class EventVariable(PatternTerm):
+    """An event variable: a pattern by itself, and its attributes are columns of the events bound to it.
+
+    ``B.price`` and ``B["price"]`` are the same term; a column that is called like a method of patterns (``where``,
+    ``within``, ``node``, ...) needs the brackets, and so does one whose name begins and ends with two underscores.
+    ``B[2].price`` is the price of the third event bound to ``B``.
+
+    Examples
+    --------
+    >>> B = event("B")
+    >>> B.price < B["limit price"], B[2].price, B["where"]
+    (B.price < B.`limit price`, B[2].price, B.where)
+    """
+
+    def __getattr__(self, name: str) -> Term:
+        # Slots that are not filled yet (while unpickling) are looked up here too.
+        if is_special(name) or name in ("node", "_event"):
+            raise AttributeError(name)
+        return Term(Attribute(self._event.variable, name))
+
+    def __getitem__(self, key: str | int) -> Any:
+        if isinstance(key, str):
+            return Term(Attribute(self._event.variable, key))
+        if isinstance(key, int) and not isinstance(key, bool):
+            # Refused here already, where the index stands, not only where a column is named.
+            Attribute(self._event.variable, "*", Role.NTH, key)
+            return Occurrence(self._event.variable, Role.NTH, key)
+        raise InvalidNode(
+            f"{key!r} is neither a column nor a number",
+            hint="write B['price'] for a column, B[2].price for one of the third event",
+        )
+
+    # Without this, Python would take __getitem__ for an endless iteration.
+    __iter__ = None
+
+    @property
+    def _event(self) -> Event:
+        assert isinstance(self.node, Event)
+        return self.node
+
+    def __lt__(self, other: object) -> NoReturn:
+        self._refuse("<")
+
+    def __le__(self, other: object) -> NoReturn:
+        self._refuse("<=")
+
+    def __gt__(self, other: object) -> NoReturn:
+        self._refuse(">")
+
+    def __ge__(self, other: object) -> NoReturn:
+        self._refuse(">=")
+
+    def _refuse(self, op: str) -> NoReturn:
+        name = self._event.variable
+        raise InvalidNode(f"the event {name} cannot be compared", hint=f"compare a column: {name}.price {op} 5")
+
+
+def event(variable: str, condition: object = None, *, type: str | None = None) -> EventVariable:
+    """An event variable.
+
+    Parameters
+    ----------
+    variable : str
+        The name that predicates, aggregates and answers use.
+    condition : Term, str or Spark Column, optional
+        What must hold of a row, whatever its type: ``col("amount") > 1000``, the text ``"amount > 1000"``, or any
+        Spark column, which cannot be shown as text.
+    type : str, optional
+        The value of the type column that an event must have. The default is ``variable``, or any value when there
+        is a condition.
+
+    Returns
+    -------
+    EventVariable
+
+    Raises
+    ------
+    InvalidNode
+        If the condition is none, or speaks of another variable.
+
+    Examples
+    --------
+    >>> event("c", type="Check")
+    Check c
+    >>> event("big", "amount > 1000")
+    EVENT(big, big.amount > 1000)
+    """
+    if not isinstance(variable, str) or not variable:
+        raise InvalidNode(f"{variable!r} is not the name of an event variable", hint="write event('A')")
+    if type is not None and not isinstance(type, str):
+        raise InvalidNode(f"the type {type!r} of {variable} is not a string", hint="compare other types by condition")
+    if condition is None:
+        return EventVariable(Event(variable, variable if type is None else type))
+    return EventVariable(Event(variable, type, _condition(condition, variable)))
+
+
+def _condition(condition: object, variable: str) -> Expr:
+    if is_spark_column(condition):
+        return SparkColumn(condition)
+    if isinstance(condition, str):
+        node = sase.parse_condition(condition, variable)
+    elif isinstance(condition, (Term, Expr)):
+        node = bind_attributes(to_expr(condition), variable)
+    else:
+        raise InvalidNode(
+            f"{condition!r} is not a condition of the event {variable}",
+            hint="write col('amount') > 1000, 'amount > 1000', or a Spark column",
+        )
+    others = [name for name in variables(node) if name != variable]
+    if others:
+        raise InvalidNode(
+            f"the condition of {variable} speaks of {others[0]}",
+            hint="a condition is about one event; relate events by .where(...)",
+        )
+    return node
+
+
+def events(*names: str) -> tuple[EventVariable, ...]:
+    """Event variables whose types are their names.
+
+    Parameters
+    ----------
+    *names : str
+        Several names, or one string that separates them by spaces or commas.
+
+    Returns
+    -------
+    tuple of EventVariable
+
+    Examples
+    --------
+    >>> A, B = events("A", "B")
+    >>> events("A B") == (A, B)
+    True
+    """
+    if len(names) == 1 and isinstance(names[0], str):
+        names = tuple(re.split(r"[\s,]+", names[0].strip(" ,\t\n")))
+    return tuple(event(name) for name in names)
+
+
+def pattern_of(thing: object) -> Pattern:
+    """The node of a pattern; a string is the event of that name.
+
+    Raises
+    ------
+    InvalidNode
+        If ``thing`` is no pattern.
+
+    Examples
+    --------
+    >>> pattern_of("A")
+    Event(variable='A', type='A', condition=None)
+    """
+    if isinstance(thing, PatternTerm):
+        return thing.node
+    if isinstance(thing, Pattern):
+        return thing
+    if isinstance(thing, str):
+        return event(thing).node
+    if isinstance(thing, (QueryTerm, Query)):
+        hint = "build the whole pattern first, then call .where(...), .within(...) on it"
+        raise InvalidNode("a query cannot be part of a pattern", hint=hint)
+    if isinstance(thing, (Term, Occurrence)):
+        hint = "predicates go into .where(...), the condition of one event into event('B', condition)"
+        raise InvalidNode(f"the term {thing!r} is not a pattern", hint=hint)
+    if isinstance(thing, (list, tuple)):
+        raise InvalidNode(f"a {type(thing).__name__} is not a pattern", hint="write seq(A, B), or seq(*parts)")
+    raise InvalidNode(f"{thing!r} is not a pattern", hint="build event variables with events('A', 'B')")
+
+
+def query_of(thing: object) -> Query:
+    """The query node of a query, a pattern, a node of these, or a text.
+
+    Parameters
+    ----------
+    thing : QueryTerm, PatternTerm, Query, Pattern or str
+
+    Returns
+    -------
+    Query
+
+    Raises
+    ------
+    InvalidNode
+        If ``thing`` is nothing of these.
+    ParseError
+        If the text is malformed.
+
+    Examples
+    --------
+    >>> query_of("PATTERN SEQ(A, B)") == query_of(seq("A", "B"))
+    True
+    """
+    if isinstance(thing, str):
+        return sase.parse(thing)
+    if isinstance(thing, Query):
+        return thing
+    if isinstance(thing, Pattern):
+        return PatternTerm(thing)._query()
+    if isinstance(thing, _Askable):
+        return thing._query()
+    raise InvalidNode(
+        f"{thing!r} is not a query", hint="pass a pattern such as seq(A, kleene(B)), or the text 'PATTERN SEQ(A, B+)'"
+    )
+
+
+def parse(text: str) -> QueryTerm:
+    """The query that a text states.
+
+    Parameters
+    ----------
+    text : str
+        ``[RETURN ...] PATTERN ... [WHERE ...] [GROUP BY ...] [WITHIN ... [SLIDE ...]]``.
+
+    Returns
+    -------
+    QueryTerm
+
+    Raises
+    ------
+    ParseError
+        With the place in the text and a hint.
+
+    Examples
+    --------
+    >>> parse("pattern Stock+ s[] where [company] and s.price < next(s).price within 1 hour")
+    PATTERN Stock s+
+    WHERE [company] AND s.price < NEXT(s).price
+    WITHIN 1 hour
+    """
+    return QueryTerm(sase.parse(text))
+
+
+def seq(*parts: object) -> PatternTerm:
+    """All parts in this order of time: ``A >> B``.
+
+    Parameters
+    ----------
+    *parts : PatternTerm or str
+        A string is the event of that name.
+
+    Returns
+    -------
+    PatternTerm
+
+    Examples
+    --------
+    >>> seq("A", absent("N"), kleene("B"))
+    SEQ(A, NOT N, B+)
+    """
+    return _of_parts(Seq, parts)
+
+
+def any_of(*parts: object) -> PatternTerm:
+    """Either of the parts: ``A | B``.
+
+    Examples
+    --------
+    >>> any_of("A", "B")
+    A OR B
+    """
+    return _of_parts(Or, parts)
+
+
+def all_of(*parts: object) -> PatternTerm:
+    """All parts, in any order of time: ``A & B``.
+
+    Examples
+    --------
+    >>> all_of("A", "B")
+    A AND B
+    """
+    return _of_parts(And, parts)
+
+
+def _of_parts(kind: Callable[[tuple[Pattern, ...]], Pattern], parts: tuple[object, ...]) -> PatternTerm:
+    return PatternTerm(kind(tuple(map(pattern_of, parts))))
+
+
+def kleene(pattern: object) -> PatternTerm:
+    """One or more times: ``+B``.
+
+    Examples
+    --------
+    >>> kleene(seq("A", kleene("B")))
+    SEQ(A, B+)+
+    """
+    return repeat(pattern, 1)
+
+
+def star(pattern: object) -> PatternTerm:
+    """Any number of times, also not at all.
+
+    Examples
+    --------
+    >>> seq("A", star("B"))
+    SEQ(A, B*)
+    """
+    return repeat(pattern, 0)
+
+
+def optional(pattern: object) -> PatternTerm:
+    """Once or not at all.
+
+    Examples
+    --------
+    >>> seq("A", optional("B"))
+    SEQ(A, B?)
+    """
+    return repeat(pattern, 0, 1)
+
+
+def repeat(pattern: object, at_least: int, at_most: int | None = None) -> PatternTerm:
+    """From ``at_least`` to ``at_most`` times.
+
+    Parameters
+    ----------
+    pattern : PatternTerm or str
+    at_least : int
+        May be 0.
+    at_most : int, optional
+        At least 1; without bound when not given.
+
+    Returns
+    -------
+    PatternTerm
+
+    Raises
+    ------
+    InvalidNode
+        If the bounds are not counts, or contradict each other.
+
+    Examples
+    --------
+    >>> repeat("B", 2, 3), repeat("B", 2), repeat("B", 2, 2)
+    (B{2,3}, B{2,}, B{2})
+    """
+    for bound in (at_least, *([] if at_most is None else [at_most])):
+        if not isinstance(bound, int) or isinstance(bound, bool):
+            raise InvalidNode(f"{bound!r} is not a number of repetitions", hint="write repeat(B, 2, 3)")
+    return PatternTerm(Repeat(pattern_of(pattern), at_least, at_most))
+
+
+def absent(pattern: object) -> PatternTerm:
+    """No match of the pattern at this place of a sequence: ``~N``.
+
+    Examples
+    --------
+    >>> seq("A", absent("N"), "B")
+    SEQ(A, NOT N, B)
+    """
+    return PatternTerm(Not(pattern_of(pattern)))

@@ -1,0 +1,105 @@
+"""The number systems that one propagation kernel computes in, chosen by the type of its arrays.
+
+=============  ==========================================================================================
+dtype          meaning
+=============  ==========================================================================================
+``float64``    rounded sums; infinite when they leave the range of doubles
+``uint64``     sums modulo a prime; several primes give the exact number (Chinese remainder theorem)
+``complex128`` ``real * 2**imag``: sums of any size with a relative error near 1e-16 per addition
+``int64``      lattice: the maximum; -1 says that there is no trend
+=============  ==========================================================================================
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from numba import types
+from numba.extending import overload
+
+from cetdsl.kernels._jit import jit
+
+#: How the int64 lanes extend a value by one event.
+RAISE_TO, ADD = 0, 1
+
+
+@jit
+def normalised(mantissa: float, exponent: float) -> complex:
+    """``mantissa * 2**exponent`` with the mantissa in [0.5, 1) up to its sign; zero is 0 + 0j."""
+    if mantissa == 0.0:
+        return complex(0.0, 0.0)
+    if not math.isfinite(mantissa):
+        return complex(mantissa, 0.0)
+    fraction, shift = math.frexp(mantissa)
+    return complex(fraction, exponent + shift)
+
+
+@jit
+def add_scaled(a: complex, b: complex) -> complex:
+    """The sum of two scaled numbers; the smaller one is shifted to the larger one's exponent."""
+    if a.real == 0.0:
+        return b
+    if b.real == 0.0:
+        return a
+    if a.imag < b.imag:
+        a, b = b, a
+    shift = b.imag - a.imag
+    if shift < -1100.0:
+        return a
+    return normalised(a.real + math.ldexp(b.real, int(shift)), a.imag)
+
+
+def combine(a: Any, b: Any, prime: Any) -> Any:
+    """The value of "either": the sum, or in the lattice the maximum."""
+    raise NotImplementedError("called from compiled code only")
+
+
+# Numba wants the signatures of the implementations spelled exactly like those of the typing functions.
+@overload(combine)
+def _combine(a: Any, b: Any, prime: Any) -> Any:
+    def rounded(a: Any, b: Any, prime: Any) -> Any:
+        return a + b
+
+    def scaled(a: Any, b: Any, prime: Any) -> Any:
+        return add_scaled(a, b)
+
+    def lattice(a: Any, b: Any, prime: Any) -> Any:
+        return max(a, b)
+
+    def modular(a: Any, b: Any, prime: Any) -> Any:
+        total = a + b
+        return total - prime if total >= prime else total
+
+    return _by_type(a, rounded, scaled, lattice, modular)
+
+
+def _by_type(kind: Any, rounded: Any, scaled: Any, lattice: Any, modular: Any) -> Any:
+    if isinstance(kind, types.Float):
+        return rounded
+    if isinstance(kind, types.Complex):
+        return scaled
+    return lattice if kind.signed else modular
+
+
+def extend(value: Any, count: Any, weight: Any, how: int, prime: Any) -> Any:
+    """The value of a lane after one more event: ``value + weight * count``, or its lattice counterpart."""
+    raise NotImplementedError("called from compiled code only")
+
+
+@overload(extend)
+def _extend(value: Any, count: Any, weight: Any, how: int, prime: Any) -> Any:
+    def rounded(value: Any, count: Any, weight: Any, how: int, prime: Any) -> Any:
+        return value + weight * count
+
+    def scaled(value: Any, count: Any, weight: Any, how: int, prime: Any) -> Any:
+        return add_scaled(value, normalised(weight * count.real, count.imag))
+
+    def lattice(value: Any, count: Any, weight: Any, how: int, prime: Any) -> Any:
+        return max(value, weight) if how == RAISE_TO else value + weight
+
+    # Weights are below 2**31 whenever they are not 0 or 1, so the product fits.
+    def modular(value: Any, count: Any, weight: Any, how: int, prime: Any) -> Any:
+        return (value + (weight * count) % prime) % prime
+
+    return _by_type(value, rounded, scaled, lattice, modular)

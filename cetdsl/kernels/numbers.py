@@ -1,0 +1,133 @@
+"""Numbers of any size: scaled doubles, exact integers from residues, and the four forms of a count."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cetdsl.errors import CountOverflow
+
+Scaled = NDArray[np.complex128]
+Objects = NDArray[np.object_]
+
+#: Sums of whole numbers below this are exact in doubles.
+EXACT_DOUBLE = 2.0**53
+DECIMAL_LIMIT = 10**38
+
+
+def to_scaled(values: NDArray[np.float64]) -> Scaled:
+    """Doubles as ``mantissa + exponent * 1j`` with ``value == mantissa * 2**exponent``."""
+    mantissa, exponent = np.frexp(values)
+    out: Scaled = mantissa.astype(np.complex128)
+    out.imag = np.where(mantissa == 0, 0, exponent)
+    return out
+
+
+def from_scaled(values: Scaled) -> NDArray[np.float64]:
+    """Scaled numbers as doubles; infinite where they are out of range."""
+    with np.errstate(over="ignore", under="ignore"):
+        doubles: NDArray[np.float64] = np.ldexp(values.real, np.clip(values.imag, -5000, 5000).astype(np.int32))
+    return doubles
+
+
+def log2_of(values: Scaled) -> NDArray[np.float64]:
+    """Logarithms to base 2: -inf of zero, NaN of a negative number."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logarithms: NDArray[np.float64] = np.log2(values.real) + values.imag
+    return logarithms
+
+
+def ratio(numerators: Scaled, denominators: Scaled) -> NDArray[np.float64]:
+    """Quotients of scaled numbers, right even where both are out of the range of doubles."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        quotient = numerators.real / denominators.real
+    shift = np.clip(numerators.imag - denominators.imag, -5000, 5000).astype(np.int32)
+    with np.errstate(over="ignore"):
+        return np.ldexp(quotient, shift)
+
+
+def sum_scaled(values: Scaled, starts: NDArray[np.int64]) -> Scaled:
+    """Sums of runs of scaled numbers; run ``r`` begins at ``starts[r]``, all relative to the run's largest exponent."""
+    exponent = np.where(values.real == 0, -np.inf, values.imag)
+    largest = np.maximum.reduceat(exponent, starts)
+    per_value = np.repeat(largest, np.diff(np.append(starts, len(values))))
+    with np.errstate(invalid="ignore"):
+        shift = np.where(np.isfinite(exponent), exponent - per_value, 0.0)
+    mantissas = np.ldexp(values.real, np.maximum(shift, -2000).astype(np.int32))
+    summed = to_scaled(np.add.reduceat(mantissas, starts))
+    summed.imag += np.where((summed.real == 0) | ~np.isfinite(largest), 0, largest)
+    return summed
+
+
+def _is_prime(n: int) -> bool:
+    """Miller-Rabin; these bases decide it for all n below 3.3e24 (Sorenson and Webster 2015)."""
+    if n % 2 == 0:
+        return n == 2
+    odd, twos = n - 1, 0
+    while odd % 2 == 0:
+        odd, twos = odd // 2, twos + 1
+    for base in (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41):
+        if n % base == 0:
+            return n == base
+        x = pow(base, odd, n)
+        if x in (1, n - 1):
+            continue
+        for _ in range(twos - 1):
+            x = x * x % n
+            if x == n - 1:
+                break
+        else:
+            return False
+    return True
+
+
+@lru_cache(maxsize=8)
+def primes_below(bits: int, count: int) -> tuple[int, ...]:
+    """The ``count`` largest primes below ``2**bits``.
+
+    Examples
+    --------
+    >>> primes_below(8, 3)
+    (251, 241, 239)
+    """
+    found: list[int] = []
+    candidate = 2**bits - 1
+    while len(found) < count:
+        if _is_prime(candidate):
+            found.append(candidate)
+        candidate -= 2
+    return tuple(found)
+
+
+def from_residues(residues: list[NDArray[np.uint64]], primes: tuple[int, ...]) -> Objects:
+    """Whole numbers from their residues (Garner's form of the Chinese remainder theorem).
+
+    The numbers lie in ``[-P/2, P/2)``, P being the product of the primes.
+
+    Examples
+    --------
+    >>> p = primes_below(8, 2)
+    >>> from_residues([np.array([-5 % q], dtype=np.uint64) for q in p], p).tolist()
+    [-5]
+    """
+    values = residues[0].astype(object)
+    modulus = primes[0]
+    for residue, prime in zip(residues[1:], primes[1:], strict=True):
+        inverse = pow(modulus, -1, prime)
+        values = values + modulus * (((residue.astype(object) - values) * inverse) % prime)
+        modulus *= prime
+    return np.where(values >= (modulus + 1) // 2, values - modulus, values)
+
+
+def overflow(name: str, where: str, log2: float, number: str) -> CountOverflow:
+    """The error of a result that does not fit its form."""
+    fits = "DECIMAL(38, 0)" if number == "decimal" else "the range of doubles"
+    hint = (
+        "use number='string' for the exact value at any size, or number='log2' for its logarithm"
+        if number == "decimal"
+        else "use number='log2', or number='string' for the exact value"
+    )
+    return CountOverflow(f"{name!r} is about 2^{log2:.1f} in {where}, which does not fit {fits}", hint=hint)

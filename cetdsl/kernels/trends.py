@@ -1,0 +1,87 @@
+"""Trends as Arrow columns: what the enumeration kernel finds, with the events themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from cetdsl.kernels.columns import as_array
+from cetdsl.kernels.enumerate import Block, Enumerator
+from cetdsl.kernels.program import Ints
+from cetdsl.kernels.stream import Chunk, ChunkReader, window_column
+from cetdsl.planning.physical import SLIDING, TrendsSpec
+
+
+def trend_stream(spec: TrendsSpec, batches: Iterator[pa.RecordBatch]) -> Iterator[list[pa.Array]]:
+    """Lists the trends of a sorted stream.
+
+    Parameters
+    ----------
+    spec : TrendsSpec
+    batches : iterator of pyarrow.RecordBatch
+        Sorted by key, stretch, time and tie-break columns; the last column is the event.
+
+    Yields
+    ------
+    list of pyarrow.Array
+        Key columns, window if sliding, and the trend: ``list<struct<variable, event>>``.
+    """
+    enumerator = Enumerator(spec.kernel)
+    left = spec.limit
+    if left == 0:
+        return
+    for chunk in ChunkReader(spec.kernel, batches):
+        columns = _Columns(spec, chunk)
+        for block in enumerator.enumerate(chunk.events, chunk.slices, chunk.bounds, left):
+            if len(block.slice):
+                yield columns.rows(block)
+            if left >= 0:
+                left -= len(block.slice)
+        if left == 0:
+            return
+
+
+class _Columns:
+    """Makes answer columns of one chunk's blocks."""
+
+    def __init__(self, spec: TrendsSpec, chunk: Chunk) -> None:
+        self.spec = spec
+        self.chunk = chunk
+        event = as_array(chunk.table.column(chunk.table.num_columns - 1))
+        self.fields = event.flatten()
+        self.names = pa.array(spec.variables, pa.string())
+        # The first window of each slice; windows with the same events share a slice.
+        order = np.argsort(chunk.slices.slice, kind="stable")
+        self.windows = order
+        self.first = np.searchsorted(chunk.slices.slice[order], np.arange(len(chunk.slices.low) + 1))
+
+    def rows(self, block: Block) -> list[pa.Array]:
+        """The answer's columns for a block; a trend comes once for each window that shares its slice."""
+        window, trend = self._windows(block)
+        slices = self.chunk.slices
+        key_rows = pa.array(self.chunk.events.segment_start[slices.segment[window]])
+        columns = [as_array(self.chunk.table.column(k)).take(key_rows) for k in self.spec.keys]
+        if self.spec.kernel.windowing.kind == SLIDING:
+            columns.append(window_column(self.spec.kernel, slices.start[window]))
+        trends = self._trends(block)
+        columns.append(trends if trend is None else trends.take(pa.array(trend)))
+        return columns
+
+    def _windows(self, block: Block) -> tuple[Ints, Ints | None]:
+        copies = self.first[block.slice + 1] - self.first[block.slice]
+        if (copies == 1).all():
+            return self.windows[self.first[block.slice]], None
+        trend = np.repeat(np.arange(len(block.slice)), copies)
+        within = np.arange(len(trend)) - np.repeat(np.cumsum(copies) - copies, copies)
+        return self.windows[self.first[block.slice[trend]] + within], trend
+
+    def _trends(self, block: Block) -> pa.Array:
+        picked = pa.array(block.event)
+        event = pa.StructArray.from_arrays(
+            [field.take(picked) for field in self.fields], names=list(self.spec.fields)
+        )
+        variable = self.names.take(pa.array(block.variable))
+        binding = pa.StructArray.from_arrays([variable, event], names=["variable", "event"])
+        return pa.ListArray.from_arrays(pa.array(block.start.astype(np.int32)), binding)

@@ -1,0 +1,256 @@
+"""Predicates and terms as frozen nodes with true equality.
+
+A term mentions attributes of event variables; it never holds a Spark object, except in :class:`SparkColumn`,
+whose equality is identity because Spark columns have none of their own.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import attrs
+
+from cetdsl.errors import InvalidNode
+
+COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")
+ARITHMETIC = ("+", "-", "*", "/", "%")
+CONNECTIVES = ("and", "or")
+AGGREGATES = ("count", "sum", "avg", "min", "max")
+
+#: The comparison with its sides exchanged: ``a < b`` says ``b > a``.
+MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+#: The comparison that holds exactly when the key does not (NULLs aside).
+NEGATED = {"=": "!=", "!=": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
+
+
+class Role(enum.Enum):
+    """Which of the events bound to a variable an attribute speaks of."""
+
+    EACH = "each"
+    NEXT = "next"
+    PREV = "prev"
+    FIRST = "first"
+    LAST = "last"
+    NTH = "nth"
+
+
+class Expr:
+    """Base of all terms and predicates."""
+
+    __slots__ = ()
+
+    @property
+    def children(self) -> tuple[Expr, ...]:
+        """The direct sub-terms, left to right."""
+        return ()
+
+    def with_children(self, children: tuple[Expr, ...]) -> Expr:
+        """The same node over other sub-terms."""
+        return self
+
+    def walk(self) -> Iterator[Expr]:
+        """This node and all below it, parents first."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+
+@attrs.frozen
+class Literal(Expr):
+    """A constant: None, bool, int, float, str, Decimal, date, datetime."""
+
+    value: Any
+
+    def __eq__(self, other: object) -> bool:
+        # 1, 1.0 and True are equal in Python but are different constants in SQL.
+        if not isinstance(other, Literal) or type(self.value) is not type(other.value):
+            return NotImplemented if not isinstance(other, Literal) else False
+        return bool(self.value == other.value) or (self.value != self.value and other.value != other.value)
+
+    def __hash__(self) -> int:
+        return hash((type(self.value), "nan" if self.value != self.value else self.value))
+
+
+@attrs.frozen
+class Attribute(Expr):
+    """A column of the events bound to a variable: ``b.price``, ``NEXT(b).price``, ``b[2].price``.
+
+    ``variable`` is None only inside the condition of an event that has not been given its variable yet.
+    ``index`` (0-based) belongs to ``Role.NTH`` alone.
+    """
+
+    variable: str | None
+    name: str = attrs.field(validator=attrs.validators.min_len(1))
+    role: Role = Role.EACH
+    index: int | None = None
+
+    def __attrs_post_init__(self) -> None:
+        if (self.role is Role.NTH) != (self.index is not None):
+            raise InvalidNode("an index belongs to an n-th event, and only to it")
+        if self.index is not None and self.index < 0:
+            raise InvalidNode(
+                f"the index of {self.variable}[{self.index}] is negative",
+                hint=f"count from 0, or use LAST({self.variable})",
+            )
+
+
+@attrs.frozen
+class Unary(Expr):
+    """``-x`` or ``NOT x``."""
+
+    op: str = attrs.field(validator=attrs.validators.in_(("-", "not")))
+    operand: Expr
+
+    @property
+    def children(self) -> tuple[Expr, ...]:
+        return (self.operand,)
+
+    def with_children(self, children: tuple[Expr, ...]) -> Expr:
+        return Unary(self.op, children[0])
+
+
+@attrs.frozen
+class Binary(Expr):
+    """Arithmetic, a comparison, or AND / OR of two terms."""
+
+    op: str = attrs.field(validator=attrs.validators.in_((*COMPARISONS, *ARITHMETIC, *CONNECTIVES)))
+    left: Expr
+    right: Expr
+
+    @property
+    def children(self) -> tuple[Expr, ...]:
+        return (self.left, self.right)
+
+    def with_children(self, children: tuple[Expr, ...]) -> Expr:
+        return Binary(self.op, *children)
+
+
+@attrs.frozen
+class Call(Expr):
+    """A function of ``pyspark.sql.functions``, or ``in`` (a value, then the list it may be in)."""
+
+    name: str
+    arguments: tuple[Expr, ...] = attrs.field(converter=tuple)
+
+    @property
+    def children(self) -> tuple[Expr, ...]:
+        return self.arguments
+
+    def with_children(self, children: tuple[Expr, ...]) -> Expr:
+        return Call(self.name, children)
+
+
+@attrs.frozen
+class Length(Expr):
+    """The number of bindings of a trend."""
+
+
+@attrs.frozen
+class Aggregate(Expr):
+    """``COUNT(*)``, ``COUNT(b)``, ``SUM(b.x)``, ``MAX(LENGTH)``.
+
+    In RETURN it runs over all trends, in WHERE over the events of one trend.
+
+    Parameters
+    ----------
+    function : str
+        One of ``count``, ``sum``, ``avg``, ``min``, ``max``.
+    variable : str or None
+        The variable that ``COUNT(b)`` counts; None for ``COUNT(*)`` and when there is an argument.
+    argument : Expr or None
+        What is aggregated: a term over one variable, or :class:`Length`.
+    """
+
+    function: str = attrs.field(validator=attrs.validators.in_(AGGREGATES))
+    variable: str | None = None
+    argument: Expr | None = None
+
+    def __attrs_post_init__(self) -> None:
+        if self.function == "count" and self.argument is not None:
+            raise InvalidNode(
+                "COUNT takes a variable or *, not a term",
+                hint="COUNT(b) counts events; filter NULLs with a predicate on the variable",
+            )
+        if self.function != "count" and (self.argument is None or self.variable is not None):
+            raise InvalidNode(
+                f"{self.function.upper()} needs an attribute such as b.price, or LENGTH",
+            )
+        if self.function == "sum" and isinstance(self.argument, Length):
+            raise InvalidNode("SUM(LENGTH) is not an aggregate", hint="use AVG, MIN or MAX of LENGTH, or COUNT(b)")
+
+    @property
+    def children(self) -> tuple[Expr, ...]:
+        return () if self.argument is None else (self.argument,)
+
+    def with_children(self, children: tuple[Expr, ...]) -> Expr:
+        return Aggregate(self.function, self.variable, children[0] if children else None)
+
+
+@attrs.frozen(eq=False)
+class SparkColumn(Expr):
+    """A condition that the user wrote as a Spark column; opaque, so equal only to itself."""
+
+    column: Any
+
+
+def attributes(expr: Expr) -> list[Attribute]:
+    """All attributes that a term mentions, in reading order, with repetitions."""
+    return [node for node in expr.walk() if isinstance(node, Attribute)]
+
+
+def aggregates(expr: Expr) -> list[Aggregate]:
+    """All aggregates inside a term."""
+    return [node for node in expr.walk() if isinstance(node, Aggregate)]
+
+
+def variables(expr: Expr) -> list[str]:
+    """The variables that a term mentions, each once, in reading order."""
+    found: dict[str, None] = {}
+    for node in expr.walk():
+        if isinstance(node, (Attribute, Aggregate)) and node.variable is not None:
+            found.setdefault(node.variable)
+    return list(found)
+
+
+def conjuncts(expr: Expr) -> list[Expr]:
+    """The parts of a conjunction, left to right.
+
+    Examples
+    --------
+    >>> x, y = Attribute("a", "x"), Attribute("a", "y")
+    >>> len(conjuncts(Binary("and", Binary("<", x, y), Binary("and", x, y))))
+    3
+    """
+    if isinstance(expr, Binary) and expr.op == "and":
+        return conjuncts(expr.left) + conjuncts(expr.right)
+    return [expr]
+
+
+def conjunction(parts: list[Expr]) -> Expr:
+    """The parts joined by AND; TRUE when there are none."""
+    if not parts:
+        return Literal(True)
+    whole = parts[0]
+    for part in parts[1:]:
+        whole = Binary("and", whole, part)
+    return whole
+
+
+def transform(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
+    """The term rebuilt bottom-up, each node replaced by ``change(node)``."""
+    children = expr.children
+    rebuilt = tuple(transform(child, change) for child in children)
+    return change(expr if rebuilt == children else expr.with_children(rebuilt))
+
+
+def bind_attributes(expr: Expr, variable: str) -> Expr:
+    """The condition of an event with its own columns given to ``variable``."""
+
+    def change(node: Expr) -> Expr:
+        if isinstance(node, Attribute) and node.variable is None:
+            return attrs.evolve(node, variable=variable)
+        return node
+
+    return transform(expr, change)

@@ -1,0 +1,195 @@
+"""Pattern nodes: the algebra of event patterns, immutable and self-validating."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import attrs
+
+from cetdsl.errors import InvalidNode
+from cetdsl.pattern.expressions import Expr
+
+
+class Pattern:
+    """Base of all pattern nodes."""
+
+    __slots__ = ()
+
+    @property
+    def children(self) -> tuple[Pattern, ...]:
+        """The direct sub-patterns, left to right."""
+        return ()
+
+    def with_children(self, children: tuple[Pattern, ...]) -> Pattern:
+        """The same node over other sub-patterns."""
+        return self
+
+    def walk(self) -> Iterator[Pattern]:
+        """This node and all below it, parents first."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+
+@attrs.frozen
+class Event(Pattern):
+    """An event variable.
+
+    Parameters
+    ----------
+    variable : str
+        The name that predicates and aggregates use.
+    type : str or None
+        The value of the type column that an event must have; None when only ``condition`` decides.
+    condition : Expr or None
+        What must hold of the row besides its type.
+    """
+
+    variable: str = attrs.field(validator=attrs.validators.min_len(1))
+    type: str | None = None
+    condition: Expr | None = None
+
+
+def _patterns(value: object) -> tuple[Pattern, ...]:
+    parts = tuple(value)  # type: ignore[call-overload]
+    for part in parts:
+        if not isinstance(part, Pattern):
+            raise InvalidNode(f"{part!r} is not a pattern", hint="build event variables with events('A', 'B')")
+    return parts
+
+
+@attrs.frozen
+class Seq(Pattern):
+    """All parts in this order of time. NOT may stand between, before or after the parts."""
+
+    parts: tuple[Pattern, ...] = attrs.field(converter=_patterns)
+
+    def __attrs_post_init__(self) -> None:
+        if not self.parts:
+            raise InvalidNode("a sequence needs at least one part")
+
+    @property
+    def children(self) -> tuple[Pattern, ...]:
+        return self.parts
+
+    def with_children(self, children: tuple[Pattern, ...]) -> Pattern:
+        return Seq(children)
+
+
+@attrs.frozen
+class Or(Pattern):
+    """Either of the parts."""
+
+    parts: tuple[Pattern, ...] = attrs.field(converter=_patterns)
+
+    def __attrs_post_init__(self) -> None:
+        if not self.parts:
+            raise InvalidNode("an alternative needs at least one part")
+        _refuse_not(self.parts, "OR")
+
+    @property
+    def children(self) -> tuple[Pattern, ...]:
+        return self.parts
+
+    def with_children(self, children: tuple[Pattern, ...]) -> Pattern:
+        return Or(children)
+
+
+@attrs.frozen
+class And(Pattern):
+    """Both parts, in any order of time."""
+
+    parts: tuple[Pattern, ...] = attrs.field(converter=_patterns)
+
+    def __attrs_post_init__(self) -> None:
+        if len(self.parts) < 2:
+            raise InvalidNode("AND needs at least two parts")
+        _refuse_not(self.parts, "AND")
+
+    @property
+    def children(self) -> tuple[Pattern, ...]:
+        return self.parts
+
+    def with_children(self, children: tuple[Pattern, ...]) -> Pattern:
+        return And(children)
+
+
+@attrs.frozen
+class Repeat(Pattern):
+    """A part ``at_least`` to ``at_most`` times; None is without bound.
+
+    ``Repeat(p, 1, None)`` is Kleene plus, ``(0, None)`` Kleene star, ``(0, 1)`` optional.
+    """
+
+    part: Pattern
+    at_least: int = 1
+    at_most: int | None = None
+
+    def __attrs_post_init__(self) -> None:
+        _patterns((self.part,))
+        _refuse_not((self.part,), "a repetition")
+        if self.at_least < 0 or (self.at_most is not None and self.at_most < max(self.at_least, 1)):
+            raise InvalidNode(
+                f"cannot repeat {self.at_least} to {self.at_most} times",
+                hint="0 <= at_least <= at_most and at_most >= 1",
+            )
+
+    @property
+    def children(self) -> tuple[Pattern, ...]:
+        return (self.part,)
+
+    def with_children(self, children: tuple[Pattern, ...]) -> Pattern:
+        return Repeat(children[0], self.at_least, self.at_most)
+
+
+@attrs.frozen
+class Not(Pattern):
+    """No match of the part in the gap of the sequence where this stands."""
+
+    part: Pattern
+
+    def __attrs_post_init__(self) -> None:
+        _patterns((self.part,))
+        if any(isinstance(node, Not) for node in self.part.walk()):
+            raise InvalidNode("a negated pattern cannot hold another NOT")
+
+    @property
+    def children(self) -> tuple[Pattern, ...]:
+        return (self.part,)
+
+    def with_children(self, children: tuple[Pattern, ...]) -> Pattern:
+        return Not(children[0])
+
+
+def _refuse_not(parts: tuple[Pattern, ...], where: str) -> None:
+    if any(isinstance(part, Not) for part in parts):
+        raise InvalidNode(
+            f"NOT cannot stand directly inside {where}",
+            hint="NOT belongs inside SEQ, beside a positive part: seq(A, absent(N), B)",
+        )
+
+
+def transform(pattern: Pattern, change: Callable[[Pattern], Pattern]) -> Pattern:
+    """The pattern rebuilt bottom-up, each node replaced by ``change(node)``."""
+    children = pattern.children
+    rebuilt = tuple(transform(child, change) for child in children)
+    return change(pattern if rebuilt == children else pattern.with_children(rebuilt))
+
+
+def events(pattern: Pattern) -> list[Event]:
+    """All event variables of a pattern, in reading order, with repetitions, the negated ones too."""
+    return [node for node in pattern.walk() if isinstance(node, Event)]
+
+
+def positive_events(pattern: Pattern) -> list[Event]:
+    """The event variables outside every NOT, in reading order, with repetitions."""
+    if isinstance(pattern, Not):
+        return []
+    if isinstance(pattern, Event):
+        return [pattern]
+    return [event for child in pattern.children for event in positive_events(child)]
+
+
+def negations(pattern: Pattern) -> list[Not]:
+    """The NOT nodes of a pattern, in reading order."""
+    return [node for node in pattern.walk() if isinstance(node, Not)]

@@ -1,0 +1,182 @@
+"""A whole query: pattern, predicates, keys, window and what to return."""
+
+from __future__ import annotations
+
+import re
+
+import attrs
+
+from cetdsl.errors import InvalidNode, WindowError
+from cetdsl.pattern.expressions import Aggregate, Expr
+from cetdsl.pattern.nodes import Event, Pattern, events
+
+#: Microseconds per unit of a length.
+MICROSECONDS = {
+    "microsecond": 1,
+    "millisecond": 1_000,
+    "second": 1_000_000,
+    "minute": 60_000_000,
+    "hour": 3_600_000_000,
+    "day": 86_400_000_000,
+    "week": 604_800_000_000,
+}
+_ALIASES = {
+    "us": "microsecond",
+    "microsec": "microsecond",
+    "ms": "millisecond",
+    "msec": "millisecond",
+    "millisec": "millisecond",
+    "s": "second",
+    "sec": "second",
+    "m": "minute",
+    "min": "minute",
+    "h": "hour",
+    "hr": "hour",
+    "d": "day",
+    "w": "week",
+    "wk": "week",
+}
+_CALENDAR = ("month", "quarter", "year")
+
+
+@attrs.frozen
+class Span:
+    """A length of time: microseconds, ticks of an integer time column, or (refused later) calendar months.
+
+    Parameters
+    ----------
+    amount : int
+        How many units; at least 1.
+    unit : {"microsecond", "tick", "month"}
+        ``month`` can be written, so that analysis can refuse it beside the other errors of a query.
+
+    Examples
+    --------
+    >>> Span.parse("10 minutes")
+    Span(amount=600000000, unit='microsecond')
+    >>> str(Span.parse("90 s")), str(Span.parse(15))
+    ('90 seconds', '15')
+    """
+
+    amount: int
+    unit: str = attrs.field(validator=attrs.validators.in_(("microsecond", "tick", "month")))
+
+    def __attrs_post_init__(self) -> None:
+        if self.amount < 1:
+            raise WindowError(f"a window length must be positive, not {self.amount}")
+        if self.amount >= 2**62:
+            raise WindowError(f"a window length of {self.amount} {self.unit}s is out of range")
+
+    @classmethod
+    def parse(cls, value: object) -> Span:
+        """A length from ``"10 minutes"``, ``"1 day 2 hours"``, an int (ticks), a timedelta or a Span.
+
+        Raises
+        ------
+        WindowError
+            If the value is no length.
+        """
+        import datetime
+
+        if isinstance(value, Span):
+            return value
+        if isinstance(value, datetime.timedelta):
+            return cls((value.days * 86_400 + value.seconds) * 1_000_000 + value.microseconds, "microsecond")
+        if isinstance(value, int) and not isinstance(value, bool):
+            return cls(value, "tick")
+        hint = "write '10 minutes', '1 day', '90 s', or a whole number of ticks for an integer time column"
+        if not isinstance(value, str):
+            raise WindowError(f"{value!r} is not a length of time", hint=hint)
+        if re.fullmatch(r"\s*\d+\s*", value):
+            return cls(int(value), "tick")
+        parts = re.findall(r"(\d+)\s*([A-Za-z]+)", value)
+        if not parts or re.sub(r"(\d+)\s*([A-Za-z]+)", "", value).strip(" ,"):
+            raise WindowError(f"{value!r} is not a length of time", hint=hint)
+        micros = months = 0
+        for amount, word in parts:
+            unit = word.lower()
+            unit = _ALIASES.get(unit) or _ALIASES.get(unit.rstrip("s")) or unit.rstrip("s")
+            if unit in _CALENDAR:
+                months += int(amount)
+            elif unit in MICROSECONDS:
+                micros += int(amount) * MICROSECONDS[unit]
+            else:
+                raise WindowError(f"{word!r} is not a unit of time", hint=hint)
+        return cls(months, "month") if months else cls(micros, "microsecond")
+
+    def __str__(self) -> str:
+        if self.unit == "tick":
+            return str(self.amount)
+        if self.unit == "month":
+            return f"{self.amount} month{'s' if self.amount > 1 else ''}"
+        for unit in ("week", "day", "hour", "minute", "second", "millisecond", "microsecond"):
+            count, rest = divmod(self.amount, MICROSECONDS[unit])
+            if not rest and (unit != "week" or count > 0):
+                return f"{count} {unit}{'s' if count != 1 else ''}"
+        raise AssertionError("a microsecond divides every length")
+
+
+@attrs.frozen
+class Window:
+    """``WITHIN length [SLIDE slide]``; without a slide the length bounds a trend's span."""
+
+    length: Span
+    slide: Span | None = None
+
+
+@attrs.frozen
+class Returned:
+    """One item of RETURN: an aggregate and the name of its column."""
+
+    aggregate: Aggregate
+    name: str | None = None
+
+    @property
+    def output_name(self) -> str:
+        """The given name, or one made of the aggregate: ``count``, ``count_b``, ``avg_b_price``, ``max_length``."""
+        if self.name is not None:
+            return self.name
+        from cetdsl.pattern.expressions import Attribute, Length
+
+        aggregate = self.aggregate
+        if aggregate.argument is None:
+            return "count" if aggregate.variable is None else f"count_{aggregate.variable}"
+        if isinstance(aggregate.argument, Length):
+            return f"{aggregate.function}_length"
+        words = [
+            f"{node.variable}_{node.name}" for node in aggregate.argument.walk() if isinstance(node, Attribute)
+        ]
+        return "_".join([aggregate.function, *words])
+
+
+@attrs.frozen
+class Query:
+    """What is asked, knowing nothing of any DataFrame.
+
+    Parameters
+    ----------
+    pattern : Pattern
+    where : tuple of Expr
+        Predicates that must all hold.
+    partition_by, group_by : tuple of str
+        Columns equal along a trend; the group columns are output as well.
+    window : Window or None
+    returning : tuple of Returned
+    """
+
+    pattern: Pattern
+    where: tuple[Expr, ...] = attrs.field(default=(), converter=tuple)
+    partition_by: tuple[str, ...] = attrs.field(default=(), converter=tuple)
+    group_by: tuple[str, ...] = attrs.field(default=(), converter=tuple)
+    window: Window | None = None
+    returning: tuple[Returned, ...] = attrs.field(default=(), converter=tuple)
+
+    def __attrs_post_init__(self) -> None:
+        known: dict[str, Event] = {}
+        for event in events(self.pattern):
+            other = known.setdefault(event.variable, event)
+            if other != event:
+                raise InvalidNode(
+                    f"the variable {event.variable!r} stands for two different events",
+                    hint="give each its own name: event('a1', type='A'), event('a2', type='A')",
+                )

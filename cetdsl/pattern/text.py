@@ -1,0 +1,328 @@
+"""Nodes as text: the form that the SASE-like grammar reads back into equal nodes."""
+
+from __future__ import annotations
+
+import datetime
+import math
+import re
+from decimal import Decimal
+from typing import Any
+
+from cetdsl.errors import NotExpressible
+from cetdsl.pattern.expressions import (
+    AGGREGATES,
+    Aggregate,
+    Attribute,
+    Binary,
+    Call,
+    Expr,
+    Length,
+    Literal,
+    Role,
+    SparkColumn,
+    Unary,
+    conjuncts,
+)
+from cetdsl.pattern.nodes import And, Event, Not, Or, Pattern, Repeat, Seq
+from cetdsl.pattern.query import Query, Returned
+
+#: Words that name nothing unless they stand in backquotes.
+RESERVED = (
+    *("RETURN", "PATTERN", "WHERE", "GROUPBY", "GROUP", "WITHIN", "SLIDE", "SEQ", "AND", "OR", "NOT"),
+    *("AS", "IS", "IN", "BETWEEN", "LIKE", "NULL", "TRUE", "FALSE"),
+)
+#: Roles that are written as a function of the variable.
+NEIGHBOURS = {"NEXT": Role.NEXT, "PREV": Role.PREV, "FIRST": Role.FIRST, "LAST": Role.LAST}
+_NEIGHBOUR_WORDS = {role: word for word, role in NEIGHBOURS.items()}
+_OWN_FUNCTIONS = {*NEIGHBOURS, *(name.upper() for name in AGGREGATES)}
+
+#: A name as it may follow a dot, and a name as it may stand alone.
+ANY_NAME = r"[^\W\d]\w*"
+PLAIN_NAME = rf"(?!(?ai:{'|'.join(RESERVED)})\b){ANY_NAME}"
+
+# How strongly an operator binds; what binds less than its place asks for is put in parentheses.
+OR, AND, NOT, COMPARISON, SUM, PRODUCT, SIGN, ATOM = range(1, 9)
+LEVELS = {
+    "or": OR,
+    "and": AND,
+    **dict.fromkeys(("=", "!=", "<", "<=", ">", ">="), COMPARISON),
+    **dict.fromkeys(("+", "-"), SUM),
+    **dict.fromkeys(("*", "/", "%"), PRODUCT),
+}
+_WIDTH = 100
+
+
+def unparse(query: Query, *, lenient: bool = False) -> str:
+    """The text of a query, one clause per line; it parses back to an equal query.
+
+    Parameters
+    ----------
+    query : Query
+    lenient : bool
+        Show a condition given as a Spark column as ``<...>``, which does not parse, instead of failing.
+
+    Returns
+    -------
+    str
+
+    Raises
+    ------
+    NotExpressible
+        If an event's condition is a Spark column, or a constant is of a type without text form.
+
+    Examples
+    --------
+    >>> from cetdsl.pattern.nodes import Event, Repeat, Seq
+    >>> from cetdsl.pattern.query import Query, Span, Window
+    >>> pattern = Seq((Event("a", "Start"), Repeat(Event("B", "B"))))
+    >>> print(unparse(Query(pattern, partition_by=("user",), window=Window(Span.parse("1 day")))))
+    PATTERN SEQ(Start a, B+)
+    WHERE [user]
+    WITHIN 1 day
+    """
+    write = _Writer(lenient)
+    lines = []
+    if query.returning:
+        lines.append("RETURN " + ", ".join(write.returned(item) for item in query.returning))
+    lines.append("PATTERN " + write.pattern(query.pattern))
+    predicates = [write.term(part, NOT) for whole in query.where for part in conjuncts(whole)]
+    if query.partition_by:
+        predicates.insert(0, _columns(query.partition_by, "[{}]"))
+    if predicates:
+        line = "WHERE " + " AND ".join(predicates)
+        lines.append(line if len(line) <= _WIDTH else "WHERE " + "\n  AND ".join(predicates))
+    if query.group_by:
+        lines.append(_columns(query.group_by, "GROUP BY {}"))
+    if query.window is not None:
+        slide = f" SLIDE {query.window.slide}" if query.window.slide is not None else ""
+        lines.append(f"WITHIN {query.window.length}{slide}")
+    return "\n".join(lines)
+
+
+def unparse_pattern(pattern: Pattern, *, lenient: bool = False) -> str:
+    """The text of a pattern.
+
+    Examples
+    --------
+    >>> from cetdsl.pattern.nodes import Event, Not, Or, Repeat, Seq
+    >>> a, b, c = (Event(name, type=name) for name in "ABC")
+    >>> unparse_pattern(Seq((a, Not(c), Repeat(Or((a, b)), 2, 3))))
+    'SEQ(A, NOT C, (A OR B){2,3})'
+    """
+    return _Writer(lenient).pattern(pattern)
+
+
+def unparse_expression(expr: Expr, *, lenient: bool = False) -> str:
+    """The text of a term or predicate.
+
+    Examples
+    --------
+    >>> from cetdsl.pattern.expressions import Attribute, Binary, Literal, Role
+    >>> price = Attribute("b", "price")
+    >>> next_price = Attribute("b", "price", Role.NEXT)
+    >>> unparse_expression(Binary("<", Binary("*", Binary("+", price, Literal(1)), Literal(1.5)), next_price))
+    '(b.price + 1) * 1.5 < NEXT(b).price'
+    """
+    return _Writer(lenient).term(expr)
+
+
+def quote_name(name: str) -> str:
+    """A variable, type or column as it stands alone: in backquotes unless it is plain and not reserved.
+
+    Examples
+    --------
+    >>> print(quote_name("sector"), quote_name("not covered"), quote_name("order`s"), quote_name("in"))
+    sector `not covered` `order``s` `in`
+    """
+    if re.fullmatch(PLAIN_NAME, name) and name.upper() != "LENGTH":
+        return name
+    return _in_backquotes(name)
+
+
+def quote_text(value: str) -> str:
+    """A string constant: in single quotes, which are doubled inside.
+
+    Examples
+    --------
+    >>> print(quote_text("it's"))
+    'it''s'
+    """
+    return "'" + value.replace("'", "''") + "'"
+
+
+def literal_text(value: Any) -> str:
+    """A constant as text.
+
+    Raises
+    ------
+    NotExpressible
+        If the type of ``value`` has no text form.
+
+    Examples
+    --------
+    >>> import datetime
+    >>> print(literal_text(None), literal_text(True), literal_text(-1.5), literal_text(float("nan")))
+    NULL TRUE -1.5 DOUBLE 'nan'
+    >>> print(literal_text(datetime.date(2024, 2, 29)))
+    DATE '2024-02-29'
+    """
+    if value is None:
+        return "NULL"
+    if isinstance(value, bool):
+        return str(value).upper()
+    if isinstance(value, float):
+        return repr(value) if math.isfinite(value) else f"DOUBLE '{value}'"
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, str):
+        return quote_text(value)
+    if isinstance(value, Decimal):
+        return f"DECIMAL '{value}'"
+    if isinstance(value, datetime.datetime):
+        return f"TIMESTAMP '{value.isoformat(' ')}'"
+    if isinstance(value, datetime.date):
+        return f"DATE '{value.isoformat()}'"
+    raise NotExpressible(
+        f"a constant of type {type(value).__name__} has no text form",
+        hint="use None, bool, int, float, str, Decimal, date or datetime",
+    )
+
+
+def _in_backquotes(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _columns(names: tuple[str, ...], frame: str) -> str:
+    return frame.format(", ".join(map(quote_name, names)))
+
+
+def _function_name(call: Call) -> str:
+    name = call.name
+    plain = re.fullmatch(PLAIN_NAME, name) and name == name.lower() and name.upper() not in _OWN_FUNCTIONS
+    # LENGTH() without arguments is the number of bindings, not Spark's length of a string.
+    if plain and not (name == "length" and not call.arguments):
+        return name
+    return _in_backquotes(name)
+
+
+class _Writer:
+    """Writes nodes; ``lenient`` decides what becomes of a Spark column."""
+
+    def __init__(self, lenient: bool) -> None:
+        self.lenient = lenient
+
+    def returned(self, item: Returned) -> str:
+        text = self.term(item.aggregate)
+        return text if item.name is None else f"{text} AS {quote_name(item.name)}"
+
+    def pattern(self, node: Pattern, *, alone: bool = True) -> str:
+        """``alone``: nothing stands beside it that an infix operator could take as its operand."""
+        if isinstance(node, Event):
+            return self.event(node)
+        if isinstance(node, Seq):
+            return self.group("SEQ", node)
+        if isinstance(node, (Or, And)):
+            word = "OR" if isinstance(node, Or) else "AND"
+            if len(node.parts) == 1:
+                return self.group(word, node)
+            text = f" {word} ".join(self.pattern(part, alone=False) for part in node.parts)
+            return text if alone else f"({text})"
+        if isinstance(node, Repeat):
+            part = self.pattern(node.part, alone=False)
+            return (f"({part})" if isinstance(node.part, Repeat) else part) + _times(node)
+        if isinstance(node, Not):
+            return "NOT " + self.pattern(node.part, alone=False)
+        raise NotExpressible(f"{type(node).__name__} has no text form")
+
+    def group(self, word: str, node: Pattern) -> str:
+        return f"{word}({', '.join(self.pattern(part) for part in node.children)})"
+
+    def event(self, node: Event) -> str:
+        name = quote_name(node.variable)
+        bare = node.type is None or (node.type == node.variable and node.condition is None)
+        if not bare and node.type is not None:
+            name = f"{quote_name(node.type)} {name}"
+        if node.condition is not None:
+            return f"EVENT({name}, {self.term(node.condition)})"
+        return f"EVENT({name})" if node.type is None else name
+
+    def term(self, node: Expr, floor: int = OR) -> str:
+        """The text of ``node`` where something that binds at least as strongly as ``floor`` is needed."""
+        text, level = self.leveled(node)
+        return text if level >= floor else f"({text})"
+
+    def leveled(self, node: Expr) -> tuple[str, int]:
+        if isinstance(node, Binary):
+            return self.binary(node)
+        if isinstance(node, Unary):
+            if node.op == "not":
+                return "NOT " + self.term(node.operand, NOT), NOT
+            # -(5) is a sign before 5, -5 is a constant; and two dashes would start a comment.
+            needs_parentheses = isinstance(node.operand, (Literal, Unary))
+            return "-" + self.term(node.operand, ATOM + 1 if needs_parentheses else ATOM), SIGN
+        if isinstance(node, Call):
+            return self.call(node)
+        return self.atom(node), ATOM
+
+    def binary(self, node: Binary) -> tuple[str, int]:
+        level = LEVELS[node.op]
+        # Comparisons do not associate; the others associate to the left.
+        left = self.term(node.left, level + 1 if level == COMPARISON else level)
+        return f"{left} {node.op.upper()} {self.term(node.right, level + 1)}", level
+
+    def call(self, node: Call) -> tuple[str, int]:
+        arguments = node.arguments
+        if node.name in ("isnull", "isnotnull") and len(arguments) == 1:
+            negation = "NOT " if node.name == "isnotnull" else ""
+            return f"{self.term(arguments[0], SUM)} IS {negation}NULL", COMPARISON
+        if node.name == "like" and len(arguments) == 2:
+            return f"{self.term(arguments[0], SUM)} LIKE {self.term(arguments[1], SUM)}", COMPARISON
+        if node.name == "in" and len(arguments) > 1:
+            listed = ", ".join(self.term(item) for item in arguments[1:])
+            return f"{self.term(arguments[0], SUM)} IN ({listed})", COMPARISON
+        return f"{_function_name(node)}({', '.join(self.term(item) for item in arguments)})", ATOM
+
+    def atom(self, node: Expr) -> str:
+        if isinstance(node, Literal):
+            return literal_text(node.value)
+        if isinstance(node, Attribute):
+            return _attribute(node)
+        if isinstance(node, Length):
+            return "LENGTH"
+        if isinstance(node, Aggregate):
+            if node.argument is not None:
+                inner = self.term(node.argument)
+            else:
+                inner = "*" if node.variable is None else quote_name(node.variable)
+            return f"{node.function.upper()}({inner})"
+        if isinstance(node, SparkColumn):
+            if self.lenient:
+                return f"<{node.column}>"
+            raise NotExpressible(
+                "a condition given as a Spark column has no text form",
+                hint="write it with cetdsl's own terms: event('big', col('amount') > 1000)",
+            )
+        raise NotExpressible(f"{type(node).__name__} has no text form")
+
+
+def _attribute(node: Attribute) -> str:
+    if node.variable is None:
+        return quote_name(node.name)
+    owner = quote_name(node.variable)
+    if node.role is Role.NTH:
+        owner = f"{owner}[{node.index}]"
+    elif node.role is not Role.EACH:
+        owner = f"{_NEIGHBOUR_WORDS[node.role]}({owner})"
+    # After a dot no word is reserved.
+    name = node.name if re.fullmatch(ANY_NAME, node.name) else _in_backquotes(node.name)
+    return f"{owner}.{name}"
+
+
+def _times(node: Repeat) -> str:
+    low, high = node.at_least, node.at_most
+    signs: dict[tuple[int, int | None], str] = {(1, None): "+", (0, None): "*", (0, 1): "?"}
+    if (low, high) in signs:
+        return signs[low, high]
+    if high is None:
+        return f"{{{low},}}"
+    return f"{{{low}}}" if low == high else f"{{{low},{high}}}"

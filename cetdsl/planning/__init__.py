@@ -1,0 +1,1 @@
+"""From a rewritten query to a physical plan: which columns, which automaton, which strategy, and why."""

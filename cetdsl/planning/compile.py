@@ -1,0 +1,346 @@
+"""From a rewritten query to an automaton with predicates on its edges, and the columns that these need.
+
+All terms are reduced to columns of single events here: ``b.price < NEXT(b).price`` becomes one column ``price`` and the operator ``>`` between its
+values at two neighbouring events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import attrs
+
+from cetdsl.analysis.classify import PredicateClass, adjacent_pair, negations_of, separate, shape
+from cetdsl.analysis.resolve import ResolvedQuery
+from cetdsl.analysis.types import type_of
+from cetdsl.analysis.wording import quote
+from cetdsl.errors import UnsupportedQuery
+from cetdsl.pattern.automaton import Automaton, build_automaton, restrict_count
+from cetdsl.pattern.expressions import (
+    MIRRORED,
+    Aggregate,
+    Attribute,
+    Binary,
+    Expr,
+    Length,
+    Literal,
+    Role,
+    transform,
+    variables,
+)
+from cetdsl.pattern.nodes import Event, Not, Pattern, events
+from cetdsl.pattern.properties import binds_at_most_one
+from cetdsl.planning.physical import Comparison, Edge, Machine, Negation, Pair
+
+#: ``COUNT(b) >= n`` is compiled into states up to this n.
+MAX_COUNTED = 64
+#: One bit of a 64-bit mask per variable.
+MAX_VARIABLES = 62
+
+
+@attrs.frozen
+class CodeColumn:
+    """A column that comparisons refer to; where ``partner`` is given, both are compared in their common type."""
+
+    expr: Expr
+    partner: Expr | None = None
+
+
+@attrs.frozen
+class Compiled:
+    """A query (or one side of a top-level AND) in numbers.
+
+    Attributes
+    ----------
+    automaton : Automaton
+    variables : tuple of (str, Expr or None)
+        Name and condition of each variable; their positions are the numbers used everywhere below.
+    machine : Machine
+    negations : tuple of Negation
+    pairs : tuple of Pair
+    codes : tuple of CodeColumn
+    lists : tuple of Expr
+        Inseparable adjacent predicates, the later event's attributes in the NEXT role.
+    residual : tuple of Expr
+        Predicates that only a finished trend can be tested for.
+    """
+
+    automaton: Automaton
+    variables: tuple[tuple[str, Expr | None], ...]
+    machine: Machine
+    negations: tuple[Negation, ...]
+    pairs: tuple[Pair, ...]
+    codes: tuple[CodeColumn, ...]
+    lists: tuple[Expr, ...]
+    residual: tuple[Expr, ...]
+
+    def number_of(self, variable: str) -> int:
+        """The number of a variable; one that no event has when the variable can never be bound."""
+        names = [name for name, _ in self.variables]
+        return names.index(variable) if variable in names else MAX_VARIABLES
+
+
+def compile_query(resolved: ResolvedQuery, automaton: Automaton | None = None) -> Compiled:
+    """Compiles a rewritten query whose pattern is not a top-level AND.
+
+    Parameters
+    ----------
+    resolved : ResolvedQuery
+    automaton : Automaton, optional
+        In place of the pattern's own one.
+    """
+    return _Compiler(resolved, automaton).compile()
+
+
+class _Compiler:
+    def __init__(self, resolved: ResolvedQuery, automaton: Automaton | None) -> None:
+        self.resolved = resolved
+        self.pattern = resolved.query.pattern
+        self.automaton = automaton or build_automaton(self.pattern)
+        self.codes: dict[CodeColumn, int] = {}
+        self.lists: dict[Expr, int] = {}
+        self.residual: list[Expr] = []
+        self.conditions = {event.variable: event.condition for event in events(self.pattern)}
+
+    def compile(self) -> Compiled:
+        adjacent, pairwise, negated = self._sort_predicates()
+        names = list(dict.fromkeys(self.automaton.variables))
+        for negation in self.automaton.negations:
+            names += [event.variable for event in events(negation.part) if event.variable not in names]
+        names = list(dict.fromkeys(names))
+        if len(names) > MAX_VARIABLES:
+            raise UnsupportedQuery(f"the pattern has more than {MAX_VARIABLES} event variables")
+        self.numbers = {name: number for number, name in enumerate(names)}
+        pairs = []
+        for predicate in pairwise:
+            pair = self._neighbours(predicate, self.automaton)
+            if pair is not None:
+                adjacent.setdefault(pair, []).append(_as_adjacent(predicate, pair))
+            elif (found := self._pair(predicate)) is not None:
+                pairs.append(found)
+            else:
+                self.residual.append(predicate)
+        machine = self._machine(self.automaton, adjacent)
+        negations = tuple(self._negation(node, negated.get(node, [])) for node in self.automaton.negations)
+        return Compiled(
+            self.automaton,
+            tuple((name, self.conditions.get(name)) for name in names),
+            machine,
+            negations,
+            tuple(pairs),
+            tuple(self.codes),
+            tuple(self.lists),
+            tuple(self.residual),
+        )
+
+    def _sort_predicates(
+        self,
+    ) -> tuple[dict[tuple[str, str], list[Expr]], list[Expr], dict[Not, list[Expr]]]:
+        adjacent: dict[tuple[str, str], list[Expr]] = {}
+        pairwise: list[Expr] = []
+        negated: dict[Not, list[Expr]] = {}
+        for predicate in self.resolved.query.where:
+            owners = negations_of(predicate, self.pattern)
+            kind = shape(predicate)
+            if owners:
+                for owner in owners:
+                    negated.setdefault(owner, []).append(predicate)
+            elif kind is PredicateClass.ADJACENT:
+                pair = adjacent_pair(predicate)
+                assert pair is not None, predicate
+                adjacent.setdefault(pair, []).append(predicate)
+            elif kind is PredicateClass.PAIRWISE:
+                pairwise.append(predicate)
+            elif kind is not PredicateClass.AGGREGATE or not self._count(predicate):
+                self.residual.append(predicate)
+        return adjacent, pairwise, negated
+
+    def _count(self, predicate: Expr) -> bool:
+        """Compiles ``COUNT(b) >= 3`` and ``LENGTH < 5`` into the automaton's states."""
+        found = _count_bound(predicate)
+        if found is None:
+            return False
+        variable, op, bound = found
+        limit = int(bound) + 2
+        if not 1 <= limit <= MAX_COUNTED:
+            return False
+        try:
+            self.automaton = restrict_count(self.automaton, variable, limit, _COMPARE[op](bound))
+        except UnsupportedQuery:
+            return False
+        return True
+
+    def _neighbours(self, predicate: Expr, automaton: Automaton) -> tuple[str, str] | None:
+        """The (earlier, later) order of two variables that are always bound once and one right after the other."""
+        pair = variables(predicate)
+        if len(pair) != 2:
+            return None
+        for earlier, later in (pair, pair[::-1]):
+            if self._always_follows(automaton, earlier, later):
+                return earlier, later
+        return None
+
+    def _always_follows(self, automaton: Automaton, earlier: str, later: str) -> bool:
+        names = automaton.variables
+        if not all(binds_at_most_one(self.pattern, name) for name in (earlier, later)):
+            return False
+        # Every way to the later variable comes straight from the earlier one, and from there it goes nowhere else
+        # before; a trend that lacks either of them has no pair to compare.
+        if any(names[state] == later for state, _ in automaton.initial):
+            return False
+        steps = {(names[t.source], names[t.target]) for t in automaton.transitions}
+        return {u for u, v in steps if v == later} == {earlier} and {v for u, v in steps if u == earlier} == {later}
+
+    def _pair(self, predicate: Expr) -> Pair | None:
+        found = separate(predicate)
+        if found is None:
+            return None
+        left, right = self._comparison_columns(found.left, found.right)
+        u, v = found.variables
+        return Pair(found.op, self._number(u), left, self._number(v), right)
+
+    def _number(self, variable: str) -> int:
+        return self.numbers.get(variable, MAX_VARIABLES)
+
+    def _comparison_columns(self, left: Expr, right: Expr) -> tuple[int, int]:
+        left, right = strip(left), strip(right)
+        types = type_of(left, self.resolved.schema), type_of(right, self.resolved.schema)
+        if left == right or (types[0] is not None and types[0] == types[1]):
+            return self._code(CodeColumn(left)), self._code(CodeColumn(right))
+        return self._code(CodeColumn(left, right)), self._code(CodeColumn(right, left))
+
+    def _code(self, column: CodeColumn) -> int:
+        return self.codes.setdefault(column, len(self.codes))
+
+    def _machine(self, automaton: Automaton, adjacent: dict[tuple[str, str], list[Expr]]) -> Machine:
+        names = automaton.variables
+        edges = []
+        for step in automaton.transitions:
+            comparisons, listed = [], []
+            for predicate in adjacent.get((names[step.source], names[step.target]), ()):
+                found = separate(predicate)
+                if found is None:
+                    listed.append(self.lists.setdefault(_unnamed(predicate), len(self.lists)))
+                else:
+                    later, earlier = self._comparison_columns(found.left, found.right)
+                    comparisons.append(Comparison(found.op, later, earlier))
+            edges.append(
+                Edge(
+                    step.source,
+                    step.target,
+                    tuple(dict.fromkeys(comparisons)),
+                    tuple(dict.fromkeys(listed)),
+                    tuple(sorted(step.guards)),
+                )
+            )
+        return Machine(
+            tuple(self.numbers[name] for name in names),
+            tuple((state, tuple(sorted(guards))) for state, guards in automaton.initial),
+            tuple((state, tuple(sorted(guards))) for state, guards in automaton.final),
+            tuple(edges),
+        )
+
+    def _negation(self, node: Not, predicates: list[Expr]) -> Negation:
+        automaton = build_automaton(node.part)
+        own = {event.variable for event in events(node.part)}
+        adjacent: dict[tuple[str, str], list[Expr]] = {}
+        pairs, correlated = [], []
+        outer = self.pattern
+        for predicate in predicates:
+            if shape(predicate) is PredicateClass.ADJACENT:
+                pair = adjacent_pair(predicate)
+                assert pair is not None, predicate
+                adjacent.setdefault(pair, []).append(predicate)
+                continue
+            inside = own.issuperset(variables(predicate))
+            self.pattern = node.part
+            between = self._neighbours(predicate, automaton) if inside else None
+            self.pattern = outer
+            if between is not None:
+                adjacent.setdefault(between, []).append(_as_adjacent(predicate, between))
+                continue
+            found = self._pair(predicate) if shape(predicate) is PredicateClass.PAIRWISE else None
+            if found is None:
+                raise UnsupportedQuery(
+                    f"{quote(predicate)} on a negated variable does not split into one side per event",
+                    hint="compare one term of the negated event with one term of another event",
+                )
+            if inside:
+                pairs.append(found)
+            elif found.right_variable in {self._number(name) for name in own}:
+                correlated.append(
+                    Pair(MIRRORED[found.op], found.right_variable, found.right, found.left_variable, found.left)
+                )
+            else:
+                correlated.append(found)
+        if pairs and correlated:
+            raise UnsupportedQuery(
+                "a NOT with pairwise predicates both among its own variables and with others",
+                hint="write the inner ones between neighbours, with NEXT",
+            )
+        return Negation(self._machine(automaton, adjacent), tuple(correlated), tuple(pairs))
+
+
+_COMPARE: dict[str, Callable[[float], Callable[[int], bool]]] = {
+    "=": lambda bound: lambda n: n == bound,
+    "!=": lambda bound: lambda n: n != bound,
+    "<": lambda bound: lambda n: n < bound,
+    "<=": lambda bound: lambda n: n <= bound,
+    ">": lambda bound: lambda n: n > bound,
+    ">=": lambda bound: lambda n: n >= bound,
+}
+
+
+def _count_bound(predicate: Expr) -> tuple[str | None, str, float] | None:
+    """``(variable or None for LENGTH, op, bound)`` of a comparison of a count with a constant."""
+    if not isinstance(predicate, Binary) or predicate.op not in MIRRORED:
+        return None
+    op, left, right = predicate.op, predicate.left, predicate.right
+    if isinstance(left, Literal):
+        op, left, right = MIRRORED[op], right, left
+    if not isinstance(right, Literal) or type(right.value) not in (int, float) or right.value != right.value:
+        return None
+    if abs(right.value) > MAX_COUNTED:
+        return None
+    if isinstance(left, Length):
+        return None, op, right.value
+    if isinstance(left, Aggregate) and left.function == "count":
+        return left.variable, op, right.value
+    return None
+
+
+def strip(expr: Expr) -> Expr:
+    """A one-event term as a term over that event's own row."""
+
+    def change(node: Expr) -> Expr:
+        return Attribute(None, node.name) if isinstance(node, Attribute) else node
+
+    return transform(expr, change)
+
+
+def _unnamed(predicate: Expr) -> Expr:
+    """An adjacent predicate over two rows: NEXT is the later, plain the earlier one."""
+
+    def change(node: Expr) -> Expr:
+        return Attribute(None, node.name, node.role) if isinstance(node, Attribute) else node
+
+    return transform(predicate, change)
+
+
+def _as_adjacent(predicate: Expr, pair: tuple[str, str]) -> Expr:
+    """A pairwise predicate between neighbours, written with NEXT."""
+    later = pair[1]
+
+    def change(node: Expr) -> Expr:
+        if isinstance(node, Attribute) and node.variable == later:
+            return attrs.evolve(node, role=Role.NEXT)
+        return node
+
+    return transform(predicate, change)
+
+
+def side_query(resolved: ResolvedQuery, side: Pattern) -> ResolvedQuery:
+    """One side of a top-level AND as a query of its own: the predicates whose variables it binds."""
+    bound = {event.variable for event in events(side) if isinstance(event, Event)}
+    where = tuple(p for p in resolved.query.where if bound.issuperset(variables(p)))
+    return attrs.evolve(resolved, query=attrs.evolve(resolved.query, pattern=side, where=where))

@@ -1,0 +1,142 @@
+"""Physical nodes: what the execution layer turns into DataFrames."""
+
+from __future__ import annotations
+
+import attrs
+
+from cetdsl.analysis.schema import Schema
+from cetdsl.pattern.expressions import Aggregate, Expr
+from cetdsl.pattern.query import Window
+from cetdsl.planning.compile import Compiled
+from cetdsl.planning.physical import SLIDING, SPAN, WHOLE, KernelSpec, Lane, Output, Windowing
+
+#: One stretch of a long key holds this many window lengths; it copies one length of events into its neighbour.
+STRETCH_WINDOWS = 8
+
+
+@attrs.frozen
+class Source:
+    """How events are read, keyed and cut by time.
+
+    Attributes
+    ----------
+    schema : Schema
+    time : str
+    time_type : str
+        Spark type of the time column.
+    tie_break : tuple of str
+    on_null_time : {"error", "skip"}
+    groups : tuple of str
+        Columns that are output, in the order of GROUP BY.
+    partitions : tuple of str
+        Further columns that are equal along a trend.
+    asked_partitions : tuple of str
+        Those of them that the user named.
+    windowing : Windowing
+    """
+
+    schema: Schema
+    time: str
+    time_type: str
+    tie_break: tuple[str, ...]
+    on_null_time: str
+    groups: tuple[str, ...]
+    partitions: tuple[str, ...]
+    asked_partitions: tuple[str, ...]
+    windowing: Windowing
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """All columns that are equal along a trend, the output ones first."""
+        return self.groups + self.partitions
+
+
+class PhysicalPlan:
+    """Base of all physical nodes."""
+
+    __slots__ = ()
+
+
+@attrs.frozen
+class KernelAggregate(PhysicalPlan):
+    """Project, filter, shuffle, sort, then one compiled kernel per task.
+
+    ``merge`` says that the rows of several tasks or keys make up one group, so partial results are added up after
+    a second, small shuffle.
+    """
+
+    source: Source
+    compiled: Compiled
+    spec: KernelSpec
+    values: tuple[Expr, ...]
+    merge: bool
+
+
+@attrs.frozen
+class FoldAggregate(PhysicalPlan):
+    """Built-in Spark expressions only: an ``aggregate()`` over each key's sorted array of events."""
+
+    source: Source
+    compiled: Compiled
+    lanes: tuple[Lane, ...]
+    outputs: tuple[Output, ...]
+    values: tuple[Expr, ...]
+    number: str
+
+
+@attrs.frozen
+class EnumerateTrends(PhysicalPlan):
+    """The kernel enumerates trends; Spark then tests what only a finished trend can be tested for."""
+
+    source: Source
+    compiled: Compiled
+    spec: KernelSpec
+    columns: tuple[str, ...]
+    limit: int | None
+
+
+@attrs.frozen
+class AggregateTrends(PhysicalPlan):
+    """Enumerates trends and aggregates them: for predicates that no automaton can carry along."""
+
+    trends: EnumerateTrends
+    outputs: tuple[tuple[str, Aggregate], ...]
+    number: str
+
+
+@attrs.frozen
+class PairAggregate(PhysicalPlan):
+    """A top-level AND: pairs of different trends, one of each side.
+
+    ``both`` holds the trends that match on both sides; None when no trend can.
+    """
+
+    left: KernelAggregate
+    right: KernelAggregate
+    both: KernelAggregate | None
+    source: Source
+    outputs: tuple[Output, ...]
+    number: str
+
+
+@attrs.frozen
+class PairTrends(PhysicalPlan):
+    """A top-level AND, its pairs of trends listed."""
+
+    left: EnumerateTrends
+    right: EnumerateTrends
+    distinct_sides: bool
+    limit: int | None
+
+
+def windowing_of(window: Window | None) -> Windowing:
+    """The windows of a query, and the stretches that spread one key over many tasks."""
+    if window is None:
+        return Windowing(WHOLE)
+    length = window.length.amount
+    if window.slide is None:
+        return Windowing(SPAN, length, 0, STRETCH_WINDOWS * length)
+    slide = window.slide.amount
+    if slide >= length:
+        return Windowing(SLIDING, length, slide, slide)
+    return Windowing(SLIDING, length, slide, -(-STRETCH_WINDOWS * length // slide) * slide)

@@ -1,0 +1,40 @@
+"""fold: built-in Spark expressions only; no Python worker is started."""
+
+from __future__ import annotations
+
+from cetdsl.planning.lanes import plan_lanes
+from cetdsl.planning.physical import SLIDING, SPAN
+from cetdsl.planning.plans import FoldAggregate, PhysicalPlan
+from cetdsl.planning.strategies.request import AggregateRequest, Declined, source_of
+
+#: The state of the fold is a struct with a field per state and lane; beyond this Spark's generated code grows too large.
+MAX_STATE_FIELDS = 64
+
+
+def fold(request: AggregateRequest) -> PhysicalPlan | Declined:
+    """An ``aggregate()`` over the sorted array of each key's events, with the automaton's values as its state."""
+    source = source_of(request.resolved)
+    if request.is_pair:
+        return Declined("AND at the top pairs two sets of trends")
+    compiled = request.compiled[0]
+    if compiled.residual or compiled.pairs or compiled.codes or compiled.lists:
+        return Declined("adjacent, pairwise or aggregate predicates compare events with each other")
+    if compiled.negations:
+        return Declined("NOT needs the latest match of the negated pattern")
+    if source.windowing.kind == SPAN:
+        return Declined("a span without SLIDE needs one pass per first event")
+    if source.windowing.kind == SLIDING and source.windowing.slide < source.windowing.length:
+        return Declined("overlapping windows would copy every row into each of them")
+    if source.partitions:
+        return Declined("partitions of one group are added up in a second step")
+    if request.number not in ("double", "decimal"):
+        return Declined(f"Spark has no number for the form {request.number!r}")
+    lanes = plan_lanes(compiled, request.aggregates)
+    functions = {output.function for output in lanes.outputs}
+    if functions - {"count"}:
+        return Declined(f"{', '.join(sorted(functions - {'count'})).upper()} outgrows Spark's own numbers")
+    if len(compiled.machine.variables) * len(lanes.lanes) > MAX_STATE_FIELDS:
+        return Declined("the automaton has too many states for one expression")
+    return FoldAggregate(
+        source, compiled, tuple(lanes.lanes), tuple(lanes.outputs), tuple(lanes.values), request.number
+    )

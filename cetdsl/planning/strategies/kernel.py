@@ -1,0 +1,136 @@
+"""kernel: one compiled pass over each task's sorted events (the general case)."""
+
+from __future__ import annotations
+
+import attrs
+
+from cetdsl.pattern.automaton import intersect
+from cetdsl.pattern.nodes import Seq
+from cetdsl.pattern.properties import sides
+from cetdsl.planning.compile import Compiled, compile_query, side_query
+from cetdsl.planning.lanes import LanePlan, plan_lanes
+from cetdsl.planning.physical import SPAN, KernelSpec, Output
+from cetdsl.planning.plans import KernelAggregate, PairAggregate, PhysicalPlan, Source
+from cetdsl.planning.strategies.request import AggregateRequest, Declined, source_of
+
+
+def kernel(request: AggregateRequest) -> PhysicalPlan | Declined:
+    """Propagates counts and sums along the automaton, with an index per edge."""
+    source = source_of(request.resolved)
+    for compiled in request.compiled:
+        reason = why_not_propagate(compiled, source)
+        if reason is not None:
+            return Declined(reason)
+    if request.is_pair:
+        return _pair(request, source)
+    lanes = plan_lanes(request.compiled[0], request.aggregates)
+    merge = bool(source.partitions) or (source.windowing.kind == SPAN and source.windowing.cut > 0)
+    return _aggregate(source, request.compiled[0], lanes, request.number, merge)
+
+
+def why_not_propagate(compiled: Compiled, source: Source) -> str | None:
+    """Why counts cannot be carried along the automaton; None when they can."""
+    if compiled.residual:
+        return "a predicate needs the finished trend (an aggregate of it, or an inseparable pair of events)"
+    if any(negation.correlated for negation in compiled.negations):
+        return "a NOT depends on which events the trend binds"
+    if compiled.pairs:
+        pivot = pivot_of(compiled)
+        if pivot < 0:
+            return "a pairwise predicate relates two variables of which neither binds exactly one event of each trend"
+        if source.windowing.kind == SPAN and not _always_first(compiled, pivot):
+            return "a span and a pairwise predicate fix two different events of a trend"
+    return None
+
+
+def pivot_of(compiled: Compiled) -> int:
+    """The variable, bound exactly once, that all pairwise predicates have in common; -1 if there is none."""
+    if not compiled.pairs:
+        return -1
+    candidates = set.intersection(*({pair.left_variable, pair.right_variable} for pair in compiled.pairs))
+    first = [number for number in sorted(candidates) if _binds_exactly_one(compiled, number)]
+    first.sort(key=lambda number: not _always_first(compiled, number))
+    return first[0] if first else -1
+
+
+def _binds_exactly_one(compiled: Compiled, number: int) -> bool:
+    """Whether every trend has exactly one binding of the variable, told from the automaton's states."""
+    machine = compiled.machine
+    after: dict[int, set[int]] = {}
+    for edge in machine.edges:
+        after.setdefault(edge.source, set()).add(edge.target)
+    seen: set[tuple[int, int]] = set()
+    stack = [(state, int(machine.variables[state] == number)) for state, _ in machine.initial]
+    final = {state for state, _ in machine.final}
+    while stack:
+        state, count = stack.pop()
+        if (state, count) in seen:
+            continue
+        seen.add((state, count))
+        if count > 1 or (state in final and count != 1):
+            return False
+        stack += [(target, count + (machine.variables[target] == number)) for target in after.get(state, ())]
+    return bool(seen)
+
+
+def _always_first(compiled: Compiled, number: int) -> bool:
+    return all(compiled.machine.variables[state] == number for state, _ in compiled.machine.initial)
+
+
+def base_spec(source: Source, compiled: Compiled, number: str) -> KernelSpec:
+    """What every kernel needs to know, before lanes."""
+    return KernelSpec(
+        compiled.machine,
+        compiled.negations,
+        source.windowing,
+        len(source.keys),
+        len(source.groups),
+        source.time,
+        source.time_type,
+        len(source.tie_break),
+        len(compiled.codes),
+        (),
+        len(compiled.lists),
+        compiled.pairs,
+        pivot_of(compiled),
+        number=number,
+        exact=number in ("decimal", "string"),
+    )
+
+
+def _aggregate(source: Source, compiled: Compiled, lanes: LanePlan, number: str, partial: bool) -> KernelAggregate:
+    spec = attrs.evolve(
+        base_spec(source, compiled, number),
+        lanes=tuple(lanes.lanes),
+        outputs=tuple(lanes.outputs),
+        partial=partial,
+    )
+    return KernelAggregate(source, compiled, spec, tuple(lanes.values), partial)
+
+
+def _pair(request: AggregateRequest, source: Source) -> PhysicalPlan | Declined:
+    """Both sides, and the trends that they share, each with the same lanes.
+
+    Pairs are formed within one key, so every key is output here and merged later.
+    """
+    left, right = request.compiled
+    inner = attrs.evolve(source, groups=source.keys, partitions=())
+    plans = [_side(request, inner, compiled) for compiled in (left, right)]
+    outputs: tuple[Output, ...] = plans[0].spec.outputs
+    both = None
+    if set(left.automaton.variables) & set(right.automaton.variables):
+        shared = intersect(left.automaton, right.automaton)
+        if not shared.is_empty:
+            pattern = Seq(sides(request.resolved.query.pattern))
+            compiled = compile_query(side_query(request.resolved, pattern), shared)
+            reason = why_not_propagate(compiled, source)
+            if reason is not None:
+                return Declined(f"the trends that both sides of AND match: {reason}")
+            both = _side(request, inner, compiled)
+    return PairAggregate(plans[0], plans[1], both, source, outputs, request.number)
+
+
+def _side(request: AggregateRequest, source: Source, compiled: Compiled) -> KernelAggregate:
+    """One set of trends of an AND; its counts are exact whatever the number form, because they will be multiplied."""
+    plan = _aggregate(source, compiled, plan_lanes(compiled, request.aggregates), request.number, True)
+    return attrs.evolve(plan, spec=attrs.evolve(plan.spec, exact=True))

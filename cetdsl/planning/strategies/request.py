@@ -1,0 +1,76 @@
+"""What a strategy is asked for, and how it declines."""
+
+from __future__ import annotations
+
+import attrs
+
+from cetdsl.analysis.resolve import ResolvedQuery
+from cetdsl.errors import UnsupportedQuery
+from cetdsl.pattern.expressions import Aggregate
+from cetdsl.pattern.nodes import And
+from cetdsl.pattern.properties import sides
+from cetdsl.planning.compile import Compiled, compile_query, side_query
+from cetdsl.planning.plans import Source, windowing_of
+
+#: The type under which dates and timestamps are compared with window bounds.
+_TIME_TYPES = {"date": "timestamp"}
+
+
+@attrs.frozen
+class Declined:
+    """Why a strategy does not answer a request."""
+
+    reason: str
+
+
+@attrs.frozen
+class AggregateRequest:
+    """Aggregates over all trends."""
+
+    resolved: ResolvedQuery
+    aggregates: tuple[tuple[str, Aggregate], ...]
+    number: str
+    compiled: tuple[Compiled, ...]
+
+    @property
+    def is_pair(self) -> bool:
+        """Whether the pattern is an AND of two patterns."""
+        return isinstance(self.resolved.query.pattern, And)
+
+
+@attrs.frozen
+class TrendsRequest:
+    """The trends themselves."""
+
+    resolved: ResolvedQuery
+    columns: tuple[str, ...]
+    limit: int | None
+    compiled: tuple[Compiled, ...]
+
+
+def compile_sides(resolved: ResolvedQuery) -> tuple[Compiled, ...]:
+    """The compiled query, or its two sides for a top-level AND."""
+    pattern = resolved.query.pattern
+    if not isinstance(pattern, And):
+        return (compile_query(resolved),)
+    if len(pattern.parts) != 2:
+        raise UnsupportedQuery("a top-level AND has exactly two sides")
+    return tuple(compile_query(side_query(resolved, side)) for side in sides(pattern))
+
+
+def source_of(resolved: ResolvedQuery) -> Source:
+    """How the events of a query are read, keyed and cut by time."""
+    query = resolved.query
+    groups = tuple(dict.fromkeys(query.group_by))
+    partitions = tuple(name for name in dict.fromkeys(query.partition_by) if name not in groups)
+    return Source(
+        resolved.schema,
+        resolved.time.name,
+        _TIME_TYPES.get(resolved.time.type, resolved.time.type),
+        resolved.tie_break,
+        resolved.on_null_time,
+        groups,
+        partitions,
+        tuple(name for name in resolved.asked_partition_by if name not in groups),
+        windowing_of(query.window),
+    )

@@ -1,0 +1,100 @@
+"""The order of rewriting, as data.
+
+What holds afterwards, and planning relies on:
+
+- ``where`` holds no LOCAL and no CONSTANT predicate: these have become conditions of events or have gone. Its items
+  are no conjunctions.
+- No variable stands both inside and outside of NOT in the same side of the pattern, so a condition speaks of every
+  occurrence of its variable.
+- An adjacent predicate mentions plain attributes of the earlier event and NEXT attributes of the later one, never
+  PREV. A comparison that separates has the later event on its left. The two variables are neighbours in some trend.
+- A pairwise comparison that separates has on its right the variable that the pattern names first; in a predicate of a
+  NOT, the negated variable is on the left.
+- SEQ and OR are flat and have at least two parts, but for SEQ around AND, which makes it AND of events in a sequence.
+- An event's condition is None, FALSE alone, or a conjunction without TRUE. A pattern without any possible match is an
+  event that is FALSE, or a sequence of such events if the answer names several variables.
+- ``columns`` are the columns that the query reads.
+"""
+
+from __future__ import annotations
+
+from cetdsl.analysis.resolve import ResolvedQuery
+from cetdsl.rewrite.engine import Batch, Trace, run_batches
+from cetdsl.rewrite.rule import Rule
+from cetdsl.rewrite.rules.booleans import (
+    drop_true,
+    fold_constants,
+    push_not,
+    simplify_condition,
+    split_conjunction,
+)
+from cetdsl.rewrite.rules.columns import prune_columns
+from cetdsl.rewrite.rules.keys import drop_equality_of_key, equality_to_partition
+from cetdsl.rewrite.rules.predicates import (
+    abs_to_two_comparisons,
+    normalise_adjacent,
+    normalise_pairwise,
+    push_local_predicate,
+    rename_negated,
+)
+from cetdsl.rewrite.rules.repetitions import collapse_nested_repetition
+from cetdsl.rewrite.rules.sequences import (
+    deduplicate_alternatives,
+    flatten_alternative,
+    flatten_sequence,
+    unwrap_single,
+)
+from cetdsl.rewrite.rules.unreachable import drop_unreachable, drop_vacuous_predicate, falsify_contradiction
+
+_SHAPE = (
+    flatten_sequence,
+    flatten_alternative,
+    deduplicate_alternatives,
+    unwrap_single,
+    collapse_nested_repetition,
+)
+_SIMPLIFY = (push_not, fold_constants, split_conjunction, drop_true)
+_KEYS = (equality_to_partition, drop_equality_of_key)
+_PREDICATES = (normalise_adjacent, abs_to_two_comparisons, normalise_pairwise, push_local_predicate)
+_PRUNE = (simplify_condition, falsify_contradiction, drop_unreachable, drop_vacuous_predicate)
+
+#: The last batch holds the rules of all others again: a dropped branch leaves single parts behind, and what it stood
+#: in the way of, a split or a key, becomes possible.
+BATCHES = (
+    Batch("normalise", (*_SHAPE, rename_negated)),
+    Batch("simplify", _SIMPLIFY),
+    Batch("keys", _KEYS),
+    Batch("predicates", _PREDICATES),
+    Batch("prune", (*_PRUNE, *_SHAPE, rename_negated, *_SIMPLIFY, *_KEYS, *_PREDICATES, prune_columns)),
+)
+
+
+def all_rules() -> tuple[Rule, ...]:
+    """Every rule once, in the order of its first batch."""
+    return tuple(dict.fromkeys(rule for batch in BATCHES for rule in batch.rules))
+
+
+def rewrite(resolved: ResolvedQuery) -> tuple[ResolvedQuery, Trace]:
+    """The query in the forms that the planner reads, and how it got there.
+
+    Parameters
+    ----------
+    resolved : ResolvedQuery
+
+    Returns
+    -------
+    tuple of (ResolvedQuery, Trace)
+
+    Examples
+    --------
+    >>> from cetdsl.analysis import Field, Schema, analyse
+    >>> from cetdsl.pattern.nodes import Event, Repeat
+    >>> from cetdsl.pattern.query import Query
+    >>> resolved = analyse(Query(Repeat(Repeat(Event("a")))), Schema([Field("ts", "timestamp")]))
+    >>> better, trace = rewrite(resolved)
+    >>> better.query.pattern
+    Repeat(part=Event(variable='a', type=None, condition=None), at_least=1, at_most=None)
+    >>> trace.rules
+    ('collapse-nested-repetition',)
+    """
+    return run_batches(resolved, BATCHES)

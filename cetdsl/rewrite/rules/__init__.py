@@ -1,0 +1,1 @@
+"""The rewrite rules, one family per file."""

@@ -1,0 +1,136 @@
+"""A Spark session for the command line: started quietly, with one clear error when it cannot start."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cetdsl.errors import CetdslError, EngineError
+from cetdsl.java import require_java
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+#: What differs from Spark's defaults, because these sessions serve one query and no one watches them.
+CONFIGURATION = {
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+
+@contextmanager
+def spark_session(
+    *, master: str | None = None, configuration: Mapping[str, str] | None = None, verbose: bool = False
+) -> Iterator[SparkSession]:
+    """The running Spark session if there is one, else a new one that is stopped at the end.
+
+    Parameters
+    ----------
+    master : str, optional
+        As for ``spark-submit --master``; by default what Spark is configured for, or all local cores.
+    configuration : mapping of str to str, optional
+        Further Spark settings.
+    verbose : bool
+        Let Spark log to stderr. Otherwise its log goes to a temporary file, and is quoted if Spark does not start.
+
+    Raises
+    ------
+    MissingDependency
+        If there is no Java that Spark could run on.
+    EngineError
+        If Spark does not start.
+    """
+    from pyspark.sql import SparkSession
+
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        yield running
+        return
+    require_java()
+    # Workers on this machine must be this Python: only it is known to have cetdsl and Numba.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    with tempfile.TemporaryDirectory(prefix="cetdsl-", ignore_cleanup_errors=True) as scratch:
+        builder = SparkSession.builder.appName("cetdsl")
+        settings = {**CONFIGURATION, "spark.local.dir": scratch, "spark.sql.warehouse.dir": scratch}
+        for name, value in {**settings, **(configuration or {})}.items():
+            builder = builder.config(name, value)
+        if master is not None:
+            builder = builder.master(master)
+        log = Path(scratch) / "spark.log"
+        try:
+            with nullcontext() if verbose else _stderr_into(log):
+                session = builder.getOrCreate()
+        except Exception as error:
+            said = log.read_text(errors="replace").strip().splitlines()[-5:] if log.exists() else []
+            raise EngineError(
+                "\n  ".join([f"Spark did not start: {first_line(error)}", *said]),
+                hint="--verbose shows all that Spark says",
+            ) from error
+        try:
+            yield session
+        finally:
+            session.stop()
+
+
+@contextmanager
+def _stderr_into(path: Path) -> Iterator[None]:
+    """Send what this process writes to stderr to a file; the JVM started inside keeps writing there."""
+    sys.stderr.flush()
+    saved = os.dup(2)
+    with path.open("ab") as file:
+        os.dup2(file.fileno(), 2)
+    try:
+        yield
+    finally:
+        sys.stderr.flush()
+        os.dup2(saved, 2)
+        os.close(saved)
+
+
+def readable(error: BaseException) -> str:
+    r"""What to tell a user of an error that ended a query: cetdsl's own message, wherever it was raised, or Spark's.
+
+    Parameters
+    ----------
+    error : BaseException
+        An error of cetdsl, or of Spark, which may wrap one that a worker raised.
+
+    Examples
+    --------
+    >>> readable(RuntimeError("Traceback ...\ncetdsl.errors.NullTime: 3 rows have no time\n SQLSTATE: 38000"))
+    '3 rows have no time'
+    >>> readable(RuntimeError("[PATH_NOT_FOUND] Path does not exist: file:/nope. SQLSTATE: 42K03"))
+    'Path does not exist: file:/nope.'
+    """
+    if isinstance(error, CetdslError):
+        return str(error)
+    # A worker's error reaches the driver as text: traceback, class, message, and then Spark's own stack.
+    own = re.search(r"cetdsl\.errors\.\w+: (.*?)\s*(?:SQLSTATE: \w+|\n\s+at |\n\n|\Z)", str(error), re.DOTALL)
+    return own[1] if own else first_line(error)
+
+
+def first_line(error: BaseException) -> str:
+    r"""The one line of an error of Spark that says what happened.
+
+    Examples
+    --------
+    >>> first_line(RuntimeError("calling o1.x\n: java.io.IOException: disk full\n\tat a\nCaused by: x.Y: no inode"))
+    'no inode'
+    """
+    lines = [line.strip() for line in str(error).splitlines() if line.strip() and not line.startswith("\tat ")]
+    if not lines:
+        return type(error).__name__
+    causes = [line for line in lines if line.startswith("Caused by: ")] or [
+        line for line in lines if re.match(r": [\w.$]+(Exception|Error)", line)
+    ]
+    line = causes[-1] if causes else lines[0]
+    line = re.sub(r"^(Caused by: |: )", "", line)
+    line = re.sub(r"^(\[[A-Z_.]+\] |(?:\w+\.)+[\w$]+: )+", "", line)
+    return re.sub(r"\s*SQLSTATE: \w+;?$", "", line) or lines[0]

@@ -1,0 +1,111 @@
+"""One Spark session per run; CETDSL_TEST_MODE says on which kind of Spark.
+
+====================  ===================================================  =======================================
+mode                  session                                              tests
+====================  ===================================================  =======================================
+``classic`` (default) ``local[2]``                                         all but those marked ``cluster``
+``connect``           Spark Connect, ``remote("local[2]")``                those that use Spark, but for ``cluster``
+``cluster``           ``local-cluster[2,1,1024]``: executors are processes only those marked ``cluster``
+====================  ===================================================  =======================================
+
+``python run.py test`` runs all three. This file stands at the top because the doctests of the package use it too.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+MODES = ("classic", "connect", "cluster")
+CONFIGURATION = {
+    "spark.driver.memory": "2g",  # must be known when the JVM starts
+    "spark.log.level": "ERROR",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.shuffle.partitions": "3",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.execution.pyspark.udf.faulthandler.enabled": "true",
+}
+
+
+def mode() -> str:
+    chosen = os.environ.get("CETDSL_TEST_MODE", "classic")
+    if chosen not in MODES:
+        raise pytest.UsageError(f"CETDSL_TEST_MODE is {chosen!r}; it can be {', '.join(MODES)}")
+    return chosen
+
+
+def pytest_report_header() -> str:
+    return f"spark: {mode()}"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker("spark")
+
+    def belongs(item: pytest.Item) -> bool:
+        in_cluster, in_spark = item.get_closest_marker("cluster"), item.get_closest_marker("spark")
+        if mode() == "cluster":
+            return in_cluster is not None
+        return in_cluster is None and (mode() == "classic" or in_spark is not None)
+
+    kept = [item for item in items if belongs(item)]
+    if len(kept) < len(items):
+        config.hook.pytest_deselected(items=[item for item in items if not belongs(item)])
+        items[:] = kept
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
+    """The Spark session of the run."""
+    from pyspark.sql import SparkSession
+
+    # Workers must be this Python, with cetdsl in it, and not the first one on the path.
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    # A function that a test hands to Spark is pickled by the name of its module, which workers then import.
+    path = os.pathsep.join(filter(None, [str(Path(__file__).parent / "tests"), os.environ.get("PYTHONPATH")]))
+    os.environ["PYTHONPATH"] = path
+    scratch = str(tmp_path_factory.mktemp("spark"))
+    settings = {
+        **CONFIGURATION,
+        "spark.executorEnv.PYTHONPATH": path,
+        "spark.local.dir": scratch,
+        "spark.sql.warehouse.dir": scratch,
+    }
+    if mode() == "connect":
+        # Takes a free port instead of Connect's usual one, so that two runs can share a machine.
+        os.environ["SPARK_TESTING"] = "1"
+    submit = [word for name, value in settings.items() for word in ("--conf", f'"{name}={value}"')]
+    os.environ["PYSPARK_SUBMIT_ARGS"] = " ".join([*submit, "pyspark-shell"])
+    builder = SparkSession.builder.appName("cetdsl-tests")
+    if mode() == "connect":
+        session = builder.remote("local[2]").getOrCreate()
+    elif mode() == "cluster":
+        # The workers of a local cluster start executors from Spark's home.
+        import pyspark
+
+        os.environ.setdefault("SPARK_HOME", os.path.dirname(pyspark.__file__))
+        session = builder.master("local-cluster[2,1,1024]").getOrCreate()
+    else:
+        session = builder.master("local[2]").getOrCreate()
+    application = session.sparkContext.applicationId if mode() == "cluster" else None
+    yield session
+    session.stop()
+    if application:
+        # The folder of the executors, which a local cluster leaves inside the installed package.
+        shutil.rmtree(Path(os.environ["SPARK_HOME"]) / "work" / application, ignore_errors=True)
+
+
+@pytest.fixture(autouse=True)
+def _names_for_doctests(request: pytest.FixtureRequest) -> None:
+    """What the examples in docstrings may use without saying where it comes from: ``spark``."""
+    doctest = getattr(request.node, "dtest", None)
+    if doctest is not None and any("spark" in example.source for example in doctest.examples):
+        request.getfixturevalue("doctest_namespace")["spark"] = request.getfixturevalue("spark")

@@ -1,0 +1,50 @@
+"""Configuration of Sphinx: https://www.sphinx-doc.org/en/master/usage/configuration.html."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE / "_ext"))
+sys.path.insert(0, str(HERE.parent))
+
+import cetdsl  # noqa: E402
+
+project = "cetdsl"
+author = "the cetdsl authors"
+copyright = "the cetdsl authors"  # noqa: A001
+release = cetdsl.__version__
+version = release
+
+extensions = [
+    "sphinx.ext.autodoc",
+    "numpydoc",
+    "sphinx_copybutton",
+    "cetdsl_docs",
+]
+exclude_patterns = ["_build", "_ext"]
+nitpicky = True
+# What numpydoc takes for types in the descriptions of parameters, and types that have no page anywhere here.
+nitpick_ignore_regex = [("py:.*", ".*")]
+
+html_theme = "furo"
+html_title = f"cetdsl {release}"
+html_static_path = ["_static"]
+html_css_files = ["custom.css"]
+html_show_sourcelink = False
+html_copy_source = False
+highlight_language = "python3"
+pygments_style = "friendly"
+pygments_dark_style = "monokai"
+
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"
+numpydoc_show_class_members = False
+numpydoc_class_members_toctree = False
+numpydoc_xref_param_type = False
+# Every public name has a summary, an example, and, where it has a Parameters section, one that fits its signature.
+numpydoc_validation_checks = {"GL01x"}

@@ -1,0 +1,177 @@
+"""Hypothesis strategies for arbitrary valid pattern nodes, terms and queries."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+
+import attrs
+from hypothesis import strategies as st
+
+from cetdsl.pattern import nodes
+from cetdsl.pattern.expressions import (
+    AGGREGATES,
+    ARITHMETIC,
+    COMPARISONS,
+    CONNECTIVES,
+    Aggregate,
+    Attribute,
+    Binary,
+    Call,
+    Expr,
+    Length,
+    Literal,
+    Role,
+    Unary,
+    conjuncts,
+    transform,
+)
+from cetdsl.pattern.nodes import And, Event, Not, Or, Pattern, Repeat, Seq
+from cetdsl.pattern.query import Query, Returned, Span, Window
+
+_TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=6)
+_PLAIN = st.sampled_from(["a", "b", "c", "A", "B", "price", "type", "ts", "größe", "_c0", "x1"])
+_ODD = st.sampled_from(
+    ["where", "Seq", "AND", "not", "length", "COUNT", "next", "event", "date", "in", "i", "null", "a b", "`", "``", "'"]
+    + ["--", "1a", "a.b", "İN", "liKe", "iſ", "\t", "\n", "[x]", "sum(x)", "timestamp", "*", "is"]
+)
+NAMES = st.one_of(_PLAIN, _PLAIN, _ODD, _TEXT.filter(bool))
+_ZONES = st.sampled_from([None, datetime.timezone.utc, datetime.timezone(datetime.timedelta(hours=-5, minutes=-30))])
+
+LITERALS = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-9, 9),
+    st.integers(),
+    st.floats(),
+    st.sampled_from([1.05, 1e20, -1e-7, 5e-324]),
+    _TEXT,
+    st.sampled_from(["it's", "''", "--", "a -- b\n", '"', "\t", "passive"]),
+    st.decimals(allow_nan=False),
+    st.dates(),
+    st.datetimes(timezones=_ZONES),
+).map(Literal)
+
+_FUNCTIONS = st.sampled_from(
+    ["abs", "coalesce", "isnull", "isnotnull", "like", "in", "length", "countDistinct", "sum", "first", "not", "upper"]
+)
+
+
+# Strategies are built once, over stand-ins "0", "1", ... of variables: building them per example is slow.
+_STAND_INS = st.sampled_from(["0", "1", "2", "3"])
+
+
+def terms(variables: Sequence[str]) -> st.SearchStrategy[Expr]:
+    """Arbitrary terms and predicates over the attributes of ``variables``."""
+
+    def change(node: Expr) -> Expr:
+        if isinstance(node, (Attribute, Aggregate)) and node.variable is not None:
+            return attrs.evolve(node, variable=variables[int(node.variable) % len(variables)])
+        return node
+
+    return _TERMS.map(lambda term: transform(term, change))
+
+
+def _terms() -> st.SearchStrategy[Expr]:
+    variable = _STAND_INS
+    plain_roles = st.sampled_from([role for role in Role if role is not Role.NTH])
+    leaves = st.one_of(
+        st.builds(Attribute, variable, NAMES, plain_roles),
+        st.builds(Attribute, variable, NAMES, st.just(Role.NTH), st.integers(0, 99)),
+        LITERALS,
+        st.just(Length()),
+        st.builds(Aggregate, st.just("count"), st.none() | variable),
+    )
+
+    def larger(inner: st.SearchStrategy[Expr]) -> st.SearchStrategy[Expr]:
+        arguments = st.lists(inner, max_size=3).map(tuple)
+        return st.one_of(
+            st.builds(Unary, st.sampled_from(["-", "not"]), inner),
+            st.builds(Binary, st.sampled_from([*COMPARISONS, *ARITHMETIC, *CONNECTIVES]), inner, inner),
+            st.builds(Binary, st.sampled_from(CONNECTIVES), inner, inner),
+            st.builds(Call, st.one_of(_FUNCTIONS, NAMES), arguments),
+            aggregates(inner),
+        )
+
+    return st.recursive(leaves, larger, max_leaves=8)
+
+
+def aggregates(inner: st.SearchStrategy[Expr]) -> st.SearchStrategy[Aggregate]:
+    """Aggregates other than COUNT over terms."""
+
+    def build(function: str, term: Expr) -> Aggregate:
+        return Aggregate("max" if isinstance(term, Length) else function, None, term)
+
+    return st.builds(build, st.sampled_from([name for name in AGGREGATES if name != "count"]), inner)
+
+
+_TERMS = _terms()
+
+
+@st.composite
+def event_lists(draw: st.DrawFn) -> list[Event]:
+    """Events of different variables."""
+    found = []
+    for variable in draw(st.lists(NAMES, min_size=1, max_size=4, unique=True)):
+        kind = draw(st.one_of(st.just(variable), st.none(), NAMES, _TEXT))
+        condition = draw(st.one_of(st.none(), st.none(), terms([variable])))
+        found.append(Event(variable, kind, condition))
+    return found
+
+
+def patterns(events: Sequence[Event]) -> st.SearchStrategy[Pattern]:
+    """Arbitrary patterns over ``events``; a negation stands only inside SEQ."""
+
+    def change(node: Pattern) -> Pattern:
+        return events[int(node.variable) % len(events)] if isinstance(node, Event) else node
+
+    return _PATTERNS.map(lambda pattern: nodes.transform(pattern, change))
+
+
+def _negated(pattern: Pattern) -> Pattern:
+    """NOT of the pattern, or the pattern when it holds a NOT already."""
+    return pattern if nodes.negations(pattern) else Not(pattern)
+
+
+def _patterns() -> st.SearchStrategy[Pattern]:
+    def larger(inner: st.SearchStrategy[Pattern]) -> st.SearchStrategy[Pattern]:
+        part = st.one_of(inner, inner, inner.map(_negated))
+        return st.one_of(
+            st.lists(part, min_size=1, max_size=4).map(Seq),
+            st.lists(inner, min_size=1, max_size=3).map(Or),
+            st.lists(inner, min_size=2, max_size=3).map(And),
+            st.builds(Repeat, inner, st.integers(0, 3), st.none()),
+            st.integers(1, 20).flatmap(lambda most: st.builds(Repeat, inner, st.integers(0, most), st.just(most))),
+        )
+
+    return st.recursive(_STAND_INS.map(Event), larger, max_leaves=6)
+
+
+_PATTERNS = _patterns()
+
+
+SPANS = st.one_of(
+    st.builds(Span, st.integers(1, 2**62 - 1), st.sampled_from(["microsecond", "tick"])),
+    st.builds(Span, st.sampled_from([1_000, 60_000_000, 3_600_000_000, 604_800_000_000]), st.just("microsecond")),
+    st.builds(Span, st.integers(1, 30), st.just("month")),
+)
+WINDOWS = st.builds(Window, SPANS, st.none() | SPANS)
+
+
+@st.composite
+def queries(draw: st.DrawFn) -> Query:
+    """Arbitrary valid queries; the parts of ``where`` are not conjunctions themselves."""
+    pattern = draw(event_lists().flatmap(patterns))
+    variables = list(dict.fromkeys(event.variable for event in nodes.events(pattern)))
+    term = terms(variables)
+    counts = st.builds(Aggregate, st.just("count"), st.none() | st.sampled_from(variables))
+    columns = st.lists(NAMES, max_size=3)
+    where = draw(st.lists(term, max_size=3))
+    return Query(
+        pattern,
+        where=[part for whole in where for part in conjuncts(whole)],
+        partition_by=draw(columns),
+        group_by=draw(columns),
+        window=draw(st.none() | WINDOWS),
+        returning=draw(st.lists(st.builds(Returned, counts | aggregates(term), st.none() | NAMES), max_size=3)),
+    )

@@ -1,0 +1,126 @@
+"""The shape of the package: imports point down only, and each layer keeps to what it may know."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "cetdsl"
+
+#: Lowest first. A module may import its own layer and those before it.
+LAYERS = (
+    "errors",
+    "java",
+    "pattern",
+    "analysis",
+    "rewrite",
+    "sharing",
+    "planning",
+    "kernels",
+    "execution",
+    "streaming",
+    "adaptive",
+    "explain",
+    "frontend",
+    "__init__",
+    "tables",
+    "session",
+    "datasets",
+    "demo",
+    "cli",
+    "__main__",
+)
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def layer_of(path: Path) -> str:
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def imports(path: Path) -> Iterator[str]:
+    """The modules that a file imports, anywhere in it."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            # `from cetdsl import errors` imports cetdsl.errors; a name that is no module is the package's own.
+            assert node.level == 0, f"{path}: imports are absolute here"
+            modules = [f"{node.module}.{alias.name}" for alias in node.names]
+            yield from (name if node.module == "cetdsl" and is_module(name) else node.module for name in modules)
+
+
+def is_module(name: str) -> bool:
+    path = ROOT.joinpath(*name.split("."))
+    return path.is_dir() or path.with_suffix(".py").exists()
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_imports_point_down(path: Path) -> None:
+    layer = layer_of(path)
+    assert layer in LAYERS, "a new layer needs its place in LAYERS"
+    for name in imports(path):
+        top, _, rest = name.partition(".")
+        if top == "cetdsl":
+            imported = rest.split(".")[0] or "__init__"
+            assert LAYERS.index(imported) <= LAYERS.index(layer), f"{layer} imports {name}"
+
+
+def test_every_folder_is_a_package() -> None:
+    """A folder without __init__.py would be missing from the wheel."""
+    assert {path.parent for path in MODULES} == {path.parent for path in MODULES if path.name == "__init__.py"}
+
+
+@pytest.mark.parametrize("layer", ["pattern", "analysis", "rewrite", "planning", "kernels"])
+def test_layers_below_execution_know_no_spark(layer: str) -> None:
+    for path in (PACKAGE / layer).rglob("*.py"):
+        assert not {name for name in imports(path) if name.split(".")[0] == "pyspark"}, path
+
+
+def test_the_algebra_needs_nothing_but_attrs() -> None:
+    import sys
+
+    for path in (PACKAGE / "pattern").rglob("*.py"):
+        tops = {name.split(".")[0] for name in imports(path)}
+        assert tops <= {"attrs", "cetdsl", *sys.stdlib_module_names}, path
+
+
+def test_execution_knows_no_pattern_nodes() -> None:
+    for path in (PACKAGE / "execution").rglob("*.py"):
+        assert not [name for name in imports(path) if name.startswith("cetdsl.pattern.nodes")], path
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_only_the_public_api_of_spark_is_used(path: Path) -> None:
+    private = re.compile(r"\.(_jdf|_jvm|_jsc|_jspark|_sc|_jc|rdd)\b")
+    assert not private.findall(path.read_text(encoding="utf-8"))
+
+
+def test_kernels_run_without_spark(tmp_path: Path) -> None:
+    """Not even by a chain of imports: executors' kernels, and their tests, need no Spark."""
+    import subprocess
+    import sys
+
+    modules = [
+        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+        for layer in ("pattern", "kernels", "planning")
+        for path in sorted((PACKAGE / layer).rglob("*.py"))
+    ]
+    code = f"""
+import importlib, sys, types
+# The package itself imports everything; stand in for it, so that only its parts are seen.
+package = types.ModuleType("cetdsl"); package.__path__ = [{str(PACKAGE)!r}]; sys.modules["cetdsl"] = package
+for name in {modules!r}:
+    importlib.import_module(name)
+assert "pyspark" not in sys.modules
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

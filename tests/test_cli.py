@@ -1,0 +1,234 @@
+"""The command line: every format in and out, and one readable message for everything that goes wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cetdsl.cli import main
+from cetdsl.java import java_problem
+
+COUNT = "RETURN COUNT(*) AS n PATTERN SEQ(A, B+)"
+WINDOWS = COUNT + " WITHIN 10 SLIDE 10"
+#: A a b b b: the known answer of SEQ(A, B+) over a1 a2 b3 b4 b5 is 14 trends.
+EVENTS = [(1, "A", 5.0), (2, "A", 4.0), (3, "B", 1.0), (4, "B", 2.0), (5, "B", 3.0)]
+
+
+@pytest.fixture(scope="session")
+def files(spark, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The same events as Parquet, CSV and JSON, and as CSV with timestamps."""
+    folder = tmp_path_factory.mktemp("cli")
+    events = spark.createDataFrame(EVENTS, "t int, type string, x double")
+    paths = {kind: str(folder / f"events.{kind}") for kind in ("parquet", "csv", "json")}
+    events.write.parquet(paths["parquet"])
+    header = "t,type,x\n"
+    Path(paths["csv"]).write_text(header + "".join(f"{t},{kind},{x}\n" for t, kind, x in EVENTS))
+    rows = (json.dumps({"t": t, "type": kind, "x": x}) for t, kind, x in EVENTS)
+    Path(paths["json"]).write_text("\n".join(rows))
+    paths["timestamps"] = str(folder / "timestamps.csv")
+    Path(paths["timestamps"]).write_text(
+        "ts,kind,x\n" + "".join(f"2024-01-01 00:00:0{t},{kind},{x}\n" for t, kind, x in EVENTS)
+    )
+    return paths
+
+
+def fails(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    """The one message that a command ends with."""
+    assert main(words) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("error: ")
+    assert "Traceback" not in said.err
+    assert "\tat " not in said.err
+    return said.err
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv", "json"])
+def test_run_reads_every_format(files: dict[str, str], capsys: pytest.CaptureFixture[str], kind: str) -> None:
+    assert main(["run", COUNT, "--input", files[kind], "--time", "t"]) == 0
+    assert capsys.readouterr().out.split() == ["n", "--", "14"]
+
+
+def test_run_reads_timestamps_from_csv(files: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    query = COUNT + " WITHIN 1 minute SLIDE 1 minute"
+    # The only timestamp column is the time, unless another is named.
+    assert main(["run", query, "--input", files["timestamps"], "--type", "kind"]) == 0
+    out = capsys.readouterr().out
+    assert "2024-01-01 00:00 to 2024-01-01 00:01" in out
+    assert "14" in out
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv", "json"])
+def test_run_writes_every_format(files: dict[str, str], spark, tmp_path: Path, kind: str) -> None:
+    target = str(tmp_path / f"answer.{kind}")
+    assert main(["run", WINDOWS, "--input", files["csv"], "--time", "t", "--output", target]) == 0
+    answer = spark.read.option("header", True).format(kind).load(target)
+    assert [int(row.n) for row in answer.collect()] == [14]
+    assert main(["run", WINDOWS, "--input", files["csv"], "--time", "t", "--output", target, "--overwrite"]) == 0
+
+
+def test_run_takes_the_query_from_a_file(
+    files: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "query.txt"
+    path.write_text("-- how many\n" + COUNT)
+    assert main(["run", f"@{path}", "--input", files["csv"], "--time", "t", "--number", "string"]) == 0
+    assert capsys.readouterr().out.split() == ["n", "--", "14"]
+
+
+def test_a_query_without_return_is_counted(files: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "PATTERN SEQ(A, B+)", "--input", files["csv"], "--time", "t"]) == 0
+    assert capsys.readouterr().out.split() == ["count", "-----", "14"]
+
+
+def test_run_lists_trends(files: dict[str, str], spark, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    query = "PATTERN SEQ(A a, B+ b[]) WHERE a.x > 4"
+    assert main(["run", query, "--input", files["csv"], "--time", "t", "--trends"]) == 0
+    out = capsys.readouterr().out
+    assert "a(1, 5) > b(3, NULL)" in out or "a(1, 5) > b(3, 1)" in out
+    assert len(out.splitlines()) == 2 + 7
+    assert main(["run", query, "--input", files["csv"], "--time", "t", "--trends", "--limit", "2"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 2 + 2
+    target = str(tmp_path / "trends.csv")
+    words = ["run", query, "--input", files["csv"], "--time", "t", "--trends", "--columns", "t", "--output", target]
+    assert main(words) == 0
+    rows = spark.read.csv(target, header=True, escape='"').collect()
+    assert json.loads(min((row.trend for row in rows), key=len))[0] == {"variable": "a", "event": {"t": 1}}
+
+
+def test_long_answers_say_that_there_is_more(files: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--input", files["csv"], "--time", "t"]
+    assert main(["run", "PATTERN (A OR B)", *words, "--trends", "--columns", "t", "--show", "3"]) == 0
+    assert "the first 3 rows" in capsys.readouterr().out
+    assert main(["run", "PATTERN SEQ(B, A)", *words]) == 0
+    assert "(no trend)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("stage", ["parsed", "resolved", "rewritten", "physical", "spark"])
+def test_explain(files: dict[str, str], capsys: pytest.CaptureFixture[str], stage: str) -> None:
+    assert main(["explain", COUNT, "--input", files["csv"], "--time", "t", "--stage", stage]) == 0
+    assert capsys.readouterr().out.strip()
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("cetdsl ")
+
+
+def test_wrong_words(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "--help" in fails(capsys)
+    assert "invalid choice: 'walk'" in fails(capsys, "walk")
+    assert "--input" in fails(capsys, "run", COUNT)
+    assert "not a number of rows" in fails(capsys, "run", COUNT, "--input", "a.csv", "--show", "0")
+    assert "KEY=VALUE" in fails(capsys, "run", COUNT, "--input", "a.csv", "--conf", "x")
+    assert "add --trends" in fails(capsys, "run", COUNT, "--input", "a.csv", "--limit", "3")
+    assert "does not tell its format" in fails(capsys, "run", COUNT, "--input", "events")
+    assert "does not tell its format" in fails(capsys, "run", COUNT, "--input", "a.csv", "--output", "x.txt")
+    assert "mixes csv and json" in fails(capsys, "run", COUNT, "--input", "a.csv", "b.json.gz")
+    assert "cannot read the query" in fails(capsys, "run", "@/no/such/file", "--input", "a.csv")
+
+
+def test_a_wrong_query_is_pointed_at(capsys: pytest.CaptureFixture[str]) -> None:
+    message = fails(capsys, "run", "PATTERN SEQ(A, )", "--input", "a.csv", "--time", "t")
+    assert "line 1: PATTERN SEQ(A, )" in message
+    assert "^" in message
+    assert "hint: " in message
+
+
+def test_wrong_input(files: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["run", COUNT, "--time", "t", "--input"]
+    assert "/no/such.parquet" in fails(capsys, *words, "/no/such.parquet")
+    torn = tmp_path / "torn.json"
+    torn.write_text('[\n{"a":\n')
+    assert "one object per line" in fails(capsys, *words, str(torn))
+    assert "did you mean 't'?" in fails(capsys, "run", COUNT, "--time", "tt", "--input", files["csv"])
+    missing = fails(capsys, "run", COUNT + " WHERE B.xx > 3 AND B.y < 2", "--time", "t", "--input", files["csv"])
+    assert "'xx'" in missing
+    assert "'y'" in missing
+    target = tmp_path / "taken.csv"
+    target.mkdir()
+    message = fails(capsys, *words, files["csv"], "--output", str(target))
+    assert "exists already" in message
+    assert "--overwrite" in message
+
+
+def test_an_error_of_a_worker_is_one_message(tmp_path: Path, spark, capsys: pytest.CaptureFixture[str]) -> None:
+    path = str(tmp_path / "many.parquet")
+    spark.range(200).selectExpr("id AS t", "'B' AS type", "double(id) AS x").write.parquet(path)
+    message = fails(capsys, "run", "PATTERN B+", "--input", path, "--time", "t")
+    assert "string" in message, "the message names the way out"
+    rising = "PATTERN B+ b[] WHERE b.x < NEXT(b).x"
+    assert "string" in fails(capsys, "run", rising, "--input", path, "--time", "t")
+    null = str(tmp_path / "null.csv")
+    Path(null).write_text("t,type\n1,A\n,B\n")
+    assert "NULL" in fails(capsys, "run", COUNT, "--input", null, "--time", "t")
+    assert main(["run", COUNT, "--input", null, "--time", "t", "--on-null-time", "skip"]) == 0
+
+
+def test_verbose_shows_where_an_error_came_from() -> None:
+    with pytest.raises(ValueError, match="a pattern is missing"):
+        main(["run", "PATTERN SEQ(A, )", "--input", "a.csv", "--verbose"])
+
+
+# --- Starting Spark ----------------------------------------------------------------------------------------------
+
+
+def command(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """The command as a process of its own, which has to start Spark."""
+    started = {**os.environ, **environment}
+    for name in ("PYSPARK_SUBMIT_ARGS", "SPARK_TESTING", "SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED"):
+        started.pop(name, None)
+    return subprocess.run(
+        [sys.executable, "-m", "cetdsl", *words], capture_output=True, text=True, env=started, check=False, timeout=300
+    )
+
+
+def test_a_process_prints_the_answer_and_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "events.csv"
+    path.write_text("t,type\n" + "".join(f"{t},{kind}\n" for t, kind, _ in EVENTS))
+    done = command("run", COUNT, "--input", str(path), "--time", "t", "--master", "local[1]")
+    assert (done.returncode, done.stdout.split(), done.stderr) == (0, ["n", "--", "14"], "")
+
+
+@pytest.fixture
+def fake_java(tmp_path: Path) -> str:
+    """A JAVA_HOME whose Java is too old."""
+    home = tmp_path / "java"
+    (home / "bin").mkdir(parents=True)
+    java = home / "bin" / "java"
+    java.write_text("#!/bin/sh\necho 'openjdk version \"11.0.22\" 2024-01-16' >&2\n")
+    java.chmod(0o755)
+    return str(home)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the fake Java is a shell script")
+def test_a_java_that_is_too_old_or_missing_is_one_message(fake_java: str) -> None:
+    words = ["run", COUNT, "--input", "a.csv", "--time", "t"]
+    old = command(*words, JAVA_HOME=fake_java)
+    assert old.returncode == 2
+    assert "is version 11; Spark needs 17 or newer" in old.stderr
+    assert "Traceback" not in old.stderr
+    none = command(*words, JAVA_HOME="", PATH="/nowhere")
+    assert none.returncode == 2
+    assert "Java was not found" in none.stderr
+    assert "apt-get install openjdk-17" in none.stderr
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the fake Java is a shell script")
+def test_a_newer_java_on_the_path_is_pointed_at(fake_java: str, tmp_path: Path) -> None:
+    newer = tmp_path / "newer"
+    newer.mkdir()
+    java = newer / "java"
+    java.write_text("#!/bin/sh\necho 'openjdk version \"21.0.2\" 2024-01-16' >&2\n")
+    java.chmod(0o755)
+    assert java_problem({"PATH": str(newer)}) is None
+    message, hint = java_problem({"PATH": str(newer), "JAVA_HOME": fake_java})
+    assert "version 11" in message
+    assert "unset JAVA_HOME" in hint
+    java.write_text("#!/bin/sh\necho 'No Java runtime present' >&2\nexit 1\n")
+    assert "does not start" in java_problem({"PATH": str(newer)})[0]

@@ -1,0 +1,42 @@
+"""Every public name has a docstring with an example, and is in the reference."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+
+import cetdsl
+
+DOCS = Path(__file__).parent.parent / "docs"
+NAMES = sorted(name for name in cetdsl.__all__ if not name.startswith("__"))
+#: Modules offered as they are; their own pages describe them.
+CALLABLES = [name for name in NAMES if callable(getattr(cetdsl, name))]
+ERRORS = [
+    name
+    for name in CALLABLES
+    if inspect.isclass(getattr(cetdsl, name)) and issubclass(getattr(cetdsl, name), cetdsl.CetdslError)
+]
+
+
+def test_all_names_exist() -> None:
+    assert [name for name in cetdsl.__all__ if not hasattr(cetdsl, name)] == []
+    assert len(set(cetdsl.__all__)) == len(cetdsl.__all__)
+
+
+@pytest.mark.parametrize("name", CALLABLES)
+def test_every_name_has_a_docstring(name: str) -> None:
+    assert (getattr(cetdsl, name).__doc__ or "").strip(), f"cetdsl.{name} has no docstring"
+
+
+@pytest.mark.parametrize("name", sorted(set(CALLABLES) - set(ERRORS)))
+def test_every_docstring_has_an_example(name: str) -> None:
+    assert ">>> " in (getattr(cetdsl, name).__doc__ or ""), f"cetdsl.{name} has no example"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_name_is_in_the_reference(name: str) -> None:
+    pages = [page.read_text(encoding="utf-8") for ending in ("rst", "md") for page in DOCS.rglob(f"*.{ending}")]
+    assert any(re.search(rf"\b{re.escape(name)}\b", page) for page in pages), f"cetdsl.{name} is in no page of docs/"

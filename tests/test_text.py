@@ -1,0 +1,572 @@
+from __future__ import annotations
+
+import contextlib
+import datetime
+import threading
+import time
+from decimal import Decimal
+
+import pyparsing
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+from nodes_strategy import event_lists, patterns, queries, terms
+
+from cetdsl.errors import CetdslError, InvalidNode, NotExpressible, ParseError
+from cetdsl.frontend.sase import grammar, parse, parse_condition, parse_predicates
+from cetdsl.pattern.expressions import (
+    Aggregate,
+    Attribute,
+    Binary,
+    Call,
+    Expr,
+    Length,
+    Literal,
+    Role,
+    SparkColumn,
+    Unary,
+)
+from cetdsl.pattern.nodes import And, Event, Not, Or, Pattern, Repeat, Seq
+from cetdsl.pattern.query import Query, Returned, Span, Window
+from cetdsl.pattern.text import unparse, unparse_expression, unparse_pattern
+
+FAST = settings(max_examples=500, deadline=None, suppress_health_check=list(HealthCheck))
+A, B, C, D, E = (Event(name, name) for name in "ABCDE")
+
+
+def each(variable: str, name: str) -> Attribute:
+    return Attribute(variable, name)
+
+
+def window(length: str, slide: str | None = None) -> Window:
+    return Window(Span.parse(length), None if slide is None else Span.parse(slide))
+
+
+def predicate(text: str) -> Expr:
+    """The one predicate of WHERE, over variables a and b."""
+    (expr,), columns = parse_predicates(text, Seq((Event("a", "A"), Event("b", "B"))))
+    assert not columns
+    return expr
+
+
+# --- Round trips -----------------------------------------------------------------------------------------------------
+
+
+@FAST
+@given(queries())
+@example(Query(A, where=[Unary("-", Unary("-", each("A", "x")))]))
+@example(Query(A, where=[Binary("-", each("A", "x"), Literal(-5))]))
+@example(Query(A, where=[Binary("-", Unary("-", Literal(5)), Unary("-", Literal(-5.5)))]))
+@example(Query(A, where=[Call("length", ()), Call("count", (Length(),)), Call("in", ())]))
+@example(Query(Event("x", "", None)))
+@example(Query(Event("x", None, None)))
+@example(Query(Event("x", "x", Literal(True))))
+@example(Query(A, where=[Literal(datetime.datetime(2024, 2, 29, 1, 2, 3, 4)), Literal(Decimal("1E+5"))]))
+@example(Query(A, where=[Literal(float("nan")), Literal(float("-inf")), Literal(-0.0), Literal(1e300)]))
+def test_a_query_survives_its_text(query: Query) -> None:
+    text = unparse(query)
+    assert parse(text) == query
+    assert unparse(parse(text)) == text
+
+
+@FAST
+@given(event_lists().flatmap(patterns))
+def test_a_pattern_survives_its_text(pattern: Pattern) -> None:
+    assert parse(f"pattern {unparse_pattern(pattern)} -- the end").pattern == pattern
+
+
+@FAST
+@given(terms(["a"]))
+def test_a_condition_survives_its_text(term: Expr) -> None:
+    assert parse_condition(unparse_expression(term), "a") == term
+
+
+def test_clauses_stand_on_lines_of_their_own() -> None:
+    text = (
+        "RETURN COUNT(*), SUM(T.duration) AS total, MAX(LENGTH)\n"
+        "PATTERN SEQ(Request R, Travel T+, NOT Pickup P)\n"
+        "WHERE [driver, rider] AND T.speed < 2.5 AND (R.x = 1 OR R.y IS NULL)\n"
+        "GROUP BY district\n"
+        "WITHIN 30 minutes SLIDE 5 minutes"
+    )
+    assert unparse(parse(text)) == text
+
+
+def test_long_where_is_broken_at_and() -> None:
+    condition = "b.a_rather_long_name < NEXT(b).a_rather_long_name"
+    text = f"PATTERN B b+\nWHERE {condition}\n  AND {condition}\n  AND {condition}"
+    assert unparse(parse(text)) == text
+
+
+def test_a_spark_column_has_no_text() -> None:
+    query = Query(Event("big", None, SparkColumn("amount > 1000")))
+    with pytest.raises(
+        NotExpressible, match=r"Spark column has no text form\n  hint: write it with cetdsl's own terms"
+    ):
+        unparse(query)
+    assert unparse(query, lenient=True) == "PATTERN EVENT(big, <amount > 1000>)"
+
+
+def test_a_constant_of_another_type_has_no_text() -> None:
+    with pytest.raises(NotExpressible, match="type bytes"):
+        unparse_expression(Literal(b"x"))
+
+
+# --- Published spellings ---------------------------------------------------------------------------------------------
+
+PUBLISHED = {
+    "PATTERN Check+ c[]  WHERE c.type = 'notcovered' AND c.destination = NEXT(c).source  "
+    "WITHIN 1 day SLIDE 10 minutes": Query(
+        Repeat(Event("c", "Check")),
+        where=[
+            Binary("=", each("c", "type"), Literal("notcovered")),
+            Binary("=", each("c", "destination"), Attribute("c", "source", Role.NEXT)),
+        ],
+        window=window("1 day", "10 minutes"),
+    ),
+    "PATTERN SEQ(Activity a, Activity+ b[])  WHERE [personID] AND b.rate < NEXT(b).rate AND a.rate*2 < b.rate "
+    "AND b.type = 'passive'  WITHIN 10 minutes SLIDE 1 minute": Query(
+        Seq((Event("a", "Activity"), Repeat(Event("b", "Activity")))),
+        where=[
+            Binary("<", each("b", "rate"), Attribute("b", "rate", Role.NEXT)),
+            Binary("<", Binary("*", each("a", "rate"), Literal(2)), each("b", "rate")),
+            Binary("=", each("b", "type"), Literal("passive")),
+        ],
+        partition_by=["personID"],
+        window=window("10 minutes", "1 minute"),
+    ),
+    "PATTERN Stock+ s[]  WHERE [companyID] AND s.price < NEXT(s).price  WITHIN 1 hour SLIDE 30 minutes": Query(
+        Repeat(Event("s", "Stock")),
+        where=[Binary("<", each("s", "price"), Attribute("s", "price", Role.NEXT))],
+        partition_by=["companyID"],
+        window=window("1 hour", "30 minutes"),
+    ),
+    "PATTERN check + c[ ]  WHERE c.type = 'not covered' AND c[i].src = c[i - 1].dest  WITHIN 1 week SLIDE 1 day": Query(
+        Repeat(Event("c", "check")),
+        where=[
+            Binary("=", each("c", "type"), Literal("not covered")),
+            Binary("=", each("c", "src"), Attribute("c", "dest", Role.PREV)),
+        ],
+        window=window("1 week", "1 day"),
+    ),
+    "PATTERN stock + s[ ]  WHERE [id] AND s[i].price > 1.05 * s[i - 1].price  WITHIN 60 min SLIDE 10 min": Query(
+        Repeat(Event("s", "stock")),
+        where=[Binary(">", each("s", "price"), Binary("*", Literal(1.05), Attribute("s", "price", Role.PREV)))],
+        partition_by=["id"],
+        window=window("60 minutes", "10 minutes"),
+    ),
+    "PATTERN SEQ (A a, B b, C c)  WHERE ((a.person_id = b.person_id) ^ (b.person_id = c.person_id))  "
+    "WITHIN 10 minutes.": Query(
+        Seq((Event("a", "A"), Event("b", "B"), Event("c", "C"))),
+        where=[
+            Binary("=", each("a", "person_id"), each("b", "person_id")),
+            Binary("=", each("b", "person_id"), each("c", "person_id")),
+        ],
+        window=window("10 minutes"),
+    ),
+    "RETURN COUNT(*), SUM(T.duration), AVG(T.speed)  PATTERN SEQ(Request R, Travel T+, NOT Pickup P)  "
+    "WHERE [driver, rider]  GROUPBY district  WITHIN 30 min SLIDE 5 min": Query(
+        Seq((Event("R", "Request"), Repeat(Event("T", "Travel")), Not(Event("P", "Pickup")))),
+        partition_by=["driver", "rider"],
+        group_by=["district"],
+        window=window("30 min", "5 min"),
+        returning=[
+            Returned(Aggregate("count")),
+            Returned(Aggregate("sum", None, each("T", "duration"))),
+            Returned(Aggregate("avg", None, each("T", "speed"))),
+        ],
+    ),
+    "PATTERN SEQ{A, B, !C, D}  WITHIN 20 min": Query(Seq((A, B, Not(C), D)), window=window("20 minutes")),
+    "PATTERN AND{SEQ{A, B}, SEQ{C, OR{D, E}}}  WITHIN 20 min": Query(
+        And((Seq((A, B)), Seq((C, Or((D, E)))))), window=window("20 minutes")
+    ),
+    "PATTERN (SEQ(A, B+))+  WITHIN 15 min SLIDE 5 min": Query(
+        Repeat(Seq((A, Repeat(B)))), window=window("15 minutes", "5 minutes")
+    ),
+}
+
+
+@pytest.mark.parametrize("text", PUBLISHED)
+def test_published_spellings_parse(text: str) -> None:
+    assert parse(text) == PUBLISHED[text]
+    assert parse(unparse(PUBLISHED[text])) == PUBLISHED[text]
+
+
+@pytest.mark.parametrize("text", PUBLISHED)
+def test_published_spellings_parse_fast(text: str) -> None:
+    parse(text)
+    begun = time.perf_counter()
+    for _ in range(3):
+        parse(text)
+    assert (time.perf_counter() - begun) / 3 < 0.05
+
+
+# --- Other spellings -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "pattern"),
+    [
+        ("A", A),
+        ("Travel T+", Repeat(Event("T", "Travel"))),
+        ("Travel+ T", Repeat(Event("T", "Travel"))),
+        ("T+", Repeat(Event("T", "T"))),
+        ("A*", Repeat(A, 0)),
+        ("A?", Repeat(A, 0, 1)),
+        ("A{2,3}", Repeat(A, 2, 3)),
+        ("A{2,}", Repeat(A, 2)),
+        ("A{2}", Repeat(A, 2, 2)),
+        ("A { 2 , 3 } a[]", Repeat(Event("a", "A"), 2, 3)),
+        ("(A+)?", Repeat(Repeat(A), 0, 1)),
+        ("A+?", Repeat(Repeat(A), 0, 1)),
+        ("A OR B AND C", Or((A, And((B, C))))),
+        ("(A or B) and C", And((Or((A, B)), C))),
+        ("A OR (B OR C)", Or((A, Or((B, C))))),
+        ("OR(A, B, C)", Or((A, B, C))),
+        ("seq(A, not B, !C, D)", Seq((A, Not(B), Not(C), D))),
+        ("SEQ(A, NOT B+, C)", Seq((A, Not(Repeat(B)), C))),
+        ("SEQ(A, NOT SEQ(B, C), D)", Seq((A, Not(Seq((B, C))), D))),
+        ("SEQ(A, (NOT B), C)", Seq((A, Not(B), C))),
+        ("(SEQ(A, NOT C))+", Repeat(Seq((A, Not(C))))),
+        ("`not covered` `the c`+", Repeat(Event("the c", "not covered"))),
+        ("EVENT(big, amount > 1000)", Event("big", None, Binary(">", each("big", "amount"), Literal(1000)))),
+        ("EVENT(Check c, c.x > 5)", Event("c", "Check", Binary(">", each("c", "x"), Literal(5)))),
+        ("EVENT(c)", Event("c")),
+        ("Event e", Event("e", "Event")),
+        ("A -- a comment, OR more\n OR B", Or((A, B))),
+    ],
+)
+def test_patterns(text: str, pattern: Pattern) -> None:
+    assert parse("PATTERN " + text).pattern == pattern
+
+
+ax, bx = each("a", "x"), each("b", "x")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a.x + 1 * 2 = -b.x", Binary("=", Binary("+", ax, Binary("*", Literal(1), Literal(2))), Unary("-", bx))),
+        ("a.x - 1 - -2 = 3", Binary("=", Binary("-", Binary("-", ax, Literal(1)), Literal(-2)), Literal(3))),
+        ("a.x-1=b.x", Binary("=", Binary("-", ax, Literal(1)), bx)),
+        ("(a.x + 1) * 2 > .5", Binary(">", Binary("*", Binary("+", ax, Literal(1)), Literal(2)), Literal(0.5))),
+        ("a.x == 1", Binary("=", ax, Literal(1))),
+        ("a.x <> 1e3", Binary("!=", ax, Literal(1000.0))),
+        ("a.x != b.x", Binary("!=", ax, bx)),
+        ("NOT a.x = 1 OR b.x=2", Binary("or", Unary("not", Binary("=", ax, Literal(1))), Binary("=", bx, Literal(2)))),
+        ("!(a.x = 1)", Unary("not", Binary("=", ax, Literal(1)))),
+        ("a.x IS NULL", Call("isnull", (ax,))),
+        ("a.x is not null", Call("isnotnull", (ax,))),
+        ("a.x IN (1, 'x')", Call("in", (ax, Literal(1), Literal("x")))),
+        ("a.x NOT IN (1)", Unary("not", Call("in", (ax, Literal(1))))),
+        ("a.x LIKE 'a%'", Call("like", (ax, Literal("a%")))),
+        ("a.x not like 'a%'", Unary("not", Call("like", (ax, Literal("a%"))))),
+        (
+            "a.x NOT BETWEEN 1 AND 2 + 3",
+            Unary(
+                "not",
+                Binary("and", Binary(">=", ax, Literal(1)), Binary("<=", ax, Binary("+", Literal(2), Literal(3)))),
+            ),
+        ),
+        (
+            "ABS(a.x - NEXT(b).x) < 5",
+            Binary("<", Call("abs", (Binary("-", ax, Attribute("b", "x", Role.NEXT)),)), Literal(5)),
+        ),
+        ("pi() > a.x", Binary(">", Call("pi", ()), ax)),
+        ("COUNT(b) >= 3", Binary(">=", Aggregate("count", "b"), Literal(3))),
+        ("count ( * ) > 3", Binary(">", Aggregate("count"), Literal(3))),
+        ("LENGTH > 3", Binary(">", Length(), Literal(3))),
+        ("length() > 3", Binary(">", Length(), Literal(3))),
+        ("length(a.x) > 3", Binary(">", Call("length", (ax,)), Literal(3))),
+        ("MAX(b.x * 2) > 3", Binary(">", Aggregate("max", None, Binary("*", bx, Literal(2))), Literal(3))),
+        ("LAST(b).x > first(b).x", Binary(">", Attribute("b", "x", Role.LAST), Attribute("b", "x", Role.FIRST))),
+        ("b[2].x > 5", Binary(">", Attribute("b", "x", Role.NTH, 2), Literal(5))),
+        ("b[i+1].x > b[].x", Binary(">", Attribute("b", "x", Role.NEXT), bx)),
+        ("PREV(b).x <= b.x", Binary("<=", Attribute("b", "x", Role.PREV), bx)),
+        ("a.type = a.order", Binary("=", each("a", "type"), each("a", "order"))),
+        ("a.in = a.`or`", Binary("=", each("a", "in"), each("a", "or"))),
+        ('a.x = "it\'s"', Binary("=", ax, Literal("it's"))),
+        ("a.x = 'it''s -- no comment'", Binary("=", ax, Literal("it's -- no comment"))),
+        ("a.x = DATE '2024-02-29'", Binary("=", ax, Literal(datetime.date(2024, 2, 29)))),
+        (
+            "a.x = TIMESTAMP '2024-02-29T10:00:00Z'",
+            Binary("=", ax, Literal(datetime.datetime(2024, 2, 29, 10, tzinfo=datetime.timezone.utc))),
+        ),
+        ("a.x = DECIMAL '1.10'", Binary("=", ax, Literal(Decimal("1.10")))),
+        ("TRUE", Literal(True)),
+        ("a.x % 2 = 0", Binary("=", Binary("%", ax, Literal(2)), Literal(0))),
+        ("A.x > 0", Binary(">", ax, Literal(0))),
+    ],
+)
+def test_predicates(text: str, expected: Expr) -> None:
+    assert predicate(text) == expected
+
+
+def test_a_literal_of_another_type_is_another_query() -> None:
+    assert parse("PATTERN A WHERE A.x = 1") != parse("PATTERN A WHERE A.x = 1.0")
+
+
+def test_between_at_the_top_is_two_predicates() -> None:
+    assert parse("PATTERN A WHERE A.x BETWEEN 1 AND 5 AND A.y > 0") == parse(
+        "PATTERN A WHERE A.x >= 1 AND A.x <= 5 AND A.y > 0"
+    )
+
+
+def test_bracketed_lists_anywhere_at_the_top_are_partition_columns() -> None:
+    query = parse("PATTERN A WHERE A.x > 1 AND ([a, `b c`] AND [d])")
+    assert query.partition_by == ("a", "b c", "d")
+    assert len(query.where) == 1
+
+
+def test_a_type_name_stands_for_its_only_variable() -> None:
+    query = parse("RETURN SUM(Travel.d), COUNT(Travel) PATTERN SEQ(Request R, Travel T+) WHERE Travel.x > Request.x")
+    assert query == parse("RETURN SUM(T.d), COUNT(T) PATTERN SEQ(Request R, Travel T+) WHERE T.x > R.x")
+
+
+def test_a_type_name_of_several_variables_stands_for_none() -> None:
+    query = parse("PATTERN SEQ(Travel S, Travel T) WHERE Travel.x > 1")
+    assert query.where == (Binary(">", each("Travel", "x"), Literal(1)),)
+
+
+def test_keywords_in_any_case_and_clause_ends() -> None:
+    text = "Return Count(*) As n Pattern A Where A.x Is Not Null Group By g Within 5 Slide 2;"
+    query = parse(text)
+    assert query.returning == (Returned(Aggregate("count"), "n"),)
+    assert query.group_by == ("g",)
+    assert query.window == Window(Span(5, "tick"), Span(2, "tick"))
+    assert parse("PATTERN A WITHIN 1 day 2 hours .").window == Window(Span.parse("26 hours"))
+    assert parse("PATTERN A WHERE A.x > 5.").where == (Binary(">", each("A", "x"), Literal(5)),)
+
+
+def test_deep_nesting_is_an_error_of_ours_or_parses() -> None:
+    assert parse("PATTERN " + "(" * 20 + "A" + ")" * 20 + " WHERE " + "(" * 20 + "A.x > 1" + ")" * 20).pattern == A
+    with pytest.raises(ParseError, match="nested too deeply"):
+        parse("PATTERN " + "(" * 5000 + "A" + ")" * 5000)
+
+
+def test_threads_share_the_grammar() -> None:
+    texts = list(PUBLISHED) * 3
+    answers: dict[int, bool] = {}
+
+    def work(number: int) -> None:
+        answers[number] = all(parse(text) == PUBLISHED[text] for text in texts)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert answers == dict.fromkeys(range(4), True)
+
+
+def test_the_grammar_has_named_rules() -> None:
+    names = {rule.name for rule in grammar().visit_all()}
+    assert {"query", "pattern", "event", "expression", "operand", "aggregate", "SEQ", "WHERE clause"} <= names
+    assert isinstance(grammar(), pyparsing.ParserElement)
+
+
+# --- Errors ----------------------------------------------------------------------------------------------------------
+
+ERRORS = {
+    "": """\
+the text is empty
+  hint: a query reads [RETURN ...] PATTERN ... [WHERE ...] [GROUP BY ...] [WITHIN ... [SLIDE ...]]""",
+    "SEQ(A, B)": """\
+PATTERN is missing: found 'SEQ'
+  line 1: SEQ(A, B)
+          ^^^
+  hint: a query reads [RETURN ...] PATTERN ... [WHERE ...] [GROUP BY ...] [WITHIN ... [SLIDE ...]]""",
+    "PATTERN SEQ(A, B": """\
+( is never closed
+  line 1: PATTERN SEQ(A, B
+                     ^
+  hint: add a )""",
+    "PATTERN SEQ(A, B WHERE A.x > 1": """\
+( is never closed
+  line 1: PATTERN SEQ(A, B WHERE A.x > 1
+                     ^
+  hint: add a )""",
+    "PATTERN SEQ()": """\
+a pattern is missing
+  line 1: PATTERN SEQ()
+                      ^
+  hint: SEQ needs at least one part, as in SEQ(A, B)""",
+    "PATTERN SEQ(A, )": """\
+a pattern is missing
+  line 1: PATTERN SEQ(A, )
+                         ^
+  hint: remove the comma, or write a part after it""",
+    "PATTERN A\nWHERE A.x > 1 AND\nWITHIN 5": """\
+a predicate is missing after AND: found 'WITHIN'
+  line 3: WITHIN 5
+          ^^^^^^
+  hint: AND needs a predicate on both sides""",
+    "PATTERN A AND WITHIN 5": """\
+a pattern is missing
+  line 1: PATTERN A AND WITHIN 5
+                        ^^^^^^
+  hint: AND needs a pattern on both sides""",
+    "PATTERN NOT A": """\
+NOT stands outside SEQ
+  line 1: PATTERN NOT A
+                  ^^^
+  hint: NOT says what must not happen beside something else: SEQ(A, NOT N, B)""",
+    "PATTERN SEQ(A, B OR NOT C)": """\
+NOT cannot stand directly inside OR
+  line 1: PATTERN SEQ(A, B OR NOT C)
+                         ^
+  hint: NOT belongs inside SEQ, beside a positive part: seq(A, absent(N), B)""",
+    "PATTERN A WITHIN 10 fortnights": """\
+'fortnights' is not a unit of time
+  line 1: PATTERN A WITHIN 10 fortnights
+                           ^^
+  hint: write '10 minutes', '1 day', '90 s', or a whole number of ticks for an integer time column""",
+    "PATTERN A WITHIN ten minutes": """\
+WITHIN needs a length of time: found 'ten'
+  line 1: PATTERN A WITHIN ten minutes
+                           ^^^
+  hint: write 10 minutes, 1 day, 90 s, or a number of ticks""",
+    "PATTERN A WHERE price > 3": """\
+'price' does not say which event it belongs to
+  line 1: PATTERN A WHERE price > 3
+                          ^^^^^
+  hint: write b.price for a column of the event b, 'price' for a string""",
+    "PATTERN A\n\tWHERE\tA.x < A.y < A.z": """\
+comparisons cannot be chained
+  line 2: \tWHERE\tA.x < A.y < A.z
+          \t     \t          ^
+  hint: write a < b AND b < c instead of a < b < c""",
+    "PATTERN SEQ(A a, B a)": """\
+the variable 'a' stands for two different events
+  line 1: PATTERN SEQ(A a, B a)
+          ^^^^^^^
+  hint: give each its own name: event('a1', type='A'), event('a2', type='A')""",
+    "PATTERN A{3,2}": """\
+cannot repeat 3 to 2 times
+  line 1: PATTERN A{3,2}
+                   ^
+  hint: 0 <= at_least <= at_most and at_most >= 1""",
+    "PATTERN A b[]": """\
+b[] stands for several events, but A is not repeated
+  line 1: PATTERN A b[]
+                     ^
+  hint: write A+ b[], or leave out the brackets""",
+    "RETURN A.x PATTERN A": """\
+RETURN takes aggregates
+  line 1: RETURN A.x PATTERN A
+                 ^
+  hint: such as COUNT(*), COUNT(b), SUM(b.price) AS total, MAX(LENGTH)""",
+    "RETURN COUNT(A.x) PATTERN A": """\
+COUNT takes a variable or *, not a term
+  line 1: RETURN COUNT(A.x) PATTERN A
+                 ^^^^^
+  hint: COUNT(b) counts events; filter NULLs with a predicate on the variable""",
+    "PATTERN A WITHIN 5 WHERE A.x > 1": """\
+WHERE stands too late in the query
+  line 1: PATTERN A WITHIN 5 WHERE A.x > 1
+                             ^^^^^
+  hint: a query reads [RETURN ...] PATTERN ... [WHERE ...] [GROUP BY ...] [WITHIN ... [SLIDE ...]]""",
+    "PATTERN A WHERE A.x = 'abc": """\
+the ' that starts here is never closed
+  line 1: PATTERN A WHERE A.x = 'abc
+                                ^
+  hint: add a closing '""",
+}
+
+
+@pytest.mark.parametrize("text", ERRORS)
+def test_error_messages(text: str) -> None:
+    with pytest.raises(ParseError) as caught:
+        parse(text)
+    assert str(caught.value) == ERRORS[text]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "PATTERN",
+        "PATTERN SEQ",
+        "PATTERN SEQ A, B",
+        "PATTERN A, B",
+        "PATTERN A)",
+        "PATTERN SEQ(A, B}",
+        "PATTERN SEQ(A B C)",
+        "PATTERN !",
+        "PATTERN SEQ(A, !!B)",
+        "PATTERN A{}",
+        "PATTERN A{0}",
+        "PATTERN EVENT()",
+        "PATTERN EVENT(a, )",
+        "PATTERN EVENT(a, [x] = 1)",
+        "PATTERN A WHERE",
+        "PATTERN A WHERE A.x >",
+        "PATTERN A WHERE A.x > 3 4",
+        "PATTERN A WHERE A.x BETWEEN 1",
+        "PATTERN A WHERE A.x BETWEEN 1 OR 2",
+        "PATTERN A WHERE A.x NOT 3",
+        "PATTERN A WHERE A.x IN ()",
+        "PATTERN A WHERE A.x IS 3",
+        "PATTERN A WHERE NEXT(A) > 3",
+        "PATTERN A WHERE FIRST(A.x) > 3",
+        "PATTERN A WHERE A[i-2].x > 3",
+        "PATTERN A WHERE A[-1].x > 3",
+        "PATTERN A WHERE SUM(A) > 3",
+        "PATTERN A WHERE SUM(*) > 3",
+        "PATTERN A WHERE SUM(LENGTH) > 3",
+        "PATTERN A WHERE abs(*) > 3",
+        "PATTERN A WHERE [x] OR A.x > 1",
+        "PATTERN A WHERE [A.x]",
+        "PATTERN A WHERE A.x > 1e999",
+        "PATTERN A WHERE A.x > 5abc",
+        "PATTERN A WHERE A.x > DATE '2024-13-01'",
+        "PATTERN A WHERE A.x > DECIMAL 'x'",
+        "PATTERN A WHERE A.x = @",
+        "PATTERN A GROUP x",
+        "PATTERN A GROUP BY",
+        "PATTERN A GROUP BY A.x",
+        "PATTERN A WITHIN",
+        "PATTERN A WITHIN 0 minutes",
+        "PATTERN A WITHIN 1.5 hours",
+        "PATTERN A WITHIN 5 SLIDE",
+        "PATTERN A SLIDE 5",
+        "PATTERN A WITHIN 5 SLIDE 0",
+        "RETURN PATTERN A",
+        "RETURN COUNT(*) AS PATTERN A",
+        "RETURN COUNT(*), PATTERN A",
+        "RETURN COUNT(*)",
+        "RETURN LENGTH PATTERN A",
+        "PATTERN A PATTERN B",
+        "PATTERN AND(A)",
+        "PATTERN `A",
+        "PATTERN A WHERE " + "9" * 5000 + " > 1",
+    ],
+)
+def test_every_malformed_text_gets_a_place_and_a_hint(text: str) -> None:
+    with pytest.raises(ParseError) as caught:
+        parse(text)
+    assert caught.value.span is not None
+    assert caught.value.text == text
+    assert caught.value.hint or text.endswith("> 1")
+
+
+@st.composite
+def broken_texts(draw: st.DrawFn) -> str:
+    """Published and arbitrary texts with a piece cut out and another put in."""
+    text = draw(st.one_of(st.sampled_from(list(PUBLISHED)), queries().map(unparse)))
+    start, end = sorted(draw(st.tuples(*[st.integers(0, len(text))] * 2)))
+    piece = draw(
+        st.sampled_from(["", " AND ", "(", ")", "]", "{", ",", " NOT ", "'", "`", "+", "WHERE", "--", "[", "."])
+    )
+    return text[:start] + piece + text[min(end, start + 5) :]
+
+
+@FAST
+@given(broken_texts())
+def test_broken_texts_raise_only_our_errors(text: str) -> None:
+    with contextlib.suppress(CetdslError):
+        assert isinstance(parse(text), Query)
+
+
+def test_what_is_no_text_is_refused() -> None:
+    with pytest.raises(InvalidNode, match="a query text is a string, not int"):
+        parse(3)  # type: ignore[arg-type]
