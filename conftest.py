@@ -14,6 +14,7 @@ mode                  session                                              tests
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 from collections.abc import Iterator
@@ -105,7 +106,13 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
 
 @pytest.fixture(autouse=True)
 def _names_for_doctests(request: pytest.FixtureRequest) -> None:
-    """What the examples in docstrings may use without saying where it comes from: ``spark``."""
+    """What the examples in docstrings may use without saying where it comes from: ``cet`` and ``spark``."""
     doctest = getattr(request.node, "dtest", None)
-    if doctest is not None and any("spark" in example.source for example in doctest.examples):
-        request.getfixturevalue("doctest_namespace")["spark"] = request.getfixturevalue("spark")
+    if doctest is None:
+        return
+    import cetdsl
+
+    names = request.getfixturevalue("doctest_namespace")
+    names["cet"] = cetdsl
+    if any(re.search(r"\bspark\b", example.source) for example in doctest.examples):
+        names["spark"] = request.getfixturevalue("spark")

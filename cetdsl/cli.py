@@ -25,6 +25,8 @@ FORMATS = {
     ".jsonl": "json",
     ".ndjson": "json",
 }
+#: CSV as everyone else writes it: with a header, and a quote inside quotes doubled.
+CSV = {"header": "true", "escape": '"'}
 _COMPRESSIONS = (".gz", ".bz2", ".zst", ".snappy", ".lz4")
 _STAGES = ("parsed", "resolved", "rewritten", "physical", "spark")
 
@@ -272,14 +274,14 @@ def _bind(spark: SparkSession, kind: str, query: Any, chosen: argparse.Namespace
         query,
         time=chosen.time,
         type=chosen.type,
-        tie_break=chosen.tie_break,
+        tie_break=chosen.tie_break or (),
         on_null_time=chosen.on_null_time,
     )
 
 
 def _read(spark: SparkSession, kind: str, paths: list[str]) -> DataFrame:
     if kind == "csv":
-        return spark.read.csv(paths, header=True, inferSchema=True)
+        return spark.read.options(**CSV).csv(paths, inferSchema=True)
     if kind == "json":
         events = spark.read.option("inferTimestamp", True).json(paths)
         if events.columns == ["_corrupt_record"]:
@@ -314,9 +316,8 @@ def _write(answer: DataFrame, kind: str, chosen: argparse.Namespace) -> None:
     if kind == "csv":
         answer = _flat(answer)
     writer = answer.write.mode("overwrite" if chosen.overwrite else "errorifexists")
-    options = {"header": "true"} if kind == "csv" else {}
     try:
-        writer.options(**options).format(kind).save(chosen.output)
+        writer.options(**(CSV if kind == "csv" else {})).format(kind).save(chosen.output)
     except Exception as error:
         if "PATH_ALREADY_EXISTS" in str(error):
             raise CommandLineError(

@@ -124,13 +124,16 @@ def first_line(error: BaseException) -> str:
     >>> first_line(RuntimeError("calling o1.x\n: java.io.IOException: disk full\n\tat a\nCaused by: x.Y: no inode"))
     'no inode'
     """
-    lines = [line.strip() for line in str(error).splitlines() if line.strip() and not line.startswith("\tat ")]
-    if not lines:
-        return type(error).__name__
-    causes = [line for line in lines if line.startswith("Caused by: ")] or [
-        line for line in lines if re.match(r": [\w.$]+(Exception|Error)", line)
+    text = str(error)
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("\tat ")]
+    traceback = text.partition("Traceback (most recent call last)")[2].splitlines()
+    candidates = [
+        # The end of a worker's traceback; what Java says is the cause; what it says first.
+        *[line for line in traceback if re.match(r"[A-Za-z][\w.]*: ", line)][-1:],
+        *[line for line in lines if line.startswith("Caused by: ")][-1:],
+        *[line for line in lines if re.match(r": [\w.$]+(Exception|Error): ", line)],
+        *lines,
+        type(error).__name__,
     ]
-    line = causes[-1] if causes else lines[0]
-    line = re.sub(r"^(Caused by: |: )", "", line)
-    line = re.sub(r"^(\[[A-Z_.]+\] |(?:\w+\.)+[\w$]+: )+", "", line)
-    return re.sub(r"\s*SQLSTATE: \w+;?$", "", line) or lines[0]
+    line = re.sub(r"^(Caused by: |: )?(\[[A-Z_.]+\] |(?:\w+\.)+[\w$]+: )*", "", candidates[0].strip())
+    return re.sub(r"\s*SQLSTATE: \w+;?$", "", line)

@@ -19,14 +19,13 @@ version = release
 
 extensions = [
     "sphinx.ext.autodoc",
+    "sphinx.ext.autosectionlabel",
     "numpydoc",
     "sphinx_copybutton",
     "cetdsl_docs",
 ]
 exclude_patterns = ["_build", "_ext"]
-nitpicky = True
-# What numpydoc takes for types in the descriptions of parameters, and types that have no page anywhere here.
-nitpick_ignore_regex = [("py:.*", ".*")]
+autosectionlabel_prefix_document = True
 
 html_theme = "furo"
 html_title = f"cetdsl {release}"

@@ -213,7 +213,8 @@ def pair_aggregate(df: DataFrame, plan: PairAggregate) -> DataFrame:
             spec, first = spec_of_side, shipment
         rows = _partial(shipment, spec_of_side, side.source)
         parts.append(rows.withColumn("x", F.lit(number).cast("bigint")))
-    assert spec is not None and first is not None
+    assert spec is not None
+    assert first is not None
     inner = plan.left.source
     sliding = spec.windowing.kind == SLIDING
     keys = [f"g{n}" for n in range(len(inner.groups))] + (["w"] if sliding else [])
@@ -225,4 +226,3 @@ def pair_aggregate(df: DataFrame, plan: PairAggregate) -> DataFrame:
     answer_spec = attrs.evolve(spec, groups=len(plan.source.groups))
     merged = paired.select(*groups, *(field.name for field in lanes))
     return _merge(merged, answer_spec, first, plan.source)
-

@@ -39,7 +39,7 @@ def refuse_streaming(df: DataFrame) -> None:
     if df.isStreaming:
         raise StreamingNotSupported(
             "a streaming DataFrame cannot be asked for trends yet",
-            hint="read the same data with spark.read, or ask per micro-batch inside foreachBatch and mind the window edges",
+            hint="read the same data with spark.read, or ask inside foreachBatch and mind the window edges",
         )
 
 
@@ -55,7 +55,9 @@ def function_names() -> frozenset[str]:
     excluded = {"col", "column", "lit", "expr", "udf", "pandas_udf", "arrow_udf", "udtf", "call_udf", "call_function"}
     names = getattr(F, "__all__", None) or dir(F)
     return frozenset(
-        name.lower() for name in names if callable(getattr(F, name, None)) and name[0].islower() and name not in excluded
+        name.lower()
+        for name in names
+        if callable(getattr(F, name, None)) and name[0].islower() and name not in excluded
     )
 
 
@@ -67,4 +69,6 @@ def translated(action: Callable[[], Any], doing: str) -> Any:
         raise
     except PySparkException as error:
         message = str(error).split("\n")[0]
-        raise QueryTypeError(f"Spark cannot {doing}: {message}", hint="check the types of the columns in the query") from error
+        raise QueryTypeError(
+            f"Spark cannot {doing}: {message}", hint="check the types of the columns in the query"
+        ) from error

@@ -122,9 +122,7 @@ class _Fold:
             for q in range(len(self.machine.variables))
             for k in range(len(self.lanes))
         }
-        pending = {
-            (q, k): F.when(same, state.getField(f"p{q}_{k}")).otherwise(self._number(0)) for q, k in committed
-        }
+        pending = {(q, k): F.when(same, state.getField(f"p{q}_{k}")).otherwise(self._number(0)) for q, k in committed}
         fields = [committed[q, k].alias(f"c{q}_{k}") for q, k in committed]
         initial = {q for q, _ in self.machine.initial}
         for q, variable in enumerate(self.machine.variables):

@@ -1,7 +1,9 @@
 """Inseparable predicates, evaluated by Spark pair by pair within each key.
 
-A predicate such as ``SQRT(POW(NEXT(b).x - b.x, 2) + POW(NEXT(b).y - b.y, 2)) < 5`` splits into no two sides. Spark's own
-expressions decide it for every pair of events of a key within a window's length; the kernel gets, with each event, the positions
+A predicate such as ``SQRT(POW(NEXT(b).x - b.x, 2) + POW(NEXT(b).y - b.y, 2)) < 5`` splits into no two sides.
+Spark's own
+expressions decide it for every pair of events of a key within a window's length; the kernel gets, with each event,
+the positions
 of the earlier events that may precede it.
 """
 
@@ -15,9 +17,7 @@ from cetdsl.pattern.expressions import Attribute
 from cetdsl.planning.compile import Compiled
 
 
-def with_lists(
-    frame: EventFrame, columns: list[Column], compiled: Compiled, keys: list[str], ties: int
-) -> DataFrame:
+def with_lists(frame: EventFrame, columns: list[Column], compiled: Compiled, keys: list[str], ties: int) -> DataFrame:
     """The selected rows with the event's position ``p`` in its key and the lists ``l0``, ``l1``, ..."""
     names = sorted({node.name for term in compiled.lists for node in term.walk() if isinstance(node, Attribute)})
     rows = frame.select([*columns, frame.event_struct(names).alias("x"), frame.ticks.alias("u")], compiled)

@@ -204,4 +204,3 @@ def _mask_type(variables: int) -> str:
         if variables <= bits:
             return kind
     return "bigint"
-

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import attrs
 from pyspark.sql import Column, DataFrame
@@ -73,7 +74,10 @@ def _enumerate(
     frame = shipment.frame
     shown = _Shown.of(source)
     event = StructType(
-        [StructField(field, frame.fields[frame.position(name)].dataType) for name, field in zip(columns, fields, strict=True)]
+        [
+            StructField(field, frame.fields[frame.position(name)].dataType)
+            for name, field in zip(columns, fields, strict=True)
+        ]
     )
     binding = StructType([StructField("variable", StringType()), StructField("event", event)])
     schema = frame.key_fields("g", shown.keys)
@@ -92,8 +96,7 @@ def _enumerate(
 
 def _tested(df: DataFrame, plan: EnumerateTrends, more: tuple[str, ...] = ()) -> tuple[DataFrame, EventFrame]:
     """The trends that pass the residual predicates, their events under our names ``c0``, ``c1``, ..."""
-    needed = {node.name for term in plan.compiled.residual for node in term.walk() if isinstance(node, Attribute)}
-    needed |= {*plan.columns, *more}
+    needed = {*_residual_columns(plan), *plan.columns, *more}
     names = plan.source.schema.names
     columns = tuple(name for name in names if name in needed)
     _refuse_duplicates(columns)
@@ -101,8 +104,16 @@ def _tested(df: DataFrame, plan: EnumerateTrends, more: tuple[str, ...] = ()) ->
     rows, frame = _enumerate(df, plan, columns, internal, None)
     trend = FinishedTrend(F.col("trend"), frame)
     for predicate in plan.compiled.residual:
-        rows = translated(lambda p=predicate: rows.filter(trend.holds(p)), "test a finished trend")
+        rows = translated(partial(_kept, rows, trend, predicate), "test a finished trend")
     return rows, frame
+
+
+def _kept(rows: DataFrame, trend: FinishedTrend, predicate: Expr) -> DataFrame:
+    return rows.filter(trend.holds(predicate))
+
+
+def _residual_columns(plan: EnumerateTrends) -> set[str]:
+    return {node.name for term in plan.compiled.residual for node in term.walk() if isinstance(node, Attribute)}
 
 
 def _narrowed(trend: Column, frame: EventFrame, columns: tuple[str, ...]) -> Column:
@@ -158,7 +169,8 @@ class FinishedTrend:
             return F.size(self.trend).cast("bigint")
         if isinstance(node, Aggregate):
             return self.aggregate(node)
-        assert isinstance(node, Attribute) and node.variable is not None, node
+        assert isinstance(node, Attribute), node
+        assert node.variable is not None, node
         events = self.events(node.variable)
         index = {Role.FIRST: F.lit(0), Role.LAST: F.size(events) - 1}.get(node.role, F.lit(node.index or 0))
         return F.get(events, index).getField(f"c{self.frame.position(node.name)}")
@@ -275,8 +287,10 @@ def pair_trends(df: DataFrame, plan: PairTrends) -> DataFrame:
     source = plan.left.source
     shown = _Shown.of(source)
     order = (source.time, *source.tie_break)
-    left, frame = _tested(df, plan.left, order)
-    right, _ = _tested(df, plan.right, order)
+    # Both sides' trends become one array, so their events carry the same columns.
+    needed = (*order, *_residual_columns(plan.left), *_residual_columns(plan.right))
+    left, frame = _tested(df, plan.left, needed)
+    right, _ = _tested(df, plan.right, needed)
     right = right.toDF(*(f"x_{name}" for name in right.columns))
     same = F.lit(True)
     for name in shown.internal:

@@ -1,37 +1,27 @@
-"""What a query means and how it will run, as data first and as text, DOT or HTML after."""
+"""What a query means and how it runs: views as data first, then as text, DOT and HTML."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from cetdsl.explain.automata import automaton_view, draw_automaton, pattern_view
+from cetdsl.explain.graphviz import dot_of
+from cetdsl.explain.html import page_of
+from cetdsl.explain.stages import STAGES, Explanation, explain_query
+from cetdsl.explain.svg import svg_of
+from cetdsl.explain.text import text_of
+from cetdsl.explain.view import PlanView, ViewEdge, ViewNode
 
-import attrs
-
-
-@attrs.frozen
-class PlanView:
-    """Placeholder until view.py is written."""
-
-    title: str
-
-
-@attrs.frozen(repr=False)
-class Explanation:
-    """The text of the asked stages."""
-
-    text: str
-
-    def __repr__(self) -> str:
-        return self.text
-
-
-def explain_query(
-    stage: str | None, query: Any, resolved: Any, rewritten: Any, trace: Any, decision: Any, dataframe: Callable[[], Any]
-) -> Explanation:
-    """Provisional."""
-    return Explanation(f"{query}\n{trace}\n{decision}")
-
-
-def automaton_view(automaton: Any, adjacent_predicates: Any = ()) -> PlanView:
-    """Provisional."""
-    return PlanView("automaton")
+__all__ = [
+    "STAGES",
+    "Explanation",
+    "PlanView",
+    "ViewEdge",
+    "ViewNode",
+    "automaton_view",
+    "dot_of",
+    "draw_automaton",
+    "explain_query",
+    "page_of",
+    "pattern_view",
+    "svg_of",
+    "text_of",
+]

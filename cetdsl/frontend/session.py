@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
+import attrs
 from pyspark.sql import DataFrame
 
 from cetdsl.analysis.resolve import Binding, ResolvedQuery, analyse
@@ -16,7 +17,8 @@ from cetdsl.explain import Explanation, explain_query
 from cetdsl.frontend.patterns import query_of
 from cetdsl.frontend.terms import Term, to_expr
 from cetdsl.pattern.expressions import Aggregate
-from cetdsl.pattern.query import Query
+from cetdsl.pattern.query import Query, Returned
+from cetdsl.pattern.text import unparse
 from cetdsl.planning.physical import NUMBERS
 from cetdsl.planning.planner import Decision, plan_aggregate, plan_trends
 from cetdsl.rewrite import Trace, rewrite
@@ -140,10 +142,6 @@ class PatternFrame:
     def _decide(self, aggregates: tuple[tuple[str, Aggregate], ...], number: str) -> Decision:
         if number not in NUMBERS:
             raise QueryTypeError(f"no number form {number!r}", hint=f"choose one of {', '.join(NUMBERS)}")
-        import attrs
-
-        from cetdsl.pattern.query import Returned
-
         returning = tuple(Returned(aggregate, name) for name, aggregate in aggregates)
         rewritten, _ = rewrite(self._analyse(attrs.evolve(self._query, returning=returning)))
         named = tuple((item.output_name, item.aggregate) for item in rewritten.query.returning)
@@ -216,8 +214,6 @@ class PatternFrame:
 
 def query_of_text(query: Query) -> str:
     """The text of a query, for messages: conditions given as Spark columns are shown as they print."""
-    from cetdsl.pattern.text import unparse
-
     return unparse(query, lenient=True)
 
 
@@ -225,7 +221,8 @@ def _aggregate_node(name: str, value: object) -> Aggregate:
     node = to_expr(value)
     if not isinstance(node, Aggregate):
         raise InvalidNode(
-            f"{name}= is not an aggregate", hint="use cet.count(), cet.sum(B.x), cet.avg(B.x), cet.max(cet.length()), ..."
+            f"{name}= is not an aggregate",
+            hint="use cet.count(), cet.sum(B.x), cet.avg(B.x), cet.max(cet.length()), ...",
         )
     return node
 

@@ -1,17 +1,20 @@
 """Numba, set up so that compiled kernels are kept on disk wherever that is possible.
 
-Numba writes its cache beside the source; on a cluster that directory is often read-only and there may be no home
-directory, so a directory below the system's temporary one is used then.
+The cache lies beside the source, or, where that is read-only (a cluster's site-packages), below the user's or the
+system's temporary directory. Each version of the kernels has a directory of its own: Numba's index of a cache names the
+classes of the code that wrote it, and cannot be read once these have changed.
 """
 
 from __future__ import annotations
 
 import getpass
+import hashlib
 import os
 import tempfile
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from cetdsl.errors import MissingDependency
 
@@ -24,24 +27,55 @@ except ImportError as error:  # pragma: no cover - needs an environment without 
     ) from error
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
+_numba_config: Any = import_module("numba.core.config")
+_HERE = Path(__file__).parent
 
 
-def _cache_directory() -> str | None:
-    if os.environ.get("NUMBA_CACHE_DIR") or os.access(Path(__file__).parent, os.W_OK):
-        return None
+def _version() -> str:
+    digest = hashlib.sha256(numba.__version__.encode())
+    for source in sorted(_HERE.glob("*.py")):
+        digest.update(source.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _writable(directory: Path) -> bool:
     try:
-        user = getpass.getuser()
-    except (KeyError, OSError):
-        user = str(os.getuid()) if hasattr(os, "getuid") else "user"
-    return str(Path(tempfile.gettempdir()) / f"cetdsl-kernels-{user}")
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return False
+    return os.access(directory, os.W_OK)
 
 
-_directory = _cache_directory()
-if _directory is not None:
-    numba.config.CACHE_DIR = _directory
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container's user may have no name
+        return str(os.getuid()) if hasattr(os, "getuid") else "user"
+
+
+def cache_directory() -> str:
+    """Where compiled kernels are kept: the first writable place."""
+    places = [_HERE / "__pycache__", Path(tempfile.gettempdir()) / f"cetdsl-{_user()}"]
+    given = os.environ.get("NUMBA_CACHE_DIR")
+    if given:
+        places.insert(0, Path(given))
+    name = f"kernels-{_version()}"
+    for place in places:
+        if _writable(place / name):
+            return str(place / name)
+    return tempfile.mkdtemp(prefix="cetdsl-")
+
+
+_DIRECTORY = cache_directory()
 
 
 def jit(function: _Function) -> _Function:
     """``numba.njit`` with the disk cache; ``nogil`` because kernels touch arrays only."""
-    compiled: _Function = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
-    return compiled
+    # The place is fixed when the function is decorated; other users of Numba in this process keep theirs.
+    before = _numba_config.CACHE_DIR
+    _numba_config.CACHE_DIR = _DIRECTORY
+    try:
+        compiled: Any = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
+    finally:
+        _numba_config.CACHE_DIR = before
+    return cast(_Function, compiled)

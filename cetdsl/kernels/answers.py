@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cetdsl.errors import CountOverflow
-from cetdsl.kernels.evaluate import Values, ValueColumn
+from cetdsl.kernels.evaluate import ValueColumn, Values
 from cetdsl.kernels.numbers import (
     DECIMAL_LIMIT,
     Objects,
@@ -97,7 +97,7 @@ def concatenate(tables: list[LaneTable]) -> LaneTable:
     first = tables[0]
     return LaneTable(
         [
-            None if lane is None else np.concatenate([table.exact[k] for table in tables])  # type: ignore[list-item]
+            None if lane is None else np.concatenate([table.exact[k] for table in tables])
             for k, lane in enumerate(first.exact)
         ],
         [np.concatenate([table.scaled[k] for table in tables]) for k in range(len(first.scaled))],
@@ -313,4 +313,3 @@ def _decimal_overflow(name: str, value: int, scale: int, where: str) -> CountOve
 def count_type(number: str) -> pa.DataType:
     """The Arrow type of a count in this form."""
     return _COUNT_TYPES[number]
-

@@ -59,7 +59,7 @@ def ordered_bits(values: NDArray[np.float64]) -> Ints:
 
 def _is_ranked(kind: pa.DataType) -> bool:
     """Whether only ranks within the chunk give an integer for each value."""
-    return (
+    return bool(
         pa.types.is_string(kind)
         or pa.types.is_large_string(kind)
         or pa.types.is_binary(kind)

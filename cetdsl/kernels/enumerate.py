@@ -1,10 +1,10 @@
 """All trends of a slice, one by one, in blocks of arrays.
 
-A depth-first search that goes only where a trend can still be completed. Before a slice is searched, one pass over its
-events from the last to the first finds the *useful* pairs (event, state), those from which a final state can be reached,
-and threads them into *chains*: the useful events of one state with one value of the equality columns, in time order. Each
-pair remembers where the chain of each of its edges begins, so that the search follows links and never looks for a
-successor among events that cannot be one.
+A depth-first search that goes only where a trend can still be completed. Before a slice is searched, one pass over
+its events from the last to the first finds the *useful* pairs (event, state), those from which a final state can be
+reached, and threads them into *chains*: the useful events of one state with one value of the equality columns, in time
+order. Each pair remembers where the chain of each of its edges begins, so that the search follows links and never looks
+for a successor among events that cannot be one.
 
 ======================  =====================================================================
 comparisons of an edge  successors of an event
@@ -16,8 +16,8 @@ lists                   the inverted list of the event
 ======================  =====================================================================
 
 Simultaneous events are staged, as in :mod:`cetdsl.kernels.propagate`. Pairwise predicates are checked on the path; a
-variable that binds exactly one event in every trend (the *pivot*) gets a pass for each event it may be bound to, so that
-these predicates, too, are known when the useful pairs are found.
+variable that binds exactly one event in every trend (the *pivot*) gets a pass for each event it may be bound to, so
+that these predicates, too, are known when the useful pairs are found.
 """
 
 from __future__ import annotations
@@ -86,14 +86,22 @@ class _Plan(NamedTuple):
     chain_start: Ints
     chain_join: Ints
     best_start: Ints
+    ends: Bools
 
 
 class _Tables(NamedTuple):
-    """A chunk's values of the equality columns per join (-1: NULL), and its lists, inverted."""
+    """A chunk's values of the equality columns per join (-1: NULL), and where each chain's heads begin."""
 
     later: Places
     earlier: Places
     head_start: Ints
+
+
+class _Lists(NamedTuple):
+    """A chunk's lists as they came, and inverted: the later events whose list an event is in."""
+
+    start: Ints
+    items: Ints
     inverse_start: Ints
     inverse_items: Ints
 
@@ -137,27 +145,35 @@ class _Correlated(NamedTuple):
     within: bool
 
 
-class _Query(NamedTuple):
-    """All that does not change from chunk to chunk."""
+class _Guards(NamedTuple):
+    """What judges the begins and ends of trends where negations guard them.
 
-    plan: _Plan
+    ``late``: the gap before a trend is judged at its end (with a span).
+    """
+
     program: Program
-    pairs: Ints
+    conditions: Conditions
+    late: bool
+
+
+class _Gaps(NamedTuple):
+    """What judges gaps where a negation is correlated; ``reach`` is scratch space."""
+
     correlated: _Correlated
     negated: Program
-    guarded_begins: bool
-    guarded_ends: bool
-    late_begin: bool
+    reach: Bools
 
 
 class _Input(NamedTuple):
-    """All that does not change within a chunk."""
+    """A chunk of events and the runs to search; ``pivot_variable`` and ``pivot_pairs`` are those of Conditions."""
 
     events: Events
     tables: _Tables
-    conditions: Conditions
     runs: Runs
     slice_low: Ints
+    pairs: Ints
+    pivot_variable: int
+    pivot_pairs: Ints
 
 
 # ---------------------------------------------------------------------------------------------------- layout
@@ -219,6 +235,7 @@ class _Layout:
             chain_start=_starts([[k for k, (target, _) in enumerate(chains) if target == q] for q in range(states)]),
             chain_join=_ints([join for _, join in chains]),
             best_start=best[:-1].astype(np.int64),
+            ends=np.isin(np.arange(states), [state for state, _ in machine.final]),
         )
 
     def tables(self, events: Events) -> tuple[_Tables, int]:
@@ -234,10 +251,13 @@ class _Layout:
             earlier[number] = np.where(_all_valid(events, [c.earlier for c in comparisons]), g, -1)
             sizes.append(size)
         heads = np.cumsum([0] + [sizes[join] for join in self.plan.chain_join]).astype(np.int64)
-        starts, items = np.zeros((0, count + 1), dtype=np.int64), np.zeros(0, dtype=np.int64)
-        if len(self.plan.listed):
-            starts, items = _invert(events.list_start, events.list_items)
-        return _Tables(later, earlier, heads, starts, items), int(heads[-1])
+        return _Tables(later, earlier, heads), int(heads[-1])
+
+    def lists(self, events: Events) -> _Lists | None:
+        """The lists of a chunk of events, if any edge looks at one."""
+        if len(self.plan.listed) == 0:
+            return None
+        return _Lists(events.list_start, events.list_items, *_invert(events.list_start, events.list_items))
 
     def scratch(self, longest: int, heads: int) -> _Scratch:
         """Room for runs of up to so many events."""
@@ -381,8 +401,8 @@ def binds_once(machine: Machine, variable: int) -> bool:
 def _choose_pivot(spec: KernelSpec) -> int:
     """The variable with most pairwise predicates among those that bind one event of every trend; -1: none.
 
-    Without a pivot a path is followed to where a predicate fails. For words of two that is cheaper than a pass for every
-    event of the pivot; for longer ones a search without a pivot may see any number of paths that lead nowhere.
+    Without a pivot a path is followed to where a predicate fails. For words of two that is cheaper than a pass for
+    every event of the pivot; for longer ones a search without a pivot may see any number of paths that lead nowhere.
     """
     machine = spec.machine
     if not spec.pairs or (len(machine.variables) <= 2 and all(e.source != e.target for e in machine.edges)):
@@ -409,7 +429,8 @@ def _pivot_pairs(pairs: tuple[Pair, ...], pivot: int) -> Ints:
 # ------------------------------------------------------------------------------------- the backward pass
 #
 # Numba counts references to every array of a tuple that is handed to a function which is not inlined, so what runs per
-# event or per candidate gets single arrays.
+# event or per candidate gets single arrays. What few queries need is None for the others: Numba then leaves the code
+# that asks for it out, which halves the time to compile.
 
 
 @jit
@@ -447,21 +468,29 @@ def _is_listed(list_start: Ints, list_items: Ints, row: int, earlier: int, later
 
 @jit
 def _next_listed(
-    plan: _Plan, given: _Input, useful: Bools, edge: int, event: int, low: int, high: int, cursor: int
+    plan: _Plan,
+    events: Events,
+    tables: _Tables,
+    lists: _Lists,
+    useful: Bools,
+    edge: int,
+    event: int,
+    low: int,
+    high: int,
+    cursor: int,
 ) -> int:
     """The first place, not before ``cursor``, in an event's inverted list with an event that may follow; -1: none."""
-    events, tables = given.events, given.tables
     join, first = plan.join[edge], plan.listed_start[edge]
-    base = tables.inverse_start[plan.listed[first], event]
-    end = tables.inverse_start[plan.listed[first], event + 1]
+    base = lists.inverse_start[plan.listed[first], event]
+    end = lists.inverse_start[plan.listed[first], event + 1]
     for position in range(base + cursor, end):
-        later = tables.inverse_items[position]
+        later = lists.inverse_items[position]
         if later >= high:
             break
         fits = useful[later - low, plan.target[edge]] and events.instant[later] > events.instant[event]
         fits = fits and tables.later[join, later] == tables.earlier[join, event]
         for k in range(first + 1, plan.listed_start[edge + 1]):
-            fits = fits and _is_listed(events.list_start, events.list_items, plan.listed[k], event, later)
+            fits = fits and _is_listed(lists.start, lists.items, plan.listed[k], event, later)
         start, stop = plan.order_start[join], plan.comparison_end[join]
         if fits and _fits(plan.comparison, start, stop, events.codes, event, later):
             return position - base
@@ -494,9 +523,7 @@ def _first_on_chain(
 
 
 @jit
-def _pivot_pairs_allow(
-    pairs: Ints, codes: Ints, valid: Bools, pivot: int, event: int, variable: int
-) -> bool:
+def _pivot_pairs_allow(pairs: Ints, codes: Ints, valid: Bools, pivot: int, event: int, variable: int) -> bool:
     for k in range(pairs.shape[0]):
         if pairs[k, 1] == variable:
             f, g = pairs[k, 2], pairs[k, 3]
@@ -506,14 +533,14 @@ def _pivot_pairs_allow(
 
 
 @jit
-def _may_end_here(query: _Query, given: _Input, state: int, event: int, high: int, pivot: int) -> bool:
+def _may_end_here(plan: _Plan, events: Events, guards: _Guards, state: int, event: int, high: int, pivot: int) -> bool:
     """Whether a trend of the run may end here, for one of the states that it may have begun in."""
-    if not query.late_begin:
-        return may_end(query.program, given.events, given.conditions, state, -1, event, high, pivot)
-    for first in query.plan.initial:
-        if (given.events.mask[pivot] >> query.plan.variable[first]) & 1:
-            if may_end(query.program, given.events, given.conditions, state, first, event, high, pivot):
-                return True
+    if not guards.late:
+        return may_end(guards.program, events, guards.conditions, state, -1, event, high, pivot)
+    for first in plan.initial:
+        begins = (events.mask[pivot] >> plan.variable[first]) & 1
+        if begins and may_end(guards.program, events, guards.conditions, state, first, event, high, pivot):
+            return True
     return False
 
 
@@ -547,13 +574,21 @@ def _link(
 
 @jit
 def _find_useful(
-    query: _Query, given: _Input, scratch: _Scratch, low: int, high: int, pivot: int, stamp: int
+    plan: _Plan,
+    given: _Input,
+    guards: _Guards | None,
+    lists: _Lists | None,
+    scratch: _Scratch,
+    low: int,
+    high: int,
+    pivot: int,
+    stamp: int,
 ) -> None:
     """One pass over a run from its last event to its first.
 
     A negative ``stamp`` marks a look at all spans of a slice at once: these differ in where they end.
     """
-    plan, events, tables, conditions = query.plan, given.events, given.tables, given.conditions
+    events, tables = given.events, given.tables
     instant, mask, codes, valid = events.instant, events.mask, events.codes, events.valid
     variable, out_start, target_chain, joins = plan.variable, plan.out_start, plan.chain, plan.join
     comparison, order_start, order_end = plan.comparison, plan.order_start, plan.order_end
@@ -561,8 +596,7 @@ def _find_useful(
     earlier, head_start = tables.earlier, tables.head_start
     useful, accept, first, following = scratch.useful, scratch.accept, scratch.first, scratch.next
     best, heads, head_stamp = scratch.best, scratch.head, scratch.head_stamp
-    ends, pivot_pair = query.program.ends, conditions.pivot_pair
-    guarded_ends = stamp > 0 and query.guarded_ends
+    pivot_variable, pivot_pairs = given.pivot_variable, given.pivot_pairs
     end = high
     while end > low:
         start = end - 1
@@ -575,21 +609,22 @@ def _find_useful(
                 if (mask[event] >> bound) & 1 == 0:
                     continue
                 if pivot >= 0:
-                    if conditions.pivot_variable == bound:
+                    if pivot_variable == bound:
                         if event != pivot:
                             continue
-                    elif not _pivot_pairs_allow(pivot_pair, codes, valid, pivot, event, bound):
+                    elif not _pivot_pairs_allow(pivot_pairs, codes, valid, pivot, event, bound):
                         continue
-                found = ends[state]
-                if found and guarded_ends:
-                    found = _may_end_here(query, given, state, event, high, pivot)
+                found = plan.ends[state]
+                if guards is not None and found and stamp > 0:
+                    found = _may_end_here(plan, events, guards, state, event, high, pivot)
                 accept[event - low, state] = found
                 for edge in range(out_start[state], out_start[state + 1]):
                     join, chain = joins[edge], target_chain[edge]
                     place = np.int64(-1)
                     code = earlier[join, event]
-                    if code >= 0 and chain < 0:
-                        place = _next_listed(plan, given, useful, edge, event, low, high, 0)
+                    if chain < 0:
+                        if lists is not None and code >= 0:
+                            place = _next_listed(plan, events, tables, lists, useful, edge, event, low, high, 0)
                     elif code >= 0 and head_stamp[head_start[chain] + code] == stamp:
                         place = _first_on_chain(
                             comparison,
@@ -612,7 +647,7 @@ def _find_useful(
 
 
 @jit
-def _hopeful_runs(query: _Query, given: _Input, scratch: _Scratch, slices: Slices) -> Bools:
+def _hopeful_runs(plan: _Plan, given: _Input, lists: _Lists | None, scratch: _Scratch, slices: Slices) -> Bools:
     """Which spans begin with an event from which some trend, however long, can be completed."""
     runs = given.runs
     hopeful = np.zeros(len(runs.low), dtype=np.bool_)
@@ -620,10 +655,10 @@ def _hopeful_runs(query: _Query, given: _Input, scratch: _Scratch, slices: Slice
     for s in range(len(slices.low)):
         low, high = slices.low[s], slices.high[s]
         if r < len(runs.low) and runs.window[r] == s:
-            _find_useful(query, given, scratch, low, high, -1, -1 - s)
+            _find_useful(plan, given, None, lists, scratch, low, high, -1, -1 - s)
         while r < len(runs.low) and runs.window[r] == s:
-            for k in range(len(query.plan.initial)):
-                hopeful[r] |= scratch.useful[runs.pivot[r] - low, query.plan.initial[k]]
+            for state in plan.initial:
+                hopeful[r] |= scratch.useful[runs.pivot[r] - low, state]
             r += 1
     return hopeful
 
@@ -669,9 +704,7 @@ def _relates(
 
 
 @jit
-def _reaches(
-    program: Program, events: Events, reach: Bools, state: int, event: int, low: int
-) -> bool:
+def _reaches(program: Program, events: Events, reach: Bools, state: int, event: int, low: int) -> bool:
     if program.begins[state]:
         return True
     for edge in range(program.in_start[state], program.in_start[state + 1]):
@@ -686,11 +719,9 @@ def _reaches(
 
 
 @jit
-def _has_match(
-    query: _Query, events: Events, path: _Path, depth: int, reach: Bools, guard: int, low: int, high: int
-) -> bool:
+def _has_match(gaps: _Gaps, events: Events, path: _Path, depth: int, guard: int, low: int, high: int) -> bool:
     """Whether a negated pattern has a match among the events ``low:high`` that forbids this path."""
-    correlated, program = query.correlated, query.negated
+    correlated, program, reach = gaps.correlated, gaps.negated, gaps.reach
     begin, end = correlated.state_start[guard], correlated.state_start[guard + 1]
     for event in range(low, high):
         for state in range(begin, end):
@@ -736,52 +767,44 @@ def _guards_of(correlated: _Correlated, path: _Path, depth: int, position: int) 
 
 
 @jit
-def _gap_is_free(
-    query: _Query, events: Events, path: _Path, depth: int, reach: Bools, position: int, low: int, high: int
-) -> bool:
-    guards = _guards_of(query.correlated, path, depth, position)
+def _gap_is_free(gaps: _Gaps, events: Events, path: _Path, depth: int, position: int, low: int, high: int) -> bool:
+    guards = _guards_of(gaps.correlated, path, depth, position)
     if len(guards) == 0:
         return True
-    begin, end = _gap(query.correlated, events, path, depth, position, low, high)
+    begin, end = _gap(gaps.correlated, events, path, depth, position, low, high)
+    free = True
     for guard in guards:
-        if _has_match(query, events, path, depth, reach, guard, begin, end):
-            return False
-    return True
+        free = free and not _has_match(gaps, events, path, depth, guard, begin, end)
+    return free
 
 
 @jit
-def _new_gap_allows(
-    query: _Query, events: Events, path: _Path, depth: int, reach: Bools, low: int, high: int
-) -> bool:
+def _new_gap_allows(gaps: _Gaps, events: Events, path: _Path, depth: int, low: int, high: int) -> bool:
     """Judges the gap before the last binding as soon as all that its negations look at is bound."""
     position = depth - 1
     path.pending[position] = False
-    guards = _guards_of(query.correlated, path, depth, position)
-    pending = position == 0 and query.correlated.within and len(guards) > 0
+    guards = _guards_of(gaps.correlated, path, depth, position)
+    pending = position == 0 and gaps.correlated.within and len(guards) > 0
     for guard in guards:
-        pending = pending or not _is_decided(query.correlated, path, depth, guard)
+        pending = pending or not _is_decided(gaps.correlated, path, depth, guard)
     path.pending[position] = pending
-    return pending or _gap_is_free(query, events, path, depth, reach, position, low, high)
+    return pending or _gap_is_free(gaps, events, path, depth, position, low, high)
 
 
 @jit
-def _gaps_allow(
-    query: _Query, events: Events, path: _Path, depth: int, reach: Bools, low: int, high: int
-) -> bool:
+def _gaps_allow(gaps: _Gaps, events: Events, path: _Path, depth: int, low: int, high: int) -> bool:
     """Judges the gaps that had to wait for the end of the trend, and the one after it."""
     for position in range(depth):
-        if path.pending[position] and not _gap_is_free(query, events, path, depth, reach, position, low, high):
+        if path.pending[position] and not _gap_is_free(gaps, events, path, depth, position, low, high):
             return False
-    return _gap_is_free(query, events, path, depth, reach, depth, low, high)
+    return _gap_is_free(gaps, events, path, depth, depth, low, high)
 
 
 # -------------------------------------------------------------------------------------------- the search
 
 
 @jit
-def _pairs_allow(
-    pairs: Ints, codes: Ints, valid: Bools, path_event: Ints, path_variable: Shorts, depth: int
-) -> bool:
+def _pairs_allow(pairs: Ints, codes: Ints, valid: Bools, path_event: Ints, path_variable: Shorts, depth: int) -> bool:
     """Whether the last binding satisfies its pairwise predicates with all bindings before it."""
     last = depth - 1
     new, variable = path_event[last], path_variable[last]
@@ -803,23 +826,22 @@ def _pairs_allow(
 
 
 @jit
-def _next_root(
-    query: _Query, given: _Input, useful: Bools, run: int, root: int
-) -> int:
+def _next_root(plan: _Plan, given: _Input, guards: _Guards | None, useful: Bools, run: int, root: int) -> int:
     """The number of the next candidate (event and initial state) that begins a trend of a run; -1: no more."""
     low, high, pivot = given.runs.low[run], given.runs.high[run], given.runs.pivot[run]
-    initial = query.plan.initial
-    if given.conditions.pivot_variable == -2:
+    initial = plan.initial
+    if given.pivot_variable == -2:
         high = pivot + 1
         root = max(root, (pivot - low) * len(initial))
     slice_low = given.slice_low[given.runs.window[run]]
     while root < (high - low) * len(initial):
         place, state = root // len(initial), initial[root % len(initial)]
-        # The gap before a trend begins with the slice, also where the run begins with its pivot.
-        if useful[place, state] and (
-            not query.guarded_begins
-            or may_begin(query.program, given.events, given.conditions, state, low + place, slice_low, pivot)
-        ):
+        begins = useful[place, state]
+        if guards is not None and begins:
+            # The gap before a trend begins with the slice, also where the run begins with its pivot.
+            event = low + place
+            begins = may_begin(guards.program, given.events, guards.conditions, state, event, slice_low, pivot)
+        if begins:
             return root
         root += 1
     return -1
@@ -827,11 +849,13 @@ def _next_root(
 
 @jit
 def _search(
-    query: _Query,
+    plan: _Plan,
     given: _Input,
+    guards: _Guards | None,
+    gaps: _Gaps | None,
+    lists: _Lists | None,
     scratch: _Scratch,
     path: _Path,
-    reach: Bools,
     at: Ints,
     start: Ints,
     event: Ints,
@@ -840,15 +864,14 @@ def _search(
     most: int,
 ) -> None:
     """Goes on from where ``at`` says until the buffers are full, ``most`` trends are written or all are found."""
-    plan, events, tables, pairs = query.plan, given.events, given.tables, query.pairs
-    codes, valid, items = events.codes, events.valid, tables.inverse_items
+    events, tables, pairs = given.events, given.tables, given.pairs
+    codes, valid = events.codes, events.valid
     state_variable, out_start, target, joins, chains = plan.variable, plan.out_start, plan.target, plan.join, plan.chain
     comparison, order_start, order_end = plan.comparison, plan.order_start, plan.order_end
     comparison_end, best_start = plan.comparison_end, plan.best_start
     accept, first, following, best = scratch.accept, scratch.first, scratch.next, scratch.best
     path_event, path_variable, path_state = path.event, path.variable, path.state
     path_edge, path_cursor = path.edge, path.cursor
-    correlated = len(query.correlated.state_start) > 1
     run, depth, root, waiting, done = at[_RUN], at[_DEPTH], at[_ROOT], at[_WAITING] == 1, False
     low = high = pivot = slice_low = np.int64(0)
     if run >= 0:
@@ -876,9 +899,9 @@ def _search(
                     break
                 low, high, pivot = given.runs.low[run], given.runs.high[run], given.runs.pivot[run]
                 slice_low = given.slice_low[given.runs.window[run]]
-                _find_useful(query, given, scratch, low, high, pivot, run + 1)
+                _find_useful(plan, given, guards, lists, scratch, low, high, pivot, run + 1)
                 root = np.int64(0)
-            root = np.int64(_next_root(query, given, scratch.useful, run, root))
+            root = np.int64(_next_root(plan, given, guards, scratch.useful, run, root))
             if root < 0:
                 continue
             later, state = low + root // len(plan.initial), plan.initial[root % len(plan.initial)]
@@ -896,11 +919,14 @@ def _search(
                     continue
                 join, chain = joins[edge], chains[edge]
                 if chain < 0:
-                    cursor = np.int64(_next_listed(plan, given, scratch.useful, edge, earlier, low, high, cursor))
-                    if cursor >= 0:
-                        later = items[tables.inverse_start[plan.listed[plan.listed_start[edge]], earlier] + cursor]
-                        cursor += 1
-                        break
+                    if lists is not None:
+                        useful = scratch.useful
+                        cursor = _next_listed(plan, events, tables, lists, useful, edge, earlier, low, high, cursor)
+                        if cursor >= 0:
+                            row = plan.listed[plan.listed_start[edge]]
+                            later = lists.inverse_items[lists.inverse_start[row, earlier] + cursor]
+                            cursor += 1
+                            break
                     continue
                 begin, middle = order_start[join], order_end[join]
                 if _exhausted(comparison, begin, middle, codes, earlier, best, best_start[chain], cursor):
@@ -922,16 +948,15 @@ def _search(
         path_cursor[depth] = first[later - low, edge] if edge < out_start[state + 1] else -1
         if pairs.shape[0] > 0 and not _pairs_allow(pairs, codes, valid, path_event, path_variable, depth + 1):
             continue
-        if correlated and not _new_gap_allows(query, events, path, depth + 1, reach, slice_low, high):
+        if gaps is not None and not _new_gap_allows(gaps, events, path, depth + 1, slice_low, high):
             continue
         depth += 1
         waiting = accept[later - low, state]
-        if waiting and query.late_begin:
-            waiting = may_end(
-                query.program, events, given.conditions, state, path_state[0], later, high, pivot
-            )
-        if waiting and correlated:
-            waiting = _gaps_allow(query, events, path, depth, reach, slice_low, high)
+        if guards is not None and waiting and guards.late:
+            begun = path_state[0]
+            waiting = may_end(guards.program, events, guards.conditions, state, begun, later, high, pivot)
+        if gaps is not None and waiting:
+            waiting = _gaps_allow(gaps, events, path, depth, slice_low, high)
     at[_RUN], at[_DEPTH], at[_ROOT], at[_WAITING] = run, depth, root, waiting
     at[_TRENDS], at[_BINDINGS], at[_DONE] = trends, bindings, done
 
@@ -959,21 +984,8 @@ class Enumerator:
         stripped = _without_correlated(spec)
         self.evaluator = Evaluator(attrs.evolve(stripped, pivot=_choose_pivot(spec)))
         self._layout = _Layout(self.evaluator.machine)
-        pairs = np.array([_pair_row(pair) for pair in spec.pairs], dtype=np.int64).reshape(-1, 5)
-        correlated, negated = _lay_out_correlated(spec)
-        before = any(guards for _, guards in self.evaluator.spec.machine.initial)
-        after = any(guards for _, guards in self.evaluator.spec.machine.final)
-        span = spec.windowing.kind == SPAN
-        self._query = _Query(
-            plan=self._layout.plan,
-            program=self.evaluator.layout.program,
-            pairs=pairs,
-            correlated=correlated,
-            negated=negated,
-            guarded_begins=before and not span,
-            guarded_ends=after or (before and span),
-            late_begin=before and span,
-        )
+        self._pairs = np.array([_pair_row(pair) for pair in spec.pairs], dtype=np.int64).reshape(-1, 5)
+        self._correlated, self._negated = _lay_out_correlated(spec)
 
     def enumerate(
         self,
@@ -996,7 +1008,7 @@ class Enumerator:
         """
         if len(slices.low) == 0 or limit == 0:
             return
-        given, scratch, longest = self._prepare(events, slices, bounds)
+        search, longest = self._prepare(events, slices, bounds)
         path = _Path(
             np.empty(longest, dtype=np.int64),
             np.empty(longest, dtype=np.int16),
@@ -1005,9 +1017,6 @@ class Enumerator:
             np.empty(longest, dtype=np.int64),
             np.empty(longest, dtype=np.bool_),
         )
-        negated_states = int(self._query.correlated.state_start[-1])
-        widest = int((slices.high - slices.low).max()) if negated_states else 0
-        reach = np.empty((widest, negated_states), dtype=np.bool_)
         at = np.zeros(_POSITIONS, dtype=np.int64)
         at[_RUN] = at[_ROOT] = -1
         remaining, size = limit, block
@@ -1019,7 +1028,7 @@ class Enumerator:
                 np.empty(size, dtype=np.int16),
                 np.empty(most, dtype=np.int64),
             )
-            _search(self._query, given, scratch, path, reach, at, *out, most)
+            _search(self._layout.plan, *search, path, at, *out, most)
             trends, bindings = int(at[_TRENDS]), int(at[_BINDINGS])
             # Nothing fits: the next trend is longer than a block.
             size = int(at[_DEPTH]) if at[_WAITING] and trends == 0 else block
@@ -1029,25 +1038,33 @@ class Enumerator:
 
     def _prepare(
         self, events: Events, slices: Slices, bounds: tuple[Ints, Ints]
-    ) -> tuple[_Input, _Scratch, int]:
-        """The chunk's tables, the runs to search, scratch space, and the length of the longest run."""
-        evaluator = self.evaluator
+    ) -> tuple[tuple[_Input, _Guards | None, _Gaps | None, _Lists | None, _Scratch], int]:
+        """What a search is given (its middle arguments), and the length of the longest run."""
+        evaluator, plan = self.evaluator, self._layout.plan
         events, before, until = evaluator.with_guards(events)
-        pairs = _pivot_pairs(self.spec.pairs, evaluator.spec.pivot)
-        conditions = evaluator.conditions(events, before, until)._replace(pivot_pair=pairs)
+        conditions = evaluator.conditions(events, before, until)
         runs = evaluator.runs(slices, events, bounds)
         tables, heads = self._layout.tables(events)
-        given = _Input(events, tables, conditions, runs, slices.low)
-        if self.spec.windowing.kind != SPAN:
-            longest = int((runs.high - runs.low).max(initial=0))
-            return given, self._layout.scratch(longest, heads), longest
-        # Spans overlap by nearly all of their length, so a first look throws out those that begin in vain.
-        scratch = self._layout.scratch(int((slices.high - slices.low).max()), heads)
-        free = given._replace(conditions=conditions._replace(pivot_pair=pairs[:0]))
-        hopeful = _hopeful_runs(self._query, free, scratch, slices)
-        runs = Runs(*(column[hopeful] for column in runs))
-        longest = int((runs.high - runs.low).max(initial=0))
-        return given._replace(runs=runs), scratch, longest
+        lists = self._layout.lists(events)
+        pivot_pairs = _pivot_pairs(self.spec.pairs, evaluator.spec.pivot)
+        pivot = conditions.pivot_variable
+        given = _Input(events, tables, runs, slices.low, self._pairs, pivot, pivot_pairs)
+        widest = int((slices.high - slices.low).max())
+        span = self.spec.windowing.kind == SPAN
+        scratch = self._layout.scratch(widest, heads)
+        if span:
+            # Spans overlap by nearly all of their length, so a first look throws out those that begin in vain.
+            hopeful = _hopeful_runs(plan, given._replace(pivot_pairs=pivot_pairs[:0]), lists, scratch, slices)
+            given = given._replace(runs=Runs(*(column[hopeful] for column in runs)))
+        machine = evaluator.spec.machine
+        guards = None
+        if any(names for _, names in machine.initial + machine.final):
+            guards = _Guards(evaluator.layout.program, conditions, span and any(names for _, names in machine.initial))
+        gaps = None
+        if len(self._correlated.pair):
+            reach = np.empty((widest, int(self._correlated.state_start[-1])), dtype=np.bool_)
+            gaps = _Gaps(self._correlated, self._negated, reach)
+        return (given, guards, gaps, lists, scratch), widest
 
 
 def _shrunk(out: Block, trends: int, bindings: int) -> Block:

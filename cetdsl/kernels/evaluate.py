@@ -9,9 +9,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cetdsl.kernels.arithmetic import ADD, RAISE_TO
-from cetdsl.kernels.columns import order_codes, unscaled_integers, weights_of
+from cetdsl.kernels.columns import order_codes, unscaled_integers, validity, weights_of
 from cetdsl.kernels.numbers import (
-    EXACT_DOUBLE,
     Objects,
     Scaled,
     from_residues,
@@ -70,7 +69,7 @@ class ValueColumn:
     @property
     def is_exact(self) -> bool:
         """Whether sums of the column are whole numbers of its last digit."""
-        return pa.types.is_integer(self.array.type) or pa.types.is_decimal(self.array.type)
+        return bool(pa.types.is_integer(self.array.type) or pa.types.is_decimal(self.array.type))
 
     def doubles(self) -> NDArray[np.float64]:
         """The values as doubles, in units of a decimal's last digit; NULL is 0."""
@@ -80,7 +79,8 @@ class ValueColumn:
 
     def present(self) -> NDArray[np.float64]:
         """1 where the value is not NULL."""
-        return order_codes([self.array])[1][0].astype(np.float64)
+        present: NDArray[np.float64] = validity(self.array).astype(np.float64)
+        return present
 
     def residues(self, prime: int) -> NDArray[np.uint64]:
         """The whole numbers modulo a prime."""
@@ -93,7 +93,7 @@ class ValueColumn:
         """Ranks from 1 (0 for NULL), and the value of each rank."""
         if self._ranked is None:
             codes, valid = order_codes([self.array])
-            distinct, first, inverse = np.unique(codes[0], return_index=True, return_inverse=True)
+            _, first, inverse = np.unique(codes[0], return_index=True, return_inverse=True)
             # Where NULLs share a code with a value, the value must be the one that represents it.
             present = np.nonzero(valid[0])[0]
             first[inverse[present]] = present
@@ -196,9 +196,7 @@ class Evaluator:
 
     # ------------------------------------------------------------------------------------------- evaluation
 
-    def evaluate(
-        self, events: Events, columns: list[ValueColumn], slices: Slices, bounds: tuple[Ints, Ints]
-    ) -> Values:
+    def evaluate(self, events: Events, columns: list[ValueColumn], slices: Slices, bounds: tuple[Ints, Ints]) -> Values:
         """All lanes over all slices."""
         events, before, until = self.with_guards(events)
         job = _Job(
@@ -342,7 +340,9 @@ class _Job:
         scaled = to_scaled(doubles)
         unfit = long | ~np.isfinite(doubles).all(axis=1)
         if unfit.any():
-            again = self._pass(lanes, self._some_runs(unfit), np.complex128(0), one.astype(np.complex128), np.float64(0))
+            again = self._pass(
+                lanes, self._some_runs(unfit), np.complex128(0), one.astype(np.complex128), np.float64(0)
+            )
             scaled[unfit] = again[unfit]
         exact: list[Objects | None] = [None] * count
         if wants_exact:
@@ -374,7 +374,7 @@ class _Job:
         table = np.zeros((self.slices, len(whole)), dtype=object)
         easy = np.nonzero(~needs)[0]
         if len(easy):
-            table[easy] = doubles[np.ix_(easy, whole)].astype(np.int64).astype(object)
+            table[easy] = doubles[easy][:, whole].astype(np.int64).astype(object)
         hard = np.nonzero(needs)[0]
         if len(hard) == 0:
             return table

@@ -21,7 +21,7 @@ from cetdsl.kernels.answers import (
     scaled_integers,
 )
 from cetdsl.kernels.columns import as_array, differs_from_previous
-from cetdsl.kernels.numbers import Scaled, sum_scaled
+from cetdsl.kernels.numbers import Objects, Scaled, sum_scaled
 from cetdsl.kernels.program import Ints
 from cetdsl.kernels.stream import Places, window_column
 from cetdsl.planning.physical import SLIDING, KernelSpec
@@ -60,7 +60,8 @@ def merge_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch]) -> Iterato
     Parameters
     ----------
     spec : KernelSpec
-        Of the answer: its ``groups`` are the group columns that come first, then the window's start if sliding, then the
+        Of the answer: its ``groups`` are the group columns that come first, then the window's start if sliding,
+        then the
         partial lanes.
     batches : iterator of pyarrow.RecordBatch
         Sorted by group and window.
@@ -81,7 +82,8 @@ def pair_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch]) -> Iterator
 
     Notes
     -----
-    With n1, n2 trends that only one side matches and n12 that both do there are ``n1 n2 + n1 n12 + n2 n12 + n12 (n12 - 1) / 2`` pairs (Hamlet, SIGMOD 2021, section 5). A trend
+    With n1, n2 trends that only one side matches and n12 that both do there are ``n1 n2 + n1 n12 + n2 n12 + n12
+    (n12 - 1) / 2`` pairs (Hamlet, SIGMOD 2021, section 5). A trend
     of the left side alone is in ``n2 + n12`` of them, one of both in ``n1 + n2 + n12 - 1``.
     """
     sliding = spec.windowing.kind == SLIDING
@@ -111,7 +113,7 @@ def _pairs(spec: KernelSpec, key: list[pa.Array], table: LaneTable) -> Iterator[
     rows = np.full((3, len(starts)), -1, dtype=np.int64)
     rows[side, group] = np.arange(count)
     paired = _pair_lanes(spec, table, rows)
-    found = np.nonzero([value > 0 for value in paired.exact[0]])[0]  # type: ignore[arg-type, union-attr]
+    found = np.nonzero([value > 0 for value in paired.exact[0]])[0]  # type: ignore[union-attr]
     if len(found):
         keys = [column.take(pa.array(starts)).take(pa.array(found)) for column in key[:-1]]
         yield keys + encode_partial(paired.take(found))
@@ -143,8 +145,8 @@ def _pair_lanes(spec: KernelSpec, table: LaneTable, rows: Ints) -> LaneTable:
     return LaneTable(exact, scaled, _pair_extremes(spec, table, rows))
 
 
-def _pair_scaled(values: Scaled, rows: Ints, in_pairs: tuple[object, ...]) -> Scaled:
-    weights = [scaled_integers(n) for n in in_pairs]  # type: ignore[arg-type]
+def _pair_scaled(values: Scaled, rows: Ints, in_pairs: tuple[Objects, ...]) -> Scaled:
+    weights = [scaled_integers(n) for n in in_pairs]
     picked = [np.where(side >= 0, values[side], 0) for side in rows]
     # Left + right - both * (the pairs that both sides counted): every term is scaled by its number of pairs.
     terms = [_times(picked[0], weights[0]), _times(picked[1], weights[1]), _times(picked[2], weights[2])]
@@ -168,6 +170,8 @@ def _pair_extremes(spec: KernelSpec, table: LaneTable, rows: Ints) -> list[pa.Ar
             # A pair is as long as its two trends together.
             extremes.append(pc.add(left, right))
         else:
-            between = pa.concat_arrays([left, right]).take(pa.array(np.arange(2 * len(left)).reshape(2, -1).T.reshape(-1)))
+            between = pa.concat_arrays([left, right]).take(
+                pa.array(np.arange(2 * len(left)).reshape(2, -1).T.reshape(-1))
+            )
             extremes.append(merge_extremes(between, lane.kind == "min", np.arange(0, len(between), 2)))
     return extremes

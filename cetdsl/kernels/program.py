@@ -48,7 +48,8 @@ class Events(NamedTuple):
     valid : bool array, shape (columns, n)
         Whether the value is not NULL.
     list_start, list_items : int64 arrays
-        ``list_items[list_start[l, i]:list_start[l, i + 1]]`` are the events that may precede event ``i`` under list predicate ``l``, ascending.
+        ``list_items[list_start[l, i]:list_start[l, i + 1]]`` are the events that may precede event ``i`` under list
+        predicate ``l``, ascending.
     """
 
     segment_start: Ints
@@ -127,7 +128,8 @@ def index_of(edge: Edge) -> int:
 def lower_guards(machine: Machine, columns: int) -> Machine:
     """Guards of the edges as comparisons: the earlier event must not precede the latest start of a match.
 
-    Code column ``columns`` numbers the instants, column ``columns + 1 + g`` holds the latest start of a match of negation ``g`` that ends before the event.
+    Code column ``columns`` numbers the instants, column ``columns + 1 + g`` holds the latest start of a match of
+    negation ``g`` that ends before the event.
     """
     edges = []
     for edge in machine.edges:
@@ -248,7 +250,8 @@ def _equality_codes(equalities: list[Comparison], events: Events) -> tuple[Ints,
         if query is not None and update is not None:
             f, g, size = dense_codes(query * size + f, update * size + g)
         query, update = f, g
-    assert query is not None and update is not None
+    assert query is not None
+    assert update is not None
     f_valid = np.logical_and.reduce([events.valid[c.later] for c in equalities])
     g_valid = np.logical_and.reduce([events.valid[c.earlier] for c in equalities])
     return np.where(f_valid, query, -1), np.where(g_valid, update, -1), size

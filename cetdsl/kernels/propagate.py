@@ -4,7 +4,8 @@ For an event ``e`` that is bound on entering state ``q``::
 
     value(e, q) = [q may begin] + sum over edges p -> q of  sum of value(d, p), d earlier and compatible with e
 
-and the answer of a window is the sum of ``value(e, q)`` over the final states (GRETA, VLDB 2017, section 4; here over an unambiguous automaton, and with an
+and the answer of a window is the sum of ``value(e, q)`` over the final states (GRETA, VLDB 2017, section 4; here
+over an unambiguous automaton, and with an
 index per edge in place of a scan of the predecessors). Which sum is meant depends on the arrays' type, see
 :mod:`cetdsl.kernels.arithmetic`.
 """
@@ -150,7 +151,8 @@ def may_end(
 ) -> bool:
     """Whether a trend of this run may end with the event in the state.
 
-    With a span the gap before the trend reaches back from its *last* event, so it is judged here; ``first_state`` is -1 where no begin has guards.
+    With a span the gap before the trend reaches back from its *last* event, so it is judged here; ``first_state``
+    is -1 where no begin has guards.
     """
     if not program.ends[state]:
         return False
@@ -280,17 +282,18 @@ def propagate(
                             row = program.listed[program.listed_start[edge]]
                             for item in range(events.list_start[row, i], events.list_start[row, i + 1]):
                                 d = events.list_items[item]
-                                if low <= d < start and scan_live[d - low, source]:
-                                    if edge_holds(program, events, edge, d, i):
-                                        for k in range(width):
-                                            v[k] = combine(v[k], scan_value[d - low, source, k], prime)
+                                if not (low <= d < start and scan_live[d - low, source]):
+                                    continue
+                                if edge_holds(program, events, edge, d, i):
+                                    for k in range(width):
+                                        v[k] = combine(v[k], scan_value[d - low, source, k], prime)
                         else:
                             for d in range(low, start):
                                 if scan_live[d - low, source] and edge_holds(program, events, edge, d, i):
                                     for k in range(width):
                                         v[k] = combine(v[k], scan_value[d - low, source, k], prime)
                     # In the lattice (the only signed type) zero means that no trend gets here.
-                    if not (v[0] == zero):
+                    if v[0] != zero:
                         for k in range(width):
                             if lanes.how[k] >= 0 and (lanes.variable[k] < 0 or lanes.variable[k] == variable):
                                 v[k] = extend(v[k], v[0], lanes.weights[k, i], lanes.how[k], prime)

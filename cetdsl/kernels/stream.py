@@ -183,9 +183,7 @@ class ChunkReader:
         values = [ValueColumn(arrays[k]) for k in columns.values]
         return Chunk(table, events, values, slices, bounds, continues, complete)
 
-    def _bounds(
-        self, slices: Slices, stretch: Ints, time: Ints, complete: bool, answered: int
-    ) -> tuple[Ints, Ints]:
+    def _bounds(self, slices: Slices, stretch: Ints, time: Ints, complete: bool, answered: int) -> tuple[Ints, Ints]:
         """The times between which trends of each slice begin that are to be answered now."""
         count = len(slices.low)
         begin = np.full(count, -_FOREVER, dtype=np.int64)
@@ -344,4 +342,3 @@ def window_column(spec: KernelSpec, start: Ints) -> pa.Array:
     kind = window_type(spec)
     bounds = [pa.array(start).cast(kind), pa.array(start + spec.windowing.length).cast(kind)]
     return pa.StructArray.from_arrays(bounds, names=["start", "end"])
-

@@ -79,9 +79,11 @@ class _Columns:
 
     def _trends(self, block: Block) -> pa.Array:
         picked = pa.array(block.event)
-        event = pa.StructArray.from_arrays(
-            [field.take(picked) for field in self.fields], names=list(self.spec.fields)
-        )
+        if self.fields:
+            fields = [field.take(picked) for field in self.fields]
+            event = pa.StructArray.from_arrays(fields, names=list(self.spec.fields))
+        else:
+            event = pa.array([{}] * len(block.event), pa.struct([]))
         variable = self.names.take(pa.array(block.variable))
         binding = pa.StructArray.from_arrays([variable, event], names=["variable", "event"])
         return pa.ListArray.from_arrays(pa.array(block.start.astype(np.int32)), binding)

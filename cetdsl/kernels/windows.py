@@ -154,9 +154,7 @@ def _sliding(
 
 
 @jit
-def pivot_runs(
-    low: Ints, high: Ints, mask: Ints, wanted: int, from_pivot: bool
-) -> tuple[Ints, Ints, Ints, Ints]:
+def pivot_runs(low: Ints, high: Ints, mask: Ints, wanted: int, from_pivot: bool) -> tuple[Ints, Ints, Ints, Ints]:
     """One run per slice and event that may be bound to one of the ``wanted`` variables (a bit mask)."""
     size = 0
     for s in range(len(low)):

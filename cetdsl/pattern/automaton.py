@@ -123,8 +123,8 @@ class _Fragment:
 
 def _minimal(ways: Iterable[Guards]) -> set[Guards]:
     """Only the weakest guard sets: a trend needs one way that lets it pass."""
-    ways = set(ways)
-    return {way for way in ways if not any(other < way for other in ways)}
+    distinct = set(ways)
+    return {way for way in distinct if not any(other < way for other in distinct)}
 
 
 def _merged(*parts: _Ways) -> _Ways:
@@ -220,13 +220,13 @@ class _Positions:
 
 
 def _only_way(ways: Iterable[Guards], variable: str) -> Guards:
-    ways = _minimal(ways)
-    if len(ways) > 1:
+    weakest = _minimal(ways)
+    if len(weakest) > 1:
         raise UnsupportedQuery(
             f"{variable!r} can be reached in two ways that differ in their NOTs",
             hint="give the two occurrences of the event different variable names",
         )
-    return next(iter(ways))
+    return next(iter(weakest))
 
 
 def _determinise(positions: _Positions) -> Automaton:
@@ -266,9 +266,9 @@ def _determinise(positions: _Positions) -> Automaton:
         transitions += [Transition(numbers[subset], q, guards) for q, guards in by_variable(reached)]
     final = []
     for subset, number in numbers.items():
-        ways = [guards for p in subset for guards in positions.last.get(p, ())]
-        if ways:
-            final.append((number, _only_way(ways, positions.variables[min(subset)])))
+        exits = [guards for p in subset for guards in positions.last.get(p, ())]
+        if exits:
+            final.append((number, _only_way(exits, positions.variables[min(subset)])))
     variables = tuple(positions.variables[min(subset)] for subset in numbers)
     return Automaton(variables, tuple(initial), tuple(final), tuple(transitions), positions.negations)
 
@@ -372,9 +372,7 @@ def without_variables(automaton: Automaton, variables: Iterable[str]) -> Automat
     )
 
 
-def restrict_count(
-    automaton: Automaton, variable: str | None, limit: int, allowed: Callable[[int], bool]
-) -> Automaton:
+def restrict_count(automaton: Automaton, variable: str | None, limit: int, allowed: Callable[[int], bool]) -> Automaton:
     """Only the words in which a variable occurs an allowed number of times.
 
     This is the product with a counter that stops at ``limit``; it turns ``COUNT(b) >= 3`` into states.

@@ -7,7 +7,7 @@ whose equality is identity because Spark columns have none of their own.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import attrs
@@ -55,6 +55,11 @@ class Expr:
         yield self
         for child in self.children:
             yield from child.walk()
+
+
+def as_terms(terms: Iterable[Expr]) -> tuple[Expr, ...]:
+    """Any sequence of terms as a tuple."""
+    return tuple(terms)
 
 
 @attrs.frozen
@@ -132,7 +137,7 @@ class Call(Expr):
     """A function of ``pyspark.sql.functions``, or ``in`` (a value, then the list it may be in)."""
 
     name: str
-    arguments: tuple[Expr, ...] = attrs.field(converter=tuple)
+    arguments: tuple[Expr, ...] = attrs.field(converter=as_terms)
 
     @property
     def children(self) -> tuple[Expr, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import attrs
 
@@ -50,8 +50,8 @@ class Event(Pattern):
     condition: Expr | None = None
 
 
-def _patterns(value: object) -> tuple[Pattern, ...]:
-    parts = tuple(value)  # type: ignore[call-overload]
+def _patterns(value: Iterable[Pattern]) -> tuple[Pattern, ...]:
+    parts = tuple(value)
     for part in parts:
         if not isinstance(part, Pattern):
             raise InvalidNode(f"{part!r} is not a pattern", hint="build event variables with events('A', 'B')")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 import attrs
 
 from cetdsl.errors import InvalidNode, WindowError
-from cetdsl.pattern.expressions import Aggregate, Expr
+from cetdsl.pattern.expressions import Aggregate, Attribute, Expr, Length, as_terms
 from cetdsl.pattern.nodes import Event, Pattern, events
 
 #: Microseconds per unit of a length.
@@ -136,17 +137,21 @@ class Returned:
         """The given name, or one made of the aggregate: ``count``, ``count_b``, ``avg_b_price``, ``max_length``."""
         if self.name is not None:
             return self.name
-        from cetdsl.pattern.expressions import Attribute, Length
-
         aggregate = self.aggregate
         if aggregate.argument is None:
             return "count" if aggregate.variable is None else f"count_{aggregate.variable}"
         if isinstance(aggregate.argument, Length):
             return f"{aggregate.function}_length"
-        words = [
-            f"{node.variable}_{node.name}" for node in aggregate.argument.walk() if isinstance(node, Attribute)
-        ]
+        words = [f"{node.variable}_{node.name}" for node in aggregate.argument.walk() if isinstance(node, Attribute)]
         return "_".join([aggregate.function, *words])
+
+
+def _names(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(names)
+
+
+def _items(items: Iterable[Returned]) -> tuple[Returned, ...]:
+    return tuple(items)
 
 
 @attrs.frozen
@@ -165,11 +170,11 @@ class Query:
     """
 
     pattern: Pattern
-    where: tuple[Expr, ...] = attrs.field(default=(), converter=tuple)
-    partition_by: tuple[str, ...] = attrs.field(default=(), converter=tuple)
-    group_by: tuple[str, ...] = attrs.field(default=(), converter=tuple)
+    where: tuple[Expr, ...] = attrs.field(default=(), converter=as_terms)
+    partition_by: tuple[str, ...] = attrs.field(default=(), converter=_names)
+    group_by: tuple[str, ...] = attrs.field(default=(), converter=_names)
     window: Window | None = None
-    returning: tuple[Returned, ...] = attrs.field(default=(), converter=tuple)
+    returning: tuple[Returned, ...] = attrs.field(default=(), converter=_items)
 
     def __attrs_post_init__(self) -> None:
         known: dict[str, Event] = {}

@@ -74,7 +74,10 @@ class Pair:
 
 @attrs.frozen
 class Negation:
-    """What must not match in a gap; ``correlated`` relates its variables (left) to positive ones (right), ``pairs`` its own to each other."""
+    """What must not match in a gap.
+
+    ``correlated`` relates its variables (left) to positive ones (right), ``pairs`` its own to each other.
+    """
 
     machine: Machine
     correlated: tuple[Pair, ...] = ()
@@ -88,7 +91,8 @@ class Lane:
     Attributes
     ----------
     kind : {"count", "sum", "min", "max", "shortest", "longest"}
-        ``count`` adds 1 for every event of ``variable`` (-1: of any), or, with a column, for every one where the column is not NULL.
+        ``count`` adds 1 for every event of ``variable`` (-1: of any), or, with a column, for every one where the
+        column is not NULL.
     variable : int
     column : int
         Position among the value columns; -1 for none.
@@ -120,7 +124,8 @@ class Output:
 class Windowing:
     """How time is cut: ``length`` and ``slide`` in the time column's own unit.
 
-    ``cut`` > 0 says that the key has a last column that numbers stretches of time of this length: a task answers only the windows (or, for a span, the trends)
+    ``cut`` > 0 says that the key has a last column that numbers stretches of time of this length: a task answers
+    only the windows (or, for a span, the trends)
     that start in its own stretch, so that one long key is spread over all cores.
     """
 
@@ -134,8 +139,10 @@ class Windowing:
 class KernelSpec:
     """All that a worker must know to answer a query over its sorted events.
 
-    Its input columns are, in this order: ``keys`` key columns (the first ``groups`` of them are output), the number of the
-    time stretch if ``windowing.cut``, time, ``ties`` tie-break columns, the bit mask of variables that the event may be bound
+    Its input columns are, in this order: ``keys`` key columns (the first ``groups`` of them are output), the number
+    of the
+    time stretch if ``windowing.cut``, time, ``ties`` tie-break columns, the bit mask of variables that the event
+    may be bound
     to, ``codes`` columns that comparisons refer to, ``values`` columns that lanes refer to, ``lists`` list
     columns preceded by the event's position in its key (if any), and for trends the event itself.
     """

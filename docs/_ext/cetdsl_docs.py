@@ -3,13 +3,19 @@
 ``automaton``        the automaton of a pattern, drawn
 ``grammar``          the railroad diagrams of the text form
 ``rewrite-rules``    the table of rewrite rules
+``reserved-words``   the words that names must be quoted for
 ``error-classes``    the tree of exceptions
+``error-reference``  an entry for each of them but the root
+``command-help``     what ``cetdsl COMMAND --help`` prints
 """
 
 from __future__ import annotations
 
+import contextlib
 import html
 import inspect
+import io
+import os
 import re
 from collections.abc import Callable, Iterator
 
@@ -125,17 +131,58 @@ class ErrorClasses(Generated):
                 yield from self.below(child, depth + 1)
 
 
+class ErrorReference(Generated):
+    """``.. error-reference::``: an entry for every exception but the root."""
+
+    def lines(self) -> Iterator[str]:
+        from cetdsl import errors
+
+        for name in sorted(errors.__all__):
+            if name != "CetdslError":
+                yield f".. autoexception:: cetdsl.errors.{name}()"
+                yield ""
+
+
+class ReservedWords(Generated):
+    """``.. reserved-words::``: one paragraph of them."""
+
+    def lines(self) -> Iterator[str]:
+        from cetdsl.pattern.text import RESERVED
+
+        yield ", ".join(f"``{word}``" for word in sorted(RESERVED)) + "."
+
+
+class CommandHelp(SphinxDirective):
+    """``.. command-help:: run``: the help that the command prints."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        from cetdsl.cli import main
+
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            main([self.arguments[0], "--help"])
+        text = printed.getvalue().strip()
+        return [nodes.literal_block(text, text, language="text")]
+
+
 def order(cls: type) -> int:
     """The place of a class in its file."""
     return inspect.getsourcelines(cls)[1]
 
 
 def setup(app: Sphinx) -> dict[str, object]:
+    # argparse wraps its help to the width of the terminal, if there is one.
+    os.environ["COLUMNS"] = "100"
     directives: dict[str, Callable[..., object]] = {
         "automaton": Automaton,
         "grammar": Grammar,
         "rewrite-rules": RewriteRules,
         "error-classes": ErrorClasses,
+        "error-reference": ErrorReference,
+        "reserved-words": ReservedWords,
+        "command-help": CommandHelp,
     }
     for name, directive in directives.items():
         app.add_directive(name, directive)

@@ -19,7 +19,7 @@ def enumerate_and_aggregate(request: AggregateRequest) -> PhysicalPlan | Decline
         if isinstance(node, Attribute)
     }
     names = request.resolved.schema.names
-    columns = tuple(name for name in names if name in needed)
+    columns = tuple(name for name in names if name in needed) or (request.resolved.time.name,)
     trends = list_trends(TrendsRequest(request.resolved, columns, None, request.compiled))
     assert isinstance(trends, EnumerateTrends)
     return AggregateTrends(trends, request.aggregates, request.number)

@@ -7,7 +7,8 @@ from cetdsl.planning.physical import SLIDING, SPAN
 from cetdsl.planning.plans import FoldAggregate, PhysicalPlan
 from cetdsl.planning.strategies.request import AggregateRequest, Declined, source_of
 
-#: The state of the fold is a struct with a field per state and lane; beyond this Spark's generated code grows too large.
+#: The state of the fold is a struct with a field per state and lane; beyond this Spark's generated code grows too
+#: large.
 MAX_STATE_FIELDS = 64
 
 

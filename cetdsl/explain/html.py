@@ -1,0 +1,59 @@
+"""Views as a web page that needs nothing but itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from html import escape
+
+from cetdsl.explain.svg import svg_of
+from cetdsl.explain.text import text_of
+from cetdsl.explain.view import PlanView
+
+_STYLE = """
+.cetdsl { font-family: system-ui, sans-serif; color: #1f2933; line-height: 1.45; }
+.cetdsl h2 { font-size: 1.15rem; border-bottom: 1px solid #cbd2d9; padding-bottom: .2rem; margin: 1.6rem 0 .6rem; }
+.cetdsl h3 { font-size: 1rem; margin: 1rem 0 .4rem; }
+.cetdsl pre { background: #f5f7fa; color: #1f2933; padding: .7rem .9rem; border-radius: 6px; overflow-x: auto;
+  font-size: .85rem; }
+.cetdsl .picture { overflow-x: auto; background: #ffffff; border: 1px solid #e4e7eb; border-radius: 6px;
+  padding: .3rem; }
+.cetdsl svg { display: block; margin: 0 auto; }
+""".strip()
+
+
+def fragment_of(sections: Iterable[tuple[str, tuple[PlanView, ...]]]) -> str:
+    """What a notebook shows: titled sections of views."""
+    parts = [f'<div class="cetdsl"><style>{_STYLE}</style>']
+    for name, views in sections:
+        parts.append(f"<h2>{escape(name)}</h2>")
+        for view in views:
+            parts.append(f"<h3>{escape(view.title)}</h3>")
+            picture = svg_of(view)
+            if picture:
+                parts.append(f'<div class="picture">{picture}</div>')
+            parts.append(f"<pre>{escape(text_of(view))}</pre>")
+    return "\n".join([*parts, "</div>"])
+
+
+def page_of(title: str, sections: Iterable[tuple[str, tuple[PlanView, ...]]]) -> str:
+    """A whole page.
+
+    Examples
+    --------
+    >>> page = page_of("plan", [("parsed", (PlanView("query", text="PATTERN A"),))])
+    >>> page.startswith("<!DOCTYPE html>"), "PATTERN A" in page
+    (True, True)
+    """
+    return "\n".join(
+        [
+            "<!DOCTYPE html>",
+            '<html lang="en"><head><meta charset="utf-8">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            f"<title>{escape(title)}</title>",
+            "<style>body { max-width: 72rem; margin: 2rem auto; padding: 0 1rem; background: #ffffff; }</style>",
+            "</head><body>",
+            fragment_of(sections),
+            "</body></html>",
+            "",
+        ]
+    )

@@ -1,0 +1,195 @@
+"""The stages of a query, each as views."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Callable, Iterable
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import attrs
+
+from cetdsl.analysis.resolve import ResolvedQuery
+from cetdsl.errors import ResolutionError, nearest
+from cetdsl.explain.automata import pattern_view
+from cetdsl.explain.graphviz import dot_of
+from cetdsl.explain.html import fragment_of, page_of
+from cetdsl.explain.physical import physical_views
+from cetdsl.explain.text import text_of
+from cetdsl.explain.view import PlanView, ViewEdge, ViewNode
+from cetdsl.pattern.query import Query
+from cetdsl.pattern.text import quote_name, unparse
+from cetdsl.planning.planner import Decision
+from cetdsl.rewrite.engine import Step, Trace
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+#: In the order in which a query passes them.
+STAGES = ("parsed", "resolved", "rewritten", "physical", "spark")
+
+
+@attrs.frozen(repr=False)
+class Explanation:
+    """How a query is understood and run; prints as text.
+
+    Attributes
+    ----------
+    sections : tuple of (str, tuple of PlanView)
+        The views of each stage that was asked for.
+    """
+
+    sections: tuple[tuple[str, tuple[PlanView, ...]], ...]
+
+    @property
+    def views(self) -> tuple[PlanView, ...]:
+        """All views, in order."""
+        return tuple(view for _, views in self.sections for view in views)
+
+    @property
+    def text(self) -> str:
+        """All stages as text."""
+        return "\n\n".join(_section_text(name, views) for name, views in self.sections)
+
+    def graphviz(self) -> str:
+        """The views as one graph in Graphviz's language, DOT; drawing it needs Graphviz, getting it does not."""
+        return dot_of(self.views)
+
+    def html(self) -> str:
+        """The views as a web page with pictures, which needs no other file and no network."""
+        return page_of("cetdsl: " + ", ".join(name for name, _ in self.sections), self.sections)
+
+    def _repr_html_(self) -> str:
+        return fragment_of(self.sections)
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def _section_text(name: str, views: tuple[PlanView, ...]) -> str:
+    parts = [f"== {name} =="]
+    for number, view in enumerate(views):
+        # The first view of a stage is what the stage's name says.
+        parts.append(("" if number == 0 else f"\n-- {view.title} --\n") + text_of(view))
+    return "\n".join(parts)
+
+
+def explain_query(
+    stage: str | None,
+    query: Query,
+    resolved: ResolvedQuery,
+    rewritten: ResolvedQuery,
+    trace: Trace,
+    decision: Decision,
+    dataframe: Callable[[], DataFrame],
+) -> Explanation:
+    """Explains one stage of a query, or all of them; no Spark job runs.
+
+    Parameters
+    ----------
+    stage : {"parsed", "resolved", "rewritten", "physical", "spark"} or None
+    query : Query
+        As the user wrote it.
+    resolved, rewritten : ResolvedQuery
+    trace : Trace
+        The steps from the one to the other.
+    decision : Decision
+    dataframe : callable returning DataFrame
+        The answer; called for the stage ``spark`` only.
+
+    Raises
+    ------
+    ResolutionError
+        If there is no such stage.
+    """
+    makers: dict[str, Callable[[], tuple[PlanView, ...]]] = {
+        "parsed": lambda: (parsed_view(query),),
+        "resolved": lambda: (resolved_view(resolved),),
+        "rewritten": lambda: (rewritten_view(trace), final_view(rewritten)),
+        "physical": lambda: physical_views(decision),
+        "spark": lambda: (spark_view(dataframe()),),
+    }
+    assert tuple(makers) == STAGES
+    return Explanation(tuple((name, makers[name]()) for name in stages_of(stage)))
+
+
+def stages_of(stage: str | None) -> tuple[str, ...]:
+    """The stages that a name stands for.
+
+    Examples
+    --------
+    >>> stages_of("physical")
+    ('physical',)
+    >>> stages_of("fysical")
+    Traceback (most recent call last):
+        ...
+    cetdsl.errors.ResolutionError: no stage 'fysical'; there are parsed, resolved, rewritten, physical, spark
+      hint: did you mean 'physical'?
+    """
+    if stage is None:
+        return STAGES
+    if stage not in STAGES:
+        raise ResolutionError(
+            f"no stage {stage!r}; there are {', '.join(STAGES)}",
+            hint=nearest(str(stage), STAGES, "leave the stage out to see all of them"),
+        )
+    return (stage,)
+
+
+def parsed_view(query: Query) -> PlanView:
+    """The query as it was written."""
+    return pattern_view(query.pattern, "query", unparse(query, lenient=True))
+
+
+def resolved_view(resolved: ResolvedQuery) -> PlanView:
+    """The query with the exact names of its columns, and how events are read."""
+    unit = "whole ticks" if resolved.time_unit == "tick" else "microseconds"
+    facts = [("time", f"{quote_name(resolved.time.name)} ({resolved.time.type}), in {unit}")]
+    facts.append(("simultaneous", _ties(resolved.tie_break)))
+    facts.append(("type", quote_name(resolved.type) if resolved.type else "no column: conditions alone decide"))
+    facts.append(("no time", "the row is left out" if resolved.on_null_time == "skip" else "an error"))
+    read = set(resolved.columns)
+    columns = [f"{quote_name(f.name)} {f.type}" for f in resolved.schema.fields if f.name in read]
+    facts.append(("columns", ", ".join(columns) or "none"))
+    view = pattern_view(resolved.query.pattern, "query over the columns", unparse(resolved.query, lenient=True))
+    return attrs.evolve(view, facts=tuple(facts))
+
+
+def _ties(tie_break: Iterable[str]) -> str:
+    columns = ", ".join(map(quote_name, tie_break))
+    return f"ordered by {columns}" if columns else "events of the same time are never in one trend"
+
+
+def rewritten_view(trace: Trace) -> PlanView:
+    """The steps of rewriting: which rule, and the lines that it changed."""
+    nodes = [ViewNode(str(n), f"{n}. {step.rule}", _changes(step)) for n, step in enumerate(trace, 1)]
+    edges = [ViewEdge(a.id, b.id) for a, b in pairwise(nodes)]
+    text = "\n".join("\n".join([node.label, *(f"   {line}" for line in node.details)]) for node in nodes)
+    return PlanView("rules", tuple(nodes), tuple(edges), (), text or "nothing to rewrite")
+
+
+def _changes(step: Step) -> tuple[str, ...]:
+    before, after = (unparse(side.query, lenient=True).splitlines() for side in (step.before, step.after))
+    before.append("reads " + (", ".join(step.before.columns) or "no column"))
+    after.append("reads " + (", ".join(step.after.columns) or "no column"))
+    gone = [f"- {line}" for line in before if line not in after]
+    return (*gone, *(f"+ {line}" for line in after if line not in before))
+
+
+def final_view(rewritten: ResolvedQuery) -> PlanView:
+    """The query that is planned."""
+    text = unparse(rewritten.query, lenient=True)
+    view = pattern_view(rewritten.query.pattern, "rewritten query", text)
+    return attrs.evolve(view, facts=(("reads", ", ".join(map(quote_name, rewritten.columns)) or "no column"),))
+
+
+def spark_view(dataframe: DataFrame) -> PlanView:
+    """What Spark itself says of the answer's DataFrame.
+
+    Its public API only prints, in classic Spark and in Connect; what it prints is caught.
+    """
+    caught = io.StringIO()
+    with contextlib.redirect_stdout(caught):
+        dataframe.explain(mode="formatted")
+    return PlanView("Spark's plan", text=caught.getvalue().strip())

@@ -1,0 +1,93 @@
+"""Views: what there is to show, as data. Text, DOT and HTML are made of it by renderers that know nothing else."""
+
+from __future__ import annotations
+
+import attrs
+
+#: The source of an arrow that comes from nowhere (a trend may begin here), or the target of one that goes nowhere.
+NOWHERE = ""
+
+BOX, STATE, FINAL = "box", "state", "final"
+
+
+@attrs.frozen
+class ViewNode:
+    """One thing in a view.
+
+    Parameters
+    ----------
+    id : str
+        Unique within the view, not empty.
+    label : str
+    details : tuple of str
+        Further lines.
+    shape : {"box", "state", "final"}
+        A step of a plan, a state of an automaton, or a state in which a trend may end.
+    """
+
+    id: str = attrs.field(validator=attrs.validators.min_len(1))
+    label: str
+    details: tuple[str, ...] = ()
+    shape: str = attrs.field(default=BOX, validator=attrs.validators.in_((BOX, STATE, FINAL)))
+
+
+@attrs.frozen
+class ViewEdge:
+    """An arrow; each line of its label is one condition. An empty end stands for the outside."""
+
+    source: str
+    target: str
+    label: str = ""
+
+
+@attrs.frozen
+class PlanView:
+    """A titled graph with facts beside it.
+
+    Parameters
+    ----------
+    title : str
+    nodes : tuple of ViewNode
+    edges : tuple of ViewEdge
+    facts : tuple of (str, str)
+        What is worth knowing besides the graph: name and value.
+    text : str
+        What says in words the same as the graph, where there is something better than a list of its nodes.
+
+    Examples
+    --------
+    >>> view = PlanView("plan", (ViewNode("1", "events"), ViewNode("2", "answer")), (ViewEdge("1", "2"),))
+    >>> [node.label for node in view.nodes]
+    ['events', 'answer']
+    """
+
+    title: str
+    nodes: tuple[ViewNode, ...] = ()
+    edges: tuple[ViewEdge, ...] = ()
+    facts: tuple[tuple[str, str], ...] = ()
+    text: str = ""
+
+    def __attrs_post_init__(self) -> None:
+        known = {node.id for node in self.nodes} | {NOWHERE}
+        assert len(known) == len(self.nodes) + 1, "ids of nodes must differ"
+        assert all(edge.source in known and edge.target in known for edge in self.edges), "an edge leads to no node"
+
+    @property
+    def is_automaton(self) -> bool:
+        """Whether the nodes are states."""
+        return any(node.shape != BOX for node in self.nodes)
+
+
+def children_of(view: PlanView) -> tuple[list[str], dict[str, list[str]]]:
+    """The roots of a tree and the children of each node.
+
+    Arrows of a plan run with the data, towards the root; where some node has two arrows out of it, they run from it.
+    """
+    arrows = [(edge.source, edge.target) for edge in view.edges]
+    if len({source for source, _ in arrows}) == len(arrows):
+        arrows = [(target, source) for source, target in arrows]
+    children: dict[str, list[str]] = {node.id: [] for node in view.nodes}
+    for parent, child in arrows:
+        children[parent].append(child)
+    below = {child for _, child in arrows}
+    return [node.id for node in view.nodes if node.id not in below], children

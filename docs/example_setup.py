@@ -1,0 +1,12 @@
+import cetdsl as cet
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+spark = SparkSession.builder.getOrCreate()
+
+
+def listed(bound):
+    """Print one line per trend: the variable and the time of each of its events."""
+    rows = bound.trends(columns=["t"]).collect()
+    for words in sorted([f"{b.variable}{b.event.t}" for b in row.trend] for row in rows):
+        print(*words)

@@ -1,0 +1,449 @@
+"""What explain() shows: the words of each stage, and pictures that stand by themselves."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ET
+from html.parser import HTMLParser
+
+import attrs
+import pytest
+
+from cetdsl.analysis import Binding, Field, Schema, analyse
+from cetdsl.errors import ResolutionError
+from cetdsl.explain import (
+    STAGES,
+    Explanation,
+    PlanView,
+    ViewEdge,
+    ViewNode,
+    automaton_view,
+    dot_of,
+    draw_automaton,
+    explain_query,
+    page_of,
+    pattern_view,
+    svg_of,
+    text_of,
+)
+from cetdsl.explain.physical import index_of_edge
+from cetdsl.frontend.sase import parse
+from cetdsl.pattern.automaton import build_automaton
+from cetdsl.pattern.expressions import Aggregate
+from cetdsl.pattern.nodes import Event, Pattern, Repeat, Seq
+from cetdsl.planning.physical import Edge
+from cetdsl.planning.planner import plan_aggregate, plan_trends
+from cetdsl.planning.plans import KernelAggregate
+from cetdsl.rewrite import rewrite
+
+SCHEMA = Schema(
+    [
+        Field("ts", "timestamp"),
+        Field("type", "string"),
+        Field("Price", "double"),
+        Field("id", "bigint"),
+        Field("company", "string"),
+    ]
+)
+RISING = (
+    "RETURN COUNT(*), SUM(B.price) AS total PATTERN SEQ(A, NOT C, B+) "
+    "WHERE [company] AND B.price < NEXT(B).price AND A.price > 3 WITHIN 10 minutes SLIDE 5 minutes"
+)
+#: One of each kind of physical plan, and what it is hard for.
+QUERIES = (
+    "PATTERN SEQ(A, B+)",
+    "PATTERN SEQ(A, B+) GROUP BY company WITHIN 10 minutes SLIDE 10 minutes",
+    RISING,
+    "RETURN AVG(B.price), MAX(LENGTH) PATTERN SEQ(A, B+) WHERE A.price * 2 < B.price WITHIN 1 hour",
+    "PATTERN A+ AND SEQ(A, B?)",
+    "PATTERN SEQ(A, NOT SEQ(C, D), B) WHERE ABS(C.price - NEXT(D).price) < 3 AND AVG(B.price) > 3",
+    "PATTERN SEQ(A, NOT D, B+) WHERE D.price < A.price AND B.id != NEXT(B).id",
+    "PATTERN A+ WHERE sqrt(A.price * NEXT(A).price) < 5",
+    "PATTERN SEQ(NOT C, A?, B{2,3}, NOT EVENT(`an \"odd\" \\ name`, company LIKE '<%\n'))",
+    "PATTERN EVENT(x, 1 = 2)",
+)
+
+
+def no_dataframe() -> object:
+    raise AssertionError("a DataFrame was asked for")
+
+
+def explained(text: str, stage: str | None, *, number: str = "decimal", trends: bool = False) -> Explanation:
+    query = parse(text)
+    resolved = analyse(query, SCHEMA, Binding())
+    rewritten, trace = rewrite(resolved)
+    returned = tuple((item.output_name, item.aggregate) for item in rewritten.query.returning)
+    if trends:
+        decision = plan_trends(rewritten, ("ts", "Price"), 5)
+    else:
+        decision = plan_aggregate(rewritten, returned or (("count", Aggregate("count")),), number)
+    return explain_query(stage, query, resolved, rewritten, trace, decision, no_dataframe)  # type: ignore[arg-type]
+
+
+def lines(text: str) -> str:
+    return text.strip("\n")
+
+
+# Text -----------------------------------------------------------------------------------------------------------------
+
+
+def test_parsed_is_the_text_of_the_query() -> None:
+    assert str(explained(RISING, "parsed")) == lines(
+        """
+== parsed ==
+RETURN COUNT(*), SUM(B.price) AS total
+PATTERN SEQ(A, NOT C, B+)
+WHERE [company] AND B.price < NEXT(B).price AND A.price > 3
+WITHIN 10 minutes SLIDE 5 minutes
+"""
+    )
+
+
+def test_resolved_names_columns_and_how_events_are_read() -> None:
+    assert str(explained("PATTERN SEQ(A, B+) WHERE B.price > A.price", "resolved")) == lines(
+        """
+== resolved ==
+time          ts (timestamp), in microseconds
+simultaneous  events of the same time are never in one trend
+type          type
+no time       an error
+columns       ts timestamp, type string, Price double, id bigint, company string
+
+PATTERN SEQ(EVENT(A, A.type = 'A'), EVENT(B, B.type = 'B')+)
+WHERE B.Price > A.Price
+"""
+    )
+
+
+def test_rewritten_shows_what_each_rule_changed() -> None:
+    text = str(explained("PATTERN SEQ(A, (B+)+) WHERE A.price > 3", "rewritten"))
+    assert text == lines(
+        """
+== rewritten ==
+1. collapse-nested-repetition
+   - PATTERN SEQ(EVENT(A, A.type = 'A'), (EVENT(B, B.type = 'B')+)+)
+   + PATTERN SEQ(EVENT(A, A.type = 'A'), EVENT(B, B.type = 'B')+)
+2. push-local-predicate
+   - PATTERN SEQ(EVENT(A, A.type = 'A'), EVENT(B, B.type = 'B')+)
+   - WHERE A.Price > 3
+   + PATTERN SEQ(EVENT(A, A.type = 'A' AND A.Price > 3), EVENT(B, B.type = 'B')+)
+3. prune-columns
+   - reads ts, type, Price, id, company
+   + reads ts, type, Price
+
+-- rewritten query --
+reads  ts, type, Price
+
+PATTERN SEQ(EVENT(A, A.type = 'A' AND A.Price > 3), EVENT(B, B.type = 'B')+)
+"""
+    )
+
+
+def test_nothing_to_rewrite_says_so() -> None:
+    query = parse("PATTERN SEQ(EVENT(a), EVENT(b))")
+    schema = Schema([Field("t", "int")])
+    rewritten, _ = rewrite(analyse(query, schema, Binding("t", type=None)))
+    again, trace = rewrite(rewritten)
+    decision = plan_aggregate(again, (("count", Aggregate("count")),), "decimal")
+    shown = explain_query("rewritten", query, again, again, trace, decision, no_dataframe)  # type: ignore[arg-type]
+    assert "nothing to rewrite" in shown.text
+
+
+def test_physical_of_a_kernel_plan() -> None:
+    assert str(explained(RISING, "physical")) == lines(
+        """
+== physical ==
+strategy   kernel: one compiled pass over each task's sorted events
+declined   fold: adjacent, pairwise or aggregate predicates compare events with each other
+cost       n log n in the events of a window
+numbers    decimal: exact, DECIMAL(38,0); a count that does not fit is an error
+windows    10 minutes long, one every 5 minutes; an event is in up to 2
+stretches  80 minutes each, so that many tasks share a key; events within 10 minutes of a border go to both
+
+answer
+    window, count, total
++- add up partial results
+       shuffled by window
+   +- kernel: carry along the automaton
+          number of trends
+          number of B.Price that are not NULL
+          sum of B.Price
+      +- sort each task's events by company, stretch of time, ts
+         +- shuffle by company, stretch of time
+            +- project
+                   keys: company
+                   order: ts
+                   which of A, B, C it may be bound to
+                   compared: Price
+                   aggregated: Price
+               +- keep what some variable can bind
+                      A: type = 'A' AND Price > 3
+                      B: type = 'B'
+                      C: type = 'C'
+                  +- events
+                         time: ts (timestamp)
+                         rows without a time: an error
+
+-- automaton --
+A       begins a trend
+  -> B  NOT C  [TREE]
+B       ends a trend
+  -> B  B.Price < NEXT(B).Price  [TREE]
+"""
+    )
+
+
+def test_physical_of_a_fold_plan() -> None:
+    text = explained("PATTERN SEQ(A, B+) GROUP BY company", "physical", number="double").text
+    assert text.startswith(
+        "== physical ==\nstrategy  fold: built-in Spark expressions only, no Python worker\n"
+        "cost      linear in the events of a key, besides sorting them\nnumbers   double: rounded\n"
+    )
+    assert "+- fold: aggregate() over the array\n" in text
+    assert "+- group by company\n          collect_list, sorted by ts\n" in text
+    assert "declined" not in text
+    assert "[TOTAL]" not in text, "the fold has no indexes"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("PATTERN A+ WHERE A.id = NEXT(A).id + 1", ["[HASH]", "linear in the events of the DataFrame"]),
+        ("PATTERN A+ WHERE A.price != NEXT(A).price", ["[SCAN]", "quadratic (pairwise scan)"]),
+        ("PATTERN SEQ(A, NOT C, B)", ["[TREE]", "n log n"]),
+        (
+            "PATTERN SEQ(A, B+) WHERE A.price < B.price",
+            ["one pass per event bound to A", "all pairs  B.Price > A.Price"],
+        ),
+        ("PATTERN A+ WITHIN 1 hour", ["a trend spans at most 1 hour", "one pass per event that can begin a trend"]),
+        ("PATTERN A+ WHERE sqrt(A.price * NEXT(A).price) < 5", ["for every two events of a key", "[SCAN]"]),
+        ("PATTERN A+ AND SEQ(A, B?)", ["C12*(C12 - 1)/2", "automaton of the left side", "trends of both sides"]),
+        ("PATTERN A+ AND B", ["count = C1 * C2"]),
+        ("PATTERN A+ WHERE AVG(A.price) > 3", ["grows with the number of trends", "declined  kernel: "]),
+        ("PATTERN SEQ(A, NOT SEQ(C, D), B)", ["A       begins a trend\n  -> B  NOT SEQ(C, D)", "-- NOT SEQ(C, D) --"]),
+    ],
+)
+def test_physical_says_what_a_query_costs_and_why(text: str, said: list[str]) -> None:
+    shown = explained(text, "physical").text
+    assert [words for words in said if words not in shown] == []
+
+
+def test_trends_are_listed_until_the_limit() -> None:
+    text = explained("PATTERN SEQ(A, B+)", "physical", trends=True).text
+    assert "cost      grows with the number of trends, until 5 are found" in text
+    assert "answer\n    trend\n+- limit 5\n" in text
+    assert "event: ts, Price" in text
+    pairs = explained("PATTERN A AND B", "physical", trends=True).text
+    assert "stops after" not in pairs, "pairs are limited, not the sides"
+
+
+def test_the_index_is_the_kernels_own() -> None:
+    plan = explained(RISING, "physical")
+    assert plan.views[1].edges[-1].label.splitlines() == ["B.Price < NEXT(B).Price", "[TREE]"]
+    decision = plan_aggregate(rewrite(analyse(parse(RISING), SCHEMA))[0], (("n", Aggregate("count")),), "decimal")
+    assert isinstance(decision.plan, KernelAggregate)
+    assert index_of_edge(decision.plan.compiled, Edge(0, 1, guards=(0,))) == 2
+
+
+def test_states_of_one_variable_are_numbered() -> None:
+    view = automaton_view(build_automaton(Seq((Event("A"), Repeat(Event("B"), 2, 3)))))
+    assert [node.label for node in view.nodes] == ["A", "B #1", "B #2", "B #3"]
+    assert [node.shape for node in view.nodes] == ["state", "state", "final", "final"]
+
+
+def test_every_line_of_text_is_ascii() -> None:
+    """Some terminals can print nothing else."""
+    for query in QUERIES:
+        assert explained_but_spark(query).text.isascii()
+
+
+def test_a_view_with_a_loose_end_cannot_be_built() -> None:
+    with pytest.raises(AssertionError, match="leads to no node"):
+        PlanView("wrong", (ViewNode("1", "a"),), (ViewEdge("1", "2"),))
+
+
+# Stages ---------------------------------------------------------------------------------------------------------------
+
+
+def explained_but_spark(text: str) -> Explanation:
+    return Explanation(tuple(s for stage in STAGES[:-1] for s in explained(text, stage).sections))
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_every_stage_but_spark_needs_no_dataframe(query: str) -> None:
+    shown = explained_but_spark(query)
+    assert re.findall(r"^== (\w+) ==$", shown.text, re.MULTILINE) == list(STAGES[:-1])
+    assert repr(shown) == str(shown) == shown.text
+
+
+def test_an_unknown_stage_names_the_known_ones() -> None:
+    with pytest.raises(ResolutionError) as caught:
+        explained("PATTERN A", "fysical")
+    assert str(caught.value) == (
+        "no stage 'fysical'; there are parsed, resolved, rewritten, physical, spark\n  hint: did you mean 'physical'?"
+    )
+
+
+def test_spark_shows_its_own_plan_and_runs_nothing(spark: object, capsys: pytest.CaptureFixture[str]) -> None:
+    import cetdsl as cet
+
+    df = spark.createDataFrame([(1, "A"), (2, "B")], "t int, type string")  # type: ignore[attr-defined]
+    bound = cet.pattern(df, "PATTERN SEQ(A, B+)", time="t")
+    shown = bound.explain("spark")
+    assert capsys.readouterr().out == ""
+    assert shown.text.startswith("== spark ==\n== Physical Plan ==")
+    assert re.findall(r"^== (\w+) ==$", bound.explain().text, re.MULTILINE) == list(STAGES)
+    assert "Physical Plan" in shown.html()
+    assert shown.graphviz().startswith("digraph {")
+
+
+# Graphviz -------------------------------------------------------------------------------------------------------------
+
+_STRING = r'"(?:[^"\\\n]|\\.)*"'
+_ATTRIBUTES = rf"\[\w+=(?:{_STRING}|\w+)(?:, \w+=(?:{_STRING}|\w+))*\]"
+_DOT_LINE = re.compile(
+    rf"\s*(digraph \{{|subgraph cluster_\d+ \{{|\}}|rankdir=LR|(node|edge) {_ATTRIBUTES}|label={_STRING}"
+    rf"|{_STRING} {_ATTRIBUTES}|{_STRING} -> {_STRING} {_ATTRIBUTES})"
+)
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_dot_is_well_formed(query: str) -> None:
+    source = explained_but_spark(query).graphviz()
+    assert [line for line in source.splitlines() if not _DOT_LINE.fullmatch(line)] == []
+    assert source.count("{\n") == len(re.findall(r"^\s*}$", source, re.MULTILINE))
+    named = set(re.findall(rf"^\s*({_STRING}) \[", source, re.MULTILINE))
+    used = {end for pair in re.findall(rf"({_STRING}) -> ({_STRING})", source) for end in pair}
+    assert used <= named
+
+
+def test_dot_of_an_automaton() -> None:
+    query = parse("PATTERN SEQ(A, NOT C, B+) WHERE B.x < NEXT(B).x")
+    source = dot_of(automaton_view(build_automaton(query.pattern), query.where, "rising"))
+    assert source == lines(
+        """
+digraph {
+  rankdir=LR
+  node [fontname="Helvetica", fontsize=11]
+  edge [fontname="Courier", fontsize=10]
+  label="rising"
+  "0" [label="A", shape=circle]
+  "1" [label="B", shape=doublecircle]
+  "begin 0" [shape=point, style=invis]
+  "begin 0" -> "0" [label=""]
+  "0" -> "1" [label="NOT C"]
+  "1" -> "1" [label="B.x < NEXT(B).x"]
+}
+"""
+    )
+
+
+# Pictures -------------------------------------------------------------------------------------------------------------
+
+PATTERNS = (
+    "A",
+    "SEQ(A, B+)",
+    "(SEQ(A, B+))+",
+    "SEQ(A?, B*, C)",
+    "SEQ(A, B OR C, D)",
+    "SEQ(NOT C, A, NOT D, B, NOT E)",
+    "(A OR B OR SEQ(C, D))+",
+    "SEQ(A, B{2,4}, C)",
+    "SEQ(A, (B AND C), D)",
+)
+_SVG = "{http://www.w3.org/2000/svg}"
+
+
+def pattern_of(text: str) -> Pattern:
+    return parse(f"PATTERN {text}").pattern
+
+
+@pytest.mark.parametrize("text", PATTERNS)
+def test_automata_are_drawn_inside_the_picture(text: str) -> None:
+    pattern = pattern_of(text)
+    root = ET.fromstring(draw_automaton(pattern))
+    left, top, width, height = map(float, root.attrib["viewBox"].split())
+    boxes = [tuple(float(box.attrib[key]) for key in ("x", "y", "width", "height")) for box in root.iter(f"{_SVG}rect")]
+    for x, y, w, h in boxes:
+        assert left <= x
+        assert top <= y
+        assert x + w <= left + width + 0.1
+        assert y + h <= top + height + 0.1
+    automaton = build_automaton(pattern)
+    drawn = [box for box in root.iter(f"{_SVG}rect") if "rx" in box.attrib]
+    assert len(drawn) == len(automaton.variables) + len(automaton.final)
+    guarded_ends = sum(bool(guards) for _, guards in automaton.final)
+    arrows = [path for path in root.iter(f"{_SVG}path") if "marker-end" in path.attrib]
+    assert len(arrows) == len(automaton.initial) + len(automaton.transitions) + guarded_ends
+
+
+@pytest.mark.parametrize("text", PATTERNS)
+def test_states_do_not_overlap(text: str) -> None:
+    root = ET.fromstring(draw_automaton(pattern_of(text)))
+    boxes = [
+        [float(box.attrib[key]) for key in ("x", "y", "width", "height")]
+        for box in root.iter(f"{_SVG}rect")
+        if box.attrib.get("rx") == "20.0"
+    ]
+    for n, (x, y, w, h) in enumerate(boxes):
+        for a, b, c, d in boxes[n + 1 :]:
+            assert x + w < a or a + c < x or y + h < b or b + d < y
+
+
+def test_predicates_are_written_on_the_arrows() -> None:
+    query = parse("PATTERN SEQ(A, B+) WHERE B.x < NEXT(B).x AND A.s = NEXT(B).s")
+    texts = [node.text for node in ET.fromstring(draw_automaton(query.pattern, query.where)).iter(f"{_SVG}text")]
+    assert sorted(texts) == ["A", "A.s = NEXT(B).s", "B", "B.x < NEXT(B).x"]  # type: ignore[type-var]
+
+
+def test_a_large_automaton_is_text_only() -> None:
+    view = automaton_view(build_automaton(Repeat(Event("A"), 30, 30)))
+    assert svg_of(view) == ""
+    assert text_of(view).count("\n") == 58
+
+
+class _Page(HTMLParser):
+    """Collects tags and attributes, and checks that tags are closed in order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: list[tuple[str, dict[str, str | None]]] = []
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.seen.append((tag, dict(attributes)))
+        if tag != "meta":
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.seen.append((tag, dict(attributes)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_html_stands_by_itself(query: str) -> None:
+    shown = explained_but_spark(query)
+    page = _Page()
+    page.feed(shown.html())
+    assert page.open == []
+    assert not {tag for tag, _ in page.seen} & {"script", "link", "img", "iframe"}
+    assert not [value for _, values in page.seen for name, value in values.items() if name in ("src", "href")]
+    assert "@import" not in shown.html()
+    assert re.findall(r"url\(([^)]*)\)", shown.html()).count("#cetdsl-arrow") > 0
+    assert shown._repr_html_() in shown.html()
+
+
+def test_html_escapes_what_users_wrote() -> None:
+    page = page_of("<b>", [("s", (PlanView("<i>", (ViewNode("1", "<u>", ("a < b",)),), text="x < y & z"),))])
+    assert not re.findall("<[biu]>", page)
+    assert "x &lt; y &amp; z" in page
+
+
+def test_the_tree_of_a_pattern() -> None:
+    view = pattern_view(parse("PATTERN SEQ(Start a, NOT C, (A OR B){2,3})").pattern, "pattern")
+    assert [node.label for node in view.nodes] == ["SEQ", "a", "NOT", "C", "{2,3}", "OR", "A", "B"]
+    assert view.nodes[1].details == ("type Start",)
+    assert text_of(attrs.evolve(view, text="")).splitlines()[:2] == ["SEQ", ":- a"]
+    ET.fromstring(svg_of(view))
