@@ -181,9 +181,9 @@ def heart_rates(
     activity = _choice(activities, seed, "activity", person, phase)
     passive = activity < math.ceil(activities / 2)
     # Resting rates differ from person to person, active ones from activity to activity.
-    rate = F.when(passive, 55 + 20 * _uniform(seed, "rest", person)).otherwise(
-        95 + 60 * _uniform(seed, "work", activity)
-    )
+    resting = 55 + 20 * _uniform(seed, "rest", person)
+    climbing = F.when(_uniform(seed, "episode", person, phase) < 0.125, 1.5 * (elapsed - phase)).otherwise(0.0)
+    rate = F.when(passive, resting * (1 + climbing)).otherwise(95 + 60 * _uniform(seed, "work", activity))
     return spark.range(rows).select(
         _time(tick, seconds).alias("ts"),
         F.lit("Activity").alias("kind"),

@@ -1,6 +1,8 @@
-import cetdsl as cet
+# ruff: noqa: F401, T201
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
+
+import cetdsl as cet
 
 spark = SparkSession.builder.getOrCreate()
 

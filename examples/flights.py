@@ -3,13 +3,17 @@
 Needs the extra ``demo``: pip install 'cetdsl[demo]'. The command ``cetdsl demo`` shows the same with more words.
 """
 
+import os
+import sys
+
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 import cetdsl as cet
 from cetdsl.datasets import flights
 
-spark = SparkSession.builder.appName("flights").config("spark.ui.enabled", False).getOrCreate()
+os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers run this Python too
+spark = SparkSession.builder.appName("flights").config("spark.ui.showConsoleProgress", False).getOrCreate()
 
 # `type=None` below says that every row is a flight, so no column needs to tell.
 flight = cet.event("flight", type="Flight")

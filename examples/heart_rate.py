@@ -4,6 +4,9 @@ The second query of the 2017 paper on complete event trends, over generated rate
 exponential in the number of measurements, and counted exactly without listing a single one.
 """
 
+import os
+import sys
+
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
@@ -16,7 +19,8 @@ QUERY = """
     WITHIN 10 minutes SLIDE 1 minute
 """
 
-spark = SparkSession.builder.appName("heart rate").config("spark.ui.enabled", False).getOrCreate()
+os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers run this Python too
+spark = SparkSession.builder.appName("heart rate").config("spark.ui.showConsoleProgress", False).getOrCreate()
 rates = heart_rates(spark, rows=10_000, persons=14, seed=17)
 
 # The query speaks of a column called `type`, so the kind of event is told by another one.

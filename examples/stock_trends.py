@@ -3,6 +3,9 @@
 The third query of the 2017 paper on complete event trends, over generated trades, once as text and once in Python.
 """
 
+import os
+import sys
+
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
@@ -15,7 +18,8 @@ TEXT = """
     WITHIN 1 hour SLIDE 30 minutes
 """
 
-spark = SparkSession.builder.appName("stock trends").config("spark.ui.enabled", False).getOrCreate()
+os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers run this Python too
+spark = SparkSession.builder.appName("stock trends").config("spark.ui.showConsoleProgress", False).getOrCreate()
 trades = stock_prices(spark, rows=10_000, companies=20, seed=17)
 
 print("Rising trends of all companies together, by the hour")

@@ -1,8 +1,9 @@
-"""The examples run as they are, each as a process of its own."""
+"""The examples run as they are, each as a process of its own, and the README tells the truth."""
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -30,7 +31,17 @@ def test_example(path: Path, tmp_path: Path) -> None:
         timeout=300,
     )
     assert done.returncode == 0, done.stderr[-2000:]
-    # Every table that is shown has rows.
+    # Every table that is shown has rows: no border follows another.
     assert "|\n+" in done.stdout
-    assert "+\n+" not in done.stdout.replace("|\n+", "")
+    assert "+\n+" not in done.stdout
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_readme_shows_what_it_prints(spark, capsys: pytest.CaptureFixture[str]) -> None:
+    readme = (Path(__file__).parent.parent / "README.md").read_text()
+    names = {"spark": spark}
+    for code, output in re.findall(r"```python\n(.*?)```.*?```\n(.*?)```", readme, re.DOTALL):
+        exec(code.replace("spark = SparkSession.builder.getOrCreate()", ""), names)
+        # Rows come in any order.
+        assert sorted(capsys.readouterr().out.split("\n")) == sorted(["", *output.split("\n")])
+    assert "bound" in names

@@ -264,8 +264,13 @@ def event_arrays(draw: Any, most: int = 7, lists: bool = False) -> Events:
     cut = draw(st.sampled_from([None, None, draw(st.integers(1, max(count - 1, 1)))]))
     segments = [0, cut, count] if cut is not None and cut < count else [0, count]
     times: list[int] = []
+    ties: list[int] = []
     for low, high in itertools.pairwise(segments):
-        times += sorted(draw(st.lists(st.integers(0, 8), min_size=high - low, max_size=high - low)))
+        size = high - low
+        moment = st.tuples(st.integers(0, 8), st.integers(0, 1))
+        moments = sorted(draw(st.lists(moment, min_size=size, max_size=size)))
+        times += [time for time, _ in moments]
+        ties += [tie for _, tie in moments]
     masks = draw(st.lists(st.integers(0, 31), min_size=count, max_size=count))
     values = st.lists(st.integers(0, 3), min_size=count, max_size=count)
     present = st.lists(st.sampled_from([True] * 7 + [False]), min_size=count, max_size=count)
@@ -275,6 +280,7 @@ def event_arrays(draw: Any, most: int = 7, lists: bool = False) -> Events:
         [draw(values) for _ in range(COLUMNS)],
         [draw(present) for _ in range(COLUMNS)],
         segments=segments,
+        ties=ties,
     )
     if not lists:
         return events
@@ -292,7 +298,7 @@ WINDOWINGS = st.one_of(
     st.builds(Windowing, st.just(SLIDING), st.integers(1, 6), st.integers(1, 4)),
     st.builds(Windowing, st.just(SPAN), st.integers(1, 6)),
 )
-CHECKED = settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck))
+CHECKED = settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def check(spec: KernelSpec, events: Events, data: Any) -> None:

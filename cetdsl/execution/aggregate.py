@@ -210,7 +210,9 @@ def pair_aggregate(df: DataFrame, plan: PairAggregate) -> DataFrame:
         shipment = ship(df, side.source, side.compiled, side.spec, side.values)
         spec_of_side = typed(side.spec, shipment.value_types)
         if spec is None or first is None:
-            spec, first = spec_of_side, shipment
+            # The sides' own counts may be of any size; only the number of pairs is an answer.
+            spec = typed(attrs.evolve(side.spec, outputs=plan.outputs), shipment.value_types)
+            first = shipment
         rows = _partial(shipment, spec_of_side, side.source)
         parts.append(rows.withColumn("x", F.lit(number).cast("bigint")))
     assert spec is not None

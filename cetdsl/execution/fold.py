@@ -41,7 +41,8 @@ def fold_aggregate(df: DataFrame, plan: FoldAggregate) -> DataFrame:
     groups = [F.col(f"k{n}") for n in range(len(source.groups))]
     if sliding:
         groups.append(_window(frame, length).alias("window"))
-    outputs = [_checked(f"r{output.numerator}", output.name, plan.number) for output in plan.outputs]
+    where = _place(by[: len(source.groups)], _window(frame, length) if sliding else None)
+    outputs = [_checked(f"r{output.numerator}", output.name, plan.number, where) for output in plan.outputs]
     names = [*source.groups, *(["window"] if sliding else []), *(output.name for output in plan.outputs)]
     return answer.select(*groups, *outputs).toDF(*names)
 
@@ -55,11 +56,24 @@ def _refuse_nulls(time: str) -> Column:
     return F.when(F.col("nulls") > 0, F.raise_error(message).cast("boolean")).otherwise(F.lit(True))
 
 
-def _checked(column: str, name: str, number: str) -> Column:
+def _place(groups: list[str], window: Column | None) -> Column:
+    """The group and window of a row, for messages."""
+    parts = []
+    if groups:
+        values = [F.coalesce(F.col(name).cast("string"), F.lit("NULL")) for name in groups]
+        parts.append(F.concat(F.lit("group ("), F.concat_ws(", ", *values), F.lit(")")))
+    if window is not None:
+        bounds = [window.getField(side).cast("string") for side in ("start", "end")]
+        parts.append(F.concat(F.lit("the window from "), bounds[0], F.lit(" to "), bounds[1]))
+    return F.concat_ws(", ", *parts) if parts else F.lit("the whole input")
+
+
+def _checked(column: str, name: str, number: str, where: Column) -> Column:
     """A result, or the error of one that does not fit: NULL and infinity mean that it does not."""
     fits = "DECIMAL(38, 0)" if number == "decimal" else "the range of doubles"
     hint = "use number='string' for the exact value at any size, or number='log2' for its logarithm"
-    error = F.raise_error(F.lit(f"cetdsl.errors.CountOverflow: {name!r} does not fit {fits}\n  hint: {hint}"))
+    message = (f"cetdsl.errors.CountOverflow: {name!r} of ", f" does not fit {fits}\n  hint: {hint}")
+    error = F.raise_error(F.concat(F.lit(message[0]), where, F.lit(message[1])))
     value = F.col(column)
     overflown = value.isNull() if number == "decimal" else value == F.lit(float("inf"))
     return F.when(overflown, error.cast(_ZERO_TYPES[number])).otherwise(value)

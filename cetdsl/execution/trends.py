@@ -268,7 +268,8 @@ class _Output:
 
 def _in_form(total: Column, number: str, scale: int) -> Column:
     if number == "log2":
-        return F.when(total == 0, F.lit(float("-inf"))).otherwise(F.log2(total.cast("double")))
+        undefined = F.when(total == 0, F.lit(float("-inf"))).when(total < 0, F.lit(float("nan")))
+        return undefined.otherwise(F.log2(total.cast("double")))
     if number == "string":
         return total.cast(f"decimal(38,{scale})").cast("string")
     return total.cast(count_type(number, scale))

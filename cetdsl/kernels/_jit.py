@@ -71,11 +71,20 @@ _DIRECTORY = cache_directory()
 
 def jit(function: _Function) -> _Function:
     """``numba.njit`` with the disk cache; ``nogil`` because kernels touch arrays only."""
+    return _compile(function, forceinline=False)
+
+
+def inlined(function: _Function) -> _Function:
+    """As :func:`jit`, for small functions in inner loops: a call would copy each array's descriptor."""
+    return _compile(function, forceinline=True)
+
+
+def _compile(function: _Function, *, forceinline: bool) -> _Function:
     # The place is fixed when the function is decorated; other users of Numba in this process keep theirs.
     before = _numba_config.CACHE_DIR
     _numba_config.CACHE_DIR = _DIRECTORY
     try:
-        compiled: Any = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
+        compiled: Any = numba.njit(cache=True, nogil=True, error_model="numpy", forceinline=forceinline)(function)
     finally:
         _numba_config.CACHE_DIR = before
     return cast(_Function, compiled)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import decimal
+import math
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -306,7 +307,7 @@ def integer_text(value: int) -> str:
 
 
 def _decimal_overflow(name: str, value: int, scale: int, where: str) -> CountOverflow:
-    magnitude = abs(value).bit_length() - scale * float(np.log2(10))
+    magnitude = math.log2(abs(value)) - scale * math.log2(10)
     return overflow(name, where, magnitude, "decimal")
 
 

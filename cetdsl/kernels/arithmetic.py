@@ -18,13 +18,13 @@ from typing import Any
 from numba import types
 from numba.extending import overload
 
-from cetdsl.kernels._jit import jit
+from cetdsl.kernels._jit import inlined
 
 #: How the int64 lanes extend a value by one event.
 RAISE_TO, ADD = 0, 1
 
 
-@jit
+@inlined
 def normalised(mantissa: float, exponent: float) -> complex:
     """``mantissa * 2**exponent`` with the mantissa in [0.5, 1) up to its sign; zero is 0 + 0j."""
     if mantissa == 0.0:
@@ -35,7 +35,7 @@ def normalised(mantissa: float, exponent: float) -> complex:
     return complex(fraction, exponent + shift)
 
 
-@jit
+@inlined
 def add_scaled(a: complex, b: complex) -> complex:
     """The sum of two scaled numbers; the smaller one is shifted to the larger one's exponent."""
     if a.real == 0.0:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from cetdsl.errors import CetdslError
 from cetdsl.kernels.merge import merge_stream, pair_stream
 from cetdsl.kernels.stream import aggregate_stream
 
@@ -25,8 +26,12 @@ def run_stage(stage: str, payload: bytes, batches: _Batches) -> _Batches:
     batches : iterator of pyarrow.RecordBatch
     """
     plan = pickle.loads(payload)
-    for columns in _STAGES[stage](plan, batches):
-        yield pa.RecordBatch.from_arrays(columns, names=[f"r{number}" for number in range(len(columns))])
+    try:
+        for columns in _STAGES[stage](plan, batches):
+            yield pa.RecordBatch.from_arrays(columns, names=[f"r{number}" for number in range(len(columns))])
+    except CetdslError as error:
+        # Spark shows the worker's traceback; the frames of a kernel would only bury what went wrong.
+        raise error.with_traceback(None) from None
 
 
 def _trends(plan: Any, batches: _Batches) -> Iterator[list[pa.Array]]:

@@ -463,7 +463,7 @@ def _is_listed(list_start: Ints, list_items: Ints, row: int, earlier: int, later
             low = middle + 1
         else:
             high = middle
-    return low < end and list_items[low] == earlier
+    return bool(low < end and list_items[low] == earlier)
 
 
 @jit
@@ -493,7 +493,7 @@ def _next_listed(
             fits = fits and _is_listed(lists.start, lists.items, plan.listed[k], event, later)
         start, stop = plan.order_start[join], plan.comparison_end[join]
         if fits and _fits(plan.comparison, start, stop, events.codes, event, later):
-            return position - base
+            return int(position - base)
     return -1
 
 
@@ -620,7 +620,7 @@ def _find_useful(
                 accept[event - low, state] = found
                 for edge in range(out_start[state], out_start[state + 1]):
                     join, chain = joins[edge], target_chain[edge]
-                    place = np.int64(-1)
+                    place = -1
                     code = earlier[join, event]
                     if chain < 0:
                         if lists is not None and code >= 0:
@@ -671,7 +671,7 @@ def _bound_to(path: _Path, depth: int, variable: int) -> int:
     """The event of the path that is bound to a variable, -1: none."""
     for d in range(depth):
         if path.variable[d] == variable:
-            return path.event[d]
+            return int(path.event[d])
     return -1
 
 
@@ -873,7 +873,7 @@ def _search(
     path_event, path_variable, path_state = path.event, path.variable, path.state
     path_edge, path_cursor = path.edge, path.cursor
     run, depth, root, waiting, done = at[_RUN], at[_DEPTH], at[_ROOT], at[_WAITING] == 1, False
-    low = high = pivot = slice_low = np.int64(0)
+    low = high = pivot = slice_low = 0
     if run >= 0:
         low, high, pivot = given.runs.low[run], given.runs.high[run], given.runs.pivot[run]
         slice_low = given.slice_low[given.runs.window[run]]
@@ -900,8 +900,8 @@ def _search(
                 low, high, pivot = given.runs.low[run], given.runs.high[run], given.runs.pivot[run]
                 slice_low = given.slice_low[given.runs.window[run]]
                 _find_useful(plan, given, guards, lists, scratch, low, high, pivot, run + 1)
-                root = np.int64(0)
-            root = np.int64(_next_root(plan, given, guards, scratch.useful, run, root))
+                root = 0
+            root = _next_root(plan, given, guards, scratch.useful, run, root)
             if root < 0:
                 continue
             later, state = low + root // len(plan.initial), plan.initial[root % len(plan.initial)]
@@ -910,12 +910,12 @@ def _search(
             # The next successor of the last binding.
             earlier, edge, cursor = path_event[depth - 1], path_edge[depth - 1], path_cursor[depth - 1]
             end = out_start[path_state[depth - 1] + 1]
-            later = np.int64(-1)
+            later = -1
             while edge < end:
                 if cursor < 0:
                     edge += 1
                     if edge < end:
-                        cursor = np.int64(first[earlier - low, edge])
+                        cursor = int(first[earlier - low, edge])
                     continue
                 join, chain = joins[edge], chains[edge]
                 if chain < 0:
@@ -930,10 +930,10 @@ def _search(
                     continue
                 begin, middle = order_start[join], order_end[join]
                 if _exhausted(comparison, begin, middle, codes, earlier, best, best_start[chain], cursor):
-                    cursor = np.int64(-1)
+                    cursor = -1
                     continue
                 place = cursor
-                cursor = np.int64(following[chain, place])
+                cursor = int(following[chain, place])
                 if _fits(comparison, begin, comparison_end[join], codes, earlier, low + place):
                     later = low + place
                     break

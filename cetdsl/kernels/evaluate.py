@@ -25,11 +25,10 @@ from cetdsl.kernels.program import (
     build_tables,
     lay_out,
     lower_guards,
-    reverse,
 )
 from cetdsl.kernels.propagate import Conditions, Lanes, Runs, propagate
 from cetdsl.kernels.windows import Slices, pivot_runs, span_runs
-from cetdsl.planning.physical import SPAN, KernelSpec, Machine
+from cetdsl.planning.physical import SPAN, KernelSpec
 
 #: Longer than any trend; shortest lengths are kept as this minus the length, so that the maximum finds them.
 _LONG = 2**60
@@ -375,12 +374,14 @@ class _Job:
         easy = np.nonzero(~needs)[0]
         if len(easy):
             table[easy] = doubles[easy][:, whole].astype(np.int64).astype(object)
+        for position, k in enumerate(whole):
+            # A count that can only end in the overflow error is not worked out; its magnitude is all that will be said.
+            doomed = np.nonzero(self._doomed(k, magnitude[k]))[0]
+            table[doomed, position] = [_whole(value) for value in magnitude[k][doomed]]
+            needs[doomed] = False
         hard = np.nonzero(needs)[0]
         if len(hard) == 0:
             return table
-        # Numbers far beyond 38 digits are not worked out when they could only end in the overflow error.
-        if self.evaluator.spec.number == "decimal" and not self.evaluator.spec.partial:
-            bits = np.minimum(bits, 160)
         sums = any(self.evaluator.additive[k].column >= 0 or k > 0 for k in whole)
         width = 31 if sums else 62
         rounds = int(np.ceil((bits[hard].max() + 3) / (width - 1)))
@@ -400,6 +401,16 @@ class _Job:
                     [residues[number, rows, position] for number in range(len(chosen))], chosen
                 )
         return table
+
+    def _doomed(self, k: int, magnitude: Scaled) -> NDArray[np.bool_]:
+        """Slices whose count is returned as a decimal, and is too large for one."""
+        spec = self.evaluator.spec
+        lane = spec.lanes.index(self.evaluator.additive[k])
+        returned = any(output.function == "count" and output.numerator == lane for output in spec.outputs)
+        if spec.number != "decimal" or not returned:
+            return np.zeros(self.slices, dtype=np.bool_)
+        beyond: NDArray[np.bool_] = (magnitude.imag > 128) & (magnitude.real > 0)
+        return beyond
 
     def _residues(self, whole: list[int], runs: Runs, prime: int) -> NDArray[np.uint64]:
         ones = np.ones(len(self.events.time), dtype=np.uint64)
@@ -451,6 +462,7 @@ class _Job:
         return results
 
 
-def reversed_machine(machine: Machine) -> Machine:
-    """The machine that reads trends backwards, for finding what can still be completed."""
-    return reverse(machine)
+def _whole(value: complex) -> int:
+    """The whole number nearest to a scaled one."""
+    mantissa, exponent = int(value.real * 2.0**53), int(value.imag) - 53
+    return mantissa << exponent if exponent >= 0 else mantissa >> -exponent

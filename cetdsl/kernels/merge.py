@@ -148,16 +148,23 @@ def _pair_lanes(spec: KernelSpec, table: LaneTable, rows: Ints) -> LaneTable:
 def _pair_scaled(values: Scaled, rows: Ints, in_pairs: tuple[Objects, ...]) -> Scaled:
     weights = [scaled_integers(n) for n in in_pairs]
     picked = [np.where(side >= 0, values[side], 0) for side in rows]
+    # Infinities and NaN do not cancel out. Every trend is in some pair, so they spread from either side.
+    with np.errstate(invalid="ignore"):
+        total = picked[0].real + picked[1].real
+    spreads = ~np.isfinite(total)
+    picked = [np.where(spreads, 0, side) for side in picked]
     # Left + right - both * (the pairs that both sides counted): every term is scaled by its number of pairs.
     terms = [_times(picked[0], weights[0]), _times(picked[1], weights[1]), _times(picked[2], weights[2])]
     terms += [-_times(picked[2], weights[0]).real + 1j * _times(picked[2], weights[0]).imag]
     terms += [-_times(picked[2], weights[1]).real + 1j * _times(picked[2], weights[1]).imag]
     stacked = np.stack(terms, axis=1).reshape(-1)
-    return sum_scaled(stacked, np.arange(0, len(stacked), len(terms)))
+    summed = sum_scaled(stacked, np.arange(0, len(stacked), len(terms)))
+    return np.where(spreads, total, summed)
 
 
 def _times(a: Scaled, b: Scaled) -> Scaled:
-    product = (a.real * b.real).astype(np.complex128)
+    with np.errstate(invalid="ignore"):
+        product = (a.real * b.real).astype(np.complex128)
     product.imag = a.imag + b.imag
     return product
 

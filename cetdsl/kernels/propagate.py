@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cetdsl.kernels._jit import jit
+from cetdsl.kernels._jit import inlined, jit
 from cetdsl.kernels.arithmetic import combine, extend
 from cetdsl.kernels.program import HASH, TOTAL, TREE, Events, Ints, Program, Tables
 
@@ -69,7 +69,7 @@ class Conditions(NamedTuple):
     span: int
 
 
-@jit
+@inlined
 def compare(op: int, a: int, b: int) -> bool:
     """``a <op> b`` for the operator numbers of :data:`cetdsl.kernels.program.OPERATORS`."""
     if op == 0:
@@ -85,7 +85,7 @@ def compare(op: int, a: int, b: int) -> bool:
     return a >= b
 
 
-@jit
+@inlined
 def edge_holds(program: Program, events: Events, edge: int, earlier: int, later: int) -> bool:
     """Whether all comparisons and lists of an edge allow two events as neighbours."""
     for c in range(program.comparison_start[edge], program.comparison_start[edge + 1]):
@@ -109,7 +109,7 @@ def edge_holds(program: Program, events: Events, edge: int, earlier: int, later:
     return True
 
 
-@jit
+@inlined
 def pivot_allows(events: Events, conditions: Conditions, pivot: int, event: int, variable: int) -> bool:
     """Whether an event may be bound to a variable in a run about this pivot."""
     if conditions.pivot_variable == variable:
@@ -124,7 +124,7 @@ def pivot_allows(events: Events, conditions: Conditions, pivot: int, event: int,
     return True
 
 
-@jit
+@inlined
 def may_begin(
     program: Program, events: Events, conditions: Conditions, state: int, event: int, low: int, pivot: int
 ) -> bool:
@@ -138,7 +138,7 @@ def may_begin(
     return True
 
 
-@jit
+@inlined
 def may_end(
     program: Program,
     events: Events,
@@ -216,9 +216,8 @@ def propagate(
     states = len(program.variable)
     width = len(one)
     total = np.empty((states, width), dtype=one.dtype)
-    count = len(events.time)
     hashed = np.full((program.hash_slots, max(tables.hash_codes, 1), width), zero)
-    trees = np.full((program.tree_slots, count + 1, width), zero)
+    trees = np.full((program.tree_slots, len(events.time) + 1, width), zero)
     block = _largest_instant(events, runs)
     value = np.full((block, states, width), zero)
     live = np.zeros((block, states), dtype=np.bool_)
@@ -228,56 +227,64 @@ def propagate(
             longest = max(longest, runs.high[r] - runs.low[r])
     scan_value = np.full((longest, states, width), zero)
     scan_live = np.zeros((longest, states), dtype=np.bool_)
+    # Checks that most queries do not need are decided once.
+    plain_begin = conditions.pivot_variable != -2 and first_state < 0 and len(program.begin_guard) == 0
+    plain_end = len(program.end_guard) == 0 and (conditions.span == 0 or first_state < 0)
+    traced, keeps = len(trace) > 0, kept.shape[0] > 0
     for r in range(len(runs.low)):
         low, high, pivot, window = runs.low[r], runs.high[r], runs.pivot[r], runs.window[r]
         total[:] = zero
         start = low
         while start < high:
             end = start + 1
-            while end < high and events.instant[end] == events.instant[start]:
+            instant = events.instant[start]
+            while end < high and events.instant[end] == instant:
                 end += 1
             # Simultaneous events see only what was there before their instant, so values are staged first.
             for i in range(start, end):
+                place = i - start
+                mask = events.mask[i]
                 for q in range(states):
                     variable = program.variable[q]
-                    alive = (events.mask[i] >> variable) & 1 == 1
+                    alive = (mask >> variable) & 1 == 1
                     if alive and pivot >= 0:
                         alive = pivot_allows(events, conditions, pivot, i, variable)
-                    live[i - start, q] = alive
+                    live[place, q] = alive
                     if program.scans:
                         scan_live[i - low, q] = alive
                     if not alive:
                         continue
-                    v = value[i - start, q]
-                    if (first_state < 0 or q == first_state) and may_begin(
-                        program, events, conditions, q, i, low, pivot
-                    ):
-                        v[:] = one
-                        if begin_at_instant:
-                            v[0] = events.instant[i]
-                    else:
-                        v[:] = zero
+                    begins = program.begins[q]
+                    if begins and not plain_begin:
+                        begins = (first_state < 0 or q == first_state) and may_begin(
+                            program, events, conditions, q, i, low, pivot
+                        )
+                    for k in range(width):
+                        value[place, q, k] = one[k] if begins else zero
+                    if begins and begin_at_instant:
+                        value[place, q, 0] = instant
                     for edge in range(program.in_start[q], program.in_start[q + 1]):
                         kind = program.in_index[edge]
                         source = program.in_source[edge]
                         if kind == TOTAL:
                             for k in range(width):
-                                v[k] = combine(v[k], total[source, k], prime)
+                                value[place, q, k] = combine(value[place, q, k], total[source, k], prime)
                         elif kind == HASH:
                             code = tables.hash_query[program.in_table[edge], i]
                             if code >= 0:
                                 slot = program.in_slot[edge]
                                 for k in range(width):
-                                    v[k] = combine(v[k], hashed[slot, code, k], prime)
+                                    value[place, q, k] = combine(value[place, q, k], hashed[slot, code, k], prime)
                         elif kind == TREE:
-                            table = program.in_table[edge]
-                            slot = program.in_slot[edge]
-                            base = tables.query_base[table, i]
-                            position = tables.query_length[table, i]
-                            while position > 0:
-                                for k in range(width):
-                                    v[k] = combine(v[k], trees[slot, base + position, k], prime)
-                                position &= position - 1
+                            table, slot = program.in_table[edge], program.in_slot[edge]
+                            base, position = tables.query_base[table, i], tables.query_length[table, i]
+                            for k in range(width):
+                                found = value[place, q, k]
+                                step = position
+                                while step > 0:
+                                    found = combine(found, trees[slot, base + step, k], prime)
+                                    step &= step - 1
+                                value[place, q, k] = found
                         elif program.listed_start[edge] < program.listed_start[edge + 1]:
                             row = program.listed[program.listed_start[edge]]
                             for item in range(events.list_start[row, i], events.list_start[row, i + 1]):
@@ -286,49 +293,57 @@ def propagate(
                                     continue
                                 if edge_holds(program, events, edge, d, i):
                                     for k in range(width):
-                                        v[k] = combine(v[k], scan_value[d - low, source, k], prime)
+                                        value[place, q, k] = combine(
+                                            value[place, q, k], scan_value[d - low, source, k], prime
+                                        )
                         else:
                             for d in range(low, start):
                                 if scan_live[d - low, source] and edge_holds(program, events, edge, d, i):
                                     for k in range(width):
-                                        v[k] = combine(v[k], scan_value[d - low, source, k], prime)
+                                        value[place, q, k] = combine(
+                                            value[place, q, k], scan_value[d - low, source, k], prime
+                                        )
                     # In the lattice (the only signed type) zero means that no trend gets here.
-                    if v[0] != zero:
-                        for k in range(width):
-                            if lanes.how[k] >= 0 and (lanes.variable[k] < 0 or lanes.variable[k] == variable):
-                                v[k] = extend(v[k], v[0], lanes.weights[k, i], lanes.how[k], prime)
+                    if width > 1 and value[place, q, 0] != zero:
+                        for k in range(1, width):
+                            if lanes.variable[k] < 0 or lanes.variable[k] == variable:
+                                value[place, q, k] = extend(
+                                    value[place, q, k], value[place, q, 0], lanes.weights[k, i], lanes.how[k], prime
+                                )
             for i in range(start, end):
+                place = i - start
                 for q in range(states):
-                    if not live[i - start, q]:
+                    if not live[place, q]:
                         continue
-                    v = value[i - start, q]
                     if program.scans:
-                        scan_value[i - low, q] = v
-                    if kept.shape[0] > 0:
-                        kept[i, q] = v[0]
-                    if may_end(program, events, conditions, q, first_state, i, high, pivot):
                         for k in range(width):
-                            out[window, k] = combine(out[window, k], v[k], prime)
-                        if len(trace) > 0:
-                            trace[i] = combine(trace[i], v[0], prime)
+                            scan_value[i - low, q, k] = value[place, q, k]
+                    if keeps:
+                        kept[i, q] = value[place, q, 0]
+                    ends = program.ends[q]
+                    if ends and not plain_end:
+                        ends = may_end(program, events, conditions, q, first_state, i, high, pivot)
+                    if ends:
+                        for k in range(width):
+                            out[window, k] = combine(out[window, k], value[place, q, k], prime)
+                        if traced:
+                            trace[i] = combine(trace[i], value[place, q, 0], prime)
                     for k in range(width):
-                        total[q, k] = combine(total[q, k], v[k], prime)
+                        total[q, k] = combine(total[q, k], value[place, q, k], prime)
                     for entry in range(program.slot_start[q], program.slot_start[q + 1]):
-                        slot = program.slot_number[entry]
-                        table = program.slot_table[entry]
+                        slot, table = program.slot_number[entry], program.slot_table[entry]
                         if program.slot_index[entry] == HASH:
                             code = tables.hash_update[table, i]
                             if code >= 0:
                                 for k in range(width):
-                                    hashed[slot, code, k] = combine(hashed[slot, code, k], v[k], prime)
+                                    hashed[slot, code, k] = combine(hashed[slot, code, k], value[place, q, k], prime)
                         else:
-                            size = tables.tree_size[table, i]
-                            base = tables.update_base[table, i]
+                            size, base = tables.tree_size[table, i], tables.update_base[table, i]
                             position = tables.update_position[table, i]
                             while 0 < position <= size:
                                 for k in range(width):
                                     trees[slot, base + position, k] = combine(
-                                        trees[slot, base + position, k], v[k], prime
+                                        trees[slot, base + position, k], value[place, q, k], prime
                                     )
                                 position += position & -position
             start = end

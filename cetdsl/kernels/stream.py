@@ -7,6 +7,7 @@ needs are carried over into the next chunk; nothing else is kept, so memory is b
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
@@ -135,15 +136,7 @@ class ChunkReader:
             table = pa.Table.from_batches(pending).combine_chunks()
             return self._prepare(table, complete, resume, answered, continues)
         except MemoryError as error:
-            raise self._too_large(pending) from error
-
-    def _too_large(self, pending: list[pa.RecordBatch]) -> GroupTooLarge:
-        key = [pending[-1].column(k)[-1].as_py() for k in self.columns.keys]
-        rows = sum(batch.num_rows for batch in pending)
-        return GroupTooLarge(
-            f"one window of the group {key} holds at least {rows} events, more than this worker's memory",
-            hint="shorten WITHIN, add partition columns or predicates, or give the Python workers more memory",
-        )
+            raise too_large(self.spec, pending[-1], sum(batch.num_rows for batch in pending)) from error
 
     def _prepare(self, table: pa.Table, complete: bool, resume: int, answered: int, continues: bool) -> Chunk:
         arrays = [as_array(column) for column in table.columns]
@@ -234,6 +227,30 @@ def null_time(column: str, rows: int) -> NullTime:
     )
 
 
+def too_large(spec: KernelSpec, rows: pa.RecordBatch | pa.Table, events: int) -> GroupTooLarge:
+    """The error of a window that does not fit into the worker's memory; ``rows`` end with its key."""
+    last = rows.num_rows - 1
+    key = tuple(rows.column(k)[last].as_py() for k in range(spec.keys))
+    around = rows.column(spec.keys + bool(spec.windowing.cut))[last].as_py()
+    return GroupTooLarge(
+        f"group {key!r} needs {events} events around {around} at once, more than this worker's memory",
+        hint="shorten WITHIN, add partition columns or predicates, or give the Python workers more memory",
+    )
+
+
+@contextmanager
+def refusing_too_large(spec: KernelSpec, chunk: Chunk) -> Iterator[None]:
+    """Turns running out of memory over a chunk into an error that names its largest key."""
+    try:
+        yield
+    except MemoryError as error:
+        start = chunk.events.segment_start
+        largest = int(np.argmax(np.diff(start)))
+        raise too_large(
+            spec, chunk.table.slice(start[largest], start[largest + 1] - start[largest]), int(np.diff(start).max())
+        ) from error
+
+
 # ------------------------------------------------------------------------------------------------ aggregates
 
 
@@ -244,7 +261,9 @@ class _Open(NamedTuple):
     groups: list[pa.Array]
 
 
-def aggregate_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch]) -> Iterator[list[pa.Array]]:
+def aggregate_stream(
+    spec: KernelSpec, batches: Iterator[pa.RecordBatch], chunk_events: int = CHUNK_EVENTS
+) -> Iterator[list[pa.Array]]:
     """Answers a query over a sorted stream.
 
     Parameters
@@ -252,6 +271,8 @@ def aggregate_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch]) -> Ite
     spec : KernelSpec
     batches : iterator of pyarrow.RecordBatch
         Sorted by key, stretch, time and tie-break columns.
+    chunk_events : int
+        Events per kernel call, at least.
 
     Yields
     ------
@@ -261,9 +282,10 @@ def aggregate_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch]) -> Ite
     """
     evaluator = Evaluator(spec)
     kept: _Open | None = None
-    for chunk in ChunkReader(spec, batches):
+    for chunk in ChunkReader(spec, batches, chunk_events):
         slices = chunk.slices
-        values = evaluator.evaluate(chunk.events, chunk.values, slices, chunk.bounds)
+        with refusing_too_large(spec, chunk):
+            values = evaluator.evaluate(chunk.events, chunk.values, slices, chunk.bounds)
         found = np.nonzero(values.found[slices.slice])[0]
         table = lane_table(spec, values, chunk.values, slices.slice[found])
         segment = slices.segment[found]

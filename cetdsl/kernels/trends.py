@@ -10,11 +10,13 @@ import pyarrow as pa
 from cetdsl.kernels.columns import as_array
 from cetdsl.kernels.enumerate import Block, Enumerator
 from cetdsl.kernels.program import Ints
-from cetdsl.kernels.stream import Chunk, ChunkReader, window_column
+from cetdsl.kernels.stream import CHUNK_EVENTS, Chunk, ChunkReader, refusing_too_large, window_column
 from cetdsl.planning.physical import SLIDING, TrendsSpec
 
 
-def trend_stream(spec: TrendsSpec, batches: Iterator[pa.RecordBatch]) -> Iterator[list[pa.Array]]:
+def trend_stream(
+    spec: TrendsSpec, batches: Iterator[pa.RecordBatch], chunk_events: int = CHUNK_EVENTS
+) -> Iterator[list[pa.Array]]:
     """Lists the trends of a sorted stream.
 
     Parameters
@@ -22,6 +24,8 @@ def trend_stream(spec: TrendsSpec, batches: Iterator[pa.RecordBatch]) -> Iterato
     spec : TrendsSpec
     batches : iterator of pyarrow.RecordBatch
         Sorted by key, stretch, time and tie-break columns; the last column is the event.
+    chunk_events : int
+        Events per kernel call, at least.
 
     Yields
     ------
@@ -32,13 +36,14 @@ def trend_stream(spec: TrendsSpec, batches: Iterator[pa.RecordBatch]) -> Iterato
     left = spec.limit
     if left == 0:
         return
-    for chunk in ChunkReader(spec.kernel, batches):
+    for chunk in ChunkReader(spec.kernel, batches, chunk_events):
         columns = _Columns(spec, chunk)
-        for block in enumerator.enumerate(chunk.events, chunk.slices, chunk.bounds, left):
-            if len(block.slice):
-                yield columns.rows(block)
-            if left >= 0:
-                left -= len(block.slice)
+        with refusing_too_large(spec.kernel, chunk):
+            for block in enumerator.enumerate(chunk.events, chunk.slices, chunk.bounds, left):
+                if len(block.slice):
+                    yield columns.rows(block)
+                if left >= 0:
+                    left -= len(block.slice)
         if left == 0:
             return
 

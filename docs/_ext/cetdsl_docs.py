@@ -7,18 +7,22 @@
 ``error-classes``    the tree of exceptions
 ``error-reference``  an entry for each of them but the root
 ``command-help``     what ``cetdsl COMMAND --help`` prints
+``constant``         a text that the code holds
 """
 
 from __future__ import annotations
 
 import contextlib
 import html
+import importlib
 import inspect
 import io
 import os
 import re
 from collections.abc import Callable, Iterator
+from unittest.mock import patch
 
+import pyparsing
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
@@ -27,7 +31,8 @@ from sphinx.util.docutils import SphinxDirective
 def figure(svg: str, label: str, kind: str) -> nodes.Node:
     """An inline picture with its text alternative."""
     svg = svg[svg.index("<svg") :]
-    svg = svg.replace("<svg", f'<svg role="img" aria-label="{html.escape(label, quote=True)}"', 1)
+    if 'role="img"' not in svg:
+        svg = svg.replace("<svg", f'<svg role="img" aria-label="{html.escape(label, quote=True)}"', 1)
     return nodes.raw("", f'<div class="{kind}">{svg}</div>', format="html")
 
 
@@ -51,28 +56,62 @@ class Grammar(SphinxDirective):
     """``.. grammar::``: a railroad diagram for each rule that consists of more than one word."""
 
     def run(self) -> list[nodes.Node]:
-        from pyparsing.diagram import to_railroad
-
-        from cetdsl.frontend.sase import grammar
-
-        drawn = []
-        for diagram in to_railroad(grammar(), vertical=7):
-            written: list[str] = []
-            diagram.diagram.writeSvg(written.append)
-            drawn.append((diagram.name, diagram.bookmark, "".join(written)))
-        shown = [(name, mark, svg) for name, mark, svg in drawn if len(words(svg)) > 1]
-        marks = {mark for _, mark, _ in shown}
+        drawn = [(name, mark, svg) for name, mark, svg in diagrams() if len(words(svg)) > 1]
+        marks = {mark for _, mark, _ in drawn}
         result: list[nodes.Node] = []
-        for name, mark, svg in shown:
+        for name, mark, svg in drawn:
             heading = nodes.paragraph("", "", nodes.strong("", name), classes=["railroad-name"])
             anchor = nodes.raw("", f'<span id="{mark}"></span>', format="html")
             result += [anchor, heading, figure(linked(svg, marks), f"The rule {name}", "railroad")]
         return result
 
 
+def diagrams() -> Iterator[tuple[str, str, str]]:
+    """Name, bookmark and picture of every rule of the grammar."""
+    import railroad
+    from pyparsing.diagram import to_railroad
+
+    from cetdsl.frontend.sase import grammar
+
+    # Alternatives one below the other, sequences from left to right, and no boxes around what the parser drops.
+    sideways = patch("railroad.Stack", railroad.Sequence)
+    unboxed = patch("pyparsing.diagram.AnnotatedItem", lambda label, item: item)
+    with sideways, unboxed:
+        for diagram in to_railroad(told_apart(grammar()), vertical=2):
+            written: list[str] = []
+            diagram.diagram.writeSvg(written.append)
+            yield diagram.name, diagram.bookmark, "".join(written)
+
+
+#: What rules are called that share a name with one of their parts: only one of a name would be drawn.
+OTHER_NAMES = {
+    (pyparsing.MatchFirst, "pattern part"): "pattern without NOT",
+    (pyparsing.OneOrMore, "length"): "length of time",
+    **{(pyparsing.And, word): f"{word} of patterns" for word in ("SEQ", "AND", "OR")},
+    **{(pyparsing.MatchFirst, f"( after {word}"): "patterns in brackets" for word in ("SEQ", "AND", "OR")},
+}
+
+
+def told_apart(grammar: pyparsing.ParserElement) -> pyparsing.ParserElement:
+    """The grammar, whose names nothing else needs in this process, with each name given once."""
+    seen: set[int] = set()
+    waiting = [grammar]
+    while waiting:
+        element = waiting.pop()
+        if id(element) in seen:
+            continue
+        seen.add(id(element))
+        waiting += element.recurse()
+        name = OTHER_NAMES.get((type(element), element.name))
+        # Of the two rules called "pattern part" the shorter one, with NOT or without, keeps its name.
+        if name and not (name == "pattern without NOT" and len(element.recurse()) == 2):
+            element.set_name(name)
+    return grammar
+
+
 def words(svg: str) -> set[str]:
-    """The words in a diagram, without the notes of the diagram maker."""
-    return {word for word in re.findall(r"<text[^>]*>([^<]*)</text>", svg) if word != "[suppress]"}
+    """The words in a diagram."""
+    return set(re.findall(r"<text[^>]*>([^<]*)</text>", svg))
 
 
 def linked(svg: str, marks: set[str]) -> str:
@@ -121,10 +160,11 @@ class ErrorClasses(Generated):
         yield from self.below(errors.CetdslError, 0)
 
     def below(self, cls: type[Exception], depth: int) -> Iterator[str]:
-        builtins = [base.__name__ for base in cls.__mro__[1:] if base.__module__ == "builtins"]
-        near = next(name for name in builtins if name not in ("BaseException", "object"))
+        # Its own builtin base if it has one, else the one that it inherits.
+        builtin = next(base for base in (*cls.__bases__, *cls.__mro__) if base.__module__ == "builtins")
         summary = (inspect.getdoc(cls) or "").split("\n\n")[0].replace("\n", " ")
-        yield f"{'  ' * depth}- :class:`{cls.__name__} <cetdsl.errors.{cls.__name__}>` (``{near}``): {summary}"
+        link = f":class:`{cls.__name__} <cetdsl.errors.{cls.__name__}>`"
+        yield f"{'  ' * depth}- {link} (``{builtin.__name__}``): {summary}"
         yield ""
         for child in sorted(cls.__subclasses__(), key=order):
             if child.__module__ == cls.__module__:
@@ -150,6 +190,17 @@ class ReservedWords(Generated):
         from cetdsl.pattern.text import RESERVED
 
         yield ", ".join(f"``{word}``" for word in sorted(RESERVED)) + "."
+
+
+class Constant(SphinxDirective):
+    """``.. constant:: cetdsl.demo.GROWING_DELAYS``: a text that the code holds."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        module, _, name = self.arguments[0].rpartition(".")
+        text = getattr(importlib.import_module(module), name)
+        return [nodes.literal_block(text, text, language="text")]
 
 
 class CommandHelp(SphinxDirective):
@@ -183,6 +234,7 @@ def setup(app: Sphinx) -> dict[str, object]:
         "error-reference": ErrorReference,
         "reserved-words": ReservedWords,
         "command-help": CommandHelp,
+        "constant": Constant,
     }
     for name, directive in directives.items():
         app.add_directive(name, directive)

@@ -9,7 +9,7 @@ from cetdsl.pattern.nodes import Seq
 from cetdsl.pattern.properties import sides
 from cetdsl.planning.compile import Compiled, compile_query, side_query
 from cetdsl.planning.lanes import LanePlan, plan_lanes
-from cetdsl.planning.physical import SPAN, KernelSpec, Output
+from cetdsl.planning.physical import SPAN, KernelSpec
 from cetdsl.planning.plans import KernelAggregate, PairAggregate, PhysicalPlan, Source
 from cetdsl.planning.strategies.request import AggregateRequest, Declined, source_of
 
@@ -116,7 +116,7 @@ def _pair(request: AggregateRequest, source: Source) -> PhysicalPlan | Declined:
     left, right = request.compiled
     inner = attrs.evolve(source, groups=source.keys, partitions=())
     plans = [_side(request, inner, compiled) for compiled in (left, right)]
-    outputs: tuple[Output, ...] = plans[0].spec.outputs
+    outputs = tuple(plan_lanes(left, request.aggregates).outputs)
     both = None
     if set(left.automaton.variables) & set(right.automaton.variables):
         shared = intersect(left.automaton, right.automaton)
@@ -133,4 +133,4 @@ def _pair(request: AggregateRequest, source: Source) -> PhysicalPlan | Declined:
 def _side(request: AggregateRequest, source: Source, compiled: Compiled) -> KernelAggregate:
     """One set of trends of an AND; its counts are exact whatever the number form, because they will be multiplied."""
     plan = _aggregate(source, compiled, plan_lanes(compiled, request.aggregates), request.number, True)
-    return attrs.evolve(plan, spec=attrs.evolve(plan.spec, exact=True))
+    return attrs.evolve(plan, spec=attrs.evolve(plan.spec, exact=True, outputs=()))

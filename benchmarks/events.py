@@ -1,0 +1,90 @@
+"""The events that are measured: made once by Spark, the same on every machine, kept as Parquet."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+#: Seconds since 1970; windows of 1 hour and of 150 minutes both begin here.
+ORIGIN = 1_704_060_000
+#: Seconds between two events of a key, so 100 of them fall into an hour.
+STEP = 36
+#: An A and seven B in turn; see :func:`trends_events`.
+TRENDS_CYCLE = 8
+
+
+class Events:
+    """Makes each set of events when it is first asked for.
+
+    Parameters
+    ----------
+    spark : SparkSession
+    folder : Path
+        Where Parquet files are kept, and found again.
+    scale : float
+        1 for the published sizes. Keys get fewer, or a lone key shorter; what a key looks like stays.
+    """
+
+    def __init__(self, spark: SparkSession, folder: Path, scale: float) -> None:
+        self.spark = spark
+        self.folder = folder
+        self.scale = scale
+
+    def scaled(self, count: int) -> int:
+        """A number of keys, or of a lone key's events, at this scale."""
+        return max(1, round(count * self.scale))
+
+    def many_keys(self) -> DataFrame:
+        """5 million events in 10,000 keys, 20 % A and 80 % B."""
+        return self._kept("many-keys", 500 * self.scaled(10_000), self.scaled(10_000))
+
+    def many_windows(self) -> DataFrame:
+        """5 million events in 1,000 keys over 50 hours, 100 an hour, 20 % A and 80 % B."""
+        return self._kept("many-windows", 5_000 * self.scaled(1_000), self.scaled(1_000))
+
+    def one_key(self, count: int) -> DataFrame:
+        """So many events (before scaling) of one key, all of them B."""
+        return self._kept(f"one-key-{count}", self.scaled(count), 1, only_b=True)
+
+    def giant_key(self) -> DataFrame:
+        """2 million events of one key, 100 an hour, 20 % A and 80 % B."""
+        return self._kept("giant-key", self.scaled(2_000_000), 1)
+
+    def trends_events(self) -> DataFrame:
+        """Keys of one A and seven B: 127 trends of SEQ(A, B+) with 575 bindings; 10 million of these in all."""
+        keys = self.scaled(17_392)
+        return self._kept("trends", TRENDS_CYCLE * keys, keys, cycle=True)
+
+    def _kept(self, name: str, count: int, keys: int, only_b: bool = False, cycle: bool = False) -> DataFrame:
+        path = self.folder / f"{name}-{count}"
+        if not (path / "_SUCCESS").exists():
+            number = F.col("id")
+            place = F.floor(number / keys)
+            if only_b:
+                is_a = F.lit(False)
+            elif cycle:
+                is_a = place == 0
+            else:
+                is_a = _uniform(number, 1) < 0.2
+            rows = self.spark.range(0, count, 1, 8).select(
+                (number % keys).alias("key"),
+                # Within its own step, so the events of a key are evenly spread but at uneven distances.
+                F.timestamp_micros((ORIGIN + place * STEP) * 1_000_000 + _whole(number, 2, STEP * 1_000_000)).alias(
+                    "time"
+                ),
+                F.when(is_a, "A").otherwise("B").alias("type"),
+                (_uniform(number, 3) * 100).alias("price"),
+            )
+            rows.write.mode("overwrite").parquet(str(path))
+        return self.spark.read.parquet(str(path))
+
+
+def _whole(number: Column, seed: int, below: int) -> Column:
+    # A hash of the row's number: unlike rand(), it does not depend on how rows are spread over tasks.
+    return F.pmod(F.xxhash64(number, F.lit(seed)), F.lit(below).cast("bigint"))
+
+
+def _uniform(number: Column, seed: int) -> Column:
+    return _whole(number, seed, 1 << 40) / float(1 << 40)

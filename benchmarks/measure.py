@@ -1,0 +1,130 @@
+"""Taking turns, medians, and the memory of Spark's Python workers."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+_PROC = Path("/proc")
+_EVERY = 0.1  # seconds between looks at the workers
+_MEGABYTE = 1e6
+
+
+class WorkerMemory:
+    """The peak memory of the Python workers below this process while the block runs (Linux only).
+
+    Linux keeps each process's own peak, so none is missed between two looks; it is reset when the block begins.
+
+    Attributes
+    ----------
+    largest : float
+        Peak of the largest worker, in megabytes; 0 where no worker ran or there is no ``/proc``.
+    together : float
+        Peak of the sum over all workers, from samples; pages that they share count in each.
+    """
+
+    def __init__(self) -> None:
+        self.largest = self.together = 0.0
+        self._stop = threading.Event()
+        self._known: dict[int, bool] = {}
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> WorkerMemory:
+        for pid in self._workers():
+            _write(_PROC / str(pid) / "clear_refs", "5")
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._stop.set()
+        self._thread.join()
+        self._look()
+
+    def _watch(self) -> None:
+        while not self._stop.wait(_EVERY):
+            self._look()
+
+    def _look(self) -> None:
+        now = [_memory(pid) for pid in self._workers()]
+        self.largest = max([self.largest, *(peak for _, peak in now)])
+        self.together = max(self.together, sum(resident for resident, _ in now))
+
+    def _workers(self) -> list[int]:
+        if not _PROC.is_dir():
+            return []
+        present = [int(entry.name) for entry in _PROC.iterdir() if entry.name.isdigit()]
+        for pid in present:
+            if pid not in self._known:
+                self._known[pid] = _is_worker(pid)
+        return [pid for pid in present if self._known[pid]]
+
+
+def _is_worker(pid: int) -> bool:
+    command = _read(_PROC / str(pid) / "cmdline")
+    if "pyspark.daemon" not in command and "pyspark.worker" not in command:
+        return False
+    while pid > 1:
+        if pid == os.getpid():
+            return True
+        # The name of the command, in parentheses, may itself hold spaces.
+        fields = _read(_PROC / str(pid) / "stat").rpartition(")")[2].split()
+        pid = int(fields[1]) if fields else 0
+    return False
+
+
+def _memory(pid: int) -> tuple[float, float]:
+    """Resident size now, and at its peak, in megabytes."""
+    lines = dict(line.split(":", 1) for line in _read(_PROC / str(pid) / "status").splitlines() if ":" in line)
+    now, peak = (int(lines.get(name, "0 kB").split()[0]) * 1024 / _MEGABYTE for name in ("VmRSS", "VmHWM"))
+    return now, peak
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace")
+    except OSError:  # the process has ended
+        return ""
+
+
+def _write(path: Path, text: str) -> None:
+    with contextlib.suppress(OSError):  # not ours to reset, or ended
+        path.write_text(text)
+
+
+def seconds(action: Callable[[], object]) -> float:
+    """How long an action takes."""
+    start = time.perf_counter()
+    action()
+    return time.perf_counter() - start
+
+
+def take_turns(contestants: dict[str, Callable[[], object]], runs: int) -> dict[str, dict[str, Any]]:
+    """Runs the contestants in turn, A B A B ..., after one warm-up each.
+
+    Returns
+    -------
+    dict
+        Per contestant ``seconds`` (of each run), ``median``, ``warm_up``, and the workers' peak memory,
+        ``largest_worker_mb`` and ``all_workers_mb``, over all of its runs.
+    """
+    results: dict[str, dict[str, Any]] = {name: {"seconds": []} for name in contestants}
+    for turn in range(runs + 1):
+        for name, action in contestants.items():
+            result = results[name]
+            with WorkerMemory() as memory:
+                took = seconds(action)
+            if turn == 0:
+                result["warm_up"] = round(took, 3)
+            else:
+                result["seconds"].append(round(took, 3))
+            result["largest_worker_mb"] = max(result.get("largest_worker_mb", 0), round(memory.largest))
+            result["all_workers_mb"] = max(result.get("all_workers_mb", 0), round(memory.together))
+    for result in results.values():
+        result["median"] = round(median(result["seconds"]), 3)
+    return results

@@ -1,0 +1,329 @@
+"""What is measured against what, and the limits; one function per race."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import math
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+from events import Events
+from measure import seconds, take_turns
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+import cetdsl as cet
+from cetdsl.analysis import Binding, analyse
+from cetdsl.execution.compat import function_names, schema_of
+from cetdsl.execution.run import run
+from cetdsl.pattern.expressions import Aggregate
+from cetdsl.planning.planner import Decision, plan_aggregate
+from cetdsl.planning.strategies.fold import fold
+from cetdsl.planning.strategies.kernel import kernel
+from cetdsl.rewrite import rewrite
+
+#: Megabytes that a Python worker may use at its peak.
+MEMORY_LIMIT = 500
+A, B = cet.events("A", "B")
+AFTER_A = cet.seq(A, cet.kleene(B)).group_by("key")
+RISING = cet.kleene(B).where(B.price < cet.next_(B).price)
+
+Result = dict[str, Any]
+
+
+class Verdict(NamedTuple):
+    """One line of the report: a figure and its limit (None: told, not judged)."""
+
+    what: str
+    candidate: str
+    against: str
+    limit: float | None
+
+
+def floor(df: DataFrame, value: Column) -> Callable[[], None]:
+    """Reads the columns, shuffles by key, sorts by key and time and sums one column: what any answer has to do.
+
+    The column is a double, whose sum depends on the order of rows, so that Spark cannot leave the sort out.
+    """
+
+    def once() -> DataFrame:
+        rows = df.select("key", "time", value.alias("value"))
+        return rows.repartition("key").sortWithinPartitions("key", "time").agg(F.sum("value"))
+
+    with contextlib.redirect_stdout(io.StringIO()) as plan:
+        once().explain()
+    if "Sort [key" not in plan.getvalue() or "Exchange hashpartitioning(key" not in plan.getvalue():
+        raise RuntimeError(f"Spark's optimizer took the sort or the shuffle out of the floor:\n{plan.getvalue()}")
+    return lambda: discard(once())
+
+
+def discard(df: DataFrame) -> None:
+    """Computes all rows, and keeps none."""
+    df.write.format("noop").mode("overwrite").save()
+
+
+def count(df: DataFrame, query: Any, number: str) -> DataFrame:
+    """The count as users ask for it: the planner chooses the engine."""
+    return cet.pattern(df, query, time="time").count_trends(number=number)
+
+
+def decide(df: DataFrame, query: Any, number: str, strategies: Sequence[Any] | None = None) -> Decision:
+    """The plan, with the planner's choice or with a given engine."""
+    schema = schema_of(df)
+    resolved, _ = rewrite(analyse(query.node, schema, Binding("time", ()), known_functions=function_names()))
+    more = () if strategies is None else (strategies,)
+    return plan_aggregate(resolved, (("count", Aggregate("count")),), number, *more)
+
+
+def count_by(df: DataFrame, query: Any, number: str, strategy: Any) -> DataFrame:
+    """The count by one engine."""
+    return run(df, decide(df, query, number, [strategy]).plan)
+
+
+def fingerprint(answer: DataFrame) -> tuple[int, float]:
+    """Number of rows and the sum of the counts' logarithms: equal for engines that agree."""
+    size, total = answer.select(F.log2(F.col("count").cast("double")).alias("x")).agg(F.count("x"), F.sum("x")).first()
+    return size, total or 0.0
+
+
+def agree(answers: dict[str, DataFrame]) -> Result:
+    """Raises unless all answers are the same; gives the number of their rows."""
+    prints = {name: fingerprint(answer) for name, answer in answers.items()}
+    size, total = next(iter(prints.values()))
+    for name, (rows, logarithms) in prints.items():
+        if rows != size or not math.isclose(logarithms, total, rel_tol=1e-9):
+            raise RuntimeError(f"the answers differ: {prints} ({name})")
+    return {"rows": size}
+
+
+def result(about: str, measured: Result, verdicts: Sequence[Verdict], **more: Any) -> Result:
+    """A race as it is written to results.json."""
+    lines = []
+    for verdict in verdicts:
+        line: Result = verdict._asdict()
+        line["seconds"] = measured[verdict.candidate]["median"]
+        line["figure"] = line["seconds"]
+        line["unit"] = "s"
+        if verdict.against:
+            line["against_seconds"] = measured[verdict.against]["median"]
+            line["figure"] = line["seconds"] / line["against_seconds"]
+            line["unit"] = "x"
+            pairs = zip(measured[verdict.candidate]["seconds"], measured[verdict.against]["seconds"])
+            ratios = sorted(a / b for a, b in pairs)
+            line["from"], line["to"] = round(ratios[0], 2), round(ratios[-1], 2)
+        line["figure"] = round(line["figure"], 2)
+        line["largest_worker_mb"] = measured[verdict.candidate].get("largest_worker_mb", 0)
+        line["all_workers_mb"] = measured[verdict.candidate].get("all_workers_mb", 0)
+        lines.append(line)
+    return {"about": about, "verdicts": lines, "measured": measured, **more}
+
+
+# ------------------------------------------------------------------------------------------------- the races
+
+
+def sequence(events: Events, runs: int) -> Result:
+    df = events.many_keys()
+    answers = {
+        "fold": lambda: count_by(df, AFTER_A, "double", fold),
+        "kernel": lambda: count_by(df, AFTER_A, "double", kernel),
+    }
+    actions = {"floor": floor(df, (F.col("type") == "B").cast("double"))}
+    actions |= {name: lambda answer=answer: discard(answer()) for name, answer in answers.items()}
+    measured = take_turns(actions, runs)
+    chosen = decide(df, AFTER_A, "double").strategy
+    verdicts = [
+        Verdict(f"SEQ(A, B+), {name}{' (the planner’s choice)' if name == chosen else ''}", name, "floor", 1.5)
+        for name in answers
+    ]
+    check = agree({name: answer() for name, answer in answers.items()})
+    return result("5 million events, 10,000 keys, double", measured, verdicts, **check)
+
+
+def rising(events: Events, runs: int) -> Result:
+    df = events.many_keys()
+    query = RISING.group_by("key")
+    actions = {
+        # All rows are shuffled, although a query of B alone drops the others: the floor knows of no query.
+        "floor": floor(df, F.when(F.col("type") == "B", F.col("price")).otherwise(0.0)),
+        "rising": lambda: discard(count(df, query, "double")),
+    }
+    measured = take_turns(actions, runs)
+    chosen = decide(df, query, "double").strategy
+    verdicts = [Verdict(f"B+ with increasing price, {chosen}", "rising", "floor", 2)]
+    check = agree({"double": count(df, query, "double"), "decimal": count(df, query, "decimal")})
+    return result("5 million events, 10,000 keys, double", measured, verdicts, **check)
+
+
+def sliding(events: Events, runs: int) -> Result:
+    df = events.many_windows()
+    tumble, slide = (AFTER_A.within("150 minutes", slide=slide) for slide in ("150 minutes", "15 minutes"))
+    actions = {
+        "tumbling": lambda: discard(count(df, tumble, "double")),
+        "tumbling by kernel": lambda: discard(count_by(df, tumble, "double", kernel)),
+        "sliding": lambda: discard(count(df, slide, "double")),
+    }
+    measured = take_turns(actions, runs)
+    one, other = (decide(df, query, "double").strategy for query in (slide, tumble))
+    verdicts = [
+        Verdict(f"10 overlapping windows, {one}, against tumbling, {other}", "sliding", "tumbling", 4),
+        Verdict(f"10 overlapping windows, {one}, against tumbling, kernel", "sliding", "tumbling by kernel", 4),
+    ]
+    check = agree({"fold": count(df, tumble, "double"), "kernel": count_by(df, tumble, "double", kernel)})
+    check["sliding_rows"] = count(df, slide, "double").count()
+    return result("5 million events, 1,000 keys, 20 windows of 250 events, double", measured, verdicts, **check)
+
+
+def exact(events: Events, runs: int) -> Result:
+    df = events.many_windows()
+    query = AFTER_A.within("1 hour", slide="1 hour")
+    actions = {
+        number: lambda number=number: discard(count(df, query, number)) for number in ("double", "decimal", "string")
+    }
+    actions |= {
+        f"{number} by kernel": lambda number=number: discard(count_by(df, query, number, kernel))
+        for number in ("double", "decimal")
+    }
+    measured = take_turns(actions, runs)
+    strategy = {number: decide(df, query, number).strategy for number in ("double", "decimal", "string")}
+    verdicts = [
+        Verdict(f"exact decimal, {strategy['decimal']}, against double, {strategy['double']}", "decimal", "double", 2),
+        Verdict(f"exact string, {strategy['string']}, against double, {strategy['double']}", "string", "double", 4),
+        Verdict("exact decimal, kernel, against double, kernel", "decimal by kernel", "double by kernel", 2),
+        Verdict("exact string, kernel, against double, kernel", "string", "double by kernel", 4),
+    ]
+    check = agree({name: count(df, query, name) for name in ("double", "decimal", "string")})
+    return result("5 million events, 1,000 keys, windows of 100 events", measured, verdicts, **check)
+
+
+SIZES = (100_000, 200_000, 400_000, 800_000, 1_600_000)
+
+
+def growth(events: Events, runs: int) -> Result:
+    frames = {f"{size:,}": events.one_key(size) for size in SIZES}
+    # What any query costs however few its events: without it, a growth looks smaller than it is.
+    frames["next to nothing"] = events.one_key(100)
+    actions = {name: lambda df=df: discard(count(df, RISING, "log2")) for name, df in frames.items()}
+    measured = take_turns(actions, runs)
+    first, last = f"{SIZES[0]:,}", f"{SIZES[-1]:,}"
+    verdicts = [
+        Verdict(f"growth from {first} to {last} events", last, first, 20),
+        Verdict(f"{last} events", last, "", 30),
+        *(Verdict(f"{size:,} events", f"{size:,}", "", None) for size in SIZES[:-1]),
+        Verdict("100 events", "next to nothing", "", None),
+    ]
+    answer = result("one group, one window, B+ with increasing price, log2", measured, verdicts)
+    idle = measured["next to nothing"]["median"]
+    net = [measured[name]["median"] - idle for name in (last, first)]
+    if net[1] > 0:
+        answer["growth_without_fixed_cost"] = round(net[0] / net[1], 2)
+    return answer
+
+
+def trends(events: Events, runs: int) -> Result:
+    df = events.trends_events()
+
+    def listed() -> DataFrame:
+        return cet.pattern(df, AFTER_A, time="time").trends()
+
+    few = listed().filter("key = 0").toArrow()
+    rows, bindings = listed().agg(F.count(F.lit(1)), F.coalesce(F.sum(F.size("trend")), F.lit(0))).first() or (0, 0)
+    emitted = _emitter(df, listed().schema, few, rows)
+    size = F.sum(F.size("trend"))
+    if emitted().agg(size).first()[0] != bindings:
+        raise RuntimeError("the floor does not emit as many bindings as trends() does")
+    measured = take_turns({"floor": lambda: discard(emitted()), "trends": lambda: discard(listed())}, runs)
+    verdicts = [Verdict("trends() against only emitting arrays", "trends", "floor", 1.5)]
+    return result(
+        "SEQ(A, B+), 10 million bindings, all columns, noop sink", measured, verdicts, rows=rows, bindings=bindings
+    )
+
+
+#: Keys whose trends the floor of ``trends()`` emits in one batch: 8,128 rows, about what the engine emits at once.
+EMITTED_KEYS = 64
+
+
+def _emitter(df: DataFrame, schema: Any, few: pa.Table, rows: int) -> Callable[[], DataFrame]:
+    """A ``mapInArrow`` that sends one key's trends again and again, made once per task: the floor of ``trends()``."""
+    spark = df.sparkSession
+    tasks = spark.sparkContext.defaultParallelism
+    keys = rows // len(few)
+    share = [keys * (task + 1) // tasks - keys * task // tasks for task in range(tasks)]
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, few.schema) as writer:
+        writer.write_table(few)
+    data = sink.getvalue().to_pybytes()
+
+    def emit(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        table = pa.ipc.open_stream(data).read_all()
+        whole = pa.concat_tables([table] * EMITTED_KEYS).combine_chunks().to_batches()[0]
+        for batch in batches:
+            for task in batch.column(0).to_pylist():
+                for first_key in range(0, share[task], EMITTED_KEYS):
+                    yield whole.slice(0, min(EMITTED_KEYS, share[task] - first_key) * len(table))
+
+    return lambda: spark.range(0, tasks, 1, tasks).mapInArrow(emit, schema)
+
+
+# --------------------------------------------------------------------------- races between processes of their own
+
+
+def cores(events: Events, runs: int) -> Result:
+    events.giant_key()
+    measured = {f"{number} core{'s'[: number - 1]}": child("giant", events, runs, number) for number in (1, 2)}
+    verdicts = [
+        Verdict("one giant group with windows, 2 cores against 1", "2 cores", "1 core", None),
+        Verdict("the same on 1 core", "1 core", "", None),
+    ]
+    return result(
+        "SEQ(A, B+), 2 million events of one key, windows of 200 events that overlap twice", measured, verdicts
+    )
+
+
+def cold(events: Events, runs: int) -> Result:
+    events.one_key(100)
+    with tempfile.TemporaryDirectory() as empty:
+        first = child("first", events, 1, 2, {"NUMBA_CACHE_DIR": empty})
+    later = child("first", events, 1, 2)
+    measured = {"compiling": first, "cached": later}
+    verdicts = [
+        Verdict("the first query of a session, kernels compiled on the spot", "compiling", "", None),
+        Verdict("the first query of a session, compiled kernels on disk", "cached", "", None),
+    ]
+    return result("cold start: B+ with increasing price on 100 events, Spark already up", measured, verdicts)
+
+
+def child(task: str, events: Events, runs: int, number: int, environment: dict[str, str] | None = None) -> Result:
+    """Runs one of :data:`CHILDREN` in a session of its own."""
+    words = ["--child", task, "--cores", str(number), "--runs", str(runs), "--scale", str(events.scale)]
+    command = [sys.executable, str(Path(__file__).parent / "run.py"), *words, "--data", str(events.folder)]
+    # Inherited, the gateway of the parent's JVM would be used in place of a new one.
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_GATEWAY")}
+    done = subprocess.run(command, capture_output=True, text=True, env={**inherited, **(environment or {})})
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(command)} failed:\n{done.stderr[-3000:]}")
+    answer: Result = json.loads(done.stdout.splitlines()[-1])
+    return answer
+
+
+def giant(events: Events, runs: int) -> Result:
+    df = events.giant_key()
+    query = cet.seq(A, cet.kleene(B)).within("2 hours", slide="1 hour")
+    return take_turns({"giant": lambda: discard(count(df, query, "double"))}, runs)["giant"]
+
+
+def first(events: Events, runs: int) -> Result:
+    df = events.one_key(100)
+    df.count()
+    return {"median": round(seconds(lambda: discard(count(df, RISING, "log2"))), 3)}
+
+
+RACES = {race.__name__: race for race in (sequence, rising, sliding, exact, growth, trends, cores, cold)}
+CHILDREN = {"giant": giant, "first": first}

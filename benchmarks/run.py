@@ -1,0 +1,157 @@
+#!/usr/bin/env python3
+"""Measures cetdsl against its floors: ``python benchmarks/run.py``; README.md says what is measured, and how."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime, timezone
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+
+import report  # after the line above: the repository's own cetdsl must be found first
+from events import Events
+from pyspark.sql import SparkSession
+from races import CHILDREN, RACES
+
+from cetdsl.java import require_java
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="Measure cetdsl against its floors.")
+    parser.add_argument("--only", metavar="RACE", action="append", choices=RACES, help=", ".join(RACES))
+    parser.add_argument("--runs", type=int, default=5, help="counted runs of each contestant (default 5)")
+    parser.add_argument("--scale", type=float, default=1.0, help="size of the data; 1 is the published size")
+    parser.add_argument("--cores", type=int, default=os.cpu_count(), help="local[CORES]")
+    parser.add_argument("--data", type=Path, help="keep the generated events here (by default in a temporary folder)")
+    parser.add_argument("--output", type=Path, help="where results go (by default here at scale 1, else nowhere)")
+    parser.add_argument("--report", action="store_true", help="only write table and picture of results.json again")
+    parser.add_argument("--child", choices=CHILDREN, help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    output = options.output or (HERE if options.scale == 1 or options.report else None)
+    if options.report:
+        report.write(json.loads((output / "results.json").read_text(encoding="utf-8")), output)
+        return 0
+    require_java()
+    with folder(options.data) as data, session(options.cores) as spark:
+        events = Events(spark, data, options.scale)
+        if options.child:
+            print(json.dumps(CHILDREN[options.child](events, options.runs)))
+            return 0
+        results = found(output, options)
+        for name in options.only or RACES:
+            print(f"{name} ...", file=sys.stderr, flush=True)
+            race = RACES[name](events, options.runs)
+            race["measured_on"] = f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC"
+            race["load_average"] = round(os.getloadavg()[1], 1)
+            results["races"][name] = race
+            if output is not None:
+                save(results, output)
+    print(report.table(results))
+    return 0
+
+
+def found(output: Path | None, options: argparse.Namespace) -> dict[str, Any]:
+    """The results to add to: those on disk, if they are of the same kind and only some are measured again."""
+    fresh = {
+        "machine": machine(options.cores),
+        "versions": versions(),
+        "scale": options.scale,
+        "runs": options.runs,
+    }
+    path = output / "results.json" if output else None
+    if options.only and path and path.exists():
+        before: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        if all(before[name] == value for name, value in fresh.items()):
+            return before
+    return {**fresh, "races": {}}
+
+
+def save(results: dict[str, Any], output: Path) -> None:
+    output.mkdir(parents=True, exist_ok=True)
+    results["races"] = {name: results["races"][name] for name in RACES if name in results["races"]}
+    (output / "results.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    report.write(results, output)
+
+
+@contextmanager
+def folder(given: Path | None) -> Iterator[Path]:
+    if given is not None:
+        given.mkdir(parents=True, exist_ok=True)
+        yield given
+        return
+    with tempfile.TemporaryDirectory(prefix="cetdsl-benchmarks-", ignore_cleanup_errors=True) as temporary:
+        yield Path(temporary)
+
+
+@contextmanager
+def session(cores: int) -> Iterator[SparkSession]:
+    """One session for floors and candidates, as Spark sets it up, but for memory and noise."""
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(HERE.parent), os.environ.get("PYTHONPATH")]))
+    with tempfile.TemporaryDirectory(prefix="cetdsl-benchmarks-", ignore_cleanup_errors=True) as scratch:
+        settings = {
+            "spark.driver.memory": "4g",
+            "spark.local.dir": scratch,
+            "spark.log.level": "ERROR",
+            "spark.sql.session.timeZone": "UTC",
+            "spark.sql.warehouse.dir": scratch,
+            "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+        }
+        builder = SparkSession.builder.master(f"local[{cores}]").appName("cetdsl-benchmarks")
+        for name, value in settings.items():
+            builder = builder.config(name, value)
+        spark = builder.getOrCreate()
+        try:
+            yield spark
+        finally:
+            spark.stop()
+
+
+def machine(cores: int) -> dict[str, Any]:
+    cpu = platform.processor() or platform.machine()
+    if Path("/proc/cpuinfo").exists():
+        names = re.findall(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text(encoding="utf-8"))
+        cpu = names[0] if names else cpu
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
+    return {
+        "cpu": cpu,
+        "cores": cores,
+        "memory_gb": round(memory),
+        "system": f"{platform.system()} {platform.machine()}",
+    }
+
+
+def versions() -> dict[str, str]:
+    java = os.path.join(os.environ["JAVA_HOME"], "bin", "java") if "JAVA_HOME" in os.environ else "java"
+    said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    names = ("cetdsl", "pyspark", "numba", "numpy", "pyarrow")
+    return {
+        "Python": platform.python_version(),
+        **{name: installed(name) for name in names},
+        "Java": (re.findall(r'version "([^"]+)"', said) or ["unknown"])[0],
+    }
+
+
+def installed(name: str) -> str:
+    try:
+        return version(name)
+    except ModuleNotFoundError:  # run from a checkout that is not installed
+        return "(checkout)"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,316 @@
+"""Bad input either works or gives one clear error of cetdsl's tree, as early as it can be known."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import functions as F
+
+import cetdsl as cet
+from cetdsl import errors
+from cetdsl.kernels.stream import ChunkReader, aggregate_stream
+from cetdsl.planning.physical import Edge, KernelSpec, Lane, Machine, Output, Windowing
+from cetdsl.session import readable
+
+A, B = cet.events("A", "B")
+CLASSIC = os.environ.get("CETDSL_TEST_MODE", "classic") == "classic"
+SCHEMA = "ts timestamp, t int, type string, k string, x int, y double, tags array<string>, m map<string,int>"
+
+FOLD = "PATTERN SEQ(A, B+) GROUP BY k"
+KERNEL = "PATTERN SEQ(A, B+) WHERE B.x < NEXT(B).x GROUP BY k"
+PARTITIONED = "PATTERN SEQ(A, B+) WHERE [k]"
+SLIDING = "PATTERN SEQ(A, B+) GROUP BY k WITHIN 5 SLIDE 2"
+TUMBLING = "PATTERN SEQ(A, B+) GROUP BY k WITHIN 5 SLIDE 5"
+GAPS = "PATTERN SEQ(A, B+) GROUP BY k WITHIN 3 SLIDE 5"
+SPANNED = "PATTERN SEQ(A, B+) WITHIN 5"
+INSEPARABLE = "PATTERN SEQ(A, B+) WHERE SQRT(B.x + NEXT(B).x) < 5"
+BOTH = "PATTERN A+ AND B+"
+FINISHED = "PATTERN SEQ(A, B+) WHERE SUM(B.x) > 1"
+EVERY_WAY = [FOLD, KERNEL, PARTITIONED, SLIDING, TUMBLING, GAPS, SPANNED, INSEPARABLE, BOTH, FINISHED]
+
+
+@pytest.fixture(scope="module")
+def events(spark: Any) -> Any:
+    """Events of two keys over several partitions."""
+    return spark.range(24).select(
+        F.timestamp_seconds("id").alias("ts"),
+        F.col("id").cast("int").alias("t"),
+        F.when(F.col("id") % 3 == 0, "A").otherwise("B").alias("type"),
+        F.when(F.col("id") % 2 == 0, "even").otherwise(F.when(F.col("id") % 5 > 0, "odd")).alias("k"),
+        F.col("id").cast("int").alias("x"),
+        F.col("id").cast("double").alias("y"),
+        F.array(F.lit("tag")).alias("tags"),
+        F.create_map(F.lit("a"), F.lit(1)).alias("m"),
+    )
+
+
+def failing(answer: Any) -> str:
+    """The message of an answer that fails when it runs."""
+    with pytest.raises(Exception, match=r"cetdsl\.errors\.") as failure:
+        answer.collect()
+    return readable(failure.value)
+
+
+# ----------------------------------------------------------------------------------------------------- NULL time
+
+
+@pytest.fixture(scope="module")
+def untimed(spark: Any, events: Any) -> Any:
+    """The events with 9 rows more, of both keys, other keys, other types and in all partitions, without a time."""
+    more = spark.range(9).select(
+        F.lit(None).cast("timestamp").alias("ts"),
+        F.lit(None).cast("int").alias("t"),
+        F.when(F.col("id") % 3 == 0, "B").when(F.col("id") % 3 == 1, "X").alias("type"),
+        F.when(F.col("id") % 2 == 0, "even").when(F.col("id") == 3, "other").alias("k"),
+        F.lit(1).alias("x"),
+        F.lit(1.0).alias("y"),
+        F.array(F.lit("tag")).alias("tags"),
+        F.create_map(F.lit("a"), F.lit(1)).alias("m"),
+    )
+    return events.union(more).repartition(4)
+
+
+@pytest.mark.parametrize("query", EVERY_WAY)
+def test_null_time_is_an_error_with_the_number_of_rows(untimed: Any, query: str) -> None:
+    message = failing(untimed.pattern(query, time="t").count_trends())
+    assert "the time column 't' is NULL in 9 rows" in message
+    assert "on_null_time='skip'" in message
+
+
+@pytest.mark.parametrize("query", [KERNEL, SPANNED, BOTH, FINISHED])
+def test_null_time_in_trends(untimed: Any, query: str) -> None:
+    message = failing(untimed.pattern(query, time="t").trends(columns=["t"]))
+    assert "the time column 't' is NULL in 9 rows" in message
+
+
+@pytest.mark.parametrize("query", EVERY_WAY)
+def test_null_time_may_be_skipped(events: Any, untimed: Any, query: str) -> None:
+    expected = events.pattern(query, time="t").count_trends().collect()
+    found = untimed.pattern(query, time="t", on_null_time="skip").count_trends().collect()
+    assert {tuple(map(str, row)) for row in found} == {tuple(map(str, row)) for row in expected}
+    assert expected
+
+
+def test_one_row_without_a_time_that_no_variable_binds(spark: Any) -> None:
+    df = spark.createDataFrame([(1, "A"), (2, "B"), (None, "Q")], "`my time` int, type string")
+    for query in ("PATTERN SEQ(A, B+)", "PATTERN SEQ(A, B+) WHERE B.type <= NEXT(B).type"):
+        assert re.search(r"'my time' is NULL in 1 row\b", failing(df.pattern(query, time="my time").count_trends()))
+
+
+def stream(spec: KernelSpec, *batches: list[tuple[Any, ...]]) -> Any:
+    """Arrow batches of rows (key columns, time, mask)."""
+    kinds = [pa.string()] * spec.keys + [pa.int64(), pa.int64()]
+    for rows in batches:
+        columns = [pa.array(values, kind) for values, kind in zip(zip(*rows, strict=True), kinds, strict=True)]
+        yield pa.RecordBatch.from_arrays(columns, names=[f"i{n}" for n in range(len(columns))])
+
+
+def plus_spec(keys: int = 1) -> KernelSpec:
+    """``A+`` over whole groups."""
+    machine = Machine((0,), ((0, ()),), ((0, ()),), (Edge(0, 0),))
+    lanes, outputs = (Lane("count", -2),), (Output("n", "count", 0),)
+    return KernelSpec(
+        machine, (), Windowing(), keys, keys, "when", "bigint", 0, 0, (), 0, lanes=lanes, outputs=outputs
+    )
+
+
+def test_rows_without_a_time_are_counted_over_all_batches() -> None:
+    nulls = [(None, None, 1)] * 4
+    # Another key that happens to be NULL may come before them in the same batch, and after them.
+    for batches in (
+        [nulls, nulls, [("a", 1, 1)]],
+        [[*nulls, (None, 1, 1)], [("a", 1, 1)]],
+        [nulls, [*nulls, (None, 1, 1)]],
+        [[(None, 1, 1), *nulls], nulls, [*nulls, ("a", 1, 1)], [("b", 1, 1)]],
+    ):
+        total = sum(row[1] is None for rows in batches for row in rows)
+        with pytest.raises(errors.NullTime, match=rf"'when' is NULL in {total} rows"):
+            list(aggregate_stream(plus_spec(), stream(plus_spec(), *batches)))
+
+
+# ------------------------------------------------------------------------------------------- queries that do not fit
+
+WRONG: list[tuple[str, dict[str, Any], type[Exception], str]] = [
+    ("PATTERN SEQ(A, B", {}, errors.ParseError, "line 1"),
+    ("PATTERN", {}, errors.ParseError, "line 1"),
+    ("", {}, errors.ParseError, "hint"),
+    ("PATTERN A+ WHERE A.x <", {}, errors.ParseError, "\\^"),
+    ("PATTERN A+ WITHIN ten minutes", {}, errors.ParseError, "line 1"),
+    ("PATTERN A+", {"time": "tme"}, errors.UnknownColumn, "did you mean 't"),
+    ("PATTERN A+", {"tie_break": ["nope"]}, errors.UnknownColumn, "no tie_break column 'nope'"),
+    ("PATTERN A+", {"type": "kind"}, errors.UnknownColumn, "no type column 'kind'"),
+    ("PATTERN A+ GROUP BY kk", {}, errors.UnknownColumn, "did you mean 'k'"),
+    ("PATTERN A+ WHERE [nope]", {}, errors.UnknownColumn, "no partition column 'nope'"),
+    ("PATTERN A+ WHERE A.price > 1", {}, errors.UnknownColumn, "no column 'price'"),
+    ("PATTERN A+ WHERE C.x > 1", {}, errors.UnknownVariable, "no variable 'C'"),
+    ("RETURN SUM(C.x) PATTERN A+", {}, errors.UnknownVariable, "no variable 'C'"),
+    ("PATTERN A+ WHERE sqroot(A.x) > 1", {}, errors.UnknownFunction, "did you mean 'sqrt'"),
+    ("PATTERN A+ WHERE A.x > 'a'", {}, errors.QueryTypeError, "cannot compare"),
+    ("PATTERN A+ WHERE A.k < NEXT(A).x", {}, errors.QueryTypeError, "cannot compare"),
+    ("PATTERN A+ WHERE A.tags + 1 > 2", {}, errors.QueryTypeError, "needs numbers"),
+    ("PATTERN A+ WHERE A.x", {}, errors.QueryTypeError, "not boolean"),
+    ("PATTERN A+ GROUP BY m", {}, errors.QueryTypeError, "no order"),
+    ("RETURN SUM(A.k) PATTERN A+", {}, errors.QueryTypeError, "needs numbers"),
+    ("PATTERN A+", {"time": "k"}, errors.QueryTypeError, "the time column 'k' is of type string"),
+    ("PATTERN A+", {"time": "y"}, errors.QueryTypeError, "the time column 'y' is of type double"),
+    ("PATTERN A+", {"type": "x"}, errors.QueryTypeError, "the type column 'x' is of type int"),
+    ("PATTERN A+ WITHIN 10 minutes", {"time": "t"}, errors.WindowError, "whole number of ticks"),
+    ("PATTERN A+ WITHIN 10 SLIDE 2", {"time": "ts"}, errors.WindowError, "10 seconds"),
+    ("PATTERN A+ WITHIN 1 month", {"time": "ts"}, errors.WindowError, "no fixed length"),
+    ("PATTERN A+ WITHIN 1 year SLIDE 1 month", {"time": "ts"}, errors.AnalysisErrors, "2 errors"),
+    ("PATTERN SEQ(A, B) WHERE B.x < NEXT(B).x", {}, errors.UnsupportedQuery, "never directly follows itself"),
+    ("PATTERN NOT A", {}, errors.UnsupportedQuery, "stands alone"),
+    ("PATTERN SEQ(NOT A, NOT B)", {}, errors.UnsupportedQuery, "only NOT"),
+    ("PATTERN A+ WHERE rand() > 0.5", {}, errors.UnsupportedQuery, "rand"),
+    ("PATTERN A+ AND B+ AND C+", {}, errors.UnsupportedQuery, "two sides"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "binding", "kind", "message"), WRONG)
+def test_errors_come_when_the_query_is_bound(
+    events: Any, text: str, binding: dict[str, Any], kind: type[Exception], message: str
+) -> None:
+    with pytest.raises(kind, match=message) as failure:
+        events.pattern(text, **{"time": "t", **binding})
+    assert isinstance(failure.value, errors.CetdslError)
+    assert "hint: " in str(failure.value)
+
+
+def test_errors_are_also_the_builtin_ones(events: Any) -> None:
+    for text, builtin in (("PATTERN A+ WHERE A.nope > 1", LookupError), ("PATTERN (", ValueError)):
+        with pytest.raises(builtin):
+            events.pattern(text, time="t")
+
+
+def test_all_errors_come_at_once(events: Any) -> None:
+    text = "RETURN SUM(A.k) PATTERN SEQ(A, B+) WHERE B.price > 1 AND C.x > 1 AND nofun(A.x) > 1 GROUP BY g WITHIN 1 month"
+    with pytest.raises(errors.AnalysisErrors, match="the query has 7 errors") as failure:
+        events.pattern(text, time="tt")
+    kinds = {type(error) for error in failure.value.errors}
+    expected = {errors.UnknownColumn, errors.UnknownVariable, errors.UnknownFunction, errors.WindowError}
+    assert kinds == expected | {errors.QueryTypeError}
+
+
+def test_which_time(spark: Any, events: Any) -> None:
+    assert events.pattern(FOLD).count_trends().columns == ["k", "count"]
+    with pytest.raises(errors.ResolutionError, match=r"several timestamps: 'ts', 'ts2'"):
+        events.withColumn("ts2", F.col("ts")).pattern(FOLD)
+    with pytest.raises(errors.ResolutionError, match=r"no timestamp column\n.*'t' \(int\)"):
+        events.drop("ts").pattern(FOLD)
+
+
+def test_wrong_arguments(spark: Any, events: Any) -> None:
+    asked = events.pattern(FOLD, time="t")
+    with pytest.raises(errors.QueryTypeError, match="no number form 'float'"):
+        asked.count_trends(number="float")
+    for limit in (-1, 1.5, "3", True):
+        with pytest.raises(errors.InvalidNode, match="limit must be a whole number"):
+            asked.trends(limit=limit)
+    with pytest.raises(errors.UnknownColumn, match="no column 'nope'"):
+        asked.trends(columns=["nope"])
+    with pytest.raises(errors.ResolutionError, match="nothing to return"):
+        asked.aggregate()
+    with pytest.raises(errors.InvalidNode, match="n= is not an aggregate"):
+        asked.aggregate(n=B.x)
+    with pytest.raises(errors.ResolutionError, match="clashes with a group column"):
+        asked.count_trends("k")
+    with pytest.raises(errors.InvalidNode, match="on_null_time"):
+        events.pattern(FOLD, time="t", on_null_time="drop")
+    with pytest.raises(errors.InvalidNode, match="is not a query"):
+        events.pattern(42, time="t")
+    with pytest.raises(errors.QueryTypeError, match="needs numbers"):
+        asked.aggregate(s=cet.sum(B.k))
+    with pytest.raises(errors.CetdslError):
+        events.pattern(FOLD, time="t").explain("nonsense")
+
+
+def test_a_condition_that_spark_cannot_evaluate(spark: Any, events: Any) -> None:
+    for condition in (F.col("nope") > 1, F.col("tags") > F.lit(1)):
+        with pytest.raises(errors.CetdslError, match="evaluate"):
+            events.pattern(+cet.event("big", condition), time="t").count_trends()
+
+
+def test_errors_of_spark_while_the_query_runs_stay_visible(events: Any) -> None:
+    # ANSI mode is on by default.
+    asked = events.pattern("PATTERN A+ WHERE 1 / (A.x - 3) > 0", time="t").count_trends()
+    with pytest.raises(Exception, match="DIVIDE_BY_ZERO"):
+        asked.collect()
+
+
+# --------------------------------------------------------------------------------------- DataFrames out of the common
+
+
+@pytest.mark.parametrize("query", EVERY_WAY)
+def test_an_empty_dataframe_has_no_answer(events: Any, query: str) -> None:
+    asked = events.filter("t < 0").pattern(query, time="t")
+    aggregates = {"n": cet.count(), "s": cet.sum(B.x), "m": cet.max(B.k), "a": cet.avg(B.y)}
+    assert asked.aggregate(**aggregates).collect() == []
+    assert asked.trends(columns=["t"]).collect() == []
+
+
+def test_an_empty_local_dataframe(spark: Any) -> None:
+    df = spark.createDataFrame([], "t int, type string")
+    assert df.pattern("PATTERN A+", time="t").count_trends().collect() == []
+
+
+def test_streaming_dataframes_are_refused(spark: Any) -> None:
+    rate = spark.readStream.format("rate").load().withColumn("type", F.lit("A"))
+    asked = rate.pattern("PATTERN A+", time="timestamp")
+    for ask in (asked.count_trends, asked.trends, lambda: asked.aggregate(n=cet.count())):
+        with pytest.raises(errors.StreamingNotSupported, match=r"streaming(.|\n)*hint: "):
+            ask()
+
+
+@pytest.mark.parametrize("where", ["combine", "prepare"])
+def test_a_group_too_large_for_memory(monkeypatch: pytest.MonkeyPatch, where: str) -> None:
+    def fails(*arguments: Any) -> Any:
+        raise pa.ArrowMemoryError("malloc of size 123 failed") if where == "combine" else MemoryError
+
+    spec = plus_spec()
+    monkeypatch.setattr(ChunkReader, "_prepare", fails)
+    batches = stream(spec, [("a", 1, 1), ("b", 1, 1)], [("b", 2, 1)])
+    with pytest.raises(errors.GroupTooLarge, match=r"the group \['b'\] holds at least 3 events(.|\n)*hint: ") as failure:
+        list(aggregate_stream(spec, batches))
+    assert isinstance(failure.value, MemoryError)
+
+
+def test_a_group_too_large_for_the_kernel_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*arguments: Any) -> Any:
+        raise MemoryError
+
+    monkeypatch.setattr("cetdsl.kernels.evaluate.Evaluator.evaluate", fails)
+    spec = plus_spec()
+    with pytest.raises(errors.GroupTooLarge, match=r"the group \['b'\]"):
+        list(aggregate_stream(spec, stream(spec, [("a", 1, 1), ("b", 1, 1)])))
+
+
+# ------------------------------------------------------------------------------------- what building a query must not do
+
+
+@pytest.mark.skipif(not CLASSIC, reason="only a classic session tells which jobs it ran")
+def test_building_a_query_runs_no_job_and_changes_no_setting(spark: Any, events: Any) -> None:
+    tracker = spark.sparkContext.statusTracker()
+    settings, views = dict(spark.conf.getAll), spark.catalog.listTables()
+    jobs = tracker.getJobIdsForGroup(None)
+    for query in EVERY_WAY:
+        asked = events.pattern(query, time="t")
+        asked.count_trends()
+        asked.aggregate(s=cet.sum(B.x), a=cet.avg(B.y), m=cet.min(B.k), number="string")
+        asked.trends(limit=3)
+        str(asked.explain())
+        repr(asked)
+    assert sorted(tracker.getJobIdsForGroup(None)) == sorted(jobs)
+    assert dict(spark.conf.getAll) == settings
+    assert spark.catalog.listTables() == views
+
+
+def test_a_query_knows_nothing_of_what_it_was_bound_to(events: Any) -> None:
+    query = cet.seq(A, +B).where(B.x > 1)
+    before = query.query if hasattr(query, "query") else str(query)
+    events.pattern(query, time="t").count_trends()
+    after = query.query if hasattr(query, "query") else str(query)
+    assert before == after

@@ -1,0 +1,458 @@
+"""Columns of any name and type, in every place where a query can mention them."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from decimal import Decimal
+from functools import reduce
+from typing import Any
+
+import pytest
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+import cetdsl as cet
+from cetdsl.errors import CetdslError, ResolutionError, UnsupportedQuery
+
+A, B = cet.events("A", "B")
+EACH = cet.event("e")  # every row
+
+
+def union(answers: list[Any]) -> Any:
+    """Several answers as one job."""
+    return reduce(lambda a, b: a.unionByName(b), answers)
+
+
+# ---------------------------------------------------------------------------------------------------------- names
+
+PLAIN = ("t", "type", "g", "p", "x", "s")
+ROWS = [
+    (1, "A", 1, "u", 1, 0),
+    (1, "A", 1, "u", 2, 1),
+    (2, "B", 1, "u", 3, 0),
+    (3, "B", 1, "u", 2, 0),
+    (3, "B", 1, "u", 5, 1),
+    (4, "B", 1, "v", 5, 0),
+    (2, "A", 2, "u", 7, 0),
+    (5, "B", 2, "u", 9, 0),
+]
+NAMES = [
+    ("time", "a.b", "window", "count", "_1", "k0"),
+    ("a.b", "time", "k0", "w", "r0", "t"),
+    ("my time", "ty`pe", 'gr"oup', "pa'rt", "prix €", "ключ"),
+    ("c0", "m", "trend", "event", "variable", "e.`f`.g"),
+    ("select", "from", "where", "next", "within", "and"),
+    (" x", "x ", "{x}", "[x]", "(x)", "x,y;z"),
+]
+
+
+def questions(names: tuple[str, ...]) -> tuple[Any, Any]:
+    """A query for the kernel and one for the fold."""
+    _, _, group, partition, value, _ = names
+    kernel = cet.seq(A, +B).where(B[value] < cet.next_(B)[value], A[value] < B[value])
+    return kernel.partition_by(partition).group_by(group), cet.seq(A, +B).group_by(group)
+
+
+def ask(df: Any, names: tuple[str, ...], as_text: bool) -> list[Any]:
+    """Counts and trends under the plain names."""
+    time, type_, _, _, value, tie = names
+    found = []
+    for number, query in enumerate(questions(names)):
+        asked = df.pattern(str(query) if as_text else query, time=time, tie_break=tie, type=type_)
+        counted = asked.aggregate(n=cet.count(), s=cet.count(B)) if number else asked.aggregate(n=cet.count(), s=cet.sum(B[value]))
+        found.append(sorted(tuple(map(int, row)) for row in counted.collect()))
+    listed = asked.trends().collect() if as_text else asked.trends(columns=[value, time]).collect()
+    found.append(sorted((row[0], tuple((b.variable, b.event[value], b.event[time]) for b in row.trend)) for row in listed))
+    return found
+
+
+@pytest.fixture(scope="module")
+def plain(spark: Any) -> tuple[Any, list[Any]]:
+    df = spark.createDataFrame(ROWS, "t int, type string, g int, p string, x int, s int")
+    expected = ask(df, PLAIN, False)
+    assert expected[0] == [(1, 8, 27), (2, 1, 9)]
+    return df, expected
+
+
+@pytest.mark.parametrize("names", NAMES)
+@pytest.mark.parametrize("as_text", [False, True])
+def test_any_names(plain: tuple[Any, list[Any]], names: tuple[str, ...], as_text: bool) -> None:
+    df, expected = plain
+    assert ask(df.toDF(*names), names, as_text) == expected
+
+
+def test_answers_keep_the_names_of_the_dataframe(plain: tuple[Any, list[Any]]) -> None:
+    df = plain[0].toDF("Time", "Type", "a.B", "P", "X", "S")
+    asked = df.pattern("PATTERN SEQ(A, B+) WHERE [p] AND b.x < NEXT(b).X GROUP BY `A.b`".replace("b.", "B.").replace("(b)", "(B)"), time="TIME", tie_break=["s"], type="TYPE")
+    assert asked.count_trends("a b`c").columns == ["a.B", "a b`c"]
+    assert asked.trends(columns=["x"]).columns == ["a.B", "P", "trend"]
+    assert asked.trends(columns=["x"]).schema["trend"].dataType.elementType["event"].dataType.names == ["X"]
+    assert asked.trends().schema["trend"].dataType.elementType["event"].dataType.names == df.columns
+
+
+def test_text_with_backquotes(plain: tuple[Any, list[Any]]) -> None:
+    df = plain[0].toDF("t", "type", "g", "a.b", "my price", "s")
+    text = "PATTERN SEQ(A, B+) WHERE [`a.b`] AND B.`my price` < NEXT(B).`my price` GROUP BY g"
+    rows = df.pattern(text, time="t", tie_break="s").count_trends().collect()
+    plainly = plain[0].pattern("PATTERN SEQ(A, B+) WHERE [p] AND B.x < NEXT(B).x GROUP BY g", time="t", tie_break="s")
+    assert sorted(map(tuple, rows)) == sorted(map(tuple, plainly.count_trends().collect()))
+
+
+def test_duplicate_names_matter_only_when_named(spark: Any) -> None:
+    df = spark.createDataFrame([(1, "A", 1, 2, 3), (2, "B", 1, 2, 4)], "t int, type string, a int, b int, c int")
+    df = df.toDF("t", "type", "x", "x", "y")
+    for query in ("PATTERN SEQ(A, B)", "PATTERN SEQ(A, B) WHERE A.y < B.y GROUP BY y"):
+        asked = df.pattern(query.replace(" GROUP BY y", ""), time="t")
+        assert asked.count_trends().first()["count"] == 1
+        with pytest.raises(UnsupportedQuery, match="two columns of the name 'x'"):
+            asked.trends()
+        assert asked.trends(columns=["y"]).first().trend[1].event.y == 4
+    for text in ("PATTERN A WHERE A.x > 1", "PATTERN A GROUP BY x", "PATTERN A WHERE [x]", "RETURN MAX(A.x) PATTERN A"):
+        with pytest.raises(ResolutionError, match="'x' is ambiguous"):
+            df.pattern(text, time="t")
+    with pytest.raises(ResolutionError, match="'x' is ambiguous"):
+        df.pattern("PATTERN A", time="t").trends(columns=["x"])
+
+
+def test_names_that_differ_in_case_alone(spark: Any) -> None:
+    df = spark.createDataFrame([(1, "A", 1, 30), (2, "A", 2, 20)], "t int, type string, x int, y int")
+    df = df.toDF("t", "type", "x", "X")
+    counted = [df.pattern(f"PATTERN A+ WHERE A.{x} < NEXT(A).{x}", time="t").count_trends().first()[0] for x in "xX"]
+    assert counted == [3, 2]
+    trend = df.pattern("PATTERN A+ WHERE A.X > 25", time="t").trends(columns=["X"]).first().trend
+    assert trend[0].event["X"] == 30
+
+
+def test_outputs_that_clash(spark: Any) -> None:
+    df = spark.createDataFrame([(1, "A", 1)], "t int, type string, window int")
+    assert df.pattern("PATTERN A GROUP BY window", time="t").count_trends("n").columns == ["window", "n"]
+    with pytest.raises(ResolutionError, match="clashes with the window column"):
+        df.pattern("PATTERN A GROUP BY window WITHIN 2 SLIDE 2", time="t")
+    with pytest.raises(ResolutionError, match="clashes with the window column"):
+        df.pattern("PATTERN A WITHIN 2 SLIDE 2", time="t").count_trends("Window")
+    partitioned = df.pattern("PATTERN A WHERE [window] WITHIN 2 SLIDE 2", time="t")
+    assert partitioned.count_trends().columns == ["window", "count"]
+    with pytest.raises(CetdslError, match=r"window"):
+        partitioned.trends()
+
+
+# ----------------------------------------------------------------------------------------------- time and windows
+
+LENGTHS = [
+    ("7 minutes", "7 minutes"),
+    ("10 minutes", "3 minutes"),
+    ("1 hour", "1 hour"),
+    ("1 day", "5 hours"),
+    ("1 week", "1 week"),
+    ("90 s", "1 min"),
+    ("3 milliseconds", "2 milliseconds"),
+]
+GAPPED = [("3 minutes", "10 minutes"), ("1 hour", "1 week")]
+SECONDS = [
+    # around 1970, far before it, and around both changes of the clock in New York in 2024
+    *(n * 97.000001 for n in range(-12, 12)),
+    *(-4_000_000_000.25 + n * 1801 for n in range(4)),
+    *(1_710_054_000.5 + n * 1799 for n in range(8)),
+    *(1_730_610_000.000001 + n * 1801 for n in range(10)),
+]  # fmt: skip
+ZONES = ["UTC", "America/New_York", "Asia/Kolkata"]
+
+
+@contextmanager
+def zone(spark: Any, name: str) -> Iterator[None]:
+    before = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", name)
+    try:
+        yield
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", before)
+
+
+def comparable(window: str, kind: str) -> list[Any]:
+    """The bounds of a window in a form that no time zone can blur."""
+    bounds = [F.col(f"{window}.{side}") for side in ("start", "end")]
+    return [(F.unix_micros(b) if kind != "timestamp_ntz" else b.cast("string")).alias(n) for b, n in zip(bounds, "ab")]
+
+
+def by_spark(df: Any, length: str, slide: str, kind: str) -> Any:
+    """The number of rows in each window, as Spark's own function has them."""
+    if (length, slide) not in GAPPED:
+        return df.groupBy(F.window("t", length, slide)).count().select(*comparable("window", kind), "count")
+    whole = df.select(F.window("t", slide).alias("w"), "t")
+    inside = whole.filter(F.col("t") < F.col("w.start") + F.expr(f"INTERVAL {length}"))
+    cut = F.struct(F.col("w.start"), (F.col("w.start") + F.expr(f"INTERVAL {length}")).alias("end")).alias("window")
+    return inside.select(cut).groupBy("window").count().select(*comparable("window", kind), "count")
+
+
+@pytest.mark.parametrize("zone_name", ZONES)
+@pytest.mark.parametrize("kind", ["timestamp", "timestamp_ntz", "date"])
+def test_windows_are_those_of_spark(spark: Any, kind: str, zone_name: str) -> None:
+    seconds = spark.createDataFrame([(float(s),) for s in SECONDS], "s double")
+    with zone(spark, zone_name):
+        moment = F.timestamp_micros(F.round(F.col("s") * 1_000_000).cast("bigint"))
+        if kind == "timestamp_ntz":
+            # Any clock time can be a timestamp without a zone, also one that the zone's clock skips.
+            moment = F.to_timestamp_ntz(F.lit("1970-01-01 00:00:00")) + F.make_dt_interval(secs=F.col("s").cast("decimal(18,6)"))
+        df = seconds.select(moment.cast(kind).alias("t"))
+        differences = []
+        lengths = [*LENGTHS, *GAPPED] if kind != "date" else [("1 day", "5 hours"), ("1 week", "1 week"), ("1 hour", "1 hour")]
+        for number, (length, slide) in enumerate(lengths):
+            expected = by_spark(df, length, slide, kind)
+            # Exact text is beyond the fold, so both engines have their turn.
+            for form in ("decimal", "string"):
+                asked = df.pattern(EACH.within(length, slide=slide), time="t").count_trends(number=form)
+                found = asked.select(*comparable("window", kind), F.col("count").cast("bigint").alias("count"))
+                for sign, (left, right) in (("+", (found, expected)), ("-", (expected, found))):
+                    differences.append(left.exceptAll(right).withColumn("how", F.lit(f"{sign} {number} {form}")))
+        assert union(differences).collect() == []
+        answer = df.pattern(EACH.within("1 hour", slide="1 hour"), time="t").count_trends()
+        listed = df.pattern(EACH.within("1 hour", slide="1 hour"), time="t").trends()
+        windowed = df.groupBy(F.window("t", "1 hour")).count().schema["window"].dataType
+        assert answer.schema["window"].dataType == listed.schema["window"].dataType == windowed
+        counted = listed.groupBy("window").count().select(*comparable("window", kind), "count")
+        assert counted.exceptAll(by_spark(df, "1 hour", "1 hour", kind)).collect() == []
+        assert counted.count() == answer.count()
+
+
+@pytest.mark.parametrize("kind", ["tinyint", "smallint", "int", "bigint"])
+def test_windows_of_ticks(spark: Any, kind: str) -> None:
+    ticks = [-128, -100, -7, -6, -5, -1, 0, 1, 4, 5, 6, 100, 127]
+    if kind == "bigint":
+        ticks += [2**61, -(2**61)]
+    df = spark.createDataFrame([(t,) for t in ticks], "t bigint").select(F.col("t").cast(kind).alias("t"))
+    answers, expected = [], set()
+    for length, slide in ((5, 5), (5, 2), (7, 3), (2, 5), (300, 300), (1, 1)):
+        for t in ticks:
+            for k in range((t - length) // slide + 1, t // slide + 1):
+                if k * slide <= t < k * slide + length:
+                    count = sum(k * slide <= other < k * slide + length for other in ticks)
+                    expected |= {(length, slide, form, k * slide, k * slide + length, count) for form in ("double", "string")}
+        for form in ("double", "string"):
+            answer = df.pattern(EACH.within(length, slide=slide), time="t").count_trends(number=form)
+            assert answer.schema["window"].dataType.simpleString() == "struct<start:bigint,end:bigint>"
+            columns = [F.lit(v).alias(n) for n, v in (("l", length), ("s", slide), ("f", form))]
+            answers.append(answer.select(*columns, "window.start", "window.end", F.col("count").cast("bigint")))
+    rows = union(answers).collect()
+    assert {tuple(row) for row in rows} == expected
+    assert len(rows) == len(expected)
+
+
+@pytest.mark.parametrize("kind", ["timestamp", "timestamp_ntz", "date"])
+def test_spans_of_time(spark: Any, kind: str) -> None:
+    days = [-800, -799, -797, 0, 1, 2, 9, 19_000, 19_002]
+    df = spark.createDataFrame([(d,) for d in days], "d int").select(
+        F.date_add(F.lit("1970-01-01").cast("date"), F.col("d")).cast(kind).alias("t")
+    )
+    asked = df.pattern(cet.seq(cet.event("e"), cet.event("f")).within("2 days"), time="t")
+    assert asked.count_trends().first()[0] == sum(0 < b - a <= 2 for a in days for b in days)
+    assert asked.trends().count() == 6 + 0 * len(days)
+
+
+# ------------------------------------------------------------------------------------------------------------ keys
+
+NAN = float("nan")
+KEYS: list[tuple[str, list[Any]]] = [
+    ("string", ["a", "A", "", "é", "e\u0301", " a", None, "a"]),
+    ("int", [1, 1, -1, 0, None, None, 2**31 - 1]),
+    ("double", [0.0, -0.0, NAN, -NAN, None, 1.5, NAN, math.inf]),
+    ("float", [0.0, -0.0, NAN, None, 1.5, NAN]),
+    ("decimal(38,10)", [Decimal("1.5"), Decimal("1.50"), Decimal("-1"), None, Decimal("1E+20")]),
+    ("date", [datetime.date(1969, 12, 31), datetime.date(2024, 1, 1), None, datetime.date(2024, 1, 1)]),
+    ("timestamp", [datetime.datetime(1969, 12, 31), datetime.datetime(2024, 1, 1), None, datetime.datetime(2024, 1, 1)]),
+    ("boolean", [True, False, None, True, False]),
+    ("binary", [b"a", b"", b"\xff", None, b"a"]),
+    ("struct<a:int,b:string>", [(1, "x"), (1, "x"), (1, None), None, (2, "x"), (1, None)]),
+    ("struct<a:double>", [(0.0,), (-0.0,), (0.0,), (NAN,), (NAN,), None]),
+    ("array<int>", [[1], [1, 2], [], None, [1], [None]]),
+    ("interval day to second", [datetime.timedelta(1), datetime.timedelta(0), None, datetime.timedelta(1)]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "values"), KEYS)
+def test_key_types(spark: Any, kind: str, values: list[Any]) -> None:
+    # Two windows of each key, so that a key comes more than once.
+    rows = [(t, value) for t, value in enumerate(values * 3)]
+    df = spark.createDataFrame(rows, f"t int, k {kind}").repartition(3)
+    spread = df.groupBy("k").count()
+    expected = sorted(str(tuple(row)) for row in spread.collect())
+    for form in ("decimal", "string"):
+        answer = df.pattern(EACH.group_by("k"), time="t").count_trends(number=form)
+        assert answer.schema["k"].dataType == df.schema["k"].dataType
+        found = answer.select("k", F.col("count").cast("bigint"))
+        assert sorted(str(tuple(row)).replace("-0.0", "0.0") for row in found.collect()) == expected, form
+    pairs = df.pattern(cet.seq(cet.event("e"), cet.event("f")).partition_by("k"), time="t")
+    total = spread.agg(F.sum(F.expr("count * (count - 1) div 2"))).first()[0]
+    assert pairs.count_trends().first()[0] == total
+    assert pairs.trends(columns=["t"]).count() == total
+
+
+# ----------------------------------------------------------------------------------------------------- comparisons
+
+VALUES = {
+    "s": ("string", ["a", "b", "", "Z", "é", "e\u0301", "\uffff", "\U0001f600", None, "ab", "a"]),
+    "dec": ("decimal(38,10)", [Decimal(v) if v else None for v in
+            ("1.0000000001", "1.0000000002", "-5", "9999999999999999999999999999", "9999999999999999999999999998.9999999999",
+             None, "0", "0.1", "-0.1", "1", "2")]),
+    "small": ("decimal(5,2)", [Decimal(v) if v else None for v in
+              ("1.00", "2.50", "-5", "0.5", None, "0", "0.10", "-0.1", "1", "2", "999.99")]),
+    "d": ("date", [datetime.date(1960 + 7 * n, 1, 1) if n != 4 else None for n in (3, 1, 2, 4, 5, 5, 9, 0, 1, 7, 3)]),
+    "ts": ("timestamp", [datetime.datetime(1960 + 7 * n, 1, 1, 0, 0, 0, n) if n != 4 else None
+                         for n in (3, 1, 2, 4, 5, 5, 9, 0, 1, 7, 3)]),
+    "ntz": ("timestamp_ntz", [datetime.datetime(1960 + 7 * n, 1, 1, 0, 0, 0, n) if n != 4 else None
+                              for n in (3, 1, 2, 4, 5, 5, 9, 0, 1, 7, 3)]),
+    "flag": ("boolean", [True, False, None, False, True, True, False, None, True, False, True]),
+    "i": ("int", [3, 1, 2, None, 5, 5, 9, 0, 1, -7, 3]),
+    "l": ("bigint", [2**60, 2**60 + 1, -(2**60), None, 5, 5, 9, 0, 1, -7, 3]),
+    "dbl": ("double", [2.0**60, 3.0, NAN, None, math.inf, -math.inf, 5.0, -0.0, 0.0, NAN, 1.5]),
+    "f": ("float", [0.5, 3.0, NAN, None, math.inf, -math.inf, 5.0, -0.0, 0.0, NAN, 1.5]),
+    "bin": ("binary", [b"a", b"", b"\xff", None, b"a", b"ab", b"b", b"\x00", b"\x7f", b"\x80", b"z"]),
+    "gap": ("interval day to second", [datetime.timedelta(n) if n != 4 else None for n in (3, 1, 2, 4, 5, 5, 9, 0, 1, -7, 3)]),
+}  # fmt: skip
+COMPARED = [
+    *((name, name) for name in VALUES),
+    ("i", "dbl"), ("i", "l"), ("l", "dbl"), ("dec", "dbl"), ("small", "dbl"), ("small", "dec"), ("i", "small"),
+    ("f", "dbl"), ("d", "ts"), ("i", "f"), ("l", "dec"),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def valued(spark: Any) -> Any:
+    schema = ", ".join(f"{name} {kind}" for name, (kind, _) in VALUES.items())
+    rows = list(zip(range(11), *(values for _, values in VALUES.values()), strict=True))
+    return spark.createDataFrame(rows, f"t int, {schema}").cache()
+
+
+@pytest.mark.parametrize("op", ["<", ">=", "=", "!="])
+def test_comparisons_are_those_of_spark(valued: Any, op: str) -> None:
+    left = valued.toDF(*(f"l_{name}" for name in valued.columns))
+    right = valued.toDF(*(f"r_{name}" for name in valued.columns))
+    pairs = left.join(right, F.col("l_t") < F.col("r_t"))
+    expected = pairs.select(*[F.count_if(F.expr(f"l_{a} {op} r_{b}")).alias(f"{a}_{b}") for a, b in COMPARED]).first()
+    for where in ("a.{a} {op} b.{b}", "a.{a} {op} NEXT(b).{b}"):
+        answers = []
+        for a, b in COMPARED:
+            text = f"PATTERN SEQ(X a, X b) WHERE {where.format(a=a, b=b, op=op)}"
+            counted = valued.pattern(text, time="t", type=None).count_trends()
+            answers.append(counted.select(F.lit(f"{a}_{b}").alias("which"), F.col("count").cast("bigint")))
+        found = dict(map(tuple, union(answers).collect()))
+        assert {name: found.get(name, 0) for name in expected.asDict()} == expected.asDict()
+
+
+def test_incomparable_types_are_an_error(valued: Any) -> None:
+    for a, b in (("s", "i"), ("flag", "i"), ("ts", "i"), ("bin", "i"), ("gap", "i")):
+        with pytest.raises(CetdslError, match="cannot compare"):
+            valued.pattern(f"PATTERN SEQ(X a, X b) WHERE a.{a} < b.{b}", time="t", type=None)
+
+
+def test_comparisons_in_one_event(valued: Any) -> None:
+    text = "PATTERN X x WHERE (x.s >= 'a' OR x.dec < 0.5) AND x.d < '2000-01-01' AND x.i IN (1, 2, 3, 9)"
+    expected = valued.filter("(s >= 'a' OR dec < 0.5) AND d < '2000-01-01' AND i IN (1, 2, 3, 9)").count()
+    assert expected
+    assert valued.pattern(text, time="t", type=None).count_trends().first()[0] == expected
+
+
+# ------------------------------------------------------------------------------------------------------- aggregates
+
+ORDERED = [name for name in VALUES if name != "gap"]
+
+
+@pytest.mark.parametrize("partition", [(), ("g",)])
+def test_aggregates_are_those_of_spark(valued: Any, partition: tuple[str, ...]) -> None:
+    df = valued.withColumn("g", F.col("t") % 3)
+    numbers = ["dec", "small", "i", "l", "f"]
+    aggregates = {f"min_{n}": cet.min(EACH[n]) for n in ORDERED} | {f"max_{n}": cet.max(EACH[n]) for n in ORDERED}
+    aggregates |= {f"sum_{n}": cet.sum(EACH[n]) for n in numbers} | {f"avg_{n}": cet.avg(EACH[n]) for n in numbers}
+    query = EACH.partition_by(*partition) if partition else EACH
+    answer = df.pattern(query, time="t").aggregate(**aggregates)
+    wanted = [getattr(F, name.split("_")[0])(name.split("_")[1]).alias(name) for name in aggregates]
+    types = {name: answer.schema[name].dataType for name in aggregates}
+    for name in ORDERED:
+        assert types[f"min_{name}"] == types[f"max_{name}"] == df.schema[name].dataType
+    assert types["sum_dec"] == T.DecimalType(38, 10)
+    assert types["sum_small"] == T.DecimalType(38, 2)
+    assert types["sum_i"] == types["sum_l"] == T.DecimalType(38, 0)
+    assert types["sum_f"] == types["avg_dec"] == T.DoubleType()
+    found, expected = answer.first(), df.agg(*wanted).first()
+    for name in aggregates:
+        a, b = found[name], expected[name]
+        if isinstance(a, float) and b is not None:
+            assert (math.isnan(a) and math.isnan(b)) or a == pytest.approx(float(b), rel=1e-9), name
+        else:
+            assert a == b, name
+
+
+def test_sums_of_decimals_in_every_form(spark: Any) -> None:
+    rows = [(t, Decimal(v)) for t, v in enumerate(("0.01", "-2.50", "3.99", None and "0"))] if False else [
+        (0, Decimal("0.01")), (1, Decimal("-2.50")), (2, Decimal("3.99")), (3, None)]  # fmt: skip
+    df = spark.createDataFrame(rows, "t int, v decimal(10,2)")
+    asked = df.pattern(+EACH, time="t")
+    # Every event is in 8 of the 15 trends.
+    total = Decimal("12.00")
+    got = {n: asked.aggregate(number=n, s=cet.sum(EACH.v)).first()[0] for n in ("decimal", "string", "double", "log2")}
+    assert got["decimal"] == total
+    assert got["string"] == "12.00"
+    assert got["double"] == pytest.approx(12.0)
+    assert got["log2"] == pytest.approx(math.log2(12))
+    none = df.filter("v IS NULL").pattern(+EACH, time="t").aggregate(s=cet.sum(EACH.v), a=cet.avg(EACH.v), m=cet.min(EACH.v))
+    assert tuple(none.first()) == (None, None, None)
+
+
+# ------------------------------------------------------------------------------------------------------- conditions
+
+
+def test_conditions_given_as_spark_columns(spark: Any) -> None:
+    df = spark.createDataFrame([(t, 400.0 * t, {"z": t}) for t in range(8)], "t int, `a.mount` double, n struct<z:int>")
+    big = cet.event("big", F.col("`a.mount`") > 1000)
+    odd = cet.event("odd", (F.col("n.z") % 2 == 1) & df["t"].isNotNull())
+    also = cet.event("also", cet.col("a.mount") > 1000)
+    for query in (cet.seq(odd, +big), cet.seq(odd, +big).where(big["a.mount"] < cet.next_(big)["a.mount"])):
+        expected = sum(2 ** sum(t > o for t in (3, 4, 5, 6, 7)) - 1 for o in (1, 3, 5, 7))
+        assert df.pattern(query, time="t").count_trends().first()[0] == expected
+        assert df.pattern(query, time="t").trends(columns=["t"]).count() == expected
+    assert df.pattern(cet.seq(odd, +also), time="t").count_trends().first()[0] == expected
+    assert "big" in str(df.pattern(cet.seq(odd, +big), time="t").explain())
+
+
+# ----------------------------------------------------------------------------------------------------------- trends
+
+
+def test_limit_and_columns_of_trends(spark: Any) -> None:
+    df = spark.range(30).select(F.col("id").alias("t"), (F.col("id") % 3).alias("g"), F.col("id").alias("x"))
+    asked = df.pattern((+EACH).group_by("g"), time="t")
+    assert asked.trends(limit=7).count() == 7
+    assert asked.trends(limit=0).collect() == []
+    assert df.filter("t < 6").pattern((+EACH).group_by("g"), time="t").trends(limit=1000).count() == 9
+    # 2^60 trends: only a limit can end this.
+    whole = spark.range(60).pattern(+EACH, time="id")
+    rows = whole.trends(limit=5).collect()
+    assert len({tuple(b.event.id for b in row.trend) for row in rows}) == 5
+    with_residual = spark.range(60).pattern((+EACH).where(cet.sum(EACH["id"]) > 3), time="id")
+    assert len(with_residual.trends(limit=5).collect()) == 5
+    trends = asked.trends(limit=3, columns=["x", "T"])
+    assert trends.schema["trend"].dataType.elementType["event"].dataType.names == ["x", "t"]
+    assert asked.trends(limit=3, columns=[]).count() == 3
+
+
+def test_nested_columns_of_events(spark: Any) -> None:
+    schema = "t int, type string, s struct<a:int,`b.c`:array<struct<d:string>>>, m map<string,array<int>>, z timestamp"
+    moment = datetime.datetime(2024, 5, 1, 12)
+    rows = [
+        (1, "A", (1, [("x",), (None,)]), {"k": [1, 2]}, moment),
+        (2, "B", (None, []), {}, None),
+        (3, "B", None, None, moment),
+    ]
+    df = spark.createDataFrame(rows, schema)
+    original = {row.t: row for row in df.collect()}
+    for query in ("PATTERN SEQ(A, B+)", "PATTERN SEQ(A, B+) WHERE COUNT(B) >= 1 AND SUM(B.t) > 0"):
+        answer = df.pattern(query, time="t").trends()
+        event = answer.schema["trend"].dataType.elementType["event"].dataType
+        assert event.simpleString() == df.schema.simpleString()
+        found = answer.collect()
+        assert sorted([b.event.t for b in row.trend] for row in found) == [[1, 2], [1, 2, 3], [1, 3]]
+        for row in found:
+            assert all(b.event == original[b.event.t] for b in row.trend)
+    inner = df.pattern("PATTERN SEQ(A a, B+) GROUP BY s", time="t").trends(columns=["s", "m"])
+    assert inner.columns == ["s", "trend"]

@@ -1,0 +1,300 @@
+"""Streams through the kernels without Spark: however a stream is cut into batches and chunks, the answer is the same.
+
+:class:`Worker` does in plain Python what Spark does before a kernel runs: masks, keys, comparison columns, sorting.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import attrs
+import generators
+import numpy as np
+import pyarrow as pa
+import pytest
+import reference
+from pyspark.sql.types import DoubleType, IntegerType, LongType, StringType
+from test_engines import agrees, shown
+
+import cetdsl as cet
+from cetdsl.analysis import Binding, analyse
+from cetdsl.analysis.schema import Field, Schema
+from cetdsl.analysis.types import type_of
+from cetdsl.errors import CountOverflow, EngineError, GroupTooLarge, NullTime, UnsupportedQuery
+from cetdsl.execution.aggregate import typed
+from cetdsl.kernels.merge import merge_stream, pair_stream
+from cetdsl.kernels.stream import ChunkReader, aggregate_stream
+from cetdsl.kernels.trends import trend_stream
+from cetdsl.pattern.expressions import Attribute, Expr, Role
+from cetdsl.pattern.query import Query
+from cetdsl.pattern.text import unparse
+from cetdsl.planning.physical import SLIDING, SPAN, KernelSpec, TrendsSpec
+from cetdsl.planning.plans import KernelAggregate, PairAggregate, Source
+from cetdsl.planning.strategies.enumerate import list_trends
+from cetdsl.planning.strategies.kernel import kernel
+from cetdsl.planning.strategies.request import AggregateRequest, Declined, TrendsRequest, compile_sides
+from cetdsl.rewrite import rewrite
+
+SCHEMA = Schema([Field(*column.split(" ")) for column in (generators.SCHEMA + ", case int").split(", ")])
+ARROW = {"int": pa.int32(), "bigint": pa.int64(), "double": pa.float64(), "string": pa.string(), "boolean": pa.bool_()}
+SPARK = {"int": IntegerType(), "bigint": LongType(), "double": DoubleType(), "string": StringType()}
+NUMBERS = ("decimal", "string", "double", "log2")
+#: (events per chunk, rows per batch); all at once first.
+CUTTING = ((2**20, 2**20), (1, 1), (3, 2))
+FEATURES = generators.Features(returned_strings=True, aggregate_predicates=False, correlated_negation=False)
+
+
+class Worker:
+    """One query over some rows, as a worker would see it."""
+
+    def __init__(self, query: Query, rows: list[dict[str, Any]], ties: tuple[str, ...] = (), cut: int = -1) -> None:
+        self.query = query
+        self.rows = rows
+        self.resolved, _ = rewrite(analyse(query, SCHEMA, Binding("t", ties)))
+        self.cut = cut
+
+    def aggregate(self, number: str, chunk_events: int = 2**20, batch: int = 2**20) -> dict[Any, dict[str, Any]]:
+        """The answer by group and window; raises UnsupportedQuery where the kernel declines."""
+        aggregates = tuple((item.output_name, item.aggregate) for item in self.resolved.query.returning)
+        request = AggregateRequest(self.resolved, aggregates, number, compile_sides(self.resolved))
+        plan = kernel(request)
+        if isinstance(plan, Declined):
+            raise UnsupportedQuery(plan.reason)
+        if isinstance(plan, PairAggregate):
+            return self._pair(plan, chunk_events, batch)
+        spec, found = self._side(plan, chunk_events, batch)
+        if plan.merge:
+            found = self._merged(spec, found, batch)
+        return self._answer(spec, found)
+
+    def _side(self, plan: KernelAggregate, chunk_events: int, batch: int) -> tuple[KernelSpec, list[Any]]:
+        spec = self._typed(plan.spec, plan.values)
+        batches = self.batches(plan.source, plan.compiled, spec, plan.values, batch)
+        return spec, rows_of(aggregate_stream(spec, batches, chunk_events))
+
+    def _merged(self, spec: KernelSpec, partial: list[Any], batch: int) -> list[Any]:
+        keys = spec.groups + (spec.windowing.kind == SLIDING)
+        return rows_of(merge_stream(attrs.evolve(spec, partial=False), sorted_batches(partial, keys, batch)))
+
+    def _pair(self, plan: PairAggregate, chunk_events: int, batch: int) -> dict[Any, dict[str, Any]]:
+        sided, spec = [], None
+        inner = len(plan.left.source.groups)
+        for number, side in enumerate((plan.left, plan.right, plan.both)):
+            if side is None:
+                continue
+            spec_of_side, found = self._side(side, chunk_events, batch)
+            spec = spec or attrs.evolve(spec_of_side, outputs=plan.outputs)
+            keys = inner + (spec.windowing.kind == SLIDING)
+            sided += [(*row[:keys], pa.scalar(number, pa.int64()), *row[keys:]) for row in found]
+        assert spec is not None
+        keys = inner + (spec.windowing.kind == SLIDING)
+        paired = rows_of(pair_stream(spec, sorted_batches(sided, keys + 1, batch)))
+        groups = len(plan.source.groups)
+        merged = [(*row[:groups], *row[inner:]) for row in paired]
+        types = self._typed(attrs.evolve(plan.left.spec, outputs=plan.outputs), plan.left.values)
+        spec = attrs.evolve(spec, groups=groups, outputs=types.outputs)
+        return self._answer(spec, self._merged(spec, merged, batch))
+
+    def _answer(self, spec: KernelSpec, found: list[Any]) -> dict[Any, dict[str, Any]]:
+        answer: dict[Any, dict[str, Any]] = {}
+        for row in found:
+            values = [value.as_py() for value in row]
+            group = tuple(reference._key(value) for value in values[: spec.groups])
+            window = None
+            if spec.windowing.kind == SLIDING:
+                window = tuple(values[spec.groups].values())
+            names = [output.name for output in spec.outputs]
+            assert (group, window) not in answer, ("two rows of one group and window", group, window)
+            answer[group, window] = dict(zip(names, values[len(values) - len(names) :], strict=True))
+        return answer
+
+    def trends(self, chunk_events: int = 2**20, batch: int = 2**20, limit: int = -1) -> list[Any]:
+        """(group, window, trend) of each trend."""
+        request = TrendsRequest(self.resolved, ("id",), None, compile_sides(self.resolved))
+        plan = list_trends(request)
+        if isinstance(plan, Declined) or not hasattr(plan, "spec") or plan.compiled.residual:
+            raise UnsupportedQuery("needs Spark")
+        source = plan.source
+        groups = tuple(range(len(source.groups)))
+        spec = TrendsSpec(
+            self._typed(plan.spec, ()), groups, tuple(name for name, _ in plan.compiled.variables), ("id",), limit
+        )
+        batches = self.batches(source, plan.compiled, spec.kernel, (), batch, event=True)
+        found = []
+        for row in rows_of(trend_stream(spec, batches, chunk_events)):
+            values = [value.as_py() for value in row]
+            window = tuple(values[len(groups)].values()) if source.windowing.kind == SLIDING else None
+            trend = tuple((binding["event"]["id"], binding["variable"]) for binding in values[-1])
+            found.append((tuple(reference._key(value) for value in values[: len(groups)]), window, trend))
+        return found
+
+    # ---------------------------------------------------------------------------- what Spark does before a kernel
+
+    def _typed(self, spec: KernelSpec, values: tuple[Expr, ...]) -> KernelSpec:
+        spec = typed(spec, tuple(SPARK[str(type_of(expr, SCHEMA))] for expr in values))
+        if self.cut < 0 or not spec.windowing.cut:
+            return spec
+        step = spec.windowing.slide if spec.windowing.kind == SLIDING else 1
+        return attrs.evolve(spec, windowing=attrs.evolve(spec.windowing, cut=self.cut * step))
+
+    def batches(
+        self,
+        source: Source,
+        compiled: Any,
+        spec: KernelSpec,
+        values: tuple[Expr, ...],
+        size: int,
+        event: bool = False,
+    ) -> Iterator[pa.RecordBatch]:
+        """The sorted rows that a kernel reads."""
+        rows = [dict(row, mask=self._mask(compiled, row)) for row in self.rows]
+        rows = [row for row in rows if row["mask"]]
+        keys, ties = source.keys, source.tie_break
+        for row in rows:
+            row["key"] = tuple(reference._key(row[name]) for name in keys)
+            row["order"] = (row["t"], *(reference._rank(row[name]) for name in ties))
+        rows.sort(key=lambda row: ([reference._rank(value) for value in row["key"]], row["order"]))
+        for _, members in itertools.groupby(rows, key=lambda row: [reference._rank(value) for value in row["key"]]):
+            before: list[Any] = []
+            for position, row in enumerate(members):
+                row["p"] = position
+                row["lists"] = [self._list(term, before, row, spec) for term in compiled.lists]
+                before.append(row)
+        if spec.windowing.cut:
+            rows = [dict(row, stretch=s) for row in rows for s in self._stretches(row["t"], spec)]
+            rows.sort(
+                key=lambda row: ([reference._rank(value) for value in row["key"]], row["stretch"], row["order"])
+            )
+        columns = [pa.array([row["key"][n] for row in rows], arrow_type(name)) for n, name in enumerate(keys)]
+        if spec.windowing.cut:
+            columns.append(pa.array([row["stretch"] for row in rows], pa.int64()))
+        columns.append(pa.array([row["t"] for row in rows], pa.int64()))
+        columns += [pa.array([row[name] for row in rows], arrow_type(name)) for name in ties]
+        columns.append(pa.array([row["mask"] for row in rows], pa.int64()))
+        for code in compiled.codes:
+            kinds = {type_of(code.expr, SCHEMA), type_of(code.partner or code.expr, SCHEMA)}
+            kind = pa.float64() if "double" in kinds else ARROW[str(min(map(str, kinds)))]
+            columns.append(column(rows, code.expr, kind))
+        columns += [column(rows, expr, ARROW[str(type_of(expr, SCHEMA))]) for expr in values]
+        if compiled.lists:
+            columns.append(pa.array([row["p"] for row in rows], pa.int64()))
+            for n in range(len(compiled.lists)):
+                columns.append(pa.array([row["lists"][n] for row in rows], pa.list_(pa.int64())))
+        if event:
+            columns.append(pa.array([{"id": row["id"]} for row in rows], pa.struct([("id", pa.int64())])))
+        table = pa.table(columns, names=[f"i{n}" for n in range(len(columns))])
+        return iter(table.to_batches(max_chunksize=size))
+
+    def _mask(self, compiled: Any, row: dict[str, Any]) -> int:
+        def holds(condition: Expr | None) -> bool:
+            return condition is None or reference.evaluate(condition, lambda node: row[node.name]) is True
+
+        return sum(1 << n for n, (_, condition) in enumerate(compiled.variables) if holds(condition))
+
+    def _list(self, term: Expr, before: list[Any], row: dict[str, Any], spec: KernelSpec) -> list[int]:
+        def holds(earlier: dict[str, Any]) -> bool:
+            def look(node: Attribute) -> Any:
+                return (row if node.role is Role.NEXT else earlier)[node.name]
+
+            return reference.evaluate(term, look) is True
+
+        return [earlier["p"] for earlier in before if holds(earlier)]
+
+    def _stretches(self, time: int, spec: KernelSpec) -> range:
+        windowing = spec.windowing
+        cut, length = windowing.cut, windowing.length
+        if windowing.kind == SPAN:
+            return range((time - length) // cut, (time + (length if spec.negations else 0)) // cut + 1)
+        if windowing.slide >= length:
+            return range(time // cut, time // cut + 1)
+        return range((time - (length - 1)) // cut, time // cut + 1)
+
+
+def arrow_type(name: str) -> pa.DataType:
+    return ARROW[str(SCHEMA.type_of(name))]
+
+
+def column(rows: list[dict[str, Any]], expr: Expr, kind: pa.DataType) -> pa.Array:
+    values = [reference.evaluate(expr, lambda node, row=row: row[node.name]) for row in rows]
+    if kind == pa.float64():
+        values = [None if value is None else float(value) for value in values]
+    return pa.array(values, kind)
+
+
+def rows_of(stream: Iterator[list[pa.Array]]) -> list[tuple[Any, ...]]:
+    return [row for columns in stream for row in zip(*columns, strict=True)]
+
+
+def sorted_batches(rows: list[tuple[Any, ...]], keys: int, size: int) -> Iterator[pa.RecordBatch]:
+    """Rows of Arrow scalars, sorted by their first columns."""
+    if not rows:
+        return iter(())
+    rows = sorted(rows, key=lambda row: [reference._rank(value.as_py()) for value in row[:keys]])
+    columns = [pa.array([value.as_py() for value in values], values[0].type) for values in zip(*rows, strict=True)]
+    return iter(pa.table(columns, names=[f"i{n}" for n in range(len(columns))]).to_batches(max_chunksize=size))
+
+
+def by_case(query: Query) -> Query:
+    return attrs.evolve(query, group_by=("case", *query.group_by))
+
+
+# --------------------------------------------------------------------------------- generated queries and streams
+
+
+def check(query: Query, rows: list[Any], ties: tuple[str, ...], number: str, cuts: tuple[int, ...]) -> int:
+    """Compares answers with the reference under several ways of cutting the stream; how many comparisons."""
+    query = by_case(query)
+    aggregates = {item.output_name: item.aggregate for item in query.returning}
+    expected = None
+    compared = 0
+    for cut, (chunk_events, batch) in itertools.product(cuts, CUTTING):
+        try:
+            answer = Worker(query, rows, ties, cut).aggregate(number, chunk_events, batch)
+        except UnsupportedQuery:
+            return 0
+        if expected is None:
+            expected = reference.aggregate(query, rows, aggregates, tie_break=ties)
+        context = f"chunks of {chunk_events}, batches of {batch}, cut {cut}, {number}, {ties}\n{unparse(query)}"
+        assert set(answer) == set(expected), f"{context}\ngroups differ: {set(answer) ^ set(expected)}"
+        for key, values in expected.items():
+            for name, value in values.items():
+                got = answer[key][name]
+                assert agrees(got, value, number, aggregates[name]), (context, key, name, got, value)
+        compared += 1
+    return compared
+
+
+def check_trends(query: Query, rows: list[Any], ties: tuple[str, ...], cuts: tuple[int, ...]) -> int:
+    query = by_case(query)
+    expected = None
+    compared = 0
+    for cut, (chunk_events, batch) in itertools.product(cuts, CUTTING):
+        try:
+            found = Worker(query, rows, ties, cut).trends(chunk_events, batch)
+        except UnsupportedQuery:
+            return 0
+        if expected is None:
+            expected = Counter(
+                (group, window, shown(trend))
+                for (group, window, _), trends in reference.trends(query, rows, tie_break=ties).items()
+                for trend in trends
+            )
+        assert Counter(found) == expected, (chunk_events, batch, cut, ties, unparse(query))
+        compared += 1
+    return compared
+
+
+@pytest.mark.parametrize("first", range(0, 400, 50))
+def test_generated(first: int) -> None:
+    compared = 0
+    for seed in range(first, first + 50):
+        case = generators.random_case(50_000 + seed, FEATURES)
+        rows = generators.stack([case.rows, *(generators.random_stream(60_000 + 4 * seed + n) for n in range(4))])
+        cuts = (-1, 1, 3) if case.query.window is not None else (-1,)
+        compared += check(case.query, rows, case.tie_break, NUMBERS[seed % 4], cuts)
+        compared += check_trends(case.query, rows, case.tie_break, cuts[:2])
+    assert compared > 200
