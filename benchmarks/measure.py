@@ -33,10 +33,12 @@ class WorkerMemory:
         self.largest = self.together = 0.0
         self._stop = threading.Event()
         self._known: dict[int, bool] = {}
+        self._idle: dict[int, int] = {}
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
     def __enter__(self) -> WorkerMemory:
         for pid in self._workers():
+            self._idle[pid] = _ticks(pid)
             _write(_PROC / str(pid) / "clear_refs", "5")
         self._thread.start()
         return self
@@ -51,7 +53,8 @@ class WorkerMemory:
             self._look()
 
     def _look(self) -> None:
-        now = [_memory(pid) for pid in self._workers()]
+        # Workers that other contestants left behind are not counted while they only wait.
+        now = [_memory(pid) for pid in self._workers() if _ticks(pid) > self._idle.get(pid, 0)]
         self.largest = max([self.largest, *(peak for _, peak in now)])
         self.together = max(self.together, sum(resident for resident, _ in now))
 
@@ -72,10 +75,19 @@ def _is_worker(pid: int) -> bool:
     while pid > 1:
         if pid == os.getpid():
             return True
-        # The name of the command, in parentheses, may itself hold spaces.
-        fields = _read(_PROC / str(pid) / "stat").rpartition(")")[2].split()
-        pid = int(fields[1]) if fields else 0
+        pid = int(_stat(pid)[1])
     return False
+
+
+def _stat(pid: int) -> list[str]:
+    # The name of the command, in parentheses, may itself hold spaces.
+    return _read(_PROC / str(pid) / "stat").rpartition(")")[2].split() or ["0"] * 20
+
+
+def _ticks(pid: int) -> int:
+    """Processor time used so far, in units of 10 ms."""
+    fields = _stat(pid)
+    return int(fields[11]) + int(fields[12])
 
 
 def _memory(pid: int) -> tuple[float, float]:

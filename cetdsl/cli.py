@@ -161,8 +161,10 @@ def _add_spark(parser: argparse.ArgumentParser) -> None:
 
 class _Version(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
-        versions = [f"{name} {_version(name)}" for name in ("cetdsl", "pyspark", "numba")]
-        print(", ".join([*versions, f"Python {platform.python_version()}"]))
+        import cetdsl
+
+        versions = [f"{name} {_version(name)}" for name in ("pyspark", "numba")]
+        print(", ".join([f"cetdsl {cetdsl.__version__}", *versions, f"Python {platform.python_version()}"]))
         parser.exit()
 
 

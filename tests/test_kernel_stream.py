@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections import Counter
 from collections.abc import Iterator
+from decimal import Decimal
 from typing import Any
 
 import attrs
@@ -24,12 +24,12 @@ import cetdsl as cet
 from cetdsl.analysis import Binding, analyse
 from cetdsl.analysis.schema import Field, Schema
 from cetdsl.analysis.types import type_of
-from cetdsl.errors import CountOverflow, EngineError, GroupTooLarge, NullTime, UnsupportedQuery
+from cetdsl.errors import EngineError, UnsupportedQuery
 from cetdsl.execution.aggregate import typed
 from cetdsl.kernels.merge import merge_stream, pair_stream
 from cetdsl.kernels.stream import ChunkReader, aggregate_stream
 from cetdsl.kernels.trends import trend_stream
-from cetdsl.pattern.expressions import Attribute, Expr, Role
+from cetdsl.pattern.expressions import Aggregate, Attribute, Expr, Role
 from cetdsl.pattern.query import Query
 from cetdsl.pattern.text import unparse
 from cetdsl.planning.physical import SLIDING, SPAN, KernelSpec, TrendsSpec
@@ -43,6 +43,7 @@ SCHEMA = Schema([Field(*column.split(" ")) for column in (generators.SCHEMA + ",
 ARROW = {"int": pa.int32(), "bigint": pa.int64(), "double": pa.float64(), "string": pa.string(), "boolean": pa.bool_()}
 SPARK = {"int": IntegerType(), "bigint": LongType(), "double": DoubleType(), "string": StringType()}
 NUMBERS = ("decimal", "string", "double", "log2")
+COUNT = Aggregate("count")
 #: (events per chunk, rows per batch); all at once first.
 CUTTING = ((2**20, 2**20), (1, 1), (3, 2))
 FEATURES = generators.Features(returned_strings=True, aggregate_predicates=False, correlated_negation=False)
@@ -177,7 +178,7 @@ class Worker:
         columns.append(pa.array([row["mask"] for row in rows], pa.int64()))
         for code in compiled.codes:
             kinds = {type_of(code.expr, SCHEMA), type_of(code.partner or code.expr, SCHEMA)}
-            kind = pa.float64() if "double" in kinds else ARROW[str(min(map(str, kinds)))]
+            kind = pa.float64() if "double" in kinds else ARROW.get(str(min(map(str, kinds))), pa.decimal128(38, 10))
             columns.append(column(rows, code.expr, kind))
         columns += [column(rows, expr, ARROW[str(type_of(expr, SCHEMA))]) for expr in values]
         if compiled.lists:
@@ -220,8 +221,9 @@ def arrow_type(name: str) -> pa.DataType:
 
 def column(rows: list[dict[str, Any]], expr: Expr, kind: pa.DataType) -> pa.Array:
     values = [reference.evaluate(expr, lambda node, row=row: row[node.name]) for row in rows]
-    if kind == pa.float64():
-        values = [None if value is None else float(value) for value in values]
+    if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        convert = float if pa.types.is_floating(kind) else Decimal
+        values = [None if value is None else convert(value) for value in values]
     return pa.array(values, kind)
 
 
@@ -298,3 +300,124 @@ def test_generated(first: int) -> None:
         compared += check(case.query, rows, case.tie_break, NUMBERS[seed % 4], cuts)
         compared += check_trends(case.query, rows, case.tie_break, cuts[:2])
     assert compared > 200
+
+
+# ------------------------------------------------------------------------------------------------- streams by hand
+
+
+def rows_at(times: list[int], kinds: str = "", case: int = 0) -> list[dict[str, Any]]:
+    """Events of one case; x counts them."""
+    blank = {"s": 0, "y": 1.0, "k": "u", "g": 1, "name": "n"}
+    kinds = kinds or "B" * len(times)
+    return [
+        {"id": n, "t": t, "type": kind, "x": n, "case": case, **blank}
+        for n, (t, kind) in enumerate(zip(times, kinds, strict=True))
+    ]
+
+
+EDGES = [
+    "PATTERN SEQ(NOT C, A, B+) WITHIN 4",
+    "PATTERN SEQ(A, B+, NOT C) WITHIN 4",
+    "PATTERN SEQ(NOT C, A, NOT C, B+, NOT C) WITHIN 3",
+    "PATTERN SEQ(NOT SEQ(C, A), B+) WITHIN 4",
+    "PATTERN SEQ(NOT C, B+) WITHIN 6 SLIDE 2",
+    "PATTERN SEQ(B+, NOT C) WITHIN 3 SLIDE 5",
+    "PATTERN SEQ(A, NOT C, B+)",
+    "PATTERN B+ WHERE B.x < NEXT(B).x WITHIN 5 SLIDE 1",
+    "PATTERN A+ AND B+ WITHIN 5 SLIDE 3",
+]
+
+
+@pytest.mark.parametrize("text", EDGES)
+@pytest.mark.parametrize("ties", [(), ("x",)])
+def test_any_cut_of_a_stream_gives_the_same(text: str, ties: tuple[str, ...]) -> None:
+    query = cet.parse(text)._query()
+    query = attrs.evolve(query, returning=cet.parse("RETURN COUNT(*), SUM(B.x) PATTERN B")._query().returning)
+    # Ties lie on borders of batches and of stretches; one key is a single event, the next one begins at once.
+    rows = rows_at([0, 1, 1, 2, 4, 4, 4, 5, 8, 9, 13, 13], "CABBCABBABCB")
+    rows += rows_at([13], "B", 1) + rows_at([-7, -6, -6, -3, 0, 0, 3], "ABCBABB", 2)
+    rows = [{**row, "id": n} for n, row in enumerate(rows)]
+    whole = by_case(query)
+    aggregates = {item.output_name: item.aggregate for item in whole.returning}
+    expected = reference.aggregate(whole, rows, aggregates, tie_break=ties)
+    cuts = (-1, 1, 2, 5) if query.window is not None else (-1,)
+    for cut, chunk_events, batch in itertools.product(cuts, (1, 2, 5), (1, 2, 3)):
+        answer = Worker(whole, rows, ties, cut).aggregate("decimal", chunk_events, batch)
+        assert set(answer) == set(expected), (cut, chunk_events, batch)
+        for key, values in expected.items():
+            assert all(reference.same_value(answer[key][name], value) for name, value in values.items()), (cut, key)
+
+
+def spec_and_batches(text: str, rows: list[dict[str, Any]], size: int) -> tuple[KernelSpec, Iterator[pa.RecordBatch]]:
+    worker = Worker(cet.parse(text)._query(), rows)
+    request = AggregateRequest(worker.resolved, (("n", COUNT),), "double", compile_sides(worker.resolved))
+    plan = kernel(request)
+    assert isinstance(plan, KernelAggregate)
+    return plan.spec, worker.batches(plan.source, plan.compiled, plan.spec, (), size)
+
+
+def test_rows_out_of_order_are_an_error() -> None:
+    spec, batches = spec_and_batches("PATTERN B+ GROUP BY case", rows_at([1, 2, 3, 4]), 1)
+    mixed = [list(batches)[n] for n in (0, 2, 1, 3)]
+    for chunk_events in (1, 2, 100):
+        with pytest.raises(EngineError, match="did not arrive in order of time"):
+            list(aggregate_stream(spec, iter(mixed), chunk_events))
+
+
+def test_the_limit_of_trends_ends_the_reading() -> None:
+    read = 0
+
+    def counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        nonlocal read
+        for batch in batches:
+            read += batch.num_rows
+            yield batch
+
+    worker = Worker(cet.parse("PATTERN B+ GROUP BY case WITHIN 5 SLIDE 5")._query(), rows_at(list(range(1000))))
+    plan = list_trends(TrendsRequest(worker.resolved, ("id",), None, compile_sides(worker.resolved)))
+    spec = TrendsSpec(plan.spec, (0,), ("B",), ("id",), 40)
+    batches = counted(worker.batches(plan.source, plan.compiled, plan.spec, (), 10, event=True))
+    found = rows_of(trend_stream(spec, batches, 10))
+    assert len(found) == 40
+    assert read <= 50
+
+
+# --------------------------------------------------------------------------------------------------------- memory
+
+
+def endless(spec: KernelSpec, events: int, keys: int = 1, size: int = 1000) -> Iterator[pa.RecordBatch]:
+    """So many events of each key, one per tick, made batch by batch."""
+    for key in range(keys):
+        for first in range(0, events, size):
+            time = np.arange(first, min(first + size, events))
+            columns = [pa.array(np.full(len(time), key))]
+            if spec.windowing.cut:
+                columns.append(pa.array(np.zeros(len(time), dtype=np.int64)))
+            columns += [pa.array(time), pa.array(np.ones(len(time), dtype=np.int64))]
+            yield pa.RecordBatch.from_arrays(columns, names=[f"i{n}" for n in range(len(columns))])
+
+
+@pytest.mark.parametrize(
+    ("text", "keys", "held"),
+    [
+        ("PATTERN B+ GROUP BY case WITHIN 50 SLIDE 50", 1, 50),
+        ("PATTERN B+ GROUP BY case WITHIN 50 SLIDE 10", 1, 50),
+        ("PATTERN B+ GROUP BY case WITHIN 50", 1, 51),
+        ("PATTERN B+ GROUP BY case", 40, 500),
+    ],
+)
+def test_few_events_are_kept(text: str, keys: int, held: int) -> None:
+    spec, _ = spec_and_batches(text, rows_at([1, 2]), 1)
+    spec = attrs.evolve(spec, windowing=attrs.evolve(spec.windowing, cut=0))
+    chunk_events = 100
+    events = 500 if keys > 1 else 20_000
+    sizes = [chunk.table.num_rows for chunk in ChunkReader(spec, endless(spec, events, keys, 100), chunk_events)]
+    assert sum(sizes) >= events * keys
+    # A chunk is at most what is kept, twice over, and the rows of new batches.
+    assert max(sizes) <= 2 * max(held, chunk_events) + 2 * 100 + held
+
+
+def test_one_large_window_is_not_read_again_and_again() -> None:
+    spec, _ = spec_and_batches("PATTERN B+ GROUP BY case", rows_at([1, 2]), 1)
+    sizes = [chunk.table.num_rows for chunk in ChunkReader(spec, endless(spec, 50_000, 1, 100), 100)]
+    assert sum(sizes) <= 4 * 50_000

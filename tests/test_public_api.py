@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import cetdsl
+from cetdsl.errors import CetdslError
 
 DOCS = Path(__file__).parent.parent / "docs"
 NAMES = sorted(name for name in cetdsl.__all__ if not name.startswith("__"))
@@ -17,13 +18,18 @@ CALLABLES = [name for name in NAMES if callable(getattr(cetdsl, name))]
 ERRORS = [
     name
     for name in CALLABLES
-    if inspect.isclass(getattr(cetdsl, name)) and issubclass(getattr(cetdsl, name), cetdsl.CetdslError)
+    if inspect.isclass(getattr(cetdsl, name)) and issubclass(getattr(cetdsl, name), CetdslError)
 ]
 
 
 def test_all_names_exist() -> None:
     assert [name for name in cetdsl.__all__ if not hasattr(cetdsl, name)] == []
     assert len(set(cetdsl.__all__)) == len(cetdsl.__all__)
+
+
+def test_there_is_one_version() -> None:
+    project = (DOCS.parent / "pyproject.toml").read_text(encoding="utf-8")
+    assert f'version = "{cetdsl.__version__}"' in project
 
 
 @pytest.mark.parametrize("name", CALLABLES)

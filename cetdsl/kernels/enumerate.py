@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from cetdsl.kernels._jit import jit
 from cetdsl.kernels.evaluate import Evaluator
-from cetdsl.kernels.program import OPERATORS, Events, Ints, Program, _equality_codes, lay_out
+from cetdsl.kernels.program import OPERATORS, Events, Ints, Program, equality_codes, lay_out
 from cetdsl.kernels.propagate import Conditions, Runs, compare, edge_holds, may_begin, may_end
 from cetdsl.kernels.windows import Slices
 from cetdsl.planning.physical import SPAN, Edge, KernelSpec, Machine, Pair
@@ -245,7 +245,7 @@ class _Layout:
         earlier = np.empty_like(later)
         sizes = []
         for number, comparisons in enumerate(self.joins):
-            f, g, size = _equality_codes([c for c in comparisons if c.op == "="], events)
+            f, g, size = equality_codes([c for c in comparisons if c.op == "="], events)
             # An event with a NULL is no candidate, so the search needs no look at NULLs.
             later[number] = np.where(_all_valid(events, [c.later for c in comparisons]), f, -1)
             earlier[number] = np.where(_all_valid(events, [c.earlier for c in comparisons]), g, -1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import attrs
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -27,8 +28,8 @@ from cetdsl.kernels.program import (
     lower_guards,
 )
 from cetdsl.kernels.propagate import Conditions, Lanes, Runs, propagate
-from cetdsl.kernels.windows import Slices, pivot_runs, span_runs
-from cetdsl.planning.physical import SPAN, KernelSpec
+from cetdsl.kernels.windows import NEVER, Slices, pivot_runs, span_runs
+from cetdsl.planning.physical import SPAN, KernelSpec, Windowing
 
 #: Longer than any trend; shortest lengths are kept as this minus the length, so that the maximum finds them.
 _LONG = 2**60
@@ -124,7 +125,8 @@ class Evaluator:
         shape = (len(self.negations), count)
         before, until = np.full(shape, -1, dtype=np.int64), np.full(shape, -1, dtype=np.int64)
         for number, layout in enumerate(self.negations):
-            latest = self._latest_starts(layout, events)
+            pairs = self.spec.negations[number].pairs
+            latest = self._enumerated_starts(number, events) if pairs else self._latest_starts(layout, events)
             before[number], until[number] = _running_latest(events, latest)
         codes = np.concatenate([events.codes.reshape(-1, count), events.instant[None, :], before])
         valid = np.concatenate(
@@ -138,7 +140,8 @@ class Evaluator:
         trace = np.full(count, -1, dtype=np.int64)
         segments = len(events.segment_start) - 1
         low, high = events.segment_start[:-1], events.segment_start[1:]
-        runs = Runs(low, high, np.full(segments, -1, dtype=np.int64), np.zeros(segments, dtype=np.int64))
+        nowhere = np.full(segments, -1, dtype=np.int64)
+        runs = Runs(low, high, nowhere, np.zeros(segments, dtype=np.int64), low)
         lanes = Lanes(np.array([-1]), np.array([-1]), np.zeros((1, count), dtype=np.int64))
         propagate(
             layout.program,
@@ -157,6 +160,26 @@ class Evaluator:
             np.zeros((0, 0), dtype=np.int64),
         )
         return trace
+
+    def _enumerated_starts(self, number: int, events: Events) -> Ints:
+        """As :meth:`_latest_starts`, for a negated pattern whose pairwise predicates need each match as a whole."""
+        # Enumeration prepares its events with an Evaluator, so the import must wait.
+        from cetdsl.kernels.enumerate import Enumerator
+
+        negation = self.spec.negations[number]
+        spec = attrs.evolve(
+            self.spec, machine=negation.machine, negations=(), pairs=negation.pairs, pivot=-1, windowing=Windowing()
+        )
+        segments = len(events.segment_start) - 1
+        everything = np.arange(segments, dtype=np.int64)
+        low, high = events.segment_start[:-1].copy(), events.segment_start[1:].copy()
+        slices = Slices(low, high, everything, np.zeros_like(low), everything, int(high[-1]), NEVER)
+        bounds = np.full(segments, NEVER), np.full(segments, -NEVER)
+        latest = np.full(len(events.time), -1, dtype=np.int64)
+        for block in Enumerator(spec).enumerate(events, slices, bounds):
+            begin, end = block.event[block.start[:-1]], block.event[block.start[1:] - 1]
+            np.maximum.at(latest, end, events.instant[begin])
+        return latest
 
     def conditions(self, events: Events, before: Ints, until: Ints) -> Conditions:
         """What restricts begins and ends of trends in these events."""
@@ -186,12 +209,15 @@ class Evaluator:
             beginning |= 1 << self.spec.machine.variables[state]
         if self.span:
             arguments = (self.span, *bounds)
-            return Runs(*span_runs(slices.low, slices.high, events.mask, events.time, beginning, *arguments))
+            spans = span_runs(slices.low, slices.high, events.mask, events.time, beginning, *arguments)
+            return Runs(*spans, slices.low[spans[3]])
         if self.spec.pivot >= 0:
             wanted = 1 << self.spec.pivot
-            return Runs(*pivot_runs(slices.low, slices.high, events.mask, wanted, self.pivot_begins))
+            pivots = pivot_runs(slices.low, slices.high, events.mask, wanted, self.pivot_begins)
+            return Runs(*pivots, slices.low[pivots[3]])
         count = len(slices.low)
-        return Runs(slices.low, slices.high, np.full(count, -1, dtype=np.int64), np.arange(count, dtype=np.int64))
+        nowhere = np.full(count, -1, dtype=np.int64)
+        return Runs(slices.low, slices.high, nowhere, np.arange(count, dtype=np.int64), slices.low)
 
     # ------------------------------------------------------------------------------------------- evaluation
 

@@ -26,7 +26,6 @@ from cetdsl.planning.physical import Comparison, Edge, Machine
 
 TOTAL, HASH, TREE, SCAN = 0, 1, 2, 3
 OPERATORS = {"=": 0, "!=": 1, "<": 2, "<=": 3, ">": 4, ">=": 5}
-_MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 Ints = NDArray[np.int64]
 
@@ -138,20 +137,6 @@ def lower_guards(machine: Machine, columns: int) -> Machine:
     return Machine(machine.variables, machine.initial, machine.final, tuple(edges))
 
 
-def reverse(machine: Machine) -> Machine:
-    """The machine that reads trends backwards."""
-    edges = tuple(
-        Edge(
-            edge.target,
-            edge.source,
-            tuple(Comparison(_MIRRORED[c.op], c.earlier, c.later) for c in edge.comparisons),
-            edge.listed,
-        )
-        for edge in machine.edges
-    )
-    return Machine(machine.variables, machine.final, machine.initial, edges)
-
-
 def _starts(groups: list[Any]) -> Ints:
     return np.cumsum([0, *map(len, groups)]).astype(np.int64)
 
@@ -239,7 +224,7 @@ def dense_codes(later: Ints, earlier: Ints) -> tuple[Ints, Ints, int]:
     return numbers[: len(later)], numbers[len(later) :], len(encoded.dictionary)
 
 
-def _equality_codes(equalities: list[Comparison], events: Events) -> tuple[Ints, Ints, int]:
+def equality_codes(equalities: list[Comparison], events: Events) -> tuple[Ints, Ints, int]:
     count = len(events.time)
     if not equalities:
         zeros = np.zeros(count, dtype=np.int64)
@@ -264,12 +249,12 @@ def build_tables(layout: Layout, events: Events) -> Tables:
     hash_update = np.empty_like(hash_query)
     hash_codes = 0
     for number, comparisons in enumerate(layout.hashes):
-        hash_query[number], hash_update[number], size = _equality_codes(list(comparisons), events)
+        hash_query[number], hash_update[number], size = equality_codes(list(comparisons), events)
         hash_codes = max(hash_codes, size)
     trees = np.zeros((5, len(layout.trees), count), dtype=np.int64)
     for number, comparisons in enumerate(layout.trees):
         order = next(c for c in comparisons if c.op != "=")
-        query_bucket, update_bucket, _ = _equality_codes([c for c in comparisons if c.op == "="], events)
+        query_bucket, update_bucket, _ = equality_codes([c for c in comparisons if c.op == "="], events)
         query_bucket = np.where(events.valid[order.later], query_bucket, -1)
         update_bucket = np.where(events.valid[order.earlier], update_bucket, -1)
         later, earlier = events.codes[order.later], events.codes[order.earlier]

@@ -26,13 +26,15 @@ class Runs(NamedTuple):
     """Slices of a chunk that are evaluated each by itself.
 
     ``pivot[r]`` is the one event that a run is about (-1: none): the one that the trends must begin with, or the
-    one that the pivot variable must be bound to.
+    one that the pivot variable must be bound to. ``first[r]`` is the first event of the window, which a run about a pivot
+    need not begin with.
     """
 
     low: Ints
     high: Ints
     pivot: Ints
     window: Ints
+    first: Ints
 
 
 class Lanes(NamedTuple):
@@ -257,7 +259,7 @@ def propagate(
                     begins = program.begins[q]
                     if begins and not plain_begin:
                         begins = (first_state < 0 or q == first_state) and may_begin(
-                            program, events, conditions, q, i, low, pivot
+                            program, events, conditions, q, i, runs.first[r], pivot
                         )
                     for k in range(width):
                         value[place, q, k] = one[k] if begins else zero

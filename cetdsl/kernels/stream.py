@@ -97,11 +97,9 @@ class ChunkReader:
             rest = chunk.table.slice(chunk.slices.keep_from)
             if len(chunk.slices.slice) or rest.num_rows < waiting:
                 yield chunk
-                if rest.num_rows:
-                    # The last key goes on: what has been answered of it must not be answered again.
-                    continues = True
-                    resume = chunk.slices.resume
-                    answered = self._answered_until(chunk)
+                # Where the last key goes on, what has been answered of it must not be answered again.
+                continues = rest.num_rows > 0
+                resume, answered = chunk.slices.resume, self._answered_until(chunk)
             pending, waiting = rest.to_batches(), rest.num_rows
             target = max(self.chunk_events, 2 * waiting)
         if waiting:
@@ -117,10 +115,10 @@ class ChunkReader:
         for batch in self.batches:
             if batch.num_rows == 0:
                 continue
-            nulls = batch.column(self.columns.time).null_count
-            self.nulls += nulls
-            if nulls == batch.num_rows:
-                continue
+            time = batch.column(self.columns.time)
+            self.nulls += time.null_count
+            if not time[-1].is_valid:
+                continue  # more of them may come
             self._refuse_nulls()
             yield batch
         self._refuse_nulls()
