@@ -25,9 +25,9 @@ from cetdsl.kernels.program import HASH, TOTAL, TREE, Events, Ints, Program, Tab
 class Runs(NamedTuple):
     """Slices of a chunk that are evaluated each by itself.
 
-    ``pivot[r]`` is the one event that a run is about (-1: none): the one that the trends must begin with, or the
-    one that the pivot variable must be bound to. ``first[r]`` is the first event of the window, which a run about a pivot
-    need not begin with.
+    ``pivot[r]`` is the one event that a run is about (-1: none): the one that the trends must begin with, or the one
+    that the pivot variable must be bound to. ``first[r]`` is the first event of the window, which a run about a
+    pivot need not begin with.
     """
 
     low: Ints
