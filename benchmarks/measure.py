@@ -97,6 +97,23 @@ def _memory(pid: int) -> tuple[float, float]:
     return now, peak
 
 
+def processor_seconds() -> float:
+    """Processor time that this process and all below it have used so far (Linux only, else 0)."""
+    if not _PROC.is_dir():
+        return 0.0
+    stats = {int(entry.name): _stat(int(entry.name)) for entry in _PROC.iterdir() if entry.name.isdigit()}
+    below = {os.getpid()}
+    for pid in sorted(stats):
+        chain = [pid]
+        while chain[-1] in stats and chain[-1] not in below:
+            chain.append(int(stats[chain[-1]][1]))
+        if chain[-1] in below:
+            below.update(chain)
+    # Own time, and that of children which have ended and been waited for.
+    ticks = sum(int(stats[pid][field]) for pid in below & stats.keys() for field in (11, 12, 13, 14))
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
 def _read(path: Path) -> str:
     try:
         return path.read_text(errors="replace")
@@ -122,21 +139,26 @@ def take_turns(contestants: dict[str, Callable[[], object]], runs: int) -> dict[
     Returns
     -------
     dict
-        Per contestant ``seconds`` (of each run), ``median``, ``warm_up``, and the workers' peak memory,
-        ``largest_worker_mb`` and ``all_workers_mb``, over all of its runs.
+        Per contestant ``seconds`` and ``processor_seconds`` of each run, their medians ``median`` and
+        ``processor_median``, ``warm_up``, and the workers' peak memory over all runs, ``largest_worker_mb`` and
+        ``all_workers_mb``.
     """
-    results: dict[str, dict[str, Any]] = {name: {"seconds": []} for name in contestants}
+    results: dict[str, dict[str, Any]] = {name: {"seconds": [], "processor_seconds": []} for name in contestants}
     for turn in range(runs + 1):
         for name, action in contestants.items():
             result = results[name]
             with WorkerMemory() as memory:
+                before = processor_seconds()
                 took = seconds(action)
+                used = processor_seconds() - before
             if turn == 0:
                 result["warm_up"] = round(took, 3)
             else:
                 result["seconds"].append(round(took, 3))
+                result["processor_seconds"].append(round(used, 2))
             result["largest_worker_mb"] = max(result.get("largest_worker_mb", 0), round(memory.largest))
             result["all_workers_mb"] = max(result.get("all_workers_mb", 0), round(memory.together))
     for result in results.values():
         result["median"] = round(median(result["seconds"]), 3)
+        result["processor_median"] = round(median(result["processor_seconds"]), 2)
     return results

@@ -119,6 +119,8 @@ def result(about: str, measured: Result, verdicts: Sequence[Verdict], **more: An
             pairs = zip(measured[verdict.candidate]["seconds"], measured[verdict.against]["seconds"])
             ratios = sorted(a / b for a, b in pairs)
             line["from"], line["to"] = round(ratios[0], 2), round(ratios[-1], 2)
+            used, against_used = (measured[name]["processor_median"] for name in (verdict.candidate, verdict.against))
+            line["processor"] = round(used / against_used, 2) if against_used else 0
         line["figure"] = round(line["figure"], 2)
         line["largest_worker_mb"] = measured[verdict.candidate].get("largest_worker_mb", 0)
         line["all_workers_mb"] = measured[verdict.candidate].get("all_workers_mb", 0)

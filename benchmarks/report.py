@@ -33,8 +33,8 @@ def table(results: dict[str, Any]) -> str:
         lines.append(f"**Sizes are {results['scale']} of what the table says.**")
     for name, race in results["races"].items():
         lines += ["", f"**{name}**: {race['about']} ({race['measured_on']})", ""]
-        lines += ["| | seconds | against | ratio | from, to | limit | | worker MB | all workers MB |"]
-        lines += ["|---|--:|--:|--:|--:|--:|---|--:|--:|"]
+        lines += ["| | seconds | against | ratio | from, to | processor | limit | | worker MB | all workers MB |"]
+        lines += ["|---|--:|--:|--:|--:|--:|--:|---|--:|--:|"]
         lines += [_row(line) for line in race["verdicts"]]
         if "growth_without_fixed_cost" in race:
             lines += ["", f"Growth with the time of 100 events taken off: {race['growth_without_fixed_cost']}."]
@@ -56,6 +56,7 @@ def _row(line: dict[str, Any]) -> str:
         f"{line['against_seconds']:.2f}" if is_ratio else "",
         f"{line['figure']:.2f}" if is_ratio else "",
         f"{line['from']:.2f}, {line['to']:.2f}" if is_ratio else "",
+        f"{line['processor']:.2f}" if is_ratio else "",
         limit,
         verdict,
         str(line["largest_worker_mb"] or "–"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cetdsl.errors import CetdslError
 from cetdsl.frontend.install import install
 from cetdsl.frontend.patterns import (
     EventVariable,
@@ -39,6 +40,7 @@ from cetdsl.frontend.terms import (
 __version__ = "0.1.0"
 
 __all__ = [
+    "CetdslError",
     "EventVariable",
     "PatternFrame",
     "PatternTerm",

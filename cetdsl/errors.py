@@ -216,6 +216,19 @@ class NullTime(EngineError, ValueError):
     """The time column holds NULLs."""
 
 
+#: What a result did not fit, and what to do, by the number form that was asked for.
+OVERFLOW_ADVICE = {
+    "decimal": (
+        "DECIMAL(38, 0)",
+        "use number='string' for the exact value at any size, or number='log2' for its logarithm",
+    ),
+    "double": (
+        "the range of doubles",
+        "use number='log2' for its logarithm, or number='string' for the exact value at any size",
+    ),
+}
+
+
 class CountOverflow(EngineError, OverflowError):
     """An exact result does not fit the number form that was asked for."""
 

@@ -7,6 +7,7 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from cetdsl.errors import OVERFLOW_ADVICE
 from cetdsl.execution.aggregate import opaque_conditions
 from cetdsl.execution.source import EventFrame
 from cetdsl.planning.physical import SLIDING, Machine
@@ -51,7 +52,8 @@ def _refuse_nulls(time: str) -> Column:
     message = F.concat(
         F.lit(f"cetdsl.errors.NullTime: the time column {time!r} is NULL in "),
         F.col("nulls").cast("string"),
-        F.lit(" rows\n  hint: clean the data, or leave these rows out with on_null_time='skip'"),
+        F.when(F.col("nulls") == 1, " row").otherwise(" rows"),
+        F.lit("\n  hint: clean the data, or leave these rows out with on_null_time='skip'"),
     )
     return F.when(F.col("nulls") > 0, F.raise_error(message).cast("boolean")).otherwise(F.lit(True))
 
@@ -70,8 +72,7 @@ def _place(groups: list[str], window: Column | None) -> Column:
 
 def _checked(column: str, name: str, number: str, where: Column) -> Column:
     """A result, or the error of one that does not fit: NULL and infinity mean that it does not."""
-    fits = "DECIMAL(38, 0)" if number == "decimal" else "the range of doubles"
-    hint = "use number='string' for the exact value at any size, or number='log2' for its logarithm"
+    fits, hint = OVERFLOW_ADVICE[number]
     message = (f"cetdsl.errors.CountOverflow: {name!r} of ", f" does not fit {fits}\n  hint: {hint}")
     error = F.raise_error(F.concat(F.lit(message[0]), where, F.lit(message[1])))
     value = F.col(column)

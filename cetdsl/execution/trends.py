@@ -256,14 +256,15 @@ class _Output:
             return F.avg(first)
         if node.function == "avg":
             return F.try_divide(F.sum(first).cast("double"), F.sum(F.col(f"a{number}_1")))
-        total = F.sum(first)
-        if node.function == "sum":
-            assert node.argument is not None
-            kind = self.trend.sum_type(node.argument)
-            if kind == "double":
-                return total.cast("double")
-            return _in_form(total, self.number, int(kind[:-1].split(",")[1]))
-        return _in_form(total, self.number, 0)
+        if node.function == "count":
+            return _in_form(F.sum(first), self.number, 0)
+        assert node.argument is not None
+        kind = self.trend.sum_type(node.argument)
+        if kind == "double":
+            return F.sum(first).cast("double")
+        error = "cetdsl.errors.CountOverflow: a sum over enumerated trends has more than 38 digits\n  hint: use AVG"
+        total = F.when(F.count(first) > 0, F.coalesce(F.try_sum(first), F.raise_error(F.lit(error)).cast(kind)))
+        return _in_form(total, self.number, int(kind[:-1].split(",")[1]))
 
 
 def _in_form(total: Column, number: str, scale: int) -> Column:

@@ -33,8 +33,7 @@ from cetdsl.planning.strategies.kernel import pivot_of
 STRATEGIES = {
     "fold": "built-in Spark expressions only, no Python worker",
     "kernel": "one compiled pass over each task's sorted events",
-    "enumerate_and_aggregate": "lists the trends, then aggregates them",
-    "list_trends": "lists the trends one by one",
+    "enumerate": "lists the trends one by one, and aggregates them where that is asked",
 }
 NUMBER_FORMS = {
     "decimal": "decimal: exact, DECIMAL(38,0); a count that does not fit is an error",

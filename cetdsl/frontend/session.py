@@ -203,6 +203,25 @@ class PatternFrame:
         -------
         Explanation
             Prints as text; ``.graphviz()`` and ``.html()`` give pictures.
+
+        Raises
+        ------
+        ResolutionError
+            If there is no stage of that name.
+
+        Examples
+        --------
+        >>> df = spark.createDataFrame([(1, "A"), (2, "B")], "t int, type string")
+        >>> print(df.pattern("PATTERN SEQ(A, (B+)+)", time="t").explain("rewritten"))
+        == rewritten ==
+        1. collapse-nested-repetition
+           - PATTERN SEQ(EVENT(A, A.type = 'A'), (EVENT(B, B.type = 'B')+)+)
+           + PATTERN SEQ(EVENT(A, A.type = 'A'), EVENT(B, B.type = 'B')+)
+        <BLANKLINE>
+        -- rewritten query --
+        reads  t, type
+        <BLANKLINE>
+        PATTERN SEQ(EVENT(A, A.type = 'A'), EVENT(B, B.type = 'B')+)
         """
         aggregates = tuple((item.output_name, item.aggregate) for item in self._query.returning) or (("count", COUNT),)
         resolved, rewritten, trace = self._rewritten

@@ -23,7 +23,7 @@ try:
 except ImportError as error:  # pragma: no cover - needs an environment without numba
     raise MissingDependency(
         "the kernel strategy needs Numba on every executor, and it cannot be imported here",
-        hint="pip install numba on the workers, or let the fold strategy answer (no adjacent predicates)",
+        hint="pip install numba in the Python environment of every executor",
     ) from error
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])

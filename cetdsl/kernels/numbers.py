@@ -7,7 +7,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from cetdsl.errors import CountOverflow
+from cetdsl.errors import OVERFLOW_ADVICE, CountOverflow
 
 Scaled = NDArray[np.complex128]
 Objects = NDArray[np.object_]
@@ -123,10 +123,5 @@ def from_residues(residues: list[NDArray[np.uint64]], primes: tuple[int, ...]) -
 
 def overflow(name: str, where: str, log2: float, number: str) -> CountOverflow:
     """The error of a result that does not fit its form."""
-    fits = "DECIMAL(38, 0)" if number == "decimal" else "the range of doubles"
-    hint = (
-        "use number='string' for the exact value at any size, or number='log2' for its logarithm"
-        if number == "decimal"
-        else "use number='log2', or number='string' for the exact value"
-    )
+    fits, hint = OVERFLOW_ADVICE["decimal" if number == "decimal" else "double"]
     return CountOverflow(f"{name!r} is about 2^{log2:.1f} in {where}, which does not fit {fits}", hint=hint)

@@ -23,6 +23,8 @@ AGGREGATE_STRATEGIES: tuple[Callable[[AggregateRequest], PhysicalPlan | Declined
     kernel,
     enumerate_and_aggregate,
 )
+#: Strategies whose function cannot bear their name, because Python has a function of that name.
+_NAMES: dict[object, str] = {enumerate_and_aggregate: "enumerate", list_trends: "enumerate"}
 TREND_STRATEGIES: tuple[Callable[[TrendsRequest], PhysicalPlan | Declined], ...] = (list_trends,)
 
 
@@ -87,9 +89,10 @@ def _first_plan(request: _Request, strategies: Sequence[Callable[[_Request], Phy
     declined: list[tuple[str, str]] = []
     for strategy in strategies:
         plan = strategy(request)
+        name = _NAMES.get(strategy, strategy.__name__)
         if not isinstance(plan, Declined):
-            return Decision(plan, strategy.__name__, tuple(declined))
-        declined.append((strategy.__name__, plan.reason))
+            return Decision(plan, name, tuple(declined))
+        declined.append((name, plan.reason))
     reasons = "; ".join(f"{name}: {reason}" for name, reason in declined)
     raise NoPhysicalPlan(
         f"no strategy can answer this query ({reasons})",
