@@ -154,7 +154,7 @@ def install(python: Path, extras: str) -> None:
     if stamp.exists() and stamp.read_text() == wanted:
         return
     print(f"== installing cetdsl[{extras}] (the first time takes a while: PySpark is about 450 MB)", flush=True)
-    command = [str(python), "-m", "pip", "install", "--quiet", "--editable", f".[{extras}]"]
+    command = [str(python), "-m", "pip", "install", "-qq", "--disable-pip-version-check", "--editable", f".[{extras}]"]
     if subprocess.call(command, cwd=ROOT):
         fail("the installation failed", "pip says why above; once that is solved, run the same command again")
     stamp.write_text(wanted)

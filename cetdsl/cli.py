@@ -317,7 +317,7 @@ def _show(answer: DataFrame, number: int) -> None:
 def _write(answer: DataFrame, kind: str, chosen: argparse.Namespace) -> None:
     if kind == "csv":
         answer = _flat(answer)
-    writer = answer.write.mode("overwrite" if chosen.overwrite else "errorifexists")
+    writer = answer.write.mode("overwrite" if chosen.overwrite else "error")
     try:
         writer.options(**(CSV if kind == "csv" else {})).format(kind).save(chosen.output)
     except Exception as error:

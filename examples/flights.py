@@ -24,7 +24,7 @@ growing = (
     .group_by("carrier")
     .within("1 day", slide="1 day")
 )
-bound = flights(spark).pattern(growing, time="scheduled", type=None)
+bound = flights(spark).cache().pattern(growing, time="scheduled", type=None)
 
 print("Days with the most growing delays")
 days = bound.aggregate(trends=cet.count(), longest=cet.max(cet.length()), worst=cet.max(flight.dep_delay))

@@ -113,9 +113,7 @@ def plus_spec(keys: int = 1) -> KernelSpec:
     """``A+`` over whole groups."""
     machine = Machine((0,), ((0, ()),), ((0, ()),), (Edge(0, 0),))
     lanes, outputs = (Lane("count", -2),), (Output("n", "count", 0),)
-    return KernelSpec(
-        machine, (), Windowing(), keys, keys, "when", "bigint", 0, 0, (), 0, lanes=lanes, outputs=outputs
-    )
+    return KernelSpec(machine, (), Windowing(), keys, keys, "when", "bigint", 0, 0, (), 0, lanes=lanes, outputs=outputs)
 
 
 def test_rows_without_a_time_are_counted_over_all_batches() -> None:
@@ -187,7 +185,9 @@ def test_errors_are_also_the_builtin_ones(events: Any) -> None:
 
 
 def test_all_errors_come_at_once(events: Any) -> None:
-    text = "RETURN SUM(A.k) PATTERN SEQ(A, B+) WHERE B.price > 1 AND C.x > 1 AND nofun(A.x) > 1 GROUP BY g WITHIN 1 month"
+    text = (
+        "RETURN SUM(A.k) PATTERN SEQ(A, B+) WHERE B.price > 1 AND C.x > 1 AND nofun(A.x) > 1 GROUP BY g WITHIN 1 month"
+    )
     with pytest.raises(errors.AnalysisErrors, match="the query has 7 errors") as failure:
         events.pattern(text, time="tt")
     kinds = {type(error) for error in failure.value.errors}
@@ -273,7 +273,9 @@ def test_a_group_too_large_for_memory(monkeypatch: pytest.MonkeyPatch, where: st
     spec = plus_spec()
     monkeypatch.setattr(ChunkReader, "_prepare", fails)
     batches = stream(spec, [("a", 1, 1), ("b", 1, 1)], [("b", 2, 1)])
-    with pytest.raises(errors.GroupTooLarge, match=r"the group \['b'\] holds at least 3 events(.|\n)*hint: ") as failure:
+    with pytest.raises(
+        errors.GroupTooLarge, match=r"the group \['b'\] holds at least 3 events(.|\n)*hint: "
+    ) as failure:
         list(aggregate_stream(spec, batches))
     assert isinstance(failure.value, MemoryError)
 

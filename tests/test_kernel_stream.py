@@ -167,9 +167,7 @@ class Worker:
                 before.append(row)
         if spec.windowing.cut:
             rows = [dict(row, stretch=s) for row in rows for s in self._stretches(row["t"], spec)]
-            rows.sort(
-                key=lambda row: ([reference._rank(value) for value in row["key"]], row["stretch"], row["order"])
-            )
+            rows.sort(key=lambda row: ([reference._rank(value) for value in row["key"]], row["stretch"], row["order"]))
         columns = [pa.array([row["key"][n] for row in rows], arrow_type(name)) for n, name in enumerate(keys)]
         if spec.windowing.cut:
             columns.append(pa.array([row["stretch"] for row in rows], pa.int64()))

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -46,3 +49,22 @@ def test_every_docstring_has_an_example(name: str) -> None:
 def test_every_name_is_in_the_reference(name: str) -> None:
     pages = [page.read_text(encoding="utf-8") for ending in ("rst", "md") for page in DOCS.rglob(f"*.{ending}")]
     assert any(re.search(rf"\b{re.escape(name)}\b", page) for page in pages), f"cetdsl.{name} is in no page of docs/"
+
+
+@pytest.mark.parametrize("how", ["-c", "-m"])
+def test_connect_is_an_extra(how: str, tmp_path: Path) -> None:
+    """Without its packages, PySpark's Connect modules end a process that imports them before it has a main module."""
+    block = "import sys; sys.modules['grpc'] = None\n"
+    # Run by every Python that starts in this folder's environment, before `-c` and `-m` are looked at.
+    (tmp_path / "sitecustomize.py").write_text(block)
+    path = os.pathsep.join([str(tmp_path), str(DOCS.parent)])
+    words = {"-c": ["-c", "import cetdsl; print('imported')"], "-m": ["-m", "cetdsl", "--version"]}[how]
+    done = subprocess.run(
+        [sys.executable, *words],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": path},
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(("imported", "cetdsl "))

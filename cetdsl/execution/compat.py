@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import PySparkException
@@ -19,11 +20,15 @@ if TYPE_CHECKING:
 def dataframe_classes() -> tuple[type, ...]:
     """The DataFrame classes that users meet; on Connect >= 4.2 a missing attribute would be taken for a column."""
     classes: list[type] = [DataFrame]
-    for module in ("pyspark.sql.classic.dataframe", "pyspark.sql.connect.dataframe"):
+    modules = ["pyspark.sql.classic.dataframe"]
+    # Connect's own packages are an extra. Without them, importing it under `python -m` or `-c` ends the process.
+    if find_spec("grpc") is not None:
+        modules.append("pyspark.sql.connect.dataframe")
+    for module in modules:
         try:
             found = __import__(module, fromlist=["DataFrame"]).DataFrame
-        except (ImportError, PySparkException):
-            continue  # Connect's own packages are an extra
+        except (ImportError, PySparkException, SystemExit):
+            continue
         if not issubclass(found, DataFrame):
             classes.append(found)
     return tuple(classes)

@@ -96,10 +96,11 @@ def _window(frame: EventFrame, length: int) -> Column:
 
 
 class _Fold:
-    """The automaton as an ``aggregate()``: per state a committed value and one of the instant in progress.
+    """The automaton as an ``aggregate()``: per state and lane the sum so far, and the one before the present instant.
 
-    Simultaneous events see only what was committed before their instant. Additions of decimals that do not fit give
-    NULL, which spreads only into results that it is really part of.
+    Simultaneous events see only what was there before their instant. Additions of decimals that do not fit give NULL,
+    which spreads only into results that it is really part of. Spark evaluates the lambda term by term, with nothing
+    shared, so terms are kept small.
     """
 
     def __init__(self, plan: FoldAggregate, order: list[str]) -> None:
@@ -108,12 +109,11 @@ class _Fold:
         self.kind = _ZERO_TYPES[plan.number]
         self.order = order
         self.exact = plan.number == "decimal"
+        self.cells = [(q, k) for q in range(len(self.machine.variables)) for k in range(len(self.lanes))]
 
     def over(self, events: Column) -> Column:
+        """The fold of an array of events."""
         return F.aggregate(events, self._start(events), self._step, self._finish)
-
-    def _fields(self, prefix: str) -> list[str]:
-        return [f"{prefix}{q}_{k}" for q in range(len(self.machine.variables)) for k in range(len(self.lanes))]
 
     def _number(self, value: int) -> Column:
         return F.lit(value).cast(self.kind)
@@ -121,41 +121,37 @@ class _Fold:
     def _add(self, a: Column, b: Column) -> Column:
         return F.try_add(a, b).cast(self.kind) if self.exact else a + b
 
+    def _instant(self, event: Column) -> Column:
+        if len(self.order) == 1:
+            return event.getField(self.order[0])
+        return F.struct(*[event.getField(name).alias(name) for name in self.order])
+
     def _start(self, events: Column) -> Column:
-        zero = self._number(0)
-        fields = [zero.alias(name) for name in [*self._fields("c"), *self._fields("p")]]
-        first = F.get(events, F.lit(0))
-        return F.struct(F.struct(*[first.getField(name).alias(name) for name in self.order]).alias("at"), *fields)
+        zeros = [self._number(0).alias(f"{part}{q}_{k}") for part in ("sum", "before") for q, k in self.cells]
+        return F.struct(self._instant(F.get(events, F.lit(0))).alias("at"), *zeros)
 
     def _step(self, state: Column, event: Column) -> Column:
-        here = F.struct(*[event.getField(name).alias(name) for name in self.order])
-        same = state.getField("at").eqNullSafe(here)
-        committed = {
-            (q, k): F.when(same, state.getField(f"c{q}_{k}")).otherwise(
-                self._add(state.getField(f"c{q}_{k}"), state.getField(f"p{q}_{k}"))
-            )
-            for q in range(len(self.machine.variables))
-            for k in range(len(self.lanes))
+        same = state.getField("at").eqNullSafe(self._instant(event))
+        before = {
+            (q, k): F.when(same, state.getField(f"before{q}_{k}")).otherwise(state.getField(f"sum{q}_{k}"))
+            for q, k in self.cells
         }
-        pending = {(q, k): F.when(same, state.getField(f"p{q}_{k}")).otherwise(self._number(0)) for q, k in committed}
-        fields = [committed[q, k].alias(f"c{q}_{k}") for q, k in committed]
-        initial = {q for q, _ in self.machine.initial}
+        sums = []
         for q, variable in enumerate(self.machine.variables):
             bound = event.getField("m").bitwiseAND(F.lit(1 << variable)) != 0
-            values = self._values(q, q in initial, variable, committed)
-            for k, value in enumerate(values):
-                fields.append(
-                    F.when(bound, self._add(pending[q, k], value)).otherwise(pending[q, k]).alias(f"p{q}_{k}")
-                )
-        return F.struct(here.alias("at"), *fields)
+            for k, value in enumerate(self._values(q, variable, before)):
+                total = state.getField(f"sum{q}_{k}")
+                sums.append(F.when(bound, self._add(total, value)).otherwise(total).alias(f"sum{q}_{k}"))
+        kept = [before[q, k].alias(f"before{q}_{k}") for q, k in self.cells]
+        return F.struct(self._instant(event).alias("at"), *sums, *kept)
 
-    def _values(
-        self, state: int, begins: bool, variable: int, committed: dict[tuple[int, int], Column]
-    ) -> list[Column]:
+    def _values(self, state: int, variable: int, before: dict[tuple[int, int], Column]) -> list[Column]:
+        """The lanes of the trends that end with an event bound on entering a state."""
         sources = [edge.source for edge in self.machine.edges if edge.target == state]
+        begins = any(q == state for q, _ in self.machine.initial)
         values: list[Column] = []
         for k, lane in enumerate(self.lanes):
-            terms = [committed[p, k] for p in sources]
+            terms = [before[p, k] for p in sources]
             if k == 0 and begins:
                 terms.append(self._number(1))
             total = reduce(self._add, terms) if terms else self._number(0)
@@ -167,6 +163,6 @@ class _Fold:
     def _finish(self, state: Column) -> Column:
         results = []
         for k in range(len(self.lanes)):
-            terms = [state.getField(f"{part}{q}_{k}") for q, _ in self.machine.final for part in "cp"]
+            terms = [state.getField(f"sum{q}_{k}") for q, _ in self.machine.final]
             results.append((reduce(self._add, terms) if terms else self._number(0)).alias(f"r{k}"))
         return F.struct(*results)

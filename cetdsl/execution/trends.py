@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
-from cetdsl.errors import UnsupportedQuery
+from cetdsl.errors import ResolutionError, UnsupportedQuery
 from cetdsl.execution.aggregate import count_type, ship, window_field
 from cetdsl.execution.compat import translated
 from cetdsl.execution.expressions import to_column
@@ -51,7 +51,14 @@ class _Shown:
 
     @property
     def names(self) -> list[str]:
-        return [*self.keys, *(["window"] if self.sliding else []), "trend"]
+        own = [*(["window"] if self.sliding else []), "trend"]
+        for name in self.keys:
+            if name.casefold() in own:
+                raise ResolutionError(
+                    f"the key column {name!r} clashes with the {name.casefold()} column of the answer",
+                    hint="rename the column of the DataFrame",
+                )
+        return [*self.keys, *own]
 
 
 def _refuse_duplicates(names: tuple[str, ...]) -> None:

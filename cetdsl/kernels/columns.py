@@ -138,14 +138,24 @@ def _is_plain(kind: pa.DataType) -> bool:
 
 def _nested_codes(column: pa.Array) -> tuple[Ints, Bools]:
     # Keys of nested types are rare; their text is compared.
-    text = pa.array([None if v is None else repr(v) for v in column.to_pylist()], pa.string())
+    text = pa.array([None if v is None else repr(_positive_zeros(v)) for v in column.to_pylist()], pa.string())
     return order_codes([text])
+
+
+def _positive_zeros(value: object) -> object:
+    """A nested value with 0.0 for -0.0, as Spark groups it."""
+    if isinstance(value, float):
+        return value + 0.0
+    if isinstance(value, dict):
+        return {name: _positive_zeros(part) for name, part in value.items()}
+    return [_positive_zeros(part) for part in value] if isinstance(value, list) else value
 
 
 def weights_of(column: pa.Array) -> tuple[NDArray[np.float64], bool]:
     """A numeric column as doubles with 0 for NULL, and whether it is exact (integers, decimals)."""
     exact = pa.types.is_integer(column.type) or pa.types.is_decimal(column.type)
-    values = pc.fill_null(column.cast(pa.float64()), 0.0).to_numpy(zero_copy_only=False)
+    # Rounded where it must be: long integers do not all have a double.
+    values = pc.fill_null(column.cast(pa.float64(), safe=False), 0.0).to_numpy(zero_copy_only=False)
     return values, exact
 
 
