@@ -30,6 +30,12 @@ class PatternFrame:
     """A query bound to a DataFrame; made by ``df.pattern(...)`` or :func:`pattern`.
 
     Nothing runs until an answer, itself a lazy DataFrame, is collected, shown or written.
+
+    Examples
+    --------
+    >>> df = spark.createDataFrame([(1, "A"), (2, "B")], "t int, type string")
+    >>> df.pattern("PATTERN SEQ(A, B)", time="t")
+    <PatternFrame of PATTERN SEQ(A, B)>
     """
 
     def __init__(self, df: DataFrame, query: Query, binding: Binding) -> None:
@@ -251,7 +257,7 @@ def pattern(
     query: object,
     *,
     time: str | None = None,
-    tie_break: str | Sequence[str] = (),
+    tie_break: str | Sequence[str] | None = None,
     type: str | None = "type",
     on_null_time: str = "error",
 ) -> PatternFrame:
@@ -265,7 +271,7 @@ def pattern(
         From the fluent functions, or text.
     time : str, optional
         The time column: a timestamp, a date or an integer; by default the only timestamp column.
-    tie_break : str or sequence of str
+    tie_break : str or sequence of str, optional
         Columns that order events of the same time; without them such events are simultaneous and never in one trend.
     type : str or None
         The column that holds event types; None says that every event is of every type.
@@ -290,7 +296,7 @@ def pattern(
     >>> cet.pattern(df, text, time="t", type=None).count_trends().first()["count"]
     Decimal('7')
     """
-    ties = (tie_break,) if isinstance(tie_break, str) else tuple(tie_break)
+    ties = (tie_break,) if isinstance(tie_break, str) else tuple(tie_break or ())
     if on_null_time not in ("error", "skip"):
         raise InvalidNode(f"on_null_time={on_null_time!r} is unknown", hint="use 'error' or 'skip'")
     bound = PatternFrame(df, query_of(query), Binding(time, ties, type, on_null_time))
