@@ -26,7 +26,7 @@ class WorkerMemory:
     largest : float
         Peak of the largest worker, in megabytes; 0 where no worker ran or there is no ``/proc``.
     together : float
-        Peak of the sum over all workers, from samples; pages that they share count in each.
+        Peak of the sum over all workers, from samples; a page that several share is counted once.
     """
 
     def __init__(self) -> None:
@@ -54,9 +54,9 @@ class WorkerMemory:
 
     def _look(self) -> None:
         # Workers that other contestants left behind are not counted while they only wait.
-        now = [_memory(pid) for pid in self._workers() if _ticks(pid) > self._idle.get(pid, 0)]
-        self.largest = max([self.largest, *(peak for _, peak in now)])
-        self.together = max(self.together, sum(resident for resident, _ in now))
+        busy = [pid for pid in self._workers() if _ticks(pid) > self._idle.get(pid, 0)]
+        self.largest = max([self.largest, *(_megabytes(pid, "status", "VmHWM") for pid in busy)])
+        self.together = max(self.together, sum(_megabytes(pid, "smaps_rollup", "Pss") for pid in busy))
 
     def _workers(self) -> list[int]:
         if not _PROC.is_dir():
@@ -90,11 +90,10 @@ def _ticks(pid: int) -> int:
     return int(fields[11]) + int(fields[12])
 
 
-def _memory(pid: int) -> tuple[float, float]:
-    """Resident size now, and at its peak, in megabytes."""
-    lines = dict(line.split(":", 1) for line in _read(_PROC / str(pid) / "status").splitlines() if ":" in line)
-    now, peak = (int(lines.get(name, "0 kB").split()[0]) * 1024 / _MEGABYTE for name in ("VmRSS", "VmHWM"))
-    return now, peak
+def _megabytes(pid: int, file: str, name: str) -> float:
+    """A size that Linux tells of a process."""
+    lines = dict(line.split(":", 1) for line in _read(_PROC / str(pid) / file).splitlines() if ":" in line)
+    return int(lines.get(name, "0 kB").split()[0]) * 1024 / _MEGABYTE
 
 
 def processor_seconds() -> float:

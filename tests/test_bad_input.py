@@ -290,7 +290,7 @@ def test_a_group_too_large_for_the_kernel_itself(monkeypatch: pytest.MonkeyPatch
         list(aggregate_stream(spec, stream(spec, [("a", 1, 1), ("b", 1, 1), ("b", 2, 1)])))
 
 
-# ------------------------------------------------------------------------------------- what building a query must not do
+# --------------------------------------------------------------------------- what building a query must not do
 
 
 @pytest.mark.skipif(not CLASSIC, reason="only a classic session tells which jobs it ran")

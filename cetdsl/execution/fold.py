@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame
@@ -87,12 +88,14 @@ def _window(frame: EventFrame, length: int) -> Column:
     if kind == "timestamp":
         start, end = F.timestamp_micros(start), F.timestamp_micros(end)
     elif kind == "timestamp_ntz":
-        # Seen in UTC, the clock of a timestamp is that of the epoch's own counting.
-        start, end = (
-            F.convert_timezone(F.current_timezone(), F.lit("UTC"), F.timestamp_micros(c).cast("timestamp_ntz"))
-            for c in (start, end)
-        )
+        start, end = _clock(start), _clock(end)
     return F.struct(start.alias("start"), end.alias("end"))
+
+
+def _clock(micros: Column) -> Column:
+    """Microseconds since the epoch as a timestamp without a zone; by way of the zone's clock some hours would blur."""
+    seconds = (micros.cast("decimal(20,0)") * F.lit(Decimal("0.000001"))).cast("decimal(18,6)")
+    return F.lit("1970-01-01").cast("timestamp_ntz") + F.make_dt_interval(secs=seconds)
 
 
 class _Fold:
