@@ -40,7 +40,7 @@ def table(results: dict[str, Any]) -> str:
             lines += ["", f"Growth with the time of 100 events taken off: {race['growth_without_fixed_cost']}."]
     lines += [
         "",
-        f"Largest Python worker in all of these: {_largest(results)} MB (limit {MEMORY_LIMIT}).",
+        f"Largest Python worker in all of these: {_megabytes(_largest(results))} MB (limit {MEMORY_LIMIT}).",
         "",
     ]
     return "\n".join(lines)
@@ -59,10 +59,14 @@ def _row(line: dict[str, Any]) -> str:
         f"{line['processor']:.2f}" if is_ratio else "",
         limit,
         verdict,
-        str(line["largest_worker_mb"] or "–"),
+        _megabytes(line["largest_worker_mb"]),
         str(line["all_workers_mb"] or "–"),
     ]
     return f"| {' | '.join(cells)} |"
+
+
+def _megabytes(size: int) -> str:
+    return "–" if not size else f"{size}" if size <= MEMORY_LIMIT else f"**{size}**"
 
 
 def met(line: dict[str, Any]) -> bool | None:

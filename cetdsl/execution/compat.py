@@ -69,7 +69,10 @@ def function_names() -> frozenset[str]:
 def translated(action: Callable[[], Any], doing: str) -> Any:
     """Runs an analysis step of Spark; what Spark cannot resolve becomes an error of cetdsl."""
     try:
-        return action()
+        result = action()
+        if isinstance(result, DataFrame):
+            _ = result.schema  # Connect resolves nothing before it is asked
+        return result
     except CetdslError:
         raise
     except PySparkException as error:

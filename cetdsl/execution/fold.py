@@ -14,6 +14,8 @@ from cetdsl.execution.source import EventFrame
 from cetdsl.planning.physical import SLIDING, Machine
 from cetdsl.planning.plans import FoldAggregate
 
+#: Room for variables beside the time in a packed event; leaves 58 bits of microseconds, the years -2600 to 6500.
+PACKED_BITS = 6
 _ZERO_TYPES = {"double": "double", "decimal": "decimal(38,0)"}
 
 
@@ -29,15 +31,23 @@ def fold_aggregate(df: DataFrame, plan: FoldAggregate) -> DataFrame:
         length, slide = source.windowing.length, source.windowing.slide
         start = frame.ticks - F.pmod(frame.ticks, F.lit(slide).cast("bigint"))
         columns.append(F.when(frame.time.isNotNull(), start).alias("w"))
-    rows = frame.select(columns, compiled)
     by = [f"k{n}" for n in range(len(keys))] + (["w"] if sliding else [])
     order = ["t", *(f"b{n}" for n in range(len(ties)))]
-    events = F.array_sort(F.collect_list(F.struct(*order, "m"))).alias("events")
+    packed = _packs(plan, frame)
+    if packed:
+        # Whole numbers sort as primitives, several times faster than structs.
+        columns[len(keys)] = frame.ticks.alias("t")
+        rows = frame.select(columns, compiled)
+        event = F.shiftleft("t", PACKED_BITS) + F.col("m").cast("bigint")
+        events = F.sort_array(F.collect_list(event)).alias("events")
+    else:
+        rows = frame.select(columns, compiled)
+        events = F.array_sort(F.collect_list(F.struct(*order, "m"))).alias("events")
     nulls = F.count_if(F.col("t").isNull()).alias("nulls")
     grouped = rows.groupBy(*by).agg(events, nulls)
     if frame.checks_time:
         grouped = grouped.filter(_refuse_nulls(source.time))
-    folded = grouped.select(*by, _Fold(plan, order).over(F.col("events")).alias("state"))
+    folded = grouped.select(*by, _Fold(plan, order, packed=packed).over(F.col("events")).alias("state"))
     present = folded.select(*by, *(F.col(f"state.r{n}").alias(f"r{n}") for n in range(len(plan.lanes))))
     answer = present.filter(F.col("r0").isNull() | (F.col("r0") > 0))
     groups = [F.col(f"k{n}") for n in range(len(source.groups))]
@@ -47,6 +57,14 @@ def fold_aggregate(df: DataFrame, plan: FoldAggregate) -> DataFrame:
     outputs = [_checked(f"r{output.numerator}", output.name, plan.number, where) for output in plan.outputs]
     names = [*source.groups, *(["window"] if sliding else []), *(output.name for output in plan.outputs)]
     return answer.select(*groups, *outputs).toDF(*names)
+
+
+def _packs(plan: FoldAggregate, frame: EventFrame) -> bool:
+    """Whether time and variables fit one 64-bit number: always for timestamps, not for any large tick."""
+    source = plan.source
+    small = len(plan.compiled.variables) <= PACKED_BITS and not source.tie_break
+    kind = frame.fields[frame.position(source.time)].dataType.typeName()
+    return small and kind in ("timestamp", "timestamp_ntz", "date", "integer", "short", "byte")
 
 
 def _refuse_nulls(time: str) -> Column:
@@ -106,7 +124,8 @@ class _Fold:
     shared, so terms are kept small.
     """
 
-    def __init__(self, plan: FoldAggregate, order: list[str]) -> None:
+    def __init__(self, plan: FoldAggregate, order: list[str], *, packed: bool) -> None:
+        self.packed = packed
         self.machine: Machine = plan.compiled.machine
         self.lanes = plan.lanes
         self.kind = _ZERO_TYPES[plan.number]
@@ -125,6 +144,8 @@ class _Fold:
         return F.try_add(a, b).cast(self.kind) if self.exact else a + b
 
     def _instant(self, event: Column) -> Column:
+        if self.packed:
+            return F.shiftright(event, PACKED_BITS)
         if len(self.order) == 1:
             return event.getField(self.order[0])
         return F.struct(*[event.getField(name).alias(name) for name in self.order])
@@ -141,7 +162,8 @@ class _Fold:
         }
         sums = []
         for q, variable in enumerate(self.machine.variables):
-            bound = event.getField("m").bitwiseAND(F.lit(1 << variable)) != 0
+            mask = event if self.packed else event.getField("m")
+            bound = mask.bitwiseAND(F.lit(1 << variable)) != 0
             for k, value in enumerate(self._values(q, variable, before)):
                 total = state.getField(f"sum{q}_{k}")
                 sums.append(F.when(bound, self._add(total, value)).otherwise(total).alias(f"sum{q}_{k}"))
