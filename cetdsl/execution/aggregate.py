@@ -20,7 +20,7 @@ from pyspark.sql.types import (
 )
 
 from cetdsl.execution.lists import with_lists
-from cetdsl.execution.source import EventFrame
+from cetdsl.execution.source import PACKED_BITS, EventFrame
 from cetdsl.execution.worker import map_stage
 from cetdsl.pattern.expressions import Expr, SparkColumn
 from cetdsl.planning.compile import Compiled
@@ -47,6 +47,7 @@ class Shipment:
     rows: DataFrame
     value_types: tuple[DataType, ...]
     frame: EventFrame
+    packed: int
 
 
 def ship(
@@ -67,7 +68,9 @@ def ship(
     ties = [frame.column(name).alias(f"b{n}") for n, name in enumerate(source.tie_break)]
     codes = [column.alias(f"f{n}") for n, column in enumerate(frame.codes(compiled))]
     numbers = [frame.row_column(expr).alias(f"v{n}") for n, expr in enumerate(values)]
-    columns = [*keys, frame.time.alias("t"), *ties, frame.mask(compiled).alias("m"), *codes, *numbers]
+    packed = frame.packs(compiled)
+    instant = [frame.packed_time()] if packed else [frame.time.alias("t"), *ties, F.col("m")]
+    columns = [*keys, *instant, *codes, *numbers]
     if event_columns is not None:
         columns.append(frame.event_struct(event_columns).alias("e"))
     if spec.windowing.cut:
@@ -79,7 +82,7 @@ def ship(
     if spec.windowing.cut and _overlaps(spec):
         rows = rows.withColumn("s", F.explode("s"))
     by = [f"k{n}" for n in range(len(keys))] + (["s"] if spec.windowing.cut else [])
-    names = [*by, "t", *(f"b{n}" for n in range(len(ties))), "m"]
+    names = [*by, "t"] if packed else [*by, "t", *(f"b{n}" for n in range(len(ties))), "m"]
     names += [f"f{n}" for n in range(len(codes))] + [f"v{n}" for n in range(len(numbers))]
     if compiled.lists:
         names += ["p", *(f"l{n}" for n in range(len(compiled.lists)))]
@@ -89,7 +92,7 @@ def ship(
     spread = rows.repartition(*by) if by else rows.repartition(1)
     ordered = spread.sortWithinPartitions(*by, "t", *(f"b{n}" for n in range(len(ties))))
     types = tuple(rows.schema[f"v{n}"].dataType for n in range(len(numbers)))
-    return Shipment(ordered, types, frame)
+    return Shipment(ordered, types, frame, PACKED_BITS if packed else 0)
 
 
 def _overlaps(spec: KernelSpec) -> bool:
@@ -142,6 +145,11 @@ def typed(spec: KernelSpec, value_types: tuple[DataType, ...]) -> KernelSpec:
     return attrs.evolve(spec, values=texts, outputs=tuple(outputs))
 
 
+def shipped(spec: KernelSpec, shipment: Shipment) -> KernelSpec:
+    """The specification as its rows really come."""
+    return attrs.evolve(typed(spec, shipment.value_types), packed=shipment.packed)
+
+
 def _partial_fields(spec: KernelSpec, value_types: tuple[DataType, ...]) -> list[StructField]:
     kinds: list[DataType] = []
     for lane in spec.lanes:
@@ -158,7 +166,7 @@ def _partial_fields(spec: KernelSpec, value_types: tuple[DataType, ...]) -> list
 def kernel_aggregate(df: DataFrame, plan: KernelAggregate) -> DataFrame:
     """The answer of a kernel plan: group columns, window, aggregates."""
     shipment = ship(df, plan.source, plan.compiled, plan.spec, plan.values)
-    spec = typed(plan.spec, shipment.value_types)
+    spec = shipped(plan.spec, shipment)
     if not plan.merge:
         answer = map_stage(shipment.rows, "aggregate", spec, _answer_schema(spec, shipment, plan.source))
         return _named(answer, spec, plan.source)
@@ -208,7 +216,7 @@ def pair_aggregate(df: DataFrame, plan: PairAggregate) -> DataFrame:
         if side is None:
             continue
         shipment = ship(df, side.source, side.compiled, side.spec, side.values)
-        spec_of_side = typed(side.spec, shipment.value_types)
+        spec_of_side = shipped(side.spec, shipment)
         if spec is None or first is None:
             # The sides' own counts may be of any size; only the number of pairs is an answer.
             spec = typed(attrs.evolve(side.spec, outputs=plan.outputs), shipment.value_types)

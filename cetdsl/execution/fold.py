@@ -10,12 +10,10 @@ from pyspark.sql import functions as F
 
 from cetdsl.errors import OVERFLOW_ADVICE
 from cetdsl.execution.aggregate import opaque_conditions
-from cetdsl.execution.source import EventFrame
+from cetdsl.execution.source import PACKED_BITS, EventFrame
 from cetdsl.planning.physical import SLIDING, Machine
 from cetdsl.planning.plans import FoldAggregate
 
-#: Room for variables beside the time in a packed event; leaves 58 bits of microseconds, the years -2600 to 6500.
-PACKED_BITS = 6
 _ZERO_TYPES = {"double": "double", "decimal": "decimal(38,0)"}
 
 
@@ -25,24 +23,19 @@ def fold_aggregate(df: DataFrame, plan: FoldAggregate) -> DataFrame:
     frame = EventFrame(df, source, opaque_conditions(compiled))
     keys = [column.alias(f"k{n}") for n, column in enumerate(frame.keys())]
     ties = [frame.column(name).alias(f"b{n}") for n, name in enumerate(source.tie_break)]
-    columns = [*keys, frame.time.alias("t"), *ties, frame.mask(compiled).alias("m")]
+    order = ["t", *(f"b{n}" for n in range(len(ties)))]
+    packed = frame.packs(compiled)
+    # Whole numbers sort as primitives, several times faster than structs.
+    columns = [*keys, *([frame.packed_time()] if packed else [frame.time.alias("t"), *ties, F.col("m")])]
     sliding = source.windowing.kind == SLIDING
     if sliding:
         length, slide = source.windowing.length, source.windowing.slide
         start = frame.ticks - F.pmod(frame.ticks, F.lit(slide).cast("bigint"))
         columns.append(F.when(frame.time.isNotNull(), start).alias("w"))
     by = [f"k{n}" for n in range(len(keys))] + (["w"] if sliding else [])
-    order = ["t", *(f"b{n}" for n in range(len(ties)))]
-    packed = _packs(plan, frame)
-    if packed:
-        # Whole numbers sort as primitives, several times faster than structs.
-        columns[len(keys)] = frame.ticks.alias("t")
-        rows = frame.select(columns, compiled)
-        event = F.shiftleft("t", PACKED_BITS) + F.col("m").cast("bigint")
-        events = F.sort_array(F.collect_list(event)).alias("events")
-    else:
-        rows = frame.select(columns, compiled)
-        events = F.array_sort(F.collect_list(F.struct(*order, "m"))).alias("events")
+    rows = frame.select(columns, compiled)
+    event = F.col("t") if packed else F.struct(*order, "m")
+    events = F.sort_array(F.collect_list(event)).alias("events")
     nulls = F.count_if(F.col("t").isNull()).alias("nulls")
     grouped = rows.groupBy(*by).agg(events, nulls)
     if frame.checks_time:
@@ -57,14 +50,6 @@ def fold_aggregate(df: DataFrame, plan: FoldAggregate) -> DataFrame:
     outputs = [_checked(f"r{output.numerator}", output.name, plan.number, where) for output in plan.outputs]
     names = [*source.groups, *(["window"] if sliding else []), *(output.name for output in plan.outputs)]
     return answer.select(*groups, *outputs).toDF(*names)
-
-
-def _packs(plan: FoldAggregate, frame: EventFrame) -> bool:
-    """Whether time and variables fit one 64-bit number: always for timestamps, not for any large tick."""
-    source = plan.source
-    small = len(plan.compiled.variables) <= PACKED_BITS and not source.tie_break
-    kind = frame.fields[frame.position(source.time)].dataType.typeName()
-    return small and kind in ("timestamp", "timestamp_ntz", "date", "integer", "short", "byte")
 
 
 def _refuse_nulls(time: str) -> Column:
@@ -120,8 +105,7 @@ class _Fold:
     """The automaton as an ``aggregate()``: per state and lane the sum so far, and the one before the present instant.
 
     Simultaneous events see only what was there before their instant. Additions of decimals that do not fit give NULL,
-    which spreads only into results that it is really part of. Spark evaluates the lambda term by term, with nothing
-    shared, so terms are kept small.
+    which spreads only into results that it is really part of.
     """
 
     def __init__(self, plan: FoldAggregate, order: list[str], *, packed: bool) -> None:
@@ -155,11 +139,14 @@ class _Fold:
         return F.struct(self._instant(F.get(events, F.lit(0))).alias("at"), *zeros)
 
     def _step(self, state: Column, event: Column) -> Column:
-        same = state.getField("at").eqNullSafe(self._instant(event))
-        before = {
-            (q, k): F.when(same, state.getField(f"before{q}_{k}")).otherwise(state.getField(f"sum{q}_{k}"))
-            for q, k in self.cells
-        }
+        # One branch around everything: within it, all terms are plain fields.
+        at, now = state.getField("at"), self._instant(event)
+        same = at == now if len(self.order) == 1 else at.eqNullSafe(now)
+        return F.when(same, self._next(state, event, "before")).otherwise(self._next(state, event, "sum"))
+
+    def _next(self, state: Column, event: Column, seen: str) -> Column:
+        """The state after an event that sees the sums ``seen``."""
+        before = {(q, k): state.getField(f"{seen}{q}_{k}") for q, k in self.cells}
         sums = []
         for q, variable in enumerate(self.machine.variables):
             mask = event if self.packed else event.getField("m")

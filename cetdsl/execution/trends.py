@@ -92,7 +92,7 @@ def _enumerate(
         schema.append(window_field(source.time_type))
     schema.append(StructField("trend", ArrayType(binding)))
     spec = TrendsSpec(
-        plan.spec,
+        attrs.evolve(plan.spec, packed=shipment.packed),
         tuple(source.keys.index(name) for name in shown.keys),
         tuple(name for name, _ in plan.compiled.variables),
         fields,

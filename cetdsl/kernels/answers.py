@@ -26,6 +26,8 @@ from cetdsl.kernels.numbers import (
 from cetdsl.kernels.program import Ints
 from cetdsl.planning.physical import KernelSpec, Lane, Output, is_exact_lane
 
+#: ``str`` refuses numbers of more than 4,300 digits.
+_STR_LIMIT = 10**4000
 _COUNT_TYPES = {
     "decimal": pa.decimal128(38, 0),
     "string": pa.string(),
@@ -299,7 +301,7 @@ def _decimal_text(value: int, scale: int) -> str:
 
 def integer_text(value: int) -> str:
     """Decimal digits of a whole number of any size (``str`` refuses more than 4,300 digits)."""
-    if value < 10**4000:
+    if value < _STR_LIMIT:
         return str(value)
     half = (value.bit_length() * 30103 // 100000) // 2
     head, tail = divmod(value, 10**half)

@@ -317,7 +317,7 @@ class _Job:
         variable = [lane.variable for lane in self.evaluator.additive]
         how = [-1] + [0] * (len(variable) - 1)
         table = np.empty((len(weights), len(self.events.time)), dtype=dtype)
-        for row, values in enumerate(weights):
+        for row, values in enumerate(weights[1:], 1):  # lane 0 has no weights
             table[row] = values
         extra = len(weights) - len(variable)
         if magnitudes:
@@ -338,7 +338,7 @@ class _Job:
         weights = []
         for lane in self.evaluator.additive:
             if lane.column < 0:
-                weights.append(np.ones(len(self.events.time)))
+                weights.append(np.broadcast_to(1.0, len(self.events.time)))
             elif lane.kind == "count":
                 weights.append(self.columns[lane.column].present())
             else:

@@ -251,7 +251,7 @@ def build_tables(layout: Layout, events: Events) -> Tables:
     for number, comparisons in enumerate(layout.hashes):
         hash_query[number], hash_update[number], size = equality_codes(list(comparisons), events)
         hash_codes = max(hash_codes, size)
-    trees = np.zeros((5, len(layout.trees), count), dtype=np.int64)
+    trees: NDArray[Any] = np.zeros((5, len(layout.trees), count), dtype=np.int32)  # half the memory of int64
     for number, comparisons in enumerate(layout.trees):
         order = next(c for c in comparisons if c.op != "=")
         query_bucket, update_bucket, _ = equality_codes([c for c in comparisons if c.op == "="], events)

@@ -20,7 +20,7 @@ from cetdsl.kernels.columns import as_array, differs_from_previous, integers, or
 from cetdsl.kernels.evaluate import Evaluator, ValueColumn
 from cetdsl.kernels.program import Events, Ints
 from cetdsl.kernels.windows import NEVER, Slices, cut_slices
-from cetdsl.planning.physical import SLIDING, SPAN, KernelSpec
+from cetdsl.planning.physical import SLIDING, SPAN, WHOLE, KernelSpec
 
 #: Events per kernel call: large enough that the call's overhead vanishes, small enough to stay in the cache.
 CHUNK_EVENTS = 131_072
@@ -65,8 +65,9 @@ class _Columns:
         position += bool(spec.windowing.cut)
         self.time = position
         self.ties = range(position + 1, position + 1 + spec.ties)
-        self.mask = self.ties.stop
-        self.codes = range(self.mask + 1, self.mask + 1 + spec.codes)
+        self.mask = -1 if spec.packed else self.ties.stop
+        first_code = self.ties.stop + (not spec.packed)
+        self.codes = range(first_code, first_code + spec.codes)
         self.values = range(self.codes.stop, self.codes.stop + len(spec.values))
         self.position = self.values.stop if spec.lists else -1
         first_list = self.values.stop + bool(spec.lists)
@@ -91,11 +92,12 @@ class ChunkReader:
         for batch in self._timed():
             pending.append(batch)
             waiting += batch.num_rows
-            if waiting < target:
+            if waiting < target or self._one_key_so_far(pending):
                 continue
             chunk = self._chunk(pending, False, resume, answered, continues)
             rest = chunk.table.slice(chunk.slices.keep_from)
             if len(chunk.slices.slice) or rest.num_rows < waiting:
+                pending = []  # the chunk has its own copy; two would be held while it is answered
                 yield chunk
                 # Where the last key goes on, what has been answered of it must not be answered again.
                 continues = rest.num_rows > 0
@@ -104,6 +106,13 @@ class ChunkReader:
             target = max(self.chunk_events, 2 * waiting)
         if waiting:
             yield self._chunk(pending, True, resume, answered, continues)
+
+    def _one_key_so_far(self, pending: list[pa.RecordBatch]) -> bool:
+        """Whether nothing can be answered yet: without windows, as long as the first key goes on."""
+        if self.spec.windowing.kind != WHOLE:
+            return False
+        first, last = pending[0], pending[-1]
+        return all(first.column(k)[0].equals(last.column(k)[-1]) for k in self.columns.keys)
 
     def _answered_until(self, chunk: Chunk) -> int:
         if self.spec.windowing.kind != SPAN:
@@ -145,7 +154,7 @@ class ChunkReader:
             keys.append(arrays[columns.stretch])
         new_key = differs_from_previous(keys, count)
         segment_start = np.append(np.nonzero(new_key)[0], count).astype(np.int64)
-        time = integers(arrays[columns.time])
+        time, mask = self._time_and_mask(arrays)
         new_time = new_key.copy()
         new_time[1:] |= time[1:] != time[:-1]
         if ((time[1:] < time[:-1]) & ~new_key[1:]).any():
@@ -160,9 +169,7 @@ class ChunkReader:
         if not spec.codes:
             codes, valid = np.zeros((0, count), dtype=np.int64), np.zeros((0, count), dtype=np.bool_)
         list_start, list_items = self._lists(arrays, segment_start, count)
-        events = Events(
-            segment_start, time, instant, integers(arrays[columns.mask]), codes, valid, list_start, list_items
-        )
+        events = Events(segment_start, time, instant, mask, codes, valid, list_start, list_items)
         stretch = np.zeros(len(segment_start) - 1, dtype=np.int64)
         if spec.windowing.cut:
             stretch = integers(arrays[columns.stretch])[segment_start[:-1]]
@@ -173,6 +180,12 @@ class ChunkReader:
         bounds = self._bounds(slices, stretch, time, complete, answered if continues else -_FOREVER)
         values = [ValueColumn(arrays[k]) for k in columns.values]
         return Chunk(table, events, values, slices, bounds, continues, complete)
+
+    def _time_and_mask(self, arrays: list[pa.Array]) -> tuple[Ints, Ints]:
+        time = integers(arrays[self.columns.time])
+        if not self.spec.packed:
+            return time, integers(arrays[self.columns.mask])
+        return time >> self.spec.packed, time & ((1 << self.spec.packed) - 1)
 
     def _bounds(self, slices: Slices, stretch: Ints, time: Ints, complete: bool, answered: int) -> tuple[Ints, Ints]:
         """The times between which trends of each slice begin that are to be answered now."""
@@ -230,8 +243,9 @@ def too_large(spec: KernelSpec, rows: pa.RecordBatch | pa.Table, events: int) ->
     last = rows.num_rows - 1
     key = tuple(rows.column(k)[last].as_py() for k in range(spec.keys))
     around = rows.column(spec.keys + bool(spec.windowing.cut))[last].as_py()
+    when = around >> spec.packed if spec.packed else around
     return GroupTooLarge(
-        f"group {key!r} needs {events} events around {around} at once, more than this worker's memory",
+        f"group {key!r} needs {events} events up to time {when} at once, more than this worker's memory",
         hint="shorten WITHIN, add partition columns or predicates, or give the Python workers more memory",
     )
 

@@ -144,7 +144,8 @@ class KernelSpec:
     time stretch if ``windowing.cut``, time, ``ties`` tie-break columns, the bit mask of variables that the event
     may be bound
     to, ``codes`` columns that comparisons refer to, ``values`` columns that lanes refer to, ``lists`` list
-    columns preceded by the event's position in its key (if any), and for trends the event itself.
+    columns preceded by the event's position in its key (if any), and for trends the event itself. If ``packed`` > 0
+    there is no mask: the time column holds ``time * 2**packed + mask``.
     """
 
     machine: Machine
@@ -165,6 +166,7 @@ class KernelSpec:
     number: str = "decimal"
     exact: bool = True
     partial: bool = False
+    packed: int = 0
 
 
 def is_exact_lane(spec: KernelSpec, lane: Lane) -> bool:
