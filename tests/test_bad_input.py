@@ -274,7 +274,7 @@ def test_a_group_too_large_for_memory(monkeypatch: pytest.MonkeyPatch, where: st
     monkeypatch.setattr(ChunkReader, "_prepare", fails)
     batches = stream(spec, [("a", 1, 1), ("b", 1, 1)], [("b", 2, 1)])
     with pytest.raises(
-        errors.GroupTooLarge, match=r"group \('b',\) needs 3 events around 2 at once(.|\n)*hint: "
+        errors.GroupTooLarge, match=r"group \('b',\) needs 3 events up to time 2 at once(.|\n)*hint: "
     ) as failure:
         list(aggregate_stream(spec, batches))
     assert isinstance(failure.value, MemoryError)
