@@ -18,7 +18,8 @@ def write(results: dict[str, Any], folder: Path) -> None:
     if readme.exists():
         before, _, rest = readme.read_text(encoding="utf-8").partition(BEGIN)
         after = rest.partition(END)[2]
-        readme.write_text(f"{before}{BEGIN}\n\n{table(results)}\n{END}{after}", encoding="utf-8")
+        chart = "![Each figure as a part of its limit](results.svg)"
+        readme.write_text(f"{before}{BEGIN}\n\n{chart}\n\n{table(results)}\n{END}{after}", encoding="utf-8")
 
 
 def table(results: dict[str, Any]) -> str:
