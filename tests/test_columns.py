@@ -484,3 +484,13 @@ def test_nested_columns_of_events(spark: Any) -> None:
             assert all(b.event == original[b.event.t] for b in row.trend)
     inner = df.pattern("PATTERN SEQ(A a, B+) GROUP BY s", time="t").trends(columns=["s", "m"])
     assert inner.columns == ["s", "trend"]
+
+
+def test_the_first_and_the_last_day_of_time(spark: Any) -> None:
+    """Sentinel dates such as 9999-12-31 keep their place, whatever else is packed beside the time."""
+    rows = [("0001-01-01", "A"), ("2024-01-01", "A"), ("9999-12-31", "B")]
+    df = spark.createDataFrame(rows, "day string, type string").selectExpr("CAST(day AS TIMESTAMP) AS ts", "type")
+    a, b = cet.events("A", "B")
+    assert df.pattern(cet.seq(a, b)).count_trends().first()["count"] == 2
+    assert df.pattern(cet.seq(b, a)).count_trends().collect() == []
+    assert df.pattern(cet.seq(a, b)).count_trends(number="string").first()["count"] == "2"

@@ -17,8 +17,8 @@ from cetdsl.planning.compile import CodeColumn, Compiled
 from cetdsl.planning.physical import SLIDING
 from cetdsl.planning.plans import Source
 
-#: Room for variables beside the time in a packed event; leaves 58 bits of microseconds, the years -2600 to 6500.
-PACKED_BITS = 6
+#: Room for variables beside the time in a packed event; leaves 59 bits of microseconds, more than the years 1 to 9999.
+PACKED_BITS = 5
 
 
 class EventFrame:
