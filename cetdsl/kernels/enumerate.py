@@ -34,13 +34,13 @@ from cetdsl.kernels.evaluate import Evaluator
 from cetdsl.kernels.program import OPERATORS, Events, Ints, Program, equality_codes, lay_out
 from cetdsl.kernels.propagate import Conditions, Runs, compare, edge_holds, may_begin, may_end
 from cetdsl.kernels.windows import Slices
+from cetdsl.pattern.expressions import MIRRORED
 from cetdsl.planning.physical import SPAN, Edge, KernelSpec, Machine, Pair
 
 Bools = NDArray[np.bool_]
 Shorts = NDArray[np.int16]
 Places = NDArray[np.int32]
 
-_MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _ORDERS = ("<", "<=", ">", ">=")
 
 #: Positions in the array that holds where the search is.
@@ -422,7 +422,7 @@ def _pivot_pairs(pairs: tuple[Pair, ...], pivot: int) -> Ints:
         if pair.right_variable == pivot:
             rows.append((OPERATORS[pair.op], pair.left_variable, pair.left, pair.right))
         elif pair.left_variable == pivot:
-            rows.append((OPERATORS[_MIRRORED[pair.op]], pair.right_variable, pair.right, pair.left))
+            rows.append((OPERATORS[MIRRORED[pair.op]], pair.right_variable, pair.right, pair.left))
     return np.array(rows, dtype=np.int64).reshape(-1, 4)
 
 

@@ -19,6 +19,7 @@ from cetdsl.kernels.numbers import (
     to_scaled,
 )
 from cetdsl.kernels.program import (
+    OPERATORS,
     Events,
     Ints,
     Layout,
@@ -29,6 +30,7 @@ from cetdsl.kernels.program import (
 )
 from cetdsl.kernels.propagate import Conditions, Lanes, Runs, propagate
 from cetdsl.kernels.windows import NEVER, Slices, pivot_runs, span_runs
+from cetdsl.pattern.expressions import MIRRORED
 from cetdsl.planning.physical import SPAN, KernelSpec, Windowing
 
 #: Longer than any trend; shortest lengths are kept as this minus the length, so that the maximum finds them.
@@ -186,9 +188,9 @@ class Evaluator:
         pairs = []
         for pair in self.spec.pairs:
             if pair.right_variable == self.spec.pivot or pair.left_variable != self.spec.pivot:
-                pairs.append((_OPERATORS[pair.op], pair.left_variable, pair.left, pair.right))
+                pairs.append((OPERATORS[pair.op], pair.left_variable, pair.left, pair.right))
             else:
-                pairs.append((_OPERATORS[_MIRRORED[pair.op]], pair.right_variable, pair.right, pair.left))
+                pairs.append((OPERATORS[MIRRORED[pair.op]], pair.right_variable, pair.right, pair.left))
         instant_time = _NO_INTS
         if self.span and self.spec.negations:
             instant_time = np.zeros(int(events.instant[-1]) + 1, dtype=np.int64)
@@ -238,8 +240,6 @@ class Evaluator:
         return Values(scaled[0].real != 0, exact, scaled, extremes)
 
 
-_OPERATORS = {"=": 0, "!=": 1, "<": 2, "<=": 3, ">": 4, ">=": 5}
-_MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 NO_CONDITIONS = Conditions(
     -1,
     np.zeros((0, 4), dtype=np.int64),
