@@ -52,16 +52,24 @@ class Events:
         """2 million events of one key, 100 an hour, 20 % A and 80 % B."""
         return self._kept("giant-key", self.scaled(2_000_000), 1)
 
+    def month(self, keys: int) -> DataFrame:
+        """5 million events of so many keys within 30 days, 20 % A and 80 % B; a lone key gets shorter when scaled."""
+        scaled = self.scaled(keys) if keys > 1 else 1
+        count = 5_000_000 * scaled // keys if keys > 1 else self.scaled(5_000_000)
+        return self._kept(f"month-{keys}", count, scaled, step=30 * 86_400 * keys / 5_000_000)
+
     def trends_events(self) -> DataFrame:
         """Keys of one A and seven B: 127 trends of SEQ(A, B+) with 575 bindings; 10 million of these in all."""
         keys = self.scaled(17_392)
         return self._kept("trends", TRENDS_CYCLE * keys, keys, cycle=True)
 
-    def _kept(self, name: str, count: int, keys: int, only_b: bool = False, cycle: bool = False) -> DataFrame:
+    def _kept(
+        self, name: str, count: int, keys: int, only_b: bool = False, cycle: bool = False, step: float = STEP
+    ) -> DataFrame:
         path = self.folder / f"{name}-{count}"
         if not (path / "_SUCCESS").exists():
             number = F.col("id")
-            place = F.floor(number / keys)
+            place, micros = F.floor(number / keys), round(step * 1_000_000)
             if only_b:
                 is_a = F.lit(False)
             elif cycle:
@@ -71,7 +79,7 @@ class Events:
             rows = self.spark.range(0, count, 1, 8).select(
                 (number % keys).alias("key"),
                 # Within its own step, so the events of a key are evenly spread but at uneven distances.
-                F.timestamp_micros((ORIGIN + place * STEP) * 1_000_000 + _whole(number, 2, STEP * 1_000_000)).alias(
+                F.timestamp_micros(F.lit(ORIGIN * 1_000_000) + place * micros + _whole(number, 2, micros)).alias(
                     "time"
                 ),
                 F.when(is_a, "A").otherwise("B").alias("type"),

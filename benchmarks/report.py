@@ -39,6 +39,8 @@ def table(results: dict[str, Any]) -> str:
         lines += [_row(line) for line in race["verdicts"]]
         if "growth_without_fixed_cost" in race:
             lines += ["", f"Growth with the time of 100 events taken off: {race['growth_without_fixed_cost']}."]
+        if "events_per_task" in race:
+            lines += ["", f"Events in each task: {', '.join(f'{size:,}' for size in race['events_per_task'])}."]
     lines += [
         "",
         f"Largest Python worker in all of these: {_megabytes(_largest(results))} MB (limit {MEMORY_LIMIT}).",

@@ -23,8 +23,8 @@ sys.path.insert(0, str(HERE.parent))
 
 import report  # after the line above: the repository's own cetdsl must be found first
 from events import Events
+from panes import CHILDREN, RACES
 from pyspark.sql import SparkSession
-from races import CHILDREN, RACES
 
 from cetdsl.java import require_java
 

@@ -36,6 +36,7 @@ from cetdsl.frontend.terms import (
     prev,
     sum,
 )
+from cetdsl.frontend.workload import Workload, patterns
 
 __version__ = "0.1.0"
 
@@ -46,6 +47,7 @@ __all__ = [
     "PatternTerm",
     "QueryTerm",
     "Term",
+    "Workload",
     "absent",
     "all_of",
     "any_of",
@@ -65,6 +67,7 @@ __all__ = [
     "optional",
     "parse",
     "pattern",
+    "patterns",
     "prev",
     "repeat",
     "seq",

@@ -28,7 +28,7 @@ FORMATS = {
 #: CSV as everyone else writes it: with a header, and a quote inside quotes doubled.
 CSV = {"header": "true", "escape": '"'}
 _COMPRESSIONS = (".gz", ".bz2", ".zst", ".snappy", ".lz4")
-_STAGES = ("parsed", "resolved", "rewritten", "physical", "spark")
+_STAGES = ("parsed", "resolved", "rewritten", "physical", "spark", "complete", "survey")
 
 _EXAMPLES = """\
 examples:
@@ -113,6 +113,11 @@ def _parser() -> argparse.ArgumentParser:
         help="the form of counts: exact decimal (default), exact string, rounded double, or its log2",
     )
     run.add_argument("--trends", action="store_true", help="list the trends themselves instead of aggregating them")
+    run.add_argument(
+        "--complete",
+        choices=("maximal", "ends"),
+        help="count, or with --trends list, only trends that are not part of another one, by either reading",
+    )
     run.add_argument("--limit", type=_positive, metavar="N", help="with --trends: any N of them")
     run.add_argument("--columns", type=_names, metavar="COL,COL", help="with --trends: the columns to keep of an event")
     target = run.add_mutually_exclusive_group()
@@ -125,7 +130,12 @@ def _parser() -> argparse.ArgumentParser:
     explain = commands.add_parser("explain", help="show how a query runs", description="Show how a query would run.")
     explain.set_defaults(action=_explain)
     _add_query(explain)
-    explain.add_argument("--stage", choices=_STAGES, help="one stage only; by default all of them")
+    explain.add_argument(
+        "--stage",
+        choices=_STAGES,
+        help="one stage only; by default the first five of them. complete: how complete trends are listed. survey: "
+        "what their graphs hold, which runs a job",
+    )
 
     demo = commands.add_parser(
         "demo", help="a tour on real flights", description="Aircraft whose departure delay keeps growing within a day."
@@ -202,13 +212,23 @@ def _run(chosen: argparse.Namespace) -> None:
     if not chosen.trends and (chosen.limit or chosen.columns):
         raise CommandLineError("--limit and --columns speak of trends", hint="add --trends")
     query = cet.parse(_text(chosen.query))
+    if chosen.complete and not chosen.trends and query.node.returning:
+        raise CommandLineError(
+            "--complete counts trends, and RETURN asks for aggregates over all of them",
+            hint="leave RETURN out, or add --trends to list the complete trends",
+        )
     output = _format(chosen.output, "--output") if chosen.output else None
     inputs = _common_format(chosen)
     with _session(chosen) as spark:
         bound = _bind(spark, inputs, query, chosen)
         if chosen.trends:
             columns = chosen.columns or (None if output else _mentioned(query, chosen.time))
-            answer = bound.trends(limit=chosen.limit, columns=columns)
+            if chosen.complete:
+                answer = bound.complete_trends(chosen.complete, limit=chosen.limit, columns=columns)
+            else:
+                answer = bound.trends(limit=chosen.limit, columns=columns)
+        elif chosen.complete:
+            answer = bound.count_complete_trends(chosen.complete, number=chosen.number)
         elif query.node.returning:
             answer = bound.aggregate(number=chosen.number)
         else:

@@ -1,10 +1,11 @@
-"""Events to try things on: a year of real flights, and the three generated kinds of the 2017 paper on event trends.
+"""Events to try things on: a year of real flights, and generated ones of the kinds that papers on event trends use.
 
 Every generated value is a hash of the seed, the row and the column. So the same arguments give the same rows on any
 Spark, however many partitions it has, and any number of rows is generated where it is used.
 
 The kind of a generated event is in the column ``kind``, because two of the published queries constrain a column
-``type``: ask them with ``df.pattern(query, type="kind")``.
+``type``: ask them with ``df.pattern(query, type="kind")``. Only :func:`bursts` has no such queries, and its column is
+``type``.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import importlib.util
 import math
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -20,9 +22,15 @@ from cetdsl.errors import MissingDependency
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-__all__ = ["check_deposits", "flights", "heart_rates", "stock_prices"]
+__all__ = ["bursts", "check_deposits", "flights", "heart_rates", "layered_checks", "ridesharing", "stock_prices"]
 
 _START = "2024-01-01 00:00:00"
+
+#: What happens around a ride.
+_RIDES = (
+    *("Request", "Offer", "Accept", "Decline", "Assign", "Approach", "Arrive", "Wait", "Pickup", "Travel"),
+    *("Detour", "Stop", "Pool", "Accident", "Dropoff", "Cancel", "Pay", "Tip", "Rate", "Complain"),
+)
 
 
 def flights(spark: SparkSession) -> DataFrame:
@@ -93,7 +101,7 @@ def check_deposits(
     """Checks deposited from one account into another, some of them not covered.
 
     Check kiting shows as a chain: each check that is not covered is drawn on the account that the one before was
-    deposited into.
+    deposited into. Accounts are random here; :func:`layered_checks` says how many checks each one may follow.
 
     Parameters
     ----------
@@ -114,6 +122,12 @@ def check_deposits(
     DataFrame
         ``ts`` timestamp_ntz, ``kind`` (``Check``), ``type``, ``source``, ``destination`` bigint, ``amount`` double.
 
+    Notes
+    -----
+    The checks of Mei et al. (ICPP 2021) are ``check_deposits(spark, 200_000, accounts=40_000, not_covered=1,
+    seconds=1)``, and 10,000 over 900, 800 and 500 accounts. A check then follows ``rows / accounts / 2`` earlier ones
+    on average.
+
     Examples
     --------
     >>> check_deposits(spark, 3).columns
@@ -121,12 +135,100 @@ def check_deposits(
     """
     from pyspark.sql import functions as F
 
-    return spark.range(rows).select(
-        _time(F.col("id"), seconds).alias("ts"),
+    kind = F.when(_uniform(seed, "type") < not_covered, "notcovered").otherwise("covered")
+    source, destination = _choice(accounts, seed, "source"), _choice(accounts, seed, "destination")
+    return _checks(spark.range(rows), _time(F.col("id"), seconds), kind, source, destination, seed)
+
+
+def layered_checks(
+    spark: SparkSession,
+    rows: int = 1_000,
+    *,
+    compatibility: int = 3,
+    reach: int | None = 1,
+    selectivity: float = 1.0,
+    rate: float = 1.0,
+    seed: int = 0,
+) -> DataFrame:
+    """Checks of which each one that is not covered may follow exactly so many earlier ones.
+
+    The checks that are not covered form layers of ``compatibility`` checks, one layer after the other in time. Those of
+    a layer are deposited into one account, which belongs to the layer, and those of later layers are drawn on it.
+
+    Parameters
+    ----------
+    spark : SparkSession
+    rows : int
+        How many checks.
+    compatibility : int
+        How many earlier checks, all not covered, each check may follow: those that were deposited into the account that
+        it is drawn on. Only the checks of the first layer follow none.
+    reach : int, optional
+        Each check is drawn on the account of one of so many layers before its own, at random; None: of any layer before
+        its own. With 1 each follows the layer right before it, and ``n`` checks, all not covered, have
+        ``compatibility ** (n / compatibility)`` chains from the first layer to the last. No other compatibility has as
+        many as 3.
+    selectivity : float
+        The share of checks of the type ``notcovered``, evenly spread; the others are ``covered``.
+    rate : float
+        Checks per second.
+    seed : int
+        Other seeds give other checks.
+
+    Returns
+    -------
+    DataFrame
+        ``ts`` timestamp_ntz, ``kind`` (``Check``), ``type``, ``source``, ``destination`` bigint, ``amount`` double.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of its range.
+
+    Notes
+    -----
+    ``rate``, ``compatibility`` and ``selectivity`` are what Poppe et al. (SIGMOD 2017) vary.
+
+    Examples
+    --------
+    >>> layered_checks(spark, 6, compatibility=2).select("source", "destination").show()
+    +------+-----------+
+    |source|destination|
+    +------+-----------+
+    |     0|          1|
+    |     0|          1|
+    |     1|          2|
+    |     1|          2|
+    |     2|          3|
+    |     2|          3|
+    +------+-----------+
+    <BLANKLINE>
+    """
+    from pyspark.sql import functions as F
+
+    _require(compatibility >= 1, f"compatibility is 1 or more, not {compatibility!r}")
+    _require(reach is None or reach >= 1, f"reach is 1 or more, or None, not {reach!r}")
+    _require(0 <= selectivity <= 1, f"selectivity is a share from 0 to 1, not {selectivity!r}")
+
+    # How many checks before this one are not covered, and how many up to this one.
+    before, so_far = (F.floor(row * F.lit(float(selectivity))) for row in (F.col("id"), F.col("id") + 1))
+    layer = F.floor(before / compatibility)
+    # Layer k is paid into account k + 1, so nothing is ever paid into account 0, that of the first layer.
+    choices = layer if reach is None else F.least(layer, F.lit(reach))
+    source = layer - F.floor(_uniform(seed, "source") * choices)
+    kind = F.when(so_far > before, "notcovered").otherwise("covered")
+    return _checks(spark.range(rows), _time_at(F.col("id"), rate), kind, source, layer + 1, seed)
+
+
+def _checks(events: DataFrame, time: Column, kind: Column, source: Column, destination: Column, seed: int) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    return events.select(
+        time.alias("ts"),
         F.lit("Check").alias("kind"),
-        F.when(_uniform(seed, "type") < not_covered, "notcovered").otherwise("covered").alias("type"),
-        _choice(accounts, seed, "source").alias("source"),
-        _choice(accounts, seed, "destination").alias("destination"),
+        kind.alias("type"),
+        source.alias("source"),
+        destination.alias("destination"),
         F.round(10 + 9_990 * _uniform(seed, "amount"), 2).alias("amount"),
     )
 
@@ -201,6 +303,8 @@ def stock_prices(
     companies: int = 10,
     sectors: int = 3,
     prices: Literal["walk", "uniform"] = "walk",
+    between: tuple[float, float] = (50.0, 150.0),
+    digits: int = 2,
     seconds: float = 60.0,
     seed: int = 0,
 ) -> DataFrame:
@@ -214,7 +318,11 @@ def stock_prices(
     companies, sectors : int
         How many companies, and how many sectors these belong to.
     prices : {"walk", "uniform"}
-        ``walk``: each price is the one before plus a normal step; ``uniform``: each is drawn from 50 to 150.
+        ``walk``: each price is the one before plus a normal step, from 100 on; ``uniform``: each is drawn anew.
+    between : (float, float)
+        Where ``uniform`` prices lie.
+    digits : int
+        How many digits prices have after the point.
     seconds : float
         The time from one trade of a company to the next.
     seed : int
@@ -225,6 +333,16 @@ def stock_prices(
     DataFrame
         ``ts`` timestamp_ntz, ``kind`` (``Stock``), ``companyID``, ``sector`` bigint, ``price`` double, ``volume``
         bigint.
+
+    Raises
+    ------
+    ValueError
+        If there are no ``prices`` of that name.
+
+    Notes
+    -----
+    The prices of Mei et al. (ICPP 2021) are ``stock_prices(spark, 20_000, companies=1, prices="uniform",
+    between=(9, 11), digits=12, seconds=1)``.
 
     Examples
     --------
@@ -242,7 +360,8 @@ def stock_prices(
         step = radius * F.cos(2 * math.pi * _uniform(seed, "angle"))
         price = 100 + F.sum(step).over(Window.partitionBy(company).orderBy("id"))
     elif prices == "uniform":
-        price = 50 + 100 * _uniform(seed, "price")
+        low, high = map(float, between)
+        price = low + (high - low) * _uniform(seed, "price")
     else:
         raise ValueError(f"prices is 'walk' or 'uniform', not {prices!r}")
     return spark.range(rows).select(
@@ -250,16 +369,146 @@ def stock_prices(
         F.lit("Stock").alias("kind"),
         company.alias("companyID"),
         (company % sectors).alias("sector"),
-        F.round(price, 2).alias("price"),
+        F.round(price, digits).alias("price"),
         (1 + _choice(1_000, seed, "volume")).alias("volume"),
     )
 
 
-def _time(tick: Column, seconds: float) -> Column:
+def ridesharing(
+    spark: SparkSession,
+    rows: int = 1_000,
+    *,
+    districts: int = 10,
+    drivers: int = 20,
+    riders: int = 100,
+    burst: int = 10,
+    rate: float = 200.0,
+    seed: int = 0,
+) -> DataFrame:
+    """Events of a ridesharing service, of twenty kinds, which come in bursts.
+
+    Parameters
+    ----------
+    spark : SparkSession
+    rows : int
+        How many events, over all districts.
+    districts : int
+        How many districts, whose events come in turn.
+    drivers, riders : int
+        How many drivers and riders each district has. They keep to it, and are those of an event at random.
+    burst : int
+        How many events of a district are of one kind before the next event is of another. Each burst is of a random
+        kind, but not of that of the burst before.
+    rate : float
+        Events per second, over all districts.
+    seed : int
+        Other seeds give other events.
+
+    Returns
+    -------
+    DataFrame
+        ``ts`` timestamp_ntz, ``kind`` (``Request``, ``Offer``, ``Accept``, ``Decline``, ``Assign``, ``Approach``,
+        ``Arrive``, ``Wait``, ``Pickup``, ``Travel``, ``Detour``, ``Stop``, ``Pool``, ``Accident``, ``Dropoff``,
+        ``Cancel``, ``Pay``, ``Tip``, ``Rate``, ``Complain``), ``district``, ``driver``, ``rider`` bigint, ``duration``
+        int in seconds, ``speed``, ``price`` double.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of its range.
+
+    Notes
+    -----
+    Made after the description of the generated stream of Poppe et al. (SIGMOD 2021). Durations, speeds and prices are
+    uniform, from 0 to 3,600, 0 to 100 and 0 to 50: so ``speed < 30`` holds for three events of ten.
+
+    Examples
+    --------
+    >>> rides = ridesharing(spark, 400, districts=2, burst=50)
+    >>> rides.groupBy("district").agg({"kind": "count"}).orderBy("district").show()
+    +--------+-----------+
+    |district|count(kind)|
+    +--------+-----------+
+    |       0|        200|
+    |       1|        200|
+    +--------+-----------+
+    <BLANKLINE>
+    """
     from pyspark.sql import functions as F
 
+    _require(burst >= 1, f"burst is 1 or more, not {burst!r}")
+    district, tick = F.col("id") % districts, F.floor(F.col("id") / districts)
+    kind = _unlike_neighbours(len(_RIDES), seed, "kind", district, F.floor(tick / burst))
+    return spark.range(rows).select(
+        _time_at(F.col("id"), rate).alias("ts"),
+        _name(_RIDES, kind).alias("kind"),
+        district.alias("district"),
+        (district + districts * _choice(drivers, seed, "driver")).alias("driver"),
+        (district + districts * _choice(riders, seed, "rider")).alias("rider"),
+        _choice(3_600, seed, "duration").cast("int").alias("duration"),
+        F.round(100 * _uniform(seed, "speed"), 1).alias("speed"),
+        F.round(50 * _uniform(seed, "price"), 2).alias("price"),
+    )
+
+
+def bursts(spark: SparkSession, rows: int = 1_000, *, types: Sequence[str] = ("A", "B"), length: int = 10) -> DataFrame:
+    """A stream of nothing but types: so many events of the first type, as many of the second, and round again.
+
+    Parameters
+    ----------
+    spark : SparkSession
+    rows : int
+        How many events.
+    types : sequence of str
+        The types, in the order of their turns.
+    length : int
+        How many events of a type follow each other.
+
+    Returns
+    -------
+    DataFrame
+        ``t`` bigint (0, 1, 2, ...), ``type`` string.
+
+    Raises
+    ------
+    ValueError
+        If there are no types, or ``length`` is less than 1.
+
+    Examples
+    --------
+    >>> "".join(row.type for row in bursts(spark, 14, types=["A", "B", "C"], length=2).collect())
+    'AABBCCAABBCCAA'
+    """
+    from pyspark.sql import functions as F
+
+    _require(len(types) > 0, "there are no types")
+    _require(length >= 1, f"length is 1 or more, not {length!r}")
+    t = F.col("id").alias("t")
+    return spark.range(rows).select(t, _name(types, F.floor(F.col("id") / length) % len(types)).alias("type"))
+
+
+def _require(holds: bool, problem: str) -> None:
+    if not holds:
+        raise ValueError(problem)
+
+
+def _time(tick: Column, seconds: float) -> Column:
     # Arithmetic in whole microseconds, so that equal ticks are equal times.
-    since = F.make_dt_interval(secs=(tick * round(seconds * 1e6)).cast("decimal(20,0)") / F.lit(1_000_000))
+    return _after(tick * round(seconds * 1e6))
+
+
+def _time_at(number: Column, rate: float) -> Column:
+    """The time of an event by its number; no two events have the same."""
+    from pyspark.sql import functions as F
+
+    _require(0 < rate <= 1e6, f"rate is more than 0 and at most a million events per second, not {rate!r}")
+    return _after(F.floor(number * 1_000_000.0 / rate))
+
+
+def _after(microseconds: Column) -> Column:
+    from pyspark.sql import functions as F
+
+    since = F.make_dt_interval(secs=microseconds.cast("decimal(20,0)") / F.lit(1_000_000))
     return F.lit(_START).cast("timestamp_ntz") + since
 
 
@@ -276,3 +525,25 @@ def _choice(number: int, seed: int, what: str, *keys: Column) -> Column:
     from pyspark.sql import functions as F
 
     return F.floor(_uniform(seed, what, *keys) * number)
+
+
+def _unlike_neighbours(number: int, seed: int, what: str, key: Column, place: Column) -> Column:
+    """A bigint from 0 to ``number - 1``, of which those of neighbouring places of a key always differ."""
+    from pyspark.sql import functions as F
+
+    def drawn(at: Column) -> Column:
+        return _choice(number, seed, what, key, at)
+
+    # Even places draw from all; odd ones from what the two beside them leave, counted past these in ascending order.
+    low, high = F.least(drawn(place - 1), drawn(place + 1)), F.greatest(drawn(place - 1), drawn(place + 1))
+    left = F.lit(number - 1) - (low < high).cast("int")
+    chosen = F.floor(_uniform(seed, what, key, place) * left)
+    chosen = chosen + (chosen >= low).cast("int")
+    chosen = chosen + ((low < high) & (chosen >= high)).cast("int")
+    return F.when(place % 2 == 0, drawn(place)).otherwise(chosen)
+
+
+def _name(names: Sequence[str], number: Column) -> Column:
+    from pyspark.sql import functions as F
+
+    return F.get(F.array(*map(F.lit, names)), number)

@@ -180,7 +180,7 @@ class UnsupportedQuery(ResolutionError, NotImplementedError):
 
 
 class AnalysisErrors(ResolutionError):
-    """All errors of a query at once.
+    """All errors of a query, or of a workload, at once.
 
     Attributes
     ----------
@@ -188,9 +188,9 @@ class AnalysisErrors(ResolutionError):
         The errors, in the order in which the query states their causes.
     """
 
-    def __init__(self, errors: Sequence[CetdslError]) -> None:
+    def __init__(self, errors: Sequence[CetdslError], what: str = "the query") -> None:
         self.errors = tuple(errors)
-        lines = [f"the query has {len(self.errors)} errors"]
+        lines = [f"{what} has {len(self.errors)} errors"]
         for number, error in enumerate(self.errors, 1):
             lines.append(f" {number}. " + str(error).replace("\n", "\n    "))
         super().__init__("\n".join(lines))

@@ -101,6 +101,18 @@ def test_run_lists_trends(files: dict[str, str], spark, tmp_path: Path, capsys: 
     assert json.loads(min((row.trend for row in rows), key=len))[0] == {"variable": "a", "event": {"t": 1}}
 
 
+def test_run_counts_and_lists_complete_trends(files: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["run", "PATTERN SEQ(A, B+)", "--input", files["csv"], "--time", "t", "--complete"]
+    assert main([*words, "maximal"]) == 0
+    assert capsys.readouterr().out.split() == ["count", "-----", "2"]
+    assert main([*words, "ends"]) == 0
+    assert capsys.readouterr().out.split() == ["count", "-----", "8"]
+    assert main([*words, "maximal", "--trends", "--columns", "t"]) == 0
+    out = capsys.readouterr().out.splitlines()
+    assert len(out) == 2 + 2
+    assert "B(3) > B(4) > B(5)" in out[2]
+
+
 def test_long_answers_say_that_there_is_more(files: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--input", files["csv"], "--time", "t"]
     assert main(["run", "PATTERN (A OR B)", *words, "--trends", "--columns", "t", "--show", "3"]) == 0
@@ -109,7 +121,7 @@ def test_long_answers_say_that_there_is_more(files: dict[str, str], capsys: pyte
     assert "(no trend)" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("stage", ["parsed", "resolved", "rewritten", "physical", "spark"])
+@pytest.mark.parametrize("stage", ["parsed", "resolved", "rewritten", "physical", "spark", "complete", "survey"])
 def test_explain(files: dict[str, str], capsys: pytest.CaptureFixture[str], stage: str) -> None:
     assert main(["explain", COUNT, "--input", files["csv"], "--time", "t", "--stage", stage]) == 0
     assert capsys.readouterr().out.strip()
@@ -127,6 +139,8 @@ def test_wrong_words(capsys: pytest.CaptureFixture[str]) -> None:
     assert "not a number of rows" in fails(capsys, "run", COUNT, "--input", "a.csv", "--show", "0")
     assert "KEY=VALUE" in fails(capsys, "run", COUNT, "--input", "a.csv", "--conf", "x")
     assert "add --trends" in fails(capsys, "run", COUNT, "--input", "a.csv", "--limit", "3")
+    assert "leave RETURN out" in fails(capsys, "run", COUNT, "--input", "a.csv", "--complete", "ends")
+    assert "invalid choice: 'most'" in fails(capsys, "run", COUNT, "--input", "a.csv", "--complete", "most")
     assert "does not tell its format" in fails(capsys, "run", COUNT, "--input", "events")
     assert "does not tell its format" in fails(capsys, "run", COUNT, "--input", "a.csv", "--output", "x.txt")
     assert "mixes csv and json" in fails(capsys, "run", COUNT, "--input", "a.csv", "b.json.gz")

@@ -11,18 +11,21 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = sorted((Path(__file__).parent.parent / "examples").glob("*.py"))
+#: What examples write to the folder that they are told; the others are told one too, and leave it empty.
+WRITTEN = {"kiting_rings": {"chains", "ring.html"}}
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_example(path: Path, tmp_path: Path) -> None:
+def test_example(path: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     assert len(path.read_text().splitlines()) < 60
     environment = {
         **os.environ,
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_SUBMIT_ARGS": "--master local[2] pyspark-shell",
     }
+    folder = tmp_path_factory.mktemp("written")
     done = subprocess.run(
-        [sys.executable, str(path)],
+        [sys.executable, str(path), str(folder)],
         capture_output=True,
         text=True,
         cwd=tmp_path,
@@ -35,6 +38,7 @@ def test_example(path: Path, tmp_path: Path) -> None:
     assert "|\n+" in done.stdout
     assert "+\n+" not in done.stdout
     assert list(tmp_path.iterdir()) == []
+    assert {each.name for each in folder.iterdir()} == WRITTEN.get(path.stem, set())
 
 
 def test_the_readme_shows_what_it_prints(spark, capsys: pytest.CaptureFixture[str]) -> None:

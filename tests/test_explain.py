@@ -155,6 +155,7 @@ def test_physical_of_a_kernel_plan() -> None:
 == physical ==
 strategy   kernel: one compiled pass over each task's sorted events
 declined   fold: adjacent, pairwise or aggregate predicates compare events with each other
+declined   panes: adjacent, pairwise or aggregate predicates compare events with each other
 cost       n log n in the events of a window
 numbers    decimal: exact, DECIMAL(38,0); a count that does not fit is an error
 windows    10 minutes long, one every 5 minutes; an event is in up to 2
@@ -203,6 +204,12 @@ def test_physical_of_a_fold_plan() -> None:
     assert "+- group by company\n          collect_list, sorted by ts\n" in text
     assert "declined" not in text
     assert "[TOTAL]" not in text, "the fold has no indexes"
+
+
+def test_the_fold_does_not_hold_all_events_in_one_row() -> None:
+    declined = "fold: without groups and windows one row would hold all events\n"
+    assert declined in explained("PATTERN SEQ(A, B+)", "physical", number="double").text
+    assert declined not in explained("PATTERN SEQ(A, B+) WITHIN 1 hour SLIDE 1 hour", "physical", number="double").text
 
 
 @pytest.mark.parametrize(
@@ -280,7 +287,8 @@ def test_an_unknown_stage_names_the_known_ones() -> None:
     with pytest.raises(ResolutionError) as caught:
         explained("PATTERN A", "fysical")
     assert str(caught.value) == (
-        "no stage 'fysical'; there are parsed, resolved, rewritten, physical, spark\n  hint: did you mean 'physical'?"
+        "no stage 'fysical'; there are parsed, resolved, rewritten, physical, spark, complete, survey\n"
+        "  hint: did you mean 'physical'?"
     )
 
 

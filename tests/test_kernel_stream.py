@@ -6,6 +6,9 @@
 from __future__ import annotations
 
 import itertools
+import subprocess
+import sys
+import weakref
 from collections import Counter
 from collections.abc import Iterator
 from decimal import Decimal
@@ -26,6 +29,7 @@ from cetdsl.analysis.schema import Field, Schema
 from cetdsl.analysis.types import type_of
 from cetdsl.errors import EngineError, UnsupportedQuery
 from cetdsl.execution.aggregate import typed
+from cetdsl.kernels.columns import from_numpy
 from cetdsl.kernels.merge import merge_stream, pair_stream
 from cetdsl.kernels.stream import ChunkReader, aggregate_stream
 from cetdsl.kernels.trends import trend_stream
@@ -414,6 +418,46 @@ def test_few_events_are_kept(text: str, keys: int, held: int) -> None:
     assert sum(sizes) >= events * keys
     # A chunk is at most what is kept, twice over, and the rows of new batches.
     assert max(sizes) <= 2 * max(held, chunk_events) + 2 * 100 + held
+
+
+def test_what_is_not_kept_is_let_go() -> None:
+    spec, _ = spec_and_batches("PATTERN B+ GROUP BY case WITHIN 50 SLIDE 10", rows_at([1, 2]), 1)
+    spec = attrs.evolve(spec, windowing=attrs.evolve(spec.windowing, cut=0))
+    alive: list[Any] = []
+
+    def watched() -> Iterator[pa.RecordBatch]:
+        for batch in endless(spec, 20_000, 1, 100):
+            mask = np.ones(batch.num_rows, dtype=np.int64)
+            alive.append(weakref.ref(mask))
+            yield pa.RecordBatch.from_arrays([*batch.columns[:-1], from_numpy(mask)], names=batch.schema.names)
+            del mask
+
+    for _ in ChunkReader(spec, watched(), 100):
+        # The batches that hold the rows kept for the next chunk, and the one that is being read.
+        assert sum(mask() is not None for mask in alive) <= 3
+
+
+def test_a_worker_imports_no_pandas_and_no_spark_connect() -> None:
+    script = """
+import sys
+import numpy as np
+import pyarrow as pa
+from cetdsl.kernels.columns import from_numpy
+from cetdsl.kernels.entry import run_stage
+from cetdsl.planning.physical import Comparison, Edge, KernelSpec, Lane, Machine, Output, Windowing
+import pickle
+
+machine = Machine((0,), ((0, ()),), ((0, ()),), (Edge(0, 0, (Comparison(">", 0, 0),)),))
+lanes, outputs = (Lane("count", -2),), (Output("count", "count", 0),)
+spec = KernelSpec(machine, (), Windowing(), 1, 1, "t", "bigint", 0, 1, (), 0, lanes=lanes, outputs=outputs)
+key, time, mask = from_numpy(np.repeat([1, 2], 5)), from_numpy(np.tile(np.arange(5), 2)), from_numpy(np.ones(10, int))
+price = from_numpy(np.arange(10) * 0.5, absent=np.arange(10) == 7)
+batch = pa.RecordBatch.from_arrays([key, time, mask, price], names=["k0", "t", "m", "f0"])
+answers = [str(answer.column(1)[0]) for answer in run_stage("aggregate", pickle.dumps(spec), iter([batch]))]
+print(answers, sorted({"pandas", "grpc"} & sys.modules.keys()))
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.stdout == "['31'] []\n", done.stderr
 
 
 def test_one_large_window_is_not_read_again_and_again() -> None:

@@ -89,6 +89,16 @@ def test_decimal_overflow_is_an_error(spark: Any, query: str, n: int) -> None:
         assert f"about 2^{n}.0" in message
 
 
+def test_the_overflow_of_a_sum_names_its_type(spark: Any) -> None:
+    df = many(spark, 130).withColumn("price", F.lit("2.50").cast("decimal(10,2)"))
+    with pytest.raises(Exception, match=r"cetdsl\.errors\.CountOverflow") as failure:
+        df.pattern(+B, time="t").aggregate(total=cet.sum(B.price)).collect()
+    message = readable(failure.value)
+    # Each of 130 events is in 2^129 trends.
+    assert f"'total' is about 2^{129 + math.log2(130 * 2.5):.1f}" in message
+    assert "does not fit DECIMAL(38, 2)" in message
+
+
 @pytest.mark.parametrize("where", ["", "WHERE B.x < NEXT(B).x"])
 def test_overflow_names_the_window(spark: Any, where: str) -> None:
     df = many(spark, 400).withColumn("t", F.timestamp_seconds(F.col("t") + 86_400))

@@ -24,7 +24,7 @@ from cetdsl.execution.source import PACKED_BITS, EventFrame
 from cetdsl.execution.worker import map_stage
 from cetdsl.pattern.expressions import Expr, SparkColumn
 from cetdsl.planning.compile import Compiled
-from cetdsl.planning.physical import SLIDING, SPAN, KernelSpec, Output, is_exact_lane
+from cetdsl.planning.physical import ALL, SLIDING, SPAN, KernelSpec, Output, is_exact_lane
 from cetdsl.planning.plans import KernelAggregate, PairAggregate, Source
 
 
@@ -57,42 +57,63 @@ def ship(
     spec: KernelSpec,
     values: tuple[Expr, ...],
     event_columns: tuple[str, ...] | None = None,
+    *,
+    identified: bool = False,
+    shares: tuple[int, ...] = (),
+    settled: bool = False,
 ) -> Shipment:
     """Projects each event to what the kernel needs, sends it to its key's task and sorts it there.
 
     Only ``repartition(...).sortWithinPartitions(...)`` was seen to keep an order for a Python worker;
-    ``groupBy().applyInArrow`` promises none. Where trends are shown, the event itself is the last column.
+    ``groupBy().applyInArrow`` promises none. Where trends are shown, the event itself is the last column;
+    ``identified`` gives it a last field, ``id``, that tells it from all others. Where there are ``shares``, each of
+    them gets every event, and its number is the last key column. ``settled`` gives simultaneous events an order that is
+    the same whenever the rows are computed.
     """
     frame = EventFrame(df, source, opaque_conditions(compiled))
-    keys = [column.alias(f"k{n}") for n, column in enumerate(frame.keys())]
-    ties = [frame.column(name).alias(f"b{n}") for n, name in enumerate(source.tie_break)]
     codes = [column.alias(f"f{n}") for n, column in enumerate(frame.codes(compiled))]
     numbers = [frame.row_column(expr).alias(f"v{n}") for n, expr in enumerate(values)]
     packed = frame.packs(compiled)
-    instant = [frame.packed_time()] if packed else [frame.time.alias("t"), *ties, F.col("m")]
-    columns = [*keys, *instant, *codes, *numbers]
+    columns = [*frame.keys(), *frame.instant(compiled), *codes, *numbers]
     if event_columns is not None:
-        columns.append(frame.event_struct(event_columns).alias("e"))
+        event = frame.event_struct(event_columns)
+        columns.append((event.withField("id", F.monotonically_increasing_id()) if identified else event).alias("e"))
     if spec.windowing.cut:
         columns.append(_stretch_column(frame, spec).alias("s"))
+    if shares:
+        columns.append(_shares_column(frame, shares).alias("h"))
+    if settled:
+        columns.append(frame.fingerprint().alias("i"))
     if compiled.lists:
-        rows = with_lists(frame, columns, compiled, [f"k{n}" for n in range(len(keys))], len(ties))
+        rows = with_lists(frame, columns, compiled)
     else:
         rows = frame.select(columns, compiled)
     if spec.windowing.cut and _overlaps(spec):
         rows = rows.withColumn("s", F.explode("s"))
-    by = [f"k{n}" for n in range(len(keys))] + (["s"] if spec.windowing.cut else [])
-    names = [*by, "t"] if packed else [*by, "t", *(f"b{n}" for n in range(len(ties))), "m"]
+    if shares:
+        rows = rows.withColumn("h", F.explode("h"))
+    by = frame.key_names + (["h"] if shares else []) + (["s"] if spec.windowing.cut else [])
+    names = [*by, "t"] if packed else [*by, *frame.order, "m"]
     names += [f"f{n}" for n in range(len(codes))] + [f"v{n}" for n in range(len(numbers))]
     if compiled.lists:
         names += ["p", *(f"l{n}" for n in range(len(compiled.lists)))]
     if event_columns is not None:
         names.append("e")
+    if settled:
+        names.append("i")
     rows = rows.select(*names)
-    spread = rows.repartition(*by) if by else rows.repartition(1)
-    ordered = spread.sortWithinPartitions(*by, "t", *(f"b{n}" for n in range(len(ties))))
+    if by == ["h"]:
+        spread = rows.repartition(len(shares), "h")
+    else:
+        spread = rows.repartition(*by) if by else rows.repartition(1)
+    order = frame.order
+    if compiled.lists:
+        order.append("p")  # which lists refer to
+    elif settled:
+        order += ["i"] if packed else ["m", "i"]  # packed events hold the variables beside the time
+    ordered = spread.sortWithinPartitions(*by, *order)
     types = tuple(rows.schema[f"v{n}"].dataType for n in range(len(numbers)))
-    return Shipment(ordered, types, frame, PACKED_BITS if packed else 0)
+    return Shipment(ordered.drop("i"), types, frame, PACKED_BITS if packed else 0)
 
 
 def _overlaps(spec: KernelSpec) -> bool:
@@ -105,6 +126,14 @@ def _stretch_column(frame: EventFrame, spec: KernelSpec) -> Column:
     return frame.stretch()
 
 
+def _shares_column(frame: EventFrame, shares: tuple[int, ...]) -> Column:
+    """The shares that get an event; one alone gets the rows without a time, so that these are counted once."""
+    first, *others = (F.lit(number).cast("int") for number in shares)
+    if not frame.checks_time:
+        return F.array(first, *others)
+    return F.when(frame.time.isNull(), F.array(first)).otherwise(F.array(first, *others))
+
+
 # ------------------------------------------------------------------------------------------------ the answer
 
 
@@ -113,7 +142,8 @@ def count_type(number: str, scale: int = 0) -> DataType:
     return {"decimal": DecimalType(38, scale), "string": StringType()}.get(number, DoubleType())
 
 
-def _output_type(output: Output, number: str, value_types: tuple[DataType, ...], spec: KernelSpec) -> DataType:
+def output_type(output: Output, number: str, value_types: tuple[DataType, ...], spec: KernelSpec) -> DataType:
+    """The Spark type of an output column."""
     lane = spec.lanes[output.numerator]
     if lane.kind in ("shortest", "longest"):
         return LongType()
@@ -150,7 +180,8 @@ def shipped(spec: KernelSpec, shipment: Shipment) -> KernelSpec:
     return attrs.evolve(typed(spec, shipment.value_types), packed=shipment.packed)
 
 
-def _partial_fields(spec: KernelSpec, value_types: tuple[DataType, ...]) -> list[StructField]:
+def partial_fields(spec: KernelSpec, value_types: tuple[DataType, ...]) -> list[StructField]:
+    """The columns of partial results, ``r0``, ``r1``, ..."""
     kinds: list[DataType] = []
     for lane in spec.lanes:
         if lane.kind in ("count", "sum"):
@@ -168,49 +199,65 @@ def kernel_aggregate(df: DataFrame, plan: KernelAggregate) -> DataFrame:
     shipment = ship(df, plan.source, plan.compiled, plan.spec, plan.values)
     spec = shipped(plan.spec, shipment)
     if not plan.merge:
-        answer = map_stage(shipment.rows, "aggregate", spec, _answer_schema(spec, shipment, plan.source))
-        return _named(answer, spec, plan.source)
+        answer = map_stage(shipment.rows, _stage(spec), spec, answer_schema(spec, shipment, plan.source))
+        return named_answer(answer, spec, plan.source)
     partial = _partial(shipment, spec, plan.source)
-    return _merge(partial, spec, shipment, plan.source)
+    return merge_partial(partial, spec, shipment, plan.source)
 
 
-def _answer_schema(spec: KernelSpec, shipment: Shipment, source: Source) -> StructType:
+def _stage(spec: KernelSpec) -> str:
+    """All trends are counted along the automaton, complete ones along the edges of their graph."""
+    return "aggregate" if spec.completeness == ALL else "count"
+
+
+def answer_schema(spec: KernelSpec, shipment: Shipment, source: Source) -> StructType:
+    """Of what a kernel answers: groups, window, aggregates."""
     fields = shipment.frame.key_fields("g", source.groups)
     if spec.windowing.kind == SLIDING:
         fields.append(window_field(source.time_type))
     for number, output in enumerate(spec.outputs):
-        fields.append(StructField(f"r{number}", _output_type(output, spec.number, shipment.value_types, spec)))
+        fields.append(StructField(f"r{number}", output_type(output, spec.number, shipment.value_types, spec)))
     return StructType(fields)
 
 
-def _named(answer: DataFrame, spec: KernelSpec, source: Source) -> DataFrame:
+def named_answer(answer: DataFrame, spec: KernelSpec, source: Source) -> DataFrame:
+    """An answer under the names that the user knows."""
     window = ["window"] if spec.windowing.kind == SLIDING else []
     return answer.toDF(*source.groups, *window, *(output.name for output in spec.outputs))
 
 
 def _partial(shipment: Shipment, spec: KernelSpec, source: Source) -> DataFrame:
+    return map_stage(shipment.rows, _stage(spec), spec, partial_schema(spec, shipment, source))
+
+
+def partial_schema(spec: KernelSpec, shipment: Shipment, source: Source) -> StructType:
+    """Of partial results: groups, the start of the window, lanes."""
     fields = shipment.frame.key_fields("g", source.groups)
     if spec.windowing.kind == SLIDING:
         fields.append(StructField("w", LongType()))
-    fields += _partial_fields(spec, shipment.value_types)
-    return map_stage(shipment.rows, "aggregate", spec, StructType(fields))
+    return StructType(fields + partial_fields(spec, shipment.value_types))
 
 
-def _by_group(rows: DataFrame, by: list[str], more: list[str]) -> DataFrame:
+def by_group(rows: DataFrame, by: list[str], more: list[str]) -> DataFrame:
+    """Rows sent to the tasks of their groups, sorted there."""
     spread = rows.repartition(*by) if by else rows.repartition(1)
     return spread.sortWithinPartitions(*by, *more) if by or more else spread
 
 
-def _merge(partial: DataFrame, spec: KernelSpec, shipment: Shipment, source: Source) -> DataFrame:
+def merge_partial(partial: DataFrame, spec: KernelSpec, shipment: Shipment, source: Source) -> DataFrame:
+    """The answer that partial results add up to."""
     by = [f"g{n}" for n in range(len(source.groups))] + (["w"] if spec.windowing.kind == SLIDING else [])
     answer = map_stage(
-        _by_group(partial, by, []), "merge", attrs.evolve(spec, partial=False), _answer_schema(spec, shipment, source)
+        by_group(partial, by, []), "merge", attrs.evolve(spec, partial=False), answer_schema(spec, shipment, source)
     )
-    return _named(answer, spec, source)
+    return named_answer(answer, spec, source)
 
 
 def pair_aggregate(df: DataFrame, plan: PairAggregate) -> DataFrame:
-    """A top-level AND: both sides and what they share as partial results, paired per key and window."""
+    """A top-level AND: both sides and what they share as partial results, paired per key and window.
+
+    Each of these three reads the input by itself and ships only the events that its own variables can bind.
+    """
     parts, spec, first = [], None, None
     for number, side in enumerate((plan.left, plan.right, plan.both)):
         if side is None:
@@ -228,11 +275,11 @@ def pair_aggregate(df: DataFrame, plan: PairAggregate) -> DataFrame:
     inner = plan.left.source
     sliding = spec.windowing.kind == SLIDING
     keys = [f"g{n}" for n in range(len(inner.groups))] + (["w"] if sliding else [])
-    lanes = _partial_fields(spec, first.value_types)
+    lanes = partial_fields(spec, first.value_types)
     union = reduce(DataFrame.unionByName, parts).select(*keys, "x", *(field.name for field in lanes))
     fields = first.frame.key_fields("g", inner.groups) + ([StructField("w", LongType())] if sliding else []) + lanes
-    paired = map_stage(_by_group(union, keys, ["x"]), "pairs", spec, StructType(fields))
+    paired = map_stage(by_group(union, keys, ["x"]), "pairs", spec, StructType(fields))
     groups = [f"g{n}" for n in range(len(plan.source.groups))] + (["w"] if sliding else [])
     answer_spec = attrs.evolve(spec, groups=len(plan.source.groups))
     merged = paired.select(*groups, *(field.name for field in lanes))
-    return _merge(merged, answer_spec, first, plan.source)
+    return merge_partial(merged, answer_spec, first, plan.source)

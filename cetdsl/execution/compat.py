@@ -2,36 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import re
 from functools import lru_cache
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_type
+from pyspark.sql.types import DataType
 
 from cetdsl.analysis.schema import Field, Schema
 from cetdsl.errors import CetdslError, QueryTypeError, StreamingNotSupported
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-
-def dataframe_classes() -> tuple[type, ...]:
-    """The DataFrame classes that users meet; on Connect >= 4.2 a missing attribute would be taken for a column."""
-    classes: list[type] = [DataFrame]
-    modules = ["pyspark.sql.classic.dataframe"]
-    # Connect's own packages are an extra. Without them, importing it under `python -m` or `-c` ends the process.
-    if find_spec("grpc") is not None:
-        modules.append("pyspark.sql.connect.dataframe")
-    for module in modules:
-        try:
-            found = __import__(module, fromlist=["DataFrame"]).DataFrame
-        except (ImportError, PySparkException, SystemExit):
-            continue
-        if not issubclass(found, DataFrame):
-            classes.append(found)
-    return tuple(classes)
 
 
 def schema_of(df: DataFrame) -> Schema:
@@ -48,10 +35,31 @@ def refuse_streaming(df: DataFrame) -> None:
         )
 
 
-def session_of(df: DataFrame) -> SparkSession:
-    """The session of a DataFrame."""
-    session: SparkSession = df.sparkSession
-    return session
+#: How many tasks share one large key where Connect's server does not tell how many it can run.
+USUAL_PARALLELISM = 8
+
+
+def parallelism(session: SparkSession) -> int:
+    """How many tasks can run at the same time, as far as Spark tells; runs no job."""
+    try:
+        return int(session.sparkContext.defaultParallelism)
+    except PySparkException:
+        pass  # Connect has no context, only its settings
+    setting = session.conf.get("spark.default.parallelism", None)
+    if setting is not None:
+        return int(setting)
+    local = re.fullmatch(r"local\[(\d+|\*).*\]", session.conf.get("spark.master", None) or "")
+    if local:
+        return (os.cpu_count() or 1) if local[1] == "*" else int(local[1])
+    executors = session.conf.get("spark.executor.instances", None)
+    if executors is None:
+        return USUAL_PARALLELISM
+    return int(executors) * int(session.conf.get("spark.executor.cores", None) or 1)
+
+
+def arrow_type(kind: DataType) -> pa.DataType:
+    """The Arrow type in which Spark expects a column from a Python worker."""
+    return to_arrow_type(kind)
 
 
 @lru_cache(maxsize=1)

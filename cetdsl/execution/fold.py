@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame
@@ -21,38 +20,34 @@ def fold_aggregate(df: DataFrame, plan: FoldAggregate) -> DataFrame:
     """The answer of a fold plan: group columns, window, counts."""
     source, compiled = plan.source, plan.compiled
     frame = EventFrame(df, source, opaque_conditions(compiled))
-    keys = [column.alias(f"k{n}") for n, column in enumerate(frame.keys())]
-    ties = [frame.column(name).alias(f"b{n}") for n, name in enumerate(source.tie_break)]
-    order = ["t", *(f"b{n}" for n in range(len(ties)))]
     packed = frame.packs(compiled)
-    # Whole numbers sort as primitives, several times faster than structs.
-    columns = [*keys, *([frame.packed_time()] if packed else [frame.time.alias("t"), *ties, F.col("m")])]
+    columns = [*frame.keys(), *frame.instant(compiled)]
     sliding = source.windowing.kind == SLIDING
     if sliding:
-        length, slide = source.windowing.length, source.windowing.slide
-        start = frame.ticks - F.pmod(frame.ticks, F.lit(slide).cast("bigint"))
+        start = frame.ticks - F.pmod(frame.ticks, F.lit(source.windowing.slide).cast("bigint"))
         columns.append(F.when(frame.time.isNotNull(), start).alias("w"))
-    by = [f"k{n}" for n in range(len(keys))] + (["w"] if sliding else [])
+    by = frame.key_names + (["w"] if sliding else [])
     rows = frame.select(columns, compiled)
-    event = F.col("t") if packed else F.struct(*order, "m")
+    event = F.col("t") if packed else F.struct(*frame.order, "m")
     events = F.sort_array(F.collect_list(event)).alias("events")
     nulls = F.count_if(F.col("t").isNull()).alias("nulls")
     grouped = rows.groupBy(*by).agg(events, nulls)
     if frame.checks_time:
-        grouped = grouped.filter(_refuse_nulls(source.time))
-    folded = grouped.select(*by, _Fold(plan, order, packed=packed).over(F.col("events")).alias("state"))
+        grouped = grouped.filter(refuse_nulls(source.time))
+    folded = grouped.select(*by, _Fold(plan, frame.order, packed=packed).over(F.col("events")).alias("state"))
     present = folded.select(*by, *(F.col(f"state.r{n}").alias(f"r{n}") for n in range(len(plan.lanes))))
     answer = present.filter(F.col("r0").isNull() | (F.col("r0") > 0))
     groups = [F.col(f"k{n}") for n in range(len(source.groups))]
     if sliding:
-        groups.append(_window(frame, length).alias("window"))
-    where = _place(by[: len(source.groups)], _window(frame, length) if sliding else None)
+        groups.append(frame.window(F.col("w")).alias("window"))
+    where = _place(by[: len(source.groups)], frame.window(F.col("w")) if sliding else None)
     outputs = [_checked(f"r{output.numerator}", output.name, plan.number, where) for output in plan.outputs]
     names = [*source.groups, *(["window"] if sliding else []), *(output.name for output in plan.outputs)]
     return answer.select(*groups, *outputs).toDF(*names)
 
 
-def _refuse_nulls(time: str) -> Column:
+def refuse_nulls(time: str) -> Column:
+    """Raises in rows whose column ``nulls``, a number of events without a time, is not 0; true in others."""
     message = F.concat(
         F.lit(f"cetdsl.errors.NullTime: the time column {time!r} is NULL in "),
         F.col("nulls").cast("string"),
@@ -71,7 +66,7 @@ def _place(groups: list[str], window: Column | None) -> Column:
     if window is not None:
         bounds = [window.getField(side).cast("string") for side in ("start", "end")]
         parts.append(F.concat(F.lit("the window from "), bounds[0], F.lit(" to "), bounds[1]))
-    return F.concat_ws(", ", *parts) if parts else F.lit("the whole input")
+    return F.concat_ws(", ", *parts)
 
 
 def _checked(column: str, name: str, number: str, where: Column) -> Column:
@@ -82,23 +77,6 @@ def _checked(column: str, name: str, number: str, where: Column) -> Column:
     value = F.col(column)
     overflown = value.isNull() if number == "decimal" else value == F.lit(float("inf"))
     return F.when(overflown, error.cast(_ZERO_TYPES[number])).otherwise(value)
-
-
-def _window(frame: EventFrame, length: int) -> Column:
-    start = F.col("w")
-    end = start + F.lit(length).cast("bigint")
-    kind = frame.source.time_type
-    if kind == "timestamp":
-        start, end = F.timestamp_micros(start), F.timestamp_micros(end)
-    elif kind == "timestamp_ntz":
-        start, end = _clock(start), _clock(end)
-    return F.struct(start.alias("start"), end.alias("end"))
-
-
-def _clock(micros: Column) -> Column:
-    """Microseconds since the epoch as a timestamp without a zone; by way of the zone's clock some hours would blur."""
-    seconds = (micros.cast("decimal(20,0)") * F.lit(Decimal("0.000001"))).cast("decimal(18,6)")
-    return F.lit("1970-01-01").cast("timestamp_ntz") + F.make_dt_interval(secs=seconds)
 
 
 class _Fold:

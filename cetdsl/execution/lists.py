@@ -1,27 +1,28 @@
 """Inseparable predicates, evaluated by Spark pair by pair within each key.
 
-A predicate such as ``SQRT(POW(NEXT(b).x - b.x, 2) + POW(NEXT(b).y - b.y, 2)) < 5`` splits into no two sides.
-Spark's own
-expressions decide it for every pair of events of a key within a window's length; the kernel gets, with each event,
-the positions
-of the earlier events that may precede it.
+A predicate such as ``SQRT(POW(NEXT(b).x - b.x, 2) + POW(NEXT(b).y - b.y, 2)) < 5`` splits into no two sides. Spark's
+own expressions decide it for every pair of events of a key within a window's length; the kernel gets, with each event,
+the positions of the earlier events that may precede it.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from cetdsl.execution.source import EventFrame
-from cetdsl.pattern.expressions import Attribute
+from cetdsl.pattern.expressions import Attribute, Expr
 from cetdsl.planning.compile import Compiled
 
 
-def with_lists(frame: EventFrame, columns: list[Column], compiled: Compiled, keys: list[str], ties: int) -> DataFrame:
+def with_lists(frame: EventFrame, columns: list[Column], compiled: Compiled) -> DataFrame:
     """The selected rows with the event's position ``p`` in its key and the lists ``l0``, ``l1``, ..."""
     names = sorted({node.name for term in compiled.lists for node in term.walk() if isinstance(node, Attribute)})
     rows = frame.select([*columns, frame.event_struct(names).alias("x"), frame.ticks.alias("u")], compiled)
-    order = ["t", *(f"b{n}" for n in range(ties))]
+    keys = frame.key_names
+    order = frame.order + (["m", "i"] if "i" in rows.columns else [])
     others = [name for name in rows.columns if name not in keys]
     event = F.struct(*order, *(name for name in others if name not in order))
     # Sorting whole structs would compare columns that have no order (maps), so only the ordering columns are compared.
@@ -34,7 +35,7 @@ def with_lists(frame: EventFrame, columns: list[Column], compiled: Compiled, key
     return exploded.select(*keys, *kept, F.col("p").cast("bigint").alias("p"), *lists)
 
 
-def _comparator(order: list[str]):  # type: ignore[no-untyped-def]
+def _comparator(order: list[str]) -> Callable[[Column, Column], Column]:
     def compare(left: Column, right: Column) -> Column:
         result = F.lit(0)
         for name in reversed(order):
@@ -46,10 +47,9 @@ def _comparator(order: list[str]):  # type: ignore[no-untyped-def]
     return compare
 
 
-def _positions(frame: EventFrame, term, length: int) -> Column:  # type: ignore[no-untyped-def]
+def _positions(frame: EventFrame, term: Expr, length: int) -> Column:
     """Positions of the earlier events of the key that satisfy the predicate together with this row."""
     later = F.col("row")
-    # -1 for an empty range: slice() needs a start of at least 1 and a length of at least 0.
     before = F.slice(F.col("events"), F.lit(1), F.col("p"))
 
     def position_if(earlier: Column, number: Column) -> Column:

@@ -8,7 +8,7 @@ from functools import partial
 import attrs
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, StringType, StructField, StructType
+from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType
 
 from cetdsl.errors import ResolutionError, UnsupportedQuery
 from cetdsl.execution.aggregate import count_type, ship, window_field
@@ -17,41 +17,44 @@ from cetdsl.execution.expressions import to_column
 from cetdsl.execution.source import EventFrame
 from cetdsl.execution.worker import map_stage
 from cetdsl.pattern.expressions import Aggregate, Attribute, Expr, Length, Role, variables
-from cetdsl.planning.physical import SLIDING, TrendsSpec
-from cetdsl.planning.plans import AggregateTrends, EnumerateTrends, PairTrends, Source
+from cetdsl.planning.physical import SLIDING, KernelSpec, TrendsSpec
+from cetdsl.planning.plans import AggregateTrends, EnumerateTrends, GraphTrends, PairTrends, Source
 
 
 def list_trends(df: DataFrame, plan: EnumerateTrends) -> DataFrame:
     """The answer of ``trends()``: keys, window, and the trend under the user's column names."""
-    shown = _Shown.of(plan.source)
-    if not plan.compiled.residual:
-        rows, _ = _enumerate(df, plan, plan.columns, plan.columns, plan.limit)
-        answer = rows
-    else:
-        rows, frame = _tested(df, plan)
-        answer = rows.withColumn("trend", _narrowed(F.col("trend"), frame, plan.columns))
-    answer = answer.toDF(*shown.names)
-    return answer if plan.limit is None else answer.limit(plan.limit)
+    shown = Shown.of(plan.source)
+    if plan.compiled.residual:
+        rows, frame = finished_rows(df, plan)
+        return shown.limited(shown.narrow(rows, frame, plan.columns).toDF(*shown.names()), plan.limit)
+    rows, _ = _enumerate(df, plan, plan.columns, plan.columns, plan.limit)
+    return shown.limited(rows.toDF(*shown.names()), plan.limit)
 
 
 @attrs.frozen
-class _Shown:
+class Shown:
     """The columns beside the trend that an answer shows."""
 
     keys: tuple[str, ...]
     sliding: bool
 
     @classmethod
-    def of(cls, source: Source) -> _Shown:
+    def of(cls, source: Source) -> Shown:
+        """Those of the answers about a source."""
         return cls(source.groups + source.asked_partitions, source.windowing.kind == SLIDING)
 
     @property
     def internal(self) -> list[str]:
+        """Their names while we work on them."""
         return [f"g{n}" for n in range(len(self.keys))] + (["window"] if self.sliding else [])
 
-    @property
-    def names(self) -> list[str]:
-        own = [*(["window"] if self.sliding else []), "trend"]
+    def names(self, *more: str) -> list[str]:
+        """The names of an answer, ``more`` of them between the window and the trend."""
+        return self.names_before(*more, "trend")
+
+    def names_before(self, *more: str) -> list[str]:
+        """The names of an answer that has ``more`` columns of its own."""
+        own = [*(["window"] if self.sliding else []), *more]
         for name in self.keys:
             if name.casefold() in own:
                 raise ResolutionError(
@@ -60,8 +63,37 @@ class _Shown:
                 )
         return [*self.keys, *own]
 
+    def places(self, frame: EventFrame) -> list[StructField]:
+        """The fields of the columns beside the trend."""
+        window = [window_field(frame.source.time_type)] if self.sliding else []
+        return [*frame.key_fields("g", self.keys), *window]
 
-def _refuse_duplicates(names: tuple[str, ...]) -> None:
+    def narrow(self, rows: DataFrame, frame: EventFrame, columns: tuple[str, ...], *more: str) -> DataFrame:
+        """Rows whose events have columns of our names, with the columns of an answer in their order."""
+        return rows.select(*self.internal, *more, narrowed(F.col("trend"), frame, columns).alias("trend"))
+
+    def limited(self, answer: DataFrame, limit: int | None) -> DataFrame:
+        """So many rows of an answer."""
+        return answer if limit is None else answer.limit(limit)
+
+
+def trend_field(
+    frame: EventFrame, columns: tuple[str, ...], fields: tuple[str, ...], *, identified: bool = False
+) -> StructField:
+    """``trend: array<struct<variable, event>>`` that shows the user's ``columns`` of events as ``fields``.
+
+    ``identified`` events have a last field, ``id``, that tells them from all others.
+    """
+    kinds = [frame.fields[frame.position(name)].dataType for name in columns]
+    event = [StructField(field, kind) for field, kind in zip(fields, kinds, strict=True)]
+    if identified:
+        event.append(StructField("id", LongType()))
+    binding = [StructField("variable", StringType()), StructField("event", StructType(event))]
+    return StructField("trend", ArrayType(StructType(binding)))
+
+
+def refuse_duplicates(names: tuple[str, ...]) -> None:
+    """Raises where an event would show two columns of one name."""
     folded = [name.casefold() for name in names]
     twice = sorted({name for name in names if folded.count(name.casefold()) > 1})
     if twice:
@@ -72,43 +104,47 @@ def _refuse_duplicates(names: tuple[str, ...]) -> None:
 
 
 def _enumerate(
-    df: DataFrame, plan: EnumerateTrends, columns: tuple[str, ...], fields: tuple[str, ...], limit: int | None
+    df: DataFrame,
+    plan: EnumerateTrends,
+    columns: tuple[str, ...],
+    fields: tuple[str, ...],
+    limit: int | None,
+    identified: Shown | None = None,
 ) -> tuple[DataFrame, EventFrame]:
     """Rows of keys, window and trend straight from the kernel; ``fields`` names the event's columns."""
-    _refuse_duplicates(fields)
+    refuse_duplicates(fields)
     source = plan.source
-    shipment = ship(df, source, plan.compiled, plan.spec, (), event_columns=columns)
+    shipment = ship(df, source, plan.compiled, plan.spec, (), event_columns=columns, identified=identified is not None)
     frame = shipment.frame
-    shown = _Shown.of(source)
-    event = StructType(
-        [
-            StructField(field, frame.fields[frame.position(name)].dataType)
-            for name, field in zip(columns, fields, strict=True)
-        ]
-    )
-    binding = StructType([StructField("variable", StringType()), StructField("event", event)])
-    schema = frame.key_fields("g", shown.keys)
-    if shown.sliding:
-        schema.append(window_field(source.time_type))
-    schema.append(StructField("trend", ArrayType(binding)))
-    spec = TrendsSpec(
-        attrs.evolve(plan.spec, packed=shipment.packed),
-        tuple(source.keys.index(name) for name in shown.keys),
-        tuple(name for name, _ in plan.compiled.variables),
-        fields,
-        -1 if limit is None else limit,
-    )
-    return map_stage(shipment.rows, "trends", spec, StructType(schema)), frame
+    shown = identified or Shown.of(source)
+    trend = trend_field(frame, columns, fields, identified=identified is not None)
+    kernel = attrs.evolve(plan.spec, packed=shipment.packed)
+    spec = trends_spec(plan, shown, kernel, (*fields, "id") if identified else fields, limit)
+    return map_stage(shipment.rows, "trends", spec, StructType([*shown.places(frame), trend])), frame
 
 
-def _tested(df: DataFrame, plan: EnumerateTrends, more: tuple[str, ...] = ()) -> tuple[DataFrame, EventFrame]:
-    """The trends that pass the residual predicates, their events under our names ``c0``, ``c1``, ..."""
+def trends_spec(
+    plan: EnumerateTrends | GraphTrends, shown: Shown, kernel: KernelSpec, fields: tuple[str, ...], limit: int | None
+) -> TrendsSpec:
+    """What a worker must know to list trends as rows."""
+    keys = tuple(plan.source.keys.index(name) for name in shown.keys)
+    variables = tuple(name for name, _ in plan.compiled.variables)
+    return TrendsSpec(kernel, keys, variables, fields, -1 if limit is None else limit)
+
+
+def finished_rows(
+    df: DataFrame, plan: EnumerateTrends, more: tuple[str, ...] = (), identified: Shown | None = None
+) -> tuple[DataFrame, EventFrame]:
+    """The trends that pass the residual predicates, their events under our names ``c0``, ``c1``, ...
+
+    With ``identified``, which names the columns beside the trend, events have the further field ``id``.
+    """
     needed = {*_residual_columns(plan), *plan.columns, *more}
     names = plan.source.schema.names
     columns = tuple(name for name in names if name in needed)
-    _refuse_duplicates(columns)
+    refuse_duplicates(columns)
     internal = tuple(f"c{names.index(name)}" for name in columns)
-    rows, frame = _enumerate(df, plan, columns, internal, None)
+    rows, frame = _enumerate(df, plan, columns, internal, None, identified)
     trend = FinishedTrend(F.col("trend"), frame)
     for predicate in plan.compiled.residual:
         rows = translated(partial(_kept, rows, trend, predicate), "test a finished trend")
@@ -123,9 +159,9 @@ def _residual_columns(plan: EnumerateTrends) -> set[str]:
     return {node.name for term in plan.compiled.residual for node in term.walk() if isinstance(node, Attribute)}
 
 
-def _narrowed(trend: Column, frame: EventFrame, columns: tuple[str, ...]) -> Column:
+def narrowed(trend: Column, frame: EventFrame, columns: tuple[str, ...]) -> Column:
     """The trend with only some columns of its events, under the user's names."""
-    _refuse_duplicates(columns)
+    refuse_duplicates(columns)
 
     def narrow(binding: Column) -> Column:
         event = binding.getField("event")
@@ -221,9 +257,15 @@ def _outside_aggregates(expr: Expr) -> list[Expr]:
 
 def aggregate_trends(df: DataFrame, plan: AggregateTrends) -> DataFrame:
     """Aggregates over enumerated trends."""
+    assert isinstance(plan.trends, EnumerateTrends), plan.trends
+    rows, frame = finished_rows(df, plan.trends)
+    return aggregate_rows(rows, frame, plan)
+
+
+def aggregate_rows(rows: DataFrame, frame: EventFrame, plan: AggregateTrends) -> DataFrame:
+    """Aggregates over the trends of some rows, whose events have columns of our names."""
     source = plan.trends.source
-    shown = _Shown.of(source)
-    rows, frame = _tested(df, plan.trends)
+    shown = Shown.of(source)
     trend = FinishedTrend(F.col("trend"), frame)
     outputs = [_Output(trend, aggregate, plan.number) for _, aggregate in plan.outputs]
     per_trend = [column.alias(f"a{n}_{k}") for n, out in enumerate(outputs) for k, column in enumerate(out.per_trend())]
@@ -294,21 +336,20 @@ def pair_trends(df: DataFrame, plan: PairTrends) -> DataFrame:
             hint="give the two sides different variable names, or count the pairs with count_trends()",
         )
     source = plan.left.source
-    shown = _Shown.of(source)
+    shown = Shown.of(source)
     order = (source.time, *source.tie_break)
     # Both sides' trends become one array, so their events carry the same columns.
     needed = (*order, *_residual_columns(plan.left), *_residual_columns(plan.right))
-    left, frame = _tested(df, plan.left, needed)
-    right, _ = _tested(df, plan.right, needed)
+    left, frame = finished_rows(df, plan.left, needed)
+    right, _ = finished_rows(df, plan.right, needed)
     right = right.toDF(*(f"x_{name}" for name in right.columns))
     same = F.lit(True)
     for name in shown.internal:
         same = same & F.col(name).eqNullSafe(F.col(f"x_{name}"))
     pairs = left.join(right, same)
     merged = F.array_sort(F.concat("trend", "x_trend"), _by_time(frame, order))
-    trend = _narrowed(merged, frame, plan.left.columns).alias("trend")
-    answer = pairs.select(*shown.internal, trend).toDF(*shown.names)
-    return answer if plan.limit is None else answer.limit(plan.limit)
+    answer = shown.narrow(pairs.withColumn("trend", merged), frame, plan.left.columns)
+    return shown.limited(answer.toDF(*shown.names()), plan.limit)
 
 
 def _by_time(frame: EventFrame, order: tuple[str, ...]) -> Callable[[Column, Column], Column]:

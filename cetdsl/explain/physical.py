@@ -11,29 +11,53 @@ from cetdsl.analysis.wording import quote
 from cetdsl.explain.automata import automaton_view, short_pattern
 from cetdsl.explain.view import PlanView, ViewEdge, ViewNode
 from cetdsl.pattern.automaton import Transition, build_automaton
-from cetdsl.pattern.expressions import MIRRORED, Attribute, Expr, Role, attributes, transform
+from cetdsl.pattern.expressions import MIRRORED, Attribute, Expr, Length, Role, attributes, transform
 from cetdsl.pattern.query import Span
 from cetdsl.pattern.text import quote_name
 from cetdsl.planning.compile import Compiled
 from cetdsl.planning.lanes import TRENDS
-from cetdsl.planning.physical import SLIDING, SPAN, WHOLE, Edge, Lane, Machine, Output, Pair
+from cetdsl.planning.physical import ALL, ENDS, MAXIMAL, SLIDING, SPAN, WHOLE, Edge, Lane, Machine, Output, Pair
 from cetdsl.planning.planner import Decision
 from cetdsl.planning.plans import (
     AggregateTrends,
+    DefinedTrends,
     EnumerateTrends,
     FoldAggregate,
+    GraphTrends,
+    JoinedTrends,
     KernelAggregate,
     PairAggregate,
     PairTrends,
+    PanesAggregate,
     PhysicalPlan,
+    SampledTrends,
     Source,
+    SurveyedTrends,
+    TopTrends,
 )
 from cetdsl.planning.strategies.kernel import pivot_of
 
 STRATEGIES = {
     "fold": "built-in Spark expressions only, no Python worker",
+    "panes": "small matrices of stretches of time, multiplied up to windows",
     "kernel": "one compiled pass over each task's sorted events",
     "enumerate": "lists the trends one by one, and aggregates them where that is asked",
+    "graph": "trends are the paths of a graph of each key's events",
+    "balanced": "all cores build the one large graph, and each lists an equal part of its paths",
+    "joins": "the paths of one large graph, extended by one event per round of joins",
+    "definition": "lists all trends, and drops those that another one contains",
+}
+COMPLETENESS = {
+    ALL: "all trends",
+    MAXIMAL: "maximal: trends that are not another one with some bindings left out",
+    ENDS: "ends: trends that are not a run of neighbours of another one",
+}
+ALGORITHMS = {
+    "auto": "what suits each graph",
+    "m-cet": "depth first, one trend in memory",
+    "t-cet": "breadth first, all partial trends kept",
+    "h-cet": "cut by time into graphlets, whose partial trends are kept where the memory allows, and stitched",
+    "anchors": "partial trends between chosen values, joined along these",
 }
 NUMBER_FORMS = {
     "decimal": "decimal: exact, DECIMAL(38,0); a count that does not fit is an error",
@@ -52,10 +76,13 @@ def physical_views(decision: Decision) -> tuple[PlanView, ...]:
     steps.plan(plan)
     facts = [("strategy", f"{decision.strategy}: {STRATEGIES.get(decision.strategy, '')}".rstrip(": "))]
     facts += [("declined", f"{name}: {reason}") for name, reason in decision.declined]
+    facts += _complete_facts(plan)
     facts += [("cost", text) for text in costs_of(plan)]
     if (form := _number_of(plan)) is not None:
         facts.append(("numbers", NUMBER_FORMS.get(form, form)))
     facts += _windows(_source_of(plan))
+    if isinstance(plan, PanesAggregate):
+        facts.append(("panes", _panes(plan.source)))
     whole = PlanView("physical plan", tuple(steps.nodes), tuple(steps.edges), tuple(facts))
     return (whole, *_automata(plan))
 
@@ -63,16 +90,19 @@ def physical_views(decision: Decision) -> tuple[PlanView, ...]:
 # ------------------------------------------------------------------------------------------------- what plans hold
 
 
-def _sides(plan: PhysicalPlan) -> list[tuple[str, KernelAggregate | EnumerateTrends | FoldAggregate]]:
+_Side = KernelAggregate | PanesAggregate | EnumerateTrends | FoldAggregate | GraphTrends | JoinedTrends
+
+
+def _sides(plan: PhysicalPlan) -> list[tuple[str, _Side]]:
     """The parts of a plan that walk an automaton, with their names."""
-    if isinstance(plan, AggregateTrends):
-        return [("", plan.trends)]
+    if isinstance(plan, (AggregateTrends, DefinedTrends, SampledTrends, TopTrends, SurveyedTrends)):
+        return _sides(plan.trends)
     if isinstance(plan, PairTrends):
         return [("left side", plan.left), ("right side", plan.right)]
     if isinstance(plan, PairAggregate):
         both = [("trends of both sides", plan.both)] if plan.both is not None else []
         return [("left side", plan.left), ("right side", plan.right), *both]
-    assert isinstance(plan, (KernelAggregate, EnumerateTrends, FoldAggregate)), plan
+    assert isinstance(plan, _Side), plan
     return [("", plan)]
 
 
@@ -83,7 +113,28 @@ def _source_of(plan: PhysicalPlan) -> Source:
 def _number_of(plan: PhysicalPlan) -> str | None:
     if isinstance(plan, (FoldAggregate, AggregateTrends, PairAggregate)):
         return plan.number
-    return plan.spec.number if isinstance(plan, KernelAggregate) else None
+    return plan.spec.number if isinstance(plan, (KernelAggregate, PanesAggregate)) else None
+
+
+def _complete_facts(plan: PhysicalPlan) -> list[tuple[str, str]]:
+    """Which trends are asked for, and how they are got out of a graph."""
+    if isinstance(plan, (AggregateTrends, SampledTrends, TopTrends, SurveyedTrends)):
+        return _complete_facts(plan.trends)
+    if isinstance(plan, DefinedTrends):
+        kept = f"{plan.memory} bytes for the trends kept of one key{_and_window(plan.source)}"
+        return [("trends", COMPLETENESS[plan.completeness]), ("memory", kept)]
+    if not isinstance(plan, (GraphTrends, JoinedTrends, KernelAggregate)) or plan.spec.completeness == ALL:
+        return []
+    facts = [("trends", COMPLETENESS[plan.spec.completeness])]
+    if isinstance(plan, GraphTrends):
+        facts.append(("algorithm", f"{plan.algorithm}: {ALGORITHMS[plan.algorithm]}"))
+        limit = "no limit" if plan.memory is None else f"{plan.memory} bytes per task"
+        facts.append(("memory", f"{limit} for partial trends"))
+    return facts
+
+
+def _and_window(source: Source) -> str:
+    return " and window" if source.windowing.kind == SLIDING else ""
 
 
 def _time(source: Source, amount: int) -> str:
@@ -112,6 +163,14 @@ def _windows(source: Source) -> list[tuple[str, str]]:
     return facts
 
 
+def _panes(source: Source) -> str:
+    windowing = source.windowing
+    rest = windowing.length % windowing.slide
+    if not rest:
+        return f"{_time(source, windowing.slide)} each"
+    return f"{_time(source, rest)} and {_time(source, windowing.slide - rest)} in turn, between the windows' borders"
+
+
 def _overlaps(source: Source) -> bool:
     windowing = source.windowing
     return windowing.kind == SPAN or (windowing.kind == SLIDING and windowing.slide < windowing.length)
@@ -131,17 +190,44 @@ def index_of_edge(compiled: Compiled, edge: Edge) -> int:
 
 def costs_of(plan: PhysicalPlan) -> list[str]:
     """How the time grows, in words."""
-    unit = {WHOLE: "a key", SLIDING: "a window", SPAN: "a span"}[_source_of(plan).windowing.kind]
-    if not _source_of(plan).keys and unit == "a key":
-        unit = "the DataFrame"
     if isinstance(plan, FoldAggregate):
-        return [f"linear in the events of {unit}, besides sorting them"]
+        return [f"linear in the events of {_unit(plan)}, besides sorting them"]
+    if isinstance(plan, PanesAggregate):
+        return [
+            "linear in the events, besides sorting them",
+            "two products of matrices per pane, one of vectors per window, however many windows overlap",
+        ]
+    if isinstance(plan, KernelAggregate) and plan.spec.completeness != ALL:
+        return ["grows with the edges of the graph, however many trends there are"]
+    if isinstance(plan, (KernelAggregate, PairAggregate)):
+        return _kernel_costs(plan)
+    if isinstance(plan, (SampledTrends, TopTrends)):
+        if isinstance(plan.trends, GraphTrends):
+            return ["grows with the edges of the graph, however many trends there are"]
+        return costs_of(plan.trends)
+    if isinstance(plan, SurveyedTrends):
+        return costs_of(plan.trends)
     if isinstance(plan, PairTrends):
         return ["grows with the number of trends of each side, and of their pairs"]
-    if isinstance(plan, (EnumerateTrends, AggregateTrends)):
-        limit = plan.limit if isinstance(plan, EnumerateTrends) else None
-        return ["grows with the number of trends" + (f", until {limit} are found" if limit is not None else "")]
-    costs = []
+    limit = plan.limit if isinstance(plan, (EnumerateTrends, GraphTrends, JoinedTrends)) else None
+    until = f", until {limit} are found" if limit is not None else ""
+    if isinstance(plan, (GraphTrends, JoinedTrends)):
+        return [f"grows with the edges of the graph and with the number of its trends{until}"]
+    if isinstance(plan, DefinedTrends) or (
+        isinstance(plan, AggregateTrends) and isinstance(plan.trends, DefinedTrends)
+    ):
+        return ["grows with the number of all trends, complete or not"]
+    return [f"grows with the number of trends{until}"]
+
+
+def _unit(plan: PhysicalPlan) -> str:
+    """What is gone through at once."""
+    unit = {WHOLE: "a key", SLIDING: "a window", SPAN: "a span"}[_source_of(plan).windowing.kind]
+    return "the DataFrame" if not _source_of(plan).keys and unit == "a key" else unit
+
+
+def _kernel_costs(plan: KernelAggregate | PairAggregate) -> list[str]:
+    unit, costs = _unit(plan), []
     sides = [side for _, side in _sides(plan)]
     worst = max((_worst_index(side.compiled) for side in sides), default=0)
     costs.append(f"{_GROWTH[worst]} in the events of {unit}")
@@ -258,15 +344,23 @@ class _Steps:
             self._answer(self._fold(plan), plan.source, plan.outputs)
         elif isinstance(plan, KernelAggregate):
             self._answer(self._kernel(plan), plan.source, plan.spec.outputs)
-        elif isinstance(plan, EnumerateTrends):
-            self._trends_answer(self._enumerate(plan), plan)
+        elif isinstance(plan, PanesAggregate):
+            self._answer(self._panes(plan), plan.source, plan.spec.outputs)
+        elif isinstance(plan, (EnumerateTrends, GraphTrends, JoinedTrends, DefinedTrends)):
+            self._trends_answer(self._listing(plan), plan.source, plan.limit)
         elif isinstance(plan, AggregateTrends):
             self._aggregate_trends(plan)
+        elif isinstance(plan, SampledTrends):
+            self._sample(plan)
+        elif isinstance(plan, TopTrends):
+            self._top(plan)
+        elif isinstance(plan, SurveyedTrends):
+            self.add("survey: what the graphs hold, and what listing their trends takes", (), self._graph(plan.trends))
         elif isinstance(plan, PairAggregate):
             self._pair_aggregate(plan)
         else:
             assert isinstance(plan, PairTrends), plan
-            self._pair_trends(plan)
+            self._trends_answer(self._listing(plan), plan.left.source, plan.limit)
 
     def _answer(self, before: str, source: Source, outputs: tuple[Output, ...]) -> None:
         window = ("window",) if source.windowing.kind == SLIDING else ()
@@ -278,12 +372,15 @@ class _Steps:
         kept = self.add("keep what some variable can bind", _conditions(compiled), start)
         return self.add("project", shipped, kept)
 
-    def _sorted(self, source: Source, compiled: Compiled, shipped: Iterable[str]) -> str:
+    def _sorted(self, source: Source, compiled: Compiled, shipped: Iterable[str], in_every_task: bool = False) -> str:
         rows = self._rows(source, compiled, shipped)
         if compiled.lists:
             terms = [_pair_of_rows(term, "e", "e") for term in compiled.lists]
             rows = self.add("list which earlier event may precede", [f"{term} (e: the event)" for term in terms], rows)
         keys = list(map(quote_name, source.keys)) + (["stretch of time"] if source.windowing.cut else [])
+        if in_every_task:
+            rows = self.add("copy to every share, one per core", (), rows)
+            keys.insert(len(source.keys), "share")
         spread = "shuffle by " + ", ".join(keys) if keys else "shuffle to one task, as there is no key"
         rows = self.add(spread, (), rows)
         order = [*keys, quote_name(source.time), *map(quote_name, source.tie_break)]
@@ -300,9 +397,28 @@ class _Steps:
 
     def _kernel(self, plan: KernelAggregate, name: str = "") -> str:
         rows = self._sorted(plan.source, plan.compiled, _shipped(plan.source, plan.compiled, plan.values))
+        if plan.spec.completeness != ALL:
+            return self._count_paths(plan, rows)
         label = "kernel: carry along the automaton" + (f" of the {name}" if name else "")
         rows = self.add(label, _lanes(plan.compiled, plan.spec.lanes, plan.values), rows)
         return self._merge(rows, plan.source) if plan.merge and not name else rows
+
+    def _panes(self, plan: PanesAggregate) -> str:
+        source, places = plan.source, len(plan.compiled.machine.variables) + 1
+        rows = self._rows(source, plan.compiled, _shipped(source, plan.compiled, plan.values))
+        keys = list(map(quote_name, source.keys))
+        rows = self.add("shuffle by " + ", ".join([*keys, "pane"]), (), rows)
+        order = [*keys, "pane", quote_name(source.time), *map(quote_name, source.tie_break)]
+        rows = self.add("sort each task's events by " + ", ".join(order), (), rows)
+        details = [f"{places} x {places}, for each:", *_lanes(plan.compiled, plan.spec.lanes, plan.values)]
+        rows = self.add("kernel: one matrix per key and pane", details, rows)
+        spread = "shuffle by " + ", ".join(keys) if keys else "shuffle to one task, as there is no key"
+        rows = self.add(spread, ["one row per key and pane"], rows)
+        rows = self.add("sort each task's panes by " + ", ".join([*keys, "pane"]), (), rows)
+        rows = self.add(
+            "kernel: multiply the panes of each window", ["a suffix of one block, a prefix of the next"], rows
+        )
+        return self._merge(rows, source) if plan.merge else rows
 
     def _merge(self, rows: str, source: Source) -> str:
         keys = [*map(quote_name, source.groups), *(["window"] if source.windowing.kind == SLIDING else [])]
@@ -326,23 +442,73 @@ class _Steps:
             rows = self.add("test finished trends", [quote(term) for term in plan.compiled.residual], rows)
         return rows
 
-    def _trends_answer(self, before: str, plan: EnumerateTrends) -> None:
-        if plan.limit is not None:
-            before = self.add(f"limit {plan.limit}", (), before)
-        window = ("window",) if plan.source.windowing.kind == SLIDING else ()
-        groups = (*plan.source.groups, *plan.source.asked_partitions)
-        self.add("answer", _columns((*groups, *window, "trend")), before)
+    def _count_paths(self, plan: KernelAggregate, rows: str) -> str:
+        rows = self._build(plan.spec.completeness, rows)
+        rows = self.add("kernel: count the paths of each graph", ["no trend is listed"], rows)
+        return self._merge(rows, plan.source) if plan.merge else rows
+
+    def _build(self, completeness: str, rows: str) -> str:
+        """The graph of each key's events."""
+        details = ["attribute ranges for predicates that order or equate values", "without events that lie on no trend"]
+        if completeness == MAXIMAL:
+            details.append("without edges that a longer path goes round: the transitive reduction")
+        return self.add("kernel: build the graph", details, rows)
+
+    def _listing(self, plan: EnumerateTrends | GraphTrends | JoinedTrends | DefinedTrends | PairTrends) -> str:
+        """Trends, one by one."""
+        if isinstance(plan, GraphTrends):
+            return self.add("kernel: list the paths", [ALGORITHMS[plan.algorithm]], self._graph(plan))
+        if isinstance(plan, JoinedTrends):
+            rows = self._rows(plan.source, plan.compiled, _shipped(plan.source, plan.compiled, ()))
+            rows = self.add("join events to the graph", (), rows)
+            return self.add("join paths with edges, round by round", ["complete paths leave in each round"], rows)
+        if isinstance(plan, PairTrends):
+            ends = [self._enumerate(plan.left, "left side"), self._enumerate(plan.right, "right side")]
+            return self.add("join the trends of the two sides", ["per key and window"], *ends)
+        if isinstance(plan, EnumerateTrends):
+            return self._enumerate(plan)
+        rows = self._enumerate(plan.trends)
+        window = ["window"] if plan.source.windowing.kind == SLIDING else []
+        keys = ", ".join([*map(quote_name, plan.source.keys), *window])
+        rows = self.add(f"shuffle by {keys}" if keys else "shuffle to one task, as there is no key", (), rows)
+        rows = self.add("sort each task's trends by their length", (), rows)
+        return self.add("kernel: drop the trends that a kept one contains", [COMPLETENESS[plan.completeness]], rows)
+
+    def _graph(self, plan: GraphTrends) -> str:
+        shipped = [*_shipped(plan.source, plan.compiled, ()), "event: " + (", ".join(plan.columns) or "no columns")]
+        return self._build(plan.spec.completeness, self._sorted(plan.source, plan.compiled, shipped, plan.balanced))
+
+    def _sample(self, plan: SampledTrends) -> None:
+        if isinstance(plan.trends, GraphTrends):
+            details = [f"the {plan.size} smallest of random keys, one per path", "no other path is listed"]
+            rows = self.add("kernel: draw paths", details, self._graph(plan.trends))
+        else:
+            rows = self.add("a random key per trend", (), self._listing(plan.trends))
+        source = plan.trends.left.source if isinstance(plan.trends, PairTrends) else plan.trends.source
+        self._trends_answer(self.add(f"the {plan.size} smallest keys", (), rows), source, None)
+
+    def _top(self, plan: TopTrends) -> None:
+        by = plan.name if isinstance(plan.by.argument, Length) else quote(plan.by)
+        if isinstance(plan.trends, GraphTrends):
+            details = ["best first: what is to come is known exactly", "no other path is listed"]
+            rows = self.add(f"kernel: the {plan.size} paths of largest {by}", details, self._graph(plan.trends))
+        else:
+            rows = self.add(f"work out {by}", (), self._listing(plan.trends))
+        rows = self.add(f"the {plan.size} of largest {by}", (), rows)
+        self._trends_answer(rows, plan.trends.source, None, plan.name)
+
+    def _trends_answer(self, before: str, source: Source, limit: int | None, *more: str) -> None:
+        if limit is not None:
+            before = self.add(f"limit {limit}", (), before)
+        window = ("window",) if source.windowing.kind == SLIDING else ()
+        groups = (*source.groups, *source.asked_partitions)
+        self.add("answer", _columns((*groups, *window, *more, "trend")), before)
 
     def _aggregate_trends(self, plan: AggregateTrends) -> None:
-        rows = self._enumerate(plan.trends)
+        rows = self._listing(plan.trends)
         rows = self.add("aggregate the trends", [f"{name}: {quote(term)}" for name, term in plan.outputs], rows)
         outputs = tuple(Output(name, term.function) for name, term in plan.outputs)
         self._answer(rows, plan.trends.source, outputs)
-
-    def _pair_trends(self, plan: PairTrends) -> None:
-        ends = [self._enumerate(plan.left, "left side"), self._enumerate(plan.right, "right side")]
-        pairs = self.add("join the trends of the two sides", ["per key and window"], *ends)
-        self._trends_answer(pairs, attrs.evolve(plan.left, limit=plan.limit))
 
 
 def _columns(names: Iterable[str]) -> list[str]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 #: In the order in which a query passes them.
 STAGES = ("parsed", "resolved", "rewritten", "physical", "spark")
+#: What is shown only when it is asked for: the plan of complete trends, and a survey, which runs a job.
+ON_REQUEST = ("complete", "survey")
 
 
 @attrs.frozen(repr=False)
@@ -83,12 +85,14 @@ def explain_query(
     trace: Trace,
     decision: Decision,
     dataframe: Callable[[], DataFrame],
+    complete: Callable[[], Decision] | None = None,
+    survey: Callable[[], Mapping[str, Any]] | None = None,
 ) -> Explanation:
-    """Explains one stage of a query, or all of them; no Spark job runs.
+    """Explains one stage of a query, or all of :data:`STAGES`; no Spark job runs but for a survey.
 
     Parameters
     ----------
-    stage : {"parsed", "resolved", "rewritten", "physical", "spark"} or None
+    stage : {"parsed", "resolved", "rewritten", "physical", "spark", "complete", "survey"} or None
     query : Query
         As the user wrote it.
     resolved, rewritten : ResolvedQuery
@@ -97,6 +101,10 @@ def explain_query(
     decision : Decision
     dataframe : callable returning DataFrame
         The answer; called for the stage ``spark`` only.
+    complete : callable returning Decision
+        How complete trends are listed; called for the stage ``complete`` only.
+    survey : callable returning mapping of str to numbers
+        Runs a survey of the graphs; called for the stage ``survey`` only.
 
     Raises
     ------
@@ -110,7 +118,10 @@ def explain_query(
         "physical": lambda: physical_views(decision),
         "spark": lambda: (spark_view(dataframe()),),
     }
-    assert tuple(makers) == STAGES
+    if complete is not None:
+        makers["complete"] = lambda: physical_views(complete())
+    if survey is not None:
+        makers["survey"] = lambda: (survey_view(survey()),)
     return Explanation(tuple((name, makers[name]()) for name in stages_of(stage)))
 
 
@@ -124,15 +135,17 @@ def stages_of(stage: str | None) -> tuple[str, ...]:
     >>> stages_of("fysical")
     Traceback (most recent call last):
         ...
-    cetdsl.errors.ResolutionError: no stage 'fysical'; there are parsed, resolved, rewritten, physical, spark
+    cetdsl.errors.ResolutionError: no stage 'fysical'; there are parsed, resolved, rewritten, physical, spark, complete,
+    survey
       hint: did you mean 'physical'?
     """
     if stage is None:
         return STAGES
-    if stage not in STAGES:
+    known = (*STAGES, *ON_REQUEST)
+    if stage not in known:
         raise ResolutionError(
-            f"no stage {stage!r}; there are {', '.join(STAGES)}",
-            hint=nearest(str(stage), STAGES, "leave the stage out to see all of them"),
+            f"no stage {stage!r}; there are {', '.join(known)}",
+            hint=nearest(str(stage), known, "leave the stage out to see the first five"),
         )
     return (stage,)
 
@@ -182,6 +195,28 @@ def final_view(rewritten: ResolvedQuery) -> PlanView:
     text = unparse(rewritten.query, lenient=True)
     view = pattern_view(rewritten.query.pattern, "rewritten query", text)
     return attrs.evolve(view, facts=(("reads", ", ".join(map(quote_name, rewritten.columns)) or "no column"),))
+
+
+#: What a survey's numbers do not say by their names.
+_REMARKS = {
+    "surviving": ", those on a trend",
+    "refs": ", the sum of the lengths of trends",
+    "predicted_bytes": " at most for a graph",
+    "bytes": " at most for a graph, as measured",
+    "steps": ", as measured",
+}
+
+
+def survey_view(numbers: Mapping[str, Any]) -> PlanView:
+    """What the graphs of all groups and windows hold, and what listing their trends takes."""
+    shown = {name: _shown_number(value) for name, value in numbers.items() if value is not None}
+    return PlanView("survey", facts=tuple((name, f"{text}{_REMARKS.get(name, '')}") for name, text in shown.items()))
+
+
+def _shown_number(value: float | list[str]) -> str:
+    if isinstance(value, list):
+        return ", ".join(value)
+    return f"about {value:.3g}" if value >= 1e15 else f"{value:.0f}"
 
 
 def spark_view(dataframe: DataFrame) -> PlanView:

@@ -61,6 +61,7 @@ _TOKEN = re.compile(
     rf"(?P<string>{_STRING})|(?P<quoted>{_QUOTED_NAME})|(?P<word>\w+)|(?P<open>[(\[{{])|(?P<close>[)\]}}])"
     rf"|<=|>=|==|!=|<>|\S"
 )
+_NAMED = re.compile(rf"NAME{_SPACE}(?P<name>(?P<plain>[^\W\d]\w*)|(?P<quoted>{_QUOTED_NAME})){_SPACE}:", re.IGNORECASE)
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
 
 
@@ -96,6 +97,68 @@ def parse(text: str) -> Query:
       hint: remove the comma, or write a part after it
     """
     return _read(_grammar().query, text, Query)
+
+
+def parse_queries(text: str) -> dict[str, Query]:
+    """The queries that a text states one after the other, each with its name.
+
+    Parameters
+    ----------
+    text : str
+        ``NAME q1: RETURN ... PATTERN ...; NAME q2: ...;``; the last semicolon may be left out.
+
+    Returns
+    -------
+    dict of str to Query
+        In the order of the text.
+
+    Raises
+    ------
+    ParseError
+        If there is no query, a query has no name or a name of another one, or is malformed.
+
+    Examples
+    --------
+    >>> list(parse_queries("NAME a: PATTERN SEQ(A, B); NAME b: PATTERN SEQ(A, C+);"))
+    ['a', 'b']
+    >>> parse_queries("NAME a: PATTERN A; PATTERN B")
+    Traceback (most recent call last):
+        ...
+    cetdsl.errors.ParseError: a query has no name
+      line 1: NAME a: PATTERN A; PATTERN B
+                                 ^^^^^^^
+      hint: begin each query with NAME and a colon: NAME q1: RETURN ...
+    """
+    queries: dict[str, Query] = {}
+    for start, stop in _statements(text):
+        named = _NAMED.match(text, start, stop)
+        if named is None:
+            message = "a query has no name" if stop > start else "a query is missing before the semicolon"
+            hint = "begin each query with NAME and a colon: NAME q1: RETURN ..."
+            raise _error(text, start, message, hint)
+        name = named["plain"] or named["quoted"][1:-1].replace("``", "`")
+        if name in queries:
+            raise _error(text, named.start("name"), f"there are two queries of the name {name!r}", "rename one of them")
+        # What is not of this query becomes blank, so that places in the text stay what they are.
+        queries[name] = parse(_blank(text[: named.end()]) + text[named.end() : stop])
+    if not queries:
+        raise ParseError("there is no query in the text", hint="write NAME q1: RETURN ... PATTERN ...;")
+    return queries
+
+
+def _statements(text: str) -> Iterable[tuple[int, int]]:
+    """Where the parts of a text between semicolons begin and end, blanks and comments before them left out."""
+    start = _skip(text, 0)
+    for token in _tokens(text):
+        if token.group() == ";":
+            yield start, token.start()
+            start = _skip(text, token.end())
+    if start < len(text):
+        yield start, len(text)
+
+
+def _blank(text: str) -> str:
+    return re.sub(r"[^\n]", " ", text)
 
 
 def parse_predicates(text: str, pattern: Pattern) -> tuple[tuple[Expr, ...], tuple[str, ...]]:

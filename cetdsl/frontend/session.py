@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
@@ -10,17 +11,32 @@ import attrs
 from pyspark.sql import DataFrame
 
 from cetdsl.analysis.resolve import Binding, ResolvedQuery, analyse
-from cetdsl.errors import InvalidNode, QueryTypeError, ResolutionError
+from cetdsl.analysis.wording import quote
+from cetdsl.errors import InvalidNode, QueryTypeError, ResolutionError, nearest
 from cetdsl.execution.compat import function_names, refuse_streaming, schema_of
+from cetdsl.execution.complete import summary
+from cetdsl.execution.graph import EventGraph, event_graph
 from cetdsl.execution.run import run
 from cetdsl.explain import Explanation, explain_query
 from cetdsl.frontend.patterns import query_of
 from cetdsl.frontend.terms import Term, to_expr
-from cetdsl.pattern.expressions import Aggregate
+from cetdsl.pattern.expressions import Aggregate, Length
 from cetdsl.pattern.query import Query, Returned
 from cetdsl.pattern.text import unparse
-from cetdsl.planning.physical import NUMBERS
-from cetdsl.planning.planner import Decision, plan_aggregate, plan_trends
+from cetdsl.planning.physical import ALL, ENDS, MAXIMAL, NUMBERS
+from cetdsl.planning.planner import (
+    Decision,
+    plan_aggregate,
+    plan_complete,
+    plan_count_complete,
+    plan_sample,
+    plan_survey,
+    plan_top,
+    plan_trends,
+)
+from cetdsl.planning.strategies.complete import ALGORITHMS, CompleteRequest, CountRequest
+from cetdsl.planning.strategies.event_graph import event_graph as plan_event_graph
+from cetdsl.planning.strategies.request import compile_sides
 from cetdsl.rewrite import Trace, rewrite
 
 COUNT = Aggregate("count")
@@ -146,8 +162,7 @@ class PatternFrame:
         return run(self._df, self._decide(aggregates, number).plan)
 
     def _decide(self, aggregates: tuple[tuple[str, Aggregate], ...], number: str) -> Decision:
-        if number not in NUMBERS:
-            raise QueryTypeError(f"no number form {number!r}", hint=f"choose one of {', '.join(NUMBERS)}")
+        _check_number(number)
         returning = tuple(Returned(aggregate, name) for name, aggregate in aggregates)
         rewritten, _ = rewrite(self._analyse(attrs.evolve(self._query, returning=returning)))
         named = tuple((item.output_name, item.aggregate) for item in rewritten.query.returning)
@@ -186,24 +201,377 @@ class PatternFrame:
         return run(self._df, self._decide_trends(limit, columns).plan)
 
     def _decide_trends(self, limit: int | None, columns: Sequence[str] | None) -> Decision:
-        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
-            raise InvalidNode(f"limit must be a whole number of trends, not {limit!r}")
+        _, rewritten, _ = self._rewritten
+        return plan_trends(rewritten, self._columns(columns), _whole("limit", limit))
+
+    def _columns(self, columns: Sequence[str] | None) -> tuple[str, ...]:
+        """The exact names of the columns to show."""
         _, rewritten, _ = self._rewritten
         schema = rewritten.schema
-        names = schema.names if columns is None else tuple(schema.resolve(name).name for name in columns)
-        return plan_trends(rewritten, names, limit)
+        return schema.names if columns is None else tuple(schema.resolve(name).name for name in columns)
+
+    # ------------------------------------------------------------------------------------- complete trends
+
+    def complete_trends(
+        self,
+        completeness: str = "maximal",
+        algorithm: str = "auto",
+        memory_limit: str | int | None = None,
+        limit: int | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> DataFrame:
+        """The complete trends, one row each: those that are not part of another one of their group and window.
+
+        Parameters
+        ----------
+        completeness : {"maximal", "ends"}
+            What a trend must not be part of: ``maximal``, another trend from which some bindings are left out;
+            ``ends``, another trend as a run of neighbours, so that nothing can be put before or after it.
+        algorithm : {"auto", "m-cet", "t-cet", "h-cet", "anchors", "balanced", "joins", "definition"}
+            All give the same trends. ``auto`` takes ``balanced`` for one large group, ``definition`` for what only
+            the definition itself can tell, and what suits each graph otherwise.
+        memory_limit : str or int, optional
+            What each task may keep of partial trends, in bytes or as ``"512m"``; not for ``joins``, which keeps none.
+        limit : int, optional
+            Any so many of them; no work is done for the rest.
+        columns : sequence of str, optional
+            The columns of each event to show; all by default.
+
+        Returns
+        -------
+        pyspark.sql.DataFrame
+            As of :meth:`trends`.
+
+        Raises
+        ------
+        UnsupportedQuery
+            If the pattern has AND at the top, or the algorithm cannot take the query.
+        InvalidNode
+            If an argument is not one of those above, or the memory limit is no amount of memory.
+
+        Examples
+        --------
+        Checks, each drawn on the account that the one before it was paid into:
+
+        >>> rows = [(1, "A", "B"), (2, "B", "C"), (3, "B", "D"), (4, "D", "E")]
+        >>> checks = spark.createDataFrame(rows, "t int, source string, destination string")
+        >>> chain = "PATTERN Check+ c[] WHERE c.destination = NEXT(c).source"
+        >>> chains = checks.pattern(chain, time="t", type=None)
+        >>> sorted([b.event.t for b in row.trend] for row in chains.complete_trends(columns=["t"]).collect())
+        [[1, 2], [1, 3, 4]]
+        """
+        self._refuse()
+        names = self._columns(columns)
+        request = self._complete(completeness, algorithm, memory_limit, names, _whole("limit", limit))
+        return run(self._df, plan_complete(request).plan)
+
+    def count_complete_trends(
+        self, completeness: str = "maximal", name: str = "count", number: str = "decimal"
+    ) -> DataFrame:
+        """The number of complete trends per group and window.
+
+        Where trends are the paths of a graph they are not listed: the time grows with its edges, however many trends
+        there are.
+
+        Parameters
+        ----------
+        completeness : {"maximal", "ends"}
+            As of :meth:`complete_trends`.
+        name : str
+            Name of the output column.
+        number : {"decimal", "string", "double", "log2"}
+            As of :meth:`count_trends`.
+
+        Returns
+        -------
+        pyspark.sql.DataFrame
+            As of :meth:`count_trends`.
+
+        Examples
+        --------
+        >>> prices = spark.createDataFrame([(1, 1.0), (2, 2.0), (3, 3.0)], "t int, price double")
+        >>> rising = prices.pattern("PATTERN Stock+ s[] WHERE s.price < NEXT(s).price", time="t", type=None)
+        >>> [rising.count_complete_trends(reading).first()["count"] for reading in ("maximal", "ends")]
+        [Decimal('1'), Decimal('2')]
+        """
+        self._refuse()
+        return run(self._df, self._decide_count(completeness, name, number).plan)
+
+    def sample_trends(
+        self,
+        n: int,
+        seed: int | None = None,
+        complete: bool = True,
+        completeness: str = "maximal",
+        columns: Sequence[str] | None = None,
+    ) -> DataFrame:
+        """So many of the complete trends, drawn at random: all rows of :meth:`complete_trends` are equally likely.
+
+        None is drawn twice. Where trends are the paths of a graph, those not drawn are not listed.
+
+        Parameters
+        ----------
+        n : int
+            If there are fewer trends, all of them are the answer.
+        seed : int, optional
+            The same seed gives the same sample of the same events.
+        complete : bool
+            False draws from all trends, the rows of :meth:`trends`.
+        completeness : {"maximal", "ends"}
+            As of :meth:`complete_trends`.
+        columns : sequence of str, optional
+            The columns of each event to show; all by default.
+
+        Returns
+        -------
+        pyspark.sql.DataFrame
+            As of :meth:`trends`.
+
+        Examples
+        --------
+        >>> df = spark.range(100).selectExpr("id AS t", "id % 7 AS x")
+        >>> rising = df.pattern("PATTERN Stock+ s[] WHERE s.x < NEXT(s).x", time="t", type=None)
+        >>> rising.sample_trends(5, seed=1).count()
+        5
+        """
+        self._refuse()
+        size, names = _positive("n", n), self._columns(columns)
+        if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
+            raise InvalidNode(f"seed must be a whole number, not {seed!r}")
+        chosen = random.randrange(2**63) if seed is None else seed % 2**63
+        request = self._any_trends(completeness, complete, names)
+        return run(self._df, plan_sample(request, size, chosen).plan)
+
+    def top_trends(
+        self,
+        k: int,
+        by: Term | None = None,
+        complete: bool = True,
+        completeness: str = "maximal",
+        columns: Sequence[str] | None = None,
+    ) -> DataFrame:
+        """The longest complete trends, or the heaviest ones, in falling order.
+
+        Where trends are the paths of a graph, the others are not listed.
+
+        Parameters
+        ----------
+        k : int
+            How many, of all groups and windows together.
+        by : Term
+            ``cet.length()`` (the default), ``cet.count(B)``, or ``cet.sum(B.x)``: what trends are compared by. A sum is
+            NULL, and comes last, if it has no value to add up; NaN comes first.
+        complete : bool
+            False takes all trends into account, the rows of :meth:`trends`.
+        completeness : {"maximal", "ends"}
+            As of :meth:`complete_trends`.
+        columns : sequence of str, optional
+            The columns of each event to show; all by default.
+
+        Returns
+        -------
+        pyspark.sql.DataFrame
+            As of :meth:`trends`, with a column ``length``, ``count`` or ``sum`` before the trend.
+
+        Examples
+        --------
+        >>> rows = [(1, "A", 9), (2, "B", 1), (3, "A", 2), (4, "B", 3)]
+        >>> df = spark.createDataFrame(rows, "t int, type string, x int")
+        >>> B = cet.event("B")
+        >>> rows = df.pattern("PATTERN SEQ(A, B+)", time="t").top_trends(2, by=cet.sum(B.x), columns=["t"])
+        >>> rows.select("sum", "trend.event.t").show()
+        +---+---------+
+        |sum|        t|
+        +---+---------+
+        |  4|[1, 2, 4]|
+        |  3|   [3, 4]|
+        +---+---------+
+        <BLANKLINE>
+        """
+        self._refuse()
+        size, names, weight = _positive("k", k), self._columns(columns), self._weight(by)
+        request = self._any_trends(completeness, complete, names)
+        name = "length" if isinstance(weight.argument, Length) else weight.function
+        return run(self._df, plan_top(request, size, weight, name).plan)
+
+    def survey_complete_trends(
+        self,
+        completeness: str = "maximal",
+        algorithm: str = "auto",
+        memory_limit: str | int | None = None,
+        measure: bool = False,
+    ) -> DataFrame:
+        """What listing the complete trends of each group, partition and window works with, and what it will take.
+
+        Parameters
+        ----------
+        completeness : {"maximal", "ends"}
+        algorithm : str
+        memory_limit : str or int, optional
+            As of :meth:`complete_trends`.
+        measure : bool
+            Finds all of the trends, and forgets them, to see what that really takes.
+
+        Returns
+        -------
+        pyspark.sql.DataFrame
+            Group and partition columns, ``window`` if the query slides, and
+
+            - ``events`` that some variable may bind, and those ``surviving`` because they lie on a trend;
+            - ``starts``, ``ends``, ``vertices`` and ``edges`` of the graph;
+            - ``trends``, and ``refs``, the sum of their lengths, as doubles;
+            - ``algorithm``, the published one that the plan amounts to;
+            - ``atoms``, the pieces that the graph can be cut into, the ``cuts`` of the plan, the pieces whose partial
+              trends are ``cached``, and the ``anchors`` that partial trends lead to;
+            - ``predicted_bytes`` of memory and ``predicted_steps`` of the search, and the same as measured, ``bytes``
+              and ``steps``, NULL without ``measure``.
+
+        Raises
+        ------
+        NoPhysicalPlan
+            If the trends of the query are not the paths of a graph.
+
+        Examples
+        --------
+        >>> rows = [(t, t // 3, t // 3 + 1) for t in range(30)]
+        >>> layers = spark.createDataFrame(rows, "t int, source int, destination int")
+        >>> chain = "PATTERN Check+ c[] WHERE c.destination = NEXT(c).source"
+        >>> chains = layers.pattern(chain, time="t", type=None)
+        >>> chains.survey_complete_trends("ends").select("events", "starts", "ends", "edges", "trends").show()
+        +------+------+----+-----+-------+
+        |events|starts|ends|edges| trends|
+        +------+------+----+-----+-------+
+        |    30|     3|   3|   81|59049.0|
+        +------+------+----+-----+-------+
+        <BLANKLINE>
+        """
+        self._refuse()
+        request = self._complete(completeness, algorithm, memory_limit, (), None)
+        return run(self._df, plan_survey(request, measure).plan)
+
+    def _complete(
+        self,
+        completeness: str,
+        algorithm: str,
+        memory_limit: str | int | None,
+        columns: tuple[str, ...],
+        limit: int | None,
+    ) -> CompleteRequest:
+        if completeness not in (MAXIMAL, ENDS):
+            raise InvalidNode(f"no completeness {completeness!r}", hint=f"choose {MAXIMAL!r} or {ENDS!r}")
+        if algorithm not in ALGORITHMS:
+            hint = nearest(str(algorithm), ALGORITHMS, f"choose one of {', '.join(ALGORITHMS)}")
+            raise InvalidNode(f"no algorithm {algorithm!r}", hint=hint)
+        memory = None if memory_limit is None else memory_of(memory_limit)
+        if memory is not None and algorithm == "joins":
+            raise InvalidNode(
+                "algorithm 'joins' keeps its paths in Spark's shuffles, which memory_limit does not bound",
+                hint="leave memory_limit out, or choose another algorithm",
+            )
+        _, rewritten, _ = self._rewritten
+        return CompleteRequest(rewritten, completeness, algorithm, memory, columns, limit, compile_sides(rewritten))
+
+    def _any_trends(self, completeness: str, complete: bool, columns: tuple[str, ...]) -> CompleteRequest:
+        """The complete trends, or all of them."""
+        if complete:
+            return self._complete(completeness, "auto", None, columns, None)
+        _, rewritten, _ = self._rewritten
+        return CompleteRequest(rewritten, ALL, "auto", None, columns, None, compile_sides(rewritten))
+
+    def _decide_count(self, completeness: str, name: str, number: str) -> Decision:
+        _check_number(number)
+        returning = (Returned(COUNT, name),)
+        rewritten, _ = rewrite(self._analyse(attrs.evolve(self._query, returning=returning)))
+        request = self._complete(completeness, "auto", None, (rewritten.time.name,), None)
+        return plan_count_complete(CountRequest(request, name, number))
+
+    def _weight(self, by: Term | None) -> Aggregate:
+        """What trends are ordered by, checked and with the exact names of its columns."""
+        hint = "use by=cet.length(), cet.count(B) or cet.sum(B.x)"
+        node = Length() if by is None else to_expr(by)
+        if isinstance(node, Length):
+            return Aggregate("max", None, node)
+        if not isinstance(node, Aggregate):
+            raise InvalidNode("by= is not an aggregate", hint=hint)
+        if node.function not in ("sum", "count") or node == COUNT or isinstance(node.argument, Length):
+            raise InvalidNode(f"trends cannot be ordered by {quote(node)}: it does not add up along a trend", hint=hint)
+        rewritten, _ = rewrite(self._analyse(attrs.evolve(self._query, returning=(Returned(node, "by"),))))
+        return rewritten.query.returning[0].aggregate
+
+    # ------------------------------------------------------------------------------------------------ graph
+
+    def graph(self, algorithm: str = "auto", columns: Sequence[str] | None = None) -> EventGraph:
+        """The graph whose paths are the trends, as lazy DataFrames of vertices and edges.
+
+        Parameters
+        ----------
+        algorithm : {"auto", "kernel", "joins"}
+            All give the same rows. ``kernel``, which ``auto`` takes, builds the graph of each group in one task, in
+            space proportional to its events. ``joins`` builds it by Spark's joins, for a group beyond a task's memory.
+            It takes no NOT, and runs jobs when a DataFrame is first asked for: what is proportional to the events is
+            found once, and kept.
+        columns : sequence of str, optional
+            The columns of each event to show; all by default.
+
+        Returns
+        -------
+        EventGraph
+
+        Raises
+        ------
+        UnsupportedQuery
+            If the trends are not the paths of a graph of events: a span, an AND at the top, a NOT at an end of the
+            pattern or one that depends on the trend, a predicate on events that are no neighbours.
+
+        Examples
+        --------
+        >>> rows = [(1, "A", "B"), (2, "B", "C"), (3, "B", "D"), (4, "D", "E")]
+        >>> checks = spark.createDataFrame(rows, "t int, source string, destination string")
+        >>> chain = "PATTERN Check+ c[] WHERE c.destination = NEXT(c).source"
+        >>> graph = checks.pattern(chain, time="t", type=None).graph()
+        >>> graph.vertices.select("id", "source", "sink", "event.t").orderBy("t").show()
+        +---+------+-----+---+
+        | id|source| sink|  t|
+        +---+------+-----+---+
+        |c:0|  true|false|  1|
+        |c:1| false| true|  2|
+        |c:2| false|false|  3|
+        |c:3| false| true|  4|
+        +---+------+-----+---+
+        <BLANKLINE>
+        >>> sorted((edge.src, edge.dst) for edge in graph.edges.collect())
+        [('c:0', 'c:1'), ('c:0', 'c:2'), ('c:2', 'c:3')]
+        """
+        self._refuse()
+        _, rewritten, _ = self._rewritten
+        return event_graph(self._df, plan_event_graph(rewritten, self._columns(columns), algorithm))
 
     # ---------------------------------------------------------------------------------------------- explain
 
-    def explain(self, stage: str | None = None, number: str = "decimal") -> Explanation:
+    def explain(
+        self,
+        stage: str | None = None,
+        number: str = "decimal",
+        *,
+        completeness: str = "maximal",
+        algorithm: str = "auto",
+        memory_limit: str | int | None = None,
+        measure: bool = False,
+    ) -> Explanation:
         """How the query is understood and run.
 
         Parameters
         ----------
-        stage : {"parsed", "resolved", "rewritten", "physical", "spark"}, optional
-            One stage; all of them by default.
+        stage : {"parsed", "resolved", "rewritten", "physical", "spark", "complete", "survey"}, optional
+            One stage; by default the first five. ``complete`` is how :meth:`complete_trends` runs, and ``survey`` sums
+            up :meth:`survey_complete_trends`, which runs a job.
         number : {"decimal", "string", "double", "log2"}
             The number form that the plan is for.
+        completeness : {"maximal", "ends"}
+        algorithm : str
+        memory_limit : str or int, optional
+        measure : bool
+            As of :meth:`survey_complete_trends`, for the stages ``complete`` and ``survey``.
 
         Returns
         -------
@@ -217,8 +585,9 @@ class PatternFrame:
 
         Examples
         --------
-        >>> df = spark.createDataFrame([(1, "A"), (2, "B")], "t int, type string")
-        >>> print(df.pattern("PATTERN SEQ(A, (B+)+)", time="t").explain("rewritten"))
+        >>> df = spark.createDataFrame([(1, "A"), (2, "B"), (3, "A")], "t int, type string")
+        >>> asked = df.pattern("PATTERN SEQ(A, (B+)+)", time="t")
+        >>> print(asked.explain("rewritten"))
         == rewritten ==
         1. collapse-nested-repetition
            - PATTERN SEQ(EVENT(A, A.type = 'A'), (EVENT(B, B.type = 'B')+)+)
@@ -228,18 +597,61 @@ class PatternFrame:
         reads  t, type
         <BLANKLINE>
         PATTERN SEQ(EVENT(A, A.type = 'A'), EVENT(B, B.type = 'B')+)
+        >>> print(asked.explain("survey"))
+        == survey ==
+        graphs           1
+        events           3
+        surviving        2, those on a trend
+        ...
         """
         aggregates = tuple((item.output_name, item.aggregate) for item in self._query.returning) or (("count", COUNT),)
         resolved, rewritten, trace = self._rewritten
         decision = self._decide(aggregates, number)
+        asked = completeness, algorithm, memory_limit
         return explain_query(
-            stage, self._query, resolved, rewritten, trace, decision, lambda: run(self._df, decision.plan)
+            stage,
+            self._query,
+            resolved,
+            rewritten,
+            trace,
+            decision,
+            lambda: run(self._df, decision.plan),
+            lambda: plan_complete(self._complete(*asked, self._columns(None), None)),
+            lambda: summary(self.survey_complete_trends(*asked, measure)),
         )
+
+
+def memory_of(amount: str | int) -> int:
+    """A memory limit in bytes, if it is enough for anything."""
+    # Kernels take half a second to load.
+    from cetdsl.kernels.extract import Settings
+    from cetdsl.kernels.partition import parse_memory
+
+    memory = parse_memory(amount)
+    Settings(memory=memory)
+    return memory
 
 
 def query_of_text(query: Query) -> str:
     """The text of a query, for messages: conditions given as Spark columns are shown as they print."""
     return unparse(query, lenient=True)
+
+
+def _check_number(number: str) -> None:
+    if number not in NUMBERS:
+        raise QueryTypeError(f"no number form {number!r}", hint=f"choose one of {', '.join(NUMBERS)}")
+
+
+def _whole(name: str, number: int | None) -> int | None:
+    if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 0):
+        raise InvalidNode(f"{name} must be a whole number of trends, not {number!r}")
+    return number
+
+
+def _positive(name: str, number: int) -> int:
+    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+        raise InvalidNode(f"{name} must be a number of trends, at least 1, not {number!r}")
+    return number
 
 
 def _aggregate_node(name: str, value: object) -> Aggregate:

@@ -1,8 +1,9 @@
 """Numba, set up so that compiled kernels are kept on disk wherever that is possible.
 
 The cache lies beside the source, or, where that is read-only (a cluster's site-packages), below the user's or the
-system's temporary directory. Each version of the kernels has a directory of its own: Numba's index of a cache names the
-classes of the code that wrote it, and cannot be read once these have changed.
+system's temporary directory. Each version of a kernel has a directory of its own: Numba sees neither that a function
+which a kernel calls has changed, nor that a class that its index names has. So the directory is named after the sources
+of the kernel's module and of all kernel modules that this one imports.
 """
 
 from __future__ import annotations
@@ -10,8 +11,10 @@ from __future__ import annotations
 import getpass
 import hashlib
 import os
+import re
 import tempfile
 from collections.abc import Callable
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -29,12 +32,27 @@ except ImportError as error:  # pragma: no cover - needs an environment without 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _numba_config: Any = import_module("numba.core.config")
 _HERE = Path(__file__).parent
+_IMPORT = re.compile(r"^\s*from cetdsl\.kernels\.(\w+) import", re.MULTILINE)
 
 
-def _version() -> str:
+@cache
+def _imports(source: Path) -> frozenset[Path]:
+    """A module and the kernel modules that it imports, directly or not."""
+    found: set[Path] = set()
+    waiting = [source]
+    while waiting:
+        module = waiting.pop()
+        if module not in found and module.exists():
+            found.add(module)
+            waiting += [_HERE / f"{name}.py" for name in _IMPORT.findall(module.read_text(encoding="utf-8"))]
+    return frozenset(found)
+
+
+@cache
+def _version(source: Path) -> str:
     digest = hashlib.sha256(numba.__version__.encode())
-    for source in sorted(_HERE.glob("*.py")):
-        digest.update(source.read_bytes())
+    for module in sorted(_imports(source)):
+        digest.update(module.read_bytes())
     return digest.hexdigest()[:16]
 
 
@@ -53,20 +71,18 @@ def _user() -> str:
         return str(os.getuid()) if hasattr(os, "getuid") else "user"
 
 
-def cache_directory() -> str:
-    """Where compiled kernels are kept: the first writable place."""
+@cache
+def cache_directory(source: Path) -> str:
+    """Where the compiled kernels of a module are kept: the first writable place."""
     places = [_HERE / "__pycache__", Path(tempfile.gettempdir()) / f"cetdsl-{_user()}"]
     given = os.environ.get("NUMBA_CACHE_DIR")
     if given:
         places.insert(0, Path(given))
-    name = f"kernels-{_version()}"
+    name = f"kernels-{_version(source)}"
     for place in places:
         if _writable(place / name):
             return str(place / name)
     return tempfile.mkdtemp(prefix="cetdsl-")
-
-
-_DIRECTORY = cache_directory()
 
 
 def jit(function: _Function) -> _Function:
@@ -82,7 +98,7 @@ def inlined(function: _Function) -> _Function:
 def _compile(function: _Function, *, forceinline: bool) -> _Function:
     # The place is fixed when the function is decorated; other users of Numba in this process keep theirs.
     before = _numba_config.CACHE_DIR
-    _numba_config.CACHE_DIR = _DIRECTORY
+    _numba_config.CACHE_DIR = cache_directory(Path(function.__code__.co_filename))
     try:
         compiled: Any = numba.njit(cache=True, nogil=True, error_model="numpy", forceinline=forceinline)(function)
     finally:

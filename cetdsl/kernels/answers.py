@@ -11,6 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cetdsl.errors import CountOverflow
+from cetdsl.kernels.columns import from_numpy, to_numpy
 from cetdsl.kernels.evaluate import ValueColumn, Values
 from cetdsl.kernels.numbers import (
     DECIMAL_LIMIT,
@@ -64,7 +65,7 @@ class LaneTable(NamedTuple):
         return LaneTable(
             [None if lane is None else lane[rows] for lane in self.exact],
             [lane[rows] for lane in self.scaled],
-            [lane.take(pa.array(rows)) for lane in self.extremes],
+            [lane.take(from_numpy(rows)) for lane in self.extremes],
         )
 
 
@@ -84,10 +85,10 @@ def lane_table(spec: KernelSpec, values: Values, columns: list[ValueColumn], row
     for lane, found in zip(lattice_lanes(spec), values.extremes, strict=True):
         picked = found[rows]
         if lane.kind in ("shortest", "longest"):
-            extremes.append(pa.array(picked))
+            extremes.append(from_numpy(picked))
             continue
         ranked = columns[lane.column].ranks()[1]
-        extremes.append(ranked.take(pa.array(picked - 1, mask=picked <= 0)))
+        extremes.append(ranked.take(from_numpy(picked - 1, picked <= 0)))
     return LaneTable(
         [None if lane is None else lane[rows] for lane in values.exact],
         [lane[rows] for lane in values.scaled],
@@ -129,7 +130,7 @@ def merge_extremes(values: pa.Array, smallest: bool, starts: Ints) -> pa.Array:
     best = np.maximum.reduceat(ranks, starts)
     if smallest:
         best = np.where(best > 0, len(distinct) + 1 - best, 0)
-    return distinct.take(pa.array(best - 1, mask=best <= 0))
+    return distinct.take(from_numpy(best - 1, best <= 0))
 
 
 # ------------------------------------------------------------------------------------------- partial results
@@ -143,7 +144,7 @@ def encode_partial(table: LaneTable) -> list[pa.Array]:
             # Hexadecimal: Python refuses decimal conversions of more than 4,300 digits, and is quadratic there.
             columns.append(pa.array([format(int(value), "x") for value in exact], pa.string()))
         else:
-            columns += [pa.array(scaled.real), pa.array(scaled.imag)]
+            columns += [from_numpy(scaled.real), from_numpy(scaled.imag)]
     return columns + list(table.extremes)
 
 
@@ -160,8 +161,8 @@ def decode_partial(spec: KernelSpec, columns: list[pa.Array]) -> LaneTable:
             position += 1
         else:
             exact.append(None)
-            value = columns[position].to_numpy(zero_copy_only=False).astype(np.complex128)
-            value.imag = columns[position + 1].to_numpy(zero_copy_only=False)
+            value = to_numpy(columns[position]).astype(np.complex128)
+            value.imag = to_numpy(columns[position + 1])
             scaled.append(value)
             position += 2
     return LaneTable(exact, scaled, list(columns[position:]))
@@ -216,7 +217,7 @@ def _finish_output(spec: KernelSpec, output: Output, table: LaneTable, where: De
         return _exact_column(output.name, exact, present, spec.number, scale, where)
     if spec.number == "log2":
         logarithms = log2_of(scaled) - scale * np.log2(10)
-        return pa.array(logarithms, pa.float64(), mask=present)
+        return from_numpy(logarithms, present)
     if scale:
         scaled = to_scaled(from_scaled(scaled) / 10.0**scale)
     return _double_column(output.name, scaled, present, spec.number, where)
@@ -241,9 +242,9 @@ def _average(
     scale = decimal_scale(output.type)
     if exact is not None and whole is not None:
         quotients = [0.0 if not w else _quotient(int(s), int(w) * 10**scale) for s, w in zip(exact, whole, strict=True)]
-        return pa.array(np.array(quotients, dtype=np.float64), mask=none)
+        return from_numpy(np.array(quotients, dtype=np.float64), none)
     with np.errstate(invalid="ignore"):
-        return pa.array(ratio(scaled, counts) / 10.0**scale, mask=none)
+        return from_numpy(ratio(scaled, counts) / 10.0**scale, none)
 
 
 def _quotient(numerator: int, denominator: int) -> float:
@@ -263,7 +264,7 @@ def _double_column(
         row = int(np.argmax(beyond))
         magnitude = float(np.log2(abs(scaled[row].real)) + scaled[row].imag)
         raise overflow(name, _describe(where, row), magnitude, number)
-    return pa.array(doubles, pa.float64(), mask=absent)
+    return from_numpy(doubles, absent)
 
 
 def _exact_column(
@@ -283,7 +284,7 @@ def _exact_column(
         raise _decimal_overflow(name, int(exact[row]), scale, _describe(where, row))
     kind = pa.decimal128(38, scale)
     if scale == 0 and (len(exact) == 0 or max(magnitudes) < 2**62):
-        return pa.array(exact.astype(np.int64), mask=absent).cast(kind)
+        return from_numpy(exact.astype(np.int64), absent).cast(kind)
     with decimal.localcontext() as context:
         context.prec = 60
         values = [decimal.Decimal(int(value)).scaleb(-scale) for value in exact]
@@ -310,7 +311,7 @@ def integer_text(value: int) -> str:
 
 def _decimal_overflow(name: str, value: int, scale: int, where: str) -> CountOverflow:
     magnitude = math.log2(abs(value)) - scale * math.log2(10)
-    return overflow(name, where, magnitude, "decimal")
+    return overflow(name, where, magnitude, "decimal", scale)
 
 
 def count_type(number: str) -> pa.DataType:

@@ -1,16 +1,21 @@
-"""Arrow columns as integers whose order is the column's order in Spark."""
+"""Arrow columns as NumPy arrays, and as integers whose order is the column's order in Spark.
+
+Numbers go from Arrow to NumPy and back by :func:`to_numpy` and :func:`from_numpy`: Arrow's own ways (``pyarrow.array``,
+``Array.to_numpy``, ``fill_null`` with a Python value) import pandas, which costs each Python worker 36 MB and 0.2 s.
+"""
 
 from __future__ import annotations
 
 import decimal
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from cetdsl.kernels.program import Ints
-
+Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 
@@ -21,12 +26,44 @@ def as_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     return column
 
 
+def from_numpy(values: NDArray[Any], absent: Bools | None = None) -> pa.Array:
+    """Numbers as an Arrow array, without a copy; NULL where ``absent``.
+
+    Examples
+    --------
+    >>> from_numpy(np.array([1.5, 2.5]), absent=np.array([False, True])).to_pylist()
+    [1.5, None]
+    """
+    bitmap = None if absent is None else pa.py_buffer(np.packbits(~absent, bitorder="little"))
+    buffers = [bitmap, pa.py_buffer(np.ascontiguousarray(values))]
+    return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), buffers)
+
+
+def to_numpy(column: pa.Array) -> NDArray[Any]:
+    """A column of numbers as a NumPy array, without a copy where nothing is NULL; NULL becomes 0.
+
+    Examples
+    --------
+    >>> to_numpy(pa.array([4, None, 6])[1:]).tolist()
+    [0, 6]
+    """
+    values = column
+    if column.null_count:
+        values = pa.Array.from_buffers(column.type, len(column), [None, column.buffers()[1]], offset=column.offset)
+    numbers: NDArray[Any] = np.from_dlpack(values)
+    return np.where(validity(column), numbers, 0) if column.null_count else numbers
+
+
+def truths(column: pa.Array) -> Bools:
+    """A column of truth values as a NumPy array; NULL becomes False."""
+    return to_numpy(column.cast(pa.uint8())).astype(np.bool_)
+
+
 def validity(column: pa.Array) -> Bools:
     """Which values are not NULL."""
     if column.null_count == 0:
         return np.ones(len(column), dtype=np.bool_)
-    mask: Bools = column.is_valid().to_numpy(zero_copy_only=False)
-    return mask
+    return truths(column.is_valid())
 
 
 def integers(column: pa.Array) -> Ints:
@@ -37,10 +74,7 @@ def integers(column: pa.Array) -> Ints:
         column = column.cast(pa.int32()).cast(pa.int64())
     elif not pa.types.is_int64(column.type):
         column = column.cast(pa.int64())
-    if column.null_count:
-        column = pc.fill_null(column, 0)
-    values: Ints = column.to_numpy(zero_copy_only=False)
-    return values
+    return to_numpy(column)
 
 
 def ordered_bits(values: NDArray[np.float64]) -> Ints:
@@ -68,12 +102,12 @@ def _is_ranked(kind: pa.DataType) -> bool:
     )
 
 
-def order_codes(columns: list[pa.Array]) -> tuple[Ints, Bools]:
+def order_codes(columns: Sequence[pa.Array | pa.ChunkedArray]) -> tuple[Ints, Bools]:
     """Integers in the order of the values, comparable across the columns, and which are not NULL.
 
     Parameters
     ----------
-    columns : list of pyarrow.Array, each of length n
+    columns : sequence of pyarrow.Array or pyarrow.ChunkedArray, each of length n
         Columns that are compared with each other have the same type.
 
     Returns
@@ -86,31 +120,40 @@ def order_codes(columns: list[pa.Array]) -> tuple[Ints, Bools]:
     valid = np.zeros((len(columns), count), dtype=np.bool_)
     ranked: dict[pa.DataType, list[int]] = {}
     for row, column in enumerate(columns):
-        valid[row] = validity(column)
-        if pa.types.is_null(column.type):
-            continue
-        if pa.types.is_floating(column.type):
-            values = column.cast(pa.float64())
-            codes[row] = ordered_bits(pc.fill_null(values, 0.0).to_numpy(zero_copy_only=False))
-        elif _is_ranked(column.type):
+        for place, part in parts(column):
+            valid[row, place] = validity(part)
+            if not _is_ranked(column.type):
+                codes[row, place] = _codes(part)
+        if _is_ranked(column.type):
             ranked.setdefault(column.type, []).append(row)
-        else:
-            codes[row] = integers(column)
     for rows in ranked.values():
-        ranks = _ranks([columns[row] for row in rows])
-        for position, row in enumerate(rows):
-            codes[row] = ranks[position * count : (position + 1) * count]
+        codes[rows] = _ranks([as_array(columns[row]) for row in rows]).reshape(len(rows), count)
     return codes, valid
+
+
+def parts(column: pa.Array | pa.ChunkedArray) -> Iterator[tuple[slice, pa.Array]]:
+    """A column as it came, batch by batch, and where each stands: what is made of a batch on the way stays small."""
+    start = 0
+    for chunk in column.chunks if isinstance(column, pa.ChunkedArray) else [column]:
+        yield slice(start, start + len(chunk)), chunk
+        start += len(chunk)
+
+
+def _codes(column: pa.Array) -> Ints:
+    """The integers of a column whose values have some of their own."""
+    if pa.types.is_null(column.type):
+        return np.zeros(len(column), dtype=np.int64)
+    if pa.types.is_floating(column.type):
+        return ordered_bits(to_numpy(column.cast(pa.float64())))
+    return integers(column)
 
 
 def _ranks(columns: list[pa.Array]) -> Ints:
     encoded = pc.dictionary_encode(pa.concat_arrays(columns))
-    order = pc.array_sort_indices(encoded.dictionary).to_numpy(zero_copy_only=False)
-    rank = np.empty(len(order) + 1, dtype=np.int64)
+    order = to_numpy(pc.array_sort_indices(encoded.dictionary))
+    rank = np.zeros(len(order) + 1, dtype=np.int64)  # one more: all values may be NULL
     rank[order] = np.arange(len(order))
-    rank[-1] = 0
-    indices = pc.fill_null(encoded.indices.cast(pa.int64()), len(order))
-    ranks: Ints = rank[indices.to_numpy(zero_copy_only=False)]
+    ranks: Ints = rank[to_numpy(encoded.indices)]
     return ranks
 
 
@@ -124,11 +167,10 @@ def differs_from_previous(columns: list[pa.Array], count: int) -> Bools:
             codes, valid = order_codes([column]) if not pa.types.is_nested(column.type) else _nested_codes(column)
             changes[1:] |= (codes[0, 1:] != codes[0, :-1]) | (valid[0, 1:] != valid[0, :-1])
             continue
-        unequal = pc.not_equal(column[1:], column[:-1])
+        changes[1:] |= truths(pc.not_equal(column[1:], column[:-1]))
         if column.null_count:
-            nulls = pc.is_null(column)
-            unequal = pc.or_(pc.fill_null(unequal, False), pc.not_equal(nulls[1:], nulls[:-1]))
-        changes[1:] |= unequal.to_numpy(zero_copy_only=False)
+            valid = validity(column)
+            changes[1:] |= valid[1:] != valid[:-1]
     return changes
 
 
@@ -155,8 +197,7 @@ def weights_of(column: pa.Array) -> tuple[NDArray[np.float64], bool]:
     """A numeric column as doubles with 0 for NULL, and whether it is exact (integers, decimals)."""
     exact = pa.types.is_integer(column.type) or pa.types.is_decimal(column.type)
     # Rounded where it must be: long integers do not all have a double.
-    values = pc.fill_null(column.cast(pa.float64(), safe=False), 0.0).to_numpy(zero_copy_only=False)
-    return values, exact
+    return to_numpy(column.cast(pa.float64(), safe=False)), exact
 
 
 def unscaled_integers(column: pa.Array) -> list[int] | Ints:

@@ -3,16 +3,34 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from importlib import import_module
 from typing import Any
 
 import pyarrow as pa
 
 from cetdsl.errors import CetdslError
-from cetdsl.kernels.merge import merge_stream, pair_stream
-from cetdsl.kernels.stream import aggregate_stream
 
 _Batches = Iterator[pa.RecordBatch]
+
+#: The module and the function of each stage. A worker loads only what its stage needs: kernels take time to load.
+_STAGES = {
+    "aggregate": ("stream", "aggregate_stream"),
+    "merge": ("merge", "merge_stream"),
+    "pairs": ("merge", "pair_stream"),
+    "panes": ("panes", "pane_stream"),
+    "windows": ("panes", "window_stream"),
+    "trends": ("trends", "trend_stream"),
+    "containment": ("containment", "containment_stream"),
+    "graph": ("complete", "graph_stream"),
+    "count": ("complete", "count_stream"),
+    "vertices": ("vertices", "vertex_stream"),
+    "survey": ("complete", "survey_stream"),
+    "sample": ("picks", "sample_stream"),
+    "top": ("picks", "top_stream"),
+    "workload": ("workload", "workload_stream"),
+    "merge workload": ("workload", "merge_workload"),
+}
 
 
 def run_stage(stage: str, payload: bytes, batches: _Batches) -> _Batches:
@@ -20,30 +38,17 @@ def run_stage(stage: str, payload: bytes, batches: _Batches) -> _Batches:
 
     Parameters
     ----------
-    stage : {"aggregate", "merge", "pairs", "trends"}
+    stage : str
+        A key of ``_STAGES``.
     payload : bytes
-        The pickled :class:`~cetdsl.planning.physical.KernelSpec` (and more, for trends).
+        The pickled specification of the stage, from :mod:`cetdsl.planning.physical`.
     batches : iterator of pyarrow.RecordBatch
     """
-    plan = pickle.loads(payload)
+    module, function = _STAGES[stage]
+    stream: Any = getattr(import_module(f"cetdsl.kernels.{module}"), function)
     try:
-        for columns in _STAGES[stage](plan, batches):
+        for columns in stream(pickle.loads(payload), batches):
             yield pa.RecordBatch.from_arrays(columns, names=[f"r{number}" for number in range(len(columns))])
     except CetdslError as error:
         # Spark shows the worker's traceback; the frames of a kernel would only bury what went wrong.
         raise error.with_traceback(None) from None
-
-
-def _trends(plan: Any, batches: _Batches) -> Iterator[list[pa.Array]]:
-    # Enumeration has a kernel of its own, which an aggregation need not load.
-    from cetdsl.kernels.trends import trend_stream
-
-    return trend_stream(plan, batches)
-
-
-_STAGES: dict[str, Callable[[Any, _Batches], Iterator[list[pa.Array]]]] = {
-    "aggregate": aggregate_stream,
-    "merge": merge_stream,
-    "pairs": pair_stream,
-    "trends": _trends,
-}

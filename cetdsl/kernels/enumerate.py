@@ -1034,7 +1034,7 @@ class Enumerator:
             size = int(at[_DEPTH]) if at[_WAITING] and trends == 0 else block
             if trends:
                 remaining -= trends if remaining > 0 else 0
-                yield _shrunk(out, trends, bindings)
+                yield shrunk(out, trends, bindings)
 
     def _prepare(
         self, events: Events, slices: Slices, bounds: tuple[Ints, Ints]
@@ -1067,7 +1067,7 @@ class Enumerator:
         return (given, guards, gaps, lists, scratch), widest
 
 
-def _shrunk(out: Block, trends: int, bindings: int) -> Block:
+def shrunk(out: Block, trends: int, bindings: int) -> Block:
     """The filled part of a block; copied where that frees more than it costs."""
     found = Block(out.start[: trends + 1], out.event[:bindings], out.variable[:bindings], out.slice[:trends])
     if 2 * trends < len(out.slice):

@@ -10,11 +10,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cetdsl.kernels.arithmetic import ADD, RAISE_TO
-from cetdsl.kernels.columns import order_codes, unscaled_integers, validity, weights_of
+from cetdsl.kernels.columns import from_numpy, order_codes, unscaled_integers, validity, weights_of
 from cetdsl.kernels.numbers import (
     Objects,
     Scaled,
     from_residues,
+    nearest_whole,
     primes_below,
     to_scaled,
 )
@@ -100,7 +101,7 @@ class ValueColumn:
             present = np.nonzero(valid[0])[0]
             first[inverse[present]] = present
             ranks = np.where(valid[0], inverse.reshape(-1) + 1, 0)
-            self._ranked = ranks.astype(np.int64), self.array.take(pa.array(first))
+            self._ranked = ranks.astype(np.int64), self.array.take(from_numpy(first))
         return self._ranked
 
 
@@ -403,7 +404,7 @@ class _Job:
         for position, k in enumerate(whole):
             # A count that can only end in the overflow error is not worked out; its magnitude is all that will be said.
             doomed = np.nonzero(self._doomed(k, magnitude[k]))[0]
-            table[doomed, position] = [_whole(value) for value in magnitude[k][doomed]]
+            table[doomed, position] = [nearest_whole(value) for value in magnitude[k][doomed]]
             needs[doomed] = False
         hard = np.nonzero(needs)[0]
         if len(hard) == 0:
@@ -486,9 +487,3 @@ class _Job:
                 values_out = np.where(values_out > 0, size + 1 - values_out, values_out)
             results.append(values_out)
         return results
-
-
-def _whole(value: complex) -> int:
-    """The whole number nearest to a scaled one."""
-    mantissa, exponent = int(value.real * 2.0**53), int(value.imag) - 53
-    return mantissa << exponent if exponent >= 0 else mantissa >> -exponent

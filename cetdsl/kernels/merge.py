@@ -20,7 +20,7 @@ from cetdsl.kernels.answers import (
     merge_rows,
     scaled_integers,
 )
-from cetdsl.kernels.columns import as_array, differs_from_previous
+from cetdsl.kernels.columns import as_array, differs_from_previous, from_numpy, to_numpy
 from cetdsl.kernels.numbers import Objects, Scaled, sum_scaled
 from cetdsl.kernels.program import Ints
 from cetdsl.kernels.stream import Places, window_column
@@ -44,12 +44,12 @@ def _merged_chunks(
         changes = differs_from_previous(key, count)
         starts = np.nonzero(changes)[0]
         merged = merge_rows(spec, table, starts)
-        key = [column.take(pa.array(starts)) for column in key]
+        key = [column.take(from_numpy(starts)) for column in key]
         last = np.array([len(starts) - 1])
-        held = [column.take(pa.array(last)) for column in key], merged.take(last)
+        held = [column.take(from_numpy(last)) for column in key], merged.take(last)
         if len(starts) > 1:
             done = np.arange(len(starts) - 1)
-            yield [column.take(pa.array(done)) for column in key], merged.take(done)
+            yield [column.take(from_numpy(done)) for column in key], merged.take(done)
     if held is not None:
         yield held
 
@@ -60,16 +60,15 @@ def merge_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch]) -> Iterato
     Parameters
     ----------
     spec : KernelSpec
-        Of the answer: its ``groups`` are the group columns that come first, then the window's start if sliding,
-        then the
-        partial lanes.
+        Of the answer: its ``groups`` are the group columns that come first, then the window's start if sliding, then
+        the partial lanes.
     batches : iterator of pyarrow.RecordBatch
         Sorted by group and window.
     """
     sliding = spec.windowing.kind == SLIDING
     for keys, table in _merged_chunks(spec, spec.groups + sliding, batches):
         groups = keys[: spec.groups]
-        start = keys[-1].to_numpy() if sliding else np.zeros(len(table.scaled[0]), dtype=np.int64)
+        start = to_numpy(keys[-1]) if sliding else np.zeros(len(table.scaled[0]), dtype=np.int64)
         columns = [*groups, window_column(spec, start)] if sliding else list(groups)
         yield columns + finish(spec, table, Places(spec, groups, start))
 
@@ -82,9 +81,9 @@ def pair_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch]) -> Iterator
 
     Notes
     -----
-    With n1, n2 trends that only one side matches and n12 that both do there are ``n1 n2 + n1 n12 + n2 n12 + n12
-    (n12 - 1) / 2`` pairs (Hamlet, SIGMOD 2021, section 5). A trend
-    of the left side alone is in ``n2 + n12`` of them, one of both in ``n1 + n2 + n12 - 1``.
+    With n1, n2 trends that only one side matches and n12 that both do there are ``n1 n2 + n1 n12 + n2 n12 + n12 (n12 -
+    1) / 2`` pairs (Hamlet, SIGMOD 2021, section 5). A trend of the left side alone is in ``n2 + n12`` of them, one of
+    both in ``n1 + n2 + n12 - 1``.
     """
     sliding = spec.windowing.kind == SLIDING
     keys = spec.groups + sliding
@@ -97,10 +96,10 @@ def pair_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch]) -> Iterator
         starts = np.nonzero(differs_from_previous(key[:-1], count))[0]
         # The last key's other sides may come with the next rows.
         last = np.arange(starts[-1], count)
-        held = [column.take(pa.array(last)) for column in key], table.take(last)
+        held = [column.take(from_numpy(last)) for column in key], table.take(last)
         done = np.arange(starts[-1])
         if len(done):
-            yield from _pairs(spec, [column.take(pa.array(done)) for column in key], table.take(done))
+            yield from _pairs(spec, [column.take(from_numpy(done)) for column in key], table.take(done))
     if held is not None:
         yield from _pairs(spec, *held)
 
@@ -109,13 +108,13 @@ def _pairs(spec: KernelSpec, key: list[pa.Array], table: LaneTable) -> Iterator[
     count = len(table.scaled[0])
     starts = np.nonzero(differs_from_previous(key[:-1], count))[0]
     group = np.cumsum(np.bincount(starts, minlength=count)) - 1
-    side = key[-1].to_numpy()
+    side = to_numpy(key[-1])
     rows = np.full((3, len(starts)), -1, dtype=np.int64)
     rows[side, group] = np.arange(count)
     paired = _pair_lanes(spec, table, rows)
     found = np.nonzero([value > 0 for value in paired.exact[0]])[0]  # type: ignore[union-attr]
     if len(found):
-        keys = [column.take(pa.array(starts)).take(pa.array(found)) for column in key[:-1]]
+        keys = [column.take(from_numpy(starts)).take(from_numpy(found)) for column in key[:-1]]
         yield keys + encode_partial(paired.take(found))
 
 
@@ -172,13 +171,12 @@ def _times(a: Scaled, b: Scaled) -> Scaled:
 def _pair_extremes(spec: KernelSpec, table: LaneTable, rows: Ints) -> list[pa.Array]:
     extremes = []
     for lane, values in zip(lattice_lanes(spec), table.extremes, strict=True):
-        left, right = (values.take(pa.array(side, mask=side < 0)) for side in rows[:2])
+        left, right = (values.take(from_numpy(side, side < 0)) for side in rows[:2])
         if lane.kind in ("shortest", "longest"):
             # A pair is as long as its two trends together.
             extremes.append(pc.add(left, right))
         else:
-            between = pa.concat_arrays([left, right]).take(
-                pa.array(np.arange(2 * len(left)).reshape(2, -1).T.reshape(-1))
-            )
+            in_turn = np.arange(2 * len(left)).reshape(2, -1).T.reshape(-1)
+            between = pa.concat_arrays([left, right]).take(from_numpy(in_turn))
             extremes.append(merge_extremes(between, lane.kind == "min", np.arange(0, len(between), 2)))
     return extremes

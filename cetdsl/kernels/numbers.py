@@ -121,7 +121,21 @@ def from_residues(residues: list[NDArray[np.uint64]], primes: tuple[int, ...]) -
     return np.where(values >= (modulus + 1) // 2, values - modulus, values)
 
 
-def overflow(name: str, where: str, log2: float, number: str) -> CountOverflow:
-    """The error of a result that does not fit its form."""
+def nearest_whole(value: complex) -> int:
+    """The whole number nearest to a scaled one.
+
+    Examples
+    --------
+    >>> nearest_whole(complex(0.75, 2)), nearest_whole(complex(0.5, 101)) == 2**100
+    (3, True)
+    """
+    mantissa, exponent = int(value.real * 2.0**53), int(value.imag) - 53
+    return mantissa << exponent if exponent >= 0 else mantissa >> -exponent
+
+
+def overflow(name: str, where: str, log2: float, number: str, scale: int = 0) -> CountOverflow:
+    """The error of a result that does not fit its form; ``scale`` is that of a sum of decimals."""
     fits, hint = OVERFLOW_ADVICE["decimal" if number == "decimal" else "double"]
+    if scale:
+        fits = f"DECIMAL(38, {scale})"
     return CountOverflow(f"{name!r} is about 2^{log2:.1f} in {where}, which does not fit {fits}", hint=hint)

@@ -17,17 +17,17 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from cetdsl.kernels._jit import jit
+from cetdsl.kernels.columns import from_numpy, to_numpy
 from cetdsl.planning.physical import Comparison, Edge, Machine
 
 TOTAL, HASH, TREE, SCAN = 0, 1, 2, 3
 OPERATORS = {"=": 0, "!=": 1, "<": 2, "<=": 3, ">": 4, ">=": 5}
 
 Ints = NDArray[np.int64]
+_NO_BUCKETS = np.zeros(0, dtype=np.int64)
 
 
 class Events(NamedTuple):
@@ -219,8 +219,8 @@ def lay_out(machine: Machine) -> Layout:
 
 def dense_codes(later: Ints, earlier: Ints) -> tuple[Ints, Ints, int]:
     """Two columns as numbers 0, 1, ... that are equal exactly where the values are (hashed, not sorted)."""
-    encoded = pc.dictionary_encode(pa.array(np.concatenate([later, earlier])))
-    numbers = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    encoded = from_numpy(np.concatenate([later, earlier])).dictionary_encode()
+    numbers = to_numpy(encoded.indices).astype(np.int64)
     return numbers[: len(later)], numbers[len(later) :], len(encoded.dictionary)
 
 
@@ -254,20 +254,20 @@ def build_tables(layout: Layout, events: Events) -> Tables:
     trees: NDArray[Any] = np.zeros((5, len(layout.trees), count), dtype=np.int32)  # half the memory of int64
     for number, comparisons in enumerate(layout.trees):
         order = next(c for c in comparisons if c.op != "=")
-        query_bucket, update_bucket, _ = equality_codes([c for c in comparisons if c.op == "="], events)
-        query_bucket = np.where(events.valid[order.later], query_bucket, -1)
-        update_bucket = np.where(events.valid[order.earlier], update_bucket, -1)
-        later, earlier = events.codes[order.later], events.codes[order.earlier]
-        if order.op in ("<", "<="):
-            later, earlier = ~later, ~earlier  # reverses the order and cannot overflow
+        equalities = [c for c in comparisons if c.op == "="]
+        query_bucket = update_bucket = _NO_BUCKETS
+        if equalities:
+            query_bucket, update_bucket, _ = equality_codes(equalities, events)
         _place_in_trees(
             events.segment_start,
             query_bucket,
             update_bucket,
-            later,
-            earlier,
+            events.codes[order.later],
+            events.codes[order.earlier],
+            events.valid[order.later],
+            events.valid[order.earlier],
+            order.op in ("<", "<="),
             order.op in ("<=", ">="),
-            len(comparisons) > 1,
             trees[:, number],
         )
     return Tables(hash_query, hash_update, hash_codes, trees[0], trees[1], trees[2], trees[3], trees[4])
@@ -280,28 +280,38 @@ def _place_in_trees(
     update_bucket: Ints,
     later: Ints,
     earlier: Ints,
+    later_valid: NDArray[np.bool_],
+    earlier_valid: NDArray[np.bool_],
+    reverse: bool,
     inclusive: bool,
-    bucketed: bool,
     out: Ints,
 ) -> None:
     """Sorts each key's events by (bucket, value) and finds each event's place and its query's end.
 
-    The tree of a bucket occupies the slots of its own events, so all trees of a chunk need one slot per event.
+    The tree of a bucket occupies the slots of its own events, so all trees of a chunk need one slot per event. Without
+    buckets (empty arrays) all events of a key share a tree.
     """
+    bucketed = len(query_bucket) > 0
+    flip = -1 if reverse else 0  # x ^ -1 is ~x, which reverses the order and cannot overflow
     for s in range(len(segment_start) - 1):
         first, last = segment_start[s], segment_start[s + 1]
-        members = np.empty(last - first, dtype=np.int64)
+        # Half the memory of int64: one key may have millions of events.
+        members = np.empty(last - first, dtype=np.int32)
         size = 0
         for i in range(first, last):
-            if update_bucket[i] >= 0:
+            if earlier_valid[i] and (not bucketed or update_bucket[i] >= 0):
                 members[size] = i
                 size += 1
         members = members[:size]
-        members = members[np.argsort(earlier[members])]
+        values = np.empty(size, dtype=np.int64)
+        for position in range(size):
+            values[position] = earlier[members[position]] ^ flip
+        members = members[np.argsort(values)]
         if bucketed:
             members = members[np.argsort(update_bucket[members], kind="mergesort")]
-        values = earlier[members]
-        buckets = update_bucket[members]
+        for position in range(size):
+            values[position] = earlier[members[position]] ^ flip
+        buckets = update_bucket[members] if bucketed else update_bucket
         start = 0
         while start < size:
             end = size
@@ -316,15 +326,14 @@ def _place_in_trees(
                 out[4, i] = end - start
             start = end
         for i in range(first, last):
-            bucket = query_bucket[i]
-            if bucket < 0:
+            if not later_valid[i] or (bucketed and query_bucket[i] < 0):
                 continue
             low, high = 0, size
             if bucketed:
-                low = np.searchsorted(buckets, bucket)
-                high = np.searchsorted(buckets, bucket, side="right")
+                low = np.searchsorted(buckets, query_bucket[i])
+                high = np.searchsorted(buckets, query_bucket[i], side="right")
             base = low
-            target = later[i]
+            target = later[i] ^ flip
             while low < high:
                 middle = (low + high) // 2
                 value = values[middle]

@@ -4,10 +4,9 @@ For an event ``e`` that is bound on entering state ``q``::
 
     value(e, q) = [q may begin] + sum over edges p -> q of  sum of value(d, p), d earlier and compatible with e
 
-and the answer of a window is the sum of ``value(e, q)`` over the final states (GRETA, VLDB 2017, section 4; here
-over an unambiguous automaton, and with an
-index per edge in place of a scan of the predecessors). Which sum is meant depends on the arrays' type, see
-:mod:`cetdsl.kernels.arithmetic`.
+and the answer of a window is the sum of ``value(e, q)`` over the final states (GRETA, VLDB 2017, section 4; here over
+an unambiguous automaton, and with an index per edge in place of a scan of the predecessors). Which sum is meant depends
+on the arrays' type, see :mod:`cetdsl.kernels.arithmetic`.
 """
 
 from __future__ import annotations

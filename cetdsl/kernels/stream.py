@@ -6,7 +6,7 @@ needs are carried over into the next chunk; nothing else is kept, so memory is b
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -16,11 +16,20 @@ from numpy.typing import NDArray
 
 from cetdsl.errors import EngineError, GroupTooLarge, NullTime
 from cetdsl.kernels.answers import LaneTable, concatenate, encode_partial, finish, lane_table, merge_rows
-from cetdsl.kernels.columns import as_array, differs_from_previous, integers, order_codes, validity
+from cetdsl.kernels.columns import (
+    as_array,
+    differs_from_previous,
+    from_numpy,
+    integers,
+    order_codes,
+    parts,
+    to_numpy,
+    validity,
+)
 from cetdsl.kernels.evaluate import Evaluator, ValueColumn
 from cetdsl.kernels.program import Events, Ints
 from cetdsl.kernels.windows import NEVER, Slices, cut_slices
-from cetdsl.planning.physical import SLIDING, SPAN, WHOLE, KernelSpec
+from cetdsl.planning.physical import SLIDING, SPAN, WHOLE, KernelSpec, Windowing
 
 #: Events per kernel call: large enough that the call's overhead vanishes, small enough to stay in the cache.
 CHUNK_EVENTS = 131_072
@@ -33,13 +42,13 @@ class Chunk(NamedTuple):
     Attributes
     ----------
     table : pyarrow.Table
-        The rows as they came.
+        The key columns and, for trends, the event, where they came; the other columns, all of them converted, are held
+        once and so are empty (of type null) here.
     events : Events
     values : list of ValueColumn
-    slices : Slices
-        What can be answered now.
-    bounds : (int64 array, int64 array)
-        Per slice, the times between which (from, before) a trend answered now begins; used by spans.
+    asked : list of (Slices, (int64 array, int64 array))
+        Per query what can be answered now, and per slice the times between which (from, before) a trend answered now
+        begins; these are used by spans.
     continues : bool
         Whether the first key was already open in the chunk before.
     complete : bool
@@ -49,10 +58,21 @@ class Chunk(NamedTuple):
     table: pa.Table
     events: Events
     values: list[ValueColumn]
-    slices: Slices
-    bounds: tuple[Ints, Ints]
+    asked: list[tuple[Slices, tuple[Ints, Ints]]]
     continues: bool
     complete: bool
+
+    @property
+    def slices(self) -> Slices:
+        """What can be answered now, for the only query."""
+        ((slices, _),) = self.asked
+        return slices
+
+    @property
+    def bounds(self) -> tuple[Ints, Ints]:
+        """The bounds of the only query's slices."""
+        ((_, bounds),) = self.asked
+        return bounds
 
 
 class _Columns:
@@ -75,49 +95,102 @@ class _Columns:
         self.event = self.lists.stop
 
 
-class ChunkReader:
-    """Cuts a sorted stream into chunks."""
+class _Asked:
+    """What one query asks of a stream: its windows, and how far they have been answered."""
 
-    def __init__(self, spec: KernelSpec, batches: Iterator[pa.RecordBatch], chunk_events: int = CHUNK_EVENTS) -> None:
+    def __init__(self, windowing: Windowing, looks_back: bool) -> None:
+        self.windowing = windowing
+        self.look_back = windowing.length if looks_back else 0
+        self.resume, self.answered = NEVER, -_FOREVER
+
+    def cut(self, events: Events, stretch: Ints, complete: bool) -> tuple[Slices, tuple[Ints, Ints]]:
+        """The slices that can be answered now, and the times between which their trends begin."""
+        slices = cut_slices(
+            self.windowing, events.segment_start, events.time, stretch, complete, self.resume, self.look_back
+        )
+        return slices, self._bounds(len(slices.low), stretch, events.time, complete)
+
+    def _bounds(self, count: int, stretch: Ints, time: Ints, complete: bool) -> tuple[Ints, Ints]:
+        begin = np.full(count, -_FOREVER, dtype=np.int64)
+        end = np.full(count, _FOREVER, dtype=np.int64)
+        windowing = self.windowing
+        if windowing.kind != SPAN or not count:
+            return begin, end
+        if windowing.cut:
+            begin, end = stretch[:count] * windowing.cut, (stretch[:count] + 1) * windowing.cut
+        begin[0] = max(begin[0], self.answered)
+        if not complete:
+            # The last event's own instant may still go on, so its trends' ends are not known yet.
+            end[-1] = min(end[-1], int(time[-1]) - windowing.length)
+        return begin, end
+
+    def advance(self, slices: Slices, time: Ints, continues: bool) -> None:
+        """Where the last key goes on, what has been answered of it must not be answered again."""
+        self.resume, self.answered = NEVER, -_FOREVER
+        if continues:
+            self.resume = slices.resume
+            if self.windowing.kind == SPAN:
+                self.answered = int(time[-1]) - self.windowing.length
+
+
+class ChunkReader:
+    """Cuts a sorted stream into chunks.
+
+    Parameters
+    ----------
+    spec : KernelSpec
+        What the rows hold.
+    batches : iterator of pyarrow.RecordBatch
+    chunk_events : int
+        Events per chunk, at least.
+    queries : sequence of KernelSpec, optional
+        Those that read the stream, each with its own windows; by default only ``spec``.
+    """
+
+    def __init__(
+        self,
+        spec: KernelSpec,
+        batches: Iterator[pa.RecordBatch],
+        chunk_events: int = CHUNK_EVENTS,
+        queries: Sequence[KernelSpec] = (),
+    ) -> None:
         self.spec = spec
         self.columns = _Columns(spec)
         self.batches = batches
         self.chunk_events = chunk_events
         self.nulls = 0
+        self.asked = [_Asked(query.windowing, bool(query.negations)) for query in queries or (spec,)]
 
     def __iter__(self) -> Iterator[Chunk]:
         pending: list[pa.RecordBatch] = []
-        waiting, target = 0, self.chunk_events
-        resume, answered, continues = NEVER, -_FOREVER, False
+        waiting, target, continues = 0, self.chunk_events, False
         for batch in self._timed():
             pending.append(batch)
             waiting += batch.num_rows
             if waiting < target or self._one_key_so_far(pending):
                 continue
-            chunk = self._chunk(pending, False, resume, answered, continues)
-            rest = chunk.table.slice(chunk.slices.keep_from)
-            if len(chunk.slices.slice) or rest.num_rows < waiting:
-                pending = []  # the chunk has its own copy; two would be held while it is answered
+            chunk = self._chunk(pending, False, continues)
+            rest = waiting - min(slices.keep_from for slices, _ in chunk.asked)
+            if rest < waiting or any(len(slices.slice) for slices, _ in chunk.asked):
+                # Before the chunk is answered: it has its own copy, and two would be held.
+                pending = _last_rows(pending, rest)
                 yield chunk
-                # Where the last key goes on, what has been answered of it must not be answered again.
-                continues = rest.num_rows > 0
-                resume, answered = chunk.slices.resume, self._answered_until(chunk)
-            pending, waiting = rest.to_batches(), rest.num_rows
+                continues = rest > 0
+                for asked, (slices, _) in zip(self.asked, chunk.asked, strict=True):
+                    asked.advance(slices, chunk.events.time, continues)
+            waiting = rest
             target = max(self.chunk_events, 2 * waiting)
         if waiting:
-            yield self._chunk(pending, True, resume, answered, continues)
+            chunk = self._chunk(pending, True, continues)
+            pending = []
+            yield chunk
 
     def _one_key_so_far(self, pending: list[pa.RecordBatch]) -> bool:
         """Whether nothing can be answered yet: without windows, as long as the first key goes on."""
-        if self.spec.windowing.kind != WHOLE:
+        if any(asked.windowing.kind != WHOLE for asked in self.asked):
             return False
         first, last = pending[0], pending[-1]
         return all(first.column(k)[0].equals(last.column(k)[-1]) for k in self.columns.keys)
-
-    def _answered_until(self, chunk: Chunk) -> int:
-        if self.spec.windowing.kind != SPAN:
-            return -_FOREVER
-        return int(chunk.events.time[-1]) - self.spec.windowing.length
 
     def _timed(self) -> Iterator[pa.RecordBatch]:
         """The batches; rows without a time, which are sorted first and all sent to one task, raise."""
@@ -136,25 +209,27 @@ class ChunkReader:
         if self.nulls:
             raise null_time(self.spec.time, self.nulls)
 
-    def _chunk(
-        self, pending: list[pa.RecordBatch], complete: bool, resume: int, answered: int, continues: bool
-    ) -> Chunk:
+    def _chunk(self, pending: list[pa.RecordBatch], complete: bool, continues: bool) -> Chunk:
         try:
-            table = pa.Table.from_batches(pending).combine_chunks()
-            return self._prepare(table, complete, resume, answered, continues)
+            return self._prepare(pa.Table.from_batches(pending), complete, continues)
         except MemoryError as error:
-            raise too_large(self.spec, pending[-1], sum(batch.num_rows for batch in pending)) from error
+            last = pending[-1].slice(pending[-1].num_rows - 1)
+            time = int(self._time_and_mask(last)[0][0])
+            raise too_large(self.spec, last, time, sum(batch.num_rows for batch in pending)) from error
 
-    def _prepare(self, table: pa.Table, complete: bool, resume: int, answered: int, continues: bool) -> Chunk:
-        arrays = [as_array(column) for column in table.columns]
+    def _prepare(self, table: pa.Table, complete: bool, continues: bool) -> Chunk:
+        # Column by column, so that what came and what was made of it are not held side by side for all of them.
         columns, spec = self.columns, self.spec
         count = table.num_rows
-        keys = [arrays[k] for k in columns.keys]
+        kept = {k: as_array(table.column(k)) for k in (*columns.keys, *range(columns.event, table.num_columns))}
+        keys = [kept[k] for k in columns.keys]
+        stretches = None
         if spec.windowing.cut:
-            keys.append(arrays[columns.stretch])
+            stretches = as_array(table.column(columns.stretch))
+            keys.append(stretches)
         new_key = differs_from_previous(keys, count)
         segment_start = np.append(np.nonzero(new_key)[0], count).astype(np.int64)
-        time, mask = self._time_and_mask(arrays)
+        time, mask = self._time_and_mask(table)
         new_time = new_key.copy()
         new_time[1:] |= time[1:] != time[:-1]
         if ((time[1:] < time[:-1]) & ~new_key[1:]).any():
@@ -163,60 +238,49 @@ class ChunkReader:
                 hint="this is a defect of cetdsl or of the Spark version; please report it with the physical plan",
             )
         if spec.ties:
-            new_time |= differs_from_previous([arrays[k] for k in columns.ties], count)
-        instant = np.cumsum(new_time) - 1
-        codes, valid = order_codes([arrays[k] for k in columns.codes])
+            new_time |= differs_from_previous([as_array(table.column(k)) for k in columns.ties], count)
+        instant: Ints = np.cumsum(new_time, dtype=np.int64)
+        instant -= 1
+        codes, valid = order_codes([table.column(k) for k in columns.codes])
         if not spec.codes:
             codes, valid = np.zeros((0, count), dtype=np.int64), np.zeros((0, count), dtype=np.bool_)
-        list_start, list_items = self._lists(arrays, segment_start, count)
+        list_start, list_items = self._lists(table, segment_start, count)
         events = Events(segment_start, time, instant, mask, codes, valid, list_start, list_items)
         stretch = np.zeros(len(segment_start) - 1, dtype=np.int64)
-        if spec.windowing.cut:
-            stretch = integers(arrays[columns.stretch])[segment_start[:-1]]
-        look_back = spec.windowing.length if spec.negations else 0
-        slices = cut_slices(
-            spec.windowing, segment_start, time, stretch, complete, resume if continues else NEVER, look_back
-        )
-        bounds = self._bounds(slices, stretch, time, complete, answered if continues else -_FOREVER)
-        values = [ValueColumn(arrays[k]) for k in columns.values]
-        return Chunk(table, events, values, slices, bounds, continues, complete)
+        if stretches is not None:
+            stretch = integers(stretches)[segment_start[:-1]]
+        asked = [each.cut(events, stretch, complete) for each in self.asked]
+        values = [ValueColumn(as_array(table.column(k))) for k in columns.values]
+        shown = [kept.get(k, pa.nulls(count)) for k in range(table.num_columns)]
+        rows = pa.Table.from_arrays(shown, names=table.column_names)
+        return Chunk(rows, events, values, asked, continues, complete)
 
-    def _time_and_mask(self, arrays: list[pa.Array]) -> tuple[Ints, Ints]:
-        time = integers(arrays[self.columns.time])
-        if not self.spec.packed:
-            return time, integers(arrays[self.columns.mask])
-        return time >> self.spec.packed, time & ((1 << self.spec.packed) - 1)
+    def _time_and_mask(self, rows: pa.Table | pa.RecordBatch) -> tuple[Ints, Ints]:
+        time, mask = np.empty((2, rows.num_rows), dtype=np.int64)
+        for place, part in parts(rows.column(self.columns.time)):
+            time[place] = integers(part)
+        if self.spec.packed:
+            np.bitwise_and(time, (1 << self.spec.packed) - 1, out=mask)
+            time >>= self.spec.packed
+            return time, mask
+        for place, part in parts(rows.column(self.columns.mask)):
+            mask[place] = integers(part)
+        return time, mask
 
-    def _bounds(self, slices: Slices, stretch: Ints, time: Ints, complete: bool, answered: int) -> tuple[Ints, Ints]:
-        """The times between which trends of each slice begin that are to be answered now."""
-        count = len(slices.low)
-        begin = np.full(count, -_FOREVER, dtype=np.int64)
-        end = np.full(count, _FOREVER, dtype=np.int64)
-        windowing = self.spec.windowing
-        if windowing.kind != SPAN or not count:
-            return begin, end
-        if windowing.cut:
-            begin, end = stretch[:count] * windowing.cut, (stretch[:count] + 1) * windowing.cut
-        begin[0] = max(begin[0], answered)
-        if not complete:
-            # The last event's own instant may still go on, so its trends' ends are not known yet.
-            end[-1] = min(end[-1], int(time[-1]) - windowing.length)
-        return begin, end
-
-    def _lists(self, arrays: list[pa.Array], segment_start: Ints, count: int) -> tuple[Ints, Ints]:
+    def _lists(self, table: pa.Table, segment_start: Ints, count: int) -> tuple[Ints, Ints]:
         """List columns as positions in the chunk; what lies before the chunk is dropped."""
         rows = self.spec.lists
         start = np.zeros((rows, count + 1), dtype=np.int64)
         items: list[NDArray[np.int64]] = []
         if not rows:
             return start, np.zeros(0, dtype=np.int64)
-        position = integers(arrays[self.columns.position])
+        position = integers(as_array(table.column(self.columns.position)))
         first = np.repeat(segment_start[:-1], np.diff(segment_start))
         shift = first - position[first]
         offset = 0
         for row, column in enumerate(self.columns.lists):
-            array = arrays[column]
-            lengths = np.diff(array.offsets.to_numpy())
+            array = as_array(table.column(column))
+            lengths = np.diff(to_numpy(array.offsets))
             flat = integers(array.flatten())
             if array.null_count:
                 lengths = np.where(validity(array), lengths, 0)
@@ -230,6 +294,16 @@ class ChunkReader:
         return start, np.concatenate(items)
 
 
+def _last_rows(batches: list[pa.RecordBatch], count: int) -> list[pa.RecordBatch]:
+    """The last rows of some batches, without a copy of them and without a hold on the rows before."""
+    kept: list[pa.RecordBatch] = []
+    while count > 0:
+        batch = batches[-1 - len(kept)]
+        kept.append(batch.slice(max(batch.num_rows - count, 0)))
+        count -= kept[-1].num_rows
+    return kept[::-1]
+
+
 def null_time(column: str, rows: int) -> NullTime:
     """The error of rows without a time."""
     return NullTime(
@@ -238,12 +312,10 @@ def null_time(column: str, rows: int) -> NullTime:
     )
 
 
-def too_large(spec: KernelSpec, rows: pa.RecordBatch | pa.Table, events: int) -> GroupTooLarge:
-    """The error of a window that does not fit into the worker's memory; ``rows`` end with its key."""
-    last = rows.num_rows - 1
-    key = tuple(rows.column(k)[last].as_py() for k in range(spec.keys))
-    around = rows.column(spec.keys + bool(spec.windowing.cut))[last].as_py()
-    when = around >> spec.packed if spec.packed else around
+def too_large(spec: KernelSpec, row: pa.RecordBatch | pa.Table, time: int, events: int) -> GroupTooLarge:
+    """The error of a window that does not fit into the worker's memory; ``row`` and ``time`` are its last event's."""
+    key = tuple(row.column(k)[0].as_py() for k in range(spec.keys))
+    when = pa.array([time]).cast(window_type(spec))[0]
     return GroupTooLarge(
         f"group {key!r} needs {events} events up to time {when} at once, more than this worker's memory",
         hint="shorten WITHIN, add partition columns or predicates, or give the Python workers more memory",
@@ -255,18 +327,19 @@ def refusing_too_large(spec: KernelSpec, chunk: Chunk) -> Iterator[None]:
     """Turns running out of memory over a chunk into an error that names its largest key."""
     try:
         yield
+    except GroupTooLarge:
+        raise  # it says more than we could
     except MemoryError as error:
-        start = chunk.events.segment_start
-        largest = int(np.argmax(np.diff(start)))
-        raise too_large(
-            spec, chunk.table.slice(start[largest], start[largest + 1] - start[largest]), int(np.diff(start).max())
-        ) from error
+        sizes = np.diff(chunk.events.segment_start)
+        last = int(chunk.events.segment_start[np.argmax(sizes) + 1]) - 1
+        row, time = chunk.table.slice(last, 1), int(chunk.events.time[last])
+        raise too_large(spec, row, time, int(sizes.max())) from error
 
 
 # ------------------------------------------------------------------------------------------------ aggregates
 
 
-class _Open(NamedTuple):
+class OpenKey(NamedTuple):
     """What is known so far of the last key of a chunk, when it goes on (spans only)."""
 
     table: LaneTable
@@ -293,7 +366,7 @@ def aggregate_stream(
         partial lanes.
     """
     evaluator = Evaluator(spec)
-    kept: _Open | None = None
+    kept: OpenKey | None = None
     for chunk in ChunkReader(spec, batches, chunk_events):
         slices = chunk.slices
         with refusing_too_large(spec, chunk):
@@ -301,23 +374,24 @@ def aggregate_stream(
         found = np.nonzero(values.found[slices.slice])[0]
         table = lane_table(spec, values, chunk.values, slices.slice[found])
         segment = slices.segment[found]
-        groups = _groups(spec, chunk, segment)
+        groups = group_columns(spec, chunk, segment)
         if spec.windowing.kind == SPAN:
-            table, groups, kept = _carry(spec, chunk, table, groups, segment, kept)
+            table, groups, kept = carry(spec, chunk, table, groups, segment, kept)
         if len(table.scaled[0]):
-            yield _answer(spec, table, groups, slices.start[found])
+            yield answer_columns(spec, table, groups, slices.start[found])
     if kept is not None:
-        yield _answer(spec, kept.table, kept.groups, np.zeros(1, dtype=np.int64))
+        yield answer_columns(spec, kept.table, kept.groups, np.zeros(1, dtype=np.int64))
 
 
-def _groups(spec: KernelSpec, chunk: Chunk, segment: Ints) -> list[pa.Array]:
-    rows = pa.array(chunk.events.segment_start[segment])
+def group_columns(spec: KernelSpec, chunk: Chunk, segment: Ints) -> list[pa.Array]:
+    """The group columns of some keys of a chunk."""
+    rows = from_numpy(chunk.events.segment_start[segment])
     return [as_array(chunk.table.column(k)).take(rows) for k in range(spec.groups)]
 
 
-def _carry(
-    spec: KernelSpec, chunk: Chunk, table: LaneTable, groups: list[pa.Array], segment: Ints, kept: _Open | None
-) -> tuple[LaneTable, list[pa.Array], _Open | None]:
+def carry(
+    spec: KernelSpec, chunk: Chunk, table: LaneTable, groups: list[pa.Array], segment: Ints, kept: OpenKey | None
+) -> tuple[LaneTable, list[pa.Array], OpenKey | None]:
     """Adds what earlier chunks found for the first key, and holds back the last one if it goes on."""
     last = len(chunk.events.segment_start) - 2
     if kept is not None:
@@ -325,22 +399,23 @@ def _carry(
         joined, numbers = concatenate([kept.table, table]), np.append(0, segment)
         starts = np.nonzero(np.append(True, numbers[1:] != numbers[:-1]))[0]
         groups = [
-            pa.concat_arrays([before, now]).take(pa.array(starts))
+            pa.concat_arrays([before, now]).take(from_numpy(starts))
             for before, now in zip(kept.groups, groups, strict=True)
         ]
         table, segment, kept = merge_rows(spec, joined, starts), numbers[starts], None
     if not chunk.complete and len(segment) and segment[-1] == last:
         row = np.array([len(segment) - 1])
-        kept = _Open(table.take(row), [column.take(pa.array(row)) for column in groups])
+        kept = OpenKey(table.take(row), [column.take(from_numpy(row)) for column in groups])
         before = np.arange(len(segment) - 1)
-        table, groups = table.take(before), [column.take(pa.array(before)) for column in groups]
+        table, groups = table.take(before), [column.take(from_numpy(before)) for column in groups]
     return table, groups, kept
 
 
-def _answer(spec: KernelSpec, table: LaneTable, groups: list[pa.Array], start: Ints) -> list[pa.Array]:
+def answer_columns(spec: KernelSpec, table: LaneTable, groups: list[pa.Array], start: Ints) -> list[pa.Array]:
+    """The columns of an answer, or of partial results; ``start`` is that of each row's window."""
     columns = list(groups)
     if spec.windowing.kind == SLIDING:
-        columns.append(pa.array(start) if spec.partial else window_column(spec, start))
+        columns.append(from_numpy(start) if spec.partial else window_column(spec, start))
     if spec.partial:
         return columns + encode_partial(table)
     return columns + finish(spec, table, Places(spec, groups, start))
@@ -374,5 +449,5 @@ def window_type(spec: KernelSpec) -> pa.DataType:
 def window_column(spec: KernelSpec, start: Ints) -> pa.Array:
     """``struct<start, end>`` as Spark's ``window`` function gives it."""
     kind = window_type(spec)
-    bounds = [pa.array(start).cast(kind), pa.array(start + spec.windowing.length).cast(kind)]
+    bounds = [from_numpy(bound).cast(kind) for bound in (start, start + spec.windowing.length)]
     return pa.StructArray.from_arrays(bounds, names=["start", "end"])

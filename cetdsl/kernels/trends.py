@@ -37,7 +37,7 @@ def trend_stream(
     if left == 0:
         return
     for chunk in ChunkReader(spec.kernel, batches, chunk_events):
-        columns = _Columns(spec, chunk)
+        columns = TrendRows(spec, chunk)
         with refusing_too_large(spec.kernel, chunk):
             for block in enumerator.enumerate(chunk.events, chunk.slices, chunk.bounds, left):
                 if len(block.slice):
@@ -48,7 +48,7 @@ def trend_stream(
             return
 
 
-class _Columns:
+class TrendRows:
     """Makes answer columns of one chunk's blocks."""
 
     def __init__(self, spec: TrendsSpec, chunk: Chunk) -> None:
@@ -62,17 +62,19 @@ class _Columns:
         self.windows = order
         self.first = np.searchsorted(chunk.slices.slice[order], np.arange(len(chunk.slices.low) + 1))
 
-    def rows(self, block: Block) -> list[pa.Array]:
-        """The answer's columns for a block; a trend comes once for each window that shares its slice."""
+    def rows(self, block: Block, *more: pa.Array) -> list[pa.Array]:
+        """The answer's columns for a block; a trend comes once for each window that shares its slice.
+
+        ``more`` columns, with a value per trend, stand before the trend.
+        """
         window, trend = self._windows(block)
         slices = self.chunk.slices
         key_rows = pa.array(self.chunk.events.segment_start[slices.segment[window]])
         columns = [as_array(self.chunk.table.column(k)).take(key_rows) for k in self.spec.keys]
         if self.spec.kernel.windowing.kind == SLIDING:
             columns.append(window_column(self.spec.kernel, slices.start[window]))
-        trends = self._trends(block)
-        columns.append(trends if trend is None else trends.take(pa.array(trend)))
-        return columns
+        own = [*more, self._trends(block)]
+        return columns + (own if trend is None else [column.take(pa.array(trend)) for column in own])
 
     def _windows(self, block: Block) -> tuple[Ints, Ints | None]:
         copies = self.first[block.slice + 1] - self.first[block.slice]

@@ -1,8 +1,7 @@
 """From a rewritten query to an automaton with predicates on its edges, and the columns that these need.
 
-All terms are reduced to columns of single events here: ``b.price < NEXT(b).price`` becomes one column ``price`` and
-the operator ``>`` between its
-values at two neighbouring events.
+All terms are reduced to columns of single events here: ``b.price < NEXT(b).price`` becomes one column ``price`` and the
+operator ``>`` between its values at two neighbouring events.
 """
 
 from __future__ import annotations

@@ -8,24 +8,50 @@ from typing import TypeVar
 import attrs
 
 from cetdsl.analysis.resolve import ResolvedQuery
-from cetdsl.errors import NoPhysicalPlan
+from cetdsl.errors import NoPhysicalPlan, UnsupportedQuery
 from cetdsl.pattern.expressions import Aggregate
-from cetdsl.planning.plans import PhysicalPlan
+from cetdsl.planning.plans import GraphTrends, PhysicalPlan, SampledTrends, SurveyedTrends, TopTrends
+from cetdsl.planning.strategies.complete import (
+    IN_TASK,
+    CompleteRequest,
+    CountRequest,
+    balanced,
+    count_definition,
+    count_paths,
+    definition,
+    graph,
+    joins,
+)
 from cetdsl.planning.strategies.enumerate import enumerate_and_aggregate, list_trends
 from cetdsl.planning.strategies.fold import fold
 from cetdsl.planning.strategies.kernel import kernel
+from cetdsl.planning.strategies.panes import panes
 from cetdsl.planning.strategies.request import AggregateRequest, Declined, TrendsRequest, compile_sides
 
 _Request = TypeVar("_Request")
 
 AGGREGATE_STRATEGIES: tuple[Callable[[AggregateRequest], PhysicalPlan | Declined], ...] = (
     fold,
+    panes,
     kernel,
     enumerate_and_aggregate,
 )
 #: Strategies whose function cannot bear their name, because Python has a function of that name.
-_NAMES: dict[object, str] = {enumerate_and_aggregate: "enumerate", list_trends: "enumerate"}
+_NAMES: dict[object, str] = {
+    enumerate_and_aggregate: "enumerate",
+    list_trends: "enumerate",
+    count_paths: "graph",
+    count_definition: "definition",
+}
 TREND_STRATEGIES: tuple[Callable[[TrendsRequest], PhysicalPlan | Declined], ...] = (list_trends,)
+COMPLETE_STRATEGIES: dict[str, tuple[Callable[[CompleteRequest], PhysicalPlan | Declined], ...]] = {
+    "auto": (balanced, graph, definition),
+    "balanced": (balanced,),
+    "joins": (joins,),
+    "definition": (definition,),
+    **dict.fromkeys(IN_TASK, (graph,)),
+}
+COUNT_STRATEGIES: tuple[Callable[[CountRequest], PhysicalPlan | Declined], ...] = (count_paths, count_definition)
 
 
 @attrs.frozen
@@ -83,6 +109,56 @@ def plan_trends(resolved: ResolvedQuery, columns: tuple[str, ...], limit: int | 
     """
     request = TrendsRequest(resolved, columns, limit, compile_sides(resolved))
     return _first_plan(request, TREND_STRATEGIES)
+
+
+def plan_complete(request: CompleteRequest) -> Decision:
+    """The plan of listing complete trends.
+
+    Parameters
+    ----------
+    request : CompleteRequest
+        ``algorithm`` is one of :data:`~cetdsl.planning.strategies.complete.ALGORITHMS`.
+
+    Raises
+    ------
+    UnsupportedQuery
+        If the algorithm that was asked for cannot take the query.
+    """
+    strategies = COMPLETE_STRATEGIES[request.algorithm]
+    if request.algorithm in ("auto", "definition"):
+        return _first_plan(request, strategies)
+    plan = strategies[0](request)
+    if isinstance(plan, Declined):
+        raise UnsupportedQuery(
+            f"algorithm {request.algorithm!r} follows the edges of a graph of events, and this query has none: "
+            f"{plan.reason}",
+            hint="use algorithm='auto' or 'definition': all trends are listed, and those that others contain dropped",
+        )
+    return Decision(plan, strategies[0].__name__, ())
+
+
+def plan_count_complete(request: CountRequest) -> Decision:
+    """The plan of counting complete trends."""
+    return _first_plan(request, COUNT_STRATEGIES)
+
+
+def plan_sample(request: CompleteRequest, size: int, seed: int) -> Decision:
+    """The plan of drawing so many trends."""
+    listed = _first_plan(request, (graph, definition))
+    return attrs.evolve(listed, plan=SampledTrends(listed.plan, size, seed))  # type: ignore[arg-type]
+
+
+def plan_top(request: CompleteRequest, size: int, by: Aggregate, name: str) -> Decision:
+    """The plan of finding the heaviest trends; ``name`` is the column that shows what they weigh."""
+    listed = _first_plan(request, (graph, definition))
+    return attrs.evolve(listed, plan=TopTrends(listed.plan, size, by, name))  # type: ignore[arg-type]
+
+
+def plan_survey(request: CompleteRequest, measured: bool) -> Decision:
+    """The plan of a survey of the graphs that complete trends are listed from."""
+    listed = _first_plan(request, (graph,))
+    assert isinstance(listed.plan, GraphTrends), listed.plan
+    return attrs.evolve(listed, plan=SurveyedTrends(listed.plan, measured))
 
 
 def _first_plan(request: _Request, strategies: Sequence[Callable[[_Request], PhysicalPlan | Declined]]) -> Decision:

@@ -1,6 +1,7 @@
 """Directives that take what they show from the code, so that it cannot grow old.
 
 ``automaton``        the automaton of a pattern, drawn
+``event-graph``      events and which of them may follow which, drawn
 ``grammar``          the railroad diagrams of the text form
 ``rewrite-rules``    the table of rewrite rules
 ``reserved-words``   the words that names must be quoted for
@@ -50,6 +51,33 @@ class Automaton(SphinxDirective):
         picture = draw_automaton(parse(f"PATTERN {text}").node.pattern)
         caption = nodes.paragraph("", "", nodes.literal("", text), classes=["caption"])
         return [nodes.container("", figure(picture, f"The automaton of {text}", "automaton"), caption)]
+
+
+class EventGraph(SphinxDirective):
+    """``.. event-graph:: What it shows``: a line per event, such as ``c1 A→B: c2 c3``, with those that may follow it.
+
+    An arrow from nowhere leads to an event that follows no other; one that no other follows has a double border.
+    """
+
+    required_arguments = 1
+    final_argument_whitespace = True
+    has_content = True
+
+    def run(self) -> list[nodes.Node]:
+        from cetdsl.explain.svg import automaton_svg
+        from cetdsl.explain.view import FINAL, NOWHERE, STATE, PlanView, ViewEdge, ViewNode
+
+        lines = [line.partition(":") for line in self.content]
+        steps = [ViewEdge(label.split()[0], later) for label, _, follow in lines for later in follow.split()]
+        followers = {step.target for step in steps}
+        boxes = [
+            ViewNode(label.split()[0], label, shape=STATE if later.strip() else FINAL) for label, _, later in lines
+        ]
+        firsts = [ViewEdge(NOWHERE, box.id) for box in boxes if box.id not in followers]
+        title = " ".join(self.arguments[0].split())
+        picture = automaton_svg(PlanView(title, tuple(boxes), tuple(firsts + steps)))
+        caption = nodes.paragraph("", title, classes=["caption"])
+        return [nodes.container("", figure(picture, title, "automaton"), caption)]
 
 
 class Grammar(SphinxDirective):
@@ -228,6 +256,7 @@ def setup(app: Sphinx) -> dict[str, object]:
     os.environ["COLUMNS"] = "100"
     directives: dict[str, Callable[..., object]] = {
         "automaton": Automaton,
+        "event-graph": EventGraph,
         "grammar": Grammar,
         "rewrite-rules": RewriteRules,
         "error-classes": ErrorClasses,

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from cetdsl.planning.lanes import plan_lanes
-from cetdsl.planning.physical import SLIDING, SPAN
+from cetdsl.planning.physical import SLIDING, SPAN, WHOLE
 from cetdsl.planning.plans import FoldAggregate, PhysicalPlan
 from cetdsl.planning.strategies.request import AggregateRequest, Declined, source_of
 
-#: The state of the fold is a struct with a field per state and lane; beyond this Spark's generated code grows too
-#: large.
+#: The state of the fold is a struct with a field per state and lane; beyond this Spark's generated code is too large.
 MAX_STATE_FIELDS = 64
 
 
@@ -26,6 +25,8 @@ def fold(request: AggregateRequest) -> PhysicalPlan | Declined:
         return Declined("a span without SLIDE needs one pass per first event")
     if source.windowing.kind == SLIDING and source.windowing.slide < source.windowing.length:
         return Declined("overlapping windows would copy every row into each of them")
+    if not source.keys and source.windowing.kind == WHOLE:
+        return Declined("without groups and windows one row would hold all events")
     if source.partitions:
         return Declined("partitions of one group are added up in a second step")
     if request.number not in ("double", "decimal"):

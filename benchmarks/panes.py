@@ -1,0 +1,52 @@
+"""Races of windows that overlap much, and of one long key; with them, all races."""
+
+from __future__ import annotations
+
+from events import Events
+from measure import take_turns
+from races import AFTER_A, Result, Verdict, agree, child, count, count_by, decide, discard, result
+from races import CHILDREN as OTHER_CHILDREN
+from races import RACES as OTHER_RACES
+
+from cetdsl.planning.strategies.kernel import kernel
+from cetdsl.planning.strategies.panes import any_panes
+
+TUMBLE, SLIDE = (AFTER_A.within("1 day", slide=slide) for slide in ("1 day", "10 minutes"))
+
+
+def overlap(events: Events, runs: int) -> Result:
+    df = events.month(10)
+    actions = {
+        f"{name}, {number}": lambda query=query, number=number: discard(count(df, query, number))
+        for number in ("log2", "string")
+        for name, query in (("tumbling", TUMBLE), ("sliding", SLIDE))
+    }
+    measured = take_turns(actions, runs)
+    verdicts = []
+    for number in ("log2", "string"):
+        one, other = (decide(df, query, number).strategy for query in (SLIDE, TUMBLE))
+        about = f"144 overlapping windows, {one}, against tumbling, {other}, {number}"
+        limit = 2 if number == "log2" else None
+        verdicts.append(Verdict(about, f"sliding, {number}", f"tumbling, {number}", limit))
+    check = agree({"kernel": count_by(df, TUMBLE, "log2", kernel), "panes": count_by(df, TUMBLE, "log2", any_panes)})
+    return result(
+        "5 million events, 10 keys, 30 days; windows of a day, one every 10 minutes", measured, verdicts, **check
+    )
+
+
+def long_key(events: Events, runs: int) -> Result:
+    events.month(1)
+    measured = {f"{number} cores": child("alone", events, runs, number) for number in (1, 2)}
+    verdicts = [Verdict("one key on two cores, against one core", "2 cores", "1 cores", round(1 / 1.6, 3))]
+    return result(
+        "5 million events, one key, 30 days; windows of a day, one every 10 minutes; log2", measured, verdicts
+    )
+
+
+def alone(events: Events, runs: int) -> Result:
+    df = events.month(1)
+    return take_turns({"alone": lambda: discard(count(df, SLIDE, "log2"))}, runs)["alone"]
+
+
+RACES = {**OTHER_RACES, **{race.__name__: race for race in (overlap, long_key)}}
+CHILDREN = {**OTHER_CHILDREN, "alone": alone}

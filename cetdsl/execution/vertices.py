@@ -1,0 +1,150 @@
+"""The parts of a graph as the kernel gives them, task by task.
+
+Whoever builds a graph gives its parts as DataFrames of these columns; K stands for all key columns ``k0``, ``k1``, ...
+and the column ``window``, if windows slide:
+
+==============  ====================================================================================================
+``vertices``    K, ``n`` (number of the event within its key and window), ``q`` (state), ``first``, ``last``,
+                ``source``, ``sink``, ``event``
+``edges``       K, ``n0``, ``q0`` (earlier event and its state), ``n1``, ``q1`` (later event)
+``direct``      the same, of the steps that have no attribute vertices
+``attributes``  K, ``step``, V, ``a`` (number of the attribute vertex on its list), per order ``low0``, ``high0``, ...
+``from_edges``  K, ``step``, V, ``a``, ``n``
+``to_edges``    K, ``step``, V, ``n``, ``begin``, ``end`` (the attribute vertices from ``begin`` to before ``end``)
+==============  ====================================================================================================
+
+``step`` numbers the separable steps of the machine, and V are the values of their equalities: ``v0_0``, ``v0_1``, ...
+for step 0, and so on; those of other steps are NULL. A list of attribute vertices is named by K, step and V.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import BooleanType, DataType, IntegerType, LongType, StructField, StructType
+
+from cetdsl.execution.aggregate import Shipment, ship, shipped, window_field
+from cetdsl.execution.worker import map_stage
+from cetdsl.pattern.expressions import Expr
+from cetdsl.planning.compile import Compiled
+from cetdsl.planning.physical import SLIDING, EventGraphSpec
+from cetdsl.planning.plans import ShownGraph, Source
+from cetdsl.planning.steps import Step, steps_of
+
+
+def place_names(source: Source) -> list[str]:
+    """The names of the columns K."""
+    return [f"k{n}" for n in range(len(source.keys))] + (["window"] if source.windowing.kind == SLIDING else [])
+
+
+def value_names(steps: Sequence[Step]) -> list[str]:
+    """The names of the columns V."""
+    return [f"v{number}_{place}" for number, step in enumerate(steps) for place in range(len(step.equalities))]
+
+
+def separable_steps(compiled: Compiled) -> list[Step]:
+    """The steps that have attribute vertices."""
+    return [step for step in steps_of(compiled.machine) if step.is_separable]
+
+
+class KernelGraph:
+    """A graph that the kernel builds, each part of it by a pass over the sorted events."""
+
+    def __init__(self, df: DataFrame, plan: ShownGraph) -> None:
+        self.df = df
+        self.plan = plan
+        self.steps = separable_steps(plan.compiled)
+
+    def vertices(self) -> DataFrame:
+        """One row per useful event and state."""
+        shipment = self._ship(columns=self.plan.columns)
+        frame = shipment.frame
+        event = [StructField(name, frame.fields[frame.position(name)].dataType) for name in self.plan.columns]
+        flags = [StructField(name, BooleanType()) for name in ("first", "last", "source", "sink")]
+        fields = [_long("n"), _int("q"), *flags, StructField("event", StructType(event))]
+        return self._part("vertices", shipment, fields)
+
+    def edges(self) -> DataFrame:
+        """One row per two events that may be neighbours in a trend."""
+        return self._pairs("edges")
+
+    def reduced(self) -> DataFrame:
+        """The edges that no longer path goes round."""
+        return self._pairs("reduced")
+
+    def direct(self) -> DataFrame:
+        """The edges of the steps that have no attribute vertices."""
+        return self._pairs("direct")
+
+    def attributes(self) -> DataFrame:
+        """The attribute vertices."""
+        fields, columns = [_long("a")], [F.col("a")]
+        for number, step in enumerate(self.steps):
+            if step.order is not None:
+                for name in (f"low{number}", f"high{number}"):
+                    fields.append(StructField(name, self._valued.value_types[step.order.earlier]))
+                    columns.append(F.col(name).cast(self._types[step.order.earlier]).alias(name))
+        return self._listed("attributes", fields, columns)
+
+    def from_edges(self) -> DataFrame:
+        """From attribute vertices to events."""
+        return self._listed("from", [_long("a"), _long("n")], [F.col("a"), F.col("n")])
+
+    def to_edges(self) -> DataFrame:
+        """From events to stretches of attribute vertices."""
+        names = ("n", "begin", "end")
+        return self._listed("to", [_long(name) for name in names], [F.col(name) for name in names])
+
+    # ------------------------------------------------------------------------------------------------ the passes
+
+    def _ship(self, values: tuple[Expr, ...] = (), columns: tuple[str, ...] | None = None) -> Shipment:
+        plan = self.plan
+        return ship(self.df, plan.source, plan.compiled, plan.spec, values, columns, settled=True)
+
+    @cached_property
+    def _bare(self) -> Shipment:
+        return self._ship()
+
+    @cached_property
+    def _valued(self) -> Shipment:
+        """The events with the values that are compared, each in its own type."""
+        return self._ship(tuple(code.expr for code in self.plan.compiled.codes))
+
+    @cached_property
+    def _types(self) -> list[DataType]:
+        """The types in which they are compared."""
+        frame = self._valued.frame
+        return [field.dataType for field in frame.frame.select(*frame.codes(self.plan.compiled)).schema.fields]
+
+    def _part(self, part: str, shipment: Shipment, fields: list[StructField]) -> DataFrame:
+        source = self.plan.source
+        window = [window_field(source.time_type)] if source.windowing.kind == SLIDING else []
+        schema = StructType([*shipment.frame.key_fields("k", source.keys), *window, *fields])
+        spec = EventGraphSpec(shipped(self.plan.spec, shipment), part, self.plan.columns)
+        return map_stage(shipment.rows, "vertices", spec, schema)
+
+    def _pairs(self, part: str) -> DataFrame:
+        return self._part(part, self._bare, [_long("n0"), _int("q0"), _long("n1"), _int("q1")])
+
+    def _listed(self, part: str, more: list[StructField], columns: list[Column]) -> DataFrame:
+        """A part that names lists. The kernel gives a value as one of the two sides has it, and NULL for the other."""
+        fields, values = [_int("step")], [F.col("step")]
+        for number, step in enumerate(self.steps):
+            for place, comparison in enumerate(step.equalities):
+                sides = {f"f{number}_{place}": comparison.later, f"g{number}_{place}": comparison.earlier}
+                fields += [StructField(name, self._valued.value_types[code]) for name, code in sides.items()]
+                value = F.coalesce(*(F.col(name).cast(self._types[comparison.later]) for name in sides))
+                values.append(value.alias(f"v{number}_{place}"))
+        rows = self._part(part, self._valued, [*fields, *more])
+        return rows.select(*place_names(self.plan.source), *values, *columns)
+
+
+def _long(name: str) -> StructField:
+    return StructField(name, LongType())
+
+
+def _int(name: str) -> StructField:
+    return StructField(name, IntegerType())

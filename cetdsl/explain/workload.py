@@ -1,0 +1,80 @@
+"""A workload for the eye: its passes, its sharable sets, and their merged templates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from cetdsl.analysis.resolve import ResolvedQuery
+from cetdsl.explain.stages import Explanation
+from cetdsl.explain.view import FINAL, NOWHERE, STATE, PlanView, ViewEdge, ViewNode
+from cetdsl.pattern.text import quote_name
+from cetdsl.planning.workload import Pass, WorkloadPlan
+from cetdsl.sharing import MergedTemplate, SharableSet, merge_templates
+
+#: Queries named on an arrow before the rest are only counted.
+_NAMED = 6
+
+
+def explain_workload(plan: WorkloadPlan, queries: Mapping[str, ResolvedQuery]) -> Explanation:
+    """The explanation of a workload's plan."""
+    sections: list[tuple[str, tuple[PlanView, ...]]] = [("workload", (_overview(plan),))]
+    for number, one in enumerate(plan.passes, 1):
+        views = [template_view(merge_templates(each, queries), each) for each in one.sets]
+        sections.append((f"pass {number}", (_pass_view(one), *views)))
+    return Explanation(tuple(sections))
+
+
+def _overview(plan: WorkloadPlan) -> PlanView:
+    facts = [("sharing", plan.sharing)]
+    facts += [(f"pass {number}", _names(m.name for m in one.members)) for number, one in enumerate(plan.passes, 1)]
+    facts += [(f"{one.name} alone", f"{one.decision.strategy}: {one.reason}") for one in plan.alone]
+    return PlanView("workload", facts=tuple(facts))
+
+
+def _pass_view(one: Pass) -> PlanView:
+    keys = ", ".join(map(quote_name, one.source.keys))
+    steps = [
+        ("events", (f"time: {quote_name(one.source.time)}",)),
+        ("keep what some variable of some query can bind", (f"{len(one.compiled.variables)} different variables",)),
+        ("shuffle by " + keys if keys else "shuffle to one task, as there is no key", ()),
+        (
+            "sort each task's events by " + ", ".join([*map(quote_name, one.source.keys), quote_name(one.source.time)]),
+            (),
+        ),
+        ("kernel: all queries", tuple(_set_line(each) for each in one.sets) or ("nothing in common but the pass",)),
+    ]
+    if one.merge:
+        steps.append(("add up partial results", ("by query, group and window",)))
+    nodes = [ViewNode(str(number), label, details) for number, (label, details) in enumerate(steps)]
+    edges = [ViewEdge(str(number), str(number + 1)) for number in range(len(steps) - 1)]
+    return PlanView("plan", tuple(nodes), tuple(edges))
+
+
+def _set_line(sharable: SharableSet) -> str:
+    return f"{_names(sharable.queries)} may share ({', '.join(sorted(sharable.variables))})+"
+
+
+def template_view(template: MergedTemplate, sharable: SharableSet) -> PlanView:
+    """A merged template: each variable once, each arrow with the queries it holds for."""
+    ends = {step.source: step.queries for step in template.steps if step.target is None}
+    nodes = []
+    for number, name in enumerate(template.variables):
+        details = ["shared"] if number in template.shared else []
+        if number in ends:
+            details.append(f"ends trends of {_names(ends[number])}")
+        nodes.append(ViewNode(str(number), name, tuple(details), FINAL if number in ends else STATE))
+    edges = [
+        ViewEdge(NOWHERE if step.source is None else str(step.source), str(step.target), _names(step.queries))
+        for step in template.steps
+        if step.target is not None
+    ]
+    facts = [("queries", _names(sharable.queries))]
+    if sharable.pane:
+        facts.append(("pane", f"{sharable.pane} (greatest common divisor of all lengths and slides)"))
+    return PlanView("merged template", tuple(nodes), tuple(edges), tuple(facts))
+
+
+def _names(names: object) -> str:
+    given = list(names)  # type: ignore[call-overload]
+    shown = ", ".join(given[:_NAMED])
+    return shown if len(given) <= _NAMED else f"{shown} and {len(given) - _NAMED} more"

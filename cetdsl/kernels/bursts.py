@@ -1,0 +1,695 @@
+"""Bursts of a chunk, and the tape: what is to be done to the snapshots, event by event, without any values.
+
+A *burst* is a maximal run of events that a family's variants, and nothing else, can be bound to, with no window opening
+or closing inside (Hamlet, SIGMOD 2021, definition 10). What bursts do to the counts of a query depends on how many of
+its events the query takes, not on what the counts are. So the stream is read once, decisions included, and written
+down as a tape; the tape is played in each number system, and once per row of primes where counts are exact.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cetdsl.kernels._jit import inlined, jit
+from cetdsl.kernels.program import Events, Ints
+from cetdsl.kernels.template import Template
+from cetdsl.kernels.windows import Slices
+
+Modes = NDArray[np.int8]
+
+#: What is done: ``x``, ``n``, ``low`` and ``high`` are the further fields of an operation.
+OPEN, CLOSE = 0, 1  # windows x: slot n is given to slice `low`
+ADVANCE = 2  # graphlet x by n single events, or by one instant of -n, of those in [low, high)
+EACH, JUMP = 3, 4  # variant x as above, by itself: event by event, or at once
+SYNC = 5  # nodes [x, n) of variant `low` are brought up to their graphlet
+SPLIT, MERGE = 6, 7  # variant x (synchronised) leaves its graphlet; joins graphlet n
+BIND = 8  # plain node x takes event `low`
+VALUE, APPLY = 9, 10  # the same in two steps, with place n to keep the value in
+REFRESH = 11  # the sources of the nodes of link x (all synchronised) have new values
+RECORD = 12  # row n of the table of snapshots: variant x at event `low`, as a burst begins (high = 0) or of the event
+
+#: How a variant is propagated: in the graphlet of its family, in one of its own, or each column by itself.
+SHARED, ALONE, NEVER = 0, 1, 2
+#: In the graphlet of the family, but for the moment not in step with it.
+_OUT = 3
+
+#: Shorter bursts are decided on together; bursts of more than four times as many events, in parts.
+DECISION_EVENTS = 64
+
+#: What is known of a variant in a stretch of bursts that is decided on as one.
+BOUND, DEVIATIONS, SEATS, BREAKS, TIES = 0, 1, 2, 3, 4
+
+
+class Frame(NamedTuple):
+    """The windows of a chunk: which columns are open when.
+
+    A column is one window of one query. Each query has as many *slots* as windows are ever open at once.
+
+    Attributes
+    ----------
+    slots : int64 array, shape (windows,)
+    border : int64 array, shape (borders, 4)
+        Event number, whether a slice opens, windows, slice; in order, a slice's end before another one's begin.
+    island : int64 array, shape (islands, 4)
+        First event and end, first border and end, of each stretch that columns span without a gap.
+    long : bool array, shape (islands,)
+        Whether a slice of the island has more events than ``few``.
+    columns : int64 array, shape (variants,)
+        Columns of each variant.
+    near_columns : int64 array
+        Columns of each entry of ``Template.near`` that an event touches.
+    """
+
+    slots: Ints
+    border: Ints
+    island: Ints
+    long: NDArray[np.bool_]
+    columns: Ints
+    near_columns: Ints
+
+
+def frame_of(template: Template, slices: list[Slices], few: int) -> Frame:
+    """The frame of a chunk; ``slices[w]`` are those of window number ``w``."""
+    slots, borders = [], []
+    for number, cut in enumerate(slices):
+        if np.any(np.diff(cut.low) < 0) or np.any(np.diff(cut.high) < 0):
+            raise ValueError("slices must be in order of their begins and of their ends")
+        first = np.searchsorted(cut.high, cut.low, side="right")
+        slots.append(int((np.arange(len(cut.low)) - first).max(initial=0)) + 1)
+        for opens, at in ((0, cut.high), (1, cut.low)):
+            filled = np.nonzero(cut.high > cut.low)[0]
+            rows = np.empty((len(filled), 4), dtype=np.int64)
+            rows[:, 0], rows[:, 1], rows[:, 2], rows[:, 3] = at[filled], opens, number, filled
+            borders.append(rows)
+    border = np.concatenate(borders)
+    border = border[np.argsort(border[:, 0] * 2 + border[:, 1], kind="stable")]
+    per_query = np.array(slots, dtype=np.int64)[template.window]
+    columns = np.bincount(template.variant, per_query[template.query[: template.repeating]], template.variants)
+    near = np.bincount(template.touch[:, 0], per_query[template.touch[:, 1]], len(template.near))
+    island = _islands(border)
+    long = np.zeros(len(island), dtype=np.bool_)
+    for cut in slices:
+        large = cut.low[cut.high - cut.low > few]
+        long[np.searchsorted(island[:, 0], large, side="right") - 1] = True
+    return Frame(np.array(slots, dtype=np.int64), border, island, long, columns.astype(np.int64), near.astype(np.int64))
+
+
+@jit
+def _islands(border: Ints) -> Ints:
+    island = np.empty((len(border) // 2, 4), dtype=np.int64)
+    count = depth = 0
+    for b in range(len(border)):
+        if depth == 0:
+            island[count, 0], island[count, 2] = border[b, 0], b
+        depth += 1 if border[b, 1] else -1
+        if depth == 0:
+            island[count, 1], island[count, 3] = border[b, 0], b + 1
+            count += 1
+    return island[:count].copy()
+
+
+# ----------------------------------------------------------------------------------------------- what there is
+
+
+class Survey(NamedTuple):
+    """What a chunk's bursts are like, before anything is decided.
+
+    Attributes
+    ----------
+    start : int64 array, shape (stretches,)
+        The first event of each stretch of bursts that is decided on as one.
+    bursts : int64 array, shape (stretches, families)
+    events : int64 array, shape (stretches, families)
+        Events that most columns of the family take: those of its graphlet.
+    of_variant : int64 array, shape (stretches, variants, 5)
+        Events bound; runs of events at which the variant does otherwise than most; columns that plain events touch;
+        events that do so; instants of several events.
+    reference : int64 array, shape (n,) or (0,)
+        Bit ``f`` is set at the events of family ``f``'s graphlet; empty where no family has two variants.
+    largest : int
+        The most events of an instant.
+    """
+
+    start: Ints
+    bursts: Ints
+    events: Ints
+    of_variant: Ints
+    reference: Ints
+    largest: int
+
+
+@inlined
+def lowest_bit(bits: int) -> int:
+    """The number of the lowest bit that is set."""
+    return int(_NUMBER[(np.uint64(bits & -bits) * _DE_BRUIJN) >> np.uint64(58)])
+
+
+_DE_BRUIJN = np.uint64(0x03F79D71B4CB0A89)
+_NUMBER = np.zeros(64, dtype=np.int64)
+_NUMBER[[(int(_DE_BRUIJN) << number & (1 << 64) - 1) >> 58 for number in range(64)]] = np.arange(64)
+
+
+@jit
+def _most_take(template: Template, columns: Ints, family: int, mask: int) -> bool:
+    """Whether most columns of a family take an event with this mask."""
+    weight = 0
+    for v in range(template.family_start[family], template.family_start[family + 1]):
+        weight += columns[v] if (mask >> template.bit[v]) & 1 else -columns[v]
+    return weight >= 0
+
+
+@jit
+def _bits_of(template: Template, family: int) -> int:
+    bits = 0
+    for v in range(template.family_start[family], template.family_start[family + 1]):
+        bits |= 1 << template.bit[v]
+    return bits
+
+
+@jit
+def survey(template: Template, frame: Frame, events: Events, decision_events: int) -> Survey:
+    """Reads the chunk once and counts what decisions depend on."""
+    mask, instant = events.mask, events.instant
+    variants, families = len(template.bit), len(template.family_start) - 1
+    most = 2
+    for k in range(len(frame.island)):
+        most += frame.island[k, 1] - frame.island[k, 0]
+    most = most // decision_events + 2
+    start = np.zeros(most, dtype=np.int64)
+    bursts = np.zeros((most, families), dtype=np.int64)
+    graphlet = np.zeros((most, families), dtype=np.int64)
+    of_variant = np.zeros((most, variants, 5), dtype=np.int64)
+    mixed = families < variants
+    reference = np.zeros(len(mask) if mixed else 0, dtype=np.int64)
+    family_bits = np.array([_bits_of(template, f) for f in range(families)])
+    variant_of = np.zeros(64, dtype=np.int64)
+    for v in range(variants):
+        variant_of[template.bit[v]] = v
+    plain_bits = 0
+    for b in range(len(template.plain_start) - 1):
+        if template.plain_start[b] < template.plain_start[b + 1]:
+            plain_bits |= 1 << b
+    apart = np.zeros(families, dtype=np.int64)  # variants that are out of step
+    largest, unit, waiting = 1, 0, 0
+    for k in range(len(frame.island)):
+        low, high = frame.island[k, 0], frame.island[k, 1]
+        border, last_border = frame.island[k, 2], frame.island[k, 3]
+        apart[:] = 0
+        before = 0  # the families of the burst that is under way
+        i = low
+        while i < high:
+            while border < last_border and frame.border[border, 0] == i:
+                border += 1
+                before = 0
+            end = i + 1
+            while end < high and instant[end] == instant[i]:
+                end += 1
+            largest = max(largest, end - i)
+            together = 0
+            for e in range(i, end):
+                together |= mask[e]
+            bits = together & plain_bits
+            taken = 0
+            for f in range(families):
+                if together & family_bits[f]:
+                    taken |= 1 << f
+            begins = bits != 0 or taken != before
+            if taken and waiting >= (decision_events if begins else 4 * decision_events):
+                unit, waiting = unit + 1, 0
+                start[unit] = i
+            if begins:
+                for f in range(families):
+                    bursts[unit, f] += (taken >> f) & 1
+            before = 0 if bits else taken
+            waiting += end - i if taken else 0
+            while bits:
+                b = lowest_bit(bits)
+                bits &= bits - 1
+                for entry in range(template.near_start[b], template.near_start[b + 1]):
+                    v = template.near[entry]
+                    of_variant[unit, v, SEATS] += frame.near_columns[entry]
+                    of_variant[unit, v, BREAKS] += 1
+            for f in range(families):
+                if not (taken >> f) & 1:
+                    continue
+                first = template.family_start[f]
+                if template.family_start[f + 1] == first + 1:
+                    bound = 0
+                    for e in range(i, end):
+                        bound += (mask[e] & family_bits[f]) != 0
+                    graphlet[unit, f] += bound
+                    of_variant[unit, first, BOUND] += bound
+                    of_variant[unit, first, TIES] += bound > 1
+                    continue
+                deviating, bound = 0, 0
+                for e in range(i, end):
+                    own = mask[e] & family_bits[f]
+                    if own == 0:
+                        continue
+                    if own == family_bits[f] or _most_take(template, frame.columns, f, own):
+                        reference[e] |= 1 << f
+                        bound += 1
+                        own ^= family_bits[f]
+                    deviating |= own
+                graphlet[unit, f] += bound
+                if bound > 1:
+                    of_variant[unit, first : template.family_start[f + 1], TIES] += 1
+                fresh = deviating & ~apart[f]
+                apart[f] = deviating
+                while deviating:
+                    b = lowest_bit(deviating)
+                    deviating &= deviating - 1
+                    v = variant_of[b]
+                    of_variant[unit, v, DEVIATIONS] += (fresh >> b) & 1
+                    of_variant[unit, v, BOUND] -= bound
+                    for e in range(i, end):
+                        of_variant[unit, v, BOUND] += (mask[e] >> b) & 1
+            i = end
+    count = unit + 1
+    for u in range(count):
+        for f in range(families):
+            if template.family_start[f + 1] > template.family_start[f] + 1:
+                for v in range(template.family_start[f], template.family_start[f + 1]):
+                    of_variant[u, v, BOUND] += graphlet[u, f]
+    return Survey(start[:count], bursts[:count], graphlet[:count], of_variant[:count], reference, largest)
+
+
+# ----------------------------------------------------------------------------------------------------- the tape
+
+
+class Tape(NamedTuple):
+    """What is to be done, in order of time.
+
+    Attributes
+    ----------
+    operation : int32 array, shape (operations, 5)
+        Code, x, n, low, high.
+    start : int64 array, shape (islands + 1,)
+        The operations of each island.
+    mode : int8 array, shape (islands, variants)
+        How each variant is propagated when the island begins.
+    stages : int
+        Values that must be kept at once.
+    longest : int
+        The most single events that are taken in one go.
+    """
+
+    operation: NDArray[np.int32]
+    start: Ints
+    mode: Modes
+    stages: int
+    longest: int
+
+
+@inlined
+def _put(out: NDArray[np.int32], at: int, code: int, x: int, n: int, low: int, high: int) -> int:
+    out[at, 0], out[at, 1], out[at, 2], out[at, 3], out[at, 4] = code, x, n, low, high
+    return at + 1
+
+
+class _Pending(NamedTuple):
+    """Events that a graphlet, or a variant by itself, has taken but that are not yet on the tape.
+
+    Entries are the families, then the variants.
+    """
+
+    count: Ints  # type: ignore[assignment]
+    first: Ints
+    last: Ints
+
+
+@jit
+def _flush(out: NDArray[np.int32], at: int, pending: _Pending, entry: int, families: int, state: Modes) -> int:
+    """Writes down what an entry has taken so far."""
+    if pending.count[entry] == 0:
+        return at
+    v = entry - families
+    code, x = ADVANCE, entry
+    if v >= 0 and state[v] != ALONE:
+        code, x = EACH if state[v] == NEVER else JUMP, v
+    at = _put(out, at, code, x, pending.count[entry], pending.first[entry], pending.last[entry])
+    pending.count[entry] = 0
+    return at
+
+
+@jit
+def _settle(out: NDArray[np.int32], at: int, pending: _Pending, v: int, template: Template, state: Modes) -> int:
+    """Writes down all that a variant has taken so far, so that its values can be read or changed."""
+    families = len(template.family_start) - 1
+    entry = template.family[v] if state[v] == SHARED else families + v
+    return _flush(out, at, pending, entry, families, state)
+
+
+@jit
+def _take(
+    out: NDArray[np.int32],
+    at: int,
+    pending: _Pending,
+    entry: int,
+    families: int,
+    state: Modes,
+    count: int,
+    low: int,
+    high: int,
+) -> int:
+    """An entry takes ``count`` simultaneous events among those in ``[low, high)``."""
+    if count == 1:
+        if pending.count[entry] == 0:
+            pending.first[entry] = low
+        pending.count[entry] += 1
+        pending.last[entry] = high
+        return at
+    at = _flush(out, at, pending, entry, families, state)
+    pending.count[entry], pending.first[entry], pending.last[entry] = -count, low, high
+    return _flush(out, at, pending, entry, families, state)
+
+
+@jit
+def _nodes_of(template: Template, v: int) -> tuple[int, int]:
+    windows = len(template.member_start) - 1
+    return template.part_start[v * windows], template.part_start[(v + 1) * windows]
+
+
+@jit
+def _leave(out: NDArray[np.int32], at: int, pending: _Pending, v: int, template: Template, state: Modes) -> int:
+    """A variant leaves its graphlet, if it is in one."""
+    at = _settle(out, at, pending, v, template, state)
+    if state[v] == SHARED or state[v] == ALONE:
+        low, high = _nodes_of(template, v)
+        at = _put(out, at, SYNC, low, high, v, 0)
+        at = _put(out, at, SPLIT, v, 0, 0, 0)
+    return at
+
+
+@jit
+def _join(
+    out: NDArray[np.int32], at: int, pending: _Pending, v: int, template: Template, state: Modes, mode: int
+) -> int:
+    """A variant that is in no graphlet joins one, if its new mode says so."""
+    families = len(template.family_start) - 1
+    at = _settle(out, at, pending, v, template, state)
+    state[v] = mode
+    if mode in (SHARED, ALONE):
+        entry = template.family[v] if mode == SHARED else families + v
+        at = _flush(out, at, pending, entry, families, state)
+        at = _put(out, at, MERGE, v, entry, 0, 0)
+    return at
+
+
+@jit
+def write_tape(template: Template, frame: Frame, events: Events, seen: Survey, modes: Modes, recorded: bool) -> Tape:
+    """Writes down what is to be done to the columns' values.
+
+    Parameters
+    ----------
+    modes : int8 array, shape (stretches, variants)
+        How each variant is propagated in each stretch of bursts.
+    recorded : bool
+        Whether snapshots are recorded: those of each burst's begin, and those at single events.
+    """
+    mask, instant, reference = events.mask, events.instant, seen.reference
+    variants, families, links = len(template.bit), len(template.family_start) - 1, len(template.link_source)
+    windows = len(frame.slots)
+    family_bits = np.array([_bits_of(template, f) for f in range(families)])
+    plain_bits, plain_nodes = 0, 0
+    for b in range(len(template.plain_start) - 1):
+        if template.plain_start[b] < template.plain_start[b + 1]:
+            plain_bits |= 1 << b
+            plain_nodes += template.plain_start[b + 1] - template.plain_start[b]
+    size = families + variants
+    pending = _Pending(np.zeros(size, np.int64), np.zeros(size, np.int64), np.zeros(size, np.int64))
+    state = np.zeros(variants, dtype=np.int8)
+    stale = np.zeros(links, dtype=np.bool_)
+    moved = np.zeros(variants, dtype=np.bool_)
+    out = np.empty((1024, 5), dtype=np.int32)
+    start = np.zeros(len(frame.island) + 1, dtype=np.int64)
+    mode_at = np.zeros((len(frame.island), variants), dtype=np.int8)
+    neighbours = len(template.source) + len(template.target)
+    event_room = 2 * (plain_nodes + neighbours + len(template.near))
+    step_room = 20 * size + 2 * (links * (3 + neighbours) + len(template.link_node)) + 16
+    at, unit, stages, records = 0, 0, 0, 0
+    for k in range(len(frame.island)):
+        low, high = frame.island[k, 0], frame.island[k, 1]
+        border, last_border = frame.island[k, 2], frame.island[k, 3]
+        while unit + 1 < len(seen.start) and seen.start[unit + 1] <= low:
+            unit += 1
+        state[:] = modes[unit]
+        mode_at[k] = state
+        pending.count[:] = 0
+        stale[:] = False
+        burst = 0
+        i = low
+        while i < high or border < last_border:
+            here = border
+            while here < last_border and frame.border[here, 0] == i:
+                here += 1
+            end = i + 1 if i < high else i
+            while end < high and instant[end] == instant[i]:
+                end += 1
+            # No step below writes more than this.
+            room = at + (here - border) * (2 * variants + 1) + (end - i) * event_room + step_room
+            if room > len(out):
+                larger = np.empty((2 * room, 5), dtype=np.int32)
+                larger[:at] = out[:at]
+                out = larger
+            for row in range(border, here):
+                burst = 0
+                w = frame.border[row, 2]
+                for v in range(variants):
+                    first, last = template.part_start[v * windows + w], template.part_start[v * windows + w + 1]
+                    if first < last:
+                        at = _settle(out, at, pending, v, template, state)
+                        if not frame.border[row, 1]:
+                            at = _put(out, at, SYNC, first, last, v, 0)
+                piece = frame.border[row, 3]
+                at = _put(out, at, frame.border[row, 1] == 0, w, piece % frame.slots[w], piece, 0)
+            border = here
+            if i >= high:
+                break
+            if unit + 1 < len(seen.start) and seen.start[unit + 1] == i:
+                unit += 1
+                for v in range(variants):
+                    same = state[v] == modes[unit, v] or (state[v] == _OUT and modes[unit, v] == SHARED)
+                    if not same:
+                        at = _leave(out, at, pending, v, template, state)
+                        if state[v] != NEVER:
+                            state[v] = _OUT
+                        at = _join(out, at, pending, v, template, state, modes[unit, v])
+            together = 0
+            for e in range(i, end):
+                together |= mask[e]
+            bits = together & plain_bits
+            taken = 0
+            for f in range(families):
+                if together & family_bits[f]:
+                    taken |= 1 << f
+            if recorded and taken:
+                for link in range(links):
+                    if stale[link] and (taken >> template.family[template.link_target[link]]) & 1:
+                        at = _refresh(out, at, pending, template, state, link)
+                        stale[link] = False
+                begun = 0 if bits else taken & ~burst
+                at, records = _record(
+                    out, at, pending, template, events, reference, state, family_bits, records, i, end, taken, begun
+                )
+                burst = 0 if bits else taken
+            # What only one node of a query takes, and nothing else, can be bound at once.
+            alone = end == i + 1 and taken == 0 and bits & (bits - 1) == 0 and bits & template.crowded == 0
+            stage = 0
+            for e in range(i, end):
+                bits = mask[e] & plain_bits
+                while bits:
+                    b = lowest_bit(bits)
+                    bits &= bits - 1
+                    for entry in range(template.near_start[b], template.near_start[b + 1]):
+                        at = _settle(out, at, pending, template.near[entry], template, state)
+                    for entry in range(template.plain_start[b], template.plain_start[b + 1]):
+                        node = template.plain[entry]
+                        for s in range(template.source_start[node], template.source_start[node + 1]):
+                            source = template.source[s]
+                            if source < template.repeating:
+                                v = template.variant[source]
+                                at = _put(out, at, SYNC, source, source + 1, v, 0)
+                        if alone:
+                            for t in range(template.target_start[node], template.target_start[node + 1]):
+                                target = template.target[t]
+                                v = template.variant[target]
+                                at = _put(out, at, SYNC, target, target + 1, v, 0)
+                            at = _put(out, at, BIND, node, 0, e, 0)
+                        else:
+                            at = _put(out, at, VALUE, node, stage, e, 0)
+                            stage += 1
+            if taken:
+                at = _step(
+                    out, at, pending, template, events, reference, state, family_bits, stale, moved, i, end, taken
+                )
+            if stage:
+                stages = max(stages, stage)
+                stage = 0
+                for e in range(i, end):
+                    bits = mask[e] & plain_bits
+                    while bits:
+                        b = lowest_bit(bits)
+                        bits &= bits - 1
+                        for entry in range(template.near_start[b], template.near_start[b + 1]):
+                            at = _settle(out, at, pending, template.near[entry], template, state)
+                        for entry in range(template.plain_start[b], template.plain_start[b + 1]):
+                            node = template.plain[entry]
+                            for t in range(template.target_start[node], template.target_start[node + 1]):
+                                target = template.target[t]
+                                v = template.variant[target]
+                                at = _put(out, at, SYNC, target, target + 1, v, 0)
+                            at = _put(out, at, APPLY, node, stage, e, 0)
+                            stage += 1
+            i = end
+        start[k + 1] = at
+    longest = 1
+    for row in range(at):
+        if out[row, 0] == ADVANCE or out[row, 0] == JUMP:
+            longest = max(longest, out[row, 2])
+    return Tape(out[:at].copy(), start, mode_at, stages, longest)
+
+
+@jit
+def _step(
+    out: NDArray[np.int32],
+    at: int,
+    pending: _Pending,
+    template: Template,
+    events: Events,
+    reference: Ints,
+    state: Modes,
+    family_bits: Ints,
+    stale: NDArray[np.bool_],
+    moved: NDArray[np.bool_],
+    i: int,
+    end: int,
+    taken: int,
+) -> int:
+    """All families take the events of an instant."""
+    mask = events.mask
+    families = len(template.family_start) - 1
+    links = len(stale)
+    together = 0
+    for e in range(i, end):
+        together |= mask[e]
+    for link in range(links):
+        v = template.link_target[link]
+        if stale[link] and (taken >> template.family[v]) & 1:
+            at = _refresh(out, at, pending, template, state, link)
+            stale[link] = False
+    if links:
+        moved[:] = False
+    for f in range(families):
+        if not (taken >> f) & 1:
+            continue
+        first, last = template.family_start[f], template.family_start[f + 1]
+        if last == first + 1:
+            count = 0
+            for e in range(i, end):
+                count += (mask[e] & family_bits[f]) != 0
+            entry = f if state[first] == SHARED else families + first
+            at = _take(out, at, pending, entry, families, state, count, i, end)
+            if links:
+                moved[first] = True
+            continue
+        # Variants in step with the family take what its graphlet takes; the others are seen to one by one.
+        count, deviating = 0, 0
+        for e in range(i, end):
+            own = mask[e] & family_bits[f]
+            if (reference[e] >> f) & 1:
+                count += 1
+                own ^= family_bits[f]
+            deviating |= own
+        shared = False
+        for v in range(first, last):
+            mode, b = state[v], template.bit[v]
+            if mode in (SHARED, _OUT):
+                if (deviating >> b) & 1:
+                    if mode == SHARED:
+                        at = _leave(out, at, pending, v, template, state)
+                        state[v] = _OUT
+                else:
+                    if mode == _OUT:
+                        at = _join(out, at, pending, v, template, state, SHARED)
+                    shared = True
+                    if links:
+                        moved[v] |= count > 0
+                    continue
+            bound = 0
+            if (together >> b) & 1:
+                for e in range(i, end):
+                    bound += (mask[e] >> b) & 1
+                at = _take(out, at, pending, families + v, families, state, bound, i, end)
+                if links:
+                    moved[v] = True
+        if shared and count:
+            at = _take(out, at, pending, f, families, state, count, i, end)
+    for link in range(links):
+        stale[link] |= moved[template.link_source[link]]
+    return at
+
+
+@jit
+def _record(
+    out: NDArray[np.int32],
+    at: int,
+    pending: _Pending,
+    template: Template,
+    events: Events,
+    reference: Ints,
+    state: Modes,
+    family_bits: Ints,
+    records: int,
+    i: int,
+    end: int,
+    taken: int,
+    begun: int,
+) -> tuple[int, int]:
+    """Asks for the snapshots of bursts that begin, and of an instant that not all variants of a family take alike."""
+    for f in range(len(family_bits)):
+        if not (taken >> f) & 1:
+            continue
+        first, last = template.family_start[f], template.family_start[f + 1]
+        deviating = 0
+        for e in range(i, end) if last > first + 1 else range(0):
+            own = events.mask[e] & family_bits[f]
+            deviating |= own ^ family_bits[f] if (reference[e] >> f) & 1 else own
+        for level in range(2):
+            if deviating == 0 if level else not (begun >> f) & 1:
+                continue
+            for v in range(first, last):
+                at = _settle(out, at, pending, v, template, state)
+                low, high = _nodes_of(template, v)
+                at = _put(out, at, SYNC, low, high, v, 0)
+                bound = 0
+                for e in range(i, end):
+                    bound += (events.mask[e] >> template.bit[v]) & 1
+                at = _put(out, at, RECORD, v, records, i, 1 + bound if level else 0)
+            records += 1
+    return at, records
+
+
+@jit
+def _refresh(
+    out: NDArray[np.int32],
+    at: int,
+    pending: _Pending,
+    template: Template,
+    state: Modes,
+    link: int,
+) -> int:
+    """The nodes of a link learn what their sources are worth by now."""
+    at = _settle(out, at, pending, template.link_source[link], template, state)
+    at = _settle(out, at, pending, template.link_target[link], template, state)
+    for entry in range(template.link_start[link], template.link_start[link + 1]):
+        node = template.link_node[entry]
+        at = _put(out, at, SYNC, node, node + 1, template.link_target[link], 0)
+        for s in range(template.source_start[node], template.source_start[node + 1]):
+            source = template.source[s]
+            if source < template.repeating:
+                at = _put(out, at, SYNC, source, source + 1, template.variant[source], 0)
+    return _put(out, at, REFRESH, link, 0, 0, 0)

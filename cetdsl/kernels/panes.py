@@ -1,0 +1,684 @@
+"""Counting as a product of small matrices: panes are multiplied out apart, windows are products of panes.
+
+Where no two events are compared with each other, what an event does to the number of trends that end in each state is
+linear. Let entry ``(p, q)`` of a stretch's matrix be the number of ways to go on from state ``p`` to state ``q`` over
+its events, the states being the automaton's, from 1, and 0 the place before the first event. An instant's matrix is
+``I + sum(U_e)`` over its events, which do not see each other; ``U_e`` has a 1 for each step into a state that may read
+event ``e``. The matrix of consecutive stretches is the product of theirs, and a window's number of trends is what its
+matrix has in row 0 and the columns of the final states.
+
+A sum over the trends is one more matrix per lane, which follows the counts as a derivative does:
+``(A, A') (B, B') = (A B, A B' + A' B)``. A *matrix* of this module is the array of all lanes', shape (lanes, D, D),
+that of the counts first.
+
+Within a pane the events are multiplied in doubles, up to where these would round (or, where rounding is allowed, would
+leave their range). The leaves so got are multiplied as a balanced tree, in Python's whole numbers, whose products of
+large numbers cost less than their squares, or in scaled doubles. Panes of one key are cut into blocks as long as a
+window, which is then a suffix of one block and a prefix of the next: two products per pane and a row times a column per
+window, however many windows overlap.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import attrs
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from cetdsl.kernels._jit import inlined, jit
+from cetdsl.kernels.answers import LaneTable, additive_lanes, scaled_integers
+from cetdsl.kernels.arithmetic import normalised
+from cetdsl.kernels.columns import as_array, from_numpy, unscaled_integers, validity
+from cetdsl.kernels.evaluate import ValueColumn
+from cetdsl.kernels.numbers import EXACT_DOUBLE, Objects, Scaled, to_scaled
+from cetdsl.kernels.program import Events, Ints
+from cetdsl.kernels.stream import (
+    CHUNK_EVENTS,
+    Chunk,
+    ChunkReader,
+    answer_columns,
+    group_columns,
+    refusing_too_large,
+)
+from cetdsl.planning.physical import KernelSpec, Lane, Machine, Windowing, count_in_panes, is_exact_lane
+
+#: Entries of all matrices of a chunk, about; they bound its memory.
+_CHUNK_NUMBERS = 2**20
+#: Where rounding is allowed, the counts of a leaf stay below 2**500 and its weights below 2**400.
+_ROUNDED_LIMIT, _LARGE_WEIGHT = 2.0**500, 400
+
+#: Matrices of all lanes, the first axis numbering stretches: whole numbers in doubles where these are known to hold
+#: them, else of type object; rounded numbers scaled, as complex ones.
+Matrices = NDArray[Any]
+
+
+class Steps(NamedTuple):
+    """A machine without predicates as arrays; place 0 comes before the first event, state ``s`` is place ``s + 1``.
+
+    Attributes
+    ----------
+    variable : int64 array, shape (D,)
+        What each place reads; -1 for place 0.
+    in_start, in_source : int64 arrays
+        ``in_source[in_start[q]:in_start[q + 1]]`` are the places from which one step leads to ``q``.
+    row_start, row : int64 arrays
+        In the same way, the places from which one step or more lead to ``q``.
+    kept : tuple of two int64 arrays
+        Rows and columns of the entries that are not always 0.
+    final : bool array, shape (D,)
+    """
+
+    variable: Ints
+    in_start: Ints
+    in_source: Ints
+    row_start: Ints
+    row: Ints
+    kept: tuple[Ints, Ints]
+    final: NDArray[np.bool_]
+
+
+def lay_out_steps(machine: Machine) -> Steps:
+    """The arrays of a machine.
+
+    Examples
+    --------
+    >>> from cetdsl.planning.physical import Edge, Machine
+    >>> steps = lay_out_steps(Machine((0, 1), ((0, ()),), ((1, ()),), (Edge(0, 1), Edge(1, 1))))
+    >>> [steps.in_source[a:b].tolist() for a, b in zip(steps.in_start, steps.in_start[1:])]
+    [[], [0], [1, 2]]
+    >>> [steps.row[a:b].tolist() for a, b in zip(steps.row_start, steps.row_start[1:])]
+    [[], [0], [0, 1, 2]]
+    """
+    size = len(machine.variables) + 1
+    step = np.zeros((size, size), dtype=np.bool_)
+    step[0, [state + 1 for state, _ in machine.initial]] = True
+    for edge in machine.edges:
+        step[edge.source + 1, edge.target + 1] = True
+    reach = step.copy()
+    for middle in range(size):
+        reach |= reach[:, middle, None] & reach[None, middle, :]
+    final = np.zeros(size, dtype=np.bool_)
+    final[[state + 1 for state, _ in machine.final]] = True
+    in_start, in_source = _by_column(step)
+    row_start, row = _by_column(reach)
+    variable = np.array([-1, *machine.variables], dtype=np.int64)
+    kept_row, kept_column = np.nonzero(reach | np.eye(size, dtype=np.bool_))
+    return Steps(variable, in_start, in_source, row_start, row, (kept_row, kept_column), final)
+
+
+def _by_column(relation: NDArray[np.bool_]) -> tuple[Ints, Ints]:
+    start = np.concatenate([[0], np.cumsum(relation.sum(axis=0))]).astype(np.int64)
+    return start, np.nonzero(relation.T)[1].astype(np.int64)
+
+
+# ---------------------------------------------------------------------------------------------- the two systems
+
+
+class Part(NamedTuple):
+    """Lanes that are computed together: the first is the number of trends, which weighs the others.
+
+    Attributes
+    ----------
+    lanes : tuple of int
+        Positions among the additive lanes.
+    whole : bool
+        Whole numbers of any size, else scaled doubles.
+    """
+
+    lanes: tuple[int, ...]
+    whole: bool
+
+
+def _zeros(shape: tuple[int, ...], dtype: Any) -> Matrices:
+    return np.full(shape, 0, dtype=object) if np.dtype(dtype).hasobject else np.zeros(shape, dtype=dtype)
+
+
+def _one(dtype: Any) -> Any:
+    return complex(0.5, 1) if dtype == np.complex128 else 1
+
+
+def parts_of(spec: KernelSpec) -> list[Part]:
+    """Which lanes are whole numbers, and which are rounded."""
+    additive = additive_lanes(spec)
+    whole = [k for k, lane in enumerate(additive) if is_exact_lane(spec, lane)]
+    rounded = [k for k in range(len(additive)) if k not in whole]
+    found = []
+    if whole:
+        found.append(Part(tuple(whole), True))
+    if rounded:
+        found.append(Part(tuple(sorted({0, *rounded})), False))
+    return found
+
+
+def product(a: Matrices, b: Matrices) -> Matrices:
+    """Products of matrices of all lanes, one by one along the first axis.
+
+    Examples
+    --------
+    >>> a = np.array([[[[1, 2], [0, 1]], [[0, 5], [0, 0]]]], dtype=object)
+    >>> product(a, a)[0].tolist()
+    [[[1, 4], [0, 1]], [[0, 10], [0, 0]]]
+    """
+    if a.dtype == np.complex128:
+        return _product_scaled(a, b)
+    out: Matrices = a[:, :1] @ b
+    if a.shape[1] > 1:
+        out[:, 1:] += a[:, 1:] @ b[:, :1]
+    return out
+
+
+@inlined
+def _plus(a: complex, b: complex) -> complex:
+    """The sum of two scaled numbers, where infinities and NaN win over finite numbers of any size."""
+    if a.real == 0.0:
+        return b
+    if b.real == 0.0:
+        return a
+    if not (math.isfinite(a.real) and math.isfinite(b.real)):
+        return complex(a.real + b.real, 0.0)
+    if a.imag < b.imag:
+        a, b = b, a
+    shift = b.imag - a.imag
+    if shift < -1100.0:
+        return a
+    return normalised(a.real + math.ldexp(b.real, int(shift)), a.imag)
+
+
+@inlined
+def _times(a: complex, b: complex) -> complex:
+    """The product; no trend at all, or a sum over none, is 0 whatever the other side."""
+    if a.real == 0.0 or b.real == 0.0:
+        return complex(0.0, 0.0)
+    return normalised(a.real * b.real, a.imag + b.imag)
+
+
+@jit
+def _product_scaled(a: Matrices, b: Matrices) -> Matrices:
+    count, lanes, rows, inner = a.shape
+    out = np.zeros((count, lanes, rows, b.shape[3]), dtype=np.complex128)
+    for n in range(count):
+        for r in range(rows):
+            for p in range(inner):
+                if a[n, 0, r, p].real == 0.0:
+                    continue  # then no lane has anything here
+                for q in range(b.shape[3]):
+                    if b[n, 0, p, q].real == 0.0:
+                        continue
+                    for k in range(lanes):
+                        term = _times(a[n, 0, r, p], b[n, k, p, q])
+                        out[n, k, r, q] = _plus(out[n, k, r, q], term)
+                        if k > 0:
+                            term = _times(a[n, k, r, p], b[n, 0, p, q])
+                            out[n, k, r, q] = _plus(out[n, k, r, q], term)
+    return out
+
+
+# ------------------------------------------------------------------------------------------------------- leaves
+
+
+class Limb(NamedTuple):
+    """A part of a lane's weights: ``weight * 2**shift``, small enough for the doubles of a leaf."""
+
+    lane: int
+    weight: NDArray[np.float64]
+    shift: int
+
+
+def _limbs(number: int, lane: Lane, columns: list[ValueColumn], whole: bool, count: int) -> list[Limb]:
+    """The weights of a lane; their limbs add up to them."""
+    if lane.kind == "count":
+        weight = np.ones(count) if lane.column < 0 else columns[lane.column].present()
+        return [Limb(number, weight, 0)]
+    column = columns[lane.column]
+    if not whole:
+        return _split_doubles(number, column.doubles())
+    values = unscaled_integers(column.array)
+    return _split_integers(number, np.array(values, dtype=object) if isinstance(values, list) else values)
+
+
+def _split_integers(number: int, values: NDArray[Any]) -> list[Limb]:
+    # All events of an instant are added before anything else is, and must not round.
+    width = 52 - len(values).bit_length()
+    limbs, shift = [], 0
+    while len(values) and not -(1 << width) <= values.min() <= values.max() < 1 << width:
+        limbs.append(Limb(number, (values & ((1 << width) - 1)).astype(np.float64), shift))
+        values, shift = values >> width, shift + width
+    return [*limbs, Limb(number, values.astype(np.float64), shift)]
+
+
+def _split_doubles(number: int, values: NDArray[np.float64]) -> list[Limb]:
+    large = np.isfinite(values) & (np.abs(values) > 2.0**_LARGE_WEIGHT)
+    limbs = [Limb(number, np.where(large, 0.0, values), 0)]
+    if large.any():
+        down = np.ldexp(np.where(large, values, 0.0), -2 * _LARGE_WEIGHT)
+        limbs.append(Limb(number, down, 2 * _LARGE_WEIGHT))
+    return limbs
+
+
+@jit
+def _multiply_instants(
+    segment_start: Ints,
+    instant: Ints,
+    mask: Ints,
+    weights: NDArray[np.float64],
+    counted: Ints,
+    whole: NDArray[np.bool_],
+    variable: Ints,
+    in_start: Ints,
+    in_source: Ints,
+    row_start: Ints,
+    row: Ints,
+    limit: float,
+) -> tuple[NDArray[np.float64], Ints]:
+    """Matrices of runs of instants, as long as their numbers stay within ``limit``, and the segment of each.
+
+    ``counted`` is the variable (-1: any) whose events have the weights; only lanes of ``whole`` weights are limited
+    besides the counts, the others follow these.
+    """
+    lanes, places, segments = len(weights) + 1, len(variable), len(segment_start) - 1
+    out = np.empty((segments, lanes, places, places))
+    owner = np.empty(segments, dtype=np.int64)
+    size = 0
+    matrix, gain = np.zeros((lanes, places, places)), np.zeros((lanes, places, places))
+    times, added = np.zeros(places), np.zeros((lanes, places))
+    for s in range(segments):
+        matrix[:] = 0.0
+        for p in range(places):
+            matrix[0, p, p] = 1.0
+        fresh = True
+        i, last = segment_start[s], segment_start[s + 1]
+        while i < last:
+            now = instant[i]
+            while i < last and instant[i] == now:
+                for q in range(1, places):
+                    if (mask[i] >> variable[q]) & 1:
+                        times[q] += 1.0
+                        for k in range(1, lanes):
+                            if counted[k - 1] == -1 or counted[k - 1] == variable[q]:
+                                added[k, q] += weights[k - 1, i]
+                i += 1
+            fits = False
+            while not fits:
+                fits = True
+                for q in range(1, places):
+                    if times[q] == 0.0:
+                        continue
+                    for at in range(row_start[q], row_start[q + 1]):
+                        r = row[at]
+                        influx = 0.0
+                        for edge in range(in_start[q], in_start[q + 1]):
+                            influx += matrix[0, r, in_source[edge]]
+                        gain[0, r, q] = times[q] * influx
+                        fits &= matrix[0, r, q] + gain[0, r, q] <= limit
+                        if influx == 0.0:
+                            for k in range(1, lanes):
+                                gain[k, r, q] = 0.0
+                            continue
+                        for k in range(1, lanes):
+                            flow, bound = 0.0, 0.0
+                            for edge in range(in_start[q], in_start[q + 1]):
+                                value = matrix[k, r, in_source[edge]]
+                                flow += value
+                                bound += abs(value)
+                            gain[k, r, q] = times[q] * flow + added[k, q] * influx
+                            if whole[k - 1]:
+                                bound = times[q] * bound + abs(added[k, q]) * influx + abs(matrix[k, r, q])
+                                fits &= bound <= limit
+                if fits or fresh:
+                    break
+                if size == len(owner):
+                    out, owner = _doubled(out, owner)
+                out[size], owner[size] = matrix, s
+                size += 1
+                matrix[:] = 0.0
+                for p in range(places):
+                    matrix[0, p, p] = 1.0
+                fresh = True
+            for q in range(1, places):
+                if times[q] != 0.0:
+                    for at in range(row_start[q], row_start[q + 1]):
+                        r = row[at]
+                        for k in range(lanes):
+                            matrix[k, r, q] += gain[k, r, q]
+                    times[q] = 0.0
+                    for k in range(1, lanes):
+                        added[k, q] = 0.0
+            fresh = False
+        if size == len(owner):
+            out, owner = _doubled(out, owner)
+        out[size], owner[size] = matrix, s
+        size += 1
+    return out[:size], owner[:size]
+
+
+@jit
+def _doubled(out: NDArray[np.float64], owner: Ints) -> tuple[NDArray[np.float64], Ints]:
+    """The same with room for twice as much."""
+    return np.concatenate((out, np.empty_like(out))), np.concatenate((owner, np.empty_like(owner)))
+
+
+def pane_columns(spec: KernelSpec, steps: Steps, events: Events, columns: list[ValueColumn]) -> list[pa.Array]:
+    """The matrix of each segment of some events, as columns; :func:`_decode` reads them."""
+    parts, additive = parts_of(spec), additive_lanes(spec)
+    wholes = {k for part in parts if part.whole for k in part.lanes}
+    limbs = [
+        limb
+        for k, lane in enumerate(additive)
+        if k > 0
+        for limb in _limbs(k, lane, columns, k in wholes, len(events.time))
+    ]
+    leaves, owner = _multiply_instants(
+        events.segment_start,
+        events.instant,
+        events.mask,
+        np.array([limb.weight for limb in limbs], dtype=np.float64).reshape(len(limbs), len(events.time)),
+        np.array([additive[limb.lane].variable for limb in limbs], dtype=np.int64),
+        np.array([limb.lane in wholes for limb in limbs], dtype=np.bool_),
+        *steps[:5],
+        EXACT_DOUBLE if spec.exact else _ROUNDED_LIMIT,
+    )
+    out: list[pa.Array] = []
+    for part in parts:
+        own = [(row, limb) for row, limb in enumerate(limbs, 1) if limb.lane in part.lanes]
+        if part.whole:
+            out += _encode_whole(part, leaves, owner, own, steps)
+        else:
+            rounded = _multiply_runs(_scaled_leaves(part, leaves, own), owner)
+            out.append(_binary(_kept(rounded, steps), np.ones(len(rounded), dtype=np.bool_)))
+    return out
+
+
+_Own = list[tuple[int, Limb]]
+
+
+def _encode_whole(
+    part: Part, leaves: NDArray[np.float64], owner: Ints, limbs: _Own, steps: Steps
+) -> tuple[pa.Array, pa.Array]:
+    """A column of doubles for panes that fit them, and one of text for the others."""
+    small = np.bincount(owner) == 1
+    if any(limb.shift for _, limb in limbs):
+        small[:] = False
+    in_small = small[owner]
+    alone = _kept(leaves[in_small][:, [0, *(row for row, _ in limbs)]], steps) if small.any() else np.zeros((0, 0))
+    text: list[str | None] = [None] * len(small)
+    if not small.all():
+        matrices = _multiply_runs(_whole_leaves(part, leaves[~in_small], limbs), owner[~in_small])
+        # Hexadecimal: Python is quadratic in the digits of decimal ones.
+        texts = [" ".join([format(entry, "x") for entry in row]) for row in _kept(matrices, steps).tolist()]
+        for place, entries in zip(np.nonzero(~small)[0], texts, strict=True):
+            text[place] = entries
+    return _binary(alone, small), pa.array(text, pa.string())
+
+
+def _whole_leaves(part: Part, leaves: NDArray[np.float64], limbs: _Own) -> Matrices:
+    """The leaves in whole numbers, limbs put together."""
+    out = _zeros((len(leaves), len(part.lanes), *leaves.shape[2:]), object)
+    out[:, 0] = leaves[:, 0].astype(np.int64).astype(object)
+    for row, limb in limbs:
+        out[:, part.lanes.index(limb.lane)] += leaves[:, row].astype(np.int64).astype(object) * (1 << limb.shift)
+    return out
+
+
+def _scaled_leaves(part: Part, leaves: NDArray[np.float64], limbs: _Own) -> Matrices:
+    """The leaves in scaled numbers, limbs put together."""
+    out = _zeros((len(leaves), len(part.lanes), *leaves.shape[2:]), np.complex128)
+    out[:, 0] = to_scaled(leaves[:, 0])
+    for row, limb in limbs:
+        values = leaves[:, row]
+        scaled = to_scaled(values)
+        # Zero, infinities and NaN have no exponent.
+        scaled.imag = np.where(np.isfinite(values) & (values != 0), scaled.imag + limb.shift, 0)
+        position = part.lanes.index(limb.lane)
+        out[:, position] = _sums(out[:, position], scaled)
+    return out
+
+
+@jit
+def _sums(a: Matrices, b: Matrices) -> Matrices:
+    x, y = a.ravel(), b.ravel()
+    out = np.empty(len(x), dtype=np.complex128)
+    for place in range(len(x)):
+        out[place] = _plus(x[place], y[place])
+    return out.reshape(a.shape)
+
+
+def _multiply_runs(matrices: Matrices, owner: Ints) -> Matrices:
+    """The product of each run of equal owners, neighbours first: large numbers meet numbers of their own size."""
+    while (owner[1:] == owner[:-1]).any():
+        starts = np.nonzero(np.append(True, owner[1:] != owner[:-1]))[0]
+        rank = np.arange(len(owner)) - np.repeat(starts, np.diff(np.append(starts, len(owner))))
+        left = np.nonzero(rank % 2 == 0)[0]
+        paired = np.append(owner[1:] == owner[:-1], False)[left]
+        merged = matrices[left]
+        merged[paired] = product(merged[paired], matrices[left[paired] + 1])
+        matrices, owner = merged, owner[left]
+    return matrices
+
+
+# ------------------------------------------------------------------------------------------------ the two stages
+
+
+def _chunk_rows(spec: KernelSpec, steps: Steps) -> int:
+    numbers = len(additive_lanes(spec)) * len(steps.variable) ** 2
+    return min(max(_CHUNK_NUMBERS // numbers, 1_024), CHUNK_EVENTS)
+
+
+def pane_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch], chunk_events: int = 0) -> Iterator[list[pa.Array]]:
+    """One row per key and pane: the first stage.
+
+    Parameters
+    ----------
+    spec : KernelSpec
+        Of the answer.
+    batches : iterator of pyarrow.RecordBatch
+        Events sorted by key, pane, time and tie-break columns; the number of the pane comes after the key columns.
+    chunk_events : int
+        Events per kernel call, at least; 0: as many as their matrices allow.
+
+    Yields
+    ------
+    list of pyarrow.Array
+        Key columns, the pane, a mask (which any reader of rows expects), and the matrix: for lanes of whole numbers a
+        column of doubles and one of text, for others one of scaled doubles.
+    """
+    steps = lay_out_steps(spec.machine)
+    events = attrs.evolve(spec, windowing=Windowing(), keys=spec.keys + 1, groups=spec.keys + 1)
+    for chunk in ChunkReader(events, batches, chunk_events or _chunk_rows(spec, steps)):
+        found = chunk.slices.segment
+        if not len(found):
+            continue
+        with refusing_too_large(events, chunk):
+            known = chunk.events._replace(segment_start=chunk.events.segment_start[: len(found) + 1])
+            matrices = pane_columns(spec, steps, known, chunk.values)
+        yield [*group_columns(events, chunk, found), from_numpy(np.ones(len(found), dtype=np.int8)), *matrices]
+
+
+def window_stream(
+    spec: KernelSpec, batches: Iterator[pa.RecordBatch], chunk_panes: int = 0
+) -> Iterator[list[pa.Array]]:
+    """The answer of each window from the rows of the panes, sorted by key and pane: the second stage.
+
+    The columns are those of :func:`~cetdsl.kernels.stream.aggregate_stream`.
+    """
+    steps = lay_out_steps(spec.machine)
+    windowing = count_in_panes(spec.windowing)
+    panes = attrs.evolve(spec, windowing=windowing, time_type="bigint", packed=0, ties=0, codes=0, values=(), lists=0)
+    for chunk in ChunkReader(panes, batches, chunk_panes or _chunk_rows(spec, steps)):
+        slices = chunk.slices
+        if not len(slices.low):
+            continue
+        with refusing_too_large(panes, chunk):
+            table = _window_lanes(spec, steps, windowing, chunk)
+        found = np.nonzero(table.scaled[0].real[slices.slice] != 0)[0]
+        if len(found):
+            groups = group_columns(spec, chunk, slices.segment[found])
+            start = slices.start[found] // windowing.slide * spec.windowing.slide
+            yield answer_columns(spec, table.take(slices.slice[found]), groups, start)
+
+
+def _kept(matrices: Matrices, steps: Steps) -> NDArray[Any]:
+    """The entries that are not always 0, one row per matrix."""
+    kept: NDArray[Any] = matrices[:, :, steps.kept[0], steps.kept[1]].reshape(len(matrices), -1)
+    return kept
+
+
+def _binary(rows: NDArray[Any], present: NDArray[np.bool_]) -> pa.Array:
+    """The bytes of each row, where there is one, without a Python object for each."""
+    width = rows.shape[1] * rows.itemsize
+    offsets = np.append(0, np.cumsum(present)).astype(np.int64) * width
+    if offsets[-1] >= 2**31:
+        raise MemoryError("the matrices of a chunk exceed what one Arrow array can hold")
+    bitmap = pa.py_buffer(np.packbits(present, bitorder="little"))
+    buffers = [bitmap, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(np.ascontiguousarray(rows))]
+    return pa.Array.from_buffers(pa.binary(), len(present), buffers)
+
+
+def _decode(part: Part, columns: list[pa.Array], steps: Steps) -> Matrices:
+    """The matrices of some rows of panes: in doubles, of objects, or scaled, whichever holds all of them."""
+    present = validity(columns[0])
+    small = np.frombuffer(b"".join(columns[0].drop_null().to_pylist()), np.float64 if part.whole else np.complex128)
+    small = small.reshape(int(present.sum()), len(part.lanes), len(steps.kept[0]))
+    if not present.all():
+        texts = columns[1].drop_null().to_pylist()
+        flat = _zeros((len(present), len(part.lanes), len(steps.kept[0])), object)
+        flat[present] = small.astype(np.int64).astype(object).reshape(-1, *flat.shape[1:])
+        large = np.array([[int(entry, 16) for entry in row.split(" ")] for row in texts], dtype=object)
+        flat[~present] = large.reshape(len(texts), *flat.shape[1:])
+        small = flat
+    places = len(steps.variable)
+    out = _zeros((len(present), len(part.lanes), places, places), small.dtype)
+    out[:, :, steps.kept[0], steps.kept[1]] = small
+    return out
+
+
+class Cover(NamedTuple):
+    """How the slices of a chunk of panes are made of blocks, which are as long as a window.
+
+    A window is a suffix of the block that it begins in and a prefix of the next one; either may have no events.
+
+    Attributes
+    ----------
+    begins : bool array, shape (panes,)
+        Whether a block begins with the pane.
+    first, last : int64 arrays, shape (slices,)
+        Panes with which the suffix begins and the prefix ends.
+    in_suffix, in_prefix : bool arrays, shape (slices,)
+        Whether there is one.
+    """
+
+    begins: NDArray[np.bool_]
+    first: Ints
+    last: Ints
+    in_suffix: NDArray[np.bool_]
+    in_prefix: NDArray[np.bool_]
+
+
+def _cover(chunk: Chunk, length: int) -> Cover:
+    slices, block = chunk.slices, chunk.events.time // length
+    begins = np.append(True, block[1:] != block[:-1])
+    begins[chunk.events.segment_start[:-1]] = True
+    # Windows that share a slice may begin in different blocks, and each cuts it rightly.
+    own = slices.start[np.unique(slices.slice, return_index=True)[1]] // length
+    first, last = slices.low, slices.high - 1
+    return Cover(begins, first, last, block[first] == own, block[last] != own)
+
+
+def _window_lanes(spec: KernelSpec, steps: Steps, windowing: Windowing, chunk: Chunk) -> LaneTable:
+    """All lanes over all slices of a chunk of panes."""
+    cover = _cover(chunk, windowing.length)
+    exact: list[Objects | None] = [None] * len(additive_lanes(spec))
+    scaled: list[Any] = [None] * len(exact)
+    position = spec.keys + 2
+    for part in parts_of(spec):
+        columns = [as_array(chunk.table.column(position + n)) for n in range(1 + part.whole)]
+        position += len(columns)
+        matrices = _decode(part, columns, steps)
+        if part.whole:
+            whole, rounded = whole_answers(matrices, cover, steps)
+        else:
+            rounded = answers(matrices, cover, steps)
+        for place, k in enumerate(part.lanes):
+            if part.whole:
+                exact[k] = whole[:, place]
+            if scaled[k] is None:
+                scaled[k] = np.ascontiguousarray(rounded[:, place])
+    return LaneTable(exact, scaled, [])
+
+
+def whole_answers(matrices: Matrices, cover: Cover, steps: Steps) -> tuple[Objects, Scaled]:
+    """All lanes of all slices in whole numbers, and the same scaled: by way of doubles where these do not round."""
+    shape = (len(cover.first), matrices.shape[1])
+    small, exact = np.zeros(shape, dtype=np.bool_), np.zeros(shape, dtype=object)
+    scaled: Scaled = np.zeros(shape, dtype=np.complex128)
+    if matrices.dtype != object:
+        with np.errstate(over="ignore", invalid="ignore"):
+            # What rounds on the way is too large for a double in the answer as well, or multiplied by 0 there.
+            bound = answers(np.abs(matrices), cover, steps)
+            found = answers(matrices, cover, steps) if (matrices < 0).any() else bound
+        small = bound <= EXACT_DOUBLE
+        exact[small] = found[small].astype(np.int64)
+        scaled[small] = to_scaled(found[small])
+        if small.all():
+            return exact, scaled
+        matrices = matrices.astype(np.int64).astype(object)
+    large = answers(matrices, cover, steps)[~small]
+    exact[~small] = large
+    scaled[~small] = scaled_integers(large)
+    return exact, scaled
+
+
+def answers(matrices: Matrices, cover: Cover, steps: Steps) -> NDArray[Any]:
+    """All lanes of all slices, shape (slices, lanes): a row of a suffix times a column of a prefix."""
+    lanes, places, dtype = matrices.shape[1], len(steps.final), matrices.dtype
+    before = _zeros((len(cover.first), lanes, 1, places), dtype)
+    before[:, 0, 0, 0] = _one(dtype)
+    before[cover.in_suffix] = suffixes(matrices, cover.begins)[cover.first[cover.in_suffix]]
+    final = _zeros((1, lanes, places, 1), dtype)
+    final[0, 0, steps.final, 0] = _one(dtype)
+    after = np.repeat(final, len(cover.last), axis=0)
+    after[cover.in_prefix] = prefixes(matrices, cover.begins, final)[cover.last[cover.in_prefix]]
+    return product(before, after)[:, :, 0, 0]
+
+
+def prefixes(matrices: Matrices, begins: NDArray[np.bool_], final: Matrices) -> Matrices:
+    """For each matrix the product of its block up to it, times the column ``final``.
+
+    Parameters
+    ----------
+    begins : bool array
+        Whether a block begins with the matrix.
+    """
+    out = np.empty((len(matrices), matrices.shape[1], matrices.shape[2], 1), dtype=matrices.dtype)
+    before = np.zeros(0, dtype=np.int64)
+    running = matrices[:0]
+    for rows in _by_rank(begins):
+        running = product(running[np.searchsorted(before, rows - 1)], matrices[rows]) if len(before) else matrices[rows]
+        out[rows] = product(running, np.repeat(final, len(rows), axis=0))
+        before = rows
+    return out
+
+
+def suffixes(matrices: Matrices, begins: NDArray[np.bool_]) -> Matrices:
+    """For each matrix the first row of the product of its block from it on."""
+    out = np.empty((len(matrices), matrices.shape[1], 1, matrices.shape[3]), dtype=matrices.dtype)
+    after = np.zeros(0, dtype=np.int64)
+    running = matrices[:0]
+    last = len(matrices) - 1
+    for mirrored in _by_rank(np.append(begins[1:], True)[::-1]):
+        rows = (last - mirrored)[::-1]
+        running = product(matrices[rows], running[np.searchsorted(after, rows + 1)]) if len(after) else matrices[rows]
+        out[rows] = running[:, :, :1]
+        after = rows
+    return out
+
+
+def _by_rank(begins: NDArray[np.bool_]) -> Iterator[Ints]:
+    """The first matrices of all blocks, then all second ones, and so on."""
+    starts = np.nonzero(begins)[0]
+    rank = np.arange(len(begins)) - np.repeat(starts, np.diff(np.append(starts, len(begins))))
+    order = np.argsort(rank, kind="stable")
+    yield from np.split(order, np.cumsum(np.bincount(rank))[:-1])

@@ -1,0 +1,546 @@
+"""The trends of a graph depth first: one trend in memory, from any trend to any other.
+
+The canonical order of trends is that of a depth-first search: earlier nodes first, and a trend before its extensions.
+A search can begin at any trend, given as the list of its nodes (a *path*), and stop before any other, so the trends of
+a window fall into parts that share nothing. Where the parts begin is found without a search: the number and the total
+length of the trends that go on from each node, computed backwards, say how much lies below each branch, and one descent
+leads to the trend at any given fraction of the whole.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cetdsl.kernels._jit import inlined, jit
+from cetdsl.kernels.enumerate import Block, Shorts, shrunk
+from cetdsl.kernels.graph import Abi, Graph, Places
+from cetdsl.kernels.program import Ints
+
+Floats = NDArray[np.float64]
+#: A position, as Python or a kernel has it.
+Index = int | np.int64
+
+#: Bindings in a block of trends.
+BLOCK = 262_144
+#: Bytes of the search, per event of the longest trend.
+FRAME_BYTES = 26
+
+#: Positions in the array that holds where the search is. The last is the length of the trend that has no room in the
+#: block; 0: there is none left.
+_WINDOW, _ROOT, _DEPTH, _TIGHT, _TRENDS, _BINDINGS, _VISITS, _NEED, _POSITIONS = range(9)
+
+
+class Windows(NamedTuple):
+    """Windows as stretches of a graph.
+
+    Attributes
+    ----------
+    low, high : int64 arrays, shape (windows,)
+        The events ``low:high``.
+    first, last : int64 arrays, shape (windows,)
+        Their nodes ``first:last``.
+    """
+
+    low: Ints
+    high: Ints
+    first: Ints
+    last: Ints
+
+
+class Rules(NamedTuple):
+    """How paths begin and end.
+
+    Attributes
+    ----------
+    complete : bool
+        Trends run from sources to sinks; else from any node that begins to any that ends.
+    pruned : bool
+        Some nodes end no trend, so a successor may lead nowhere within the window.
+    """
+
+    complete: bool
+    pruned: bool
+
+
+class Trace(NamedTuple):
+    """A trend as its nodes, and the window that it lies in; no nodes: before the first window or after the last."""
+
+    window: int
+    nodes: Places
+
+
+class _Stack(NamedTuple):
+    """The bindings of the path that the search stands on, and which successors of each are still to be tried."""
+
+    event: Ints
+    variable: Shorts
+    cursor: Ints
+    stop: Ints
+
+
+class Weights(NamedTuple):
+    """The trends that go on from each node of a window: ``trends * 2**exponent`` of them, of ``mean`` nodes each."""
+
+    trends: Floats
+    exponent: Ints
+    mean: Floats
+
+
+def windows_of(graph: Graph | Abi, low: Ints, high: Ints) -> Windows:
+    """The windows of a graph that hold given stretches of events."""
+    low, high = np.asarray(low, dtype=np.int64), np.asarray(high, dtype=np.int64)
+    return Windows(low, high, np.searchsorted(graph.event, low), np.searchsorted(graph.event, high))
+
+
+def rules_of(graph: Graph, complete: bool) -> Rules:
+    return Rules(complete, not bool(graph.ends.all()))
+
+
+# ---------------------------------------------------------------------------------------------------------- steps
+
+
+@inlined
+def is_root(graph: Graph, rules: Rules, v: Index, low: int, high: int) -> bool:
+    """Whether a trend of the window ``low:high`` begins at a node of it."""
+    if not graph.begins[v] or graph.reach[v] >= high:
+        return False
+    return not rules.complete or bool(graph.origin_before[v] < low)
+
+
+@inlined
+def is_end(graph: Graph, rules: Rules, v: Index, high: int) -> bool:
+    """Whether a trend of a window that ends before ``high`` ends at a node that lies on a trend of it."""
+    if rules.complete:
+        return bool(graph.reach_after[v] >= high)
+    return bool(graph.ends[v])
+
+
+@inlined
+def successors_stop(graph: Graph, v: Index, last: Index) -> Index:
+    """Where the successors of a node before the node ``last`` end."""
+    start: Index = graph.start[v]
+    stop: Index = graph.stop[v]
+    if stop == start or graph.target[stop - 1] < last:
+        return stop
+    return place_of(graph.target, start, stop, last)
+
+
+@inlined
+def place_of(rising: Places | Ints, start: Index, stop: Index, least: Index) -> Index:
+    """The first place in a rising stretch that holds no less."""
+    while start < stop:
+        middle = (start + stop) // 2
+        if rising[middle] < least:
+            start = middle + 1
+        else:
+            stop = middle
+    return start
+
+
+# ----------------------------------------------------------------------------------------------------------- walk
+
+
+class Walker:
+    """Lists or counts the trends of windows depth first: m-cet.
+
+    Parameters
+    ----------
+    graph : Graph
+    variable : int64 array, shape (states,)
+        Bit number of the variable that each state reads.
+    windows : Windows
+    rules : Rules
+    number : int
+        The number of the first of these windows.
+    longest : int, optional
+        Events of the longest trend, or more.
+    begin, end : Trace, optional
+        The trend to begin with, and the one to stop before; by default all are listed.
+
+    Attributes
+    ----------
+    bytes_held : int
+        What the search takes, apart from the graph and the block.
+    steps : int
+        Vertices visited so far, and references written or counted.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        variable: Ints | Shorts,
+        windows: Windows,
+        rules: Rules,
+        number: int = 0,
+        longest: int | None = None,
+        begin: Trace | None = None,
+        end: Trace | None = None,
+    ) -> None:
+        nowhere = np.empty(0, dtype=np.int32)
+        self._begin = begin or Trace(0, nowhere)
+        self._end = end or Trace(len(windows.low), nowhere)
+        self.graph = graph
+        self.windows = windows
+        self.rules = rules
+        self.number = number
+        self.steps = 0
+        self._variable = np.asarray(variable, dtype=np.int16)
+        self._longest = int((windows.last - windows.first).max(initial=0)) if longest is None else longest
+        self.bytes_held = FRAME_BYTES * self._longest
+
+    def blocks(self, limit: int = -1, block: int = BLOCK) -> Iterator[Block]:
+        """The trends, in blocks of so many bindings; a trend that is longer makes a block of its own."""
+        if self._longest == 0:
+            return
+        stack = _Stack(
+            np.empty(self._longest, dtype=np.int64),
+            np.empty(self._longest, dtype=np.int16),
+            np.empty(self._longest, dtype=np.int64),
+            np.empty(self._longest, dtype=np.int64),
+        )
+        at = np.zeros(_POSITIONS, dtype=np.int64)
+        _place(self.graph, self._variable, self.windows, self._begin, self._end, stack, at)
+        one_variable = is_constant(self._variable)
+
+        def fill(out: Block) -> Filled:
+            _walk(self.graph, self._variable, self.windows, self.rules, self._end, stack, at, out, one_variable)
+            self.steps += int(at[_VISITS] + at[_BINDINGS])
+            return Filled(int(at[_TRENDS]), int(at[_BINDINGS]), int(at[_NEED]))
+
+        for found in in_blocks(fill, self._variable, limit, block):
+            yield found._replace(slice=found.slice + self.number) if self.number else found
+
+    def count(self) -> tuple[Ints, Ints]:
+        """The number of trends of each window and the sum of their lengths, by a walk over all of them."""
+        trends, refs, visits = _tally(self.graph, self.windows, self.rules, self._longest)
+        self.steps += int(visits) + int(refs.sum())
+        return trends, refs
+
+
+# ---------------------------------------------------------------------------------------------------------- blocks
+
+
+class Filled(NamedTuple):
+    """What stands in a block: trends and bindings; ``need`` is the length of the next trend, which finds no room, or 0.
+
+    A search goes on from there as soon as it is given another block.
+    """
+
+    trends: int
+    bindings: int
+    need: int
+
+
+def is_constant(variable: Shorts) -> bool:
+    """Whether all states read the same variable, which then stands in every block from the start."""
+    return bool((variable == variable[0]).all())
+
+
+def in_blocks(fill: Callable[[Block], Filled], variable: Shorts, limit: int, size: int) -> Iterator[Block]:
+    """The blocks that a search fills, of so many bindings and with so many trends in all (-1: no limit)."""
+    remaining, room, ever_same = limit, size, np.empty(0, dtype=np.int16)
+    while remaining != 0:
+        most = room if remaining < 0 else min(room, remaining)
+        if is_constant(variable) and len(ever_same) != room:
+            ever_same = np.full(room, variable[0], dtype=np.int16)
+        bits = ever_same if is_constant(variable) else np.empty(room, dtype=np.int16)
+        out = Block(
+            np.empty(most + 1, dtype=np.int64), np.empty(room, dtype=np.int64), bits, np.empty(most, dtype=np.int64)
+        )
+        trends, bindings, need = fill(out)
+        if trends:
+            remaining -= trends if remaining > 0 else 0
+            yield shrunk(out, trends, bindings)
+        if need == 0:
+            return
+        room = max(size, need)
+
+
+@jit
+def _place(graph: Graph, variable: Shorts, windows: Windows, begin: Trace, end: Trace, stack: _Stack, at: Ints) -> None:
+    """Puts the search right before a trend."""
+    at[:] = 0
+    window = begin.window
+    at[_WINDOW] = window
+    if len(begin.nodes) == 0:
+        at[_ROOT] = windows.first[window]
+        return
+    depth = len(begin.nodes) - 1
+    at[_DEPTH] = depth
+    at[_ROOT] = begin.nodes[0] + (1 if depth > 0 else 0)
+    tight = 0
+    if window == end.window:
+        while tight < depth and begin.nodes[tight] == end.nodes[tight]:
+            tight += 1
+    at[_TIGHT] = tight
+    for d in range(depth):
+        v = np.int64(begin.nodes[d])
+        stack.event[d], stack.variable[d] = graph.event[v], variable[graph.state[v]]
+        stop = successors_stop(graph, v, windows.last[window])
+        place = place_of(graph.target, graph.start[v], stop, begin.nodes[d + 1])
+        stack.cursor[d] = place + (1 if d + 1 < depth else 0)
+        stack.stop[d] = place_of(graph.target, graph.start[v], stop, end.nodes[d + 1]) if d < tight else stop
+
+
+@jit
+def _walk(
+    graph: Graph,
+    variable: Shorts,
+    windows: Windows,
+    rules: Rules,
+    end: Trace,
+    stack: _Stack,
+    at: Ints,
+    out: Block,
+    one_variable: bool,
+) -> None:
+    """Goes on from where ``at`` says until the block is full or the end is reached.
+
+    While the path agrees with the end's (its first ``tight`` nodes do), the successors from the end's next node on are
+    cut off; when those before it are done with, the path follows the end by one node.
+    """
+    target, reach, reach_after, event, state = graph.target, graph.reach, graph.reach_after, graph.event, graph.state
+    out_start, out_event, out_variable, out_slice = out.start, out.event, out.variable, out.slice
+    path_event, path_variable, path_cursor, path_stop = stack.event, stack.variable, stack.cursor, stack.stop
+    most, size, many = len(out_slice), len(out_event), not one_variable
+    window, root, depth, tight = at[_WINDOW], at[_ROOT], at[_DEPTH], at[_TIGHT]
+    trends, bindings, visits, need = 0, 0, 0, np.int64(0)
+    out_start[0] = 0
+    cursor: Index = 0
+    stop: Index = 0
+    if depth > 0:
+        cursor, stop = path_cursor[depth - 1], path_stop[depth - 1]
+    while window < len(windows.low):
+        low, high, last = windows.low[window], windows.high[window], windows.last[window]
+        bounded = window == end.window
+        forced = False
+        if depth == 0:
+            cursor, stop = root, np.int64(end.nodes[0]) if bounded else last
+            while cursor < stop and not is_root(graph, rules, cursor, low, high):
+                cursor += 1
+            root = t = cursor
+        else:
+            while rules.pruned and cursor < stop and reach[target[cursor]] >= high:
+                cursor += 1
+            t = np.int64(target[cursor]) if cursor < stop else -1
+        if cursor >= stop:
+            if bounded and depth == tight:
+                if depth == len(end.nodes) - 1:
+                    break
+                forced = True
+                t = np.int64(end.nodes[depth])
+            elif depth > 0:
+                depth -= 1
+                if depth > 0:
+                    cursor, stop = path_cursor[depth - 1], path_stop[depth - 1]
+                continue
+            else:
+                window += 1
+                if window < len(windows.low):
+                    root = windows.first[window]
+                continue
+        if is_end(graph, rules, t, high):
+            if trends == most or bindings + depth >= size:
+                need = depth + 1
+                break
+            for d in range(depth):
+                out_event[bindings + d] = path_event[d]
+            out_event[bindings + depth] = event[t]
+            if many:
+                for d in range(depth):
+                    out_variable[bindings + d] = path_variable[d]
+                out_variable[bindings + depth] = variable[state[t]]
+            bindings += depth + 1
+            out_slice[trends] = window
+            trends += 1
+            out_start[trends] = bindings
+        cursor += 1
+        visits += 1
+        if reach_after[t] < high:
+            if depth == 0:
+                root = cursor
+            else:
+                path_cursor[depth - 1] = cursor
+            path_event[depth], path_variable[depth] = event[t], variable[state[t]]
+            cursor, stop = graph.start[t], successors_stop(graph, t, last)
+            if forced:
+                tight += 1
+                stop = place_of(target, cursor, stop, end.nodes[tight])
+            path_stop[depth] = stop
+            depth += 1
+        elif depth == 0:
+            root = cursor
+    if depth > 0:
+        path_cursor[depth - 1] = cursor
+    at[_WINDOW], at[_ROOT], at[_DEPTH], at[_TIGHT] = window, root, depth, tight
+    at[_TRENDS], at[_BINDINGS], at[_VISITS], at[_NEED] = trends, bindings, visits, need
+
+
+@jit
+def _tally(graph: Graph, windows: Windows, rules: Rules, longest: int) -> tuple[Ints, Ints, int]:
+    """The number of trends of each window and the sum of their lengths, by a walk; how many vertices it visits."""
+    target, reach, reach_after, ends = graph.target, graph.reach, graph.reach_after, graph.ends
+    count = len(windows.low)
+    trends, refs = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
+    visits = 0
+    path_cursor, path_stop = np.empty(longest + 1, dtype=np.int64), np.empty(longest + 1, dtype=np.int64)
+    for window in range(count):
+        low, high, last = windows.low[window], windows.high[window], windows.last[window]
+        here, total = 0, 0
+        for root in range(windows.first[window], last):
+            if not is_root(graph, rules, root, low, high):
+                continue
+            visits += 1
+            if is_end(graph, rules, root, high):
+                here += 1
+                total += 1
+            if reach_after[root] >= high:
+                continue
+            depth = 1
+            cursor, stop = graph.start[root], successors_stop(graph, root, last)
+            while depth > 0:
+                descends = np.int64(-1)
+                while cursor < stop:
+                    t = np.int64(target[cursor])
+                    cursor += 1
+                    if rules.pruned and reach[t] >= high:
+                        continue
+                    visits += 1
+                    after = reach_after[t] < high
+                    if not after if rules.complete else ends[t]:
+                        here += 1
+                        total += depth + 1
+                    if after:
+                        descends = t
+                        break
+                if descends >= 0:
+                    path_cursor[depth], path_stop[depth] = cursor, stop
+                    depth += 1
+                    cursor, stop = graph.start[descends], successors_stop(graph, descends, last)
+                else:
+                    depth -= 1
+                    cursor, stop = path_cursor[depth], path_stop[depth]
+        trends[window], refs[window] = here, total
+    return trends, refs, visits
+
+
+# ---------------------------------------------------------------------------------------------------------- shares
+
+
+def split(graph: Graph, windows: Windows, rules: Rules, fractions: Floats) -> list[Trace] | None:
+    """The trends at given fractions of the refs (sum of lengths) of all windows; None if there is no trend.
+
+    They come in the order of the fractions, and the same fraction gives the same trend wherever it is asked for.
+    """
+    totals = np.zeros((len(windows.low), 2))
+    for window in range(len(windows.low)):
+        totals[window] = _weigh(graph, windows, rules, window)[1]
+    found = totals[:, 0] > 0
+    if not found.any():
+        return None
+    largest = totals[found, 1].max()
+    sizes = np.ldexp(totals[:, 0], np.maximum(totals[:, 1] - largest, -2000).astype(np.int32) * found)
+    ends = np.cumsum(sizes)
+    final = int(np.flatnonzero(found)[-1])
+    traces: list[Trace] = []
+    for fraction in fractions:
+        aim = fraction * ends[-1]
+        window = min(int(np.searchsorted(ends, aim, side="right")), final)
+        weights = _weigh(graph, windows, rules, window)[0]
+        before = ends[window - 1] if window else 0.0
+        nodes = _seek(graph, windows, rules, window, weights, max(aim - before, 0.0), int(largest))
+        traces.append(Trace(window, nodes))
+    return traces
+
+
+@jit
+def _weigh(graph: Graph, windows: Windows, rules: Rules, window: int) -> tuple[Weights, tuple[float, float]]:
+    """What goes on from each node of a window; the refs of the whole window as mantissa and exponent."""
+    low, high = windows.low[window], windows.high[window]
+    first, last = windows.first[window], windows.last[window]
+    count = np.zeros(last - first)
+    exponent = np.zeros(last - first, dtype=np.int64)
+    mean = np.ones(last - first)
+    total, total_exponent = 0.0, np.int64(0)
+    for v in range(last - 1, first - 1, -1):
+        if graph.reach[v] >= high or graph.origin[v] < low:
+            continue
+        trends = refs = 1.0 if is_end(graph, rules, v, high) else 0.0
+        scale = np.int64(0)
+        if graph.reach_after[v] < high:
+            for k in range(graph.start[v], successors_stop(graph, v, last)):
+                t = graph.target[k] - first
+                if count[t] == 0.0:
+                    continue
+                more = count[t]
+                if exponent[t] > scale:
+                    trends, refs = (
+                        math.ldexp(trends, int(scale - exponent[t])),
+                        math.ldexp(refs, int(scale - exponent[t])),
+                    )
+                    scale = exponent[t]
+                elif exponent[t] < scale:
+                    more = math.ldexp(more, int(exponent[t] - scale))
+                trends += more
+                refs += more * (mean[t] + 1.0)
+        shift = 0
+        if trends > 1e200:
+            shift = 600
+            trends, refs = math.ldexp(trends, -shift), math.ldexp(refs, -shift)
+        count[v - first], exponent[v - first], mean[v - first] = trends, scale + shift, refs / trends
+        if is_root(graph, rules, v, low, high):
+            scale += shift
+            if scale > total_exponent:
+                total, total_exponent = math.ldexp(total, int(total_exponent - scale)), scale
+            total += math.ldexp(refs, int(scale - total_exponent))
+    return Weights(count, exponent, mean), (total, float(total_exponent))
+
+
+@jit
+def _seek(
+    graph: Graph, windows: Windows, rules: Rules, window: int, weights: Weights, rest: float, exponent: int
+) -> Places:
+    """The trend before which ``rest * 2**exponent`` refs of a window lie.
+
+    Of successors that rounding leaves nothing to choose from, it is the last: a larger ``rest`` never gives an earlier
+    trend.
+    """
+    low, high = windows.low[window], windows.high[window]
+    first, last = windows.first[window], windows.last[window]
+    path = np.empty(last - first, dtype=np.int32)
+    depth, v, below = 0, np.int64(-1), 0.0
+    while True:
+        if depth > 0 and is_end(graph, rules, v, high):
+            alone = math.ldexp(float(depth), -exponent)
+            if rest < alone or graph.reach_after[v] >= high:
+                break
+            rest -= alone
+        cursor = first if depth == 0 else graph.start[v]
+        stop = last if depth == 0 else successors_stop(graph, v, last)
+        chosen = np.int64(-1)
+        while cursor < stop:
+            t = cursor if depth == 0 else np.int64(graph.target[cursor])
+            cursor += 1
+            if weights.trends[t - first] == 0.0 or (depth == 0 and not is_root(graph, rules, t, low, high)):
+                continue
+            if chosen >= 0:
+                rest -= below
+            chosen = t
+            below = math.ldexp(
+                weights.trends[t - first] * (weights.mean[t - first] + depth), weights.exponent[t - first] - exponent
+            )
+            if rest < below:
+                break
+        v = chosen
+        path[depth] = v
+        depth += 1
+        # The scale of the rest follows that of what is left to choose from.
+        shift = exponent - weights.exponent[v - first]
+        if shift != 0:
+            rest, exponent = math.ldexp(rest, shift), weights.exponent[v - first]
+    return path[:depth].copy()

@@ -1,0 +1,56 @@
+"""event_graph: the graph of a query, for those who want to see it or work on it."""
+
+from __future__ import annotations
+
+from cetdsl.analysis.resolve import ResolvedQuery
+from cetdsl.errors import InvalidNode, UnsupportedQuery
+from cetdsl.pattern.nodes import And
+from cetdsl.planning.physical import ALL
+from cetdsl.planning.plans import ShownGraph
+from cetdsl.planning.strategies.complete import why_no_graph
+from cetdsl.planning.strategies.kernel import base_spec
+from cetdsl.planning.strategies.request import compile_sides, source_of
+
+#: What ``algorithm=`` may say.
+GRAPH_ALGORITHMS = ("auto", "kernel", "joins")
+
+
+def event_graph(resolved: ResolvedQuery, columns: tuple[str, ...], algorithm: str) -> ShownGraph:
+    """The plan of a query's graph.
+
+    Parameters
+    ----------
+    resolved : ResolvedQuery
+        Rewritten.
+    columns : tuple of str
+        The columns of each event that the vertices show.
+    algorithm : {"auto", "kernel", "joins"}
+
+    Raises
+    ------
+    UnsupportedQuery
+        If the trends of the query are not the paths of a graph, or Spark's joins cannot build it.
+    """
+    if algorithm not in GRAPH_ALGORITHMS:
+        raise InvalidNode(f"no algorithm {algorithm!r}", hint=f"choose one of {', '.join(GRAPH_ALGORITHMS)}")
+    if isinstance(resolved.query.pattern, And):
+        raise _no_graph("AND at the top pairs two sets of trends")
+    source = source_of(resolved)
+    (compiled,) = compile_sides(resolved)
+    reason = why_no_graph(compiled, source, ALL)
+    if reason is not None:
+        raise _no_graph(reason)
+    joined = algorithm == "joins"
+    if joined and compiled.negations:
+        raise UnsupportedQuery(
+            "algorithm 'joins' cannot tell whether something that NOT forbids lies between two events",
+            hint="use algorithm='kernel'",
+        )
+    return ShownGraph(source, compiled, base_spec(source, compiled, "decimal"), columns, joined)
+
+
+def _no_graph(reason: str) -> UnsupportedQuery:
+    return UnsupportedQuery(
+        f"the trends of this query are not the paths of a graph of events: {reason}",
+        hint="list them with trends() or complete_trends()",
+    )

@@ -1,0 +1,340 @@
+"""Many queries over the same events: one shipment and one pass for all whose keys agree.
+
+The variables, compared terms and aggregated terms of the queries of a pass are numbered together, so that one
+projection, one shuffle and one sort serve them all. Their windows may differ.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Hashable, Mapping
+from typing import TypeVar
+
+import attrs
+
+from cetdsl.analysis.resolve import ResolvedQuery
+from cetdsl.pattern.automaton import Automaton
+from cetdsl.pattern.expressions import Expr
+from cetdsl.pattern.nodes import events
+from cetdsl.planning.compile import MAX_VARIABLES, CodeColumn, Compiled, strip
+from cetdsl.planning.physical import (
+    SLIDING,
+    SPAN,
+    WHOLE,
+    Comparison,
+    Edge,
+    KernelSpec,
+    Machine,
+    Negation,
+    Pair,
+    Windowing,
+)
+from cetdsl.planning.planner import AGGREGATE_STRATEGIES, Decision, plan_aggregate
+from cetdsl.planning.plans import STRETCH_WINDOWS, KernelAggregate, Source
+from cetdsl.planning.strategies.kernel import kernel
+from cetdsl.sharing import SharableSet, sharable_sets
+from cetdsl.sharing.families import family
+
+_T = TypeVar("_T", bound=Hashable)
+
+#: A variable's condition, and how many of its query have the same one before it: these are bound apart.
+_Variable = tuple[Expr | None, int]
+#: Only the kernel takes many queries in one pass, so it is asked first.
+_STRATEGIES = (kernel, *(strategy for strategy in AGGREGATE_STRATEGIES if strategy is not kernel))
+
+#: How a workload may decide what its queries share.
+SHARING = ("dynamic", "static", "always", "never")
+
+
+@attrs.frozen
+class Member:
+    """A query of a pass.
+
+    Attributes
+    ----------
+    name : str
+    spec : KernelSpec
+        Over the common numbers of the pass; all keys count as groups.
+    groups : tuple of int
+        The keys that the query groups by.
+    group_names : tuple of str
+    """
+
+    name: str
+    spec: KernelSpec
+    groups: tuple[int, ...]
+    group_names: tuple[str, ...]
+
+
+@attrs.frozen
+class Pass:
+    """Queries that are answered by one scan, one shuffle, one sort and one kernel.
+
+    Attributes
+    ----------
+    source : Source
+        Its windowing spans those of all members.
+    compiled : Compiled
+        The common variables, compared terms and lists; without an automaton of its own.
+    reader : KernelSpec
+        What the rows hold.
+    values : tuple of Expr
+    members : tuple of Member
+    families : tuple of int
+        Which common variables agree up to constants: the number of the family of each.
+    sets : tuple of SharableSet
+    merge : bool
+        Whether partial results of several keys or tasks must be added up.
+    """
+
+    source: Source
+    compiled: Compiled
+    reader: KernelSpec
+    values: tuple[Expr, ...]
+    members: tuple[Member, ...]
+    families: tuple[int, ...]
+    sets: tuple[SharableSet, ...]
+    merge: bool
+
+
+@attrs.frozen
+class Alone:
+    """A query that no pass can take, with its own plan and why."""
+
+    name: str
+    decision: Decision
+    reason: str
+    groups: tuple[str, ...]
+    sliding: bool
+
+
+@attrs.frozen
+class WorkloadPlan:
+    """How the queries of a workload are answered."""
+
+    passes: tuple[Pass, ...]
+    alone: tuple[Alone, ...]
+    sharing: str
+
+
+def plan_workload(queries: Mapping[str, ResolvedQuery], number: str, sharing: str) -> WorkloadPlan:
+    """The plan of a workload.
+
+    Parameters
+    ----------
+    queries : mapping of str to ResolvedQuery
+        Rewritten, by name, each with its RETURN list.
+    number : {"decimal", "string", "double", "log2"}
+    sharing : {"dynamic", "static", "always", "never"}
+    """
+    together: dict[str, KernelAggregate] = {}
+    alone: list[Alone] = []
+    for name, resolved in queries.items():
+        aggregates = tuple((item.output_name, item.aggregate) for item in resolved.query.returning)
+        decision = plan_aggregate(resolved, aggregates, number, _STRATEGIES)
+        if isinstance(decision.plan, KernelAggregate):
+            together[name] = decision.plan
+        else:
+            reason = dict(decision.declined).get(
+                "kernel", "an AND at the top pairs the trends of two passes of its own"
+            )
+            window = resolved.query.window
+            sliding = window is not None and window.slide is not None
+            alone.append(Alone(name, decision, reason, tuple(dict.fromkeys(resolved.query.group_by)), sliding))
+    passes: dict[Hashable, list[_Pass]] = {}
+    for name, plan in together.items():
+        source = plan.source
+        key = (frozenset(source.keys), source.tie_break, source.windowing.kind == WHOLE)
+        open_passes = passes.setdefault(key, [])
+        if not open_passes or not open_passes[-1].takes(plan):
+            open_passes.append(_Pass())
+        open_passes[-1].add(name, plan, queries[name])
+    return WorkloadPlan(tuple(one.finished() for group in passes.values() for one in group), tuple(alone), sharing)
+
+
+class _Pass:
+    """A pass while queries are added to it."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.plans: list[KernelAggregate] = []
+        self.resolved: dict[str, ResolvedQuery] = {}
+        self.variables: dict[_Variable, int] = {}
+        self.families: list[Hashable] = []
+        self.codes: dict[CodeColumn, int] = {}
+        self.lists: dict[Expr, int] = {}
+        self.values: dict[Expr, int] = {}
+
+    def takes(self, plan: KernelAggregate) -> bool:
+        """Whether one more query's variables fit into the bit mask."""
+        new = set(_variables(plan.compiled)) - set(self.variables)
+        return len(self.variables) + len(new) <= MAX_VARIABLES
+
+    def add(self, name: str, plan: KernelAggregate, resolved: ResolvedQuery) -> None:
+        """One more query."""
+        kinds = {event.variable: family(event, resolved.type) for event in events(resolved.query.pattern)}
+        for (name_in_query, _), variable in zip(plan.compiled.variables, _variables(plan.compiled), strict=True):
+            if _number(self.variables, variable) == len(self.families):
+                self.families.append(kinds[name_in_query])
+        for code in plan.compiled.codes:
+            _number(self.codes, code)
+        for term in plan.compiled.lists:
+            _number(self.lists, term)
+        for value in plan.values:
+            _number(self.values, value)
+        self.names.append(name)
+        self.plans.append(plan)
+        self.resolved[name] = resolved
+
+    def finished(self) -> Pass:
+        """The pass of all queries that were added."""
+        first = self.plans[0].source
+        windowing = _common_windowing([plan.source.windowing for plan in self.plans])
+        merge = any(plan.merge for plan in self.plans)
+        source = attrs.evolve(first, groups=first.keys, partitions=(), asked_partitions=(), windowing=windowing)
+        members = tuple(self._member(*pair, source, merge) for pair in zip(self.names, self.plans, strict=True))
+        compiled = Compiled(
+            Automaton((), (), (), (), ()),
+            tuple((f"v{number}", condition) for (condition, _), number in self.variables.items()),
+            Machine((), (), (), ()),
+            (),
+            (),
+            tuple(self.codes),
+            tuple(self.lists),
+            (),
+        )
+        reader = attrs.evolve(
+            members[0].spec,
+            windowing=windowing,
+            negations=next((m.spec.negations for m in members if m.spec.negations), ()),
+            lanes=(),
+            outputs=(),
+        )
+        order = {kind: number for number, kind in enumerate(dict.fromkeys(self.families))}
+        return Pass(
+            source,
+            compiled,
+            reader,
+            tuple(self.values),
+            members,
+            tuple(order[kind] for kind in self.families),
+            sharable_sets(self.resolved),
+            merge,
+        )
+
+    def _member(self, name: str, plan: KernelAggregate, source: Source, merge: bool) -> Member:
+        compiled, spec = plan.compiled, plan.spec
+        renumber = _Renumbering(
+            [self.variables[variable] for variable in _variables(compiled)],
+            [self.codes[code] for code in compiled.codes],
+            [self.lists[term] for term in compiled.lists],
+            [self.values[value] for value in plan.values],
+        )
+        windowing = spec.windowing
+        if windowing.kind != WHOLE:
+            windowing = attrs.evolve(windowing, cut=source.windowing.cut)
+        spec = attrs.evolve(
+            renumber.spec(spec),
+            windowing=windowing,
+            keys=len(source.keys),
+            groups=len(source.keys),
+            codes=len(self.codes),
+            lists=len(self.lists),
+            partial=merge,
+        )
+        groups = tuple(source.keys.index(column) for column in plan.source.groups)
+        return Member(name, spec, groups, plan.source.groups)
+
+
+def _variables(compiled: Compiled) -> list[_Variable]:
+    """The variables of a query as a pass tells them apart."""
+    seen: Counter[Expr | None] = Counter()
+    found = []
+    for _, condition in compiled.variables:
+        bare = None if condition is None else strip(condition)
+        found.append((bare, seen[bare]))
+        seen[bare] += 1
+    return found
+
+
+def _number(numbers: dict[_T, int], thing: _T) -> int:
+    return numbers.setdefault(thing, len(numbers))
+
+
+def _common_windowing(windowings: list[Windowing]) -> Windowing:
+    """Stretches of time that hold the windows, or spans, of all queries."""
+    if len(set(windowings)) == 1:
+        return windowings[0]
+    if windowings[0].kind == WHOLE:
+        return Windowing(WHOLE)
+    longest = max(windowing.length for windowing in windowings)
+    cut = STRETCH_WINDOWS * longest
+    if any(windowing.kind == SPAN for windowing in windowings):
+        return Windowing(SPAN, longest, 0, cut)
+    slide = math.gcd(*(windowing.slide for windowing in windowings))
+    return Windowing(SLIDING, longest, min(slide, longest), cut)
+
+
+@attrs.frozen
+class _Renumbering:
+    """From the numbers of one query to those of its pass."""
+
+    variables: list[int]
+    codes: list[int]
+    lists: list[int]
+    values: list[int]
+
+    def spec(self, spec: KernelSpec) -> KernelSpec:
+        """A query's specification in the numbers of the pass."""
+        return attrs.evolve(
+            spec,
+            machine=self.machine(spec.machine),
+            negations=tuple(
+                Negation(
+                    self.machine(negation.machine),
+                    tuple(map(self.pair, negation.correlated)),
+                    tuple(map(self.pair, negation.pairs)),
+                )
+                for negation in spec.negations
+            ),
+            pairs=tuple(map(self.pair, spec.pairs)),
+            pivot=self.variable(spec.pivot),
+            lanes=tuple(
+                attrs.evolve(
+                    lane,
+                    variable=self.variable(lane.variable),
+                    column=self.values[lane.column] if lane.column >= 0 else lane.column,
+                )
+                for lane in spec.lanes
+            ),
+        )
+
+    def variable(self, number: int) -> int:
+        """Numbers that stand for none or for any stay what they are."""
+        return self.variables[number] if 0 <= number < len(self.variables) else number
+
+    def machine(self, machine: Machine) -> Machine:
+        """A machine over the variables and columns of the pass."""
+        edges = tuple(
+            Edge(
+                edge.source,
+                edge.target,
+                tuple(Comparison(c.op, self.codes[c.later], self.codes[c.earlier]) for c in edge.comparisons),
+                tuple(self.lists[number] for number in edge.listed),
+                edge.guards,
+            )
+            for edge in machine.edges
+        )
+        variables = tuple(self.variable(number) for number in machine.variables)
+        return Machine(variables, machine.initial, machine.final, edges)
+
+    def pair(self, pair: Pair) -> Pair:
+        """A pairwise predicate over the variables and columns of the pass."""
+        return Pair(
+            pair.op,
+            self.variable(pair.left_variable),
+            self.codes[pair.left],
+            self.variable(pair.right_variable),
+            self.codes[pair.right],
+        )

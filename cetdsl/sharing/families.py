@@ -1,0 +1,86 @@
+"""Variables and Kleene sub-patterns of different queries that mean the same, or the same up to constants."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from cetdsl.analysis.classify import adjacent_pair
+from cetdsl.analysis.resolve import ResolvedQuery
+from cetdsl.pattern.expressions import Attribute, Expr, Literal, conjuncts, transform
+from cetdsl.pattern.nodes import Event, Pattern, Repeat, events
+
+#: Stands for a constant that may differ.
+ANY_CONSTANT = Literal("?")
+
+
+def unnamed(expr: Expr) -> Expr:
+    """A term over one event without the name of its variable."""
+
+    def change(node: Expr) -> Expr:
+        return Attribute(None, node.name, node.role, node.index) if isinstance(node, Attribute) else node
+
+    return transform(expr, change)
+
+
+def without_constants(expr: Expr) -> Expr:
+    """A term with every constant replaced by one that stands for any."""
+
+    def change(node: Expr) -> Expr:
+        return ANY_CONSTANT if isinstance(node, Literal) else node
+
+    return transform(expr, change)
+
+
+def family(event: Event, type_column: str | None) -> Hashable:
+    """What a variable has in common with those of other queries: its type, and its condition up to constants.
+
+    Examples
+    --------
+    >>> from cetdsl.pattern.expressions import Binary
+    >>> def priced(name, kind, least):
+    ...     typed = Binary("=", Attribute(name, "type"), Literal(kind))
+    ...     return Event(name, None, Binary("and", typed, Binary(">", Attribute(name, "price"), Literal(least))))
+    >>> family(priced("B", "b", 5), "type") == family(priced("C", "b", 7), "type")
+    True
+    >>> family(priced("B", "b", 5), "type") == family(priced("B", "c", 5), "type")
+    False
+    """
+    types, others = set(), set()
+    for part in conjuncts(event.condition) if event.condition is not None else []:
+        mentioned = {node.name for node in part.walk() if isinstance(node, Attribute)}
+        if mentioned == {type_column}:
+            types.add(unnamed(part))
+        else:
+            others.add(without_constants(unnamed(part)))
+    return frozenset(types), frozenset(others)
+
+
+def kleene_signatures(resolved: ResolvedQuery) -> dict[Hashable, Repeat]:
+    """The unbounded repetitions of a query, by what other queries' must equal to be shared.
+
+    Two are alike when their patterns are, variable by variable up to constants. Predicates between neighbours may
+    differ: where they do, the values of the queries part, event by event.
+    """
+    families = {event.variable: family(event, resolved.type) for event in events(resolved.query.pattern)}
+
+    def signature(node: Pattern) -> Hashable:
+        if isinstance(node, Event):
+            return "event", families[node.variable]
+        bounds = (node.at_least, node.at_most) if isinstance(node, Repeat) else ()
+        return type(node).__name__, bounds, tuple(signature(child) for child in node.children)
+
+    found: dict[Hashable, Repeat] = {}
+    for node in resolved.query.pattern.walk():
+        if isinstance(node, Repeat) and node.at_most is None:
+            found.setdefault(signature(node.part), node)
+    return found
+
+
+def adjacent_predicates(resolved: ResolvedQuery, repeat: Repeat) -> tuple[Expr, ...]:
+    """The predicates between neighbours inside a repetition."""
+    inside = {event.variable for event in events(repeat)}
+    return tuple(
+        predicate
+        for predicate in resolved.query.where
+        if (pair := adjacent_pair(predicate)) is not None and inside.issuperset(pair)
+    )

@@ -1,0 +1,515 @@
+"""Complete trends from the DataFrame API: published examples, the ways to ask, and what is refused."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from pyspark.sql import functions as F
+
+import cetdsl as cet
+from cetdsl import errors
+from cetdsl.execution.compat import parallelism
+from cetdsl.execution.complete import murmur3, share_numbers
+from cetdsl.session import readable
+
+A, B = cet.events("A", "B")
+CLASSIC = os.environ.get("CETDSL_TEST_MODE", "classic") == "classic"
+CHAIN = "PATTERN Check+ c[] WHERE c.destination = NEXT(c).source"
+RISING = "PATTERN Stock+ s[] WHERE s.price < NEXT(s).price"
+ALGORITHMS = ("auto", "m-cet", "t-cet", "h-cet", "anchors", "balanced", "definition")
+READINGS = ("maximal", "ends")
+
+
+def checks(spark: Any, *pairs: str) -> Any:
+    """Checks such as "AB", drawn on account A and paid into B, one a second, numbered from 1."""
+    rows = [(number, *pair) for number, pair in enumerate(pairs, 1)]
+    return spark.createDataFrame(rows, "t int, source string, destination string")
+
+
+def prices(spark: Any, *values: float) -> Any:
+    return spark.createDataFrame(list(enumerate(values, 1)), "t int, price double")
+
+
+def times(answer: Any) -> list[tuple[int, ...]]:
+    """The trends as the times of their events."""
+    return sorted(tuple(binding.event.t for binding in row.trend) for row in answer.collect())
+
+
+def failing(answer: Any) -> str:
+    """The message of an answer that fails when it runs."""
+    with pytest.raises(Exception, match=r"cetdsl\.errors\.") as failure:
+        answer.collect()
+    return readable(failure.value)
+
+
+# ----------------------------------------------------------------------------------------------------- published
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("completeness", READINGS)
+def test_chains_of_checks(spark: Any, completeness: str, algorithm: str) -> None:
+    four = checks(spark, "AB", "BC", "BD", "DE").pattern(CHAIN, time="t", type=None)
+    assert times(four.complete_trends(completeness, algorithm, columns=["t"])) == [(1, 2), (1, 3, 4)]
+    six = checks(spark, "AB", "BC", "BA", "AB", "AC", "CB").pattern(CHAIN, time="t", type=None)
+    answer = six.complete_trends(completeness, algorithm, columns=["t"])
+    assert times(answer) == [(1, 2, 6), (1, 3, 4), (1, 3, 5, 6)]
+    assert answer.columns == ["trend"]
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_rising_prices(spark: Any, algorithm: str) -> None:
+    rising = prices(spark, 1.0, 2.0, 3.0).pattern(RISING, time="t", type=None)
+    assert times(rising.complete_trends("maximal", algorithm)) == [(1, 2, 3)]
+    assert times(rising.complete_trends("ends", algorithm)) == [(1, 2, 3), (1, 3)]
+
+
+def test_groups_of_three_have_the_most_trends(spark: Any) -> None:
+    """3^(n/3) trends of 12 events in layers of 3, and no more however else they are grouped."""
+    layerings = [c for n in range(1, 5) for c in itertools.product(range(1, 13), repeat=n) if sum(c) == 12]
+    layerings += [(2,) * 6, (1,) * 12, (3, 3, 3, 2, 1), (2, 2, 2, 3, 3)]
+    rows = []
+    for case, layers in enumerate(layerings):
+        layer_of = [layer for layer, size in enumerate(layers) for _ in range(size)]
+        rows += [(case, t, str(layer), str(layer + 1)) for t, layer in enumerate(layer_of)]
+    df = spark.createDataFrame(rows, "case int, t int, source string, destination string")
+    asked = df.pattern(CHAIN + " GROUP BY case", time="t", type=None)
+    for completeness in READINGS:
+        counts = {row.case: row["count"] for row in asked.count_complete_trends(completeness).collect()}
+        assert counts == {case: math.prod(layers) for case, layers in enumerate(layerings)}
+        assert max(counts.values()) == 3 ** (12 // 3) == counts[layerings.index((3, 3, 3, 3))]
+
+
+# --------------------------------------------------------------------------------------------- what can be asked
+
+
+@pytest.fixture(scope="module")
+def deposits(spark: Any) -> Any:
+    """300 checks over 12 accounts, in two groups."""
+    return spark.range(300).selectExpr(
+        "CAST(id AS int) AS t",
+        "concat('account ', id * 7919 % 104729 % 12) AS source",
+        "concat('account ', id * 6007 % 99991 % 12) AS destination",
+        "IF(id % 3 = 0, 'north', 'south') AS branch",
+        "CAST(id * 31 % 17 AS decimal(9, 2)) AS amount",
+    )
+
+
+SLIDING = CHAIN + " GROUP BY branch WITHIN 24 SLIDE 6"
+
+
+@pytest.mark.parametrize("completeness", READINGS)
+def test_every_algorithm_gives_the_same_windows(deposits: Any, completeness: str) -> None:
+    asked = deposits.pattern(SLIDING, time="t", type=None)
+
+    def answer(algorithm: str) -> list[Any]:
+        rows = asked.complete_trends(completeness, algorithm, columns=["t"]).collect()
+        return sorted((r.branch, tuple(r.window), tuple(b.event.t for b in r.trend)) for r in rows)
+
+    expected = answer("definition")
+    assert len(expected) > 300
+    for algorithm in ALGORITHMS[:-1]:
+        assert answer(algorithm) == expected, algorithm
+    counts = asked.count_complete_trends(completeness).collect()
+    assert sum(row["count"] for row in counts) == len(expected)
+    assert asked.complete_trends(completeness).columns == ["branch", "window", "trend"]
+
+
+@pytest.mark.parametrize("text", [SLIDING, CHAIN + " WITHIN 20 SLIDE 20", CHAIN + " WITHIN 12"])
+def test_counts_samples_and_tops_are_of_the_listed_trends(deposits: Any, text: str) -> None:
+    asked = deposits.pattern(text, time="t", type=None)
+    c = cet.event("c")
+
+    def key(row: Any) -> Any:
+        values = row.asDict()
+        return values.get("branch"), values.get("window"), tuple(b.event.t for b in row.trend)
+
+    listed = {key(row): row for row in asked.complete_trends("ends", columns=["t", "amount"]).collect()}
+    sums = sorted((sum(b.event.amount for b in row.trend) for row in listed.values()), reverse=True)
+    sample = asked.sample_trends(20, seed=3, completeness="ends", columns=["t"]).collect()
+    assert len(sample) == len({key(row) for row in sample} & set(listed)) == 20
+    heaviest = asked.top_trends(20, by=cet.sum(c.amount), completeness="ends", columns=["t", "amount"])
+    assert heaviest.schema["sum"].dataType.simpleString() == "decimal(38,2)"
+    rows = heaviest.collect()
+    assert [row.sum for row in rows] == sums[:20]
+    assert all(row.sum == sum(b.event.amount for b in row.trend) for row in rows)
+    longest = asked.top_trends(20, completeness="ends", columns=["t"]).collect()
+    assert [row.length for row in longest] == sorted((len(row.trend) for row in listed.values()), reverse=True)[:20]
+    assert {key(row) for row in longest} <= set(listed)
+    counted = asked.top_trends(3, by=cet.count(c), completeness="ends", columns=["t"]).collect()
+    assert [row["count"] for row in counted] == [row.length for row in longest[:3]]
+
+
+def test_samples_and_tops_of_all_trends(deposits: Any) -> None:
+    asked = deposits.filter("t < 40").pattern(CHAIN, time="t", type=None)
+    listed = set(times(asked.trends(columns=["t"])))
+    sample = times(asked.sample_trends(50, complete=False, columns=["t"]))
+    assert len(set(sample)) == min(50, len(listed))
+    assert set(sample) <= listed
+    longest = asked.top_trends(5, complete=False, columns=["t"]).collect()
+    assert [row.length for row in longest] == sorted(map(len, listed), reverse=True)[:5]
+
+
+def test_a_seed_gives_the_same_sample_however_the_rows_are_spread(deposits: Any) -> None:
+    def sample(df: Any, seed: int | None) -> Any:
+        return times(df.pattern(SLIDING, time="t", type=None).sample_trends(10, seed, columns=["t"]))
+
+    assert sample(deposits, 1) == sample(deposits.repartition(7), 1)
+    assert sample(deposits, 1) != sample(deposits, 2)
+    assert sample(deposits, None) != sample(deposits, None)
+
+
+def test_a_sample_is_uniform(spark: Any) -> None:
+    """Chi-squared over the 27 trends of three layers of three; each sample draws 9 of them, without replacement."""
+    rows = [(case, t, str(t // 3), str(t // 3 + 1)) for case in range(200) for t in range(9)]
+    df = spark.createDataFrame(rows, "case int, t int, source string, destination string")
+    # Drawn per group, as a group of 200 is as good as 200 seeds: the smallest keys of each are those of a sample.
+    drawn: dict[Any, int] = dict.fromkeys(itertools.product(range(3), range(3, 6), range(6, 9)), 0)
+    for row in df.pattern(CHAIN + " GROUP BY case", time="t", type=None).sample_trends(2700, seed=5).collect():
+        drawn[tuple(b.event.t for b in row.trend)] += 1
+    assert sum(drawn.values()) == 2700
+    chi_squared = sum((times - 100) ** 2 / 100 for times in drawn.values())
+    # 26 degrees of freedom: beyond 54.05 once in a thousand; half of all trends are drawn, which halves the variance.
+    assert chi_squared < 54.05 / 2
+
+
+def test_limits(deposits: Any) -> None:
+    asked = deposits.pattern(SLIDING, time="t", type=None)
+    for algorithm in ("auto", "h-cet", "balanced", "definition"):
+        assert asked.complete_trends("ends", algorithm, limit=7, columns=["t"]).count() == 7
+    assert asked.complete_trends("ends", limit=0).collect() == []
+
+
+def test_more_trends_than_can_be_listed(spark: Any) -> None:
+    rows = [(t, t // 3, t // 3 + 1) for t in range(300)]
+    asked = spark.createDataFrame(rows, "t int, source int, destination int").pattern(CHAIN, time="t", type=None)
+    assert asked.count_complete_trends(number="string").first()["count"] == str(3**100)
+    assert asked.count_complete_trends(number="log2").first()["count"] == pytest.approx(100 * math.log2(3), rel=1e-12)
+    assert asked.count_complete_trends(number="double").first()["count"] == pytest.approx(3.0**100, rel=1e-12)
+    message = failing(asked.count_complete_trends())
+    assert "'count' is about 2^158.5 in the whole input, which does not fit DECIMAL(38, 0)" in message
+    assert "number='string'" in message
+    assert asked.complete_trends(limit=5, columns=["t"]).count() == 5
+    assert [len(trend) for trend in times(asked.sample_trends(5, seed=1, columns=["t"]))] == [100] * 5
+    heaviest = asked.top_trends(1, by=cet.sum(cet.event("c").t), columns=["t"]).first()
+    assert heaviest.sum == sum(range(2, 300, 3))
+
+
+def test_partitions_of_a_group_are_added_up(spark: Any) -> None:
+    rows = [(1, "u", 1.0), (2, "u", 2.0), (3, "v", 1.0), (4, "v", 0.5), (5, "w", 7.0)]
+    df = spark.createDataFrame(rows, "t int, k string, price double")
+    asked = df.pattern(RISING + " AND [k]", time="t", type=None)
+    assert asked.count_complete_trends().first()["count"] == 4
+    assert asked.complete_trends().columns == ["k", "trend"]
+    assert times(asked.complete_trends()) == [(1, 2), (3,), (4,), (5,)]
+
+
+def test_a_group_without_a_trend_has_no_row(spark: Any) -> None:
+    df = spark.createDataFrame([(1, "A", "u"), (2, "B", "u"), (1, "B", "v")], "t int, type string, k string")
+    asked = df.pattern("PATTERN SEQ(A, B) GROUP BY k", time="t")
+    assert [row.k for row in asked.count_complete_trends().collect()] == ["u"]
+    assert df.filter("t > 5").pattern("PATTERN A+", time="t").count_complete_trends().collect() == []
+    assert df.filter("t > 5").pattern("PATTERN A+", time="t").complete_trends().collect() == []
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        # The definition: what holds of a trend need not hold of a longer one.
+        ("PATTERN A+ WITHIN 2", [(1, 2, 3), (2, 3, 4), (3, 4, 5)]),
+        ("PATTERN A+ WHERE SUM(A.x) <= 6", [(1, 2, 3), (1, 4), (1, 5), (2, 4)]),
+        ("PATTERN SEQ(A first, A+ a[]) WHERE first.x * 2 < a.x", [(1, 3, 4, 5), (2, 5)]),
+        ("PATTERN A{2,3}", [(1, 2, 3), (1, 2, 4), (1, 2, 5), (1, 3, 4), (1, 3, 5), (1, 4, 5), (2, 3, 4), (2, 3, 5),
+                            (2, 4, 5), (3, 4, 5)]),
+    ],
+)  # fmt: skip
+def test_queries_without_a_graph(spark: Any, text: str, expected: list[tuple[int, ...]]) -> None:
+    df = spark.createDataFrame([(t, "A", t) for t in range(1, 6)], "t int, type string, x int")
+    asked = df.pattern(text, time="t")
+    assert times(asked.complete_trends(columns=["t"])) == expected
+    assert asked.count_complete_trends().first()["count"] == len(expected)
+    assert asked.top_trends(1, columns=["t"]).first().length == max(map(len, expected))
+    assert set(times(asked.sample_trends(2, columns=["t"]))) <= set(expected)
+
+
+# ------------------------------------------------------------------------------------------------------ balanced
+
+
+def test_numbers_of_shares_go_to_tasks_of_their_own(spark: Any) -> None:
+    found = spark.range(100).select(F.hash(F.col("id").cast("int"))).collect()
+    assert [row[0] for row in found] == [murmur3(number) for number in range(100)]
+    for count in (1, 2, 7, 24):
+        numbers = share_numbers(count)
+        rows = spark.createDataFrame([(number,) for number in numbers], "h int").repartition(count, "h")
+        tasks = {row.h: row.task for row in rows.select("h", F.spark_partition_id().alias("task")).collect()}
+        assert [tasks[number] for number in numbers] == list(range(count))
+
+
+def test_tasks_get_equal_shares_of_one_large_group(spark: Any, deposits: Any) -> None:
+    asked = deposits.filter("t < 70").pattern(CHAIN, time="t", type=None)
+    trends = asked.complete_trends("ends", columns=["t"])
+    rows = trends.select(F.size("trend").alias("n"), F.spark_partition_id().alias("task"))
+    refs = [row.refs for row in rows.groupBy("task").agg(F.sum("n").alias("refs")).collect()]
+    assert len(refs) == parallelism(spark)
+    assert sum(refs) > 3000
+    assert max(refs) <= 1.1 * sum(refs) / len(refs)
+    assert trends.count() == asked.count_complete_trends("ends").first()["count"]
+
+
+def test_shares_agree_on_the_order_of_simultaneous_events(spark: Any, deposits: Any) -> None:
+    """A task gets its rows in the order in which they happen to arrive."""
+    tied = deposits.filter("t < 60").withColumn("number", F.col("t")).withColumn("t", F.expr("t DIV 4"))
+    asked = tied.repartition(5).pattern(CHAIN, time="t", type=None)
+
+    def answer(algorithm: str) -> list[Any]:
+        rows = asked.complete_trends("ends", algorithm, columns=["number"]).collect()
+        return sorted(tuple(binding.event.number for binding in row.trend) for row in rows)
+
+    expected = answer("m-cet")
+    assert len(expected) > 100
+    assert answer("balanced") == expected
+
+
+def test_parallelism_is_that_of_the_session(spark: Any) -> None:
+    assert parallelism(spark) == 2
+
+
+# --------------------------------------------------------------------------------------------------- what is refused
+
+
+def test_wrong_arguments(spark: Any) -> None:
+    asked = prices(spark, 1.0, 2.0).pattern(RISING, time="t", type=None)
+    with pytest.raises(errors.InvalidNode, match=r"no algorithm 'mcet'\n  hint: did you mean 'm-cet'"):
+        asked.complete_trends(algorithm="mcet")
+    for ask in (
+        asked.complete_trends, asked.count_complete_trends, asked.survey_complete_trends,
+        lambda word: asked.sample_trends(1, completeness=word), lambda word: asked.top_trends(1, completeness=word),
+    ):  # fmt: skip
+        for word in ("max", "all", None):
+            with pytest.raises(errors.InvalidNode, match=r"no completeness(.|\n)*'maximal' or 'ends'"):
+                ask(word)
+    for memory in ("much", "5 m m", "-1", 0, -5, 1.5, True, "", 1, "3b"):
+        with pytest.raises(errors.InvalidNode, match=r"(memory|not enough for one vertex)(.|\n)*hint: "):
+            asked.complete_trends(memory_limit=memory)
+    for number in (0, -1, 1.5, "3", True, None):
+        with pytest.raises(errors.InvalidNode, match="n must be a number of trends, at least 1"):
+            asked.sample_trends(number)
+        with pytest.raises(errors.InvalidNode, match="k must be a number of trends, at least 1"):
+            asked.top_trends(number)
+    with pytest.raises(errors.InvalidNode, match="'joins' keeps its paths in Spark"):
+        asked.complete_trends(algorithm="joins", memory_limit="1g")
+    for limit in (-1, 1.5, "3", True):
+        with pytest.raises(errors.InvalidNode, match="limit must be a whole number"):
+            asked.complete_trends(limit=limit)
+    with pytest.raises(errors.InvalidNode, match="seed must be a whole number"):
+        asked.sample_trends(1, seed="x")
+    with pytest.raises(errors.QueryTypeError, match="no number form"):
+        asked.count_complete_trends(number="int")
+    with pytest.raises(errors.UnknownColumn, match="no column 'nope'"):
+        asked.complete_trends(columns=["nope"])
+
+
+def test_what_trends_cannot_be_ordered_by(spark: Any) -> None:
+    s = cet.event("s")
+    asked = prices(spark, 1.0, 2.0).pattern(RISING, time="t", type=None)
+    for by in (s.price, 3, "length"):
+        with pytest.raises(errors.InvalidNode, match=r"by= is not an aggregate\n  hint: use by=cet\.length"):
+            asked.top_trends(1, by=by)
+    for by in (cet.avg(s.price), cet.max(s.price), cet.count(), cet.max(cet.length())):
+        with pytest.raises(errors.InvalidNode, match="does not add up along a trend"):
+            asked.top_trends(1, by=by)
+    with pytest.raises(errors.UnknownVariable, match="no variable 'B'"):
+        asked.top_trends(1, by=cet.sum(B.price))
+    with pytest.raises(errors.UnknownColumn, match="no column 'prise'"):
+        asked.top_trends(1, by=cet.sum(s.prise))
+
+
+@pytest.mark.parametrize("text", [RISING, RISING + " WITHIN 9"])
+def test_values_that_are_no_numbers_are_ordered_as_spark_orders_them(spark: Any, text: str) -> None:
+    rows = [(1, None), (2, 5.0), (3, -7.0), (4, -math.inf), (5, math.inf), (6, math.nan)]
+    asked = spark.createDataFrame(rows, "t int, price double").pattern(text, time="t", type=None)
+    answer = asked.top_trends(20, by=cet.sum(cet.event("s").price), complete=False, columns=["t"])
+    found = [row.sum for row in answer.collect()]
+    assert [str(value) for value in found[:2]] == ["nan", "nan"]
+    assert found[-1] is None
+    assert found[-2] == -math.inf
+    assert [str(row.sum) for row in answer.orderBy(F.desc("sum")).collect()] == [str(value) for value in found]
+    assert len(found) == asked.count_trends().first()["count"]
+
+
+def test_sums_beyond_64_bits(spark: Any) -> None:
+    df = spark.createDataFrame([(1, 2**62), (2, 2**62)], "t int, x bigint")
+    asked = df.pattern("PATTERN A+ a[]", time="t", type=None)
+    assert "does not fit 64 bits" in failing(asked.top_trends(1, by=cet.sum(cet.event("a").x)))
+    exact = asked.top_trends(1, by=cet.sum(cet.event("a").x * 1.0)).first().sum
+    assert exact == 2.0**63
+    small = df.selectExpr("t", "CAST(t AS decimal(30, 1)) AS x").pattern("PATTERN A+ a[]", time="t", type=None)
+    assert small.top_trends(1, by=cet.sum(cet.event("a").x)).first().sum == Decimal("3.0")
+
+
+def test_names_that_clash(spark: Any) -> None:
+    df = spark.createDataFrame([(1, "A", "u")], "t int, type string, Length string")
+    asked = df.pattern("PATTERN A+ GROUP BY Length", time="t")
+    assert asked.complete_trends().columns == ["Length", "trend"]
+    with pytest.raises(errors.ResolutionError, match="'Length' clashes with the length column"):
+        asked.top_trends(1)
+    with pytest.raises(errors.ResolutionError, match="clashes with a group column"):
+        asked.count_complete_trends(name="length")
+
+
+def test_and_at_the_top_has_no_complete_trends(spark: Any) -> None:
+    df = spark.createDataFrame([(1, "A"), (2, "B")], "t int, type string")
+    asked = df.pattern("PATTERN A+ AND B+", time="t")
+    for ask in (
+        asked.complete_trends, asked.count_complete_trends, asked.survey_complete_trends,
+        lambda: asked.sample_trends(1), lambda: asked.top_trends(1),
+        lambda: asked.complete_trends(algorithm="definition"), lambda: asked.explain("complete"),
+    ):  # fmt: skip
+        with pytest.raises(errors.UnsupportedQuery, match=r"AND at the top are not defined(.|\n)*each side by itself"):
+            ask()
+    assert asked.sample_trends(1, complete=False).count() == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("PATTERN A+ WITHIN 2", "a span without SLIDE"),
+        ("PATTERN SEQ(A, B+) WHERE A.x < B.x", "a pairwise predicate"),
+        ("PATTERN A+ WHERE SUM(A.x) > 3", "a predicate needs the finished trend"),
+        ("PATTERN SEQ(NOT B, A+)", "a NOT at the beginning or the end"),
+        ("PATTERN SEQ(A, NOT B b, A c) WHERE b.x < A.x", "a NOT depends on which events"),
+        ("PATTERN A{2,3}", "variable 'A' stands at several places"),
+    ],
+)
+def test_algorithms_that_cannot_take_a_query_say_why(spark: Any, text: str, reason: str) -> None:
+    df = spark.createDataFrame([(1, "A", 1)], "t int, type string, x int")
+    asked = df.pattern(text, time="t")
+    for algorithm in ("m-cet", "t-cet", "h-cet", "anchors", "joins", "balanced"):
+        with pytest.raises(errors.UnsupportedQuery, match=rf"algorithm '{algorithm}'.*{reason}(.|\n)*'definition'"):
+            asked.complete_trends(algorithm=algorithm)
+    assert reason in asked.explain("complete").text
+    with pytest.raises(errors.NoPhysicalPlan, match=reason):
+        asked.survey_complete_trends()
+
+
+def test_streaming_dataframes_are_refused(spark: Any) -> None:
+    rate = spark.readStream.format("rate").load().withColumn("type", F.lit("A"))
+    asked = rate.pattern("PATTERN A+", time="timestamp")
+    for ask in (
+        asked.complete_trends, asked.count_complete_trends, asked.survey_complete_trends,
+        lambda: asked.sample_trends(1), lambda: asked.top_trends(1),
+    ):  # fmt: skip
+        with pytest.raises(errors.StreamingNotSupported, match=r"streaming(.|\n)*hint: "):
+            ask()
+
+
+@pytest.mark.parametrize(
+    "text", [CHAIN, CHAIN + " GROUP BY k WITHIN 5 SLIDE 2", CHAIN + " AND [k]", CHAIN + " WITHIN 9"]
+)
+def test_null_times_are_counted_once(spark: Any, text: str) -> None:
+    rows = [(None if t % 4 == 0 else t, "A", "A", "u" if t % 2 else "v") for t in range(20)]
+    df = spark.createDataFrame(rows, "t int, source string, destination string, k string").repartition(3)
+    asked = df.pattern(text, time="t", type=None)
+    for answer in (asked.complete_trends(), asked.count_complete_trends(), asked.sample_trends(1), asked.top_trends(1)):
+        assert "the time column 't' is NULL in 5 rows" in failing(answer)
+    if "WITHIN 9" not in text:
+        assert "the time column 't' is NULL in 5 rows" in failing(asked.complete_trends(algorithm="balanced"))
+
+
+def test_more_complete_trends_than_memory(spark: Any) -> None:
+    df = spark.createDataFrame([(t, "A", "u") for t in range(14)], "t int, type string, k string")
+    asked = df.pattern("PATTERN A{7} GROUP BY k", time="t")
+    message = failing(asked.complete_trends(memory_limit="64k", columns=["t"]))
+    assert "group ('u',) has more complete trends than there is memory for" in message
+    assert "raise memory_limit" in message
+    assert asked.complete_trends(memory_limit="1m", columns=["t"]).count() == math.comb(14, 7)
+
+
+@pytest.mark.skipif(not CLASSIC, reason="only a classic session tells which jobs it ran")
+def test_building_an_answer_runs_no_job_and_changes_no_setting(spark: Any, deposits: Any) -> None:
+    tracker, settings = spark.sparkContext.statusTracker(), dict(spark.conf.getAll)
+    jobs = tracker.getJobIdsForGroup(None)
+    for text in (CHAIN, SLIDING, CHAIN + " WITHIN 5"):
+        asked = deposits.pattern(text, time="t", type=None)
+        for algorithm in ("auto", "definition"):
+            asked.complete_trends(algorithm=algorithm, memory_limit="1m", limit=3)
+        asked.count_complete_trends("ends", number="string")
+        asked.sample_trends(3)
+        asked.top_trends(3)
+        str(asked.explain("complete"))
+    asked = deposits.pattern(CHAIN, time="t", type=None)
+    asked.survey_complete_trends()
+    assert sorted(tracker.getJobIdsForGroup(None)) == sorted(jobs)
+    assert dict(spark.conf.getAll) == settings
+
+
+# -------------------------------------------------------------------------------------------------------- survey
+
+
+def test_a_survey_says_what_the_graphs_hold(spark: Any) -> None:
+    rows = [(1, "AB"), (2, "BC"), (3, "BA"), (4, "AB"), (5, "AC"), (6, "CB"), (7, "XY")]
+    df = spark.createDataFrame([(t, *pair) for t, pair in rows], "t int, source string, destination string")
+    asked = df.pattern("PATTERN SEQ(Check a, Check+ c[]) WHERE a.destination = NEXT(c).source AND c.destination = "
+                       "NEXT(c).source", time="t", type=None)  # fmt: skip
+    (row,) = asked.survey_complete_trends("ends", measure=True).collect()
+    assert (row.events, row.surviving) == (7, 6), "the last check lies on no trend"
+    assert row.trends == asked.complete_trends("ends").count()
+    assert row.refs == sum(len(trend) for trend in times(asked.complete_trends("ends", columns=["t"])))
+    assert row.steps > 0
+    assert row.bytes > 0
+    unmeasured = asked.survey_complete_trends("ends").first()
+    assert unmeasured.steps is None
+    assert unmeasured.bytes is None
+    assert unmeasured.edges == row.edges > 0
+
+
+def test_a_survey_of_windows_and_its_sum(deposits: Any) -> None:
+    asked = deposits.pattern(SLIDING, time="t", type=None)
+    survey = asked.survey_complete_trends("ends", "h-cet", "64k", measure=True)
+    rows = survey.collect()
+    assert survey.columns[:2] == ["branch", "window"]
+    counts = {(r.branch, r.window): r["count"] for r in asked.count_complete_trends("ends").collect()}
+    assert {(r.branch, r.window): r.trends for r in rows if r.trends} == counts
+    assert all(row.bytes <= 64 * 1024 for row in rows)
+    text = asked.explain("survey", completeness="ends", algorithm="h-cet", memory_limit="64k", measure=True).text
+    facts = dict(line.split(None, 1) for line in text.splitlines()[1:])
+    assert facts["graphs"] == str(len(rows))
+    assert facts["edges"] == str(sum(row.edges for row in rows))
+    assert facts["surviving"].startswith(f"{sum(row.surviving for row in rows)},")
+    assert facts["bytes"].startswith(str(max(row.bytes for row in rows)))
+    assert "measured" not in asked.explain("survey").text
+
+
+def test_explain_says_how_complete_trends_run(deposits: Any) -> None:
+    sliding = deposits.pattern(SLIDING, time="t", type=None)
+    text = sliding.explain("complete", memory_limit="2k", algorithm="h-cet").text
+    assert text.startswith("== complete ==\nstrategy   graph: ")
+    assert "algorithm  h-cet: " in text
+    assert "memory     2048 bytes per task" in text
+    assert "without edges that a longer path goes round" in text
+    auto = sliding.explain("complete", completeness="ends").text
+    assert "declined   balanced: keys or windows spread the trends over the tasks already" in auto
+    assert "longer path" not in auto
+    alone = deposits.pattern(CHAIN, time="t", type=None).explain("complete").text
+    assert alone.startswith("== complete ==\nstrategy   balanced: ")
+    assert "copy to every share, one per core" in alone
+    defined = deposits.pattern(CHAIN + " WITHIN 5", time="t", type=None).explain("complete").text
+    assert "strategy   definition: " in defined
+    assert "declined   graph: a span without SLIDE" in defined
+    assert "drop the trends that a kept one contains" in defined
+    assert "round by round" in alone or "round by round" in sliding.explain("complete", algorithm="joins").text
+
+
+def test_a_limit_too_small_for_an_algorithm_names_group_and_way_out(spark: Any) -> None:
+    rows = [(t, t // 3, t // 3 + 1, "u") for t in range(45)]
+    df = spark.createDataFrame(rows, "t int, source int, destination int, k string")
+    asked = df.pattern(CHAIN + " GROUP BY k", time="t", type=None)
+    message = failing(asked.complete_trends("ends", "t-cet", "1m"))
+    assert message.startswith("group ('u',): ")
+    assert "the partial trends of 45 vertices" in message
+    assert "algorithm='h-cet'" in message
+    assert asked.complete_trends("ends", "h-cet", "1m", limit=10).count() == 10

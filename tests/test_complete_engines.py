@@ -1,0 +1,433 @@
+"""Every way to get complete trends gives the reference enumerator's answer, on generated queries and streams.
+
+Without Spark, the kernels' streams are judged however they are cut into batches, chunks and stretches. With it, one job
+judges a query over many streams at once: each stream is a group of one DataFrame.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import attrs
+import generators
+import pyarrow as pa
+import pytest
+import reference
+from pyspark.sql import functions as F
+from test_kernel_stream import CUTTING, Worker, by_case, rows_of, sorted_batches
+
+import cetdsl as cet
+from cetdsl.errors import GroupTooLarge, UnsupportedQuery
+from cetdsl.kernels import complete, jobs
+from cetdsl.kernels.complete import count_stream, graph_stream
+from cetdsl.kernels.containment import containment_stream
+from cetdsl.kernels.merge import merge_stream
+from cetdsl.kernels.picks import sample_stream, top_stream
+from cetdsl.kernels.trends import trend_stream
+from cetdsl.pattern.expressions import Aggregate, Length
+from cetdsl.pattern.query import Query
+from cetdsl.pattern.text import unparse
+from cetdsl.planning.physical import (
+    ALL,
+    ENDS,
+    MAXIMAL,
+    SLIDING,
+    ContainmentSpec,
+    GraphSpec,
+    SampleSpec,
+    TopSpec,
+    TrendsSpec,
+)
+from cetdsl.planning.plans import DefinedTrends, GraphTrends, KernelAggregate
+from cetdsl.planning.strategies.complete import (
+    IN_TASK,
+    CompleteRequest,
+    CountRequest,
+    count_paths,
+    definition,
+    graph,
+)
+from cetdsl.planning.strategies.request import Declined, compile_sides
+
+READINGS = (MAXIMAL, ENDS)
+EVERYTHING = generators.ALL.without("top_conjunction")
+#: What makes a query have no graph is left out, so that most queries have one.
+GRAPHS = EVERYTHING.without(
+    "edge_negation", "correlated_negation", "pairwise", "aggregate_predicates", "span", "repeated_variables",
+    "bounded_repeat",
+)  # fmt: skip
+
+Listed = Counter[tuple[Any, Any, Any]]
+
+
+def expected_trends(query: Query, rows: list[Any], completeness: str, ties: tuple[str, ...]) -> Listed:
+    """(group, window, trend) of all trends, or of the complete ones."""
+    if completeness == ALL:
+        cells = reference.trends(query, rows, tie_break=ties)
+    else:
+        cells = reference.complete_trends(query, rows, completeness, tie_break=ties)
+    return Counter((group, window, trend) for (group, window, _), found in cells.items() for trend in found)
+
+
+# ------------------------------------------------------------------------------------------------- without Spark
+
+
+class Task(Worker):
+    """One query over some rows, as the workers of complete trends would see it."""
+
+    def request(self, completeness: str, algorithm: str = "auto") -> CompleteRequest:
+        return CompleteRequest(
+            self.resolved, completeness, algorithm, None, ("id",), None, compile_sides(self.resolved)
+        )
+
+    def graph(self, completeness: str) -> GraphTrends:
+        plan = graph(self.request(completeness))
+        if isinstance(plan, Declined):
+            raise UnsupportedQuery(plan.reason)
+        return plan
+
+    def spec(self, plan: GraphTrends, algorithm: str = "auto", memory: int | None = None, **more: Any) -> GraphSpec:
+        keys = tuple(range(len(plan.source.groups)))
+        variables = tuple(name for name, _ in plan.compiled.variables)
+        return GraphSpec(TrendsSpec(self._typed(plan.spec, ()), keys, variables, ("id",)), algorithm, memory, **more)
+
+    def rows_in(self, plan: Any, spec: Any, batch: int, values: Any = ()) -> Iterator[pa.RecordBatch]:
+        return self.batches(plan.source, plan.compiled, spec, values, batch, event=True)
+
+    def listed(self, rows: list[Any], plan: Any) -> list[tuple[Any, ...]]:
+        """(group, window, trend) of each row, and what stands before the trend."""
+        groups = len(plan.source.groups)
+        found = []
+        for row in rows:
+            values = [value.as_py() for value in row]
+            window = tuple(values[groups].values()) if plan.source.windowing.kind == SLIDING else None
+            trend = tuple((binding["event"]["id"], binding["variable"]) for binding in values[-1])
+            group = tuple(reference._key(value) for value in values[:groups])
+            found.append((group, window, trend, *values[groups + (window is not None) : -1]))
+        return found
+
+    def complete(self, plan: GraphTrends, algorithm: str, chunk: int, batch: int, memory: int | None = None) -> Listed:
+        spec = self.spec(plan, algorithm, memory)
+        stream = graph_stream(spec, self.rows_in(plan, spec.trends.kernel, batch), chunk)
+        return Counter(self.listed(rows_of(stream), plan))
+
+    def counted(self, completeness: str, chunk: int, batch: int) -> dict[Any, int]:
+        plan = count_paths(CountRequest(self.request(completeness), "n", "string"))
+        assert isinstance(plan, KernelAggregate), plan
+        spec = self._typed(plan.spec, ())
+        batches = self.batches(plan.source, plan.compiled, spec, (), batch)
+        found = rows_of(count_stream(spec, batches, chunk))
+        if plan.merge:
+            keys = spec.groups + (spec.windowing.kind == SLIDING)
+            found = rows_of(merge_stream(attrs.evolve(spec, partial=False), sorted_batches(found, keys, batch)))
+        return {key: int(values["n"]) for key, values in self._answer(spec, found).items()}
+
+    def sampled(self, plan: GraphTrends, size: int, seed: int, chunk: int, batch: int) -> list[Any]:
+        spec = self.spec(plan)
+        stream = sample_stream(SampleSpec(spec, size, seed), self.rows_in(plan, spec.trends.kernel, batch), chunk)
+        return sorted(self.listed(rows_of(stream), plan), key=lambda row: row[-1])[:size]
+
+    def heaviest(self, plan: GraphTrends, size: int, by: Aggregate, chunk: int, batch: int) -> list[Any]:
+        values = () if by.argument is None or isinstance(by.argument, Length) else (by.argument,)
+        spec = self.spec(plan)
+        kernel = attrs.evolve(self._typed(plan.spec, values), completeness=plan.spec.completeness)
+        spec = attrs.evolve(spec, trends=attrs.evolve(spec.trends, kernel=kernel))
+        name = by.variable if by.argument is None else getattr(by.argument, "variable", None)
+        variable = -1 if name is None else plan.compiled.number_of(name)
+        stream = top_stream(TopSpec(spec, size, variable), self.rows_in(plan, kernel, batch, values), chunk)
+        return sorted(self.listed(rows_of(stream), plan), key=lambda row: heavy_first(row[-1]))[:size]
+
+    def defined(self, completeness: str, batch: int) -> Listed:
+        plan = definition(self.request(completeness))
+        assert isinstance(plan, DefinedTrends), plan
+        if plan.trends.compiled.residual:
+            raise UnsupportedQuery("Spark tests finished trends")
+        source, compiled = plan.source, plan.trends.compiled
+        keys, sliding = len(source.keys), source.windowing.kind == SLIDING
+        variables = tuple(name for name, _ in compiled.variables)
+        spec = TrendsSpec(self._typed(plan.trends.spec, ()), tuple(range(keys)), variables, ("id",))
+        trends = rows_of(trend_stream(spec, self.rows_in(plan.trends, spec.kernel, batch)))
+        for_sieve = [
+            (*row[:-1], pa.scalar([b["event"]["id"] for b in bindings]), pa.scalar([b["variable"] for b in bindings]),
+             row[-1])
+            for row in trends
+            for bindings in [row[-1].as_py()]
+        ]  # fmt: skip
+
+        def place(row: tuple[Any, ...]) -> Any:
+            values = [value.as_py() for value in row[: keys + sliding]]
+            return [reference._rank(v["start"] if isinstance(v, dict) else v) for v in values], -len(row[-1])
+
+        sieve = ContainmentSpec(keys, tuple(range(len(source.groups))), sliding, variables, completeness, plan.memory)
+        stream = containment_stream(sieve, sorted_batches(sorted(for_sieve, key=place), 0, batch))
+        return Counter(self.listed(rows_of(stream), plan))
+
+
+def tasks(first: int, count: int, features: generators.Features) -> Iterator[tuple[Query, list[Any], tuple[str, ...]]]:
+    """Queries with a few streams each."""
+    for seed in range(first, first + count):
+        case = generators.random_case(seed, features)
+        rows = generators.stack([case.rows, *(generators.random_stream(70_000 + 3 * seed + n) for n in range(3))])
+        yield by_case(case.query), rows, case.tie_break
+
+
+def cuts_of(query: Query) -> tuple[int, ...]:
+    """Stretches as the planner cuts them, and short ones; spans have no graph."""
+    return (-1,) if query.window is None else (-1, 1 + 2 * (len(unparse(query)) % 2))
+
+
+@pytest.mark.parametrize("first", range(200_000, 200_300, 50))
+def test_paths_of_graphs_are_the_complete_trends(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Else windows as small as these are walked, and no graphlet is planned.
+    for threshold in ("PLANNING_VISITS", "PLANNING_LOOKS", "SHARING_VISITS"):
+        monkeypatch.setattr(jobs, threshold, 0)
+    judged = 0
+    for query, rows, ties in tasks(first, 50, GRAPHS):
+        for completeness, cut in itertools.product(READINGS, cuts_of(query)):
+            task = Task(query, rows, ties, cut)
+            try:
+                plan = task.graph(completeness)
+            except UnsupportedQuery:
+                continue
+            expected = expected_trends(query, rows, completeness, ties)
+            for algorithm, (chunk, batch) in itertools.product(IN_TASK, CUTTING):
+                found = task.complete(plan, algorithm, chunk, batch)
+                assert found == expected, (completeness, algorithm, cut, chunk, batch, ties, unparse(query))
+            judged += 1
+    assert judged > 60
+
+
+@pytest.mark.parametrize("first", range(210_000, 210_300, 100))
+def test_paths_are_counted_as_they_are_listed(first: int) -> None:
+    judged = 0
+    for query, rows, ties in tasks(first, 100, GRAPHS):
+        for completeness, cut in itertools.product(READINGS, cuts_of(query)):
+            task = Task(query, rows, ties, cut)
+            try:
+                task.graph(completeness)
+            except UnsupportedQuery:
+                continue
+            counts: Counter[Any] = Counter()
+            for (group, window, _), number in expected_trends(query, rows, completeness, ties).items():
+                counts[group, window] += number
+            for chunk, batch in CUTTING:
+                found = task.counted(completeness, chunk, batch)
+                assert found == counts, (completeness, cut, chunk, batch, ties, unparse(query))
+            judged += 1
+    assert judged > 120
+
+
+@pytest.mark.parametrize("first", range(220_000, 220_200, 100))
+def test_paths_that_are_drawn(first: int) -> None:
+    judged = 0
+    for query, rows, ties in tasks(first, 100, GRAPHS):
+        for completeness, cut in itertools.product((*READINGS, ALL), cuts_of(query)):
+            task = Task(query, rows, ties, cut)
+            try:
+                plan = task.graph(completeness)
+            except UnsupportedQuery:
+                continue
+            expected = expected_trends(query, rows, completeness, ties)
+            whole = task.sampled(plan, 10**6, first, *CUTTING[0])
+            assert Counter(row[:3] for row in whole) == expected, (completeness, cut, unparse(query))
+            assert len({row[-1] for row in whole}) == len(whole), "two trends have the same key"
+            for chunk, batch in CUTTING:
+                few = task.sampled(plan, 3, first, chunk, batch)
+                assert len(few) == min(3, expected.total())
+                assert not Counter(row[:3] for row in few) - expected
+            judged += 1
+    assert judged > 120
+
+
+def weight(trend: Any, rows: list[Any], by: Aggregate) -> int | None:
+    if isinstance(by.argument, Length):
+        return len(trend)
+    if by.argument is None:
+        return sum(name == by.variable for _, name in trend)
+    values = [rows[event][by.argument.name] for event, name in trend if name == by.argument.variable]
+    present = [value for value in values if value is not None]
+    return sum(present) if present else None
+
+
+def heavy_first(weight: int | None) -> tuple[bool, int]:
+    """NULL comes last."""
+    return weight is None, -(weight or 0)
+
+
+@pytest.mark.parametrize("first", range(230_000, 230_200, 100))
+def test_the_heaviest_paths(first: int) -> None:
+    judged = 0
+    for number, (query, rows, ties) in enumerate(tasks(first, 100, GRAPHS)):
+        names = sorted({event.variable for event in generators.positive_events(query.pattern)})
+        argument = generators.Attribute(names[number % len(names)], "x")
+        by = (Aggregate("max", None, Length()), Aggregate("sum", None, argument), Aggregate("count", names[0]))[
+            number % 3
+        ]
+        for completeness, cut in itertools.product((*READINGS, ALL), cuts_of(query)):
+            task = Task(query, rows, ties, cut)
+            try:
+                plan = task.graph(completeness)
+            except UnsupportedQuery:
+                continue
+            expected = expected_trends(query, rows, completeness, ties)
+            weights = sorted((weight(key[2], rows, by) for key in expected.elements()), key=heavy_first)
+            for chunk, batch in CUTTING:
+                found = task.heaviest(plan, 4, by, chunk, batch)
+                context = (completeness, cut, chunk, batch, by, unparse(query))
+                assert [row[-1] for row in found] == weights[:4], context
+                assert not Counter(row[:3] for row in found) - expected, context
+                assert all(row[-1] == weight(row[2], rows, by) for row in found), context
+            judged += 1
+    assert judged > 120
+
+
+@pytest.mark.parametrize("first", range(240_000, 240_300, 100))
+def test_the_definition_as_a_kernel(first: int) -> None:
+    judged = 0
+    for query, rows, ties in tasks(first, 100, EVERYTHING.without("aggregate_predicates")):
+        for completeness in READINGS:
+            task = Task(query, rows, ties)
+            expected = expected_trends(query, rows, completeness, ties)
+            for batch in (2**20, 2):
+                try:
+                    found = task.defined(completeness, batch)
+                except UnsupportedQuery:
+                    continue
+                assert found == expected, (completeness, batch, ties, unparse(query))
+                judged += 1
+    assert judged > 250
+
+
+def test_windows_whose_graph_is_too_large_are_split(monkeypatch: pytest.MonkeyPatch) -> None:
+    judged = 0
+    monkeypatch.setattr(complete, "MOST_EDGES", 4)
+    for query, rows, ties in tasks(200_000, 40, GRAPHS):
+        for completeness in READINGS:
+            task = Task(query, rows, ties)
+            try:
+                found = task.complete(task.graph(completeness), "m-cet", *CUTTING[0])
+            except UnsupportedQuery:
+                continue
+            except GroupTooLarge as error:
+                assert re.match(r"group \(\d.*: \d events are joined by more than 4 edges", error.message)  # noqa: PT017
+                assert "joins" in error.hint  # noqa: PT017
+                continue
+            assert found == expected_trends(query, rows, completeness, ties), (completeness, ties, unparse(query))
+            judged += 1
+    assert judged > 20
+
+
+# ---------------------------------------------------------------------------------------------------- with Spark
+
+STREAMS = 60
+SCHEMA = generators.SCHEMA + ", case int"
+#: Each query is asked with these in turn; what it has no graph for is asked by the definition.
+IN_TURN = (("auto", "m-cet", "balanced"), ("h-cet", "definition"), ("t-cet", "anchors"))
+
+
+class Judge:
+    """Streams in one DataFrame, and the complete trends that they should give."""
+
+    def __init__(self, spark: Any, first: int) -> None:
+        self.rows = generators.stack([generators.random_stream(first + n) for n in range(STREAMS)])
+        self.df = spark.createDataFrame([tuple(row.values()) for row in self.rows], SCHEMA).cache()
+
+    def answers(self, query: Query, ties: tuple[str, ...], algorithms: tuple[str, ...]) -> dict[tuple[str, str], Any]:
+        """The lazy answer of each reading and algorithm, without those that cannot take the query."""
+        bound = cet.pattern(self.df, query, time="t", tie_break=ties)
+        answers = {}
+        for completeness, algorithm in itertools.product(READINGS, algorithms):
+            try:
+                answers[completeness, algorithm] = bound.complete_trends(completeness, algorithm, columns=["id"])
+            except UnsupportedQuery:
+                answers[completeness, "auto"] = bound.complete_trends(completeness, columns=["id"])
+        for completeness in READINGS:
+            answers[completeness, "sample"] = bound.sample_trends(7, 5, completeness=completeness, columns=["id"])
+            answers[completeness, "top"] = bound.top_trends(7, completeness=completeness, columns=["id"]).drop("length")
+        return answers
+
+    def judge(self, query: Query, ties: tuple[str, ...], algorithms: tuple[str, ...]) -> int:
+        """Compares all answers with the reference; how many there were."""
+        query = by_case(query)
+        expected = {reading: expected_trends(query, self.rows, reading, ties) for reading in READINGS}
+        answers = self.answers(query, ties, algorithms)
+        found = collected(query, answers)
+        for (completeness, how), rows in found.items():
+            context = f"{completeness}, {how}, ties={ties}\n{unparse(query)}"
+            trends = expected[completeness]
+            if how in ("sample", "top"):
+                assert not rows - trends, context
+                assert rows.total() == min(7, trends.total()), context
+                lengths = sorted((len(key[2]) for key in trends.elements()), reverse=True)
+                longest = sorted((len(key[2]) for key in rows.elements()), reverse=True)
+                assert how == "sample" or longest == lengths[:7], context
+            else:
+                assert rows == trends, context
+        return len(found)
+
+    def judge_counts(self, query: Query, ties: tuple[str, ...]) -> None:
+        """Compares the counts of both readings, in two number forms, with the reference."""
+        query = by_case(query)
+        bound = cet.pattern(self.df, query, time="t", tie_break=ties)
+        for completeness, number in zip(READINGS, ("string", "log2"), strict=True):
+            counts: Counter[Any] = Counter()
+            for (group, window, _), times in expected_trends(query, self.rows, completeness, ties).items():
+                counts[group, window] += times
+            found = {}
+            for row in bound.count_complete_trends(completeness, "n", number).collect():
+                place = place_of(query, row)
+                assert place not in found, ("two rows of one group and window", place)
+                found[place] = int(row.n) if number == "string" else round(2**row.n)
+            assert found == counts, f"{completeness}, ties={ties}\n{unparse(query)}"
+
+
+def place_of(query: Query, row: Any) -> tuple[Any, Any]:
+    """Group and window of a row of an answer."""
+    values = row.asDict()
+    window = values.get("window")
+    return tuple(reference._key(values[column]) for column in query.group_by), tuple(window) if window else None
+
+
+def collected(query: Query, answers: dict[tuple[str, str], Any]) -> dict[tuple[str, str], Listed]:
+    """The rows of several answers, by one job."""
+    found: dict[tuple[str, str], Listed] = {what: Counter() for what in answers}
+    tagged = [answer.withColumn("what", F.lit(number)) for number, answer in enumerate(answers.values())]
+    names = list(answers)
+    for row in functools.reduce(lambda a, b: a.unionByName(b), tagged).collect():
+        trend = tuple((binding.event.id, binding.variable) for binding in row.trend)
+        found[names[row.what]][(*place_of(query, row), trend)] += 1
+    return found
+
+
+@pytest.fixture(scope="module")
+def judge(spark: Any) -> Judge:
+    return Judge(spark, 80_000)
+
+
+@pytest.mark.parametrize("first", [300_000, 310_000])
+@pytest.mark.parametrize("turn", range(len(IN_TURN)))
+def test_queries_with_a_graph(judge: Judge, first: int, turn: int) -> None:
+    answered = 0
+    for seed in range(first + 5 * turn, first + 5 * turn + 5):
+        case = generators.random_case(seed, GRAPHS)
+        answered += judge.judge(case.query, case.tie_break, IN_TURN[turn])
+    assert answered >= 40
+
+
+@pytest.mark.parametrize("first", [320_000, 320_005])
+def test_all_queries(judge: Judge, first: int) -> None:
+    for seed in range(first, first + 5):
+        case = generators.random_case(seed, EVERYTHING)
+        judge.judge(case.query, case.tie_break, ("auto",))
+
+
+@pytest.mark.parametrize(("first", "features"), [(330_000, GRAPHS), (340_000, EVERYTHING)])
+def test_counts(judge: Judge, first: int, features: generators.Features) -> None:
+    for seed in range(first, first + 8):
+        case = generators.random_case(seed, features)
+        judge.judge_counts(case.query, case.tie_break)

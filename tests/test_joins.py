@@ -1,0 +1,109 @@
+"""Complete trends by iterated joins: the same rows as from the kernel, in rounds that can be watched and cut short."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from typing import Any
+
+import attrs
+import generators
+import pytest
+import reference
+
+import cetdsl as cet
+from cetdsl.errors import UnsupportedQuery
+from cetdsl.execution.compat import schema_of
+from cetdsl.pattern.text import unparse
+
+STREAMS = 20
+SCHEMA = generators.SCHEMA + ", case int"
+#: What has a graph whose paths are complete trends.
+GRAPHS = generators.Features(aggregates=False).without(
+    "edge_negation", "nested_negation", "correlated_negation", "pairwise", "aggregate_predicates", "span",
+    "top_conjunction", "repeated_variables", "bounded_repeat", "conjunction",
+)  # fmt: skip
+CHAIN = "PATTERN Check+ c[] WHERE c.destination = NEXT(c).source"
+SIX = [(1, "A", "B"), (2, "B", "C"), (3, "B", "A"), (4, "A", "B"), (5, "A", "C"), (6, "C", "B")]
+
+
+@pytest.fixture(scope="module")
+def rows() -> list[Any]:
+    return generators.stack([generators.random_stream(900 + n) for n in range(STREAMS)])
+
+
+@pytest.fixture(scope="module")
+def df(spark: Any, rows: list[Any]) -> Any:
+    return spark.createDataFrame([tuple(row.values()) for row in rows], SCHEMA).cache()
+
+
+@pytest.mark.parametrize(
+    ("seed", "reading"), [(15, "ends"), (20, "ends"), (28, "ends"), (2, "maximal"), (15, "maximal")]
+)
+def test_trends_are_those_of_the_definition(df: Any, rows: list[Any], seed: int, reading: str) -> None:
+    case = generators.random_case(seed, GRAPHS)
+    query = attrs.evolve(case.query, group_by=("case", *case.query.group_by))
+    asked = cet.pattern(df, query, time="t", tie_break=case.tie_break)
+    answer = asked.complete_trends(reading, algorithm="joins", columns=["id"])
+    assert answer.dtypes == asked.complete_trends(reading, columns=["id"]).dtypes
+    found: Counter[Any] = Counter()
+    for row in answer.collect():
+        values = row.asDict()
+        window = values.get("window")
+        key = tuple(reference._key(values[name]) for name in query.group_by), tuple(window) if window else None
+        found[key, tuple((b.event.id, b.variable) for b in row.trend)] += 1
+    expected: Counter[Any] = Counter()
+    for (group, window, _), trends in reference.complete_trends(query, rows, reading, tie_break=case.tie_break).items():
+        expected.update(((group, window), trend) for trend in trends)
+    assert found == expected, unparse(query)
+
+
+@pytest.fixture(scope="module")
+def checks(spark: Any) -> Any:
+    df = spark.createDataFrame(SIX, "t int, source string, destination string")
+    return df.pattern(CHAIN, time="t", type=None)
+
+
+def test_rounds_are_logged(checks: Any, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "cetdsl.joins"):
+        answer = checks.complete_trends("ends", algorithm="joins", columns=["t"])
+    assert [record.getMessage() for record in caplog.records] == [
+        "round 1: 1 paths, 0 of them complete, 0 complete so far",
+        "round 2: 2 paths, 0 of them complete, 0 complete so far",
+        "round 3: 3 paths, 2 of them complete, 2 complete so far",
+        "round 4: 1 paths, 1 of them complete, 3 complete so far",
+    ]
+    trends = sorted([b.event.t for b in row.trend] for row in answer.collect())
+    assert trends == [[1, 2, 6], [1, 3, 4], [1, 3, 5, 6]]
+
+
+@pytest.mark.parametrize("limit", [0, 2, 5])
+def test_a_limit_bounds_the_work(checks: Any, caplog: pytest.LogCaptureFixture, limit: int) -> None:
+    with caplog.at_level(logging.INFO, "cetdsl.joins"):
+        answer = checks.complete_trends("ends", algorithm="joins", columns=["t"], limit=limit)
+    widest = max(int(record.getMessage().split()[2]) for record in caplog.records)
+    assert widest <= limit
+    found = [tuple(b.event.t for b in row.trend) for row in answer.collect()]
+    assert len(found) == len(set(found)) == min(limit, 3)
+    assert set(found) <= {(1, 2, 6), (1, 3, 4), (1, 3, 5, 6)}
+
+
+def test_not_takes_the_edges_of_the_kernel(spark: Any) -> None:
+    rows = [(1, "A"), (2, "B"), (3, "N"), (4, "B"), (5, "C")]
+    df = spark.createDataFrame(rows, "t int, type string")
+    asked = df.pattern("PATTERN SEQ(A, B+, NOT N, C)", time="t")
+    answer = asked.complete_trends("ends", algorithm="joins", columns=["t"])
+    assert sorted([b.event.t for b in row.trend] for row in answer.collect()) == [[1, 2, 4, 5], [1, 4, 5]]
+
+
+def test_queries_without_a_graph_are_refused(df: Any) -> None:
+    with pytest.raises(UnsupportedQuery, match="'joins'"):
+        df.pattern("PATTERN SEQ(A, B) WITHIN 5", time="t").complete_trends(algorithm="joins")
+
+
+def test_events_may_show_columns_that_have_no_order(spark: Any) -> None:
+    df = spark.createDataFrame([(1, {"k": 1}), (2, {"k": 2})], "t int, m map<string, int>")
+    asked = df.pattern("PATTERN E+", time="t", type=None)
+    (row,) = asked.complete_trends(algorithm="joins").collect()
+    assert [b.event.m for b in row.trend] == [{"k": 1}, {"k": 2}]
+    assert schema_of(asked.complete_trends(algorithm="joins")).names == ("trend",)

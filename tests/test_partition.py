@@ -1,0 +1,512 @@
+"""The optimizer of h-cet: judged by adding up the costs of every plan, and by counting the steps of real graphs."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cetdsl.errors import CetdslError, InvalidNode
+from cetdsl.kernels import partition
+from cetdsl.kernels.partition import (
+    OPTIMIZERS,
+    Costs,
+    Plan,
+    branch_and_bound,
+    exhaustive,
+    greedy,
+    optimize,
+    parse_memory,
+    worst_case_costs,
+)
+
+CHECKED = settings(max_examples=150, deadline=None)
+
+MEBIBYTE = 2**20
+
+
+# Costs -------------------------------------------------------------------------------------------------------------
+
+
+def super_additive(atoms: int, extra: Callable[[], int]) -> np.ndarray:
+    """Memory such that no graphlet needs less than its parts."""
+    memory = np.zeros((atoms, atoms + 1))
+    for length in range(1, atoms + 1):
+        for start in range(atoms - length + 1):
+            stop = start + length
+            parts = [memory[start, cut] + memory[cut, stop] for cut in range(start + 1, stop)]
+            memory[start, stop] = max(parts, default=0) + extra()
+    return memory
+
+
+def random_costs(seed: int, atoms: int, walk: bool = False) -> Costs:
+    random = np.random.default_rng(seed)
+    memory = super_additive(atoms, lambda: int(random.integers(0, 20)))
+    cpu = random.integers(1, 100, (atoms, atoms + 1)) * np.arange(1, atoms + 2)
+    visits = np.concatenate([[0], np.cumsum(random.integers(1, 40 * atoms, atoms))])
+    return Costs(memory, cpu, visits - visits[:-1, None] if walk else None)
+
+
+def layered_costs(seed: int, atoms: int) -> Costs:
+    """Counted on a random graph: an atom is one to four vertices, each followed by some of the next atom."""
+    random = np.random.default_rng(seed)
+    width = random.integers(1, 5, atoms)
+    follows = [
+        np.where(random.random((here, there)) < 1.5 / there, 1.0, 0.0) for here, there in itertools.pairwise(width)
+    ]
+    for edges in follows:
+        edges[np.arange(len(edges)), random.integers(0, edges.shape[1], len(edges))] = 1
+        edges[random.integers(0, len(edges), edges.shape[1]), np.arange(edges.shape[1])] = 1
+    trends = np.zeros((atoms, atoms + 1))
+    for start in range(atoms):
+        ending = np.ones(width[start])
+        trends[start, start + 1] = ending.sum()
+        for stop in range(start + 2, atoms + 1):
+            ending = ending @ follows[stop - 2]
+            trends[start, stop] = ending.sum()
+    refs = trends * np.maximum(np.arange(atoms + 1) - np.arange(atoms)[:, None], 0)
+    cpu = refs + trends[0]
+    cpu[1:, -1] += refs[0, -1]
+    cpu[0, -1] = refs[0, -1]
+    visits = np.cumsum(trends[0])
+    walk = visits - visits[:-1, None]
+    walk[:, -1] += refs[0, -1]
+    return Costs(4 * refs + 8 * trends, cpu, walk)
+
+
+@st.composite
+def whole_number_costs(draw: st.DrawFn, most_atoms: int, walk: bool) -> Costs:
+    """Anything that counts can be: many ties, zeros, graphlets too large to count."""
+    atoms = draw(st.integers(1, most_atoms))
+    size = draw(st.sampled_from([2, 10, 1000]))
+    random = draw(st.randoms(use_true_random=False))
+    memory = super_additive(atoms, lambda: random.randint(0, size))
+    if draw(st.booleans()):
+        memory[memory > np.median(memory)] = np.inf
+    if draw(st.integers(0, 4)) == 0:
+        memory = np.array([[random.randint(0, size) for _ in range(atoms + 1)] for _ in range(atoms)])
+    price = draw(st.sampled_from([0, 1, 50]))
+    cpu = [
+        [random.randint(0, size) + price * (stop - start) ** 2 for stop in range(atoms + 1)] for start in range(atoms)
+    ]
+    visits = list(itertools.accumulate((random.randint(0, 2 * size) for _ in range(atoms)), initial=0))
+    additive = [[visits[stop] - visits[start] for stop in range(atoms + 1)] for start in range(atoms)]
+    anything = [[random.randint(0, size) for _ in range(atoms + 1)] for _ in range(atoms)]
+    return Costs(memory, cpu, draw(st.sampled_from([additive, anything])) if walk else None)
+
+
+@st.composite
+def limits(draw: st.DrawFn, costs: Costs) -> float:
+    """From none to ample; often just what some plan needs, or one byte less."""
+    cuts = [0, *sorted(draw(st.sets(st.integers(1, costs.atoms - 1)))), costs.atoms] if costs.atoms > 1 else [0, 1]
+    needed = sum(costs.memory[graphlet] for graphlet in itertools.pairwise(cuts))
+    return draw(st.sampled_from([0, max(needed - 1, 0), needed, needed, needed / 2, needed * 2, math.inf]))
+
+
+Tried = tuple[float, int, float]
+
+
+def every_plan(costs: Costs, limit: float) -> list[Tried]:
+    """CPU, cuts and memory of all plans within the limit, from the definition."""
+    found = []
+    for chosen in itertools.product([False, True], repeat=costs.atoms - 1):
+        cuts = [0, *(place for place, cut in enumerate(chosen, 1) if cut), costs.atoms]
+        graphlets = list(itertools.pairwise(cuts))
+        for cached in itertools.product([True, False] if costs.walk is not None else [True], repeat=len(graphlets)):
+            memory = sum(costs.memory[graphlet] for graphlet, keep in zip(graphlets, cached) if keep)
+            if memory <= limit and memory < math.inf:
+                cpu = sum((costs.cpu if keep else costs.walk)[graphlet] for graphlet, keep in zip(graphlets, cached))
+                found.append((float(cpu), len(graphlets) - 1, float(memory)))
+    return found
+
+
+def key(plan: Plan) -> Tried:
+    return plan.cpu, len(plan.cuts), plan.memory
+
+
+def assert_sound(plan: Plan, costs: Costs, limit: float) -> None:
+    """The plan is one, keeps the limit, and costs what it says."""
+    assert list(plan.cuts) == sorted(set(plan.cuts))
+    assert set(plan.cuts) <= set(range(1, costs.atoms))
+    assert len(plan.cached) == len(plan.cuts) + 1
+    assert plan.graphlets == tuple(itertools.pairwise([0, *plan.cuts, costs.atoms]))
+    assert plan.memory <= limit
+    kept = list(zip(plan.graphlets, plan.cached))
+    assert plan.memory == sum(costs.memory[graphlet] for graphlet, cached in kept if cached)
+    if costs.walk is not None or all(plan.cached):
+        assert plan.cpu == sum((costs.cpu if cached else costs.walk)[graphlet] for graphlet, cached in kept)
+    else:
+        assert plan.cached == (False,)
+        assert plan.cpu == math.inf
+
+
+# Exhaustive search is right ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("walk", [False, True])
+@CHECKED
+@given(data=st.data())
+def test_exhaustive_search_finds_the_least_cpu_then_the_fewest_cuts_then_the_least_memory(
+    walk: bool, data: st.DataObject
+) -> None:
+    costs = data.draw(whole_number_costs(6, walk))
+    limit = data.draw(limits(costs))
+    plan = exhaustive(costs, limit)
+    assert_sound(plan, costs, limit)
+    plans = every_plan(costs, limit)
+    if plans:
+        assert key(plan) == min(plans)
+    else:
+        assert plan.cached == (False,)
+
+
+@pytest.mark.parametrize(("walk", "plans"), [(False, 2**6), (True, 2 * 3**6)])
+def test_exhaustive_search_looks_at_every_plan(walk: bool, plans: int) -> None:
+    assert (
+        exhaustive(random_costs(0, 7, walk), 10).considered == plans == len(every_plan(random_costs(0, 7, walk), 1e9))
+    )
+
+
+@pytest.mark.parametrize(("walk", "atoms"), [(False, 26), (True, 17)])
+def test_exhaustive_search_refuses_what_it_cannot_finish(walk: bool, atoms: int) -> None:
+    with pytest.raises(InvalidNode, match="too many to look at all") as refused:
+        exhaustive(random_costs(0, atoms, walk), 1000)
+    assert "branch-and-bound" in str(refused.value)
+
+
+# Branch and bound is as good ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("walk", "atoms"), [(False, 12), (True, 8)])
+@CHECKED
+@given(data=st.data())
+def test_branch_and_bound_is_optimal(walk: bool, atoms: int, data: st.DataObject) -> None:
+    costs = data.draw(whole_number_costs(atoms, walk))
+    limit = data.draw(limits(costs))
+    plan = branch_and_bound(costs, limit)
+    assert_sound(plan, costs, limit)
+    assert plan.optimal
+    assert key(plan) == key(exhaustive(costs, limit))
+
+
+@pytest.mark.parametrize(("walk", "atoms"), [(False, 12), (True, 8)])
+@CHECKED
+@given(data=st.data())
+def test_branch_and_bound_is_optimal_for_worst_case_costs(walk: bool, atoms: int, data: st.DataObject) -> None:
+    costs = worst_case_costs(data.draw(st.lists(st.integers(1, 9), min_size=1, max_size=atoms)))
+    costs = costs if walk else attrs.evolve(costs, walk=None)
+    limit = data.draw(limits(costs))
+    plan = branch_and_bound(costs, limit)
+    assert_sound(plan, costs, limit)
+    assert plan.optimal
+    assert plan.cpu == pytest.approx(exhaustive(costs, limit).cpu, rel=1e-10)
+
+
+@pytest.mark.parametrize("share", [0.01, 0.05, 0.3])
+@pytest.mark.parametrize(
+    "costs",
+    [random_costs(1, 12, walk=True), layered_costs(1, 12), worst_case_costs([2, 5, 3, 1, 4, 3, 6, 2, 3, 3, 1, 4])],
+)
+def test_branch_and_bound_is_optimal_on_twelve_atoms_that_may_be_walked(costs: Costs, share: float) -> None:
+    limit = share * costs.memory[0, -1]
+    assert branch_and_bound(costs, limit).cpu == pytest.approx(exhaustive(costs, limit).cpu, rel=1e-10)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("share", [0.05, 0.2, 0.6])
+@pytest.mark.parametrize(
+    "make", [random_costs, layered_costs, lambda seed, atoms: worst_case_costs([3 + seed] * atoms)]
+)
+def test_branch_and_bound_looks_at_a_fiftieth_at_most(make: Callable[..., Costs], share: float, seed: int) -> None:
+    costs = attrs.evolve(make(seed, 20), walk=None)
+    alone = sum(costs.memory[atom, atom + 1] for atom in range(20))
+    limit = alone + share * (costs.memory[0, -1] - alone)
+    plan = branch_and_bound(costs, limit)
+    assert plan.optimal
+    assert plan.considered * 50 <= 2**19
+    assert plan == branch_and_bound(costs, limit)
+
+
+def test_branch_and_bound_is_optimal_on_twenty_atoms() -> None:
+    costs = random_costs(5, 20)
+    limit = 1.5 * sum(costs.memory[atom, atom + 1] for atom in range(20))
+    best = exhaustive(costs, limit)
+    assert best.considered == 2**19
+    assert key(branch_and_bound(costs, limit)) == key(best)
+
+
+@pytest.mark.parametrize("walk", [False, True])
+@pytest.mark.parametrize("limit", [MEBIBYTE, 64 * MEBIBYTE, 1024 * MEBIBYTE])
+@pytest.mark.parametrize("make", [lambda: layered_costs(2, 200), lambda: worst_case_costs([1, 4, 3, 2, 5, 2] * 50)])
+def test_branch_and_bound_ends_with_hundreds_of_atoms(make: Callable[[], Costs], limit: int, walk: bool) -> None:
+    costs = make()
+    costs = costs if walk else attrs.evolve(costs, walk=None)
+    plan = branch_and_bound(costs, limit)
+    assert_sound(plan, costs, limit)
+    assert plan.optimal
+    assert plan.considered <= partition.BUDGET
+    assert plan.cpu <= greedy(costs, limit).cpu < math.inf
+
+
+@CHECKED
+@given(data=st.data())
+def test_out_of_budget_the_plan_fits_but_is_not_called_optimal(data: st.DataObject) -> None:
+    costs = data.draw(whole_number_costs(8, walk=True))
+    limit = data.draw(limits(costs))
+    plan = branch_and_bound(costs, limit, budget=0)
+    assert_sound(plan, costs, limit)
+    assert not plan.optimal
+    assert plan.cpu >= branch_and_bound(costs, limit).cpu
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_out_of_budget_the_plan_is_nearly_as_good(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    costs = random_costs(seed, 80)
+    limit = 2 * sum(costs.memory[atom, atom + 1] for atom in range(80))
+    best = branch_and_bound(costs, limit)
+    monkeypatch.setattr(partition, "WIDTH", 16)
+    plan = branch_and_bound(costs, limit, budget=best.considered - 1)
+    assert_sound(plan, costs, limit)
+    assert best.optimal
+    assert not plan.optimal
+    assert best.cpu <= plan.cpu <= 1.05 * best.cpu
+
+
+def test_ties_are_kept_apart_from_the_noise_of_doubles() -> None:
+    """Equal graphlets of convex memory just fit: the bound on levels is met exactly, but for rounding."""
+    atoms, graphlets = 100, 15
+    length = np.maximum(np.arange(atoms + 1) - np.arange(atoms)[:, None], 0)
+    costs = Costs(2.0**length, np.full((atoms, atoms + 1), 1000.0))
+    limit = 5 * 2**6 + 10 * 2**7  # 5 graphlets of 6 atoms, 10 of 7
+    assert key(branch_and_bound(costs, limit)) == (1000.0 * graphlets, graphlets - 1, limit)
+    assert len(branch_and_bound(costs, limit - 1).cached) == graphlets + 1
+
+
+def test_no_level_is_skipped_because_its_bound_was_rounded_up() -> None:
+    for graphlets, atoms in itertools.combinations_with_replacement(range(1, 60), 2):
+        length, longer = divmod(atoms, graphlets)
+        limit = longer * 1.5 ** (length + 1) + (graphlets - longer) * 1.5**length
+        memory = 1.5 ** np.maximum(np.arange(atoms + 1) - np.arange(atoms)[:, None], 0)
+        assert partition._lowest_level(memory, limit) <= graphlets
+
+
+@pytest.mark.parametrize("walk", [False, True])
+@CHECKED
+@given(data=st.data())
+def test_no_feasible_level_is_skipped(walk: bool, data: st.DataObject) -> None:
+    costs = data.draw(whole_number_costs(6, walk))
+    limit = data.draw(limits(costs))
+    plans = every_plan(costs, limit)
+    memory = np.where(np.tri(costs.atoms, costs.atoms + 1, 0, dtype=bool), np.inf, 0.0 if walk else costs.memory)
+    if plans:
+        assert partition._lowest_level(memory, limit) <= 1 + min(cuts for _, cuts, _ in plans)
+
+
+# Greedy ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("walk", [False, True])
+@CHECKED
+@given(data=st.data())
+def test_greedy_fits_and_is_never_better_than_the_best(walk: bool, data: st.DataObject) -> None:
+    costs = data.draw(whole_number_costs(8, walk))
+    limit = data.draw(limits(costs))
+    plan = greedy(costs, limit)
+    assert_sound(plan, costs, limit)
+    assert not plan.optimal
+    assert plan.cpu >= branch_and_bound(costs, limit).cpu
+
+
+@CHECKED
+@given(data=st.data())
+def test_greedy_finds_a_plan_where_there_is_one(data: st.DataObject) -> None:
+    costs = random_costs(data.draw(st.integers(0, 10**6)), data.draw(st.integers(1, 12)))
+    alone = sum(costs.memory[atom, atom + 1] for atom in range(costs.atoms))
+    assert all(greedy(costs, alone).cached)
+
+
+def test_greedy_cuts_where_that_saves_cpu_though_memory_is_ample() -> None:
+    plan = greedy(Costs(np.ones((3, 4)), [[0, 5, 9, 30], [0, 0, 9, 9], [0, 0, 0, 5]]), math.inf)
+    assert (plan.graphlets, plan.cpu) == (((0, 1), (1, 3)), 14.0)
+
+
+@pytest.mark.parametrize("limit", [1000, MEBIBYTE, 1024 * MEBIBYTE])
+def test_greedy_is_good_for_worst_case_costs(limit: int) -> None:
+    costs = worst_case_costs(np.random.default_rng(4).integers(1, 6, 60))
+    assert greedy(costs, limit).cpu <= 1.01 * branch_and_bound(costs, limit).cpu
+
+
+# All of them, at the extremes --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", OPTIMIZERS)
+@pytest.mark.parametrize("sizes", [[5], [3] * 8, [1, 9, 2, 4, 4, 1, 7]])
+def test_with_ample_memory_h_cet_is_t_cet_and_with_none_it_is_m_cet(sizes: list[int], method: str) -> None:
+    costs = worst_case_costs(sizes)
+    for limit in (costs.memory[0, -1], 2 * costs.memory[0, -1], math.inf):
+        plan = optimize(costs, limit, method)
+        assert (plan.algorithm, plan.cuts, plan.cached) == ("t-cet", (), (True,))
+        assert plan.cpu == costs.cpu[0, -1]
+    plan = optimize(costs, 0, method)
+    assert (plan.algorithm, plan.cuts, plan.cached, plan.memory) == ("m-cet", (), (False,), 0)
+    assert plan.cpu == costs.walk[0, -1]
+
+
+@pytest.mark.parametrize("method", OPTIMIZERS)
+def test_without_costs_of_walking_nothing_is_cached_only_where_nothing_fits(method: str) -> None:
+    costs = attrs.evolve(worst_case_costs([3] * 6), walk=None)
+    plan = optimize(costs, 6 * 12 - 1, method)
+    assert (plan.algorithm, plan.cuts, plan.cached, plan.memory, plan.cpu) == ("m-cet", (), (False,), 0, math.inf)
+    plan = optimize(costs, 6 * 12, method)
+    assert (plan.algorithm, plan.cuts, plan.memory) == ("h-cet", (1, 2, 3, 4, 5), 72)
+    assert all(plan.cached)
+
+
+@pytest.mark.parametrize("method", OPTIMIZERS)
+def test_what_cannot_be_counted_is_not_cached_even_without_a_limit(method: str) -> None:
+    memory, walk = [[0, math.inf, math.inf], [0, 0, 8]], [[0, 7, 14], [0, 0, 7]]
+    plan = optimize(Costs(memory, np.ones((2, 3)), walk), math.inf, method)
+    assert (plan.cuts, plan.cached, plan.memory, plan.cpu) == ((1,), (False, True), 8, 8.0)
+    assert optimize(Costs([[0, math.inf]], [[0, 1]]), math.inf, method).cached == (False,)
+
+
+@pytest.mark.parametrize("limit", [0, 1000, 64 * MEBIBYTE, math.inf])
+@pytest.mark.parametrize("method", ["branch-and-bound", "greedy"])
+def test_counts_beyond_the_range_of_doubles(method: str, limit: float) -> None:
+    costs = worst_case_costs([100] * 50)
+    assert math.isinf(costs.cpu[0, -1])
+    assert math.isinf(costs.memory[0, -1])
+    plan = optimize(costs, limit, method)
+    assert plan.memory <= limit
+    assert plan.cpu == math.inf
+
+
+@pytest.mark.parametrize("method", OPTIMIZERS)
+@pytest.mark.parametrize("exponent", [-900, -60, 500])
+def test_only_proportions_of_cpu_matter(method: str, exponent: int) -> None:
+    costs = worst_case_costs([3, 1, 4, 2, 6, 5, 3, 5])
+    scaled = Costs(costs.memory, np.ldexp(costs.cpu, exponent), np.ldexp(costs.walk, exponent))
+    for limit in (0, 500, 5000, 10**9):
+        plan, expected = optimize(scaled, limit, method), optimize(costs, limit, method)
+        assert (plan.graphlets, plan.cached) == (expected.graphlets, expected.cached)
+
+
+def test_two_walks_side_by_side_are_one() -> None:
+    """Even where their sum is not exact in doubles."""
+    visits = np.concatenate([[0.0], np.cumsum(1.1 ** np.arange(40) * 1e15)])
+    costs = Costs(np.full((40, 41), 100.0), np.full((40, 41), 1e30), visits - visits[:-1, None])
+    assert branch_and_bound(costs, 1000).graphlets == ((0, 40),)
+
+
+# The model of the worst case ---------------------------------------------------------------------------------------
+
+
+def test_worst_case_costs_are_those_of_groups_of_three() -> None:
+    """Every path of the graph is counted: atoms are groups of 3 vertices, each followed by all of the next group."""
+    atoms = 4
+    costs = worst_case_costs([3] * atoms, ref_bytes=5)
+
+    def paths(length: int) -> int:
+        return sum(1 for _ in itertools.product(range(3), repeat=length))
+
+    complete = paths(atoms) * atoms
+    for start, stop in itertools.combinations(range(atoms + 1), 2):
+        refs = paths(stop - start) * (stop - start)
+        last = complete if stop == atoms else 0
+        walk = sum(paths(length) for length in range(start + 1, stop + 1))
+        assert costs.memory[start, stop] == 5 * refs
+        assert costs.walk[start, stop] == walk + last
+        if (start, stop) == (0, atoms):
+            assert costs.cpu[start, stop] == complete
+        else:
+            assert costs.cpu[start, stop] == refs + paths(stop) + last
+
+
+@CHECKED
+@given(sizes=st.lists(st.integers(1, 9), min_size=1, max_size=10))
+def test_worst_case_memory_never_falls_when_graphlets_are_merged(sizes: list[int]) -> None:
+    memory = worst_case_costs(sizes).memory
+    for start, cut, stop in itertools.combinations(range(len(sizes) + 1), 3):
+        assert memory[start, stop] >= memory[start, cut] + memory[cut, stop]
+
+
+# What users may write ----------------------------------------------------------------------------------------------
+
+
+def test_a_plan_names_the_algorithm_that_it_amounts_to() -> None:
+    def algorithm(*cached: bool) -> str:
+        cuts = tuple(range(1, len(cached)))
+        return Plan(len(cached), cuts, cached, memory=0, cpu=0.0, considered=0, optimal=False).algorithm
+
+    assert algorithm(True) == "t-cet"
+    assert algorithm(False) == algorithm(False, False) == "m-cet"
+    assert algorithm(True, True) == algorithm(True, False) == "h-cet"
+
+
+@pytest.mark.parametrize(
+    ("costs", "message"),
+    [
+        ({"memory": np.zeros((2, 2)), "cpu": np.zeros((2, 3))}, r"memory has the shape \(2, 2\)"),
+        ({"memory": np.zeros((2, 3)), "cpu": np.zeros((3, 4))}, r"cpu has the shape \(3, 4\)"),
+        ({"memory": np.zeros((0, 1)), "cpu": np.zeros((0, 1))}, r"memory has the shape \(0, 1\)"),
+        ({"memory": np.zeros((1, 2)), "cpu": [[0, -1]]}, "cpu holds a cost that is negative"),
+        ({"memory": np.zeros((1, 2)), "cpu": np.zeros((1, 2)), "walk": [[0, math.nan]]}, "walk holds a cost"),
+    ],
+)
+def test_costs_that_are_none(costs: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidNode, match=message):
+        Costs(**costs)
+
+
+def test_an_unknown_method() -> None:
+    with pytest.raises(InvalidNode, match="no optimizer 'gredy'") as unknown:
+        optimize(worst_case_costs([3]), 100, "gredy")
+    assert "did you mean 'greedy'?" in str(unknown.value)
+
+
+@pytest.mark.parametrize("limit", [-1, math.nan])
+@pytest.mark.parametrize("method", OPTIMIZERS)
+def test_a_limit_that_is_none(method: str, limit: float) -> None:
+    with pytest.raises(InvalidNode, match="is not a memory limit"):
+        optimize(worst_case_costs([3]), limit, method)
+
+
+@pytest.mark.parametrize(
+    ("amount", "size"),
+    [
+        ("512m", 512 * MEBIBYTE),
+        ("1g", 1024 * MEBIBYTE),
+        (" 64K ", 65536),
+        ("2 GiB", 2048 * MEBIBYTE),
+        ("3t", 3 * 2**40),
+        ("1pb", 2**50),
+        ("100b", 100),
+        ("100", 100),
+        (1_000_000, 1_000_000),
+        (np.int64(7), 7),
+    ],
+)
+def test_amounts_of_memory(amount: str | int, size: int) -> None:
+    parsed = parse_memory(amount)
+    assert (parsed, type(parsed)) == (size, int)
+
+
+@pytest.mark.parametrize("amount", ["", "m", "much", "1.5g", "-1m", "1x", "1 000", "1gg", "٣m", 1.5, True, None, b"1g"])
+def test_what_is_no_amount_of_memory(amount: Any) -> None:
+    with pytest.raises(InvalidNode, match="is not an amount of memory") as refused:
+        parse_memory(amount)
+    assert isinstance(refused.value, CetdslError)
+    assert "512m" in str(refused.value)
+
+
+@pytest.mark.parametrize("amount", [0, -5, "0g", "0"])
+def test_no_memory_is_no_amount(amount: str | int) -> None:
+    with pytest.raises(InvalidNode, match="must be positive"):
+        parse_memory(amount)

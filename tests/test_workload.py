@@ -1,0 +1,270 @@
+"""Workloads: each query's answer is what it would be alone, whatever it shares a pass with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import generators
+import pytest
+import reference
+from test_engines import Judge, agrees, by_case
+
+import cetdsl as cet
+from cetdsl.errors import (
+    AnalysisErrors,
+    InvalidNode,
+    ParseError,
+    ResolutionError,
+    StreamingNotSupported,
+    UnknownColumn,
+    UnsupportedQuery,
+)
+from cetdsl.pattern.query import Query
+from cetdsl.planning.workload import SHARING
+
+FIGURE_4 = "AACBBBBAACCCBB"  # of the Hamlet paper
+#: What a random workload leaves out: queries that are refused when they are planned, alone as in company.
+FEATURES = generators.Features(returned_strings=True)
+
+
+@pytest.fixture(scope="module")
+def figure_4(spark: Any) -> Any:
+    rows = [(t, key, kind, float(t * 7 % 5)) for t, kind in enumerate(FIGURE_4) for key in ("x", "y")]
+    return spark.createDataFrame(rows, "t int, key string, type string, x double")
+
+
+def workload_of(seed: int, size: int) -> dict[str, Query]:
+    """Random queries over the generators' streams; those that plan_workload would refuse are drawn again."""
+    queries: dict[str, Query] = {}
+    while len(queries) < size:
+        query = by_case(generators.random_case(seed, FEATURES).query)
+        seed += 1
+        returned = {item.output_name.casefold() for item in query.returning}
+        if len(returned) == len(query.returning):
+            queries[f"q{len(queries)}"] = query
+    return queries
+
+
+def rows_by_key(answer: Any, query: Query) -> dict[Any, dict[str, Any]]:
+    """The rows of an answer by group and window."""
+    found: dict[Any, dict[str, Any]] = {}
+    for row in answer.collect():
+        values = row.asDict()
+        window = values.pop("window", None)
+        key = tuple(reference._key(values.pop(column)) for column in query.group_by), tuple(window) if window else None
+        assert key not in found, ("two rows of one group and window", key)
+        found[key] = values
+    return found
+
+
+@pytest.mark.parametrize("sharing", SHARING)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_each_query_of_a_random_workload_gets_its_own_answer(spark: Any, seed: int, sharing: str) -> None:
+    number = ("decimal", "string", "double", "log2")[(seed * 4 + SHARING.index(sharing)) % 4]
+    first = 10_000 * (1 + seed) + 1_000 * SHARING.index(sharing)
+    judge = Judge(spark, first)
+    queries = workload_of(first, 4 + 2 * SHARING.index(sharing))
+    try:
+        many = judge.df.patterns(queries, time="t", sharing=sharing)
+    except UnsupportedQuery:
+        pytest.skip("a query of this workload is refused, alone as in company")
+    answers = many.results(number=number)
+    try:
+        for name, query in queries.items():
+            aggregates = {item.output_name: item.aggregate for item in query.returning}
+            expected = reference.aggregate(query, judge.rows, aggregates)
+            found = rows_by_key(answers[name], query)
+            assert set(found) == set(expected), (name, str(query))
+            for key, values in expected.items():
+                for column, value in values.items():
+                    got = found[key][column]
+                    assert agrees(got, value, number, aggregates[column]), (name, str(query), key, column, got, value)
+    finally:
+        many.unpersist()
+
+
+@pytest.mark.parametrize("sharing", SHARING)
+def test_queries_with_a_common_kleene_pattern_agree_with_each_alone(spark: Any, sharing: str) -> None:
+    """What Hamlet shares: one Kleene pattern, different prefixes, constants, predicates, windows and aggregates."""
+    judge = Judge(spark, 77_000)
+    texts = {
+        "plain": "RETURN COUNT(*) AS n PATTERN SEQ(A, B+)",
+        "other": "RETURN COUNT(*) AS n PATTERN SEQ(C, B+)",
+        "alone": "RETURN COUNT(*) AS n, COUNT(B) AS b PATTERN B+",
+        "constants": "RETURN COUNT(*) AS n, SUM(B.x) AS s PATTERN SEQ(A, B+) WHERE B.x > 0",
+        "more constants": "RETURN COUNT(*) AS n, AVG(B.x) AS a PATTERN SEQ(A, B+) WHERE B.x > 1",
+        "rising": "RETURN COUNT(*) AS n PATTERN SEQ(A, B+) WHERE B.x < NEXT(B).x",
+        "short": "RETURN COUNT(*) AS n PATTERN SEQ(A, B+) WITHIN 4 SLIDE 2",
+        "long": "RETURN COUNT(*) AS n, MAX(B.x) AS m PATTERN SEQ(C, B+) WITHIN 6 SLIDE 2",
+        "between": "RETURN COUNT(*) AS n PATTERN SEQ(A, B+, C)",
+        "nested": "RETURN COUNT(*) AS n PATTERN (SEQ(A, B+))+",
+    }
+    queries = {name: by_case(cet.parse(text)._query()) for name, text in texts.items()}
+    many = judge.df.patterns(queries, time="t", sharing=sharing)
+    answers = many.results()
+    try:
+        for name, query in queries.items():
+            aggregates = {item.output_name: item.aggregate for item in query.returning}
+            expected = reference.aggregate(query, judge.rows, aggregates)
+            found = rows_by_key(answers[name], query)
+            assert set(found) == set(expected), name
+            for key, values in expected.items():
+                for column, value in values.items():
+                    assert agrees(found[key][column], value, "decimal", aggregates[column]), (name, key, column)
+    finally:
+        many.unpersist()
+
+
+def test_figure_4_of_the_hamlet_paper(figure_4: Any) -> None:
+    many = figure_4.patterns(
+        "NAME q1: RETURN COUNT(*) PATTERN SEQ(A, B+) GROUP BY key;"
+        "NAME q2: RETURN COUNT(*) PATTERN SEQ(C, B+) GROUP BY key",
+        time="t",
+    )
+    found = {(row.query, row.group.key): int(row["count"]) for row in many.aggregate().collect()}
+    assert found == {("q1", "x"): 132, ("q1", "y"): 132, ("q2", "x"): 72, ("q2", "y"): 72}
+
+
+def test_one_answer_for_all_has_the_union_of_the_columns(figure_4: Any) -> None:
+    many = figure_4.patterns(
+        {
+            "counted": "RETURN COUNT(*) AS n PATTERN SEQ(A, B+) GROUP BY key",
+            "summed": "RETURN SUM(B.x) AS total, COUNT(*) AS n PATTERN SEQ(A, B) WITHIN 4 SLIDE 4",
+            "alone": "RETURN COUNT(*) AS n PATTERN A AND B",
+        },
+        time="t",
+    )
+    answer = many.aggregate()
+    assert answer.columns == ["query", "group", "window", "n", "total"]
+    rows = answer.collect()
+    assert {row.query for row in rows} == {"counted", "summed", "alone"}
+    assert {row.group.key for row in rows if row.query == "counted"} == {"x", "y"}
+    assert all(row.group.key is None for row in rows if row.query != "counted")
+    assert all((row.window is None) == (row.query != "summed") for row in rows)
+    assert all((row.total is None) == (row.query != "summed") for row in rows)
+    plain = figure_4.patterns({"a": "RETURN COUNT(*) AS n PATTERN SEQ(A, B)"}, time="t").aggregate()
+    assert plain.columns == ["query", "n"]
+
+
+def test_one_pass_reads_and_shuffles_once(figure_4: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    texts = {f"q{k}": f"RETURN COUNT(*) AS n PATTERN SEQ(A, B+) WHERE B.x > {k} GROUP BY key" for k in range(12)}
+    figure_4.patterns(texts, time="t").aggregate().explain()
+    plan = capsys.readouterr().out
+    assert plan.count("Exchange") == 1
+
+
+def test_explain_shows_passes_sets_and_templates(figure_4: Any) -> None:
+    many = figure_4.patterns(
+        {
+            "q1": "RETURN COUNT(*) PATTERN SEQ(A, B+) GROUP BY key WITHIN 10 SLIDE 4",
+            "q2": "RETURN COUNT(*) PATTERN SEQ(C, B+) GROUP BY key WITHIN 6 SLIDE 2",
+            "q3": "RETURN MIN(B.x) PATTERN SEQ(C, B+) GROUP BY key WITHIN 6 SLIDE 2",
+            "q4": "RETURN COUNT(*) PATTERN SEQ(A, C) GROUP BY key WITHIN 6 SLIDE 2",
+            "q5": "RETURN COUNT(*) PATTERN B+ WHERE AVG(B.x) > 1",
+        },
+        time="t",
+    )
+    text = str(many.explain())
+    assert "pass 1    q1, q2, q3, q4" in text
+    assert "q1, q2 may share (B)+" in text  # MIN shares with MIN only, and q4 has no Kleene pattern
+    assert "pane     2 " in text
+    assert "begins a trend if q1" in text
+    assert "q5 alone  enumerate" in text
+    assert "merged template" in many.explain().html()
+
+
+def test_metrics_have_one_row_per_task_and_set(figure_4: Any) -> None:
+    texts = {
+        "q1": "RETURN COUNT(*) PATTERN SEQ(A, B+) GROUP BY key",
+        "q2": "RETURN COUNT(*) PATTERN SEQ(C, B+) GROUP BY key",
+    }
+    many = figure_4.patterns(texts, time="t", sharing="always")
+    rows = many.metrics().collect()
+    assert rows
+    assert all(row.queries == ["q1", "q2"] for row in rows)
+    assert sum(row.bursts for row in rows) == 4  # two bursts of B per key
+    assert sum(row.snapshots for row in rows) >= 4
+    assert figure_4.patterns(texts, time="t", sharing="never").metrics().agg({"shared": "sum"}).first()[0] in (None, 0)
+
+
+# --- Bad input -------------------------------------------------------------------------------------------------------
+
+
+def test_all_errors_of_all_queries_come_together(figure_4: Any) -> None:
+    with pytest.raises(AnalysisErrors) as caught:
+        figure_4.patterns(
+            {
+                "first": "RETURN COUNT(*), SUM(B.w) PATTERN SEQ(A, B+) WHERE A.y > 1",
+                "second": "PATTERN SEQ(A, B)",
+                "third": "RETURN COUNT(*) PATTERN SEQ(A, B)",
+            },
+            time="t",
+        )
+    message = str(caught.value)
+    assert "the workload has 3 errors" in message
+    assert "query 'first': no column 'y'" in message
+    assert "query 'first': no column 'w'" in message
+    assert "query 'second': there is nothing to return" in message
+    assert "third" not in message
+
+
+def test_one_error_keeps_its_class(figure_4: Any) -> None:
+    with pytest.raises(UnknownColumn, match="query 'q': no column 'y'"):
+        figure_4.patterns({"q": "RETURN COUNT(*) PATTERN A WHERE A.y > 1"}, time="t")
+
+
+@pytest.mark.parametrize(
+    ("queries", "error", "message"),
+    [
+        ({}, InvalidNode, "the workload has no queries"),
+        ([], InvalidNode, "a dict by name or one text"),
+        ("", ParseError, "no query in the text"),
+        ("-- nothing\n", ParseError, "no query in the text"),
+        ({"": "RETURN COUNT(*) PATTERN A"}, InvalidNode, "a non-empty string"),
+        ({1: "RETURN COUNT(*) PATTERN A"}, InvalidNode, "a non-empty string"),
+        ({"q": "PATTERN A"}, ResolutionError, "query 'q': there is nothing to return"),
+        ({"q": "RETURN COUNT(*) PATTERN SEQ(A, )"}, ParseError, "query 'q': a pattern is missing"),
+        ({"q": 5}, InvalidNode, "query 'q'"),
+        ("NAME q: RETURN COUNT(*) PATTERN A; NAME q: RETURN COUNT(*) PATTERN B", ParseError, "two queries of the name"),
+        ("RETURN COUNT(*) PATTERN A", ParseError, "a query has no name"),
+        ("NAME q: RETURN COUNT(*) PATTERN A;; NAME r: RETURN COUNT(*) PATTERN B", ParseError, "before the semicolon"),
+    ],
+)
+def test_what_is_no_workload(figure_4: Any, queries: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        figure_4.patterns(queries, time="t")
+
+
+def test_wrong_arguments(figure_4: Any) -> None:
+    queries = {"q": "RETURN COUNT(*) PATTERN A"}
+    with pytest.raises(InvalidNode, match="no sharing mode 'sometimes'"):
+        figure_4.patterns(queries, time="t", sharing="sometimes")
+    with pytest.raises(ResolutionError, match="no number form 'int'"):
+        figure_4.patterns(queries, time="t").aggregate(number="int")
+
+
+def test_names_that_clash(figure_4: Any) -> None:
+    clashing = {"a": "RETURN COUNT(*) AS n PATTERN A", "b": "RETURN MAX(A.x) AS n PATTERN A"}
+    many = figure_4.patterns(clashing, time="t")
+    with pytest.raises(ResolutionError, match="both return 'n', of different types"):
+        many.aggregate()
+    assert set(many.results()) == {"a", "b"}
+    many.unpersist()
+    taken = figure_4.patterns({"a": "RETURN COUNT(*) AS query PATTERN A"}, time="t")
+    with pytest.raises(ResolutionError, match="clashes with the column 'query'"):
+        taken.aggregate()
+
+
+def test_streaming_is_refused(spark: Any) -> None:
+    stream = spark.readStream.format("rate").load()
+    many = stream.patterns({"q": "RETURN COUNT(*) PATTERN A"}, type=None)
+    with pytest.raises(StreamingNotSupported):
+        many.aggregate()
+
+
+def test_more_variables_than_a_mask_has_bits_take_more_passes(spark: Any) -> None:
+    rows = [(t, f"T{t % 70}") for t in range(140)]
+    df = spark.createDataFrame(rows, "t int, type string")
+    texts = {f"q{k}": f"RETURN COUNT(*) AS n PATTERN SEQ(T{2 * k}, T{2 * k + 1})" for k in range(35)}
+    found = {row.query: int(row.n) for row in df.patterns(texts, time="t").aggregate().collect()}
+    assert found == dict.fromkeys(texts, 3)
