@@ -151,13 +151,13 @@ def take_turns(contestants: dict[str, Callable[[], object]], runs: int) -> dict[
                 took = seconds(action)
                 used = processor_seconds() - before
             if turn == 0:
-                result["warm_up"] = round(took, 3)
+                result["warm_up"] = round(took, 6)
             else:
-                result["seconds"].append(round(took, 3))
+                result["seconds"].append(round(took, 6))
                 result["processor_seconds"].append(round(used, 2))
             result["largest_worker_mb"] = max(result.get("largest_worker_mb", 0), round(memory.largest))
             result["all_workers_mb"] = max(result.get("all_workers_mb", 0), round(memory.together))
     for result in results.values():
-        result["median"] = round(median(result["seconds"]), 3)
+        result["median"] = round(median(result["seconds"]), 6)
         result["processor_median"] = round(median(result["processor_seconds"]), 2)
     return results

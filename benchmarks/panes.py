@@ -1,12 +1,10 @@
-"""Races of windows that overlap much, and of one long key; with them, all races."""
+"""Races of windows that overlap much, and of one long key."""
 
 from __future__ import annotations
 
 from events import Events
 from measure import take_turns
 from races import AFTER_A, Result, Verdict, agree, child, count, count_by, decide, discard, result
-from races import CHILDREN as OTHER_CHILDREN
-from races import RACES as OTHER_RACES
 
 from cetdsl.planning.strategies.kernel import kernel
 from cetdsl.planning.strategies.panes import any_panes
@@ -48,5 +46,5 @@ def alone(events: Events, runs: int) -> Result:
     return take_turns({"alone": lambda: discard(count(df, SLIDE, "log2"))}, runs)["alone"]
 
 
-RACES = {**OTHER_RACES, **{race.__name__: race for race in (overlap, long_key)}}
-CHILDREN = {**OTHER_CHILDREN, "alone": alone}
+RACES = {race.__name__: race for race in (overlap, long_key)}
+CHILDREN = {"alone": alone}

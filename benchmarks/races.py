@@ -20,6 +20,7 @@ from events import Events
 from measure import seconds, take_turns
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
 
 import cetdsl as cet
 from cetdsl.analysis import Binding, analyse
@@ -121,14 +122,18 @@ def result(about: str, measured: Result, verdicts: Sequence[Verdict], **more: An
             line["unit"] = "x"
             pairs = zip(measured[verdict.candidate]["seconds"], measured[verdict.against]["seconds"])
             ratios = sorted(a / b for a, b in pairs)
-            line["from"], line["to"] = round(ratios[0], 2), round(ratios[-1], 2)
+            line["from"], line["to"] = _rounded(ratios[0]), _rounded(ratios[-1])
             used, against_used = (measured[name]["processor_median"] for name in (verdict.candidate, verdict.against))
             line["processor"] = round(used / against_used, 2) if against_used else 0
-        line["figure"] = round(line["figure"], 2)
+        line["figure"] = _rounded(line["figure"])
         line["largest_worker_mb"] = measured[verdict.candidate].get("largest_worker_mb", 0)
         line["all_workers_mb"] = measured[verdict.candidate].get("all_workers_mb", 0)
         lines.append(line)
     return {"about": about, "verdicts": lines, "measured": measured, **more}
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.3g}")
 
 
 # ------------------------------------------------------------------------------------------------- the races
@@ -238,9 +243,9 @@ def trends(events: Events, runs: int) -> Result:
     def listed() -> DataFrame:
         return cet.pattern(df, AFTER_A, time="time").trends()
 
-    few = listed().filter("key = 0").toArrow()
+    one_key = listed().filter("key = 0").toArrow()
     rows, bindings = listed().agg(F.count(F.lit(1)), F.coalesce(F.sum(F.size("trend")), F.lit(0))).first() or (0, 0)
-    emitted = _emitter(df, listed().schema, few, rows)
+    emitted = emitter(df, pa.concat_tables([one_key] * EMITTED_KEYS), rows)
     size = F.sum(F.size("trend"))
     if emitted().agg(size).first()[0] != bindings:
         raise RuntimeError("the floor does not emit as many bindings as trends() does")
@@ -255,25 +260,24 @@ def trends(events: Events, runs: int) -> Result:
 EMITTED_KEYS = 64
 
 
-def _emitter(df: DataFrame, schema: Any, few: pa.Table, rows: int) -> Callable[[], DataFrame]:
-    """A ``mapInArrow`` that sends one key's trends again and again, made once per task: the floor of ``trends()``."""
+def emitter(df: DataFrame, few: pa.Table, rows: int) -> Callable[[], DataFrame]:
+    """A ``mapInArrow`` that sends one batch, made once per task, until so many rows are out: a floor of listings."""
     spark = df.sparkSession
     tasks = spark.sparkContext.defaultParallelism
-    keys = rows // len(few)
-    share = [keys * (task + 1) // tasks - keys * task // tasks for task in range(tasks)]
+    share = [rows * (task + 1) // tasks - rows * task // tasks for task in range(tasks)]
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, few.schema) as writer:
         writer.write_table(few)
     data = sink.getvalue().to_pybytes()
 
     def emit(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        table = pa.ipc.open_stream(data).read_all()
-        whole = pa.concat_tables([table] * EMITTED_KEYS).combine_chunks().to_batches()[0]
+        whole = pa.ipc.open_stream(data).read_all().combine_chunks().to_batches()[0]
         for batch in batches:
             for task in batch.column(0).to_pylist():
-                for first_key in range(0, share[task], EMITTED_KEYS):
-                    yield whole.slice(0, min(EMITTED_KEYS, share[task] - first_key) * len(table))
+                for begun in range(0, share[task], len(whole)):
+                    yield whole.slice(0, min(len(whole), share[task] - begun))
 
+    schema = from_arrow_schema(few.schema)
     return lambda: spark.range(0, tasks, 1, tasks).mapInArrow(emit, schema)
 
 

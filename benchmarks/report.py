@@ -1,19 +1,23 @@
-"""results.json as a table and as a picture; every figure comes from the file."""
+"""results.json as tables and pictures; every figure comes from the file."""
 
 from __future__ import annotations
 
-from html import escape
 from pathlib import Path
 from typing import Any
 
+import matplotlib
+from matplotlib.figure import Figure
 from races import MEMORY_LIMIT
 
 BEGIN, END = "<!-- begin: python benchmarks/run.py --report -->", "<!-- end -->"
 
 
 def write(results: dict[str, Any], folder: Path) -> None:
-    """Writes the picture, and the table into the README.md of the folder if there is one."""
-    (folder / "results.svg").write_text(picture(results), encoding="utf-8")
+    """Writes the pictures, and the tables into the README.md of the folder if there is one."""
+    _save(picture(results), folder / "results.svg")
+    for race in results["races"].values():
+        for name, chart in race.get("charts", {}).items():
+            _save(draw(chart), folder / f"{name}.svg")
     readme = folder / "README.md"
     if readme.exists():
         before, _, rest = readme.read_text(encoding="utf-8").partition(BEGIN)
@@ -41,6 +45,9 @@ def table(results: dict[str, Any]) -> str:
             lines += ["", f"Growth with the time of 100 events taken off: {race['growth_without_fixed_cost']}."]
         if "events_per_task" in race:
             lines += ["", f"Events in each task: {', '.join(f'{size:,}' for size in race['events_per_task'])}."]
+        lines += ["", *(f"- {note}" for note in race.get("notes", ()))]
+        for chart_name, chart in race.get("charts", {}).items():
+            lines += ["", f"![{chart['title']}]({chart_name}.svg)", "", chart["about"]]
     lines += [
         "",
         f"Largest Python worker in all of these: {_megabytes(_largest(results))} MB (limit {MEMORY_LIMIT}).",
@@ -51,14 +58,14 @@ def table(results: dict[str, Any]) -> str:
 
 def _row(line: dict[str, Any]) -> str:
     is_ratio = line["unit"] == "x"
-    limit = "" if line["limit"] is None else f"{line['limit']:g}{'' if is_ratio else ' s'}"
+    limit = "" if line["limit"] is None else f"{_number(line['limit'])}{'' if is_ratio else ' s'}"
     verdict = {True: "met", False: "**missed**", None: ""}[met(line)]
     cells = [
         line["what"],
-        f"{line['seconds']:.2f}",
-        f"{line['against_seconds']:.2f}" if is_ratio else "",
-        f"{line['figure']:.2f}" if is_ratio else "",
-        f"{line['from']:.2f}, {line['to']:.2f}" if is_ratio else "",
+        _number(line["seconds"]),
+        _number(line["against_seconds"]) if is_ratio else "",
+        _number(line["figure"]) if is_ratio else "",
+        f"{_number(line['from'])}, {_number(line['to'])}" if is_ratio else "",
         f"{line['processor']:.2f}" if is_ratio else "",
         limit,
         verdict,
@@ -66,6 +73,11 @@ def _row(line: dict[str, Any]) -> str:
         str(line["all_workers_mb"] or "–"),
     ]
     return f"| {' | '.join(cells)} |"
+
+
+def _number(value: float) -> str:
+    """Two digits after the point, more of what is small."""
+    return f"{value:.2f}" if value >= 1 or value == 0 else f"{value:.3g}"
 
 
 def _megabytes(size: int) -> str:
@@ -81,39 +93,62 @@ def _largest(results: dict[str, Any]) -> int:
     return max(line["largest_worker_mb"] for race in results["races"].values() for line in race["verdicts"])
 
 
-# ----------------------------------------------------------------------------------------------------- picture
+# ---------------------------------------------------------------------------------------------------- pictures
 
-_LEFT, _WIDTH, _ROW, _TOP = 470, 420, 26, 46
 _MET, _MISSED = "#2a78b5", "#c44e3b"
+#: Bars longer than so many times the limit are cut off.
+_WIDEST = 3.0
 
 
-def picture(results: dict[str, Any]) -> str:
-    """Each judged figure as a part of its limit, as SVG: bars that end left of the line keep theirs."""
+def picture(results: dict[str, Any]) -> Figure:
+    """Each judged figure as a part of its limit: bars that end left of the line keep theirs."""
     lines = [line for race in results["races"].values() for line in race["verdicts"] if line["limit"] is not None]
-    memory = _largest(results)
-    bars = [(line["what"], line["figure"], line["limit"], line["unit"], met(line)) for line in lines]
-    bars.append(("largest Python worker", memory, MEMORY_LIMIT, " MB", memory <= MEMORY_LIMIT))
-    widest = max(1.0, *(figure / limit for _, figure, limit, _, _ in bars))
-    unit = _WIDTH / min(widest, 3.0)
-    height = _TOP + _ROW * len(bars) + 14
-    total = _LEFT + _WIDTH + 170
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {total} {height}" width="{total}" height="{height}" '
-        'font-family="sans-serif" font-size="13">',
-        f'<rect width="{total}" height="{height}" fill="white"/>',
-        f'<text x="10" y="20" font-size="15">Measured as a part of the limit, scale {results["scale"]:g}</text>',
-    ]
-    for number, (what, figure, limit, sign, kept) in enumerate(bars):
-        y = _TOP + number * _ROW
-        length = min(figure / limit * unit, _WIDTH)
-        text = f"{figure:g}{sign} of {limit:g}{sign}"
-        parts += [
-            f'<text x="{_LEFT - 8}" y="{y + 15}" text-anchor="end">{escape(what)}</text>',
-            f'<rect x="{_LEFT}" y="{y + 3}" width="{length:.1f}" height="{_ROW - 8}" '
-            f'fill="{_MET if kept else _MISSED}"/>',
-            f'<text x="{_LEFT + max(length, unit) + 8:.1f}" y="{y + 15}" fill="#444">{text}</text>',
-        ]
-    x = _LEFT + unit
-    parts.append(f'<line x1="{x:.1f}" y1="{_TOP - 10}" x2="{x:.1f}" y2="{height - 8}" stroke="black"/>')
-    parts.append(f'<text x="{x:.1f}" y="{_TOP - 14}" text-anchor="middle" font-size="11">limit</text></svg>')
-    return "\n".join(parts) + "\n"
+    bars = [(line["what"], line["figure"], line["limit"], line["unit"]) for line in lines]
+    bars.append(("largest Python worker", _largest(results), MEMORY_LIMIT, " MB"))
+    figure = Figure(figsize=(12, 1 + 0.3 * len(bars)), layout="constrained")
+    axes = figure.add_subplot(title=f"Measured as a part of the limit, scale {results['scale']:g}")
+    parts = [value / limit for _, value, limit, _ in bars]
+    drawn = axes.barh(
+        [what for what, *_ in bars],
+        [min(part, _WIDEST) for part in parts],
+        color=[_MET if part <= 1 else _MISSED for part in parts],
+    )
+    axes.bar_label(drawn, [f"{value:g}{unit} of {limit:g}{unit}" for _, value, limit, unit in bars], padding=4)
+    axes.axvline(1, color="black")
+    axes.set_xlim(0, max(1.4, min(max(parts), _WIDEST) * 1.25))
+    axes.invert_yaxis()
+    return figure
+
+
+def draw(chart: dict[str, Any]) -> Figure:
+    """A chart of a race: lines over a number, or groups of bars."""
+    figure = Figure(figsize=(8, 4.5), layout="constrained")
+    axes = figure.add_subplot(title=chart["title"], xlabel=chart.get("x", ""), ylabel=chart.get("y", ""))
+    for name, points in chart.get("lines", {}).items():
+        axes.plot(*zip(*points), label=name, marker="o", markersize=4)
+    for name, points in chart.get("points", {}).items():
+        axes.scatter(*zip(*points), label=name, s=14)
+    groups = chart.get("bars", {})
+    for number, (name, bars) in enumerate(groups.items()):
+        places = [place + number / (len(groups) + 1) for place in range(len(bars))]
+        drawn = axes.barh(places, list(bars.values()), height=1 / (len(groups) + 1), label=name)
+        axes.bar_label(drawn, fmt="%.3g", padding=4)
+        axes.set_yticks(range(len(bars)), list(bars))
+    if groups:
+        axes.invert_yaxis()
+        axes.set_xscale("log")
+        axes.margins(x=0.15)
+    if chart.get("log_x"):
+        axes.set_xscale("log")
+    if chart.get("log_y"):
+        axes.set_yscale("log")
+    if chart.get("from_zero"):
+        axes.set_ylim(bottom=0)
+    axes.legend()
+    return figure
+
+
+def _save(figure: Figure, path: Path) -> None:
+    # Without the date and with fixed names of clips, the same results make the same file.
+    with matplotlib.rc_context({"svg.hashsalt": "cetdsl", "svg.fonttype": "none"}):
+        figure.savefig(path, metadata={"Date": None})

@@ -21,12 +21,17 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
-import report  # after the line above: the repository's own cetdsl must be found first
+import graphs  # after the line above: the repository's own cetdsl must be found first
+import panes
+import races
+import report
 from events import Events
-from panes import CHILDREN, RACES
 from pyspark.sql import SparkSession
 
 from cetdsl.java import require_java
+
+RACES = {**races.RACES, **panes.RACES, **graphs.RACES}
+CHILDREN = {**races.CHILDREN, **panes.CHILDREN}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import reduce
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pyspark.sql import Column
@@ -63,6 +62,14 @@ def to_column(expr: Expr, resolve: Resolve) -> Column:
     if isinstance(expr, Call):
         arguments = [to_column(argument, resolve) for argument in expr.arguments]
         if expr.name == "in":
-            return reduce(lambda a, b: a | b, [arguments[0] == value for value in arguments[1:]])
+            return combine(lambda a, b: a | b, [arguments[0] == value for value in arguments[1:]])
         return F.call_function(expr.name, *arguments)
     raise UnsupportedQuery(f"{expr!r} has no Spark form")
+
+
+def combine(operation: Callable[[Column, Column], Column], columns: Sequence[Column]) -> Column:
+    """One column out of many by an associative operation, nested no deeper than needed: Connect refuses depth 100."""
+    if len(columns) == 1:
+        return columns[0]
+    middle = len(columns) // 2
+    return operation(combine(operation, columns[:middle]), combine(operation, columns[middle:]))

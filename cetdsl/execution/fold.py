@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from functools import reduce
-
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from cetdsl.errors import OVERFLOW_ADVICE
 from cetdsl.execution.aggregate import opaque_conditions
+from cetdsl.execution.expressions import combine
 from cetdsl.execution.source import PACKED_BITS, EventFrame
 from cetdsl.planning.physical import SLIDING, Machine
 from cetdsl.planning.plans import FoldAggregate
@@ -144,7 +143,7 @@ class _Fold:
             terms = [before[p, k] for p in sources]
             if k == 0 and begins:
                 terms.append(self._number(1))
-            total = reduce(self._add, terms) if terms else self._number(0)
+            total = combine(self._add, terms) if terms else self._number(0)
             if k > 0 and lane.variable in (-1, variable):
                 total = self._add(total, values[0])
             values.append(total)
@@ -154,5 +153,5 @@ class _Fold:
         results = []
         for k in range(len(self.lanes)):
             terms = [state.getField(f"sum{q}_{k}") for q, _ in self.machine.final]
-            results.append((reduce(self._add, terms) if terms else self._number(0)).alias(f"r{k}"))
+            results.append((combine(self._add, terms) if terms else self._number(0)).alias(f"r{k}"))
         return F.struct(*results)

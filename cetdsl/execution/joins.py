@@ -261,7 +261,8 @@ class _Join:
         present = [column.isNotNull() for column in columns.values()]
         rows = self.nodes.filter(reduce(operator.and_, present, F.col("q") == state))
         # What is only shown need not be sorted.
-        return rows.withColumns(columns) if step.edge.listed else rows.drop("e").withColumns(columns)
+        kept = rows if step.edge.listed else rows.drop("e")
+        return kept.withColumns(columns) if columns else kept  # Connect refuses none
 
     @cached_property
     def _merged(self) -> DataFrame:
@@ -359,7 +360,8 @@ def _counted(rows: DataFrame, by: list[str], order: list[Column], what: str) -> 
     """The rows with the sum of a column along each key ``so_far``, and in ``total``; stretches rise with the order."""
     within = Window.partitionBy(*by, "z").orderBy(*order).rowsBetween(Window.unboundedPreceding, Window.currentRow)
     sums = rows.groupBy(*by, "z").agg(F.sum(what).alias("sum"))
-    key = Window.partitionBy(*by)
+    # A row per stretch: few, so that the literal, for want of which Spark warns where there is no key, does no harm.
+    key = Window.partitionBy(*by, F.lit(0))
     earlier = key.orderBy("z").rowsBetween(Window.unboundedPreceding, -1)
     ahead = F.coalesce(F.sum("sum").over(earlier), _whole(0))
     sums = sums.withColumns({"ahead": ahead, "total": F.sum("sum").over(key)})

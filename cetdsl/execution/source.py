@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from decimal import Decimal
-from functools import reduce
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -12,7 +11,7 @@ from pyspark.sql.types import DataType, DoubleType, FloatType, StructField
 
 from cetdsl.errors import UnsupportedQuery
 from cetdsl.execution.compat import translated
-from cetdsl.execution.expressions import to_column
+from cetdsl.execution.expressions import combine, to_column
 from cetdsl.pattern.expressions import Attribute, Expr, Role, SparkColumn
 from cetdsl.planning.compile import CodeColumn, Compiled
 from cetdsl.planning.physical import SLIDING
@@ -127,7 +126,7 @@ class EventFrame:
                 bits.append(bit)
             else:
                 bits.append(F.when(self.row_column(condition), bit).otherwise(F.lit(0).cast(kind)))
-        return reduce(lambda a, b: a.bitwiseOR(b), bits) if bits else F.lit(0).cast(kind)
+        return combine(lambda a, b: a.bitwiseOR(b), bits) if bits else F.lit(0).cast(kind)
 
     def packs(self, compiled: Compiled) -> bool:
         """Whether time and variables fit one 64-bit number: always for timestamps, not for any large tick."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from functools import reduce
+from typing import Any
 
 import attrs
 import pyarrow as pa
@@ -15,6 +16,7 @@ from pyspark.sql.types import DataType, LongType, StringType, StructField, Struc
 from cetdsl.errors import ResolutionError
 from cetdsl.execution.aggregate import output_type, partial_fields, ship, typed, window_field
 from cetdsl.execution.compat import arrow_type
+from cetdsl.execution.expressions import combine
 from cetdsl.execution.run import run
 from cetdsl.execution.worker import map_stage
 from cetdsl.planning.physical import SLIDING, WorkloadSpec
@@ -211,8 +213,7 @@ class _Columns:
 
     def of(self, answered: Sequence[Answered], rows: DataFrame) -> DataFrame:
         """The answers that lie in some rows."""
-        name = reduce(lambda rest, one: F.when(_is(one), F.lit(one.name)).otherwise(rest), answered, F.lit(None))
-        columns = [name.cast("string").alias("query")]
+        columns = [_of_first([(_is(one), F.lit(one.name)) for one in answered], "string").alias("query")]
         if self.groups:
             groups = [
                 self._picked([(one, dict(_folded(one.groups)).get(key)) for one in answered], kind).alias(shown)
@@ -234,13 +235,22 @@ class _Columns:
         for one, column in found:
             if column is not None:
                 by_column.setdefault(column, []).append(one)
-        picked = F.lit(None).cast(kind)
+        picked = []
         for column, owners in by_column.items():
             value = F.col(f"`{column.replace('`', '``')}`")
             if len(owners) == len(found):
                 return value
-            picked = F.when(reduce(Column.__or__, map(_is, owners)), value).otherwise(picked)
-        return picked
+            picked.append((combine(Column.__or__, [_is(one) for one in owners]), value))
+        return _of_first(picked, kind)
+
+
+def _of_first(choices: Sequence[tuple[Column, Column]], kind: DataType | str) -> Column:
+    """The value of the first condition that holds; NULL if none does."""
+    nothing = F.lit(None).cast(kind)
+    value: Any = F
+    for condition, chosen in choices:
+        value = value.when(condition, chosen)
+    return value.otherwise(nothing) if choices else nothing
 
 
 def _is(one: Answered) -> Column:
