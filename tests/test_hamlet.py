@@ -10,9 +10,14 @@ import pyarrow as pa
 import pytest
 
 import cetdsl as cet
+from cetdsl.kernels.benefit import EQUATION_7, Burst, benefit, nonshared_cost, shared_cost
+from cetdsl.kernels.bursts import DECISION_EVENTS, RECORD, SHARED, frame_of, survey, write_tape
 from cetdsl.kernels.evaluate import Evaluator, ValueColumn
 from cetdsl.kernels.hamlet import WorkloadEvaluator
+from cetdsl.kernels.linear import System, Weights
 from cetdsl.kernels.program import Events
+from cetdsl.kernels.snapshots import cells_of, play
+from cetdsl.kernels.template import merge_machines
 from cetdsl.kernels.windows import NEVER, cut_slices
 from cetdsl.pattern.automaton import build_automaton
 from cetdsl.planning.physical import Edge, KernelSpec, Lane, Machine, Windowing
@@ -114,3 +119,63 @@ def test_each_query_has_the_values_that_it_has_alone(seed: int) -> None:
                 assert np.allclose(near.real * 2.0 ** (near.imag - expected.imag), expected.real, rtol=1e-9)
             for extreme, expected in zip(one.extremes, other.extremes, strict=True):
                 assert (extreme == expected).all()
+
+
+# --------------------------------------------------------------------------------------------- the paper's figures
+
+
+def snapshots(stream: str, patterns: list[tuple[str, dict[str, int]]], families: dict[int, int]) -> list[list[float]]:
+    """The kernel's table of snapshots, one row per snapshot, one column per query; the queries always share.
+
+    ``x`` in a stream is an event of the type ``B`` that only the variable number 1 takes; else ``B`` is 1 and 3.
+    """
+    masks = {"a": 1, "b": 2 | 8, "c": 4, "x": 2}
+    found = events([masks[letter] for letter in stream], list(range(len(stream))))
+    specs = [query(text, numbers, "double", Windowing(), (Lane("count", -2),)) for text, numbers in patterns]
+    template = merge_machines(specs, families)
+    slices = cut_slices(specs[0].windowing, found.segment_start, found.time, np.zeros(1), True, NEVER)
+    frame = frame_of(template, [slices], 900)
+    seen = survey(template, frame, found, DECISION_EVENTS)
+    modes = np.zeros((len(seen.start), template.variants), dtype=np.int8)
+    assert SHARED == 0  # as the modes say
+    tape = write_tape(template, frame, found, seen, modes, True)
+    cells = cells_of(template, frame, [[[-1] * 64]] * len(specs), np.ones(len(specs), dtype=np.int64))
+    power, whole = 2.0 ** np.arange(tape.longest + 1), np.arange(seen.largest + 2.0)
+    none = np.zeros((0, 1))
+    system = System(0.0, 1.0, np.zeros(1), np.zeros(1), power[:, None], none, whole[:, None], none)
+    weights = Weights(np.zeros(1, dtype=np.int64), np.zeros((0, len(stream))))
+    count = 1 + max(row[2] for row in tape.operation.tolist() if row[0] == RECORD)
+    out, table = np.zeros((len(specs), 1)), np.full((count, cells.repeating), np.nan)
+    play(template, frame, tape, cells, weights, found.mask, seen.reference, system, np.arange(1), out, table)
+    order = np.argsort(template.query[: template.repeating])
+    return [row[order].tolist() for row in table]
+
+
+def test_snapshots_of_figure_4() -> None:
+    """x = 2 and 1, y = 34 and 19: both bursts of B continue one graphlet for both queries."""
+    numbers = {"A": 0, "B": 1, "C": 2}
+    both = [("SEQ(A, B+)", numbers), ("SEQ(C, B+)", numbers)]
+    assert snapshots("aacbbbbaacccbb", both, {}) == [[2.0, 1.0], [34.0, 19.0]]
+
+
+def test_snapshots_at_a_single_event() -> None:
+    """z = 8 and 2: b4 leads to b5 for q1 only, so what b5 takes is no longer the same multiple of x."""
+    numbers = {"A": 0, "B": 1, "C": 2}
+    both = [("SEQ(A, B+)", numbers), ("SEQ(C, B+)", {**numbers, "B": 3})]
+    assert snapshots("aacbxb", both, {1: 0, 3: 0}) == [[2.0, 1.0], [8.0, 2.0]]
+
+
+@pytest.mark.parametrize(
+    ("burst", "shared", "apart"),
+    [
+        (Burst(events=4, predecessors=7, graphlet=4, queries=2, created=1, propagated=1, types=2), 44, 56),
+        (Burst(events=4, predecessors=11, graphlet=4, queries=2, created=2, propagated=2, types=2), 120, 88),
+        (Burst(events=4, predecessors=15, graphlet=4, queries=2, created=1, propagated=1, types=2), 76, 120),
+    ],
+    ids=["share", "split", "merge"],
+)
+def test_costs_of_the_published_decisions(burst: Burst, shared: float, apart: float) -> None:
+    """Equation 7; its decisions are to share a burst, to split the next one, and to merge again."""
+    assert shared_cost(burst, EQUATION_7) == shared
+    assert nonshared_cost(burst, EQUATION_7) == apart
+    assert benefit(burst, EQUATION_7) == apart - shared

@@ -29,7 +29,7 @@ SPLIT, MERGE = 6, 7  # variant x (synchronised) leaves its graphlet; joins graph
 BIND = 8  # plain node x takes event `low`
 VALUE, APPLY = 9, 10  # the same in two steps, with place n to keep the value in
 REFRESH = 11  # the sources of the nodes of link x (all synchronised) have new values
-RECORD = 12  # row n of the table of snapshots: variant x at event `low`, as a burst begins (high = 0) or of the event
+RECORD = 12  # row n of the table of snapshots: variant x before event `low`
 
 #: How a variant is propagated: in the graphlet of its family, in one of its own, or each column by itself.
 SHARED, ALONE, NEVER = 0, 1, 2
@@ -408,7 +408,7 @@ def write_tape(template: Template, frame: Frame, events: Events, seen: Survey, m
     modes : int8 array, shape (stretches, variants)
         How each variant is propagated in each stretch of bursts.
     recorded : bool
-        Whether snapshots are recorded: those of each burst's begin, and those at single events.
+        Whether snapshots are recorded: those of each burst's begin, and those after an event that not all take.
     """
     mask, instant, reference = events.mask, events.instant, seen.reference
     variants, families, links = len(template.bit), len(template.family_start) - 1, len(template.link_source)
@@ -440,7 +440,7 @@ def write_tape(template: Template, frame: Frame, events: Events, seen: Survey, m
         mode_at[k] = state
         pending.count[:] = 0
         stale[:] = False
-        burst = 0
+        burst = apart = 0
         i = low
         while i < high or border < last_border:
             here = border
@@ -491,11 +491,10 @@ def write_tape(template: Template, frame: Frame, events: Events, seen: Survey, m
                     if stale[link] and (taken >> template.family[template.link_target[link]]) & 1:
                         at = _refresh(out, at, pending, template, state, link)
                         stale[link] = False
-                begun = 0 if bits else taken & ~burst
-                at, records = _record(
-                    out, at, pending, template, events, reference, state, family_bits, records, i, end, taken, begun
-                )
-                burst = 0 if bits else taken
+                begun = 0 if bits else taken & (~burst | apart)
+                at, records = _record(out, at, pending, template, state, records, i, begun)
+                apart = _deviating(events, template, reference, family_bits, i, end)
+            burst = 0 if bits else taken
             # What only one node of a query takes, and nothing else, can be bound at once.
             alone = end == i + 1 and taken == 0 and bits & (bits - 1) == 0 and bits & template.crowded == 0
             stage = 0
@@ -634,42 +633,40 @@ def _step(
 
 
 @jit
+def _deviating(events: Events, template: Template, reference: Ints, family_bits: Ints, i: int, end: int) -> int:
+    """The families of which not all variants take the events of an instant alike."""
+    found = 0
+    for f in range(len(family_bits)):
+        if template.family_start[f + 1] == template.family_start[f] + 1:
+            continue
+        for e in range(i, end):
+            own = events.mask[e] & family_bits[f]
+            if own != (family_bits[f] if (reference[e] >> f) & 1 else 0):
+                found |= 1 << f
+    return found
+
+
+@jit
 def _record(
     out: NDArray[np.int32],
     at: int,
     pending: _Pending,
     template: Template,
-    events: Events,
-    reference: Ints,
     state: Modes,
-    family_bits: Ints,
     records: int,
     i: int,
-    end: int,
-    taken: int,
     begun: int,
 ) -> tuple[int, int]:
-    """Asks for the snapshots of bursts that begin, and of an instant that not all variants of a family take alike."""
-    for f in range(len(family_bits)):
-        if not (taken >> f) & 1:
+    """Asks for the snapshots of the families that need new ones before event ``i``."""
+    for f in range(len(template.family_start) - 1):
+        if not (begun >> f) & 1:
             continue
-        first, last = template.family_start[f], template.family_start[f + 1]
-        deviating = 0
-        for e in range(i, end) if last > first + 1 else range(0):
-            own = events.mask[e] & family_bits[f]
-            deviating |= own ^ family_bits[f] if (reference[e] >> f) & 1 else own
-        for level in range(2):
-            if deviating == 0 if level else not (begun >> f) & 1:
-                continue
-            for v in range(first, last):
-                at = _settle(out, at, pending, v, template, state)
-                low, high = _nodes_of(template, v)
-                at = _put(out, at, SYNC, low, high, v, 0)
-                bound = 0
-                for e in range(i, end):
-                    bound += (events.mask[e] >> template.bit[v]) & 1
-                at = _put(out, at, RECORD, v, records, i, 1 + bound if level else 0)
-            records += 1
+        for v in range(template.family_start[f], template.family_start[f + 1]):
+            at = _settle(out, at, pending, v, template, state)
+            low, high = _nodes_of(template, v)
+            at = _put(out, at, SYNC, low, high, v, 0)
+            at = _put(out, at, RECORD, v, records, i, 0)
+        records += 1
     return at, records
 
 

@@ -534,10 +534,7 @@ def play(
                     _refresh(template, frame, cells, system, total, influx, alive, template.link_node[entry])
             elif code == RECORD:
                 for cell in range(cells.counted[x, 0], cells.counted[x, 1]):
-                    recorded[n, cell] = system.zero
-                    for _ in range(1 if high == 0 else high - 1):
-                        snapshot = add(influx[cell, 0], total[cell, 0], system.prime[0])
-                        recorded[n, cell] = add(recorded[n, cell], snapshot, system.prime[0])
+                    recorded[n, cell] = add(influx[cell, 0], total[cell, 0], system.prime[0])
 
 
 @jit
