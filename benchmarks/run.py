@@ -25,12 +25,13 @@ import graphs  # after the line above: the repository's own cetdsl must be found
 import panes
 import races
 import report
+import sharing
 from events import Events
 from pyspark.sql import SparkSession
 
 from cetdsl.java import require_java
 
-RACES = {**races.RACES, **panes.RACES, **graphs.RACES}
+RACES = {**races.RACES, **panes.RACES, **graphs.RACES, **sharing.RACES}
 CHILDREN = {**races.CHILDREN, **panes.CHILDREN}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from functools import reduce
-from typing import Any
+from typing import Any, NamedTuple
 
 import attrs
 import pyarrow as pa
@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, LongType, StringType, StructField, StructType
 
 from cetdsl.errors import ResolutionError
-from cetdsl.execution.aggregate import output_type, partial_fields, ship, typed, window_field
+from cetdsl.execution.aggregate import Shipment, output_type, partial_fields, ship, typed, window_field
 from cetdsl.execution.compat import arrow_type
 from cetdsl.execution.expressions import combine
 from cetdsl.execution.run import run
@@ -93,36 +93,63 @@ def workload_rows(df: DataFrame, plan: WorkloadPlan, order: Sequence[str]) -> Wo
     return WorkloadRows(tuple(passes), tuple(answered[name] for name in order))
 
 
-def _pass_rows(df: DataFrame, plan: Pass, sharing: str) -> tuple[DataFrame, list[Answered]]:
+class PreparedPass(NamedTuple):
+    """The sorted events of one pass, what the kernel must know, and the columns of its rows.
+
+    Attributes
+    ----------
+    shipment : Shipment
+    spec : WorkloadSpec
+    partial : tuple of DataType
+        The columns of partial results; those of the answer where nothing is merged.
+    final : tuple of DataType
+    places : tuple of tuple of int
+        Which of ``final`` each query uses.
+    """
+
+    shipment: Shipment
+    spec: WorkloadSpec
+    partial: tuple[DataType, ...]
+    final: tuple[DataType, ...]
+    places: tuple[tuple[int, ...], ...]
+
+
+def prepare_pass(df: DataFrame, plan: Pass, sharing: str) -> PreparedPass:
+    """Ships the events of one pass, and says what is to be done with them."""
     shipment = ship(df, plan.source, plan.compiled, plan.reader, plan.values)
-    keys = shipment.frame.key_fields("g", plan.source.groups)
     types = shipment.value_types
     specs = tuple(typed(member.spec, types) for member in plan.members)
     numbers = {member.name: number for number, member in enumerate(plan.members)}
-    partial = [[field.dataType for field in partial_fields(spec, types)] if plan.merge else [] for spec in specs]
-    final = [[output_type(output, spec.number, types, spec) for output in spec.outputs] for spec in specs]
-    partial_pool, partial_places = _pool(partial)
-    pool, places = _pool(final)
+    final, places = _pool([[output_type(o, spec.number, types, spec) for o in spec.outputs] for spec in specs])
+    partial, partial_places = final, places
+    if plan.merge:
+        partial, partial_places = _pool([[f.dataType for f in partial_fields(spec, types)] for spec in specs])
     spec = WorkloadSpec(
         attrs.evolve(typed(plan.reader, types), packed=shipment.packed),
         tuple(member.name for member in plan.members),
         specs,
         tuple(member.groups for member in plan.members),
-        _arrow_pool(partial_pool if plan.merge else pool),
-        partial_places if plan.merge else places,
+        _arrow_pool(partial),
+        partial_places,
         (),
         plan.families,
         tuple(tuple(numbers[name] for name in one.queries) for one in plan.sets),
         sharing,
     )
+    return PreparedPass(shipment, spec, partial, final, places)
+
+
+def _pass_rows(df: DataFrame, plan: Pass, sharing: str) -> tuple[DataFrame, list[Answered]]:
+    shipment, spec, partial, final, places = prepare_pass(df, plan, sharing)
+    keys = shipment.frame.key_fields("g", plan.source.groups)
     head = [StructField(_QUERY, LongType()), *keys, StructField(_START, LongType())]
     head += [window_field(plan.source.time_type), StructField(_METRICS, StringType())]
-    rows = map_stage(shipment.rows, "workload", spec, _schema(head, partial_pool if plan.merge else pool))
+    rows = map_stage(shipment.rows, "workload", spec, _schema(head, partial))
     if plan.merge:
         by = [_QUERY, *(field.name for field in keys), _START]
-        merging = attrs.evolve(spec, pool=_arrow_pool(pool), places=places, partial_places=partial_places)
+        merging = attrs.evolve(spec, pool=_arrow_pool(final), places=places, partial_places=spec.places)
         rows = map_stage(
-            rows.repartition(*by).sortWithinPartitions(*by), "merge workload", merging, _schema(head, pool)
+            rows.repartition(*by).sortWithinPartitions(*by), "merge workload", merging, _schema(head, final)
         )
     answered = [
         Answered(
@@ -133,16 +160,16 @@ def _pass_rows(df: DataFrame, plan: Pass, sharing: str) -> tuple[DataFrame, list
             tuple((output.name, f"p{place}") for output, place in zip(own.outputs, at, strict=True)),
             own.windowing.kind == SLIDING,
         )
-        for number, (member, own, at) in enumerate(zip(plan.members, specs, places, strict=True))
+        for number, (member, own, at) in enumerate(zip(plan.members, spec.queries, places, strict=True))
     ]
     return rows, answered
 
 
-def _schema(head: list[StructField], pool: list[DataType]) -> StructType:
+def _schema(head: list[StructField], pool: tuple[DataType, ...]) -> StructType:
     return StructType(head + [StructField(f"p{number}", kind) for number, kind in enumerate(pool)])
 
 
-def _pool(wanted: list[list[DataType]]) -> tuple[list[DataType], tuple[tuple[int, ...], ...]]:
+def _pool(wanted: list[list[DataType]]) -> tuple[tuple[DataType, ...], tuple[tuple[int, ...], ...]]:
     """The fewest columns that give each query one of every type it wants, and which ones it uses."""
     numbers: dict[tuple[str, int], int] = {}
     pool: list[DataType] = []
@@ -158,10 +185,10 @@ def _pool(wanted: list[list[DataType]]) -> tuple[list[DataType], tuple[tuple[int
                 pool.append(kind)
             own.append(numbers[key])
         places.append(tuple(own))
-    return pool, tuple(places)
+    return tuple(pool), tuple(places)
 
 
-def _arrow_pool(pool: list[DataType]) -> tuple[tuple[str, bytes], ...]:
+def _arrow_pool(pool: tuple[DataType, ...]) -> tuple[tuple[str, bytes], ...]:
     fields = [pa.field(f"p{number}", arrow_type(kind)) for number, kind in enumerate(pool)]
     return tuple((field.name, pa.schema([field]).serialize().to_pybytes()) for field in fields)
 

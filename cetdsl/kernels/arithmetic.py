@@ -45,7 +45,8 @@ def add_scaled(a: complex, b: complex) -> complex:
     if a.imag < b.imag:
         a, b = b, a
     shift = b.imag - a.imag
-    if shift < -1100.0:
+    # Infinities and NaN have the exponent 0, and win over finite numbers of any size.
+    if shift < -1100.0 and math.isfinite(b.real):
         return a
     return normalised(a.real + math.ldexp(b.real, int(shift)), a.imag)
 

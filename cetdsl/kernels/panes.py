@@ -20,7 +20,6 @@ window, however many windows overlap.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -31,7 +30,7 @@ from numpy.typing import NDArray
 
 from cetdsl.kernels._jit import inlined, jit
 from cetdsl.kernels.answers import LaneTable, additive_lanes, scaled_integers
-from cetdsl.kernels.arithmetic import normalised
+from cetdsl.kernels.arithmetic import add_scaled, normalised
 from cetdsl.kernels.columns import as_array, from_numpy, unscaled_integers, validity
 from cetdsl.kernels.evaluate import ValueColumn
 from cetdsl.kernels.numbers import EXACT_DOUBLE, Objects, Scaled, to_scaled
@@ -172,23 +171,6 @@ def product(a: Matrices, b: Matrices) -> Matrices:
 
 
 @inlined
-def _plus(a: complex, b: complex) -> complex:
-    """The sum of two scaled numbers, where infinities and NaN win over finite numbers of any size."""
-    if a.real == 0.0:
-        return b
-    if b.real == 0.0:
-        return a
-    if not (math.isfinite(a.real) and math.isfinite(b.real)):
-        return complex(a.real + b.real, 0.0)
-    if a.imag < b.imag:
-        a, b = b, a
-    shift = b.imag - a.imag
-    if shift < -1100.0:
-        return a
-    return normalised(a.real + math.ldexp(b.real, int(shift)), a.imag)
-
-
-@inlined
 def _times(a: complex, b: complex) -> complex:
     """The product; no trend at all, or a sum over none, is 0 whatever the other side."""
     if a.real == 0.0 or b.real == 0.0:
@@ -210,10 +192,10 @@ def _product_scaled(a: Matrices, b: Matrices) -> Matrices:
                         continue
                     for k in range(lanes):
                         term = _times(a[n, 0, r, p], b[n, k, p, q])
-                        out[n, k, r, q] = _plus(out[n, k, r, q], term)
+                        out[n, k, r, q] = add_scaled(out[n, k, r, q], term)
                         if k > 0:
                             term = _times(a[n, k, r, p], b[n, 0, p, q])
-                            out[n, k, r, q] = _plus(out[n, k, r, q], term)
+                            out[n, k, r, q] = add_scaled(out[n, k, r, q], term)
     return out
 
 
@@ -442,7 +424,7 @@ def _sums(a: Matrices, b: Matrices) -> Matrices:
     x, y = a.ravel(), b.ravel()
     out = np.empty(len(x), dtype=np.complex128)
     for place in range(len(x)):
-        out[place] = _plus(x[place], y[place])
+        out[place] = add_scaled(x[place], y[place])
     return out.reshape(a.shape)
 
 
