@@ -5,6 +5,7 @@ mode                  session                                              tests
 ====================  ===================================================  =======================================
 ``classic`` (default) ``local[2]``                                         all but those marked ``cluster``
 ``connect``           Spark Connect, ``remote("local[2]")``                those that use Spark, but for ``cluster``
+                                                                           and ``classic``
 ``cluster``           ``local-cluster[2,1,1024]``: executors are processes only those marked ``cluster``
 ====================  ===================================================  =======================================
 
@@ -55,7 +56,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         in_cluster, in_spark = item.get_closest_marker("cluster"), item.get_closest_marker("spark")
         if mode() == "cluster":
             return in_cluster is not None
-        return in_cluster is None and (mode() == "classic" or in_spark is not None)
+        more = item.get_closest_marker("classic") is not None
+        return in_cluster is None and (mode() == "classic" or (in_spark is not None and not more))
 
     kept = [item for item in items if belongs(item)]
     if len(kept) < len(items):

@@ -33,4 +33,4 @@ def test_one_race_and_its_report(tmp_path: Path) -> None:
     assert readme.startswith("before")
     assert readme.endswith("after\n")
     assert "SEQ(A, B+), kernel" in readme
-    assert (tmp_path / "results.svg").read_text().startswith("<svg")
+    assert "<svg" in (tmp_path / "results.svg").read_text()

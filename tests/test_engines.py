@@ -13,6 +13,7 @@ import attrs
 import generators
 import pytest
 import reference
+from conftest import mode
 from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
 
@@ -156,7 +157,7 @@ def property_of(examples: int, features: generators.Features) -> Any:
     def decorate(test: Any) -> Any:
         given_cases = given(case=generators.cases(features), number=st.sampled_from(NUMBERS))(test)
         return settings(
-            max_examples=examples,
+            max_examples=examples if mode() == "classic" else examples // 4,
             deadline=None,
             derandomize=True,
             phases=(Phase.explicit, Phase.generate),
