@@ -13,7 +13,6 @@ import attrs
 import generators
 import pytest
 import reference
-from conftest import mode
 from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
 
@@ -30,6 +29,7 @@ from cetdsl.planning.strategies.fold import fold
 from cetdsl.planning.strategies.kernel import kernel
 from cetdsl.planning.strategies.request import Declined
 from cetdsl.rewrite import rewrite
+from conftest import mode
 
 STREAMS = 40
 SCHEMA = generators.SCHEMA + ", case int"
