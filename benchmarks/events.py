@@ -63,6 +63,23 @@ class Events:
         keys = self.scaled(17_392)
         return self._kept("trends", TRENDS_CYCLE * keys, keys, cycle=True)
 
+    def phases(self, burst: int, share: float, phase: int = 0) -> DataFrame:
+        """20,000 events one tick apart, in bursts: one of ten kinds of prefixes, then three of ``Travel``.
+
+        A ``share`` of the events has an ``x`` from 0 to 100, the others have 0; with a ``phase``, of so many events at
+        a time every other phase has only zeros.
+        """
+        number, turn = F.col("id"), F.floor(F.col("id") / burst)
+        prefix = F.concat(F.lit("P"), (F.floor(turn / 4) % 10).cast("string"))
+        differs = _uniform(number, 4) < share
+        if phase:
+            differs &= F.floor(number / phase) % 2 == 1
+        return self.spark.range(0, self.scaled(20_000), 1, 1).select(
+            number.alias("ts"),
+            F.when(turn % 4 == 0, prefix).otherwise("Travel").alias("kind"),
+            F.when(differs, 100 * _uniform(number, 5)).otherwise(0.0).alias("x"),
+        )
+
     def _kept(
         self, name: str, count: int, keys: int, only_b: bool = False, cycle: bool = False, step: float = STEP
     ) -> DataFrame:

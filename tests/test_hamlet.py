@@ -140,7 +140,7 @@ def snapshots(stream: str, patterns: list[tuple[str, dict[str, int]]], families:
     assert SHARED == 0  # as the modes say
     tape = write_tape(template, frame, found, seen, modes, True)
     cells = cells_of(template, frame, [[[-1] * 64]] * len(specs), np.ones(len(specs), dtype=np.int64))
-    power, whole = 2.0 ** np.arange(tape.longest + 1), np.arange(seen.largest + 2.0)
+    power, whole = 2.0 ** np.arange(tape.longest + 1), np.arange(max(seen.largest, tape.most_bound) + 2.0)
     none = np.zeros((0, 1))
     system = System(0.0, 1.0, np.zeros(1), np.zeros(1), power[:, None], none, whole[:, None], none)
     weights = Weights(np.zeros(1, dtype=np.int64), np.zeros((0, len(stream))))

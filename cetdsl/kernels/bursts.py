@@ -26,7 +26,7 @@ ADVANCE = 2  # graphlet x by n single events, or by one instant of -n, of those 
 EACH, JUMP = 3, 4  # variant x as above, by itself: event by event, or at once
 SYNC = 5  # nodes [x, n) of variant `low` are brought up to their graphlet
 SPLIT, MERGE = 6, 7  # variant x (synchronised) leaves its graphlet; joins graphlet n
-BIND = 8  # plain node x takes event `low`
+BIND = 8  # plain node x takes n events, all that its variable can be bound to in [low, high)
 VALUE, APPLY = 9, 10  # the same in two steps, with place n to keep the value in
 REFRESH = 11  # the sources of the nodes of link x (all synchronised) have new values
 RECORD = 12  # row n of the table of snapshots: variant x before event `low`
@@ -38,6 +38,9 @@ _OUT = 3
 
 #: Shorter bursts are decided on together; bursts of more than four times as many events, in parts.
 DECISION_EVENTS = 64
+
+#: A plain node takes no more events than this in one go.
+MOST_BOUND = 256
 
 #: What is known of a variant in a stretch of bursts that is decided on as one.
 BOUND, DEVIATIONS, SEATS, BREAKS, TIES = 0, 1, 2, 3, 4
@@ -199,11 +202,12 @@ def survey(template: Template, frame: Frame, events: Events, decision_events: in
         border, last_border = frame.island[k, 2], frame.island[k, 3]
         apart[:] = 0
         before = 0  # the families of the burst that is under way
+        bound_before = 0  # the one variable of plain nodes that the run under way is of
         i = low
         while i < high:
             while border < last_border and frame.border[border, 0] == i:
                 border += 1
-                before = 0
+                before = bound_before = 0
             end = i + 1
             while end < high and instant[end] == instant[i]:
                 end += 1
@@ -225,6 +229,12 @@ def survey(template: Template, frame: Frame, events: Events, decision_events: in
                     bursts[unit, f] += (taken >> f) & 1
             before = 0 if bits else taken
             waiting += end - i if taken else 0
+            alone = end == i + 1 and taken == 0 and bits & (bits - 1) == 0 and bits & template.crowded == 0
+            if bits | taken:
+                if alone and bits == bound_before:
+                    bits = 0
+                else:
+                    bound_before = bits if alone else 0
             while bits:
                 b = lowest_bit(bits)
                 bits &= bits - 1
@@ -295,6 +305,8 @@ class Tape(NamedTuple):
         Values that must be kept at once.
     longest : int
         The most single events that are taken in one go.
+    most_bound : int
+        The most events that a plain node takes in one go.
     """
 
     operation: NDArray[np.int32]
@@ -302,6 +314,7 @@ class Tape(NamedTuple):
     mode: Modes
     stages: int
     longest: int
+    most_bound: int
 
 
 @inlined
@@ -430,7 +443,10 @@ def write_tape(template: Template, frame: Frame, events: Events, seen: Survey, m
     neighbours = len(template.source) + len(template.target)
     event_room = 2 * (plain_nodes + neighbours + len(template.near))
     step_room = 20 * size + 2 * (links * (3 + neighbours) + len(template.link_node)) + 16
-    at, unit, stages, records = 0, 0, 0, 0
+    at, unit, stages, records, most_bound = 0, 0, 0, 0, 1
+    every_bit = 0
+    for f in range(families):
+        every_bit |= family_bits[f]
     for k in range(len(frame.island)):
         low, high = frame.island[k, 0], frame.island[k, 1]
         border, last_border = frame.island[k, 2], frame.island[k, 3]
@@ -495,10 +511,18 @@ def write_tape(template: Template, frame: Frame, events: Events, seen: Survey, m
                 at, records = _record(out, at, pending, template, state, records, i, begun)
                 apart = _deviating(events, template, reference, family_bits, i, end)
             burst = 0 if bits else taken
-            # What only one node of a query takes, and nothing else, can be bound at once.
+            # What only one node of a query takes, and nothing else, can be bound at once. Such events in a row have the
+            # same value: nothing that leads to them changes in between.
             alone = end == i + 1 and taken == 0 and bits & (bits - 1) == 0 and bits & template.crowded == 0
+            run = 1
+            if alone and bits:
+                until = high if border == last_border else min(high, frame.border[border, 0])
+                if unit + 1 < len(seen.start):
+                    until = min(until, seen.start[unit + 1])
+                end, run = _plain_run(mask, instant, bits, plain_bits | every_bit, i, until, high)
+                most_bound = max(most_bound, run)
             stage = 0
-            for e in range(i, end):
+            for e in range(i, i + 1 if alone else end):
                 bits = mask[e] & plain_bits
                 while bits:
                     b = lowest_bit(bits)
@@ -517,9 +541,9 @@ def write_tape(template: Template, frame: Frame, events: Events, seen: Survey, m
                                 target = template.target[t]
                                 v = template.variant[target]
                                 at = _put(out, at, SYNC, target, target + 1, v, 0)
-                            at = _put(out, at, BIND, node, 0, e, 0)
+                            at = _put(out, at, BIND, node, run, e, end)
                         else:
-                            at = _put(out, at, VALUE, node, stage, e, 0)
+                            at = _put(out, at, VALUE, node, stage, e, e + 1)
                             stage += 1
             if taken:
                 at = _step(
@@ -549,7 +573,24 @@ def write_tape(template: Template, frame: Frame, events: Events, seen: Survey, m
     for row in range(at):
         if out[row, 0] == ADVANCE or out[row, 0] == JUMP:
             longest = max(longest, out[row, 2])
-    return Tape(out[:at].copy(), start, mode_at, stages, longest)
+    return Tape(out[:at].copy(), start, mode_at, stages, longest, most_bound)
+
+
+@inlined
+def _plain_run(mask: Ints, instant: Ints, bits: int, known: int, i: int, until: int, high: int) -> tuple[int, int]:
+    """Where the run of events ends that only the variable ``bits`` can be bound to, and how many there are.
+
+    Events that nothing can be bound to do not end it, more than one event of an instant do.
+    """
+    end, run, e = i + 1, 1, i + 1
+    while e < until and run < MOST_BOUND and (e + 1 == high or instant[e + 1] != instant[e]):
+        own = mask[e] & known
+        if own == bits:
+            end, run = e + 1, run + 1
+        elif own:
+            break
+        e += 1
+    return end, run
 
 
 @jit

@@ -525,7 +525,7 @@ def _weight_rows(kinds: list[list[tuple[str, int, int]]]) -> tuple[list[list[lis
 
 def _rounded(kind: Any, plan: _Plan) -> System:
     """Doubles, or scaled numbers."""
-    powers, wholes = np.arange(plan.tape.longest + 1), np.arange(plan.seen.largest + 2.0)
+    powers, wholes = np.arange(plan.tape.longest + 1), np.arange(max(plan.seen.largest, plan.tape.most_bound) + 2.0)
     if kind is np.float64:
         with np.errstate(over="ignore"):
             power: NDArray[Any] = np.ldexp(1.0, powers)
@@ -541,7 +541,8 @@ def _modular(primes: NDArray[np.uint64], plan: _Plan) -> System:
     """Residues modulo some primes."""
     reciprocal = 1.0 / primes.astype(np.float64)
     power, halves = powers_of_two(plan.tape.longest + 1, primes)
-    whole = np.repeat(np.arange(plan.seen.largest + 2, dtype=np.uint64)[:, None], len(primes), axis=1)
+    size = max(plan.seen.largest, plan.tape.most_bound) + 2
+    whole = np.repeat(np.arange(size, dtype=np.uint64)[:, None], len(primes), axis=1)
     inverse = np.array([inverses(len(whole), prime, r) for prime, r in zip(primes, reciprocal)]).T.copy()
     return System(np.uint64(0), np.uint64(1), primes, reciprocal, power, halves, whole, inverse)
 

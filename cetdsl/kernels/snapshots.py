@@ -475,8 +475,25 @@ def play(
                             _grow(total, influx, cells.first[other] + r, base, cells.row[other], system, g, h)
                         _grow_count(total, influx, base, system, g)
             elif code in (BIND, VALUE):
-                place = n * cells.size
-                _bind(template, frame, cells, weights, mask, system, total, alive, staged, x, place, low, weight)
+                place = n * cells.size if code == VALUE else 0
+                count = n if code == BIND else 1
+                _bind(
+                    template,
+                    frame,
+                    cells,
+                    weights,
+                    mask,
+                    system,
+                    total,
+                    alive,
+                    staged,
+                    x,
+                    place,
+                    count,
+                    low,
+                    high,
+                    weight,
+                )
                 if code == BIND:
                     _apply(template, frame, cells, system, total, influx, staged, x, place)
             elif code == APPLY:
@@ -550,14 +567,19 @@ def _bind(
     staged: Table,
     node: int,
     place: int,
-    event: int,
+    count: int,
+    low: int,
+    high: int,
     weight: Table,
 ) -> None:
-    """The value of an event that is bound on entering a plain node, in all slots and lanes."""
+    """The value of ``count`` events, those of ``[low, high)`` that are bound on entering a plain node, in all slots."""
     query = template.query[node]
     window = template.window[query]
     slots, primes = frame.slots[window], len(system.prime)
     for lane in range(cells.lanes[query]):
+        row = cells.row[cells.lane_start[node] + lane]
+        if row >= 0:
+            weigh(weights, row, mask, template.variable[node], low, high, weight, system)
         for r in range(slots):
             at = place + lane * slots + r
             begins = lane == 0 and template.begins[node]
@@ -567,14 +589,21 @@ def _bind(
                 cell = cells.first[cells.lane_start[template.source[s]] + lane] + r
                 for t in range(primes):
                     staged[at, t] = add(staged[at, t], total[cell, t], system.prime[t])
-        row = cells.row[cells.lane_start[node] + lane]
-        if row >= 0:
-            weigh(weights, row, mask, template.variable[node], event, event + 1, weight, system)
-            for r in range(slots):
-                at = place + lane * slots + r
+            if lane > 0:
+                _multiply_by(staged[at], count, system)
+            if row >= 0:
                 for t in range(primes):
                     gained = multiply(weight[t], staged[place + r, t], system.prime[t], system.reciprocal[t])
                     staged[at, t] = add(staged[at, t], gained, system.prime[t])
+    for r in range(slots):
+        _multiply_by(staged[place + r], count, system)
+
+
+@inlined
+def _multiply_by(values: Table, count: int, system: System) -> None:
+    if count > 1:
+        for t in range(len(values)):
+            values[t] = multiply(values[t], system.whole[count, t], system.prime[t], system.reciprocal[t])
 
 
 @jit
