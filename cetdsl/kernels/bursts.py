@@ -24,7 +24,7 @@ Modes = NDArray[np.int8]
 OPEN, CLOSE = 0, 1  # windows x: slot n is given to slice `low`
 ADVANCE = 2  # graphlet x by n single events, or by one instant of -n, of those in [low, high)
 EACH, JUMP = 3, 4  # variant x as above, by itself: event by event, or at once
-SYNC = 5  # nodes [x, n) of variant `low` are brought up to their graphlet
+SYNC = 5  # nodes [x, n) of variant `low` are brought up to their graphlet; with high > 0 only their slot high - 1
 SPLIT, MERGE = 6, 7  # variant x (synchronised) leaves its graphlet; joins graphlet n
 BIND = 8  # plain node x takes n events, all that its variable can be bound to in [low, high)
 VALUE, APPLY = 9, 10  # the same in two steps, with place n to keep the value in
@@ -479,7 +479,7 @@ def write_tape(template: Template, frame: Frame, events: Events, seen: Survey, m
                     if first < last:
                         at = _settle(out, at, pending, v, template, state)
                         if not frame.border[row, 1]:
-                            at = _put(out, at, SYNC, first, last, v, 0)
+                            at = _put(out, at, SYNC, first, last, v, 1 + frame.border[row, 3] % frame.slots[w])
                 piece = frame.border[row, 3]
                 at = _put(out, at, frame.border[row, 1] == 0, w, piece % frame.slots[w], piece, 0)
             border = here

@@ -462,7 +462,8 @@ def play(
                     continue
                 for node in range(x, n):
                     lane, last_lane = cells.lane_start[node], cells.lane_start[node + 1]
-                    for r in range(frame.slots[template.window[template.query[node]]]):
+                    slots = frame.slots[template.window[template.query[node]]]
+                    for r in range(high - 1 if high else 0, high or slots):
                         base = cells.first[lane] + r
                         since = where[base]
                         if since == now[entry]:
