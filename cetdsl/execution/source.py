@@ -4,15 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from decimal import Decimal
+from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType, DoubleType, FloatType, StructField
+from pyspark.sql.types import DataType, DoubleType, FloatType, StringType, StructField
 
 from cetdsl.errors import UnsupportedQuery
 from cetdsl.execution.compat import translated
 from cetdsl.execution.expressions import combine, to_column
-from cetdsl.pattern.expressions import Attribute, Expr, Role, SparkColumn
+from cetdsl.pattern.expressions import (
+    Attribute,
+    Binary,
+    Expr,
+    Literal,
+    Role,
+    SparkColumn,
+    conjunction,
+    conjuncts,
+)
 from cetdsl.planning.compile import CodeColumn, Compiled
 from cetdsl.planning.physical import SLIDING
 from cetdsl.planning.plans import Source
@@ -117,16 +127,57 @@ class EventFrame:
         return bool(nullable) and self.source.on_null_time == "error"
 
     def mask(self, compiled: Compiled) -> Column:
-        """The bits of the variables that an event may be bound to."""
+        """The bits of the variables that an event may be bound to.
+
+        Where conditions ask for different values of one text, as those on the type of the event do, only the first
+        value that an event has is looked for.
+        """
         kind = _mask_type(len(compiled.variables))
-        bits = []
+        zero = F.lit(0).cast(kind)
+
+        def bits_of(conditions: Sequence[tuple[int, Sequence[Expr]]]) -> Column:
+            bits = []
+            for number, parts in conditions:
+                bit = F.lit(1 << number).cast(kind)
+                bits.append(F.when(self.row_column(conjunction(list(parts))), bit).otherwise(zero) if parts else bit)
+            return combine(lambda a, b: a.bitwiseOR(b), bits)
+
+        rest, by_value = self._by_text(compiled)
+        found = [bits_of(rest)] if rest else []
+        for column, choices in by_value.items():
+            chosen: Any = F
+            for value, conditions in choices.items():
+                chosen = chosen.when(self.column(column) == value, bits_of(conditions))
+            found.append(chosen.otherwise(zero))
+        return combine(lambda a, b: a.bitwiseOR(b), found) if found else zero
+
+    def _by_text(
+        self, compiled: Compiled
+    ) -> tuple[list[tuple[int, list[Expr]]], dict[str, dict[str, list[tuple[int, list[Expr]]]]]]:
+        """The conditions of each variable: those that ask for no text, and the others by column and value."""
+        rest: list[tuple[int, list[Expr]]] = []
+        by_value: dict[str, dict[str, list[tuple[int, list[Expr]]]]] = {}
         for number, (_, condition) in enumerate(compiled.variables):
-            bit = F.lit(1 << number).cast(kind)
-            if condition is None:
-                bits.append(bit)
+            parts = [] if condition is None else conjuncts(condition)
+            asked = next(filter(None, map(self._text_of, parts)), None)
+            if asked is None:
+                rest.append((number, parts))
             else:
-                bits.append(F.when(self.row_column(condition), bit).otherwise(F.lit(0).cast(kind)))
-        return combine(lambda a, b: a.bitwiseOR(b), bits) if bits else F.lit(0).cast(kind)
+                others = [part for part in parts if self._text_of(part) != asked]
+                by_value.setdefault(asked[0], {}).setdefault(asked[1], []).append((number, others))
+        return rest, by_value
+
+    def _text_of(self, part: Expr) -> tuple[str, str] | None:
+        """Column and value of ``column = 'value'``; None with a collation, in which other values may equal it."""
+        if not isinstance(part, Binary) or part.op != "=":
+            return None
+        column, value = part.left, part.right
+        if isinstance(column, Literal):
+            column, value = value, column
+        if not (isinstance(column, Attribute) and isinstance(value, Literal) and isinstance(value.value, str)):
+            return None
+        is_plain = self.fields[self.position(column.name)].dataType == StringType()
+        return (column.name, value.value) if is_plain else None
 
     def packs(self, compiled: Compiled) -> bool:
         """Whether time and variables fit one 64-bit number: always for timestamps, not for any large tick."""

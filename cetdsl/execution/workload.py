@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Sequence
 from functools import reduce
@@ -240,7 +241,7 @@ class _Columns:
 
     def of(self, answered: Sequence[Answered], rows: DataFrame) -> DataFrame:
         """The answers that lie in some rows."""
-        columns = [_of_first([(_is(one), F.lit(one.name)) for one in answered], "string").alias("query")]
+        columns = [_name(answered).alias("query")]
         if self.groups:
             groups = [
                 self._picked([(one, dict(_folded(one.groups)).get(key)) for one in answered], kind).alias(shown)
@@ -269,6 +270,15 @@ class _Columns:
                 return value
             picked.append((combine(Column.__or__, [_is(one) for one in owners]), value))
         return _of_first(picked, kind)
+
+
+def _name(answered: Sequence[Answered]) -> Column:
+    """The name of the query that a row is of."""
+    if answered[0].number < 0:
+        return F.lit(answered[0].name)
+    names = [one.name for one in sorted(answered, key=lambda one: one.number)]
+    # One literal, which Spark reads once, instead of as many calls as there are queries.
+    return F.get(F.from_json(F.lit(json.dumps(names)), "array<string>"), F.col(_QUERY).cast("int"))
 
 
 def _of_first(choices: Sequence[tuple[Column, Column]], kind: DataType | str) -> Column:
