@@ -113,8 +113,8 @@ def picture(results: dict[str, Any]) -> Figure:
         [min(part, _WIDEST) for part in parts],
         color=[_MET if part <= 1 else _MISSED for part in parts],
     )
-    axes.bar_label(drawn, [f"{value:g}{unit} of {limit:g}{unit}" for _, value, limit, unit in bars], padding=4)
-    axes.axvline(1, color="black")
+    axes.bar_label(drawn, [f"{value:g}{unit} of {limit:.3g}{unit}" for _, value, limit, unit in bars], padding=4)
+    axes.axvline(1, color="lightgray", zorder=0)
     axes.set_xlim(0, max(1.4, min(max(parts), _WIDEST) * 1.25))
     axes.invert_yaxis()
     return figure
@@ -122,7 +122,7 @@ def picture(results: dict[str, Any]) -> Figure:
 
 def draw(chart: dict[str, Any]) -> Figure:
     """A chart of a race: lines over a number, or groups of bars."""
-    figure = Figure(figsize=(8, 4.5), layout="constrained")
+    figure = Figure(figsize=(8, 5.5), layout="constrained")
     axes = figure.add_subplot(title=chart["title"], xlabel=chart.get("x", ""), ylabel=chart.get("y", ""))
     for name, points in chart.get("lines", {}).items():
         axes.plot(*zip(*points), label=name, marker="o", markersize=4)
@@ -132,7 +132,9 @@ def draw(chart: dict[str, Any]) -> Figure:
     for number, (name, bars) in enumerate(groups.items()):
         places = [place + number / (len(groups) + 1) for place in range(len(bars))]
         drawn = axes.barh(places, list(bars.values()), height=1 / (len(groups) + 1), label=name)
-        axes.bar_label(drawn, fmt="%.3g", padding=4)
+        axes.bar_label(
+            drawn, [f"{value:,.0f}" if value >= 100 else f"{value:.3g}" for value in bars.values()], padding=4
+        )
         axes.set_yticks(range(len(bars)), list(bars))
     if groups:
         axes.invert_yaxis()
@@ -144,7 +146,7 @@ def draw(chart: dict[str, Any]) -> Figure:
         axes.set_yscale("log")
     if chart.get("from_zero"):
         axes.set_ylim(bottom=0)
-    axes.legend()
+    figure.legend(loc="outside lower center", ncols=2)
     return figure
 
 
