@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from cetdsl.analysis.resolve import ResolvedQuery
 from cetdsl.explain.stages import Explanation
@@ -15,12 +16,16 @@ from cetdsl.sharing import MergedTemplate, SharableSet, merge_templates
 _NAMED = 6
 
 
-def explain_workload(plan: WorkloadPlan, queries: Mapping[str, ResolvedQuery]) -> Explanation:
-    """The explanation of a workload's plan."""
+def explain_workload(
+    plan: WorkloadPlan, queries: Mapping[str, ResolvedQuery], metrics: Sequence[Mapping[str, Any]] = ()
+) -> Explanation:
+    """The explanation of a workload's plan, and the metrics of each set that has run."""
     sections: list[tuple[str, tuple[PlanView, ...]]] = [("workload", (_overview(plan),))]
     for number, one in enumerate(plan.passes, 1):
         views = [template_view(merge_templates(each, queries), each) for each in one.sets]
         sections.append((f"pass {number}", (_pass_view(one), *views)))
+    if metrics:
+        sections.append(("metrics", tuple(_metrics_view(one) for one in metrics)))
     return Explanation(tuple(sections))
 
 
@@ -29,6 +34,23 @@ def _overview(plan: WorkloadPlan) -> PlanView:
     facts += [(f"pass {number}", _names(m.name for m in one.members)) for number, one in enumerate(plan.passes, 1)]
     facts += [(f"{one.name} alone", f"{one.decision.strategy}: {one.reason}") for one in plan.alone]
     return PlanView("workload", facts=tuple(facts))
+
+
+def _metrics_view(metrics: Mapping[str, Any]) -> PlanView:
+    """What a set of queries did, over all tasks."""
+    deciding = metrics["deciding"] / metrics["seconds"] if metrics["seconds"] else 0.0
+    facts = [
+        ("queries", _names(metrics["queries"])),
+        ("evaluated by themselves", f"{metrics['unshared']:,}"),
+        ("bursts", f"{metrics['bursts']:,}"),
+        ("shared graphlets", f"{metrics['shared']:,}"),
+        ("split graphlets", f"{metrics['split']:,}"),
+        ("decisions", f"{metrics['decisions']:,} ({metrics['splits']:,} to split, {metrics['merges']:,} to merge)"),
+        ("snapshots", f"{metrics['snapshots']:,} of graphlets, {metrics['event_snapshots']:,} of events"),
+        ("propagated", f"{metrics['propagated']:,} events for several queries at once"),
+        ("time", f"{metrics['seconds']:.3f} s in the kernel, {deciding:.2%} of it spent deciding"),
+    ]
+    return PlanView("metrics", facts=tuple(facts))
 
 
 def _pass_view(one: Pass) -> PlanView:

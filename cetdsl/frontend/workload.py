@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 from functools import cached_property
 
 from pyspark.sql import DataFrame
@@ -168,15 +169,34 @@ class Workload:
             return self._df.sparkSession.createDataFrame([], METRICS)
         return rows.select(F.from_json("metrics", METRICS).alias("m")).select("m.*")
 
-    def explain(self, number: str = "decimal") -> Explanation:
+    def explain(self, number: str = "decimal", *, measured: bool = False) -> Explanation:
         """Which queries share a pass, which of them may share a Kleene pattern, and the merged templates.
 
         Parameters
         ----------
         number : {"decimal", "string", "double", "log2"}
             The number form that the plan is for.
+        measured : bool
+            Runs the workload, unless :meth:`results` has cached its rows, and shows its :meth:`metrics` too, those of
+            all tasks together.
+
+        Examples
+        --------
+        >>> df = spark.createDataFrame([(1, "A"), (2, "C"), (3, "B"), (4, "B")], "t int, type string")
+        >>> texts = {"ab": "RETURN COUNT(*) PATTERN SEQ(A, B+)", "cb": "RETURN COUNT(*) PATTERN SEQ(C, B+)"}
+        >>> text = str(df.patterns(texts, time="t", sharing="always").explain(measured=True))
+        >>> [line.split() for line in text.splitlines() if line.startswith(("bursts", "shared graphlets"))]
+        [['bursts', '1'], ['shared', 'graphlets', '1']]
         """
-        return explain_workload(self._plan(number), self._rewritten)
+        sets: list[dict[str, Any]] = []
+        if measured:
+            metrics = self.metrics(number)
+            largest = ("unshared",)
+            totals = [
+                (F.max if name in largest else F.sum)(name).alias(name) for name in metrics.columns if name != "queries"
+            ]
+            sets = [row.asDict() for row in metrics.groupBy("queries").agg(*totals).orderBy("queries").collect()]
+        return explain_workload(self._plan(number), self._rewritten, sets)
 
 
 #: The columns of :meth:`Workload.metrics`.
