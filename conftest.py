@@ -26,6 +26,8 @@ import pytest
 MODES = ("classic", "connect", "cluster")
 CONFIGURATION = {
     "spark.driver.memory": "2g",  # must be known when the JVM starts
+    # Thousands of small plans: a JVM that compiles quickly ends sooner than one that compiles well.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.log.level": "ERROR",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
