@@ -24,7 +24,6 @@ import importlib.util
 import os
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, NoReturn
@@ -50,7 +49,7 @@ def demo(arguments: list[str]) -> Iterator[Command]:
 
 
 def test(arguments: list[str]) -> Iterator[Command]:
-    # The whole suite comes last, and is what one sees; conftest.py says what a mode leaves out.
+    # The whole suite comes last, so that its summary is the last line; tests/conftest.py says what a mode leaves out.
     mode = os.environ.get("CETDSL_TEST_MODE")
     for each in [mode] if mode else ["cluster", "connect", "classic"]:
         yield ["-m", "pytest", *arguments], {"CETDSL_TEST_MODE": each}
@@ -99,50 +98,13 @@ def main() -> int:
     install(python, task.extras)
     # Another Spark on this machine must not stand in for the one just installed.
     os.environ.pop("SPARK_HOME", None)
-    if chosen.task == "test":
-        return beside_each_other(python, list(task.commands(chosen.arguments)))
     for words, added in task.commands(chosen.arguments):
-        print(shown(words, added), flush=True)
+        print(f"== {' '.join(['python', *words])}", *(f"[{value}]" for value in added.values()), flush=True)
         status = subprocess.call([str(python), *words], cwd=task.folder, env={**os.environ, **added})
-        if status:
+        # pytest says 5 when its arguments select no test; that is right where a mode has none of them.
+        if status and not (status == 5 and added.get("CETDSL_TEST_MODE", "classic") != "classic"):
             return status
     return 0
-
-
-def shown(words: Sequence[str], added: dict[str, str]) -> str:
-    return " ".join(["== python", *words, *(f"[{value}]" for value in added.values())])
-
-
-def beside_each_other(python: Path, commands: Sequence[Command]) -> int:
-    """Run the last command in sight and the others behind it: each waits for Spark much of the time."""
-    with tempfile.TemporaryDirectory(prefix="cetdsl-run-") as scratch:
-        logs = [Path(scratch, str(number)) for number in range(len(commands) - 1)]
-        processes = [start(python, command, log) for command, log in zip(commands, [*logs, None])]
-        try:
-            statuses = [process.wait() for process in processes[::-1]][::-1]
-        finally:
-            for process in processes:
-                process.terminate()  # if we were interrupted; harmless otherwise
-        for (words, added), log in zip(commands, logs):
-            print(shown(words, added), log.read_text(errors="replace"), sep="\n", flush=True)
-    failed = 0
-    for (words, added), status in zip(commands, statuses):
-        # pytest says 5 when its arguments select no test; that is right where a mode has none of them.
-        fine = status == 0 or (status == 5 and added.get("CETDSL_TEST_MODE", "classic") != "classic")
-        print(f"{shown(words, added)}: {'passed' if fine else f'FAILED ({status})'}", flush=True)
-        failed = failed or (0 if fine else status)
-    return failed
-
-
-def start(python: Path, command: Command, log: Path | None) -> subprocess.Popen[bytes]:
-    """Begin a command, with its output in a file, or in sight."""
-    words, added = command
-    environment = {**os.environ, **added}
-    if log is None:
-        print(shown(words, added), flush=True)
-        return subprocess.Popen([str(python), *words], cwd=ROOT, env=environment)
-    with log.open("wb") as file:
-        return subprocess.Popen([str(python), *words], cwd=ROOT, env=environment, stdout=file, stderr=subprocess.STDOUT)
 
 
 def check_java() -> None:

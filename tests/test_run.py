@@ -85,17 +85,3 @@ def test_each_mode_is_run_and_the_whole_suite_last(run: ModuleType, monkeypatch:
     assert modes == ["cluster", "connect", "classic"]
     monkeypatch.setenv("CETDSL_TEST_MODE", "connect")
     assert [added["CETDSL_TEST_MODE"] for _, added in run.test([])] == ["connect"]
-
-
-def test_one_of_several_that_fails_is_named(
-    run: ModuleType, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    commands = [
-        (["-c", f"print('this is {n}'); raise SystemExit({n})"], {"CETDSL_TEST_MODE": str(n)}) for n in (0, 3, 0)
-    ]
-    assert run.beside_each_other(Path(sys.executable), commands) == 3
-    shown = capfd.readouterr().out
-    assert "[3]: FAILED (3)" in shown
-    assert shown.count("this is 3\n") == 1
-    assert shown.count("this is 0\n") == 2
-    assert run.beside_each_other(Path(sys.executable), commands[:1]) == 0
