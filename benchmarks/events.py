@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -83,17 +84,17 @@ class Events:
     def _kept(
         self, name: str, count: int, keys: int, only_b: bool = False, cycle: bool = False, step: float = STEP
     ) -> DataFrame:
-        path = self.folder / f"{name}-{count}"
-        if not (path / "_SUCCESS").exists():
-            number = F.col("id")
-            place, micros = F.floor(number / keys), round(step * 1_000_000)
-            if only_b:
-                is_a = F.lit(False)
-            elif cycle:
-                is_a = place == 0
-            else:
-                is_a = _uniform(number, 1) < 0.2
-            rows = self.spark.range(0, count, 1, 8).select(
+        number = F.col("id")
+        place, micros = F.floor(number / keys), round(step * 1_000_000)
+        if only_b:
+            is_a = F.lit(False)
+        elif cycle:
+            is_a = place == 0
+        else:
+            is_a = _uniform(number, 1) < 0.2
+        return self.saved(
+            f"{name}-{count}",
+            lambda: self.spark.range(0, count, 1, 8).select(
                 (number % keys).alias("key"),
                 # Within its own step, so the events of a key are evenly spread but at uneven distances.
                 F.timestamp_micros(F.lit(ORIGIN * 1_000_000) + place * micros + _whole(number, 2, micros)).alias(
@@ -101,8 +102,14 @@ class Events:
                 ),
                 F.when(is_a, "A").otherwise("B").alias("type"),
                 (_uniform(number, 3) * 100).alias("price"),
-            )
-            rows.write.mode("overwrite").parquet(str(path))
+            ),
+        )
+
+    def saved(self, name: str, make: Callable[[], DataFrame]) -> DataFrame:
+        """The DataFrame out of a Parquet file of the events' folder, which is written where it is not there yet."""
+        path = self.folder / name
+        if not (path / "_SUCCESS").exists():
+            make().write.mode("overwrite").parquet(str(path))
         return self.spark.read.parquet(str(path))
 
 

@@ -386,10 +386,10 @@ def job(events: Events, runs: int) -> Result:
 
 
 def _listed(events: Events, rows: int, accounts: int) -> Callable[[], DataFrame]:
-    path = str(events.folder / f"checks-{rows}-{accounts}")
-    made = datasets.check_deposits(events.spark, rows, accounts=accounts, not_covered=1, seconds=1)
-    made.write.mode("overwrite").parquet(path)
-    df = events.spark.read.parquet(path)
+    df = events.saved(
+        f"checks-{rows}-{accounts}",
+        lambda: datasets.check_deposits(events.spark, rows, accounts=accounts, not_covered=1, seconds=1),
+    )
     return lambda: cet.pattern(df, CHAIN, time="ts", type="kind").complete_trends("ends")
 
 

@@ -222,10 +222,10 @@ def _regret(measured: Result, dynamic: str) -> float:
 
 def workload(events: Events, runs: int) -> Result:
     """Fifty queries on Spark: in one pass, and one after another."""
-    path = str(events.folder / f"rides-{events.scaled(1_000)}")
-    rides = datasets.ridesharing(events.spark, 5_000 * events.scaled(1_000), districts=events.scaled(1_000))
-    rides.write.mode("overwrite").parquet(path)
-    df = events.spark.read.parquet(path)
+    districts = events.scaled(1_000)
+    df = events.saved(
+        f"rides-{districts}", lambda: datasets.ridesharing(events.spark, 5_000 * districts, districts=districts)
+    )
     fifty_queries = grouped(texts(50))
     asked = dict(fifty_queries)
 

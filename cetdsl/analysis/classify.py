@@ -20,7 +20,7 @@ from cetdsl.pattern.expressions import (
     variables,
 )
 from cetdsl.pattern.nodes import Not, Pattern, events, negations
-from cetdsl.pattern.properties import negated_variables, positive_variables
+from cetdsl.pattern.properties import negated_variables
 
 
 class PredicateClass(enum.Enum):
@@ -212,9 +212,3 @@ def mixing_error(predicate: Expr) -> CetdslError | None:
             f"or leave {word} away to restrict every {later[0]}",
         )
     return None
-
-
-def unknown_positive(predicate: Expr, pattern: Pattern) -> tuple[str, ...]:
-    """The variables of a predicate that the positive part of a pattern does not bind."""
-    known = set(positive_variables(pattern))
-    return tuple(name for name in variables(predicate) if name not in known)

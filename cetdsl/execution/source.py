@@ -30,6 +30,9 @@ from cetdsl.planning.plans import Source
 #: Room for variables beside the time in a packed event; leaves 59 bits of microseconds, more than the years 1 to 9999.
 PACKED_BITS = 5
 
+#: Numbers of variables, each with conditions that must all hold.
+_Conditions = list[tuple[int, list[Expr]]]
+
 
 class EventFrame:
     """A user's DataFrame with its columns renamed by position: ``c0``, ``c1``, ..., and opaque conditions ``o0``, ...
@@ -135,7 +138,7 @@ class EventFrame:
         kind = _mask_type(len(compiled.variables))
         zero = F.lit(0).cast(kind)
 
-        def bits_of(conditions: Sequence[tuple[int, Sequence[Expr]]]) -> Column:
+        def bits_of(conditions: _Conditions) -> Column:
             bits = []
             for number, parts in conditions:
                 bit = F.lit(1 << number).cast(kind)
@@ -151,12 +154,10 @@ class EventFrame:
             found.append(chosen.otherwise(zero))
         return combine(lambda a, b: a.bitwiseOR(b), found) if found else zero
 
-    def _by_text(
-        self, compiled: Compiled
-    ) -> tuple[list[tuple[int, list[Expr]]], dict[str, dict[str, list[tuple[int, list[Expr]]]]]]:
+    def _by_text(self, compiled: Compiled) -> tuple[_Conditions, dict[str, dict[str, _Conditions]]]:
         """The conditions of each variable: those that ask for no text, and the others by column and value."""
-        rest: list[tuple[int, list[Expr]]] = []
-        by_value: dict[str, dict[str, list[tuple[int, list[Expr]]]]] = {}
+        rest: _Conditions = []
+        by_value: dict[str, dict[str, _Conditions]] = {}
         for number, (_, condition) in enumerate(compiled.variables):
             parts = [] if condition is None else conjuncts(condition)
             asked = next(filter(None, map(self._text_of, parts)), None)

@@ -191,9 +191,10 @@ class Workload:
         sets: list[dict[str, Any]] = []
         if measured:
             metrics = self.metrics(number)
-            largest = ("unshared",)
             totals = [
-                (F.max if name in largest else F.sum)(name).alias(name) for name in metrics.columns if name != "queries"
+                (F.max if name == "unshared" else F.sum)(name).alias(name)
+                for name in metrics.columns
+                if name != "queries"
             ]
             sets = [row.asDict() for row in metrics.groupBy("queries").agg(*totals).orderBy("queries").collect()]
         return explain_workload(self._plan(number), self._rewritten, sets)

@@ -31,7 +31,7 @@ def choose_anchors(
         The attribute vertices chosen.
     """
     bounds = np.array([scope.first, scope.last])
-    group, size = _attribute_vertices(graph, rules, scope)
+    group, size = _attribute_vertices(graph, scope)
     rank = np.empty(len(size), dtype=np.int64)
     rank[np.argsort(-size, kind="stable")] = np.arange(len(size))
 
@@ -52,7 +52,7 @@ def choose_anchors(
 
 
 @jit
-def _attribute_vertices(graph: Graph, rules: Rules, scope: Scope) -> tuple[Ints, Ints]:
+def _attribute_vertices(graph: Graph, scope: Scope) -> tuple[Ints, Ints]:
     """The attribute vertex of each node of a window, -1 for none, and the edges that lead to each of these."""
     first, last = scope.first, scope.last
     count = last - first

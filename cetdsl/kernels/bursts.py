@@ -172,6 +172,12 @@ def _bits_of(template: Template, family: int) -> int:
     return bits
 
 
+@inlined
+def _is_bound_alone(template: Template, bits: int) -> bool:
+    """Whether plain events of these variables take one node of a query at most."""
+    return bits & (bits - 1) == 0 and bits & template.crowded == 0
+
+
 @jit
 def survey(template: Template, frame: Frame, events: Events, decision_events: int) -> Survey:
     """Reads the chunk once and counts what decisions depend on."""
@@ -229,7 +235,7 @@ def survey(template: Template, frame: Frame, events: Events, decision_events: in
                     bursts[unit, f] += (taken >> f) & 1
             before = 0 if bits else taken
             waiting += end - i if taken else 0
-            alone = end == i + 1 and taken == 0 and bits & (bits - 1) == 0 and bits & template.crowded == 0
+            alone = end == i + 1 and taken == 0 and _is_bound_alone(template, bits)
             if bits | taken:
                 if alone and bits == bound_before:
                     bits = 0
@@ -386,6 +392,25 @@ def _nodes_of(template: Template, v: int) -> tuple[int, int]:
     return template.part_start[v * windows], template.part_start[(v + 1) * windows]
 
 
+@inlined
+def _sync_sources(out: NDArray[np.int32], at: int, template: Template, node: int) -> int:
+    """What leads to a node is brought up to date."""
+    for s in range(template.source_start[node], template.source_start[node + 1]):
+        source = template.source[s]
+        if source < template.repeating:
+            at = _put(out, at, SYNC, source, source + 1, template.variant[source], 0)
+    return at
+
+
+@inlined
+def _sync_targets(out: NDArray[np.int32], at: int, template: Template, node: int) -> int:
+    """What a plain node leads to is brought up to date."""
+    for t in range(template.target_start[node], template.target_start[node + 1]):
+        target = template.target[t]
+        at = _put(out, at, SYNC, target, target + 1, template.variant[target], 0)
+    return at
+
+
 @jit
 def _leave(out: NDArray[np.int32], at: int, pending: _Pending, v: int, template: Template, state: Modes) -> int:
     """A variant leaves its graphlet, if it is in one."""
@@ -513,7 +538,7 @@ def write_tape(template: Template, frame: Frame, events: Events, seen: Survey, m
             burst = 0 if bits else taken
             # What only one node of a query takes, and nothing else, can be bound at once. Such events in a row have the
             # same value: nothing that leads to them changes in between.
-            alone = end == i + 1 and taken == 0 and bits & (bits - 1) == 0 and bits & template.crowded == 0
+            alone = end == i + 1 and taken == 0 and _is_bound_alone(template, bits)
             run = 1
             if alone and bits:
                 until = high if border == last_border else min(high, frame.border[border, 0])
@@ -531,16 +556,9 @@ def write_tape(template: Template, frame: Frame, events: Events, seen: Survey, m
                         at = _settle(out, at, pending, template.near[entry], template, state)
                     for entry in range(template.plain_start[b], template.plain_start[b + 1]):
                         node = template.plain[entry]
-                        for s in range(template.source_start[node], template.source_start[node + 1]):
-                            source = template.source[s]
-                            if source < template.repeating:
-                                v = template.variant[source]
-                                at = _put(out, at, SYNC, source, source + 1, v, 0)
+                        at = _sync_sources(out, at, template, node)
                         if alone:
-                            for t in range(template.target_start[node], template.target_start[node + 1]):
-                                target = template.target[t]
-                                v = template.variant[target]
-                                at = _put(out, at, SYNC, target, target + 1, v, 0)
+                            at = _sync_targets(out, at, template, node)
                             at = _put(out, at, BIND, node, run, e, end)
                         else:
                             at = _put(out, at, VALUE, node, stage, e, e + 1)
@@ -561,10 +579,7 @@ def write_tape(template: Template, frame: Frame, events: Events, seen: Survey, m
                             at = _settle(out, at, pending, template.near[entry], template, state)
                         for entry in range(template.plain_start[b], template.plain_start[b + 1]):
                             node = template.plain[entry]
-                            for t in range(template.target_start[node], template.target_start[node + 1]):
-                                target = template.target[t]
-                                v = template.variant[target]
-                                at = _put(out, at, SYNC, target, target + 1, v, 0)
+                            at = _sync_targets(out, at, template, node)
                             at = _put(out, at, APPLY, node, stage, e, 0)
                             stage += 1
             i = end
@@ -726,8 +741,5 @@ def _refresh(
     for entry in range(template.link_start[link], template.link_start[link + 1]):
         node = template.link_node[entry]
         at = _put(out, at, SYNC, node, node + 1, template.link_target[link], 0)
-        for s in range(template.source_start[node], template.source_start[node + 1]):
-            source = template.source[s]
-            if source < template.repeating:
-                at = _put(out, at, SYNC, source, source + 1, template.variant[source], 0)
+        at = _sync_sources(out, at, template, node)
     return _put(out, at, REFRESH, link, 0, 0, 0)

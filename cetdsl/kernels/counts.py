@@ -390,7 +390,7 @@ def _plant(abi: Abi, joins: Joins) -> _Slots:
     tested, owner, first = np.zeros(edges, dtype=np.bool_), np.arange(edges), np.zeros(edges, dtype=np.int64)
     lists = 0
     for edge in range(edges):
-        tested[edge] = joins.test_start[edge] < joins.test_start[edge + 1]
+        tested[edge] = joins.comparison_start[edge] < joins.comparison_start[edge + 1]
         tested[edge] |= joins.listed_start[edge] < joins.listed_start[edge + 1]
         for other in range(edge - 1, -1, -1):
             if not tested[other] and table[other] == table[edge] and target[other] == target[edge]:

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from cetdsl.kernels._jit import jit
 from cetdsl.kernels.evaluate import Evaluator
 from cetdsl.kernels.program import OPERATORS, Events, Ints, Program, equality_codes, lay_out
-from cetdsl.kernels.propagate import Conditions, Runs, compare, edge_holds, may_begin, may_end
+from cetdsl.kernels.propagate import Conditions, Runs, compare, edge_holds, is_listed, may_begin, may_end
 from cetdsl.kernels.windows import Slices
 from cetdsl.pattern.expressions import MIRRORED
 from cetdsl.planning.physical import SPAN, Edge, KernelSpec, Machine, Pair
@@ -454,19 +454,6 @@ def _exhausted(
 
 
 @jit
-def _is_listed(list_start: Ints, list_items: Ints, row: int, earlier: int, later: int) -> bool:
-    low, end = list_start[row, later], list_start[row, later + 1]
-    high = end
-    while low < high:
-        middle = (low + high) // 2
-        if list_items[middle] < earlier:
-            low = middle + 1
-        else:
-            high = middle
-    return bool(low < end and list_items[low] == earlier)
-
-
-@jit
 def _next_listed(
     plan: _Plan,
     events: Events,
@@ -490,7 +477,7 @@ def _next_listed(
         fits = useful[later - low, plan.target[edge]] and events.instant[later] > events.instant[event]
         fits = fits and tables.later[join, later] == tables.earlier[join, event]
         for k in range(first + 1, plan.listed_start[edge + 1]):
-            fits = fits and _is_listed(lists.start, lists.items, plan.listed[k], event, later)
+            fits = fits and is_listed(lists.start, lists.items, plan.listed[k], event, later)
         start, stop = plan.order_start[join], plan.comparison_end[join]
         if fits and _fits(plan.comparison, start, stop, events.codes, event, later):
             return int(position - base)

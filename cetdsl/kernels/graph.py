@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from cetdsl.kernels._jit import inlined, jit
 from cetdsl.kernels.program import OPERATORS, Events, Ints, Layout, build_tables, lay_out
-from cetdsl.kernels.propagate import compare
+from cetdsl.kernels.propagate import edge_holds
 from cetdsl.pattern.expressions import MIRRORED
 from cetdsl.planning.physical import Comparison, Edge, Machine
 from cetdsl.planning.steps import ORDERS, steps_of
@@ -57,8 +57,8 @@ class Joins(NamedTuple):
     out_start: Ints
     target: Ints
     table: Ints
-    test_start: Ints
-    test: Ints
+    comparison_start: Ints
+    comparison: Ints
     listed_start: Ints
     listed: Ints
 
@@ -205,9 +205,7 @@ class GraphBuilder:
         reach, reach_after = _backward(self.joins, ranks, events, horizon, origin)
         useful = (origin >= 0) & (reach != NEVER)
         event, state = np.nonzero(useful)
-        number = np.full(useful.shape, -1, dtype=np.int32)
-        number[event, state] = np.arange(len(event), dtype=np.int32)
-        ranges = _ranges(self.joins, ranks, events, horizon, number, event, state.astype(np.int32))
+        ranges = _ranges(self.joins, ranks, events, horizon, event, state.astype(np.int32))
         return Abi(
             event,
             state.astype(np.int32),
@@ -282,34 +280,6 @@ def _horizon(segment_start: Ints, time: Ints, length: int) -> Ints:
 
 
 @inlined
-def _listed(list_start: Ints, list_items: Ints, row: int, earlier: int, later: int) -> bool:
-    low, end = list_start[row, later], list_start[row, later + 1]
-    high = end
-    while low < high:
-        middle = (low + high) // 2
-        if list_items[middle] < earlier:
-            low = middle + 1
-        else:
-            high = middle
-    return bool(low < end and list_items[low] == earlier)
-
-
-@inlined
-def _passes(joins: Joins, events: Events, edge: int, earlier: int, later: int) -> bool:
-    """Whether two events pass the tests of an edge that no index answers."""
-    for c in range(joins.test_start[edge], joins.test_start[edge + 1]):
-        f, g = joins.test[c, 1], joins.test[c, 2]
-        if not (events.valid[f, later] and events.valid[g, earlier]):
-            return False
-        if not compare(joins.test[c, 0], events.codes[f, later], events.codes[g, earlier]):
-            return False
-    for k in range(joins.listed_start[edge], joins.listed_start[edge + 1]):
-        if not _listed(events.list_start, events.list_items, joins.listed[k], earlier, later):
-            return False
-    return True
-
-
-@inlined
 def _follows(joins: Joins, ranks: Ranks, events: Events, edge: int, earlier: int, later: int) -> bool:
     """Whether an event may follow another one along an edge, time apart."""
     table = joins.table[edge]
@@ -318,12 +288,12 @@ def _follows(joins: Joins, ranks: Ranks, events: Events, edge: int, earlier: int
             return False
         if ranks.rank[table, later] > ranks.limit[table, earlier]:
             return False
-    return _passes(joins, events, edge, earlier, later)
+    return edge_holds(joins, events, edge, earlier, later)
 
 
 @inlined
 def _is_tested(joins: Joins, edge: int) -> bool:
-    tests = joins.test_start[edge] < joins.test_start[edge + 1]
+    tests = joins.comparison_start[edge] < joins.comparison_start[edge + 1]
     return bool(tests or joins.listed_start[edge] < joins.listed_start[edge + 1])
 
 
@@ -512,7 +482,7 @@ def _first_not_before(target: Places, event: Ints, low: int, high: int, bound: i
 
 @jit
 def _ranges(
-    joins: Joins, ranks: Ranks, events: Events, horizon: Ints, number: Places, event: Ints, state: Places
+    joins: Joins, ranks: Ranks, events: Events, horizon: Ints, event: Ints, state: Places
 ) -> tuple[Ints, Ints, Ints, Places, Places, Places, Places]:
     """The lists of all edges, and each node's stretches of them."""
     nodes, edges, count = len(event), len(joins.target), len(events.time)
@@ -581,9 +551,9 @@ def _ranges(
                 limit[place] = ranks.limit[table, i]
             if _is_tested(joins, edge):
                 for k in range(start[place], stop[place]):
-                    if rank[k] <= limit[place] and _passes(joins, events, edge, i, event[target[k]]):
+                    if rank[k] <= limit[place] and edge_holds(joins, events, edge, i, event[target[k]]):
                         tested += 1
-    if len(joins.test) or len(joins.listed):
+    if len(joins.comparison) or len(joins.listed):
         # Edges whose predicates no index answers get a stretch of their own, one entry per successor.
         more = np.empty(entries + tested, dtype=np.int32)
         more[:entries] = target
@@ -595,7 +565,7 @@ def _ranges(
                 place = first_range[v] + edge - joins.out_start[state[v]]
                 begun = at
                 for k in range(start[place], stop[place]):
-                    if rank[k] <= limit[place] and _passes(joins, events, edge, event[v], event[target[k]]):
+                    if rank[k] <= limit[place] and edge_holds(joins, events, edge, event[v], event[target[k]]):
                         more[at] = target[k]
                         at += 1
                 start[place], stop[place], limit[place] = begun, at, 1

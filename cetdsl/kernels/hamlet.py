@@ -103,12 +103,10 @@ class WorkloadEvaluator:
     specs : sequence of KernelSpec
         Their masks, codes, values and lists are numbered together.
     sharing : {"dynamic", "static", "always", "never"}
-        Whether queries share is decided for each burst, once (from ``deviations``, or else from the first chunk), or
-        not at all.
+        Whether queries share is decided for each burst, once (from the
+        first chunk), or not at all.
     families : mapping of int to int, optional
         Variables whose conditions differ by constants alone have equal numbers here.
-    deviations : sequence of float, optional
-        For static sharing: the part of the events of a Kleene variable at which each query does otherwise than most.
     """
 
     def __init__(
@@ -116,14 +114,12 @@ class WorkloadEvaluator:
         specs: Sequence[KernelSpec],
         sharing: str = "dynamic",
         families: Mapping[int, int] | None = None,
-        deviations: Sequence[float] | None = None,
     ) -> None:
         if sharing not in SHARINGS:
             raise ValueError(f"sharing is one of {', '.join(SHARINGS)}, not {sharing!r}")
         self.specs = tuple(specs)
         self.sharing = sharing
         self.families = dict(families or {})
-        self.deviations = deviations
         self.reasons = tuple(why_not_shared(spec) for spec in self.specs)
         self._alone: dict[int, Evaluator] = {}
         self._sets: dict[tuple[int, ...], _SharedSet] = {}
@@ -149,7 +145,7 @@ class WorkloadEvaluator:
         if members:
             if members not in self._sets:
                 specs = [self.specs[q] for q in members]
-                self._sets[members] = _SharedSet(specs, self.sharing, self.families, self.deviations)
+                self._sets[members] = _SharedSet(specs, self.sharing, self.families)
             answers, done = self._sets[members].evaluate(events, columns, [slices[q] for q in members])
             metrics = metrics.plus(done)
             found = dict(zip(members, answers))
@@ -202,13 +198,7 @@ class _Plan(NamedTuple):
 class _SharedSet:
     """The queries of one merged template."""
 
-    def __init__(
-        self,
-        specs: Sequence[KernelSpec],
-        sharing: str,
-        families: Mapping[int, int],
-        deviations: Sequence[float] | None,
-    ) -> None:
+    def __init__(self, specs: Sequence[KernelSpec], sharing: str, families: Mapping[int, int]) -> None:
         self.specs = specs
         self.sharing = sharing
         self.template = merge_machines(specs, families)

@@ -11,7 +11,7 @@ on the arrays' type, see :mod:`cetdsl.kernels.arithmetic`.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,6 +70,19 @@ class Conditions(NamedTuple):
     span: int
 
 
+class Tests(Protocol):
+    """What the edges of a program ask of two neighbours: operator, later and earlier column; and lists."""
+
+    @property
+    def comparison_start(self) -> Ints: ...
+    @property
+    def comparison(self) -> Ints: ...
+    @property
+    def listed_start(self) -> Ints: ...
+    @property
+    def listed(self) -> Ints: ...
+
+
 @inlined
 def compare(op: int, a: int, b: int) -> bool:
     """``a <op> b`` for the operator numbers of :data:`cetdsl.kernels.program.OPERATORS`."""
@@ -87,25 +100,30 @@ def compare(op: int, a: int, b: int) -> bool:
 
 
 @inlined
-def edge_holds(program: Program, events: Events, edge: int, earlier: int, later: int) -> bool:
+def is_listed(list_start: Ints, list_items: Ints, row: int, earlier: int, later: int) -> bool:
+    """Whether an event is on the list of a later one; lists are sorted."""
+    low, end = list_start[row, later], list_start[row, later + 1]
+    high = end
+    while low < high:
+        middle = (low + high) // 2
+        if list_items[middle] < earlier:
+            low = middle + 1
+        else:
+            high = middle
+    return bool(low < end and list_items[low] == earlier)
+
+
+@inlined
+def edge_holds(tests: Tests, events: Events, edge: int, earlier: int, later: int) -> bool:
     """Whether all comparisons and lists of an edge allow two events as neighbours."""
-    for c in range(program.comparison_start[edge], program.comparison_start[edge + 1]):
-        f, g = program.comparison[c, 1], program.comparison[c, 2]
+    for c in range(tests.comparison_start[edge], tests.comparison_start[edge + 1]):
+        f, g = tests.comparison[c, 1], tests.comparison[c, 2]
         if not (events.valid[f, later] and events.valid[g, earlier]):
             return False
-        if not compare(program.comparison[c, 0], events.codes[f, later], events.codes[g, earlier]):
+        if not compare(tests.comparison[c, 0], events.codes[f, later], events.codes[g, earlier]):
             return False
-    for k in range(program.listed_start[edge], program.listed_start[edge + 1]):
-        row = program.listed[k]
-        low, end = events.list_start[row, later], events.list_start[row, later + 1]
-        high = end
-        while low < high:
-            middle = (low + high) // 2
-            if events.list_items[middle] < earlier:
-                low = middle + 1
-            else:
-                high = middle
-        if low == end or events.list_items[low] != earlier:
+    for k in range(tests.listed_start[edge], tests.listed_start[edge + 1]):
+        if not is_listed(events.list_start, events.list_items, tests.listed[k], earlier, later):
             return False
     return True
 

@@ -351,27 +351,6 @@ def _reach(start: set[int], arrows: list[tuple[int, int]]) -> set[int]:
     return seen
 
 
-def without_variables(automaton: Automaton, variables: Iterable[str]) -> Automaton:
-    """The automaton without the states of variables that no event can be bound to."""
-    gone = set(variables)
-    keep = [q for q, variable in enumerate(automaton.variables) if variable not in gone]
-    kept = set(keep)
-    numbers = {old: new for new, old in enumerate(keep)}
-    return minimise(
-        attrs.evolve(
-            automaton,
-            variables=tuple(automaton.variables[q] for q in keep),
-            initial=tuple((numbers[q], g) for q, g in automaton.initial if q in kept),
-            final=tuple((numbers[q], g) for q, g in automaton.final if q in kept),
-            transitions=tuple(
-                Transition(numbers[t.source], numbers[t.target], t.guards)
-                for t in automaton.transitions
-                if t.source in kept and t.target in kept
-            ),
-        )
-    )
-
-
 def restrict_count(automaton: Automaton, variable: str | None, limit: int, allowed: Callable[[int], bool]) -> Automaton:
     """Only the words in which a variable occurs an allowed number of times.
 
