@@ -59,7 +59,7 @@ class Loaded(NamedTuple):
         plan = many._plan(number)
         if len(plan.passes) != 1 or plan.alone:
             raise RuntimeError("the queries do not fit one pass")
-        prepared = prepare_pass(df, plan.passes[0], "dynamic")
+        prepared = prepare_pass(df, plan.passes[0], plan.sharing)
         spec, rows = prepared.spec, prepared.shipment.rows.toArrow()
         [chunk] = ChunkReader(spec.reader, iter(rows.to_batches()), 2**40, spec.queries)
         families = dict(enumerate(spec.families))

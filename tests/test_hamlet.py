@@ -82,6 +82,24 @@ def test_figure_4(sharing: str) -> None:
     assert (metrics.shared > 0) == (sharing == "always") or sharing in ("dynamic", "static")
 
 
+@pytest.mark.parametrize(
+    ("given", "shares"), [(None, True), (0.0, True), (0.5, False)], ids=["sampled", "never differs", "often differs"]
+)
+def test_static_sharing_goes_by_given_statistics(given: float | None, shares: bool) -> None:
+    """The first events are bursts of B that all take; what is given says how it goes on."""
+    numbers = [{"A": 0, "B": 1, "C": 2}, {"A": 0, "B": 3, "C": 2}]
+    found = events([{"a": 1, "b": 2 | 8, "c": 4}[letter] for letter in "ac" + "b" * 500], list(range(502)))
+    count = (Lane("count", -2),)
+    patterns = ("SEQ(A, B+)", "SEQ(C, B+)")
+    specs = [query(text, own, "double", Windowing(), count) for text, own in zip(patterns, numbers, strict=True)]
+    slices = [cut_slices(s.windowing, found.segment_start, found.time, np.zeros(1), True, NEVER) for s in specs]
+    bounds = [(np.full(1, NEVER), np.full(1, -NEVER)) for _ in specs]
+    evaluator = WorkloadEvaluator(specs, "static", {1: 1, 3: 1}, [None, given])
+    got, metrics = evaluator.evaluate(found, [], slices, bounds)
+    assert (metrics.split == 0) == shares
+    assert [float(values.scaled[0].real[0]) * 2.0 ** values.scaled[0].imag[0] for values in got] == [2.0**500] * 2
+
+
 @pytest.mark.parametrize("seed", range(25))
 def test_each_query_has_the_values_that_it_has_alone(seed: int) -> None:
     choose = random.Random(seed)

@@ -238,6 +238,13 @@ def test_wrong_arguments(figure_4: Any) -> None:
     queries = {"q": "RETURN COUNT(*) PATTERN A"}
     with pytest.raises(InvalidNode, match="no sharing mode 'sometimes'"):
         figure_4.patterns(queries, time="t", sharing="sometimes")
+    for mode, deviations, message in (
+        ("dynamic", {"q": 0.1}, "sharing is 'dynamic' and does not go by them"),
+        ("static", {"p": 0.1}, "a query 'p' that the workload does not have"),
+        ("static", {"q": 1.5}, "a share from 0 to 1, not 1.5"),
+    ):
+        with pytest.raises(InvalidNode, match=message):
+            figure_4.patterns(queries, time="t", sharing=mode, deviations=deviations)
     with pytest.raises(ResolutionError, match="no number form 'int'"):
         figure_4.patterns(queries, time="t").aggregate(number="int")
 

@@ -21,7 +21,7 @@ from cetdsl.execution.expressions import combine
 from cetdsl.execution.run import run
 from cetdsl.execution.worker import map_stage
 from cetdsl.planning.physical import SLIDING, WorkloadSpec
-from cetdsl.planning.workload import Pass, WorkloadPlan
+from cetdsl.planning.workload import Pass, Sharing, WorkloadPlan
 
 #: Columns of a pass before the pool: query, keys, start of the window, window, metrics.
 _QUERY, _START, _WINDOW, _METRICS = "q", "w", "window", "metrics"
@@ -115,7 +115,7 @@ class PreparedPass(NamedTuple):
     places: tuple[tuple[int, ...], ...]
 
 
-def prepare_pass(df: DataFrame, plan: Pass, sharing: str) -> PreparedPass:
+def prepare_pass(df: DataFrame, plan: Pass, sharing: Sharing) -> PreparedPass:
     """Ships the events of one pass, and says what is to be done with them."""
     shipment = ship(df, plan.source, plan.compiled, plan.reader, plan.values)
     types = shipment.value_types
@@ -135,12 +135,13 @@ def prepare_pass(df: DataFrame, plan: Pass, sharing: str) -> PreparedPass:
         (),
         plan.families,
         tuple(tuple(numbers[name] for name in one.queries) for one in plan.sets),
-        sharing,
+        sharing.mode,
+        tuple(sharing.deviations.get(member.name) for member in plan.members),
     )
     return PreparedPass(shipment, spec, partial, final, places)
 
 
-def _pass_rows(df: DataFrame, plan: Pass, sharing: str) -> tuple[DataFrame, list[Answered]]:
+def _pass_rows(df: DataFrame, plan: Pass, sharing: Sharing) -> tuple[DataFrame, list[Answered]]:
     shipment, spec, partial, final, places = prepare_pass(df, plan, sharing)
     keys = shipment.frame.key_fields("g", plan.source.groups)
     head = [StructField(_QUERY, LongType()), *keys, StructField(_START, LongType())]

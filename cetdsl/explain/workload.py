@@ -30,7 +30,8 @@ def explain_workload(
 
 
 def _overview(plan: WorkloadPlan) -> PlanView:
-    facts = [("sharing", plan.sharing)]
+    facts = [("sharing", plan.sharing.mode)]
+    facts += [("deviation", f"{name}: {part:.1%}, as given") for name, part in plan.sharing.deviations.items()]
     facts += [(f"pass {number}", _names(m.name for m in one.members)) for number, one in enumerate(plan.passes, 1)]
     facts += [(f"{one.name} alone", f"{one.decision.strategy}: {one.reason}") for one in plan.alone]
     return PlanView("workload", facts=tuple(facts))

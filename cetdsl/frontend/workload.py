@@ -19,7 +19,7 @@ from cetdsl.frontend import sase
 from cetdsl.frontend.patterns import query_of
 from cetdsl.pattern.query import Query
 from cetdsl.planning.physical import NUMBERS
-from cetdsl.planning.workload import SHARING, WorkloadPlan, plan_workload
+from cetdsl.planning.workload import SHARING, Sharing, WorkloadPlan, plan_workload
 from cetdsl.rewrite import rewrite
 
 
@@ -41,7 +41,7 @@ class Workload:
     [('ab', 3), ('cb', 3)]
     """
 
-    def __init__(self, df: DataFrame, queries: Mapping[str, Query], binding: Binding, sharing: str) -> None:
+    def __init__(self, df: DataFrame, queries: Mapping[str, Query], binding: Binding, sharing: Sharing) -> None:
         self._df = df
         self._queries = dict(queries)
         self._binding = binding
@@ -225,6 +225,7 @@ def patterns(
     type: str | None = "type",
     on_null_time: str = "error",
     sharing: str = "dynamic",
+    deviations: Mapping[str, float] | None = None,
 ) -> Workload:
     """Bind many queries to the events of a DataFrame.
 
@@ -244,7 +245,10 @@ def patterns(
         What to do with rows whose time is NULL.
     sharing : {"dynamic", "static", "always", "never"}
         Whether queries with a common Kleene pattern share its propagation: decided burst by burst, once per task from
-        a sample, always, or never. The answers are the same.
+        given statistics and a sample, always, or never. The answers are the same.
+    deviations : mapping of str to float, optional
+        The statistics of ``sharing="static"``, by query: the share (0 to 1) of the events of its Kleene patterns at
+        which it does otherwise than most of the queries that it shares with. The first events show what is not given.
 
     Returns
     -------
@@ -253,7 +257,8 @@ def patterns(
     Raises
     ------
     InvalidNode
-        If there is no query, or a name or the sharing mode is not one.
+        If there is no query, a name or the sharing mode is not one, or deviations are not shares of queries that
+        exist, or not asked for.
     ParseError
         If a text is malformed.
     ResolutionError
@@ -268,12 +273,31 @@ def patterns(
     >>> sorted((row.query, int(row["count"])) for row in answer.collect())
     [('pairs', 2), ('runs', 3)]
     """
-    if sharing not in SHARING:
-        raise InvalidNode(f"no sharing mode {sharing!r}", hint=f"choose one of {', '.join(SHARING)}")
     ties = (tie_break,) if isinstance(tie_break, str) else tuple(tie_break or ())
-    workload = Workload(df, _named(queries), Binding(time, ties, type, on_null_time), sharing)
+    named = _named(queries)
+    how = _sharing(sharing, deviations or {}, named)
+    workload = Workload(df, named, Binding(time, ties, type, on_null_time), how)
     workload._rewritten  # noqa: B018 - errors of the queries are raised here, not when an answer is asked for
     return workload
+
+
+def _sharing(mode: str, deviations: Mapping[str, float], queries: Mapping[str, Query]) -> Sharing:
+    if mode not in SHARING:
+        raise InvalidNode(f"no sharing mode {mode!r}", hint=f"choose one of {', '.join(SHARING)}")
+    if deviations and mode != "static":
+        raise InvalidNode(
+            f"deviations are given, but sharing is {mode!r} and does not go by them",
+            hint='write sharing="static", or leave them away',
+        )
+    for name, part in deviations.items():
+        if name not in queries:
+            raise InvalidNode(
+                f"deviations name a query {name!r} that the workload does not have",
+                hint=f"its queries are {', '.join(queries)}",
+            )
+        if not isinstance(part, (int, float)) or not 0 <= part <= 1:
+            raise InvalidNode(f"the deviation of query {name!r} is a share from 0 to 1, not {part!r}")
+    return Sharing(mode, dict(deviations))
 
 
 def _named(queries: object) -> dict[str, Query]:

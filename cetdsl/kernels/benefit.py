@@ -228,13 +228,29 @@ def decide(template: Template, columns: Ints, cells: Ints, rows: int, seen: Surv
     return Decisions(mode, made, splits, merges)
 
 
-def once(template: Template, columns: Ints, cells: Ints, rows: int, seen: Survey, rates: Rates) -> Modes:
-    """One decision for a whole chunk: that for all its bursts taken together."""
+def once(
+    template: Template,
+    columns: Ints,
+    cells: Ints,
+    rows: int,
+    seen: Survey,
+    rates: Rates,
+    deviations: NDArray[np.float64],
+) -> Modes:
+    """One decision for a whole chunk: that for all its bursts taken together.
+
+    ``deviations[v]`` is the share of the events at which a variant is known to do otherwise than most; NaN: unknown.
+    """
+    of_variant = seen.of_variant.sum(axis=0, keepdims=True)
+    # Draws that differ with probability d begin a run of their own with probability d (1 - d).
+    expected = deviations * (1.0 - deviations) * seen.events.sum(axis=0)[template.family]
+    known = ~np.isnan(deviations)
+    of_variant[0, known, DEVIATIONS] = np.ceil(expected[known]).astype(np.int64)
     whole = Survey(
         seen.start[:1],
         seen.bursts.sum(axis=0, keepdims=True),
         seen.events.sum(axis=0, keepdims=True),
-        seen.of_variant.sum(axis=0, keepdims=True),
+        of_variant,
         seen.reference,
         seen.largest,
     )

@@ -103,10 +103,13 @@ class WorkloadEvaluator:
     specs : sequence of KernelSpec
         Their masks, codes, values and lists are numbered together.
     sharing : {"dynamic", "static", "always", "never"}
-        Whether queries share is decided for each burst, once (from the
-        first chunk), or not at all.
+        Whether queries share is decided for each burst, once (from
+        ``deviations`` and the first chunk), or not at all.
     families : mapping of int to int, optional
         Variables whose conditions differ by constants alone have equal numbers here.
+    deviations : sequence of (float or None), optional
+        For static sharing, per query: the share of the events of its Kleene patterns at which it does otherwise than
+        most queries; None where the first chunk is to tell.
     """
 
     def __init__(
@@ -114,12 +117,14 @@ class WorkloadEvaluator:
         specs: Sequence[KernelSpec],
         sharing: str = "dynamic",
         families: Mapping[int, int] | None = None,
+        deviations: Sequence[float | None] | None = None,
     ) -> None:
         if sharing not in SHARINGS:
             raise ValueError(f"sharing is one of {', '.join(SHARINGS)}, not {sharing!r}")
         self.specs = tuple(specs)
         self.sharing = sharing
         self.families = dict(families or {})
+        self.deviations = tuple(deviations or [None] * len(self.specs))
         self.reasons = tuple(why_not_shared(spec) for spec in self.specs)
         self._alone: dict[int, Evaluator] = {}
         self._sets: dict[tuple[int, ...], _SharedSet] = {}
@@ -145,7 +150,8 @@ class WorkloadEvaluator:
         if members:
             if members not in self._sets:
                 specs = [self.specs[q] for q in members]
-                self._sets[members] = _SharedSet(specs, self.sharing, self.families)
+                deviations = [self.deviations[q] for q in members]
+                self._sets[members] = _SharedSet(specs, self.sharing, self.families, deviations)
             answers, done = self._sets[members].evaluate(events, columns, [slices[q] for q in members])
             metrics = metrics.plus(done)
             found = dict(zip(members, answers))
@@ -198,10 +204,17 @@ class _Plan(NamedTuple):
 class _SharedSet:
     """The queries of one merged template."""
 
-    def __init__(self, specs: Sequence[KernelSpec], sharing: str, families: Mapping[int, int]) -> None:
+    def __init__(
+        self,
+        specs: Sequence[KernelSpec],
+        sharing: str,
+        families: Mapping[int, int],
+        deviations: Sequence[float | None],
+    ) -> None:
         self.specs = specs
         self.sharing = sharing
         self.template = merge_machines(specs, families)
+        self.deviations = self._of_variants(deviations)
         self.additive = [[lane for lane in spec.lanes if lane.kind in ("count", "sum")] for spec in specs]
         self.chosen: Modes | None = None
 
@@ -240,8 +253,18 @@ class _SharedSet:
             return decide(*arguments)
         made = 0
         if self.chosen is None:
-            self.chosen, made = once(*arguments), self.template.variants
+            self.chosen, made = once(*arguments, self.deviations), self.template.variants
         return Decisions(np.broadcast_to(self.chosen, shape).copy(), made, 0, 0)
+
+    def _of_variants(self, deviations: Sequence[float | None]) -> NDArray[np.float64]:
+        """What is known beforehand of each variant: the mean over its queries; NaN where nothing is."""
+        known = np.array([np.nan if part is None else part for part in deviations], dtype=np.float64)
+        out = np.full(self.template.variants, np.nan)
+        for v in range(self.template.variants):
+            own = known[self.template.query[: self.template.repeating][self.template.variant == v]]
+            if not np.isnan(own).all():
+                out[v] = np.nanmean(own)
+        return out
 
     def _sizes(self, frame: Frame) -> tuple[Ints, int]:
         """Cells of each variant, and the number of different weights that are summed up."""

@@ -146,7 +146,8 @@ class _Set:
     def __init__(self, workload: WorkloadSpec, members: tuple[int, ...]) -> None:
         self.members = members
         specs = [workload.queries[number] for number in members]
-        self._evaluator = WorkloadEvaluator(specs, workload.sharing, dict(enumerate(workload.families)))
+        deviations = [workload.deviations[number] for number in members]
+        self._evaluator = WorkloadEvaluator(specs, workload.sharing, dict(enumerate(workload.families)), deviations)
         self._metrics = Metrics()
         self.ran = False
 

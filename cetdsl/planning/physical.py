@@ -365,6 +365,8 @@ class WorkloadSpec:
     sets : tuple of tuple of int
         The queries that may share.
     sharing : {"dynamic", "static", "always", "never"}
+    deviations : tuple of float or None
+        Per query what is known beforehand of how often it does otherwise than most, for static sharing.
     """
 
     reader: KernelSpec
@@ -377,3 +379,4 @@ class WorkloadSpec:
     families: tuple[int, ...]
     sets: tuple[tuple[int, ...], ...]
     sharing: str
+    deviations: tuple[float | None, ...]

@@ -48,6 +48,22 @@ SHARING = ("dynamic", "static", "always", "never")
 
 
 @attrs.frozen
+class Sharing:
+    """Who decides what queries share.
+
+    Attributes
+    ----------
+    mode : {"dynamic", "static", "always", "never"}
+    deviations : dict of str to float
+        For the static mode, by query: the share of the events of its Kleene patterns at which it does otherwise than
+        most queries. What is not given is taken from the first events.
+    """
+
+    mode: str = "dynamic"
+    deviations: Mapping[str, float] = attrs.field(factory=dict)
+
+
+@attrs.frozen
 class Member:
     """A query of a pass.
 
@@ -115,10 +131,10 @@ class WorkloadPlan:
 
     passes: tuple[Pass, ...]
     alone: tuple[Alone, ...]
-    sharing: str
+    sharing: Sharing
 
 
-def plan_workload(queries: Mapping[str, ResolvedQuery], number: str, sharing: str) -> WorkloadPlan:
+def plan_workload(queries: Mapping[str, ResolvedQuery], number: str, sharing: Sharing) -> WorkloadPlan:
     """The plan of a workload.
 
     Parameters
@@ -126,7 +142,7 @@ def plan_workload(queries: Mapping[str, ResolvedQuery], number: str, sharing: st
     queries : mapping of str to ResolvedQuery
         Rewritten, by name, each with its RETURN list.
     number : {"decimal", "string", "double", "log2"}
-    sharing : {"dynamic", "static", "always", "never"}
+    sharing : Sharing
     """
     together: dict[str, KernelAggregate] = {}
     alone: list[Alone] = []
