@@ -27,7 +27,7 @@ PATTERNS = (
     "A+", "SEQ(A, B+)", "SEQ(C, B+)", "SEQ(A+, B+)", "SEQ(A, B+, C)", "(SEQ(A, B+))+", "SEQ(A, B*)",
     "SEQ(A, B+) OR C+", "SEQ(A?, B+, D)", "B{2,}", "SEQ(B+, A, B+)", "(A+ OR B+)+", "SEQ(A, B)", "SEQ(A, (B OR C)+)",
 )  # fmt: skip
-WINDOWS = (Windowing(), Windowing("sliding", 10, 10), Windowing("sliding", 12, 4), Windowing("sliding", 7, 3))
+WINDOWS = (Windowing(), *(Windowing("sliding", *each) for each in ((10, 10), (12, 4), (7, 3), (12, 2))))
 NO_CODES = np.zeros((0, 0), dtype=np.int64)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import random
 from collections import Counter
 from collections.abc import Iterator
 from fractions import Fraction
@@ -17,24 +18,28 @@ import pyarrow as pa
 import pytest
 import reference
 import test_engines
+import test_hamlet
 from test_engines import SIMPLE, agrees
 from test_explain import explained
 from test_kernel_stream import CUTTING, NUMBERS, Worker, by_case, rows_at, rows_of, sorted_batches
 
 import cetdsl as cet
+import cetdsl.kernels.panes
 from cetdsl.analysis import Binding, analyse
 from cetdsl.errors import CountOverflow, UnsupportedQuery
 from cetdsl.execution.compat import schema_of
 from cetdsl.execution.run import run
 from cetdsl.frontend.sase import parse
-from cetdsl.kernels.panes import pane_stream, prefixes, product, suffixes, window_stream
+from cetdsl.kernels.evaluate import Evaluator, ValueColumn
+from cetdsl.kernels.panes import PanesEvaluator, pane_stream, prefixes, product, suffixes, window_stream
+from cetdsl.kernels.windows import NEVER, cut_slices
 from cetdsl.pattern.expressions import Aggregate
 from cetdsl.pattern.query import Query, Returned, Span, Window
 from cetdsl.pattern.text import unparse
-from cetdsl.planning.physical import SLIDING, KernelSpec, Windowing, count_in_panes
+from cetdsl.planning.physical import MIN_PANES_OVERLAP, SLIDING, KernelSpec, Lane, Windowing, count_in_panes
 from cetdsl.planning.planner import plan_aggregate
 from cetdsl.planning.strategies.kernel import kernel
-from cetdsl.planning.strategies.panes import MIN_OVERLAP, any_panes, panes
+from cetdsl.planning.strategies.panes import any_panes, panes
 from cetdsl.planning.strategies.request import AggregateRequest, Declined, compile_sides
 from cetdsl.rewrite import rewrite
 
@@ -184,6 +189,46 @@ def test_what_does_not_fit_is_an_error(number: str, events: int) -> None:
     assert f"the window from 0 to {events + 10}" in str(by_panes.value)
 
 
+@pytest.mark.parametrize("most", [1, 200, 2**20])
+def test_windows_of_a_chunk_have_the_values_that_they_have_event_by_event(
+    most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cetdsl.kernels.panes, "_CHUNK_NUMBERS", most)
+    for seed in range(60):
+        choose = random.Random(seed)
+        mask, time, segment = list[int](), list[int](), list[int]()
+        for _ in range(choose.choice([1, 3])):
+            segment.append(len(mask))
+            now = choose.choice([-50, 0, 3])
+            for _ in range(choose.choice([1, 5, 30])):
+                now += choose.choice([0, 1, 1, 2, 9])
+                mask.append(choose.randrange(16))
+                time.append(now)
+        fresh = (np.diff(time, prepend=time[0]) != 0) | np.isin(np.arange(len(mask)), segment)
+        found = test_hamlet.events(mask, time)
+        found = found._replace(segment_start=np.array([*segment, len(mask)]), instant=np.cumsum(fresh))
+        whole = [None if choose.random() < 0.1 else choose.randint(-5, 9) for _ in mask]
+        columns = [ValueColumn(pa.array(whole, pa.int64())), ValueColumn(pa.array([choose.random() for _ in mask]))]
+        numbers = dict(zip("ABCD", range(4), strict=True))
+        pattern = choose.choice(test_hamlet.PATTERNS)
+        used = sorted(set(test_hamlet.machine(pattern, numbers).variables))
+        more = [Lane("count", used[0]), Lane("sum", used[-1], 0), Lane("sum", used[-1], 1)]
+        lanes = (Lane("count", -2), *choose.sample(more, choose.choice([0, 1, 3])))
+        windowing = Windowing("sliding", *choose.choice([(12, 3), (13, 3), (20, 1)]))
+        spec = test_hamlet.query(pattern, numbers, NUMBERS[seed % len(NUMBERS)], windowing, lanes)
+        spec = attrs.evolve(spec, values=("bigint", "double"))
+        slices = cut_slices(windowing, found.segment_start, found.time, np.zeros(len(segment)), True, NEVER)
+        bounds = (np.full(len(slices.low), NEVER), np.full(len(slices.low), -NEVER))
+        got = PanesEvaluator(spec).evaluate(found, columns, slices, bounds)
+        expected = Evaluator(spec).evaluate(found, columns, slices, bounds)
+        assert (got.found == expected.found).all()
+        for own, other in zip(got.exact, expected.exact, strict=True):
+            assert (own is None) == (other is None)
+            assert own is None or (own == other).all()
+        for near, other in zip(got.scaled, expected.scaled, strict=True):
+            assert np.allclose(near.real * 2.0**near.imag, other.real * 2.0**other.imag, rtol=1e-9, atol=1e-9)
+
+
 def with_count(text: str) -> Query:
     return parse(f"RETURN COUNT(*) {text}")
 
@@ -227,7 +272,7 @@ def test_blocks_meet_rightly() -> None:
         ("PATTERN SEQ(A, NOT C, B) WITHIN 5 SLIDE 1", "NOT needs"),
         ("RETURN MAX(B.x), MIN(LENGTH) PATTERN B+ WITHIN 5 SLIDE 1", "no sum of products: MAX, MIN"),
         ("PATTERN B{20,30} WITHIN 5 SLIDE 1", "more than 12 states"),
-        ("PATTERN B+ WITHIN 6 SLIDE 2", f"in 3 windows at most; panes pay from {MIN_OVERLAP} on"),
+        ("PATTERN B+ WITHIN 6 SLIDE 2", f"in 3 windows at most; panes pay from {MIN_PANES_OVERLAP} on"),
         ("PATTERN B+ WITHIN 6 SLIDE 8", "in one window at most"),
     ],
 )

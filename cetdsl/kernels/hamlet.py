@@ -37,6 +37,7 @@ from cetdsl.kernels.columns import unscaled_integers
 from cetdsl.kernels.evaluate import Evaluator, ValueColumn, Values
 from cetdsl.kernels.linear import LIMB_BITS, PRIME_BITS, System, Weights
 from cetdsl.kernels.numbers import Objects, Scaled, to_scaled
+from cetdsl.kernels.panes import PanesEvaluator, why_not_in_panes
 from cetdsl.kernels.program import Events, Ints
 from cetdsl.kernels.residues import inverses, powers_of_two, prime_numbers, primes_for, whole_numbers
 from cetdsl.kernels.snapshots import Cells, cells_of, play
@@ -126,7 +127,7 @@ class WorkloadEvaluator:
         self.families = dict(families or {})
         self.deviations = tuple(deviations or [None] * len(self.specs))
         self.reasons = tuple(why_not_shared(spec) for spec in self.specs)
-        self._alone: dict[int, Evaluator] = {}
+        self._alone: dict[int, Evaluator | PanesEvaluator] = {}
         self._sets: dict[tuple[int, ...], _SharedSet] = {}
 
     def evaluate(
@@ -166,9 +167,9 @@ class WorkloadEvaluator:
         metrics = metrics._replace(seconds=time.perf_counter() - begun)
         return [found[q] for q in range(len(self.specs))], metrics
 
-    def _by_itself(self, query: int, spec: KernelSpec) -> Evaluator:
+    def _by_itself(self, query: int, spec: KernelSpec) -> Evaluator | PanesEvaluator:
         if query not in self._alone:
-            self._alone[query] = Evaluator(spec)
+            self._alone[query] = Evaluator(spec) if why_not_in_panes(spec) else PanesEvaluator(spec)
         return self._alone[query]
 
     def _members(self, columns: list[ValueColumn], slices: Sequence[Slices]) -> tuple[int, ...]:

@@ -32,7 +32,7 @@ from cetdsl.kernels._jit import inlined, jit
 from cetdsl.kernels.answers import LaneTable, additive_lanes, scaled_integers
 from cetdsl.kernels.arithmetic import add_scaled, normalised
 from cetdsl.kernels.columns import as_array, from_numpy, unscaled_integers, validity
-from cetdsl.kernels.evaluate import ValueColumn
+from cetdsl.kernels.evaluate import ValueColumn, Values
 from cetdsl.kernels.numbers import EXACT_DOUBLE, Objects, Scaled, to_scaled
 from cetdsl.kernels.program import Events, Ints
 from cetdsl.kernels.stream import (
@@ -43,7 +43,18 @@ from cetdsl.kernels.stream import (
     group_columns,
     refusing_too_large,
 )
-from cetdsl.planning.physical import KernelSpec, Lane, Machine, Windowing, count_in_panes, is_exact_lane
+from cetdsl.kernels.windows import Slices
+from cetdsl.planning.physical import (
+    MAX_PANES_STATES,
+    MIN_PANES_OVERLAP,
+    SLIDING,
+    KernelSpec,
+    Lane,
+    Machine,
+    Windowing,
+    count_in_panes,
+    is_exact_lane,
+)
 
 #: Entries of all matrices of a chunk, about; they bound its memory.
 _CHUNK_NUMBERS = 2**20
@@ -343,17 +354,37 @@ def _doubled(out: NDArray[np.float64], owner: Ints) -> tuple[NDArray[np.float64]
     return np.concatenate((out, np.empty_like(out))), np.concatenate((owner, np.empty_like(owner)))
 
 
-def pane_columns(spec: KernelSpec, steps: Steps, events: Events, columns: list[ValueColumn]) -> list[pa.Array]:
-    """The matrix of each segment of some events, as columns; :func:`_decode` reads them."""
-    parts, additive = parts_of(spec), additive_lanes(spec)
-    wholes = {k for part in parts if part.whole for k in part.lanes}
+class Leaves(NamedTuple):
+    """The segments of some events in doubles that do not round (or stay in their range).
+
+    Attributes
+    ----------
+    matrices : float64 array, shape (leaves, 1 + limbs, D, D)
+    owner : int64 array, shape (leaves,)
+        The segment of each, in order.
+    limbs : list of Limb
+    """
+
+    matrices: NDArray[np.float64]
+    owner: Ints
+    limbs: list[Limb]
+
+    def of(self, part: Part) -> list[tuple[int, Limb]]:
+        """The limbs of a part's lanes, and where they are among the matrices."""
+        return [(row, limb) for row, limb in enumerate(self.limbs, 1) if limb.lane in part.lanes]
+
+
+def _leaves(spec: KernelSpec, steps: Steps, events: Events, columns: list[ValueColumn]) -> Leaves:
+    """Multiplies the instants of each segment of some events."""
+    additive = additive_lanes(spec)
+    wholes = {k for part in parts_of(spec) if part.whole for k in part.lanes}
     limbs = [
         limb
         for k, lane in enumerate(additive)
         if k > 0
         for limb in _limbs(k, lane, columns, k in wholes, len(events.time))
     ]
-    leaves, owner = _multiply_instants(
+    matrices, owner = _multiply_instants(
         events.segment_start,
         events.instant,
         events.mask,
@@ -363,32 +394,41 @@ def pane_columns(spec: KernelSpec, steps: Steps, events: Events, columns: list[V
         *steps[:5],
         EXACT_DOUBLE if spec.exact else _ROUNDED_LIMIT,
     )
+    return Leaves(matrices, owner, limbs)
+
+
+def pane_columns(spec: KernelSpec, steps: Steps, events: Events, columns: list[ValueColumn]) -> list[pa.Array]:
+    """The matrix of each segment of some events, as columns; :func:`_decode` reads them."""
+    leaves = _leaves(spec, steps, events, columns)
     out: list[pa.Array] = []
-    for part in parts:
-        own = [(row, limb) for row, limb in enumerate(limbs, 1) if limb.lane in part.lanes]
+    for part in parts_of(spec):
         if part.whole:
-            out += _encode_whole(part, leaves, owner, own, steps)
+            out += _encode_whole(part, leaves, steps)
         else:
-            rounded = _multiply_runs(_scaled_leaves(part, leaves, own), owner)
+            rounded = _multiply_runs(_scaled_leaves(part, leaves), leaves.owner)
             out.append(_binary(_kept(rounded, steps), np.ones(len(rounded), dtype=np.bool_)))
     return out
 
 
-_Own = list[tuple[int, Limb]]
+def _in_doubles(part: Part, leaves: Leaves) -> NDArray[np.bool_]:
+    """The segments whose matrices are a single leaf, which is not made of limbs."""
+    small: NDArray[np.bool_] = np.bincount(leaves.owner) == 1
+    return small & (not any(limb.shift for _, limb in leaves.of(part)))
 
 
-def _encode_whole(
-    part: Part, leaves: NDArray[np.float64], owner: Ints, limbs: _Own, steps: Steps
-) -> tuple[pa.Array, pa.Array]:
+def _taken(part: Part, leaves: Leaves, rows: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Some leaves, with the part's lanes only."""
+    return leaves.matrices[rows][:, [0, *(row for row, _ in leaves.of(part))]]
+
+
+def _encode_whole(part: Part, leaves: Leaves, steps: Steps) -> tuple[pa.Array, pa.Array]:
     """A column of doubles for panes that fit them, and one of text for the others."""
-    small = np.bincount(owner) == 1
-    if any(limb.shift for _, limb in limbs):
-        small[:] = False
-    in_small = small[owner]
-    alone = _kept(leaves[in_small][:, [0, *(row for row, _ in limbs)]], steps) if small.any() else np.zeros((0, 0))
+    small = _in_doubles(part, leaves)
+    in_small = small[leaves.owner]
+    alone = _kept(_taken(part, leaves, in_small), steps) if small.any() else np.zeros((0, 0))
     text: list[str | None] = [None] * len(small)
     if not small.all():
-        matrices = _multiply_runs(_whole_leaves(part, leaves[~in_small], limbs), owner[~in_small])
+        matrices = _multiply_runs(_whole_leaves(part, leaves, ~in_small), leaves.owner[~in_small])
         # Hexadecimal: Python is quadratic in the digits of decimal ones.
         texts = [" ".join([format(entry, "x") for entry in row]) for row in _kept(matrices, steps).tolist()]
         for place, entries in zip(np.nonzero(~small)[0], texts, strict=True):
@@ -396,21 +436,23 @@ def _encode_whole(
     return _binary(alone, small), pa.array(text, pa.string())
 
 
-def _whole_leaves(part: Part, leaves: NDArray[np.float64], limbs: _Own) -> Matrices:
-    """The leaves in whole numbers, limbs put together."""
-    out = _zeros((len(leaves), len(part.lanes), *leaves.shape[2:]), object)
-    out[:, 0] = leaves[:, 0].astype(np.int64).astype(object)
-    for row, limb in limbs:
-        out[:, part.lanes.index(limb.lane)] += leaves[:, row].astype(np.int64).astype(object) * (1 << limb.shift)
+def _whole_leaves(part: Part, leaves: Leaves, rows: NDArray[np.bool_]) -> Matrices:
+    """Some leaves in whole numbers, limbs put together."""
+    taken = leaves.matrices[rows]
+    out = _zeros((len(taken), len(part.lanes), *taken.shape[2:]), object)
+    out[:, 0] = taken[:, 0].astype(np.int64).astype(object)
+    for row, limb in leaves.of(part):
+        out[:, part.lanes.index(limb.lane)] += taken[:, row].astype(np.int64).astype(object) * (1 << limb.shift)
     return out
 
 
-def _scaled_leaves(part: Part, leaves: NDArray[np.float64], limbs: _Own) -> Matrices:
+def _scaled_leaves(part: Part, leaves: Leaves) -> Matrices:
     """The leaves in scaled numbers, limbs put together."""
-    out = _zeros((len(leaves), len(part.lanes), *leaves.shape[2:]), np.complex128)
-    out[:, 0] = to_scaled(leaves[:, 0])
-    for row, limb in limbs:
-        values = leaves[:, row]
+    taken = leaves.matrices
+    out = _zeros((len(taken), len(part.lanes), *taken.shape[2:]), np.complex128)
+    out[:, 0] = to_scaled(taken[:, 0])
+    for row, limb in leaves.of(part):
+        values = taken[:, row]
         scaled = to_scaled(values)
         # Zero, infinities and NaN have no exponent.
         scaled.imag = np.where(np.isfinite(values) & (values != 0), scaled.imag + limb.shift, 0)
@@ -439,6 +481,125 @@ def _multiply_runs(matrices: Matrices, owner: Ints) -> Matrices:
         merged[paired] = product(merged[paired], matrices[left[paired] + 1])
         matrices, owner = merged, owner[left]
     return matrices
+
+
+# ------------------------------------------------------------------------------------------- both stages at once
+
+
+def why_not_in_panes(spec: KernelSpec) -> str | None:
+    """Why the windows of a query are no products of panes, or better not; None when they are.
+
+    Examples
+    --------
+    >>> from cetdsl.planning.physical import Edge, Lane
+    >>> steps = Machine((0, 1), ((0, ()),), ((1, ()),), (Edge(0, 1), Edge(1, 1)))
+    >>> spec = KernelSpec(steps, (), Windowing("sliding", 60, 30), 0, 0, "t", "bigint", 0, 0, (), 0,
+    ...                   lanes=(Lane("count", -2),))
+    >>> why_not_in_panes(spec)
+    'an event is in 2 windows at most'
+    """
+    if spec.negations or spec.pairs or spec.lists or any(e.comparisons or e.listed for e in spec.machine.edges):
+        return "events are compared with each other"
+    if any(lane.kind not in ("count", "sum") for lane in spec.lanes):
+        return "an extreme is no sum of products"
+    if spec.windowing.kind != SLIDING:
+        return "nothing says how long a pane is"
+    overlap = -(-spec.windowing.length // spec.windowing.slide)
+    if overlap < MIN_PANES_OVERLAP:
+        return f"an event is in {overlap} windows at most"
+    if len(spec.machine.variables) > MAX_PANES_STATES:
+        return "the matrices are too large"
+    return None
+
+
+class PanesEvaluator:
+    """Evaluates a query that :func:`why_not_in_panes` has nothing against, chunk after chunk of sorted events.
+
+    What :class:`~cetdsl.kernels.evaluate.Evaluator` does event by event and window by window, with each event
+    multiplied once, however many windows it is in.
+    """
+
+    def __init__(self, spec: KernelSpec) -> None:
+        self.spec = spec
+        self.steps = lay_out_steps(spec.machine)
+        self.panes = count_in_panes(spec.windowing)
+
+    def evaluate(
+        self, events: Events, columns: list[ValueColumn], slices: Slices, bounds: tuple[Ints, Ints] | None = None
+    ) -> Values:
+        """All lanes over all slices; ``bounds`` are for queries whose trends have ends elsewhere."""
+        lanes, count = len(additive_lanes(self.spec)), len(slices.low)
+        whole = [is_exact_lane(self.spec, lane) for lane in additive_lanes(self.spec)]
+        exact: list[Objects | None] = [np.zeros(count, dtype=object) if known else None for known in whole]
+        scaled: list[Scaled] = [np.zeros(count, dtype=np.complex128) for _ in range(lanes)]
+        if count:
+            start, pane = self._cut(events)
+            first = np.searchsorted(start, slices.low, side="right") - 1
+            last = np.searchsorted(start, slices.high, side="left") - 1
+            block = slices.start[np.unique(slices.slice, return_index=True)[1]] // self.spec.windowing.slide
+            block = block * self.panes.slide // self.panes.length
+            most = max(_CHUNK_NUMBERS // (lanes * len(self.steps.variable) ** 2), 1)
+            low = 0
+            while low < count:
+                # A stretch of windows whose panes fit into memory, one window at least.
+                high = max(int(np.searchsorted(last, first[low] + most)), low + 1)
+                own = slice(low, high)
+                found = self._windows(events, columns, start, pane, first[own], last[own], block[own])
+                for k in range(lanes):
+                    scaled[k][own] = found.scaled[k]
+                    if exact[k] is not None:
+                        exact[k][own] = found.exact[k]  # type: ignore[index]
+                low = high
+        return Values(scaled[0].real != 0, exact, scaled, [])
+
+    def _cut(self, events: Events) -> tuple[Ints, Ints]:
+        """The first event of each pane (and the end), and the pane of each."""
+        length, slide = self.spec.windowing.length, self.spec.windowing.slide
+        number = events.time // slide
+        if length % slide:
+            number = 2 * number + (events.time % slide >= length % slide)
+        begins = np.append(True, number[1:] != number[:-1])
+        begins[events.segment_start[:-1]] = True
+        start = np.nonzero(begins)[0]
+        return np.append(start, len(number)).astype(np.int64), number[start]
+
+    def _windows(
+        self,
+        events: Events,
+        columns: list[ValueColumn],
+        start: Ints,
+        pane: Ints,
+        first: Ints,
+        last: Ints,
+        block: Ints,
+    ) -> LaneTable:
+        """All lanes of windows that reach from their first to their last pane and begin in a block."""
+        a, b = int(first[0]), int(last[-1]) + 1
+        leaves = _leaves(self.spec, self.steps, events._replace(segment_start=start[a : b + 1]), columns)
+        own = pane[a:b] // self.panes.length
+        begins = np.append(True, own[1:] != own[:-1])
+        begins[np.searchsorted(start[a:b], events.segment_start[:-1][self._inside(events, start, a, b)])] = True
+        first, last = first - a, last - a
+        cover = Cover(begins, first, last, own[first] == block, own[last] != block)
+        matrices = [
+            _whole(part, leaves) if part.whole else _multiply_runs(_scaled_leaves(part, leaves), leaves.owner)
+            for part in parts_of(self.spec)
+        ]
+        return _window_lanes(self.spec, self.steps, matrices, cover)
+
+    @staticmethod
+    def _inside(events: Events, start: Ints, a: int, b: int) -> NDArray[np.bool_]:
+        segment = events.segment_start[:-1]
+        inside: NDArray[np.bool_] = (segment >= start[a]) & (segment < start[b])
+        return inside
+
+
+def _whole(part: Part, leaves: Leaves) -> Matrices:
+    """The matrix of each segment, in doubles where these hold all of them."""
+    small = _in_doubles(part, leaves)
+    if small.all():
+        return _taken(part, leaves, small)
+    return _multiply_runs(_whole_leaves(part, leaves, np.ones(len(leaves.owner), dtype=np.bool_)), leaves.owner)
 
 
 # ------------------------------------------------------------------------------------------------ the two stages
@@ -494,7 +655,7 @@ def window_stream(
         if not len(slices.low):
             continue
         with refusing_too_large(panes, chunk):
-            table = _window_lanes(spec, steps, windowing, chunk)
+            table = _window_lanes(spec, steps, _decoded(spec, steps, chunk), _cover(chunk, windowing.length))
         found = np.nonzero(table.scaled[0].real[slices.slice] != 0)[0]
         if len(found):
             groups = group_columns(spec, chunk, slices.segment[found])
@@ -569,16 +730,21 @@ def _cover(chunk: Chunk, length: int) -> Cover:
     return Cover(begins, first, last, block[first] == own, block[last] != own)
 
 
-def _window_lanes(spec: KernelSpec, steps: Steps, windowing: Windowing, chunk: Chunk) -> LaneTable:
-    """All lanes over all slices of a chunk of panes."""
-    cover = _cover(chunk, windowing.length)
-    exact: list[Objects | None] = [None] * len(additive_lanes(spec))
-    scaled: list[Any] = [None] * len(exact)
-    position = spec.keys + 2
+def _decoded(spec: KernelSpec, steps: Steps, chunk: Chunk) -> list[Matrices]:
+    """Per part the matrices of a chunk of panes."""
+    found, position = [], spec.keys + 2
     for part in parts_of(spec):
         columns = [as_array(chunk.table.column(position + n)) for n in range(1 + part.whole)]
         position += len(columns)
-        matrices = _decode(part, columns, steps)
+        found.append(_decode(part, columns, steps))
+    return found
+
+
+def _window_lanes(spec: KernelSpec, steps: Steps, panes: list[Matrices], cover: Cover) -> LaneTable:
+    """All lanes over the windows of a cover; ``panes`` are the matrices of each part."""
+    exact: list[Objects | None] = [None] * len(additive_lanes(spec))
+    scaled: list[Any] = [None] * len(exact)
+    for part, matrices in zip(parts_of(spec), panes, strict=True):
         if part.whole:
             whole, rounded = whole_answers(matrices, cover, steps)
         else:

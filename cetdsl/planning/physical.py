@@ -14,6 +14,11 @@ WHOLE, SLIDING, SPAN = "whole", "sliding", "span"
 #: The forms a count may take (``number=``).
 NUMBERS = ("decimal", "string", "double", "log2")
 
+#: Where windows are products of panes: the most states, because a product takes time with their cube, ...
+MAX_PANES_STATES = 12
+#: ... and so many windows per event at least, else going through each event once per window costs less.
+MIN_PANES_OVERLAP = 4
+
 #: Which trends are asked for: all of them, or those that are not part of another one, by one of two readings.
 ALL, MAXIMAL, ENDS = "all", "maximal", "ends"
 

@@ -5,15 +5,10 @@ from __future__ import annotations
 import attrs
 
 from cetdsl.planning.lanes import LanePlan, plan_lanes
-from cetdsl.planning.physical import SLIDING, SPAN, WHOLE
+from cetdsl.planning.physical import MAX_PANES_STATES, MIN_PANES_OVERLAP, SLIDING, SPAN, WHOLE
 from cetdsl.planning.plans import PanesAggregate, PhysicalPlan, Source
 from cetdsl.planning.strategies.kernel import base_spec
 from cetdsl.planning.strategies.request import AggregateRequest, Declined, source_of
-
-#: A product of matrices takes time with the cube of the states.
-MAX_STATES = 12
-#: From so many windows per event on, a second stage costs less than going through each event once per window.
-MIN_OVERLAP = 4
 
 
 def panes(request: AggregateRequest) -> PhysicalPlan | Declined:
@@ -27,9 +22,9 @@ def panes(request: AggregateRequest) -> PhysicalPlan | Declined:
         return plan
     windowing = plan.source.windowing
     overlap = -(-windowing.length // windowing.slide)
-    if overlap < MIN_OVERLAP and request.number != "string":
+    if overlap < MIN_PANES_OVERLAP and request.number != "string":
         times = "one window" if overlap == 1 else f"{overlap} windows"
-        return Declined(f"an event is in {times} at most; panes pay from {MIN_OVERLAP} on")
+        return Declined(f"an event is in {times} at most; panes pay from {MIN_PANES_OVERLAP} on")
     return plan
 
 
@@ -45,8 +40,8 @@ def any_panes(request: AggregateRequest) -> PanesAggregate | Declined:
         return Declined("NOT needs the latest match of the negated pattern")
     if source.windowing.kind != SLIDING:
         return Declined(_WITHOUT_WINDOWS[source.windowing.kind])
-    if len(compiled.machine.variables) > MAX_STATES:
-        return Declined(f"the automaton has more than {MAX_STATES} states")
+    if len(compiled.machine.variables) > MAX_PANES_STATES:
+        return Declined(f"the automaton has more than {MAX_PANES_STATES} states")
     lanes = plan_lanes(compiled, request.aggregates)
     if lattice := [name for name, kind in _functions(lanes) if kind not in ("count", "sum")]:
         return Declined(f"an extreme is no sum of products: {', '.join(dict.fromkeys(lattice)).upper()}")
