@@ -249,9 +249,10 @@ def test_numbers_of_shares_go_to_tasks_of_their_own(spark: Any) -> None:
         assert [tasks[number] for number in numbers] == list(range(count))
 
 
-def test_tasks_get_equal_shares_of_one_large_group(spark: Any, deposits: Any) -> None:
+@pytest.mark.parametrize("algorithm", ["auto", "m-cet", "h-cet", "anchors"])
+def test_tasks_get_equal_shares_of_one_large_group(spark: Any, deposits: Any, algorithm: str) -> None:
     asked = deposits.filter("t < 70").pattern(CHAIN, time="t", type=None)
-    trends = asked.complete_trends("ends", columns=["t"])
+    trends = asked.complete_trends("ends", algorithm, columns=["t"])
     rows = trends.select(F.size("trend").alias("n"), F.spark_partition_id().alias("task"))
     refs = [row.refs for row in rows.groupBy("task").agg(F.sum("n").alias("refs")).collect()]
     assert len(refs) == parallelism(spark)

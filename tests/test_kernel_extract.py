@@ -382,6 +382,32 @@ def test_shares_are_a_partition_in_order(question: tuple, parts: int) -> None:
     assert list(itertools.chain(*found)) == expected(case, variable, low, high, complete)
 
 
+@settings(deadline=None, max_examples=200)
+@given(asked(), st.sampled_from(ALGORITHMS), st.integers(2, 5), st.booleans())
+def test_shares_of_every_algorithm_are_a_partition(question: tuple, algorithm: str, parts: int, sharing: bool) -> None:
+    graph, case, variable, low, high, complete = question
+    how = Settings(algorithm, sharing=sharing, thorough=True)
+    found = [
+        trends_of(extract(graph, variable, low, high, complete=complete, settings=how, share=(part, parts)))
+        for part in range(parts)
+    ]
+    assert sorted(itertools.chain(*found)) == sorted(expected(case, variable, low, high, complete))
+
+
+@pytest.mark.parametrize("algorithm", ["t-cet", "h-cet", "anchors"])
+def test_first_events_are_dealt_out_evenly(algorithm: str) -> None:
+    rng = np.random.default_rng(7)
+    graph = graph_of("kiting", make_events(rng.integers(0, 700, size=(2, 5000))))
+    total = int(count_refs(graph, [0], [5000], complete=True)[1][0])
+    how = Settings(algorithm, thorough=True)
+    refs = [
+        sum(len(b.event) for b in extract(graph, [0], [0], [5000], complete=True, settings=how, share=(part, 4)))
+        for part in range(4)
+    ]
+    assert sum(refs) == total
+    assert max(refs) <= 1.1 * total / 4
+
+
 @settings(deadline=None, max_examples=100)
 @given(asked(), st.data())
 def test_a_walk_leads_from_any_trend_to_any_later_one(question: tuple, data: st.DataObject) -> None:

@@ -64,7 +64,7 @@ def extract(
         Stop after so many trends; -1: find all. No work is done for the others, so these are found by a walk.
     share : (int, int)
         ``(i, k)`` finds the i-th of k parts of the trends, with equally many refs (the sum of the lengths of trends)
-        each. A walk from one trend to another.
+        each; about equally many where trends are put together from partial ones.
     block : int
         The number of bindings in a block. A trend that is longer makes a block of its own.
     measured : Measured, optional
@@ -86,7 +86,7 @@ def extract(
     [[0, 1], [0, 2, 3]]
     """
     work = Work(graph, variable, low, high, complete, settings, measured)
-    for job in work.jobs() if limit < 0 and share[1] == 1 else work.share(*share):
+    for job in work.share(*share) if limit < 0 else work.walk(*share):
         for found in job.blocks(limit, block):
             yield found
             limit -= len(found.slice) if limit >= 0 else 0

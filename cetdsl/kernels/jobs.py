@@ -29,6 +29,7 @@ from cetdsl.kernels.cuts import (
     find_loads,
     plan_graphlets,
 )
+from cetdsl.kernels.enumerate import Shorts
 from cetdsl.kernels.graph import NEVER, Bools, Graph
 from cetdsl.kernels.graphlets import (
     INDEX_BYTES,
@@ -45,7 +46,7 @@ from cetdsl.kernels.graphlets import (
 )
 from cetdsl.kernels.partition import OPTIMIZERS
 from cetdsl.kernels.program import Ints
-from cetdsl.kernels.walk import FRAME_BYTES, Trace, Walker, Windows, rules_of, split, windows_of
+from cetdsl.kernels.walk import FRAME_BYTES, Trace, Walker, Windows, rules_of, share_of_roots, split, windows_of
 
 ALGORITHMS = ("auto", "m-cet", "t-cet", "h-cet", "anchors")
 
@@ -170,7 +171,7 @@ class Work:
     def __init__(
         self,
         graph: Graph,
-        variable: Ints,
+        variable: Ints | Shorts,
         low: Ints,
         high: Ints,
         complete: bool,
@@ -214,8 +215,23 @@ class Work:
                 yield self.job(window)
             window = stop
 
-    def share(self, part: int, parts: int) -> Iterator[Walker]:
-        """The job that finds one of equal parts of the trends."""
+    def share(self, part: int, parts: int) -> Iterator[Walker | Stitcher]:
+        """Jobs that find one of equal parts of the trends.
+
+        A walk goes from one trend to another, so its parts are equal whatever the graph. Trends that are put together
+        from partial ones are divided by their first events, so that each part needs only what these lead to.
+        """
+        if parts == 1:
+            yield from self.jobs()
+        elif self.settings.algorithm in ("auto", "m-cet"):
+            yield from self.walk(part, parts)
+        else:
+            own = share_of_roots(self.graph, self.windows, self.rules, part, parts)
+            low, high = self.windows.low, self.windows.high
+            yield from Work(own, self._variable, low, high, self.rules.complete, self.settings, self._measured).jobs()
+
+    def walk(self, part: int, parts: int) -> Iterator[Walker]:
+        """The job that walks one of equal parts of the trends."""
         wanted = [number for number in (part, part + 1) if 0 < number < parts]
         traces = split(self.graph, self.windows, self.rules, np.array(wanted) / parts)
         if traces is not None:

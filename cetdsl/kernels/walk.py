@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from cetdsl.kernels._jit import inlined, jit
 from cetdsl.kernels.enumerate import Block, Shorts, shrunk
-from cetdsl.kernels.graph import Abi, Graph, Places
+from cetdsl.kernels.graph import NOWHERE, Abi, Graph, Places
 from cetdsl.kernels.program import Ints
 
 Floats = NDArray[np.float64]
@@ -456,6 +456,61 @@ def split(graph: Graph, windows: Windows, rules: Rules, fractions: Floats) -> li
         nodes = _seek(graph, windows, rules, window, weights, max(aim - before, 0.0), int(largest))
         traces.append(Trace(window, nodes))
     return traces
+
+
+def share_of_roots(graph: Graph, windows: Windows, rules: Rules, part: int, parts: int) -> Graph:
+    """The graph of the trends that begin at one of ``parts`` stretches of roots, with about as many refs each."""
+    ends = np.cumsum(_root_refs(graph, windows, rules))
+    if not ends[-1:].any():
+        return graph
+    # A root belongs to the stretch that its middle lies in.
+    middle = (ends - np.diff(ends, prepend=0.0) / 2) / ends[-1] * parts
+    return _from_roots(graph, (middle >= part) & ((middle < part + 1) | (part + 1 == parts)))
+
+
+def _root_refs(graph: Graph, windows: Windows, rules: Rules) -> Floats:
+    """The refs of the trends of all windows that begin at each node, as parts of any one number."""
+    weighed = [_weigh(graph, windows, rules, window)[0] for window in range(len(windows.low))]
+    largest = max((int(weights.exponent.max(initial=0)) for weights in weighed), default=0)
+    sizes = np.zeros(len(graph.event))
+    for window, (trends, exponent, mean) in enumerate(weighed):
+        low, high, first, last = (int(column[window]) for column in windows)
+        _add_root_refs(graph, rules, low, high, first, trends, exponent - largest, mean, sizes[first:last])
+    return sizes
+
+
+@jit
+def _add_root_refs(
+    graph: Graph,
+    rules: Rules,
+    low: int,
+    high: int,
+    first: int,
+    trends: Floats,
+    exponent: Ints,
+    mean: Floats,
+    sizes: Floats,
+) -> None:
+    for v in range(len(sizes)):
+        if trends[v] > 0.0 and is_root(graph, rules, first + v, low, high):
+            sizes[v] += math.ldexp(trends[v] * mean[v], max(exponent[v], -1000))
+
+
+def _from_roots(graph: Graph, own: NDArray[np.bool_]) -> Graph:
+    """The graph of the trends that begin at nodes of one's own: no other one is useful to them."""
+    begins = graph.begins & own
+    return graph._replace(begins=begins, origin=np.where(_reached(graph, begins), graph.origin, NOWHERE))
+
+
+@jit
+def _reached(graph: Graph, begins: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """The nodes that a path from one that begins leads to."""
+    out = begins.copy()
+    for v in range(len(out)):
+        if out[v]:
+            for k in range(graph.start[v], graph.stop[v]):
+                out[graph.target[k]] = True
+    return out
 
 
 @jit

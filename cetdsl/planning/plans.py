@@ -148,7 +148,7 @@ class GraphTrends(PhysicalPlan):
     """The kernel builds the graph of each key's events, and lists the trends that are its paths.
 
     ``balanced`` says that as many tasks as there are cores share each key: all of them build its graph, and each lists
-    its part of the trends.
+    a part of the trends.
     """
 
     source: Source

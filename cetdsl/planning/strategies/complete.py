@@ -90,7 +90,7 @@ def why_no_graph(compiled: Compiled, source: Source, completeness: str) -> str |
 
 
 def graph(request: CompleteRequest) -> GraphTrends | Declined:
-    """The paths of each key's graph, listed by the task that has the key."""
+    """The paths of each key's graph, listed by the task that has the key; those of a lone graph by all tasks."""
     source = source_of(request.resolved)
     if len(request.compiled) != 1:
         return Declined("AND at the top pairs two sets of trends")
@@ -100,7 +100,9 @@ def graph(request: CompleteRequest) -> GraphTrends | Declined:
         return Declined(reason)
     spec = attrs.evolve(base_spec(source, compiled, "decimal"), completeness=request.completeness)
     algorithm = request.algorithm if request.algorithm in IN_TASK else "auto"
-    return GraphTrends(source, compiled, spec, request.columns, request.limit, algorithm, request.memory)
+    # One group in one window is all that there is to do, so all cores do it.
+    alone = algorithm != "auto" and not source.keys and source.windowing.kind == WHOLE
+    return GraphTrends(source, compiled, spec, request.columns, request.limit, algorithm, request.memory, alone)
 
 
 def balanced(request: CompleteRequest) -> GraphTrends | Declined:
