@@ -84,7 +84,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
         "spark.local.dir": scratch,
         "spark.sql.warehouse.dir": scratch,
     }
+    if mode() != "cluster":
+        settings["spark.python.daemon.module"] = "preloaded_daemon"
     if mode() == "connect":
+        # What generated code does, the same tests show on classic Spark; without it small plans run sooner.
+        settings |= {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
         # Takes a free port instead of Connect's usual one, so that two runs can share a machine.
         os.environ["SPARK_TESTING"] = "1"
         # It would also have Spark check its own optimizer, which fails where an ordinary session answers.
