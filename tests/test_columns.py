@@ -11,6 +11,7 @@ from functools import reduce
 from typing import Any
 
 import pytest
+from modes import more_on_classic
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
@@ -205,8 +206,8 @@ def by_spark(df: Any, length: str, slide: str, kind: str) -> Any:
     return inside.select(cut).groupBy("window").count().select(*comparable("window", kind), "count")
 
 
-@pytest.mark.parametrize("zone_name", ZONES)
-@pytest.mark.parametrize("kind", ["timestamp", "timestamp_ntz", "date"])
+@pytest.mark.parametrize("zone_name", more_on_classic(*ZONES))
+@pytest.mark.parametrize("kind", more_on_classic("timestamp", "timestamp_ntz", "date"))
 def test_windows_are_those_of_spark(spark: Any, kind: str, zone_name: str) -> None:
     seconds = spark.createDataFrame([(float(s),) for s in SECONDS], "s double")
     with zone(spark, zone_name):
@@ -238,7 +239,7 @@ def test_windows_are_those_of_spark(spark: Any, kind: str, zone_name: str) -> No
         assert tagged([counted]) == tagged([by_spark(df, "1 hour", "1 hour", kind)])
 
 
-@pytest.mark.parametrize("kind", ["tinyint", "smallint", "int", "bigint"])
+@pytest.mark.parametrize("kind", more_on_classic("smallint", "tinyint", "int", "bigint"))
 def test_windows_of_ticks(spark: Any, kind: str) -> None:
     ticks = [-128, -100, -7, -6, -5, -1, 0, 1, 4, 5, 6, 100, 127]
     if kind == "bigint":
@@ -351,7 +352,7 @@ def valued(spark: Any) -> Any:
     return spark.createDataFrame(rows, f"t int, {schema}").cache()
 
 
-@pytest.mark.parametrize("op", ["<", *(pytest.param(op, marks=pytest.mark.classic) for op in (">=", "=", "!="))])
+@pytest.mark.parametrize("op", more_on_classic("<", ">=", "=", "!="))
 def test_comparisons_are_those_of_spark(valued: Any, op: str) -> None:
     left = valued.toDF(*(f"l_{name}" for name in valued.columns))
     right = valued.toDF(*(f"r_{name}" for name in valued.columns))

@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from modes import more_on_classic
 from pyspark.sql import functions as F
 
 import cetdsl as cet
@@ -119,7 +120,7 @@ def test_every_algorithm_gives_the_same_windows(deposits: Any, completeness: str
     assert asked.complete_trends(completeness).columns == ["branch", "window", "trend"]
 
 
-@pytest.mark.parametrize("text", [SLIDING, CHAIN + " WITHIN 20 SLIDE 20", CHAIN + " WITHIN 12"])
+@pytest.mark.parametrize("text", more_on_classic(SLIDING, CHAIN + " WITHIN 20 SLIDE 20", CHAIN + " WITHIN 12"))
 def test_counts_samples_and_tops_are_of_the_listed_trends(deposits: Any, text: str) -> None:
     asked = deposits.pattern(text, time="t", type=None)
     c = cet.event("c")

@@ -18,6 +18,7 @@ import generators
 import pyarrow as pa
 import pytest
 import reference
+from modes import more_on_classic
 from pyspark.sql import functions as F
 from test_kernel_stream import CUTTING, Worker, by_case, rows_of, sorted_batches
 
@@ -409,7 +410,7 @@ def judge(spark: Any) -> Judge:
     return Judge(spark, 80_000)
 
 
-@pytest.mark.parametrize("first", [300_000, pytest.param(310_000, marks=pytest.mark.classic)])
+@pytest.mark.parametrize("first", more_on_classic(300_000, 310_000))
 @pytest.mark.parametrize("turn", range(len(IN_TURN)))
 def test_queries_with_a_graph(judge: Judge, first: int, turn: int) -> None:
     answered = 0
@@ -419,7 +420,7 @@ def test_queries_with_a_graph(judge: Judge, first: int, turn: int) -> None:
     assert answered >= 36  # one of the five queries may have no graph
 
 
-@pytest.mark.parametrize("first", [320_000, pytest.param(320_005, marks=pytest.mark.classic)])
+@pytest.mark.parametrize("first", more_on_classic(320_000, 320_005))
 def test_all_queries(judge: Judge, first: int) -> None:
     for seed in range(first, first + 5):
         case = generators.random_case(seed, EVERYTHING)

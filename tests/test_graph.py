@@ -15,6 +15,7 @@ import generators
 import numpy as np
 import pytest
 import reference
+from modes import more_on_classic
 from pyspark.sql import functions as F
 
 import cetdsl as cet
@@ -176,7 +177,7 @@ QUERIES = {
 }
 
 
-@pytest.mark.parametrize("name", QUERIES)
+@pytest.mark.parametrize("name", more_on_classic(*QUERIES))
 def test_both_algorithms_agree(judge: Judge, name: str) -> None:
     bound = cet.pattern(judge.df, QUERIES[name], time="t", tie_break="s" if "two" in name else ())
     graphs = [bound.graph(algorithm, columns=["id", "x"]) for algorithm in ("kernel", "joins")]
@@ -276,7 +277,7 @@ TEXTS = {
 }
 
 
-@pytest.mark.parametrize("op", [">", "<"])
+@pytest.mark.parametrize("op", more_on_classic(">", "<"))
 def test_bounds_of_every_type(spark: Any, op: str) -> None:
     """Each value lies within the bounds of just one range, as Spark compares them, and in the one it is said to."""
     wide = None

@@ -7,6 +7,7 @@ from typing import Any
 import generators
 import pytest
 import reference
+from modes import more_on_classic
 from test_engines import Judge, agrees, by_case
 
 import cetdsl as cet
@@ -80,14 +81,7 @@ def judge_workload(judge: Judge, queries: dict[str, Query], sharing: str, number
         many.unpersist()
 
 
-@pytest.mark.parametrize(
-    ("seed", "size"),
-    [
-        (10_000, 2),
-        (20_000, 5),
-        *(pytest.param(*more, marks=pytest.mark.classic) for more in ((30_000, 8), (40_000, 12))),
-    ],
-)
+@pytest.mark.parametrize(("seed", "size"), more_on_classic((10_000, 2), (20_000, 5), (30_000, 8), (40_000, 12)))
 def test_each_query_of_a_random_workload_gets_its_own_answer(spark: Any, seed: int, size: int) -> None:
     judge = Judge(spark, seed)
     queries = workload_of(judge, seed, size)

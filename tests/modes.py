@@ -1,0 +1,17 @@
+"""Which cases of a test run on which kind of Spark (see ``conftest.py``)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+
+def more_on_classic(first: Any, *more: Any) -> list[Any]:
+    """Parameters of which Spark Connect tries only the first: it plans and runs them all alike."""
+    return [first, *(pytest.param(*_values(each), marks=pytest.mark.classic) for each in more)]
+
+
+def _values(case: Any) -> Iterable[Any]:
+    return case if isinstance(case, tuple) else (case,)
