@@ -8,6 +8,7 @@ import generators
 import pytest
 import reference
 from modes import more_on_classic
+from pyspark.sql import functions as F
 from test_engines import Judge, agrees, by_case
 
 import cetdsl as cet
@@ -20,8 +21,9 @@ from cetdsl.errors import (
     UnknownColumn,
     UnsupportedQuery,
 )
+from cetdsl.execution.workload import prepare_pass
 from cetdsl.pattern.query import Query
-from cetdsl.planning.workload import SHARING
+from cetdsl.planning.workload import SHARING, Sharing
 
 FIGURE_4 = "AACBBBBAACCCBB"  # of the Hamlet paper
 FEATURES = generators.Features(returned_strings=True)
@@ -260,6 +262,24 @@ def test_streaming_is_refused(spark: Any) -> None:
     many = stream.patterns({"q": "RETURN COUNT(*) PATTERN A"}, type=None)
     with pytest.raises(StreamingNotSupported):
         many.aggregate()
+
+
+@pytest.mark.parametrize(("types", "numbered"), [(5, False), (12, True), (31, True), (32, False)])
+def test_events_of_many_types_travel_by_number(spark: Any, types: int, numbered: bool) -> None:
+    kind = F.when(F.col("id") % 7 == 0, F.lit(None)).otherwise(F.concat(F.lit("K"), (F.hash("id") % types).cast("int")))
+    df = spark.range(300).select(F.timestamp_seconds("id").alias("t"), F.regexp_replace(kind, "-", "").alias("type"))
+    letters = [f"K{number}" for number in range(types)]
+    queries = {f"q{n}": f"RETURN COUNT(*) AS n PATTERN SEQ({name}, K0+)" for n, name in enumerate(letters[1:])}
+    many = df.patterns(queries, time="t")
+    [one] = many._plan("string").passes
+    prepared = prepare_pass(df, one, Sharing())
+    assert bool(prepared.spec.reader.book) == numbered
+    assert (prepared.spec.reader.packed > 0) == (types <= 31)
+    got = {row.query: row.n for row in many.aggregate(number="string").collect()}
+    asked = [name for name in queries if name in got][:3]
+    assert asked
+    for name in asked:
+        assert df.pattern(queries[name], time="t").aggregate(number="string").first().n == got[name]
 
 
 def test_more_variables_than_a_mask_has_bits_take_more_passes(spark: Any) -> None:

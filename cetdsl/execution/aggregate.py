@@ -42,12 +42,23 @@ def opaque_conditions(compiled: Compiled) -> list[SparkColumn]:
 
 @attrs.frozen
 class Shipment:
-    """The sorted rows that a kernel reads."""
+    """The sorted rows that a kernel reads.
+
+    Attributes
+    ----------
+    rows : DataFrame
+    value_types : tuple of DataType
+    frame : EventFrame
+    packed : int
+        Bits of the variables, or of their number in the code book, beside the time; 0: they have a column of their own.
+    book : tuple of int
+    """
 
     rows: DataFrame
     value_types: tuple[DataType, ...]
     frame: EventFrame
     packed: int
+    book: tuple[int, ...] = ()
 
 
 def ship(
@@ -73,8 +84,9 @@ def ship(
     frame = EventFrame(df, source, opaque_conditions(compiled))
     codes = [column.alias(f"f{n}") for n, column in enumerate(frame.codes(compiled))]
     numbers = [frame.row_column(expr).alias(f"v{n}") for n, expr in enumerate(values)]
-    packed = frame.packs(compiled)
-    columns = [*frame.keys(), *frame.instant(compiled), *codes, *numbers]
+    book = frame.code_book(compiled)
+    packed = bool(book) or frame.packs(compiled)
+    columns = [*frame.keys(), *frame.instant(compiled, book), *codes, *numbers]
     if event_columns is not None:
         event = frame.event_struct(event_columns)
         columns.append((event.withField("id", F.monotonically_increasing_id()) if identified else event).alias("e"))
@@ -87,7 +99,7 @@ def ship(
     if compiled.lists:
         rows = with_lists(frame, columns, compiled)
     else:
-        rows = frame.select(columns, compiled)
+        rows = frame.select(columns, compiled, book)
     if spec.windowing.cut and _overlaps(spec):
         rows = rows.withColumn("s", F.explode("s"))
     if shares:
@@ -113,7 +125,7 @@ def ship(
         order += ["i"] if packed else ["m", "i"]  # packed events hold the variables beside the time
     ordered = spread.sortWithinPartitions(*by, *order)
     types = tuple(rows.schema[f"v{n}"].dataType for n in range(len(numbers)))
-    return Shipment(ordered.drop("i"), types, frame, PACKED_BITS if packed else 0)
+    return Shipment(ordered.drop("i"), types, frame, PACKED_BITS if packed else 0, book)
 
 
 def _overlaps(spec: KernelSpec) -> bool:
@@ -177,7 +189,7 @@ def typed(spec: KernelSpec, value_types: tuple[DataType, ...]) -> KernelSpec:
 
 def shipped(spec: KernelSpec, shipment: Shipment) -> KernelSpec:
     """The specification as its rows really come."""
-    return attrs.evolve(typed(spec, shipment.value_types), packed=shipment.packed)
+    return attrs.evolve(typed(spec, shipment.value_types), packed=shipment.packed, book=shipment.book)
 
 
 def partial_fields(spec: KernelSpec, value_types: tuple[DataType, ...]) -> list[StructField]:

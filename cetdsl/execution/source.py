@@ -129,12 +129,19 @@ class EventFrame:
         nullable = self.fields[self.position(self.source.time)].nullable
         return bool(nullable) and self.source.on_null_time == "error"
 
-    def mask(self, compiled: Compiled) -> Column:
-        """The bits of the variables that an event may be bound to.
+    def mask(self, compiled: Compiled, book: tuple[int, ...] = ()) -> Column:
+        """The bits of the variables that an event may be bound to, or their number in the code book.
 
         Where conditions ask for different values of one text, as those on the type of the event do, only the first
         value that an event has is looked for.
         """
+        if book:
+            [(column, choices)] = self._by_text(compiled)[1].items()
+            numbered: Any = F
+            for number, value in enumerate(choices, 1):
+                numbered = numbered.when(self.column(column) == value, F.lit(number).cast("byte"))
+            number_of: Column = numbered.otherwise(F.lit(0).cast("byte"))
+            return number_of
         kind = _mask_type(len(compiled.variables))
         zero = F.lit(0).cast(kind)
 
@@ -182,25 +189,43 @@ class EventFrame:
 
     def packs(self, compiled: Compiled) -> bool:
         """Whether time and variables fit one 64-bit number: always for timestamps, not for any large tick."""
-        kind = self.fields[self.position(self.source.time)].dataType.typeName()
-        small = len(compiled.variables) <= PACKED_BITS and not self.source.tie_break and not compiled.lists
-        return small and kind in ("timestamp", "timestamp_ntz", "date", "integer", "short", "byte")
+        return len(compiled.variables) <= PACKED_BITS and self._has_room_beside_time(compiled)
 
-    def instant(self, compiled: Compiled) -> list[Column]:
+    def _has_room_beside_time(self, compiled: Compiled) -> bool:
+        kind = self.fields[self.position(self.source.time)].dataType.typeName()
+        small = kind in ("timestamp", "timestamp_ntz", "date", "integer", "short", "byte")
+        return small and not self.source.tie_break and not compiled.lists
+
+    def code_book(self, compiled: Compiled) -> tuple[int, ...]:
+        """The variables, as bits, of events of each kind, from 1; 0 is for those of none.
+
+        Empty where the variables themselves fit beside the time, and where events cannot be told by one text alone.
+        """
+        if self.packs(compiled) or not self._has_room_beside_time(compiled):
+            return ()
+        rest, by_value = self._by_text(compiled)
+        if rest or len(by_value) != 1:
+            return ()
+        [choices] = by_value.values()
+        if len(choices) >= 1 << PACKED_BITS or any(parts for kind in choices.values() for _, parts in kind):
+            return ()
+        return (0, *(sum(1 << number for number, _ in kind) for kind in choices.values()))
+
+    def instant(self, compiled: Compiled, book: tuple[int, ...] = ()) -> list[Column]:
         """Time, tie-break columns and variables, as ``t``, ``b0``, ... and ``m``.
 
-        Where they can be packed they are one number ``t``, in the order of time: every column shipped to a worker
-        costs, and whole numbers sort as primitives, several times faster than structs.
+        Where they can be packed, or are told by a code book, they are one number ``t``, in the order of time: every
+        column shipped to a worker costs, and whole numbers sort as primitives, several times faster than structs.
         """
-        if self.packs(compiled):
+        if book or self.packs(compiled):
             return [(F.shiftleft(self.ticks, PACKED_BITS) + F.col("m").cast("bigint")).alias("t")]
         ordered = [self.time, *(self.column(name) for name in self.source.tie_break)]
         return [*(column.alias(name) for name, column in zip(self.order, ordered, strict=True)), F.col("m")]
 
-    def select(self, columns: list[Column], compiled: Compiled) -> DataFrame:
+    def select(self, columns: list[Column], compiled: Compiled, book: tuple[int, ...] = ()) -> DataFrame:
         """The rows that some variable can bind, with the given columns; dropped before anything is shuffled.
 
-        The columns may refer to the bits of the variables as ``m``.
+        The columns may refer to the bits of the variables, or their number in the code book, as ``m``.
         """
 
         def build() -> DataFrame:
@@ -214,7 +239,7 @@ class EventFrame:
                 windowing = self.source.windowing
                 inside = F.pmod(self.ticks, F.lit(windowing.slide)) < windowing.length
                 keep = keep & (inside | time.isNull())
-            return self.frame.withColumn("m", self.mask(compiled)).filter(keep).select(*columns)
+            return self.frame.withColumn("m", self.mask(compiled, book)).filter(keep).select(*columns)
 
         selected: DataFrame = translated(build, "evaluate the query's terms")
         return selected

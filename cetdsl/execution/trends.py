@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType
 
 from cetdsl.errors import ResolutionError, UnsupportedQuery
-from cetdsl.execution.aggregate import count_type, ship, window_field
+from cetdsl.execution.aggregate import count_type, ship, shipped, window_field
 from cetdsl.execution.compat import translated
 from cetdsl.execution.expressions import to_column
 from cetdsl.execution.source import EventFrame
@@ -118,7 +118,7 @@ def _enumerate(
     frame = shipment.frame
     shown = identified or Shown.of(source)
     trend = trend_field(frame, columns, fields, identified=identified is not None)
-    kernel = attrs.evolve(plan.spec, packed=shipment.packed)
+    kernel = shipped(plan.spec, shipment)
     spec = trends_spec(plan, shown, kernel, (*fields, "id") if identified else fields, limit)
     return map_stage(shipment.rows, "trends", spec, StructType([*shown.places(frame), trend])), frame
 

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, LongType, StringType, StructField, StructType
 
 from cetdsl.errors import ResolutionError
-from cetdsl.execution.aggregate import Shipment, output_type, partial_fields, ship, typed, window_field
+from cetdsl.execution.aggregate import Shipment, output_type, partial_fields, ship, shipped, typed, window_field
 from cetdsl.execution.compat import arrow_type
 from cetdsl.execution.expressions import combine
 from cetdsl.execution.run import run
@@ -126,7 +126,7 @@ def prepare_pass(df: DataFrame, plan: Pass, sharing: Sharing) -> PreparedPass:
     if plan.merge:
         partial, partial_places = _pool([[f.dataType for f in partial_fields(spec, types)] for spec in specs])
     spec = WorkloadSpec(
-        attrs.evolve(typed(plan.reader, types), packed=shipment.packed),
+        shipped(plan.reader, shipment),
         tuple(member.name for member in plan.members),
         specs,
         tuple(member.groups for member in plan.members),

@@ -649,7 +649,9 @@ def window_stream(
     """
     steps = lay_out_steps(spec.machine)
     windowing = count_in_panes(spec.windowing)
-    panes = attrs.evolve(spec, windowing=windowing, time_type="bigint", packed=0, ties=0, codes=0, values=(), lists=0)
+    panes = attrs.evolve(
+        spec, windowing=windowing, time_type="bigint", packed=0, book=(), ties=0, codes=0, values=(), lists=0
+    )
     for chunk in ChunkReader(panes, batches, chunk_panes or _chunk_rows(spec, steps)):
         slices = chunk.slices
         if not len(slices.low):

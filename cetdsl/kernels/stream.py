@@ -262,7 +262,7 @@ class ChunkReader:
         if self.spec.packed:
             np.bitwise_and(time, (1 << self.spec.packed) - 1, out=mask)
             time >>= self.spec.packed
-            return time, mask
+            return time, np.array(self.spec.book)[mask] if self.spec.book else mask
         for place, part in parts(rows.column(self.columns.mask)):
             mask[place] = integers(part)
         return time, mask

@@ -166,7 +166,7 @@ class KernelSpec:
     the time stretch if ``windowing.cut``, time, ``ties`` tie-break columns, the bit mask of variables that the event
     may be bound to, ``codes`` columns that comparisons refer to, ``values`` columns that lanes refer to, ``lists`` list
     columns preceded by the event's position in its key (if any), and for trends the event itself. If ``packed`` > 0
-    there is no mask: the time column holds ``time * 2**packed + mask``.
+    there is no mask: the time column holds ``time * 2**packed + mask``, or in place of the mask its number in ``book``.
 
     ``completeness`` says which trends are asked for: ``ALL``, ``MAXIMAL`` or ``ENDS``.
     """
@@ -190,6 +190,7 @@ class KernelSpec:
     exact: bool = True
     partial: bool = False
     packed: int = 0
+    book: tuple[int, ...] = ()
     completeness: str = ALL
 
 
