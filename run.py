@@ -30,6 +30,9 @@ from typing import NamedTuple, NoReturn
 
 ROOT = Path(__file__).resolve().parent
 
+#: Two processes, each with one Spark session: while one plans a query, or judges an answer, the other one computes.
+IN_PARALLEL = ["-n", "2", "--dist", "worksteal"]
+
 #: One command: the words after ``python``, and what it adds to the environment.
 Command = tuple[Sequence[str], dict[str, str]]
 
@@ -52,11 +55,11 @@ def test(arguments: list[str]) -> Iterator[Command]:
     # The whole suite comes last, so that its summary is the last line; tests/conftest.py says what a mode leaves out.
     mode = os.environ.get("CETDSL_TEST_MODE")
     for each in [mode] if mode else ["cluster", "connect", "classic"]:
-        yield ["-m", "pytest", *arguments], {"CETDSL_TEST_MODE": each}
+        yield ["-m", "pytest", *(IN_PARALLEL if each != "cluster" else []), *arguments], {"CETDSL_TEST_MODE": each}
 
 
 def doctests(arguments: list[str]) -> Iterator[Command]:
-    yield ["-m", "pytest", "--doctest-modules", "cetdsl", *arguments], {}
+    yield ["-m", "pytest", *IN_PARALLEL, "--doctest-modules", "cetdsl", *arguments], {}
 
 
 def lint(arguments: list[str]) -> Iterator[Command]:

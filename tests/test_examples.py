@@ -1,9 +1,10 @@
-"""The examples run as they are, each as a process of its own, and the README tells the truth."""
+"""The examples run as they are, and the README tells the truth."""
 
 from __future__ import annotations
 
 import os
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -15,15 +16,33 @@ EXAMPLES = sorted((Path(__file__).parent.parent / "examples").glob("*.py"))
 WRITTEN = {"kiting_rings": {"chains", "ring.html"}}
 
 
+@pytest.mark.classic
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_example(path: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_example(
+    spark,
+    path: Path,
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """In the session of the tests, which stands in for the one that the example would start."""
     assert len(path.read_text().splitlines()) < 60
+    folder = tmp_path_factory.mktemp("written")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", [str(path), str(folder)])
+    monkeypatch.setattr(type(spark), "stop", lambda session: None)
+    runpy.run_path(str(path), run_name="__main__")
+    judge_output(path, capsys.readouterr().out, tmp_path, folder)
+
+
+def test_an_example_as_a_process(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    path, folder = EXAMPLES[0], tmp_path_factory.mktemp("written")
     environment = {
         **os.environ,
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_SUBMIT_ARGS": "--master local[2] pyspark-shell",
     }
-    folder = tmp_path_factory.mktemp("written")
     done = subprocess.run(
         [sys.executable, str(path), str(folder)],
         capture_output=True,
@@ -34,10 +53,14 @@ def test_example(path: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFa
         timeout=300,
     )
     assert done.returncode == 0, done.stderr[-2000:]
+    judge_output(path, done.stdout, tmp_path, folder)
+
+
+def judge_output(path: Path, printed: str, here: Path, folder: Path) -> None:
     # Every table that is shown has rows: no border follows another.
-    assert "|\n+" in done.stdout
-    assert "+\n+" not in done.stdout
-    assert list(tmp_path.iterdir()) == []
+    assert "|\n+" in printed
+    assert "+\n+" not in printed
+    assert list(here.iterdir()) == []
     assert {each.name for each in folder.iterdir()} == WRITTEN.get(path.stem, set())
 
 
