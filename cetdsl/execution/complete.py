@@ -51,8 +51,9 @@ def graph_trends(df: DataFrame, plan: GraphTrends) -> DataFrame:
     """The answer of ``complete_trends()``: keys, window, and the trend under the user's column names."""
     shown = Shown.of(plan.source)
     shipment, spec = _shipped(df, plan, shown)
-    rows = map_stage(shipment.rows, "graph", spec, _schema(shipment.frame, shown, plan))
-    return shown.limited(rows.toDF(*shown.names()), plan.limit)
+    trend = trend_field(shipment.frame, plan.columns, plan.columns)
+    schema = StructType([*shown.places(shipment.frame, named=True), trend])
+    return shown.limited(map_stage(shipment.rows, "graph", spec, schema), plan.limit)
 
 
 def _shipped(
@@ -80,8 +81,8 @@ def _shipped(
     return shipment, GraphSpec(trends, plan.algorithm, plan.memory, shares)
 
 
-def _schema(frame: EventFrame, shown: Shown, plan: GraphTrends, *more: StructField) -> StructType:
-    return StructType([*shown.places(frame), *more, trend_field(frame, plan.columns, plan.columns)])
+def _schema(frame: EventFrame, shown: Shown, plan: GraphTrends, more: StructField) -> StructType:
+    return StructType([*shown.places(frame), more, trend_field(frame, plan.columns, plan.columns)])
 
 
 # -------------------------------------------------------------------------------------------------------- shares

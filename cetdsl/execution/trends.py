@@ -27,8 +27,8 @@ def list_trends(df: DataFrame, plan: EnumerateTrends) -> DataFrame:
     if plan.compiled.residual:
         rows, frame = finished_rows(df, plan)
         return shown.limited(shown.narrow(rows, frame, plan.columns).toDF(*shown.names()), plan.limit)
-    rows, _ = _enumerate(df, plan, plan.columns, plan.columns, plan.limit)
-    return shown.limited(rows.toDF(*shown.names()), plan.limit)
+    rows, _ = _enumerate(df, plan, plan.columns, plan.columns, plan.limit, named=True)
+    return shown.limited(rows, plan.limit)
 
 
 @attrs.frozen
@@ -63,10 +63,16 @@ class Shown:
                 )
         return [*self.keys, *own]
 
-    def places(self, frame: EventFrame) -> list[StructField]:
-        """The fields of the columns beside the trend."""
+    def places(self, frame: EventFrame, *, named: bool = False) -> list[StructField]:
+        """The fields of the columns beside the trend, under our names or under the user's.
+
+        A worker's rows that have the user's names need no projection behind it, which would copy every trend.
+        """
         window = [window_field(frame.source.time_type)] if self.sliding else []
-        return [*frame.key_fields("g", self.keys), *window]
+        fields = [*frame.key_fields("g", self.keys), *window]
+        if not named:
+            return fields
+        return [StructField(name, field.dataType) for name, field in zip(self.names(), fields)]
 
     def narrow(self, rows: DataFrame, frame: EventFrame, columns: tuple[str, ...], *more: str) -> DataFrame:
         """Rows whose events have columns of our names, with the columns of an answer in their order."""
@@ -110,6 +116,8 @@ def _enumerate(
     fields: tuple[str, ...],
     limit: int | None,
     identified: Shown | None = None,
+    *,
+    named: bool = False,
 ) -> tuple[DataFrame, EventFrame]:
     """Rows of keys, window and trend straight from the kernel; ``fields`` names the event's columns."""
     refuse_duplicates(fields)
@@ -120,7 +128,7 @@ def _enumerate(
     trend = trend_field(frame, columns, fields, identified=identified is not None)
     kernel = shipped(plan.spec, shipment)
     spec = trends_spec(plan, shown, kernel, (*fields, "id") if identified else fields, limit)
-    return map_stage(shipment.rows, "trends", spec, StructType([*shown.places(frame), trend])), frame
+    return map_stage(shipment.rows, "trends", spec, StructType([*shown.places(frame, named=named), trend])), frame
 
 
 def trends_spec(
