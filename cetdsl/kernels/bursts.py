@@ -173,19 +173,22 @@ def _bits_of(template: Template, family: int) -> int:
 
 
 @inlined
-def _is_bound_alone(template: Template, bits: int) -> bool:
+def _is_bound_alone(crowded: int, bits: int) -> bool:
     """Whether plain events of these variables take one node of a query at most."""
-    return bits & (bits - 1) == 0 and bits & template.crowded == 0
+    return bits & (bits - 1) == 0 and bits & crowded == 0
 
 
 @jit
 def survey(template: Template, frame: Frame, events: Events, decision_events: int) -> Survey:
     """Reads the chunk once and counts what decisions depend on."""
-    mask, instant = events.mask, events.instant
-    variants, families = len(template.bit), len(template.family_start) - 1
+    # Arrays by names of their own: each look at a field of a tuple counts references, which costs more than the rest.
+    mask, instant, borders, islands = events.mask, events.instant, frame.border, frame.island
+    near_start, near, near_columns, columns = template.near_start, template.near, frame.near_columns, frame.columns
+    family_start, bit_of, crowded = template.family_start, template.bit, template.crowded
+    variants, families = len(bit_of), len(family_start) - 1
     most = 2
-    for k in range(len(frame.island)):
-        most += frame.island[k, 1] - frame.island[k, 0]
+    for k in range(len(islands)):
+        most += islands[k, 1] - islands[k, 0]
     most = most // decision_events + 2
     start = np.zeros(most, dtype=np.int64)
     bursts = np.zeros((most, families), dtype=np.int64)
@@ -196,22 +199,22 @@ def survey(template: Template, frame: Frame, events: Events, decision_events: in
     family_bits = np.array([_bits_of(template, f) for f in range(families)])
     variant_of = np.zeros(64, dtype=np.int64)
     for v in range(variants):
-        variant_of[template.bit[v]] = v
+        variant_of[bit_of[v]] = v
     plain_bits = 0
     for b in range(len(template.plain_start) - 1):
         if template.plain_start[b] < template.plain_start[b + 1]:
             plain_bits |= 1 << b
     apart = np.zeros(families, dtype=np.int64)  # variants that are out of step
     largest, unit, waiting = 1, 0, 0
-    for k in range(len(frame.island)):
-        low, high = frame.island[k, 0], frame.island[k, 1]
-        border, last_border = frame.island[k, 2], frame.island[k, 3]
+    for k in range(len(islands)):
+        low, high = islands[k, 0], islands[k, 1]
+        border, last_border = islands[k, 2], islands[k, 3]
         apart[:] = 0
         before = 0  # the families of the burst that is under way
         bound_before = 0  # the one variable of plain nodes that the run under way is of
         i = low
         while i < high:
-            while border < last_border and frame.border[border, 0] == i:
+            while border < last_border and borders[border, 0] == i:
                 border += 1
                 before = bound_before = 0
             end = i + 1
@@ -235,7 +238,7 @@ def survey(template: Template, frame: Frame, events: Events, decision_events: in
                     bursts[unit, f] += (taken >> f) & 1
             before = 0 if bits else taken
             waiting += end - i if taken else 0
-            alone = end == i + 1 and taken == 0 and _is_bound_alone(template, bits)
+            alone = end == i + 1 and taken == 0 and _is_bound_alone(crowded, bits)
             if bits | taken:
                 if alone and bits == bound_before:
                     bits = 0
@@ -244,15 +247,15 @@ def survey(template: Template, frame: Frame, events: Events, decision_events: in
             while bits:
                 b = lowest_bit(bits)
                 bits &= bits - 1
-                for entry in range(template.near_start[b], template.near_start[b + 1]):
-                    v = template.near[entry]
-                    of_variant[unit, v, SEATS] += frame.near_columns[entry]
+                for entry in range(near_start[b], near_start[b + 1]):
+                    v = near[entry]
+                    of_variant[unit, v, SEATS] += near_columns[entry]
                     of_variant[unit, v, BREAKS] += 1
             for f in range(families):
                 if not (taken >> f) & 1:
                     continue
-                first = template.family_start[f]
-                if template.family_start[f + 1] == first + 1:
+                first = family_start[f]
+                if family_start[f + 1] == first + 1:
                     bound = 0
                     for e in range(i, end):
                         bound += (mask[e] & family_bits[f]) != 0
@@ -265,14 +268,14 @@ def survey(template: Template, frame: Frame, events: Events, decision_events: in
                     own = mask[e] & family_bits[f]
                     if own == 0:
                         continue
-                    if own == family_bits[f] or _most_take(template, frame.columns, f, own):
+                    if own == family_bits[f] or _most_take(template, columns, f, own):
                         reference[e] |= 1 << f
                         bound += 1
                         own ^= family_bits[f]
                     deviating |= own
                 graphlet[unit, f] += bound
                 if bound > 1:
-                    of_variant[unit, first : template.family_start[f + 1], TIES] += 1
+                    of_variant[unit, first : family_start[f + 1], TIES] += 1
                 fresh = deviating & ~apart[f]
                 apart[f] = deviating
                 while deviating:
@@ -287,8 +290,8 @@ def survey(template: Template, frame: Frame, events: Events, decision_events: in
     count = unit + 1
     for u in range(count):
         for f in range(families):
-            if template.family_start[f + 1] > template.family_start[f] + 1:
-                for v in range(template.family_start[f], template.family_start[f + 1]):
+            if family_start[f + 1] > family_start[f] + 1:
+                for v in range(family_start[f], family_start[f + 1]):
                     of_variant[u, v, BOUND] += graphlet[u, f]
     return Survey(start[:count], bursts[:count], graphlet[:count], of_variant[:count], reference, largest)
 
@@ -538,7 +541,7 @@ def write_tape(template: Template, frame: Frame, events: Events, seen: Survey, m
             burst = 0 if bits else taken
             # What only one node of a query takes, and nothing else, can be bound at once. Such events in a row have the
             # same value: nothing that leads to them changes in between.
-            alone = end == i + 1 and taken == 0 and _is_bound_alone(template, bits)
+            alone = end == i + 1 and taken == 0 and _is_bound_alone(template.crowded, bits)
             run = 1
             if alone and bits:
                 until = high if border == last_border else min(high, frame.border[border, 0])
