@@ -343,7 +343,7 @@ class _Pending(NamedTuple):
     last: Ints
 
 
-@jit
+@inlined
 def _flush(out: NDArray[np.int32], at: int, pending: _Pending, entry: int, families: int, state: Modes) -> int:
     """Writes down what an entry has taken so far."""
     if pending.count[entry] == 0:
@@ -357,15 +357,16 @@ def _flush(out: NDArray[np.int32], at: int, pending: _Pending, entry: int, famil
     return at
 
 
-@jit
-def _settle(out: NDArray[np.int32], at: int, pending: _Pending, v: int, template: Template, state: Modes) -> int:
+@inlined
+def _settle(
+    out: NDArray[np.int32], at: int, pending: _Pending, v: int, family: Ints, families: int, state: Modes
+) -> int:
     """Writes down all that a variant has taken so far, so that its values can be read or changed."""
-    families = len(template.family_start) - 1
-    entry = template.family[v] if state[v] == SHARED else families + v
+    entry = family[v] if state[v] == SHARED else families + v
     return _flush(out, at, pending, entry, families, state)
 
 
-@jit
+@inlined
 def _take(
     out: NDArray[np.int32],
     at: int,
@@ -396,28 +397,30 @@ def _nodes_of(template: Template, v: int) -> tuple[int, int]:
 
 
 @inlined
-def _sync_sources(out: NDArray[np.int32], at: int, template: Template, node: int) -> int:
+def _sync_sources(
+    out: NDArray[np.int32], at: int, source_start: Ints, sources: Ints, variant: Ints, repeating: int, node: int
+) -> int:
     """What leads to a node is brought up to date."""
-    for s in range(template.source_start[node], template.source_start[node + 1]):
-        source = template.source[s]
-        if source < template.repeating:
-            at = _put(out, at, SYNC, source, source + 1, template.variant[source], 0)
+    for s in range(source_start[node], source_start[node + 1]):
+        source = sources[s]
+        if source < repeating:
+            at = _put(out, at, SYNC, source, source + 1, variant[source], 0)
     return at
 
 
 @inlined
-def _sync_targets(out: NDArray[np.int32], at: int, template: Template, node: int) -> int:
+def _sync_targets(out: NDArray[np.int32], at: int, target_start: Ints, targets: Ints, variant: Ints, node: int) -> int:
     """What a plain node leads to is brought up to date."""
-    for t in range(template.target_start[node], template.target_start[node + 1]):
-        target = template.target[t]
-        at = _put(out, at, SYNC, target, target + 1, template.variant[target], 0)
+    for t in range(target_start[node], target_start[node + 1]):
+        target = targets[t]
+        at = _put(out, at, SYNC, target, target + 1, variant[target], 0)
     return at
 
 
 @jit
 def _leave(out: NDArray[np.int32], at: int, pending: _Pending, v: int, template: Template, state: Modes) -> int:
     """A variant leaves its graphlet, if it is in one."""
-    at = _settle(out, at, pending, v, template, state)
+    at = _settle(out, at, pending, v, template.family, len(template.family_start) - 1, state)
     if state[v] == SHARED or state[v] == ALONE:
         low, high = _nodes_of(template, v)
         at = _put(out, at, SYNC, low, high, v, 0)
@@ -431,7 +434,7 @@ def _join(
 ) -> int:
     """A variant that is in no graphlet joins one, if its new mode says so."""
     families = len(template.family_start) - 1
-    at = _settle(out, at, pending, v, template, state)
+    at = _settle(out, at, pending, v, template.family, len(template.family_start) - 1, state)
     state[v] = mode
     if mode in (SHARED, ALONE):
         entry = template.family[v] if mode == SHARED else families + v
@@ -451,34 +454,40 @@ def write_tape(template: Template, frame: Frame, events: Events, seen: Survey, m
     recorded : bool
         Whether snapshots are recorded: those of each burst's begin, and those after an event that not all take.
     """
+    borders, islands, slots_of = frame.border, frame.island, frame.slots
+    near_start, near, plain_start = template.near_start, template.near, template.plain_start
+    plain, part_start, unit_start = template.plain, template.part_start, seen.start
+    source_start, sources = template.source_start, template.source
+    target_start, targets, variant = template.target_start, template.target, template.variant
+    family, crowded = template.family, template.crowded
     mask, instant, reference = events.mask, events.instant, seen.reference
     variants, families, links = len(template.bit), len(template.family_start) - 1, len(template.link_source)
-    windows = len(frame.slots)
+    windows = len(slots_of)
     family_bits = np.array([_bits_of(template, f) for f in range(families)])
     plain_bits, plain_nodes = 0, 0
-    for b in range(len(template.plain_start) - 1):
-        if template.plain_start[b] < template.plain_start[b + 1]:
+    for b in range(len(plain_start) - 1):
+        if plain_start[b] < plain_start[b + 1]:
             plain_bits |= 1 << b
-            plain_nodes += template.plain_start[b + 1] - template.plain_start[b]
+            plain_nodes += plain_start[b + 1] - plain_start[b]
     size = families + variants
     pending = _Pending(np.zeros(size, np.int64), np.zeros(size, np.int64), np.zeros(size, np.int64))
     state = np.zeros(variants, dtype=np.int8)
     stale = np.zeros(links, dtype=np.bool_)
     moved = np.zeros(variants, dtype=np.bool_)
     out = np.empty((1024, 5), dtype=np.int32)
-    start = np.zeros(len(frame.island) + 1, dtype=np.int64)
-    mode_at = np.zeros((len(frame.island), variants), dtype=np.int8)
+    start = np.zeros(len(islands) + 1, dtype=np.int64)
+    mode_at = np.zeros((len(islands), variants), dtype=np.int8)
     neighbours = len(template.source) + len(template.target)
-    event_room = 2 * (plain_nodes + neighbours + len(template.near))
+    event_room = 2 * (plain_nodes + neighbours + len(near))
     step_room = 20 * size + 2 * (links * (3 + neighbours) + len(template.link_node)) + 16
     at, unit, stages, records, most_bound = 0, 0, 0, 0, 1
     every_bit = 0
     for f in range(families):
         every_bit |= family_bits[f]
-    for k in range(len(frame.island)):
-        low, high = frame.island[k, 0], frame.island[k, 1]
-        border, last_border = frame.island[k, 2], frame.island[k, 3]
-        while unit + 1 < len(seen.start) and seen.start[unit + 1] <= low:
+    for k in range(len(islands)):
+        low, high = islands[k, 0], islands[k, 1]
+        border, last_border = islands[k, 2], islands[k, 3]
+        while unit + 1 < len(unit_start) and unit_start[unit + 1] <= low:
             unit += 1
         state[:] = modes[unit]
         mode_at[k] = state
@@ -488,7 +497,7 @@ def write_tape(template: Template, frame: Frame, events: Events, seen: Survey, m
         i = low
         while i < high or border < last_border:
             here = border
-            while here < last_border and frame.border[here, 0] == i:
+            while here < last_border and borders[here, 0] == i:
                 here += 1
             end = i + 1 if i < high else i
             while end < high and instant[end] == instant[i]:
@@ -501,19 +510,19 @@ def write_tape(template: Template, frame: Frame, events: Events, seen: Survey, m
                 out = larger
             for row in range(border, here):
                 burst = 0
-                w = frame.border[row, 2]
+                w = borders[row, 2]
                 for v in range(variants):
-                    first, last = template.part_start[v * windows + w], template.part_start[v * windows + w + 1]
+                    first, last = part_start[v * windows + w], part_start[v * windows + w + 1]
                     if first < last:
-                        at = _settle(out, at, pending, v, template, state)
-                        if not frame.border[row, 1]:
-                            at = _put(out, at, SYNC, first, last, v, 1 + frame.border[row, 3] % frame.slots[w])
-                piece = frame.border[row, 3]
-                at = _put(out, at, frame.border[row, 1] == 0, w, piece % frame.slots[w], piece, 0)
+                        at = _settle(out, at, pending, v, family, families, state)
+                        if not borders[row, 1]:
+                            at = _put(out, at, SYNC, first, last, v, 1 + borders[row, 3] % slots_of[w])
+                piece = borders[row, 3]
+                at = _put(out, at, borders[row, 1] == 0, w, piece % slots_of[w], piece, 0)
             border = here
             if i >= high:
                 break
-            if unit + 1 < len(seen.start) and seen.start[unit + 1] == i:
+            if unit + 1 < len(unit_start) and unit_start[unit + 1] == i:
                 unit += 1
                 for v in range(variants):
                     same = state[v] == modes[unit, v] or (state[v] == _OUT and modes[unit, v] == SHARED)
@@ -541,12 +550,12 @@ def write_tape(template: Template, frame: Frame, events: Events, seen: Survey, m
             burst = 0 if bits else taken
             # What only one node of a query takes, and nothing else, can be bound at once. Such events in a row have the
             # same value: nothing that leads to them changes in between.
-            alone = end == i + 1 and taken == 0 and _is_bound_alone(template.crowded, bits)
+            alone = end == i + 1 and taken == 0 and _is_bound_alone(crowded, bits)
             run = 1
             if alone and bits:
-                until = high if border == last_border else min(high, frame.border[border, 0])
-                if unit + 1 < len(seen.start):
-                    until = min(until, seen.start[unit + 1])
+                until = high if border == last_border else min(high, borders[border, 0])
+                if unit + 1 < len(unit_start):
+                    until = min(until, unit_start[unit + 1])
                 end, run = _plain_run(mask, instant, bits, plain_bits | every_bit, i, until, high)
                 most_bound = max(most_bound, run)
             stage = 0
@@ -555,13 +564,13 @@ def write_tape(template: Template, frame: Frame, events: Events, seen: Survey, m
                 while bits:
                     b = lowest_bit(bits)
                     bits &= bits - 1
-                    for entry in range(template.near_start[b], template.near_start[b + 1]):
-                        at = _settle(out, at, pending, template.near[entry], template, state)
-                    for entry in range(template.plain_start[b], template.plain_start[b + 1]):
-                        node = template.plain[entry]
-                        at = _sync_sources(out, at, template, node)
+                    for entry in range(near_start[b], near_start[b + 1]):
+                        at = _settle(out, at, pending, near[entry], family, families, state)
+                    for entry in range(plain_start[b], plain_start[b + 1]):
+                        node = plain[entry]
+                        at = _sync_sources(out, at, source_start, sources, variant, template.repeating, node)
                         if alone:
-                            at = _sync_targets(out, at, template, node)
+                            at = _sync_targets(out, at, target_start, targets, variant, node)
                             at = _put(out, at, BIND, node, run, e, end)
                         else:
                             at = _put(out, at, VALUE, node, stage, e, e + 1)
@@ -578,11 +587,11 @@ def write_tape(template: Template, frame: Frame, events: Events, seen: Survey, m
                     while bits:
                         b = lowest_bit(bits)
                         bits &= bits - 1
-                        for entry in range(template.near_start[b], template.near_start[b + 1]):
-                            at = _settle(out, at, pending, template.near[entry], template, state)
-                        for entry in range(template.plain_start[b], template.plain_start[b + 1]):
-                            node = template.plain[entry]
-                            at = _sync_targets(out, at, template, node)
+                        for entry in range(near_start[b], near_start[b + 1]):
+                            at = _settle(out, at, pending, near[entry], family, families, state)
+                        for entry in range(plain_start[b], plain_start[b + 1]):
+                            node = plain[entry]
+                            at = _sync_targets(out, at, target_start, targets, variant, node)
                             at = _put(out, at, APPLY, node, stage, e, 0)
                             stage += 1
             i = end
@@ -611,7 +620,7 @@ def _plain_run(mask: Ints, instant: Ints, bits: int, known: int, i: int, until: 
     return end, run
 
 
-@jit
+@inlined
 def _step(
     out: NDArray[np.int32],
     at: int,
@@ -721,7 +730,7 @@ def _record(
         if not (begun >> f) & 1:
             continue
         for v in range(template.family_start[f], template.family_start[f + 1]):
-            at = _settle(out, at, pending, v, template, state)
+            at = _settle(out, at, pending, v, template.family, len(template.family_start) - 1, state)
             low, high = _nodes_of(template, v)
             at = _put(out, at, SYNC, low, high, v, 0)
             at = _put(out, at, RECORD, v, records, i, 0)
@@ -739,10 +748,10 @@ def _refresh(
     link: int,
 ) -> int:
     """The nodes of a link learn what their sources are worth by now."""
-    at = _settle(out, at, pending, template.link_source[link], template, state)
-    at = _settle(out, at, pending, template.link_target[link], template, state)
+    at = _settle(out, at, pending, template.link_source[link], template.family, len(template.family_start) - 1, state)
+    at = _settle(out, at, pending, template.link_target[link], template.family, len(template.family_start) - 1, state)
     for entry in range(template.link_start[link], template.link_start[link + 1]):
         node = template.link_node[entry]
         at = _put(out, at, SYNC, node, node + 1, template.link_target[link], 0)
-        at = _sync_sources(out, at, template, node)
+        at = _sync_sources(out, at, template.source_start, template.source, template.variant, template.repeating, node)
     return _put(out, at, REFRESH, link, 0, 0, 0)
