@@ -28,6 +28,8 @@ OPERATORS = {"=": 0, "!=": 1, "<": 2, "<=": 3, ">": 4, ">=": 5}
 
 Ints = NDArray[np.int64]
 _NO_BUCKETS = np.zeros(0, dtype=np.int64)
+#: So many values are sorted byte by byte.
+_MANY_VALUES = 4_096
 
 
 class Events(NamedTuple):
@@ -268,9 +270,36 @@ def build_tables(layout: Layout, events: Events) -> Tables:
             events.valid[order.earlier],
             order.op in ("<", "<="),
             order.op in ("<=", ">="),
+            all(c.later == c.earlier for c in comparisons),
             trees[:, number],
         )
     return Tables(hash_query, hash_update, hash_codes, trees[0], trees[1], trees[2], trees[3], trees[4])
+
+
+@jit
+def _sorting(values: Ints) -> Ints:
+    """The positions of values in their order, equals as they are; byte by byte where there are many, in linear time."""
+    count = len(values)
+    if count < _MANY_VALUES:
+        return np.argsort(values, kind="mergesort")
+    digit = np.zeros((8, 257), dtype=np.int64)
+    # As unsigned numbers in the same order.
+    key = values.view(np.uint64) ^ np.uint64(1 << 63)
+    for k in key:
+        for byte in range(8):
+            digit[byte, np.int64((k >> np.uint64(8 * byte)) & np.uint64(255)) + 1] += 1
+    order, other = np.arange(count), np.empty(count, dtype=np.int64)
+    spare = np.empty(count, dtype=np.uint64)
+    for byte in range(8):
+        if digit[byte].max() == count:
+            continue  # all agree
+        place, shift = np.cumsum(digit[byte]), np.uint64(8 * byte)
+        for n in range(count):
+            own = np.int64((key[n] >> shift) & np.uint64(255))
+            spare[place[own]], other[place[own]] = key[n], order[n]
+            place[own] += 1
+        key, spare, order, other = spare, key, other, order
+    return order
 
 
 @jit
@@ -284,12 +313,14 @@ def _place_in_trees(
     earlier_valid: NDArray[np.bool_],
     reverse: bool,
     inclusive: bool,
+    same: bool,
     out: Ints,
 ) -> None:
     """Sorts each key's events by (bucket, value) and finds each event's place and its query's end.
 
     The tree of a bucket occupies the slots of its own events, so all trees of a chunk need one slot per event. Without
-    buckets (empty arrays) all events of a key share a tree.
+    buckets (empty arrays) all events of a key share a tree. Where both sides are the ``same`` columns, an event's query
+    ends where it stands itself, before or behind its equals.
     """
     bucketed = len(query_bucket) > 0
     flip = -1 if reverse else 0  # x ^ -1 is ~x, which reverses the order and cannot overflow
@@ -306,9 +337,9 @@ def _place_in_trees(
         values = np.empty(size, dtype=np.int64)
         for position in range(size):
             values[position] = earlier[members[position]] ^ flip
-        members = members[np.argsort(values)]
+        members = members[_sorting(values)]
         if bucketed:
-            members = members[np.argsort(update_bucket[members], kind="mergesort")]
+            members = members[_sorting(update_bucket[members])]
         for position in range(size):
             values[position] = earlier[members[position]] ^ flip
         buckets = update_bucket[members] if bucketed else update_bucket
@@ -319,13 +350,21 @@ def _place_in_trees(
                 end = start + 1
                 while end < size and buckets[end] == buckets[start]:
                     end += 1
+            equal, behind = start, start
             for position in range(start, end):
                 i = members[position]
                 out[2, i] = first + start
                 out[3, i] = position - start + 1
                 out[4, i] = end - start
+                if same:
+                    if position == behind:
+                        equal = position
+                        while behind < end and values[behind] == values[equal]:
+                            behind += 1
+                    out[0, i] = first + start
+                    out[1, i] = (behind if inclusive else equal) - start
             start = end
-        for i in range(first, last):
+        for i in range(first, last if not same else first):
             if not later_valid[i] or (bucketed and query_bucket[i] < 0):
                 continue
             low, high = 0, size
