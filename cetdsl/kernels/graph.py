@@ -324,13 +324,38 @@ def _tree_starts(size: Ints) -> Ints:
     return start
 
 
+# Where each event that an edge leaves begins a trend itself, the latest predecessor of all is asked for: events that a
+# later one outdoes are dropped, and those left are a stack whose ranks fall or rise, which is searched from its end on
+# in a few places that lie together. Fenwick trees, of which each step may miss the caches, are for the other edges.
+
+
+@inlined
+def _topmost(bound: Places, low: int, top: int, rank: int, sign: int) -> int:
+    """The last place of a stack ``low:top`` with ``sign * bound >= sign * rank``; ``low - 1`` if there is none.
+
+    These places come first. The search doubles its steps from the top down.
+    """
+    step, high = 1, top
+    while high - step >= low and sign * bound[high - step] < sign * rank:
+        high -= step
+        step *= 2
+    bottom = max(high - step, low - 1)
+    while bottom + 1 < high:
+        middle = (bottom + high) // 2
+        if sign * bound[middle] >= sign * rank:
+            bottom = middle
+        else:
+            high = middle
+    return bottom
+
+
 @jit
 def _forward(joins: Joins, ranks: Ranks, events: Events, horizon: Ints) -> tuple[Places, Places]:
     """``origin`` and ``origin_before`` of every event and state, in one pass over the events.
 
-    Each edge has a Fenwick tree per list. An event raises the entries of all ranks that it allows to its origin, and
-    reads those that allow its own. A list without order has one rank. What another key left behind lies before this
-    key's first event, so nothing need be cleared.
+    Each edge has a Fenwick tree per list, or a stack. An event raises the entries of all ranks that it allows to its
+    origin, and reads those that allow its own. A list without order has one rank. What another key left behind lies
+    before this key's first event, so nothing need be cleared.
     """
     count, states = len(events.time), len(joins.variable)
     origin = np.full((count, states), NOWHERE, dtype=np.int32)
@@ -339,6 +364,7 @@ def _forward(joins: Joins, ranks: Ranks, events: Events, horizon: Ints) -> tuple
     names, size = _sizes(ranks, count)
     tree_start = _tree_starts(size)
     trees = np.full((edges, tree_start[-1]), NOWHERE, dtype=np.int32)
+    bound, top = np.empty_like(trees), np.zeros((edges, len(size)), dtype=np.int32)
     total = np.full(edges, NOWHERE, dtype=np.int32)
     for s in range(len(events.segment_start) - 1):
         low, high = events.segment_start[s], events.segment_start[s + 1]
@@ -366,9 +392,14 @@ def _forward(joins: Joins, ranks: Ranks, events: Events, horizon: Ints) -> tuple
                         elif ranks.bucket[table, i] >= 0:
                             name = names[table] + ranks.bucket[table, i]
                             position, base = ranks.rank[table, i], tree_start[name] - 1
-                            while position <= size[name]:
-                                found = max(found, trees[edge, base + position])
-                                position += position & -position
+                            if joins.begins[p]:
+                                place = _topmost(bound[edge], base + 1, base + 1 + top[edge, name], position, 1)
+                                if place > base:
+                                    found = max(found, trees[edge, place])
+                            else:
+                                while position <= size[name]:
+                                    found = max(found, trees[edge, base + position])
+                                    position += position & -position
                         if found >= low:
                             before[i, q] = found
             for p in range(states):
@@ -389,6 +420,13 @@ def _forward(joins: Joins, ranks: Ranks, events: Events, horizon: Ints) -> tuple
                             name = names[table] + ranks.wanted[table, i]
                             base = tree_start[name] - 1
                             position = min(np.int64(ranks.limit[table, i]), size[name])
+                            if position > 0 and joins.begins[p]:
+                                place = base + top[edge, name]
+                                while place > base and bound[edge, place] <= position:
+                                    place -= 1
+                                trees[edge, place + 1], bound[edge, place + 1] = value, position
+                                top[edge, name] = place + 1 - base
+                                continue
                             while position > 0:
                                 trees[edge, base + position] = max(trees[edge, base + position], value)
                                 position -= position & -position
@@ -401,7 +439,7 @@ def _backward(joins: Joins, ranks: Ranks, events: Events, horizon: Ints, origin:
     """``reach`` and ``reach_after`` of every event and state that a path from a begin leads to.
 
     As :func:`_forward`, from the last event to the first: an event lowers the entry of its own rank to its reach, and
-    reads those of all ranks that it allows.
+    reads those of all ranks that it allows. The stacks are for edges to states that end a trend.
     """
     count, states = len(events.time), len(joins.variable)
     reach = np.full((count, states), NEVER, dtype=np.int32)
@@ -410,6 +448,7 @@ def _backward(joins: Joins, ranks: Ranks, events: Events, horizon: Ints, origin:
     tree_start = _tree_starts(size)
     edges = len(joins.target)
     trees = np.full((edges, tree_start[-1]), NEVER, dtype=np.int32)
+    bound, top = np.empty_like(trees), np.zeros((edges, len(size)), dtype=np.int32)
     total = np.full(edges, NEVER, dtype=np.int32)
     for s in range(len(events.segment_start) - 2, -1, -1):
         low, high = events.segment_start[s], events.segment_start[s + 1]
@@ -435,13 +474,18 @@ def _backward(joins: Joins, ranks: Ranks, events: Events, horizon: Ints, origin:
                             name = names[table] + ranks.wanted[table, i]
                             base = tree_start[name] - 1
                             position = min(np.int64(ranks.limit[table, i]), size[name])
+                            if joins.ends[q]:
+                                place = _topmost(bound[edge], base + 1, base + 1 + top[edge, name], position, -1)
+                                if place > base:
+                                    found = min(found, trees[edge, place])
+                                position = 0
                             while position > 0:
                                 found = min(found, trees[edge, base + position])
                                 position -= position & -position
                         if found < high:
                             after[i, p] = found
             for q in range(states):
-                for i in range(start, end):
+                for i in range(end - 1, start - 1, -1):
                     if origin[i, q] < 0:
                         continue
                     value = np.int32(i) if joins.ends[q] else after[i, q]
@@ -458,6 +502,13 @@ def _backward(joins: Joins, ranks: Ranks, events: Events, horizon: Ints, origin:
                             elif ranks.bucket[table, i] >= 0:
                                 name = names[table] + ranks.bucket[table, i]
                                 position, base = np.int64(ranks.rank[table, i]), tree_start[name] - 1
+                                if joins.ends[q]:
+                                    place = base + top[edge, name]
+                                    while place > base and bound[edge, place] >= position:
+                                        place -= 1
+                                    trees[edge, place + 1], bound[edge, place + 1] = value, position
+                                    top[edge, name] = place + 1 - base
+                                    continue
                                 while position <= size[name]:
                                     trees[edge, base + position] = min(trees[edge, base + position], value)
                                     position += position & -position
