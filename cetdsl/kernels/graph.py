@@ -519,16 +519,12 @@ def _backward(joins: Joins, ranks: Ranks, events: Events, horizon: Ints, origin:
 # -------------------------------------------------------------------------------------------------------- ranges
 
 
-@jit
-def _first_not_before(target: Places, event: Ints, low: int, high: int, bound: int) -> int:
-    """The first entry of a list whose event is not before a bound."""
-    while low < high:
-        middle = (low + high) // 2
-        if event[target[middle]] < bound:
-            low = middle + 1
-        else:
-            high = middle
-    return low
+@inlined
+def _first_not_before(target: Places, event: Ints, place: int, high: int, bound: int) -> int:
+    """The first entry of a list, from a place on, whose event is not before a bound."""
+    while place < high and event[target[place]] < bound:
+        place += 1
+    return place
 
 
 @jit
@@ -586,6 +582,8 @@ def _ranges(
     stop = np.zeros(first_range[nodes], dtype=np.int64)
     limit = np.ones(first_range[nodes], dtype=np.int32)
     next_instant = _next_instants(events)
+    # Where the stretches of each list that were found last begin and end.
+    opened, closed = begin[:-1].copy(), begin[:-1].copy()
     tested = 0
     for v in range(nodes):
         i = event[v]
@@ -595,9 +593,12 @@ def _ranges(
             name = 0 if table < 0 else ranks.wanted[table, i]
             if name < 0:
                 continue
-            low, high = begin[first_name[owner[edge]] + name], begin[first_name[owner[edge]] + name + 1]
-            start[place] = _first_not_before(target, event, low, high, next_instant[i])
-            stop[place] = _first_not_before(target, event, start[place], high, horizon[i])
+            number = first_name[owner[edge]] + name
+            # Events come in order of time, so a list's stretches begin and end ever later.
+            high = begin[number + 1]
+            opened[number] = _first_not_before(target, event, opened[number], high, next_instant[i])
+            closed[number] = _first_not_before(target, event, max(closed[number], opened[number]), high, horizon[i])
+            start[place], stop[place] = opened[number], closed[number]
             if table >= 0:
                 limit[place] = ranks.limit[table, i]
             if _is_tested(joins, edge):
