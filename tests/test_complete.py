@@ -13,6 +13,7 @@ from modes import more_on_classic
 from pyspark.sql import functions as F
 
 import cetdsl as cet
+import cetdsl.execution.complete
 from cetdsl import errors
 from cetdsl.execution.compat import parallelism
 from cetdsl.execution.complete import murmur3, share_numbers
@@ -260,6 +261,14 @@ def test_tasks_get_equal_shares_of_one_large_group(spark: Any, deposits: Any, al
     assert sum(refs) > 3000
     assert max(refs) <= 1.1 * sum(refs) / len(refs)
     assert trends.count() == asked.count_complete_trends("ends").first()["count"]
+
+
+def test_shares_that_come_to_one_task_are_an_error(spark: Any, deposits: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A task sorts by time alone, so the events of two shares would be taken for each other's."""
+    together = tuple([number for number in range(50) if murmur3(number) % 2 == 0][:2])
+    monkeypatch.setattr(cetdsl.execution.complete, "share_numbers", lambda count: together)
+    asked = deposits.filter("t < 60").pattern(CHAIN, time="t", type=None)
+    assert "two shares of the events came to one task" in failing(asked.complete_trends("ends", columns=["t"]))
 
 
 def test_shares_agree_on_the_order_of_simultaneous_events(spark: Any, deposits: Any) -> None:

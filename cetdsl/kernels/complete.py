@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from cetdsl.errors import GroupTooLarge
+from cetdsl.errors import EngineError, GroupTooLarge
 from cetdsl.kernels.answers import LaneTable
 from cetdsl.kernels.census import census
 from cetdsl.kernels.columns import as_array, from_numpy, integers
@@ -213,7 +213,14 @@ def _shares(spec: GraphSpec, chunk: Chunk) -> Iterator[tuple[tuple[int, int], In
     if not spec.shares:
         yield (0, 1), np.arange(len(chunk.slices.low))
         return
-    number = integers(as_array(chunk.table.column(spec.trends.kernel.keys - 1)))[chunk.events.segment_start[:-1]]
+    keys = spec.trends.kernel.keys
+    number = integers(as_array(chunk.table.column(keys - 1)))[chunk.events.segment_start[:-1]]
+    if keys == 1 and len(number) > 1:
+        raise EngineError(
+            "two shares of the events came to one task",
+            hint="this is a defect of cetdsl or of the Spark version; use another algorithm than 'balanced', and "
+            "please report it with the physical plan",
+        )
     segment = np.searchsorted(chunk.events.segment_start, chunk.slices.low, side="right") - 1
     for share, salt in enumerate(spec.shares):
         slices = np.flatnonzero(number[segment] == salt)
