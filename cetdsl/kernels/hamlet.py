@@ -223,6 +223,8 @@ class _SharedSet:
         self.template = merge_machines(specs, families)
         self.deviations = self._of_variants(deviations)
         self.additive = [[lane for lane in spec.lanes if lane.kind in ("count", "sum")] for spec in specs]
+        self._lanes = np.array([len(found) for found in self.additive], dtype=np.int64)
+        self._weights = len({(lane.kind, lane.column) for found in self.additive for lane in found[1:]})
         self.chosen: Modes | None = None
 
     def evaluate(
@@ -275,21 +277,19 @@ class _SharedSet:
 
     def _sizes(self, frame: Frame) -> tuple[Ints, int]:
         """Cells of each variant, and the number of different weights that are summed up."""
-        template = self.template
-        lanes = np.array([len(found) for found in self.additive], dtype=np.int64)
-        query = template.query[: template.repeating]
-        cells = np.bincount(template.variant, lanes[query] * frame.slots[template.window[query]], template.variants)
-        weights = {(lane.kind, lane.column) for found in self.additive for lane in found[1:]}
-        return cells.astype(np.int64), len(weights)
+        query = self.template.query[: self.template.repeating]
+        slots = frame.slots[self.template.window[query]]
+        cells = np.bincount(self.template.variant, self._lanes[query] * slots, self.template.variants)
+        return cells.astype(np.int64), self._weights
 
     def _rates(self, frame: Frame, seen: Survey) -> Any:
         """What work costs over all passes that this chunk will take."""
-        largest = max((int((cut[1] - cut[0])) for cut in frame.island[:, :2]), default=0)
         if not frame.long.any():
             return DOUBLES.of_passes(1, ONCE)
         if not any(spec.exact for spec in self.specs):
             return SCALED.of_passes(1, ONCE)
-        taken = seen.events.sum() / max(int((frame.island[:, 1] - frame.island[:, 0]).sum()), 1)
+        sizes = frame.island[:, 1] - frame.island[:, 0]
+        largest, taken = sizes.max(initial=0), seen.events.sum() / max(int(sizes.sum()), 1)
         passes = np.ceil(largest * taken / (PRIME_BITS - 1) / _LOCKSTEP)
         return RESIDUES.of_passes(passes, SCALED.of_passes(1, ONCE))
 

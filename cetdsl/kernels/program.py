@@ -27,9 +27,11 @@ TOTAL, HASH, TREE, SCAN = 0, 1, 2, 3
 OPERATORS = {"=": 0, "!=": 1, "<": 2, "<=": 3, ">": 4, ">=": 5}
 
 Ints = NDArray[np.int64]
+Places = NDArray[np.int32]
 _NO_BUCKETS = np.zeros(0, dtype=np.int64)
 #: So many values are sorted byte by byte.
 _MANY_VALUES = 4_096
+_LEAST = -(2**63)
 
 
 class Events(NamedTuple):
@@ -277,29 +279,30 @@ def build_tables(layout: Layout, events: Events) -> Tables:
 
 
 @jit
-def _sorting(values: Ints) -> Ints:
-    """The positions of values in their order, equals as they are; byte by byte where there are many, in linear time."""
+def _sorted_by(values: Ints, members: Places) -> Places:
+    """Members in the order of their values, equals as they are: many of them byte by byte, in linear time.
+
+    The values are lost: one key may have millions of events, so nothing is kept twice.
+    """
     count = len(values)
     if count < _MANY_VALUES:
-        return np.argsort(values, kind="mergesort")
+        return members[np.argsort(values, kind="mergesort")]
+    key, spare, other = values, np.empty_like(values), np.empty_like(members)
     digit = np.zeros((8, 257), dtype=np.int64)
-    # As unsigned numbers in the same order.
-    key = values.view(np.uint64) ^ np.uint64(1 << 63)
-    for k in key:
+    for n in range(count):
+        key[n] ^= _LEAST  # so that the order of bytes, which have no sign, is that of the values
         for byte in range(8):
-            digit[byte, np.int64((k >> np.uint64(8 * byte)) & np.uint64(255)) + 1] += 1
-    order, other = np.arange(count), np.empty(count, dtype=np.int64)
-    spare = np.empty(count, dtype=np.uint64)
+            digit[byte, ((key[n] >> (8 * byte)) & 255) + 1] += 1
     for byte in range(8):
         if digit[byte].max() == count:
             continue  # all agree
-        place, shift = np.cumsum(digit[byte]), np.uint64(8 * byte)
+        place = np.cumsum(digit[byte])
         for n in range(count):
-            own = np.int64((key[n] >> shift) & np.uint64(255))
-            spare[place[own]], other[place[own]] = key[n], order[n]
+            own = (key[n] >> (8 * byte)) & 255
+            spare[place[own]], other[place[own]] = key[n], members[n]
             place[own] += 1
-        key, spare, order, other = spare, key, other, order
-    return order
+        key, spare, members, other = spare, key, other, members
+    return members
 
 
 @jit
@@ -337,9 +340,9 @@ def _place_in_trees(
         values = np.empty(size, dtype=np.int64)
         for position in range(size):
             values[position] = earlier[members[position]] ^ flip
-        members = members[_sorting(values)]
+        members = _sorted_by(values, members)
         if bucketed:
-            members = members[_sorting(update_bucket[members])]
+            members = _sorted_by(update_bucket[members], members)
         for position in range(size):
             values[position] = earlier[members[position]] ^ flip
         buckets = update_bucket[members] if bucketed else update_bucket
