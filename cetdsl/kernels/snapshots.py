@@ -180,7 +180,7 @@ class Coefficients(NamedTuple):
     h: Table
 
 
-@inlined
+@jit
 def _step(
     operation: NDArray[np.int32],
     entry: int,
@@ -325,7 +325,7 @@ def _between_like(found: Any, entry: Any, since: Any, now: Any, system: Any, g: 
     return quotient if isinstance(system.types[0], types.Integer) else walk
 
 
-@inlined
+@jit
 def _combine(found: Coefficients, at: int, system: System, g: Table, h: Table) -> None:
     """Combines coefficients, in any order: they commute."""
     for row in range(h.shape[0]):
@@ -363,7 +363,7 @@ def _grow_count(total: Table, influx: Table, cell: int, system: System, g: Table
         total[cell, t] = add(total[cell, t], grown, prime)
 
 
-@inlined
+@jit
 def _take_each(
     cells: Cells, total: Table, influx: Table, v: int, count: int, system: System, h: Table, weighs: bool
 ) -> None:
@@ -417,19 +417,12 @@ def play(
     recorded : array, shape (snapshots, cells of lane 0) or (0, 0)
         Receives the snapshots that the tape asks for.
     """
-    operations, starts, lane_start = tape.operation, tape.start, cells.lane_start
-    first_cell, row_of, base_of = cells.first, cells.row, cells.base
-    counted, weighed, weighed_start = cells.counted, cells.weighed, cells.weighed_start
-    slot_start, lanes_of, out_start = cells.slot_start, cells.lanes, cells.out_start
-    slots_of, window_of, query_of = frame.slots, template.window, template.query
-    bit_of, ends, begins_at = template.bit, template.ends, template.begins
-    variant_of, prime_of = template.variant, system.prime
-    primes, rows = len(prime_of), len(weights.start) - 1
-    families, variants = len(template.family_start) - 1, len(bit_of)
-    windows = len(slots_of)
+    primes, rows = len(system.prime), len(weights.start) - 1
+    families, variants = len(template.family_start) - 1, len(template.bit)
+    windows = len(frame.slots)
     total = np.full((cells.count, primes), system.zero)
     influx = np.full((cells.repeating, primes), system.zero)
-    alive = np.full((slot_start[windows], primes), system.zero)
+    alive = np.full((cells.slot_start[windows], primes), system.zero)
     staged = np.full((max(tape.stages, 1) * cells.size, primes), system.zero)
     where = np.zeros(cells.repeating, dtype=np.int64)
     g, h = np.full(primes, system.one), np.full((rows, primes), system.zero)
@@ -441,7 +434,7 @@ def play(
     now = np.zeros(families + variants, dtype=np.int64)
     most = 0
     for k in islands:
-        most = max(most, starts[k + 1] - starts[k])
+        most = max(most, tape.start[k + 1] - tape.start[k])
     entries = 2 * most + 2 * (families + variants)
     found = Coefficients(
         np.zeros(families + variants, dtype=np.int64),
@@ -458,8 +451,8 @@ def play(
         for v in range(variants):
             mode = tape.mode[island, v]
             joined[v] = template.family[v] if mode == SHARED else families + v if mode == ALONE else -1
-        for k in range(starts[island], starts[island + 1]):
-            operation = operations[k]
+        for k in range(tape.start[island], tape.start[island + 1]):
+            operation = tape.operation[k]
             code, x, n, low, high = operation[0], operation[1], operation[2], operation[3], operation[4]
             if code == ADVANCE:
                 now[x] += 1
@@ -468,10 +461,10 @@ def play(
                 if entry < 0:
                     continue
                 for node in range(x, n):
-                    lane, last_lane = lane_start[node], lane_start[node + 1]
-                    slots = slots_of[window_of[query_of[node]]]
+                    lane, last_lane = cells.lane_start[node], cells.lane_start[node + 1]
+                    slots = frame.slots[template.window[template.query[node]]]
                     for r in range(high - 1 if high else 0, high or slots):
-                        base = first_cell[lane] + r
+                        base = cells.first[lane] + r
                         since = where[base]
                         if since == now[entry]:
                             continue
@@ -480,7 +473,7 @@ def play(
                             _between(found, entry, since, now[entry], system, g, h)
                             last_entry, last_since, last_now = entry, since, now[entry]
                         for other in range(lane + 1, last_lane):
-                            _grow(total, influx, first_cell[other] + r, base, row_of[other], system, g, h)
+                            _grow(total, influx, cells.first[other] + r, base, cells.row[other], system, g, h)
                         _grow_count(total, influx, base, system, g)
             elif code in (BIND, VALUE):
                 place = n * cells.size if code == VALUE else 0
@@ -507,59 +500,59 @@ def play(
             elif code == APPLY:
                 _apply(template, frame, cells, system, total, influx, staged, x, n * cells.size)
             elif code == EACH:
-                weighs = weighed_start[x] < weighed_start[x + 1]
+                weighs = cells.weighed_start[x] < cells.weighed_start[x + 1]
                 if n > 0 and not weighs:
                     for _ in range(n):
                         _take_each(cells, total, influx, x, 1, system, step_h, False)
                     continue
                 for e in range(low, high if n > 0 else low + 1):
-                    if n > 0 and not (mask[e] >> bit_of[x]) & 1:
+                    if n > 0 and not (mask[e] >> template.bit[x]) & 1:
                         continue
                     for row in range(rows):
-                        weigh(weights, row, mask, bit_of[x], e, e + 1 if n > 0 else high, step_h[row], system)
+                        weigh(weights, row, mask, template.bit[x], e, e + 1 if n > 0 else high, step_h[row], system)
                     _take_each(cells, total, influx, x, max(1, -n), system, step_h, weighs)
             elif code == JUMP:
                 _step(operation, families + x, template, weights, mask, reference, system, step_h)
                 for t in range(primes):
                     step_g[t] = system.power[n, t] if n > 0 else system.whole[1 - n, t]
-                for run in range(weighed_start[x], weighed_start[x + 1]):
-                    for cell in range(weighed[run, 1], weighed[run, 2]):
-                        base, row = base_of[cell], weighed[run, 0]
+                for run in range(cells.weighed_start[x], cells.weighed_start[x + 1]):
+                    for cell in range(cells.weighed[run, 1], cells.weighed[run, 2]):
+                        base, row = cells.base[cell], cells.weighed[run, 0]
                         _grow(total, influx, cell, base, row, system, step_g, step_h)
-                for cell in range(counted[x, 0], counted[x, 1]):
+                for cell in range(cells.counted[x, 0], cells.counted[x, 1]):
                     _grow_count(total, influx, cell, system, step_g)
             elif code in (OPEN, CLOSE):
                 for entry in range(template.member_start[x], template.member_start[x + 1]):
                     query = template.member[entry]
                     for own in range(template.own_start[query], template.own_start[query + 1]):
                         node = template.own[own]
-                        for lane in range(lanes_of[query]):
-                            cell = first_cell[lane_start[node] + lane] + n
+                        for lane in range(cells.lanes[query]):
+                            cell = cells.first[cells.lane_start[node] + lane] + n
                             if code == CLOSE:
-                                row = out_start[query] + low * lanes_of[query] + lane
+                                row = cells.out_start[query] + low * cells.lanes[query] + lane
                                 for t in range(primes):
-                                    if ends[node]:
-                                        out[row, t] = add(out[row, t], total[cell, t], prime_of[t])
+                                    if template.ends[node]:
+                                        out[row, t] = add(out[row, t], total[cell, t], system.prime[t])
                                     total[cell, t] = system.zero
                             if node < template.repeating:
-                                begins = code == OPEN and lane == 0 and begins_at[node]
+                                begins = code == OPEN and lane == 0 and template.begins[node]
                                 for t in range(primes):
                                     influx[cell, t] = system.one if begins else system.zero
                                 if lane == 0:
-                                    graphlet = joined[variant_of[node]]
+                                    graphlet = joined[template.variant[node]]
                                     where[cell] = now[graphlet] if graphlet >= 0 else 0
-                alive[slot_start[x] + n] = system.one if code == OPEN else system.zero
+                alive[cells.slot_start[x] + n] = system.one if code == OPEN else system.zero
             elif code == SPLIT:
                 joined[x] = -1
             elif code == MERGE:
                 joined[x] = n
-                where[counted[x, 0] : counted[x, 1]] = now[n]
+                where[cells.counted[x, 0] : cells.counted[x, 1]] = now[n]
             elif code == REFRESH:
                 for entry in range(template.link_start[x], template.link_start[x + 1]):
                     _refresh(template, frame, cells, system, total, influx, alive, template.link_node[entry])
             elif code == RECORD:
-                for cell in range(counted[x, 0], counted[x, 1]):
-                    recorded[n, cell] = add(influx[cell, 0], total[cell, 0], prime_of[0])
+                for cell in range(cells.counted[x, 0], cells.counted[x, 1]):
+                    recorded[n, cell] = add(influx[cell, 0], total[cell, 0], system.prime[0])
 
 
 @inlined
@@ -581,31 +574,28 @@ def _bind(
     weight: Table,
 ) -> None:
     """The value of ``count`` events, those of ``[low, high)`` that are bound on entering a plain node, in all slots."""
-    lane_start, first_cell, prime_of = cells.lane_start, cells.first, system.prime
-    reciprocal, source_start, source_of = system.reciprocal, template.source_start, template.source
-    slot_start, row_of, lanes_of = cells.slot_start, cells.row, cells.lanes
     query = template.query[node]
     window = template.window[query]
-    slots, primes = frame.slots[window], len(prime_of)
-    for lane in range(lanes_of[query]):
-        row = row_of[lane_start[node] + lane]
+    slots, primes = frame.slots[window], len(system.prime)
+    for lane in range(cells.lanes[query]):
+        row = cells.row[cells.lane_start[node] + lane]
         if row >= 0:
             weigh(weights, row, mask, template.variable[node], low, high, weight, system)
         for r in range(slots):
             at = place + lane * slots + r
             begins = lane == 0 and template.begins[node]
             for t in range(primes):
-                staged[at, t] = alive[slot_start[window] + r, t] if begins else system.zero
-            for s in range(source_start[node], source_start[node + 1]):
-                cell = first_cell[lane_start[source_of[s]] + lane] + r
+                staged[at, t] = alive[cells.slot_start[window] + r, t] if begins else system.zero
+            for s in range(template.source_start[node], template.source_start[node + 1]):
+                cell = cells.first[cells.lane_start[template.source[s]] + lane] + r
                 for t in range(primes):
-                    staged[at, t] = add(staged[at, t], total[cell, t], prime_of[t])
+                    staged[at, t] = add(staged[at, t], total[cell, t], system.prime[t])
             if lane > 0:
                 _multiply_by(staged[at], count, system)
             if row >= 0:
                 for t in range(primes):
-                    gained = multiply(weight[t], staged[place + r, t], prime_of[t], reciprocal[t])
-                    staged[at, t] = add(staged[at, t], gained, prime_of[t])
+                    gained = multiply(weight[t], staged[place + r, t], system.prime[t], system.reciprocal[t])
+                    staged[at, t] = add(staged[at, t], gained, system.prime[t])
     for r in range(slots):
         _multiply_by(staged[place + r], count, system)
 
@@ -630,23 +620,21 @@ def _apply(
     place: int,
 ) -> None:
     """Adds a bound event's value to its node's total and to what leads to repeating nodes."""
-    lane_start, first_cell, prime_of = cells.lane_start, cells.first, system.prime
-    target_start, target_of, lanes_of = template.target_start, template.target, cells.lanes
     query = template.query[node]
-    slots, primes = frame.slots[template.window[query]], len(prime_of)
-    for lane in range(lanes_of[query]):
+    slots, primes = frame.slots[template.window[query]], len(system.prime)
+    for lane in range(cells.lanes[query]):
         for r in range(slots):
             at = place + lane * slots + r
-            cell = first_cell[lane_start[node] + lane] + r
+            cell = cells.first[cells.lane_start[node] + lane] + r
             for t in range(primes):
-                total[cell, t] = add(total[cell, t], staged[at, t], prime_of[t])
-            for k in range(target_start[node], target_start[node + 1]):
-                cell = first_cell[lane_start[target_of[k]] + lane] + r
+                total[cell, t] = add(total[cell, t], staged[at, t], system.prime[t])
+            for k in range(template.target_start[node], template.target_start[node + 1]):
+                cell = cells.first[cells.lane_start[template.target[k]] + lane] + r
                 for t in range(primes):
-                    influx[cell, t] = add(influx[cell, t], staged[at, t], prime_of[t])
+                    influx[cell, t] = add(influx[cell, t], staged[at, t], system.prime[t])
 
 
-@inlined
+@jit
 def _refresh(
     template: Template, frame: Frame, cells: Cells, system: System, total: Table, influx: Table, alive: Table, node: int
 ) -> None:
