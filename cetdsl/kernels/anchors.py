@@ -54,19 +54,20 @@ def choose_anchors(
 @jit
 def _attribute_vertices(graph: Graph, scope: Scope) -> tuple[Ints, Ints]:
     """The attribute vertex of each node of a window, -1 for none, and the edges that lead to each of these."""
+    target, starts, stops, origin, reach = graph.target, graph.start, graph.stop, graph.origin, graph.reach
     first, last = scope.first, scope.last
     count = last - first
     degree = np.zeros(count, dtype=np.int64)
-    low, high = len(graph.target), 0
+    low, high = len(target), 0
     edges = 0
     for v in range(first, last):
-        if is_useful(graph, scope, v):
-            stop = successors_stop(graph, v, last)
-            if graph.start[v] < stop:
-                low, high = min(low, int(graph.start[v])), max(high, int(stop))
-            edges += stop - graph.start[v]
-            for k in range(graph.start[v], stop):
-                degree[graph.target[k] - first] += 1
+        if is_useful(origin, reach, scope, v):
+            stop = successors_stop(starts, stops, target, v, last)
+            if starts[v] < stop:
+                low, high = min(low, int(starts[v])), max(high, int(stop))
+            edges += stop - starts[v]
+            for k in range(starts[v], stop):
+                degree[target[k] - first] += 1
     group = np.full(count, -1, dtype=np.int64)
     if edges <= max(high - low, 0):
         # No stretch is shared, unless a stretch that nobody uses makes up for it.
@@ -76,15 +77,15 @@ def _attribute_vertices(graph: Graph, scope: Scope) -> tuple[Ints, Ints]:
         return group, degree
     joined = np.zeros(high - low + 1, dtype=np.int64)
     for v in range(first, last):
-        if is_useful(graph, scope, v):
-            stop = successors_stop(graph, v, last)
-            if stop - graph.start[v] > 1:
-                joined[graph.start[v] - low] += 1
+        if is_useful(origin, reach, scope, v):
+            stop = successors_stop(starts, stops, target, v, last)
+            if stop - starts[v] > 1:
+                joined[starts[v] - low] += 1
                 joined[stop - 1 - low] -= 1
     size = np.zeros(count + 1, dtype=np.int64)
     number = inside = 0
     for k in range(low, high):
-        t = graph.target[k] - first
+        t = target[k] - first
         if 0 <= t < count and degree[t] > 0 and group[t] < 0:
             group[t] = number
             size[number] += degree[t]

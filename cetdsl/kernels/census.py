@@ -53,15 +53,17 @@ def census(graph: Graph, low: Ints, high: Ints, complete: bool) -> Census:
 
 @jit
 def _count(graph: Graph, windows: Windows, rules: Rules) -> tuple[Ints, Ints, Ints]:
+    begins, ends, origin, reach = graph.begins, graph.ends, graph.origin, graph.reach
+    origin_before, reach_after, events = graph.origin_before, graph.reach_after, graph.event
     out = np.zeros((3, len(windows.low)), dtype=np.int64)
     for window in range(len(windows.low)):
         low, high = windows.low[window], windows.high[window]
         event = np.int64(-1)
         for v in range(windows.first[window], windows.last[window]):
-            if graph.origin[v] < low or graph.reach[v] >= high:
+            if origin[v] < low or reach[v] >= high:
                 continue
-            out[0, window] += graph.event[v] != event
-            event = graph.event[v]
-            out[1, window] += is_root(graph, rules, v, low, high)
-            out[2, window] += is_end(graph, rules, v, high)
+            out[0, window] += events[v] != event
+            event = events[v]
+            out[1, window] += is_root(begins, reach, origin_before, rules, v, low, high)
+            out[2, window] += is_end(ends, reach_after, rules, v, high)
     return out[0], out[1], out[2]

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cetdsl.kernels._jit import inlined, jit
-from cetdsl.kernels.graph import NEVER, Graph
+from cetdsl.kernels.graph import NEVER, Bools, Graph, Places
 from cetdsl.kernels.partition import Costs, Plan, optimize, worst_case_costs
 from cetdsl.kernels.program import Ints
 from cetdsl.kernels.walk import Floats, Index, Rules, Windows, is_end, successors_stop
@@ -90,50 +90,64 @@ class Flow(NamedTuple):
 
 
 @inlined
-def is_useful(graph: Graph, scope: Scope, v: Index) -> bool:
+def is_useful(origin: Places, reach: Places, scope: Scope, v: Index) -> bool:
     """Whether a node lies on a trend."""
-    return bool(graph.origin[v] >= scope.low and graph.reach[v] < scope.high)
+    return bool(origin[v] >= scope.low and reach[v] < scope.high)
 
 
 @inlined
-def leaves(graph: Graph, rules: Rules, scope: Scope, v: Index, bound: Index, event_bound: Index) -> bool:
+def leaves(
+    starts: Ints,
+    stops: Ints,
+    target: Places,
+    ends: Bools,
+    reach: Places,
+    reach_after: Places,
+    rules: Rules,
+    scope: Scope,
+    v: Index,
+    bound: Index,
+    event_bound: Index,
+) -> bool:
     """Whether a trend may go on from a node to the node ``bound`` or beyond.
 
     In other windows it may also have nowhere to go, because these end before it does, and so end here itself.
     """
-    k = successors_stop(graph, v, scope.last)
-    while k > graph.start[v] and graph.target[k - 1] >= bound:
-        if not rules.pruned or graph.reach[graph.target[k - 1]] < scope.high:
+    k = successors_stop(starts, stops, target, v, scope.last)
+    while k > starts[v] and target[k - 1] >= bound:
+        if not rules.pruned or reach[target[k - 1]] < scope.high:
             return True
         k -= 1
-    maybe = scope.lasting and rules.complete and graph.ends[v]
-    return bool(maybe and event_bound <= graph.reach_after[v] < NEVER)
+    maybe = scope.lasting and rules.complete and ends[v]
+    return bool(maybe and event_bound <= reach_after[v] < NEVER)
 
 
 @jit
 def find_flow(graph: Graph, rules: Rules, scope: Scope, first: int, last: int) -> Flow:
     """The paths within a stretch of nodes; those without a predecessor in it are roots."""
+    target, starts, stops, begins, ends = graph.target, graph.start, graph.stop, graph.begins, graph.ends
+    origin, reach, reach_after = graph.origin, graph.reach, graph.reach_after
     paths, refs = np.zeros(last - first), np.zeros(last - first)
     length = np.zeros(last - first, dtype=np.int64)
     visits = trends = trend_refs = 0.0
     longest, nodes, edges = np.int64(0), 0, 0
     for v in range(first, last):
-        if not is_useful(graph, scope, v):
+        if not is_useful(origin, reach, scope, v):
             continue
         nodes += 1
         here = v - first
-        if length[here] == 0 or (not rules.complete and graph.begins[v]):
+        if length[here] == 0 or (not rules.complete and begins[v]):
             paths[here] += 1.0
         refs[here] += paths[here]
         visits += paths[here]
         length[here] += 1
         longest = max(longest, length[here])
-        if is_end(graph, rules, v, scope.high):
+        if is_end(ends, reach_after, rules, v, scope.high):
             trends += paths[here]
             trend_refs += refs[here]
-        for k in range(graph.start[v], successors_stop(graph, v, last)):
-            there = graph.target[k] - first
-            if rules.pruned and graph.reach[graph.target[k]] >= scope.high:
+        for k in range(starts[v], successors_stop(starts, stops, target, v, last)):
+            there = target[k] - first
+            if rules.pruned and reach[target[k]] >= scope.high:
                 continue
             edges += 1
             paths[there] += paths[here]
@@ -165,17 +179,18 @@ def find_loads(graph: Graph, rules: Rules, windows: Windows) -> Loads:
 @jit
 def find_cuts(graph: Graph, rules: Rules, scope: Scope, first: int, last: int) -> Ints:
     """The nodes before which a stretch can be cut, but for its first."""
+    target, starts, stops, origin, reach = graph.target, graph.start, graph.stop, graph.origin, graph.reach
     count = last - first
     earliest, latest = np.full(count, last, dtype=np.int64), np.full(count, -1, dtype=np.int64)
     # +1 where cuts begin to be forbidden by a node, -1 where they are free again.
     change = np.zeros(count + 2, dtype=np.int64)
     for v in range(first, last):
-        if not is_useful(graph, scope, v):
+        if not is_useful(origin, reach, scope, v):
             continue
         low, high = np.int64(last), np.int64(-1)
-        for k in range(graph.start[v], successors_stop(graph, v, scope.last)):
-            t = np.int64(graph.target[k])
-            if rules.pruned and graph.reach[t] >= scope.high:
+        for k in range(starts[v], successors_stop(starts, stops, target, v, scope.last)):
+            t = np.int64(target[k])
+            if rules.pruned and reach[t] >= scope.high:
                 continue
             low, high = min(low, t), min(t, np.int64(last))
             if t >= last:
@@ -208,6 +223,8 @@ def find_costs(
 
     The first two are infinite for graphlets of more than ``most`` partial trends.
     """
+    target, starts, stops, ends = graph.target, graph.start, graph.stop, graph.ends
+    origin, reach, reach_after = graph.origin, graph.reach, graph.reach_after
     atoms, first = len(bounds) - 1, bounds[0]
     shape = (atoms, atoms + 1)
     entries, cached, walked = np.full(shape, np.inf), np.full(shape, np.inf), np.full(shape, np.inf)
@@ -221,21 +238,21 @@ def find_costs(
             for v in range(bounds[i + 1] - 1, bounds[i] - 1, -1):
                 here = v - first
                 ending[here] = going[here] = 0.0
-                if not is_useful(graph, scope, v):
+                if not is_useful(origin, reach, scope, v):
                     continue
                 walks += paths[here]
                 if kept > most:
                     continue
-                if is_end(graph, rules, v, scope.high):
+                if is_end(ends, reach_after, rules, v, scope.high):
                     ending[here] = 1.0
                     visits += paths[here]
-                if leaves(graph, rules, scope, v, bound, event_bound):
+                if leaves(starts, stops, target, ends, reach, reach_after, rules, scope, v, bound, event_bound):
                     going[here] = 1.0
-                for k in range(graph.start[v], graph.stop[v]):
-                    if graph.target[k] >= bound:
+                for k in range(starts[v], stops[v]):
+                    if target[k] >= bound:
                         break
-                    ending[here] += ending[graph.target[k] - first]
-                    going[here] += going[graph.target[k] - first]
+                    ending[here] += ending[target[k] - first]
+                    going[here] += going[target[k] - first]
                 kept += ending[here] + going[here]
                 if going[here] > 0.0:
                     visits += paths[here] * going[here]

@@ -122,22 +122,30 @@ def make_tables(nodes: int, entries: int) -> Tables:
 
 
 @inlined
-def _is_inner(junctions: Junctions, base: Index, t: Index, bound: Index) -> bool:
-    return bool(t < bound and (len(junctions.anchored) == 0 or not junctions.anchored[t - base]))
+def _is_inner(anchored: Bools, base: Index, t: Index, bound: Index) -> bool:
+    return bool(t < bound and (len(anchored) == 0 or not anchored[t - base]))
 
 
-@inlined
-def _goes_on(
-    graph: Graph, rules: Rules, scope: Scope, junctions: Junctions, v: Index, bound: Index, event_bound: Index
-) -> bool:
-    """Whether a junction may prolong a piece that ends with a node."""
-    if len(junctions.anchored) == 0:
-        return leaves(graph, rules, scope, v, bound, event_bound)
-    for k in range(graph.start[v], successors_stop(graph, v, scope.last)):
-        t = graph.target[k]
-        if junctions.anchored[t - junctions.bounds[0]] and (not rules.pruned or graph.reach[t] < scope.high):
-            return True
-    return False
+@jit
+def _prolonged(graph: Graph, rules: Rules, scope: Scope, junctions: Junctions, first: int, last: int) -> Bools:
+    """Which nodes of a stretch end pieces that a junction may prolong."""
+    target, starts, stops, ends = graph.target, graph.start, graph.stop, graph.ends
+    origin, reach, reach_after = graph.origin, graph.reach, graph.reach_after
+    anchored, base = junctions.anchored, junctions.bounds[0]
+    bound = graph.event[last] if last < len(graph.event) else np.int64(NEVER)
+    out = np.zeros(last - first, dtype=np.bool_)
+    for v in range(first, last):
+        if not is_useful(origin, reach, scope, v):
+            continue
+        if len(anchored) == 0:
+            out[v - first] = leaves(starts, stops, target, ends, reach, reach_after, rules, scope, v, last, bound)
+            continue
+        for k in range(starts[v], successors_stop(starts, stops, target, v, scope.last)):
+            t = target[k]
+            if anchored[t - base] and (not rules.pruned or reach[t] < scope.high):
+                out[v - first] = True
+                break
+    return out
 
 
 @jit
@@ -156,36 +164,38 @@ def fill_tables(
 
     ``base`` is the node that the index of tables begins with.
     """
-    anchor_base = junctions.bounds[0]
-    event_bound = graph.event[last] if last < len(graph.event) else np.int64(NEVER)
+    goes_on = _prolonged(graph, rules, scope, junctions, first, last)
+    target, starts, stops, ends = graph.target, graph.start, graph.stop, graph.ends
+    anchored, anchor_base = junctions.anchored, junctions.bounds[0]
+    origin, reach, reach_after = graph.origin, graph.reach, graph.reach_after
     node, step, length = tables.node, tables.step, tables.length
-    begins, ends = tables.first, tables.last
+    entry_first, entry_middle, entry_last = tables.first, tables.middle, tables.last
     for v in range(last - 1, first - 1, -1):
-        begins[v - base] = at
+        entry_first[v - base] = at
         for prolonged in range(2):
             if prolonged:
-                tables.middle[v - base] = at
-            if not is_useful(graph, scope, v):
+                entry_middle[v - base] = at
+            if not is_useful(origin, reach, scope, v):
                 continue
             if prolonged:
-                alone = _goes_on(graph, rules, scope, junctions, v, last, event_bound)
+                alone = goes_on[v - first]
             else:
-                alone = is_end(graph, rules, v, scope.high)
+                alone = is_end(ends, reach_after, rules, v, scope.high)
             if alone:
                 node[at], step[at], length[at] = v, 0, 1
                 at += 1
-            for k in range(graph.start[v], graph.stop[v]):
-                t = np.int64(graph.target[k])
+            for k in range(starts[v], stops[v]):
+                t = np.int64(target[k])
                 if t >= last:
                     break
-                if not _is_inner(junctions, anchor_base, t, last):
+                if not _is_inner(anchored, anchor_base, t, last):
                     continue
-                rest = tables.middle[t - base] if prolonged else begins[t - base]
-                stop = ends[t - base] if prolonged else tables.middle[t - base]
+                rest = entry_middle[t - base] if prolonged else entry_first[t - base]
+                stop = entry_last[t - base] if prolonged else entry_middle[t - base]
                 for entry in range(rest, stop):
                     node[at], step[at], length[at] = v, entry - at, length[entry] + 1
                     at += 1
-        ends[v - base] = at
+        entry_last[v - base] = at
     return at
 
 
@@ -197,23 +207,26 @@ def count_pieces(
 
     ``paths`` is the number of ways to get to each of its nodes. For visits see :mod:`cetdsl.kernels.cuts`.
     """
+    target, starts, stops, ends = graph.target, graph.start, graph.stop, graph.ends
+    anchored, anchor_base = junctions.anchored, junctions.bounds[0]
+    origin, reach, reach_after = graph.origin, graph.reach, graph.reach_after
     ending, going = np.zeros(last - first), np.zeros(last - first)
-    event_bound = graph.event[last] if last < len(graph.event) else np.int64(NEVER)
+    goes_on = _prolonged(graph, rules, scope, junctions, first, last)
     entries = visits = 0.0
     for v in range(last - 1, first - 1, -1):
         here = v - first
-        if not is_useful(graph, scope, v):
+        if not is_useful(origin, reach, scope, v):
             continue
-        if is_end(graph, rules, v, scope.high):
+        if is_end(ends, reach_after, rules, v, scope.high):
             ending[here] = 1.0
             visits += paths[here]
-        if _goes_on(graph, rules, scope, junctions, v, last, event_bound):
+        if goes_on[here]:
             going[here] = 1.0
-        for k in range(graph.start[v], graph.stop[v]):
-            t = np.int64(graph.target[k])
+        for k in range(starts[v], stops[v]):
+            t = np.int64(target[k])
             if t >= last:
                 break
-            if _is_inner(junctions, junctions.bounds[0], t, last):
+            if _is_inner(anchored, anchor_base, t, last):
                 ending[here] += ending[t - first]
                 going[here] += going[t - first]
         entries += ending[here] + going[here]
@@ -330,8 +343,11 @@ def _stitch(
 
     With ``keep`` false trends are only counted, and nothing is written.
     """
-    target, reach, reach_after, event, state = graph.target, graph.reach, graph.reach_after, graph.event, graph.state
+    target, starts, stops, event, state = graph.target, graph.start, graph.stop, graph.event, graph.state
+    begins, ends, reach, reach_after = graph.begins, graph.ends, graph.reach, graph.reach_after
+    origin_before = graph.origin_before
     node, step, length = tables.node, tables.step, tables.length
+    entry_first, entry_middle, entry_last = tables.first, tables.middle, tables.last
     out_start, out_event, out_variable, out_slice = out.start, out.event, out.variable, out.slice
     path_event, path_variable, levels = way.event, way.variable, way.level
     most, size, many = len(out_slice), len(out_event), not one_variable
@@ -386,7 +402,7 @@ def _stitch(
                 continue
             source = _FROM_EDGES
         elif level == 0:
-            while root < last and not is_root(graph, rules, root, scope.low, high):
+            while root < last and not is_root(begins, reach, origin_before, rules, root, scope.low, high):
                 root += 1
             if root == last:
                 need = np.int64(0)
@@ -409,9 +425,9 @@ def _stitch(
                 if step[part] == 0:
                     break
                 part += step[part]
-        walked = source != _FROM_PIECES and tables.first[t - base] < 0
+        walked = source != _FROM_PIECES and entry_first[t - base] < 0
         if walked:
-            ended, need = is_end(graph, rules, t, high), depth + 1
+            ended, need = is_end(ends, reach_after, rules, t, high), depth + 1
         else:
             # Only here, where windows share tables, does it show that the window ends first.
             ended, need = source == _FROM_PIECES and rules.complete and reach[t] < high <= reach_after[t], depth
@@ -439,8 +455,8 @@ def _stitch(
             here[_AFTER] = depth
             steps += depth - here[_BEFORE]
             if not ended:
-                edge_stop = successors_stop(graph, t, last)
-                edge = place_of(target, graph.start[t], edge_stop, here[_BOUND])
+                edge_stop = successors_stop(starts, stops, target, t, last)
+                edge = place_of(target, starts[t], edge_stop, here[_BOUND])
                 here[_EDGE_STOP] = edge_stop
             continue
         if source == _FROM_ROOTS:
@@ -453,14 +469,14 @@ def _stitch(
             if reach_after[t] < high:
                 path_event[depth], path_variable[depth] = event[t], variable[state[t]]
                 depth += 1
-                edge, edge_stop = graph.start[t], successors_stop(graph, t, last)
+                edge, edge_stop = starts[t], successors_stop(starts, stops, target, t, last)
                 here = levels[level]
                 here[_PIECE] = here[_PIECE_STOP] = 0
                 here[_EDGE_STOP], here[_AFTER] = edge_stop, depth
                 level += 1
             continue
-        middle, stop = np.int64(tables.middle[t - base]), np.int64(tables.last[t - base])
-        entry, entry_stop, prefix = np.int64(tables.first[t - base]), middle, depth
+        middle, stop = np.int64(entry_middle[t - base]), np.int64(entry_last[t - base])
+        entry, entry_stop, prefix = np.int64(entry_first[t - base]), middle, depth
         steps += middle - entry
         if middle < stop:
             here = levels[level]

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from cetdsl.kernels._jit import inlined, jit
 from cetdsl.kernels.enumerate import Block, Shorts, shrunk
-from cetdsl.kernels.graph import NOWHERE, Abi, Graph, Places
+from cetdsl.kernels.graph import NOWHERE, Abi, Bools, Graph, Places
 from cetdsl.kernels.program import Ints
 
 Floats = NDArray[np.float64]
@@ -105,29 +105,29 @@ def rules_of(graph: Graph, complete: bool) -> Rules:
 
 
 @inlined
-def is_root(graph: Graph, rules: Rules, v: Index, low: int, high: int) -> bool:
+def is_root(begins: Bools, reach: Places, origin_before: Places, rules: Rules, v: Index, low: int, high: int) -> bool:
     """Whether a trend of the window ``low:high`` begins at a node of it."""
-    if not graph.begins[v] or graph.reach[v] >= high:
+    if not begins[v] or reach[v] >= high:
         return False
-    return not rules.complete or bool(graph.origin_before[v] < low)
+    return not rules.complete or bool(origin_before[v] < low)
 
 
 @inlined
-def is_end(graph: Graph, rules: Rules, v: Index, high: int) -> bool:
+def is_end(ends: Bools, reach_after: Places, rules: Rules, v: Index, high: int) -> bool:
     """Whether a trend of a window that ends before ``high`` ends at a node that lies on a trend of it."""
     if rules.complete:
-        return bool(graph.reach_after[v] >= high)
-    return bool(graph.ends[v])
+        return bool(reach_after[v] >= high)
+    return bool(ends[v])
 
 
 @inlined
-def successors_stop(graph: Graph, v: Index, last: Index) -> Index:
+def successors_stop(starts: Ints, stops: Ints, target: Places, v: Index, last: Index) -> Index:
     """Where the successors of a node before the node ``last`` end."""
-    start: Index = graph.start[v]
-    stop: Index = graph.stop[v]
-    if stop == start or graph.target[stop - 1] < last:
+    start: Index = starts[v]
+    stop: Index = stops[v]
+    if stop == start or target[stop - 1] < last:
         return stop
-    return place_of(graph.target, start, stop, last)
+    return place_of(target, start, stop, last)
 
 
 @inlined
@@ -281,7 +281,7 @@ def _place(graph: Graph, variable: Shorts, windows: Windows, begin: Trace, end: 
     for d in range(depth):
         v = np.int64(begin.nodes[d])
         stack.event[d], stack.variable[d] = graph.event[v], variable[graph.state[v]]
-        stop = successors_stop(graph, v, windows.last[window])
+        stop = successors_stop(graph.start, graph.stop, graph.target, v, windows.last[window])
         place = place_of(graph.target, graph.start[v], stop, begin.nodes[d + 1])
         stack.cursor[d] = place + (1 if d + 1 < depth else 0)
         stack.stop[d] = place_of(graph.target, graph.start[v], stop, end.nodes[d + 1]) if d < tight else stop
@@ -304,7 +304,9 @@ def _walk(
     While the path agrees with the end's (its first ``tight`` nodes do), the successors from the end's next node on are
     cut off; when those before it are done with, the path follows the end by one node.
     """
-    target, reach, reach_after, event, state = graph.target, graph.reach, graph.reach_after, graph.event, graph.state
+    target, starts, stops, event, state = graph.target, graph.start, graph.stop, graph.event, graph.state
+    begins, ends, reach, reach_after = graph.begins, graph.ends, graph.reach, graph.reach_after
+    origin_before = graph.origin_before
     out_start, out_event, out_variable, out_slice = out.start, out.event, out.variable, out.slice
     path_event, path_variable, path_cursor, path_stop = stack.event, stack.variable, stack.cursor, stack.stop
     most, size, many = len(out_slice), len(out_event), not one_variable
@@ -321,7 +323,7 @@ def _walk(
         forced = False
         if depth == 0:
             cursor, stop = root, np.int64(end.nodes[0]) if bounded else last
-            while cursor < stop and not is_root(graph, rules, cursor, low, high):
+            while cursor < stop and not is_root(begins, reach, origin_before, rules, cursor, low, high):
                 cursor += 1
             root = t = cursor
         else:
@@ -344,7 +346,7 @@ def _walk(
                 if window < len(windows.low):
                     root = windows.first[window]
                 continue
-        if is_end(graph, rules, t, high):
+        if is_end(ends, reach_after, rules, t, high):
             if trends == most or bindings + depth >= size:
                 need = depth + 1
                 break
@@ -367,7 +369,7 @@ def _walk(
             else:
                 path_cursor[depth - 1] = cursor
             path_event[depth], path_variable[depth] = event[t], variable[state[t]]
-            cursor, stop = graph.start[t], successors_stop(graph, t, last)
+            cursor, stop = starts[t], successors_stop(starts, stops, target, t, last)
             if forced:
                 tight += 1
                 stop = place_of(target, cursor, stop, end.nodes[tight])
@@ -384,7 +386,8 @@ def _walk(
 @jit
 def _tally(graph: Graph, windows: Windows, rules: Rules, longest: int) -> tuple[Ints, Ints, int]:
     """The number of trends of each window and the sum of their lengths, by a walk; how many vertices it visits."""
-    target, reach, reach_after, ends = graph.target, graph.reach, graph.reach_after, graph.ends
+    target, starts, stops, begins, ends = graph.target, graph.start, graph.stop, graph.begins, graph.ends
+    reach, reach_after, origin_before = graph.reach, graph.reach_after, graph.origin_before
     count = len(windows.low)
     trends, refs = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
     visits = 0
@@ -393,16 +396,16 @@ def _tally(graph: Graph, windows: Windows, rules: Rules, longest: int) -> tuple[
         low, high, last = windows.low[window], windows.high[window], windows.last[window]
         here, total = 0, 0
         for root in range(windows.first[window], last):
-            if not is_root(graph, rules, root, low, high):
+            if not is_root(begins, reach, origin_before, rules, root, low, high):
                 continue
             visits += 1
-            if is_end(graph, rules, root, high):
+            if is_end(ends, reach_after, rules, root, high):
                 here += 1
                 total += 1
             if reach_after[root] >= high:
                 continue
             depth = 1
-            cursor, stop = graph.start[root], successors_stop(graph, root, last)
+            cursor, stop = starts[root], successors_stop(starts, stops, target, root, last)
             while depth > 0:
                 descends = np.int64(-1)
                 while cursor < stop:
@@ -421,7 +424,7 @@ def _tally(graph: Graph, windows: Windows, rules: Rules, longest: int) -> tuple[
                 if descends >= 0:
                     path_cursor[depth], path_stop[depth] = cursor, stop
                     depth += 1
-                    cursor, stop = graph.start[descends], successors_stop(graph, descends, last)
+                    cursor, stop = starts[descends], successors_stop(starts, stops, target, descends, last)
                 else:
                     depth -= 1
                     cursor, stop = path_cursor[depth], path_stop[depth]
@@ -491,8 +494,9 @@ def _add_root_refs(
     mean: Floats,
     sizes: Floats,
 ) -> None:
+    begins, reach, origin_before = graph.begins, graph.reach, graph.origin_before
     for v in range(len(sizes)):
-        if trends[v] > 0.0 and is_root(graph, rules, first + v, low, high):
+        if trends[v] > 0.0 and is_root(begins, reach, origin_before, rules, first + v, low, high):
             sizes[v] += math.ldexp(trends[v] * mean[v], max(exponent[v], -1000))
 
 
@@ -505,17 +509,21 @@ def _from_roots(graph: Graph, own: NDArray[np.bool_]) -> Graph:
 @jit
 def _reached(graph: Graph, begins: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """The nodes that a path from one that begins leads to."""
+    target, starts, stops = graph.target, graph.start, graph.stop
     out = begins.copy()
     for v in range(len(out)):
         if out[v]:
-            for k in range(graph.start[v], graph.stop[v]):
-                out[graph.target[k]] = True
+            for k in range(starts[v], stops[v]):
+                out[target[k]] = True
     return out
 
 
 @jit
 def _weigh(graph: Graph, windows: Windows, rules: Rules, window: int) -> tuple[Weights, tuple[float, float]]:
     """What goes on from each node of a window; the refs of the whole window as mantissa and exponent."""
+    target, starts, stops, begins, ends = graph.target, graph.start, graph.stop, graph.begins, graph.ends
+    origin, reach = graph.origin, graph.reach
+    origin_before, reach_after = graph.origin_before, graph.reach_after
     low, high = windows.low[window], windows.high[window]
     first, last = windows.first[window], windows.last[window]
     count = np.zeros(last - first)
@@ -523,13 +531,13 @@ def _weigh(graph: Graph, windows: Windows, rules: Rules, window: int) -> tuple[W
     mean = np.ones(last - first)
     total, total_exponent = 0.0, np.int64(0)
     for v in range(last - 1, first - 1, -1):
-        if graph.reach[v] >= high or graph.origin[v] < low:
+        if reach[v] >= high or origin[v] < low:
             continue
-        trends = refs = 1.0 if is_end(graph, rules, v, high) else 0.0
+        trends = refs = 1.0 if is_end(ends, reach_after, rules, v, high) else 0.0
         scale = np.int64(0)
-        if graph.reach_after[v] < high:
-            for k in range(graph.start[v], successors_stop(graph, v, last)):
-                t = graph.target[k] - first
+        if reach_after[v] < high:
+            for k in range(starts[v], successors_stop(starts, stops, target, v, last)):
+                t = target[k] - first
                 if count[t] == 0.0:
                     continue
                 more = count[t]
@@ -548,7 +556,7 @@ def _weigh(graph: Graph, windows: Windows, rules: Rules, window: int) -> tuple[W
             shift = 600
             trends, refs = math.ldexp(trends, -shift), math.ldexp(refs, -shift)
         count[v - first], exponent[v - first], mean[v - first] = trends, scale + shift, refs / trends
-        if is_root(graph, rules, v, low, high):
+        if is_root(begins, reach, origin_before, rules, v, low, high):
             scale += shift
             if scale > total_exponent:
                 total, total_exponent = math.ldexp(total, int(total_exponent - scale)), scale
@@ -565,23 +573,27 @@ def _seek(
     Of successors that rounding leaves nothing to choose from, it is the last: a larger ``rest`` never gives an earlier
     trend.
     """
+    target, starts, stops, begins, ends = graph.target, graph.start, graph.stop, graph.begins, graph.ends
+    reach, reach_after, origin_before = graph.reach, graph.reach_after, graph.origin_before
     low, high = windows.low[window], windows.high[window]
     first, last = windows.first[window], windows.last[window]
     path = np.empty(last - first, dtype=np.int32)
     depth, v, below = 0, np.int64(-1), 0.0
     while True:
-        if depth > 0 and is_end(graph, rules, v, high):
+        if depth > 0 and is_end(ends, reach_after, rules, v, high):
             alone = math.ldexp(float(depth), -exponent)
-            if rest < alone or graph.reach_after[v] >= high:
+            if rest < alone or reach_after[v] >= high:
                 break
             rest -= alone
-        cursor = first if depth == 0 else graph.start[v]
-        stop = last if depth == 0 else successors_stop(graph, v, last)
+        cursor = first if depth == 0 else starts[v]
+        stop = last if depth == 0 else successors_stop(starts, stops, target, v, last)
         chosen = np.int64(-1)
         while cursor < stop:
-            t = cursor if depth == 0 else np.int64(graph.target[cursor])
+            t = cursor if depth == 0 else np.int64(target[cursor])
             cursor += 1
-            if weights.trends[t - first] == 0.0 or (depth == 0 and not is_root(graph, rules, t, low, high)):
+            if weights.trends[t - first] == 0.0:
+                continue
+            if depth == 0 and not is_root(begins, reach, origin_before, rules, t, low, high):
                 continue
             if chosen >= 0:
                 rest -= below
