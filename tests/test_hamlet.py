@@ -139,6 +139,22 @@ def test_each_query_has_the_values_that_it_has_alone(seed: int) -> None:
                 assert (extreme == expected).all()
 
 
+def test_a_query_may_share_in_one_chunk_and_not_in_the_next() -> None:
+    """Shared, only its maximum is found apart; with an infinity to sum up, all of it is."""
+    lanes = (Lane("count", -2), Lane("sum", 0, 0), Lane("max", 0, 0))
+    spec = query("A+", {"A": 0}, "double", Windowing(), lanes)
+    evaluator, found = WorkloadEvaluator([spec], "always"), events([1, 1, 1], [0, 1, 2])
+    slices = cut_slices(spec.windowing, found.segment_start, found.time, np.zeros(1), True, NEVER)
+    bounds = (np.full(1, NEVER), np.full(1, -NEVER))
+    for first, shared in ((1.5, True), (np.inf, False), (2.5, True)):
+        columns = [ValueColumn(pa.array([first, 2.0, None]))]
+        [got], metrics = evaluator.evaluate(found, columns, [slices], [bounds])
+        alone = Evaluator(spec).evaluate(found, columns, slices, bounds)
+        assert (metrics.unshared == 0) == shared
+        assert [near.tolist() for near in got.scaled] == [near.tolist() for near in alone.scaled]
+        assert [extreme.tolist() for extreme in got.extremes] == [extreme.tolist() for extreme in alone.extremes]
+
+
 # --------------------------------------------------------------------------------------------- the paper's figures
 
 

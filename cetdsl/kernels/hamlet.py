@@ -107,8 +107,7 @@ class WorkloadEvaluator:
     specs : sequence of KernelSpec
         Their masks, codes, values and lists are numbered together.
     sharing : {"dynamic", "static", "always", "never"}
-        Whether queries share is decided for each burst, once (from
-        ``deviations`` and the first chunk), or not at all.
+        Whether queries share is decided for each burst, once (from ``deviations`` and the first chunk), or not at all.
     families : mapping of int to int, optional
         Variables whose conditions differ by constants alone have equal numbers here.
     deviations : sequence of (float or None), optional
@@ -131,7 +130,7 @@ class WorkloadEvaluator:
         self.deviations = tuple(deviations or [None] * len(self.specs))
         self.reasons = tuple(why_not_shared(spec) for spec in self.specs)
         self._in_panes = tuple(why_not_in_panes(spec) is None for spec in self.specs)
-        self._alone: dict[int, Evaluator | PanesEvaluator] = {}
+        self._alone: dict[KernelSpec, Evaluator | PanesEvaluator] = {}
         self._sets: dict[tuple[int, ...], _SharedSet] = {}
 
     def evaluate(
@@ -162,19 +161,20 @@ class WorkloadEvaluator:
             found = dict(zip(members, answers))
         for q, spec in enumerate(self.specs):
             if q not in found:
-                found[q] = self._by_itself(q, spec).evaluate(events, columns, slices[q], bounds[q])
+                found[q] = self._by_itself(spec).evaluate(events, columns, slices[q], bounds[q])
             elif any(lane.kind not in ("count", "sum") for lane in spec.lanes):
                 extremes = [lane for lane in spec.lanes if lane.kind not in ("count", "sum")]
                 rest = attrs.evolve(spec, lanes=(spec.lanes[0], *extremes), exact=False)
-                values = self._by_itself(q, rest).evaluate(events, columns, slices[q], bounds[q])
+                values = self._by_itself(rest).evaluate(events, columns, slices[q], bounds[q])
                 found[q] = found[q]._replace(extremes=values.extremes)
         metrics = metrics._replace(seconds=time.perf_counter() - begun)
         return [found[q] for q in range(len(self.specs))], metrics
 
-    def _by_itself(self, query: int, spec: KernelSpec) -> Evaluator | PanesEvaluator:
-        if query not in self._alone:
-            self._alone[query] = Evaluator(spec) if why_not_in_panes(spec) else PanesEvaluator(spec)
-        return self._alone[query]
+    def _by_itself(self, spec: KernelSpec) -> Evaluator | PanesEvaluator:
+        """What evaluates a whole query, or its extremes: which of the two a query needs changes with the chunk."""
+        if spec not in self._alone:
+            self._alone[spec] = Evaluator(spec) if why_not_in_panes(spec) else PanesEvaluator(spec)
+        return self._alone[spec]
 
     def _members(self, columns: list[ValueColumn], slices: Sequence[Slices]) -> tuple[int, ...]:
         """The queries that take part in the merged template over this chunk."""
