@@ -83,7 +83,7 @@ def judge_workload(judge: Judge, queries: dict[str, Query], sharing: str, number
         many.unpersist()
 
 
-@pytest.mark.parametrize(("seed", "size"), more_on_classic((10_000, 2), (20_000, 5), (40_000, 12)))
+@pytest.mark.parametrize(("seed", "size"), more_on_classic((10_000, 2), (20_000, 5), (30_000, 8), (40_000, 12)))
 def test_each_query_of_a_random_workload_gets_its_own_answer(spark: Any, seed: int, size: int) -> None:
     judge = Judge(spark, seed)
     queries = workload_of(judge, seed, size)
