@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from cetdsl.kernels._jit import inlined, jit
 from cetdsl.kernels.graph import NEVER, Bools, Graph, Places
 from cetdsl.kernels.partition import Costs, Plan, optimize, worst_case_costs
-from cetdsl.kernels.program import Ints
-from cetdsl.kernels.walk import Floats, Index, Rules, Windows, is_end, successors_stop
+from cetdsl.kernels.program import Index, Ints
+from cetdsl.kernels.walk import Floats, Rules, Windows, is_end, successors_stop
 
 #: Bytes of a partial trend: its first vertex, what follows, and its length (int32 each).
 ENTRY_BYTES = 12

@@ -27,18 +27,16 @@ from cetdsl.kernels._jit import inlined, jit
 from cetdsl.kernels.cuts import Scope, is_useful, leaves
 from cetdsl.kernels.enumerate import Block, Shorts
 from cetdsl.kernels.graph import NEVER, Bools, Graph, Places
-from cetdsl.kernels.program import Ints
+from cetdsl.kernels.program import Index, Ints, place_of
 from cetdsl.kernels.walk import (
     BLOCK,
     Filled,
     Floats,
-    Index,
     Rules,
     in_blocks,
     is_constant,
     is_end,
     is_root,
-    place_of,
     successors_stop,
 )
 

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cetdsl.kernels._jit import jit
+from cetdsl.kernels._jit import inlined, jit
 from cetdsl.kernels.columns import from_numpy, to_numpy
 from cetdsl.planning.physical import Comparison, Edge, Machine
 
@@ -28,6 +28,8 @@ OPERATORS = {"=": 0, "!=": 1, "<": 2, "<=": 3, ">": 4, ">=": 5}
 
 Ints = NDArray[np.int64]
 Places = NDArray[np.int32]
+#: A position, as Python or a kernel has it.
+Index = int | np.int64
 _NO_BUCKETS = np.zeros(0, dtype=np.int64)
 #: So many values are sorted byte by byte.
 _MANY_VALUES = 4_096
@@ -276,6 +278,18 @@ def build_tables(layout: Layout, events: Events) -> Tables:
             trees[:, number],
         )
     return Tables(hash_query, hash_update, hash_codes, trees[0], trees[1], trees[2], trees[3], trees[4])
+
+
+@inlined
+def place_of(rising: Places | Ints, start: Index, stop: Index, least: Index) -> Index:
+    """The first place in a rising stretch that holds no less."""
+    while start < stop:
+        middle = (start + stop) // 2
+        if rising[middle] < least:
+            start = middle + 1
+        else:
+            stop = middle
+    return start
 
 
 @jit

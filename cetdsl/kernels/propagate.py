@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from cetdsl.kernels._jit import inlined, jit
 from cetdsl.kernels.arithmetic import combine, extend
-from cetdsl.kernels.program import HASH, TOTAL, TREE, Events, Ints, Program, Tables
+from cetdsl.kernels.program import HASH, TOTAL, TREE, Events, Ints, Program, Tables, place_of
 
 
 class Runs(NamedTuple):
@@ -102,15 +102,9 @@ def compare(op: int, a: int, b: int) -> bool:
 @inlined
 def is_listed(list_start: Ints, list_items: Ints, row: int, earlier: int, later: int) -> bool:
     """Whether an event is on the list of a later one; lists are sorted."""
-    low, end = list_start[row, later], list_start[row, later + 1]
-    high = end
-    while low < high:
-        middle = (low + high) // 2
-        if list_items[middle] < earlier:
-            low = middle + 1
-        else:
-            high = middle
-    return bool(low < end and list_items[low] == earlier)
+    end = list_start[row, later + 1]
+    place = place_of(list_items, list_start[row, later], end, earlier)
+    return bool(place < end and list_items[place] == earlier)
 
 
 @inlined

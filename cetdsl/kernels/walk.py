@@ -19,11 +19,9 @@ from numpy.typing import NDArray
 from cetdsl.kernels._jit import inlined, jit
 from cetdsl.kernels.enumerate import Block, Shorts, shrunk
 from cetdsl.kernels.graph import NOWHERE, Abi, Bools, Graph, Places
-from cetdsl.kernels.program import Ints
+from cetdsl.kernels.program import Index, Ints, place_of
 
 Floats = NDArray[np.float64]
-#: A position, as Python or a kernel has it.
-Index = int | np.int64
 
 #: Bindings in a block of trends.
 BLOCK = 262_144
@@ -128,18 +126,6 @@ def successors_stop(starts: Ints, stops: Ints, target: Places, v: Index, last: I
     if stop == start or target[stop - 1] < last:
         return stop
     return place_of(target, start, stop, last)
-
-
-@inlined
-def place_of(rising: Places | Ints, start: Index, stop: Index, least: Index) -> Index:
-    """The first place in a rising stretch that holds no less."""
-    while start < stop:
-        middle = (start + stop) // 2
-        if rising[middle] < least:
-            start = middle + 1
-        else:
-            stop = middle
-    return start
 
 
 # ----------------------------------------------------------------------------------------------------------- walk
