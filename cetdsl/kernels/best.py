@@ -28,8 +28,8 @@ from cetdsl.errors import CountOverflow
 from cetdsl.kernels._jit import inlined, jit
 from cetdsl.kernels.counts import END, ROOT, SEEN, Roles, Values, fill_roles, widest
 from cetdsl.kernels.enumerate import Block
-from cetdsl.kernels.graph import Bools, Graph, Places
-from cetdsl.kernels.program import Ints
+from cetdsl.kernels.graph import Bools, Graph
+from cetdsl.kernels.program import Ints, Places
 from cetdsl.kernels.samples import appended
 from cetdsl.kernels.walk import Windows, windows_of
 

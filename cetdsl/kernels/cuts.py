@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cetdsl.kernels._jit import inlined, jit
-from cetdsl.kernels.graph import NEVER, Bools, Graph, Places
+from cetdsl.kernels.graph import NEVER, Bools, Graph
 from cetdsl.kernels.partition import Costs, Plan, optimize, worst_case_costs
-from cetdsl.kernels.program import Index, Ints
+from cetdsl.kernels.program import Index, Ints, Places
 from cetdsl.kernels.walk import Floats, Rules, Windows, is_end, successors_stop
 
 #: Bytes of a partial trend: its first vertex, what follows, and its length (int32 each).

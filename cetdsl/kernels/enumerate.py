@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from cetdsl.kernels._jit import jit
 from cetdsl.kernels.evaluate import Evaluator
-from cetdsl.kernels.program import OPERATORS, Events, Ints, Program, equality_codes, lay_out
+from cetdsl.kernels.program import OPERATORS, Events, Ints, Places, Program, equality_codes, lay_out
 from cetdsl.kernels.propagate import Conditions, Runs, compare, edge_holds, is_listed, may_begin, may_end
 from cetdsl.kernels.windows import Slices
 from cetdsl.pattern.expressions import MIRRORED
@@ -39,7 +39,6 @@ from cetdsl.planning.physical import SPAN, Edge, KernelSpec, Machine, Pair
 
 Bools = NDArray[np.bool_]
 Shorts = NDArray[np.int16]
-Places = NDArray[np.int32]
 
 _ORDERS = ("<", "<=", ">", ">=")
 

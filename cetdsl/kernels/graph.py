@@ -28,14 +28,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cetdsl.kernels._jit import inlined, jit
-from cetdsl.kernels.program import OPERATORS, Events, Ints, Layout, build_tables, lay_out
+from cetdsl.kernels.program import OPERATORS, Events, Ints, Layout, Places, build_tables, lay_out
 from cetdsl.kernels.propagate import edge_holds
 from cetdsl.pattern.expressions import MIRRORED
 from cetdsl.planning.physical import Comparison, Edge, Machine
 from cetdsl.planning.steps import ORDERS, steps_of
 
 Bools = NDArray[np.bool_]
-Places = NDArray[np.int32]
 
 #: No path begins before here; no path ends after here (beyond any event).
 NOWHERE, NEVER = -1, 2**31 - 1

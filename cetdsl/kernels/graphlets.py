@@ -26,8 +26,8 @@ import numpy as np
 from cetdsl.kernels._jit import inlined, jit
 from cetdsl.kernels.cuts import Scope, is_useful, leaves
 from cetdsl.kernels.enumerate import Block, Shorts
-from cetdsl.kernels.graph import NEVER, Bools, Graph, Places
-from cetdsl.kernels.program import Index, Ints, place_of
+from cetdsl.kernels.graph import NEVER, Bools, Graph
+from cetdsl.kernels.program import Index, Ints, Places, place_of
 from cetdsl.kernels.walk import (
     BLOCK,
     Filled,

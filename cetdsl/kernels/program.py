@@ -33,7 +33,8 @@ Index = int | np.int64
 _NO_BUCKETS = np.zeros(0, dtype=np.int64)
 #: So many values are sorted byte by byte.
 _MANY_VALUES = 4_096
-_LEAST = -(2**63)
+#: The sign bit alone: turned over, it makes the order of bytes, which have no sign, that of the values.
+_SIGN = -(2**63)
 
 
 class Events(NamedTuple):
@@ -304,7 +305,7 @@ def _sorted_by(values: Ints, members: Places) -> Places:
     key, spare, other = values, np.empty_like(values), np.empty_like(members)
     digit = np.zeros((8, 257), dtype=np.int64)
     for n in range(count):
-        key[n] ^= _LEAST  # so that the order of bytes, which have no sign, is that of the values
+        key[n] ^= _SIGN
         for byte in range(8):
             digit[byte, ((key[n] >> (8 * byte)) & 255) + 1] += 1
     for byte in range(8):
@@ -381,7 +382,9 @@ def _place_in_trees(
                     out[0, i] = first + start
                     out[1, i] = (behind if inclusive else equal) - start
             start = end
-        for i in range(first, last if not same else first):
+        if same:
+            continue
+        for i in range(first, last):
             if not later_valid[i] or (bucketed and query_bucket[i] < 0):
                 continue
             low, high = 0, size

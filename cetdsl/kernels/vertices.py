@@ -19,8 +19,8 @@ import pyarrow as pa
 from cetdsl.kernels._jit import jit
 from cetdsl.kernels.columns import as_array, from_numpy
 from cetdsl.kernels.evaluate import Evaluator
-from cetdsl.kernels.graph import Abi, Bools, Graph, GraphBuilder, Places, next_entry, reduce_edges
-from cetdsl.kernels.program import Events, Ints, equality_codes
+from cetdsl.kernels.graph import Abi, Bools, Graph, GraphBuilder, next_entry, reduce_edges
+from cetdsl.kernels.program import Events, Ints, Places, equality_codes
 from cetdsl.kernels.stream import CHUNK_EVENTS, Chunk, ChunkReader, refusing_too_large, window_column
 from cetdsl.planning.physical import SLIDING, EventGraphSpec
 from cetdsl.planning.steps import Step, steps_of

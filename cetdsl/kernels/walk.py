@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from cetdsl.kernels._jit import inlined, jit
 from cetdsl.kernels.enumerate import Block, Shorts, shrunk
-from cetdsl.kernels.graph import NOWHERE, Abi, Bools, Graph, Places
-from cetdsl.kernels.program import Index, Ints, place_of
+from cetdsl.kernels.graph import NOWHERE, Abi, Bools, Graph
+from cetdsl.kernels.program import Index, Ints, Places, place_of
 
 Floats = NDArray[np.float64]
 
