@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from cetdsl.kernels._jit import inlined, jit
 from cetdsl.kernels.arithmetic import combine
-from cetdsl.kernels.graph import Abi, Graph, Joins
+from cetdsl.kernels.graph import Abi, Graph, Joins, is_tested
 from cetdsl.kernels.numbers import Objects, Scaled, from_residues, from_scaled, nearest_whole, primes_below, to_scaled
 from cetdsl.kernels.program import Ints
 from cetdsl.kernels.walk import Windows, windows_of
@@ -390,8 +390,7 @@ def _plant(abi: Abi, joins: Joins) -> _Slots:
     tested, owner, first = np.zeros(edges, dtype=np.bool_), np.arange(edges), np.zeros(edges, dtype=np.int64)
     lists = 0
     for edge in range(edges):
-        tested[edge] = joins.comparison_start[edge] < joins.comparison_start[edge + 1]
-        tested[edge] |= joins.listed_start[edge] < joins.listed_start[edge + 1]
+        tested[edge] = is_tested(joins, edge)
         for other in range(edge - 1, -1, -1):
             if not tested[other] and table[other] == table[edge] and target[other] == target[edge]:
                 owner[edge] = other

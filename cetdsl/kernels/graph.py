@@ -291,7 +291,8 @@ def _follows(joins: Joins, ranks: Ranks, events: Events, edge: int, earlier: int
 
 
 @inlined
-def _is_tested(joins: Joins, edge: int) -> bool:
+def is_tested(joins: Joins, edge: int) -> bool:
+    """Whether an edge needs a test of every two events."""
     tests = joins.comparison_start[edge] < joins.comparison_start[edge + 1]
     return bool(tests or joins.listed_start[edge] < joins.listed_start[edge + 1])
 
@@ -348,6 +349,15 @@ def _topmost(bound: Places, low: int, top: int, rank: int, sign: int) -> int:
     return bottom
 
 
+@inlined
+def _put_on_top(value: Places, bound: Places, low: int, top: int, new: np.int32, rank: np.int64, sign: int) -> int:
+    """Drops the places of a stack ``low:top`` that a new value outdoes, puts it there, and returns the new top."""
+    while top > low and sign * bound[top - 1] <= sign * rank:
+        top -= 1
+    value[top], bound[top] = new, rank
+    return top + 1
+
+
 @jit
 def _forward(joins: Joins, ranks: Ranks, events: Events, horizon: Ints) -> tuple[Places, Places]:
     """``origin`` and ``origin_before`` of every event and state, in one pass over the events.
@@ -363,7 +373,8 @@ def _forward(joins: Joins, ranks: Ranks, events: Events, horizon: Ints) -> tuple
     names, size = _sizes(ranks, count)
     tree_start = _tree_starts(size)
     trees = np.full((edges, tree_start[-1]), NOWHERE, dtype=np.int32)
-    bound, top = np.empty_like(trees), np.zeros((edges, len(size)), dtype=np.int32)
+    bound, top = np.empty_like(trees), np.empty((edges, len(size)), dtype=np.int32)
+    top[:] = tree_start[:-1]
     total = np.full(edges, NOWHERE, dtype=np.int32)
     for s in range(len(events.segment_start) - 1):
         low, high = events.segment_start[s], events.segment_start[s + 1]
@@ -380,7 +391,7 @@ def _forward(joins: Joins, ranks: Ranks, events: Events, horizon: Ints) -> tuple
                         if (events.mask[i] >> joins.variable[q]) & 1 == 0:
                             continue
                         found = before[i, q]
-                        if _is_tested(joins, edge):
+                        if is_tested(joins, edge):
                             for d in range(start - 1, low - 1, -1):
                                 if origin[d, p] <= found or horizon[d] <= i:
                                     continue
@@ -392,7 +403,7 @@ def _forward(joins: Joins, ranks: Ranks, events: Events, horizon: Ints) -> tuple
                             name = names[table] + ranks.bucket[table, i]
                             position, base = ranks.rank[table, i], tree_start[name] - 1
                             if joins.begins[p]:
-                                place = _topmost(bound[edge], base + 1, base + 1 + top[edge, name], position, 1)
+                                place = _topmost(bound[edge], base + 1, top[edge, name], position, 1)
                                 if place > base:
                                     found = max(found, trees[edge, place])
                             else:
@@ -411,7 +422,7 @@ def _forward(joins: Joins, ranks: Ranks, events: Events, horizon: Ints) -> tuple
                         continue
                     for edge in range(joins.out_start[p], joins.out_start[p + 1]):
                         table = joins.table[edge]
-                        if _is_tested(joins, edge):
+                        if is_tested(joins, edge):
                             continue
                         if table < 0:
                             total[edge] = max(total[edge], value)
@@ -419,16 +430,14 @@ def _forward(joins: Joins, ranks: Ranks, events: Events, horizon: Ints) -> tuple
                             name = names[table] + ranks.wanted[table, i]
                             base = tree_start[name] - 1
                             position = min(np.int64(ranks.limit[table, i]), size[name])
-                            if position > 0 and joins.begins[p]:
-                                place = base + top[edge, name]
-                                while place > base and bound[edge, place] <= position:
-                                    place -= 1
-                                trees[edge, place + 1], bound[edge, place + 1] = value, position
-                                top[edge, name] = place + 1 - base
-                                continue
-                            while position > 0:
-                                trees[edge, base + position] = max(trees[edge, base + position], value)
-                                position -= position & -position
+                            if not joins.begins[p]:
+                                while position > 0:
+                                    trees[edge, base + position] = max(trees[edge, base + position], value)
+                                    position -= position & -position
+                            elif position > 0:
+                                top[edge, name] = _put_on_top(
+                                    trees[edge], bound[edge], base + 1, top[edge, name], value, position, 1
+                                )
             start = end
     return origin, before
 
@@ -447,7 +456,8 @@ def _backward(joins: Joins, ranks: Ranks, events: Events, horizon: Ints, origin:
     tree_start = _tree_starts(size)
     edges = len(joins.target)
     trees = np.full((edges, tree_start[-1]), NEVER, dtype=np.int32)
-    bound, top = np.empty_like(trees), np.zeros((edges, len(size)), dtype=np.int32)
+    bound, top = np.empty_like(trees), np.empty((edges, len(size)), dtype=np.int32)
+    top[:] = tree_start[:-1]
     total = np.full(edges, NEVER, dtype=np.int32)
     for s in range(len(events.segment_start) - 2, -1, -1):
         low, high = events.segment_start[s], events.segment_start[s + 1]
@@ -463,7 +473,7 @@ def _backward(joins: Joins, ranks: Ranks, events: Events, horizon: Ints, origin:
                         if origin[i, p] < 0:
                             continue
                         found = after[i, p]
-                        if _is_tested(joins, edge):
+                        if is_tested(joins, edge):
                             for d in range(end, horizon[i]):
                                 if reach[d, q] < found and _follows(joins, ranks, events, edge, i, d):
                                     found = reach[d, q]
@@ -474,13 +484,13 @@ def _backward(joins: Joins, ranks: Ranks, events: Events, horizon: Ints, origin:
                             base = tree_start[name] - 1
                             position = min(np.int64(ranks.limit[table, i]), size[name])
                             if joins.ends[q]:
-                                place = _topmost(bound[edge], base + 1, base + 1 + top[edge, name], position, -1)
+                                place = _topmost(bound[edge], base + 1, top[edge, name], position, -1)
                                 if place > base:
                                     found = min(found, trees[edge, place])
-                                position = 0
-                            while position > 0:
-                                found = min(found, trees[edge, base + position])
-                                position -= position & -position
+                            else:
+                                while position > 0:
+                                    found = min(found, trees[edge, base + position])
+                                    position -= position & -position
                         if found < high:
                             after[i, p] = found
             for q in range(states):
@@ -494,7 +504,7 @@ def _backward(joins: Joins, ranks: Ranks, events: Events, horizon: Ints, origin:
                     for p in range(states):
                         for edge in range(joins.out_start[p], joins.out_start[p + 1]):
                             table = joins.table[edge]
-                            if joins.target[edge] != q or _is_tested(joins, edge):
+                            if joins.target[edge] != q or is_tested(joins, edge):
                                 continue
                             if table < 0:
                                 total[edge] = min(total[edge], value)
@@ -502,15 +512,13 @@ def _backward(joins: Joins, ranks: Ranks, events: Events, horizon: Ints, origin:
                                 name = names[table] + ranks.bucket[table, i]
                                 position, base = np.int64(ranks.rank[table, i]), tree_start[name] - 1
                                 if joins.ends[q]:
-                                    place = base + top[edge, name]
-                                    while place > base and bound[edge, place] >= position:
-                                        place -= 1
-                                    trees[edge, place + 1], bound[edge, place + 1] = value, position
-                                    top[edge, name] = place + 1 - base
-                                    continue
-                                while position <= size[name]:
-                                    trees[edge, base + position] = min(trees[edge, base + position], value)
-                                    position += position & -position
+                                    top[edge, name] = _put_on_top(
+                                        trees[edge], bound[edge], base + 1, top[edge, name], value, position, -1
+                                    )
+                                else:
+                                    while position <= size[name]:
+                                        trees[edge, base + position] = min(trees[edge, base + position], value)
+                                        position += position & -position
             end = start
     return reach, after
 
@@ -600,7 +608,7 @@ def _ranges(
             start[place], stop[place] = opened[number], closed[number]
             if table >= 0:
                 limit[place] = ranks.limit[table, i]
-            if _is_tested(joins, edge):
+            if is_tested(joins, edge):
                 for k in range(start[place], stop[place]):
                     if rank[k] <= limit[place] and edge_holds(joins, events, edge, i, event[target[k]]):
                         tested += 1
@@ -611,7 +619,7 @@ def _ranges(
         at = entries
         for v in range(nodes):
             for edge in range(joins.out_start[state[v]], joins.out_start[state[v] + 1]):
-                if not _is_tested(joins, edge):
+                if not is_tested(joins, edge):
                     continue
                 place = first_range[v] + edge - joins.out_start[state[v]]
                 begun = at
