@@ -4,6 +4,9 @@ The cache lies beside the source, or, where that is read-only (a cluster's site-
 system's temporary directory. Each version of a kernel has a directory of its own: Numba sees neither that a function
 which a kernel calls has changed, nor that a class that its index names has. So the directory is named after the sources
 of the kernel's module and of all kernel modules that this one imports.
+
+Before an inner loop, kernels give arrays out of tuples names of their own: each look at a field of a tuple of arrays
+counts references. The survey of bursts took 300 ns an event with such looks in its inner loops, and takes 11 without.
 """
 
 from __future__ import annotations

@@ -181,7 +181,6 @@ def _is_bound_alone(crowded: int, bits: int) -> bool:
 @jit
 def survey(template: Template, frame: Frame, events: Events, decision_events: int) -> Survey:
     """Reads the chunk once and counts what decisions depend on."""
-    # Arrays by names of their own: each look at a field of a tuple counts references, which costs more than the rest.
     mask, instant, borders, islands = events.mask, events.instant, frame.border, frame.island
     near_start, near, near_columns, columns = template.near_start, template.near, frame.near_columns, frame.columns
     family_start, bit_of, crowded = template.family_start, template.bit, template.crowded
@@ -420,7 +419,8 @@ def _sync_targets(out: NDArray[np.int32], at: int, target_start: Ints, targets: 
 @jit
 def _leave(out: NDArray[np.int32], at: int, pending: _Pending, v: int, template: Template, state: Modes) -> int:
     """A variant leaves its graphlet, if it is in one."""
-    at = _settle(out, at, pending, v, template.family, len(template.family_start) - 1, state)
+    families = len(template.family_start) - 1
+    at = _settle(out, at, pending, v, template.family, families, state)
     if state[v] == SHARED or state[v] == ALONE:
         low, high = _nodes_of(template, v)
         at = _put(out, at, SYNC, low, high, v, 0)
@@ -434,7 +434,7 @@ def _join(
 ) -> int:
     """A variant that is in no graphlet joins one, if its new mode says so."""
     families = len(template.family_start) - 1
-    at = _settle(out, at, pending, v, template.family, len(template.family_start) - 1, state)
+    at = _settle(out, at, pending, v, template.family, families, state)
     state[v] = mode
     if mode in (SHARED, ALONE):
         entry = template.family[v] if mode == SHARED else families + v
@@ -726,11 +726,12 @@ def _record(
     begun: int,
 ) -> tuple[int, int]:
     """Asks for the snapshots of the families that need new ones before event ``i``."""
-    for f in range(len(template.family_start) - 1):
+    families = len(template.family_start) - 1
+    for f in range(families):
         if not (begun >> f) & 1:
             continue
         for v in range(template.family_start[f], template.family_start[f + 1]):
-            at = _settle(out, at, pending, v, template.family, len(template.family_start) - 1, state)
+            at = _settle(out, at, pending, v, template.family, families, state)
             low, high = _nodes_of(template, v)
             at = _put(out, at, SYNC, low, high, v, 0)
             at = _put(out, at, RECORD, v, records, i, 0)
@@ -748,8 +749,9 @@ def _refresh(
     link: int,
 ) -> int:
     """The nodes of a link learn what their sources are worth by now."""
-    at = _settle(out, at, pending, template.link_source[link], template.family, len(template.family_start) - 1, state)
-    at = _settle(out, at, pending, template.link_target[link], template.family, len(template.family_start) - 1, state)
+    families = len(template.family_start) - 1
+    at = _settle(out, at, pending, template.link_source[link], template.family, families, state)
+    at = _settle(out, at, pending, template.link_target[link], template.family, families, state)
     for entry in range(template.link_start[link], template.link_start[link + 1]):
         node = template.link_node[entry]
         at = _put(out, at, SYNC, node, node + 1, template.link_target[link], 0)
