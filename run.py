@@ -52,7 +52,7 @@ def demo(arguments: list[str]) -> Iterator[Command]:
 
 
 def test(arguments: list[str]) -> Iterator[Command]:
-    # The whole suite comes last, so that its summary is the last line; tests/conftest.py says what a mode leaves out.
+    # The whole suite comes last, so that its summary is the last line; conftest.py says what a mode leaves out.
     mode = os.environ.get("CETDSL_TEST_MODE")
     for each in [mode] if mode else ["cluster", "connect", "classic"]:
         yield ["-m", "pytest", *(IN_PARALLEL if each != "cluster" else []), *arguments], {"CETDSL_TEST_MODE": each}

@@ -218,8 +218,8 @@ def _shares(spec: GraphSpec, chunk: Chunk) -> Iterator[tuple[tuple[int, int], In
     if keys == 1 and len(number) > 1:
         raise EngineError(
             "two shares of the events came to one task",
-            hint="this is a defect of cetdsl or of the Spark version; use another algorithm than 'balanced', and "
-            "please report it with the physical plan",
+            hint="this is a defect of cetdsl or of the Spark version; use algorithm='joins', and please report it with "
+            "the physical plan",
         )
     segment = np.searchsorted(chunk.events.segment_start, chunk.slices.low, side="right") - 1
     for share, salt in enumerate(spec.shares):
