@@ -51,8 +51,7 @@ def graph_trends(df: DataFrame, plan: GraphTrends) -> DataFrame:
     """The answer of ``complete_trends()``: keys, window, and the trend under the user's column names."""
     shown = Shown.of(plan.source)
     shipment, spec = _shipped(df, plan, shown)
-    trend = trend_field(shipment.frame, plan.columns, plan.columns)
-    schema = StructType([*shown.places(shipment.frame, named=True), trend])
+    schema = _schema(shipment.frame, shown, plan, named=True)
     return shown.limited(map_stage(shipment.rows, "graph", spec, schema), plan.limit)
 
 
@@ -81,8 +80,9 @@ def _shipped(
     return shipment, GraphSpec(trends, plan.algorithm, plan.memory, shares)
 
 
-def _schema(frame: EventFrame, shown: Shown, plan: GraphTrends, more: StructField) -> StructType:
-    return StructType([*shown.places(frame), more, trend_field(frame, plan.columns, plan.columns)])
+def _schema(frame: EventFrame, shown: Shown, plan: GraphTrends, *more: StructField, named: bool = False) -> StructType:
+    """Keys and window, under our names or under the user's, what is more, and the trend."""
+    return StructType([*shown.places(frame, named=named), *more, trend_field(frame, plan.columns, plan.columns)])
 
 
 # -------------------------------------------------------------------------------------------------------- shares

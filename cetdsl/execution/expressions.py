@@ -67,6 +67,14 @@ def to_column(expr: Expr, resolve: Resolve) -> Column:
     raise UnsupportedQuery(f"{expr!r} has no Spark form")
 
 
+def of_first(choices: Sequence[tuple[Column, Column]], otherwise: Column) -> Column:
+    """The value of the first condition that holds, or another one if none does."""
+    value: Any = F
+    for condition, chosen in choices:
+        value = value.when(condition, chosen)
+    return value.otherwise(otherwise) if choices else otherwise
+
+
 def combine(operation: Callable[[Column, Column], Column], columns: Sequence[Column]) -> Column:
     """One column out of many by an associative operation, nested no deeper than needed: Connect refuses depth 100."""
     if len(columns) == 1:

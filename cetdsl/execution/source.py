@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from decimal import Decimal
-from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -12,7 +11,7 @@ from pyspark.sql.types import DataType, DoubleType, FloatType, StringType, Struc
 
 from cetdsl.errors import UnsupportedQuery
 from cetdsl.execution.compat import translated
-from cetdsl.execution.expressions import combine, to_column
+from cetdsl.execution.expressions import combine, of_first, to_column
 from cetdsl.pattern.expressions import (
     Attribute,
     Binary,
@@ -137,11 +136,8 @@ class EventFrame:
         """
         if book:
             [(column, choices)] = self._by_text(compiled)[1].items()
-            numbered: Any = F
-            for number, value in enumerate(choices, 1):
-                numbered = numbered.when(self.column(column) == value, F.lit(number).cast("byte"))
-            number_of: Column = numbered.otherwise(F.lit(0).cast("byte"))
-            return number_of
+            numbers = {value: F.lit(number).cast("byte") for number, value in enumerate(choices, 1)}
+            return self._of_text(column, numbers, F.lit(0).cast("byte"))
         kind = _mask_type(len(compiled.variables))
         zero = F.lit(0).cast(kind)
 
@@ -155,11 +151,12 @@ class EventFrame:
         rest, by_value = self._by_text(compiled)
         found = [bits_of(rest)] if rest else []
         for column, choices in by_value.items():
-            chosen: Any = F
-            for value, conditions in choices.items():
-                chosen = chosen.when(self.column(column) == value, bits_of(conditions))
-            found.append(chosen.otherwise(zero))
+            found.append(self._of_text(column, {value: bits_of(each) for value, each in choices.items()}, zero))
         return combine(lambda a, b: a.bitwiseOR(b), found) if found else zero
+
+    def _of_text(self, column: str, choices: dict[str, Column], otherwise: Column) -> Column:
+        """What goes with the value that a column has."""
+        return of_first([(self.column(column) == value, chosen) for value, chosen in choices.items()], otherwise)
 
     def _by_text(self, compiled: Compiled) -> tuple[_Conditions, dict[str, dict[str, _Conditions]]]:
         """The conditions of each variable: those that ask for no text, and the others by column and value."""

@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from functools import reduce
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import attrs
 import pyarrow as pa
@@ -17,7 +17,7 @@ from pyspark.sql.types import DataType, LongType, StringType, StructField, Struc
 from cetdsl.errors import ResolutionError
 from cetdsl.execution.aggregate import Shipment, output_type, partial_fields, ship, shipped, typed, window_field
 from cetdsl.execution.compat import arrow_type
-from cetdsl.execution.expressions import combine
+from cetdsl.execution.expressions import combine, of_first
 from cetdsl.execution.run import run
 from cetdsl.execution.worker import map_stage
 from cetdsl.planning.physical import SLIDING, WorkloadSpec
@@ -270,7 +270,7 @@ class _Columns:
             if len(owners) == len(found):
                 return value
             picked.append((combine(Column.__or__, [_is(one) for one in owners]), value))
-        return _of_first(picked, kind)
+        return of_first(picked, F.lit(None).cast(kind))
 
 
 def _name(answered: Sequence[Answered]) -> Column:
@@ -280,15 +280,6 @@ def _name(answered: Sequence[Answered]) -> Column:
     names = [one.name for one in sorted(answered, key=lambda one: one.number)]
     # One literal, which Spark reads once, instead of as many calls as there are queries.
     return F.get(F.from_json(F.lit(json.dumps(names)), "array<string>"), F.col(_QUERY).cast("int"))
-
-
-def _of_first(choices: Sequence[tuple[Column, Column]], kind: DataType | str) -> Column:
-    """The value of the first condition that holds; NULL if none does."""
-    nothing = F.lit(None).cast(kind)
-    value: Any = F
-    for condition, chosen in choices:
-        value = value.when(condition, chosen)
-    return value.otherwise(nothing) if choices else nothing
 
 
 def _is(one: Answered) -> Column:
