@@ -16,7 +16,20 @@ from cetdsl.pattern.query import Span
 from cetdsl.pattern.text import quote_name
 from cetdsl.planning.compile import Compiled
 from cetdsl.planning.lanes import TRENDS
-from cetdsl.planning.physical import ALL, ENDS, MAXIMAL, SLIDING, SPAN, WHOLE, Edge, Lane, Machine, Output, Pair
+from cetdsl.planning.physical import (
+    ALL,
+    ENDS,
+    MAXIMAL,
+    SLIDING,
+    SPAN,
+    WHOLE,
+    Edge,
+    Lane,
+    Machine,
+    Output,
+    Pair,
+    overlap,
+)
 from cetdsl.planning.planner import Decision
 from cetdsl.planning.plans import (
     AggregateTrends,
@@ -153,7 +166,7 @@ def _windows(source: Source) -> list[tuple[str, str]]:
     else:
         text = f"{length} long, one every {_time(source, windowing.slide)}"
         if _overlaps(source):
-            text += f"; an event is in up to {-(-windowing.length // windowing.slide)}"
+            text += f"; an event is in up to {overlap(windowing)}"
     facts = [("windows", text)]
     if windowing.cut:
         how = f"{_time(source, windowing.cut)} each, so that many tasks share a key"

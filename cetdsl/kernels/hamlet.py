@@ -37,13 +37,13 @@ from cetdsl.kernels.columns import unscaled_integers
 from cetdsl.kernels.evaluate import Evaluator, ValueColumn, Values
 from cetdsl.kernels.linear import LIMB_BITS, PRIME_BITS, System, Weights
 from cetdsl.kernels.numbers import Objects, Scaled, to_scaled
-from cetdsl.kernels.panes import PanesEvaluator, why_not_in_panes
+from cetdsl.kernels.panes import PanesEvaluator
 from cetdsl.kernels.program import Events, Ints
 from cetdsl.kernels.residues import inverses, powers_of_two, prime_numbers, primes_for, whole_numbers
 from cetdsl.kernels.snapshots import Cells, cells_of, play
 from cetdsl.kernels.template import BITS, Template, merge_machines, why_not_shared
 from cetdsl.kernels.windows import Slices
-from cetdsl.planning.physical import KernelSpec
+from cetdsl.planning.physical import KernelSpec, pays_in_panes
 
 #: How it is decided whether to share.
 SHARINGS = ("dynamic", "static", "always", "never")
@@ -129,7 +129,7 @@ class WorkloadEvaluator:
         self.families = dict(families or {})
         self.deviations = tuple(deviations or [None] * len(self.specs))
         self.reasons = tuple(why_not_shared(spec) for spec in self.specs)
-        self._in_panes = tuple(why_not_in_panes(spec) is None for spec in self.specs)
+        self._in_panes = tuple(map(pays_in_panes, self.specs))
         self._alone: dict[KernelSpec, Evaluator | PanesEvaluator] = {}
         self._sets: dict[tuple[int, ...], _SharedSet] = {}
 
@@ -173,7 +173,7 @@ class WorkloadEvaluator:
     def _by_itself(self, spec: KernelSpec) -> Evaluator | PanesEvaluator:
         """What evaluates a whole query, or its extremes: which of the two a query needs changes with the chunk."""
         if spec not in self._alone:
-            self._alone[spec] = Evaluator(spec) if why_not_in_panes(spec) else PanesEvaluator(spec)
+            self._alone[spec] = PanesEvaluator(spec) if pays_in_panes(spec) else Evaluator(spec)
         return self._alone[spec]
 
     def _members(self, columns: list[ValueColumn], slices: Sequence[Slices]) -> tuple[int, ...]:

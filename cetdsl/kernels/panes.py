@@ -45,9 +45,6 @@ from cetdsl.kernels.stream import (
 )
 from cetdsl.kernels.windows import Slices
 from cetdsl.planning.physical import (
-    MAX_PANES_STATES,
-    MIN_PANES_OVERLAP,
-    SLIDING,
     KernelSpec,
     Lane,
     Machine,
@@ -214,41 +211,62 @@ def _product_scaled(a: Matrices, b: Matrices) -> Matrices:
 
 
 class Limb(NamedTuple):
-    """A part of a lane's weights: ``weight * 2**shift``, small enough for the doubles of a leaf."""
+    """A part of a lane's weights in units of ``2**shift``, which is small enough for the doubles of a leaf."""
 
     lane: int
-    weight: NDArray[np.float64]
     shift: int
 
 
-def _limbs(number: int, lane: Lane, columns: list[ValueColumn], whole: bool, count: int) -> list[Limb]:
-    """The weights of a lane; their limbs add up to them."""
+class Weights(NamedTuple):
+    """What events add to the lanes beside the number of trends; the limbs of a lane add up to its weights.
+
+    Attributes
+    ----------
+    limbs : list of Limb
+    rows : float64 array, shape (limbs, n)
+    """
+
+    limbs: list[Limb]
+    rows: NDArray[np.float64]
+
+
+def _weights(spec: KernelSpec, columns: list[ValueColumn], count: int) -> Weights:
+    """The weights of some events."""
+    limbs, rows = [], []
+    for k, lane in enumerate(additive_lanes(spec)[1:], 1):
+        for row, shift in _limbs(lane, columns, is_exact_lane(spec, lane), count):
+            limbs.append(Limb(k, shift))
+            rows.append(row)
+    return Weights(limbs, np.array(rows, dtype=np.float64).reshape(len(limbs), count))
+
+
+def _limbs(lane: Lane, columns: list[ValueColumn], whole: bool, count: int) -> list[tuple[NDArray[np.float64], int]]:
+    """The limbs of a lane, and the shift of each."""
     if lane.kind == "count":
-        weight = np.ones(count) if lane.column < 0 else columns[lane.column].present()
-        return [Limb(number, weight, 0)]
+        return [(np.ones(count) if lane.column < 0 else columns[lane.column].present(), 0)]
     column = columns[lane.column]
     if not whole:
-        return _split_doubles(number, column.doubles())
+        return _split_doubles(column.doubles())
     values = unscaled_integers(column.array)
-    return _split_integers(number, np.array(values, dtype=object) if isinstance(values, list) else values)
+    return _split_integers(np.array(values, dtype=object) if isinstance(values, list) else values)
 
 
-def _split_integers(number: int, values: NDArray[Any]) -> list[Limb]:
+def _split_integers(values: NDArray[Any]) -> list[tuple[NDArray[np.float64], int]]:
     # All events of an instant are added before anything else is, and must not round.
     width = 52 - len(values).bit_length()
     limbs, shift = [], 0
     while len(values) and not -(1 << width) <= values.min() <= values.max() < 1 << width:
-        limbs.append(Limb(number, (values & ((1 << width) - 1)).astype(np.float64), shift))
+        limbs.append(((values & ((1 << width) - 1)).astype(np.float64), shift))
         values, shift = values >> width, shift + width
-    return [*limbs, Limb(number, values.astype(np.float64), shift)]
+    return [*limbs, (values.astype(np.float64), shift)]
 
 
-def _split_doubles(number: int, values: NDArray[np.float64]) -> list[Limb]:
+def _split_doubles(values: NDArray[np.float64]) -> list[tuple[NDArray[np.float64], int]]:
     large = np.isfinite(values) & (np.abs(values) > 2.0**_LARGE_WEIGHT)
-    limbs = [Limb(number, np.where(large, 0.0, values), 0)]
+    limbs = [(np.where(large, 0.0, values), 0)]
     if large.any():
         down = np.ldexp(np.where(large, values, 0.0), -2 * _LARGE_WEIGHT)
-        limbs.append(Limb(number, down, 2 * _LARGE_WEIGHT))
+        limbs.append((down, 2 * _LARGE_WEIGHT))
     return limbs
 
 
@@ -374,32 +392,25 @@ class Leaves(NamedTuple):
         return [(row, limb) for row, limb in enumerate(self.limbs, 1) if limb.lane in part.lanes]
 
 
-def _leaves(spec: KernelSpec, steps: Steps, events: Events, columns: list[ValueColumn]) -> Leaves:
+def _leaves(spec: KernelSpec, steps: Steps, events: Events, weights: Weights) -> Leaves:
     """Multiplies the instants of each segment of some events."""
-    additive = additive_lanes(spec)
-    wholes = {k for part in parts_of(spec) if part.whole for k in part.lanes}
-    limbs = [
-        limb
-        for k, lane in enumerate(additive)
-        if k > 0
-        for limb in _limbs(k, lane, columns, k in wholes, len(events.time))
-    ]
+    lanes = [additive_lanes(spec)[limb.lane] for limb in weights.limbs]
     matrices, owner = _multiply_instants(
         events.segment_start,
         events.instant,
         events.mask,
-        np.array([limb.weight for limb in limbs], dtype=np.float64).reshape(len(limbs), len(events.time)),
-        np.array([additive[limb.lane].variable for limb in limbs], dtype=np.int64),
-        np.array([limb.lane in wholes for limb in limbs], dtype=np.bool_),
+        weights.rows,
+        np.array([lane.variable for lane in lanes], dtype=np.int64),
+        np.array([is_exact_lane(spec, lane) for lane in lanes], dtype=np.bool_),
         *steps[:5],
         EXACT_DOUBLE if spec.exact else _ROUNDED_LIMIT,
     )
-    return Leaves(matrices, owner, limbs)
+    return Leaves(matrices, owner, weights.limbs)
 
 
 def pane_columns(spec: KernelSpec, steps: Steps, events: Events, columns: list[ValueColumn]) -> list[pa.Array]:
     """The matrix of each segment of some events, as columns; :func:`_decode` reads them."""
-    leaves = _leaves(spec, steps, events, columns)
+    leaves = _leaves(spec, steps, events, _weights(spec, columns, len(events.time)))
     out: list[pa.Array] = []
     for part in parts_of(spec):
         if part.whole:
@@ -473,7 +484,7 @@ def _sums(a: Matrices, b: Matrices) -> Matrices:
 def _multiply_runs(matrices: Matrices, owner: Ints) -> Matrices:
     """The product of each run of equal owners, neighbours first: large numbers meet numbers of their own size."""
     while (owner[1:] == owner[:-1]).any():
-        starts = np.nonzero(np.append(True, owner[1:] != owner[:-1]))[0]
+        starts = np.nonzero(_changes(owner))[0]
         rank = np.arange(len(owner)) - np.repeat(starts, np.diff(np.append(starts, len(owner))))
         left = np.nonzero(rank % 2 == 0)[0]
         paired = np.append(owner[1:] == owner[:-1], False)[left]
@@ -486,34 +497,25 @@ def _multiply_runs(matrices: Matrices, owner: Ints) -> Matrices:
 # ------------------------------------------------------------------------------------------- both stages at once
 
 
-def why_not_in_panes(spec: KernelSpec) -> str | None:
-    """Why the windows of a query are no products of panes, or better not; None when they are.
+class _Cut(NamedTuple):
+    """Events cut into panes.
 
-    Examples
-    --------
-    >>> from cetdsl.planning.physical import Edge, Lane
-    >>> steps = Machine((0, 1), ((0, ()),), ((1, ()),), (Edge(0, 1), Edge(1, 1)))
-    >>> spec = KernelSpec(steps, (), Windowing("sliding", 60, 30), 0, 0, "t", "bigint", 0, 0, (), 0,
-    ...                   lanes=(Lane("count", -2),))
-    >>> why_not_in_panes(spec)
-    'an event is in 2 windows at most'
+    Attributes
+    ----------
+    start : int64 array, shape (panes + 1,)
+        The first event of each pane, and the end.
+    number : int64 array, shape (panes,)
+    fresh : bool array, shape (panes,)
+        Whether a key begins with the pane.
     """
-    if spec.negations or spec.pairs or spec.lists or any(e.comparisons or e.listed for e in spec.machine.edges):
-        return "events are compared with each other"
-    if any(lane.kind not in ("count", "sum") for lane in spec.lanes):
-        return "an extreme is no sum of products"
-    if spec.windowing.kind != SLIDING:
-        return "nothing says how long a pane is"
-    overlap = -(-spec.windowing.length // spec.windowing.slide)
-    if overlap < MIN_PANES_OVERLAP:
-        return f"an event is in {overlap} windows at most"
-    if len(spec.machine.variables) > MAX_PANES_STATES:
-        return "the matrices are too large"
-    return None
+
+    start: Ints
+    number: Ints
+    fresh: NDArray[np.bool_]
 
 
 class PanesEvaluator:
-    """Evaluates a query that :func:`why_not_in_panes` has nothing against, chunk after chunk of sorted events.
+    """Evaluates a query whose windows are products of panes, chunk after chunk of sorted events.
 
     What :class:`~cetdsl.kernels.evaluate.Evaluator` does event by event and window by window, with each event
     multiplied once, however many windows it is in.
@@ -524,27 +526,25 @@ class PanesEvaluator:
         self.steps = lay_out_steps(spec.machine)
         self.panes = count_in_panes(spec.windowing)
 
-    def evaluate(
-        self, events: Events, columns: list[ValueColumn], slices: Slices, bounds: tuple[Ints, Ints] | None = None
-    ) -> Values:
+    def evaluate(self, events: Events, columns: list[ValueColumn], slices: Slices, bounds: tuple[Ints, Ints]) -> Values:
         """All lanes over all slices; ``bounds`` are for queries whose trends have ends elsewhere."""
         lanes, count = len(additive_lanes(self.spec)), len(slices.low)
         whole = [is_exact_lane(self.spec, lane) for lane in additive_lanes(self.spec)]
         exact: list[Objects | None] = [np.zeros(count, dtype=object) if known else None for known in whole]
         scaled: list[Scaled] = [np.zeros(count, dtype=np.complex128) for _ in range(lanes)]
         if count:
-            start, pane = self._cut(events)
-            first = np.searchsorted(start, slices.low, side="right") - 1
-            last = np.searchsorted(start, slices.high, side="left") - 1
-            block = slices.start[np.unique(slices.slice, return_index=True)[1]] // self.spec.windowing.slide
-            block = block * self.panes.slide // self.panes.length
+            cut = self._cut(events)
+            weights = _weights(self.spec, columns, len(events.time))
+            first = np.searchsorted(cut.start, slices.low, side="right") - 1
+            last = np.searchsorted(cut.start, slices.high, side="left") - 1
+            begin = _starts(slices) // self.spec.windowing.slide * self.panes.slide
             most = max(_CHUNK_NUMBERS // (lanes * len(self.steps.variable) ** 2), 1)
             low = 0
             while low < count:
                 # A stretch of windows whose panes fit into memory, one window at least.
                 high = max(int(np.searchsorted(last, first[low] + most)), low + 1)
                 own = slice(low, high)
-                found = self._windows(events, columns, start, pane, first[own], last[own], block[own])
+                found = self._windows(events, weights, cut, first[own], last[own], begin[own])
                 for k in range(lanes):
                     scaled[k][own] = found.scaled[k]
                     if exact[k] is not None:
@@ -552,46 +552,42 @@ class PanesEvaluator:
                 low = high
         return Values(scaled[0].real != 0, exact, scaled, [])
 
-    def _cut(self, events: Events) -> tuple[Ints, Ints]:
-        """The first event of each pane (and the end), and the pane of each."""
+    def _cut(self, events: Events) -> _Cut:
         length, slide = self.spec.windowing.length, self.spec.windowing.slide
         number = events.time // slide
         if length % slide:
             number = 2 * number + (events.time % slide >= length % slide)
-        begins = np.append(True, number[1:] != number[:-1])
-        begins[events.segment_start[:-1]] = True
-        start = np.nonzero(begins)[0]
-        return np.append(start, len(number)).astype(np.int64), number[start]
+        fresh = _fresh(events)
+        start = np.nonzero(fresh | _changes(number))[0]
+        return _Cut(np.append(start, len(number)).astype(np.int64), number[start], fresh[start])
 
-    def _windows(
-        self,
-        events: Events,
-        columns: list[ValueColumn],
-        start: Ints,
-        pane: Ints,
-        first: Ints,
-        last: Ints,
-        block: Ints,
-    ) -> LaneTable:
-        """All lanes of windows that reach from their first to their last pane and begin in a block."""
+    def _windows(self, events: Events, weights: Weights, cut: _Cut, first: Ints, last: Ints, begin: Ints) -> LaneTable:
+        """All lanes of windows that reach from their first to their last pane, and begin with a pane's number."""
         a, b = int(first[0]), int(last[-1]) + 1
-        leaves = _leaves(self.spec, self.steps, events._replace(segment_start=start[a : b + 1]), columns)
-        own = pane[a:b] // self.panes.length
-        begins = np.append(True, own[1:] != own[:-1])
-        begins[np.searchsorted(start[a:b], events.segment_start[:-1][self._inside(events, start, a, b)])] = True
-        first, last = first - a, last - a
-        cover = Cover(begins, first, last, own[first] == block, own[last] != block)
+        leaves = _leaves(self.spec, self.steps, events._replace(segment_start=cut.start[a : b + 1]), weights)
         matrices = [
             _whole(part, leaves) if part.whole else _multiply_runs(_scaled_leaves(part, leaves), leaves.owner)
             for part in parts_of(self.spec)
         ]
+        cover = _cover(cut.number[a:b], cut.fresh[a:b], first - a, last - a, begin, self.panes.length)
         return _window_lanes(self.spec, self.steps, matrices, cover)
 
-    @staticmethod
-    def _inside(events: Events, start: Ints, a: int, b: int) -> NDArray[np.bool_]:
-        segment = events.segment_start[:-1]
-        inside: NDArray[np.bool_] = (segment >= start[a]) & (segment < start[b])
-        return inside
+
+def _fresh(events: Events) -> NDArray[np.bool_]:
+    """Whether a key begins with the event."""
+    fresh = np.zeros(len(events.time), dtype=np.bool_)
+    fresh[events.segment_start[:-1]] = True
+    return fresh
+
+
+def _changes(values: Ints) -> NDArray[np.bool_]:
+    """Whether a value differs from the one before it; the first does."""
+    return np.append(True, values[1:] != values[:-1])
+
+
+def _starts(slices: Slices) -> Ints:
+    """When the first window of each slice begins; windows may share one, and any of them cuts it rightly."""
+    return slices.start[np.unique(slices.slice, return_index=True)[1]]
 
 
 def _whole(part: Part, leaves: Leaves) -> Matrices:
@@ -653,11 +649,12 @@ def window_stream(
         spec, windowing=windowing, time_type="bigint", packed=0, book=(), ties=0, codes=0, values=(), lists=0
     )
     for chunk in ChunkReader(panes, batches, chunk_panes or _chunk_rows(spec, steps)):
-        slices = chunk.slices
+        events, slices = chunk.events, chunk.slices
         if not len(slices.low):
             continue
         with refusing_too_large(panes, chunk):
-            table = _window_lanes(spec, steps, _decoded(spec, steps, chunk), _cover(chunk, windowing.length))
+            cover = _cover(events.time, _fresh(events), slices.low, slices.high - 1, _starts(slices), windowing.length)
+            table = _window_lanes(spec, steps, _decoded(spec, steps, chunk), cover)
         found = np.nonzero(table.scaled[0].real[slices.slice] != 0)[0]
         if len(found):
             groups = group_columns(spec, chunk, slices.segment[found])
@@ -722,14 +719,24 @@ class Cover(NamedTuple):
     in_prefix: NDArray[np.bool_]
 
 
-def _cover(chunk: Chunk, length: int) -> Cover:
-    slices, block = chunk.slices, chunk.events.time // length
-    begins = np.append(True, block[1:] != block[:-1])
-    begins[chunk.events.segment_start[:-1]] = True
-    # Windows that share a slice may begin in different blocks, and each cuts it rightly.
-    own = slices.start[np.unique(slices.slice, return_index=True)[1]] // length
-    first, last = slices.low, slices.high - 1
-    return Cover(begins, first, last, block[first] == own, block[last] != own)
+def _cover(pane: Ints, fresh: NDArray[np.bool_], first: Ints, last: Ints, begin: Ints, length: int) -> Cover:
+    """How slices are made of blocks.
+
+    Parameters
+    ----------
+    pane : int64 array, shape (panes,)
+        Their numbers, rising within each key.
+    fresh : bool array, shape (panes,)
+        Whether a key begins with the pane.
+    first, last : int64 arrays, shape (slices,)
+        The first and the last pane of each slice.
+    begin : int64 array, shape (slices,)
+        The number of the pane that a window of the slice begins with.
+    length : int
+        Panes of a window.
+    """
+    block, own = pane // length, begin // length
+    return Cover(fresh | _changes(block), first, last, block[first] == own, block[last] != own)
 
 
 def _decoded(spec: KernelSpec, steps: Steps, chunk: Chunk) -> list[Matrices]:

@@ -158,6 +158,11 @@ def count_in_panes(windowing: Windowing) -> Windowing:
     return Windowing(SLIDING, 2 * whole + 1, 2) if rest else Windowing(SLIDING, whole, 1)
 
 
+def overlap(windowing: Windowing) -> int:
+    """How many sliding windows an event is in at most."""
+    return -(-windowing.length // windowing.slide)
+
+
 @attrs.frozen
 class KernelSpec:
     """All that a worker must know to answer a query over its sorted events.
@@ -192,6 +197,41 @@ class KernelSpec:
     packed: int = 0
     book: tuple[int, ...] = ()
     completeness: str = ALL
+
+
+#: Why events cannot be counted without looking at others.
+COMPARED = "adjacent, pairwise or aggregate predicates compare events with each other"
+_EXTREMES = {"min": "MIN", "shortest": "MIN", "max": "MAX", "longest": "MAX"}
+
+
+def why_not_in_panes(spec: KernelSpec) -> str | None:
+    """Why the windows of a query are no products of panes; None when they are.
+
+    Examples
+    --------
+    >>> steps = Machine((0, 1), ((0, ()),), ((1, ()),), (Edge(0, 1), Edge(1, 1)))
+    >>> spec = KernelSpec(steps, (), Windowing(), 0, 0, "t", "bigint", 0, 0, (), 0, lanes=(Lane("count", -2),))
+    >>> why_not_in_panes(spec)
+    'without windows nothing says how long a pane is'
+    """
+    if spec.pairs or spec.lists or any(edge.comparisons or edge.listed for edge in spec.machine.edges):
+        return COMPARED
+    if spec.negations:
+        return "NOT needs the latest match of the negated pattern"
+    if spec.windowing.kind == SPAN:
+        return "a span without SLIDE needs one pass per first event"
+    if spec.windowing.kind != SLIDING:
+        return "without windows nothing says how long a pane is"
+    if len(spec.machine.variables) > MAX_PANES_STATES:
+        return f"the automaton has more than {MAX_PANES_STATES} states"
+    if extremes := dict.fromkeys(_EXTREMES[lane.kind] for lane in spec.lanes if lane.kind in _EXTREMES):
+        return f"an extreme is no sum of products: {', '.join(extremes)}"
+    return None
+
+
+def pays_in_panes(spec: KernelSpec) -> bool:
+    """Whether the windows of a query are products of panes, and overlap enough for that to take less time."""
+    return why_not_in_panes(spec) is None and overlap(spec.windowing) >= MIN_PANES_OVERLAP
 
 
 def is_exact_lane(spec: KernelSpec, lane: Lane) -> bool:

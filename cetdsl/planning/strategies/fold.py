@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cetdsl.planning.lanes import plan_lanes
-from cetdsl.planning.physical import SLIDING, SPAN, WHOLE
+from cetdsl.planning.physical import COMPARED, SLIDING, SPAN, WHOLE
 from cetdsl.planning.plans import FoldAggregate, PhysicalPlan
 from cetdsl.planning.strategies.request import AggregateRequest, Declined, source_of
 
@@ -18,7 +18,7 @@ def fold(request: AggregateRequest) -> PhysicalPlan | Declined:
         return Declined("AND at the top pairs two sets of trends")
     compiled = request.compiled[0]
     if compiled.residual or compiled.pairs or compiled.codes or compiled.lists:
-        return Declined("adjacent, pairwise or aggregate predicates compare events with each other")
+        return Declined(COMPARED)
     if compiled.negations:
         return Declined("NOT needs the latest match of the negated pattern")
     if source.windowing.kind == SPAN:

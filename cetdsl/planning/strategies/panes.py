@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import attrs
 
-from cetdsl.planning.lanes import LanePlan, plan_lanes
-from cetdsl.planning.physical import MAX_PANES_STATES, MIN_PANES_OVERLAP, SLIDING, SPAN, WHOLE
-from cetdsl.planning.plans import PanesAggregate, PhysicalPlan, Source
+from cetdsl.planning.lanes import plan_lanes
+from cetdsl.planning.physical import COMPARED, MIN_PANES_OVERLAP, overlap, why_not_in_panes
+from cetdsl.planning.plans import PanesAggregate, PhysicalPlan
 from cetdsl.planning.strategies.kernel import base_spec
 from cetdsl.planning.strategies.request import AggregateRequest, Declined, source_of
 
@@ -20,10 +20,9 @@ def panes(request: AggregateRequest) -> PhysicalPlan | Declined:
     plan = any_panes(request)
     if isinstance(plan, Declined):
         return plan
-    windowing = plan.source.windowing
-    overlap = -(-windowing.length // windowing.slide)
-    if overlap < MIN_PANES_OVERLAP and request.number != "string":
-        times = "one window" if overlap == 1 else f"{overlap} windows"
+    most = overlap(plan.source.windowing)
+    if most < MIN_PANES_OVERLAP and request.number != "string":
+        times = "one window" if most == 1 else f"{most} windows"
         return Declined(f"an event is in {times} at most; panes pay from {MIN_PANES_OVERLAP} on")
     return plan
 
@@ -34,39 +33,16 @@ def any_panes(request: AggregateRequest) -> PanesAggregate | Declined:
     if request.is_pair:
         return Declined("AND at the top pairs two sets of trends")
     compiled = request.compiled[0]
-    if compiled.residual or compiled.pairs or compiled.codes or compiled.lists:
-        return Declined("adjacent, pairwise or aggregate predicates compare events with each other")
-    if compiled.negations:
-        return Declined("NOT needs the latest match of the negated pattern")
-    if source.windowing.kind != SLIDING:
-        return Declined(_WITHOUT_WINDOWS[source.windowing.kind])
-    if len(compiled.machine.variables) > MAX_PANES_STATES:
-        return Declined(f"the automaton has more than {MAX_PANES_STATES} states")
-    lanes = plan_lanes(compiled, request.aggregates)
-    if lattice := [name for name, kind in _functions(lanes) if kind not in ("count", "sum")]:
-        return Declined(f"an extreme is no sum of products: {', '.join(dict.fromkeys(lattice)).upper()}")
+    if compiled.residual or compiled.codes:
+        return Declined(COMPARED)
     # A pane is one task's work already.
     source = attrs.evolve(source, windowing=attrs.evolve(source.windowing, cut=0))
-    return _plan(source, request, lanes)
-
-
-_WITHOUT_WINDOWS = {
-    WHOLE: "without windows nothing says how long a pane is",
-    SPAN: "a span without SLIDE needs one pass per first event",
-}
-
-
-def _functions(lanes: LanePlan) -> list[tuple[str, str]]:
-    kinds = [lane.kind for lane in lanes.lanes]
-    return [(output.function, kinds[output.numerator]) for output in lanes.outputs]
-
-
-def _plan(source: Source, request: AggregateRequest, lanes: LanePlan) -> PanesAggregate:
-    compiled, merge = request.compiled[0], bool(source.partitions)
+    lanes, merge = plan_lanes(compiled, request.aggregates), bool(source.partitions)
     spec = attrs.evolve(
         base_spec(source, compiled, request.number),
         lanes=tuple(lanes.lanes),
         outputs=tuple(lanes.outputs),
         partial=merge,
     )
-    return PanesAggregate(source, compiled, spec, tuple(lanes.values), merge)
+    reason = why_not_in_panes(spec)
+    return Declined(reason) if reason else PanesAggregate(source, compiled, spec, tuple(lanes.values), merge)
