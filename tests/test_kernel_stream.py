@@ -188,7 +188,7 @@ class Worker:
             for n in range(len(compiled.lists)):
                 columns.append(pa.array([row["lists"][n] for row in rows], pa.list_(pa.int64())))
         if event:
-            columns.append(pa.array([{"id": row["id"]} for row in rows], pa.struct([("id", pa.int64())])))
+            columns.append(pa.array([row["id"] for row in rows], pa.int64()))
         table = pa.table(columns, names=[f"i{n}" for n in range(len(columns))])
         return iter(table.to_batches(max_chunksize=size))
 

@@ -67,7 +67,7 @@ def ship(
     compiled: Compiled,
     spec: KernelSpec,
     values: tuple[Expr, ...],
-    event_columns: tuple[str, ...] | None = None,
+    event_columns: tuple[str, ...] = (),
     *,
     identified: bool = False,
     shares: tuple[int, ...] = (),
@@ -76,20 +76,20 @@ def ship(
     """Projects each event to what the kernel needs, sends it to its key's task and sorts it there.
 
     Only ``repartition(...).sortWithinPartitions(...)`` was seen to keep an order for a Python worker;
-    ``groupBy().applyInArrow`` promises none. Where trends are shown, the event itself is the last column;
-    ``identified`` gives it a last field, ``id``, that tells it from all others. Where there are ``shares``, each of
-    them gets every event, and its number is the last key column. ``settled`` gives simultaneous events an order that is
-    the same whenever the rows are computed.
+    ``groupBy().applyInArrow`` promises none. Where trends are shown, the event's own columns are the last ones;
+    ``identified`` gives it one more, which tells it from all others. Where there are ``shares``, each of them gets
+    every event, and its number is the last key column. ``settled`` gives simultaneous events an order that is the same
+    whenever the rows are computed.
     """
     frame = EventFrame(df, source, opaque_conditions(compiled))
     codes = [column.alias(f"f{n}") for n, column in enumerate(frame.codes(compiled))]
     numbers = [frame.row_column(expr).alias(f"v{n}") for n, expr in enumerate(values)]
     book = frame.code_book(compiled)
     packed = bool(book) or frame.packs(compiled)
-    columns = [*frame.keys(), *frame.instant(compiled, book), *codes, *numbers]
-    if event_columns is not None:
-        event = frame.event_struct(event_columns)
-        columns.append((event.withField("id", F.monotonically_increasing_id()) if identified else event).alias("e"))
+    events = frame.event_columns(event_columns)
+    if identified:
+        events.append(F.monotonically_increasing_id().alias(f"e{len(events)}"))
+    columns = [*frame.keys(), *frame.instant(compiled, book), *codes, *numbers, *events]
     if spec.windowing.cut:
         columns.append(_stretch_column(frame, spec).alias("s"))
     if shares:
@@ -109,8 +109,7 @@ def ship(
     names += [f"f{n}" for n in range(len(codes))] + [f"v{n}" for n in range(len(numbers))]
     if compiled.lists:
         names += ["p", *(f"l{n}" for n in range(len(compiled.lists)))]
-    if event_columns is not None:
-        names.append("e")
+    names += [f"e{n}" for n in range(len(events))]
     if settled:
         names.append("i")
     rows = rows.select(*names)

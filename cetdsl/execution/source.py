@@ -291,6 +291,10 @@ class EventFrame:
             for number, name in enumerate(names)
         ]
 
+    def event_columns(self, names: Sequence[str]) -> list[Column]:
+        """The user's columns as ``e0``, ``e1``, ...: flat ones are sorted and sent sooner than a struct is."""
+        return [self.column(name).alias(f"e{number}") for number, name in enumerate(names)]
+
     def event_struct(self, names: Sequence[str]) -> Column:
         """The user's columns as one struct, under our names."""
         return F.struct(*[self.column(name).alias(f"c{self.position(name)}") for name in names])
@@ -321,13 +325,15 @@ class EventFrame:
 
 
 def _ntz_micros(time: Column) -> Column:
-    days = F.datediff(time.cast("date"), F.lit("1970-01-01").cast("date")).cast("bigint")
-    in_day = (
-        F.hour(time) * F.lit(3_600_000_000).cast("bigint")
-        + F.minute(time) * F.lit(60_000_000).cast("bigint")
-        + (F.date_part(F.lit("SECOND"), time) * 1_000_000).cast("bigint")
-    )
-    return days * F.lit(86_400_000_000).cast("bigint") + in_day
+    """Microseconds from 1970 on by a clock without a zone; no function gives them, so whole seconds and the rest do.
+
+    ``unix_timestamp`` reads such a clock as it is, and rounds towards zero.
+    """
+    million = F.lit(1_000_000).cast("bigint")
+    rest = F.pmod((F.date_part(F.lit("SECOND"), time) * 1_000_000).cast("bigint"), million)
+    second = F.unix_timestamp(time).cast("bigint")
+    is_rounded_up = (time < F.lit("1970-01-01").cast("timestamp_ntz")) & (rest > 0)
+    return F.when(is_rounded_up, second - 1).otherwise(second) * million + rest
 
 
 def _clock(micros: Column) -> Column:

@@ -100,7 +100,7 @@ class KernelGraph:
 
     # ------------------------------------------------------------------------------------------------ the passes
 
-    def _ship(self, values: tuple[Expr, ...] = (), columns: tuple[str, ...] | None = None) -> Shipment:
+    def _ship(self, values: tuple[Expr, ...] = (), columns: tuple[str, ...] = ()) -> Shipment:
         plan = self.plan
         return ship(self.df, plan.source, plan.compiled, plan.spec, values, columns, settled=True)
 

@@ -172,7 +172,7 @@ def graph_stream(
     ----------
     spec : GraphSpec
     batches : iterator of pyarrow.RecordBatch
-        Sorted by key, stretch, time and tie-break columns; the last column is the event.
+        Sorted by key, stretch, time and tie-break columns; the last columns are those of the events.
     chunk_events : int
         Events per graph, at least.
 

@@ -91,7 +91,7 @@ def sample_stream(
     ----------
     spec : SampleSpec
     batches : iterator of pyarrow.RecordBatch
-        Sorted by key, stretch, time and tie-break columns; the last column is the event.
+        Sorted by key, stretch, time and tie-break columns; the last columns are those of the events.
     chunk_events : int
         Events per graph, at least.
 
@@ -151,7 +151,7 @@ def top_stream(
     ----------
     spec : TopSpec
     batches : iterator of pyarrow.RecordBatch
-        Sorted by key, stretch, time and tie-break columns; the last column is the event.
+        Sorted by key, stretch, time and tie-break columns; the last columns are those of the events.
     chunk_events : int
         Events per graph, at least.
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from cetdsl.kernels.columns import as_array
+from cetdsl.kernels.columns import as_array, from_numpy
 from cetdsl.kernels.enumerate import Block, Enumerator
 from cetdsl.kernels.program import Ints
 from cetdsl.kernels.stream import CHUNK_EVENTS, Chunk, ChunkReader, refusing_too_large, window_column
@@ -23,7 +23,7 @@ def trend_stream(
     ----------
     spec : TrendsSpec
     batches : iterator of pyarrow.RecordBatch
-        Sorted by key, stretch, time and tie-break columns; the last column is the event.
+        Sorted by key, stretch, time and tie-break columns; the last columns are those of the events.
     chunk_events : int
         Events per kernel call, at least.
 
@@ -48,15 +48,31 @@ def trend_stream(
             return
 
 
+class EventRows:
+    """The events of one chunk, as answers show them: the last columns of its rows are the ``fields``."""
+
+    def __init__(self, chunk: Chunk, fields: tuple[str, ...]) -> None:
+        self._names = list(fields)
+        table = chunk.table
+        self._columns = [as_array(column) for column in table.columns[table.num_columns - len(fields) :]]
+
+    def at(self, rows: Ints) -> pa.Array:
+        """``struct<...>`` of the events in some rows."""
+        if not self._names:
+            return pa.array([{}] * len(rows), pa.struct([]))
+        picked = from_numpy(rows)
+        return pa.StructArray.from_arrays([column.take(picked) for column in self._columns], names=self._names)
+
+
 class TrendRows:
     """Makes answer columns of one chunk's blocks."""
 
     def __init__(self, spec: TrendsSpec, chunk: Chunk) -> None:
         self.spec = spec
         self.chunk = chunk
-        event = as_array(chunk.table.column(chunk.table.num_columns - 1))
-        self.fields = event.flatten()
-        self.names = pa.array(spec.variables, pa.string())
+        self._events = EventRows(chunk, spec.fields)
+        self._names = pa.array(spec.variables, pa.string())
+        self._only_name = self._names[:0]
         # The first window of each slice; windows with the same events share a slice.
         order = np.argsort(chunk.slices.slice, kind="stable")
         self.windows = order
@@ -85,12 +101,13 @@ class TrendRows:
         return self.windows[self.first[block.slice[trend]] + within], trend
 
     def _trends(self, block: Block) -> pa.Array:
-        picked = pa.array(block.event)
-        if self.fields:
-            fields = [field.take(picked) for field in self.fields]
-            event = pa.StructArray.from_arrays(fields, names=list(self.spec.fields))
-        else:
-            event = pa.array([{}] * len(block.event), pa.struct([]))
-        variable = self.names.take(pa.array(block.variable))
-        binding = pa.StructArray.from_arrays([variable, event], names=["variable", "event"])
+        columns = [self._variables(block), self._events.at(block.event)]
+        binding = pa.StructArray.from_arrays(columns, names=["variable", "event"])
         return pa.ListArray.from_arrays(pa.array(block.start.astype(np.int32)), binding)
+
+    def _variables(self, block: Block) -> pa.Array:
+        if len(self._names) > 1:
+            return self._names.take(pa.array(block.variable))
+        if len(self._only_name) < len(block.event):
+            self._only_name = pa.repeat(self._names[0], len(block.event))
+        return self._only_name[: len(block.event)]

@@ -22,6 +22,7 @@ from cetdsl.kernels.evaluate import Evaluator
 from cetdsl.kernels.graph import Abi, Bools, Graph, GraphBuilder, next_entry, reduce_edges
 from cetdsl.kernels.program import Events, Ints, Places, equality_codes
 from cetdsl.kernels.stream import CHUNK_EVENTS, Chunk, ChunkReader, refusing_too_large, window_column
+from cetdsl.kernels.trends import EventRows
 from cetdsl.planning.physical import SLIDING, EventGraphSpec
 from cetdsl.planning.steps import Step, steps_of
 
@@ -143,22 +144,21 @@ def _booleans(values: Bools) -> pa.Array:
 
 def _vertices(windows: _Windows) -> Iterator[list[pa.Array]]:
     graph = windows.graph
-    fields = as_array(windows.chunk.table.column(windows.chunk.table.num_columns - 1)).flatten()
+    events = EventRows(windows.chunk, windows.spec.fields)
     for seen in windows.blocks():
         node = seen.node
-        rows = from_numpy(graph.event[node])
-        shown = [field.take(rows) for field in fields]
-        if shown:
-            event = pa.StructArray.from_arrays(shown, names=list(windows.spec.fields))
-        else:
-            event = pa.array([{}] * len(node), pa.struct([]))
         flags = [
             graph.begins[node],
             graph.ends[node],
             graph.origin_before[node] < windows.low[seen.window],
             graph.reach_after[node] >= windows.high[seen.window],
         ]
-        yield [*windows.place(seen.window), *windows.numbers(seen), *map(_booleans, flags), event]
+        yield [
+            *windows.place(seen.window),
+            *windows.numbers(seen),
+            *map(_booleans, flags),
+            events.at(graph.event[node]),
+        ]
 
 
 def _edges(windows: _Windows) -> Iterator[list[pa.Array]]:

@@ -248,7 +248,7 @@ class TrendsSpec:
     Attributes
     ----------
     kernel : KernelSpec
-        Its input has the event itself, a struct, as the last column.
+        The last columns of its input are those of the event.
     keys : tuple of int
         Positions of the key columns that the answer shows.
     variables : tuple of str
@@ -372,7 +372,7 @@ class EventGraphSpec:
     Attributes
     ----------
     kernel : KernelSpec
-        For vertices, its input has the event itself, a struct, as the last column; for what has to do with attribute
+        For vertices, the last columns of its input are those of the event; for what has to do with attribute
         vertices its values are the columns that comparisons refer to.
     part : {"vertices", "edges", "reduced", "direct", "attributes", "from", "to"}
     fields : tuple of str
