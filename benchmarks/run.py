@@ -51,6 +51,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         report.write(json.loads((output / "results.json").read_text(encoding="utf-8")), output)
         return 0
     require_java()
+    if options.child:
+        keep_to(options.cores)
     with folder(options.data) as data, session(options.cores) as spark:
         events = Events(spark, data, options.scale)
         if options.child:
@@ -100,6 +102,15 @@ def folder(given: Path | None) -> Iterator[Path]:
         return
     with tempfile.TemporaryDirectory(prefix="cetdsl-benchmarks-", ignore_cleanup_errors=True) as temporary:
         yield Path(temporary)
+
+
+def keep_to(cores: int) -> None:
+    """Keeps this process and its children to so many cores, where the system can.
+
+    A session of one task still computes with two: Spark reads and sorts while a Python worker counts.
+    """
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cores])
 
 
 @contextmanager

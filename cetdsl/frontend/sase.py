@@ -96,7 +96,7 @@ def parse(text: str) -> Query:
                              ^
       hint: remove the comma, or write a part after it
     """
-    return _read(_grammar().query, text, Query)
+    return _read(lambda rules: rules.query, text, Query)
 
 
 def parse_queries(text: str) -> dict[str, Query]:
@@ -170,7 +170,7 @@ def parse_predicates(text: str, pattern: Pattern) -> tuple[tuple[Expr, ...], tup
     >>> len(predicates), columns
     (2, ('company',))
     """
-    where, columns = _split_where(_read(_grammar().expression, text, Expr), text)
+    where, columns = _split_where(_read(lambda rules: rules.expression, text, Expr), text)
     rename = _type_names(pattern)
     return tuple(transform(part, rename) for part in where), columns
 
@@ -183,7 +183,7 @@ def parse_condition(text: str, variable: str) -> Expr:
     >>> parse_condition("amount > 1000", "big").left
     Attribute(variable='big', name='amount', role=<Role.EACH: 'each'>, index=None)
     """
-    return _own_columns(_read(_grammar().expression, text, Expr), variable, text)
+    return _own_columns(_read(lambda rules: rules.expression, text, Expr), variable, text)
 
 
 def grammar() -> pp.ParserElement:
@@ -194,7 +194,7 @@ def grammar() -> pp.ParserElement:
     >>> grammar().name
     'query'
     """
-    return _grammar().query
+    return _grammar(commented=True).query
 
 
 # --- What parse actions hand to each other ---------------------------------------------------------------------------
@@ -274,24 +274,25 @@ _LOCK = threading.RLock()
 
 
 @cache
-def _grammar() -> _Rules:
+def _grammar(*, commented: bool) -> _Rules:
+    """The rules for texts with or without comments; looking for them before every token takes almost half the time."""
     with _LOCK:
         spaces = pp.ParserElement.DEFAULT_WHITE_CHARS
         try:
             pp.ParserElement.set_default_whitespace_chars(" \n\t\r")
-            return _build()
+            return _build(commented)
         finally:
             pp.ParserElement.set_default_whitespace_chars(spaces)
 
 
-def _read(rule: pp.ParserElement, text: object, kind: type[T]) -> T:
+def _read(choose: Callable[[_Rules], pp.ParserElement], text: object, kind: type[T]) -> T:
     if not isinstance(text, str):
         raise InvalidNode(f"a query text is a string, not {type(text).__name__}")
     if _skip(text, 0) == len(text):
         raise ParseError("the text is empty", hint=_SHAPE if kind is Query else "write a predicate such as b.price > 5")
     try:
         with _LOCK:
-            (result,) = rule.parse_string(text)
+            (result,) = choose(_grammar(commented="--" in text)).parse_string(text)
     except pp.ParseBaseException as error:
         raise _explain(text, error.loc, error.msg.removeprefix("Expected ")) from None
     except RecursionError:
@@ -722,7 +723,7 @@ def _name(plain: str, label: str) -> pp.ParserElement:
     return (quoted.set_name("`quoted name`") | pp.Regex(plain).set_name("plain name")).set_name(label)
 
 
-def _build() -> _Rules:
+def _build(commented: bool) -> _Rules:
     expression = pp.Forward()
     expression.set_name("expression")
     name = _name(PLAIN_NAME, "name")
@@ -731,7 +732,8 @@ def _build() -> _Rules:
     query = _query_rule(pattern, expression, name)
     whole_expression = (expression + pp.StringEnd().set_name("end of text")).set_name("predicate")
     for rule in (query, whole_expression):
-        rule.ignore(pp.Regex(r"--[^\n]*"))
+        if commented:
+            rule.ignore(pp.Regex(r"--[^\n]*"))
         # Tabs must stay, or the places in error messages would be wrong.
         rule.parse_with_tabs().streamline()
     return _Rules(query, whole_expression)
