@@ -156,7 +156,8 @@ class EventFrame:
 
     def _of_text(self, column: str, choices: dict[str, Column], otherwise: Column) -> Column:
         """What goes with the value that a column has."""
-        return of_first([(self.column(column) == value, chosen) for value, chosen in choices.items()], otherwise)
+        own = self.column(column)
+        return of_first([(own == value, chosen) for value, chosen in choices.items()], otherwise)
 
     def _by_text(self, compiled: Compiled) -> tuple[_Conditions, dict[str, dict[str, _Conditions]]]:
         """The conditions of each variable: those that ask for no text, and the others by column and value."""
