@@ -55,6 +55,8 @@ from cetdsl.planning.physical import (
 
 #: Entries of all matrices of a chunk, about; they bound its memory.
 _CHUNK_NUMBERS = 2**20
+#: A whole number of a window counts for so many: it may have as many bits as the window has events.
+_WHOLE_COUNTS = 16
 #: Where rounding is allowed, the counts of a leaf stay below 2**500 and its weights below 2**400.
 _ROUNDED_LIMIT, _LARGE_WEIGHT = 2.0**500, 400
 
@@ -606,6 +608,14 @@ def _chunk_rows(spec: KernelSpec, steps: Steps) -> int:
     return min(max(_CHUNK_NUMBERS // numbers, 1_024), CHUNK_EVENTS)
 
 
+def _chunk_panes(spec: KernelSpec, steps: Steps) -> int:
+    """Panes of a chunk: those of several windows, as what two chunks share is multiplied twice."""
+    rows = _chunk_rows(spec, steps)
+    if any(part.whole for part in parts_of(spec)):
+        rows //= _WHOLE_COUNTS
+    return max(rows, 4 * count_in_panes(spec.windowing).length, 1_024)
+
+
 def pane_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch], chunk_events: int = 0) -> Iterator[list[pa.Array]]:
     """One row per key and pane: the first stage.
 
@@ -648,7 +658,7 @@ def window_stream(
     panes = attrs.evolve(
         spec, windowing=windowing, time_type="bigint", packed=0, book=(), ties=0, codes=0, values=(), lists=0
     )
-    for chunk in ChunkReader(panes, batches, chunk_panes or _chunk_rows(spec, steps)):
+    for chunk in ChunkReader(panes, batches, chunk_panes or _chunk_panes(spec, steps)):
         events, slices = chunk.events, chunk.slices
         if not len(slices.low):
             continue
