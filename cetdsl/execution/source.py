@@ -136,8 +136,9 @@ class EventFrame:
         """
         if book:
             [(column, choices)] = self._by_text(compiled)[1].items()
-            numbers = {value: F.lit(number).cast("byte") for number, value in enumerate(choices, 1)}
-            return self._of_text(column, numbers, F.lit(0).cast("byte"))
+            # Twice as fast as CASE, and said in a tenth of the words.
+            number = F.array_position(F.array(*map(F.lit, choices)), self.column(column))
+            return F.coalesce(number, F.lit(0).cast("bigint"))
         kind = _mask_type(len(compiled.variables))
         zero = F.lit(0).cast(kind)
 
@@ -151,13 +152,9 @@ class EventFrame:
         rest, by_value = self._by_text(compiled)
         found = [bits_of(rest)] if rest else []
         for column, choices in by_value.items():
-            found.append(self._of_text(column, {value: bits_of(each) for value, each in choices.items()}, zero))
+            own = self.column(column)
+            found.append(of_first([(own == value, bits_of(each)) for value, each in choices.items()], zero))
         return combine(lambda a, b: a.bitwiseOR(b), found) if found else zero
-
-    def _of_text(self, column: str, choices: dict[str, Column], otherwise: Column) -> Column:
-        """What goes with the value that a column has."""
-        own = self.column(column)
-        return of_first([(own == value, chosen) for value, chosen in choices.items()], otherwise)
 
     def _by_text(self, compiled: Compiled) -> tuple[_Conditions, dict[str, dict[str, _Conditions]]]:
         """The conditions of each variable: those that ask for no text, and the others by column and value."""
