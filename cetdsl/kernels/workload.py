@@ -29,6 +29,9 @@ from cetdsl.kernels.stream import (
 )
 from cetdsl.planning.physical import SLIDING, SPAN, KernelSpec, WorkloadSpec
 
+#: Rows that the answers of several queries are put together to, at least.
+_BATCH_ROWS = 4_096
+
 
 class _Query:
     """One query of a workload: its rows, and what it knows of a key that goes on."""
@@ -120,18 +123,36 @@ def workload_stream(
     queries = [_Query(workload, number) for number in range(len(workload.queries))]
     sets = [_Set(workload, members) for members in _sets_and_singles(workload)]
     keys: list[pa.DataType] = []
-    for chunk in ChunkReader(workload.reader, batches, chunk_events, workload.queries):
-        keys = [as_array(chunk.table.column(k)).type for k in range(workload.reader.keys)]
-        for one in sets:
-            with refusing_too_large(workload.reader, chunk):
-                values = one.evaluate(chunk)
-            for number, found in zip(one.members, values, strict=True):
-                yield from queries[number].rows(chunk, found, number)
-    for query in queries:
-        yield from query.last_rows()
+
+    def answers() -> Iterator[list[pa.Array]]:
+        for chunk in ChunkReader(workload.reader, batches, chunk_events, workload.queries):
+            keys[:] = [as_array(chunk.table.column(k)).type for k in range(workload.reader.keys)]
+            for one in sets:
+                with refusing_too_large(workload.reader, chunk):
+                    values = one.evaluate(chunk)
+                for number, found in zip(one.members, values, strict=True):
+                    yield from queries[number].rows(chunk, found, number)
+        for query in queries:
+            yield from query.last_rows()
+
+    yield from _together(answers())
     for one in sets:
         if one.ran and len(one.members) > 1:
             yield metrics_row(workload, keys, one.told(workload.names))
+
+
+def _together(rows: Iterator[list[pa.Array]]) -> Iterator[list[pa.Array]]:
+    """The same rows in fewer batches: each costs Spark as much as hundreds of rows do."""
+    waiting: list[list[pa.Array]] = []
+    count = 0
+    for columns in rows:
+        waiting.append(columns)
+        count += len(columns[0])
+        if count >= _BATCH_ROWS:
+            yield [pa.concat_arrays(column) for column in zip(*waiting)]
+            waiting, count = [], 0
+    if waiting:
+        yield [pa.concat_arrays(column) for column in zip(*waiting)]
 
 
 def _sets_and_singles(workload: WorkloadSpec) -> list[tuple[int, ...]]:
