@@ -96,7 +96,7 @@ def parse(text: str) -> Query:
                              ^
       hint: remove the comma, or write a part after it
     """
-    return _read(lambda rules: rules.query, text, Query)
+    return _read(text, Query)
 
 
 def parse_queries(text: str) -> dict[str, Query]:
@@ -170,7 +170,7 @@ def parse_predicates(text: str, pattern: Pattern) -> tuple[tuple[Expr, ...], tup
     >>> len(predicates), columns
     (2, ('company',))
     """
-    where, columns = _split_where(_read(lambda rules: rules.expression, text, Expr), text)
+    where, columns = _split_where(_read(text, Expr), text)
     rename = _type_names(pattern)
     return tuple(transform(part, rename) for part in where), columns
 
@@ -183,7 +183,7 @@ def parse_condition(text: str, variable: str) -> Expr:
     >>> parse_condition("amount > 1000", "big").left
     Attribute(variable='big', name='amount', role=<Role.EACH: 'each'>, index=None)
     """
-    return _own_columns(_read(lambda rules: rules.expression, text, Expr), variable, text)
+    return _own_columns(_read(text, Expr), variable, text)
 
 
 def grammar() -> pp.ParserElement:
@@ -285,14 +285,16 @@ def _grammar(*, commented: bool) -> _Rules:
             pp.ParserElement.set_default_whitespace_chars(spaces)
 
 
-def _read(choose: Callable[[_Rules], pp.ParserElement], text: object, kind: type[T]) -> T:
+def _read(text: object, kind: type[T]) -> T:
+    """The query or the expression that a text states."""
     if not isinstance(text, str):
         raise InvalidNode(f"a query text is a string, not {type(text).__name__}")
     if _skip(text, 0) == len(text):
         raise ParseError("the text is empty", hint=_SHAPE if kind is Query else "write a predicate such as b.price > 5")
     try:
         with _LOCK:
-            (result,) = choose(_grammar(commented="--" in text)).parse_string(text)
+            rules = _grammar(commented="--" in text)
+            (result,) = (rules.query if kind is Query else rules.expression).parse_string(text)
     except pp.ParseBaseException as error:
         raise _explain(text, error.loc, error.msg.removeprefix("Expected ")) from None
     except RecursionError:
