@@ -540,8 +540,7 @@ class PanesEvaluator:
             first = np.searchsorted(cut.start, slices.low, side="right") - 1
             last = np.searchsorted(cut.start, slices.high, side="left") - 1
             begin = _starts(slices) // self.spec.windowing.slide * self.panes.slide
-            most = max(_CHUNK_NUMBERS // (lanes * len(self.steps.variable) ** 2), 1)
-            low = 0
+            most, low = _chunk_panes(self.spec, self.steps), 0
             while low < count:
                 # A stretch of windows whose panes fit into memory, one window at least.
                 high = max(int(np.searchsorted(last, first[low] + most)), low + 1)
