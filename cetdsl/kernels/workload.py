@@ -120,22 +120,23 @@ def workload_stream(
     list of pyarrow.Array
         See :class:`~cetdsl.planning.physical.WorkloadSpec`.
     """
+    return _together(_answers(workload, batches, chunk_events))
+
+
+def _answers(workload: WorkloadSpec, batches: Iterator[pa.RecordBatch], chunk_events: int) -> Iterator[list[pa.Array]]:
+    """The rows of each query and chunk, and then how it went."""
     queries = [_Query(workload, number) for number in range(len(workload.queries))]
     sets = [_Set(workload, members) for members in _sets_and_singles(workload)]
     keys: list[pa.DataType] = []
-
-    def answers() -> Iterator[list[pa.Array]]:
-        for chunk in ChunkReader(workload.reader, batches, chunk_events, workload.queries):
-            keys[:] = [as_array(chunk.table.column(k)).type for k in range(workload.reader.keys)]
-            for one in sets:
-                with refusing_too_large(workload.reader, chunk):
-                    values = one.evaluate(chunk)
-                for number, found in zip(one.members, values, strict=True):
-                    yield from queries[number].rows(chunk, found, number)
-        for query in queries:
-            yield from query.last_rows()
-
-    yield from _together(answers())
+    for chunk in ChunkReader(workload.reader, batches, chunk_events, workload.queries):
+        keys = [as_array(chunk.table.column(k)).type for k in range(workload.reader.keys)]
+        for one in sets:
+            with refusing_too_large(workload.reader, chunk):
+                values = one.evaluate(chunk)
+            for number, found in zip(one.members, values, strict=True):
+                yield from queries[number].rows(chunk, found, number)
+    for query in queries:
+        yield from query.last_rows()
     for one in sets:
         if one.ran and len(one.members) > 1:
             yield metrics_row(workload, keys, one.told(workload.names))
@@ -195,6 +196,10 @@ def merge_workload(workload: WorkloadSpec, batches: Iterator[pa.RecordBatch]) ->
     batches : iterator of pyarrow.RecordBatch
         Rows of :func:`workload_stream`, sorted by query, keys and window.
     """
+    return _together(_merged_answers(workload, batches))
+
+
+def _merged_answers(workload: WorkloadSpec, batches: Iterator[pa.RecordBatch]) -> Iterator[list[pa.Array]]:
     for number, parts in groupby(_runs(batches), key=lambda run: run[0]):
         if number < 0:
             for _, rows in parts:
