@@ -136,7 +136,7 @@ class EventFrame:
         """
         if book:
             [(column, choices)] = self._by_text(compiled)[1].items()
-            # Twice as fast as CASE, and said in a tenth of the words.
+            # Evaluated in less than half the time of a CASE.
             number = F.array_position(F.array(*map(F.lit, choices)), self.column(column))
             return F.coalesce(number, F.lit(0).cast("bigint"))
         kind = _mask_type(len(compiled.variables))

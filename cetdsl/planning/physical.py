@@ -201,6 +201,8 @@ class KernelSpec:
 
 #: Why events cannot be counted without looking at others.
 COMPARED = "adjacent, pairwise or aggregate predicates compare events with each other"
+NEGATED = "NOT needs the latest match of the negated pattern"
+SPANNED = "a span without SLIDE needs one pass per first event"
 _EXTREMES = {"min": "MIN", "shortest": "MIN", "max": "MAX", "longest": "MAX"}
 
 
@@ -217,9 +219,9 @@ def why_not_in_panes(spec: KernelSpec) -> str | None:
     if spec.pairs or spec.lists or any(edge.comparisons or edge.listed for edge in spec.machine.edges):
         return COMPARED
     if spec.negations:
-        return "NOT needs the latest match of the negated pattern"
+        return NEGATED
     if spec.windowing.kind == SPAN:
-        return "a span without SLIDE needs one pass per first event"
+        return SPANNED
     if spec.windowing.kind != SLIDING:
         return "without windows nothing says how long a pane is"
     if len(spec.machine.variables) > MAX_PANES_STATES:

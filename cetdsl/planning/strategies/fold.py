@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cetdsl.planning.lanes import plan_lanes
-from cetdsl.planning.physical import COMPARED, SLIDING, SPAN, WHOLE
+from cetdsl.planning.physical import COMPARED, NEGATED, SLIDING, SPAN, SPANNED, WHOLE
 from cetdsl.planning.plans import FoldAggregate, PhysicalPlan
 from cetdsl.planning.strategies.request import AggregateRequest, Declined, source_of
 
@@ -20,9 +20,9 @@ def fold(request: AggregateRequest) -> PhysicalPlan | Declined:
     if compiled.residual or compiled.pairs or compiled.codes or compiled.lists:
         return Declined(COMPARED)
     if compiled.negations:
-        return Declined("NOT needs the latest match of the negated pattern")
+        return Declined(NEGATED)
     if source.windowing.kind == SPAN:
-        return Declined("a span without SLIDE needs one pass per first event")
+        return Declined(SPANNED)
     if source.windowing.kind == SLIDING and source.windowing.slide < source.windowing.length:
         return Declined("overlapping windows would copy every row into each of them")
     if not source.keys and source.windowing.kind == WHOLE:
