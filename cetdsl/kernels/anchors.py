@@ -10,11 +10,12 @@ from __future__ import annotations
 import numpy as np
 
 from cetdsl.kernels._jit import jit
+from cetdsl.kernels.columns import Bools, Floats
 from cetdsl.kernels.cuts import Scope, is_useful
-from cetdsl.kernels.graph import Bools, Graph
+from cetdsl.kernels.graph import Graph
 from cetdsl.kernels.graphlets import Junctions, count_pieces
 from cetdsl.kernels.program import Ints
-from cetdsl.kernels.walk import Floats, Rules, successors_stop
+from cetdsl.kernels.walk import Rules, successors_stop
 
 
 def choose_anchors(

@@ -26,9 +26,10 @@ from numpy.typing import NDArray
 
 from cetdsl.errors import CountOverflow
 from cetdsl.kernels._jit import inlined, jit
+from cetdsl.kernels.columns import Bools
 from cetdsl.kernels.counts import END, ROOT, SEEN, Roles, Values, fill_roles, widest
 from cetdsl.kernels.enumerate import Block
-from cetdsl.kernels.graph import Bools, Graph
+from cetdsl.kernels.graph import Graph
 from cetdsl.kernels.program import Ints, Places
 from cetdsl.kernels.samples import appended
 from cetdsl.kernels.walk import Windows, windows_of

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
+Floats = NDArray[np.float64]
 
 
 def as_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:

@@ -18,11 +18,10 @@ from numpy.typing import NDArray
 
 from cetdsl.errors import GroupTooLarge
 from cetdsl.kernels._jit import inlined, jit
-from cetdsl.kernels.columns import as_array, differs_from_previous, from_numpy, integers, to_numpy
+from cetdsl.kernels.columns import Bools, as_array, differs_from_previous, from_numpy, integers, to_numpy
 from cetdsl.kernels.program import Ints, Places
 from cetdsl.planning.physical import MAXIMAL, ContainmentSpec
 
-Bools = NDArray[np.bool_]
 Words = NDArray[np.uint64]
 
 #: Positions in the array of counters: the number of the key that is being read, its distinct bindings, kept trends, and

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from cetdsl.kernels._jit import inlined, jit
 from cetdsl.kernels.arithmetic import combine
-from cetdsl.kernels.graph import Abi, Graph, Joins, is_tested
+from cetdsl.kernels.graph import Abi, Graph, Joins, is_tested, name_starts
 from cetdsl.kernels.numbers import Objects, Scaled, from_residues, from_scaled, nearest_whole, primes_below, to_scaled
 from cetdsl.kernels.program import Ints
 from cetdsl.kernels.walk import Windows, windows_of
@@ -383,10 +383,7 @@ def _plant(abi: Abi, joins: Joins) -> _Slots:
     table, target, out_start, state, event = joins.table, joins.target, joins.out_start, abi.state, abi.event
     first_range = abi.first_range
     edges, nodes = len(target), len(event)
-    names = np.zeros(bucket.shape[0], dtype=np.int64)
-    for t in range(len(names)):
-        for i in range(bucket.shape[1]):
-            names[t] = max(names[t], bucket[t, i] + 1, wanted[t, i] + 1)
+    names = np.diff(name_starts(abi.ranks))
     tested, owner, first = np.zeros(edges, dtype=np.bool_), np.arange(edges), np.zeros(edges, dtype=np.int64)
     lists = 0
     for edge in range(edges):

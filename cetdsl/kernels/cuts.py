@@ -20,10 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cetdsl.kernels._jit import inlined, jit
-from cetdsl.kernels.graph import NEVER, Bools, Graph
+from cetdsl.kernels.columns import Bools, Floats
+from cetdsl.kernels.graph import NEVER, Graph
 from cetdsl.kernels.partition import Costs, Plan, optimize, worst_case_costs
 from cetdsl.kernels.program import Index, Ints, Places
-from cetdsl.kernels.walk import Floats, Rules, Windows, is_end, successors_stop
+from cetdsl.kernels.walk import Rules, Windows, is_end, successors_stop
 
 #: Bytes of a partial trend: its first vertex, what follows, and its length (int32 each).
 ENTRY_BYTES = 12

@@ -30,6 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cetdsl.kernels._jit import jit
+from cetdsl.kernels.columns import Bools
 from cetdsl.kernels.evaluate import Evaluator
 from cetdsl.kernels.program import OPERATORS, Events, Ints, Places, Program, equality_codes, lay_out
 from cetdsl.kernels.propagate import Conditions, Runs, compare, edge_holds, is_listed, may_begin, may_end
@@ -37,7 +38,6 @@ from cetdsl.kernels.windows import Slices
 from cetdsl.pattern.expressions import MIRRORED
 from cetdsl.planning.physical import SPAN, Edge, KernelSpec, Machine, Pair
 
-Bools = NDArray[np.bool_]
 Shorts = NDArray[np.int16]
 
 _ORDERS = ("<", "<=", ">", ">=")

@@ -25,16 +25,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cetdsl.kernels._jit import inlined, jit
+from cetdsl.kernels.columns import Bools
 from cetdsl.kernels.program import OPERATORS, Events, Ints, Layout, Places, build_tables, lay_out
 from cetdsl.kernels.propagate import edge_holds
 from cetdsl.pattern.expressions import MIRRORED
 from cetdsl.planning.physical import Comparison, Edge, Machine
 from cetdsl.planning.steps import ORDERS, steps_of
-
-Bools = NDArray[np.bool_]
 
 #: No path begins before here; no path ends after here (beyond any event).
 NOWHERE, NEVER = -1, 2**31 - 1
@@ -298,22 +296,29 @@ def is_tested(joins: Joins, edge: int) -> bool:
 
 
 @jit
-def _sizes(ranks: Ranks, count: int) -> tuple[Ints, Ints]:
-    """Per table the number of list names, and per list (Fenwick tree) its highest rank."""
-    tables = ranks.bucket.shape[0]
+def name_starts(ranks: Ranks) -> Ints:
+    """Where the numbers of each table's lists begin, if those of all tables are numbered one after the other."""
+    tables, count = ranks.bucket.shape
     names = np.zeros(tables + 1, dtype=np.int64)
     for t in range(tables):
         largest = 0
         for i in range(count):
             largest = max(largest, ranks.bucket[t, i] + 1, ranks.wanted[t, i] + 1)
         names[t + 1] = names[t] + largest
+    return names
+
+
+@jit
+def _sizes(ranks: Ranks, names: Ints) -> Ints:
+    """The highest rank of each list (Fenwick tree)."""
+    tables, count = ranks.bucket.shape
     size = np.zeros(names[tables], dtype=np.int64)
     for t in range(tables):
         for i in range(count):
             if ranks.bucket[t, i] >= 0:
                 name = names[t] + ranks.bucket[t, i]
                 size[name] = max(size[name], ranks.rank[t, i])
-    return names, size
+    return size
 
 
 @jit
@@ -370,7 +375,8 @@ def _forward(joins: Joins, ranks: Ranks, events: Events, horizon: Ints) -> tuple
     origin = np.full((count, states), NOWHERE, dtype=np.int32)
     before = np.full((count, states), NOWHERE, dtype=np.int32)
     edges = len(joins.target)
-    names, size = _sizes(ranks, count)
+    names = name_starts(ranks)
+    size = _sizes(ranks, names)
     tree_start = _tree_starts(size)
     trees = np.full((edges, tree_start[-1]), NOWHERE, dtype=np.int32)
     bound, top = np.empty_like(trees), np.empty((edges, len(size)), dtype=np.int32)
@@ -452,7 +458,8 @@ def _backward(joins: Joins, ranks: Ranks, events: Events, horizon: Ints, origin:
     count, states = len(events.time), len(joins.variable)
     reach = np.full((count, states), NEVER, dtype=np.int32)
     after = np.full((count, states), NEVER, dtype=np.int32)
-    names, size = _sizes(ranks, count)
+    names = name_starts(ranks)
+    size = _sizes(ranks, names)
     tree_start = _tree_starts(size)
     edges = len(joins.target)
     trees = np.full((edges, tree_start[-1]), NEVER, dtype=np.int32)
@@ -539,8 +546,8 @@ def _ranges(
     joins: Joins, ranks: Ranks, events: Events, horizon: Ints, event: Ints, state: Places
 ) -> tuple[Ints, Ints, Ints, Places, Places, Places, Places]:
     """The lists of all edges, and each node's stretches of them."""
-    nodes, edges, count = len(event), len(joins.target), len(events.time)
-    names, _ = _sizes(ranks, count)
+    nodes, edges = len(event), len(joins.target)
+    names = name_starts(ranks)
     # Each (table, target state) has its lists side by side; edges that agree in both share them.
     owner = np.empty(edges, dtype=np.int64)
     for edge in range(edges):
@@ -829,7 +836,7 @@ def _staircases(abi: Abi, most: int) -> tuple[Ints, Ints, Places]:
     that shows splits its stretch, and the ranks that it hides are cut off the others when their turn comes.
     """
     nodes = len(abi.event)
-    _, sizes = _sizes(abi.ranks, abi.ranks.bucket.shape[1])
+    sizes = _sizes(abi.ranks, name_starts(abi.ranks))
     tree_start = _tree_starts(sizes)
     tree = np.full(2 * tree_start[-1], NEVER, dtype=np.int32)
     place = np.full(nodes, -1, dtype=np.int64)

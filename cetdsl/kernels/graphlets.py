@@ -24,14 +24,14 @@ from typing import NamedTuple
 import numpy as np
 
 from cetdsl.kernels._jit import inlined, jit
+from cetdsl.kernels.columns import Bools, Floats
 from cetdsl.kernels.cuts import Scope, is_useful, leaves
 from cetdsl.kernels.enumerate import Block, Shorts
-from cetdsl.kernels.graph import NEVER, Bools, Graph
+from cetdsl.kernels.graph import NEVER, Graph
 from cetdsl.kernels.program import Index, Ints, Places, place_of
 from cetdsl.kernels.walk import (
     BLOCK,
     Filled,
-    Floats,
     Rules,
     in_blocks,
     is_constant,

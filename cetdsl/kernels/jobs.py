@@ -18,6 +18,7 @@ import numpy as np
 
 from cetdsl.errors import GroupTooLarge, InvalidNode, nearest
 from cetdsl.kernels.anchors import choose_anchors
+from cetdsl.kernels.columns import Bools
 from cetdsl.kernels.cuts import (
     ENTRY_BYTES,
     MODELS,
@@ -30,7 +31,7 @@ from cetdsl.kernels.cuts import (
     plan_graphlets,
 )
 from cetdsl.kernels.enumerate import Shorts
-from cetdsl.kernels.graph import NEVER, Bools, Graph
+from cetdsl.kernels.graph import NEVER, Graph
 from cetdsl.kernels.graphlets import (
     INDEX_BYTES,
     STEP_BYTES,

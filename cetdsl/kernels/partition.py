@@ -36,9 +36,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cetdsl.errors import InvalidNode, nearest
+from cetdsl.kernels.columns import Floats
 from cetdsl.kernels.program import Ints
-
-Floats = NDArray[np.float64]
 
 #: The two ways to go through a graphlet; first axis of the arrays of `_Choices`.
 CACHED, WALKED = 0, 1

@@ -15,10 +15,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cetdsl.errors import CountOverflow
-from cetdsl.kernels.columns import as_array, from_numpy, ordered_bits, unscaled_integers, validity
+from cetdsl.kernels.columns import Bools, as_array, from_numpy, ordered_bits, unscaled_integers, validity
 from cetdsl.kernels.complete import Graphs, placed
 from cetdsl.kernels.enumerate import Block
-from cetdsl.kernels.graph import Bools
 from cetdsl.kernels.paths import Top, sample_paths, top_paths
 from cetdsl.kernels.program import Ints
 from cetdsl.kernels.stream import CHUNK_EVENTS, Chunk, ChunkReader, refusing_too_large

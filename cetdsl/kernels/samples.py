@@ -33,6 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cetdsl.kernels._jit import inlined, jit
+from cetdsl.kernels.columns import Floats
 from cetdsl.kernels.counts import (
     END,
     ROOT,
@@ -53,7 +54,6 @@ from cetdsl.kernels.numbers import Scaled, from_scaled
 from cetdsl.kernels.program import Ints
 from cetdsl.kernels.walk import Windows, windows_of
 
-Floats = NDArray[np.float64]
 Words = NDArray[np.uint64]
 
 #: Windows with fewer trends draw ranks; rounding is far from making this 2**62.

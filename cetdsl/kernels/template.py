@@ -13,12 +13,10 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cetdsl.kernels.columns import Bools
 from cetdsl.kernels.program import Ints
 from cetdsl.planning.physical import SPAN, KernelSpec
-
-Bools = NDArray[np.bool_]
 
 #: Variables are bits of a mask.
 BITS = 64

@@ -17,9 +17,9 @@ import numpy as np
 import pyarrow as pa
 
 from cetdsl.kernels._jit import jit
-from cetdsl.kernels.columns import as_array, from_numpy
+from cetdsl.kernels.columns import Bools, as_array, from_numpy
 from cetdsl.kernels.evaluate import Evaluator
-from cetdsl.kernels.graph import Abi, Bools, Graph, GraphBuilder, next_entry, reduce_edges
+from cetdsl.kernels.graph import Abi, Graph, GraphBuilder, next_entry, reduce_edges
 from cetdsl.kernels.program import Events, Ints, Places, equality_codes
 from cetdsl.kernels.stream import CHUNK_EVENTS, Chunk, ChunkReader, refusing_too_large, window_column
 from cetdsl.kernels.trends import EventRows

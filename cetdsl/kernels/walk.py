@@ -17,11 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cetdsl.kernels._jit import inlined, jit
+from cetdsl.kernels.columns import Bools, Floats
 from cetdsl.kernels.enumerate import Block, Shorts, shrunk
-from cetdsl.kernels.graph import NOWHERE, Abi, Bools, Graph
+from cetdsl.kernels.graph import NOWHERE, Abi, Graph
 from cetdsl.kernels.program import Index, Ints, Places, place_of
-
-Floats = NDArray[np.float64]
 
 #: Bindings in a block of trends.
 BLOCK = 262_144
