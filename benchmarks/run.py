@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import os
 import platform
@@ -24,7 +25,6 @@ sys.path.insert(0, str(HERE.parent))
 import graphs  # after the line above: the repository's own cetdsl must be found first
 import panes
 import races
-import report
 import sharing
 from events import Events
 from pyspark.sql import SparkSession
@@ -48,12 +48,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     output = options.output or (HERE if options.scale == 1 or options.report else None)
     if options.report:
-        report.write(json.loads((output / "results.json").read_text(encoding="utf-8")), output)
+        import report  # nobody else: see draw()
+
+        results = json.loads((output / "results.json").read_text(encoding="utf-8"))
+        report.write(results, output)
+        print(report.table(results))
         return 0
+    if importlib.util.find_spec("matplotlib") is None:
+        parser.error("matplotlib is missing, which draws the results: pip install matplotlib")
     require_java()
     if options.child:
         keep_to(options.cores)
-    with folder(options.data) as data, session(options.cores) as spark:
+    with folder(options.data) as data, folder(output) as kept, session(options.cores) as spark:
         events = Events(spark, data, options.scale)
         if options.child:
             print(json.dumps(CHILDREN[options.child](events, options.runs)))
@@ -65,9 +71,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             race["measured_on"] = f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC"
             race["load_average"] = round(os.getloadavg()[1], 1)
             results["races"][name] = race
-            if output is not None:
-                save(results, output)
-    print(report.table(results))
+            save(results, kept)
+            table = draw(kept)
+    print(table)
     return 0
 
 
@@ -88,10 +94,18 @@ def found(output: Path | None, options: argparse.Namespace) -> dict[str, Any]:
 
 
 def save(results: dict[str, Any], output: Path) -> None:
-    output.mkdir(parents=True, exist_ok=True)
     results["races"] = {name: results["races"][name] for name in RACES if name in results["races"]}
     (output / "results.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
-    report.write(results, output)
+
+
+def draw(output: Path) -> str:
+    """Writes tables and pictures of what is saved, and returns the table.
+
+    In a process of its own: matplotlib makes pyparsing keep all it has tried, for everybody in its process, and query
+    texts are then read in 2.6 times the time.
+    """
+    command = [sys.executable, __file__, "--report", "--output", str(output)]
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
 @contextmanager

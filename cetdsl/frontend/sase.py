@@ -721,8 +721,8 @@ def _listed(item: pp.ParserElement) -> pp.ParserElement:
 
 
 def _name(plain: str, label: str) -> pp.ParserElement:
-    quoted = pp.Regex(_QUOTED_NAME).set_parse_action(lambda s, at, tokens: _unquote(tokens[0]))
-    return (quoted.set_name("`quoted name`") | pp.Regex(plain).set_name("plain name")).set_name(label)
+    found = pp.Regex(rf"(?:{_QUOTED_NAME})|(?:{plain})").set_name(label)
+    return found.set_parse_action(lambda s, at, tokens: _unquote(tokens[0]) if tokens[0][0] == "`" else tokens[0])
 
 
 def _build(commented: bool) -> _Rules:
@@ -812,12 +812,13 @@ def _pattern_rule(expression: pp.Forward, name: pp.ParserElement) -> pp.ParserEl
     brackets = (pp.Suppress("[") - pp.Suppress("]")).set_parse_action(lambda text, at, tokens: _Brackets(at))
     # A type is any string, the empty one too; a name is not empty.
     empty_type = pp.Regex("``(?!`)").set_name("empty type").set_parse_action(lambda text, at, tokens: "") + name
-    event = (empty_type | name + pp.ZeroOrMore(times) + pp.Opt(name + pp.Opt(brackets))) + pp.ZeroOrMore(times)
+    repeats = pp.ZeroOrMore(times)
+    event = (name + repeats + pp.Opt(name + pp.Opt(brackets)) | empty_type) + repeats
     event = event.set_name("event").set_parse_action(_event)
     conditioned = (
         pp.Suppress(_word_before(["EVENT"], r"\("))
         + pp.Suppress("(")
-        - (empty_type | name + pp.Opt(name)).set_name("name")
+        - (name + pp.Opt(name) | empty_type).set_name("name")
         - pp.Opt(pp.Suppress(",") - expression)
         - pp.Suppress(")")
     )
