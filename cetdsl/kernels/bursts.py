@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cetdsl.kernels._jit import inlined, jit
+from cetdsl.kernels.columns import Bools
 from cetdsl.kernels.program import Events, Ints
 from cetdsl.kernels.template import Template
 from cetdsl.kernels.windows import Slices
@@ -26,8 +27,8 @@ ADVANCE = 2  # graphlet x by n single events, or by one instant of -n, of those 
 EACH, JUMP = 3, 4  # variant x as above, by itself: event by event, or at once
 SYNC = 5  # nodes [x, n) of variant `low` are brought up to their graphlet; with high > 0 only their slot high - 1
 SPLIT, MERGE = 6, 7  # variant x (synchronised) leaves its graphlet; joins graphlet n
-BIND = 8  # plain node x takes n events, all that its variable can be bound to in [low, high)
-VALUE, APPLY = 9, 10  # the same in two steps, with place n to keep the value in
+BIND = 8  # all plain nodes of variable x take n events, those of it in [low, high); next to them all is synchronised
+VALUE, APPLY = 9, 10  # plain node x takes event `low`, in two steps, with place n to keep the value in
 REFRESH = 11  # the sources of the nodes of link x (all synchronised) have new values
 RECORD = 12  # row n of the table of snapshots: variant x before event `low`
 
@@ -69,7 +70,7 @@ class Frame(NamedTuple):
     slots: Ints
     border: Ints
     island: Ints
-    long: NDArray[np.bool_]
+    long: Bools
     columns: Ints
     near_columns: Ints
 
@@ -331,34 +332,28 @@ def _put(out: NDArray[np.int32], at: int, code: int, x: int, n: int, low: int, h
     return at + 1
 
 
-class _Pending(NamedTuple):
-    """Events that a graphlet, or a variant by itself, has taken but that are not yet on the tape.
-
-    Entries are the families, then the variants.
-    """
-
-    count: Ints  # type: ignore[assignment]
-    first: Ints
-    last: Ints
+#: Columns of what graphlets, and variants by themselves, have taken but is not yet on the tape. Rows are the families,
+#: then the variants.
+_COUNT, _FIRST, _LAST = 0, 1, 2
 
 
 @inlined
-def _flush(out: NDArray[np.int32], at: int, pending: _Pending, entry: int, families: int, state: Modes) -> int:
+def _flush(out: NDArray[np.int32], at: int, pending: Ints, entry: int, families: int, state: Modes) -> int:
     """Writes down what an entry has taken so far."""
-    if pending.count[entry] == 0:
+    if pending[entry, _COUNT] == 0:
         return at
     v = entry - families
     code, x = ADVANCE, entry
     if v >= 0 and state[v] != ALONE:
         code, x = EACH if state[v] == NEVER else JUMP, v
-    at = _put(out, at, code, x, pending.count[entry], pending.first[entry], pending.last[entry])
-    pending.count[entry] = 0
+    at = _put(out, at, code, x, pending[entry, _COUNT], pending[entry, _FIRST], pending[entry, _LAST])
+    pending[entry, _COUNT] = 0
     return at
 
 
 @inlined
 def _settle(
-    out: NDArray[np.int32], at: int, pending: _Pending, v: int, family: Ints, families: int, state: Modes
+    out: NDArray[np.int32], at: int, pending: Ints, v: int, family: Ints, families: int, state: Modes
 ) -> int:
     """Writes down all that a variant has taken so far, so that its values can be read or changed."""
     entry = family[v] if state[v] == SHARED else families + v
@@ -369,7 +364,7 @@ def _settle(
 def _take(
     out: NDArray[np.int32],
     at: int,
-    pending: _Pending,
+    pending: Ints,
     entry: int,
     families: int,
     state: Modes,
@@ -379,20 +374,14 @@ def _take(
 ) -> int:
     """An entry takes ``count`` simultaneous events among those in ``[low, high)``."""
     if count == 1:
-        if pending.count[entry] == 0:
-            pending.first[entry] = low
-        pending.count[entry] += 1
-        pending.last[entry] = high
+        if pending[entry, _COUNT] == 0:
+            pending[entry, _FIRST] = low
+        pending[entry, _COUNT] += 1
+        pending[entry, _LAST] = high
         return at
     at = _flush(out, at, pending, entry, families, state)
-    pending.count[entry], pending.first[entry], pending.last[entry] = -count, low, high
+    pending[entry, _COUNT], pending[entry, _FIRST], pending[entry, _LAST] = -count, low, high
     return _flush(out, at, pending, entry, families, state)
-
-
-@jit
-def _nodes_of(template: Template, v: int) -> tuple[int, int]:
-    windows = len(template.member_start) - 1
-    return template.part_start[v * windows], template.part_start[(v + 1) * windows]
 
 
 @inlined
@@ -416,28 +405,27 @@ def _sync_targets(out: NDArray[np.int32], at: int, target_start: Ints, targets: 
     return at
 
 
-@jit
-def _leave(out: NDArray[np.int32], at: int, pending: _Pending, v: int, template: Template, state: Modes) -> int:
+@inlined
+def _leave(
+    out: NDArray[np.int32], at: int, pending: Ints, v: int, family: Ints, families: int, nodes: Ints, state: Modes
+) -> int:
     """A variant leaves its graphlet, if it is in one."""
-    families = len(template.family_start) - 1
-    at = _settle(out, at, pending, v, template.family, families, state)
+    at = _settle(out, at, pending, v, family, families, state)
     if state[v] == SHARED or state[v] == ALONE:
-        low, high = _nodes_of(template, v)
-        at = _put(out, at, SYNC, low, high, v, 0)
+        at = _put(out, at, SYNC, nodes[v, 0], nodes[v, 1], v, 0)
         at = _put(out, at, SPLIT, v, 0, 0, 0)
     return at
 
 
-@jit
+@inlined
 def _join(
-    out: NDArray[np.int32], at: int, pending: _Pending, v: int, template: Template, state: Modes, mode: int
+    out: NDArray[np.int32], at: int, pending: Ints, v: int, family: Ints, families: int, state: Modes, mode: int
 ) -> int:
     """A variant that is in no graphlet joins one, if its new mode says so."""
-    families = len(template.family_start) - 1
-    at = _settle(out, at, pending, v, template.family, families, state)
+    at = _settle(out, at, pending, v, family, families, state)
     state[v] = mode
     if mode in (SHARED, ALONE):
-        entry = template.family[v] if mode == SHARED else families + v
+        entry = family[v] if mode == SHARED else families + v
         at = _flush(out, at, pending, entry, families, state)
         at = _put(out, at, MERGE, v, entry, 0, 0)
     return at
@@ -459,7 +447,8 @@ def write_tape(template: Template, frame: Frame, events: Events, seen: Survey, m
     plain, part_start, unit_start = template.plain, template.part_start, seen.start
     source_start, sources = template.source_start, template.source
     target_start, targets, variant = template.target_start, template.target, template.variant
-    family, crowded = template.family, template.crowded
+    family, family_start, crowded = template.family, template.family_start, template.crowded
+    link_source, link_target = template.link_source, template.link_target
     mask, instant, reference = events.mask, events.instant, seen.reference
     variants, families, links = len(template.bit), len(template.family_start) - 1, len(template.link_source)
     windows = len(slots_of)
@@ -470,10 +459,13 @@ def write_tape(template: Template, frame: Frame, events: Events, seen: Survey, m
             plain_bits |= 1 << b
             plain_nodes += plain_start[b + 1] - plain_start[b]
     size = families + variants
-    pending = _Pending(np.zeros(size, np.int64), np.zeros(size, np.int64), np.zeros(size, np.int64))
+    pending = np.zeros((size, 3), dtype=np.int64)
     state = np.zeros(variants, dtype=np.int8)
     stale = np.zeros(links, dtype=np.bool_)
     moved = np.zeros(variants, dtype=np.bool_)
+    nodes = np.empty((variants, 2), dtype=np.int64)
+    for v in range(variants):
+        nodes[v, 0], nodes[v, 1] = part_start[v * windows], part_start[(v + 1) * windows]
     out = np.empty((1024, 5), dtype=np.int32)
     start = np.zeros(len(islands) + 1, dtype=np.int64)
     mode_at = np.zeros((len(islands), variants), dtype=np.int8)
@@ -491,7 +483,7 @@ def write_tape(template: Template, frame: Frame, events: Events, seen: Survey, m
             unit += 1
         state[:] = modes[unit]
         mode_at[k] = state
-        pending.count[:] = 0
+        pending[:, _COUNT] = 0
         stale[:] = False
         burst = apart = 0
         i = low
@@ -527,10 +519,10 @@ def write_tape(template: Template, frame: Frame, events: Events, seen: Survey, m
                 for v in range(variants):
                     same = state[v] == modes[unit, v] or (state[v] == _OUT and modes[unit, v] == SHARED)
                     if not same:
-                        at = _leave(out, at, pending, v, template, state)
+                        at = _leave(out, at, pending, v, family, families, nodes, state)
                         if state[v] != NEVER:
                             state[v] = _OUT
-                        at = _join(out, at, pending, v, template, state, modes[unit, v])
+                        at = _join(out, at, pending, v, family, families, state, modes[unit, v])
             together = 0
             for e in range(i, end):
                 together |= mask[e]
@@ -541,7 +533,7 @@ def write_tape(template: Template, frame: Frame, events: Events, seen: Survey, m
                     taken |= 1 << f
             if recorded and taken:
                 for link in range(links):
-                    if stale[link] and (taken >> template.family[template.link_target[link]]) & 1:
+                    if stale[link] and (taken >> family[link_target[link]]) & 1:
                         at = _refresh(out, at, pending, template, state, link)
                         stale[link] = False
                 begun = 0 if bits else taken & (~burst | apart)
@@ -551,15 +543,20 @@ def write_tape(template: Template, frame: Frame, events: Events, seen: Survey, m
             # What only one node of a query takes, and nothing else, can be bound at once. Such events in a row have the
             # same value: nothing that leads to them changes in between.
             alone = end == i + 1 and taken == 0 and _is_bound_alone(crowded, bits)
-            run = 1
             if alone and bits:
                 until = high if border == last_border else min(high, borders[border, 0])
                 if unit + 1 < len(unit_start):
                     until = min(until, unit_start[unit + 1])
                 end, run = _plain_run(mask, instant, bits, plain_bits | every_bit, i, until, high)
                 most_bound = max(most_bound, run)
+                b = lowest_bit(bits)
+                for entry in range(near_start[b], near_start[b + 1]):
+                    at = _settle(out, at, pending, near[entry], family, families, state)
+                at = _put(out, at, BIND, b, run, i, end)
+                i = end
+                continue
             stage = 0
-            for e in range(i, i + 1 if alone else end):
+            for e in range(i, end):
                 bits = mask[e] & plain_bits
                 while bits:
                     b = lowest_bit(bits)
@@ -569,16 +566,34 @@ def write_tape(template: Template, frame: Frame, events: Events, seen: Survey, m
                     for entry in range(plain_start[b], plain_start[b + 1]):
                         node = plain[entry]
                         at = _sync_sources(out, at, source_start, sources, variant, template.repeating, node)
-                        if alone:
-                            at = _sync_targets(out, at, target_start, targets, variant, node)
-                            at = _put(out, at, BIND, node, run, e, end)
-                        else:
-                            at = _put(out, at, VALUE, node, stage, e, e + 1)
-                            stage += 1
+                        at = _put(out, at, VALUE, node, stage, e, e + 1)
+                        stage += 1
             if taken:
+                for link in range(links):
+                    if stale[link] and (taken >> family[link_target[link]]) & 1:
+                        at = _refresh(out, at, pending, template, state, link)
+                        stale[link] = False
+                if links:
+                    moved[:] = False
                 at = _step(
-                    out, at, pending, template, events, reference, state, family_bits, stale, moved, i, end, taken
+                    out,
+                    at,
+                    pending,
+                    mask,
+                    reference,
+                    state,
+                    family_start,
+                    family,
+                    template.bit,
+                    family_bits,
+                    nodes,
+                    moved,
+                    i,
+                    end,
+                    taken,
                 )
+                for link in range(links):
+                    stale[link] |= moved[link_source[link]]
             if stage:
                 stages = max(stages, stage)
                 stage = 0
@@ -624,44 +639,39 @@ def _plain_run(mask: Ints, instant: Ints, bits: int, known: int, i: int, until: 
 def _step(
     out: NDArray[np.int32],
     at: int,
-    pending: _Pending,
-    template: Template,
-    events: Events,
+    pending: Ints,
+    mask: Ints,
     reference: Ints,
     state: Modes,
+    family_start: Ints,
+    family: Ints,
+    bit_of: Ints,
     family_bits: Ints,
-    stale: NDArray[np.bool_],
-    moved: NDArray[np.bool_],
+    nodes: Ints,
+    moved: Bools,
     i: int,
     end: int,
     taken: int,
 ) -> int:
-    """All families take the events of an instant."""
-    mask = events.mask
-    families = len(template.family_start) - 1
-    links = len(stale)
+    """All families take the events of an instant; ``moved`` tells the variants that took one.
+
+    It gets arrays, not the template: a tuple of arrays costs a reference to each of them whenever it is passed on.
+    """
+    families = len(family_bits)
     together = 0
     for e in range(i, end):
         together |= mask[e]
-    for link in range(links):
-        v = template.link_target[link]
-        if stale[link] and (taken >> template.family[v]) & 1:
-            at = _refresh(out, at, pending, template, state, link)
-            stale[link] = False
-    if links:
-        moved[:] = False
     for f in range(families):
         if not (taken >> f) & 1:
             continue
-        first, last = template.family_start[f], template.family_start[f + 1]
+        first, last = family_start[f], family_start[f + 1]
         if last == first + 1:
             count = 0
             for e in range(i, end):
                 count += (mask[e] & family_bits[f]) != 0
             entry = f if state[first] == SHARED else families + first
             at = _take(out, at, pending, entry, families, state, count, i, end)
-            if links:
-                moved[first] = True
+            moved[first] = True
             continue
         # Variants in step with the family take what its graphlet takes; the others are seen to one by one.
         count, deviating = 0, 0
@@ -673,30 +683,26 @@ def _step(
             deviating |= own
         shared = False
         for v in range(first, last):
-            mode, b = state[v], template.bit[v]
+            mode, b = state[v], bit_of[v]
             if mode in (SHARED, _OUT):
                 if (deviating >> b) & 1:
                     if mode == SHARED:
-                        at = _leave(out, at, pending, v, template, state)
+                        at = _leave(out, at, pending, v, family, families, nodes, state)
                         state[v] = _OUT
                 else:
                     if mode == _OUT:
-                        at = _join(out, at, pending, v, template, state, SHARED)
+                        at = _join(out, at, pending, v, family, families, state, SHARED)
                     shared = True
-                    if links:
-                        moved[v] |= count > 0
+                    moved[v] |= count > 0
                     continue
             bound = 0
             if (together >> b) & 1:
                 for e in range(i, end):
                     bound += (mask[e] >> b) & 1
                 at = _take(out, at, pending, families + v, families, state, bound, i, end)
-                if links:
-                    moved[v] = True
+                moved[v] = True
         if shared and count:
             at = _take(out, at, pending, f, families, state, count, i, end)
-    for link in range(links):
-        stale[link] |= moved[template.link_source[link]]
     return at
 
 
@@ -718,7 +724,7 @@ def _deviating(events: Events, template: Template, reference: Ints, family_bits:
 def _record(
     out: NDArray[np.int32],
     at: int,
-    pending: _Pending,
+    pending: Ints,
     template: Template,
     state: Modes,
     records: int,
@@ -726,13 +732,13 @@ def _record(
     begun: int,
 ) -> tuple[int, int]:
     """Asks for the snapshots of the families that need new ones before event ``i``."""
-    families = len(template.family_start) - 1
+    families, windows = len(template.family_start) - 1, len(template.member_start) - 1
     for f in range(families):
         if not (begun >> f) & 1:
             continue
         for v in range(template.family_start[f], template.family_start[f + 1]):
             at = _settle(out, at, pending, v, template.family, families, state)
-            low, high = _nodes_of(template, v)
+            low, high = template.part_start[v * windows], template.part_start[(v + 1) * windows]
             at = _put(out, at, SYNC, low, high, v, 0)
             at = _put(out, at, RECORD, v, records, i, 0)
         records += 1
@@ -743,7 +749,7 @@ def _record(
 def _refresh(
     out: NDArray[np.int32],
     at: int,
-    pending: _Pending,
+    pending: Ints,
     template: Template,
     state: Modes,
     link: int,

@@ -392,6 +392,64 @@ def _take_each(
             total[cell, t] = add(total[cell, t], gained, prime)
 
 
+class _State(NamedTuple):
+    """What is known after the operations played so far; its arrays are written to.
+
+    Attributes
+    ----------
+    total, influx : arrays, shape (cells, primes)
+    alive : array, shape (slots, primes)
+        One in the slots of windows that are open.
+    staged : array, shape (places * cells of a plain node, primes)
+        The values of events that are being bound.
+    joined : int64 array, shape (variants,)
+        The graphlet of each variant; -1: none.
+    now : int64 array, shape (graphlets,)
+        Steps that each graphlet has done.
+    since : int64 array, shape (repeating cells,)
+        How many of its graphlet's steps each cell has seen.
+    asked : int64 array, shape (3,)
+        Graphlet and stretch of the coefficients ``g`` and ``h``.
+    g, h : arrays, shapes (primes,), (rows, primes)
+    weight : array, shape (primes,)
+    """
+
+    total: Table
+    influx: Table
+    alive: Table
+    staged: Table
+    joined: Ints
+    now: Ints
+    since: Ints
+    asked: Ints
+    g: Table
+    h: Table
+    weight: Table
+
+
+@inlined
+def _sync(
+    cells: Cells, found: Coefficients, system: System, state: _State, node: int, entry: int, first: int, last: int
+) -> None:
+    """Brings slots ``[first, last)`` of a repeating node up to its graphlet, if it is in one."""
+    if entry < 0:
+        return
+    now, lane, last_lane = state.now[entry], cells.lane_start[node], cells.lane_start[node + 1]
+    for r in range(first, last):
+        base = cells.first[lane] + r
+        since = state.since[base]
+        if since == now:
+            continue
+        state.since[base] = now
+        if entry != state.asked[0] or since != state.asked[1] or now != state.asked[2]:
+            _between(found, entry, since, now, system, state.g, state.h)
+            state.asked[0], state.asked[1], state.asked[2] = entry, since, now
+        for other in range(lane + 1, last_lane):
+            cell = cells.first[other] + r
+            _grow(state.total, state.influx, cell, base, cells.row[other], system, state.g, state.h)
+        _grow_count(state.total, state.influx, base, system, state.g)
+
+
 @jit
 def play(
     template: Template,
@@ -420,18 +478,23 @@ def play(
     primes, rows = len(system.prime), len(weights.start) - 1
     families, variants = len(template.family_start) - 1, len(template.bit)
     windows = len(frame.slots)
-    total = np.full((cells.count, primes), system.zero)
-    influx = np.full((cells.repeating, primes), system.zero)
-    alive = np.full((cells.slot_start[windows], primes), system.zero)
-    staged = np.full((max(tape.stages, 1) * cells.size, primes), system.zero)
-    where = np.zeros(cells.repeating, dtype=np.int64)
-    g, h = np.full(primes, system.one), np.full((rows, primes), system.zero)
-    step_g, step_h = g.copy(), h.copy()
-    weight = np.full(primes, system.zero)
-    # Coefficients of the stretch that was asked for last.
-    last_entry, last_since, last_now = -1, -1, -1
-    joined = np.zeros(variants, dtype=np.int64)
-    now = np.zeros(families + variants, dtype=np.int64)
+    places = max(tape.stages, 1) * cells.size
+    state = _State(
+        np.full((cells.count, primes), system.zero),
+        np.full((cells.repeating, primes), system.zero),
+        np.full((cells.slot_start[windows], primes), system.zero),
+        np.full((places, primes), system.zero),
+        np.zeros(variants, dtype=np.int64),
+        np.zeros(families + variants, dtype=np.int64),
+        np.zeros(cells.repeating, dtype=np.int64),
+        np.full(3, -1, dtype=np.int64),
+        np.full(primes, system.one),
+        np.full((rows, primes), system.zero),
+        np.full(primes, system.zero),
+    )
+    total, influx, alive, joined, now = state.total, state.influx, state.alive, state.joined, state.now
+    step_g, step_h = state.g.copy(), state.h.copy()
+    operations = tape.operation
     most = 0
     for k in islands:
         most = max(most, tape.start[k + 1] - tape.start[k])
@@ -447,58 +510,40 @@ def play(
         _count_steps(tape, island, found)
         _fill(tape, island, template, weights, mask, reference, system, step_h, found)
         now[:] = 0
-        last_entry = -1
+        state.asked[0] = -1
         for v in range(variants):
             mode = tape.mode[island, v]
             joined[v] = template.family[v] if mode == SHARED else families + v if mode == ALONE else -1
         for k in range(tape.start[island], tape.start[island + 1]):
-            operation = tape.operation[k]
-            code, x, n, low, high = operation[0], operation[1], operation[2], operation[3], operation[4]
+            code, x, n = operations[k, 0], operations[k, 1], operations[k, 2]
+            low, high = operations[k, 3], operations[k, 4]
             if code == ADVANCE:
                 now[x] += 1
             elif code == SYNC:
                 entry = joined[low]
-                if entry < 0:
-                    continue
                 for node in range(x, n):
-                    lane, last_lane = cells.lane_start[node], cells.lane_start[node + 1]
                     slots = frame.slots[template.window[template.query[node]]]
-                    for r in range(high - 1 if high else 0, high or slots):
-                        base = cells.first[lane] + r
-                        since = where[base]
-                        if since == now[entry]:
-                            continue
-                        where[base] = now[entry]
-                        if entry != last_entry or since != last_since or now[entry] != last_now:
-                            _between(found, entry, since, now[entry], system, g, h)
-                            last_entry, last_since, last_now = entry, since, now[entry]
-                        for other in range(lane + 1, last_lane):
-                            _grow(total, influx, cells.first[other] + r, base, cells.row[other], system, g, h)
-                        _grow_count(total, influx, base, system, g)
-            elif code in (BIND, VALUE):
-                place = n * cells.size if code == VALUE else 0
-                count = n if code == BIND else 1
-                _bind(
-                    template,
-                    frame,
-                    cells,
-                    weights,
-                    mask,
-                    system,
-                    total,
-                    alive,
-                    staged,
-                    x,
-                    place,
-                    count,
-                    low,
-                    high,
-                    weight,
-                )
-                if code == BIND:
-                    _apply(template, frame, cells, system, total, influx, staged, x, place)
-            elif code == APPLY:
-                _apply(template, frame, cells, system, total, influx, staged, x, n * cells.size)
+                    first, last = (high - 1, high) if high else (0, slots)
+                    _sync(cells, found, system, state, node, entry, first, last)
+            elif code == BIND:
+                for own in range(template.plain_start[x], template.plain_start[x + 1]):
+                    node = template.plain[own]
+                    slots = frame.slots[template.window[template.query[node]]]
+                    for s in range(template.source_start[node], template.source_start[node + 1]):
+                        near = template.source[s]
+                        if near < template.repeating:
+                            _sync(cells, found, system, state, near, joined[template.variant[near]], 0, slots)
+                    for s in range(template.target_start[node], template.target_start[node + 1]):
+                        near = template.target[s]
+                        _sync(cells, found, system, state, near, joined[template.variant[near]], 0, slots)
+                    _bind(template, cells, weights, mask, system, state, node, slots, 0, n, low, high)
+                    _apply(template, cells, system, state, node, slots, 0)
+            elif code in (VALUE, APPLY):
+                slots, place = frame.slots[template.window[template.query[x]]], n * cells.size
+                if code == VALUE:
+                    _bind(template, cells, weights, mask, system, state, x, slots, place, 1, low, high)
+                else:
+                    _apply(template, cells, system, state, x, slots, place)
             elif code == EACH:
                 weighs = cells.weighed_start[x] < cells.weighed_start[x + 1]
                 if n > 0 and not weighs:
@@ -512,7 +557,7 @@ def play(
                         weigh(weights, row, mask, template.bit[x], e, e + 1 if n > 0 else high, step_h[row], system)
                     _take_each(cells, total, influx, x, max(1, -n), system, step_h, weighs)
             elif code == JUMP:
-                _step(operation, families + x, template, weights, mask, reference, system, step_h)
+                _step(operations[k], families + x, template, weights, mask, reference, system, step_h)
                 for t in range(primes):
                     step_g[t] = system.power[n, t] if n > 0 else system.whole[1 - n, t]
                 for run in range(cells.weighed_start[x], cells.weighed_start[x + 1]):
@@ -540,13 +585,13 @@ def play(
                                     influx[cell, t] = system.one if begins else system.zero
                                 if lane == 0:
                                     graphlet = joined[template.variant[node]]
-                                    where[cell] = now[graphlet] if graphlet >= 0 else 0
+                                    state.since[cell] = now[graphlet] if graphlet >= 0 else 0
                 alive[cells.slot_start[x] + n] = system.one if code == OPEN else system.zero
             elif code == SPLIT:
                 joined[x] = -1
             elif code == MERGE:
                 joined[x] = n
-                where[cells.counted[x, 0] : cells.counted[x, 1]] = now[n]
+                state.since[cells.counted[x, 0] : cells.counted[x, 1]] = now[n]
             elif code == REFRESH:
                 for entry in range(template.link_start[x], template.link_start[x + 1]):
                     _refresh(template, frame, cells, system, total, influx, alive, template.link_node[entry])
@@ -558,71 +603,60 @@ def play(
 @inlined
 def _bind(
     template: Template,
-    frame: Frame,
     cells: Cells,
     weights: Weights,
     mask: Ints,
     system: System,
-    total: Table,
-    alive: Table,
-    staged: Table,
+    state: _State,
     node: int,
+    slots: int,
     place: int,
     count: int,
     low: int,
     high: int,
-    weight: Table,
 ) -> None:
     """The value of ``count`` events, those of ``[low, high)`` that are bound on entering a plain node, in all slots."""
-    query = template.query[node]
-    window = template.window[query]
-    slots, primes = frame.slots[window], len(system.prime)
+    total, staged, weight = state.total, state.staged, state.weight
+    query, primes = template.query[node], len(system.prime)
+    alive = cells.slot_start[template.window[query]]
     for lane in range(cells.lanes[query]):
         row = cells.row[cells.lane_start[node] + lane]
         if row >= 0:
             weigh(weights, row, mask, template.variable[node], low, high, weight, system)
+        begins = lane == 0 and template.begins[node]
         for r in range(slots):
             at = place + lane * slots + r
-            begins = lane == 0 and template.begins[node]
             for t in range(primes):
-                staged[at, t] = alive[cells.slot_start[window] + r, t] if begins else system.zero
+                staged[at, t] = state.alive[alive + r, t] if begins else system.zero
             for s in range(template.source_start[node], template.source_start[node + 1]):
                 cell = cells.first[cells.lane_start[template.source[s]] + lane] + r
                 for t in range(primes):
                     staged[at, t] = add(staged[at, t], total[cell, t], system.prime[t])
             if lane > 0:
-                _multiply_by(staged[at], count, system)
+                _multiply_by(staged, at, count, system)
             if row >= 0:
                 for t in range(primes):
                     gained = multiply(weight[t], staged[place + r, t], system.prime[t], system.reciprocal[t])
                     staged[at, t] = add(staged[at, t], gained, system.prime[t])
     for r in range(slots):
-        _multiply_by(staged[place + r], count, system)
+        _multiply_by(staged, place + r, count, system)
 
 
 @inlined
-def _multiply_by(values: Table, count: int, system: System) -> None:
+def _multiply_by(values: Table, at: int, count: int, system: System) -> None:
     if count > 1:
-        for t in range(len(values)):
-            values[t] = multiply(values[t], system.whole[count, t], system.prime[t], system.reciprocal[t])
+        for t in range(len(system.prime)):
+            values[at, t] = multiply(values[at, t], system.whole[count, t], system.prime[t], system.reciprocal[t])
 
 
 @inlined
 def _apply(
-    template: Template,
-    frame: Frame,
-    cells: Cells,
-    system: System,
-    total: Table,
-    influx: Table,
-    staged: Table,
-    node: int,
-    place: int,
+    template: Template, cells: Cells, system: System, state: _State, node: int, slots: int, place: int
 ) -> None:
     """Adds a bound event's value to its node's total and to what leads to repeating nodes."""
-    query = template.query[node]
-    slots, primes = frame.slots[template.window[query]], len(system.prime)
-    for lane in range(cells.lanes[query]):
+    total, influx, staged = state.total, state.influx, state.staged
+    primes = len(system.prime)
+    for lane in range(cells.lanes[template.query[node]]):
         for r in range(slots):
             at = place + lane * slots + r
             cell = cells.first[cells.lane_start[node] + lane] + r
