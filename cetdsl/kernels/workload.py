@@ -75,6 +75,7 @@ class RowLayout:
         self.groups = workload.groups[number]
         self.places = workload.places[number]
         self.kinds = [pa.ipc.read_schema(pa.py_buffer(kind)).field(0).type for _, kind in workload.pool]
+        self.window = window_column(self.spec, np.zeros(0, dtype=np.int64)).type
 
     def row_columns(self, keys: list[pa.Array], start: Ints, own: list[pa.Array]) -> list[pa.Array]:
         """The common columns of some rows, of their keys, windows and own columns."""
@@ -82,11 +83,10 @@ class RowLayout:
         columns = [from_numpy(np.full(count, self.number, dtype=np.int64))]
         for position, key in enumerate(keys):
             columns.append(key if position in self.groups else pa.nulls(count, key.type))
-        window = window_column(self.spec, start)
         if self.spec.windowing.kind == SLIDING:
-            columns += [from_numpy(start), window]
+            columns += [from_numpy(start), window_column(self.spec, start)]
         else:
-            columns += [pa.nulls(count, pa.int64()), pa.nulls(count, window.type)]
+            columns += [pa.nulls(count, pa.int64()), pa.nulls(count, self.window)]
         columns.append(pa.nulls(count, pa.string()))
         pool = [pa.nulls(count, kind) for kind in self.kinds]
         for place, column in zip(self.places, own, strict=True):
@@ -98,7 +98,7 @@ def metrics_row(workload: WorkloadSpec, keys: list[pa.DataType], metrics: str) -
     """The row in which a task tells how it went: its query is -1, and all but the metrics is NULL."""
     layout = RowLayout(workload, 0)
     columns = [from_numpy(np.full(1, -1, dtype=np.int64)), *(pa.nulls(1, kind) for kind in keys)]
-    columns += [pa.nulls(1, pa.int64()), pa.nulls(1, window_column(layout.spec, np.zeros(1, dtype=np.int64)).type)]
+    columns += [pa.nulls(1, pa.int64()), pa.nulls(1, layout.window)]
     return [*columns, pa.array([metrics]), *(pa.nulls(1, kind) for kind in layout.kinds)]
 
 
