@@ -8,15 +8,23 @@ import attrs
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    ByteType,
     DataType,
     DecimalType,
     DoubleType,
+    FloatType,
+    IntegerType,
     LongType,
+    MapType,
+    ShortType,
     StringType,
     StructField,
     StructType,
     TimestampNTZType,
     TimestampType,
+    VariantType,
 )
 
 from cetdsl.execution.lists import with_lists
@@ -24,7 +32,7 @@ from cetdsl.execution.source import PACKED_BITS, EventFrame
 from cetdsl.execution.worker import map_stage
 from cetdsl.pattern.expressions import Expr, SparkColumn
 from cetdsl.planning.compile import Compiled
-from cetdsl.planning.physical import ALL, SLIDING, SPAN, KernelSpec, Output, is_exact_lane
+from cetdsl.planning.physical import ALL, SLIDING, SPAN, KernelSpec, Output, RunSpec, is_exact_lane
 from cetdsl.planning.plans import KernelAggregate, PairAggregate, Source
 
 
@@ -52,6 +60,8 @@ class Shipment:
     packed : int
         Bits of the variables, or of their number in the code book, beside the time; 0: they have a column of their own.
     book : tuple of int
+    runs : RunSpec or None
+        Not None where the rows are sorted runs of events.
     """
 
     rows: DataFrame
@@ -59,6 +69,7 @@ class Shipment:
     frame: EventFrame
     packed: int
     book: tuple[int, ...] = ()
+    runs: RunSpec | None = None
 
 
 def ship(
@@ -72,6 +83,7 @@ def ship(
     identified: bool = False,
     shares: tuple[int, ...] = (),
     settled: bool = False,
+    in_runs: bool = False,
 ) -> Shipment:
     """Projects each event to what the kernel needs, sends it to its key's task and sorts it there.
 
@@ -79,7 +91,8 @@ def ship(
     ``groupBy().applyInArrow`` promises none. Where trends are shown, the event's own columns are the last ones;
     ``identified`` gives it one more, which tells it from all others. Where there are ``shares``, each of them gets
     every event, and its number is the last key column. ``settled`` gives simultaneous events an order that is the same
-    whenever the rows are computed.
+    whenever the rows are computed. ``in_runs`` puts the events of a key together before they are sent, where they are
+    numbers.
     """
     frame = EventFrame(df, source, opaque_conditions(compiled))
     codes = [column.alias(f"f{n}") for n, column in enumerate(frame.codes(compiled))]
@@ -113,6 +126,10 @@ def ship(
     if settled:
         names.append("i")
     rows = rows.select(*names)
+    types = tuple(rows.schema[f"v{n}"].dataType for n in range(len(numbers)))
+    runs = run_spec(rows.schema, len(by)) if in_runs and packed else None
+    if runs is not None:
+        rows = map_stage(rows, "runs", runs, _run_schema(rows.schema, runs))
     if by == ["h"]:
         spread = rows.repartition(len(shares), "h")
     else:
@@ -124,8 +141,39 @@ def ship(
         order += ["i"] if packed else ["m", "i"]  # packed events hold the variables beside the time
     # A task has one share of a lone key, and sorts several times faster by its events' time alone.
     ordered = spread.sortWithinPartitions(*([] if by == ["h"] else by), *order)
-    types = tuple(rows.schema[f"v{n}"].dataType for n in range(len(numbers)))
-    return Shipment(ordered.drop("i"), types, frame, PACKED_BITS if packed else 0, book)
+    return Shipment(ordered.drop("i"), types, frame, PACKED_BITS if packed else 0, book, runs)
+
+
+#: The types of numbers that runs may hold, as NumPy knows them.
+_IN_RUNS: dict[type[DataType], str] = {
+    ByteType: "<i1",
+    ShortType: "<i2",
+    IntegerType: "<i4",
+    LongType: "<i8",
+    FloatType: "<f4",
+    DoubleType: "<f8",
+}
+
+
+def run_spec(schema: StructType, keys: int) -> RunSpec | None:
+    """How rows of so many keys, a time and numbers are put into runs; None if some column cannot be.
+
+    Examples
+    --------
+    >>> fields = [StructField("k0", StringType()), StructField("t", LongType()), StructField("v0", DoubleType())]
+    >>> run_spec(StructType(fields), 1)
+    RunSpec(keys=1, columns=('<i8', '<f8'))
+    """
+    nested = (ArrayType, MapType, StructType, VariantType)
+    if any(isinstance(field.dataType, nested) for field in schema.fields[:keys]):
+        return None
+    columns = [_IN_RUNS.get(type(field.dataType)) for field in schema.fields[keys:]]
+    known = [column for column in columns if column is not None]
+    return RunSpec(keys, tuple(known)) if len(known) == len(columns) else None
+
+
+def _run_schema(schema: StructType, runs: RunSpec) -> StructType:
+    return StructType([*schema.fields[: runs.keys + 1], StructField("p", BinaryType())])
 
 
 def _overlaps(spec: KernelSpec) -> bool:
@@ -189,7 +237,9 @@ def typed(spec: KernelSpec, value_types: tuple[DataType, ...]) -> KernelSpec:
 
 def shipped(spec: KernelSpec, shipment: Shipment) -> KernelSpec:
     """The specification as its rows really come."""
-    return attrs.evolve(typed(spec, shipment.value_types), packed=shipment.packed, book=shipment.book)
+    return attrs.evolve(
+        typed(spec, shipment.value_types), packed=shipment.packed, book=shipment.book, runs=shipment.runs
+    )
 
 
 def partial_fields(spec: KernelSpec, value_types: tuple[DataType, ...]) -> list[StructField]:

@@ -117,7 +117,7 @@ class PreparedPass(NamedTuple):
 
 def prepare_pass(df: DataFrame, plan: Pass, sharing: Sharing) -> PreparedPass:
     """Ships the events of one pass, and says what is to be done with them."""
-    shipment = ship(df, plan.source, plan.compiled, plan.reader, plan.values)
+    shipment = ship(df, plan.source, plan.compiled, plan.reader, plan.values, in_runs=True)
     types = shipment.value_types
     specs = tuple(typed(member.spec, types) for member in plan.members)
     numbers = {member.name: number for number, member in enumerate(plan.members)}

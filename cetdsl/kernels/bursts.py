@@ -352,9 +352,7 @@ def _flush(out: NDArray[np.int32], at: int, pending: Ints, entry: int, families:
 
 
 @inlined
-def _settle(
-    out: NDArray[np.int32], at: int, pending: Ints, v: int, family: Ints, families: int, state: Modes
-) -> int:
+def _settle(out: NDArray[np.int32], at: int, pending: Ints, v: int, family: Ints, families: int, state: Modes) -> int:
     """Writes down all that a variant has taken so far, so that its values can be read or changed."""
     entry = family[v] if state[v] == SHARED else families + v
     return _flush(out, at, pending, entry, families, state)

@@ -15,6 +15,7 @@ _Batches = Iterator[pa.RecordBatch]
 
 #: The module and the function of each stage. A worker loads only what its stage needs: kernels take time to load.
 _STAGES = {
+    "runs": ("runs", "run_stream"),
     "aggregate": ("stream", "aggregate_stream"),
     "merge": ("merge", "merge_stream"),
     "pairs": ("merge", "pair_stream"),

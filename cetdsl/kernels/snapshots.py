@@ -650,9 +650,7 @@ def _multiply_by(values: Table, at: int, count: int, system: System) -> None:
 
 
 @inlined
-def _apply(
-    template: Template, cells: Cells, system: System, state: _State, node: int, slots: int, place: int
-) -> None:
+def _apply(template: Template, cells: Cells, system: System, state: _State, node: int, slots: int, place: int) -> None:
     """Adds a bound event's value to its node's total and to what leads to repeating nodes."""
     total, influx, staged = state.total, state.influx, state.staged
     primes = len(system.prime)

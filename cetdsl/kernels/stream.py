@@ -28,6 +28,7 @@ from cetdsl.kernels.columns import (
 )
 from cetdsl.kernels.evaluate import Evaluator, ValueColumn
 from cetdsl.kernels.program import Events, Ints
+from cetdsl.kernels.runs import events_of_runs
 from cetdsl.kernels.windows import NEVER, Slices, cut_slices
 from cetdsl.planning.physical import SLIDING, SPAN, WHOLE, KernelSpec, Windowing
 
@@ -156,7 +157,7 @@ class ChunkReader:
     ) -> None:
         self.spec = spec
         self.columns = _Columns(spec)
-        self.batches = batches
+        self.batches = batches if spec.runs is None else events_of_runs(spec.runs, batches)
         self.chunk_events = chunk_events
         self.nulls = 0
         self.asked = [_Asked(query.windowing, bool(query.negations)) for query in queries or (spec,)]

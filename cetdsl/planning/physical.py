@@ -164,6 +164,14 @@ def overlap(windowing: Windowing) -> int:
 
 
 @attrs.frozen
+class RunSpec:
+    """How events are put into sorted runs: ``keys`` key columns, then the time and other numbers, as NumPy types."""
+
+    keys: int
+    columns: tuple[str, ...]
+
+
+@attrs.frozen
 class KernelSpec:
     """All that a worker must know to answer a query over its sorted events.
 
@@ -172,6 +180,7 @@ class KernelSpec:
     may be bound to, ``codes`` columns that comparisons refer to, ``values`` columns that lanes refer to, ``lists`` list
     columns preceded by the event's position in its key (if any), and for trends the event itself. If ``packed`` > 0
     there is no mask: the time column holds ``time * 2**packed + mask``, or in place of the mask its number in ``book``.
+    If there are ``runs``, events come in sorted runs.
 
     ``completeness`` says which trends are asked for: ``ALL``, ``MAXIMAL`` or ``ENDS``.
     """
@@ -197,6 +206,7 @@ class KernelSpec:
     packed: int = 0
     book: tuple[int, ...] = ()
     completeness: str = ALL
+    runs: RunSpec | None = None
 
 
 #: Why events cannot be counted without looking at others.
