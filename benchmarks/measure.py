@@ -26,10 +26,16 @@ class WorkerMemory:
     largest : float
         Peak of the largest worker, in megabytes; 0 where no worker ran or there is no ``/proc``.
     together : float
-        Peak of the sum over all workers, from samples; a page that several share is counted once.
+        Peak of the sum over all workers, from samples; a page that several share is counted once. 0 without samples.
+
+    Parameters
+    ----------
+    sampled : bool
+        Whether to take samples. Linux goes through all pages of a process for one: 8 ms for one of 250 MB.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, sampled: bool) -> None:
+        self._sampled = sampled
         self.largest = self.together = 0.0
         self._stop = threading.Event()
         self._known: dict[int, bool] = {}
@@ -40,12 +46,14 @@ class WorkerMemory:
         for pid in self._workers():
             self._idle[pid] = _ticks(pid)
             _write(_PROC / str(pid) / "clear_refs", "5")
-        self._thread.start()
+        if self._sampled:
+            self._thread.start()
         return self
 
     def __exit__(self, *exception: object) -> None:
         self._stop.set()
-        self._thread.join()
+        if self._sampled:
+            self._thread.join()
         self._look()
 
     def _watch(self) -> None:
@@ -56,7 +64,8 @@ class WorkerMemory:
         # Workers that other contestants left behind are not counted while they only wait.
         busy = [pid for pid in self._workers() if _ticks(pid) > self._idle.get(pid, 0)]
         self.largest = max([self.largest, *(_megabytes(pid, "status", "VmHWM") for pid in busy)])
-        self.together = max(self.together, sum(_megabytes(pid, "smaps_rollup", "Pss") for pid in busy))
+        if self._sampled:
+            self.together = max(self.together, sum(_megabytes(pid, "smaps_rollup", "Pss") for pid in busy))
 
     def _workers(self) -> list[int]:
         if not _PROC.is_dir():
@@ -139,14 +148,14 @@ def take_turns(contestants: dict[str, Callable[[], object]], runs: int) -> dict[
     -------
     dict
         Per contestant ``seconds`` and ``processor_seconds`` of each run, their medians ``median`` and
-        ``processor_median``, ``warm_up``, and the workers' peak memory over all runs, ``largest_worker_mb`` and
-        ``all_workers_mb``.
+        ``processor_median``, ``warm_up``, and the workers' peak memory, ``largest_worker_mb`` over all runs and
+        ``all_workers_mb`` in the warm-up.
     """
     results: dict[str, dict[str, Any]] = {name: {"seconds": [], "processor_seconds": []} for name in contestants}
     for turn in range(runs + 1):
         for name, action in contestants.items():
             result = results[name]
-            with WorkerMemory() as memory:
+            with WorkerMemory(sampled=turn == 0) as memory:
                 before = processor_seconds()
                 took = seconds(action)
                 used = processor_seconds() - before
