@@ -142,7 +142,7 @@ def seconds(action: Callable[[], object]) -> float:
 
 
 def take_turns(contestants: dict[str, Callable[[], object]], runs: int) -> dict[str, dict[str, Any]]:
-    """Runs the contestants in turn, A B A B ..., after one warm-up each.
+    """Runs the contestants in turn, A B C, B C A, C A B, ..., after one warm-up each.
 
     Returns
     -------
@@ -152,9 +152,12 @@ def take_turns(contestants: dict[str, Callable[[], object]], runs: int) -> dict[
         ``all_workers_mb`` in the warm-up.
     """
     results: dict[str, dict[str, Any]] = {name: {"seconds": [], "processor_seconds": []} for name in contestants}
+    names = list(contestants)
     for turn in range(runs + 1):
-        for name, action in contestants.items():
-            result = results[name]
+        # Who runs after the slowest one finds the caches cold, so everybody does in turn.
+        first = turn % len(names)
+        for name in names[first:] + names[:first]:
+            action, result = contestants[name], results[name]
             with WorkerMemory(sampled=turn == 0) as memory:
                 before = processor_seconds()
                 took = seconds(action)

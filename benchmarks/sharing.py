@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from statistics import median
 from typing import NamedTuple
 
 from events import Events
@@ -181,13 +182,13 @@ def regret(events: Events, runs: int) -> Result:
             one = Loaded.of(events.phases(burst, share, phase), diverging(number), "log2")
             name = f"{shape}, {share:.0%}"
             found = take_turns(
-                {f"{name}, {mode}": lambda one=one, mode=mode: one.run(mode) for mode in modes}, max(runs, 9)
+                {f"{name}, {mode}": lambda one=one, mode=mode: one.run(mode) for mode in modes}, max(runs, 25)
             )
             measured |= found
             dynamic, always, never = (found[f"{name}, {mode}"]["median"] for mode in modes)
             points.setdefault(shape, []).append([100 * share, dynamic / min(always, never)])
-            metrics = one.run("dynamic")
-            deciding.append(metrics.deciding / metrics.seconds)
+            told = [one.run("dynamic") for _ in range(max(runs, 25))]
+            deciding.append(median(metrics.deciding / metrics.seconds for metrics in told))
     pairs = [ratio for line in points.values() for _, ratio in line]
     worst = max((line for line in measured if line.endswith("dynamic")), key=lambda line: _regret(measured, line))
     best = min((line for line in measured if line.endswith("dynamic")), key=lambda line: _regret(measured, line))

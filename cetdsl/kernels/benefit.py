@@ -137,23 +137,25 @@ class Rates(NamedTuple):
 # Measured on one core of an AMD EPYC, on workloads of 2 to 40 queries and 1 to 40 cells per variant; what counts is how
 # they compare with each other.
 #: What is done once for a chunk, whatever the number systems.
-ONCE = Rates(0.0, 0.0, 0.0, 0.0, 55.0, 1_500.0)
+ONCE = Rates(0.0, 0.0, 0.0, 0.0, 35.0, 500.0)
 #: One pass in doubles, in scaled numbers, and for sixteen primes in lockstep.
-DOUBLES = Rates(8.0, 20.0, 1.0, 0.3, 5.0, 900.0)
-SCALED = Rates(8.0, 40.0, 8.0, 2.0, 5.0, 900.0)
+DOUBLES = Rates(8.0, 20.0, 1.0, 0.3, 5.0, 300.0)
+SCALED = Rates(8.0, 40.0, 8.0, 2.0, 5.0, 300.0)
 RESIDUES = Rates(8.0, 40.0, 1.0, 4.0, 1.0, 500.0)
 
 
 @inlined
-def _costs(rates: Rates, rows: int, known: Ints, cells: int, share: float) -> tuple[float, float, float]:
-    """What a stretch of bursts costs a variant: in its family's graphlet, in its own, and by itself.
+def _costs(
+    rates: Rates, rows: int, known: Ints, u: int, v: int, cells: int, share: float
+) -> tuple[float, float, float]:
+    """What stretch ``u`` of bursts costs variant ``v``: in its family's graphlet, in its own, and by itself.
 
     ``share`` are the cells per column.
     """
-    touched = rates.create * share * known[SEATS] + rates.advance * known[BREAKS]
-    apart = known[DEVIATIONS] * (2.0 * rates.create * cells + rates.detour)
-    own = rates.advance * known[TIES] + (rates.weigh * rows + rates.event) * known[BOUND]
-    return touched + apart, touched + own, (rates.each * cells + rates.event) * known[BOUND]
+    touched = rates.create * share * known[u, v, SEATS] + rates.advance * known[u, v, BREAKS]
+    apart = known[u, v, DEVIATIONS] * (2.0 * rates.create * cells + rates.detour)
+    own = rates.advance * known[u, v, TIES] + (rates.weigh * rows + rates.event) * known[u, v, BOUND]
+    return touched + apart, touched + own, (rates.each * cells + rates.event) * known[u, v, BOUND]
 
 
 class Decisions(NamedTuple):
@@ -174,7 +176,6 @@ class Decisions(NamedTuple):
     merges: int
 
 
-@jit
 def decide(template: Template, columns: Ints, cells: Ints, rows: int, seen: Survey, rates: Rates) -> Decisions:
     """Chooses for each stretch of bursts which variants share.
 
@@ -189,26 +190,35 @@ def decide(template: Template, columns: Ints, cells: Ints, rows: int, seen: Surv
     rows : int
         Different weights that are summed up.
     """
-    stretches = len(seen.start)
-    families = len(template.family_start) - 1
-    mode = np.zeros((stretches, len(template.bit)), dtype=np.int8)
-    debt = np.zeros(len(template.bit))
+    # Arrays, for whole tuples of them take longer to hand over than the decisions take.
+    return Decisions(*_decide(template.family_start, columns, cells, rows, seen.events, seen.of_variant, rates))
+
+
+@jit
+def _decide(
+    family_start: Ints, columns: Ints, cells: Ints, rows: int, events: Ints, of_variant: Ints, rates: Rates
+) -> tuple[Modes, int, int, int]:
+    stretches, variants = len(events), len(columns)
+    families = len(family_start) - 1
+    mode = np.zeros((stretches, variants), dtype=np.int8)
+    debt = np.zeros(variants)
     made, splits, merges = 0, 0, 0
-    cost = np.zeros((len(template.bit), 3))
+    cost = np.zeros((variants, 3))
     for u in range(stretches):
         for f in range(families):
-            first, last = template.family_start[f], template.family_start[f + 1]
-            if seen.events[u, f] == 0 and u > 0:
+            first, last = family_start[f], family_start[f + 1]
+            if events[u, f] == 0 and u > 0:
                 mode[u, first:last] = mode[u - 1, first:last]
                 continue
-            common = rates.weigh * rows * seen.events[u, f]
+            common = rates.weigh * rows * events[u, f]
             saved = 0.0
             for v in range(first, last):
                 share = cells[v] / max(columns[v], 1)
-                cost[v] = _costs(rates, rows, seen.of_variant[u, v], cells[v], share)
+                costs = _costs(rates, rows, of_variant, u, v, cells[v], share)
+                cost[v, SHARED], cost[v, ALONE], cost[v, NEVER] = costs
                 if last == first + 1:
                     cost[v, ALONE] = np.inf
-                    common += rates.advance * seen.of_variant[u, v, TIES]
+                    common += rates.advance * of_variant[u, v, TIES]
                 saved += max(min(cost[v, ALONE], cost[v, NEVER]) - cost[v, SHARED], 0.0)
             for v in range(first, last):
                 made += 1
@@ -225,7 +235,7 @@ def decide(template: Template, columns: Ints, cells: Ints, rows: int, seen: Surv
                     merges += best == SHARED
                     now, debt[v] = best, 0.0
                 mode[u, v] = now
-    return Decisions(mode, made, splits, merges)
+    return mode, made, splits, merges
 
 
 def once(

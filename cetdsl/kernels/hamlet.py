@@ -54,6 +54,8 @@ _FEW_EVENTS = 900
 _FEW_IN_PANES = 6
 #: Primes that a tape is played for at once.
 _LOCKSTEP = 16
+#: What work costs over all passes of a chunk, where one pass is all.
+_IN_DOUBLES, _IN_SCALED = DOUBLES.of_passes(1, ONCE), SCALED.of_passes(1, ONCE)
 
 
 class Metrics(NamedTuple):
@@ -225,6 +227,7 @@ class _SharedSet:
         self.additive = [[lane for lane in spec.lanes if lane.kind in ("count", "sum")] for spec in specs]
         self._lanes = np.array([len(found) for found in self.additive], dtype=np.int64)
         self._weights = len({(lane.kind, lane.column) for found in self.additive for lane in found[1:]})
+        self._exact = any(spec.exact for spec in specs)
         self.chosen: Modes | None = None
 
     def evaluate(
@@ -285,13 +288,13 @@ class _SharedSet:
     def _rates(self, frame: Frame, seen: Survey) -> Any:
         """What work costs over all passes that this chunk will take."""
         if not frame.long.any():
-            return DOUBLES.of_passes(1, ONCE)
-        if not any(spec.exact for spec in self.specs):
-            return SCALED.of_passes(1, ONCE)
+            return _IN_DOUBLES
+        if not self._exact:
+            return _IN_SCALED
         sizes = frame.island[:, 1] - frame.island[:, 0]
         largest, taken = sizes.max(initial=0), seen.events.sum() / max(int(sizes.sum()), 1)
         passes = np.ceil(largest * taken / (PRIME_BITS - 1) / _LOCKSTEP)
-        return RESIDUES.of_passes(passes, SCALED.of_passes(1, ONCE))
+        return RESIDUES.of_passes(passes, _IN_SCALED)
 
 
 def _metrics(template: Template, frame: Frame, seen: Survey, decisions: Decisions, deciding: float) -> Metrics:
