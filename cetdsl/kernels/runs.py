@@ -1,6 +1,6 @@
 """Sorted runs: many events of a key in one row, because what a shuffle costs is rows, not bytes.
 
-Each task puts the events that it reads in order of key and time, some thousands at a time, and writes the events of a
+Each task puts the events that it reads in order of key and time, up to a million at a time, and writes the events of a
 key as one *run*: the key, the time of the first event, and the numbers of all events as bytes. Spark shuffles and sorts
 the runs, by their first times, and :func:`events_of_runs` merges them back into the events in order of time.
 """
@@ -188,11 +188,10 @@ def _few_at_once(spec: RunSpec, batches: Iterator[pa.RecordBatch], most: int) ->
         # Sessions may be set to offsets of 64 bits.
         packed = rows.column(spec.keys + 1).cast(pa.binary())
         batch = pa.RecordBatch.from_arrays([*columns, packed], names=rows.schema.names)
-        ends = _offsets(batch.column(spec.keys + 1))[1:]
+        offsets = _offsets(packed)
         low = 0
         while low < batch.num_rows:
-            before = ends[low - 1] if low else ends[0] - ends[0]
-            high = max(int(np.searchsorted(ends, before + most_bytes, side="right")), low + 1)
+            high = max(int(np.searchsorted(offsets[1:], offsets[low] + most_bytes, side="right")), low + 1)
             yield batch.slice(low, high - low)
             low = high
 
