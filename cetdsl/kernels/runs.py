@@ -169,12 +169,12 @@ def events_of_runs(
         last = runs.slice(runs.num_rows - 1)
         if held is not None:
             runs = pa.Table.from_batches([held, runs]).combine_chunks().to_batches()[0]
-        number, records = _in_order(spec, runs)
+        owner, records = _in_order(spec, runs)
         # Runs to come may begin as soon as the last one does.
-        final = int(np.searchsorted(number, number[-1]))
+        final = int(np.searchsorted(owner, owner[-1]))
         final += int(np.searchsorted(records["c0"][final:], last.column(spec.keys)[0].as_py()))
         if final:
-            yield _events(spec, runs, number[:final], records[:final])
+            yield _events(spec, runs, owner[:final], records[:final])
         held = _run(spec, last, records[final:])
     if held is not None:
         yield _events(spec, held, *_in_order(spec, held))
@@ -203,25 +203,25 @@ def _offsets(packed: pa.Array) -> Ints:
 
 
 def _in_order(spec: RunSpec, runs: pa.RecordBatch) -> tuple[Ints, _Records]:
-    """The events of some runs in order of key and time, and for each the number of its key among those of the runs."""
+    """The events of some runs in order of key and time, and for each the first run of its key."""
     offsets = _offsets(runs.column(spec.keys + 1))
     size = record_type(spec).itemsize
     records = np.frombuffer(
         runs.column(spec.keys + 1).buffers()[2], record_type(spec), int(offsets[-1] - offsets[0]) // size, offsets[0]
     )
-    is_new = differs_from_previous([runs.column(k) for k in range(spec.keys)], runs.num_rows)
-    number = np.repeat(np.cumsum(is_new) - 1, np.diff(offsets) // size)
+    first = np.arange(runs.num_rows)
+    first[~differs_from_previous([runs.column(k) for k in range(spec.keys)], runs.num_rows)] = 0
+    owner = np.repeat(np.maximum.accumulate(first), np.diff(offsets) // size)
     time = records["c0"]
-    if not bool(((time[1:] >= time[:-1]) | (number[1:] != number[:-1])).all()):
+    if not bool(((time[1:] >= time[:-1]) | (owner[1:] != owner[:-1])).all()):
         # Their keys are in order already.
-        records = records.take(_then_by(number, np.argsort(time, kind="stable")))
-    return number, records
+        records = records.take(_then_by(owner, np.argsort(time, kind="stable")))
+    return owner, records
 
 
-def _events(spec: RunSpec, runs: pa.RecordBatch, number: Ints, records: _Records) -> pa.RecordBatch:
-    """Events as rows; ``number`` is that of each event's key among those of the runs."""
-    first = np.nonzero(differs_from_previous([runs.column(k) for k in range(spec.keys)], runs.num_rows))[0]
-    rows = from_numpy(first[number])
+def _events(spec: RunSpec, runs: pa.RecordBatch, owner: Ints, records: _Records) -> pa.RecordBatch:
+    """Events as rows; ``owner`` is a run that has the key of each."""
+    rows = from_numpy(owner)
     columns = [runs.column(k).take(rows) for k in range(spec.keys)]
     for n in range(len(spec.columns)):
         absent = ~records[f"v{n}"] if n else None
@@ -231,9 +231,8 @@ def _events(spec: RunSpec, runs: pa.RecordBatch, number: Ints, records: _Records
 
 def _without_time(spec: RunSpec, run: pa.RecordBatch) -> pa.RecordBatch:
     """The events of a run that has no time; whoever reads them refuses them."""
-    _, records = _in_order(spec, run)
-    events = _events(spec, run, np.zeros(len(records), dtype=np.int64), records)
-    time = pa.nulls(len(records), events.column(spec.keys).type)
+    events = _events(spec, run, *_in_order(spec, run))
+    time = pa.nulls(events.num_rows, events.column(spec.keys).type)
     return _batch([time if k == spec.keys else events.column(k) for k in range(events.num_columns)])
 
 
