@@ -529,14 +529,15 @@ def write_tape(template: Template, frame: Frame, events: Events, seen: Survey, m
             for f in range(families):
                 if together & family_bits[f]:
                     taken |= 1 << f
-            if recorded and taken:
+            if taken:
                 for link in range(links):
                     if stale[link] and (taken >> family[link_target[link]]) & 1:
                         at = _refresh(out, at, pending, template, state, link)
                         stale[link] = False
-                begun = 0 if bits else taken & (~burst | apart)
-                at, records = _record(out, at, pending, template, state, records, i, begun)
-                apart = _deviating(events, template, reference, family_bits, i, end)
+                if recorded:
+                    begun = 0 if bits else taken & (~burst | apart)
+                    at, records = _record(out, at, pending, template, state, nodes, records, i, begun)
+                    apart = _deviating(events, template, reference, family_bits, i, end)
             burst = 0 if bits else taken
             # What only one node of a query takes, and nothing else, can be bound at once. Such events in a row have the
             # same value: nothing that leads to them changes in between.
@@ -567,10 +568,6 @@ def write_tape(template: Template, frame: Frame, events: Events, seen: Survey, m
                         at = _put(out, at, VALUE, node, stage, e, e + 1)
                         stage += 1
             if taken:
-                for link in range(links):
-                    if stale[link] and (taken >> family[link_target[link]]) & 1:
-                        at = _refresh(out, at, pending, template, state, link)
-                        stale[link] = False
                 if links:
                     moved[:] = False
                 at = _step(
@@ -725,19 +722,19 @@ def _record(
     pending: Ints,
     template: Template,
     state: Modes,
+    nodes: Ints,
     records: int,
     i: int,
     begun: int,
 ) -> tuple[int, int]:
     """Asks for the snapshots of the families that need new ones before event ``i``."""
-    families, windows = len(template.family_start) - 1, len(template.member_start) - 1
+    families = len(template.family_start) - 1
     for f in range(families):
         if not (begun >> f) & 1:
             continue
         for v in range(template.family_start[f], template.family_start[f + 1]):
             at = _settle(out, at, pending, v, template.family, families, state)
-            low, high = template.part_start[v * windows], template.part_start[(v + 1) * windows]
-            at = _put(out, at, SYNC, low, high, v, 0)
+            at = _put(out, at, SYNC, nodes[v, 0], nodes[v, 1], v, 0)
             at = _put(out, at, RECORD, v, records, i, 0)
         records += 1
     return at, records

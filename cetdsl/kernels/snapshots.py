@@ -75,6 +75,8 @@ class Cells(NamedTuple):
         Weights and run of cells of the other lanes.
     slot_start : int64 array, shape (windows + 1,)
         The first slot of each window number.
+    slots : int64 array, shape (nodes,)
+        The slots of each node's window number.
     lanes, out_start : int64 arrays, shape (queries,)
         Lanes of each query, and the row of the answer that its first slice begins at.
     size : int
@@ -91,6 +93,7 @@ class Cells(NamedTuple):
     weighed_start: Ints
     weighed: Ints
     slot_start: Ints
+    slots: Ints
     lanes: Ints
     out_start: Ints
     size: int
@@ -156,6 +159,7 @@ def cells_of(template: Template, frame: Frame, rows: list[list[list[int]]], slic
         np.cumsum([0, *map(len, weighed)]).astype(np.int64),
         np.array([run for runs in weighed for run in runs], dtype=np.int64).reshape(-1, 3),
         np.append(0, np.cumsum(frame.slots)),
+        slots,
         lanes,
         np.append(0, np.cumsum(lanes * slices))[:-1],
         int(plain.max(initial=1)),
@@ -522,13 +526,12 @@ def play(
             elif code == SYNC:
                 entry = joined[low]
                 for node in range(x, n):
-                    slots = frame.slots[template.window[template.query[node]]]
-                    first, last = (high - 1, high) if high else (0, slots)
+                    first, last = (high - 1, high) if high else (0, cells.slots[node])
                     _sync(cells, found, system, state, node, entry, first, last)
             elif code == BIND:
                 for own in range(template.plain_start[x], template.plain_start[x + 1]):
                     node = template.plain[own]
-                    slots = frame.slots[template.window[template.query[node]]]
+                    slots = cells.slots[node]
                     for s in range(template.source_start[node], template.source_start[node + 1]):
                         near = template.source[s]
                         if near < template.repeating:
@@ -536,14 +539,12 @@ def play(
                     for s in range(template.target_start[node], template.target_start[node + 1]):
                         near = template.target[s]
                         _sync(cells, found, system, state, near, joined[template.variant[near]], 0, slots)
-                    _bind(template, cells, weights, mask, system, state, node, slots, 0, n, low, high)
-                    _apply(template, cells, system, state, node, slots, 0)
-            elif code in (VALUE, APPLY):
-                slots, place = frame.slots[template.window[template.query[x]]], n * cells.size
-                if code == VALUE:
-                    _bind(template, cells, weights, mask, system, state, x, slots, place, 1, low, high)
-                else:
-                    _apply(template, cells, system, state, x, slots, place)
+                    _bind(template, cells, weights, mask, system, state, node, 0, n, low, high)
+                    _apply(template, cells, system, state, node, 0)
+            elif code == VALUE:
+                _bind(template, cells, weights, mask, system, state, x, n * cells.size, 1, low, high)
+            elif code == APPLY:
+                _apply(template, cells, system, state, x, n * cells.size)
             elif code == EACH:
                 weighs = cells.weighed_start[x] < cells.weighed_start[x + 1]
                 if n > 0 and not weighs:
@@ -594,7 +595,7 @@ def play(
                 state.since[cells.counted[x, 0] : cells.counted[x, 1]] = now[n]
             elif code == REFRESH:
                 for entry in range(template.link_start[x], template.link_start[x + 1]):
-                    _refresh(template, frame, cells, system, total, influx, alive, template.link_node[entry])
+                    _refresh(template, cells, system, total, influx, alive, template.link_node[entry])
             elif code == RECORD:
                 for cell in range(cells.counted[x, 0], cells.counted[x, 1]):
                     recorded[n, cell] = add(influx[cell, 0], total[cell, 0], system.prime[0])
@@ -609,7 +610,6 @@ def _bind(
     system: System,
     state: _State,
     node: int,
-    slots: int,
     place: int,
     count: int,
     low: int,
@@ -617,7 +617,7 @@ def _bind(
 ) -> None:
     """The value of ``count`` events, those of ``[low, high)`` that are bound on entering a plain node, in all slots."""
     total, staged, weight = state.total, state.staged, state.weight
-    query, primes = template.query[node], len(system.prime)
+    query, slots, primes = template.query[node], cells.slots[node], len(system.prime)
     alive = cells.slot_start[template.window[query]]
     for lane in range(cells.lanes[query]):
         row = cells.row[cells.lane_start[node] + lane]
@@ -650,10 +650,10 @@ def _multiply_by(values: Table, at: int, count: int, system: System) -> None:
 
 
 @inlined
-def _apply(template: Template, cells: Cells, system: System, state: _State, node: int, slots: int, place: int) -> None:
+def _apply(template: Template, cells: Cells, system: System, state: _State, node: int, place: int) -> None:
     """Adds a bound event's value to its node's total and to what leads to repeating nodes."""
     total, influx, staged = state.total, state.influx, state.staged
-    primes = len(system.prime)
+    slots, primes = cells.slots[node], len(system.prime)
     for lane in range(cells.lanes[template.query[node]]):
         for r in range(slots):
             at = place + lane * slots + r
@@ -668,14 +668,14 @@ def _apply(template: Template, cells: Cells, system: System, state: _State, node
 
 @jit
 def _refresh(
-    template: Template, frame: Frame, cells: Cells, system: System, total: Table, influx: Table, alive: Table, node: int
+    template: Template, cells: Cells, system: System, total: Table, influx: Table, alive: Table, node: int
 ) -> None:
     """Adds up anew what leads to a repeating node."""
     query = template.query[node]
     window = template.window[query]
     primes = len(system.prime)
     for lane in range(cells.lanes[query]):
-        for r in range(frame.slots[window]):
+        for r in range(cells.slots[node]):
             at = cells.first[cells.lane_start[node] + lane] + r
             begins = lane == 0 and template.begins[node]
             for t in range(primes):
