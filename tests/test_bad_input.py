@@ -316,3 +316,40 @@ def test_a_query_knows_nothing_of_what_it_was_bound_to(events: Any) -> None:
     events.pattern(query, time="t").count_trends()
     after = query.query if hasattr(query, "query") else str(query)
     assert before == after
+
+
+# ------------------------------------------------------------------------------------------------------ collations
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"RETURN COUNT(*) AS n {KERNEL}",
+        f"RETURN COUNT(*) AS n {PARTITIONED}",
+        "RETURN COUNT(*) AS n PATTERN SEQ(A, B+) GROUP BY k WITHIN 20 SLIDE 2",
+        "RETURN MIN(B.k) AS least PATTERN SEQ(A, B+)",
+        "RETURN COUNT(*) AS n PATTERN SEQ(A, B+) WHERE B.k < NEXT(B).k",
+    ],
+)
+def test_kernels_refuse_collations(events: Any, text: str) -> None:
+    """Texts that are equal under a collation differ in bytes: a kernel would take them for two keys."""
+    collated = events.withColumn("k", F.collate("k", "UTF8_LCASE"))
+    with pytest.raises(errors.UnsupportedQuery, match=r"collate UTF8_LCASE.*kernels compare bytes"):
+        cet.pattern(collated, text, time="t", type="type").aggregate()
+
+
+def test_workloads_refuse_collations(events: Any) -> None:
+    """As a single query does."""
+    collated = events.withColumn("k", F.collate("k", "UTF8_LCASE"))
+    queries = {"one": f"RETURN COUNT(*) AS n {FOLD}", "two": "RETURN COUNT(*) AS n PATTERN SEQ(B, A+) GROUP BY k"}
+    with pytest.raises(errors.UnsupportedQuery, match="the key column 'k'"):
+        cet.patterns(collated, queries, time="t", type="type").aggregate()
+
+
+def test_a_fold_groups_by_collation(events: Any) -> None:
+    """Spark itself groups and compares, so what is equal under the collation is one group."""
+    mixed = events.withColumn("k", F.when(F.col("t") < 10, F.upper("k")).otherwise(F.col("k")))
+    collated = mixed.withColumn("k", F.collate("k", "UTF8_LCASE"))
+    found = cet.pattern(collated, FOLD, time="t", type="type").count_trends().collect()
+    expected = cet.pattern(events, FOLD, time="t", type="type").count_trends().collect()
+    assert sorted(row[-1] for row in found) == sorted(row[-1] for row in expected)

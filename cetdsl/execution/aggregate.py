@@ -126,6 +126,7 @@ def ship(
     if settled:
         names.append("i")
     rows = rows.select(*names)
+    frame.refuse_collations(rows)
     types = tuple(rows.schema[f"v{n}"].dataType for n in range(len(numbers)))
     runs = run_spec(rows.schema, len(by)) if in_runs and packed else None
     if runs is not None:

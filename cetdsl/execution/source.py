@@ -239,6 +239,23 @@ class EventFrame:
         selected: DataFrame = translated(build, "evaluate the query's terms")
         return selected
 
+    def refuse_collations(self, rows: DataFrame) -> None:
+        """Raises if a kernel would have to compare texts of a collation, for it compares them byte by byte.
+
+        ``rows`` are those that it is to read, with keys ``k0``, ..., compared values ``f0``, ... and aggregated ones
+        ``v0``, ...
+        """
+        for field in rows.schema.fields:
+            if field.name[0] not in "kfv" or "collate" not in field.dataType.simpleString():
+                continue
+            what = f"the key column {self.source.keys[int(field.name[1:])]!r}" if field.name[0] == "k" else "a value"
+            raise UnsupportedQuery(
+                f"{what} is of type {field.dataType.simpleString()}, in which texts of different bytes may be equal or "
+                "come in another order, and kernels compare bytes",
+                hint="give the column Spark's default collation first: df.withColumn('g', F.collate('g', "
+                "'UTF8_BINARY')), of F.lower('g') where case does not count",
+            )
+
     def codes(self, compiled: Compiled) -> list[Column]:
         """The columns that comparisons refer to, each pair in its common type."""
         return [self._code(column) for column in compiled.codes]
