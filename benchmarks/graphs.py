@@ -48,9 +48,11 @@ class Input(NamedTuple):
     def of(cls, df: DataFrame, query: Any, completeness: str = "ends") -> Input:
         asked = cet.pattern(df, query, time="ts", type="kind")
         plan = plan_complete(asked._complete(completeness, "m-cet", None, asked._columns(()), None)).plan
-        shipment, spec = _shipped(df, plan, Shown.of(plan.source))
+        # Where tasks share the group, each has all of its events.
+        shipment, spec = _shipped(df, attrs.evolve(plan, balanced=False), Shown.of(plan.source))
         rows = shipment.rows.toArrow()
         [chunk] = ChunkReader(spec.trends.kernel, iter(rows.to_batches()), 2**40)
+        assert len(chunk.events.segment_start) == 2, "the events are those of one group, once"
         return cls(Graphs(spec.trends.kernel), chunk)
 
     def part(self, *, listed: bool = True) -> Part:

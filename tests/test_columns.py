@@ -495,3 +495,44 @@ def test_the_first_and_the_last_day_of_time(spark: Any) -> None:
     assert df.pattern(cet.seq(a, b)).count_trends().first()["count"] == 2
     assert df.pattern(cet.seq(b, a)).count_trends().collect() == []
     assert df.pattern(cet.seq(a, b)).count_trends(number="string").first()["count"] == "2"
+
+
+@pytest.mark.parametrize("time", ["t", "stamp", "day"])
+def test_events_are_shown_as_they_came(spark: Any, time: str) -> None:
+    """Also columns that are keys, times, tie-breaks or compared, those of one text, and negative zeros."""
+    fields = (
+        "k double, g string, t bigint, stamp timestamp, day date, x double, y int, type string, note string, raw binary"
+    )
+    day = datetime.date(2024, 5, 1)
+    rows = [
+        (
+            -0.0 if n % 2 else 0.0,
+            None if n % 4 < 2 else "group",
+            n,
+            datetime.datetime(2024, 5, 1, 0, n),
+            day + datetime.timedelta(n),
+            None if n == 9 else -0.0 if n == 3 else float(n),
+            n % 3,
+            "E",
+            None if n == 5 else "note",
+            b"\0" if n % 2 else None,
+        )
+        for n in range(12)
+    ]
+    df = spark.createDataFrame(rows, fields)
+    original = {row.t: row for row in df.collect()}
+    each = cet.event("E")
+    rising = (+each).where(each.x <= cet.next_(each).x).partition_by("k").group_by("g")
+    asked = df.pattern(rising, time=time, tie_break=["y"] if time == "t" else None)
+    lists = [asked.trends(), *(asked.complete_trends(algorithm=name) for name in ("m-cet", "t-cet", "definition"))]
+    lists.append(df.pattern(+each, time=time).complete_trends("ends"))
+    for answer in lists:
+        found = answer.collect()
+        assert found
+        for row in found:
+            for binding in row.trend:
+                assert str(binding.event) == str(original[binding.event.t])
+    vertices = asked.graph().vertices.collect()
+    assert vertices
+    for vertex in vertices:
+        assert str(vertex.event) == str(original[vertex.event.t])

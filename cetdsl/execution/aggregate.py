@@ -30,7 +30,7 @@ from pyspark.sql.types import (
 from cetdsl.execution.lists import with_lists
 from cetdsl.execution.source import PACKED_BITS, EventFrame
 from cetdsl.execution.worker import map_stage
-from cetdsl.pattern.expressions import Expr, SparkColumn
+from cetdsl.pattern.expressions import Attribute, Expr, SparkColumn
 from cetdsl.planning.compile import Compiled
 from cetdsl.planning.physical import ALL, SLIDING, SPAN, KernelSpec, Output, RunSpec, is_exact_lane
 from cetdsl.planning.plans import KernelAggregate, PairAggregate, Source
@@ -62,6 +62,9 @@ class Shipment:
     book : tuple of int
     runs : RunSpec or None
         Not None where the rows are sorted runs of events.
+    shared : tuple of int
+        For each of the event's own columns the position of another column that has its values; -1 where there is none,
+        and it stands among the last ones.
     """
 
     rows: DataFrame
@@ -70,6 +73,7 @@ class Shipment:
     packed: int
     book: tuple[int, ...] = ()
     runs: RunSpec | None = None
+    shared: tuple[int, ...] = ()
 
 
 def ship(
@@ -88,11 +92,11 @@ def ship(
     """Projects each event to what the kernel needs, sends it to its key's task and sorts it there.
 
     Only ``repartition(...).sortWithinPartitions(...)`` was seen to keep an order for a Python worker;
-    ``groupBy().applyInArrow`` promises none. Where trends are shown, the event's own columns are the last ones;
-    ``identified`` gives it one more, which tells it from all others. Where there are ``shares``, each of them gets
-    every event, and its number is the last key column. ``settled`` gives simultaneous events an order that is the same
-    whenever the rows are computed. ``in_runs`` puts the events of a key together before they are sent, where they are
-    numbers.
+    ``groupBy().applyInArrow`` promises none. Where trends are shown, the event's own columns are the last ones, but for
+    those that are sent anyway; ``identified`` gives it one more, which tells it from all others. Where there are
+    ``shares``, each of them gets every event, and its number is the last key column. ``settled`` gives simultaneous
+    events an order that is the same whenever the rows are computed. ``in_runs`` puts the events of a key together before
+    they are sent, where they are numbers.
     """
     frame = EventFrame(df, source, opaque_conditions(compiled))
     codes = [column.alias(f"f{n}") for n, column in enumerate(frame.codes(compiled))]
@@ -118,16 +122,19 @@ def ship(
     if shares:
         rows = rows.withColumn("h", F.explode("h"))
     by = frame.key_names + (["h"] if shares else []) + (["s"] if spec.windowing.cut else [])
+    schema = rows.schema
+    frame.refuse_collations(schema)
+    types = tuple(schema[f"v{n}"].dataType for n in range(len(numbers)))
+    twins = [_twin(frame, compiled, schema, name) for name in event_columns]
     names = [*by, "t"] if packed else [*by, *frame.order, "m"]
     names += [f"f{n}" for n in range(len(codes))] + [f"v{n}" for n in range(len(numbers))]
     if compiled.lists:
         names += ["p", *(f"l{n}" for n in range(len(compiled.lists)))]
-    names += [f"e{n}" for n in range(len(events))]
+    names += [f"e{n}" for n in range(len(events)) if n >= len(twins) or twins[n] not in names]
+    shared = tuple(names.index(twin) if twin in names else -1 for twin in twins)
     if settled:
         names.append("i")
     rows = rows.select(*names)
-    frame.refuse_collations(rows)
-    types = tuple(rows.schema[f"v{n}"].dataType for n in range(len(numbers)))
     runs = run_spec(rows.schema, len(by)) if in_runs and packed else None
     if runs is not None:
         rows = map_stage(rows, "runs", runs, _run_schema(rows.schema, runs))
@@ -142,7 +149,20 @@ def ship(
         order += ["i"] if packed else ["m", "i"]  # packed events hold the variables beside the time
     # A task has one share of a lone key, and sorts several times faster by its events' time alone.
     ordered = spread.sortWithinPartitions(*([] if by == ["h"] else by), *order)
-    return Shipment(ordered.drop("i"), types, frame, PACKED_BITS if packed else 0, book, runs)
+    return Shipment(ordered.drop("i"), types, frame, PACKED_BITS if packed else 0, book, runs, shared)
+
+
+def _twin(frame: EventFrame, compiled: Compiled, schema: StructType, name: str) -> str | None:
+    """The name under which a column of the user's is sent in any case, as it is; None if it is not."""
+    source, kind = frame.source, frame.fields[frame.position(name)].dataType
+    codes = [code.expr.name if isinstance(code.expr, Attribute) else None for code in compiled.codes]
+    for prefix, columns in (("k", source.keys), ("b", source.tie_break), ("f", codes), ("t", [source.time])):
+        if name in columns:
+            twin = prefix if prefix == "t" else f"{prefix}{columns.index(name)}"
+            # A key of 0.0 may have been -0.0, and a time may be packed.
+            if schema[twin].dataType == kind and not (prefix == "k" and kind.typeName() in ("float", "double")):
+                return twin
+    return None
 
 
 #: The types of numbers that runs may hold, as NumPy knows them.
@@ -239,7 +259,11 @@ def typed(spec: KernelSpec, value_types: tuple[DataType, ...]) -> KernelSpec:
 def shipped(spec: KernelSpec, shipment: Shipment) -> KernelSpec:
     """The specification as its rows really come."""
     return attrs.evolve(
-        typed(spec, shipment.value_types), packed=shipment.packed, book=shipment.book, runs=shipment.runs
+        typed(spec, shipment.value_types),
+        packed=shipment.packed,
+        book=shipment.book,
+        runs=shipment.runs,
+        shared=shipment.shared,
     )
 
 

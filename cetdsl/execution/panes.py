@@ -49,8 +49,9 @@ def _ship(df: DataFrame, plan: PanesAggregate) -> Shipment:
     by, order = [*frame.key_names, "p"], ["t"] if packed else frame.order
     names = [*by, *order, *([] if packed else ["m"]), *(f"v{number}" for number in range(len(values)))]
     rows = frame.select(columns, plan.compiled).select(*names)
-    frame.refuse_collations(rows)
-    types = tuple(rows.schema[f"v{number}"].dataType for number in range(len(values)))
+    schema = rows.schema
+    frame.refuse_collations(schema)
+    types = tuple(schema[f"v{number}"].dataType for number in range(len(values)))
     ordered = rows.repartition(*by).sortWithinPartitions(*by, *order)
     return Shipment(ordered, types, frame, PACKED_BITS if packed else 0)
 

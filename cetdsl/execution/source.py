@@ -7,7 +7,7 @@ from decimal import Decimal
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType, DoubleType, FloatType, StringType, StructField
+from pyspark.sql.types import DataType, DoubleType, FloatType, StringType, StructField, StructType
 
 from cetdsl.errors import UnsupportedQuery
 from cetdsl.execution.compat import translated
@@ -239,13 +239,13 @@ class EventFrame:
         selected: DataFrame = translated(build, "evaluate the query's terms")
         return selected
 
-    def refuse_collations(self, rows: DataFrame) -> None:
+    def refuse_collations(self, schema: StructType) -> None:
         """Raises if a kernel would have to compare texts of a collation, for it compares them byte by byte.
 
-        ``rows`` are those that it is to read, with keys ``k0``, ..., compared values ``f0``, ... and aggregated ones
-        ``v0``, ...
+        The schema is that of the rows that it is to read, with keys ``k0``, ..., compared values ``f0``, ... and
+        aggregated ones ``v0``, ...
         """
-        for field in rows.schema.fields:
+        for field in schema.fields:
             if field.name[0] not in "kfv" or "collate" not in field.dataType.simpleString():
                 continue
             what = f"the key column {self.source.keys[int(field.name[1:])]!r}" if field.name[0] == "k" else "a value"

@@ -43,8 +43,8 @@ class Chunk(NamedTuple):
     Attributes
     ----------
     table : pyarrow.Table
-        The key columns and, for trends, the event, where they came; the other columns, all of them converted, are held
-        once and so are empty (of type null) here.
+        The key columns and, for trends, those of the event, where they came; the other columns, all of them converted,
+        are held once and so are empty (of type null) here.
     events : Events
     values : list of ValueColumn
     asked : list of (Slices, (int64 array, int64 array))
@@ -222,7 +222,8 @@ class ChunkReader:
         # Column by column, so that what came and what was made of it are not held side by side for all of them.
         columns, spec = self.columns, self.spec
         count = table.num_rows
-        kept = {k: as_array(table.column(k)) for k in (*columns.keys, *range(columns.event, table.num_columns))}
+        shown = {*columns.keys, *range(columns.event, table.num_columns), *(k for k in spec.shared if k >= 0)}
+        kept = {k: as_array(table.column(k)) for k in shown}
         keys = [kept[k] for k in columns.keys]
         stretches = None
         if spec.windowing.cut:
@@ -252,9 +253,8 @@ class ChunkReader:
             stretch = integers(stretches)[segment_start[:-1]]
         asked = [each.cut(events, stretch, complete) for each in self.asked]
         values = [ValueColumn(as_array(table.column(k))) for k in columns.values]
-        shown = [kept.get(k, pa.nulls(count)) for k in range(table.num_columns)]
-        rows = pa.Table.from_arrays(shown, names=table.column_names)
-        return Chunk(rows, events, values, asked, continues, complete)
+        rows = [kept.get(k, pa.nulls(count)) for k in range(table.num_columns)]
+        return Chunk(pa.table(rows, names=table.column_names), events, values, asked, continues, complete)
 
     def _time_and_mask(self, rows: pa.Table | pa.RecordBatch) -> tuple[Ints, Ints]:
         time, mask = np.empty((2, rows.num_rows), dtype=np.int64)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from cetdsl.kernels.columns import as_array, from_numpy
 from cetdsl.kernels.enumerate import Block, Enumerator
@@ -49,12 +50,17 @@ def trend_stream(
 
 
 class EventRows:
-    """The events of one chunk, as answers show them: the last columns of its rows are the ``fields``."""
+    """The events of one chunk, as answers show them.
 
-    def __init__(self, chunk: Chunk, fields: tuple[str, ...]) -> None:
+    The last columns of its rows are the ``fields``, but for those whose values another column has (``shared``).
+    """
+
+    def __init__(self, chunk: Chunk, fields: tuple[str, ...], shared: tuple[int, ...]) -> None:
         self._names = list(fields)
-        table = chunk.table
-        self._columns = [as_array(column) for column in table.columns[table.num_columns - len(fields) :]]
+        places = list(shared) + [-1] * (len(fields) - len(shared))
+        last = iter(range(chunk.table.num_columns - places.count(-1), chunk.table.num_columns))
+        columns = [as_array(chunk.table.column(next(last) if place < 0 else place)) for place in places]
+        self._columns = [_Repeated(column[0]) if _is_one_text(column) else column for column in columns]
 
     def at(self, rows: Ints) -> pa.Array:
         """``struct<...>`` of the events in some rows."""
@@ -64,15 +70,35 @@ class EventRows:
         return pa.StructArray.from_arrays([column.take(picked) for column in self._columns], names=self._names)
 
 
+def _is_one_text(column: pa.Array) -> bool:
+    """Whether all events have the same text, as those of one type do: then none needs to be looked up."""
+    if column.null_count or not len(column) or not (pa.types.is_string(column.type) or pa.types.is_binary(column.type)):
+        return False
+    return all(pc.all(pc.equal(some, column[0])).as_py() for some in (column[:64], column))
+
+
+class _Repeated:
+    """A column of one value."""
+
+    def __init__(self, value: pa.Scalar) -> None:
+        self._value = value
+        self._column = pa.repeat(value, 0)
+
+    def take(self, rows: pa.Array) -> pa.Array:
+        if len(self._column) < len(rows):
+            self._column = pa.repeat(self._value, len(rows))
+        return self._column[: len(rows)]
+
+
 class TrendRows:
     """Makes answer columns of one chunk's blocks."""
 
     def __init__(self, spec: TrendsSpec, chunk: Chunk) -> None:
         self.spec = spec
         self.chunk = chunk
-        self._events = EventRows(chunk, spec.fields)
+        self._events = EventRows(chunk, spec.fields, spec.kernel.shared)
         self._names = pa.array(spec.variables, pa.string())
-        self._only_name = self._names[:0]
+        self._only_name = _Repeated(self._names[0])
         # The first window of each slice; windows with the same events share a slice.
         order = np.argsort(chunk.slices.slice, kind="stable")
         self.windows = order
@@ -106,8 +132,5 @@ class TrendRows:
         return pa.ListArray.from_arrays(pa.array(block.start.astype(np.int32)), binding)
 
     def _variables(self, block: Block) -> pa.Array:
-        if len(self._names) > 1:
-            return self._names.take(pa.array(block.variable))
-        if len(self._only_name) < len(block.event):
-            self._only_name = pa.repeat(self._names[0], len(block.event))
-        return self._only_name[: len(block.event)]
+        named = self._names if len(self._names) > 1 else self._only_name
+        return named.take(pa.array(block.variable))

@@ -23,7 +23,7 @@ from cetdsl.kernels.graph import NOWHERE, Abi, Graph
 from cetdsl.kernels.program import Index, Ints, Places, place_of
 
 #: Bindings in a block of trends.
-BLOCK = 262_144
+BLOCK = 131_072
 #: Bytes of the search, per event of the longest trend.
 FRAME_BYTES = 26
 
@@ -426,8 +426,10 @@ def split(graph: Graph, windows: Windows, rules: Rules, fractions: Floats) -> li
     They come in the order of the fractions, and the same fraction gives the same trend wherever it is asked for.
     """
     totals = np.zeros((len(windows.low), 2))
+    weighed = -1
     for window in range(len(windows.low)):
-        totals[window] = _weigh(graph, windows, rules, window)[1]
+        weights, totals[window] = _weigh(graph, windows, rules, window)
+        weighed = window
     found = totals[:, 0] > 0
     if not found.any():
         return None
@@ -439,7 +441,8 @@ def split(graph: Graph, windows: Windows, rules: Rules, fractions: Floats) -> li
     for fraction in fractions:
         aim = fraction * ends[-1]
         window = min(int(np.searchsorted(ends, aim, side="right")), final)
-        weights = _weigh(graph, windows, rules, window)[0]
+        if window != weighed:
+            (weights, _), weighed = _weigh(graph, windows, rules, window), window
         before = ends[window - 1] if window else 0.0
         nodes = _seek(graph, windows, rules, window, weights, max(aim - before, 0.0), int(largest))
         traces.append(Trace(window, nodes))

@@ -178,9 +178,10 @@ class KernelSpec:
     Its input columns are, in this order: ``keys`` key columns (the first ``groups`` of them are output), the number of
     the time stretch if ``windowing.cut``, time, ``ties`` tie-break columns, the bit mask of variables that the event
     may be bound to, ``codes`` columns that comparisons refer to, ``values`` columns that lanes refer to, ``lists`` list
-    columns preceded by the event's position in its key (if any), and for trends the event itself. If ``packed`` > 0
-    there is no mask: the time column holds ``time * 2**packed + mask``, or in place of the mask its number in ``book``.
-    If there are ``runs``, events come in sorted runs.
+    columns preceded by the event's position in its key (if any), and for trends the event's own columns, but for those
+    that another column has the values of: ``shared`` has the position of that one, and -1 for the rest. If ``packed`` >
+    0 there is no mask: the time column holds ``time * 2**packed + mask``, or in place of the mask its number in
+    ``book``. If there are ``runs``, events come in sorted runs.
 
     ``completeness`` says which trends are asked for: ``ALL``, ``MAXIMAL`` or ``ENDS``.
     """
@@ -207,6 +208,7 @@ class KernelSpec:
     book: tuple[int, ...] = ()
     completeness: str = ALL
     runs: RunSpec | None = None
+    shared: tuple[int, ...] = ()
 
 
 #: Why events cannot be counted without looking at others.
