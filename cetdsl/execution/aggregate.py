@@ -95,8 +95,8 @@ def ship(
     ``groupBy().applyInArrow`` promises none. Where trends are shown, the event's own columns are the last ones, but for
     those that are sent anyway; ``identified`` gives it one more, which tells it from all others. Where there are
     ``shares``, each of them gets every event, and its number is the last key column. ``settled`` gives simultaneous
-    events an order that is the same whenever the rows are computed. ``in_runs`` puts the events of a key together before
-    they are sent, where they are numbers.
+    events an order that is the same whenever the rows are computed. ``in_runs`` puts the events of a key together
+    before they are sent, where they are numbers.
     """
     frame = EventFrame(df, source, opaque_conditions(compiled))
     codes = [column.alias(f"f{n}") for n, column in enumerate(frame.codes(compiled))]
