@@ -52,7 +52,8 @@ class Input(NamedTuple):
         shipment, spec = _shipped(df, attrs.evolve(plan, balanced=False), Shown.of(plan.source))
         rows = shipment.rows.toArrow()
         [chunk] = ChunkReader(spec.trends.kernel, iter(rows.to_batches()), 2**40)
-        assert len(chunk.events.segment_start) == 2, "the events are those of one group, once"
+        one = spec.trends.kernel.windowing.cut or len(chunk.events.segment_start) == 2
+        assert one, "the events are those of one group, once or once per stretch of time"
         return cls(Graphs(spec.trends.kernel), chunk)
 
     def part(self, *, listed: bool = True) -> Part:
