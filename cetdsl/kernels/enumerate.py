@@ -979,7 +979,7 @@ class Enumerator:
         slices: Slices,
         bounds: tuple[Ints, Ints],
         limit: int = -1,
-        block: int = 262_144,
+        block: int = 131_072,
     ) -> Iterator[Block]:
         """All trends of all slices, in blocks.
 

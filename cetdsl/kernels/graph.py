@@ -138,6 +138,34 @@ class Graph(NamedTuple):
     target: Places
 
 
+class _Trees(NamedTuple):
+    """A Fenwick tree or stack of each list for each edge.
+
+    Attributes
+    ----------
+    names : int64 array, shape (tables + 1,)
+        The lists of each table.
+    size : int64 array, shape (lists,)
+        The highest rank of each list.
+    entry, bound : int32 arrays, shape (edges, ranks of all lists)
+        The trees or stacks, and the bounds of what is on a stack.
+    """
+
+    names: Ints
+    size: Ints
+    entry: Places
+    bound: Places
+
+
+class _Stretches(NamedTuple):
+    """The stretches of each node, ``first_range[v]:first_range[v + 1]``, as those of :class:`Abi`."""
+
+    first_range: Ints
+    start: Ints
+    stop: Ints
+    limit: Places
+
+
 # ------------------------------------------------------------------------------------------------------- layout
 
 
@@ -198,11 +226,13 @@ class GraphBuilder:
         """
         ranks = self._ranks(events)
         horizon = _horizon(events.segment_start, events.time, self.length)
-        origin, origin_before = _forward(self.joins, ranks, events, horizon)
-        reach, reach_after = _backward(self.joins, ranks, events, horizon, origin)
+        origin, origin_before = self._room(len(events.time), NOWHERE)
+        _forward(self.joins, ranks, events, horizon, self._trees(ranks, NOWHERE), origin, origin_before)
+        reach, reach_after = self._room(len(events.time), NEVER)
+        _backward(self.joins, ranks, events, horizon, self._trees(ranks, NEVER), origin, reach, reach_after)
         useful = (origin >= 0) & (reach != NEVER)
         event, state = np.nonzero(useful)
-        ranges = _ranges(self.joins, ranks, events, horizon, event, state.astype(np.int32))
+        ranges = _ranges(self.joins, ranks, events, horizon, event, state, self._stretches(state))
         return Abi(
             event,
             state.astype(np.int32),
@@ -217,6 +247,26 @@ class GraphBuilder:
             ranks,
         )
 
+    # What follows is made by NumPy, which asks the system for large pages: a kernel of Numba would wait for each small
+    # one.
+
+    def _room(self, events: int, value: int) -> tuple[Places, Places]:
+        """Two numbers for every event and state."""
+        first, second = np.full((2, events, len(self.joins.variable)), value, dtype=np.int32)
+        return first, second
+
+    def _trees(self, ranks: Ranks, value: int) -> _Trees:
+        names = name_starts(ranks)
+        size = _sizes(ranks, names)
+        return _Trees(names, size, *np.full((2, len(self.joins.target), int(size.sum())), value, dtype=np.int32))
+
+    def _stretches(self, state: Ints) -> _Stretches:
+        """Room for the stretches of nodes in these states."""
+        first = np.zeros(len(state) + 1, dtype=np.int64)
+        np.cumsum(np.diff(self.joins.out_start)[state], out=first[1:])
+        start, stop = np.zeros((2, first[-1]), dtype=np.int64)
+        return _Stretches(first, start, stop, np.ones(first[-1], dtype=np.int32))
+
     def _ranks(self, events: Events) -> Ranks:
         """The lists of each key, and where every event stands on them.
 
@@ -225,7 +275,7 @@ class GraphBuilder:
         """
         count = len(events.time)
         shape = (len(self._keys), count)
-        out = Ranks(*(np.full(shape, -1, dtype=np.int32) for _ in range(4)))
+        out = Ranks(*np.full((4, *shape), -1, dtype=np.int32))
         backward = tuple(
             Edge(0, 0, tuple(Comparison(MIRRORED[c.op], c.earlier, c.later) for c in key)) for key in self._keys
         )
@@ -259,9 +309,9 @@ def _starts(groups: list[list[Edge]] | list[list[tuple[int, int, int]]] | list[l
 
 
 @jit
-def _horizon(segment_start: Ints, time: Ints, length: int) -> Ints:
+def _horizon(segment_start: Ints, time: Ints, length: int) -> Places:
     """For each event the first one that can share no window with it: too late, or of another key."""
-    out = np.empty(len(time), dtype=np.int64)
+    out = np.empty(len(time), dtype=np.int32)
     for s in range(len(segment_start) - 1):
         stop = segment_start[s]
         for i in range(segment_start[s], segment_start[s + 1]):
@@ -364,22 +414,25 @@ def _put_on_top(value: Places, bound: Places, low: int, top: int, new: np.int32,
 
 
 @jit
-def _forward(joins: Joins, ranks: Ranks, events: Events, horizon: Ints) -> tuple[Places, Places]:
+def _forward(
+    joins: Joins,
+    ranks: Ranks,
+    events: Events,
+    horizon: Places,
+    lists: _Trees,
+    origin: Places,
+    before: Places,
+) -> None:
     """``origin`` and ``origin_before`` of every event and state, in one pass over the events.
 
     Each edge has a Fenwick tree per list, or a stack. An event raises the entries of all ranks that it allows to its
     origin, and reads those that allow its own. A list without order has one rank. What another key left behind lies
     before this key's first event, so nothing need be cleared.
     """
-    count, states = len(events.time), len(joins.variable)
-    origin = np.full((count, states), NOWHERE, dtype=np.int32)
-    before = np.full((count, states), NOWHERE, dtype=np.int32)
-    edges = len(joins.target)
-    names = name_starts(ranks)
-    size = _sizes(ranks, names)
+    states, edges = len(joins.variable), len(joins.target)
+    names, size, trees, bound = lists
     tree_start = _tree_starts(size)
-    trees = np.full((edges, tree_start[-1]), NOWHERE, dtype=np.int32)
-    bound, top = np.empty_like(trees), np.empty((edges, len(size)), dtype=np.int32)
+    top = np.empty((edges, len(size)), dtype=np.int32)
     top[:] = tree_start[:-1]
     total = np.full(edges, NOWHERE, dtype=np.int32)
     for s in range(len(events.segment_start) - 1):
@@ -445,25 +498,28 @@ def _forward(joins: Joins, ranks: Ranks, events: Events, horizon: Ints) -> tuple
                                     trees[edge], bound[edge], base + 1, top[edge, name], value, position, 1
                                 )
             start = end
-    return origin, before
 
 
 @jit
-def _backward(joins: Joins, ranks: Ranks, events: Events, horizon: Ints, origin: Places) -> tuple[Places, Places]:
+def _backward(
+    joins: Joins,
+    ranks: Ranks,
+    events: Events,
+    horizon: Places,
+    lists: _Trees,
+    origin: Places,
+    reach: Places,
+    after: Places,
+) -> None:
     """``reach`` and ``reach_after`` of every event and state that a path from a begin leads to.
 
     As :func:`_forward`, from the last event to the first: an event lowers the entry of its own rank to its reach, and
     reads those of all ranks that it allows. The stacks are for edges to states that end a trend.
     """
-    count, states = len(events.time), len(joins.variable)
-    reach = np.full((count, states), NEVER, dtype=np.int32)
-    after = np.full((count, states), NEVER, dtype=np.int32)
-    names = name_starts(ranks)
-    size = _sizes(ranks, names)
+    states, edges = len(joins.variable), len(joins.target)
+    names, size, trees, bound = lists
     tree_start = _tree_starts(size)
-    edges = len(joins.target)
-    trees = np.full((edges, tree_start[-1]), NEVER, dtype=np.int32)
-    bound, top = np.empty_like(trees), np.empty((edges, len(size)), dtype=np.int32)
+    top = np.empty((edges, len(size)), dtype=np.int32)
     top[:] = tree_start[:-1]
     total = np.full(edges, NEVER, dtype=np.int32)
     for s in range(len(events.segment_start) - 2, -1, -1):
@@ -527,7 +583,6 @@ def _backward(joins: Joins, ranks: Ranks, events: Events, horizon: Ints, origin:
                                         trees[edge, base + position] = min(trees[edge, base + position], value)
                                         position += position & -position
             end = start
-    return reach, after
 
 
 # -------------------------------------------------------------------------------------------------------- ranges
@@ -543,9 +598,10 @@ def _first_not_before(target: Places, event: Ints, place: int, high: int, bound:
 
 @jit
 def _ranges(
-    joins: Joins, ranks: Ranks, events: Events, horizon: Ints, event: Ints, state: Places
+    joins: Joins, ranks: Ranks, events: Events, horizon: Places, event: Ints, state: Ints, stretches: _Stretches
 ) -> tuple[Ints, Ints, Ints, Places, Places, Places, Places]:
     """The lists of all edges, and each node's stretches of them."""
+    first_range, start, stop, limit = stretches
     nodes, edges = len(event), len(joins.target)
     names = name_starts(ranks)
     # Each (table, target state) has its lists side by side; edges that agree in both share them.
@@ -589,18 +645,13 @@ def _ranges(
                     target[place] = v
                     if table >= 0:
                         rank[place] = ranks.rank[table, event[v]]
-    first_range = np.zeros(nodes + 1, dtype=np.int64)
-    for v in range(nodes):
-        first_range[v + 1] = first_range[v] + joins.out_start[state[v] + 1] - joins.out_start[state[v]]
-    start = np.zeros(first_range[nodes], dtype=np.int64)
-    stop = np.zeros(first_range[nodes], dtype=np.int64)
-    limit = np.ones(first_range[nodes], dtype=np.int32)
-    next_instant = _next_instants(events)
     # Where the stretches of each list that were found last begin and end.
     opened, closed = begin[:-1].copy(), begin[:-1].copy()
-    tested = 0
+    tested, following = 0, 0
     for v in range(nodes):
         i = event[v]
+        while following < len(events.instant) and events.instant[following] <= events.instant[i]:
+            following += 1
         for edge in range(joins.out_start[state[v]], joins.out_start[state[v] + 1]):
             place = first_range[v] + edge - joins.out_start[state[v]]
             table = joins.table[edge]
@@ -610,7 +661,7 @@ def _ranges(
             number = first_name[owner[edge]] + name
             # Events come in order of time, so a list's stretches begin and end ever later.
             high = begin[number + 1]
-            opened[number] = _first_not_before(target, event, opened[number], high, next_instant[i])
+            opened[number] = _first_not_before(target, event, opened[number], high, following)
             closed[number] = _first_not_before(target, event, max(closed[number], opened[number]), high, horizon[i])
             start[place], stop[place] = opened[number], closed[number]
             if table >= 0:
@@ -642,19 +693,6 @@ def _ranges(
     for k in range(len(target)):
         skip[k >> _SKIP_BITS] = min(skip[k >> _SKIP_BITS], rank[k])
     return first_range, start, stop, limit, target, rank, skip
-
-
-@jit
-def _next_instants(events: Events) -> Ints:
-    """For each event the first event of the next instant."""
-    count = len(events.time)
-    out = np.empty(count, dtype=np.int64)
-    following = count
-    for i in range(count - 1, -1, -1):
-        if i + 1 < count and events.instant[i + 1] != events.instant[i]:
-            following = i + 1
-        out[i] = following
-    return out
 
 
 @inlined

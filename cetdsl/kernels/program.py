@@ -259,6 +259,9 @@ def build_tables(layout: Layout, events: Events) -> Tables:
         hash_query[number], hash_update[number], size = equality_codes(list(comparisons), events)
         hash_codes = max(hash_codes, size)
     trees: NDArray[Any] = np.zeros((5, len(layout.trees), count), dtype=np.int32)  # half the memory of int64
+    longest = int(np.diff(events.segment_start).max(initial=0)) if layout.trees else 0
+    # Made by NumPy, which asks the system for large pages: a kernel of Numba would wait for each small one.
+    room = np.empty((2, longest), dtype=np.int64), np.empty((2, longest), dtype=np.int32)
     for number, comparisons in enumerate(layout.trees):
         order = next(c for c in comparisons if c.op != "=")
         equalities = [c for c in comparisons if c.op == "="]
@@ -277,6 +280,7 @@ def build_tables(layout: Layout, events: Events) -> Tables:
             order.op in ("<=", ">="),
             all(c.later == c.earlier for c in comparisons),
             trees[:, number],
+            *room,
         )
     return Tables(hash_query, hash_update, hash_codes, trees[0], trees[1], trees[2], trees[3], trees[4])
 
@@ -294,30 +298,31 @@ def place_of(rising: Places | Ints, start: Index, stop: Index, least: Index) -> 
 
 
 @jit
-def _sorted_by(values: Ints, members: Places) -> Places:
+def _sorted_by(values: Ints, spare: Ints, members: Places, other: Places) -> tuple[Places, Places]:
     """Members in the order of their values, equals as they are: many of them byte by byte, in linear time.
 
-    The values are lost: one key may have millions of events, so nothing is kept twice.
+    The values and what is ``spare`` are lost, and the members come back in one of the two arrays for them, which are
+    returned with that one first: one key may have millions of events, so nothing is kept twice.
     """
     count = len(values)
     if count < _MANY_VALUES:
-        return members[np.argsort(values, kind="mergesort")]
-    key, spare, other = values, np.empty_like(values), np.empty_like(members)
+        other[:] = members[np.argsort(values, kind="mergesort")]
+        return other, members
     digit = np.zeros((8, 257), dtype=np.int64)
     for n in range(count):
-        key[n] ^= _SIGN
+        values[n] ^= _SIGN
         for byte in range(8):
-            digit[byte, ((key[n] >> (8 * byte)) & 255) + 1] += 1
+            digit[byte, ((values[n] >> (8 * byte)) & 255) + 1] += 1
     for byte in range(8):
         if digit[byte].max() == count:
             continue  # all agree
         place = np.cumsum(digit[byte])
         for n in range(count):
-            own = (key[n] >> (8 * byte)) & 255
-            spare[place[own]], other[place[own]] = key[n], members[n]
+            own = (values[n] >> (8 * byte)) & 255
+            spare[place[own]], other[place[own]] = values[n], members[n]
             place[own] += 1
-        key, spare, members, other = spare, key, other, members
-    return members
+        values, spare, members, other = spare, values, other, members
+    return members, other
 
 
 @jit
@@ -333,31 +338,35 @@ def _place_in_trees(
     inclusive: bool,
     same: bool,
     out: Ints,
+    keys: Ints,
+    places: Places,
 ) -> None:
     """Sorts each key's events by (bucket, value) and finds each event's place and its query's end.
 
     The tree of a bucket occupies the slots of its own events, so all trees of a chunk need one slot per event. Without
     buckets (empty arrays) all events of a key share a tree. Where both sides are the ``same`` columns, an event's query
-    ends where it stands itself, before or behind its equals.
+    ends where it stands itself, before or behind its equals. ``keys`` and ``places`` are room for two columns of the
+    longest key's values and events.
     """
     bucketed = len(query_bucket) > 0
     flip = -1 if reverse else 0  # x ^ -1 is ~x, which reverses the order and cannot overflow
     for s in range(len(segment_start) - 1):
         first, last = segment_start[s], segment_start[s + 1]
-        # Half the memory of int64: one key may have millions of events.
-        members = np.empty(last - first, dtype=np.int32)
+        members = places[0]
         size = 0
         for i in range(first, last):
             if earlier_valid[i] and (not bucketed or update_bucket[i] >= 0):
                 members[size] = i
                 size += 1
-        members = members[:size]
-        values = np.empty(size, dtype=np.int64)
+        members, other = members[:size], places[1, :size]
+        values, spare = keys[0, :size], keys[1, :size]
         for position in range(size):
             values[position] = earlier[members[position]] ^ flip
-        members = _sorted_by(values, members)
+        members, other = _sorted_by(values, spare, members, other)
         if bucketed:
-            members = _sorted_by(update_bucket[members], members)
+            for position in range(size):
+                values[position] = update_bucket[members[position]]
+            members, other = _sorted_by(values, spare, members, other)
         for position in range(size):
             values[position] = earlier[members[position]] ^ flip
         buckets = update_bucket[members] if bucketed else update_bucket
