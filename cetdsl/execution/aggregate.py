@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import reduce
 
 import attrs
@@ -32,7 +33,7 @@ from cetdsl.execution.source import PACKED_BITS, EventFrame
 from cetdsl.execution.worker import map_stage
 from cetdsl.pattern.expressions import Attribute, Expr, SparkColumn
 from cetdsl.planning.compile import Compiled
-from cetdsl.planning.physical import ALL, SLIDING, SPAN, KernelSpec, Output, RunSpec, is_exact_lane
+from cetdsl.planning.physical import ALL, OF_TIME, OWN, SLIDING, SPAN, KernelSpec, Output, RunSpec, is_exact_lane
 from cetdsl.planning.plans import KernelAggregate, PairAggregate, Source
 
 
@@ -63,8 +64,7 @@ class Shipment:
     runs : RunSpec or None
         Not None where the rows are sorted runs of events.
     shared : tuple of int
-        For each of the event's own columns the position of another column that has its values; -1 where there is none,
-        and it stands among the last ones.
+        For each of the user's columns that are shown: where it stands, if not among the last columns.
     """
 
     rows: DataFrame
@@ -125,13 +125,12 @@ def ship(
     schema = rows.schema
     frame.refuse_collations(schema)
     types = tuple(schema[f"v{n}"].dataType for n in range(len(numbers)))
-    twins = [_twin(frame, compiled, schema, name) for name in event_columns]
     names = [*by, "t"] if packed else [*by, *frame.order, "m"]
     names += [f"f{n}" for n in range(len(codes))] + [f"v{n}" for n in range(len(numbers))]
     if compiled.lists:
         names += ["p", *(f"l{n}" for n in range(len(compiled.lists)))]
-    names += [f"e{n}" for n in range(len(events)) if n >= len(twins) or twins[n] not in names]
-    shared = tuple(names.index(twin) if twin in names else -1 for twin in twins)
+    shared = _places(frame, compiled, schema, names, event_columns)
+    names += [f"e{n}" for n in range(len(events)) if n >= len(shared) or shared[n] == OWN]
     if settled:
         names.append("i")
     rows = rows.select(*names)
@@ -152,17 +151,28 @@ def ship(
     return Shipment(ordered.drop("i"), types, frame, PACKED_BITS if packed else 0, book, runs, shared)
 
 
-def _twin(frame: EventFrame, compiled: Compiled, schema: StructType, name: str) -> str | None:
-    """The name under which a column of the user's is sent in any case, as it is; None if it is not."""
-    source, kind = frame.source, frame.fields[frame.position(name)].dataType
+def _places(
+    frame: EventFrame, compiled: Compiled, schema: StructType, names: list[str], shown: tuple[str, ...]
+) -> tuple[int, ...]:
+    """Where each of the user's columns stands among those of these names, as it is; see :class:`KernelSpec`."""
+    source = frame.source
     codes = [code.expr.name if isinstance(code.expr, Attribute) else None for code in compiled.codes]
-    for prefix, columns in (("k", source.keys), ("b", source.tie_break), ("f", codes), ("t", [source.time])):
-        if name in columns:
-            twin = prefix if prefix == "t" else f"{prefix}{columns.index(name)}"
-            # A key of 0.0 may have been -0.0, and a time may be packed.
-            if schema[twin].dataType == kind and not (prefix == "k" and kind.typeName() in ("float", "double")):
-                return twin
-    return None
+    sent: list[tuple[str, Sequence[str | None]]] = [("k", source.keys), ("b", source.tie_break), ("f", codes)]
+    places = []
+    for name in shown:
+        kind = frame.fields[frame.position(name)].dataType
+        if name == source.time and kind.simpleString() in ("timestamp", "timestamp_ntz", "bigint"):
+            places.append(OF_TIME)
+            continue
+        # A key of 0.0 may have been -0.0.
+        rounded = kind.typeName() in ("float", "double")
+        twins = [
+            f"{prefix}{columns.index(name)}"
+            for prefix, columns in sent
+            if name in columns and not (prefix == "k" and rounded)
+        ]
+        places.append(next((names.index(twin) for twin in twins if schema[twin].dataType == kind), OWN))
+    return tuple(places)
 
 
 #: The types of numbers that runs may hold, as NumPy knows them.

@@ -27,8 +27,8 @@ def as_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     return column
 
 
-def from_numpy(values: NDArray[Any], absent: Bools | None = None) -> pa.Array:
-    """Numbers as an Arrow array, without a copy; NULL where ``absent``.
+def from_numpy(values: NDArray[Any], absent: Bools | None = None, kind: pa.DataType | None = None) -> pa.Array:
+    """Numbers as an Arrow array, without a copy; NULL where ``absent``, and of another type of as many bytes if given.
 
     Examples
     --------
@@ -37,7 +37,7 @@ def from_numpy(values: NDArray[Any], absent: Bools | None = None) -> pa.Array:
     """
     bitmap = None if absent is None else pa.py_buffer(np.packbits(~absent, bitorder="little"))
     buffers = [bitmap, pa.py_buffer(np.ascontiguousarray(values))]
-    return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), buffers)
+    return pa.Array.from_buffers(kind or pa.from_numpy_dtype(values.dtype), len(values), buffers)
 
 
 def to_numpy(column: pa.Array) -> NDArray[Any]:

@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import attrs
 import numpy as np
+from numpy.typing import NDArray
 
 from cetdsl.errors import GroupTooLarge, InvalidNode, nearest
 from cetdsl.kernels.anchors import choose_anchors
@@ -47,7 +48,17 @@ from cetdsl.kernels.graphlets import (
 )
 from cetdsl.kernels.partition import OPTIMIZERS
 from cetdsl.kernels.program import Ints
-from cetdsl.kernels.walk import FRAME_BYTES, Trace, Walker, Windows, rules_of, share_of_roots, split, windows_of
+from cetdsl.kernels.walk import (
+    FRAME_BYTES,
+    Trace,
+    Walker,
+    Windows,
+    rules_of,
+    share_of_roots,
+    split,
+    steps_of,
+    windows_of,
+)
 
 ALGORITHMS = ("auto", "m-cet", "t-cet", "h-cet", "anchors")
 
@@ -191,6 +202,10 @@ class Work:
         """What it would take to walk each window."""
         return find_loads(self.graph, self.rules, self.windows)
 
+    @cached_property
+    def _steps(self) -> NDArray[Any]:
+        return steps_of(self.graph, self._variable)
+
     def finish(self, job: Walker | Stitcher) -> None:
         """Notes what a job took."""
         self._measured.steps += job.steps
@@ -328,7 +343,7 @@ class Work:
         if exact or self.settings.memory is not None:
             longest = int(self.loads.longest[begin:end].max(initial=0))
             self._refuse_beyond(FRAME_BYTES * longest, f"the search for a trend of {longest} events")
-        return Walker(self.graph, self._variable, windows, self.rules, begin, longest, start, stop)
+        return Walker(self.graph, self._variable, lambda: self._steps, windows, self.rules, begin, longest, start, stop)
 
     def job(self, window: int) -> Walker | Stitcher:
         """The job of one window by itself."""

@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 from cetdsl.kernels.columns import as_array, from_numpy
 from cetdsl.kernels.enumerate import Block, Enumerator
 from cetdsl.kernels.program import Ints
-from cetdsl.kernels.stream import CHUNK_EVENTS, Chunk, ChunkReader, refusing_too_large, window_column
-from cetdsl.planning.physical import SLIDING, TrendsSpec
+from cetdsl.kernels.stream import CHUNK_EVENTS, Chunk, ChunkReader, refusing_too_large, window_column, window_type
+from cetdsl.planning.physical import OF_TIME, OWN, SLIDING, KernelSpec, TrendsSpec
 
 
 def trend_stream(
@@ -52,14 +52,20 @@ def trend_stream(
 class EventRows:
     """The events of one chunk, as answers show them.
 
-    The last columns of its rows are the ``fields``, but for those whose values another column has (``shared``).
+    The last columns of its rows are the ``fields``, but for those whose values another column has.
     """
 
-    def __init__(self, chunk: Chunk, fields: tuple[str, ...], shared: tuple[int, ...]) -> None:
+    def __init__(self, chunk: Chunk, fields: tuple[str, ...], spec: KernelSpec) -> None:
         self._names = list(fields)
-        places = list(shared) + [-1] * (len(fields) - len(shared))
-        last = iter(range(chunk.table.num_columns - places.count(-1), chunk.table.num_columns))
-        columns = [as_array(chunk.table.column(next(last) if place < 0 else place)) for place in places]
+        table = chunk.table
+        places = list(spec.shared) + [OWN] * (len(fields) - len(spec.shared))
+        last = iter(range(table.num_columns - places.count(OWN), table.num_columns))
+        columns = [
+            from_numpy(chunk.events.time, kind=window_type(spec))
+            if place == OF_TIME
+            else as_array(table.column(next(last) if place == OWN else place))
+            for place in places
+        ]
         self._columns = [_Repeated(column[0]) if _is_one_text(column) else column for column in columns]
 
     def at(self, rows: Ints) -> pa.Array:
@@ -96,7 +102,7 @@ class TrendRows:
     def __init__(self, spec: TrendsSpec, chunk: Chunk) -> None:
         self.spec = spec
         self.chunk = chunk
-        self._events = EventRows(chunk, spec.fields, spec.kernel.shared)
+        self._events = EventRows(chunk, spec.fields, spec.kernel)
         self._names = pa.array(spec.variables, pa.string())
         self._only_name = _Repeated(self._names[0])
         # The first window of each slice; windows with the same events share a slice.

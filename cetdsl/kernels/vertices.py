@@ -144,7 +144,7 @@ def _booleans(values: Bools) -> pa.Array:
 
 def _vertices(windows: _Windows) -> Iterator[list[pa.Array]]:
     graph = windows.graph
-    events = EventRows(windows.chunk, windows.spec.fields, windows.spec.kernel.shared)
+    events = EventRows(windows.chunk, windows.spec.fields, windows.spec.kernel)
     for seen in windows.blocks():
         node = seen.node
         flags = [

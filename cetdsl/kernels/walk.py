@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -130,6 +130,29 @@ def successors_stop(starts: Ints, stops: Ints, target: Places, v: Index, last: I
 # ----------------------------------------------------------------------------------------------------------- walk
 
 
+#: What a walk asks of a node. It goes anywhere, so it finds all of it in one line of memory.
+_STEP = np.dtype(
+    [
+        ("start", np.int64),
+        ("stop", np.int64),
+        ("event", np.int64),
+        ("reach_after", np.int32),
+        ("variable", np.int16),
+        ("ends", np.bool_),
+        ("unused", np.bool_),  # for 32 bytes
+    ]
+)
+
+
+def steps_of(graph: Graph, variable: Ints | Shorts) -> NDArray[Any]:
+    """The nodes of a graph as a walk visits them; ``variable`` is the bit number of the one that each state reads."""
+    steps = np.empty(len(graph.event), dtype=_STEP)
+    for name in ("start", "stop", "event", "reach_after", "ends"):
+        steps[name] = getattr(graph, name)
+    steps["variable"] = variable[graph.state]
+    return steps
+
+
 class Walker:
     """Lists or counts the trends of windows depth first: m-cet.
 
@@ -138,6 +161,8 @@ class Walker:
     graph : Graph
     variable : int64 array, shape (states,)
         Bit number of the variable that each state reads.
+    steps : callable
+        Gives the nodes as :func:`steps_of` does; asked only if trends are listed.
     windows : Windows
     rules : Rules
     number : int
@@ -159,6 +184,7 @@ class Walker:
         self,
         graph: Graph,
         variable: Ints | Shorts,
+        steps: Callable[[], NDArray[Any]],
         windows: Windows,
         rules: Rules,
         number: int = 0,
@@ -175,6 +201,7 @@ class Walker:
         self.number = number
         self.steps = 0
         self._variable = np.asarray(variable, dtype=np.int16)
+        self._steps = steps
         self._longest = int((windows.last - windows.first).max(initial=0)) if longest is None else longest
         self.bytes_held = FRAME_BYTES * self._longest
 
@@ -190,10 +217,10 @@ class Walker:
         )
         at = np.zeros(_POSITIONS, dtype=np.int64)
         _place(self.graph, self._variable, self.windows, self._begin, self._end, stack, at)
-        one_variable = is_constant(self._variable)
+        one_variable, steps = is_constant(self._variable), self._steps()
 
         def fill(out: Block) -> Filled:
-            _walk(self.graph, self._variable, self.windows, self.rules, self._end, stack, at, out, one_variable)
+            _walk(self.graph, steps, self.windows, self.rules, self._end, stack, at, out, one_variable)
             self.steps += int(at[_VISITS] + at[_BINDINGS])
             return Filled(int(at[_TRENDS]), int(at[_BINDINGS]), int(at[_NEED]))
 
@@ -275,7 +302,7 @@ def _place(graph: Graph, variable: Shorts, windows: Windows, begin: Trace, end: 
 @jit
 def _walk(
     graph: Graph,
-    variable: Shorts,
+    steps: NDArray[Any],
     windows: Windows,
     rules: Rules,
     end: Trace,
@@ -289,9 +316,8 @@ def _walk(
     While the path agrees with the end's (its first ``tight`` nodes do), the successors from the end's next node on are
     cut off; when those before it are done with, the path follows the end by one node.
     """
-    target, starts, stops, event, state = graph.target, graph.start, graph.stop, graph.event, graph.state
-    begins, ends, reach, reach_after = graph.begins, graph.ends, graph.reach, graph.reach_after
-    origin_before = graph.origin_before
+    target, begins, reach, origin_before = graph.target, graph.begins, graph.reach, graph.origin_before
+    nodes = len(steps)
     out_start, out_event, out_variable, out_slice = out.start, out.event, out.variable, out.slice
     path_event, path_variable, path_cursor, path_stop = stack.event, stack.variable, stack.cursor, stack.stop
     most, size, many = len(out_slice), len(out_event), not one_variable
@@ -331,30 +357,34 @@ def _walk(
                 if window < len(windows.low):
                     root = windows.first[window]
                 continue
-        if is_end(ends, reach_after, rules, t, high):
+        step = steps[t]
+        is_sink = step.reach_after >= high
+        if is_sink if rules.complete else step.ends:
             if trends == most or bindings + depth >= size:
                 need = depth + 1
                 break
             for d in range(depth):
                 out_event[bindings + d] = path_event[d]
-            out_event[bindings + depth] = event[t]
+            out_event[bindings + depth] = step.event
             if many:
                 for d in range(depth):
                     out_variable[bindings + d] = path_variable[d]
-                out_variable[bindings + depth] = variable[state[t]]
+                out_variable[bindings + depth] = step.variable
             bindings += depth + 1
             out_slice[trends] = window
             trends += 1
             out_start[trends] = bindings
         cursor += 1
         visits += 1
-        if reach_after[t] < high:
+        if not is_sink:
             if depth == 0:
                 root = cursor
             else:
                 path_cursor[depth - 1] = cursor
-            path_event[depth], path_variable[depth] = event[t], variable[state[t]]
-            cursor, stop = starts[t], successors_stop(starts, stops, target, t, last)
+            path_event[depth], path_variable[depth] = step.event, step.variable
+            cursor, stop = step.start, step.stop
+            if last < nodes:
+                stop = place_of(target, cursor, stop, last)
             if forced:
                 tight += 1
                 stop = place_of(target, cursor, stop, end.nodes[tight])

@@ -171,6 +171,10 @@ class RunSpec:
     columns: tuple[str, ...]
 
 
+#: Where a column of an event stands: among the last ones, or it is made from the time.
+OWN, OF_TIME = -1, -2
+
+
 @attrs.frozen
 class KernelSpec:
     """All that a worker must know to answer a query over its sorted events.
@@ -179,9 +183,9 @@ class KernelSpec:
     the time stretch if ``windowing.cut``, time, ``ties`` tie-break columns, the bit mask of variables that the event
     may be bound to, ``codes`` columns that comparisons refer to, ``values`` columns that lanes refer to, ``lists`` list
     columns preceded by the event's position in its key (if any), and for trends the event's own columns, but for those
-    that another column has the values of: ``shared`` has the position of that one, and -1 for the rest. If ``packed`` >
-    0 there is no mask: the time column holds ``time * 2**packed + mask``, or in place of the mask its number in
-    ``book``. If there are ``runs``, events come in sorted runs.
+    that another column has the values of: ``shared`` has the position of that one, ``OF_TIME``, or ``OWN``. If
+    ``packed`` > 0 there is no mask: the time column holds ``time * 2**packed + mask``, or in place of the mask its
+    number in ``book``. If there are ``runs``, events come in sorted runs.
 
     ``completeness`` says which trends are asked for: ``ALL``, ``MAXIMAL`` or ``ENDS``.
     """
