@@ -134,9 +134,10 @@ def ship(
     if settled:
         names.append("i")
     rows = rows.select(*names)
-    runs = run_spec(rows.schema, len(by)) if in_runs and packed else None
+    sent = StructType([schema[name] for name in names])
+    runs = run_spec(sent, len(by)) if in_runs and packed else None
     if runs is not None:
-        rows = map_stage(rows, "runs", runs, _run_schema(rows.schema, runs))
+        rows = map_stage(rows, "runs", runs, _run_schema(sent, runs))
     if by == ["h"]:
         spread = rows.repartition(len(shares), "h")
     else:

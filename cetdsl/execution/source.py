@@ -248,12 +248,13 @@ class EventFrame:
         for field in schema.fields:
             if field.name[0] not in "kfv" or "collate" not in field.dataType.simpleString():
                 continue
-            what = f"the key column {self.source.keys[int(field.name[1:])]!r}" if field.name[0] == "k" else "a value"
+            name = self.source.keys[int(field.name[1:])] if field.name[0] == "k" else ""
             raise UnsupportedQuery(
-                f"{what} is of type {field.dataType.simpleString()}, in which texts of different bytes may be equal or "
-                "come in another order, and kernels compare bytes",
-                hint="give the column Spark's default collation first: df.withColumn('g', F.collate('g', "
-                "'UTF8_BINARY')), of F.lower('g') where case does not count",
+                f"{f'the key column {name!r}' if name else 'a compared or aggregated value'} is of type "
+                f"{field.dataType.simpleString()}, in which texts of different bytes may be equal or come in another "
+                "order, and kernels compare bytes",
+                hint=f"give the column Spark's default collation first: df.withColumn({name or 'text'!r}, "
+                f"F.collate(F.lower({name or 'text'!r}), 'UTF8_BINARY')), without F.lower where case counts",
             )
 
     def codes(self, compiled: Compiled) -> list[Column]:

@@ -40,6 +40,9 @@ from cetdsl.planning.physical import SPAN, Edge, KernelSpec, Machine, Pair
 
 Shorts = NDArray[np.int16]
 
+#: Bindings in a block of trends.
+BLOCK = 131_072
+
 _ORDERS = ("<", "<=", ">", ">=")
 
 #: Positions in the array that holds where the search is.
@@ -979,7 +982,7 @@ class Enumerator:
         slices: Slices,
         bounds: tuple[Ints, Ints],
         limit: int = -1,
-        block: int = 131_072,
+        block: int = BLOCK,
     ) -> Iterator[Block]:
         """All trends of all slices, in blocks.
 

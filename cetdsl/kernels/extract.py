@@ -25,11 +25,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cetdsl.kernels.columns import Floats
-from cetdsl.kernels.enumerate import Block
+from cetdsl.kernels.enumerate import BLOCK, Block
 from cetdsl.kernels.graph import Graph
 from cetdsl.kernels.jobs import Measured, Settings, Work
 from cetdsl.kernels.program import Ints
-from cetdsl.kernels.walk import BLOCK
 
 __all__ = ["Measured", "Settings", "Survey", "count_refs", "extract", "survey"]
 

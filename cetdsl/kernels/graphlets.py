@@ -26,11 +26,10 @@ import numpy as np
 from cetdsl.kernels._jit import inlined, jit
 from cetdsl.kernels.columns import Bools, Floats
 from cetdsl.kernels.cuts import Scope, is_useful, leaves
-from cetdsl.kernels.enumerate import Block, Shorts
+from cetdsl.kernels.enumerate import BLOCK, Block, Shorts
 from cetdsl.kernels.graph import NEVER, Graph
 from cetdsl.kernels.program import Index, Ints, Places, place_of
 from cetdsl.kernels.walk import (
-    BLOCK,
     Filled,
     Rules,
     in_blocks,

@@ -366,7 +366,7 @@ def _place_in_trees(
         if bucketed:
             for position in range(size):
                 values[position] = update_bucket[members[position]]
-            members, other = _sorted_by(values, spare, members, other)
+            members, _ = _sorted_by(values, spare, members, other)
         for position in range(size):
             values[position] = earlier[members[position]] ^ flip
         buckets = update_bucket[members] if bucketed else update_bucket

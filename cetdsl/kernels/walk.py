@@ -18,12 +18,10 @@ from numpy.typing import NDArray
 
 from cetdsl.kernels._jit import inlined, jit
 from cetdsl.kernels.columns import Bools, Floats
-from cetdsl.kernels.enumerate import Block, Shorts, shrunk
+from cetdsl.kernels.enumerate import BLOCK, Block, Shorts, shrunk
 from cetdsl.kernels.graph import NOWHERE, Abi, Graph
 from cetdsl.kernels.program import Index, Ints, Places, place_of
 
-#: Bindings in a block of trends.
-BLOCK = 131_072
 #: Bytes of the search, per event of the longest trend.
 FRAME_BYTES = 26
 
@@ -118,20 +116,24 @@ def is_end(ends: Bools, reach_after: Places, rules: Rules, v: Index, high: int) 
 
 
 @inlined
-def successors_stop(starts: Ints, stops: Ints, target: Places, v: Index, last: Index) -> Index:
-    """Where the successors of a node before the node ``last`` end."""
-    start: Index = starts[v]
-    stop: Index = stops[v]
+def stop_before(target: Places, start: Index, stop: Index, last: Index) -> Index:
+    """Where the entries of a stretch of successors that lie before the node ``last`` end."""
     if stop == start or target[stop - 1] < last:
         return stop
     return place_of(target, start, stop, last)
+
+
+@inlined
+def successors_stop(starts: Ints, stops: Ints, target: Places, v: Index, last: Index) -> Index:
+    """Where the successors of a node before the node ``last`` end."""
+    return stop_before(target, starts[v], stops[v], last)
 
 
 # ----------------------------------------------------------------------------------------------------------- walk
 
 
 #: What a walk asks of a node. It goes anywhere, so it finds all of it in one line of memory.
-_STEP = np.dtype(
+_NODE = np.dtype(
     [
         ("start", np.int64),
         ("stop", np.int64),
@@ -144,13 +146,13 @@ _STEP = np.dtype(
 )
 
 
-def steps_of(graph: Graph, variable: Ints | Shorts) -> NDArray[Any]:
+def nodes_of(graph: Graph, variable: Ints | Shorts) -> NDArray[Any]:
     """The nodes of a graph as a walk visits them; ``variable`` is the bit number of the one that each state reads."""
-    steps = np.empty(len(graph.event), dtype=_STEP)
+    nodes = np.empty(len(graph.event), dtype=_NODE)
     for name in ("start", "stop", "event", "reach_after", "ends"):
-        steps[name] = getattr(graph, name)
-    steps["variable"] = variable[graph.state]
-    return steps
+        nodes[name] = getattr(graph, name)
+    nodes["variable"] = variable[graph.state]
+    return nodes
 
 
 class Walker:
@@ -161,8 +163,8 @@ class Walker:
     graph : Graph
     variable : int64 array, shape (states,)
         Bit number of the variable that each state reads.
-    steps : callable
-        Gives the nodes as :func:`steps_of` does; asked only if trends are listed.
+    nodes : callable
+        Gives the nodes as :func:`nodes_of` does; asked only if trends are listed.
     windows : Windows
     rules : Rules
     number : int
@@ -184,7 +186,7 @@ class Walker:
         self,
         graph: Graph,
         variable: Ints | Shorts,
-        steps: Callable[[], NDArray[Any]],
+        nodes: Callable[[], NDArray[Any]],
         windows: Windows,
         rules: Rules,
         number: int = 0,
@@ -201,7 +203,7 @@ class Walker:
         self.number = number
         self.steps = 0
         self._variable = np.asarray(variable, dtype=np.int16)
-        self._steps = steps
+        self._nodes = nodes
         self._longest = int((windows.last - windows.first).max(initial=0)) if longest is None else longest
         self.bytes_held = FRAME_BYTES * self._longest
 
@@ -217,10 +219,10 @@ class Walker:
         )
         at = np.zeros(_POSITIONS, dtype=np.int64)
         _place(self.graph, self._variable, self.windows, self._begin, self._end, stack, at)
-        one_variable, steps = is_constant(self._variable), self._steps()
+        one_variable, nodes = is_constant(self._variable), self._nodes()
 
         def fill(out: Block) -> Filled:
-            _walk(self.graph, steps, self.windows, self.rules, self._end, stack, at, out, one_variable)
+            _walk(self.graph, nodes, self.windows, self.rules, self._end, stack, at, out, one_variable)
             self.steps += int(at[_VISITS] + at[_BINDINGS])
             return Filled(int(at[_TRENDS]), int(at[_BINDINGS]), int(at[_NEED]))
 
@@ -302,7 +304,7 @@ def _place(graph: Graph, variable: Shorts, windows: Windows, begin: Trace, end: 
 @jit
 def _walk(
     graph: Graph,
-    steps: NDArray[Any],
+    nodes: NDArray[Any],
     windows: Windows,
     rules: Rules,
     end: Trace,
@@ -317,7 +319,6 @@ def _walk(
     cut off; when those before it are done with, the path follows the end by one node.
     """
     target, begins, reach, origin_before = graph.target, graph.begins, graph.reach, graph.origin_before
-    nodes = len(steps)
     out_start, out_event, out_variable, out_slice = out.start, out.event, out.variable, out.slice
     path_event, path_variable, path_cursor, path_stop = stack.event, stack.variable, stack.cursor, stack.stop
     most, size, many = len(out_slice), len(out_event), not one_variable
@@ -357,19 +358,19 @@ def _walk(
                 if window < len(windows.low):
                     root = windows.first[window]
                 continue
-        step = steps[t]
-        is_sink = step.reach_after >= high
-        if is_sink if rules.complete else step.ends:
+        node = nodes[t]
+        is_sink = node.reach_after >= high
+        if is_sink if rules.complete else node.ends:
             if trends == most or bindings + depth >= size:
                 need = depth + 1
                 break
             for d in range(depth):
                 out_event[bindings + d] = path_event[d]
-            out_event[bindings + depth] = step.event
+            out_event[bindings + depth] = node.event
             if many:
                 for d in range(depth):
                     out_variable[bindings + d] = path_variable[d]
-                out_variable[bindings + depth] = step.variable
+                out_variable[bindings + depth] = node.variable
             bindings += depth + 1
             out_slice[trends] = window
             trends += 1
@@ -381,10 +382,8 @@ def _walk(
                 root = cursor
             else:
                 path_cursor[depth - 1] = cursor
-            path_event[depth], path_variable[depth] = step.event, step.variable
-            cursor, stop = step.start, step.stop
-            if last < nodes:
-                stop = place_of(target, cursor, stop, last)
+            path_event[depth], path_variable[depth] = node.event, node.variable
+            cursor, stop = node.start, stop_before(target, node.start, node.stop, last)
             if forced:
                 tight += 1
                 stop = place_of(target, cursor, stop, end.nodes[tight])
