@@ -103,7 +103,7 @@ def test_duplicates_matter_only_when_named() -> None:
     schema = Schema([Field("ts", "timestamp"), Field("x", "int"), Field("x", "string"), Field("y", "int")])
     assert analysed("PATTERN A WHERE A.y > 1", schema, type=None)
     assert str(error_of("PATTERN A WHERE A.x > 1", schema, type=None)) == (
-        "the column 'x' is ambiguous: the DataFrame has 'x' (int), 'x' (string)\n"
+        "the column 'x' is ambiguous: the DataFrame has 'x' (int), 'x' (string); A.x > 1 asks for it\n"
         "  hint: rename or drop all but one of them"
     )
 
@@ -151,12 +151,12 @@ NO_TIME = Schema([Field("tick", "bigint"), Field("day", "date"), Field("name", "
         (
             "PATTERN A WHERE A.prise > 5",
             UnknownColumn,
-            "no column 'prise' in the DataFrame\n  hint: did you mean 'price'?",
+            "no column 'prise' in the DataFrame; A.prise > 5 asks for it\n  hint: did you mean 'price'?",
         ),
         (
             "PATTERN SEQ(A a1, B b1) WHERE a2.price > 5",
             UnknownVariable,
-            "no variable 'a2' in this pattern\n  hint: the pattern binds a1, b1",
+            "no variable 'a2' in this pattern; a2.price > 5 asks for it\n  hint: the pattern binds a1, b1",
         ),
         (
             "PATTERN A WHERE A.type > 5",
@@ -208,7 +208,7 @@ NO_TIME = Schema([Field("tick", "bigint"), Field("day", "date"), Field("name", "
         (
             "PATTERN SEQ(Alpha, B) WHERE Alfa.price > 5",
             UnknownVariable,
-            "no variable 'Alfa' in this pattern\n  hint: did you mean 'Alpha'?",
+            "no variable 'Alfa' in this pattern; Alfa.price > 5 asks for it\n  hint: did you mean 'Alpha'?",
         ),
         (
             "PATTERN A+ WHERE PREV(A).price < A.price + NEXT(A).price",
@@ -454,7 +454,7 @@ def test_not_alone() -> None:
 
 def test_the_type_of_an_event_is_not_its_variable() -> None:
     assert str(error_of(Query(Event("c", type="Check"), (Binary(">", Attribute("Check", "price"), Literal(1)),)))) == (
-        "no variable 'Check' in this pattern\n  hint: events of type 'Check' are bound to 'c'"
+        "no variable 'Check' in this pattern; Check.price > 1 asks for it\n  hint: events of type 'Check' are bound to 'c'"
     )
 
 
@@ -475,7 +475,7 @@ def test_unknown_functions(known: object) -> None:
     query = parse("PATTERN A WHERE uper(A.type) = 'A'")
     with pytest.raises(UnknownFunction) as caught:
         analyse(query, SCHEMA, known_functions=known)  # type: ignore[arg-type]
-    assert caught.value.message == "no function 'uper' in pyspark.sql.functions"
+    assert caught.value.message == "no function 'uper' in pyspark.sql.functions; uper(A.type) = 'A' asks for it"
     assert "upper" in str(caught.value.hint) or callable(known)
 
 
@@ -494,7 +494,7 @@ def test_all_errors_come_at_once() -> None:
         WindowError,
     ]
     assert str(error).startswith("the query has 6 errors\n 1. SUM(A.type) needs numbers")
-    assert "\n 2. no column 'prise' in the DataFrame\n      hint: did you mean 'price'?\n 3. B never" in str(error)
+    assert "\n 2. no column 'prise' in the DataFrame; A.prise > 5 asks for it\n      hint: did you mean 'price'?\n 3. B never" in str(error)
 
 
 @pytest.mark.parametrize(

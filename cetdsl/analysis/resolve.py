@@ -9,6 +9,7 @@ import attrs
 from cetdsl.analysis import checks
 from cetdsl.analysis.schema import Field, Schema
 from cetdsl.analysis.types import TypeCheck, category, is_integer, is_orderable
+from cetdsl.analysis.wording import quote
 from cetdsl.errors import (
     AnalysisErrors,
     CetdslError,
@@ -132,7 +133,7 @@ def analyse(
     >>> analyse(Query(Event("A", type="A"), (Binary(">", Attribute("A", "prise"), Literal(5)),)), schema)
     Traceback (most recent call last):
         ...
-    cetdsl.errors.UnknownColumn: no column 'prise' in the DataFrame
+    cetdsl.errors.UnknownColumn: no column 'prise' in the DataFrame; A.prise > 5 asks for it
       hint: did you mean 'Price'?
     """
     return _Analysis(query, schema, binding or Binding(), known_functions).run()
@@ -147,6 +148,7 @@ class _Analysis:
         self.binding = binding
         self.functions = functions
         self.errors: list[CetdslError] = []
+        self._noted: set[tuple[type, str]] = set()
         self.variables = tuple(dict.fromkeys(event.variable for event in events(query.pattern)))
 
     def run(self) -> ResolvedQuery:
@@ -182,11 +184,14 @@ class _Analysis:
 
     # Errors
 
-    def note(self, errors: Iterable[CetdslError]) -> bool:
-        """Keep the errors that are not known yet; whether there were any."""
+    def note(self, errors: Iterable[CetdslError], within: str = "") -> bool:
+        """Keep the errors that are not known yet, with the part of the query they came from; whether there were any."""
         found = list(errors)
         for error in found:
-            if not any(type(known) is type(error) and str(known) == str(error) for known in self.errors):
+            noted = (type(error), str(error))
+            if noted not in self._noted:
+                self._noted.add(noted)
+                error.message += f"; {within} asks for it" if within else ""
                 self.errors.append(error)
         return bool(found)
 
@@ -196,11 +201,11 @@ class _Analysis:
         if self.errors:
             raise AnalysisErrors(self.errors)
 
-    def resolve(self, name: str, what: str = "column") -> Field | None:
+    def resolve(self, name: str, what: str = "column", within: str = "") -> Field | None:
         try:
             return self.schema.resolve(name, what)
         except ResolutionError as error:
-            self.note([error])
+            self.note([error], within)
             return None
 
     # Binding
@@ -287,7 +292,7 @@ class _Analysis:
             bound = attrs.evolve(event, condition=bind_attributes(event.condition, event.variable))
             assert bound.condition is not None
             if not self.note(checks.condition_errors(bound)):
-                condition, _ = self.term(bound.condition)
+                condition, _ = self.term(bound.condition, f"the condition of {event.variable!r}")
                 self.types(condition, f"the condition of {event.variable!r},")
                 parts += conjuncts(condition)
         return Event(event.variable, None, conjunction(parts) if parts else None)
@@ -297,7 +302,7 @@ class _Analysis:
     def where(self, pattern: Pattern) -> tuple[Expr, ...]:
         found: list[Expr] = []
         for predicate in (part for whole in self.asked.where for part in conjuncts(whole)):
-            known, complete = self.term(transform(predicate, _count_to_length))
+            known, complete = self.term(transform(predicate, _count_to_length), quote(predicate))
             if complete and not self.note(checks.predicate_errors(known, pattern)):
                 self.types(known, "the predicate")
             found.append(known)
@@ -307,7 +312,7 @@ class _Analysis:
         found: list[Returned] = []
         good = True
         for item in self.asked.returning:
-            aggregate, complete = self.term(item.aggregate)
+            aggregate, complete = self.term(item.aggregate, quote(item.aggregate))
             assert isinstance(aggregate, Aggregate)
             good &= complete
             if complete:
@@ -325,18 +330,18 @@ class _Analysis:
         check.require_boolean(expr, what)
         self.note(check.errors)
 
-    def term(self, expr: Expr) -> tuple[Expr, bool]:
+    def term(self, expr: Expr, within: str) -> tuple[Expr, bool]:
         """The term with exact names, and whether all of them were found."""
         before = len(self.errors)
         missing = [name for name in variables(expr) if name not in self.variables]
-        self.note(self.unknown_variable(name) for name in missing)
-        complete = not missing and not self.unknown_functions(expr)
+        self.note((self.unknown_variable(name) for name in missing), within)
+        complete = not missing and not self.unknown_functions(expr, within)
 
         def exact(node: Expr) -> Expr:
             nonlocal complete
             if not isinstance(node, Attribute) or node.variable in missing:
                 return node
-            field = self.resolve(node.name)
+            field = self.resolve(node.name, within=within)
             complete &= field is not None
             return node if field is None else attrs.evolve(node, name=field.name)
 
@@ -350,7 +355,7 @@ class _Analysis:
             )
         return UnknownVariable.among(name, self.variables)
 
-    def unknown_functions(self, expr: Expr) -> bool:
+    def unknown_functions(self, expr: Expr, within: str) -> bool:
         calls = [node.name for node in expr.walk() if isinstance(node, Call) and node.name != "in"]
         known = self.functions
         if known is None:
@@ -358,10 +363,11 @@ class _Analysis:
         names = () if callable(known) else known
         missing = [name for name in calls if not (known(name) if callable(known) else name in known)]
         otherwise = "cetdsl knows every function of pyspark.sql.functions"
-        return self.note(
+        unknown = (
             UnknownFunction(f"no function {name!r} in pyspark.sql.functions", hint=nearest(name, names, otherwise))
             for name in missing
         )
+        return self.note(unknown, within)
 
 
 def _count_to_length(node: Expr) -> Expr:
