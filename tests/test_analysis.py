@@ -454,7 +454,8 @@ def test_not_alone() -> None:
 
 def test_the_type_of_an_event_is_not_its_variable() -> None:
     assert str(error_of(Query(Event("c", type="Check"), (Binary(">", Attribute("Check", "price"), Literal(1)),)))) == (
-        "no variable 'Check' in this pattern; Check.price > 1 asks for it\n  hint: events of type 'Check' are bound to 'c'"
+        "no variable 'Check' in this pattern; Check.price > 1 asks for it\n"
+        "  hint: events of type 'Check' are bound to 'c'"
     )
 
 
@@ -494,7 +495,10 @@ def test_all_errors_come_at_once() -> None:
         WindowError,
     ]
     assert str(error).startswith("the query has 6 errors\n 1. SUM(A.type) needs numbers")
-    assert "\n 2. no column 'prise' in the DataFrame; A.prise > 5 asks for it\n      hint: did you mean 'price'?\n 3. B never" in str(error)
+    assert (
+        "\n 2. no column 'prise' in the DataFrame; A.prise > 5 asks for it\n"
+        "      hint: did you mean 'price'?\n 3. B never"
+    ) in str(error)
 
 
 @pytest.mark.parametrize(

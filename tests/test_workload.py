@@ -166,6 +166,9 @@ def test_explain_shows_passes_sets_and_templates(figure_4: Any) -> None:
     assert "begins a trend if q1" in text
     assert "q5 alone  enumerate" in text
     assert "merged template" in many.explain().html()
+    assert "+- merge the runs of each key" in text
+    with_texts = figure_4.patterns({"q": "RETURN MAX(B.type) PATTERN B+"}, time="t").explain()
+    assert "+- sort each task's events by t\n   +- shuffle" in str(with_texts)
 
 
 def test_metrics_have_one_row_per_task_and_set(figure_4: Any) -> None:

@@ -17,13 +17,19 @@ _NAMED = 6
 
 
 def explain_workload(
-    plan: WorkloadPlan, queries: Mapping[str, ResolvedQuery], metrics: Sequence[Mapping[str, Any]] = ()
+    plan: WorkloadPlan,
+    queries: Mapping[str, ResolvedQuery],
+    in_runs: Sequence[bool],
+    metrics: Sequence[Mapping[str, Any]] = (),
 ) -> Explanation:
-    """The explanation of a workload's plan, and the metrics of each set that has run."""
+    """The explanation of a workload's plan, and the metrics of each set that has run.
+
+    ``in_runs`` says of each pass whether events travel in sorted runs.
+    """
     sections: list[tuple[str, tuple[PlanView, ...]]] = [("workload", (_overview(plan),))]
-    for number, one in enumerate(plan.passes, 1):
+    for number, (one, sorted_runs) in enumerate(zip(plan.passes, in_runs, strict=True), 1):
         views = [template_view(merge_templates(each, queries), each) for each in one.sets]
-        sections.append((f"pass {number}", (_pass_view(one), *views)))
+        sections.append((f"pass {number}", (_pass_view(one, sorted_runs), *views)))
     if metrics:
         sections.append(("metrics", tuple(_metrics_view(one) for one in metrics)))
     return Explanation(tuple(sections))
@@ -54,16 +60,19 @@ def _metrics_view(metrics: Mapping[str, Any]) -> PlanView:
     return PlanView("metrics", facts=tuple(facts))
 
 
-def _pass_view(one: Pass) -> PlanView:
+def _pass_view(one: Pass, in_runs: bool) -> PlanView:
     keys = ", ".join(map(quote_name, one.source.keys))
-    steps = [
+    order = ", ".join([*map(quote_name, one.source.keys), quote_name(one.source.time)])
+    by_time = f"sort each task's events by {order}"
+    steps: list[tuple[str, tuple[str, ...]]] = [
         ("events", (f"time: {quote_name(one.source.time)}",)),
         ("keep what some variable of some query can bind", (f"{len(one.compiled.variables)} different variables",)),
+    ]
+    if in_runs:
+        steps.append((by_time, ("put those of a key into sorted runs, one row each",)))
+    steps += [
         ("shuffle by " + keys if keys else "shuffle to one task, as there is no key", ()),
-        (
-            "sort each task's events by " + ", ".join([*map(quote_name, one.source.keys), quote_name(one.source.time)]),
-            (),
-        ),
+        ("merge the runs of each key" if in_runs else by_time, ()),
         ("kernel: all queries", tuple(_set_line(each) for each in one.sets) or ("nothing in common but the pass",)),
     ]
     if one.merge:

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from cetdsl.analysis.resolve import Binding, ResolvedQuery, analyse
 from cetdsl.errors import AnalysisErrors, CetdslError, InvalidNode, QueryTypeError, ResolutionError
 from cetdsl.execution.compat import function_names, refuse_streaming, schema_of
-from cetdsl.execution.workload import WorkloadRows, union_of_answers, workload_rows
+from cetdsl.execution.workload import WorkloadRows, prepare_pass, union_of_answers, workload_rows
 from cetdsl.explain import Explanation
 from cetdsl.explain.workload import explain_workload
 from cetdsl.frontend import sase
@@ -197,7 +197,9 @@ class Workload:
                 if name != "queries"
             ]
             sets = [row.asDict() for row in metrics.groupBy("queries").agg(*totals).orderBy("queries").collect()]
-        return explain_workload(self._plan(number), self._rewritten, sets)
+        plan = self._plan(number)
+        in_runs = [prepare_pass(self._df, one, plan.sharing).shipment.runs is not None for one in plan.passes]
+        return explain_workload(plan, self._rewritten, in_runs, sets)
 
 
 #: The columns of :meth:`Workload.metrics`.
