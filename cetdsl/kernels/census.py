@@ -64,6 +64,6 @@ def _count(graph: Graph, windows: Windows, rules: Rules) -> tuple[Ints, Ints, In
                 continue
             out[0, window] += events[v] != event
             event = events[v]
-            out[1, window] += is_root(begins, reach, origin_before, rules, v, low, high)
+            out[1, window] += is_root(begins, reach, origin_before, rules.complete, v, low, high)
             out[2, window] += is_end(ends, reach_after, rules, v, high)
     return out[0], out[1], out[2]

@@ -399,7 +399,7 @@ def _stitch(
                 continue
             source = _FROM_EDGES
         elif level == 0:
-            while root < last and not is_root(begins, reach, origin_before, rules, root, scope.low, high):
+            while root < last and not is_root(begins, reach, origin_before, rules.complete, root, scope.low, high):
                 root += 1
             if root == last:
                 need = np.int64(0)

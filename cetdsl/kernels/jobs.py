@@ -50,13 +50,14 @@ from cetdsl.kernels.partition import OPTIMIZERS
 from cetdsl.kernels.program import Ints
 from cetdsl.kernels.walk import (
     FRAME_BYTES,
+    Steps,
     Trace,
     Walker,
     Windows,
-    nodes_of,
     rules_of,
     share_of_roots,
     split,
+    steps_of,
     windows_of,
 )
 
@@ -203,8 +204,8 @@ class Work:
         return find_loads(self.graph, self.rules, self.windows)
 
     @cached_property
-    def _nodes(self) -> NDArray[Any]:
-        return nodes_of(self.graph, self._variable)
+    def _steps(self) -> Steps:
+        return steps_of(self.graph, self._variable)
 
     def finish(self, job: Walker | Stitcher) -> None:
         """Notes what a job took."""
@@ -343,7 +344,7 @@ class Work:
         if exact or self.settings.memory is not None:
             longest = int(self.loads.longest[begin:end].max(initial=0))
             self._refuse_beyond(FRAME_BYTES * longest, f"the search for a trend of {longest} events")
-        return Walker(self.graph, self._variable, lambda: self._nodes, windows, self.rules, begin, longest, start, stop)
+        return Walker(self.graph, self._variable, lambda: self._steps, windows, self.rules, begin, longest, start, stop)
 
     def job(self, window: int) -> Walker | Stitcher:
         """The job of one window by itself."""

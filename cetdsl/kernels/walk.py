@@ -23,7 +23,13 @@ from cetdsl.kernels.graph import NOWHERE, Abi, Graph
 from cetdsl.kernels.program import Index, Ints, Places, place_of
 
 #: Bytes of the search, per event of the longest trend.
-FRAME_BYTES = 26
+FRAME_BYTES = 24
+#: Bindings that are copied at a time: most trends have no more, and a loop of fixed length takes no branch.
+_WIDE = 8
+#: The successors of a node are laid side by side unless there are more of them than so many times the nodes.
+_MOST_BESIDE = 4
+#: Bits of the event in the label of a binding; the number of the variable stands above.
+_EVENT_BITS = 48
 
 #: Positions in the array that holds where the search is. The last is the length of the trend that has no room in the
 #: block; 0: there is none left.
@@ -70,10 +76,9 @@ class Trace(NamedTuple):
 
 
 class _Stack(NamedTuple):
-    """The bindings of the path that the search stands on, and which successors of each are still to be tried."""
+    """The labels of the path that the search stands on, and which successors of each node are still to be tried."""
 
-    event: Ints
-    variable: Shorts
+    label: Ints
     cursor: Ints
     stop: Ints
 
@@ -100,11 +105,9 @@ def rules_of(graph: Graph, complete: bool) -> Rules:
 
 
 @inlined
-def is_root(begins: Bools, reach: Places, origin_before: Places, rules: Rules, v: Index, low: int, high: int) -> bool:
+def is_root(begins: Bools, reach: Places, origin_before: Places, complete: bool, v: Index, low: int, high: int) -> bool:
     """Whether a trend of the window ``low:high`` begins at a node of it."""
-    if not begins[v] or reach[v] >= high:
-        return False
-    return not rules.complete or bool(origin_before[v] < low)
+    return bool(begins[v] and reach[v] < high and (not complete or origin_before[v] < low))
 
 
 @inlined
@@ -132,27 +135,64 @@ def successors_stop(starts: Ints, stops: Ints, target: Places, v: Index, last: I
 # ----------------------------------------------------------------------------------------------------------- walk
 
 
-#: What a walk asks of a node. It goes anywhere, so it finds all of it in one line of memory.
-_NODE = np.dtype(
+#: What a walk asks of a node, in one place of memory: event and variable, successors, and whether a trend ends.
+_STEP = np.dtype(
     [
-        ("start", np.int64),
-        ("stop", np.int64),
-        ("event", np.int64),
+        ("label", np.int64),
+        ("start", np.int32),
+        ("stop", np.int32),
         ("reach_after", np.int32),
-        ("variable", np.int16),
-        ("ends", np.bool_),
-        ("unused", np.bool_),  # for 32 bytes
+        ("ends", np.int32),
     ]
 )
 
 
-def nodes_of(graph: Graph, variable: Ints | Shorts) -> NDArray[Any]:
-    """The nodes of a graph as a walk visits them; ``variable`` is the bit number of the one that each state reads."""
-    nodes = np.empty(len(graph.event), dtype=_NODE)
-    for name in ("start", "stop", "event", "reach_after", "ends"):
-        nodes[name] = getattr(graph, name)
-    nodes["variable"] = variable[graph.state]
-    return nodes
+class Steps(NamedTuple):
+    """The nodes of a graph as a walk visits them.
+
+    Attributes
+    ----------
+    nodes : structured array, shape (nodes,)
+    entries : structured array
+        The nodes that the graph's ``target`` names, in its order: the successors of a node lie side by side, and so are
+        fetched together. Where they would take too much memory, ``nodes`` once more.
+    beside : bool
+        Whether they lie side by side.
+    """
+
+    nodes: NDArray[Any]
+    entries: NDArray[Any]
+    beside: bool
+
+
+def steps_of(graph: Graph, variable: Ints | Shorts) -> Steps:
+    """The steps of walks; ``variable`` is the bit number of the one that each state reads."""
+    variable = np.asarray(variable, dtype=np.int64)
+    one, count, used = is_constant(variable), len(graph.event), int(graph.stop.max(initial=0))
+    # NumPy asks for large pages, Numba does not.
+    nodes = np.empty(count, dtype=_STEP)
+    _note(graph, np.zeros_like(variable) if one else variable << _EVENT_BITS, nodes)
+    if used > _MOST_BESIDE * count:
+        return Steps(nodes, nodes, beside=False)
+    entries = np.empty(used, dtype=_STEP)
+    _lay_beside(nodes, graph.target, entries)
+    return Steps(nodes, entries, beside=True)
+
+
+@jit
+def _note(graph: Graph, above: Ints, nodes: NDArray[Any]) -> None:
+    starts, stops, events, states = graph.start, graph.stop, graph.event, graph.state
+    reach_after, ends = graph.reach_after, graph.ends
+    for v in range(len(nodes)):
+        node = nodes[v]
+        node.label = events[v] | above[states[v]]
+        node.start, node.stop, node.reach_after, node.ends = starts[v], stops[v], reach_after[v], ends[v]
+
+
+@jit
+def _lay_beside(nodes: NDArray[Any], target: Places, entries: NDArray[Any]) -> None:
+    for k in range(len(entries)):
+        entries[k] = nodes[target[k]]
 
 
 class Walker:
@@ -163,8 +203,8 @@ class Walker:
     graph : Graph
     variable : int64 array, shape (states,)
         Bit number of the variable that each state reads.
-    nodes : callable
-        Gives the nodes as :func:`nodes_of` does; asked only if trends are listed.
+    steps : callable
+        Gives what :func:`steps_of` does; asked only if trends are listed.
     windows : Windows
     rules : Rules
     number : int
@@ -186,7 +226,7 @@ class Walker:
         self,
         graph: Graph,
         variable: Ints | Shorts,
-        nodes: Callable[[], NDArray[Any]],
+        steps: Callable[[], Steps],
         windows: Windows,
         rules: Rules,
         number: int = 0,
@@ -203,7 +243,7 @@ class Walker:
         self.number = number
         self.steps = 0
         self._variable = np.asarray(variable, dtype=np.int16)
-        self._nodes = nodes
+        self._steps = steps
         self._longest = int((windows.last - windows.first).max(initial=0)) if longest is None else longest
         self.bytes_held = FRAME_BYTES * self._longest
 
@@ -211,22 +251,24 @@ class Walker:
         """The trends, in blocks of so many bindings; a trend that is longer makes a block of its own."""
         if self._longest == 0:
             return
-        stack = _Stack(
-            np.empty(self._longest, dtype=np.int64),
-            np.empty(self._longest, dtype=np.int16),
-            np.empty(self._longest, dtype=np.int64),
-            np.empty(self._longest, dtype=np.int64),
-        )
+        graph, windows, steps = self.graph, self.windows, self._steps()
+        stack = _Stack(*(np.empty(self._longest + _WIDE, dtype=np.int64) for _ in range(3)))
         at = np.zeros(_POSITIONS, dtype=np.int64)
-        _place(self.graph, self._variable, self.windows, self._begin, self._end, stack, at)
-        one_variable, nodes = is_constant(self._variable), self._nodes()
+        _place(graph, steps.nodes, windows, self._begin, self._end, stack, at)
+        one_variable = is_constant(self._variable)
 
         def fill(out: Block) -> Filled:
-            _walk(self.graph, nodes, self.windows, self.rules, self._end, stack, at, out, one_variable)
+            ground = (graph.target, graph.begins, graph.reach, graph.origin_before)
+            _walk(*ground, *steps, *windows, *self.rules, *self._end, *stack, at, out.start, out.event, out.slice)
             self.steps += int(at[_VISITS] + at[_BINDINGS])
-            return Filled(int(at[_TRENDS]), int(at[_BINDINGS]), int(at[_NEED]))
+            filled = Filled(int(at[_TRENDS]), int(at[_BINDINGS]), int(at[_NEED]))
+            if not one_variable:
+                labels = out.event[: filled.bindings]
+                out.variable[: filled.bindings] = labels >> _EVENT_BITS
+                labels &= (1 << _EVENT_BITS) - 1
+            return filled
 
-        for found in in_blocks(fill, self._variable, limit, block):
+        for found in in_blocks(fill, self._variable, limit, block, _WIDE):
             yield found._replace(slice=found.slice + self.number) if self.number else found
 
     def count(self) -> tuple[Ints, Ints]:
@@ -255,17 +297,21 @@ def is_constant(variable: Shorts) -> bool:
     return bool((variable == variable[0]).all())
 
 
-def in_blocks(fill: Callable[[Block], Filled], variable: Shorts, limit: int, size: int) -> Iterator[Block]:
-    """The blocks that a search fills, of so many bindings and with so many trends in all (-1: no limit)."""
+def in_blocks(
+    fill: Callable[[Block], Filled], variable: Shorts, limit: int, size: int, slack: int = 0
+) -> Iterator[Block]:
+    """The blocks that a search fills, of so many bindings and with so many trends in all (-1: no limit).
+
+    Behind the events there is some ``slack``, over which the search may write.
+    """
     remaining, room, ever_same = limit, size, np.empty(0, dtype=np.int16)
     while remaining != 0:
         most = room if remaining < 0 else min(room, remaining)
         if is_constant(variable) and len(ever_same) != room:
             ever_same = np.full(room, variable[0], dtype=np.int16)
         bits = ever_same if is_constant(variable) else np.empty(room, dtype=np.int16)
-        out = Block(
-            np.empty(most + 1, dtype=np.int64), np.empty(room, dtype=np.int64), bits, np.empty(most, dtype=np.int64)
-        )
+        start, event = np.empty(most + 1, dtype=np.int64), np.empty(room + slack, dtype=np.int64)
+        out = Block(start, event, bits, np.empty(most, dtype=np.int64))
         trends, bindings, need = fill(out)
         if trends:
             remaining -= trends if remaining > 0 else 0
@@ -276,7 +322,9 @@ def in_blocks(fill: Callable[[Block], Filled], variable: Shorts, limit: int, siz
 
 
 @jit
-def _place(graph: Graph, variable: Shorts, windows: Windows, begin: Trace, end: Trace, stack: _Stack, at: Ints) -> None:
+def _place(
+    graph: Graph, nodes: NDArray[Any], windows: Windows, begin: Trace, end: Trace, stack: _Stack, at: Ints
+) -> None:
     """Puts the search right before a trend."""
     at[:] = 0
     window = begin.window
@@ -294,34 +342,56 @@ def _place(graph: Graph, variable: Shorts, windows: Windows, begin: Trace, end: 
     at[_TIGHT] = tight
     for d in range(depth):
         v = np.int64(begin.nodes[d])
-        stack.event[d], stack.variable[d] = graph.event[v], variable[graph.state[v]]
+        stack.label[d] = nodes[v].label
         stop = successors_stop(graph.start, graph.stop, graph.target, v, windows.last[window])
         place = place_of(graph.target, graph.start[v], stop, begin.nodes[d + 1])
         stack.cursor[d] = place + (1 if d + 1 < depth else 0)
         stack.stop[d] = place_of(graph.target, graph.start[v], stop, end.nodes[d + 1]) if d < tight else stop
 
 
+@inlined
+def _write(path_label: Ints, depth: int, label: int, out_event: Ints, at: int) -> None:
+    """Writes the path and one more binding from a place in a block on; what stands behind them is undefined."""
+    for d in range(0, depth, _WIDE):
+        for e in range(_WIDE):
+            out_event[at + d + e] = path_label[d + e]
+    out_event[at + depth] = label
+
+
 @jit
 def _walk(
-    graph: Graph,
+    target: Places,
+    begins: Bools,
+    reach: Places,
+    origin_before: Places,
     nodes: NDArray[Any],
-    windows: Windows,
-    rules: Rules,
-    end: Trace,
-    stack: _Stack,
+    entries: NDArray[Any],
+    beside: bool,
+    lows: Ints,
+    highs: Ints,
+    firsts: Ints,
+    lasts: Ints,
+    complete: bool,
+    pruned: bool,
+    end_window: int,
+    end_nodes: Places,
+    path_label: Ints,
+    path_cursor: Ints,
+    path_stop: Ints,
     at: Ints,
-    out: Block,
-    one_variable: bool,
+    out_start: Ints,
+    out_event: Ints,
+    out_slice: Ints,
 ) -> None:
     """Goes on from where ``at`` says until the block is full or the end is reached.
 
     While the path agrees with the end's (its first ``tight`` nodes do), the successors from the end's next node on are
     cut off; when those before it are done with, the path follows the end by one node.
+
+    Takes the arrays of the tuples that they come in one by one: out of tuples, Numba would fetch them from memory again
+    after each write, which makes the loop take twice as long.
     """
-    target, begins, reach, origin_before = graph.target, graph.begins, graph.reach, graph.origin_before
-    out_start, out_event, out_variable, out_slice = out.start, out.event, out.variable, out.slice
-    path_event, path_variable, path_cursor, path_stop = stack.event, stack.variable, stack.cursor, stack.stop
-    most, size, many = len(out_slice), len(out_event), not one_variable
+    most, size = len(out_slice), len(out_event) - _WIDE
     window, root, depth, tight = at[_WINDOW], at[_ROOT], at[_DEPTH], at[_TIGHT]
     trends, bindings, visits, need = 0, 0, 0, np.int64(0)
     out_start[0] = 0
@@ -329,68 +399,84 @@ def _walk(
     stop: Index = 0
     if depth > 0:
         cursor, stop = path_cursor[depth - 1], path_stop[depth - 1]
-    while window < len(windows.low):
-        low, high, last = windows.low[window], windows.high[window], windows.last[window]
-        bounded = window == end.window
-        forced = False
-        if depth == 0:
-            cursor, stop = root, np.int64(end.nodes[0]) if bounded else last
-            while cursor < stop and not is_root(begins, reach, origin_before, rules, cursor, low, high):
-                cursor += 1
-            root = t = cursor
-        else:
-            while rules.pruned and cursor < stop and reach[target[cursor]] >= high:
-                cursor += 1
-            t = np.int64(target[cursor]) if cursor < stop else -1
-        if cursor >= stop:
-            if bounded and depth == tight:
-                if depth == len(end.nodes) - 1:
+    while window < len(lows):
+        low, high, last = lows[window], highs[window], lasts[window]
+        bounded, inner = window == end_window, last < len(nodes)
+        floor = tight if bounded else 0
+        # All that lies below the part of the path that follows the end; without a bound, below the root.
+        while True:
+            if cursor >= stop:
+                if depth == floor:
                     break
-                forced = True
-                t = np.int64(end.nodes[depth])
-            elif depth > 0:
                 depth -= 1
-                if depth > 0:
-                    cursor, stop = path_cursor[depth - 1], path_stop[depth - 1]
+                if depth == 0:
+                    break
+                cursor, stop = path_cursor[depth - 1], path_stop[depth - 1]
                 continue
-            else:
-                window += 1
-                if window < len(windows.low):
-                    root = windows.first[window]
+            if pruned and reach[target[cursor]] >= high:
+                cursor += 1
                 continue
-        node = nodes[t]
+            node = entries[cursor if beside else np.int64(target[cursor])]
+            is_sink = node.reach_after >= high
+            if is_sink if complete else node.ends:
+                if trends == most or bindings + depth >= size:
+                    need = depth + 1
+                    break
+                _write(path_label, depth, node.label, out_event, bindings)
+                bindings += depth + 1
+                out_slice[trends] = window
+                trends += 1
+                out_start[trends] = bindings
+            cursor += 1
+            visits += 1
+            if not is_sink:
+                path_cursor[depth - 1] = cursor
+                path_label[depth] = node.label
+                cursor, stop = np.int64(node.start), np.int64(node.stop)
+                if inner:
+                    stop = stop_before(target, cursor, stop, last)
+                path_stop[depth] = stop
+                depth += 1
+        if need > 0:
+            break
+        # The next root before the end, or the next node of the end itself.
+        before = np.int64(end_nodes[0]) if bounded else last
+        if depth == 0:
+            while root < before and not is_root(begins, reach, origin_before, complete, root, low, high):
+                root += 1
+        forced = depth > 0 or root >= before
+        if forced and not bounded:
+            window += 1
+            if window < len(lows):
+                root = firsts[window]
+            continue
+        if forced and depth == len(end_nodes) - 1:
+            break
+        v = np.int64(end_nodes[depth]) if forced else root
+        node = nodes[v]
         is_sink = node.reach_after >= high
-        if is_sink if rules.complete else node.ends:
+        if is_sink if complete else node.ends:
             if trends == most or bindings + depth >= size:
                 need = depth + 1
                 break
-            for d in range(depth):
-                out_event[bindings + d] = path_event[d]
-            out_event[bindings + depth] = node.event
-            if many:
-                for d in range(depth):
-                    out_variable[bindings + d] = path_variable[d]
-                out_variable[bindings + depth] = node.variable
+            _write(path_label, depth, node.label, out_event, bindings)
             bindings += depth + 1
             out_slice[trends] = window
             trends += 1
             out_start[trends] = bindings
-        cursor += 1
         visits += 1
+        if depth == 0:
+            root = v + 1
         if not is_sink:
-            if depth == 0:
-                root = cursor
-            else:
-                path_cursor[depth - 1] = cursor
-            path_event[depth], path_variable[depth] = node.event, node.variable
-            cursor, stop = node.start, stop_before(target, node.start, node.stop, last)
+            path_label[depth] = node.label
+            cursor, stop = np.int64(node.start), np.int64(node.stop)
+            if inner:
+                stop = stop_before(target, cursor, stop, last)
             if forced:
                 tight += 1
-                stop = place_of(target, cursor, stop, end.nodes[tight])
+                stop = place_of(target, cursor, stop, end_nodes[tight])
             path_stop[depth] = stop
             depth += 1
-        elif depth == 0:
-            root = cursor
     if depth > 0:
         path_cursor[depth - 1] = cursor
     at[_WINDOW], at[_ROOT], at[_DEPTH], at[_TIGHT] = window, root, depth, tight
@@ -410,7 +496,7 @@ def _tally(graph: Graph, windows: Windows, rules: Rules, longest: int) -> tuple[
         low, high, last = windows.low[window], windows.high[window], windows.last[window]
         here, total = 0, 0
         for root in range(windows.first[window], last):
-            if not is_root(begins, reach, origin_before, rules, root, low, high):
+            if not is_root(begins, reach, origin_before, rules.complete, root, low, high):
                 continue
             visits += 1
             if is_end(ends, reach_after, rules, root, high):
@@ -513,7 +599,7 @@ def _add_root_refs(
 ) -> None:
     begins, reach, origin_before = graph.begins, graph.reach, graph.origin_before
     for v in range(len(sizes)):
-        if trends[v] > 0.0 and is_root(begins, reach, origin_before, rules, first + v, low, high):
+        if trends[v] > 0.0 and is_root(begins, reach, origin_before, rules.complete, first + v, low, high):
             sizes[v] += math.ldexp(trends[v] * mean[v], max(exponent[v], -1000))
 
 
@@ -573,7 +659,7 @@ def _weigh(graph: Graph, windows: Windows, rules: Rules, window: int) -> tuple[W
             shift = 600
             trends, refs = math.ldexp(trends, -shift), math.ldexp(refs, -shift)
         count[v - first], exponent[v - first], mean[v - first] = trends, scale + shift, refs / trends
-        if is_root(begins, reach, origin_before, rules, v, low, high):
+        if is_root(begins, reach, origin_before, rules.complete, v, low, high):
             scale += shift
             if scale > total_exponent:
                 total, total_exponent = math.ldexp(total, int(total_exponent - scale)), scale
@@ -610,7 +696,7 @@ def _seek(
             cursor += 1
             if weights.trends[t - first] == 0.0:
                 continue
-            if depth == 0 and not is_root(begins, reach, origin_before, rules, t, low, high):
+            if depth == 0 and not is_root(begins, reach, origin_before, rules.complete, t, low, high):
                 continue
             if chosen >= 0:
                 rest -= below
