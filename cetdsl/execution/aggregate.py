@@ -133,7 +133,7 @@ def ship(
     names += [f"e{n}" for n in range(len(events)) if n >= len(shared) or shared[n] == OWN]
     if settled:
         names.append("i")
-    rows = rows.select(*names)
+    rows = rows.selectExpr(*names)
     sent = StructType([schema[name] for name in names])
     runs = run_spec(sent, len(by)) if in_runs and packed else None
     if runs is not None:
@@ -161,7 +161,7 @@ def _places(
     sent: list[tuple[str, Sequence[str | None]]] = [("k", source.keys), ("b", source.tie_break), ("f", codes)]
     places = []
     for name in shown:
-        kind = frame.fields[frame.position(name)].dataType
+        kind = frame.type_of(name)
         if name == source.time and kind.simpleString() in ("timestamp", "timestamp_ntz", "bigint"):
             places.append(OF_TIME)
             continue
@@ -220,10 +220,8 @@ def _stretch_column(frame: EventFrame, spec: KernelSpec) -> Column:
 
 def _shares_column(frame: EventFrame, shares: tuple[int, ...]) -> Column:
     """The shares that get an event; one alone gets the rows without a time, so that these are counted once."""
-    first, *others = (F.lit(number).cast("int") for number in shares)
-    if not frame.checks_time:
-        return F.array(first, *others)
-    return F.when(frame.time.isNull(), F.array(first)).otherwise(F.array(first, *others))
+    every = F.expr(f"array({', '.join(map(str, shares))})")
+    return F.when(frame.time.isNull(), F.expr(f"array({shares[0]})")).otherwise(every) if frame.checks_time else every
 
 
 # ------------------------------------------------------------------------------------------------ the answer

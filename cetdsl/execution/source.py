@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from decimal import Decimal
+from functools import cached_property
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -42,6 +43,8 @@ class EventFrame:
     def __init__(self, df: DataFrame, source: Source, opaque: Sequence[SparkColumn]) -> None:
         self.source = source
         self.fields = df.schema.fields
+        self._positions = {field.name: number for number, field in reversed(list(enumerate(self.fields)))}
+        self._columns: dict[int, Column] = {}
         self.opaque = {node: f"o{number}" for number, node in enumerate(opaque)}
         columns = [node.column.alias(f"o{number}") for number, node in enumerate(opaque)]
         names = [f"c{number}" for number in range(len(self.fields))] + list(self.opaque.values())
@@ -50,11 +53,18 @@ class EventFrame:
 
     def position(self, name: str) -> int:
         """The position of the user's column of this exact name."""
-        return [field.name for field in self.fields].index(name)
+        return self._positions[name]
 
     def column(self, name: str) -> Column:
-        """The user's column of this exact name."""
-        return F.col(f"c{self.position(name)}")
+        """The user's column of this exact name, made once: each look at the JVM takes a while."""
+        position = self.position(name)
+        if position not in self._columns:
+            self._columns[position] = F.expr(f"c{position}")
+        return self._columns[position]
+
+    def type_of(self, name: str) -> DataType:
+        """The type of the user's column of this exact name."""
+        return self.fields[self.position(name)].dataType
 
     def row_column(self, expr: Expr) -> Column:
         """A term over one event's own row."""
@@ -78,23 +88,29 @@ class EventFrame:
 
     # ------------------------------------------------------------------------------------------------ the parts
 
-    @property
+    @cached_property
     def time(self) -> Column:
         """The time column; dates as timestamps, which is how windows see them."""
-        column = self.column(self.source.time)
-        if self.fields[self.position(self.source.time)].dataType.typeName() == "date":
-            return column.cast("timestamp")
-        return column
+        return F.expr(self._time)
 
-    @property
+    @cached_property
     def ticks(self) -> Column:
         """Time as a whole number: microseconds since the epoch, or ticks."""
+        return F.expr(self._ticks)
+
+    # Text of our own names takes Spark one look, a tree of columns one for each of its nodes and more.
+
+    @property
+    def _time(self) -> str:
+        column = f"c{self.position(self.source.time)}"
+        return f"CAST({column} AS timestamp)" if self.type_of(self.source.time).typeName() == "date" else column
+
+    @property
+    def _ticks(self) -> str:
         kind = self.source.time_type
         if kind == "timestamp":
-            return F.unix_micros(self.time)
-        if kind == "timestamp_ntz":
-            return _ntz_micros(self.time)
-        return self.time.cast("bigint")
+            return f"unix_micros({self._time})"
+        return _ntz_micros(self._time) if kind == "timestamp_ntz" else f"CAST({self._time} AS bigint)"
 
     @property
     def key_names(self) -> list[str]:
@@ -114,8 +130,8 @@ class EventFrame:
         columns = []
         for alias, name in zip(self.key_names, self.source.keys, strict=True):
             column = self.column(name)
-            if isinstance(self.fields[self.position(name)].dataType, (DoubleType, FloatType)):
-                zero = F.lit(0.0).cast(self.fields[self.position(name)].dataType)
+            if isinstance(self.type_of(name), (DoubleType, FloatType)):
+                zero = F.lit(0.0).cast(self.type_of(name))
                 column = F.when(column == zero, zero).otherwise(column)
             if self.checks_time:
                 column = F.when(self.time.isNotNull(), column)
@@ -179,7 +195,7 @@ class EventFrame:
             column, value = value, column
         if not (isinstance(column, Attribute) and isinstance(value, Literal) and isinstance(value.value, str)):
             return None
-        is_plain = self.fields[self.position(column.name)].dataType == StringType()
+        is_plain = self.type_of(column.name) == StringType()
         return (column.name, value.value) if is_plain else None
 
     def packs(self, compiled: Compiled) -> bool:
@@ -187,7 +203,7 @@ class EventFrame:
         return len(compiled.variables) <= PACKED_BITS and self._has_room_beside_time(compiled)
 
     def _has_room_beside_time(self, compiled: Compiled) -> bool:
-        kind = self.fields[self.position(self.source.time)].dataType.typeName()
+        kind = self.type_of(self.source.time).typeName()
         small = kind in ("timestamp", "timestamp_ntz", "date", "integer", "short", "byte")
         return small and not self.source.tie_break and not compiled.lists
 
@@ -213,7 +229,7 @@ class EventFrame:
         column shipped to a worker costs, and whole numbers sort as primitives, several times faster than structs.
         """
         if book or self.packs(compiled):
-            return [(F.shiftleft(self.ticks, PACKED_BITS) + F.col("m").cast("bigint")).alias("t")]
+            return [F.expr(f"shiftleft({self._ticks}, {PACKED_BITS}) + CAST(m AS bigint) AS t")]
         ordered = [self.time, *(self.column(name) for name in self.source.tie_break)]
         return [*(column.alias(name) for name, column in zip(self.order, ordered, strict=True)), F.col("m")]
 
@@ -262,14 +278,22 @@ class EventFrame:
         return [self._code(column) for column in compiled.codes]
 
     def _code(self, column: CodeColumn) -> Column:
-        value = self.row_column(column.expr)
-        kind = self._type_of(value if column.partner is None else F.coalesce(value, self.row_column(column.partner)))
+        value, own = self.row_column(column.expr), self._known_type(column.expr)
+        kind = own if column.partner is None or own == self._known_type(column.partner) else None
+        if kind is None:
+            kind = self._type_of(
+                value if column.partner is None else F.coalesce(value, self.row_column(column.partner))
+            )
         if kind.typeName() in ("array", "struct", "map", "variant"):
             raise UnsupportedQuery(
                 f"values of type {kind.simpleString()} cannot be compared along a trend",
                 hint="compare a field or an element of them",
             )
-        return value.cast(kind)
+        return value if kind == own else value.cast(kind)
+
+    def _known_type(self, expr: Expr) -> DataType | None:
+        """The type of a plain column, which needs no question to Spark."""
+        return self.type_of(expr.name) if isinstance(expr, Attribute) else None
 
     def _type_of(self, column: Column) -> DataType:
         kind: DataType = translated(lambda: self.frame.select(column.alias("x")).schema[0].dataType, "type a term")
@@ -302,22 +326,20 @@ class EventFrame:
 
     def key_fields(self, prefix: str, names: Sequence[str]) -> list[StructField]:
         """Fields of the answer for key columns."""
-        return [
-            StructField(f"{prefix}{number}", self.fields[self.position(name)].dataType)
-            for number, name in enumerate(names)
-        ]
+        return [StructField(f"{prefix}{number}", self.type_of(name)) for number, name in enumerate(names)]
 
     def event_columns(self, names: Sequence[str]) -> list[Column]:
         """The user's columns as ``e0``, ``e1``, ...: flat ones are sorted and sent sooner than a struct is."""
-        return [self.column(name).alias(f"e{number}") for number, name in enumerate(names)]
+        return [F.expr(f"c{self.position(name)} AS e{number}") for number, name in enumerate(names)]
 
     def event_struct(self, names: Sequence[str]) -> Column:
         """The user's columns as one struct, under our names."""
-        return F.struct(*[self.column(name).alias(f"c{self.position(name)}") for name in names])
+        return F.struct(*map(self.column, names))
 
     def fingerprint(self) -> Column:
         """A hash of all of the user's columns, which orders simultaneous events the same way on every run."""
-        return F.xxhash64(*[_hashable(F.col(f"c{n}"), field.dataType) for n, field in enumerate(self.fields)])
+        hashed = [_hashable(f"c{n}", field.dataType) for n, field in enumerate(self.fields)]
+        return F.expr(f"xxhash64({', '.join(hashed)})")
 
     def window_starts(self) -> Column:
         """The starts of all windows that hold an event, in ticks, of queries that slide."""
@@ -340,16 +362,15 @@ class EventFrame:
         return self._type_of(self.row_column(expr))
 
 
-def _ntz_micros(time: Column) -> Column:
+def _ntz_micros(time: str) -> str:
     """Microseconds from 1970 on by a clock without a zone; no function gives them, so whole seconds and the rest do.
 
     ``unix_timestamp`` reads such a clock as it is, and rounds towards zero.
     """
-    million = F.lit(1_000_000).cast("bigint")
-    rest = F.pmod((F.date_part(F.lit("SECOND"), time) * 1_000_000).cast("bigint"), million)
-    second = F.unix_timestamp(time).cast("bigint")
-    is_rounded_up = (time < F.lit("1970-01-01").cast("timestamp_ntz")) & (rest > 0)
-    return F.when(is_rounded_up, second - 1).otherwise(second) * million + rest
+    second = f"CAST(unix_timestamp({time}) AS bigint)"
+    rest = f"pmod(CAST(date_part('SECOND', {time}) * 1000000 AS bigint), 1000000L)"
+    is_rounded_up = f"{time} < TIMESTAMP_NTZ '1970-01-01' AND {rest} > 0"
+    return f"(CASE WHEN {is_rounded_up} THEN {second} - 1L ELSE {second} END) * 1000000L + {rest}"
 
 
 def _clock(micros: Column) -> Column:
@@ -358,10 +379,10 @@ def _clock(micros: Column) -> Column:
     return F.lit("1970-01-01").cast("timestamp_ntz") + F.make_dt_interval(secs=seconds)
 
 
-def _hashable(column: Column, kind: DataType) -> Column:
+def _hashable(column: str, kind: DataType) -> str:
     """A column that Spark can hash: it refuses maps and variants, wherever they are inside."""
     text = kind.simpleString()
-    return F.to_json(F.struct(column)) if "map<" in text or "variant" in text else column
+    return f"to_json(struct({column}))" if "map<" in text or "variant" in text else column
 
 
 def _floor_divide(value: Column, by: int) -> Column:

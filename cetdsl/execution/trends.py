@@ -90,7 +90,7 @@ def trend_field(
 
     ``identified`` events have a last field, ``id``, that tells them from all others.
     """
-    kinds = [frame.fields[frame.position(name)].dataType for name in columns]
+    kinds = [frame.type_of(name) for name in columns]
     event = [StructField(field, kind) for field, kind in zip(fields, kinds, strict=True)]
     if identified:
         event.append(StructField("id", LongType()))

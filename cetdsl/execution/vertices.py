@@ -62,7 +62,7 @@ class KernelGraph:
         """One row per useful event and state."""
         shipment = self._ship(columns=self.plan.columns)
         frame = shipment.frame
-        event = [StructField(name, frame.fields[frame.position(name)].dataType) for name in self.plan.columns]
+        event = [StructField(name, frame.type_of(name)) for name in self.plan.columns]
         flags = [StructField(name, BooleanType()) for name in ("first", "last", "source", "sink")]
         fields = [_long("n"), _int("q"), *flags, StructField("event", StructType(event))]
         return self._part("vertices", shipment, fields)

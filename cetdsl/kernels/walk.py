@@ -167,11 +167,13 @@ class Steps(NamedTuple):
 
 def steps_of(graph: Graph, variable: Ints | Shorts) -> Steps:
     """The steps of walks; ``variable`` is the bit number of the one that each state reads."""
-    variable = np.asarray(variable, dtype=np.int64)
-    one, count, used = is_constant(variable), len(graph.event), int(graph.stop.max(initial=0))
+    above = np.asarray(variable, dtype=np.int64) << _EVENT_BITS
+    if is_constant(variable):
+        above[:] = 0  # it is known without looking
+    count, used = len(graph.event), int(graph.stop.max(initial=0))
     # NumPy asks for large pages, Numba does not.
     nodes = np.empty(count, dtype=_STEP)
-    _note(graph, np.zeros_like(variable) if one else variable << _EVENT_BITS, nodes)
+    _note(graph, above, nodes)
     if used > _MOST_BESIDE * count:
         return Steps(nodes, nodes, beside=False)
     entries = np.empty(used, dtype=_STEP)
@@ -292,7 +294,7 @@ class Filled(NamedTuple):
     need: int
 
 
-def is_constant(variable: Shorts) -> bool:
+def is_constant(variable: Ints | Shorts) -> bool:
     """Whether all states read the same variable, which then stands in every block from the start."""
     return bool((variable == variable[0]).all())
 
