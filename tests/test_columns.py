@@ -536,3 +536,26 @@ def test_events_are_shown_as_they_came(spark: Any, time: str) -> None:
     assert vertices
     for vertex in vertices:
         assert str(vertex.event) == str(original[vertex.event.t])
+
+
+def test_texts_that_conditions_fix_are_shown(spark: Any) -> None:
+    """They are not sent with the events, but known from the variables; those of padded columns may differ."""
+    rows = [(n, "abc"[n % 3], "x" if n < 4 else "y") for n in range(7)]
+    df = spark.createDataFrame(rows, "t int, type string, mark string")
+    original = {row.t: row for row in df.collect()}
+    texts = (
+        "PATTERN SEQ(a, b+)",
+        "PATTERN SEQ(a OR b, c+)",
+        "PATTERN SEQ(a first, a+) WHERE a.mark = 'y'",
+        "PATTERN SEQ(a, NOT c, b)",
+    )
+    for text in texts:
+        for answer in (df.pattern(text, time="t").trends(), df.pattern(text, time="t").complete_trends()):
+            found = answer.collect()
+            assert found
+            assert all(binding.event == original[binding.event.t] for row in found for binding in row.trend)
+    fixed_length = {"__CHAR_VARCHAR_TYPE_STRING": "char(3)"}
+    padded = df.select("t", F.rpad("type", 3, " ").alias("type", metadata=fixed_length))
+    found = padded.pattern("PATTERN a+", time="t").trends().collect()
+    assert found
+    assert all(binding.event["type"] == "a  " for row in found for binding in row.trend)

@@ -33,7 +33,7 @@ from cetdsl.execution.source import PACKED_BITS, EventFrame
 from cetdsl.execution.worker import map_stage
 from cetdsl.pattern.expressions import Attribute, Expr, SparkColumn
 from cetdsl.planning.compile import Compiled
-from cetdsl.planning.physical import ALL, OF_TIME, OWN, SLIDING, SPAN, KernelSpec, Output, RunSpec, is_exact_lane
+from cetdsl.planning.physical import ALL, OF_TIME, OWN, SLIDING, SPAN, KernelSpec, Output, Place, RunSpec, is_exact_lane
 from cetdsl.planning.plans import KernelAggregate, PairAggregate, Source
 
 
@@ -63,7 +63,7 @@ class Shipment:
     book : tuple of int
     runs : RunSpec or None
         Not None where the rows are sorted runs of events.
-    shared : tuple of int
+    shared : tuple of Place
         For each of the user's columns that are shown: where it stands, if not among the last columns.
     """
 
@@ -73,7 +73,7 @@ class Shipment:
     packed: int
     book: tuple[int, ...] = ()
     runs: RunSpec | None = None
-    shared: tuple[int, ...] = ()
+    shared: tuple[Place, ...] = ()
 
 
 def ship(
@@ -154,13 +154,17 @@ def ship(
 
 def _places(
     frame: EventFrame, compiled: Compiled, schema: StructType, names: list[str], shown: tuple[str, ...]
-) -> tuple[int, ...]:
+) -> tuple[Place, ...]:
     """Where each of the user's columns stands among those of these names, as it is; see :class:`KernelSpec`."""
     source = frame.source
     codes = [code.expr.name if isinstance(code.expr, Attribute) else None for code in compiled.codes]
     sent: list[tuple[str, Sequence[str | None]]] = [("k", source.keys), ("b", source.tie_break), ("f", codes)]
-    places = []
+    texts = frame.fixed_texts(compiled)
+    places: list[Place] = []
     for name in shown:
+        if name in texts:
+            places.append(texts[name])
+            continue
         kind = frame.type_of(name)
         if name == source.time and kind.simpleString() in ("timestamp", "timestamp_ntz", "bigint"):
             places.append(OF_TIME)

@@ -187,7 +187,7 @@ class EventFrame:
         return rest, by_value
 
     def _text_of(self, part: Expr) -> tuple[str, str] | None:
-        """Column and value of ``column = 'value'``; None with a collation, in which other values may equal it."""
+        """Column and value of ``column = 'value'``; None where others may equal it: by collation or padding."""
         if not isinstance(part, Binary) or part.op != "=":
             return None
         column, value = part.left, part.right
@@ -195,8 +195,18 @@ class EventFrame:
             column, value = value, column
         if not (isinstance(column, Attribute) and isinstance(value, Literal) and isinstance(value.value, str)):
             return None
-        is_plain = self.type_of(column.name) == StringType()
-        return (column.name, value.value) if is_plain else None
+        field = self.fields[self.position(column.name)]
+        is_padded = any("CHAR" in key for key in field.metadata)  # CHAR(n) is a string with a note
+        return (column.name, value.value) if field.dataType == StringType() and not is_padded else None
+
+    def fixed_texts(self, compiled: Compiled) -> dict[str, tuple[str, ...]]:
+        """The columns that the condition of every variable asks to be some text, and the text of each variable."""
+        asked = []
+        for _, condition in compiled.variables:
+            parts = [] if condition is None else conjuncts(condition)
+            asked.append(dict(filter(None, map(self._text_of, parts))))
+        names = [name for name in asked[0] if all(name in texts for texts in asked)] if asked else []
+        return {name: tuple(texts[name] for texts in asked) for name in names}
 
     def packs(self, compiled: Compiled) -> bool:
         """Whether time and variables fit one 64-bit number: always for timestamps, not for any large tick."""

@@ -222,7 +222,11 @@ class ChunkReader:
         # Column by column, so that what came and what was made of it are not held side by side for all of them.
         columns, spec = self.columns, self.spec
         count = table.num_rows
-        shown = {*columns.keys, *range(columns.event, table.num_columns), *(k for k in spec.shared if k >= 0)}
+        shown = {
+            *columns.keys,
+            *range(columns.event, table.num_columns),
+            *(k for k in spec.shared if isinstance(k, int) and k >= 0),
+        }
         kept = {k: as_array(table.column(k)) for k in shown}
         keys = [kept[k] for k in columns.keys]
         stretches = None

@@ -12,7 +12,7 @@ from cetdsl.kernels.columns import as_array, from_numpy
 from cetdsl.kernels.enumerate import Block, Enumerator
 from cetdsl.kernels.program import Ints
 from cetdsl.kernels.stream import CHUNK_EVENTS, Chunk, ChunkReader, refusing_too_large, window_column, window_type
-from cetdsl.planning.physical import OF_TIME, OWN, SLIDING, KernelSpec, TrendsSpec
+from cetdsl.planning.physical import OF_TIME, OWN, SLIDING, KernelSpec, Place, TrendsSpec
 
 
 def trend_stream(
@@ -58,14 +58,16 @@ class EventRows:
     def __init__(self, chunk: Chunk, fields: tuple[str, ...], spec: KernelSpec) -> None:
         self._names = list(fields)
         table = chunk.table
-        places = list(spec.shared) + [OWN] * (len(fields) - len(spec.shared))
+        places: list[Place] = [*spec.shared, *[OWN] * (len(fields) - len(spec.shared))]
         last = iter(range(table.num_columns - places.count(OWN), table.num_columns))
-        columns = [
-            from_numpy(chunk.events.time, kind=window_type(spec))
-            if place == OF_TIME
-            else as_array(table.column(next(last) if place == OWN else place))
-            for place in places
-        ]
+        columns = []
+        for place in places:
+            if isinstance(place, tuple):
+                columns.append(_of_variables(place, chunk.events.mask))
+            elif place == OF_TIME:
+                columns.append(from_numpy(chunk.events.time, kind=window_type(spec)))
+            else:
+                columns.append(as_array(table.column(next(last) if place == OWN else place)))
         self._columns = [_Repeated(column[0]) if _is_one_text(column) else column for column in columns]
 
     def at(self, rows: Ints) -> pa.Array:
@@ -74,6 +76,12 @@ class EventRows:
             return pa.array([{}] * len(rows), pa.struct([]))
         picked = from_numpy(rows)
         return pa.StructArray.from_arrays([column.take(picked) for column in self._columns], names=self._names)
+
+
+def _of_variables(texts: tuple[str, ...], mask: Ints) -> pa.Array:
+    """The text of each event: that of any variable it may be bound to, for an event has one value only."""
+    lowest = (mask & -mask).view(np.uint64)
+    return pa.array(texts, pa.string()).take(from_numpy(np.log2(lowest).astype(np.int64)))
 
 
 def _is_one_text(column: pa.Array) -> bool:

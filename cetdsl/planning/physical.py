@@ -173,6 +173,8 @@ class RunSpec:
 
 #: Where a column of an event stands: among the last ones, or it is made from the time.
 OWN, OF_TIME = -1, -2
+#: One of these, the position of another column, or the text that the condition of each variable asks for.
+Place = int | tuple[str, ...]
 
 
 @attrs.frozen
@@ -183,9 +185,10 @@ class KernelSpec:
     the time stretch if ``windowing.cut``, time, ``ties`` tie-break columns, the bit mask of variables that the event
     may be bound to, ``codes`` columns that comparisons refer to, ``values`` columns that lanes refer to, ``lists`` list
     columns preceded by the event's position in its key (if any), and for trends the event's own columns, but for those
-    that another column has the values of: ``shared`` has the position of that one, ``OF_TIME``, or ``OWN``. If
-    ``packed`` > 0 there is no mask: the time column holds ``time * 2**packed + mask``, or in place of the mask its
-    number in ``book``. If there are ``runs``, events come in sorted runs.
+    that are known without: ``shared`` has the position of another column of the same values, ``OF_TIME``, the texts of
+    an event of each variable, or ``OWN``. If ``packed`` > 0 there is no mask: the time column holds
+    ``time * 2**packed + mask``, or in place of the mask its number in ``book``. If there are ``runs``, events come in
+    sorted runs.
 
     ``completeness`` says which trends are asked for: ``ALL``, ``MAXIMAL`` or ``ENDS``.
     """
@@ -212,7 +215,7 @@ class KernelSpec:
     book: tuple[int, ...] = ()
     completeness: str = ALL
     runs: RunSpec | None = None
-    shared: tuple[int, ...] = ()
+    shared: tuple[Place, ...] = ()
 
 
 #: Why events cannot be counted without looking at others.
