@@ -107,49 +107,68 @@ def ship(
     if identified:
         events.append(F.monotonically_increasing_id().alias(f"e{len(events)}"))
     columns = [*frame.keys(), *frame.instant(compiled, book), *codes, *numbers, *events]
-    if spec.windowing.cut:
-        columns.append(_stretch_column(frame, spec).alias("s"))
-    if shares:
-        columns.append(_shares_column(frame, shares).alias("h"))
     if settled:
         columns.append(frame.fingerprint().alias("i"))
-    if compiled.lists:
-        rows = with_lists(frame, columns, compiled)
-    else:
-        rows = frame.select(columns, compiled, book)
-    if spec.windowing.cut and _overlaps(spec):
-        rows = rows.withColumn("s", F.explode("s"))
-    if shares:
-        rows = rows.withColumn("h", F.explode("h"))
-    by = frame.key_names + (["h"] if shares else []) + (["s"] if spec.windowing.cut else [])
+    rows = _for_tasks(frame, spec, compiled, book, columns, shares)
     schema = rows.schema
     frame.refuse_collations(schema)
-    types = tuple(schema[f"v{n}"].dataType for n in range(len(numbers)))
+    by = frame.key_names + (["h"] if shares else []) + (["s"] if spec.windowing.cut else [])
     names = [*by, "t"] if packed else [*by, *frame.order, "m"]
     names += [f"f{n}" for n in range(len(codes))] + [f"v{n}" for n in range(len(numbers))]
     if compiled.lists:
         names += ["p", *(f"l{n}" for n in range(len(compiled.lists)))]
+    elif settled:
+        names.append("i")  # kernels do not look at it: sending it takes less than leaving it out of sorted rows
     shared = _places(frame, compiled, schema, names, event_columns)
     names += [f"e{n}" for n in range(len(events)) if n >= len(shared) or shared[n] == OWN]
-    if settled:
-        names.append("i")
-    rows = rows.selectExpr(*names)
     sent = StructType([schema[name] for name in names])
+    rows = rows.selectExpr(*names)
     runs = run_spec(sent, len(by)) if in_runs and packed else None
     if runs is not None:
         rows = map_stage(rows, "runs", runs, _run_schema(sent, runs))
-    if by == ["h"]:
-        spread = rows.repartition(len(shares), "h")
-    else:
-        spread = rows.repartition(*by) if by else rows.repartition(1)
     order = frame.order
     if compiled.lists:
         order.append("p")  # which lists refer to
     elif settled:
         order += ["i"] if packed else ["m", "i"]  # packed events hold the variables beside the time
-    # A task has one share of a lone key, and sorts several times faster by its events' time alone.
-    ordered = spread.sortWithinPartitions(*([] if by == ["h"] else by), *order)
-    return Shipment(ordered.drop("i"), types, frame, PACKED_BITS if packed else 0, book, runs, shared)
+    return Shipment(
+        _sorted_in_tasks(rows, by, order, len(shares)),
+        tuple(schema[f"v{n}"].dataType for n in range(len(numbers))),
+        frame,
+        PACKED_BITS if packed else 0,
+        book,
+        runs,
+        shared,
+    )
+
+
+def _for_tasks(
+    frame: EventFrame,
+    spec: KernelSpec,
+    compiled: Compiled,
+    book: tuple[int, ...],
+    columns: list[Column],
+    shares: tuple[int, ...],
+) -> DataFrame:
+    """The rows that some variable can bind, once for each stretch ``s`` and share ``h`` that needs them."""
+    columns = list(columns)
+    if spec.windowing.cut:
+        columns.append(_stretch_column(frame, spec).alias("s"))
+    if shares:
+        columns.append(_shares_column(frame, shares).alias("h"))
+    rows = with_lists(frame, columns, compiled) if compiled.lists else frame.select(columns, compiled, book)
+    if spec.windowing.cut and _overlaps(spec):
+        rows = rows.withColumn("s", F.explode("s"))
+    return rows.withColumn("h", F.explode("h")) if shares else rows
+
+
+def _sorted_in_tasks(rows: DataFrame, by: list[str], order: list[str], shares: int) -> DataFrame:
+    """The rows of each key in one task, in order."""
+    if by == ["h"]:
+        # A task has one share of a lone key, and sorts several times faster by its events' time alone.
+        return rows.repartition(shares, "h").sortWithinPartitions(*order)
+    spread = rows.repartition(*by) if by else rows.repartition(1)
+    return spread.sortWithinPartitions(*by, *order)
 
 
 def _places(
