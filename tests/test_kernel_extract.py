@@ -7,6 +7,7 @@ import math
 import tracemalloc
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cetdsl.errors import GroupTooLarge, InvalidNode
+from cetdsl.kernels import walk
 from cetdsl.kernels.anchors import choose_anchors
 from cetdsl.kernels.cuts import ENTRY_BYTES, Scope, find_cuts, find_flow
 from cetdsl.kernels.enumerate import Block
@@ -218,6 +220,17 @@ def test_predictions_come_true(question: tuple, algorithm: str, generosity: floa
     assert found.steps.tolist() == found.predicted_steps.tolist()
     assert found.trends.tolist() == [sum(window == k for window, _ in want) for k in range(len(low))]
     assert found.refs.tolist() == [sum(len(trend) for window, trend in want if window == k) for k in range(len(low))]
+
+
+@settings(deadline=None, max_examples=200)
+@given(asked(), st.sampled_from([0, 4]), st.integers(1, 3))
+def test_walks_find_successors_wherever_they_lie(question: tuple, most_beside: int, parts: int) -> None:
+    """Side by side, or, where they would take too much memory, by their numbers."""
+    graph, case, variable, low, high, complete = question
+    with patch.object(walk, "_MOST_BESIDE", most_beside):
+        shares = [extract(graph, variable, low, high, complete=complete, share=(k, parts)) for k in range(parts)]
+        found = [trend for share in shares for trend in trends_of(share)]
+    assert found == expected(case, variable, low, high, complete)
 
 
 @settings(deadline=None, max_examples=100)
