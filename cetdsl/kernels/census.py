@@ -65,5 +65,5 @@ def _count(graph: Graph, windows: Windows, rules: Rules) -> tuple[Ints, Ints, In
             out[0, window] += events[v] != event
             event = events[v]
             out[1, window] += is_root(begins, reach, origin_before, rules.complete, v, low, high)
-            out[2, window] += is_end(ends, reach_after, rules, v, high)
+            out[2, window] += is_end(ends, reach_after, rules.complete, v, high)
     return out[0], out[1], out[2]

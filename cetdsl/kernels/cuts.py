@@ -143,7 +143,7 @@ def find_flow(graph: Graph, rules: Rules, scope: Scope, first: int, last: int) -
         visits += paths[here]
         length[here] += 1
         longest = max(longest, length[here])
-        if is_end(ends, reach_after, rules, v, scope.high):
+        if is_end(ends, reach_after, rules.complete, v, scope.high):
             trends += paths[here]
             trend_refs += refs[here]
         for k in range(starts[v], successors_stop(starts, stops, target, v, last)):
@@ -244,7 +244,7 @@ def find_costs(
                 walks += paths[here]
                 if kept > most:
                     continue
-                if is_end(ends, reach_after, rules, v, scope.high):
+                if is_end(ends, reach_after, rules.complete, v, scope.high):
                     ending[here] = 1.0
                     visits += paths[here]
                 if leaves(starts, stops, target, ends, reach, reach_after, rules, scope, v, bound, event_bound):

@@ -177,7 +177,7 @@ def fill_tables(
             if prolonged:
                 alone = goes_on[v - first]
             else:
-                alone = is_end(ends, reach_after, rules, v, scope.high)
+                alone = is_end(ends, reach_after, rules.complete, v, scope.high)
             if alone:
                 node[at], step[at], length[at] = v, 0, 1
                 at += 1
@@ -214,7 +214,7 @@ def count_pieces(
         here = v - first
         if not is_useful(origin, reach, scope, v):
             continue
-        if is_end(ends, reach_after, rules, v, scope.high):
+        if is_end(ends, reach_after, rules.complete, v, scope.high):
             ending[here] = 1.0
             visits += paths[here]
         if goes_on[here]:
@@ -424,7 +424,7 @@ def _stitch(
                 part += step[part]
         walked = source != _FROM_PIECES and entry_first[t - base] < 0
         if walked:
-            ended, need = is_end(ends, reach_after, rules, t, high), depth + 1
+            ended, need = is_end(ends, reach_after, rules.complete, t, high), depth + 1
         else:
             # Only here, where windows share tables, does it show that the window ends first.
             ended, need = source == _FROM_PIECES and rules.complete and reach[t] < high <= reach_after[t], depth

@@ -52,7 +52,7 @@ def trend_stream(
 class EventRows:
     """The events of one chunk, as answers show them.
 
-    The last columns of its rows are the ``fields``, but for those whose values another column has.
+    The last columns of its rows are the ``fields``, but for those that are known without; see :class:`KernelSpec`.
     """
 
     def __init__(self, chunk: Chunk, fields: tuple[str, ...], spec: KernelSpec) -> None:

@@ -111,9 +111,9 @@ def is_root(begins: Bools, reach: Places, origin_before: Places, complete: bool,
 
 
 @inlined
-def is_end(ends: Bools, reach_after: Places, rules: Rules, v: Index, high: int) -> bool:
+def is_end(ends: Bools, reach_after: Places, complete: bool, v: Index, high: int) -> bool:
     """Whether a trend of a window that ends before ``high`` ends at a node that lies on a trend of it."""
-    if rules.complete:
+    if complete:
         return bool(reach_after[v] >= high)
     return bool(ends[v])
 
@@ -352,12 +352,25 @@ def _place(
 
 
 @inlined
-def _write(path_label: Ints, depth: int, label: int, out_event: Ints, at: int) -> None:
-    """Writes the path and one more binding from a place in a block on; what stands behind them is undefined."""
+def _write(
+    path_label: Ints,
+    depth: int,
+    label: int,
+    window: int,
+    out_start: Ints,
+    out_event: Ints,
+    out_slice: Ints,
+    trend: int,
+    at: int,
+) -> int:
+    """Writes the path and one more binding into a block as a trend; where it ends. What lies behind is undefined."""
     for d in range(0, depth, _WIDE):
         for e in range(_WIDE):
             out_event[at + d + e] = path_label[d + e]
-    out_event[at + depth] = label
+    stop = at + depth + 1
+    out_event[stop - 1] = label
+    out_slice[trend], out_start[trend + 1] = window, stop
+    return stop
 
 
 @jit
@@ -424,11 +437,10 @@ def _walk(
                 if trends == most or bindings + depth >= size:
                     need = depth + 1
                     break
-                _write(path_label, depth, node.label, out_event, bindings)
-                bindings += depth + 1
-                out_slice[trends] = window
+                bindings = _write(
+                    path_label, depth, node.label, window, out_start, out_event, out_slice, trends, bindings
+                )
                 trends += 1
-                out_start[trends] = bindings
             cursor += 1
             visits += 1
             if not is_sink:
@@ -461,11 +473,8 @@ def _walk(
             if trends == most or bindings + depth >= size:
                 need = depth + 1
                 break
-            _write(path_label, depth, node.label, out_event, bindings)
-            bindings += depth + 1
-            out_slice[trends] = window
+            bindings = _write(path_label, depth, node.label, window, out_start, out_event, out_slice, trends, bindings)
             trends += 1
-            out_start[trends] = bindings
         visits += 1
         if depth == 0:
             root = v + 1
@@ -501,7 +510,7 @@ def _tally(graph: Graph, windows: Windows, rules: Rules, longest: int) -> tuple[
             if not is_root(begins, reach, origin_before, rules.complete, root, low, high):
                 continue
             visits += 1
-            if is_end(ends, reach_after, rules, root, high):
+            if is_end(ends, reach_after, rules.complete, root, high):
                 here += 1
                 total += 1
             if reach_after[root] >= high:
@@ -638,7 +647,7 @@ def _weigh(graph: Graph, windows: Windows, rules: Rules, window: int) -> tuple[W
     for v in range(last - 1, first - 1, -1):
         if reach[v] >= high or origin[v] < low:
             continue
-        trends = refs = 1.0 if is_end(ends, reach_after, rules, v, high) else 0.0
+        trends = refs = 1.0 if is_end(ends, reach_after, rules.complete, v, high) else 0.0
         scale = np.int64(0)
         if reach_after[v] < high:
             for k in range(starts[v], successors_stop(starts, stops, target, v, last)):
@@ -685,7 +694,7 @@ def _seek(
     path = np.empty(last - first, dtype=np.int32)
     depth, v, below = 0, np.int64(-1), 0.0
     while True:
-        if depth > 0 and is_end(ends, reach_after, rules, v, high):
+        if depth > 0 and is_end(ends, reach_after, rules.complete, v, high):
             alone = math.ldexp(float(depth), -exponent)
             if rest < alone or reach_after[v] >= high:
                 break
