@@ -29,24 +29,24 @@ from pyspark.sql.types import (
 )
 
 from cetdsl.execution.lists import with_lists
-from cetdsl.execution.source import PACKED_BITS, EventFrame
+from cetdsl.execution.source import EventFrame, Terms
 from cetdsl.execution.worker import map_stage
-from cetdsl.pattern.expressions import Attribute, Expr, SparkColumn
+from cetdsl.pattern.expressions import Attribute, Expr
 from cetdsl.planning.compile import Compiled
-from cetdsl.planning.physical import ALL, OF_TIME, OWN, SLIDING, SPAN, KernelSpec, Output, Place, RunSpec, is_exact_lane
+from cetdsl.planning.physical import (
+    ALL,
+    OF_TIME,
+    OWN,
+    SLIDING,
+    SPAN,
+    WHOLE,
+    KernelSpec,
+    Output,
+    Place,
+    RunSpec,
+    is_exact_lane,
+)
 from cetdsl.planning.plans import KernelAggregate, PairAggregate, Source
-
-
-def opaque_conditions(compiled: Compiled) -> list[SparkColumn]:
-    """The conditions given as Spark columns."""
-    found = [
-        node
-        for _, condition in compiled.variables
-        if condition is not None
-        for node in condition.walk()
-        if isinstance(node, SparkColumn)
-    ]
-    return list(dict.fromkeys(found))
 
 
 @attrs.frozen
@@ -58,11 +58,10 @@ class Shipment:
     rows : DataFrame
     value_types : tuple of DataType
     frame : EventFrame
-    packed : int
-        Bits of the variables, or of their number in the code book, beside the time; 0: they have a column of their own.
-    book : tuple of int
     runs : RunSpec or None
         Not None where the rows are sorted runs of events.
+    unsorted : (int, int) or None
+        Not None where the rows are not sorted yet.
     shared : tuple of Place
         For each of the user's columns that are shown: where it stands, if not among the last columns.
     """
@@ -70,9 +69,8 @@ class Shipment:
     rows: DataFrame
     value_types: tuple[DataType, ...]
     frame: EventFrame
-    packed: int
-    book: tuple[int, ...] = ()
     runs: RunSpec | None = None
+    unsorted: tuple[int, int] | None = None
     shared: tuple[Place, ...] = ()
 
 
@@ -98,104 +96,89 @@ def ship(
     events an order that is the same whenever the rows are computed. ``in_runs`` puts the events of a key together
     before they are sent, where they are numbers.
     """
-    frame = EventFrame(df, source, opaque_conditions(compiled))
-    codes = [column.alias(f"f{n}") for n, column in enumerate(frame.codes(compiled))]
-    numbers = [frame.row_column(expr).alias(f"v{n}") for n, expr in enumerate(values)]
-    book = frame.code_book(compiled)
-    packed = bool(book) or frame.packs(compiled)
-    events = frame.event_columns(event_columns)
-    if identified:
-        events.append(F.monotonically_increasing_id().alias(f"e{len(events)}"))
-    columns = [*frame.keys(), *frame.instant(compiled, book), *codes, *numbers, *events]
+    frame = EventFrame(df, source, compiled, booked=True)
+    columns = frame.keys()
+    if shares:
+        columns["h"] = frame.shares(shares)
+    if spec.windowing.cut:
+        columns["s"] = _stretch_column(frame, spec)
+    by = list(columns)
+    columns |= frame.instant()
+    columns |= frame.codes
+    columns |= {f"v{n}": frame.term(expr) for n, expr in enumerate(values)}
+    lists = ["p", *(f"l{n}" for n in range(len(compiled.lists)))] if compiled.lists else []
+    names = [*columns, *lists]
     if settled:
-        columns.append(frame.fingerprint().alias("i"))
-    rows = _for_tasks(frame, spec, compiled, book, columns, shares)
+        columns["i"] = frame.fingerprint()
+        # Kernels do not look at it: sending it takes less than leaving it out of sorted rows.
+        names += [] if lists else ["i"]
+    # An event's columns as one struct would be sorted and sent later than flat ones.
+    shared = _places(frame, names, event_columns)
+    events: Terms = {f"e{n}": frame.text(name) for n, name in enumerate(event_columns) if shared[n] == OWN}
+    if identified:
+        events["e"] = "monotonically_increasing_id()"
+    columns |= events
+    names += events
+    rows = _for_tasks(frame, spec, columns, names)
     schema = rows.schema
     frame.refuse_collations(schema)
-    by = frame.key_names + (["h"] if shares else []) + (["s"] if spec.windowing.cut else [])
-    names = [*by, "t"] if packed else [*by, *frame.order, "m"]
-    names += [f"f{n}" for n in range(len(codes))] + [f"v{n}" for n in range(len(numbers))]
-    if compiled.lists:
-        names += ["p", *(f"l{n}" for n in range(len(compiled.lists)))]
-    elif settled:
-        names.append("i")  # kernels do not look at it: sending it takes less than leaving it out of sorted rows
-    shared = _places(frame, compiled, schema, names, event_columns)
-    names += [f"e{n}" for n in range(len(events)) if n >= len(shared) or shared[n] == OWN]
-    sent = StructType([schema[name] for name in names])
-    rows = rows.selectExpr(*names)
-    runs = run_spec(sent, len(by)) if in_runs and packed else None
+    runs = run_spec(schema, len(by)) if in_runs and frame.packed else None
     if runs is not None:
-        rows = map_stage(rows, "runs", runs, _run_schema(sent, runs))
+        rows = map_stage(rows, "runs", runs, _run_schema(schema, runs))
     order = frame.order
-    if compiled.lists:
+    if lists:
         order.append("p")  # which lists refer to
     elif settled:
-        order += ["i"] if packed else ["m", "i"]  # packed events hold the variables beside the time
-    return Shipment(
-        _sorted_in_tasks(rows, by, order, len(shares)),
-        tuple(schema[f"v{n}"].dataType for n in range(len(numbers))),
-        frame,
-        PACKED_BITS if packed else 0,
-        book,
-        runs,
-        shared,
-    )
-
-
-def _for_tasks(
-    frame: EventFrame,
-    spec: KernelSpec,
-    compiled: Compiled,
-    book: tuple[int, ...],
-    columns: list[Column],
-    shares: tuple[int, ...],
-) -> DataFrame:
-    """The rows that some variable can bind, once for each stretch ``s`` and share ``h`` that needs them."""
-    columns = list(columns)
-    if spec.windowing.cut:
-        columns.append(_stretch_column(frame, spec).alias("s"))
-    if shares:
-        columns.append(_shares_column(frame, shares).alias("h"))
-    rows = with_lists(frame, columns, compiled) if compiled.lists else frame.select(columns, compiled, book)
-    if spec.windowing.cut and _overlaps(spec):
-        rows = rows.withColumn("s", F.explode("s"))
-    return rows.withColumn("h", F.explode("h")) if shares else rows
-
-
-def _sorted_in_tasks(rows: DataFrame, by: list[str], order: list[str], shares: int) -> DataFrame:
-    """The rows of each key in one task, in order."""
+        order += ["i"] if frame.packed else ["m", "i"]  # packed events hold the variables beside the time
+    unsorted = None
     if by == ["h"]:
-        # A task has one share of a lone key, and sorts several times faster by its events' time alone.
-        return rows.repartition(shares, "h").sortWithinPartitions(*order)
-    spread = rows.repartition(*by) if by else rows.repartition(1)
-    return spread.sortWithinPartitions(*by, *order)
+        rows = rows.repartition(len(shares), F.expr("h"))
+        if settled and not (lists or spec.ties) and spec.windowing.kind == WHOLE:
+            # The kernel holds all of them anyway.
+            unsorted = names.index("t"), names.index("i")
+    elif by:
+        rows = rows.repartition(*map(F.expr, by))
+    else:
+        rows = rows.repartition(1)
+    if unsorted is None:
+        rows = rows.sortWithinPartitions(*map(F.expr, order if by == ["h"] else [*by, *order]))
+    return Shipment(rows, tuple(schema[f"v{n}"].dataType for n in range(len(values))), frame, runs, unsorted, shared)
 
 
-def _places(
-    frame: EventFrame, compiled: Compiled, schema: StructType, names: list[str], shown: tuple[str, ...]
-) -> tuple[Place, ...]:
+def _for_tasks(frame: EventFrame, spec: KernelSpec, columns: Terms, names: list[str]) -> DataFrame:
+    """The rows that some variable can bind, once for each stretch ``s`` and share ``h`` that needs them."""
+    rows = with_lists(frame, columns) if frame.compiled.lists else frame.select(columns)
+    for name in ("s" if _overlaps(spec) else "", "h"):
+        if name in columns:
+            rows = rows.withColumn(name, F.explode(name))
+    return rows.selectExpr(*names) if frame.compiled.lists else rows
+
+
+def _places(frame: EventFrame, names: list[str], shown: tuple[str, ...]) -> tuple[Place, ...]:
     """Where each of the user's columns stands among those of these names, as it is; see :class:`KernelSpec`."""
     source = frame.source
-    codes = [code.expr.name if isinstance(code.expr, Attribute) else None for code in compiled.codes]
+    codes = [
+        code.expr.name if isinstance(code.expr, Attribute) and kind == frame.type_of(code.expr.name) else None
+        for code, kind in zip(frame.compiled.codes, frame.code_types)
+    ]
     sent: list[tuple[str, Sequence[str | None]]] = [("k", source.keys), ("b", source.tie_break), ("f", codes)]
-    texts = frame.fixed_texts(compiled)
+    texts = frame.fixed_texts()
     places: list[Place] = []
     for name in shown:
+        kind = frame.type_of(name)
         if name in texts:
             places.append(texts[name])
-            continue
-        kind = frame.type_of(name)
-        if name == source.time and kind.simpleString() in ("timestamp", "timestamp_ntz", "bigint"):
+        elif name == source.time and kind.simpleString() in ("timestamp", "timestamp_ntz", "bigint"):
             places.append(OF_TIME)
-            continue
-        # A key of 0.0 may have been -0.0.
-        rounded = kind.typeName() in ("float", "double")
-        twins = [
-            f"{prefix}{columns.index(name)}"
-            for prefix, columns in sent
-            if name in columns and not (prefix == "k" and rounded)
-        ]
-        places.append(next((names.index(twin) for twin in twins if schema[twin].dataType == kind), OWN))
+        else:
+            # A key of 0.0 may have been -0.0.
+            rounded = kind.typeName() in ("float", "double")
+            twins = (
+                f"{prefix}{columns.index(name)}"
+                for prefix, columns in sent
+                if name in columns and not (prefix == "k" and rounded)
+            )
+            places.append(next((names.index(twin) for twin in twins if twin in names), OWN))
     return tuple(places)
 
 
@@ -239,12 +222,6 @@ def _stretch_column(frame: EventFrame, spec: KernelSpec) -> Column:
     if _overlaps(spec):
         return frame.stretches(looks_back=spec.windowing.kind == SPAN and bool(spec.negations))
     return frame.stretch()
-
-
-def _shares_column(frame: EventFrame, shares: tuple[int, ...]) -> Column:
-    """The shares that get an event; one alone gets the rows without a time, so that these are counted once."""
-    every = F.expr(f"array({', '.join(map(str, shares))})")
-    return F.when(frame.time.isNull(), F.expr(f"array({shares[0]})")).otherwise(every) if frame.checks_time else every
 
 
 # ------------------------------------------------------------------------------------------------ the answer
@@ -292,9 +269,10 @@ def shipped(spec: KernelSpec, shipment: Shipment) -> KernelSpec:
     """The specification as its rows really come."""
     return attrs.evolve(
         typed(spec, shipment.value_types),
-        packed=shipment.packed,
-        book=shipment.book,
+        packed=shipment.frame.packed,
+        book=shipment.frame.book,
         runs=shipment.runs,
+        unsorted=shipment.unsorted,
         shared=shipment.shared,
     )
 

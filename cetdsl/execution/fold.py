@@ -6,7 +6,6 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from cetdsl.errors import OVERFLOW_ADVICE
-from cetdsl.execution.aggregate import opaque_conditions
 from cetdsl.execution.expressions import combine
 from cetdsl.execution.source import PACKED_BITS, EventFrame
 from cetdsl.planning.physical import SLIDING, Machine
@@ -18,22 +17,21 @@ _ZERO_TYPES = {"double": "double", "decimal": "decimal(38,0)"}
 def fold_aggregate(df: DataFrame, plan: FoldAggregate) -> DataFrame:
     """The answer of a fold plan: group columns, window, counts."""
     source, compiled = plan.source, plan.compiled
-    frame = EventFrame(df, source, opaque_conditions(compiled))
-    packed = frame.packs(compiled)
-    columns = [*frame.keys(), *frame.instant(compiled)]
+    frame = EventFrame(df, source, compiled)
+    columns = frame.keys() | frame.instant()
     sliding = source.windowing.kind == SLIDING
     if sliding:
         start = frame.ticks - F.pmod(frame.ticks, F.lit(source.windowing.slide).cast("bigint"))
-        columns.append(F.when(frame.time.isNotNull(), start).alias("w"))
+        columns["w"] = F.when(frame.time.isNotNull(), start)
     by = frame.key_names + (["w"] if sliding else [])
-    rows = frame.select(columns, compiled)
-    event = F.col("t") if packed else F.struct(*frame.order, "m")
+    rows = frame.select(columns)
+    event = F.col("t") if frame.packed else F.struct(*frame.order, "m")
     events = F.sort_array(F.collect_list(event)).alias("events")
     nulls = F.count_if(F.col("t").isNull()).alias("nulls")
     grouped = rows.groupBy(*by).agg(events, nulls)
     if frame.checks_time:
         grouped = grouped.filter(refuse_nulls(source.time))
-    folded = grouped.select(*by, _Fold(plan, frame.order, packed=packed).over(F.col("events")).alias("state"))
+    folded = grouped.select(*by, _Fold(plan, frame).over(F.col("events")).alias("state"))
     present = folded.select(*by, *(F.col(f"state.r{n}").alias(f"r{n}") for n in range(len(plan.lanes))))
     answer = present.filter(F.col("r0").isNull() | (F.col("r0") > 0))
     groups = [F.col(f"k{n}") for n in range(len(source.groups))]
@@ -85,12 +83,12 @@ class _Fold:
     which spreads only into results that it is really part of.
     """
 
-    def __init__(self, plan: FoldAggregate, order: list[str], *, packed: bool) -> None:
-        self.packed = packed
+    def __init__(self, plan: FoldAggregate, frame: EventFrame) -> None:
+        self.packed = frame.packed
         self.machine: Machine = plan.compiled.machine
         self.lanes = plan.lanes
         self.kind = _ZERO_TYPES[plan.number]
-        self.order = order
+        self.order = frame.order
         self.exact = plan.number == "decimal"
         self.cells = [(q, k) for q in range(len(self.machine.variables)) for k in range(len(self.lanes))]
 

@@ -18,9 +18,8 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import DateType, NumericType, TimestampType
 
-from cetdsl.execution.aggregate import opaque_conditions
 from cetdsl.execution.fold import refuse_nulls
-from cetdsl.execution.source import EventFrame
+from cetdsl.execution.source import EventFrame, Terms
 from cetdsl.execution.trends import Shown, refuse_duplicates
 from cetdsl.execution.vertices import KernelGraph, place_names, value_names
 from cetdsl.pattern.expressions import Attribute
@@ -55,7 +54,7 @@ class JoinedGraph:
 
     def __init__(self, df: DataFrame, plan: ShownGraph) -> None:
         self.plan = plan
-        self.frame = EventFrame(df, plan.source, opaque_conditions(plan.compiled))
+        self.frame = EventFrame(df, plan.source, plan.compiled)
         self.machine = plan.compiled.machine
         self.initial = [state for state, _ in self.machine.initial]
         self.final = [state for state, _ in self.machine.final]
@@ -149,18 +148,18 @@ class JoinedGraph:
         source, frame, compiled = self.plan.source, self.frame, self.plan.compiled
         listed = {node.name for term in compiled.lists for node in term.walk() if isinstance(node, Attribute)}
         names = [name for name in source.schema.names if name in listed or name in self.plan.columns]
-        columns = [
-            *(column.alias(f"k{n}") for n, column in enumerate(frame.keys())),
-            frame.ticks.alias("u"),
-            *(frame.column(name).alias(f"b{n}") for n, name in enumerate(source.tie_break)),
-            F.col("m"),
-            *(column.alias(f"f{n}") for n, column in enumerate(frame.codes(compiled))),
-            frame.event_struct(names).alias("e"),
-            frame.fingerprint().alias("i"),
-        ]
+        columns: Terms = {
+            **frame.keys(),
+            "u": frame.ticks,
+            **{f"b{n}": frame.text(name) for n, name in enumerate(source.tie_break)},
+            "m": "m",
+            **frame.codes,
+            "e": frame.event_struct(names),
+            "i": frame.fingerprint(),
+        }
         if source.windowing.kind == SLIDING:
-            columns.append(frame.window_starts().alias("w"))
-        rows = frame.select(columns, compiled)
+            columns["w"] = frame.window_starts()
+        rows = frame.select(columns)
         if frame.checks_time:
             nulls = rows.filter(F.col("u").isNull()).agg(F.count("*").alias("nulls"))
             rows = rows.crossJoin(F.broadcast(nulls)).filter(refuse_nulls(source.time)).drop("nulls")

@@ -12,15 +12,15 @@ from collections.abc import Callable
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from cetdsl.execution.source import EventFrame
+from cetdsl.execution.source import EventFrame, Terms
 from cetdsl.pattern.expressions import Attribute, Expr
-from cetdsl.planning.compile import Compiled
 
 
-def with_lists(frame: EventFrame, columns: list[Column], compiled: Compiled) -> DataFrame:
+def with_lists(frame: EventFrame, columns: Terms) -> DataFrame:
     """The selected rows with the event's position ``p`` in its key and the lists ``l0``, ``l1``, ..."""
+    compiled = frame.compiled
     names = sorted({node.name for term in compiled.lists for node in term.walk() if isinstance(node, Attribute)})
-    rows = frame.select([*columns, frame.event_struct(names).alias("x"), frame.ticks.alias("u")], compiled)
+    rows = frame.select({**columns, "x": frame.event_struct(names), "u": frame.ticks})
     keys = frame.key_names
     order = frame.order + (["m", "i"] if "i" in rows.columns else [])
     others = [name for name in rows.columns if name not in keys]

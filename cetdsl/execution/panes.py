@@ -11,11 +11,10 @@ from cetdsl.execution.aggregate import (
     by_group,
     merge_partial,
     named_answer,
-    opaque_conditions,
     partial_schema,
     shipped,
 )
-from cetdsl.execution.source import PACKED_BITS, EventFrame
+from cetdsl.execution.source import EventFrame
 from cetdsl.execution.worker import map_stage
 from cetdsl.planning.physical import KernelSpec, is_exact_lane
 from cetdsl.planning.plans import PanesAggregate
@@ -42,18 +41,15 @@ def panes_aggregate(df: DataFrame, plan: PanesAggregate) -> DataFrame:
 
 def _ship(df: DataFrame, plan: PanesAggregate) -> Shipment:
     """What the matrices need of each event, in the task of its key and pane, sorted by time."""
-    frame = EventFrame(df, plan.source, opaque_conditions(plan.compiled))
-    values = [frame.row_column(expr).alias(f"v{number}") for number, expr in enumerate(plan.values)]
-    packed = frame.packs(plan.compiled)
-    columns = [*frame.keys(), frame.pane().alias("p"), *frame.instant(plan.compiled), *values]
-    by, order = [*frame.key_names, "p"], ["t"] if packed else frame.order
-    names = [*by, *order, *([] if packed else ["m"]), *(f"v{number}" for number in range(len(values)))]
-    rows = frame.select(columns, plan.compiled).select(*names)
+    frame = EventFrame(df, plan.source, plan.compiled)
+    by = [*frame.key_names, "p"]
+    columns = {**frame.keys(), "p": frame.pane(), **frame.instant()}
+    rows = frame.select(columns | {f"v{number}": frame.term(expr) for number, expr in enumerate(plan.values)})
     schema = rows.schema
     frame.refuse_collations(schema)
-    types = tuple(schema[f"v{number}"].dataType for number in range(len(values)))
-    ordered = rows.repartition(*by).sortWithinPartitions(*by, *order)
-    return Shipment(ordered, types, frame, PACKED_BITS if packed else 0)
+    types = tuple(schema[f"v{number}"].dataType for number in range(len(plan.values)))
+    ordered = rows.repartition(*by).sortWithinPartitions(*by, *frame.order)
+    return Shipment(ordered, types, frame)
 
 
 def _matrix_fields(spec: KernelSpec) -> list[StructField]:

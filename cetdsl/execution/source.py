@@ -32,19 +32,34 @@ PACKED_BITS = 5
 
 #: Numbers of variables, each with conditions that must all hold.
 _Conditions = list[tuple[int, list[Expr]]]
+#: Columns by name. Text, of names of our own only, takes Spark one look: a column takes one for each of its nodes and
+#: more.
+Terms = dict[str, Column | str]
 
 
 class EventFrame:
     """A user's DataFrame with its columns renamed by position: ``c0``, ``c1``, ..., and opaque conditions ``o0``, ...
 
     Renaming by position works whatever the names are: duplicate, dotted, or words such as ``window``.
+
+    Parameters
+    ----------
+    df : DataFrame
+    source : Source
+    compiled : Compiled
+        The query that the events are selected for.
+    booked : bool
+        Whoever reads the events understands a code book: see :attr:`book`.
     """
 
-    def __init__(self, df: DataFrame, source: Source, opaque: Sequence[SparkColumn]) -> None:
+    def __init__(self, df: DataFrame, source: Source, compiled: Compiled, *, booked: bool = False) -> None:
         self.source = source
+        self.compiled = compiled
         self.fields = df.schema.fields
+        self._booked = booked
         self._positions = {field.name: number for number, field in reversed(list(enumerate(self.fields)))}
-        self._columns: dict[int, Column] = {}
+        self._columns: dict[str, Column] = {}
+        opaque = _opaque_conditions(compiled)
         self.opaque = {node: f"o{number}" for number, node in enumerate(opaque)}
         columns = [node.column.alias(f"o{number}") for number, node in enumerate(opaque)]
         names = [f"c{number}" for number in range(len(self.fields))] + list(self.opaque.values())
@@ -55,16 +70,24 @@ class EventFrame:
         """The position of the user's column of this exact name."""
         return self._positions[name]
 
+    def text(self, name: str) -> str:
+        """The user's column of this exact name, under our name."""
+        return f"c{self.position(name)}"
+
     def column(self, name: str) -> Column:
         """The user's column of this exact name, made once: each look at the JVM takes a while."""
-        position = self.position(name)
-        if position not in self._columns:
-            self._columns[position] = F.expr(f"c{position}")
-        return self._columns[position]
+        text = self.text(name)
+        if text not in self._columns:
+            self._columns[text] = F.expr(text)
+        return self._columns[text]
 
     def type_of(self, name: str) -> DataType:
         """The type of the user's column of this exact name."""
         return self.fields[self.position(name)].dataType
+
+    def term(self, expr: Expr) -> Column | str:
+        """A term over one event's own row; see :data:`Terms`."""
+        return self.text(expr.name) if isinstance(expr, Attribute) else self.row_column(expr)
 
     def row_column(self, expr: Expr) -> Column:
         """A term over one event's own row."""
@@ -98,11 +121,9 @@ class EventFrame:
         """Time as a whole number: microseconds since the epoch, or ticks."""
         return F.expr(self._ticks)
 
-    # Text of our own names takes Spark one look, a tree of columns one for each of its nodes and more.
-
     @property
     def _time(self) -> str:
-        column = f"c{self.position(self.source.time)}"
+        column = self.text(self.source.time)
         return f"CAST({column} AS timestamp)" if self.type_of(self.source.time).typeName() == "date" else column
 
     @property
@@ -122,20 +143,17 @@ class EventFrame:
         """``t``, ``b0``, ...: the names of what orders the events of a key, once they are selected."""
         return ["t", *(f"b{number}" for number in range(len(self.source.tie_break)))]
 
-    def keys(self) -> list[Column]:
+    def keys(self) -> Terms:
         """Partition and group columns ``k0``, ``k1``, ...; equal doubles look equal to a shuffle.
 
         Rows without a time all get the same key, so that one task can count them and raise.
         """
-        columns = []
-        for alias, name in zip(self.key_names, self.source.keys, strict=True):
-            column = self.column(name)
-            if isinstance(self.type_of(name), (DoubleType, FloatType)):
-                zero = F.lit(0.0).cast(self.type_of(name))
-                column = F.when(column == zero, zero).otherwise(column)
-            if self.checks_time:
-                column = F.when(self.time.isNotNull(), column)
-            columns.append(column.alias(alias))
+        columns: Terms = {}
+        for key, name in zip(self.key_names, self.source.keys, strict=True):
+            term, kind = self.text(name), self.type_of(name)
+            if isinstance(kind, (DoubleType, FloatType)):
+                term = f"CASE WHEN {term} = 0 THEN CAST(0 AS {kind.simpleString()}) ELSE {term} END"
+            columns[key] = f"CASE WHEN {self._time} IS NOT NULL THEN {term} END" if self.checks_time else term
         return columns
 
     @property
@@ -144,18 +162,19 @@ class EventFrame:
         nullable = self.fields[self.position(self.source.time)].nullable
         return bool(nullable) and self.source.on_null_time == "error"
 
-    def mask(self, compiled: Compiled, book: tuple[int, ...] = ()) -> Column:
+    @cached_property
+    def mask(self) -> Column:
         """The bits of the variables that an event may be bound to, or their number in the code book.
 
         Where conditions ask for different values of one text, as those on the type of the event do, only the first
         value that an event has is looked for.
         """
-        if book:
-            [(column, choices)] = self._by_text(compiled)[1].items()
+        if self.book:
+            [(column, choices)] = self._by_text[1].items()
             # Evaluated in less than half the time of a CASE.
             number = F.array_position(F.array(*map(F.lit, choices)), self.column(column))
             return F.coalesce(number, F.lit(0).cast("bigint"))
-        kind = _mask_type(len(compiled.variables))
+        kind = _mask_type(len(self.compiled.variables))
         zero = F.lit(0).cast(kind)
 
         def bits_of(conditions: _Conditions) -> Column:
@@ -165,18 +184,19 @@ class EventFrame:
                 bits.append(F.when(self.row_column(conjunction(list(parts))), bit).otherwise(zero) if parts else bit)
             return combine(lambda a, b: a.bitwiseOR(b), bits)
 
-        rest, by_value = self._by_text(compiled)
+        rest, by_value = self._by_text
         found = [bits_of(rest)] if rest else []
         for column, choices in by_value.items():
             own = self.column(column)
             found.append(of_first([(own == value, bits_of(each)) for value, each in choices.items()], zero))
         return combine(lambda a, b: a.bitwiseOR(b), found) if found else zero
 
-    def _by_text(self, compiled: Compiled) -> tuple[_Conditions, dict[str, dict[str, _Conditions]]]:
+    @cached_property
+    def _by_text(self) -> tuple[_Conditions, dict[str, dict[str, _Conditions]]]:
         """The conditions of each variable: those that ask for no text, and the others by column and value."""
         rest: _Conditions = []
         by_value: dict[str, dict[str, _Conditions]] = {}
-        for number, (_, condition) in enumerate(compiled.variables):
+        for number, (_, condition) in enumerate(self.compiled.variables):
             parts = [] if condition is None else conjuncts(condition)
             asked = next(filter(None, map(self._text_of, parts)), None)
             if asked is None:
@@ -199,32 +219,43 @@ class EventFrame:
         is_padded = any("CHAR" in key for key in field.metadata)  # CHAR(n) is a string with a note
         return (column.name, value.value) if field.dataType == StringType() and not is_padded else None
 
-    def fixed_texts(self, compiled: Compiled) -> dict[str, tuple[str, ...]]:
+    def fixed_texts(self) -> dict[str, tuple[str, ...]]:
         """The columns that the condition of every variable asks to be some text, and the text of each variable."""
         asked = []
-        for _, condition in compiled.variables:
+        for _, condition in self.compiled.variables:
             parts = [] if condition is None else conjuncts(condition)
             asked.append(dict(filter(None, map(self._text_of, parts))))
         names = [name for name in asked[0] if all(name in texts for texts in asked)] if asked else []
         return {name: tuple(texts[name] for texts in asked) for name in names}
 
-    def packs(self, compiled: Compiled) -> bool:
-        """Whether time and variables fit one 64-bit number: always for timestamps, not for any large tick."""
-        return len(compiled.variables) <= PACKED_BITS and self._has_room_beside_time(compiled)
+    @property
+    def packed(self) -> int:
+        """Bits of the variables, or of their number in the code book, beside the time; 0: they have their own column.
 
-    def _has_room_beside_time(self, compiled: Compiled) -> bool:
+        Always packed for timestamps, not for any large tick. Even for those without a zone, whose number is not soon
+        made, it takes less than another column would.
+        """
+        return PACKED_BITS if self._has_room_beside_time and (self._are_few or self.book) else 0
+
+    @property
+    def _are_few(self) -> bool:
+        return len(self.compiled.variables) <= PACKED_BITS
+
+    @cached_property
+    def _has_room_beside_time(self) -> bool:
         kind = self.type_of(self.source.time).typeName()
         small = kind in ("timestamp", "timestamp_ntz", "date", "integer", "short", "byte")
-        return small and not self.source.tie_break and not compiled.lists
+        return small and not self.source.tie_break and not self.compiled.lists
 
-    def code_book(self, compiled: Compiled) -> tuple[int, ...]:
+    @cached_property
+    def book(self) -> tuple[int, ...]:
         """The variables, as bits, of events of each kind, from 1; 0 is for those of none.
 
         Empty where the variables themselves fit beside the time, and where events cannot be told by one text alone.
         """
-        if self.packs(compiled) or not self._has_room_beside_time(compiled):
+        if not self._booked or self._are_few or not self._has_room_beside_time:
             return ()
-        rest, by_value = self._by_text(compiled)
+        rest, by_value = self._by_text
         if rest or len(by_value) != 1:
             return ()
         [choices] = by_value.values()
@@ -232,35 +263,31 @@ class EventFrame:
             return ()
         return (0, *(sum(1 << number for number, _ in kind) for kind in choices.values()))
 
-    def instant(self, compiled: Compiled, book: tuple[int, ...] = ()) -> list[Column]:
+    def instant(self) -> Terms:
         """Time, tie-break columns and variables, as ``t``, ``b0``, ... and ``m``.
 
         Where they can be packed, or are told by a code book, they are one number ``t``, in the order of time: every
         column shipped to a worker costs, and whole numbers sort as primitives, several times faster than structs.
         """
-        if book or self.packs(compiled):
-            return [F.expr(f"shiftleft({self._ticks}, {PACKED_BITS}) + CAST(m AS bigint) AS t")]
-        ordered = [self.time, *(self.column(name) for name in self.source.tie_break)]
-        return [*(column.alias(name) for name, column in zip(self.order, ordered, strict=True)), F.col("m")]
+        if self.packed:
+            return {"t": f"shiftleft({self._ticks}, {PACKED_BITS}) + CAST(m AS bigint)"}
+        ordered = [self._time, *map(self.text, self.source.tie_break)]
+        return {**dict(zip(self.order, ordered, strict=True)), "m": "m"}
 
-    def select(self, columns: list[Column], compiled: Compiled, book: tuple[int, ...] = ()) -> DataFrame:
-        """The rows that some variable can bind, with the given columns; dropped before anything is shuffled.
+    def select(self, columns: Terms) -> DataFrame:
+        """The rows that some variable can bind, with columns of these names; dropped before anything is shuffled.
 
-        The columns may refer to the bits of the variables, or their number in the code book, as ``m``.
+        The columns may refer to :attr:`mask` as ``m``.
         """
+        windowing = self.source.windowing
+        absent = f"{self._time} IS NULL"
+        keep = f"m != 0 OR {absent}" if self.checks_time else f"m != 0 AND NOT {absent}"
+        if windowing.kind == SLIDING and windowing.slide > windowing.length:
+            keep = f"({keep}) AND (pmod({self._ticks}, {windowing.slide}) < {windowing.length} OR {absent})"
 
         def build() -> DataFrame:
-            time = self.time
-            keep = F.col("m") != 0
-            if self.checks_time:
-                keep = keep | time.isNull()
-            else:
-                keep = keep & time.isNotNull()
-            if self.source.windowing.kind == SLIDING and self.source.windowing.slide > self.source.windowing.length:
-                windowing = self.source.windowing
-                inside = F.pmod(self.ticks, F.lit(windowing.slide)) < windowing.length
-                keep = keep & (inside | time.isNull())
-            return self.frame.withColumn("m", self.mask(compiled, book)).filter(keep).select(*columns)
+            kept = self.frame.withColumn("m", self.mask).filter(keep)
+            return kept.select([_named(name, term) for name, term in columns.items()])
 
         selected: DataFrame = translated(build, "evaluate the query's terms")
         return selected
@@ -283,11 +310,21 @@ class EventFrame:
                 f"F.collate(F.lower({name or 'text'!r}), 'UTF8_BINARY')), without F.lower where case counts",
             )
 
-    def codes(self, compiled: Compiled) -> list[Column]:
-        """The columns that comparisons refer to, each pair in its common type."""
-        return [self._code(column) for column in compiled.codes]
+    @property
+    def codes(self) -> Terms:
+        """The columns that comparisons refer to, ``f0``, ``f1``, ..., each pair in its common type."""
+        return {f"f{n}": value for n, (value, _) in enumerate(self._codes)}
 
-    def _code(self, column: CodeColumn) -> Column:
+    @property
+    def code_types(self) -> list[DataType]:
+        """The types of :attr:`codes`."""
+        return [kind for _, kind in self._codes]
+
+    @cached_property
+    def _codes(self) -> list[tuple[Column | str, DataType]]:
+        return [self._code(column) for column in self.compiled.codes]
+
+    def _code(self, column: CodeColumn) -> tuple[Column | str, DataType]:
         value, own = self.row_column(column.expr), self._known_type(column.expr)
         kind = own if column.partner is None or own == self._known_type(column.partner) else None
         if kind is None:
@@ -299,7 +336,7 @@ class EventFrame:
                 f"values of type {kind.simpleString()} cannot be compared along a trend",
                 hint="compare a field or an element of them",
             )
-        return value if kind == own else value.cast(kind)
+        return self.term(column.expr) if kind == own else value.cast(kind), kind
 
     def _known_type(self, expr: Expr) -> DataType | None:
         """The type of a plain column, which needs no question to Spark."""
@@ -338,18 +375,21 @@ class EventFrame:
         """Fields of the answer for key columns."""
         return [StructField(f"{prefix}{number}", self.type_of(name)) for number, name in enumerate(names)]
 
-    def event_columns(self, names: Sequence[str]) -> list[Column]:
-        """The user's columns as ``e0``, ``e1``, ...: flat ones are sorted and sent sooner than a struct is."""
-        return [F.expr(f"c{self.position(name)} AS e{number}") for number, name in enumerate(names)]
-
     def event_struct(self, names: Sequence[str]) -> Column:
         """The user's columns as one struct, under our names."""
         return F.struct(*map(self.column, names))
 
-    def fingerprint(self) -> Column:
+    def fingerprint(self) -> str:
         """A hash of all of the user's columns, which orders simultaneous events the same way on every run."""
         hashed = [_hashable(f"c{n}", field.dataType) for n, field in enumerate(self.fields)]
-        return F.expr(f"xxhash64({', '.join(hashed)})")
+        return f"xxhash64({', '.join(hashed)})"
+
+    def shares(self, numbers: Sequence[int]) -> str:
+        """The shares that get an event; one alone gets the rows without a time, so that these are counted once."""
+        every = f"array({', '.join(map(str, numbers))})"
+        return (
+            f"CASE WHEN {self._time} IS NULL THEN array({numbers[0]}) ELSE {every} END" if self.checks_time else every
+        )
 
     def window_starts(self) -> Column:
         """The starts of all windows that hold an event, in ticks, of queries that slide."""
@@ -370,6 +410,22 @@ class EventFrame:
     def term_type(self, expr: Expr) -> DataType:
         """The type of a term over one event's row."""
         return self._type_of(self.row_column(expr))
+
+
+def _named(name: str, term: Column | str) -> Column:
+    return F.expr(f"{term} AS {name}") if isinstance(term, str) else term.alias(name)
+
+
+def _opaque_conditions(compiled: Compiled) -> list[SparkColumn]:
+    """The conditions given as Spark columns."""
+    found = [
+        node
+        for _, condition in compiled.variables
+        if condition is not None
+        for node in condition.walk()
+        if isinstance(node, SparkColumn)
+    ]
+    return list(dict.fromkeys(found))
 
 
 def _ntz_micros(time: str) -> str:

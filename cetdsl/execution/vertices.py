@@ -116,8 +116,7 @@ class KernelGraph:
     @cached_property
     def _types(self) -> list[DataType]:
         """The types in which they are compared."""
-        frame = self._valued.frame
-        return [field.dataType for field in frame.frame.select(*frame.codes(self.plan.compiled)).schema.fields]
+        return self._valued.frame.code_types
 
     def _part(self, part: str, shipment: Shipment, fields: list[StructField]) -> DataFrame:
         source = self.plan.source

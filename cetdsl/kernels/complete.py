@@ -230,7 +230,8 @@ def _shares(spec: GraphSpec, chunk: Chunk) -> Iterator[tuple[tuple[int, int], In
 
 def placed(block: Block, part: Part) -> Block:
     """A block of a part in terms of its chunk."""
-    return block._replace(event=block.event + part.first, slice=part.slices[block.slice])
+    event = block.event + part.first if part.first else block.event
+    return block._replace(event=event, slice=part.slices[block.slice])
 
 
 # ------------------------------------------------------------------------------------------------------ counting

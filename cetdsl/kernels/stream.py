@@ -27,6 +27,7 @@ from cetdsl.kernels.columns import (
     validity,
 )
 from cetdsl.kernels.evaluate import Evaluator, ValueColumn
+from cetdsl.kernels.order import in_order
 from cetdsl.kernels.program import Events, Ints
 from cetdsl.kernels.runs import events_of_runs
 from cetdsl.kernels.windows import NEVER, Slices, cut_slices
@@ -157,7 +158,9 @@ class ChunkReader:
     ) -> None:
         self.spec = spec
         self.columns = _Columns(spec)
-        self.batches = batches if spec.runs is None else events_of_runs(spec.runs, batches)
+        if spec.runs is not None:
+            batches = events_of_runs(spec.runs, batches)
+        self.batches = batches if spec.unsorted is None else in_order(*spec.unsorted, batches)
         self.chunk_events = chunk_events
         self.nulls = 0
         self.asked = [_Asked(query.windowing, bool(query.negations)) for query in queries or (spec,)]

@@ -75,7 +75,12 @@ class EventRows:
         if not self._names:
             return pa.array([{}] * len(rows), pa.struct([]))
         picked = from_numpy(rows)
-        return pa.StructArray.from_arrays([column.take(picked) for column in self._columns], names=self._names)
+        return pa.StructArray.from_arrays([_taken(column, picked) for column in self._columns], names=self._names)
+
+
+def _taken(column: pa.Array | _Repeated, rows: pa.Array) -> pa.Array:
+    # A kernel gives no rows but those that it got, so that they are not looked over once more.
+    return column.take(rows) if isinstance(column, _Repeated) else pc.take(column, rows, boundscheck=False)
 
 
 def _of_variables(texts: tuple[str, ...], mask: Ints) -> pa.Array:

@@ -188,7 +188,8 @@ class KernelSpec:
     that are known without: ``shared`` has the position of another column of the same values, ``OF_TIME``, the texts of
     an event of each variable, or ``OWN``. If ``packed`` > 0 there is no mask: the time column holds
     ``time * 2**packed + mask``, or in place of the mask its number in ``book``. If there are ``runs``, events come in
-    sorted runs.
+    sorted runs. If there is ``unsorted``, they come in any order, and are to be sorted by the columns of these
+    positions: the time and a whole number.
 
     ``completeness`` says which trends are asked for: ``ALL``, ``MAXIMAL`` or ``ENDS``.
     """
@@ -215,6 +216,7 @@ class KernelSpec:
     book: tuple[int, ...] = ()
     completeness: str = ALL
     runs: RunSpec | None = None
+    unsorted: tuple[int, int] | None = None
     shared: tuple[Place, ...] = ()
 
 
