@@ -96,7 +96,7 @@ def ship(
     events an order that is the same whenever the rows are computed. ``in_runs`` puts the events of a key together
     before they are sent, where they are numbers.
     """
-    frame = EventFrame(df, source, compiled, booked=True)
+    frame = EventFrame(df, source, compiled, booked=True, bare=not in_runs)
     columns = frame.keys()
     if shares:
         columns["h"] = frame.shares(shares)
@@ -129,7 +129,7 @@ def ship(
     if lists:
         order.append("p")  # which lists refer to
     elif settled:
-        order += ["i"] if frame.packed else ["m", "i"]  # packed events hold the variables beside the time
+        order += ["m", "i"] if "m" in columns else ["i"]
     unsorted = None
     if by == ["h"]:
         rows = rows.repartition(len(shares), F.expr("h"))
@@ -269,6 +269,7 @@ def shipped(spec: KernelSpec, shipment: Shipment) -> KernelSpec:
     """The specification as its rows really come."""
     return attrs.evolve(
         typed(spec, shipment.value_types),
+        alone=shipment.frame.alone,
         packed=shipment.frame.packed,
         book=shipment.frame.book,
         runs=shipment.runs,

@@ -50,12 +50,17 @@ class EventFrame:
         The query that the events are selected for.
     booked : bool
         Whoever reads the events understands a code book: see :attr:`book`.
+    bare : bool
+        Whoever reads the events knows that all are bound to the only variable, if there is but one: see :attr:`alone`.
     """
 
-    def __init__(self, df: DataFrame, source: Source, compiled: Compiled, *, booked: bool = False) -> None:
+    def __init__(
+        self, df: DataFrame, source: Source, compiled: Compiled, *, booked: bool = False, bare: bool = False
+    ) -> None:
         self.source = source
         self.compiled = compiled
         self.fields = df.schema.fields
+        self.alone = bare and len(compiled.variables) == 1
         self._booked = booked
         self._positions = {field.name: number for number, field in reversed(list(enumerate(self.fields)))}
         self._columns: dict[str, Column] = {}
@@ -235,7 +240,8 @@ class EventFrame:
         Always packed for timestamps, not for any large tick. Even for those without a zone, whose number is not soon
         made, it takes less than another column would.
         """
-        return PACKED_BITS if self._has_room_beside_time and (self._are_few or self.book) else 0
+        has_room = self._has_room_beside_time and not self.alone
+        return PACKED_BITS if has_room and (self._are_few or self.book) else 0
 
     @property
     def _are_few(self) -> bool:
@@ -268,7 +274,12 @@ class EventFrame:
 
         Where they can be packed, or are told by a code book, they are one number ``t``, in the order of time: every
         column shipped to a worker costs, and whole numbers sort as primitives, several times faster than structs.
+        Where the variable is known, time goes as it is soonest made.
         """
+        if self.alone:
+            ordered = [self._time if self.source.time_type == "timestamp_ntz" else self._ticks]
+            ordered += map(self.text, self.source.tie_break)
+            return dict(zip(self.order, ordered, strict=True))
         if self.packed:
             return {"t": f"shiftleft({self._ticks}, {PACKED_BITS}) + CAST(m AS bigint)"}
         ordered = [self._time, *map(self.text, self.source.tie_break)]
@@ -277,20 +288,26 @@ class EventFrame:
     def select(self, columns: Terms) -> DataFrame:
         """The rows that some variable can bind, with columns of these names; dropped before anything is shuffled.
 
-        The columns may refer to :attr:`mask` as ``m``.
+        The columns may refer to :attr:`mask` as ``m``, unless the variable is known.
         """
-        windowing = self.source.windowing
-        absent = f"{self._time} IS NULL"
-        keep = f"m != 0 OR {absent}" if self.checks_time else f"m != 0 AND NOT {absent}"
-        if windowing.kind == SLIDING and windowing.slide > windowing.length:
-            keep = f"({keep}) AND (pmod({self._ticks}, {windowing.slide}) < {windowing.length} OR {absent})"
 
         def build() -> DataFrame:
-            kept = self.frame.withColumn("m", self.mask).filter(keep)
-            return kept.select([_named(name, term) for name, term in columns.items()])
+            return self._kept().select([_named(name, term) for name, term in columns.items()])
 
         selected: DataFrame = translated(build, "evaluate the query's terms")
         return selected
+
+    def _kept(self) -> DataFrame:
+        """The rows that some variable can bind, and those that must raise."""
+        rows, absent, windowing = self.frame, F.expr(f"{self._time} IS NULL"), self.source.windowing
+        if self.alone:
+            [(_, condition)] = self.compiled.variables
+            holds = F.lit(True) if condition is None else self.row_column(condition)
+        else:
+            rows, holds = rows.withColumn("m", self.mask), F.expr("m != 0")
+        if windowing.kind == SLIDING and windowing.slide > windowing.length:
+            holds = holds & F.expr(f"pmod({self._ticks}, {windowing.slide}) < {windowing.length}")
+        return rows.filter(absent | holds if self.checks_time else ~absent & holds)
 
     def refuse_collations(self, schema: StructType) -> None:
         """Raises if a kernel would have to compare texts of a collation, for it compares them byte by byte.

@@ -87,8 +87,9 @@ class _Columns:
         position += bool(spec.windowing.cut)
         self.time = position
         self.ties = range(position + 1, position + 1 + spec.ties)
-        self.mask = -1 if spec.packed else self.ties.stop
-        first_code = self.ties.stop + (not spec.packed)
+        has_mask = not (spec.packed or spec.alone)
+        self.mask = self.ties.stop if has_mask else -1
+        first_code = self.ties.stop + has_mask
         self.codes = range(first_code, first_code + spec.codes)
         self.values = range(self.codes.stop, self.codes.stop + len(spec.values))
         self.position = self.values.stop if spec.lists else -1
@@ -271,6 +272,9 @@ class ChunkReader:
             np.bitwise_and(time, (1 << self.spec.packed) - 1, out=mask)
             time >>= self.spec.packed
             return time, np.array(self.spec.book)[mask] if self.spec.book else mask
+        if self.spec.alone:
+            mask[:] = 1
+            return time, mask
         for place, part in parts(rows.column(self.columns.mask)):
             mask[place] = integers(part)
         return time, mask

@@ -212,6 +212,7 @@ class KernelSpec:
     number: str = "decimal"
     exact: bool = True
     partial: bool = False
+    alone: bool = False
     packed: int = 0
     book: tuple[int, ...] = ()
     completeness: str = ALL
