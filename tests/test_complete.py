@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import os
+import re
 from decimal import Decimal
 from typing import Any
 
@@ -508,6 +509,7 @@ def test_explain_says_how_complete_trends_run(deposits: Any) -> None:
     alone = deposits.pattern(CHAIN, time="t", type=None).explain("complete").text
     assert alone.startswith("== complete ==\nstrategy   balanced: ")
     assert "copy to every share, one per core" in alone
+    assert re.search(r"sort each task.s events by share, t\n +by the kernel\n", alone)
     defined = deposits.pattern(CHAIN + " WITHIN 5", time="t", type=None).explain("complete").text
     assert "strategy   definition: " in defined
     assert "declined   graph: a span without SLIDE" in defined

@@ -39,7 +39,6 @@ from cetdsl.planning.physical import (
     OWN,
     SLIDING,
     SPAN,
-    WHOLE,
     KernelSpec,
     Output,
     Place,
@@ -97,28 +96,8 @@ def ship(
     before they are sent, where they are numbers.
     """
     frame = EventFrame(df, source, compiled, booked=True, bare=not in_runs)
-    columns = frame.keys()
-    if shares:
-        columns["h"] = frame.shares(shares)
-    if spec.windowing.cut:
-        columns["s"] = _stretch_column(frame, spec)
-    by = list(columns)
-    columns |= frame.instant()
-    columns |= frame.codes
-    columns |= {f"v{n}": frame.term(expr) for n, expr in enumerate(values)}
-    lists = ["p", *(f"l{n}" for n in range(len(compiled.lists)))] if compiled.lists else []
-    names = [*columns, *lists]
-    if settled:
-        columns["i"] = frame.fingerprint()
-        # Kernels do not look at it: sending it takes less than leaving it out of sorted rows.
-        names += [] if lists else ["i"]
-    # An event's columns as one struct would be sorted and sent later than flat ones.
-    shared = _places(frame, names, event_columns)
-    events: Terms = {f"e{n}": frame.text(name) for n, name in enumerate(event_columns) if shared[n] == OWN}
-    if identified:
-        events["e"] = "monotonically_increasing_id()"
-    columns |= events
-    names += events
+    columns, names, shared = _sent(frame, spec, values, event_columns, shares, identified=identified, settled=settled)
+    by = [name for name in (*frame.key_names, "h", "s") if name in columns]
     rows = _for_tasks(frame, spec, columns, names)
     schema = rows.schema
     frame.refuse_collations(schema)
@@ -126,23 +105,55 @@ def ship(
     if runs is not None:
         rows = map_stage(rows, "runs", runs, _run_schema(schema, runs))
     order = frame.order
-    if lists:
+    if compiled.lists:
         order.append("p")  # which lists refer to
     elif settled:
         order += ["m", "i"] if "m" in columns else ["i"]
-    unsorted = None
     if by == ["h"]:
-        rows = rows.repartition(len(shares), F.expr("h"))
-        if settled and not (lists or spec.ties) and spec.windowing.kind == WHOLE:
-            # The kernel holds all of them anyway.
-            unsorted = names.index("t"), names.index("i")
-    elif by:
-        rows = rows.repartition(*map(F.expr, by))
+        # A task has one share of a lone key.
+        rows, by = rows.repartition(len(shares), F.expr("h")), []
     else:
-        rows = rows.repartition(1)
-    if unsorted is None:
-        rows = rows.sortWithinPartitions(*map(F.expr, order if by == ["h"] else [*by, *order]))
+        rows = rows.repartition(*map(F.expr, by)) if by else rows.repartition(1)
+    unsorted = None
+    if shares and settled and not compiled.lists and source.is_one_heap:
+        unsorted = names.index("t"), names.index("i")
+    else:
+        rows = rows.sortWithinPartitions(*map(F.expr, [*by, *order]))
     return Shipment(rows, tuple(schema[f"v{n}"].dataType for n in range(len(values))), frame, runs, unsorted, shared)
+
+
+def _sent(
+    frame: EventFrame,
+    spec: KernelSpec,
+    values: tuple[Expr, ...],
+    event_columns: tuple[str, ...],
+    shares: tuple[int, ...],
+    *,
+    identified: bool,
+    settled: bool,
+) -> tuple[Terms, list[str], tuple[Place, ...]]:
+    """The columns to select, the names of those to send in their order, and the place of each of the event's own."""
+    columns = frame.keys()
+    if shares:
+        columns["h"] = frame.shares(shares)
+    if spec.windowing.cut:
+        columns["s"] = _stretch_column(frame, spec)
+    columns |= frame.instant()
+    columns |= frame.codes
+    columns |= {f"v{n}": frame.term(expr) for n, expr in enumerate(values)}
+    names = list(columns)
+    if frame.compiled.lists:
+        names += ["p", *(f"l{n}" for n in range(len(frame.compiled.lists)))]
+    elif settled:
+        names.append("i")  # kernels do not look at it: sending it takes less than leaving it out of sorted rows
+    if settled:
+        columns["i"] = frame.fingerprint()
+    # An event's columns as one struct would be sorted and sent later than flat ones.
+    shared = _places(frame, names, event_columns)
+    events: Terms = {f"e{n}": frame.text(name) for n, name in enumerate(event_columns) if shared[n] == OWN}
+    if identified:
+        events["e"] = "monotonically_increasing_id()"
+    return columns | events, names + list(events), shared
 
 
 def _for_tasks(frame: EventFrame, spec: KernelSpec, columns: Terms, names: list[str]) -> DataFrame:

@@ -397,7 +397,8 @@ class _Steps:
         spread = "shuffle by " + ", ".join(keys) if keys else "shuffle to one task, as there is no key"
         rows = self.add(spread, (), rows)
         order = [*keys, quote_name(source.time), *map(quote_name, source.tie_break)]
-        return self.add("sort each task's events by " + ", ".join(order), (), rows)
+        details = ["by the kernel"] if in_every_task and source.is_one_heap and not compiled.lists else []
+        return self.add("sort each task's events by " + ", ".join(order), details, rows)
 
     def _fold(self, plan: FoldAggregate) -> str:
         source = plan.source
@@ -561,7 +562,8 @@ def _shipped(source: Source, compiled: Compiled, values: tuple[Expr, ...]) -> li
         if added:
             lines.append("  found by rewriting: " + ", ".join(map(quote_name, added)))
     lines.append("order: " + ", ".join(map(quote_name, (source.time, *source.tie_break))))
-    lines.append(f"which of {', '.join(quote_name(name) for name, _ in compiled.variables)} it may be bound to")
+    if len(compiled.variables) > 1:
+        lines.append(f"which of {', '.join(quote_name(name) for name, _ in compiled.variables)} it may be bound to")
     codes = list(dict.fromkeys(quote(column.expr) for column in compiled.codes))
     if codes:
         lines.append("compared: " + ", ".join(codes))

@@ -50,6 +50,11 @@ class Source:
         """All columns that are equal along a trend, the output ones first."""
         return self.groups + self.partitions
 
+    @property
+    def is_one_heap(self) -> bool:
+        """Whether time alone orders the events, and a task with any of them holds all."""
+        return not self.keys and not self.tie_break and self.windowing.kind == WHOLE
+
 
 class PhysicalPlan:
     """Base of all physical nodes."""
