@@ -11,7 +11,7 @@ from cetdsl.kernels.order import in_order
 EVENTS = st.lists(
     st.tuples(st.integers(0, 1), st.one_of(st.none(), st.integers(-4, 4)), st.integers(-(2**63), 2**63 - 1), st.text())
 )
-NAMES = ["h", "t", "i", "e0"]
+SCHEMA = pa.schema([("h", pa.int32()), ("t", pa.int64()), ("i", pa.int64()), ("e0", pa.string())])
 
 
 @settings(deadline=None)
@@ -19,23 +19,14 @@ NAMES = ["h", "t", "i", "e0"]
 def test_rows_come_in_order(rows: list[tuple], size: int, kind: pa.DataType, ordered: bool) -> None:
     """By time, NULL first, and simultaneous events by their fingerprints, from whatever batches they come in."""
     by_time = sorted(rows, key=lambda row: (row[1] is not None, row[1] or 0, row[2]))
-    columns = list(zip(*(by_time if ordered else rows))) or [()] * len(NAMES)
-    types = [pa.int32(), kind, pa.int64(), pa.string()]
-    table = pa.table(
-        [
-            pa.array(column, pa.int64()).cast(t) if t == kind else pa.array(column, t)
-            for column, t in zip(columns, types)
-        ],
-        names=NAMES,
-    )
-    found = [row for batch in in_order(1, 2, iter(table.to_batches(max_chunksize=size))) for row in batch.to_pylist()]
-    times = [row["t"] for row in found]
-    numbers = pa.array(times, kind).cast(pa.int64()).to_pylist()
+    columns = list(zip(*(by_time if ordered else rows))) or [()] * len(SCHEMA)
+    table = pa.table([pa.array(column, field.type) for column, field in zip(columns, SCHEMA)], schema=SCHEMA)
+    batches = table.cast(SCHEMA.set(1, pa.field("t", kind))).to_batches(max_chunksize=size)
+    found = [tuple(row.values()) for batch in in_order(1, 2, iter(batches)) for row in batch.cast(SCHEMA).to_pylist()]
+    assert sorted(found, key=repr) == sorted(rows, key=repr)
     # Rows without a time raise later on; what else is known of them does not matter.
-    found_rows = [(row["h"], number, row["i"], row["e0"]) for row, number in zip(found, numbers)]
-    assert sorted(found_rows, key=repr) == sorted(rows, key=repr)
-    assert [row[1:3] for row in found_rows if row[1] is not None] == [row[1:3] for row in by_time if row[1] is not None]
-    assert numbers == [row[1] for row in by_time]
+    assert [row[1:3] for row in found if row[1] is not None] == [row[1:3] for row in by_time if row[1] is not None]
+    assert [row[1] for row in found] == [row[1] for row in by_time]
 
 
 def test_no_rows_are_in_order() -> None:

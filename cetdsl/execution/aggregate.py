@@ -45,7 +45,7 @@ from cetdsl.planning.physical import (
     RunSpec,
     is_exact_lane,
 )
-from cetdsl.planning.plans import KernelAggregate, PairAggregate, Source
+from cetdsl.planning.plans import KernelAggregate, PairAggregate, Source, kernel_sorts_shares
 
 
 @attrs.frozen
@@ -86,15 +86,17 @@ def ship(
     settled: bool = False,
     in_runs: bool = False,
 ) -> Shipment:
-    """Projects each event to what the kernel needs, sends it to its key's task and sorts it there.
+    """Projects each event to what the kernel needs, sends it to its key's task and sorts it there, or lets the kernel.
 
     Only ``repartition(...).sortWithinPartitions(...)`` was seen to keep an order for a Python worker;
     ``groupBy().applyInArrow`` promises none. Where trends are shown, the event's own columns are the last ones, but for
     those that are sent anyway; ``identified`` gives it one more, which tells it from all others. Where there are
     ``shares``, each of them gets every event, and its number is the last key column. ``settled`` gives simultaneous
-    events an order that is the same whenever the rows are computed. ``in_runs`` puts the events of a key together
+    events an order that is the same whenever the rows are computed; shares of a key agree on its trends only if all of
+    them see its events in the same order, so theirs is settled. ``in_runs`` puts the events of a key together
     before they are sent, where they are numbers.
     """
+    settled = settled or bool(shares)
     frame = EventFrame(df, source, compiled, booked=True, bare=not in_runs)
     columns, names, shared = _sent(frame, spec, values, event_columns, shares, identified=identified, settled=settled)
     by = [name for name in (*frame.key_names, "h", "s") if name in columns]
@@ -104,18 +106,17 @@ def ship(
     runs = run_spec(schema, len(by)) if in_runs and frame.packed else None
     if runs is not None:
         rows = map_stage(rows, "runs", runs, _run_schema(schema, runs))
-    order = frame.order
     if compiled.lists:
-        order.append("p")  # which lists refer to
-    elif settled:
-        order += ["m", "i"] if "m" in columns else ["i"]
+        order = [*frame.order, "p"]  # which lists refer to
+    else:
+        order = frame.settled_order if settled else frame.order
     if by == ["h"]:
         # A task has one share of a lone key.
         rows, by = rows.repartition(len(shares), F.expr("h")), []
     else:
         rows = rows.repartition(*map(F.expr, by)) if by else rows.repartition(1)
     unsorted = None
-    if shares and settled and not compiled.lists and source.is_one_heap:
+    if shares and kernel_sorts_shares(source, compiled):
         unsorted = names.index("t"), names.index("i")
     else:
         rows = rows.sortWithinPartitions(*map(F.expr, [*by, *order]))
@@ -150,7 +151,7 @@ def _sent(
         columns["i"] = frame.fingerprint()
     # An event's columns as one struct would be sorted and sent later than flat ones.
     shared = _places(frame, names, event_columns)
-    events: Terms = {f"e{n}": frame.text(name) for n, name in enumerate(event_columns) if shared[n] == OWN}
+    events: Terms = {f"e{n}": frame.own_name(name) for n, name in enumerate(event_columns) if shared[n] == OWN}
     if identified:
         events["e"] = "monotonically_increasing_id()"
     return columns | events, names + list(events), shared
@@ -159,9 +160,10 @@ def _sent(
 def _for_tasks(frame: EventFrame, spec: KernelSpec, columns: Terms, names: list[str]) -> DataFrame:
     """The rows that some variable can bind, once for each stretch ``s`` and share ``h`` that needs them."""
     rows = with_lists(frame, columns) if frame.compiled.lists else frame.select(columns)
-    for name in ("s" if _overlaps(spec) else "", "h"):
-        if name in columns:
-            rows = rows.withColumn(name, F.explode(name))
+    if "s" in columns and _overlaps(spec):
+        rows = rows.withColumn("s", F.explode("s"))
+    if "h" in columns:
+        rows = rows.withColumn("h", F.explode("h"))
     return rows.selectExpr(*names) if frame.compiled.lists else rows
 
 

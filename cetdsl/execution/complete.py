@@ -58,10 +58,7 @@ def graph_trends(df: DataFrame, plan: GraphTrends) -> DataFrame:
 def _shipped(
     df: DataFrame, plan: GraphTrends, shown: Shown, values: tuple[Expr, ...] = (), *, settled: bool = False
 ) -> tuple[Shipment, GraphSpec]:
-    """The sorted events that the kernel reads, and what it must know.
-
-    Shares of a key agree on its trends only if all of them see its events in the same order.
-    """
+    """The events that the kernel reads, and what it must know."""
     refuse_duplicates(plan.columns)
     shares = share_numbers(parallelism(df.sparkSession)) if plan.balanced else ()
     shipment = ship(
@@ -72,7 +69,7 @@ def _shipped(
         values,
         event_columns=plan.columns,
         shares=shares,
-        settled=settled or plan.balanced,
+        settled=settled,
     )
     kernel = shipped(plan.spec, shipment)
     kernel = attrs.evolve(kernel, keys=kernel.keys + bool(shares))

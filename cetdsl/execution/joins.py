@@ -78,7 +78,7 @@ class JoinedGraph:
         each = edges.select(*self.by, F.explode(F.array(*ends)).alias("end")).select(*self.by, "end.*")
         links = each.groupBy(*node).agg(F.max("into").alias("into"), F.max(~F.col("into")).alias("out"))
         linked = _join(self._useful[0], links, node, "left")
-        event = [F.col("e").getField(f"c{self.frame.position(name)}").alias(name) for name in self.plan.columns]
+        event = [F.col("e").getField(self.frame.own_name(name)).alias(name) for name in self.plan.columns]
         return linked.select(
             *node,
             F.col("q").isin(self.initial).alias("first"),
@@ -151,7 +151,7 @@ class JoinedGraph:
         columns: Terms = {
             **frame.keys(),
             "u": frame.ticks,
-            **{f"b{n}": frame.text(name) for n, name in enumerate(source.tie_break)},
+            **{f"b{n}": frame.own_name(name) for n, name in enumerate(source.tie_break)},
             "m": "m",
             **frame.codes,
             "e": frame.event_struct(names),

@@ -22,7 +22,7 @@ def with_lists(frame: EventFrame, columns: Terms) -> DataFrame:
     names = sorted({node.name for term in compiled.lists for node in term.walk() if isinstance(node, Attribute)})
     rows = frame.select({**columns, "x": frame.event_struct(names), "u": frame.ticks})
     keys = frame.key_names
-    order = frame.order + ([name for name in ("m", "i") if name in rows.columns] if "i" in rows.columns else [])
+    order = frame.settled_order if "i" in columns else frame.order
     others = [name for name in rows.columns if name not in keys]
     event = F.struct(*order, *(name for name in others if name not in order))
     # Sorting whole structs would compare columns that have no order (maps), so only the ordering columns are compared.

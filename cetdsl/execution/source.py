@@ -75,16 +75,16 @@ class EventFrame:
         """The position of the user's column of this exact name."""
         return self._positions[name]
 
-    def text(self, name: str) -> str:
+    def own_name(self, name: str) -> str:
         """The user's column of this exact name, under our name."""
         return f"c{self.position(name)}"
 
     def column(self, name: str) -> Column:
         """The user's column of this exact name, made once: each look at the JVM takes a while."""
-        text = self.text(name)
-        if text not in self._columns:
-            self._columns[text] = F.expr(text)
-        return self._columns[text]
+        own = self.own_name(name)
+        if own not in self._columns:
+            self._columns[own] = F.expr(own)
+        return self._columns[own]
 
     def type_of(self, name: str) -> DataType:
         """The type of the user's column of this exact name."""
@@ -92,7 +92,7 @@ class EventFrame:
 
     def term(self, expr: Expr) -> Column | str:
         """A term over one event's own row; see :data:`Terms`."""
-        return self.text(expr.name) if isinstance(expr, Attribute) else self.row_column(expr)
+        return self.own_name(expr.name) if isinstance(expr, Attribute) else self.row_column(expr)
 
     def row_column(self, expr: Expr) -> Column:
         """A term over one event's own row."""
@@ -110,7 +110,7 @@ class EventFrame:
         def resolve(node: Expr) -> Column:
             assert isinstance(node, Attribute), node
             row = later if node.role is Role.NEXT else earlier
-            return row.getField(f"c{self.position(node.name)}")
+            return row.getField(self.own_name(node.name))
 
         return to_column(expr, resolve)
 
@@ -128,7 +128,7 @@ class EventFrame:
 
     @property
     def _time(self) -> str:
-        column = self.text(self.source.time)
+        column = self.own_name(self.source.time)
         return f"CAST({column} AS timestamp)" if self.type_of(self.source.time).typeName() == "date" else column
 
     @property
@@ -148,6 +148,11 @@ class EventFrame:
         """``t``, ``b0``, ...: the names of what orders the events of a key, once they are selected."""
         return ["t", *(f"b{number}" for number in range(len(self.source.tie_break)))]
 
+    @property
+    def settled_order(self) -> list[str]:
+        """The same, and of what orders simultaneous events, too: variables and :meth:`fingerprint` ``i``."""
+        return [*self.instant(), "i"]
+
     def keys(self) -> Terms:
         """Partition and group columns ``k0``, ``k1``, ...; equal doubles look equal to a shuffle.
 
@@ -155,7 +160,7 @@ class EventFrame:
         """
         columns: Terms = {}
         for key, name in zip(self.key_names, self.source.keys, strict=True):
-            term, kind = self.text(name), self.type_of(name)
+            term, kind = self.own_name(name), self.type_of(name)
             if isinstance(kind, (DoubleType, FloatType)):
                 term = f"CASE WHEN {term} = 0 THEN CAST(0 AS {kind.simpleString()}) ELSE {term} END"
             columns[key] = f"CASE WHEN {self._time} IS NOT NULL THEN {term} END" if self.checks_time else term
@@ -278,11 +283,11 @@ class EventFrame:
         """
         if self.alone:
             ordered = [self._time if self.source.time_type == "timestamp_ntz" else self._ticks]
-            ordered += map(self.text, self.source.tie_break)
+            ordered += map(self.own_name, self.source.tie_break)
             return dict(zip(self.order, ordered, strict=True))
         if self.packed:
             return {"t": f"shiftleft({self._ticks}, {PACKED_BITS}) + CAST(m AS bigint)"}
-        ordered = [self._time, *map(self.text, self.source.tie_break)]
+        ordered = [self._time, *map(self.own_name, self.source.tie_break)]
         return {**dict(zip(self.order, ordered, strict=True)), "m": "m"}
 
     def select(self, columns: Terms) -> DataFrame:

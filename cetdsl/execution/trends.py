@@ -173,7 +173,7 @@ def narrowed(trend: Column, frame: EventFrame, columns: tuple[str, ...]) -> Colu
 
     def narrow(binding: Column) -> Column:
         event = binding.getField("event")
-        fields = [event.getField(f"c{frame.position(name)}").alias(name) for name in columns]
+        fields = [event.getField(frame.own_name(name)).alias(name) for name in columns]
         return F.struct(binding.getField("variable").alias("variable"), F.struct(*fields).alias("event"))
 
     return F.transform(trend, narrow)
@@ -199,7 +199,7 @@ class FinishedTrend:
         def resolve(node: Expr) -> Column:
             assert isinstance(node, Attribute), node
             event = bound[node.variable] if node.variable in bound else bound[None]
-            return event.getField(f"c{self.frame.position(node.name)}")
+            return event.getField(self.frame.own_name(node.name))
 
         return resolve
 
@@ -224,7 +224,7 @@ class FinishedTrend:
         assert node.variable is not None, node
         events = self.events(node.variable)
         index = {Role.FIRST: F.lit(0), Role.LAST: F.size(events) - 1}.get(node.role, F.lit(node.index or 0))
-        return F.get(events, index).getField(f"c{self.frame.position(node.name)}")
+        return F.get(events, index).getField(self.frame.own_name(node.name))
 
     def aggregate(self, node: Aggregate) -> Column:
         """An aggregate over the events of this trend."""
@@ -361,7 +361,7 @@ def pair_trends(df: DataFrame, plan: PairTrends) -> DataFrame:
 
 
 def _by_time(frame: EventFrame, order: tuple[str, ...]) -> Callable[[Column, Column], Column]:
-    names = [f"c{frame.position(name)}" for name in order]
+    names = [frame.own_name(name) for name in order]
 
     def compare(left: Column, right: Column) -> Column:
         a, b = (F.struct(*[side.getField("event").getField(name) for name in names]) for side in (left, right))

@@ -47,6 +47,7 @@ from cetdsl.planning.plans import (
     Source,
     SurveyedTrends,
     TopTrends,
+    kernel_sorts_shares,
 )
 from cetdsl.planning.strategies.kernel import pivot_of
 
@@ -397,7 +398,7 @@ class _Steps:
         spread = "shuffle by " + ", ".join(keys) if keys else "shuffle to one task, as there is no key"
         rows = self.add(spread, (), rows)
         order = [*keys, quote_name(source.time), *map(quote_name, source.tie_break)]
-        details = ["by the kernel"] if in_every_task and source.is_one_heap and not compiled.lists else []
+        details = ["by the kernel"] if in_every_task and kernel_sorts_shares(source, compiled) else []
         return self.add("sort each task's events by " + ", ".join(order), details, rows)
 
     def _fold(self, plan: FoldAggregate) -> str:

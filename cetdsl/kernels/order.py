@@ -26,10 +26,11 @@ def in_order(time: int, tie: int, batches: Iterator[pa.RecordBatch]) -> Iterator
     >>> next(in_order(0, 1, iter([batch]))).to_pydict()
     {'t': [None, 3, 3, 5], 'i': [4, 2, 9, 1]}
     """
-    rows = pa.Table.from_batches(found) if (found := list(batches)) else None
-    del found
-    if rows is None or rows.num_rows == 0:
+    found = list(batches)
+    if not found:
         return
+    rows = pa.Table.from_batches(found)
+    del found  # or it would hold the rows as they came beside those in order
     order = _order(as_array(rows.column(time)), integers(as_array(rows.column(tie))))
     if order is not None:
         rows = rows.take(from_numpy(order))
@@ -41,8 +42,7 @@ def _order(column: pa.Array, tie: Ints) -> Ints | None:
     time = integers(column)
     if column.null_count:
         return np.asarray(np.lexsort((tie, time, validity(column))))
-    rises = time[1:] > time[:-1]
-    if rises.all():
+    if bool((time[1:] > time[:-1]).all()):
         return None
     order = np.argsort(time, kind="stable")
     time = time[order]

@@ -50,10 +50,11 @@ class Source:
         """All columns that are equal along a trend, the output ones first."""
         return self.groups + self.partitions
 
-    @property
-    def is_one_heap(self) -> bool:
-        """Whether time alone orders the events, and a task with any of them holds all."""
-        return not self.keys and not self.tie_break and self.windowing.kind == WHOLE
+
+def kernel_sorts_shares(source: Source, compiled: Compiled) -> bool:
+    """Whether shares of a key go unsorted: time alone orders the events, and a kernel holds all before it begins."""
+    whole = not source.keys and source.windowing.kind == WHOLE
+    return whole and not source.tie_break and not compiled.lists
 
 
 class PhysicalPlan:
