@@ -25,11 +25,11 @@ import cetdsl as cet
 from cetdsl import datasets
 from cetdsl.execution.complete import _shipped
 from cetdsl.execution.trends import Shown
-from cetdsl.kernels.complete import Graphs, Part
-from cetdsl.kernels.extract import Measured, Settings, count_refs, extract, survey
-from cetdsl.kernels.partition import Costs, branch_and_bound, exhaustive, greedy, worst_case_costs
-from cetdsl.kernels.paths import count_trends
-from cetdsl.kernels.stream import Chunk, ChunkReader
+from cetdsl.kernels.aggregate.stream import Chunk, ChunkReader
+from cetdsl.kernels.complete.extract import Measured, Settings, count_refs, extract, survey
+from cetdsl.kernels.complete.optimizer import Costs, branch_and_bound, exhaustive, greedy, worst_case_costs
+from cetdsl.kernels.complete.streams import Graphs, Part
+from cetdsl.kernels.graph.counts import count_trends
 from cetdsl.planning.planner import plan_complete
 
 CHECK, STOCK = cet.events("Check", "Stock")
@@ -52,7 +52,7 @@ class Input(NamedTuple):
         shipment, spec = _shipped(df, attrs.evolve(plan, balanced=False), Shown.of(plan.source))
         rows = shipment.rows.toArrow()
         [chunk] = ChunkReader(spec.trends.kernel, iter(rows.to_batches()), 2**40)
-        one = spec.trends.kernel.windowing.cut or len(chunk.events.segment_start) == 2
+        one = spec.trends.kernel.query.windowing.cut or len(chunk.events.segment_start) == 2
         assert one, "the events are those of one group, once or once per stretch of time"
         return cls(Graphs(spec.trends.kernel), chunk)
 

@@ -299,7 +299,7 @@ def cores(events: Events, runs: int) -> Result:
 def uncut(plan: KernelAggregate) -> KernelAggregate:
     """The plan without stretches of time: the whole of a key goes to one task."""
     windowing = attrs.evolve(plan.source.windowing, cut=0)
-    source, spec = (attrs.evolve(part, windowing=windowing) for part in (plan.source, plan.spec))
+    source, spec = attrs.evolve(plan.source, windowing=windowing), plan.spec.with_query(windowing=windowing)
     return attrs.evolve(plan, source=source, spec=spec)
 
 

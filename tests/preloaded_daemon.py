@@ -13,8 +13,8 @@ from pyspark import daemon, worker  # noqa: F401 - what every worker imports
 
 import cetdsl.kernels
 
-for module in pkgutil.iter_modules(cetdsl.kernels.__path__):
-    importlib.import_module(f"cetdsl.kernels.{module.name}")
+for module in pkgutil.walk_packages(cetdsl.kernels.__path__, "cetdsl.kernels."):
+    importlib.import_module(module.name)
 
 if __name__ == "__main__":
     daemon.manager()

@@ -17,6 +17,7 @@ LAYERS = (
     "errors",
     "java",
     "pattern",
+    "ir",
     "analysis",
     "rewrite",
     "sharing",
@@ -79,7 +80,7 @@ def test_every_folder_is_a_package() -> None:
     assert {path.parent for path in MODULES} == {path.parent for path in MODULES if path.name == "__init__.py"}
 
 
-@pytest.mark.parametrize("layer", ["pattern", "analysis", "rewrite", "planning", "kernels"])
+@pytest.mark.parametrize("layer", ["pattern", "ir", "analysis", "rewrite", "planning", "kernels"])
 def test_layers_below_execution_know_no_spark(layer: str) -> None:
     for path in (PACKAGE / layer).rglob("*.py"):
         assert not {name for name in imports(path) if name.split(".")[0] == "pyspark"}, path
@@ -111,7 +112,7 @@ def test_kernels_run_without_spark(tmp_path: Path) -> None:
 
     modules = [
         ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-        for layer in ("pattern", "kernels", "planning")
+        for layer in ("pattern", "ir", "kernels", "planning")
         for path in sorted((PACKAGE / layer).rglob("*.py"))
     ]
     code = f"""

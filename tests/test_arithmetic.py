@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from cetdsl.kernels.arithmetic import add_scaled, normalised
+from cetdsl.kernels.numbers.arithmetic import add_scaled, normalised
 
 HUGE = normalised(1.0, 5_000.0)
 INFINITE = normalised(math.inf, 0.0)

@@ -12,8 +12,11 @@ from pyspark.sql import functions as F
 
 import cetdsl as cet
 from cetdsl import errors
-from cetdsl.kernels.stream import ChunkReader, aggregate_stream
-from cetdsl.planning.physical import Edge, KernelSpec, Lane, Machine, Output, Windowing
+from cetdsl.ir.accumulators import Lane, Output
+from cetdsl.ir.kernel import Answer, KernelQuery, KernelSpec
+from cetdsl.ir.layout import RowLayout
+from cetdsl.ir.machine import Edge, Machine
+from cetdsl.kernels.aggregate.stream import ChunkReader, aggregate_stream
 from cetdsl.session import readable
 
 A, B = cet.events("A", "B")
@@ -103,7 +106,7 @@ def test_one_row_without_a_time_that_no_variable_binds(spark: Any) -> None:
 
 def stream(spec: KernelSpec, *batches: list[tuple[Any, ...]]) -> Any:
     """Arrow batches of rows (key columns, time, mask)."""
-    kinds = [pa.string()] * spec.keys + [pa.int64(), pa.int64()]
+    kinds = [pa.string()] * spec.layout.keys + [pa.int64(), pa.int64()]
     for rows in batches:
         columns = [pa.array(values, kind) for values, kind in zip(zip(*rows, strict=True), kinds, strict=True)]
         yield pa.RecordBatch.from_arrays(columns, names=[f"i{n}" for n in range(len(columns))])
@@ -113,7 +116,7 @@ def plus_spec(keys: int = 1) -> KernelSpec:
     """``A+`` over whole groups."""
     machine = Machine((0,), ((0, ()),), ((0, ()),), (Edge(0, 0),))
     lanes, outputs = (Lane("count", -2),), (Output("n", "count", 0),)
-    return KernelSpec(machine, (), Windowing(), keys, keys, "when", "bigint", 0, 0, (), 0, lanes=lanes, outputs=outputs)
+    return KernelSpec(KernelQuery(machine), RowLayout(keys, "when", "bigint"), Answer(keys, lanes, outputs))
 
 
 def test_rows_without_a_time_are_counted_over_all_batches() -> None:
@@ -284,7 +287,7 @@ def test_a_group_too_large_for_the_kernel_itself(monkeypatch: pytest.MonkeyPatch
     def fails(*arguments: Any) -> Any:
         raise MemoryError
 
-    monkeypatch.setattr("cetdsl.kernels.evaluate.Evaluator.evaluate", fails)
+    monkeypatch.setattr("cetdsl.kernels.aggregate.evaluate.Evaluator.evaluate", fails)
     spec = plus_spec()
     with pytest.raises(errors.GroupTooLarge, match=r"group \('b',\) needs 2 events"):
         list(aggregate_stream(spec, stream(spec, [("a", 1, 1), ("b", 1, 1), ("b", 2, 1)])))

@@ -24,26 +24,18 @@ from test_kernel_stream import CUTTING, Worker, by_case, rows_of, sorted_batches
 
 import cetdsl as cet
 from cetdsl.errors import GroupTooLarge, UnsupportedQuery
-from cetdsl.kernels import complete, jobs
-from cetdsl.kernels.complete import count_stream, graph_stream
-from cetdsl.kernels.containment import containment_stream
-from cetdsl.kernels.merge import merge_stream
-from cetdsl.kernels.picks import sample_stream, top_stream
-from cetdsl.kernels.trends import trend_stream
+from cetdsl.ir.kernel import ALL, ENDS, MAXIMAL
+from cetdsl.ir.stages import ContainmentSpec, GraphSpec, SampleSpec, TopSpec, TrendsSpec
+from cetdsl.ir.windowing import SLIDING
+from cetdsl.kernels.answers.merge import merge_stream
+from cetdsl.kernels.complete import jobs, streams
+from cetdsl.kernels.complete.containment import containment_stream
+from cetdsl.kernels.complete.streams import count_stream, graph_stream
+from cetdsl.kernels.enumerate.trends import trend_stream
+from cetdsl.kernels.graph.picks import sample_stream, top_stream
 from cetdsl.pattern.expressions import Aggregate, Length
 from cetdsl.pattern.query import Query
 from cetdsl.pattern.text import unparse
-from cetdsl.planning.physical import (
-    ALL,
-    ENDS,
-    MAXIMAL,
-    SLIDING,
-    ContainmentSpec,
-    GraphSpec,
-    SampleSpec,
-    TopSpec,
-    TrendsSpec,
-)
 from cetdsl.planning.plans import DefinedTrends, GraphTrends, KernelAggregate
 from cetdsl.planning.strategies.complete import (
     IN_TASK,
@@ -124,8 +116,8 @@ class Task(Worker):
         batches = self.batches(plan.source, plan.compiled, spec, (), batch)
         found = rows_of(count_stream(spec, batches, chunk))
         if plan.merge:
-            keys = spec.groups + (spec.windowing.kind == SLIDING)
-            found = rows_of(merge_stream(attrs.evolve(spec, partial=False), sorted_batches(found, keys, batch)))
+            keys = spec.answer.groups + (spec.query.windowing.kind == SLIDING)
+            found = rows_of(merge_stream(spec.with_answer(partial=False), sorted_batches(found, keys, batch)))
         return {key: int(values["n"]) for key, values in self._answer(spec, found).items()}
 
     def sampled(self, plan: GraphTrends, size: int, seed: int, chunk: int, batch: int) -> list[Any]:
@@ -136,7 +128,7 @@ class Task(Worker):
     def heaviest(self, plan: GraphTrends, size: int, by: Aggregate, chunk: int, batch: int) -> list[Any]:
         values = () if by.argument is None or isinstance(by.argument, Length) else (by.argument,)
         spec = self.spec(plan)
-        kernel = attrs.evolve(self._typed(plan.spec, values), completeness=plan.spec.completeness)
+        kernel = self._typed(plan.spec, values).with_query(completeness=plan.spec.query.completeness)
         spec = attrs.evolve(spec, trends=attrs.evolve(spec.trends, kernel=kernel))
         name = by.variable if by.argument is None else getattr(by.argument, "variable", None)
         variable = -1 if name is None else plan.compiled.number_of(name)
@@ -306,7 +298,7 @@ def test_the_definition_as_a_kernel(first: int) -> None:
 
 def test_windows_whose_graph_is_too_large_are_split(monkeypatch: pytest.MonkeyPatch) -> None:
     judged = 0
-    monkeypatch.setattr(complete, "MOST_EDGES", 4)
+    monkeypatch.setattr(streams, "MOST_EDGES", 4)
     for query, rows, ties in tasks(200_000, 40, GRAPHS):
         for completeness in READINGS:
             task = Task(query, rows, ties)

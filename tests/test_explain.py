@@ -28,10 +28,10 @@ from cetdsl.explain import (
 )
 from cetdsl.explain.physical import index_of_edge
 from cetdsl.frontend.sase import parse
+from cetdsl.ir.machine import Edge
 from cetdsl.pattern.automaton import build_automaton
 from cetdsl.pattern.expressions import Aggregate
 from cetdsl.pattern.nodes import Event, Pattern, Repeat, Seq
-from cetdsl.planning.physical import Edge
 from cetdsl.planning.planner import plan_aggregate, plan_trends
 from cetdsl.planning.plans import KernelAggregate
 from cetdsl.rewrite import rewrite

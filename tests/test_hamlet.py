@@ -10,17 +10,21 @@ import pyarrow as pa
 import pytest
 
 import cetdsl as cet
-from cetdsl.kernels.benefit import EQUATION_7, Burst, benefit, nonshared_cost, shared_cost
-from cetdsl.kernels.bursts import DECISION_EVENTS, RECORD, SHARED, frame_of, survey, write_tape
-from cetdsl.kernels.evaluate import Evaluator, ValueColumn
-from cetdsl.kernels.hamlet import WorkloadEvaluator
-from cetdsl.kernels.linear import System, Weights
-from cetdsl.kernels.program import Events
-from cetdsl.kernels.snapshots import cells_of, play
-from cetdsl.kernels.template import merge_machines
-from cetdsl.kernels.windows import NEVER, cut_slices
+from cetdsl.ir.accumulators import Lane
+from cetdsl.ir.kernel import Answer, KernelQuery, KernelSpec
+from cetdsl.ir.layout import RowLayout
+from cetdsl.ir.machine import Edge, Machine
+from cetdsl.ir.windowing import Windowing
+from cetdsl.kernels.aggregate.evaluate import Evaluator, ValueColumn
+from cetdsl.kernels.numbers.linear import System, Weights
+from cetdsl.kernels.shared.benefit import EQUATION_7, Burst, benefit, nonshared_cost, shared_cost
+from cetdsl.kernels.shared.bursts import DECISION_EVENTS, RECORD, SHARED, frame_of, survey, write_tape
+from cetdsl.kernels.shared.hamlet import WorkloadEvaluator
+from cetdsl.kernels.shared.snapshots import cells_of, play
+from cetdsl.kernels.shared.template import merge_machines
+from cetdsl.kernels.vocabulary import Events
+from cetdsl.kernels.wire.windows import NEVER, cut_slices
 from cetdsl.pattern.automaton import build_automaton
-from cetdsl.planning.physical import Edge, KernelSpec, Lane, Machine, Windowing
 
 SHARING = ("always", "dynamic", "static", "never")
 PATTERNS = (
@@ -44,9 +48,10 @@ def machine(pattern: str, numbers: dict[str, int]) -> Machine:
 def query(pattern: str, numbers: dict[str, int], number: str, windowing: Windowing, lanes: tuple[Lane, ...]) -> Any:
     exact = number in ("string", "decimal")
     return KernelSpec(
-        machine(pattern, numbers), (), windowing, 0, 0, "t", "bigint", 0, 0, ("bigint",), 0,
-        lanes=lanes, number=number, exact=exact,
-    )  # fmt: skip
+        KernelQuery(machine(pattern, numbers), windowing=windowing),
+        RowLayout(0, "t", "bigint", values=("bigint",)),
+        Answer(lanes=lanes, number=number, exact=exact),
+    )
 
 
 def events(mask: list[int], time: list[int]) -> Events:
@@ -60,7 +65,7 @@ def events(mask: list[int], time: list[int]) -> Events:
 
 
 def answers(specs: list[Any], found: Events, columns: list[ValueColumn], sharing: str, families: dict[int, int]) -> Any:
-    slices = [cut_slices(s.windowing, found.segment_start, found.time, np.zeros(1), True, NEVER) for s in specs]
+    slices = [cut_slices(s.query.windowing, found.segment_start, found.time, np.zeros(1), True, NEVER) for s in specs]
     bounds = [(np.full(len(s.low), NEVER), np.full(len(s.low), -NEVER)) for s in slices]
     got, metrics = WorkloadEvaluator(specs, sharing, families).evaluate(found, columns, slices, bounds)
     alone = [
@@ -92,7 +97,7 @@ def test_static_sharing_goes_by_given_statistics(given: float | None, shares: bo
     count = (Lane("count", -2),)
     patterns = ("SEQ(A, B+)", "SEQ(C, B+)")
     specs = [query(text, own, "double", Windowing(), count) for text, own in zip(patterns, numbers, strict=True)]
-    slices = [cut_slices(s.windowing, found.segment_start, found.time, np.zeros(1), True, NEVER) for s in specs]
+    slices = [cut_slices(s.query.windowing, found.segment_start, found.time, np.zeros(1), True, NEVER) for s in specs]
     bounds = [(np.full(1, NEVER), np.full(1, -NEVER)) for _ in specs]
     evaluator = WorkloadEvaluator(specs, "static", {1: 1, 3: 1}, [None, given])
     got, metrics = evaluator.evaluate(found, [], slices, bounds)
@@ -144,7 +149,7 @@ def test_a_query_may_share_in_one_chunk_and_not_in_the_next() -> None:
     lanes = (Lane("count", -2), Lane("sum", 0, 0), Lane("max", 0, 0))
     spec = query("A+", {"A": 0}, "double", Windowing(), lanes)
     evaluator, found = WorkloadEvaluator([spec], "always"), events([1, 1, 1], [0, 1, 2])
-    slices = cut_slices(spec.windowing, found.segment_start, found.time, np.zeros(1), True, NEVER)
+    slices = cut_slices(spec.query.windowing, found.segment_start, found.time, np.zeros(1), True, NEVER)
     bounds = (np.full(1, NEVER), np.full(1, -NEVER))
     for first, shared in ((1.5, True), (np.inf, False), (2.5, True)):
         columns = [ValueColumn(pa.array([first, 2.0, None]))]
@@ -167,7 +172,7 @@ def snapshots(stream: str, patterns: list[tuple[str, dict[str, int]]], families:
     found = events([masks[letter] for letter in stream], list(range(len(stream))))
     specs = [query(text, numbers, "double", Windowing(), (Lane("count", -2),)) for text, numbers in patterns]
     template = merge_machines(specs, families)
-    slices = cut_slices(specs[0].windowing, found.segment_start, found.time, np.zeros(1), True, NEVER)
+    slices = cut_slices(specs[0].query.windowing, found.segment_start, found.time, np.zeros(1), True, NEVER)
     frame = frame_of(template, [slices], 900)
     seen = survey(template, frame, found, DECISION_EVENTS)
     modes = np.zeros((len(seen.start), template.variants), dtype=np.int8)

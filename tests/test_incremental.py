@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from test_kernel_graph import MACHINES, plain_events, successors
 
 from cetdsl.errors import InvalidNode, UnsupportedQuery
-from cetdsl.kernels.graph import GraphBuilder, list_edges
-from cetdsl.kernels.incremental import IncrementalGraph, Node, Ranges
-from cetdsl.kernels.program import Events
-from cetdsl.kernels.vertices import cut_lists
-from cetdsl.planning.physical import Edge, Machine
-from cetdsl.planning.steps import steps_of
+from cetdsl.ir.machine import Edge, Machine
+from cetdsl.ir.steps import steps_of
+from cetdsl.kernels.graph.build import GraphBuilder, list_edges
+from cetdsl.kernels.graph.incremental import IncrementalGraph, Node, Ranges
+from cetdsl.kernels.graph.vertices import cut_lists
+from cetdsl.kernels.vocabulary import Events
 
 #: Machines whose edges need no lists of Spark's.
 GROWING = {name: machine for name, machine in MACHINES.items() if not name.startswith("listed")}

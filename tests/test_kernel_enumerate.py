@@ -14,20 +14,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cetdsl.kernels.enumerate import Block, Enumerator, binds_once
-from cetdsl.kernels.program import Events
-from cetdsl.kernels.windows import NEVER, Slices, cut_slices
-from cetdsl.planning.physical import (
-    SLIDING,
-    SPAN,
-    Comparison,
-    Edge,
-    KernelSpec,
-    Machine,
-    Negation,
-    Pair,
-    Windowing,
-)
+from cetdsl.ir.kernel import KernelQuery, KernelSpec
+from cetdsl.ir.layout import RowLayout
+from cetdsl.ir.machine import Comparison, Edge, Machine, Negation, Pair
+from cetdsl.ir.windowing import SLIDING, SPAN, Windowing
+from cetdsl.kernels.enumerate.search import Enumerator, binds_once
+from cetdsl.kernels.vocabulary import Block, Events, Slices
+from cetdsl.kernels.wire.windows import NEVER, cut_slices
 
 A, B, C, N = 0, 1, 2, 3
 ALWAYS = (-(2**62), 2**62)
@@ -43,12 +36,8 @@ COMPARE = {
 Trend = tuple[tuple[int, int], ...]
 
 
-def make_spec(machine: Machine, *, codes: int = 0, **options: Any) -> KernelSpec:
-    defaults: dict[str, Any] = {"negations": (), "windowing": Windowing(), "keys": 0, "groups": 0, "time": "t"}
-    defaults |= {"ties": 0, "codes": codes, "values": (), "lists": 0}
-    if "time_type" in {field.name for field in attrs.fields(KernelSpec)}:
-        defaults["time_type"] = "bigint"
-    return KernelSpec(machine=machine, **(defaults | options))
+def make_spec(machine: Machine, *, codes: int = 0, lists: int = 0, **options: Any) -> KernelSpec:
+    return KernelSpec(KernelQuery(machine, **options), RowLayout(0, "t", "bigint", codes=codes, lists=lists))
 
 
 def make_events(
@@ -93,7 +82,7 @@ def letters(text: str, **options: Any) -> Events:
 
 def slices_of(spec: KernelSpec, events: Events) -> Slices:
     stretch = np.zeros(len(events.segment_start) - 1, dtype=np.int64)
-    return cut_slices(spec.windowing, events.segment_start, events.time, stretch, True, NEVER)
+    return cut_slices(spec.query.windowing, events.segment_start, events.time, stretch, True, NEVER)
 
 
 def blocks_of(
@@ -162,7 +151,7 @@ class Plain:
                     yield from extend([(event, state)])
 
     def matches(self, guard: int, gap: list[int], trend: Trend) -> bool:
-        negation = self.spec.negations[guard]
+        negation = self.spec.query.negations[guard]
         for word in self.words(negation.machine, gap):
             relations = []
             for pair in negation.correlated:
@@ -176,14 +165,14 @@ class Plain:
         return False
 
     def gaps_allow(self, path: list[tuple[int, int]], trend: Trend, low: int, high: int) -> bool:
-        e, machine = self.events, self.spec.machine
+        e, machine = self.events, self.spec.query.machine
         first, last = path[0][0], path[-1][0]
         inside = list(range(low, high))
         before = [i for i in inside if e.instant[i] < e.instant[first]]
         after = [i for i in inside if e.instant[i] > e.instant[last]]
-        if self.spec.windowing.kind == SPAN:
-            before = [i for i in before if e.time[i] >= e.time[last] - self.spec.windowing.length]
-            after = [i for i in after if e.time[i] <= e.time[first] + self.spec.windowing.length]
+        if self.spec.query.windowing.kind == SPAN:
+            before = [i for i in before if e.time[i] >= e.time[last] - self.spec.query.windowing.length]
+            after = [i for i in after if e.time[i] <= e.time[first] + self.spec.query.windowing.length]
         gaps = [(guard, before) for guard in dict(machine.initial)[path[0][1]]]
         gaps += [(guard, after) for guard in dict(machine.final)[path[-1][1]]]
         for (i, p), (j, q) in itertools.pairwise(path):
@@ -195,7 +184,7 @@ class Plain:
     def pairs_allow(self, trend: Trend) -> bool:
         return all(
             self.holds(pair.op, pair.left, left, pair.right, right)
-            for pair in self.spec.pairs
+            for pair in self.spec.query.pairs
             for left, v in trend
             if v == pair.left_variable
             for right, w in trend
@@ -205,15 +194,15 @@ class Plain:
     def trends(self, bounds: tuple[int, int] = ALWAYS) -> Counter[tuple[int, Trend]]:
         found: Counter[tuple[int, Trend]] = Counter()
         slices = slices_of(self.spec, self.events)
-        time, span = self.events.time, self.spec.windowing.length
+        time, span = self.events.time, self.spec.query.windowing.length
         for number, (low, high) in enumerate(zip(slices.low.tolist(), slices.high.tolist())):
-            for path in self.words(self.spec.machine, list(range(low, high))):
+            for path in self.words(self.spec.query.machine, list(range(low, high))):
                 first, last = path[0][0], path[-1][0]
-                if self.spec.windowing.kind == SPAN and (
+                if self.spec.query.windowing.kind == SPAN and (
                     time[last] - time[first] > span or not bounds[0] <= time[first] < bounds[1]
                 ):
                     continue
-                trend = tuple((event, self.spec.machine.variables[state]) for event, state in path)
+                trend = tuple((event, self.spec.query.machine.variables[state]) for event, state in path)
                 if self.pairs_allow(trend) and self.gaps_allow(path, trend, low, high):
                     found[number, trend] += 1
         return found

@@ -15,17 +15,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cetdsl.errors import GroupTooLarge, InvalidNode
-from cetdsl.kernels import walk
-from cetdsl.kernels.anchors import choose_anchors
-from cetdsl.kernels.cuts import ENTRY_BYTES, Scope, find_cuts, find_flow
-from cetdsl.kernels.enumerate import Block
-from cetdsl.kernels.extract import Measured, Settings, count_refs, extract, survey
-from cetdsl.kernels.graph import NEVER, NOWHERE, Graph, GraphBuilder, list_edges, reduce_edges
-from cetdsl.kernels.graphlets import STEP_BYTES
-from cetdsl.kernels.jobs import Work
-from cetdsl.kernels.program import Events
-from cetdsl.kernels.walk import FRAME_BYTES, Trace, rules_of, split, windows_of
-from cetdsl.planning.physical import Comparison, Edge, Machine
+from cetdsl.ir.machine import Comparison, Edge, Machine
+from cetdsl.kernels.complete.anchors import choose_anchors
+from cetdsl.kernels.complete.cuts import ENTRY_BYTES, Scope, find_cuts, find_flow
+from cetdsl.kernels.complete.extract import Measured, Settings, count_refs, extract, survey
+from cetdsl.kernels.complete.graphlets import STEP_BYTES
+from cetdsl.kernels.complete.jobs import Work
+from cetdsl.kernels.graph import walk
+from cetdsl.kernels.graph.build import NEVER, NOWHERE, GraphBuilder, list_edges, reduce_edges
+from cetdsl.kernels.graph.walk import FRAME_BYTES, Trace, rules_of, split, windows_of
+from cetdsl.kernels.vocabulary import Block, Events, Graph
 
 ALGORITHMS = ("m-cet", "t-cet", "h-cet", "anchors")
 ONE_STATE = np.zeros(1, dtype=np.int64)

@@ -10,19 +10,18 @@ import attrs
 import numpy as np
 import pytest
 
-from cetdsl.kernels.graph import (
+from cetdsl.ir.machine import Comparison, Edge, Machine
+from cetdsl.kernels.graph.build import (
     NEVER,
     NOWHERE,
     Abi,
-    Graph,
     GraphBuilder,
     _irredundant,
     is_indexed,
     list_edges,
     reduce_edges,
 )
-from cetdsl.kernels.program import Events
-from cetdsl.planning.physical import Comparison, Edge, Machine
+from cetdsl.kernels.vocabulary import Events, Graph
 
 Node = tuple[int, int]  # event and state
 Random = np.random.Generator

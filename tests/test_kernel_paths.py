@@ -10,15 +10,14 @@ import numpy as np
 import pytest
 
 from cetdsl.errors import CountOverflow
-from cetdsl.kernels import samples
-from cetdsl.kernels.best import Top, top_paths
-from cetdsl.kernels.counts import count_paths, count_trends, count_without_edges
-from cetdsl.kernels.enumerate import Block
-from cetdsl.kernels.graph import Abi, Graph, GraphBuilder, list_edges, reduce_edges
-from cetdsl.kernels.numbers import log2_of
-from cetdsl.kernels.program import Events, Ints
-from cetdsl.kernels.samples import Samples, sample_paths
-from cetdsl.planning.physical import Comparison, Edge, Machine
+from cetdsl.ir.machine import Comparison, Edge, Machine
+from cetdsl.kernels.graph import samples
+from cetdsl.kernels.graph.best import Top, top_paths
+from cetdsl.kernels.graph.build import Abi, GraphBuilder, list_edges, reduce_edges
+from cetdsl.kernels.graph.counts import count_paths, count_trends, count_without_edges
+from cetdsl.kernels.graph.samples import Samples, sample_paths
+from cetdsl.kernels.numbers.scaled import log2_of
+from cetdsl.kernels.vocabulary import Block, Events, Graph, Ints
 
 READINGS = ("all", "ends", "maximal")
 COMPARE = {

@@ -29,14 +29,16 @@ from cetdsl.analysis.schema import Field, Schema
 from cetdsl.analysis.types import type_of
 from cetdsl.errors import EngineError, UnsupportedQuery
 from cetdsl.execution.aggregate import typed
-from cetdsl.kernels.columns import from_numpy
-from cetdsl.kernels.merge import merge_stream, pair_stream
-from cetdsl.kernels.stream import ChunkReader, aggregate_stream
-from cetdsl.kernels.trends import trend_stream
+from cetdsl.ir.kernel import KernelSpec
+from cetdsl.ir.stages import TrendsSpec
+from cetdsl.ir.windowing import SLIDING, SPAN
+from cetdsl.kernels.aggregate.stream import ChunkReader, aggregate_stream
+from cetdsl.kernels.answers.merge import merge_stream, pair_stream
+from cetdsl.kernels.enumerate.trends import trend_stream
+from cetdsl.kernels.wire.columns import from_numpy
 from cetdsl.pattern.expressions import Aggregate, Attribute, Expr, Role
 from cetdsl.pattern.query import Query
 from cetdsl.pattern.text import unparse
-from cetdsl.planning.physical import SLIDING, SPAN, KernelSpec, TrendsSpec
 from cetdsl.planning.plans import KernelAggregate, PairAggregate, Source
 from cetdsl.planning.strategies.enumerate import list_trends
 from cetdsl.planning.strategies.kernel import kernel
@@ -82,8 +84,8 @@ class Worker:
         return spec, rows_of(aggregate_stream(spec, batches, chunk_events))
 
     def _merged(self, spec: KernelSpec, partial: list[Any], batch: int) -> list[Any]:
-        keys = spec.groups + (spec.windowing.kind == SLIDING)
-        return rows_of(merge_stream(attrs.evolve(spec, partial=False), sorted_batches(partial, keys, batch)))
+        keys = spec.answer.groups + (spec.query.windowing.kind == SLIDING)
+        return rows_of(merge_stream(spec.with_answer(partial=False), sorted_batches(partial, keys, batch)))
 
     def _pair(self, plan: PairAggregate, chunk_events: int, batch: int) -> dict[Any, dict[str, Any]]:
         sided, spec = [], None
@@ -92,27 +94,27 @@ class Worker:
             if side is None:
                 continue
             spec_of_side, found = self._side(side, chunk_events, batch)
-            spec = spec or attrs.evolve(spec_of_side, outputs=plan.outputs)
-            keys = inner + (spec.windowing.kind == SLIDING)
+            spec = spec or spec_of_side.with_answer(outputs=plan.outputs)
+            keys = inner + (spec.query.windowing.kind == SLIDING)
             sided += [(*row[:keys], pa.scalar(number, pa.int64()), *row[keys:]) for row in found]
         assert spec is not None
-        keys = inner + (spec.windowing.kind == SLIDING)
+        keys = inner + (spec.query.windowing.kind == SLIDING)
         paired = rows_of(pair_stream(spec, sorted_batches(sided, keys + 1, batch)))
         groups = len(plan.source.groups)
         merged = [(*row[:groups], *row[inner:]) for row in paired]
-        types = self._typed(attrs.evolve(plan.left.spec, outputs=plan.outputs), plan.left.values)
-        spec = attrs.evolve(spec, groups=groups, outputs=types.outputs)
+        types = self._typed(plan.left.spec.with_answer(outputs=plan.outputs), plan.left.values)
+        spec = spec.with_answer(groups=groups, outputs=types.answer.outputs)
         return self._answer(spec, self._merged(spec, merged, batch))
 
     def _answer(self, spec: KernelSpec, found: list[Any]) -> dict[Any, dict[str, Any]]:
         answer: dict[Any, dict[str, Any]] = {}
         for row in found:
             values = [value.as_py() for value in row]
-            group = tuple(reference._key(value) for value in values[: spec.groups])
+            group = tuple(reference._key(value) for value in values[: spec.answer.groups])
             window = None
-            if spec.windowing.kind == SLIDING:
-                window = tuple(values[spec.groups].values())
-            names = [output.name for output in spec.outputs]
+            if spec.query.windowing.kind == SLIDING:
+                window = tuple(values[spec.answer.groups].values())
+            names = [output.name for output in spec.answer.outputs]
             assert (group, window) not in answer, ("two rows of one group and window", group, window)
             answer[group, window] = dict(zip(names, values[len(values) - len(names) :], strict=True))
         return answer
@@ -141,10 +143,10 @@ class Worker:
 
     def _typed(self, spec: KernelSpec, values: tuple[Expr, ...]) -> KernelSpec:
         spec = typed(spec, tuple(SPARK[str(type_of(expr, SCHEMA))] for expr in values))
-        if self.cut < 0 or not spec.windowing.cut:
+        if self.cut < 0 or not spec.query.windowing.cut:
             return spec
-        step = spec.windowing.slide if spec.windowing.kind == SLIDING else 1
-        return attrs.evolve(spec, windowing=attrs.evolve(spec.windowing, cut=self.cut * step))
+        step = spec.query.windowing.slide if spec.query.windowing.kind == SLIDING else 1
+        return spec.with_query(windowing=attrs.evolve(spec.query.windowing, cut=self.cut * step))
 
     def batches(
         self,
@@ -169,11 +171,11 @@ class Worker:
                 row["p"] = position
                 row["lists"] = [self._list(term, before, row, spec) for term in compiled.lists]
                 before.append(row)
-        if spec.windowing.cut:
+        if spec.query.windowing.cut:
             rows = [dict(row, stretch=s) for row in rows for s in self._stretches(row["t"], spec)]
             rows.sort(key=lambda row: ([reference._rank(value) for value in row["key"]], row["stretch"], row["order"]))
         columns = [pa.array([row["key"][n] for row in rows], arrow_type(name)) for n, name in enumerate(keys)]
-        if spec.windowing.cut:
+        if spec.query.windowing.cut:
             columns.append(pa.array([row["stretch"] for row in rows], pa.int64()))
         columns.append(pa.array([row["t"] for row in rows], pa.int64()))
         columns += [pa.array([row[name] for row in rows], arrow_type(name)) for name in ties]
@@ -208,10 +210,10 @@ class Worker:
         return [earlier["p"] for earlier in before if holds(earlier)]
 
     def _stretches(self, time: int, spec: KernelSpec) -> range:
-        windowing = spec.windowing
+        windowing = spec.query.windowing
         cut, length = windowing.cut, windowing.length
         if windowing.kind == SPAN:
-            return range((time - length) // cut, (time + (length if spec.negations else 0)) // cut + 1)
+            return range((time - length) // cut, (time + (length if spec.query.negations else 0)) // cut + 1)
         if windowing.slide >= length:
             return range(time // cut, time // cut + 1)
         return range((time - (length - 1)) // cut, time // cut + 1)
@@ -394,7 +396,7 @@ def endless(spec: KernelSpec, events: int, keys: int = 1, size: int = 1000) -> I
         for first in range(0, events, size):
             time = np.arange(first, min(first + size, events))
             columns = [pa.array(np.full(len(time), key))]
-            if spec.windowing.cut:
+            if spec.query.windowing.cut:
                 columns.append(pa.array(np.zeros(len(time), dtype=np.int64)))
             columns += [pa.array(time), pa.array(np.ones(len(time), dtype=np.int64))]
             yield pa.RecordBatch.from_arrays(columns, names=[f"i{n}" for n in range(len(columns))])
@@ -411,7 +413,7 @@ def endless(spec: KernelSpec, events: int, keys: int = 1, size: int = 1000) -> I
 )
 def test_few_events_are_kept(text: str, keys: int, held: int) -> None:
     spec, _ = spec_and_batches(text, rows_at([1, 2]), 1)
-    spec = attrs.evolve(spec, windowing=attrs.evolve(spec.windowing, cut=0))
+    spec = spec.with_query(windowing=attrs.evolve(spec.query.windowing, cut=0))
     chunk_events = 100
     events = 500 if keys > 1 else 20_000
     sizes = [chunk.table.num_rows for chunk in ChunkReader(spec, endless(spec, events, keys, 100), chunk_events)]
@@ -422,7 +424,7 @@ def test_few_events_are_kept(text: str, keys: int, held: int) -> None:
 
 def test_what_is_not_kept_is_let_go() -> None:
     spec, _ = spec_and_batches("PATTERN B+ GROUP BY case WITHIN 50 SLIDE 10", rows_at([1, 2]), 1)
-    spec = attrs.evolve(spec, windowing=attrs.evolve(spec.windowing, cut=0))
+    spec = spec.with_query(windowing=attrs.evolve(spec.query.windowing, cut=0))
     alive: list[Any] = []
 
     def watched() -> Iterator[pa.RecordBatch]:
@@ -442,14 +444,17 @@ def test_a_worker_imports_no_pandas_and_no_spark_connect() -> None:
 import sys
 import numpy as np
 import pyarrow as pa
-from cetdsl.kernels.columns import from_numpy
+from cetdsl.kernels.wire.columns import from_numpy
 from cetdsl.kernels.entry import run_stage
-from cetdsl.planning.physical import Comparison, Edge, KernelSpec, Lane, Machine, Output, Windowing
+from cetdsl.ir.accumulators import Lane, Output
+from cetdsl.ir.kernel import Answer, KernelQuery, KernelSpec
+from cetdsl.ir.layout import RowLayout
+from cetdsl.ir.machine import Comparison, Edge, Machine
 import pickle
 
 machine = Machine((0,), ((0, ()),), ((0, ()),), (Edge(0, 0, (Comparison(">", 0, 0),)),))
 lanes, outputs = (Lane("count", -2),), (Output("count", "count", 0),)
-spec = KernelSpec(machine, (), Windowing(), 1, 1, "t", "bigint", 0, 1, (), 0, lanes=lanes, outputs=outputs)
+spec = KernelSpec(KernelQuery(machine), RowLayout(1, "t", "bigint", codes=1), Answer(1, lanes, outputs))
 key, time, mask = from_numpy(np.repeat([1, 2], 5)), from_numpy(np.tile(np.arange(5), 2)), from_numpy(np.ones(10, int))
 price = from_numpy(np.arange(10) * 0.5, absent=np.arange(10) == 7)
 batch = pa.RecordBatch.from_arrays([key, time, mask, price], names=["k0", "t", "m", "f0"])

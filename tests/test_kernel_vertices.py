@@ -15,13 +15,14 @@ from test_kernel_stream import CUTTING, SCHEMA, SPARK, Worker, by_case, rows_of
 
 from cetdsl.analysis.types import type_of
 from cetdsl.errors import UnsupportedQuery
-from cetdsl.kernels import vertices
-from cetdsl.kernels.vertices import cut_lists, vertex_stream
+from cetdsl.ir.stages import EventGraphSpec
+from cetdsl.ir.steps import Step, steps_of
+from cetdsl.ir.windowing import SLIDING
+from cetdsl.kernels.graph import vertices
+from cetdsl.kernels.graph.vertices import cut_lists, vertex_stream
 from cetdsl.pattern.query import Query
 from cetdsl.pattern.text import unparse
-from cetdsl.planning.physical import SLIDING, EventGraphSpec
 from cetdsl.planning.plans import ShownGraph
-from cetdsl.planning.steps import Step, steps_of
 from cetdsl.planning.strategies.event_graph import event_graph
 
 #: What a graph can tell: neighbours only, and windows that slide.

@@ -6,7 +6,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cetdsl.kernels.order import in_order
+from cetdsl.kernels.wire.order import in_order
 
 EVENTS = st.lists(
     st.tuples(st.integers(0, 1), st.one_of(st.none(), st.integers(-4, 4)), st.integers(-(2**63), 2**63 - 1), st.text())

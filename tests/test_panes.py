@@ -24,19 +24,21 @@ from test_explain import explained
 from test_kernel_stream import CUTTING, NUMBERS, Worker, by_case, rows_at, rows_of, sorted_batches
 
 import cetdsl as cet
-import cetdsl.kernels.panes
+import cetdsl.kernels.aggregate.panes
 from cetdsl.analysis import Binding, analyse
 from cetdsl.errors import CountOverflow, UnsupportedQuery
 from cetdsl.execution.compat import schema_of
 from cetdsl.execution.run import run
 from cetdsl.frontend.sase import parse
-from cetdsl.kernels.evaluate import Evaluator, ValueColumn
-from cetdsl.kernels.panes import PanesEvaluator, pane_stream, prefixes, product, suffixes, window_stream
-from cetdsl.kernels.windows import NEVER, cut_slices
+from cetdsl.ir.accumulators import Lane
+from cetdsl.ir.kernel import MIN_PANES_OVERLAP, KernelSpec
+from cetdsl.ir.windowing import SLIDING, Windowing, count_in_panes
+from cetdsl.kernels.aggregate.evaluate import Evaluator, ValueColumn
+from cetdsl.kernels.aggregate.panes import PanesEvaluator, pane_stream, prefixes, product, suffixes, window_stream
+from cetdsl.kernels.wire.windows import NEVER, cut_slices
 from cetdsl.pattern.expressions import Aggregate
 from cetdsl.pattern.query import Query, Returned, Span, Window
 from cetdsl.pattern.text import unparse
-from cetdsl.planning.physical import MIN_PANES_OVERLAP, SLIDING, KernelSpec, Lane, Windowing, count_in_panes
 from cetdsl.planning.planner import plan_aggregate
 from cetdsl.planning.strategies.kernel import kernel
 from cetdsl.planning.strategies.panes import any_panes, panes
@@ -58,19 +60,19 @@ class PanesWorker(Worker):
         spec = self._typed(plan.spec, plan.values)
         events = self.batches(plan.source, plan.compiled, spec, plan.values, batch)
         of_panes = rows_of(pane_stream(spec, with_panes(spec, events), chunk_events))
-        keys = [tuple(reference._key(value.as_py()) for value in row[: spec.keys + 1]) for row in of_panes]
+        keys = [tuple(reference._key(value.as_py()) for value in row[: spec.layout.keys + 1]) for row in of_panes]
         assert len(set(keys)) == len(keys), "two rows of one key and pane"
-        found = rows_of(window_stream(spec, sorted_batches(of_panes, spec.keys + 1, batch), chunk_events))
+        found = rows_of(window_stream(spec, sorted_batches(of_panes, spec.layout.keys + 1, batch), chunk_events))
         return self._answer(spec, self._merged(spec, found, batch) if plan.merge else found)
 
 
 def with_panes(spec: KernelSpec, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Rows with the number of their pane after their key."""
-    slide, rest = spec.windowing.slide, spec.windowing.length % spec.windowing.slide
+    slide, rest = spec.query.windowing.slide, spec.query.windowing.length % spec.query.windowing.slide
     for batch in batches:
-        time = batch.column(spec.keys).to_pylist()
+        time = batch.column(spec.layout.keys).to_pylist()
         pane = [t // slide if rest == 0 else 2 * (t // slide) + (t % slide >= rest) for t in time]
-        columns = [*batch.columns[: spec.keys], pa.array(pane, pa.int64()), *batch.columns[spec.keys :]]
+        columns = [*batch.columns[: spec.layout.keys], pa.array(pane, pa.int64()), *batch.columns[spec.layout.keys :]]
         yield pa.RecordBatch.from_arrays(columns, names=[f"i{n}" for n in range(len(columns))])
 
 
@@ -193,7 +195,7 @@ def test_what_does_not_fit_is_an_error(number: str, events: int) -> None:
 def test_windows_of_a_chunk_have_the_values_that_they_have_event_by_event(
     most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cetdsl.kernels.panes, "_CHUNK_NUMBERS", most)
+    monkeypatch.setattr(cetdsl.kernels.aggregate.panes, "_CHUNK_NUMBERS", most)
     for seed in range(60):
         choose = random.Random(seed)
         mask, time, segment = list[int](), list[int](), list[int]()
@@ -216,7 +218,7 @@ def test_windows_of_a_chunk_have_the_values_that_they_have_event_by_event(
         lanes = (Lane("count", -2), *choose.sample(more, choose.choice([0, 1, 3])))
         windowing = Windowing("sliding", *choose.choice([(12, 3), (13, 3), (20, 1)]))
         spec = test_hamlet.query(pattern, numbers, NUMBERS[seed % len(NUMBERS)], windowing, lanes)
-        spec = attrs.evolve(spec, values=("bigint", "double"))
+        spec = spec.with_layout(values=("bigint", "double"))
         slices = cut_slices(windowing, found.segment_start, found.time, np.zeros(len(segment)), True, NEVER)
         bounds = (np.full(len(slices.low), NEVER), np.full(len(slices.low), -NEVER))
         got = PanesEvaluator(spec).evaluate(found, columns, slices, bounds)

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cetdsl.errors import CetdslError, InvalidNode
-from cetdsl.kernels import partition
-from cetdsl.kernels.partition import (
+from cetdsl.kernels.complete import optimizer
+from cetdsl.kernels.complete.optimizer import (
     OPTIMIZERS,
     Costs,
     Plan,
@@ -251,7 +251,7 @@ def test_branch_and_bound_ends_with_hundreds_of_atoms(make: Callable[[], Costs],
     plan = branch_and_bound(costs, limit)
     assert_sound(plan, costs, limit)
     assert plan.optimal
-    assert plan.considered <= partition.BUDGET
+    assert plan.considered <= optimizer.BUDGET
     assert plan.cpu <= greedy(costs, limit).cpu < math.inf
 
 
@@ -271,7 +271,7 @@ def test_out_of_budget_the_plan_is_nearly_as_good(seed: int, monkeypatch: pytest
     costs = random_costs(seed, 80)
     limit = 2 * sum(costs.memory[atom, atom + 1] for atom in range(80))
     best = branch_and_bound(costs, limit)
-    monkeypatch.setattr(partition, "WIDTH", 16)
+    monkeypatch.setattr(optimizer, "WIDTH", 16)
     plan = branch_and_bound(costs, limit, budget=best.considered - 1)
     assert_sound(plan, costs, limit)
     assert best.optimal
@@ -294,7 +294,7 @@ def test_no_level_is_skipped_because_its_bound_was_rounded_up() -> None:
         length, longer = divmod(atoms, graphlets)
         limit = longer * 1.5 ** (length + 1) + (graphlets - longer) * 1.5**length
         memory = 1.5 ** np.maximum(np.arange(atoms + 1) - np.arange(atoms)[:, None], 0)
-        assert partition._lowest_level(memory, limit) <= graphlets
+        assert optimizer._lowest_level(memory, limit) <= graphlets
 
 
 @pytest.mark.parametrize("walk", [False, True])
@@ -306,7 +306,7 @@ def test_no_feasible_level_is_skipped(walk: bool, data: st.DataObject) -> None:
     plans = every_plan(costs, limit)
     memory = np.where(np.tri(costs.atoms, costs.atoms + 1, 0, dtype=bool), np.inf, 0.0 if walk else costs.memory)
     if plans:
-        assert partition._lowest_level(memory, limit) <= 1 + min(cuts for _, cuts, _ in plans)
+        assert optimizer._lowest_level(memory, limit) <= 1 + min(cuts for _, cuts, _ in plans)
 
 
 # Greedy ------------------------------------------------------------------------------------------------------------

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cetdsl.kernels import runs
-from cetdsl.kernels.runs import events_of_runs, record_type, run_stream
-from cetdsl.planning.physical import RunSpec
+from cetdsl.ir.layout import RunSpec
+from cetdsl.kernels.wire import runs
+from cetdsl.kernels.wire.runs import events_of_runs, record_type, run_stream
 
 SPEC = RunSpec(2, ("<i8", "<f8", "<i2"))
 SCHEMA = pa.schema(

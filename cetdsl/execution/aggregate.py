@@ -31,20 +31,12 @@ from pyspark.sql.types import (
 from cetdsl.execution.lists import with_lists
 from cetdsl.execution.source import EventFrame, Terms
 from cetdsl.execution.worker import map_stage
+from cetdsl.ir.accumulators import Output
+from cetdsl.ir.kernel import ALL, KernelSpec, is_exact_lane
+from cetdsl.ir.layout import OF_TIME, OWN, Place, RunSpec
+from cetdsl.ir.windowing import SLIDING, SPAN
 from cetdsl.pattern.expressions import Attribute, Expr
 from cetdsl.planning.compile import Compiled
-from cetdsl.planning.physical import (
-    ALL,
-    OF_TIME,
-    OWN,
-    SLIDING,
-    SPAN,
-    KernelSpec,
-    Output,
-    Place,
-    RunSpec,
-    is_exact_lane,
-)
 from cetdsl.planning.plans import KernelAggregate, PairAggregate, Source, kernel_sorts_shares
 
 
@@ -137,7 +129,7 @@ def _sent(
     columns = frame.keys()
     if shares:
         columns["h"] = frame.shares(shares)
-    if spec.windowing.cut:
+    if spec.query.windowing.cut:
         columns["s"] = _stretch_column(frame, spec)
     columns |= frame.instant()
     columns |= frame.codes
@@ -228,12 +220,12 @@ def _run_schema(schema: StructType, runs: RunSpec) -> StructType:
 
 
 def _overlaps(spec: KernelSpec) -> bool:
-    return spec.windowing.kind == SPAN or spec.windowing.slide < spec.windowing.length
+    return spec.query.windowing.kind == SPAN or spec.query.windowing.slide < spec.query.windowing.length
 
 
 def _stretch_column(frame: EventFrame, spec: KernelSpec) -> Column:
     if _overlaps(spec):
-        return frame.stretches(looks_back=spec.windowing.kind == SPAN and bool(spec.negations))
+        return frame.stretches(looks_back=spec.query.windowing.kind == SPAN and bool(spec.query.negations))
     return frame.stretch()
 
 
@@ -247,7 +239,7 @@ def count_type(number: str, scale: int = 0) -> DataType:
 
 def output_type(output: Output, number: str, value_types: tuple[DataType, ...], spec: KernelSpec) -> DataType:
     """The Spark type of an output column."""
-    lane = spec.lanes[output.numerator]
+    lane = spec.answer.lanes[output.numerator]
     if lane.kind in ("shortest", "longest"):
         return LongType()
     if output.function in ("min", "max"):
@@ -272,16 +264,15 @@ def typed(spec: KernelSpec, value_types: tuple[DataType, ...]) -> KernelSpec:
     """The specification with the types that Spark found for the aggregated terms."""
     texts = tuple(kind.simpleString() for kind in value_types)
     outputs = []
-    for output in spec.outputs:
-        column = spec.lanes[output.numerator].column
+    for output in spec.answer.outputs:
+        column = spec.answer.lanes[output.numerator].column
         outputs.append(attrs.evolve(output, type=texts[column] if column >= 0 else ""))
-    return attrs.evolve(spec, values=texts, outputs=tuple(outputs))
+    return spec.with_layout(values=texts).with_answer(outputs=tuple(outputs))
 
 
 def shipped(spec: KernelSpec, shipment: Shipment) -> KernelSpec:
     """The specification as its rows really come."""
-    return attrs.evolve(
-        typed(spec, shipment.value_types),
+    return typed(spec, shipment.value_types).with_layout(
         alone=shipment.frame.alone,
         packed=shipment.frame.packed,
         book=shipment.frame.book,
@@ -294,10 +285,10 @@ def shipped(spec: KernelSpec, shipment: Shipment) -> KernelSpec:
 def partial_fields(spec: KernelSpec, value_types: tuple[DataType, ...]) -> list[StructField]:
     """The columns of partial results, ``r0``, ``r1``, ..."""
     kinds: list[DataType] = []
-    for lane in spec.lanes:
+    for lane in spec.answer.lanes:
         if lane.kind in ("count", "sum"):
             kinds += [StringType()] if is_exact_lane(spec, lane) else [DoubleType(), DoubleType()]
-    for lane in spec.lanes:
+    for lane in spec.answer.lanes:
         if lane.kind in ("shortest", "longest"):
             kinds.append(LongType())
         elif lane.kind in ("min", "max"):
@@ -318,23 +309,23 @@ def kernel_aggregate(df: DataFrame, plan: KernelAggregate) -> DataFrame:
 
 def _stage(spec: KernelSpec) -> str:
     """All trends are counted along the automaton, complete ones along the edges of their graph."""
-    return "aggregate" if spec.completeness == ALL else "count"
+    return "aggregate" if spec.query.completeness == ALL else "count"
 
 
 def answer_schema(spec: KernelSpec, shipment: Shipment, source: Source) -> StructType:
     """Of what a kernel answers: groups, window, aggregates."""
     fields = shipment.frame.key_fields("g", source.groups)
-    if spec.windowing.kind == SLIDING:
+    if spec.query.windowing.kind == SLIDING:
         fields.append(window_field(source.time_type))
-    for number, output in enumerate(spec.outputs):
-        fields.append(StructField(f"r{number}", output_type(output, spec.number, shipment.value_types, spec)))
+    for number, output in enumerate(spec.answer.outputs):
+        fields.append(StructField(f"r{number}", output_type(output, spec.answer.number, shipment.value_types, spec)))
     return StructType(fields)
 
 
 def named_answer(answer: DataFrame, spec: KernelSpec, source: Source) -> DataFrame:
     """An answer under the names that the user knows."""
-    window = ["window"] if spec.windowing.kind == SLIDING else []
-    return answer.toDF(*source.groups, *window, *(output.name for output in spec.outputs))
+    window = ["window"] if spec.query.windowing.kind == SLIDING else []
+    return answer.toDF(*source.groups, *window, *(output.name for output in spec.answer.outputs))
 
 
 def _partial(shipment: Shipment, spec: KernelSpec, source: Source) -> DataFrame:
@@ -344,7 +335,7 @@ def _partial(shipment: Shipment, spec: KernelSpec, source: Source) -> DataFrame:
 def partial_schema(spec: KernelSpec, shipment: Shipment, source: Source) -> StructType:
     """Of partial results: groups, the start of the window, lanes."""
     fields = shipment.frame.key_fields("g", source.groups)
-    if spec.windowing.kind == SLIDING:
+    if spec.query.windowing.kind == SLIDING:
         fields.append(StructField("w", LongType()))
     return StructType(fields + partial_fields(spec, shipment.value_types))
 
@@ -357,9 +348,9 @@ def by_group(rows: DataFrame, by: list[str], more: list[str]) -> DataFrame:
 
 def merge_partial(partial: DataFrame, spec: KernelSpec, shipment: Shipment, source: Source) -> DataFrame:
     """The answer that partial results add up to."""
-    by = [f"g{n}" for n in range(len(source.groups))] + (["w"] if spec.windowing.kind == SLIDING else [])
+    by = [f"g{n}" for n in range(len(source.groups))] + (["w"] if spec.query.windowing.kind == SLIDING else [])
     answer = map_stage(
-        by_group(partial, by, []), "merge", attrs.evolve(spec, partial=False), answer_schema(spec, shipment, source)
+        by_group(partial, by, []), "merge", spec.with_answer(partial=False), answer_schema(spec, shipment, source)
     )
     return named_answer(answer, spec, source)
 
@@ -377,20 +368,20 @@ def pair_aggregate(df: DataFrame, plan: PairAggregate) -> DataFrame:
         spec_of_side = shipped(side.spec, shipment)
         if spec is None or first is None:
             # The sides' own counts may be of any size; only the number of pairs is an answer.
-            spec = typed(attrs.evolve(side.spec, outputs=plan.outputs), shipment.value_types)
+            spec = typed(side.spec.with_answer(outputs=plan.outputs), shipment.value_types)
             first = shipment
         rows = _partial(shipment, spec_of_side, side.source)
         parts.append(rows.withColumn("x", F.lit(number).cast("bigint")))
     assert spec is not None
     assert first is not None
     inner = plan.left.source
-    sliding = spec.windowing.kind == SLIDING
+    sliding = spec.query.windowing.kind == SLIDING
     keys = [f"g{n}" for n in range(len(inner.groups))] + (["w"] if sliding else [])
     lanes = partial_fields(spec, first.value_types)
     union = reduce(DataFrame.unionByName, parts).select(*keys, "x", *(field.name for field in lanes))
     fields = first.frame.key_fields("g", inner.groups) + ([StructField("w", LongType())] if sliding else []) + lanes
     paired = map_stage(by_group(union, keys, ["x"]), "pairs", spec, StructType(fields))
     groups = [f"g{n}" for n in range(len(plan.source.groups))] + (["w"] if sliding else [])
-    answer_spec = attrs.evolve(spec, groups=len(plan.source.groups))
+    answer_spec = spec.with_answer(groups=len(plan.source.groups))
     merged = paired.select(*groups, *(field.name for field in lanes))
     return merge_partial(merged, answer_spec, first, plan.source)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import attrs
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
@@ -33,9 +32,9 @@ from cetdsl.execution.trends import (
     trends_spec,
 )
 from cetdsl.execution.worker import map_stage
+from cetdsl.ir.stages import SURVEY, GraphSpec, SampleSpec, SurveySpec, TopSpec
 from cetdsl.pattern.expressions import Attribute, Expr, Length, variables
 from cetdsl.planning.compile import strip
-from cetdsl.planning.physical import SURVEY, GraphSpec, SampleSpec, SurveySpec, TopSpec
 from cetdsl.planning.plans import (
     DefinedTrends,
     EnumerateTrends,
@@ -72,7 +71,7 @@ def _shipped(
         settled=settled,
     )
     kernel = shipped(plan.spec, shipment)
-    kernel = attrs.evolve(kernel, keys=kernel.keys + bool(shares))
+    kernel = kernel.with_layout(keys=kernel.layout.keys + bool(shares))
     trends = trends_spec(plan, shown, kernel, plan.columns, plan.limit)
     return shipment, GraphSpec(trends, plan.algorithm, plan.memory, shares)
 

@@ -13,7 +13,8 @@ from pyspark.sql.types import StructType
 from cetdsl.execution.source import EventFrame
 from cetdsl.execution.trends import Shown, aggregate_rows, finished_rows
 from cetdsl.execution.worker import map_stage
-from cetdsl.planning.physical import SLIDING, ContainmentSpec
+from cetdsl.ir.stages import ContainmentSpec
+from cetdsl.ir.windowing import SLIDING
 from cetdsl.planning.plans import AggregateTrends, DefinedTrends
 
 

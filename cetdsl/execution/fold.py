@@ -8,7 +8,8 @@ from pyspark.sql import functions as F
 from cetdsl.errors import OVERFLOW_ADVICE
 from cetdsl.execution.expressions import combine
 from cetdsl.execution.source import PACKED_BITS, EventFrame
-from cetdsl.planning.physical import SLIDING, Machine
+from cetdsl.ir.machine import Machine
+from cetdsl.ir.windowing import SLIDING
 from cetdsl.planning.plans import FoldAggregate
 
 _ZERO_TYPES = {"double": "double", "decimal": "decimal(38,0)"}

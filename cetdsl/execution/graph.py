@@ -15,7 +15,7 @@ from cetdsl.errors import ResolutionError
 from cetdsl.execution.joins import JoinedGraph
 from cetdsl.execution.trends import refuse_duplicates
 from cetdsl.execution.vertices import KernelGraph, separable_steps, value_names
-from cetdsl.planning.physical import SLIDING
+from cetdsl.ir.windowing import SLIDING
 from cetdsl.planning.plans import ShownGraph
 
 #: Instants in the text of ids, to the microsecond.

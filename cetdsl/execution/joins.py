@@ -22,10 +22,11 @@ from cetdsl.execution.fold import refuse_nulls
 from cetdsl.execution.source import EventFrame, Terms
 from cetdsl.execution.trends import Shown, refuse_duplicates
 from cetdsl.execution.vertices import KernelGraph, place_names, value_names
+from cetdsl.ir.kernel import MAXIMAL
+from cetdsl.ir.steps import Step, steps_of
+from cetdsl.ir.windowing import SLIDING
 from cetdsl.pattern.expressions import Attribute
-from cetdsl.planning.physical import MAXIMAL, SLIDING
 from cetdsl.planning.plans import JoinedTrends, ShownGraph
-from cetdsl.planning.steps import Step, steps_of
 
 _LOG = logging.getLogger("cetdsl.joins")
 #: Into how many stretches the times of a key and the values of a list are cut, for as many tasks to count along them,
@@ -392,9 +393,9 @@ def joined_trends(df: DataFrame, plan: JoinedTrends) -> DataFrame:
     refuse_duplicates(plan.columns)
     shown = ShownGraph(plan.source, plan.compiled, plan.spec, plan.columns, joined=True)
     by = place_names(plan.source)
-    if plan.spec.completeness == MAXIMAL or plan.compiled.negations:
+    if plan.spec.query.completeness == MAXIMAL or plan.compiled.negations:
         kernel = KernelGraph(df, shown)
-        edges = kernel.reduced() if plan.spec.completeness == MAXIMAL else kernel.edges()
+        edges = kernel.reduced() if plan.spec.query.completeness == MAXIMAL else kernel.edges()
         edges, vertices = edges.localCheckpoint(), kernel.vertices().localCheckpoint()
     else:
         graph = JoinedGraph(df, shown)

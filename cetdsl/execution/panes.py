@@ -16,7 +16,7 @@ from cetdsl.execution.aggregate import (
 )
 from cetdsl.execution.source import EventFrame
 from cetdsl.execution.worker import map_stage
-from cetdsl.planning.physical import KernelSpec, is_exact_lane
+from cetdsl.ir.kernel import KernelSpec, is_exact_lane
 from cetdsl.planning.plans import PanesAggregate
 
 
@@ -54,6 +54,6 @@ def _ship(df: DataFrame, plan: PanesAggregate) -> Shipment:
 
 def _matrix_fields(spec: KernelSpec) -> list[StructField]:
     """Two columns for the lanes that are whole numbers, small and large ones, and one for those that are rounded."""
-    exact = [is_exact_lane(spec, lane) for lane in spec.lanes]
+    exact = [is_exact_lane(spec, lane) for lane in spec.answer.lanes]
     fields = [StructField("x", BinaryType()), StructField("z", StringType())] if any(exact) else []
     return fields if all(exact) else [*fields, StructField("y", BinaryType())]

@@ -13,6 +13,7 @@ from pyspark.sql.types import DataType, DoubleType, FloatType, StringType, Struc
 from cetdsl.errors import UnsupportedQuery
 from cetdsl.execution.compat import translated
 from cetdsl.execution.expressions import combine, of_first, to_column
+from cetdsl.ir.windowing import SLIDING
 from cetdsl.pattern.expressions import (
     Attribute,
     Binary,
@@ -24,7 +25,6 @@ from cetdsl.pattern.expressions import (
     conjuncts,
 )
 from cetdsl.planning.compile import CodeColumn, Compiled
-from cetdsl.planning.physical import SLIDING
 from cetdsl.planning.plans import Source
 
 #: Room for variables beside the time in a packed event; leaves 59 bits of microseconds, more than the years 1 to 9999.

@@ -16,8 +16,10 @@ from cetdsl.execution.compat import translated
 from cetdsl.execution.expressions import to_column
 from cetdsl.execution.source import EventFrame
 from cetdsl.execution.worker import map_stage
+from cetdsl.ir.kernel import KernelSpec
+from cetdsl.ir.stages import TrendsSpec
+from cetdsl.ir.windowing import SLIDING
 from cetdsl.pattern.expressions import Aggregate, Attribute, Expr, Length, Role, variables
-from cetdsl.planning.physical import SLIDING, KernelSpec, TrendsSpec
 from cetdsl.planning.plans import AggregateTrends, EnumerateTrends, GraphTrends, PairTrends, Source
 
 

@@ -20,7 +20,8 @@ from cetdsl.execution.compat import arrow_type
 from cetdsl.execution.expressions import combine, of_first
 from cetdsl.execution.run import run
 from cetdsl.execution.worker import map_stage
-from cetdsl.planning.physical import SLIDING, WorkloadSpec
+from cetdsl.ir.stages import WorkloadSpec
+from cetdsl.ir.windowing import SLIDING
 from cetdsl.planning.workload import Pass, Sharing, WorkloadPlan
 
 #: Columns of a pass before the pool: query, keys, start of the window, window, metrics.
@@ -121,7 +122,9 @@ def prepare_pass(df: DataFrame, plan: Pass, sharing: Sharing) -> PreparedPass:
     types = shipment.value_types
     specs = tuple(typed(member.spec, types) for member in plan.members)
     numbers = {member.name: number for number, member in enumerate(plan.members)}
-    final, places = _pool([[output_type(o, spec.number, types, spec) for o in spec.outputs] for spec in specs])
+    final, places = _pool(
+        [[output_type(o, spec.answer.number, types, spec) for o in spec.answer.outputs] for spec in specs]
+    )
     partial, partial_places = final, places
     if plan.merge:
         partial, partial_places = _pool([[f.dataType for f in partial_fields(spec, types)] for spec in specs])
@@ -159,8 +162,8 @@ def _pass_rows(df: DataFrame, plan: Pass, sharing: Sharing) -> tuple[DataFrame, 
             rows,
             number,
             tuple((name, f"g{key}") for name, key in zip(member.group_names, member.groups, strict=True)),
-            tuple((output.name, f"p{place}") for output, place in zip(own.outputs, at, strict=True)),
-            own.windowing.kind == SLIDING,
+            tuple((output.name, f"p{place}") for output, place in zip(own.answer.outputs, at, strict=True)),
+            own.query.windowing.kind == SLIDING,
         )
         for number, (member, own, at) in enumerate(zip(plan.members, spec.queries, places, strict=True))
     ]

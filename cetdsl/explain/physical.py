@@ -10,26 +10,16 @@ import attrs
 from cetdsl.analysis.wording import quote
 from cetdsl.explain.automata import automaton_view, short_pattern
 from cetdsl.explain.view import PlanView, ViewEdge, ViewNode
+from cetdsl.ir.accumulators import Lane, Output
+from cetdsl.ir.kernel import ALL, ENDS, MAXIMAL
+from cetdsl.ir.machine import Edge, Machine, Pair
+from cetdsl.ir.windowing import SLIDING, SPAN, WHOLE, overlap
 from cetdsl.pattern.automaton import Transition, build_automaton
 from cetdsl.pattern.expressions import MIRRORED, Attribute, Expr, Length, Role, attributes, transform
 from cetdsl.pattern.query import Span
 from cetdsl.pattern.text import quote_name
 from cetdsl.planning.compile import Compiled
 from cetdsl.planning.lanes import TRENDS
-from cetdsl.planning.physical import (
-    ALL,
-    ENDS,
-    MAXIMAL,
-    SLIDING,
-    SPAN,
-    WHOLE,
-    Edge,
-    Lane,
-    Machine,
-    Output,
-    Pair,
-    overlap,
-)
 from cetdsl.planning.planner import Decision
 from cetdsl.planning.plans import (
     AggregateTrends,
@@ -127,7 +117,7 @@ def _source_of(plan: PhysicalPlan) -> Source:
 def _number_of(plan: PhysicalPlan) -> str | None:
     if isinstance(plan, (FoldAggregate, AggregateTrends, PairAggregate)):
         return plan.number
-    return plan.spec.number if isinstance(plan, (KernelAggregate, PanesAggregate)) else None
+    return plan.spec.answer.number if isinstance(plan, (KernelAggregate, PanesAggregate)) else None
 
 
 def _complete_facts(plan: PhysicalPlan) -> list[tuple[str, str]]:
@@ -137,9 +127,9 @@ def _complete_facts(plan: PhysicalPlan) -> list[tuple[str, str]]:
     if isinstance(plan, DefinedTrends):
         kept = f"{plan.memory} bytes for the trends kept of one key{_and_window(plan.source)}"
         return [("trends", COMPLETENESS[plan.completeness]), ("memory", kept)]
-    if not isinstance(plan, (GraphTrends, JoinedTrends, KernelAggregate)) or plan.spec.completeness == ALL:
+    if not isinstance(plan, (GraphTrends, JoinedTrends, KernelAggregate)) or plan.spec.query.completeness == ALL:
         return []
-    facts = [("trends", COMPLETENESS[plan.spec.completeness])]
+    facts = [("trends", COMPLETENESS[plan.spec.query.completeness])]
     if isinstance(plan, GraphTrends):
         facts.append(("algorithm", f"{plan.algorithm}: {ALGORITHMS[plan.algorithm]}"))
         limit = "no limit" if plan.memory is None else f"{plan.memory} bytes per task"
@@ -196,7 +186,7 @@ def _overlaps(source: Source) -> bool:
 def index_of_edge(compiled: Compiled, edge: Edge) -> int:
     """Which index the kernel answers an edge with, 0 to 3: TOTAL, HASH, TREE, SCAN."""
     # Asked of the kernel itself, so that this cannot say anything else; Numba loads slowly, hence only here.
-    from cetdsl.kernels.program import index_of, lower_guards
+    from cetdsl.kernels.machine.program import index_of, lower_guards
 
     alone = Machine((), (), (), (edge,))
     return index_of(lower_guards(alone, len(compiled.codes)).edges[0])
@@ -211,7 +201,7 @@ def costs_of(plan: PhysicalPlan) -> list[str]:
             "linear in the events, besides sorting them",
             "two products of matrices per pane, one of vectors per window, however many windows overlap",
         ]
-    if isinstance(plan, KernelAggregate) and plan.spec.completeness != ALL:
+    if isinstance(plan, KernelAggregate) and plan.spec.query.completeness != ALL:
         return ["grows with the edges of the graph, however many trends there are"]
     if isinstance(plan, (KernelAggregate, PairAggregate)):
         return _kernel_costs(plan)
@@ -247,8 +237,8 @@ def _kernel_costs(plan: KernelAggregate | PairAggregate) -> list[str]:
     costs.append(f"{_GROWTH[worst]} in the events of {unit}")
     for side in sides:
         assert isinstance(side, KernelAggregate), side
-        if side.spec.pivot >= 0 and unit != "a span":
-            costs.append(f"one pass per event bound to {_variable(side.compiled, side.spec.pivot)}")
+        if side.spec.query.pivot >= 0 and unit != "a span":
+            costs.append(f"one pass per event bound to {_variable(side.compiled, side.spec.query.pivot)}")
     if unit == "a span":
         costs.append("one pass per event that can begin a trend")
     if any(side.compiled.lists for side in sides):
@@ -357,9 +347,9 @@ class _Steps:
         if isinstance(plan, FoldAggregate):
             self._answer(self._fold(plan), plan.source, plan.outputs)
         elif isinstance(plan, KernelAggregate):
-            self._answer(self._kernel(plan), plan.source, plan.spec.outputs)
+            self._answer(self._kernel(plan), plan.source, plan.spec.answer.outputs)
         elif isinstance(plan, PanesAggregate):
-            self._answer(self._panes(plan), plan.source, plan.spec.outputs)
+            self._answer(self._panes(plan), plan.source, plan.spec.answer.outputs)
         elif isinstance(plan, (EnumerateTrends, GraphTrends, JoinedTrends, DefinedTrends)):
             self._trends_answer(self._listing(plan), plan.source, plan.limit)
         elif isinstance(plan, AggregateTrends):
@@ -412,10 +402,10 @@ class _Steps:
 
     def _kernel(self, plan: KernelAggregate, name: str = "") -> str:
         rows = self._sorted(plan.source, plan.compiled, _shipped(plan.source, plan.compiled, plan.values))
-        if plan.spec.completeness != ALL:
+        if plan.spec.query.completeness != ALL:
             return self._count_paths(plan, rows)
         label = "kernel: carry along the automaton" + (f" of the {name}" if name else "")
-        rows = self.add(label, _lanes(plan.compiled, plan.spec.lanes, plan.values), rows)
+        rows = self.add(label, _lanes(plan.compiled, plan.spec.answer.lanes, plan.values), rows)
         return self._merge(rows, plan.source) if plan.merge and not name else rows
 
     def _panes(self, plan: PanesAggregate) -> str:
@@ -425,7 +415,7 @@ class _Steps:
         rows = self.add("shuffle by " + ", ".join([*keys, "pane"]), (), rows)
         order = [*keys, "pane", quote_name(source.time), *map(quote_name, source.tie_break)]
         rows = self.add("sort each task's events by " + ", ".join(order), (), rows)
-        details = [f"{places} x {places}, for each:", *_lanes(plan.compiled, plan.spec.lanes, plan.values)]
+        details = [f"{places} x {places}, for each:", *_lanes(plan.compiled, plan.spec.answer.lanes, plan.values)]
         rows = self.add("kernel: one matrix per key and pane", details, rows)
         spread = "shuffle by " + ", ".join(keys) if keys else "shuffle to one task, as there is no key"
         rows = self.add(spread, ["one row per key and pane"], rows)
@@ -458,7 +448,7 @@ class _Steps:
         return rows
 
     def _count_paths(self, plan: KernelAggregate, rows: str) -> str:
-        rows = self._build(plan.spec.completeness, rows)
+        rows = self._build(plan.spec.query.completeness, rows)
         rows = self.add("kernel: count the paths of each graph", ["no trend is listed"], rows)
         return self._merge(rows, plan.source) if plan.merge else rows
 
@@ -491,7 +481,9 @@ class _Steps:
 
     def _graph(self, plan: GraphTrends) -> str:
         shipped = [*_shipped(plan.source, plan.compiled, ()), "event: " + (", ".join(plan.columns) or "no columns")]
-        return self._build(plan.spec.completeness, self._sorted(plan.source, plan.compiled, shipped, plan.balanced))
+        return self._build(
+            plan.spec.query.completeness, self._sorted(plan.source, plan.compiled, shipped, plan.balanced)
+        )
 
     def _sample(self, plan: SampledTrends) -> None:
         if isinstance(plan.trends, GraphTrends):

@@ -20,10 +20,11 @@ from cetdsl.execution.run import run
 from cetdsl.explain import Explanation, explain_query
 from cetdsl.frontend.patterns import query_of
 from cetdsl.frontend.terms import Term, to_expr
+from cetdsl.ir.accumulators import NUMBERS
+from cetdsl.ir.kernel import ALL, ENDS, MAXIMAL
 from cetdsl.pattern.expressions import Aggregate, Length
 from cetdsl.pattern.query import Query, Returned
 from cetdsl.pattern.text import unparse
-from cetdsl.planning.physical import ALL, ENDS, MAXIMAL, NUMBERS
 from cetdsl.planning.planner import (
     Decision,
     plan_aggregate,
@@ -624,8 +625,8 @@ class PatternFrame:
 def memory_of(amount: str | int) -> int:
     """A memory limit in bytes, if it is enough for anything."""
     # Kernels take half a second to load.
-    from cetdsl.kernels.extract import Settings
-    from cetdsl.kernels.partition import parse_memory
+    from cetdsl.kernels.complete.extract import Settings
+    from cetdsl.kernels.complete.optimizer import parse_memory
 
     memory = parse_memory(amount)
     Settings(memory=memory)

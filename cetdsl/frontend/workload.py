@@ -17,8 +17,8 @@ from cetdsl.explain import Explanation
 from cetdsl.explain.workload import explain_workload
 from cetdsl.frontend import sase
 from cetdsl.frontend.patterns import query_of
+from cetdsl.ir.accumulators import NUMBERS
 from cetdsl.pattern.query import Query
-from cetdsl.planning.physical import NUMBERS
 from cetdsl.planning.workload import SHARING, Sharing, WorkloadPlan, plan_workload
 from cetdsl.rewrite import rewrite
 

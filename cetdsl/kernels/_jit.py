@@ -37,7 +37,7 @@ except ImportError as error:  # pragma: no cover - needs an environment without 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _numba_config: Any = import_module("numba.core.config")
 _HERE = Path(__file__).parent
-_IMPORT = re.compile(r"^\s*from cetdsl\.kernels\.(\w+) import", re.MULTILINE)
+_IMPORT = re.compile(r"^\s*from cetdsl\.kernels\.([\w.]+) import", re.MULTILINE)
 
 
 @cache
@@ -49,7 +49,9 @@ def _imports(source: Path) -> frozenset[Path]:
         module = waiting.pop()
         if module not in found and module.exists():
             found.add(module)
-            waiting += [_HERE / f"{name}.py" for name in _IMPORT.findall(module.read_text(encoding="utf-8"))]
+            waiting += [
+                _HERE / f"{name.replace('.', '/')}.py" for name in _IMPORT.findall(module.read_text(encoding="utf-8"))
+            ]
     return frozenset(found)
 
 

@@ -15,22 +15,22 @@ _Batches = Iterator[pa.RecordBatch]
 
 #: The module and the function of each stage. A worker loads only what its stage needs: kernels take time to load.
 _STAGES = {
-    "runs": ("runs", "run_stream"),
-    "aggregate": ("stream", "aggregate_stream"),
-    "merge": ("merge", "merge_stream"),
-    "pairs": ("merge", "pair_stream"),
-    "panes": ("panes", "pane_stream"),
-    "windows": ("panes", "window_stream"),
-    "trends": ("trends", "trend_stream"),
-    "containment": ("containment", "containment_stream"),
-    "graph": ("complete", "graph_stream"),
-    "count": ("complete", "count_stream"),
-    "vertices": ("vertices", "vertex_stream"),
-    "survey": ("complete", "survey_stream"),
-    "sample": ("picks", "sample_stream"),
-    "top": ("picks", "top_stream"),
-    "workload": ("workload", "workload_stream"),
-    "merge workload": ("workload", "merge_workload"),
+    "runs": ("wire.runs", "run_stream"),
+    "aggregate": ("aggregate.stream", "aggregate_stream"),
+    "merge": ("answers.merge", "merge_stream"),
+    "pairs": ("answers.merge", "pair_stream"),
+    "panes": ("aggregate.panes", "pane_stream"),
+    "windows": ("aggregate.panes", "window_stream"),
+    "trends": ("enumerate.trends", "trend_stream"),
+    "containment": ("complete.containment", "containment_stream"),
+    "graph": ("complete.streams", "graph_stream"),
+    "count": ("complete.streams", "count_stream"),
+    "vertices": ("graph.vertices", "vertex_stream"),
+    "survey": ("complete.streams", "survey_stream"),
+    "sample": ("graph.picks", "sample_stream"),
+    "top": ("graph.picks", "top_stream"),
+    "workload": ("shared.workload", "workload_stream"),
+    "merge workload": ("shared.workload", "merge_workload"),
 }
 
 

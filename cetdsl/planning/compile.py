@@ -15,6 +15,7 @@ from cetdsl.analysis.resolve import ResolvedQuery
 from cetdsl.analysis.types import type_of
 from cetdsl.analysis.wording import quote
 from cetdsl.errors import UnsupportedQuery
+from cetdsl.ir.machine import Comparison, Edge, Machine, Negation, Pair
 from cetdsl.pattern.automaton import Automaton, build_automaton, restrict_count
 from cetdsl.pattern.expressions import (
     MIRRORED,
@@ -30,7 +31,6 @@ from cetdsl.pattern.expressions import (
 )
 from cetdsl.pattern.nodes import Event, Not, Pattern, events
 from cetdsl.pattern.properties import binds_at_most_one
-from cetdsl.planning.physical import Comparison, Edge, Machine, Negation, Pair
 
 #: ``COUNT(b) >= n`` is compiled into states up to this n.
 MAX_COUNTED = 64

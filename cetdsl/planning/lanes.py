@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from cetdsl.ir.accumulators import Lane, Output
+from cetdsl.ir.kernel import Answer
 from cetdsl.pattern.expressions import Aggregate, Expr, Length, variables
 from cetdsl.planning.compile import MAX_VARIABLES, Compiled, strip
-from cetdsl.planning.physical import Lane, Output
+from cetdsl.planning.plans import Source
 
 
 class LanePlan:
@@ -31,6 +33,11 @@ class LanePlan:
         else:
             assert argument is not None, aggregate
             self.outputs.append(self._attribute(name, function, argument))
+
+    def answer(self, source: Source, number: str, partial: bool) -> Answer:
+        """What the answer of a query over a source consists of."""
+        exact = number in ("decimal", "string")
+        return Answer(len(source.groups), tuple(self.lanes), tuple(self.outputs), number, exact, partial)
 
     def _number(self, variable: str) -> int:
         number = self.compiled.number_of(variable)

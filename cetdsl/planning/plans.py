@@ -5,10 +5,12 @@ from __future__ import annotations
 import attrs
 
 from cetdsl.analysis.schema import Schema
+from cetdsl.ir.accumulators import Lane, Output
+from cetdsl.ir.kernel import KernelSpec
+from cetdsl.ir.windowing import SLIDING, SPAN, WHOLE, Windowing
 from cetdsl.pattern.expressions import Aggregate, Expr
 from cetdsl.pattern.query import Window
 from cetdsl.planning.compile import Compiled
-from cetdsl.planning.physical import SLIDING, SPAN, WHOLE, KernelSpec, Lane, Output, Windowing
 
 #: One stretch of a long key holds this many window lengths; it copies one length of events into its neighbour.
 STRETCH_WINDOWS = 8

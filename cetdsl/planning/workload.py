@@ -14,22 +14,13 @@ from typing import TypeVar
 import attrs
 
 from cetdsl.analysis.resolve import ResolvedQuery
+from cetdsl.ir.kernel import KernelSpec
+from cetdsl.ir.machine import Comparison, Edge, Machine, Negation, Pair
+from cetdsl.ir.windowing import SLIDING, SPAN, WHOLE, Windowing
 from cetdsl.pattern.automaton import Automaton
 from cetdsl.pattern.expressions import Expr
 from cetdsl.pattern.nodes import events
 from cetdsl.planning.compile import MAX_VARIABLES, CodeColumn, Compiled, strip
-from cetdsl.planning.physical import (
-    SLIDING,
-    SPAN,
-    WHOLE,
-    Comparison,
-    Edge,
-    KernelSpec,
-    Machine,
-    Negation,
-    Pair,
-    Windowing,
-)
 from cetdsl.planning.planner import AGGREGATE_STRATEGIES, Decision, plan_aggregate
 from cetdsl.planning.plans import STRETCH_WINDOWS, KernelAggregate, Source
 from cetdsl.planning.strategies.kernel import kernel
@@ -220,13 +211,9 @@ class _Pass:
             tuple(self.lists),
             (),
         )
-        reader = attrs.evolve(
-            members[0].spec,
-            windowing=windowing,
-            negations=next((m.spec.negations for m in members if m.spec.negations), ()),
-            lanes=(),
-            outputs=(),
-        )
+        negations = next((m.spec.query.negations for m in members if m.spec.query.negations), ())
+        reader = members[0].spec.with_query(windowing=windowing, negations=negations)
+        reader = reader.with_answer(lanes=(), outputs=())
         order = {kind: number for number, kind in enumerate(dict.fromkeys(self.families))}
         return Pass(
             source,
@@ -247,18 +234,12 @@ class _Pass:
             [self.lists[term] for term in compiled.lists],
             [self.values[value] for value in plan.values],
         )
-        windowing = spec.windowing
+        windowing = spec.query.windowing
         if windowing.kind != WHOLE:
             windowing = attrs.evolve(windowing, cut=source.windowing.cut)
-        spec = attrs.evolve(
-            renumber.spec(spec),
-            windowing=windowing,
-            keys=len(source.keys),
-            groups=len(source.keys),
-            codes=len(self.codes),
-            lists=len(self.lists),
-            partial=merge,
-        )
+        spec = renumber.spec(spec).with_query(windowing=windowing)
+        spec = spec.with_layout(keys=len(source.keys), codes=len(self.codes), lists=len(self.lists))
+        spec = spec.with_answer(groups=len(source.keys), partial=merge)
         groups = tuple(source.keys.index(column) for column in plan.source.groups)
         return Member(name, spec, groups, plan.source.groups)
 
@@ -303,26 +284,27 @@ class _Renumbering:
 
     def spec(self, spec: KernelSpec) -> KernelSpec:
         """A query's specification in the numbers of the pass."""
-        return attrs.evolve(
-            spec,
-            machine=self.machine(spec.machine),
+        renumbered = spec.with_query(
+            machine=self.machine(spec.query.machine),
             negations=tuple(
                 Negation(
                     self.machine(negation.machine),
                     tuple(map(self.pair, negation.correlated)),
                     tuple(map(self.pair, negation.pairs)),
                 )
-                for negation in spec.negations
+                for negation in spec.query.negations
             ),
-            pairs=tuple(map(self.pair, spec.pairs)),
-            pivot=self.variable(spec.pivot),
+            pairs=tuple(map(self.pair, spec.query.pairs)),
+            pivot=self.variable(spec.query.pivot),
+        )
+        return renumbered.with_answer(
             lanes=tuple(
                 attrs.evolve(
                     lane,
                     variable=self.variable(lane.variable),
                     column=self.values[lane.column] if lane.column >= 0 else lane.column,
                 )
-                for lane in spec.lanes
+                for lane in spec.answer.lanes
             ),
         )
 

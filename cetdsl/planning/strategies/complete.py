@@ -13,11 +13,12 @@ import attrs
 
 from cetdsl.analysis.resolve import ResolvedQuery
 from cetdsl.errors import UnsupportedQuery
+from cetdsl.ir.kernel import ALL
+from cetdsl.ir.windowing import SPAN, WHOLE
 from cetdsl.pattern.expressions import Aggregate
 from cetdsl.pattern.nodes import And
 from cetdsl.planning.compile import Compiled
 from cetdsl.planning.lanes import plan_lanes
-from cetdsl.planning.physical import ALL, SPAN, WHOLE
 from cetdsl.planning.plans import (
     AggregateTrends,
     DefinedTrends,
@@ -98,7 +99,7 @@ def graph(request: CompleteRequest) -> GraphTrends | Declined:
     reason = why_no_graph(compiled, source, request.completeness)
     if reason is not None:
         return Declined(reason)
-    spec = attrs.evolve(base_spec(source, compiled, "decimal"), completeness=request.completeness)
+    spec = base_spec(source, compiled, request.completeness)
     algorithm = request.algorithm if request.algorithm in IN_TASK else "auto"
     # One group in one window is all that there is to do, so all cores do it.
     alone = algorithm != "auto" and not source.keys and source.windowing.kind == WHOLE
@@ -153,13 +154,7 @@ def count_paths(request: CountRequest) -> KernelAggregate | Declined:
         return plan
     lanes = plan_lanes(plan.compiled, ((request.name, COUNT),))
     merge = bool(plan.source.partitions)
-    spec = attrs.evolve(
-        base_spec(plan.source, plan.compiled, request.number),
-        completeness=plan.spec.completeness,
-        lanes=tuple(lanes.lanes),
-        outputs=tuple(lanes.outputs),
-        partial=merge,
-    )
+    spec = attrs.evolve(plan.spec, answer=lanes.answer(plan.source, request.number, merge))
     return KernelAggregate(plan.source, plan.compiled, spec, (), merge)
 
 

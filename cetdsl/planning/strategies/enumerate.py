@@ -29,7 +29,7 @@ def list_trends(request: TrendsRequest) -> PhysicalPlan | Declined:
     """Depth-first enumeration inside the kernel, streamed in Arrow batches."""
     source = source_of(request.resolved)
     plans = [
-        EnumerateTrends(source, compiled, base_spec(source, compiled, "decimal"), request.columns, request.limit)
+        EnumerateTrends(source, compiled, base_spec(source, compiled), request.columns, request.limit)
         for compiled in request.compiled
     ]
     if len(plans) == 1:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from cetdsl.analysis.resolve import ResolvedQuery
 from cetdsl.errors import InvalidNode, UnsupportedQuery
+from cetdsl.ir.kernel import ALL
 from cetdsl.pattern.nodes import And
-from cetdsl.planning.physical import ALL
 from cetdsl.planning.plans import ShownGraph
 from cetdsl.planning.strategies.complete import why_no_graph
 from cetdsl.planning.strategies.kernel import base_spec
@@ -46,7 +46,7 @@ def event_graph(resolved: ResolvedQuery, columns: tuple[str, ...], algorithm: st
             "algorithm 'joins' cannot tell whether something that NOT forbids lies between two events",
             hint="use algorithm='kernel'",
         )
-    return ShownGraph(source, compiled, base_spec(source, compiled, "decimal"), columns, joined)
+    return ShownGraph(source, compiled, base_spec(source, compiled), columns, joined)
 
 
 def _no_graph(reason: str) -> UnsupportedQuery:

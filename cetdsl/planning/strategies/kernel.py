@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import attrs
 
+from cetdsl.ir.kernel import ALL, Answer, KernelQuery, KernelSpec
+from cetdsl.ir.layout import RowLayout
+from cetdsl.ir.windowing import SPAN
 from cetdsl.pattern.automaton import intersect
 from cetdsl.pattern.nodes import Seq
 from cetdsl.pattern.properties import sides
 from cetdsl.planning.compile import Compiled, compile_query, side_query
 from cetdsl.planning.lanes import LanePlan, plan_lanes
-from cetdsl.planning.physical import SPAN, KernelSpec
 from cetdsl.planning.plans import KernelAggregate, PairAggregate, PhysicalPlan, Source
 from cetdsl.planning.strategies.request import AggregateRequest, Declined, source_of
 
@@ -77,34 +79,24 @@ def _always_first(compiled: Compiled, number: int) -> bool:
     return all(compiled.machine.variables[state] == number for state, _ in compiled.machine.initial)
 
 
-def base_spec(source: Source, compiled: Compiled, number: str) -> KernelSpec:
-    """What every kernel needs to know, before lanes."""
-    return KernelSpec(
-        compiled.machine,
-        compiled.negations,
-        source.windowing,
+def base_spec(source: Source, compiled: Compiled, completeness: str = ALL) -> KernelSpec:
+    """What every kernel needs to know, before it is said what the answer consists of."""
+    query = KernelQuery(
+        compiled.machine, compiled.negations, source.windowing, compiled.pairs, pivot_of(compiled), completeness
+    )
+    layout = RowLayout(
         len(source.keys),
-        len(source.groups),
         source.time,
         source.time_type,
         len(source.tie_break),
         len(compiled.codes),
-        (),
-        len(compiled.lists),
-        compiled.pairs,
-        pivot_of(compiled),
-        number=number,
-        exact=number in ("decimal", "string"),
+        lists=len(compiled.lists),
     )
+    return KernelSpec(query, layout, Answer(len(source.groups)))
 
 
 def _aggregate(source: Source, compiled: Compiled, lanes: LanePlan, number: str, partial: bool) -> KernelAggregate:
-    spec = attrs.evolve(
-        base_spec(source, compiled, number),
-        lanes=tuple(lanes.lanes),
-        outputs=tuple(lanes.outputs),
-        partial=partial,
-    )
+    spec = attrs.evolve(base_spec(source, compiled), answer=lanes.answer(source, number, partial))
     return KernelAggregate(source, compiled, spec, tuple(lanes.values), partial)
 
 
@@ -133,4 +125,4 @@ def _pair(request: AggregateRequest, source: Source) -> PhysicalPlan | Declined:
 def _side(request: AggregateRequest, source: Source, compiled: Compiled) -> KernelAggregate:
     """One set of trends of an AND; its counts are exact whatever the number form, because they will be multiplied."""
     plan = _aggregate(source, compiled, plan_lanes(compiled, request.aggregates), request.number, True)
-    return attrs.evolve(plan, spec=attrs.evolve(plan.spec, exact=True, outputs=()))
+    return attrs.evolve(plan, spec=plan.spec.with_answer(exact=True, outputs=()))

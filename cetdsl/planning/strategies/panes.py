@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import attrs
 
+from cetdsl.ir.kernel import COMPARED, MIN_PANES_OVERLAP, why_not_in_panes
+from cetdsl.ir.windowing import overlap
 from cetdsl.planning.lanes import plan_lanes
-from cetdsl.planning.physical import COMPARED, MIN_PANES_OVERLAP, overlap, why_not_in_panes
 from cetdsl.planning.plans import PanesAggregate, PhysicalPlan
 from cetdsl.planning.strategies.kernel import base_spec
 from cetdsl.planning.strategies.request import AggregateRequest, Declined, source_of
@@ -38,11 +39,6 @@ def any_panes(request: AggregateRequest) -> PanesAggregate | Declined:
     # A pane is one task's work already.
     source = attrs.evolve(source, windowing=attrs.evolve(source.windowing, cut=0))
     lanes, merge = plan_lanes(compiled, request.aggregates), bool(source.partitions)
-    spec = attrs.evolve(
-        base_spec(source, compiled, request.number),
-        lanes=tuple(lanes.lanes),
-        outputs=tuple(lanes.outputs),
-        partial=merge,
-    )
+    spec = attrs.evolve(base_spec(source, compiled), answer=lanes.answer(source, request.number, merge))
     reason = why_not_in_panes(spec)
     return Declined(reason) if reason else PanesAggregate(source, compiled, spec, tuple(lanes.values), merge)

@@ -1,0 +1,1 @@
+"""The physical vocabulary: plain data in numbers, shared by whoever plans a query, runs it and explains it."""

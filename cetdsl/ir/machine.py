@@ -1,0 +1,74 @@
+"""Automata with predicates on their edges, in numbers: variables, columns, negations and states by position."""
+
+from __future__ import annotations
+
+import attrs
+
+
+@attrs.frozen
+class Comparison:
+    """``columns[later] of the later event  <op>  columns[earlier] of the earlier one``."""
+
+    op: str
+    later: int
+    earlier: int
+
+
+@attrs.frozen
+class Edge:
+    """A step from one state to another, with what must hold between the two neighbouring events.
+
+    ``listed`` names list columns: the earlier event must be in the later one's list (inseparable predicates).
+    ``guards`` names negations that must have no match in the gap.
+    """
+
+    source: int
+    target: int
+    comparisons: tuple[Comparison, ...] = ()
+    listed: tuple[int, ...] = ()
+    guards: tuple[int, ...] = ()
+
+
+@attrs.frozen
+class Machine:
+    """An automaton with predicates on its edges.
+
+    Attributes
+    ----------
+    variables : tuple of int
+        The variable that each state reads.
+    initial, final : tuple of (int, tuple of int)
+        State, and the negations that must have no match before the first or after the last event.
+    edges : tuple of Edge
+    """
+
+    variables: tuple[int, ...]
+    initial: tuple[tuple[int, tuple[int, ...]], ...]
+    final: tuple[tuple[int, tuple[int, ...]], ...]
+    edges: tuple[Edge, ...]
+
+
+@attrs.frozen
+class Pair:
+    """A pairwise predicate: for every event of ``left_variable`` and every one of ``right_variable``.
+
+    ``columns[left] of the one  <op>  columns[right] of the other``.
+    """
+
+    op: str
+    left_variable: int
+    left: int
+    right_variable: int
+    right: int
+
+
+@attrs.frozen
+class Negation:
+    """What must not match in a gap.
+
+    ``correlated`` relates its variables (left) to positive ones (right), ``pairs`` its own to each other.
+    """
+
+    machine: Machine
+    correlated: tuple[Pair, ...] = ()
+    pairs: tuple[Pair, ...] = ()

@@ -1,0 +1,194 @@
+"""What a worker must know to run one stage, beyond the query itself."""
+
+from __future__ import annotations
+
+import attrs
+
+from cetdsl.ir.kernel import KernelSpec
+
+
+@attrs.frozen
+class TrendsSpec:
+    """What a worker must know to list trends.
+
+    Attributes
+    ----------
+    kernel : KernelSpec
+        The last columns of its input are those of the event.
+    keys : tuple of int
+        Positions of the key columns that the answer shows.
+    variables : tuple of str
+    fields : tuple of str
+        Names of the event's fields in the answer.
+    limit : int
+        Trends that one task lists at most; -1: all.
+    """
+
+    kernel: KernelSpec
+    keys: tuple[int, ...]
+    variables: tuple[str, ...]
+    fields: tuple[str, ...]
+    limit: int = -1
+
+
+@attrs.frozen
+class GraphSpec:
+    """What a worker must know to get trends out of the graph of a query.
+
+    Attributes
+    ----------
+    trends : TrendsSpec
+        ``trends.kernel.query.completeness`` says which ones.
+    algorithm : {"auto", "m-cet", "t-cet", "h-cet", "anchors"}
+    memory : int or None
+        Bytes that the algorithm may keep of partial trends; None: no limit.
+    shares : tuple of int
+        Where several tasks share a key: the last key column holds one of these numbers, and says by its position which
+        of as many equal parts of the key's trends is listed.
+    """
+
+    trends: TrendsSpec
+    algorithm: str = "auto"
+    memory: int | None = None
+    shares: tuple[int, ...] = ()
+
+
+#: What a survey says of each graph, and the Spark types of that.
+SURVEY = (
+    ("events", "bigint"),
+    ("surviving", "bigint"),
+    ("starts", "bigint"),
+    ("ends", "bigint"),
+    ("vertices", "bigint"),
+    ("edges", "bigint"),
+    ("trends", "double"),
+    ("refs", "double"),
+    ("algorithm", "string"),
+    ("atoms", "bigint"),
+    ("cuts", "bigint"),
+    ("cached", "bigint"),
+    ("anchors", "bigint"),
+    ("predicted_bytes", "double"),
+    ("predicted_steps", "double"),
+    ("bytes", "bigint"),
+    ("steps", "bigint"),
+)
+
+
+@attrs.frozen
+class SurveySpec:
+    """What a worker must know to survey graphs; ``measure`` lists all trends to see what that takes."""
+
+    graph: GraphSpec
+    measure: bool
+
+
+@attrs.frozen
+class SampleSpec:
+    """What a worker must know to draw ``size`` trends: each comes with a key, and the smallest keys are the sample."""
+
+    graph: GraphSpec
+    size: int
+    seed: int
+
+
+@attrs.frozen
+class TopSpec:
+    """What a worker must know to find the ``size`` heaviest trends.
+
+    An event bound to ``variable`` (-1: to any) weighs its value in the first value column, or 1 if there is no such
+    column.
+    """
+
+    graph: GraphSpec
+    size: int
+    variable: int = -1
+
+
+@attrs.frozen
+class ContainmentSpec:
+    """What a worker must know to drop the trends that others contain.
+
+    Attributes
+    ----------
+    keys : int
+        Key columns, which come first; then the window if ``sliding``, the numbers of the trend's events (a list), the
+        names of their variables (a list), and the trend itself. A key's trends come longest first.
+    shown : tuple of int
+        Positions of the key columns that the answer shows.
+    sliding : bool
+    variables : tuple of str
+    completeness : {"maximal", "ends"}
+    memory : int
+        Bytes that the trends kept of one key and window may take.
+    """
+
+    keys: int
+    shown: tuple[int, ...]
+    sliding: bool
+    variables: tuple[str, ...]
+    completeness: str
+    memory: int
+
+
+@attrs.frozen
+class EventGraphSpec:
+    """What a worker must know to show the graph of a query as rows.
+
+    Attributes
+    ----------
+    kernel : KernelSpec
+        For vertices, the last columns of its input are those of the event; for what has to do with attribute
+        vertices its values are the columns that comparisons refer to.
+    part : {"vertices", "edges", "reduced", "direct", "attributes", "from", "to"}
+    fields : tuple of str
+        Names of the event's fields in the answer.
+    """
+
+    kernel: KernelSpec
+    part: str
+    fields: tuple[str, ...] = ()
+
+
+@attrs.frozen
+class WorkloadSpec:
+    """What a worker must know to answer several queries over the same rows.
+
+    A row of the answer has the number of its query, the key columns (those that its query does not group by are NULL),
+    the start of its window (NULL without one), the window itself, and a *pool* of columns that the queries share: each
+    uses as many of a type as it needs.
+
+    Attributes
+    ----------
+    reader : KernelSpec
+        What the rows hold.
+    names : tuple of str
+    queries : tuple of KernelSpec
+    groups : tuple of tuple of int
+        Per query the keys that it groups by.
+    pool : tuple of (str, bytes)
+        Name and serialised Arrow type of each column of the pool.
+    places : tuple of tuple of int
+        Per query the column of the pool of each of its own.
+    partial_places : tuple of tuple of int
+        The same of the partial results, for the stage that adds them up; empty where there is none.
+    families : tuple of int
+        Per variable the number of those that agree up to constants.
+    sets : tuple of tuple of int
+        The queries that may share.
+    sharing : {"dynamic", "static", "always", "never"}
+    deviations : tuple of float or None
+        Per query what is known beforehand of how often it does otherwise than most, for static sharing.
+    """
+
+    reader: KernelSpec
+    names: tuple[str, ...]
+    queries: tuple[KernelSpec, ...]
+    groups: tuple[tuple[int, ...], ...]
+    pool: tuple[tuple[str, bytes], ...]
+    places: tuple[tuple[int, ...], ...]
+    partial_places: tuple[tuple[int, ...], ...]
+    families: tuple[int, ...]
+    sets: tuple[tuple[int, ...], ...]
+    sharing: str
+    deviations: tuple[float | None, ...]

@@ -1,0 +1,385 @@
+"""Online trend aggregation: every event adds up the values of its possible predecessors.
+
+For an event ``e`` that is bound on entering state ``q``::
+
+    value(e, q) = [q may begin] + sum over edges p -> q of  sum of value(d, p), d earlier and compatible with e
+
+and the answer of a window is the sum of ``value(e, q)`` over the final states (GRETA, VLDB 2017, section 4; here over
+an unambiguous automaton, and with an index per edge in place of a scan of the predecessors). Which sum is meant depends
+on the arrays' type, see :mod:`cetdsl.kernels.numbers.arithmetic`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cetdsl.kernels._jit import inlined, jit
+from cetdsl.kernels.machine.program import HASH, TOTAL, TREE, Program, Tables, place_of
+from cetdsl.kernels.numbers.arithmetic import combine, extend
+from cetdsl.kernels.vocabulary import Events, Ints
+
+
+class Runs(NamedTuple):
+    """Slices of a chunk that are evaluated each by itself.
+
+    ``pivot[r]`` is the one event that a run is about (-1: none): the one that the trends must begin with, or the one
+    that the pivot variable must be bound to. ``first[r]`` is the first event of the window, which a run about a
+    pivot need not begin with.
+    """
+
+    low: Ints
+    high: Ints
+    pivot: Ints
+    window: Ints
+    first: Ints
+
+
+class Lanes(NamedTuple):
+    """What is added when an event is bound; lane 0 is the number of trends (in the lattice: that there is one).
+
+    ``weights[l, i]`` is what event ``i`` contributes to lane ``l``, when ``variable[l]`` is its variable or -1.
+    """
+
+    variable: Ints
+    how: Ints
+    weights: NDArray[Any]
+
+
+class Conditions(NamedTuple):
+    """What restricts the begin and the end of a trend, and what its pivot demands of other events.
+
+    Attributes
+    ----------
+    pivot_variable : int
+        -1: no pivot. -2: the pivot is the first event of the trend, whatever its variable.
+    pivot_pair : int64 array, shape (pairs, 4)
+        Operator, other variable, its column, the pivot's column.
+    latest_before, latest_until : int64 arrays, shape (negations, n)
+        Instant of the latest start of a match of the negation that ends before (at or before) the event; -1: none.
+    span : int
+        The longest span of a trend; 0: sliding or no windows.
+    """
+
+    pivot_variable: int
+    pivot_pair: Ints
+    latest_before: Ints
+    latest_until: Ints
+    instant_time: Ints
+    span: int
+
+
+class Tests(Protocol):
+    """What the edges of a program ask of two neighbours: operator, later and earlier column; and lists."""
+
+    @property
+    def comparison_start(self) -> Ints: ...
+    @property
+    def comparison(self) -> Ints: ...
+    @property
+    def listed_start(self) -> Ints: ...
+    @property
+    def listed(self) -> Ints: ...
+
+
+@inlined
+def compare(op: int, a: int, b: int) -> bool:
+    """``a <op> b`` for the operator numbers of :data:`cetdsl.kernels.machine.program.OPERATORS`."""
+    if op == 0:
+        return a == b
+    if op == 1:
+        return a != b
+    if op == 2:
+        return a < b
+    if op == 3:
+        return a <= b
+    if op == 4:
+        return a > b
+    return a >= b
+
+
+@inlined
+def is_listed(list_start: Ints, list_items: Ints, row: int, earlier: int, later: int) -> bool:
+    """Whether an event is on the list of a later one; lists are sorted."""
+    end = list_start[row, later + 1]
+    place = place_of(list_items, list_start[row, later], end, earlier)
+    return bool(place < end and list_items[place] == earlier)
+
+
+@inlined
+def edge_holds(tests: Tests, events: Events, edge: int, earlier: int, later: int) -> bool:
+    """Whether all comparisons and lists of an edge allow two events as neighbours."""
+    for c in range(tests.comparison_start[edge], tests.comparison_start[edge + 1]):
+        f, g = tests.comparison[c, 1], tests.comparison[c, 2]
+        if not (events.valid[f, later] and events.valid[g, earlier]):
+            return False
+        if not compare(tests.comparison[c, 0], events.codes[f, later], events.codes[g, earlier]):
+            return False
+    for k in range(tests.listed_start[edge], tests.listed_start[edge + 1]):
+        if not is_listed(events.list_start, events.list_items, tests.listed[k], earlier, later):
+            return False
+    return True
+
+
+@inlined
+def pivot_allows(events: Events, conditions: Conditions, pivot: int, event: int, variable: int) -> bool:
+    """Whether an event may be bound to a variable in a run about this pivot."""
+    if conditions.pivot_variable == variable:
+        return event == pivot
+    for k in range(conditions.pivot_pair.shape[0]):
+        if conditions.pivot_pair[k, 1] == variable:
+            f, g = conditions.pivot_pair[k, 2], conditions.pivot_pair[k, 3]
+            if not (events.valid[f, event] and events.valid[g, pivot]):
+                return False
+            if not compare(conditions.pivot_pair[k, 0], events.codes[f, event], events.codes[g, pivot]):
+                return False
+    return True
+
+
+@inlined
+def may_begin(
+    program: Program, events: Events, conditions: Conditions, state: int, event: int, low: int, pivot: int
+) -> bool:
+    """Whether a trend of this run may begin with the event in the state."""
+    if not program.begins[state] or (conditions.pivot_variable == -2 and event != pivot):
+        return False
+    if conditions.span == 0:
+        for k in range(program.begin_guard_start[state], program.begin_guard_start[state + 1]):
+            if conditions.latest_before[program.begin_guard[k], event] >= events.instant[low]:
+                return False
+    return True
+
+
+@inlined
+def may_end(
+    program: Program,
+    events: Events,
+    conditions: Conditions,
+    state: int,
+    first_state: int,
+    event: int,
+    high: int,
+    pivot: int,
+) -> bool:
+    """Whether a trend of this run may end with the event in the state.
+
+    With a span the gap before the trend reaches back from its *last* event, so it is judged here; ``first_state``
+    is -1 where no begin has guards.
+    """
+    if not program.ends[state]:
+        return False
+    for k in range(program.end_guard_start[state], program.end_guard_start[state + 1]):
+        if conditions.latest_until[program.end_guard[k], high - 1] > events.instant[event]:
+            return False
+    if conditions.span > 0 and first_state >= 0:
+        for k in range(program.begin_guard_start[first_state], program.begin_guard_start[first_state + 1]):
+            latest = conditions.latest_before[program.begin_guard[k], pivot]
+            if latest >= 0 and conditions.instant_time[latest] >= events.time[event] - conditions.span:
+                return False
+    return True
+
+
+@jit
+def _largest_instant(events: Events, runs: Runs) -> int:
+    largest = 1
+    for r in range(len(runs.low)):
+        size = 0
+        for i in range(runs.low[r], runs.high[r]):
+            size = size + 1 if i > runs.low[r] and events.instant[i] == events.instant[i - 1] else 1
+            largest = max(largest, size)
+    return largest
+
+
+@jit
+def propagate(
+    program: Program,
+    tables: Tables,
+    events: Events,
+    conditions: Conditions,
+    lanes: Lanes,
+    runs: Runs,
+    zero: Any,
+    one: NDArray[Any],
+    prime: Any,
+    first_state: int,
+    begin_at_instant: bool,
+    out: NDArray[Any],
+    trace: NDArray[Any],
+    kept: NDArray[Any],
+) -> None:
+    """Propagates every run; ``out[window, lane]`` collects the values of its complete trends.
+
+    Parameters
+    ----------
+    zero, one
+        The value of no trend, and (array, one per lane) of a trend about to begin.
+    prime
+        The modulus of the ``uint64`` arithmetic; ignored by the others.
+    first_state : int
+        With guards before a trend and a span: the state that these runs' trends begin in; -1 otherwise: any.
+    begin_at_instant : bool
+        A trend begins with the number of its first instant as value.
+    out : array, shape (windows, lanes)
+    trace : array, shape (n,) or (0,)
+        If not empty: receives the value of lane 0 of the trends that end at each event.
+    kept : array, shape (n, states) or (0, 0)
+        If not empty: receives the value of lane 0 of each event and state (of the last run that holds it).
+    """
+    states = len(program.variable)
+    width = len(one)
+    total = np.empty((states, width), dtype=one.dtype)
+    hashed = np.full((program.hash_slots, max(tables.hash_codes, 1), width), zero)
+    trees = np.full((program.tree_slots, len(events.time) + 1, width), zero)
+    block = _largest_instant(events, runs)
+    value = np.full((block, states, width), zero)
+    live = np.zeros((block, states), dtype=np.bool_)
+    longest = 0
+    if program.scans:
+        for r in range(len(runs.low)):
+            longest = max(longest, runs.high[r] - runs.low[r])
+    scan_value = np.full((longest, states, width), zero)
+    scan_live = np.zeros((longest, states), dtype=np.bool_)
+    # Checks that most queries do not need are decided once.
+    plain_begin = conditions.pivot_variable != -2 and first_state < 0 and len(program.begin_guard) == 0
+    plain_end = len(program.end_guard) == 0 and (conditions.span == 0 or first_state < 0)
+    traced, keeps = len(trace) > 0, kept.shape[0] > 0
+    for r in range(len(runs.low)):
+        low, high, pivot, window = runs.low[r], runs.high[r], runs.pivot[r], runs.window[r]
+        total[:] = zero
+        start = low
+        while start < high:
+            end = start + 1
+            instant = events.instant[start]
+            while end < high and events.instant[end] == instant:
+                end += 1
+            # Simultaneous events see only what was there before their instant, so values are staged first.
+            for i in range(start, end):
+                place = i - start
+                mask = events.mask[i]
+                for q in range(states):
+                    variable = program.variable[q]
+                    alive = (mask >> variable) & 1 == 1
+                    if alive and pivot >= 0:
+                        alive = pivot_allows(events, conditions, pivot, i, variable)
+                    live[place, q] = alive
+                    if program.scans:
+                        scan_live[i - low, q] = alive
+                    if not alive:
+                        continue
+                    begins = program.begins[q]
+                    if begins and not plain_begin:
+                        begins = (first_state < 0 or q == first_state) and may_begin(
+                            program, events, conditions, q, i, runs.first[r], pivot
+                        )
+                    for k in range(width):
+                        value[place, q, k] = one[k] if begins else zero
+                    if begins and begin_at_instant:
+                        value[place, q, 0] = instant
+                    for edge in range(program.in_start[q], program.in_start[q + 1]):
+                        kind = program.in_index[edge]
+                        source = program.in_source[edge]
+                        if kind == TOTAL:
+                            for k in range(width):
+                                value[place, q, k] = combine(value[place, q, k], total[source, k], prime)
+                        elif kind == HASH:
+                            code = tables.hash_query[program.in_table[edge], i]
+                            if code >= 0:
+                                slot = program.in_slot[edge]
+                                for k in range(width):
+                                    value[place, q, k] = combine(value[place, q, k], hashed[slot, code, k], prime)
+                        elif kind == TREE:
+                            table, slot = program.in_table[edge], program.in_slot[edge]
+                            base, position = tables.query_base[table, i], tables.query_length[table, i]
+                            for k in range(width):
+                                found = value[place, q, k]
+                                step = position
+                                while step > 0:
+                                    found = combine(found, trees[slot, base + step, k], prime)
+                                    step &= step - 1
+                                value[place, q, k] = found
+                        elif program.listed_start[edge] < program.listed_start[edge + 1]:
+                            row = program.listed[program.listed_start[edge]]
+                            for item in range(events.list_start[row, i], events.list_start[row, i + 1]):
+                                d = events.list_items[item]
+                                if not (low <= d < start and scan_live[d - low, source]):
+                                    continue
+                                if edge_holds(program, events, edge, d, i):
+                                    for k in range(width):
+                                        value[place, q, k] = combine(
+                                            value[place, q, k], scan_value[d - low, source, k], prime
+                                        )
+                        else:
+                            for d in range(low, start):
+                                if scan_live[d - low, source] and edge_holds(program, events, edge, d, i):
+                                    for k in range(width):
+                                        value[place, q, k] = combine(
+                                            value[place, q, k], scan_value[d - low, source, k], prime
+                                        )
+                    # In the lattice (the only signed type) zero means that no trend gets here.
+                    if width > 1 and value[place, q, 0] != zero:
+                        for k in range(1, width):
+                            if lanes.variable[k] < 0 or lanes.variable[k] == variable:
+                                value[place, q, k] = extend(
+                                    value[place, q, k], value[place, q, 0], lanes.weights[k, i], lanes.how[k], prime
+                                )
+            for i in range(start, end):
+                place = i - start
+                for q in range(states):
+                    if not live[place, q]:
+                        continue
+                    if program.scans:
+                        for k in range(width):
+                            scan_value[i - low, q, k] = value[place, q, k]
+                    if keeps:
+                        kept[i, q] = value[place, q, 0]
+                    ends = program.ends[q]
+                    if ends and not plain_end:
+                        ends = may_end(program, events, conditions, q, first_state, i, high, pivot)
+                    if ends:
+                        for k in range(width):
+                            out[window, k] = combine(out[window, k], value[place, q, k], prime)
+                        if traced:
+                            trace[i] = combine(trace[i], value[place, q, 0], prime)
+                    for k in range(width):
+                        total[q, k] = combine(total[q, k], value[place, q, k], prime)
+                    for entry in range(program.slot_start[q], program.slot_start[q + 1]):
+                        slot, table = program.slot_number[entry], program.slot_table[entry]
+                        if program.slot_index[entry] == HASH:
+                            code = tables.hash_update[table, i]
+                            if code >= 0:
+                                for k in range(width):
+                                    hashed[slot, code, k] = combine(hashed[slot, code, k], value[place, q, k], prime)
+                        else:
+                            size, base = tables.tree_size[table, i], tables.update_base[table, i]
+                            position = tables.update_position[table, i]
+                            while 0 < position <= size:
+                                for k in range(width):
+                                    trees[slot, base + position, k] = combine(
+                                        trees[slot, base + position, k], value[place, q, k], prime
+                                    )
+                                position += position & -position
+            start = end
+        _clear(program, tables, low, high, hashed, trees, zero)
+
+
+@jit
+def _clear(
+    program: Program, tables: Tables, low: int, high: int, hashed: NDArray[Any], trees: NDArray[Any], zero: Any
+) -> None:
+    """Takes a run's events out of the indexes again, touching no more than the run did."""
+    for q in range(len(program.variable)):
+        for entry in range(program.slot_start[q], program.slot_start[q + 1]):
+            slot, table = program.slot_number[entry], program.slot_table[entry]
+            for i in range(low, high):
+                if program.slot_index[entry] == HASH:
+                    code = tables.hash_update[table, i]
+                    if code >= 0:
+                        hashed[slot, code] = zero
+                else:
+                    size, base = tables.tree_size[table, i], tables.update_base[table, i]
+                    position = tables.update_position[table, i]
+                    while 0 < position <= size:
+                        trees[slot, base + position] = zero
+                        position += position & -position

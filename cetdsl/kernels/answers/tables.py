@@ -1,0 +1,320 @@
+"""Lane values as rows of an answer: merging partial results, and the forms that numbers take."""
+
+from __future__ import annotations
+
+import decimal
+import math
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from cetdsl.errors import CountOverflow
+from cetdsl.ir.accumulators import Lane, Output
+from cetdsl.ir.kernel import KernelSpec, is_exact_lane
+from cetdsl.kernels.aggregate.evaluate import ValueColumn, Values
+from cetdsl.kernels.numbers.scaled import (
+    DECIMAL_LIMIT,
+    Objects,
+    Scaled,
+    from_scaled,
+    log2_of,
+    overflow,
+    ratio,
+    sum_scaled,
+    to_scaled,
+)
+from cetdsl.kernels.vocabulary import Ints
+from cetdsl.kernels.wire.columns import from_numpy, to_numpy
+
+#: ``str`` refuses numbers of more than 4,300 digits.
+_STR_LIMIT = 10**4000
+_COUNT_TYPES = {
+    "decimal": pa.decimal128(38, 0),
+    "string": pa.string(),
+    "double": pa.float64(),
+    "log2": pa.float64(),
+}
+
+
+class Descriptions(Protocol):
+    """Says of which group and window a row of an answer is."""
+
+    def __getitem__(self, row: int) -> str: ...
+
+
+class LaneTable(NamedTuple):
+    """Lane values, one row per group and window that has a trend.
+
+    Attributes
+    ----------
+    exact : list of object array or None
+        Whole numbers per additive lane.
+    scaled : list of complex array
+        Rounded numbers per additive lane; they stand for the exact ones where there are none.
+    extremes : list of pyarrow.Array
+        Typed values, or lengths, per lattice lane; NULL for none.
+    """
+
+    exact: list[Objects | None]
+    scaled: list[Scaled]
+    extremes: list[pa.Array]
+
+    def take(self, rows: Ints) -> LaneTable:
+        """The table of some rows."""
+        return LaneTable(
+            [None if lane is None else lane[rows] for lane in self.exact],
+            [lane[rows] for lane in self.scaled],
+            [lane.take(from_numpy(rows)) for lane in self.extremes],
+        )
+
+
+def additive_lanes(spec: KernelSpec) -> list[Lane]:
+    """The lanes that add up."""
+    return [lane for lane in spec.answer.lanes if lane.kind in ("count", "sum")]
+
+
+def lattice_lanes(spec: KernelSpec) -> list[Lane]:
+    """The lanes that keep an extreme."""
+    return [lane for lane in spec.answer.lanes if lane.kind not in ("count", "sum")]
+
+
+def lane_table(spec: KernelSpec, values: Values, columns: list[ValueColumn], rows: Ints) -> LaneTable:
+    """The values of some slices, typed."""
+    extremes: list[pa.Array] = []
+    for lane, found in zip(lattice_lanes(spec), values.extremes, strict=True):
+        picked = found[rows]
+        if lane.kind in ("shortest", "longest"):
+            extremes.append(from_numpy(picked))
+            continue
+        ranked = columns[lane.column].ranks()[1]
+        extremes.append(ranked.take(from_numpy(picked - 1, picked <= 0)))
+    return LaneTable(
+        [None if lane is None else lane[rows] for lane in values.exact],
+        [lane[rows] for lane in values.scaled],
+        extremes,
+    )
+
+
+def concatenate(tables: list[LaneTable]) -> LaneTable:
+    """The rows of several tables, one below the other."""
+    first = tables[0]
+    return LaneTable(
+        [
+            None if lane is None else np.concatenate([table.exact[k] for table in tables])
+            for k, lane in enumerate(first.exact)
+        ],
+        [np.concatenate([table.scaled[k] for table in tables]) for k in range(len(first.scaled))],
+        [pa.concat_arrays([table.extremes[k] for table in tables]) for k in range(len(first.extremes))],
+    )
+
+
+def merge_rows(spec: KernelSpec, table: LaneTable, starts: Ints) -> LaneTable:
+    """Runs of rows added up into one row each; run ``r`` begins at row ``starts[r]``."""
+    extremes = [
+        merge_extremes(values, lane.kind in ("min", "shortest"), starts)
+        for lane, values in zip(lattice_lanes(spec), table.extremes, strict=True)
+    ]
+    return LaneTable(
+        [None if lane is None else np.add.reduceat(lane, starts) for lane in table.exact],
+        [sum_scaled(lane, starts) for lane in table.scaled],
+        extremes,
+    )
+
+
+def merge_extremes(values: pa.Array, smallest: bool, starts: Ints) -> pa.Array:
+    """The smallest or largest value of each run of rows, NULLs left out."""
+    ranks, distinct = ValueColumn(values).ranks()
+    if smallest:
+        ranks = np.where(ranks > 0, len(distinct) + 1 - ranks, 0)
+    best = np.maximum.reduceat(ranks, starts)
+    if smallest:
+        best = np.where(best > 0, len(distinct) + 1 - best, 0)
+    return distinct.take(from_numpy(best - 1, best <= 0))
+
+
+# ------------------------------------------------------------------------------------------- partial results
+
+
+def encode_partial(table: LaneTable) -> list[pa.Array]:
+    """Columns that carry a table to the merging stage: text for whole numbers, two doubles for scaled ones."""
+    columns: list[pa.Array] = []
+    for exact, scaled in zip(table.exact, table.scaled, strict=True):
+        if exact is not None:
+            # Hexadecimal: Python refuses decimal conversions of more than 4,300 digits, and is quadratic there.
+            columns.append(pa.array([format(int(value), "x") for value in exact], pa.string()))
+        else:
+            columns += [from_numpy(scaled.real), from_numpy(scaled.imag)]
+    return columns + list(table.extremes)
+
+
+def decode_partial(spec: KernelSpec, columns: list[pa.Array]) -> LaneTable:
+    """The inverse of :func:`encode_partial`."""
+    exact: list[Objects | None] = []
+    scaled: list[Scaled] = []
+    position = 0
+    for lane in additive_lanes(spec):
+        if is_exact_lane(spec, lane):
+            whole = np.array([int(text, 16) for text in columns[position].to_pylist()], dtype=object)
+            exact.append(whole)
+            scaled.append(scaled_integers(whole))
+            position += 1
+        else:
+            exact.append(None)
+            value = to_numpy(columns[position]).astype(np.complex128)
+            value.imag = to_numpy(columns[position + 1])
+            scaled.append(value)
+            position += 2
+    return LaneTable(exact, scaled, list(columns[position:]))
+
+
+def scaled_integers(values: Objects) -> Scaled:
+    """Whole numbers of any size as scaled doubles."""
+    out = np.zeros(len(values), dtype=np.complex128)
+    for row, value in enumerate(values):
+        shift = max(int(value).bit_length() - 64, 0)
+        mantissa, exponent = np.frexp(float(int(value) >> shift))
+        out[row] = complex(mantissa, exponent + shift if mantissa else 0)
+    return out
+
+
+# ------------------------------------------------------------------------------------------------ the answer
+
+
+def finish(spec: KernelSpec, table: LaneTable, where: Descriptions | None = None) -> list[pa.Array]:
+    """The output columns of a table.
+
+    Parameters
+    ----------
+    where : Descriptions, optional
+        A description of each row's group and window, for the overflow error.
+
+    Raises
+    ------
+    CountOverflow
+        If a count or sum does not fit its number form.
+    """
+    return [_finish_output(spec, output, table, where) for output in spec.answer.outputs]
+
+
+def _finish_output(spec: KernelSpec, output: Output, table: LaneTable, where: Descriptions | None) -> pa.Array:
+    additive, lattice = additive_lanes(spec), lattice_lanes(spec)
+    lane = spec.answer.lanes[output.numerator]
+    if lane.kind not in ("count", "sum"):
+        return table.extremes[lattice.index(lane)]
+    position = additive.index(lane)
+    exact, scaled = table.exact[position], table.scaled[position]
+    if output.function == "avg":
+        return _average(output, table, additive, spec, exact, scaled)
+    present = None
+    if output.present >= 0:
+        counts = table.scaled[additive.index(spec.answer.lanes[output.present])]
+        present = counts.real == 0
+    if lane.kind == "sum" and output.type.startswith(("double", "float")):
+        return _double_column(output.name, scaled, present, "double", where)
+    scale = decimal_scale(output.type)
+    if exact is not None and spec.answer.number in ("decimal", "string"):
+        return _exact_column(output.name, exact, present, spec.answer.number, scale, where)
+    if spec.answer.number == "log2":
+        logarithms = log2_of(scaled) - scale * np.log2(10)
+        return from_numpy(logarithms, present)
+    if scale:
+        scaled = to_scaled(from_scaled(scaled) / 10.0**scale)
+    return _double_column(output.name, scaled, present, spec.answer.number, where)
+
+
+def decimal_scale(spark_type: str) -> int:
+    """The scale of ``decimal(p,s)``; 0 for other types."""
+    return int(spark_type[:-1].split(",")[1]) if spark_type.startswith("decimal(") else 0
+
+
+def _average(
+    output: Output,
+    table: LaneTable,
+    additive: list[Lane],
+    spec: KernelSpec,
+    exact: Objects | None,
+    scaled: Scaled,
+) -> pa.Array:
+    position = additive.index(spec.answer.lanes[output.denominator])
+    whole, counts = table.exact[position], table.scaled[position]
+    none = counts.real == 0
+    scale = decimal_scale(output.type)
+    if exact is not None and whole is not None:
+        quotients = [0.0 if not w else _quotient(int(s), int(w) * 10**scale) for s, w in zip(exact, whole, strict=True)]
+        return from_numpy(np.array(quotients, dtype=np.float64), none)
+    with np.errstate(invalid="ignore"):
+        return from_numpy(ratio(scaled, counts) / 10.0**scale, none)
+
+
+def _quotient(numerator: int, denominator: int) -> float:
+    return numerator / denominator  # correctly rounded for integers of any size
+
+
+def _describe(where: Descriptions | None, row: int) -> str:
+    return where[row] if where else "the whole input"
+
+
+def _double_column(
+    name: str, scaled: Scaled, absent: NDArray[np.bool_] | None, number: str, where: Descriptions | None
+) -> pa.Array:
+    doubles = from_scaled(scaled)
+    beyond = np.isinf(doubles) & np.isfinite(scaled.real)
+    if beyond.any():
+        row = int(np.argmax(beyond))
+        magnitude = float(np.log2(abs(scaled[row].real)) + scaled[row].imag)
+        raise overflow(name, _describe(where, row), magnitude, number)
+    return from_numpy(doubles, absent)
+
+
+def _exact_column(
+    name: str,
+    exact: Objects,
+    absent: NDArray[np.bool_] | None,
+    number: str,
+    scale: int,
+    where: Descriptions | None,
+) -> pa.Array:
+    if number == "string":
+        texts = [_decimal_text(int(value), scale) for value in exact]
+        return pa.array(texts, pa.string(), mask=absent)
+    magnitudes = np.abs(exact) if len(exact) else exact
+    if len(exact) and max(magnitudes) >= DECIMAL_LIMIT:
+        row = int(np.argmax(magnitudes >= DECIMAL_LIMIT))
+        raise _decimal_overflow(name, int(exact[row]), scale, _describe(where, row))
+    kind = pa.decimal128(38, scale)
+    if scale == 0 and (len(exact) == 0 or max(magnitudes) < 2**62):
+        return from_numpy(exact.astype(np.int64), absent).cast(kind)
+    with decimal.localcontext() as context:
+        context.prec = 60
+        values = [decimal.Decimal(int(value)).scaleb(-scale) for value in exact]
+    return pa.array(values, kind, mask=absent)
+
+
+def _decimal_text(value: int, scale: int) -> str:
+    """A whole number of last digits as text; its length is not bounded by Python's guard against large conversions."""
+    text = integer_text(abs(value))
+    if scale:
+        text = text.rjust(scale + 1, "0")
+        text = f"{text[:-scale]}.{text[-scale:]}"
+    return f"-{text}" if value < 0 else text
+
+
+def integer_text(value: int) -> str:
+    """Decimal digits of a whole number of any size (``str`` refuses more than 4,300 digits)."""
+    if value < _STR_LIMIT:
+        return str(value)
+    half = (value.bit_length() * 30103 // 100000) // 2
+    head, tail = divmod(value, 10**half)
+    return integer_text(head) + integer_text(tail).rjust(half, "0")
+
+
+def _decimal_overflow(name: str, value: int, scale: int, where: str) -> CountOverflow:
+    magnitude = math.log2(abs(value)) - scale * math.log2(10)
+    return overflow(name, where, magnitude, "decimal", scale)
+
+
+def count_type(number: str) -> pa.DataType:
+    """The Arrow type of a count in this form."""
+    return _COUNT_TYPES[number]

@@ -1,0 +1,1 @@
+"""Complete trends out of graphs: plans of cuts, graphlets, anchors, containment."""

@@ -1,0 +1,94 @@
+"""Which attribute vertices are anchors: as few as possible, so that the partial trends between them fit the memory.
+
+An attribute vertex is a list of nodes that the edges of many others lead to. In a graph whose nodes share stretches of
+targets, these stretches, united where they overlap, are the lists. Where every node has a stretch of its own, each
+target is a list by itself. Lists with most edges come first.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cetdsl.kernels._jit import jit
+from cetdsl.kernels.complete.cuts import Scope, is_useful
+from cetdsl.kernels.complete.graphlets import Junctions, count_pieces
+from cetdsl.kernels.graph.walk import Rules, successors_stop
+from cetdsl.kernels.vocabulary import Bools, Floats, Graph, Ints
+
+
+def choose_anchors(
+    graph: Graph, rules: Rules, scope: Scope, paths: Floats, most: float
+) -> tuple[Junctions, float, float, int]:
+    """The anchors of a window between which there are at most ``most`` partial trends, or as few as can be.
+
+    Returns
+    -------
+    junctions : Junctions
+    entries, visits : float
+        The partial trends, and how many of them a search visits.
+    anchors : int
+        The attribute vertices chosen.
+    """
+    bounds = np.array([scope.first, scope.last])
+    group, size = _attribute_vertices(graph, scope)
+    rank = np.empty(len(size), dtype=np.int64)
+    rank[np.argsort(-size, kind="stable")] = np.arange(len(size))
+
+    def weigh(count: int) -> tuple[Junctions, float, float]:
+        anchored: Bools = np.zeros(scope.last - scope.first, dtype=np.bool_)
+        anchored[group >= 0] = rank[group[group >= 0]] < count
+        junctions = Junctions(bounds, anchored)
+        return junctions, *count_pieces(graph, rules, scope, junctions, scope.first, scope.last, paths)
+
+    few, many = 0, int((size > 0).sum())
+    while few < many:
+        middle = (few + many) // 2
+        if weigh(middle)[1] <= most:
+            many = middle
+        else:
+            few = middle + 1
+    return *weigh(few), few
+
+
+@jit
+def _attribute_vertices(graph: Graph, scope: Scope) -> tuple[Ints, Ints]:
+    """The attribute vertex of each node of a window, -1 for none, and the edges that lead to each of these."""
+    target, starts, stops, origin, reach = graph.target, graph.start, graph.stop, graph.origin, graph.reach
+    first, last = scope.first, scope.last
+    count = last - first
+    degree = np.zeros(count, dtype=np.int64)
+    low, high = len(target), 0
+    edges = 0
+    for v in range(first, last):
+        if is_useful(origin, reach, scope, v):
+            stop = successors_stop(starts, stops, target, v, last)
+            if starts[v] < stop:
+                low, high = min(low, int(starts[v])), max(high, int(stop))
+            edges += stop - starts[v]
+            for k in range(starts[v], stop):
+                degree[target[k] - first] += 1
+    group = np.full(count, -1, dtype=np.int64)
+    if edges <= max(high - low, 0):
+        # No stretch is shared, unless a stretch that nobody uses makes up for it.
+        for v in range(count):
+            if degree[v] > 0:
+                group[v] = v
+        return group, degree
+    joined = np.zeros(high - low + 1, dtype=np.int64)
+    for v in range(first, last):
+        if is_useful(origin, reach, scope, v):
+            stop = successors_stop(starts, stops, target, v, last)
+            if stop - starts[v] > 1:
+                joined[starts[v] - low] += 1
+                joined[stop - 1 - low] -= 1
+    size = np.zeros(count + 1, dtype=np.int64)
+    number = inside = 0
+    for k in range(low, high):
+        t = target[k] - first
+        if 0 <= t < count and degree[t] > 0 and group[t] < 0:
+            group[t] = number
+            size[number] += degree[t]
+        inside += joined[k - low]
+        if inside == 0 and size[number] > 0:
+            number += 1
+    return group, size[:count]

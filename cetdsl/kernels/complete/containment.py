@@ -1,0 +1,291 @@
+"""Trends without those that another one of their key and window contains: the definition of completeness, as it stands.
+
+The trends of a key come longest first. So what could contain a trend has come before it, and, since containment is
+transitive, is itself kept or contained in one that is. Only kept trends are remembered: their bindings stand one after
+the other in one array, and those of the same event and variable are threaded into a list. A trend is looked up in the
+shortest list of its bindings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from cetdsl.errors import GroupTooLarge
+from cetdsl.ir.kernel import MAXIMAL
+from cetdsl.ir.stages import ContainmentSpec
+from cetdsl.kernels._jit import inlined, jit
+from cetdsl.kernels.vocabulary import Bools, Ints, Places
+from cetdsl.kernels.wire.columns import as_array, differs_from_previous, from_numpy, integers, to_numpy
+
+Words = NDArray[np.uint64]
+
+#: Positions in the array of counters: the number of the key that is being read, its distinct bindings, kept trends, and
+#: the bindings of these.
+_KEY, _CODES, _TRENDS, _BINDINGS = 0, 1, 2, 3
+#: What each of these takes in the arrays below, a half-empty hash table included.
+_CODE_BYTES, _TREND_BYTES, _BINDING_BYTES = 64, 16, 16
+
+
+class _Table(NamedTuple):
+    """The distinct bindings of a key, in an open hash table; ``key`` is that of which an entry is, others are free."""
+
+    key: Ints
+    event: Ints
+    variable: Places
+    code: Places
+
+
+class _Kept(NamedTuple):
+    """The kept trends of a key.
+
+    Attributes
+    ----------
+    head : int64 array, shape (codes,)
+        Where a binding occurs last in ``code``; -1: nowhere.
+    times : int64 array, shape (codes,)
+        How often it occurs.
+    code, owner : int32 arrays, shape (bindings,)
+        The bindings of all kept trends, and the trend of each.
+    previous : int64 array, shape (bindings,)
+        Where the same binding occurs before.
+    start : int64 array, shape (trends + 1,)
+    signature : uint64 array, shape (trends,)
+        The set of a trend's bindings, folded into 64 bits.
+    """
+
+    head: Ints
+    times: Ints
+    code: Places
+    owner: Places
+    previous: Ints
+    start: Ints
+    signature: Words
+
+
+def containment_stream(spec: ContainmentSpec, batches: Iterator[pa.RecordBatch]) -> Iterator[list[pa.Array]]:
+    """The trends that no other one of their key and window contains.
+
+    Parameters
+    ----------
+    spec : ContainmentSpec
+    batches : iterator of pyarrow.RecordBatch
+        Sorted by keys and window, then by falling length.
+
+    Yields
+    ------
+    list of pyarrow.Array
+        The shown keys, the window if sliding, and the trend.
+
+    Raises
+    ------
+    GroupTooLarge
+        If the kept trends of one key and window outgrow the memory that they may take.
+    """
+    sieve = _Sieve(spec)
+    names = pa.array(spec.variables, pa.string())
+    before: list[pa.Array] | None = None
+    for batch in batches:
+        if batch.num_rows == 0:
+            continue
+        columns = [as_array(column) for column in batch.columns]
+        place = columns[: spec.keys + spec.sliding]
+        fresh = _fresh(place, before, batch.num_rows)
+        before = [column.slice(batch.num_rows - 1) for column in place]
+        events, variables, trend = columns[-3:]
+        start = to_numpy(events.offsets).astype(np.int64)
+        variable = pc.index_in(variables.flatten(), names)
+        kept = sieve.sift(start - start[0], integers(events.flatten()), integers(variable), fresh)
+        if sieve.bytes_kept > spec.memory:
+            raise _too_large(spec, before, sieve)
+        if kept.any():
+            shown = [columns[k] for k in (*spec.shown, *range(spec.keys, spec.keys + spec.sliding))]
+            yield [column.take(from_numpy(np.flatnonzero(kept))) for column in (*shown, trend)]
+
+
+def _fresh(place: list[pa.Array], before: list[pa.Array] | None, count: int) -> Bools:
+    """Where a key and window begin; ``before`` holds those of the row before the first one."""
+    if before is None:
+        return differs_from_previous(place, count)
+    joined = [pa.concat_arrays(pair) for pair in zip(before, place, strict=True)]
+    return differs_from_previous(joined, count + 1)[1:]
+
+
+class _Sieve:
+    """Remembers the kept trends of one key and window."""
+
+    def __init__(self, spec: ContainmentSpec) -> None:
+        self.spec = spec
+        self.counters = np.zeros(4, dtype=np.int64)
+        self.table = _new_table(1024)
+        self.kept = _Kept(*(np.zeros(0, dtype=kind) for kind in ("i8", "i8", "i4", "i4", "i8", "i8", "u8")))
+
+    def sift(self, start: Ints, event: Ints, variable: Ints, fresh: Bools) -> Bools:
+        """Which of some trends are kept; ``fresh`` says where another key and window begins."""
+        self._make_room(len(fresh), len(event))
+        runs = self.spec.completeness != MAXIMAL
+        return _sift(start, event, variable, fresh, runs, self.counters, self.table, self.kept)
+
+    @property
+    def bytes_kept(self) -> int:
+        """What the kept trends of the present key and window take."""
+        codes, trends, bindings = (int(n) for n in self.counters[1:])
+        return _CODE_BYTES * codes + _TREND_BYTES * trends + _BINDING_BYTES * bindings
+
+    def _make_room(self, trends: int, bindings: int) -> None:
+        codes, places = int(self.counters[_CODES]) + bindings, int(self.counters[_BINDINGS]) + bindings
+        owners = int(self.counters[_TRENDS]) + trends
+        kept = self.kept
+        self.kept = _Kept(
+            _grown(kept.head, codes),
+            _grown(kept.times, codes),
+            _grown(kept.code, places),
+            _grown(kept.owner, places),
+            _grown(kept.previous, places),
+            _grown(kept.start, owners + 1),
+            _grown(kept.signature, owners),
+        )
+        if 2 * codes > len(self.table.key):
+            table = _new_table(1 << (2 * codes).bit_length())
+            _move(self.table, table, int(self.counters[_KEY]))
+            self.table = table
+
+
+def _too_large(spec: ContainmentSpec, place: list[pa.Array], sieve: _Sieve) -> GroupTooLarge:
+    values = [column[-1].as_py() for column in place]
+    where = f"group {tuple(values[: spec.keys])!r}" if spec.keys else "the whole input"
+    if spec.sliding:
+        where += f", the window from {values[-1]['start']} to {values[-1]['end']},"
+    return GroupTooLarge(
+        f"{where} has more complete trends than there is memory for: the first {sieve.counters[_TRENDS]} take "
+        f"{sieve.bytes_kept} bytes, and {spec.memory} are allowed",
+        hint="shorten WITHIN, add partition columns or predicates, or raise memory_limit",
+    )
+
+
+def _grown(array: NDArray[Any], size: int) -> NDArray[Any]:
+    """The array with room for so many, and then some."""
+    if len(array) >= size:
+        return array
+    out = np.empty(max(size, 3 * len(array) // 2), dtype=array.dtype)
+    out[: len(array)] = array
+    return out
+
+
+def _new_table(size: int) -> _Table:
+    return _Table(
+        np.zeros(size, dtype=np.int64),
+        np.zeros(size, dtype=np.int64),
+        np.zeros(size, dtype=np.int32),
+        np.zeros(size, dtype=np.int32),
+    )
+
+
+@inlined
+def _slot(table: _Table, key: int, event: int, variable: int) -> int:
+    """The slot of a binding, or the free one where it belongs."""
+    last = len(table.key) - 1
+    mixed = np.uint64(event) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(variable) * np.uint64(0xC2B2AE3D27D4EB4F)
+    slot = np.int64((mixed ^ (mixed >> np.uint64(29))) & np.uint64(last))
+    while table.key[slot] == key and (table.event[slot] != event or table.variable[slot] != variable):
+        slot = (slot + 1) & last
+    return int(slot)
+
+
+@jit
+def _move(old: _Table, new: _Table, key: int) -> None:
+    """The bindings of a key into another table."""
+    for place in range(len(old.key)):
+        if key > 0 and old.key[place] == key:
+            slot = _slot(new, key, old.event[place], old.variable[place])
+            new.key[slot], new.event[slot] = key, old.event[place]
+            new.variable[slot], new.code[slot] = old.variable[place], old.code[place]
+
+
+@inlined
+def _is_subsequence(kept: _Kept, trend: Places, low: int, high: int) -> bool:
+    """Whether the kept bindings ``low:high`` hold all of a trend's, which are in the same order."""
+    place = low
+    for code in trend:
+        while place < high and kept.code[place] != code:
+            place += 1
+        if place == high:
+            return False
+        place += 1
+    return True
+
+
+@inlined
+def _is_run(kept: _Kept, trend: Places, low: int, high: int) -> bool:
+    """Whether a trend stands at ``low`` among the kept bindings before ``high``."""
+    same = low + len(trend) <= high
+    for k in range(len(trend)):
+        same = same and kept.code[low + k] == trend[k]
+    return same
+
+
+@jit
+def _is_contained(kept: _Kept, trend: Places, signature: np.uint64, runs: bool) -> bool:
+    """Whether a longer one of the kept trends contains a trend, all of whose bindings occur among them."""
+    rarest = 0
+    for k in range(1, len(trend)):
+        if kept.times[trend[k]] < kept.times[trend[rarest]]:
+            rarest = k
+    place = kept.head[trend[rarest]]
+    while place >= 0:
+        owner = kept.owner[place]
+        low, high = kept.start[owner], kept.start[owner + 1]
+        if high - low > len(trend) and signature & ~kept.signature[owner] == 0:
+            if runs:
+                if place - rarest >= low and _is_run(kept, trend, place - rarest, high):
+                    return True
+            elif _is_subsequence(kept, trend, low, high):
+                return True
+        place = kept.previous[place]
+    return False
+
+
+@jit
+def _sift(
+    start: Ints, event: Ints, variable: Ints, fresh: Bools, runs: bool, counters: Ints, table: _Table, kept: _Kept
+) -> Bools:
+    """Which trends are kept; there must be room for all of them."""
+    out = np.zeros(len(fresh), dtype=np.bool_)
+    codes = np.empty(len(event), dtype=np.int32)
+    one = np.uint64(1)
+    for t in range(len(fresh)):
+        if fresh[t]:
+            counters[_KEY] += 1
+            counters[_CODES] = counters[_TRENDS] = counters[_BINDINGS] = 0
+        low, high = start[t], start[t + 1]
+        known, signature = True, np.uint64(0)
+        for k in range(low, high):
+            slot = _slot(table, counters[_KEY], event[k], variable[k])
+            if table.key[slot] != counters[_KEY]:
+                known = False
+                code = counters[_CODES]
+                counters[_CODES] += 1
+                table.key[slot], table.event[slot] = counters[_KEY], event[k]
+                table.variable[slot], table.code[slot] = variable[k], code
+                kept.head[code], kept.times[code] = -1, 0
+            codes[k] = table.code[slot]
+            signature |= one << np.uint64(codes[k] & 63)
+        if known and _is_contained(kept, codes[low:high], signature, runs):
+            continue
+        out[t] = True
+        owner, place = counters[_TRENDS], counters[_BINDINGS]
+        kept.start[owner] = place
+        for k in range(low, high):
+            kept.code[place], kept.owner[place] = codes[k], owner
+            kept.previous[place] = kept.head[codes[k]]
+            kept.head[codes[k]] = place
+            kept.times[codes[k]] += 1
+            place += 1
+        kept.start[owner + 1], kept.signature[owner] = place, signature
+        counters[_TRENDS], counters[_BINDINGS] = owner + 1, place
+    return out

@@ -1,0 +1,344 @@
+"""Where the graph of a window can be cut, what each graphlet would cost exactly, and what the optimizer makes of it.
+
+A *cut* is a point in time such that every edge that crosses it leads from one of the last vertices before it to one of
+the first ones beyond: all successors of its source lie beyond, and all predecessors of its target before it. Between
+two such points lies an *atom*. The optimizer is given so many of them at most (`MOST_ATOMS`). Neighbours are joined
+where there are more, and an atom whose partial trends alone break the memory limit is cut where it should not be, for
+that costs some visits but no trend.
+
+The number of partial trends of a graphlet is the number of paths in it, which adds up edge by edge, and so does the
+number of times that a search comes by. So costs are exact, however many trends there are, as long as doubles hold them.
+They count what is put on the path that the search stands on: a vertex that is walked, all vertices of a partial trend
+that is prolonged, and, since it is only read, one for a partial trend that ends a trend.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cetdsl.kernels._jit import inlined, jit
+from cetdsl.kernels.complete.optimizer import Costs, Plan, optimize, worst_case_costs
+from cetdsl.kernels.graph.build import NEVER
+from cetdsl.kernels.graph.walk import Rules, Windows, is_end, successors_stop
+from cetdsl.kernels.vocabulary import Bools, Floats, Graph, Index, Ints, Places
+
+#: Bytes of a partial trend: its first vertex, what follows, and its length (int32 each).
+ENTRY_BYTES = 12
+#: What an optimizer is given to choose from.
+MOST_ATOMS = {"branch-and-bound": 32, "greedy": 32, "exhaustive": 12}
+#: The costs that an optimizer may be given: counted for this graph, or those of the densest graph of as many vertices.
+MODELS = ("exact", "worst-case")
+#: Edges that may be looked at, over and over again, to find the costs of a window's graphlets.
+MOST_LOOKS = 2**23
+
+
+class Scope(NamedTuple):
+    """The part of a graph that graphlets are made of.
+
+    Attributes
+    ----------
+    low, high : int
+        Its events.
+    first, last : int
+        Its nodes.
+    lasting : bool
+        Whether what is found must also hold in other windows that contain the nodes. Then ``high`` and ``last`` are
+        those of the whole graph.
+    """
+
+    low: int
+    high: int
+    first: int
+    last: int
+    lasting: bool
+
+
+class Flow(NamedTuple):
+    """The paths from roots to each node of a stretch.
+
+    Attributes
+    ----------
+    first : int
+        The first of the nodes.
+    paths, refs : float64 arrays
+        How many there are, and the sum of their lengths.
+    visits : float
+        The number of all paths: a walk comes by so often.
+    longest : int
+        The length of the longest path.
+    trends, trend_refs : float
+        Over those that are trends.
+    nodes, edges : int
+        Those of the stretch that lie on trends.
+    """
+
+    first: int
+    paths: Floats
+    refs: Floats
+    visits: float
+    longest: Index
+    trends: float
+    trend_refs: float
+    nodes: int
+    edges: int
+
+
+# ------------------------------------------------------------------------------------------------- pieces and flow
+
+
+@inlined
+def is_useful(origin: Places, reach: Places, scope: Scope, v: Index) -> bool:
+    """Whether a node lies on a trend."""
+    return bool(origin[v] >= scope.low and reach[v] < scope.high)
+
+
+@inlined
+def leaves(
+    starts: Ints,
+    stops: Ints,
+    target: Places,
+    ends: Bools,
+    reach: Places,
+    reach_after: Places,
+    rules: Rules,
+    scope: Scope,
+    v: Index,
+    bound: Index,
+    event_bound: Index,
+) -> bool:
+    """Whether a trend may go on from a node to the node ``bound`` or beyond.
+
+    In other windows it may also have nowhere to go, because these end before it does, and so end here itself.
+    """
+    k = successors_stop(starts, stops, target, v, scope.last)
+    while k > starts[v] and target[k - 1] >= bound:
+        if not rules.pruned or reach[target[k - 1]] < scope.high:
+            return True
+        k -= 1
+    maybe = scope.lasting and rules.complete and ends[v]
+    return bool(maybe and event_bound <= reach_after[v] < NEVER)
+
+
+@jit
+def find_flow(graph: Graph, rules: Rules, scope: Scope, first: int, last: int) -> Flow:
+    """The paths within a stretch of nodes; those without a predecessor in it are roots."""
+    target, starts, stops, begins, ends = graph.target, graph.start, graph.stop, graph.begins, graph.ends
+    origin, reach, reach_after = graph.origin, graph.reach, graph.reach_after
+    paths, refs = np.zeros(last - first), np.zeros(last - first)
+    length = np.zeros(last - first, dtype=np.int64)
+    visits = trends = trend_refs = 0.0
+    longest, nodes, edges = np.int64(0), 0, 0
+    for v in range(first, last):
+        if not is_useful(origin, reach, scope, v):
+            continue
+        nodes += 1
+        here = v - first
+        if length[here] == 0 or (not rules.complete and begins[v]):
+            paths[here] += 1.0
+        refs[here] += paths[here]
+        visits += paths[here]
+        length[here] += 1
+        longest = max(longest, length[here])
+        if is_end(ends, reach_after, rules.complete, v, scope.high):
+            trends += paths[here]
+            trend_refs += refs[here]
+        for k in range(starts[v], successors_stop(starts, stops, target, v, last)):
+            there = target[k] - first
+            if rules.pruned and reach[target[k]] >= scope.high:
+                continue
+            edges += 1
+            paths[there] += paths[here]
+            refs[there] += refs[here]
+            length[there] = max(length[there], length[here])
+    return Flow(first, paths, refs, visits, longest, trends, trend_refs, nodes, edges)
+
+
+class Loads(NamedTuple):
+    """What it takes to walk windows, an entry for each: vertices to be visited, edges, and the longest trend."""
+
+    visits: Floats
+    edges: Ints
+    longest: Ints
+
+
+@jit
+def find_loads(graph: Graph, rules: Rules, windows: Windows) -> Loads:
+    """What it takes to walk windows."""
+    count = len(windows.low)
+    visits, edges, longest = np.empty(count), np.empty(count, dtype=np.int64), np.empty(count, dtype=np.int64)
+    for w in range(count):
+        first, last = windows.first[w], windows.last[w]
+        flow = find_flow(graph, rules, Scope(windows.low[w], windows.high[w], first, last, False), first, last)
+        visits[w], edges[w], longest[w] = flow.visits, flow.edges, flow.longest
+    return Loads(visits, edges, longest)
+
+
+@jit
+def find_cuts(graph: Graph, rules: Rules, scope: Scope, first: int, last: int) -> Ints:
+    """The nodes before which a stretch can be cut, but for its first."""
+    target, starts, stops, origin, reach = graph.target, graph.start, graph.stop, graph.origin, graph.reach
+    count = last - first
+    earliest, latest = np.full(count, last, dtype=np.int64), np.full(count, -1, dtype=np.int64)
+    # +1 where cuts begin to be forbidden by a node, -1 where they are free again.
+    change = np.zeros(count + 2, dtype=np.int64)
+    for v in range(first, last):
+        if not is_useful(origin, reach, scope, v):
+            continue
+        low, high = np.int64(last), np.int64(-1)
+        for k in range(starts[v], successors_stop(starts, stops, target, v, scope.last)):
+            t = np.int64(target[k])
+            if rules.pruned and reach[t] >= scope.high:
+                continue
+            low, high = min(low, t), min(t, np.int64(last))
+            if t >= last:
+                break
+            earliest[t - first] = min(earliest[t - first], v)
+            latest[t - first] = v
+        if low < high:
+            change[low + 1 - first] += 1
+            change[high + 1 - first] -= 1
+    for v in range(first, last):
+        low, high = earliest[v - first], latest[v - first]
+        if low < high:
+            change[low + 1 - first] += 1
+            change[high + 1 - first] -= 1
+    out = np.empty(count, dtype=np.int64)
+    found = forbidden = 0
+    for c in range(1, count):
+        forbidden += change[c]
+        if forbidden == 0:
+            out[found] = first + c
+            found += 1
+    return out[:found].copy()
+
+
+@jit
+def find_costs(
+    graph: Graph, rules: Rules, scope: Scope, bounds: Ints, paths: Floats, most: float
+) -> tuple[Floats, Floats, Floats]:
+    """Partial trends, visits if cached and visits if walked, of all graphlets between bounds.
+
+    The first two are infinite for graphlets of more than ``most`` partial trends.
+    """
+    target, starts, stops, ends = graph.target, graph.start, graph.stop, graph.ends
+    origin, reach, reach_after = graph.origin, graph.reach, graph.reach_after
+    atoms, first = len(bounds) - 1, bounds[0]
+    shape = (atoms, atoms + 1)
+    entries, cached, walked = np.full(shape, np.inf), np.full(shape, np.inf), np.full(shape, np.inf)
+    # Pieces that end a trend, and those that a junction prolongs.
+    ending, going = np.empty(bounds[atoms] - first), np.empty(bounds[atoms] - first)
+    for j in range(1, atoms + 1):
+        bound = bounds[j]
+        event_bound = graph.event[bound] if bound < len(graph.event) else np.int64(NEVER)
+        kept = visits = walks = 0.0
+        for i in range(j - 1, -1, -1):
+            for v in range(bounds[i + 1] - 1, bounds[i] - 1, -1):
+                here = v - first
+                ending[here] = going[here] = 0.0
+                if not is_useful(origin, reach, scope, v):
+                    continue
+                walks += paths[here]
+                if kept > most:
+                    continue
+                if is_end(ends, reach_after, rules.complete, v, scope.high):
+                    ending[here] = 1.0
+                    visits += paths[here]
+                if leaves(starts, stops, target, ends, reach, reach_after, rules, scope, v, bound, event_bound):
+                    going[here] = 1.0
+                for k in range(starts[v], stops[v]):
+                    if target[k] >= bound:
+                        break
+                    ending[here] += ending[target[k] - first]
+                    going[here] += going[target[k] - first]
+                kept += ending[here] + going[here]
+                if going[here] > 0.0:
+                    visits += paths[here] * going[here]
+            walked[i, j] = walks
+            if kept <= most:
+                entries[i, j], cached[i, j] = kept, visits
+    return entries, cached, walked
+
+
+# ---------------------------------------------------------------------------------------------------------- plans
+
+
+def plan_graphlets(
+    graph: Graph,
+    rules: Rules,
+    scope: Scope,
+    whole: Ints,
+    memory: float,
+    optimizer: str,
+    flow: Flow,
+    model: str = "exact",
+    reuse: int = 1,
+) -> tuple[Ints, Plan]:
+    """The graphlets of a stretch of nodes: their bounds, and the plan.
+
+    Parameters
+    ----------
+    whole : int64 array, shape (2,)
+        The first node, and the one after the last.
+    memory : float
+        Bytes that all partial trends may take.
+    optimizer : str
+    flow : Flow
+        That of the stretch.
+    model : {"exact", "worst-case"}
+        The costs that the optimizer is given.
+    reuse : int
+        The number of windows that share the partial trends.
+    """
+    first, last = whole
+    looks = max(MOST_LOOKS, flow.visits / 4) / max(flow.edges, 1)
+    most = int(min(MOST_ATOMS[optimizer], max(looks, 2)))
+    bounds = np.concatenate([[first], find_cuts(graph, rules, scope, first, last), [last]])
+    if len(bounds) - 1 > most:
+        bounds = _joined(bounds, flow, most)
+    if model == "worst-case":
+        costs = worst_case_costs(np.diff(bounds), ENTRY_BYTES)
+    else:
+        costs = _exact_costs(graph, rules, scope, bounds, flow, memory, reuse)
+        parts = np.arange(len(bounds) - 1)
+        too_large = np.flatnonzero(costs.memory[parts, parts + 1] > memory)
+        if len(too_large) and len(parts) < most:
+            bounds = _cut_up(bounds, too_large, most - len(parts))
+            costs = _exact_costs(graph, rules, scope, bounds, flow, memory, reuse)
+    plan = optimize(costs, memory, optimizer)
+    return bounds[np.array([0, *plan.cuts, plan.atoms])], plan
+
+
+def _exact_costs(
+    graph: Graph, rules: Rules, scope: Scope, bounds: Ints, flow: Flow, memory: float, reuse: int
+) -> Costs:
+    entries, cached, walked = find_costs(graph, rules, scope, bounds, flow.paths, memory / ENTRY_BYTES)
+    with np.errstate(over="ignore"):
+        cached += entries / reuse
+        # Trends are put together from pieces, unless there is but one graphlet, whose pieces they are.
+        cached[1:, -1] += flow.trend_refs
+        walked[:, -1] += flow.trend_refs
+    return Costs(entries * ENTRY_BYTES, cached, walked)
+
+
+def _joined(bounds: Ints, flow: Flow, most: int) -> Ints:
+    """So many of the bounds, with as much growth of the number of paths as atoms between any two of them."""
+    first = bounds[0]
+    with np.errstate(divide="ignore"):
+        growth = np.maximum.accumulate(np.log2(np.maximum(flow.paths, 1.0)))
+    growth = growth[np.maximum(bounds - first - 1, 0)]
+    growth = np.where(np.isfinite(growth), growth, 1024.0)
+    measure = np.arange(len(bounds)) / (len(bounds) - 1) + growth / max(growth[-1], 1.0)
+    chosen = np.searchsorted(measure, np.linspace(0, measure[-1], most + 1))
+    joined: Ints = bounds[np.unique(np.append(chosen[:-1], len(bounds) - 1))]
+    return joined
+
+
+def _cut_up(bounds: Ints, chosen: NDArray[np.intp], more: int) -> Ints:
+    """The bounds, and so many more within the chosen stretches, in proportion to their nodes."""
+    sizes = np.diff(bounds)[chosen]
+    parts = np.minimum(1 + (more * sizes) // sizes.sum(), sizes)
+    inner = [np.linspace(bounds[c], bounds[c + 1], p + 1)[1:-1].astype(np.int64) for c, p in zip(chosen, parts)]
+    return np.unique(np.concatenate([bounds, *inner]))

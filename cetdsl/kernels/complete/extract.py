@@ -1,0 +1,183 @@
+"""Every published way to get the trends out of a graph: one interface, and the same trends whichever way is chosen.
+
+=========  ==================================================================  =====================================
+algorithm  how                                                                 keeps
+=========  ==================================================================  =====================================
+m-cet      depth first (:mod:`cetdsl.kernels.graph.walk`)                            one trend
+t-cet      all partial trends first (:mod:`cetdsl.kernels.complete.graphlets`)          all of them
+h-cet      partial trends of graphlets, stitched depth first; the graphlets    what the memory limit allows
+           are chosen by exact costs (:mod:`cetdsl.kernels.complete.cuts`)
+anchors    partial trends between chosen attribute vertices                    what the memory limit allows
+           (:mod:`cetdsl.kernels.complete.anchors`), joined depth first
+=========  ==================================================================  =====================================
+
+M-CET, T-CET and H-CET are those of Poppe et al., *Complete Event Trend Detection in High-Rate Event Streams*, SIGMOD
+2017; anchors, those of Mei et al., *Minimizing Cost of Complete Event Trend Detection*, ICPP 2021. What is listed in
+parts follows the order of a walk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cetdsl.kernels.complete.jobs import Measured, Settings, Work
+from cetdsl.kernels.enumerate.search import BLOCK
+from cetdsl.kernels.vocabulary import Block, Floats, Graph, Ints
+
+__all__ = ["Measured", "Settings", "Survey", "count_refs", "extract", "survey"]
+
+USUAL = Settings()
+
+
+def extract(
+    graph: Graph,
+    variable: Ints,
+    low: Ints,
+    high: Ints,
+    *,
+    complete: bool,
+    settings: Settings = USUAL,
+    limit: int = -1,
+    share: tuple[int, int] = (0, 1),
+    block: int = BLOCK,
+    measured: Measured | None = None,
+) -> Iterator[Block]:
+    """The trends of windows, in blocks.
+
+    Parameters
+    ----------
+    graph : Graph
+    variable : int64 array, shape (states,)
+        Bit number of the variable that each state reads.
+    low, high : int64 arrays, shape (windows,)
+        The events of each window, ``low:high``.
+    complete : bool
+        Paths from sources to sinks; else from any node that begins a trend to any that ends one.
+    settings : Settings
+    limit : int
+        Stop after so many trends; -1: find all. No work is done for the others, so these are found by a walk.
+    share : (int, int)
+        ``(i, k)`` finds the i-th of k parts of the trends, with equally many refs (the sum of the lengths of trends)
+        each; about equally many where trends are put together from partial ones.
+    block : int
+        The number of bindings in a block. A trend that is longer makes a block of its own.
+    measured : Measured, optional
+        Is told what the extraction took.
+
+    Examples
+    --------
+    Checks A->B, B->C, B->D, D->E:
+
+    >>> from cetdsl.kernels.graph.build import NEVER
+    >>> one = np.ones(4, dtype=np.bool_)
+    >>> numbers = [np.array(x, dtype=np.int32) for x in ([0] * 4, [0, 0, 0, 2], [-1, 0, 0, 2])]
+    >>> ends = [np.array(x, dtype=np.int32) for x in ([0, 1, 2, 3], [1, NEVER, 3, NEVER])]
+    >>> start, stop = np.array([0, 2, 2, 3]), np.array([2, 2, 3, 3])
+    >>> target = np.array([1, 2, 3], dtype=np.int32)
+    >>> graph = Graph(np.arange(4), numbers[0], one, one, *numbers[1:], *ends, start, stop, target)
+    >>> for block in extract(graph, np.zeros(1), np.array([0]), np.array([4]), complete=True):
+    ...     [part.tolist() for part in np.split(block.event, block.start[1:-1])]
+    [[0, 1], [0, 2, 3]]
+    """
+    work = Work(graph, variable, low, high, complete, settings, measured)
+    for job in work.share(*share) if limit < 0 else work.walk(*share):
+        for found in job.blocks(limit, block):
+            yield found
+            limit -= len(found.slice) if limit >= 0 else 0
+        work.finish(job)
+        del job  # and its tables, before there are others
+
+
+def count_refs(
+    graph: Graph,
+    low: Ints,
+    high: Ints,
+    *,
+    complete: bool,
+    settings: Settings = USUAL,
+    measured: Measured | None = None,
+) -> tuple[Ints, Ints]:
+    """The number of trends of each window and the sum of their lengths, by finding all of them and keeping none."""
+    work = Work(graph, np.zeros(1, dtype=np.int64), low, high, complete, settings, measured)
+    trends, refs = np.zeros(len(low), dtype=np.int64), np.zeros(len(low), dtype=np.int64)
+    for job in work.jobs():
+        found = job.count()
+        chosen = slice(job.number, job.number + len(found[0]))
+        trends[chosen], refs[chosen] = found
+        work.finish(job)
+        del job
+    return trends, refs
+
+
+class Survey(NamedTuple):
+    """What there is to know about the extraction from each window; arrays of shape (windows,).
+
+    Attributes
+    ----------
+    algorithm : object array
+        The published algorithm that the plan amounts to.
+    nodes, edges : int64 arrays
+        Those on trends.
+    atoms : int64 array
+        Atomic graphlets.
+    graphlets, cached : int64 arrays
+        Graphlets of the plan, and how many of them are cached. There is a cut between each two.
+    anchors : int64 array
+    trends, refs : float64 arrays
+        How many trends there are, and the sum of their lengths; exact below 2**53.
+    predicted_bytes, predicted_steps : float64 arrays
+        What the extraction holds, and the vertices and partial trends that it visits, the partial trends that it writes
+        and the refs of trends that it puts together.
+    bytes, steps : int64 arrays
+        As measured, -1 if they were not.
+    """
+
+    algorithm: NDArray[np.object_]
+    nodes: Ints
+    edges: Ints
+    atoms: Ints
+    graphlets: Ints
+    cached: Ints
+    anchors: Ints
+    trends: Floats
+    refs: Floats
+    predicted_bytes: Floats
+    predicted_steps: Floats
+    bytes: Ints
+    steps: Ints
+
+
+def survey(
+    graph: Graph,
+    low: Ints,
+    high: Ints,
+    *,
+    complete: bool,
+    settings: Settings = USUAL,
+    measure: bool = False,
+) -> Survey:
+    """What there is to know about the extraction from each window.
+
+    Parameters
+    ----------
+    measure : bool
+        Finds all trends, to measure what that takes.
+    """
+    rows = []
+    for number in range(len(low)):
+        measured = Measured()
+        window = slice(number, number + 1)
+        work = Work(graph, np.zeros(1, dtype=np.int64), low[window], high[window], complete, settings, measured)
+        rows.append(work.survey(0))
+        if measure:
+            job = work.job(0)
+            job.count()
+            work.finish(job)
+        rows[-1] += (measured.bytes, measured.steps) if measure else (-1, -1)
+    columns = zip(*rows) if rows else [()] * len(Survey._fields)
+    kinds = [object, *[np.int64] * 6, *[np.float64] * 4, np.int64, np.int64]
+    return Survey(*(np.array(column, dtype=kind) for column, kind in zip(columns, kinds)))

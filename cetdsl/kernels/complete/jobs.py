@@ -1,0 +1,465 @@
+"""Which way to get the trends out of each window, and the work done in that order.
+
+Windows that a walk is done with sooner than a plan could be made are walked, many of them in one call. Windows that
+overlap share graphlets: the stretches of nodes between the bounds of all windows (*panes*) are planned one by one, and
+the partial trends of a graphlet, which do not depend on the window, are kept from the first window that holds it to the
+last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from itertools import pairwise
+from typing import NamedTuple
+
+import attrs
+import numpy as np
+
+from cetdsl.errors import GroupTooLarge, InvalidNode, nearest
+from cetdsl.kernels.complete.anchors import choose_anchors
+from cetdsl.kernels.complete.cuts import (
+    ENTRY_BYTES,
+    MODELS,
+    Flow,
+    Loads,
+    Scope,
+    find_cuts,
+    find_flow,
+    find_loads,
+    plan_graphlets,
+)
+from cetdsl.kernels.complete.graphlets import (
+    INDEX_BYTES,
+    STEP_BYTES,
+    Junctions,
+    Stitcher,
+    Tables,
+    Way,
+    count_pieces,
+    drop_tables,
+    fill_tables,
+    make_tables,
+    make_way,
+)
+from cetdsl.kernels.complete.optimizer import OPTIMIZERS
+from cetdsl.kernels.graph.build import NEVER
+from cetdsl.kernels.graph.walk import (
+    FRAME_BYTES,
+    Steps,
+    Trace,
+    Walker,
+    Windows,
+    rules_of,
+    share_of_roots,
+    split,
+    steps_of,
+    windows_of,
+)
+from cetdsl.kernels.vocabulary import Bools, Graph, Ints, Shorts
+
+ALGORITHMS = ("auto", "m-cet", "t-cet", "h-cet", "anchors")
+
+#: Bytes for partial trends where no limit is given: more would not fit a processor's caches.
+USUAL_MEMORY = 8 * 2**20
+#: t-cet keeps no more than this without being told to.
+MOST_MEMORY = 4 * 2**30
+#: Vertices that a walk visits in the time that it takes to make a plan: in any case, and per vertex and edge.
+PLANNING_VISITS, PLANNING_LOOKS = 2**20, 16
+#: The same where windows share plans.
+SHARING_VISITS = 2**17
+_NONE, _NO, _YES = (np.array(values, dtype=np.bool_) for values in ([], [False], [True]))
+
+
+@attrs.frozen
+class Settings:
+    """How trends are extracted.
+
+    Attributes
+    ----------
+    algorithm : {"auto", "m-cet", "t-cet", "h-cet", "anchors"}
+    memory : int or None
+        Bytes for partial trends and for the search, apart from the graph and the block that is handed over.
+    optimizer : {"branch-and-bound", "exhaustive", "greedy"}
+        What plans the graphlets of h-cet.
+    model : {"exact", "worst-case"}
+        The costs that it is given: exact numbers of partial trends, or those of the densest graph of as many vertices.
+    sharing : bool
+        Whether windows that overlap share graphlets.
+    thorough : bool
+        Plans every window, also where a walk takes less time than a plan.
+    """
+
+    algorithm: str = attrs.field(default="auto")
+    memory: int | None = attrs.field(default=None)
+    optimizer: str = attrs.field(default="branch-and-bound")
+    model: str = attrs.field(default="exact")
+    sharing: bool = True
+    thorough: bool = False
+
+    @algorithm.validator
+    def _check_algorithm(self, _: object, value: str) -> None:
+        _choose_among("algorithm", value, ALGORITHMS)
+
+    @optimizer.validator
+    def _check_optimizer(self, _: object, value: str) -> None:
+        _choose_among("optimizer", value, OPTIMIZERS)
+
+    @model.validator
+    def _check_model(self, _: object, value: str) -> None:
+        _choose_among("cost model", value, MODELS)
+
+    @memory.validator
+    def _check_memory(self, _: object, value: int | None) -> None:
+        if value is not None and value < STEP_BYTES:
+            raise InvalidNode(
+                f"{value} bytes are not enough for one vertex, which takes {STEP_BYTES}",
+                hint="raise memory_limit, or leave it out",
+            )
+
+
+def _choose_among(what: str, value: str, known: Iterable[str]) -> None:
+    if value not in known:
+        raise InvalidNode(f"no {what} {value!r}", hint=nearest(value, known, f"use {', '.join(known)}"))
+
+
+@attrs.define
+class Measured:
+    """What an extraction really took: the most bytes held at a time, and steps (see :class:`Survey`)."""
+
+    bytes: int = 0
+    steps: int = 0
+
+
+class Choice(NamedTuple):
+    """What is to be kept of a window or pane, and what that is predicted to take.
+
+    Attributes
+    ----------
+    junctions : Junctions
+    cached : bool array
+        Which graphlets have tables.
+    entries : float
+        Partial trends kept.
+    predicted : float
+        Partial trends that the optimizer expects.
+    steps : float
+        See :class:`~cetdsl.kernels.complete.extract.Survey`.
+    anchors : int
+        Attribute vertices that are anchors.
+    """
+
+    junctions: Junctions
+    cached: Bools
+    entries: float
+    predicted: float
+    steps: float
+    anchors: int = 0
+
+
+class _Pane(NamedTuple):
+    """A stretch of nodes that no window divides."""
+
+    scope: Scope
+    choice: Choice
+
+
+class Work:
+    """Makes the jobs of an extraction one after the other; each must be done before the next is asked for.
+
+    Parameters
+    ----------
+    graph : Graph
+    variable : int64 array, shape (states,)
+    low, high : int64 arrays, shape (windows,)
+    complete : bool
+    settings : Settings
+    measured : Measured, optional
+        Is told what the jobs took.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        variable: Ints | Shorts,
+        low: Ints,
+        high: Ints,
+        complete: bool,
+        settings: Settings,
+        measured: Measured | None = None,
+    ) -> None:
+        self.graph = graph
+        self.windows = windows_of(graph, low, high)
+        self.rules = rules_of(graph, complete)
+        self.settings = settings
+        self._variable = np.asarray(variable, dtype=np.int16)
+        self._measured = measured or Measured()
+
+    @cached_property
+    def loads(self) -> Loads:
+        """What it would take to walk each window."""
+        return find_loads(self.graph, self.rules, self.windows)
+
+    @cached_property
+    def _steps(self) -> Steps:
+        return steps_of(self.graph, self._variable)
+
+    def finish(self, job: Walker | Stitcher) -> None:
+        """Notes what a job took."""
+        self._measured.steps += job.steps
+        self._measured.bytes = max(self._measured.bytes, job.bytes_held)
+
+    def jobs(self) -> Iterator[Walker | Stitcher]:
+        """Jobs that find all trends, window by window."""
+        count = len(self.windows.low)
+        if self.settings.algorithm in ("auto", "m-cet"):
+            yield self._walk(0, count)
+            return
+        heavy = self._heavy()
+        window = 0
+        while window < count:
+            stop = window + 1
+            while stop < count and heavy[stop] == heavy[window] and (not heavy[window] or self._shares[stop]):
+                stop += 1
+            if not heavy[window]:
+                yield self._walk(window, stop)
+            elif stop > window + 1:
+                yield from self._stitch_series(window, stop)
+            else:
+                yield self.job(window)
+            window = stop
+
+    def share(self, part: int, parts: int) -> Iterator[Walker | Stitcher]:
+        """Jobs that find one of equal parts of the trends.
+
+        A walk goes from one trend to another, so its parts are equal whatever the graph. Trends that are put together
+        from partial ones are divided by their first events, so that each part needs only what these lead to.
+        """
+        if parts == 1:
+            yield from self.jobs()
+        elif self.settings.algorithm in ("auto", "m-cet"):
+            yield from self.walk(part, parts)
+        else:
+            own = share_of_roots(self.graph, self.windows, self.rules, part, parts)
+            low, high = self.windows.low, self.windows.high
+            yield from Work(own, self._variable, low, high, self.rules.complete, self.settings, self._measured).jobs()
+
+    def walk(self, part: int, parts: int) -> Iterator[Walker]:
+        """The job that walks one of equal parts of the trends."""
+        wanted = [number for number in (part, part + 1) if 0 < number < parts]
+        traces = split(self.graph, self.windows, self.rules, np.array(wanted) / parts)
+        if traces is not None:
+            begin = traces[0] if part > 0 else None
+            yield self._walk(0, len(self.windows.low), begin, traces[-1] if part + 1 < parts else None)
+
+    def _heavy(self) -> Bools:
+        """Which windows are worth a plan, be it together with others."""
+        among = self._shares.copy()
+        among[:-1] |= self._shares[1:]
+        heavy: Bools = self._worth_a_plan | (among & (self.loads.visits >= SHARING_VISITS))
+        return heavy
+
+    @cached_property
+    def _worth_a_plan(self) -> Bools:
+        """Which windows are worth a plan of their own."""
+        size = self.loads.edges + self.windows.last - self.windows.first
+        worth: Bools = self.loads.visits >= np.maximum(PLANNING_VISITS, PLANNING_LOOKS * size)
+        if self.settings.thorough or self.settings.algorithm != "h-cet":
+            worth = self.loads.visits > 0
+        return worth
+
+    @cached_property
+    def _shares(self) -> Bools:
+        """Which windows share graphlets with the one before."""
+        first, last = self.windows.first, self.windows.last
+        shares = np.zeros(len(first), dtype=np.bool_)
+        if self.settings.sharing and self.settings.algorithm == "h-cet":
+            shares[1:] = (first[:-1] <= first[1:]) & (first[1:] < last[:-1]) & (last[:-1] <= last[1:])
+        return shares
+
+    # -- one window ------------------------------------------------------------------------------------------------
+
+    def _scope(self, window: int) -> Scope:
+        low, high, first, last = (int(column[window]) for column in self.windows)
+        return Scope(low, high, first, last, lasting=False)
+
+    def _room(self, nodes: int, longest: int) -> int:
+        """Bytes that are left for partial trends."""
+        memory = USUAL_MEMORY if self.settings.memory is None else self.settings.memory
+        return min(memory - INDEX_BYTES * nodes - STEP_BYTES * longest, ENTRY_BYTES * (2**31 - 1))
+
+    def choose(self, window: int) -> Choice:
+        """What is to be kept of a window by itself."""
+        graph, rules, scope, algorithm = self.graph, self.rules, self._scope(window), self.settings.algorithm
+        room = self._room(scope.last - scope.first, int(self.loads.longest[window]))
+        flow = find_flow(graph, rules, scope, scope.first, scope.last)
+        whole = np.array([scope.first, scope.last])
+        if algorithm == "anchors":
+            junctions, entries, visits, anchors = choose_anchors(graph, rules, scope, flow.paths, room / ENTRY_BYTES)
+            return Choice(junctions, _YES, entries, entries, entries + visits + flow.trend_refs, anchors)
+        if algorithm == "t-cet":
+            entries, visits = self._count_pieces(scope, whole, flow)
+            return Choice(Junctions(whole, _NONE), _YES, entries, entries, entries + visits)
+        if algorithm == "h-cet" and room >= 0:
+            return self._choose_graphlets(scope, whole, room, flow)
+        return Choice(Junctions(whole, _NONE), _NO, 0.0, 0.0, flow.visits + flow.trend_refs)
+
+    def _choose_graphlets(self, scope: Scope, whole: Ints, room: int, flow: Flow) -> Choice:
+        optimizer, model = self.settings.optimizer, self.settings.model
+        bounds, plan = plan_graphlets(self.graph, self.rules, scope, whole, room, optimizer, flow, model)
+        cached, predicted = np.array(plan.cached), plan.memory / ENTRY_BYTES
+        entries = predicted
+        if model != "exact":
+            # The limit holds even if the model does not: what is too large is walked.
+            sizes = np.zeros(len(cached))
+            for graphlet in np.flatnonzero(cached):
+                sizes[graphlet] = self._count_pieces(scope, bounds[graphlet : graphlet + 2], flow)[0]
+            cached &= np.cumsum(sizes) <= room / ENTRY_BYTES
+            entries = sizes[cached].sum()
+        return Choice(Junctions(bounds, _NONE), cached, entries, predicted, plan.cpu)
+
+    def _count_pieces(self, scope: Scope, stretch: Ints, flow: Flow) -> tuple[float, float]:
+        """The partial trends of a stretch of nodes, and the visits to them."""
+        first, last = stretch
+        paths = flow.paths[first - flow.first : last - flow.first]
+        return count_pieces(self.graph, self.rules, scope, Junctions(stretch, _NONE), first, last, paths)
+
+    def bytes_of(self, window: int, entries: float) -> float:
+        """What the extraction from a window holds, with so many partial trends."""
+        longest = int(self.loads.longest[window])
+        if entries == 0:
+            return float(FRAME_BYTES * longest)
+        nodes = int(self.windows.last[window] - self.windows.first[window])
+        return ENTRY_BYTES * entries + INDEX_BYTES * nodes + STEP_BYTES * longest
+
+    def _walk(
+        self, begin: int, end: int, start: Trace | None = None, stop: Trace | None = None, *, exact: bool = False
+    ) -> Walker:
+        """The job that walks windows; with a limit, or if ``exact``, it holds no more than the longest trend needs."""
+        windows = Windows(*(column[begin:end] for column in self.windows))
+        longest = None
+        if exact or self.settings.memory is not None:
+            longest = int(self.loads.longest[begin:end].max(initial=0))
+            self._refuse_beyond(FRAME_BYTES * longest, f"the search for a trend of {longest} events")
+        return Walker(self.graph, self._variable, lambda: self._steps, windows, self.rules, begin, longest, start, stop)
+
+    def job(self, window: int) -> Walker | Stitcher:
+        """The job of one window by itself."""
+        choice = self.choose(window)
+        if choice.entries == 0:
+            return self._walk(window, window + 1, exact=True)
+        scope = self._scope(window)
+        nodes = scope.last - scope.first
+        self._refuse_beyond(self.bytes_of(window, choice.entries), f"the partial trends of {nodes} vertices")
+        tables, way = make_tables(nodes, int(choice.entries)), make_way(int(self.loads.longest[window]))
+        self._fill(scope, choice, tables, scope.first, 0)
+        return self._stitcher(window, choice.junctions, tables, scope.first, way)
+
+    def _fill(self, scope: Scope, choice: Choice, tables: Tables, base: int, at: int) -> int:
+        """Builds the tables of all cached graphlets behind an entry; where they end."""
+        begun = at
+        for (first, last), cached in zip(pairwise(choice.junctions.bounds), choice.cached):
+            if cached:
+                at = fill_tables(self.graph, self.rules, scope, choice.junctions, first, last, base, tables, at)
+        self._measured.steps += at - begun
+        return at
+
+    def _stitcher(self, window: int, junctions: Junctions, tables: Tables, base: int, way: Way) -> Stitcher:
+        scope = self._scope(window)
+        return Stitcher(self.graph, self._variable, self.rules, scope, window, junctions, tables, base, way)
+
+    def _refuse_beyond(self, size: float, what: str) -> None:
+        memory = MOST_MEMORY if self.settings.memory is None else self.settings.memory
+        if size <= memory:
+            return
+        hint = "raise memory_limit, or shorten WITHIN"
+        if self.settings.algorithm in ("t-cet", "anchors"):
+            hint = "raise memory_limit, or use algorithm='h-cet', which keeps what fits"
+        raise GroupTooLarge(f"{size:.6g} bytes are needed for {what}, and {memory} are allowed", hint=hint)
+
+    # -- windows that overlap --------------------------------------------------------------------------------------
+
+    def _stitch_series(self, begin: int, end: int) -> Iterator[Walker | Stitcher]:
+        """The jobs of windows each of which overlaps the next one."""
+        first, last = self.windows.first[begin:end], self.windows.last[begin:end]
+        widest, longest = int((last - first).max()), int(self.loads.longest[begin:end].max())
+        room = self._room(widest, longest)
+        if room < 0:
+            yield self._walk(begin, end)
+            return
+        bounds = np.unique(np.concatenate([first, last]))
+        first_pane, last_pane = np.searchsorted(bounds, first), np.searchsorted(bounds, last)
+        most_panes = int((last_pane - first_pane).max())
+        # With equal steps, as many windows share a pane as panes make up a window.
+        panes = self._panes(begin, bounds, last, room // most_panes, most_panes)
+        # Entries of the panes before each one, and of those of each window.
+        before = np.cumsum([0] + [int(pane.choice.entries) for pane in panes])
+        entries = before[last_pane] - before[first_pane]
+        if not entries.any():
+            # Nothing is worth keeping for other windows.
+            for window in range(begin, end):
+                yield self.job(window) if self._worth_a_plan[window] else self._walk(window, window + 1)
+            return
+        tables, way = make_tables(widest, int(entries.max())), make_way(longest)
+        base, kept, filled, at = int(first[0]), 0, 0, 0
+        for number in range(end - begin):
+            if first[number] > base:
+                gone = int(before[first_pane[number]] - before[kept])
+                drop_tables(tables, int(first[number]) - base, gone, at)
+                base, kept, at = int(first[number]), int(first_pane[number]), at - gone
+            while filled < last_pane[number]:
+                at = self._fill(panes[filled].scope, panes[filled].choice, tables, base, at)
+                filled += 1
+            inside = [pane.choice.junctions.bounds for pane in panes[first_pane[number] : last_pane[number]]]
+            junctions = Junctions(np.unique(np.concatenate(inside)), _NONE)
+            yield self._stitcher(begin + number, junctions, tables, base, way)
+
+    def _panes(self, begin: int, bounds: Ints, last: Ints, room: int, reuse: int) -> list[_Pane]:
+        """The panes between bounds, each with so many bytes for its partial trends, which so many windows share."""
+        panes = []
+        for here, there in pairwise(bounds.tolist()):
+            # The first window that holds the pane has the earliest trends; later ones need no others.
+            window = begin + int(np.searchsorted(last, there))
+            scope = Scope(int(self.windows.low[window]), NEVER, here, len(self.graph.event), lasting=True)
+            panes.append(_Pane(scope, self._choose_pane(scope, np.array([here, there]), room, reuse)))
+        return panes
+
+    def _choose_pane(self, scope: Scope, whole: Ints, room: int, reuse: int) -> Choice:
+        """What is to be kept of a pane, as if it were entered wherever no edge of its own leads.
+
+        How often it is, depends on the window. So there is no need to try hard.
+        """
+        flow = find_flow(self.graph, self.rules, scope, whole[0], whole[1])
+        entries, visits = self._count_pieces(scope, whole, flow)
+        steps, walked = entries / reuse + visits, flow.visits
+        if steps >= walked:
+            return Choice(Junctions(whole, _NONE), _NO, 0.0, 0.0, walked)
+        if ENTRY_BYTES * entries <= room:
+            return Choice(Junctions(whole, _NONE), _YES, entries, entries, steps)
+        bounds, plan = plan_graphlets(self.graph, self.rules, scope, whole, room, "greedy", flow, reuse=reuse)
+        entries = plan.memory / ENTRY_BYTES
+        return Choice(Junctions(bounds, _NONE), np.array(plan.cached), entries, entries, plan.cpu)
+
+    # -- survey ----------------------------------------------------------------------------------------------------
+
+    def survey(self, window: int) -> tuple[object, ...]:
+        """The first columns of a :class:`~cetdsl.kernels.complete.extract.Survey`."""
+        scope, choice = self._scope(window), self.choose(window)
+        flow = find_flow(self.graph, self.rules, scope, scope.first, scope.last)
+        cuts = find_cuts(self.graph, self.rules, scope, scope.first, scope.last)
+        algorithm = "anchors" if choice.anchors else "t-cet" if choice.cached.all() else "h-cet"
+        if len(choice.cached) > 1 or not choice.cached.any():
+            algorithm = "h-cet" if choice.cached.any() else "m-cet"
+        return (
+            algorithm,
+            flow.nodes,
+            flow.edges,
+            len(cuts) + 1 if flow.nodes else 0,
+            len(choice.cached),
+            int(choice.cached.sum()),
+            choice.anchors,
+            flow.trends,
+            flow.trend_refs,
+            self.bytes_of(window, choice.predicted),
+            choice.steps,
+        )

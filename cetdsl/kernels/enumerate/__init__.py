@@ -1,0 +1,1 @@
+"""All trends, depth first."""

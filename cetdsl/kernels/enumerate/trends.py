@@ -1,0 +1,165 @@
+"""Trends as Arrow columns: what the enumeration kernel finds, with the events themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cetdsl.ir.kernel import KernelSpec
+from cetdsl.ir.layout import OF_TIME, OWN, Place
+from cetdsl.ir.stages import TrendsSpec
+from cetdsl.ir.windowing import SLIDING
+from cetdsl.kernels.aggregate.stream import (
+    CHUNK_EVENTS,
+    Chunk,
+    ChunkReader,
+    refusing_too_large,
+    window_column,
+    window_type,
+)
+from cetdsl.kernels.enumerate.search import Enumerator
+from cetdsl.kernels.vocabulary import Block, Ints
+from cetdsl.kernels.wire.columns import as_array, from_numpy
+
+
+def trend_stream(
+    spec: TrendsSpec, batches: Iterator[pa.RecordBatch], chunk_events: int = CHUNK_EVENTS
+) -> Iterator[list[pa.Array]]:
+    """Lists the trends of a sorted stream.
+
+    Parameters
+    ----------
+    spec : TrendsSpec
+    batches : iterator of pyarrow.RecordBatch
+        Sorted by key, stretch, time and tie-break columns; the last columns are those of the events.
+    chunk_events : int
+        Events per kernel call, at least.
+
+    Yields
+    ------
+    list of pyarrow.Array
+        Key columns, window if sliding, and the trend: ``list<struct<variable, event>>``.
+    """
+    enumerator = Enumerator(spec.kernel)
+    left = spec.limit
+    if left == 0:
+        return
+    for chunk in ChunkReader(spec.kernel, batches, chunk_events):
+        columns = TrendRows(spec, chunk)
+        with refusing_too_large(spec.kernel, chunk):
+            for block in enumerator.enumerate(chunk.events, chunk.slices, chunk.bounds, left):
+                if len(block.slice):
+                    yield columns.rows(block)
+                if left >= 0:
+                    left -= len(block.slice)
+        if left == 0:
+            return
+
+
+class EventRows:
+    """The events of one chunk, as answers show them.
+
+    The last columns of its rows are the ``fields``, but for those that are known without; see :class:`KernelSpec`.
+    """
+
+    def __init__(self, chunk: Chunk, fields: tuple[str, ...], spec: KernelSpec) -> None:
+        self._names = list(fields)
+        table = chunk.table
+        places: list[Place] = [*spec.layout.shared, *[OWN] * (len(fields) - len(spec.layout.shared))]
+        last = iter(range(table.num_columns - places.count(OWN), table.num_columns))
+        columns = []
+        for place in places:
+            if isinstance(place, tuple):
+                columns.append(_of_variables(place, chunk.events.mask))
+            elif place == OF_TIME:
+                columns.append(from_numpy(chunk.events.time, kind=window_type(spec)))
+            else:
+                columns.append(as_array(table.column(next(last) if place == OWN else place)))
+        self._columns = [_Repeated(column[0]) if _is_one_text(column) else column for column in columns]
+
+    def at(self, rows: Ints) -> pa.Array:
+        """``struct<...>`` of the events in some rows."""
+        if not self._names:
+            return pa.array([{}] * len(rows), pa.struct([]))
+        picked = from_numpy(rows)
+        return pa.StructArray.from_arrays([_taken(column, picked) for column in self._columns], names=self._names)
+
+
+def _taken(column: pa.Array | _Repeated, rows: pa.Array) -> pa.Array:
+    # A kernel gives no rows but those that it got, so that they are not looked over once more.
+    return column.take(rows) if isinstance(column, _Repeated) else pc.take(column, rows, boundscheck=False)
+
+
+def _of_variables(texts: tuple[str, ...], mask: Ints) -> pa.Array:
+    """The text of each event: that of any variable it may be bound to, for an event has one value only."""
+    lowest = (mask & -mask).view(np.uint64)
+    return pa.array(texts, pa.string()).take(from_numpy(np.log2(lowest).astype(np.int64)))
+
+
+def _is_one_text(column: pa.Array) -> bool:
+    """Whether all events have the same text, as those of one type do: then none needs to be looked up."""
+    if column.null_count or not len(column) or not (pa.types.is_string(column.type) or pa.types.is_binary(column.type)):
+        return False
+    return all(pc.all(pc.equal(some, column[0])).as_py() for some in (column[:64], column))
+
+
+class _Repeated:
+    """A column of one value."""
+
+    def __init__(self, value: pa.Scalar) -> None:
+        self._value = value
+        self._column = pa.repeat(value, 0)
+
+    def take(self, rows: pa.Array) -> pa.Array:
+        if len(self._column) < len(rows):
+            self._column = pa.repeat(self._value, len(rows))
+        return self._column[: len(rows)]
+
+
+class TrendRows:
+    """Makes answer columns of one chunk's blocks."""
+
+    def __init__(self, spec: TrendsSpec, chunk: Chunk) -> None:
+        self.spec = spec
+        self.chunk = chunk
+        self._events = EventRows(chunk, spec.fields, spec.kernel)
+        self._names = pa.array(spec.variables, pa.string())
+        self._only_name = _Repeated(self._names[0])
+        # The first window of each slice; windows with the same events share a slice.
+        order = np.argsort(chunk.slices.slice, kind="stable")
+        self.windows = order
+        self.first = np.searchsorted(chunk.slices.slice[order], np.arange(len(chunk.slices.low) + 1))
+
+    def rows(self, block: Block, *more: pa.Array) -> list[pa.Array]:
+        """The answer's columns for a block; a trend comes once for each window that shares its slice.
+
+        ``more`` columns, with a value per trend, stand before the trend.
+        """
+        window, trend = self._windows(block)
+        slices = self.chunk.slices
+        key_rows = pa.array(self.chunk.events.segment_start[slices.segment[window]])
+        columns = [as_array(self.chunk.table.column(k)).take(key_rows) for k in self.spec.keys]
+        if self.spec.kernel.query.windowing.kind == SLIDING:
+            columns.append(window_column(self.spec.kernel, slices.start[window]))
+        own = [*more, self._trends(block)]
+        return columns + (own if trend is None else [column.take(pa.array(trend)) for column in own])
+
+    def _windows(self, block: Block) -> tuple[Ints, Ints | None]:
+        copies = self.first[block.slice + 1] - self.first[block.slice]
+        if (copies == 1).all():
+            return self.windows[self.first[block.slice]], None
+        trend = np.repeat(np.arange(len(block.slice)), copies)
+        within = np.arange(len(trend)) - np.repeat(np.cumsum(copies) - copies, copies)
+        return self.windows[self.first[block.slice[trend]] + within], trend
+
+    def _trends(self, block: Block) -> pa.Array:
+        columns = [self._variables(block), self._events.at(block.event)]
+        binding = pa.StructArray.from_arrays(columns, names=["variable", "event"])
+        return pa.ListArray.from_arrays(pa.array(block.start.astype(np.int32)), binding)
+
+    def _variables(self, block: Block) -> pa.Array:
+        named = self._names if len(self._names) > 1 else self._only_name
+        return named.take(pa.array(block.variable))

@@ -1,0 +1,1 @@
+"""The graph of events: building, reducing, walking, counting, sampling."""

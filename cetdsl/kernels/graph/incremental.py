@@ -1,0 +1,407 @@
+"""The graph of a stream's events, kept right as they arrive and expire.
+
+Attribute vertices are cut where the bounds of the events lie that have arrived. A new bound splits the range that it
+falls into, and the last event with this bound takes it away again, so that two ranges become one. No edge is moved for
+that. A list keeps the values of later events in order, and the bounds of earlier ones in order beside them: a from-edge
+is the range that a value lies in now, and a to-edge begins or ends at a bound and not at a number. So an event costs a
+binary search in each list that it joins or leaves, O(log n), however many events lie in the range that it splits.
+
+What will come is not known, so every node may still end a trend. But a node is kept only if a path leads to it from
+where a trend may begin. The latest event with which such a path begins, its *origin*, says when it expires.
+"""
+
+from __future__ import annotations
+
+import operator
+from bisect import bisect_left, bisect_right, insort
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from cetdsl.errors import InvalidNode, UnsupportedQuery
+from cetdsl.ir.machine import Machine
+from cetdsl.ir.steps import Step, steps_of
+
+Values = Sequence["int | None"]
+
+#: No path begins before here.
+NOWHERE = -1
+#: So many entries of a sorted list are moved for a new one, at most.
+_BLOCK = 512
+_HOLDS: dict[str, Callable[[int, int], bool]] = {
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+class Node(NamedTuple):
+    """An event, by its number in order of arrival, in a state."""
+
+    event: int
+    state: int
+
+
+class Origins(NamedTuple):
+    """Where paths to a node begin.
+
+    Attributes
+    ----------
+    own : int
+        The latest event with which one begins; the node's own, if it may begin a trend.
+    before : int
+        The same over paths through a predecessor; ``NOWHERE`` if there is none.
+    """
+
+    own: int
+    before: int
+
+
+class Ranges(NamedTuple):
+    """The attribute vertices of one list, as they are now.
+
+    Attributes
+    ----------
+    bounds : list of int
+        Vertex 0 holds the values below the first bound, vertex 1 those between it and the second, and so on.
+    vertex : dict of Node to int
+        The from-edges: the vertex that the value of a later event lies in.
+    stretch : dict of Node to (int, int)
+        The to-edges: an earlier event leads to the vertices from the first number to before the second.
+    """
+
+    bounds: list[int]
+    vertex: dict[Node, int]
+    stretch: dict[Node, tuple[int, int]]
+
+
+class IncrementalGraph:
+    """The graph of the events of one key.
+
+    Parameters
+    ----------
+    machine : Machine
+        Without NOT and without predicates that do not split into one side per event.
+
+    Raises
+    ------
+    UnsupportedQuery
+        If the machine has either.
+
+    Notes
+    -----
+    Where a step has more predicates than an index answers, an arrival also costs a test of each event that the index
+    leaves.
+
+    Examples
+    --------
+    The published example (Mei et al., ICPP 2021), ``next > 2 * previous``: each bound splits a range.
+
+    >>> from cetdsl.planning.physical import Comparison, Edge
+    >>> graph = IncrementalGraph(Machine((0,), ((0, ()),), ((0, ()),), (Edge(0, 0, (Comparison(">", 0, 1),)),)))
+    >>> for t, value in enumerate([32, 7, 15, 35, 40, 17]):
+    ...     _ = graph.append(t, 1, [value, 2 * value])
+    ...     print([bound + 1 for bound in graph.ranges(0).bounds])
+    [65]
+    [15, 65]
+    [15, 31, 65]
+    [15, 31, 65, 71]
+    [15, 31, 65, 71, 81]
+    [15, 31, 35, 65, 71, 81]
+    >>> [(earlier.event, later.event) for earlier, later in graph.edges()]
+    [(1, 2), (1, 3), (2, 3), (1, 4), (2, 4), (1, 5)]
+    >>> graph.expire(3)
+    >>> [bound + 1 for bound in graph.ranges(0).bounds]
+    [35, 71, 81]
+    """
+
+    def __init__(self, machine: Machine) -> None:
+        self._joins = [_Join(step) for step in steps_of(machine)]
+        if any(join.step.edge.listed or join.step.edge.guards for join in self._joins):
+            raise UnsupportedQuery(
+                "a graph that grows event by event takes no NOT, and no predicate that splits into no side per event"
+            )
+        self._variables = machine.variables
+        self._begins = {state for state, _ in machine.initial}
+        self._nodes: dict[Node, Origins] = {}
+        self._of_origin: defaultdict[int, list[Node]] = defaultdict(list)
+        self._values: dict[int, Values] = {}
+        self._instants: dict[int, int] = {}
+        self._count = self._first = 0
+        self._latest_instant: list[Node] = []  # its nodes do not see each other
+
+    # ------------------------------------------------------------------------------------------ arrival and expiry
+
+    def append(self, instant: int, mask: int, values: Values) -> list[Node]:
+        """Adds an event.
+
+        Parameters
+        ----------
+        instant : int
+            Not less than that of the event before; events of the same instant are simultaneous.
+        mask : int
+            Bit v is set when the event may be bound to variable v.
+        values : sequence of int or None
+            The columns that comparisons refer to, as numbers in the order of their values.
+
+        Returns
+        -------
+        list of Node
+            Those that the event adds; none if no trend can have come as far.
+
+        Raises
+        ------
+        InvalidNode
+            If the event comes too late.
+        """
+        last = self._instants.get(self._count - 1, instant)
+        if instant < last:
+            raise InvalidNode(f"an event of instant {instant} came after one of instant {last}")
+        if instant > last:
+            for node in self._latest_instant:
+                for join in self._from(node):
+                    join.announce(self._values[node.event], self._nodes[node].own, self._first)
+            self._latest_instant = []
+        event = self._count
+        self._count += 1
+        self._values[event], self._instants[event] = values, instant
+        added = {}
+        for state, variable in enumerate(self._variables):
+            if mask >> variable & 1:
+                before = self._origin_before(Node(event, state))
+                own = event if state in self._begins else before
+                if own != NOWHERE:
+                    added[Node(event, state)] = Origins(own, before)
+        for node, origins in added.items():
+            self._nodes[node] = origins
+            self._of_origin[origins.own].append(node)
+            for join in self._into(node):
+                join.seat(node, values)
+            for join in self._from(node):
+                join.point(node, values)
+        self._latest_instant += added
+        return list(added)
+
+    def _origin_before(self, node: Node) -> int:
+        """The latest origin of the nodes that may come before one."""
+        found = [NOWHERE]
+        for join in self._into(node):
+            if join.step.rest:
+                found += [self._nodes[earlier].own for earlier in self._before(join, node)]
+            else:
+                found.append(join.latest(self._values[node.event]))
+        latest = max(found)
+        return latest if latest >= self._first else NOWHERE
+
+    def expire(self, first: int) -> None:
+        """Forgets the events before one, and the nodes that only these led to."""
+        for event in range(self._first, min(first, self._count)):
+            for node in self._of_origin.pop(event, ()):
+                for join in self._into(node):
+                    join.unseat(node, self._values[node.event])
+                for join in self._from(node):
+                    join.unpoint(node, self._values[node.event])
+                del self._nodes[node]
+        for event in range(self._first, min(first, self._count)):
+            del self._values[event], self._instants[event]
+        self._first = max(self._first, first)
+        self._latest_instant = [node for node in self._latest_instant if node in self._nodes]
+
+    def _into(self, node: Node) -> Iterator[_Join]:
+        return (join for join in self._joins if join.step.edge.target == node.state)
+
+    def _from(self, node: Node) -> Iterator[_Join]:
+        return (join for join in self._joins if join.step.edge.source == node.state)
+
+    # ------------------------------------------------------------------------------------------------- what there is
+
+    @property
+    def nodes(self) -> dict[Node, Origins]:
+        """The nodes, in order of arrival."""
+        return self._nodes
+
+    def predecessors(self, node: Node) -> list[Node]:
+        """The nodes that may come right before one: as many steps as there are of them, if it came last."""
+        return sorted(earlier for join in self._into(node) for earlier in self._before(join, node))
+
+    def edges(self) -> list[tuple[Node, Node]]:
+        """All edges, in order of arrival of their later nodes."""
+        return [(earlier, later) for later in self._nodes for earlier in self.predecessors(later)]
+
+    def ranges(self, step: int, key: tuple[int, ...] = ()) -> Ranges:
+        """The attribute vertices of a step (numbered by source and target), for some values of its equalities."""
+        return self._joins[step].ranges(key)
+
+    def _before(self, join: _Join, node: Node) -> Iterator[Node]:
+        """The earlier nodes that a step leads from to one."""
+        values, instant = self._values[node.event], self._instants[node.event]
+        for earlier in join.allowing(values):
+            if self._instants[earlier.event] < instant and join.passes(self._values[earlier.event], values):
+                yield earlier
+
+
+class _Join:
+    """The lists of one step.
+
+    An order is turned so that it reads ``value >= cut``: values and bounds change their sign for "less", and the cut of
+    a bound that is not allowed itself is the next number.
+    """
+
+    def __init__(self, step: Step) -> None:
+        self.step = step
+        self.later = [c.later for c in step.equalities]
+        self.earlier = [c.earlier for c in step.equalities]
+        self.sign = -1 if step.order is not None and step.order.op in ("<", "<=") else 1
+        self.strict = int(step.order is not None and step.order.op in ("<", ">"))
+        self.lists: defaultdict[tuple[int, ...], _List] = defaultdict(_List)
+
+    def _value(self, values: Values) -> tuple[tuple[int, ...], int] | None:
+        """The list that a later event stands on, and its value there; None if it is NULL."""
+        found = [values[column] for column in self.later]
+        value = 0 if self.step.order is None else values[self.step.order.later]
+        return None if value is None or None in found else (tuple(found), self.sign * value)  # type: ignore[arg-type]
+
+    def _cut(self, values: Values) -> tuple[tuple[int, ...], int] | None:
+        """The list that an earlier event leads to, and its cut; None if one is NULL."""
+        found = [values[column] for column in self.earlier]
+        bound = 0 if self.step.order is None else values[self.step.order.earlier]
+        if bound is None or None in found:
+            return None
+        return tuple(found), self.sign * bound + self.strict  # type: ignore[arg-type]
+
+    def seat(self, node: Node, values: Values) -> None:
+        """Adds a from-edge."""
+        if place := self._value(values):
+            self.lists[place[0]].values.add((place[1], node))
+
+    def unseat(self, node: Node, values: Values) -> None:
+        """Takes a from-edge away."""
+        if place := self._value(values):
+            self.lists[place[0]].values.remove((place[1], node))
+            self._tidy(place[0])
+
+    def point(self, node: Node, values: Values) -> None:
+        """Adds a to-edge, and splits a range if its bound is a new one."""
+        if place := self._cut(values):
+            self.lists[place[0]].cuts.add((place[1], node))
+
+    def unpoint(self, node: Node, values: Values) -> None:
+        """Takes a to-edge away, and joins two ranges if no other one has its bound."""
+        if place := self._cut(values):
+            self.lists[place[0]].cuts.remove((place[1], node))
+            self._tidy(place[0])
+
+    def _tidy(self, key: tuple[int, ...]) -> None:
+        if not self.lists[key].cuts and not self.lists[key].values:
+            del self.lists[key]
+
+    def announce(self, values: Values, origin: int, first: int) -> None:
+        """Tells the list that an event leads to where paths to the event begin."""
+        if place := self._cut(values):
+            self.lists[place[0]].announce(place[1], origin, first)
+
+    def latest(self, values: Values) -> int:
+        """The latest origin that was announced to the list that an event stands on, by those that allow its value."""
+        place = self._value(values)
+        return NOWHERE if place is None or place[0] not in self.lists else self.lists[place[0]].latest(place[1])
+
+    def allowing(self, values: Values) -> Iterator[Node]:
+        """The nodes that lead to the range that an event's value lies in."""
+        place = self._value(values)
+        if place is not None and place[0] in self.lists:
+            for cut, node in self.lists[place[0]].cuts:
+                if cut > place[1]:
+                    return
+                yield node
+
+    def passes(self, earlier: Values, later: Values) -> bool:
+        """Whether two events pass the tests that no index answers."""
+        for c in self.step.rest:
+            a, b = later[c.later], earlier[c.earlier]
+            if a is None or b is None or not _HOLDS[c.op](a, b):
+                return False
+        return True
+
+    def ranges(self, key: tuple[int, ...]) -> Ranges:
+        """The attribute vertices of a list."""
+        found = self.lists[key] if key in self.lists else _List()
+        if self.step.order is None:
+            return Ranges([], {node: 0 for _, node in found.values}, {node: (0, 1) for _, node in found.cuts})
+        cuts = sorted({cut for cut, _ in found.cuts})
+        vertex = {node: bisect_right(cuts, value) for value, node in found.values}
+        begin = {node: bisect_left(cuts, cut) + 1 for cut, node in found.cuts}
+        count = len(cuts) + 1
+        if self.sign > 0:
+            stretch = {node: (first, count) for node, first in begin.items()}
+            return Ranges([cut - self.strict for cut in cuts], vertex, stretch)
+        # From the greatest value down.
+        vertex = {node: count - 1 - number for node, number in vertex.items()}
+        stretch = {node: (0, count - first) for node, first in begin.items()}
+        return Ranges([self.strict - cut for cut in reversed(cuts)], vertex, stretch)
+
+
+class _List:
+    """The values of later events, the cuts of earlier ones, and the latest origin up to each cut.
+
+    An origin counts only where no lower cut has a later one, so the origins rise with the cuts.
+    """
+
+    def __init__(self) -> None:
+        self.values, self.cuts = _Sorted(), _Sorted()
+        self.steps: list[int] = []
+        self.origins: list[int] = []
+
+    def announce(self, cut: int, origin: int, first: int) -> None:
+        expired = bisect_left(self.origins, first)
+        del self.steps[:expired], self.origins[:expired]
+        place = bisect_left(self.steps, cut)
+        if place < len(self.steps) and self.steps[place] == cut:
+            origin = max(origin, self.origins[place])
+        if place and self.origins[place - 1] >= origin:
+            return
+        end = bisect_right(self.origins, origin, lo=place)
+        self.steps[place:end], self.origins[place:end] = [cut], [origin]
+
+    def latest(self, value: int) -> int:
+        place = bisect_right(self.steps, value)
+        return self.origins[place - 1] if place else NOWHERE
+
+
+class _Sorted:
+    """Entries in order, in blocks of which only one is moved for a new entry."""
+
+    def __init__(self) -> None:
+        self.blocks: list[list[tuple[int, Node]]] = []
+        self.last: list[tuple[int, Node]] = []  # of each block
+
+    def __bool__(self) -> bool:
+        return bool(self.blocks)
+
+    def __iter__(self) -> Iterator[tuple[int, Node]]:
+        return (entry for block in self.blocks for entry in block)
+
+    def add(self, entry: tuple[int, Node]) -> None:
+        if not self.blocks:
+            self.blocks, self.last = [[entry]], [entry]
+            return
+        place = min(bisect_left(self.last, entry), len(self.blocks) - 1)
+        block = self.blocks[place]
+        insort(block, entry)
+        if len(block) > _BLOCK:
+            half = len(block) // 2
+            self.blocks[place : place + 1] = [block[:half], block[half:]]
+            self.last[place : place + 1] = [block[half - 1], block[-1]]
+        else:
+            self.last[place] = block[-1]
+
+    def remove(self, entry: tuple[int, Node]) -> None:
+        place = bisect_left(self.last, entry)
+        block = self.blocks[place]
+        del block[bisect_left(block, entry)]
+        if block:
+            self.last[place] = block[-1]
+        else:
+            del self.blocks[place], self.last[place]

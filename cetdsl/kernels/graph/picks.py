@@ -1,0 +1,221 @@
+"""Some of the trends of a sorted stream, without listing the others: a uniform sample, or the heaviest ones.
+
+Each trend that is found has a rank, and the answer of all tasks together is the trends of the lowest ranks. So a task
+drops what is beyond the best that it has seen itself.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from cetdsl.errors import CountOverflow
+from cetdsl.ir.kernel import KernelSpec
+from cetdsl.ir.stages import SampleSpec, TopSpec
+from cetdsl.kernels.aggregate.stream import CHUNK_EVENTS, Chunk, ChunkReader, refusing_too_large
+from cetdsl.kernels.complete.streams import Graphs, placed
+from cetdsl.kernels.enumerate.trends import TrendRows
+from cetdsl.kernels.graph.best import Top, top_paths
+from cetdsl.kernels.graph.samples import sample_paths
+from cetdsl.kernels.vocabulary import Block, Bools, Ints
+from cetdsl.kernels.wire.columns import as_array, from_numpy, ordered_bits, unscaled_integers, validity
+
+Numbers = NDArray[Any]
+
+
+class _Found(NamedTuple):
+    """Trends, what is shown beside each, and its rank."""
+
+    block: Block
+    shown: pa.Array
+    rank: Numbers
+
+    def take(self, rows: Ints) -> _Found:
+        """Some of the trends."""
+        block = self.block
+        lengths = block.start[rows + 1] - block.start[rows]
+        start = np.append(0, np.cumsum(lengths)).astype(np.int64)
+        picked = np.arange(start[-1]) + np.repeat(block.start[rows] - start[:-1], lengths)
+        taken = Block(start, block.event[picked], block.variable[picked], block.slice[rows])
+        return _Found(taken, self.shown.take(from_numpy(rows)), self.rank[rows])
+
+
+class _Best:
+    """The best trends of a chunk, and the ranks of the best of all chunks so far."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.ranks: Numbers | None = None
+
+    def of(self, found: list[_Found]) -> _Found | None:
+        """Those of a chunk's trends that may still be in the answer."""
+        if not found:
+            return None
+        trends = _joined(found)
+        known = 0 if self.ranks is None else len(self.ranks)
+        ranks = trends.rank if self.ranks is None else np.concatenate([self.ranks, trends.rank])
+        order = np.argsort(ranks, kind="stable")[: self.size]
+        self.ranks = ranks[order]
+        return trends.take(order[order >= known] - known)
+
+
+def _joined(found: list[_Found]) -> _Found:
+    """The trends of several finds."""
+    blocks = [each.block for each in found]
+    ends = np.cumsum([0, *(len(block.event) for block in blocks)])
+    starts = [block.start[1:] + end for block, end in zip(blocks, ends)]
+    block = Block(
+        np.concatenate([[0], *starts]).astype(np.int64),
+        np.concatenate([block.event for block in blocks]),
+        np.concatenate([block.variable for block in blocks]),
+        np.concatenate([block.slice for block in blocks]),
+    )
+    shown = pa.concat_arrays([each.shown for each in found])
+    return _Found(block, shown, np.concatenate([each.rank for each in found]))
+
+
+# -------------------------------------------------------------------------------------------------------- sample
+
+
+def sample_stream(
+    spec: SampleSpec, batches: Iterator[pa.RecordBatch], chunk_events: int = CHUNK_EVENTS
+) -> Iterator[list[pa.Array]]:
+    """Draws trends of a sorted stream; those with the smallest keys of all tasks are a uniform sample of all trends.
+
+    Parameters
+    ----------
+    spec : SampleSpec
+    batches : iterator of pyarrow.RecordBatch
+        Sorted by key, stretch, time and tie-break columns; the last columns are those of the events.
+    chunk_events : int
+        Events per graph, at least.
+
+    Yields
+    ------
+    list of pyarrow.Array
+        Key columns, window if sliding, the sampling key, and the trend.
+    """
+    kernel = spec.graph.trends.kernel
+    graphs, best = Graphs(kernel), _Best(spec.size)
+    for chunk in ChunkReader(kernel, batches, chunk_events):
+        # A trend is a row of each window that holds it, and each of these rows is drawn by itself.
+        chunk = _one_per_window(chunk)
+        found = []
+        with refusing_too_large(kernel, chunk):
+            for part in graphs.parts(chunk):
+                graph, salt = graphs.edges_of(chunk, part), _salts(kernel, chunk, part.slices)
+                drawn = sample_paths(
+                    graph, graphs.variable, part.low, part.high, graphs.complete, spec.size, spec.seed, salt
+                )
+                found.append(_Found(placed(drawn.block, part), from_numpy(drawn.key), drawn.key))
+        chosen = best.of(found)
+        if chosen is not None:
+            yield TrendRows(spec.graph.trends, chunk).rows(chosen.block, chosen.shown)
+
+
+def _one_per_window(chunk: Chunk) -> Chunk:
+    """The chunk with no slice shared by windows."""
+    slices = chunk.slices
+    own = np.arange(len(slices.slice))
+    apart = slices._replace(low=slices.low[slices.slice], high=slices.high[slices.slice], slice=own)
+    return chunk._replace(asked=[(apart, chunk.bounds)])
+
+
+def _salts(spec: KernelSpec, chunk: Chunk, windows: Ints) -> Ints:
+    """A number for each window, told from its key and its start: the same one wherever it is drawn from."""
+    slices = chunk.slices
+    keys = [as_array(chunk.table.column(k)) for k in range(spec.layout.keys)]
+    rows = chunk.events.segment_start[slices.segment[windows]].tolist()
+    salts = np.empty(len(windows), dtype=np.int64)
+    for n, (row, start) in enumerate(zip(rows, slices.start[windows].tolist())):
+        place = repr((*(key[row].as_py() for key in keys), start))
+        digest = hashlib.blake2b(place.encode(errors="surrogatepass"), digest_size=8).digest()
+        salts[n] = int.from_bytes(digest, "little", signed=True)
+    return salts
+
+
+# ----------------------------------------------------------------------------------------------------------- top
+
+
+def top_stream(
+    spec: TopSpec, batches: Iterator[pa.RecordBatch], chunk_events: int = CHUNK_EVENTS
+) -> Iterator[list[pa.Array]]:
+    """Finds the heaviest trends of a sorted stream; the heaviest of all tasks are those of the whole.
+
+    Parameters
+    ----------
+    spec : TopSpec
+    batches : iterator of pyarrow.RecordBatch
+        Sorted by key, stretch, time and tie-break columns; the last columns are those of the events.
+    chunk_events : int
+        Events per graph, at least.
+
+    Yields
+    ------
+    list of pyarrow.Array
+        Key columns, window if sliding, what the trend weighs, and the trend.
+
+    Raises
+    ------
+    CountOverflow
+        If a sum of whole numbers does not fit 64 bits.
+    """
+    kernel = spec.graph.trends.kernel
+    graphs, best = Graphs(kernel), _Best(spec.size)
+    for chunk in ChunkReader(kernel, batches, chunk_events):
+        found = []
+        with refusing_too_large(kernel, chunk):
+            weights, valid = _weights(chunk)
+            for part in graphs.parts(chunk):
+                graph = graphs.edges_of(chunk, part)
+                event = graph.event + part.first
+                weight, present = weights[event], valid[event]
+                if spec.variable >= 0:
+                    bound = graphs.variable[graph.state] == spec.variable
+                    weight = np.where(bound, weight, weight.dtype.type(0))
+                    # A count is 0 where a sum is NULL.
+                    present = present & bound if chunk.values else present
+                slices = part.low, part.high
+                top = top_paths(graph, graphs.variable, *slices, graphs.complete, spec.size, weight, present)
+                found.append(_Found(placed(top.block, part), _weight_column(chunk, top), _falling(top)))
+        chosen = best.of(found)
+        if chosen is not None:
+            yield TrendRows(spec.graph.trends, chunk).rows(chosen.block, chosen.shown)
+
+
+def _weights(chunk: Chunk) -> tuple[Numbers, Bools]:
+    """What each event weighs, whole numbers (of the last digit of a decimal) or doubles, and whether it is not NULL."""
+    count = len(chunk.events.time)
+    if not chunk.values:
+        return np.ones(count, dtype=np.int64), np.ones(count, dtype=np.bool_)
+    column = chunk.values[0]
+    valid = validity(column.array)
+    if not column.is_exact:
+        return column.doubles(), valid
+    whole = unscaled_integers(column.array)
+    if isinstance(whole, list) and max(map(abs, whole), default=0) >= 2**63:
+        raise CountOverflow("a value that trends are ordered by does not fit 64 bits", hint="cast the column to double")
+    return np.asarray(whole, dtype=np.int64), valid
+
+
+def _weight_column(chunk: Chunk, top: Top) -> pa.Array:
+    """What trends weigh, in the type of their answer: DECIMAL(38) for sums of whole numbers and decimals."""
+    column = from_numpy(top.weight, None if top.present.all() else ~top.present)
+    if not chunk.values or top.weight.dtype == np.float64:
+        return column
+    kind = chunk.values[0].array.type
+    scale = kind.scale if pa.types.is_decimal(kind) else 0
+    whole = column.cast(pa.decimal128(38, 0))
+    # The same digits, read with their decimal point.
+    return pa.Array.from_buffers(pa.decimal128(38, scale), len(whole), whole.buffers(), offset=whole.offset)
+
+
+def _falling(top: Top) -> Numbers:
+    """Numbers that rise as Spark's falling order has the weights: NaN first, NULL last."""
+    bits = ordered_bits(top.weight.astype(np.float64)) if top.weight.dtype == np.float64 else top.weight
+    return np.where(top.present, np.invert(bits.astype(np.int64)), np.iinfo(np.int64).max)

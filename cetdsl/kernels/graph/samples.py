@@ -1,0 +1,398 @@
+"""Uniform samples of trends, drawn without listing any others.
+
+Give every trend a key of its own, all keys independent and exponentially distributed with mean 1. Then any n trends are
+as likely as any other n to have the n smallest keys, whatever parts the answer falls into: windows, tasks, partitions.
+So each part keeps the n smallest of its keys, and the n smallest of those kept are a uniform sample of the whole answer
+without replacement (reservoir sampling with keys, "A-ES" of Efraimidis and Spirakis 2006, with equal weights).
+
+The keys of N trends are not drawn one by one. The i-th smallest of N such keys is
+
+    E(i) = X(1) / N + X(2) / (N - 1) + ... + X(i) / (N - i + 1)
+
+with independent exponential X (Rényi 1953: after the smallest has passed, those left are as if new), and which of the
+trends not drawn before has it is uniform and independent of the keys. So a window yields its smallest keys one after
+the other, as many as are asked for, and each with a random trend. The logarithms of the keys are kept, as N may be far
+beyond any double.
+
+A random trend is a random rank in the canonical order if there are fewer than 2**61 trends: the exact number of trends
+that go on from each node leads down to the trend of that rank. Beyond, each step of a random walk goes to a successor
+with the probability that the rounded numbers say, which are right to about 1e-16 of their size. A trend that comes
+again is drawn again.
+
+All randomness comes from a counter that is hashed (SplitMix64, Steele et al. 2014) with the seed and a salt of the
+window. So a window has the same keys and trends wherever and with whatever else it is computed.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cetdsl.kernels._jit import inlined, jit
+from cetdsl.kernels.graph.counts import (
+    END,
+    ROOT,
+    Lanes,
+    Roles,
+    fill_roles,
+    fill_values,
+    make_sums,
+    make_values,
+    scaled_counts,
+    shares_stretches,
+    take_windows,
+    widest,
+)
+from cetdsl.kernels.graph.walk import Windows, windows_of
+from cetdsl.kernels.numbers.scaled import Scaled, from_scaled
+from cetdsl.kernels.vocabulary import Block, Floats, Graph, Ints
+
+Words = NDArray[np.uint64]
+
+#: Windows with fewer trends draw ranks; rounding is far from making this 2**62.
+_MOST_RANKS = 2.0**61
+#: What no rank is, and no residue reaches.
+_NOTHING = np.uint64(2**64 - 1)
+_STEP = np.uint64(0x9E3779B97F4A7C15)
+_FIRST_FACTOR, _SECOND_FACTOR = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+_ZERO, _ONE = np.uint64(0), np.uint64(1)
+
+
+class Samples(NamedTuple):
+    """Trends drawn at random.
+
+    Attributes
+    ----------
+    key : float64 array, shape (trends,)
+        Logarithms of the keys: of several samples taken together, the trends with the n smallest are a sample of n.
+    block : Block
+        The trends; those of a slice are neighbours, by rising key.
+    """
+
+    key: Floats
+    block: Block
+
+
+def sample_paths(
+    graph: Graph, variable: Ints, low: Ints, high: Ints, complete: bool, n: int, seed: int, salt: Ints
+) -> Samples:
+    """Draws from the trends of all slices, uniformly and without replacement.
+
+    Parameters
+    ----------
+    graph : Graph
+        The whole graph, or its transitive reduction for maximal trends.
+    variable : int64 array, shape (states,)
+        Bit number of the variable that each state reads.
+    low, high : int64 arrays, shape (slices,)
+        The events of each slice.
+    complete : bool
+        Whether only paths that cannot be extended at either end count.
+    n : int
+        The number of trends to draw. If there are fewer, all are drawn.
+    seed : int
+    salt : int64 array, shape (slices,)
+        Another number for each slice of the answer, the same wherever the slice is computed.
+
+    Examples
+    --------
+    >>> from cetdsl.kernels.graph.build import NEVER, Graph
+    >>> i, flags = np.arange(4), np.ones(4, dtype=bool)
+    >>> before, after = np.array([-1, 0, 0, 2], dtype="i4"), np.array([1, NEVER, 3, NEVER], dtype="i4")
+    >>> start, stop, target = np.array([0, 2, 2, 3]), np.array([2, 2, 3, 3]), np.array([1, 2, 3], dtype="i4")
+    >>> here = i.astype("i4")
+    >>> graph = Graph(i, here * 0, flags, flags, here, before, here, after, start, stop, target)
+    >>> slices = np.array([0]), np.array([4])
+    >>> drawn = sample_paths(graph, np.array([0]), *slices, complete=True, n=5, seed=1, salt=np.array([7]))
+    >>> sorted(part.tolist() for part in np.split(drawn.block.event, drawn.block.start[1:-1]))
+    [[0, 1], [0, 2, 3]]
+    """
+    windows = windows_of(graph, low, high)
+    scaled = scaled_counts(graph, windows, complete)
+    size, states = from_scaled(scaled), _states(seed, salt)
+    owner, key = _smallest_keys(_logarithms(scaled), size, states, int(min(n, size.sum())))
+    # The draws of a slice go to its keys from the smallest on.
+    order = np.lexsort((key, owner))
+    owner, key = owner[order], key[order]
+    ranked = size[owner] < _MOST_RANKS
+    parts = []
+    for rows, draw in ((ranked, _draw_ranks), (~ranked, _draw_walks)):
+        if rows.any():
+            chosen, wanted = np.unique(owner[rows], return_counts=True)
+            start, node = draw(
+                graph,
+                take_windows(windows, chosen),
+                complete,
+                shares_stretches(graph),
+                wanted,
+                _hash(states[chosen] + _STEP),
+            )
+            bound = variable[graph.state[node]].astype(np.int16)
+            parts.append(Samples(key[rows], Block(start, graph.event[node], bound, owner[rows])))
+    return _joined(parts)
+
+
+def _joined(parts: list[Samples]) -> Samples:
+    """Several samples, one behind the other."""
+    ends = np.cumsum([0, *(part.block.start[-1] for part in parts)])
+    starts = [part.block.start[:-1] + end for part, end in zip(parts, ends, strict=False)]
+    return Samples(
+        np.concatenate([np.zeros(0), *(part.key for part in parts)]),
+        Block(
+            np.concatenate([*starts, ends[-1:]]).astype(np.int64),
+            np.concatenate([np.zeros(0, np.int64), *(part.block.event for part in parts)]),
+            np.concatenate([np.zeros(0, np.int16), *(part.block.variable for part in parts)]),
+            np.concatenate([np.zeros(0, np.int64), *(part.block.slice for part in parts)]),
+        ),
+    )
+
+
+def _logarithms(scaled: Scaled) -> Floats:
+    with np.errstate(divide="ignore"):
+        logarithms: Floats = np.log(scaled.real) + scaled.imag * math.log(2.0)
+    return logarithms
+
+
+# -------------------------------------------------------------------------------------------------- randomness
+
+
+@inlined
+def _mixed(word: np.uint64) -> np.uint64:
+    """The output function of SplitMix64."""
+    word = (word ^ (word >> np.uint64(30))) * _FIRST_FACTOR
+    word = (word ^ (word >> np.uint64(27))) * _SECOND_FACTOR
+    return word ^ (word >> np.uint64(31))
+
+
+@jit
+def _hash(words: Words) -> Words:
+    out = np.empty_like(words)
+    for k in range(len(words)):
+        out[k] = _mixed(words[k])
+    return out
+
+
+def _states(seed: int, salt: Ints) -> Words:
+    """Where the counter of each slice begins."""
+    seeded = _hash(np.array([seed % 2**64], dtype=np.uint64))
+    return _hash(_hash(salt.astype(np.uint64)) ^ seeded)
+
+
+@inlined
+def _uniform(word: np.uint64) -> float:
+    """A number between 0 and 1 and neither of them, from 52 bits of a word."""
+    return (float(word >> np.uint64(12)) + 0.5) * 2.0**-52
+
+
+# -------------------------------------------------------------------------------------------------------- keys
+
+
+@jit
+def _next_key(before: float, drawn: int, size: float, log_size: float, word: np.uint64) -> float:
+    """The logarithm of the key that follows ``drawn`` smaller ones, the last of which is ``before``."""
+    gap = math.log(-math.log(_uniform(word))) - (math.log(size - drawn) if size < math.inf else log_size)
+    if before == -math.inf:
+        return gap
+    larger, smaller = max(before, gap), min(before, gap)
+    return larger + math.log1p(math.exp(smaller - larger))
+
+
+@jit
+def _smallest_keys(log_size: Floats, size: Floats, state: Words, n: int) -> tuple[Ints, Floats]:
+    """The n smallest keys of all slices together, rising, and the slice of each."""
+    drawn, counter = np.zeros(len(size), dtype=np.int64), state.copy()
+    heap = [(math.inf, -1)]
+    for number in range(len(size)):
+        if size[number] > 0:
+            counter[number] += _STEP
+            heap.append((_next_key(-math.inf, 0, size[number], log_size[number], _mixed(counter[number])), number))
+    heapq.heapify(heap)
+    owner, key = np.empty(n, dtype=np.int64), np.empty(n)
+    for k in range(n):
+        smallest, number = heap[0]
+        owner[k], key[k] = number, smallest
+        drawn[number] += 1
+        counter[number] += _STEP
+        word, following = _mixed(counter[number]), math.inf
+        if drawn[number] < size[number]:
+            following = _next_key(smallest, drawn[number], size[number], log_size[number], word)
+        heapq.heapreplace(heap, (following, number))
+    return owner, key
+
+
+# ------------------------------------------------------------------------------------------------------- draws
+
+
+@jit
+def _no_names(count: int) -> Words:
+    """A hash table for so many names."""
+    slots = 4
+    while slots < 2 * count:
+        slots *= 2
+    return np.full(slots, _NOTHING)
+
+
+@inlined
+def _is_new(names: Words, name: np.uint64) -> bool:
+    """Puts a name into a hash table; False if it was there."""
+    mask = np.uint64(len(names) - 1)
+    place = _mixed(name) & mask
+    while names[place] != _NOTHING:
+        if names[place] == name:
+            return False
+        place = (place + _ONE) & mask
+    names[place] = name
+    return True
+
+
+@jit
+def appended(node: Ints, at: int, path: Ints, depth: int) -> Ints:
+    """The nodes with a path behind the first ``at``."""
+    if at + depth > len(node):
+        wider = np.empty(2 * (at + depth), dtype=np.int64)
+        wider[:at] = node[:at]
+        node = wider
+    node[at : at + depth] = path[:depth]
+    return node
+
+
+@jit
+def _descend(graph: Graph, first: int, role: Roles, value: Words, rank: np.uint64, path: Ints) -> int:
+    """The path of a rank among those that begin with the node ``path[0]``; returns its length."""
+    start, target = graph.start, graph.target
+    depth = 1
+    while True:
+        v = path[depth - 1]
+        if role[v - first] & END:
+            if rank == _ZERO:
+                return depth
+            rank -= _ONE
+        k = start[v]
+        while rank >= value[target[k] - first, 0]:
+            rank -= value[target[k] - first, 0]
+            k += 1
+        path[depth] = target[k]
+        depth += 1
+
+
+@jit
+def _draw_ranks(
+    graph: Graph, windows: Windows, complete: bool, shared: bool, wanted: Ints, state: Words
+) -> tuple[Ints, Ints]:
+    """Different trends of each window, as many as are wanted: where each one's nodes begin, and the nodes."""
+    # Residues of so large a "prime" are the numbers themselves.
+    lanes = Lanes(np.ones((1, 1), np.uint64), False, np.array([2**63], dtype=np.uint64))
+    value, sums, room = make_values(windows, lanes), make_sums(graph, lanes, shared), widest(windows)
+    role, path, until = np.empty(room, np.uint8), np.empty(room, np.int64), np.empty(room, np.uint64)
+    start, node = np.zeros(wanted.sum() + 1, dtype=np.int64), np.empty(0, dtype=np.int64)
+    trends = 0
+    for number in range(len(wanted)):
+        first, last, counter = windows.first[number], windows.last[number], state[number]
+        fill_roles(graph, windows, number, complete, role)
+        fill_values(graph, windows, number, role, lanes, sums, value)
+        total = _ZERO
+        for row in range(last - first):
+            total += value[row, 0] if role[row] & ROOT else _ZERO
+            until[row] = total
+        mask = total - _ONE
+        for shift in (1, 2, 4, 8, 16, 32):
+            mask |= mask >> np.uint64(shift)
+        names, taken = _no_names(wanted[number]), 0
+        while taken < wanted[number]:
+            counter += _STEP
+            rank = _mixed(counter) & mask
+            if rank >= total or not _is_new(names, rank):
+                continue
+            row = int(np.searchsorted(until[: last - first], rank, side="right"))
+            path[0] = first + row
+            depth = _descend(graph, first, role, value, rank - (until[row] - value[row, 0]), path)
+            node = appended(node, start[trends], path, depth)
+            start[trends + 1] = start[trends] + depth
+            trends += 1
+            taken += 1
+    return start, node[: start[trends]].copy()
+
+
+@inlined
+def _in_units(value: complex, exponent: float) -> float:
+    """A scaled number as a multiple of ``2**exponent``."""
+    return math.ldexp(value.real, int(max(value.imag - exponent, -2000.0)))
+
+
+@jit
+def _wander(
+    graph: Graph, first: int, last: int, role: Roles, value: Scaled, counter: np.uint64, path: Ints
+) -> tuple[int, np.uint64]:
+    """A random path that begins with the node ``path[0]``; returns its length, and the counter."""
+    start, stop, target = graph.start, graph.stop, graph.target
+    depth = 1
+    while True:
+        v = path[depth - 1]
+        worth, following = value[v - first, 0], -1
+        counter += _STEP
+        left = _uniform(_mixed(counter)) * worth.real
+        if role[v - first] & END:
+            left -= _in_units(complex(1.0, 0.0), worth.imag)
+        if left >= 0.0 or not role[v - first] & END:
+            for k in range(start[v], stop[v]):
+                if target[k] >= last:
+                    break
+                if value[target[k] - first, 0].real > 0.0:
+                    following = int(target[k])
+                    left -= _in_units(value[target[k] - first, 0], worth.imag)
+                    if left < 0.0:
+                        break
+        if following < 0:
+            return depth, counter
+        path[depth] = following
+        depth += 1
+
+
+@jit
+def _name(path: Ints, depth: int) -> np.uint64:
+    """A hash of a path; that of another path is the same with a probability of 2**-64."""
+    word = _ZERO
+    for d in range(depth):
+        word = _mixed((word + _STEP) ^ np.uint64(path[d]))
+    return word if word != _NOTHING else _ZERO
+
+
+@jit
+def _draw_walks(
+    graph: Graph, windows: Windows, complete: bool, shared: bool, wanted: Ints, state: Words
+) -> tuple[Ints, Ints]:
+    """As :func:`_draw_ranks`, for any number of trends."""
+    lanes = Lanes(np.ones((1, 1), np.complex128), False, np.zeros(1))
+    value, sums, room = make_values(windows, lanes), make_sums(graph, lanes, shared), widest(windows)
+    role, path, until = np.empty(room, np.uint8), np.empty(room, np.int64), np.empty(room, np.float64)
+    start, node = np.zeros(wanted.sum() + 1, dtype=np.int64), np.empty(0, dtype=np.int64)
+    trends = 0
+    for number in range(len(wanted)):
+        first, last, counter = windows.first[number], windows.last[number], state[number]
+        fill_roles(graph, windows, number, complete, role)
+        fill_values(graph, windows, number, role, lanes, sums, value)
+        exponent, total, final = -math.inf, 0.0, 0
+        for row in range(last - first):
+            if role[row] & ROOT:
+                exponent = max(exponent, value[row, 0].imag)
+        for row in range(last - first):
+            if role[row] & ROOT:
+                total += _in_units(value[row, 0], exponent)
+                final = row
+            until[row] = total
+        names, taken = _no_names(wanted[number]), 0
+        while taken < wanted[number]:
+            counter += _STEP
+            aim = _uniform(_mixed(counter)) * total
+            path[0] = first + min(np.searchsorted(until[: last - first], aim, side="right"), final)
+            depth, counter = _wander(graph, first, last, role, value, counter, path)
+            if _is_new(names, _name(path, depth)):
+                node = appended(node, start[trends], path, depth)
+                start[trends + 1] = start[trends] + depth
+                trends += 1
+                taken += 1
+    return start, node[: start[trends]].copy()

@@ -1,0 +1,727 @@
+"""The trends of a graph depth first: one trend in memory, from any trend to any other.
+
+The canonical order of trends is that of a depth-first search: earlier nodes first, and a trend before its extensions.
+A search can begin at any trend, given as the list of its nodes (a *path*), and stop before any other, so the trends of
+a window fall into parts that share nothing. Where the parts begin is found without a search: the number and the total
+length of the trends that go on from each node, computed backwards, say how much lies below each branch, and one descent
+leads to the trend at any given fraction of the whole.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cetdsl.kernels._jit import inlined, jit
+from cetdsl.kernels.enumerate.search import BLOCK, shrunk
+from cetdsl.kernels.graph.build import NOWHERE, Abi
+from cetdsl.kernels.machine.program import place_of
+from cetdsl.kernels.vocabulary import Block, Bools, Floats, Graph, Index, Ints, Places, Shorts
+
+#: Bytes of the search, per event of the longest trend.
+FRAME_BYTES = 24
+#: Bindings that are copied at a time: most trends have no more, and a loop of fixed length takes no branch.
+_WIDE = 8
+#: The successors of a node are laid side by side unless there are more of them than so many times the nodes.
+_MOST_BESIDE = 4
+#: Bits of the event in the label of a binding; the number of the variable stands above.
+_EVENT_BITS = 48
+
+#: Positions in the array that holds where the search is. The last is the length of the trend that has no room in the
+#: block; 0: there is none left.
+_WINDOW, _ROOT, _DEPTH, _TIGHT, _TRENDS, _BINDINGS, _VISITS, _NEED, _POSITIONS = range(9)
+
+
+class Windows(NamedTuple):
+    """Windows as stretches of a graph.
+
+    Attributes
+    ----------
+    low, high : int64 arrays, shape (windows,)
+        The events ``low:high``.
+    first, last : int64 arrays, shape (windows,)
+        Their nodes ``first:last``.
+    """
+
+    low: Ints
+    high: Ints
+    first: Ints
+    last: Ints
+
+
+class Rules(NamedTuple):
+    """How paths begin and end.
+
+    Attributes
+    ----------
+    complete : bool
+        Trends run from sources to sinks; else from any node that begins to any that ends.
+    pruned : bool
+        Some nodes end no trend, so a successor may lead nowhere within the window.
+    """
+
+    complete: bool
+    pruned: bool
+
+
+class Trace(NamedTuple):
+    """A trend as its nodes, and the window that it lies in; no nodes: before the first window or after the last."""
+
+    window: int
+    nodes: Places
+
+
+class _Stack(NamedTuple):
+    """The labels of the path that the search stands on, and which successors of each node are still to be tried."""
+
+    label: Ints
+    cursor: Ints
+    stop: Ints
+
+
+class Weights(NamedTuple):
+    """The trends that go on from each node of a window: ``trends * 2**exponent`` of them, of ``mean`` nodes each."""
+
+    trends: Floats
+    exponent: Ints
+    mean: Floats
+
+
+def windows_of(graph: Graph | Abi, low: Ints, high: Ints) -> Windows:
+    """The windows of a graph that hold given stretches of events."""
+    low, high = np.asarray(low, dtype=np.int64), np.asarray(high, dtype=np.int64)
+    return Windows(low, high, np.searchsorted(graph.event, low), np.searchsorted(graph.event, high))
+
+
+def rules_of(graph: Graph, complete: bool) -> Rules:
+    return Rules(complete, not bool(graph.ends.all()))
+
+
+# ---------------------------------------------------------------------------------------------------------- steps
+
+
+@inlined
+def is_root(begins: Bools, reach: Places, origin_before: Places, complete: bool, v: Index, low: int, high: int) -> bool:
+    """Whether a trend of the window ``low:high`` begins at a node of it."""
+    return bool(begins[v] and reach[v] < high and (not complete or origin_before[v] < low))
+
+
+@inlined
+def is_end(ends: Bools, reach_after: Places, complete: bool, v: Index, high: int) -> bool:
+    """Whether a trend of a window that ends before ``high`` ends at a node that lies on a trend of it."""
+    if complete:
+        return bool(reach_after[v] >= high)
+    return bool(ends[v])
+
+
+@inlined
+def stop_before(target: Places, start: Index, stop: Index, last: Index) -> Index:
+    """Where the entries of a stretch of successors that lie before the node ``last`` end."""
+    if stop == start or target[stop - 1] < last:
+        return stop
+    return place_of(target, start, stop, last)
+
+
+@inlined
+def successors_stop(starts: Ints, stops: Ints, target: Places, v: Index, last: Index) -> Index:
+    """Where the successors of a node before the node ``last`` end."""
+    return stop_before(target, starts[v], stops[v], last)
+
+
+# ----------------------------------------------------------------------------------------------------------- walk
+
+
+#: What a walk asks of a node, in one place of memory: event and variable, successors, and whether a trend ends.
+_STEP = np.dtype(
+    [
+        ("label", np.int64),
+        ("start", np.int32),
+        ("stop", np.int32),
+        ("reach_after", np.int32),
+        ("ends", np.int32),
+    ]
+)
+
+
+class Steps(NamedTuple):
+    """The nodes of a graph as a walk visits them.
+
+    Attributes
+    ----------
+    nodes : structured array, shape (nodes,)
+    entries : structured array
+        The nodes that the graph's ``target`` names, in its order: the successors of a node lie side by side, and so are
+        fetched together. Where they would take too much memory, ``nodes`` once more.
+    beside : bool
+        Whether they lie side by side.
+    """
+
+    nodes: NDArray[Any]
+    entries: NDArray[Any]
+    beside: bool
+
+
+def steps_of(graph: Graph, variable: Ints | Shorts) -> Steps:
+    """The steps of walks; ``variable`` is the bit number of the one that each state reads."""
+    above = np.asarray(variable, dtype=np.int64) << _EVENT_BITS
+    if is_constant(variable):
+        above[:] = 0  # it is known without looking
+    count, used = len(graph.event), int(graph.stop.max(initial=0))
+    # NumPy asks for large pages, Numba does not.
+    nodes = np.empty(count, dtype=_STEP)
+    _note(graph, above, nodes)
+    if used > _MOST_BESIDE * count:
+        return Steps(nodes, nodes, beside=False)
+    entries = np.empty(used, dtype=_STEP)
+    _lay_beside(nodes, graph.target, entries)
+    return Steps(nodes, entries, beside=True)
+
+
+@jit
+def _note(graph: Graph, above: Ints, nodes: NDArray[Any]) -> None:
+    starts, stops, events, states = graph.start, graph.stop, graph.event, graph.state
+    reach_after, ends = graph.reach_after, graph.ends
+    for v in range(len(nodes)):
+        node = nodes[v]
+        node.label = events[v] | above[states[v]]
+        node.start, node.stop, node.reach_after, node.ends = starts[v], stops[v], reach_after[v], ends[v]
+
+
+@jit
+def _lay_beside(nodes: NDArray[Any], target: Places, entries: NDArray[Any]) -> None:
+    for k in range(len(entries)):
+        entries[k] = nodes[target[k]]
+
+
+class Walker:
+    """Lists or counts the trends of windows depth first: m-cet.
+
+    Parameters
+    ----------
+    graph : Graph
+    variable : int64 array, shape (states,)
+        Bit number of the variable that each state reads.
+    steps : callable
+        Gives what :func:`steps_of` does; asked only if trends are listed.
+    windows : Windows
+    rules : Rules
+    number : int
+        The number of the first of these windows.
+    longest : int, optional
+        Events of the longest trend, or more.
+    begin, end : Trace, optional
+        The trend to begin with, and the one to stop before; by default all are listed.
+
+    Attributes
+    ----------
+    bytes_held : int
+        What the search takes, apart from the graph and the block.
+    steps : int
+        Vertices visited so far, and references written or counted.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        variable: Ints | Shorts,
+        steps: Callable[[], Steps],
+        windows: Windows,
+        rules: Rules,
+        number: int = 0,
+        longest: int | None = None,
+        begin: Trace | None = None,
+        end: Trace | None = None,
+    ) -> None:
+        nowhere = np.empty(0, dtype=np.int32)
+        self._begin = begin or Trace(0, nowhere)
+        self._end = end or Trace(len(windows.low), nowhere)
+        self.graph = graph
+        self.windows = windows
+        self.rules = rules
+        self.number = number
+        self.steps = 0
+        self._variable = np.asarray(variable, dtype=np.int16)
+        self._steps = steps
+        self._longest = int((windows.last - windows.first).max(initial=0)) if longest is None else longest
+        self.bytes_held = FRAME_BYTES * self._longest
+
+    def blocks(self, limit: int = -1, block: int = BLOCK) -> Iterator[Block]:
+        """The trends, in blocks of so many bindings; a trend that is longer makes a block of its own."""
+        if self._longest == 0:
+            return
+        graph, windows, steps = self.graph, self.windows, self._steps()
+        stack = _Stack(*(np.empty(self._longest + _WIDE, dtype=np.int64) for _ in range(3)))
+        at = np.zeros(_POSITIONS, dtype=np.int64)
+        _place(graph, steps.nodes, windows, self._begin, self._end, stack, at)
+        one_variable = is_constant(self._variable)
+
+        def fill(out: Block) -> Filled:
+            ground = (graph.target, graph.begins, graph.reach, graph.origin_before)
+            _walk(*ground, *steps, *windows, *self.rules, *self._end, *stack, at, out.start, out.event, out.slice)
+            self.steps += int(at[_VISITS] + at[_BINDINGS])
+            filled = Filled(int(at[_TRENDS]), int(at[_BINDINGS]), int(at[_NEED]))
+            if not one_variable:
+                labels = out.event[: filled.bindings]
+                out.variable[: filled.bindings] = labels >> _EVENT_BITS
+                labels &= (1 << _EVENT_BITS) - 1
+            return filled
+
+        for found in in_blocks(fill, self._variable, limit, block, _WIDE):
+            yield found._replace(slice=found.slice + self.number) if self.number else found
+
+    def count(self) -> tuple[Ints, Ints]:
+        """The number of trends of each window and the sum of their lengths, by a walk over all of them."""
+        trends, refs, visits = _tally(self.graph, self.windows, self.rules, self._longest)
+        self.steps += int(visits) + int(refs.sum())
+        return trends, refs
+
+
+# ---------------------------------------------------------------------------------------------------------- blocks
+
+
+class Filled(NamedTuple):
+    """What stands in a block: trends and bindings; ``need`` is the length of the next trend, which finds no room, or 0.
+
+    A search goes on from there as soon as it is given another block.
+    """
+
+    trends: int
+    bindings: int
+    need: int
+
+
+def is_constant(variable: Ints | Shorts) -> bool:
+    """Whether all states read the same variable, which then stands in every block from the start."""
+    return bool((variable == variable[0]).all())
+
+
+def in_blocks(
+    fill: Callable[[Block], Filled], variable: Shorts, limit: int, size: int, slack: int = 0
+) -> Iterator[Block]:
+    """The blocks that a search fills, of so many bindings and with so many trends in all (-1: no limit).
+
+    Behind the events there is some ``slack``, over which the search may write.
+    """
+    remaining, room, ever_same = limit, size, np.empty(0, dtype=np.int16)
+    while remaining != 0:
+        most = room if remaining < 0 else min(room, remaining)
+        if is_constant(variable) and len(ever_same) != room:
+            ever_same = np.full(room, variable[0], dtype=np.int16)
+        bits = ever_same if is_constant(variable) else np.empty(room, dtype=np.int16)
+        start, event = np.empty(most + 1, dtype=np.int64), np.empty(room + slack, dtype=np.int64)
+        out = Block(start, event, bits, np.empty(most, dtype=np.int64))
+        trends, bindings, need = fill(out)
+        if trends:
+            remaining -= trends if remaining > 0 else 0
+            yield shrunk(out, trends, bindings)
+        if need == 0:
+            return
+        room = max(size, need)
+
+
+@jit
+def _place(
+    graph: Graph, nodes: NDArray[Any], windows: Windows, begin: Trace, end: Trace, stack: _Stack, at: Ints
+) -> None:
+    """Puts the search right before a trend."""
+    at[:] = 0
+    window = begin.window
+    at[_WINDOW] = window
+    if len(begin.nodes) == 0:
+        at[_ROOT] = windows.first[window]
+        return
+    depth = len(begin.nodes) - 1
+    at[_DEPTH] = depth
+    at[_ROOT] = begin.nodes[0] + (1 if depth > 0 else 0)
+    tight = 0
+    if window == end.window:
+        while tight < depth and begin.nodes[tight] == end.nodes[tight]:
+            tight += 1
+    at[_TIGHT] = tight
+    for d in range(depth):
+        v = np.int64(begin.nodes[d])
+        stack.label[d] = nodes[v].label
+        stop = successors_stop(graph.start, graph.stop, graph.target, v, windows.last[window])
+        place = place_of(graph.target, graph.start[v], stop, begin.nodes[d + 1])
+        stack.cursor[d] = place + (1 if d + 1 < depth else 0)
+        stack.stop[d] = place_of(graph.target, graph.start[v], stop, end.nodes[d + 1]) if d < tight else stop
+
+
+@inlined
+def _write(
+    path_label: Ints,
+    depth: int,
+    label: int,
+    window: int,
+    out_start: Ints,
+    out_event: Ints,
+    out_slice: Ints,
+    trend: int,
+    at: int,
+) -> int:
+    """Writes the path and one more binding into a block as a trend; where it ends. What lies behind is undefined."""
+    for d in range(0, depth, _WIDE):
+        for e in range(_WIDE):
+            out_event[at + d + e] = path_label[d + e]
+    stop = at + depth + 1
+    out_event[stop - 1] = label
+    out_slice[trend], out_start[trend + 1] = window, stop
+    return stop
+
+
+@jit
+def _walk(
+    target: Places,
+    begins: Bools,
+    reach: Places,
+    origin_before: Places,
+    nodes: NDArray[Any],
+    entries: NDArray[Any],
+    beside: bool,
+    lows: Ints,
+    highs: Ints,
+    firsts: Ints,
+    lasts: Ints,
+    complete: bool,
+    pruned: bool,
+    end_window: int,
+    end_nodes: Places,
+    path_label: Ints,
+    path_cursor: Ints,
+    path_stop: Ints,
+    at: Ints,
+    out_start: Ints,
+    out_event: Ints,
+    out_slice: Ints,
+) -> None:
+    """Goes on from where ``at`` says until the block is full or the end is reached.
+
+    While the path agrees with the end's (its first ``tight`` nodes do), the successors from the end's next node on are
+    cut off; when those before it are done with, the path follows the end by one node.
+
+    Takes the arrays of the tuples that they come in one by one: out of tuples, Numba would fetch them from memory again
+    after each write, which makes the loop take twice as long.
+    """
+    most, size = len(out_slice), len(out_event) - _WIDE
+    window, root, depth, tight = at[_WINDOW], at[_ROOT], at[_DEPTH], at[_TIGHT]
+    trends, bindings, visits, need = 0, 0, 0, np.int64(0)
+    out_start[0] = 0
+    cursor: Index = 0
+    stop: Index = 0
+    if depth > 0:
+        cursor, stop = path_cursor[depth - 1], path_stop[depth - 1]
+    while window < len(lows):
+        low, high, last = lows[window], highs[window], lasts[window]
+        bounded, inner = window == end_window, last < len(nodes)
+        floor = tight if bounded else 0
+        # All that lies below the part of the path that follows the end; without a bound, below the root.
+        while True:
+            if cursor >= stop:
+                if depth == floor:
+                    break
+                depth -= 1
+                if depth == 0:
+                    break
+                cursor, stop = path_cursor[depth - 1], path_stop[depth - 1]
+                continue
+            if pruned and reach[target[cursor]] >= high:
+                cursor += 1
+                continue
+            node = entries[cursor if beside else np.int64(target[cursor])]
+            is_sink = node.reach_after >= high
+            if is_sink if complete else node.ends:
+                if trends == most or bindings + depth >= size:
+                    need = depth + 1
+                    break
+                bindings = _write(
+                    path_label, depth, node.label, window, out_start, out_event, out_slice, trends, bindings
+                )
+                trends += 1
+            cursor += 1
+            visits += 1
+            if not is_sink:
+                path_cursor[depth - 1] = cursor
+                path_label[depth] = node.label
+                cursor, stop = np.int64(node.start), np.int64(node.stop)
+                if inner:
+                    stop = stop_before(target, cursor, stop, last)
+                path_stop[depth] = stop
+                depth += 1
+        if need > 0:
+            break
+        # The next root before the end, or the next node of the end itself.
+        before = np.int64(end_nodes[0]) if bounded else last
+        if depth == 0:
+            while root < before and not is_root(begins, reach, origin_before, complete, root, low, high):
+                root += 1
+        forced = depth > 0 or root >= before
+        if forced and not bounded:
+            window += 1
+            if window < len(lows):
+                root = firsts[window]
+            continue
+        if forced and depth == len(end_nodes) - 1:
+            break
+        v = np.int64(end_nodes[depth]) if forced else root
+        node = nodes[v]
+        is_sink = node.reach_after >= high
+        if is_sink if complete else node.ends:
+            if trends == most or bindings + depth >= size:
+                need = depth + 1
+                break
+            bindings = _write(path_label, depth, node.label, window, out_start, out_event, out_slice, trends, bindings)
+            trends += 1
+        visits += 1
+        if depth == 0:
+            root = v + 1
+        if not is_sink:
+            path_label[depth] = node.label
+            cursor, stop = np.int64(node.start), np.int64(node.stop)
+            if inner:
+                stop = stop_before(target, cursor, stop, last)
+            if forced:
+                tight += 1
+                stop = place_of(target, cursor, stop, end_nodes[tight])
+            path_stop[depth] = stop
+            depth += 1
+    if depth > 0:
+        path_cursor[depth - 1] = cursor
+    at[_WINDOW], at[_ROOT], at[_DEPTH], at[_TIGHT] = window, root, depth, tight
+    at[_TRENDS], at[_BINDINGS], at[_VISITS], at[_NEED] = trends, bindings, visits, need
+
+
+@jit
+def _tally(graph: Graph, windows: Windows, rules: Rules, longest: int) -> tuple[Ints, Ints, int]:
+    """The number of trends of each window and the sum of their lengths, by a walk; how many vertices it visits."""
+    target, starts, stops, begins, ends = graph.target, graph.start, graph.stop, graph.begins, graph.ends
+    reach, reach_after, origin_before = graph.reach, graph.reach_after, graph.origin_before
+    count = len(windows.low)
+    trends, refs = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
+    visits = 0
+    path_cursor, path_stop = np.empty(longest + 1, dtype=np.int64), np.empty(longest + 1, dtype=np.int64)
+    for window in range(count):
+        low, high, last = windows.low[window], windows.high[window], windows.last[window]
+        here, total = 0, 0
+        for root in range(windows.first[window], last):
+            if not is_root(begins, reach, origin_before, rules.complete, root, low, high):
+                continue
+            visits += 1
+            if is_end(ends, reach_after, rules.complete, root, high):
+                here += 1
+                total += 1
+            if reach_after[root] >= high:
+                continue
+            depth = 1
+            cursor, stop = starts[root], successors_stop(starts, stops, target, root, last)
+            while depth > 0:
+                descends = np.int64(-1)
+                while cursor < stop:
+                    t = np.int64(target[cursor])
+                    cursor += 1
+                    if rules.pruned and reach[t] >= high:
+                        continue
+                    visits += 1
+                    after = reach_after[t] < high
+                    if not after if rules.complete else ends[t]:
+                        here += 1
+                        total += depth + 1
+                    if after:
+                        descends = t
+                        break
+                if descends >= 0:
+                    path_cursor[depth], path_stop[depth] = cursor, stop
+                    depth += 1
+                    cursor, stop = starts[descends], successors_stop(starts, stops, target, descends, last)
+                else:
+                    depth -= 1
+                    cursor, stop = path_cursor[depth], path_stop[depth]
+        trends[window], refs[window] = here, total
+    return trends, refs, visits
+
+
+# ---------------------------------------------------------------------------------------------------------- shares
+
+
+def split(graph: Graph, windows: Windows, rules: Rules, fractions: Floats) -> list[Trace] | None:
+    """The trends at given fractions of the refs (sum of lengths) of all windows; None if there is no trend.
+
+    They come in the order of the fractions, and the same fraction gives the same trend wherever it is asked for.
+    """
+    totals = np.zeros((len(windows.low), 2))
+    weighed = -1
+    for window in range(len(windows.low)):
+        weights, totals[window] = _weigh(graph, windows, rules, window)
+        weighed = window
+    found = totals[:, 0] > 0
+    if not found.any():
+        return None
+    largest = totals[found, 1].max()
+    sizes = np.ldexp(totals[:, 0], np.maximum(totals[:, 1] - largest, -2000).astype(np.int32) * found)
+    ends = np.cumsum(sizes)
+    final = int(np.flatnonzero(found)[-1])
+    traces: list[Trace] = []
+    for fraction in fractions:
+        aim = fraction * ends[-1]
+        window = min(int(np.searchsorted(ends, aim, side="right")), final)
+        if window != weighed:
+            (weights, _), weighed = _weigh(graph, windows, rules, window), window
+        before = ends[window - 1] if window else 0.0
+        nodes = _seek(graph, windows, rules, window, weights, max(aim - before, 0.0), int(largest))
+        traces.append(Trace(window, nodes))
+    return traces
+
+
+def share_of_roots(graph: Graph, windows: Windows, rules: Rules, part: int, parts: int) -> Graph:
+    """The graph of the trends that begin at one of ``parts`` stretches of roots, with about as many refs each."""
+    ends = np.cumsum(_root_refs(graph, windows, rules))
+    if not ends[-1:].any():
+        return graph
+    # A root belongs to the stretch that its middle lies in.
+    middle = (ends - np.diff(ends, prepend=0.0) / 2) / ends[-1] * parts
+    return _from_roots(graph, (middle >= part) & ((middle < part + 1) | (part + 1 == parts)))
+
+
+def _root_refs(graph: Graph, windows: Windows, rules: Rules) -> Floats:
+    """The refs of the trends of all windows that begin at each node, as parts of any one number."""
+    weighed = [_weigh(graph, windows, rules, window)[0] for window in range(len(windows.low))]
+    largest = max((int(weights.exponent.max(initial=0)) for weights in weighed), default=0)
+    sizes = np.zeros(len(graph.event))
+    for window, (trends, exponent, mean) in enumerate(weighed):
+        low, high, first, last = (int(column[window]) for column in windows)
+        _add_root_refs(graph, rules, low, high, first, trends, exponent - largest, mean, sizes[first:last])
+    return sizes
+
+
+@jit
+def _add_root_refs(
+    graph: Graph,
+    rules: Rules,
+    low: int,
+    high: int,
+    first: int,
+    trends: Floats,
+    exponent: Ints,
+    mean: Floats,
+    sizes: Floats,
+) -> None:
+    begins, reach, origin_before = graph.begins, graph.reach, graph.origin_before
+    for v in range(len(sizes)):
+        if trends[v] > 0.0 and is_root(begins, reach, origin_before, rules.complete, first + v, low, high):
+            sizes[v] += math.ldexp(trends[v] * mean[v], max(exponent[v], -1000))
+
+
+def _from_roots(graph: Graph, own: NDArray[np.bool_]) -> Graph:
+    """The graph of the trends that begin at nodes of one's own: no other one is useful to them."""
+    begins = graph.begins & own
+    return graph._replace(begins=begins, origin=np.where(_reached(graph, begins), graph.origin, NOWHERE))
+
+
+@jit
+def _reached(graph: Graph, begins: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """The nodes that a path from one that begins leads to."""
+    target, starts, stops = graph.target, graph.start, graph.stop
+    out = begins.copy()
+    for v in range(len(out)):
+        if out[v]:
+            for k in range(starts[v], stops[v]):
+                out[target[k]] = True
+    return out
+
+
+@jit
+def _weigh(graph: Graph, windows: Windows, rules: Rules, window: int) -> tuple[Weights, tuple[float, float]]:
+    """What goes on from each node of a window; the refs of the whole window as mantissa and exponent."""
+    target, starts, stops, begins, ends = graph.target, graph.start, graph.stop, graph.begins, graph.ends
+    origin, reach = graph.origin, graph.reach
+    origin_before, reach_after = graph.origin_before, graph.reach_after
+    low, high = windows.low[window], windows.high[window]
+    first, last = windows.first[window], windows.last[window]
+    count = np.zeros(last - first)
+    exponent = np.zeros(last - first, dtype=np.int64)
+    mean = np.ones(last - first)
+    total, total_exponent = 0.0, np.int64(0)
+    for v in range(last - 1, first - 1, -1):
+        if reach[v] >= high or origin[v] < low:
+            continue
+        trends = refs = 1.0 if is_end(ends, reach_after, rules.complete, v, high) else 0.0
+        scale = np.int64(0)
+        if reach_after[v] < high:
+            for k in range(starts[v], successors_stop(starts, stops, target, v, last)):
+                t = target[k] - first
+                if count[t] == 0.0:
+                    continue
+                more = count[t]
+                if exponent[t] > scale:
+                    trends, refs = (
+                        math.ldexp(trends, int(scale - exponent[t])),
+                        math.ldexp(refs, int(scale - exponent[t])),
+                    )
+                    scale = exponent[t]
+                elif exponent[t] < scale:
+                    more = math.ldexp(more, int(exponent[t] - scale))
+                trends += more
+                refs += more * (mean[t] + 1.0)
+        shift = 0
+        if trends > 1e200:
+            shift = 600
+            trends, refs = math.ldexp(trends, -shift), math.ldexp(refs, -shift)
+        count[v - first], exponent[v - first], mean[v - first] = trends, scale + shift, refs / trends
+        if is_root(begins, reach, origin_before, rules.complete, v, low, high):
+            scale += shift
+            if scale > total_exponent:
+                total, total_exponent = math.ldexp(total, int(total_exponent - scale)), scale
+            total += math.ldexp(refs, int(scale - total_exponent))
+    return Weights(count, exponent, mean), (total, float(total_exponent))
+
+
+@jit
+def _seek(
+    graph: Graph, windows: Windows, rules: Rules, window: int, weights: Weights, rest: float, exponent: int
+) -> Places:
+    """The trend before which ``rest * 2**exponent`` refs of a window lie.
+
+    Of successors that rounding leaves nothing to choose from, it is the last: a larger ``rest`` never gives an earlier
+    trend.
+    """
+    target, starts, stops, begins, ends = graph.target, graph.start, graph.stop, graph.begins, graph.ends
+    reach, reach_after, origin_before = graph.reach, graph.reach_after, graph.origin_before
+    low, high = windows.low[window], windows.high[window]
+    first, last = windows.first[window], windows.last[window]
+    path = np.empty(last - first, dtype=np.int32)
+    depth, v, below = 0, np.int64(-1), 0.0
+    while True:
+        if depth > 0 and is_end(ends, reach_after, rules.complete, v, high):
+            alone = math.ldexp(float(depth), -exponent)
+            if rest < alone or reach_after[v] >= high:
+                break
+            rest -= alone
+        cursor = first if depth == 0 else starts[v]
+        stop = last if depth == 0 else successors_stop(starts, stops, target, v, last)
+        chosen = np.int64(-1)
+        while cursor < stop:
+            t = cursor if depth == 0 else np.int64(target[cursor])
+            cursor += 1
+            if weights.trends[t - first] == 0.0:
+                continue
+            if depth == 0 and not is_root(begins, reach, origin_before, rules.complete, t, low, high):
+                continue
+            if chosen >= 0:
+                rest -= below
+            chosen = t
+            below = math.ldexp(
+                weights.trends[t - first] * (weights.mean[t - first] + depth), weights.exponent[t - first] - exponent
+            )
+            if rest < below:
+                break
+        v = chosen
+        path[depth] = v
+        depth += 1
+        # The scale of the rest follows that of what is left to choose from.
+        shift = exponent - weights.exponent[v - first]
+        if shift != 0:
+            rest, exponent = math.ldexp(rest, shift), weights.exponent[v - first]
+    return path[:depth].copy()

@@ -1,0 +1,1 @@
+"""A machine as arrays, and the index tables that answer its predicates."""

@@ -1,0 +1,379 @@
+"""A machine as flat arrays, and the index tables that answer its predicates.
+
+Each edge of the machine is answered by the cheapest *index* that its comparisons allow:
+
+========  ===========================  ========================================
+index     comparisons                  cost per event
+========  ===========================  ========================================
+TOTAL     none                         constant
+HASH      equalities                   constant
+TREE      one order, any equalities    logarithmic (Fenwick tree per hash key)
+SCAN      anything else                linear in the events of the window
+========  ===========================  ========================================
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cetdsl.ir.machine import Comparison, Edge, Machine
+from cetdsl.kernels._jit import inlined, jit
+from cetdsl.kernels.vocabulary import Events, Index, Ints, Places
+from cetdsl.kernels.wire.columns import from_numpy, to_numpy
+
+TOTAL, HASH, TREE, SCAN = 0, 1, 2, 3
+OPERATORS = {"=": 0, "!=": 1, "<": 2, "<=": 3, ">": 4, ">=": 5}
+
+_NO_BUCKETS = np.zeros(0, dtype=np.int64)
+#: So many values are sorted byte by byte.
+_MANY_VALUES = 4_096
+#: The sign bit alone: turned over, it makes the order of bytes, which have no sign, that of the values.
+_SIGN = -(2**63)
+
+
+class Program(NamedTuple):
+    """A machine as arrays; ``in_*`` describe the edges, sorted by target."""
+
+    variable: Ints
+    begins: NDArray[np.bool_]
+    ends: NDArray[np.bool_]
+    begin_guard_start: Ints
+    begin_guard: Ints
+    end_guard_start: Ints
+    end_guard: Ints
+    in_start: Ints
+    in_source: Ints
+    in_index: Ints
+    in_table: Ints
+    in_slot: Ints
+    comparison_start: Ints
+    comparison: Ints
+    listed_start: Ints
+    listed: Ints
+    slot_start: Ints
+    slot_index: Ints
+    slot_table: Ints
+    slot_number: Ints
+    hash_slots: int
+    tree_slots: int
+    scans: bool
+
+
+class Tables(NamedTuple):
+    """Where each event stands in each index, for one chunk of events.
+
+    ``hash_query[t, i]`` and ``hash_update[t, i]`` are codes (-1: NULL). A tree is a run of slots that starts at
+    ``*_base``; ``query_length`` slots from there precede the event, ``update_position`` is its own.
+    """
+
+    hash_query: Ints
+    hash_update: Ints
+    hash_codes: int
+    query_base: Ints
+    query_length: Ints
+    update_base: Ints
+    update_position: Ints
+    tree_size: Ints
+
+
+class Layout(NamedTuple):
+    """A program and the comparison sets that its tables are built from."""
+
+    program: Program
+    hashes: tuple[tuple[Comparison, ...], ...]
+    trees: tuple[tuple[Comparison, ...], ...]
+
+
+def index_of(edge: Edge) -> int:
+    """The cheapest index that answers an edge's predicates."""
+    orders = sum(c.op in ("<", "<=", ">", ">=") for c in edge.comparisons)
+    if edge.listed or orders > 1 or any(c.op == "!=" for c in edge.comparisons):
+        return SCAN
+    if orders:
+        return TREE
+    return HASH if edge.comparisons else TOTAL
+
+
+def lower_guards(machine: Machine, columns: int) -> Machine:
+    """Guards of the edges as comparisons: the earlier event must not precede the latest start of a match.
+
+    Code column ``columns`` numbers the instants, column ``columns + 1 + g`` holds the latest start of a match of
+    negation ``g`` that ends before the event.
+    """
+    edges = []
+    for edge in machine.edges:
+        guards = tuple(Comparison("<=", columns + 1 + guard, columns) for guard in edge.guards)
+        edges.append(Edge(edge.source, edge.target, edge.comparisons + guards, edge.listed))
+    return Machine(machine.variables, machine.initial, machine.final, tuple(edges))
+
+
+def _starts(groups: list[Any]) -> Ints:
+    return np.cumsum([0, *map(len, groups)]).astype(np.int64)
+
+
+def _flat(groups: list[Any]) -> Ints:
+    return np.array([item for group in groups for item in group], dtype=np.int64)
+
+
+def lay_out(machine: Machine) -> Layout:
+    """Arrays of a machine whose guards have been lowered.
+
+    Examples
+    --------
+    >>> from cetdsl.planning.physical import Edge, Machine
+    >>> layout = lay_out(Machine((0, 1), ((0, ()),), ((1, ()),), (Edge(0, 1), Edge(1, 1))))
+    >>> layout.program.in_start.tolist(), layout.program.in_source.tolist()
+    ([0, 0, 2], [0, 1])
+    """
+    states = len(machine.variables)
+    edges = sorted(machine.edges, key=lambda e: (e.target, e.source))
+    tables: dict[int, dict[tuple[Comparison, ...], int]] = {HASH: {}, TREE: {}}
+    slots: dict[tuple[int, int, int], int] = {}
+    numbers = {HASH: 0, TREE: 0}
+    index, table, slot = [], [], []
+    for edge in edges:
+        kind = index_of(edge)
+        index.append(kind)
+        if kind not in tables:
+            table.append(-1)
+            slot.append(-1)
+            continue
+        number = tables[kind].setdefault(edge.comparisons, len(tables[kind]))
+        key = (edge.source, kind, number)
+        if key not in slots:
+            slots[key] = numbers[kind]
+            numbers[kind] += 1
+        table.append(number)
+        slot.append(slots[key])
+    by_target: list[list[int]] = [[] for _ in range(states)]
+    for number, edge in enumerate(edges):
+        by_target[edge.target].append(number)
+    by_source: list[list[tuple[int, int, int]]] = [[] for _ in range(states)]
+    for (source, kind, number), position in slots.items():
+        by_source[source].append((kind, number, position))
+    comparisons = [[(OPERATORS[c.op], c.later, c.earlier) for c in edge.comparisons] for edge in edges]
+    initial, final = dict(machine.initial), dict(machine.final)
+    begin_guards = [list(initial.get(state, ())) for state in range(states)]
+    end_guards = [list(final.get(state, ())) for state in range(states)]
+
+    def ints(values: list[int]) -> Ints:
+        return np.array(values, dtype=np.int64)
+
+    program = Program(
+        ints(list(machine.variables)),
+        np.array([state in initial for state in range(states)], dtype=np.bool_),
+        np.array([state in final for state in range(states)], dtype=np.bool_),
+        _starts(begin_guards),
+        _flat(begin_guards),
+        _starts(end_guards),
+        _flat(end_guards),
+        _starts(by_target),
+        ints([edge.source for edge in edges]),
+        ints(index),
+        ints(table),
+        ints(slot),
+        _starts(comparisons),
+        np.array([c for group in comparisons for c in group], dtype=np.int64).reshape(-1, 3),
+        _starts([edge.listed for edge in edges]),
+        _flat([edge.listed for edge in edges]),
+        _starts(by_source),
+        ints([entry[0] for group in by_source for entry in group]),
+        ints([entry[1] for group in by_source for entry in group]),
+        ints([entry[2] for group in by_source for entry in group]),
+        numbers[HASH],
+        numbers[TREE],
+        SCAN in index,
+    )
+    return Layout(program, tuple(tables[HASH]), tuple(tables[TREE]))
+
+
+def dense_codes(later: Ints, earlier: Ints) -> tuple[Ints, Ints, int]:
+    """Two columns as numbers 0, 1, ... that are equal exactly where the values are (hashed, not sorted)."""
+    encoded = from_numpy(np.concatenate([later, earlier])).dictionary_encode()
+    numbers = to_numpy(encoded.indices).astype(np.int64)
+    return numbers[: len(later)], numbers[len(later) :], len(encoded.dictionary)
+
+
+def equality_codes(equalities: list[Comparison], events: Events) -> tuple[Ints, Ints, int]:
+    count = len(events.time)
+    if not equalities:
+        zeros = np.zeros(count, dtype=np.int64)
+        return zeros, zeros, 1
+    query = update = None
+    for comparison in equalities:
+        f, g, size = dense_codes(events.codes[comparison.later], events.codes[comparison.earlier])
+        if query is not None and update is not None:
+            f, g, size = dense_codes(query * size + f, update * size + g)
+        query, update = f, g
+    assert query is not None
+    assert update is not None
+    f_valid = np.logical_and.reduce([events.valid[c.later] for c in equalities])
+    g_valid = np.logical_and.reduce([events.valid[c.earlier] for c in equalities])
+    return np.where(f_valid, query, -1), np.where(g_valid, update, -1), size
+
+
+def build_tables(layout: Layout, events: Events) -> Tables:
+    """Index tables of a chunk of events, each sorted or hashed once for all windows."""
+    count = len(events.time)
+    hash_query = np.empty((len(layout.hashes), count), dtype=np.int64)
+    hash_update = np.empty_like(hash_query)
+    hash_codes = 0
+    for number, comparisons in enumerate(layout.hashes):
+        hash_query[number], hash_update[number], size = equality_codes(list(comparisons), events)
+        hash_codes = max(hash_codes, size)
+    trees: NDArray[Any] = np.zeros((5, len(layout.trees), count), dtype=np.int32)  # half the memory of int64
+    longest = int(np.diff(events.segment_start).max(initial=0)) if layout.trees else 0
+    # Made by NumPy, which asks the system for large pages: a kernel of Numba would wait for each small one.
+    room = np.empty((2, longest), dtype=np.int64), np.empty((2, longest), dtype=np.int32)
+    for number, comparisons in enumerate(layout.trees):
+        order = next(c for c in comparisons if c.op != "=")
+        equalities = [c for c in comparisons if c.op == "="]
+        query_bucket = update_bucket = _NO_BUCKETS
+        if equalities:
+            query_bucket, update_bucket, _ = equality_codes(equalities, events)
+        _place_in_trees(
+            events.segment_start,
+            query_bucket,
+            update_bucket,
+            events.codes[order.later],
+            events.codes[order.earlier],
+            events.valid[order.later],
+            events.valid[order.earlier],
+            order.op in ("<", "<="),
+            order.op in ("<=", ">="),
+            all(c.later == c.earlier for c in comparisons),
+            trees[:, number],
+            *room,
+        )
+    return Tables(hash_query, hash_update, hash_codes, trees[0], trees[1], trees[2], trees[3], trees[4])
+
+
+@inlined
+def place_of(rising: Places | Ints, start: Index, stop: Index, least: Index) -> Index:
+    """The first place in a rising stretch that holds no less."""
+    while start < stop:
+        middle = (start + stop) // 2
+        if rising[middle] < least:
+            start = middle + 1
+        else:
+            stop = middle
+    return start
+
+
+@jit
+def _sorted_by(values: Ints, spare: Ints, members: Places, other: Places) -> tuple[Places, Places]:
+    """Members in the order of their values, equals as they are: many of them byte by byte, in linear time.
+
+    The values and what is ``spare`` are lost, and the members come back in one of the two arrays for them, which are
+    returned with that one first: one key may have millions of events, so nothing is kept twice.
+    """
+    count = len(values)
+    if count < _MANY_VALUES:
+        other[:] = members[np.argsort(values, kind="mergesort")]
+        return other, members
+    digit = np.zeros((8, 257), dtype=np.int64)
+    for n in range(count):
+        values[n] ^= _SIGN
+        for byte in range(8):
+            digit[byte, ((values[n] >> (8 * byte)) & 255) + 1] += 1
+    for byte in range(8):
+        if digit[byte].max() == count:
+            continue  # all agree
+        place = np.cumsum(digit[byte])
+        for n in range(count):
+            own = (values[n] >> (8 * byte)) & 255
+            spare[place[own]], other[place[own]] = values[n], members[n]
+            place[own] += 1
+        values, spare, members, other = spare, values, other, members
+    return members, other
+
+
+@jit
+def _place_in_trees(
+    segment_start: Ints,
+    query_bucket: Ints,
+    update_bucket: Ints,
+    later: Ints,
+    earlier: Ints,
+    later_valid: NDArray[np.bool_],
+    earlier_valid: NDArray[np.bool_],
+    reverse: bool,
+    inclusive: bool,
+    same: bool,
+    out: Ints,
+    keys: Ints,
+    places: Places,
+) -> None:
+    """Sorts each key's events by (bucket, value) and finds each event's place and its query's end.
+
+    The tree of a bucket occupies the slots of its own events, so all trees of a chunk need one slot per event. Without
+    buckets (empty arrays) all events of a key share a tree. Where both sides are the ``same`` columns, an event's query
+    ends where it stands itself, before or behind its equals. ``keys`` and ``places`` are room for two columns of the
+    longest key's values and events.
+    """
+    bucketed = len(query_bucket) > 0
+    flip = -1 if reverse else 0  # x ^ -1 is ~x, which reverses the order and cannot overflow
+    for s in range(len(segment_start) - 1):
+        first, last = segment_start[s], segment_start[s + 1]
+        members = places[0]
+        size = 0
+        for i in range(first, last):
+            if earlier_valid[i] and (not bucketed or update_bucket[i] >= 0):
+                members[size] = i
+                size += 1
+        members, other = members[:size], places[1, :size]
+        values, spare = keys[0, :size], keys[1, :size]
+        for position in range(size):
+            values[position] = earlier[members[position]] ^ flip
+        members, other = _sorted_by(values, spare, members, other)
+        if bucketed:
+            for position in range(size):
+                values[position] = update_bucket[members[position]]
+            members, _ = _sorted_by(values, spare, members, other)
+        for position in range(size):
+            values[position] = earlier[members[position]] ^ flip
+        buckets = update_bucket[members] if bucketed else update_bucket
+        start = 0
+        while start < size:
+            end = size
+            if bucketed:
+                end = start + 1
+                while end < size and buckets[end] == buckets[start]:
+                    end += 1
+            equal, behind = start, start
+            for position in range(start, end):
+                i = members[position]
+                out[2, i] = first + start
+                out[3, i] = position - start + 1
+                out[4, i] = end - start
+                if same:
+                    if position == behind:
+                        equal = position
+                        while behind < end and values[behind] == values[equal]:
+                            behind += 1
+                    out[0, i] = first + start
+                    out[1, i] = (behind if inclusive else equal) - start
+            start = end
+        if same:
+            continue
+        for i in range(first, last):
+            if not later_valid[i] or (bucketed and query_bucket[i] < 0):
+                continue
+            low, high = 0, size
+            if bucketed:
+                low = np.searchsorted(buckets, query_bucket[i])
+                high = np.searchsorted(buckets, query_bucket[i], side="right")
+            base = low
+            target = later[i] ^ flip
+            while low < high:
+                middle = (low + high) // 2
+                value = values[middle]
+                if value < target or (inclusive and value == target):
+                    low = middle + 1
+                else:
+                    high = middle
+            out[0, i] = first + base
+            out[1, i] = low - base

@@ -1,0 +1,1 @@
+"""Number systems: doubles, scaled numbers, residues, and the ladder between them."""

@@ -1,0 +1,196 @@
+"""Products and weights: what linear expressions need beyond :mod:`~cetdsl.kernels.numbers.arithmetic`.
+
+Residues are computed in lockstep, for a row of primes at a time, so that what is done once per event or burst is done
+once for all of them, and the processor's vectors are filled. Doubles and scaled numbers are a row of one.
+
+Primes are below ``2**50``, for a product's quotient can then be guessed in doubles: it is off by one at most, which two
+conditional subtractions put right.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import types
+from numba.extending import overload
+from numpy.typing import NDArray
+
+from cetdsl.kernels._jit import inlined
+from cetdsl.kernels.numbers.arithmetic import normalised
+from cetdsl.kernels.vocabulary import Ints
+
+#: Bits of a prime.
+PRIME_BITS = 50
+#: Whole weights are cut into limbs of so many bits, so that sums of them fit 64 bits.
+LIMB_BITS = 31
+
+#: ``_HALVES[n]`` is ``2.0**-n``, down to the smallest double.
+_HALVES = np.ldexp(1.0, -np.arange(1075))
+
+
+class System(NamedTuple):
+    """One number system, and the numbers that every expression is made of.
+
+    Attributes
+    ----------
+    zero, one : scalar
+    prime : array, shape (primes,)
+        Of the system's type; a single zero where the numbers are no residues.
+    reciprocal : float64 array, shape (primes,)
+    power, halves : array, shape (most + 1, primes)
+        ``2**n``, and for residues ``2**-n``.
+    whole, inverse : array, shape (most + 1, primes)
+        ``n``, and for residues ``1 / n``.
+    """
+
+    zero: Any
+    one: Any
+    prime: NDArray[Any]
+    reciprocal: NDArray[np.float64]
+    power: NDArray[Any]
+    halves: NDArray[Any]
+    whole: NDArray[Any]
+    inverse: NDArray[Any]
+
+
+class Weights(NamedTuple):
+    """What the events contribute to sums: rows of doubles, or of whole numbers in limbs.
+
+    Row ``r`` is ``sum(limbs[k] * 2**(LIMB_BITS * (k - start[r])))`` over ``start[r] <= k < start[r + 1]``.
+    """
+
+    start: Ints
+    limbs: NDArray[Any]
+
+
+def add(a: Any, b: Any, prime: Any) -> Any:
+    """``a + b``; as :func:`cetdsl.kernels.numbers.arithmetic.combine`, but free of branches that cannot be foretold."""
+    raise NotImplementedError("called from compiled code only")
+
+
+@overload(add)
+def _add(a: Any, b: Any, prime: Any) -> Any:
+    def modular(a: Any, b: Any, prime: Any) -> Any:
+        return min(a + b, a + b - prime)  # below zero wraps around to what is very large
+
+    def rounded(a: Any, b: Any, prime: Any) -> Any:
+        return a + b
+
+    def scaled(a: Any, b: Any, prime: Any) -> Any:
+        return _add_scaled(a, b)
+
+    return modular if isinstance(a, types.Integer) else rounded if isinstance(a, types.Float) else scaled
+
+
+@inlined
+def _add_scaled(a: complex, b: complex) -> complex:
+    if a.real == 0.0:
+        return b
+    if b.real == 0.0:
+        return a
+    if a.imag < b.imag:
+        a, b = b, a
+    shift = int(a.imag - b.imag)
+    if shift >= len(_HALVES):
+        return a
+    mantissa = a.real + b.real * _HALVES[shift]
+    # Sums of two positive numbers need no more than this.
+    if 0.5 <= mantissa < 1.0:
+        return complex(mantissa, a.imag)
+    if 1.0 <= mantissa < 2.0:
+        return complex(mantissa * 0.5, a.imag + 1.0)
+    return normalised(mantissa, a.imag)
+
+
+def multiply(a: Any, b: Any, prime: Any, reciprocal: Any) -> Any:
+    """``a * b``; nothing times anything, be it infinite, is nothing."""
+    raise NotImplementedError("called from compiled code only")
+
+
+@overload(multiply)
+def _multiply(a: Any, b: Any, prime: Any, reciprocal: Any) -> Any:
+    def modular(a: Any, b: Any, prime: Any, reciprocal: Any) -> Any:
+        guess = np.uint64(np.int64(np.float64(np.int64(a)) * np.float64(np.int64(b)) * reciprocal))
+        rest = a * b - guess * prime + prime
+        return min(min(rest, rest - prime), min(rest, rest - prime) - prime)
+
+    def rounded(a: Any, b: Any, prime: Any, reciprocal: Any) -> Any:
+        return a * b if a != 0.0 and b != 0.0 else 0.0
+
+    def scaled(a: Any, b: Any, prime: Any, reciprocal: Any) -> Any:
+        if a.real == 0.0 or b.real == 0.0:
+            return complex(0.0, 0.0)
+        return normalised(a.real * b.real, a.imag + b.imag)
+
+    return modular if isinstance(a, types.Integer) else rounded if isinstance(a, types.Float) else scaled
+
+
+def less_one(a: Any, prime: Any) -> Any:
+    """``a - 1`` for ``a >= 1``."""
+    raise NotImplementedError("called from compiled code only")
+
+
+@overload(less_one)
+def _less_one(a: Any, prime: Any) -> Any:
+    def modular(a: Any, prime: Any) -> Any:
+        return min(a - np.uint64(1), a - np.uint64(1) + prime)
+
+    def rounded(a: Any, prime: Any) -> Any:
+        return a - 1.0
+
+    def scaled(a: Any, prime: Any) -> Any:
+        return _add_scaled(a, complex(-0.5, 1.0))
+
+    return modular if isinstance(a, types.Integer) else rounded if isinstance(a, types.Float) else scaled
+
+
+def weigh(weights: Any, row: Any, source: Any, bit: Any, low: Any, high: Any, out: Any, system: Any) -> Any:
+    """``out[t]`` becomes the sum of a row's weights over the events of ``[low, high)`` with a bit in ``source``."""
+    raise NotImplementedError("called from compiled code only")
+
+
+@overload(weigh)
+def _weigh(weights: Any, row: Any, source: Any, bit: Any, low: Any, high: Any, out: Any, system: Any) -> Any:
+    def modular(weights: Any, row: Any, source: Any, bit: Any, low: Any, high: Any, out: Any, system: Any) -> Any:
+        out[:] = system.zero
+        for k in range(weights.start[row + 1] - 1, weights.start[row] - 1, -1):  # Horner's rule
+            total = 0
+            for i in range(low, high):
+                total += weights.limbs[k, i] * ((source[i] >> bit) & 1)
+            for t in range(len(out)):
+                prime = system.prime[t]
+                shifted = multiply(out[t], np.uint64(1 << LIMB_BITS), prime, system.reciprocal[t])
+                out[t] = add(shifted, _residue(total, prime, system.reciprocal[t]), prime)
+
+    def plain(weights: Any, row: Any, source: Any, bit: Any, low: Any, high: Any, out: Any, system: Any) -> Any:
+        total = system.zero
+        for i in range(low, high):
+            if (source[i] >> bit) & 1:
+                total = add(total, _number(weights.limbs[weights.start[row], i], system.zero), system.prime[0])
+        out[0] = total
+
+    return modular if isinstance(system.types[0], types.Integer) else plain
+
+
+@inlined
+def _residue(value: Any, prime: Any, reciprocal: float) -> Any:
+    """A number below ``2**62`` in size modulo a prime, by the trick of :func:`multiply`."""
+    guess = np.int64(np.float64(value) * reciprocal)
+    rest = np.uint64(value - guess * np.int64(prime)) + prime
+    return min(min(rest, rest - prime), min(rest, rest - prime) - prime)
+
+
+def _number(value: Any, zero: Any) -> Any:
+    raise NotImplementedError("called from compiled code only")
+
+
+@overload(_number)
+def _number_like(value: Any, zero: Any) -> Any:
+    def rounded(value: Any, zero: Any) -> Any:
+        return value
+
+    def scaled(value: Any, zero: Any) -> Any:
+        return normalised(value, 0.0)
+
+    return rounded if isinstance(zero, types.Float) else scaled

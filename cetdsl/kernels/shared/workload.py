@@ -1,0 +1,244 @@
+"""Several queries over one sorted stream: events are read, ordered and coded once for all of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from itertools import groupby, pairwise
+
+import numpy as np
+import pyarrow as pa
+
+from cetdsl.ir.kernel import KernelSpec
+from cetdsl.ir.stages import WorkloadSpec
+from cetdsl.ir.windowing import SLIDING, SPAN
+from cetdsl.kernels.aggregate.evaluate import Values
+from cetdsl.kernels.aggregate.stream import (
+    CHUNK_EVENTS,
+    Chunk,
+    ChunkReader,
+    OpenKey,
+    Places,
+    carry,
+    group_columns,
+    refusing_too_large,
+    window_column,
+)
+from cetdsl.kernels.answers.merge import merge_stream
+from cetdsl.kernels.answers.tables import LaneTable, encode_partial, finish, lane_table
+from cetdsl.kernels.shared.hamlet import Metrics, WorkloadEvaluator
+from cetdsl.kernels.vocabulary import Ints
+from cetdsl.kernels.wire.columns import as_array, from_numpy, to_numpy
+
+#: Rows that the answers of several queries are put together to, at least.
+_BATCH_ROWS = 4_096
+
+
+class _Query:
+    """One query of a workload: its rows, and what it knows of a key that goes on."""
+
+    def __init__(self, workload: WorkloadSpec, number: int) -> None:
+        self.layout = RowLayout(workload, number)
+        self.spec = workload.queries[number]
+        self.kept: OpenKey | None = None
+
+    def rows(self, chunk: Chunk, values: Values, number: int) -> Iterator[list[pa.Array]]:
+        """The rows of a chunk's windows that hold a trend."""
+        slices = chunk.asked[number][0]
+        found = np.nonzero(values.found[slices.slice])[0]
+        table = lane_table(self.spec, values, chunk.values, slices.slice[found])
+        segment = slices.segment[found]
+        groups = group_columns(self.spec, chunk, segment)
+        if self.spec.query.windowing.kind == SPAN:
+            table, groups, self.kept = carry(self.spec, chunk, table, groups, segment, self.kept)
+        if len(table.scaled[0]):
+            yield self._answer(table, groups, slices.start[found])
+
+    def last_rows(self) -> Iterator[list[pa.Array]]:
+        """The rows of the last key, where they had to wait for the end of the stream."""
+        if self.kept is not None:
+            yield self._answer(self.kept.table, self.kept.groups, np.zeros(1, dtype=np.int64))
+
+    def _answer(self, table: LaneTable, groups: list[pa.Array], start: Ints) -> list[pa.Array]:
+        if self.spec.answer.partial:
+            columns = encode_partial(table)
+        else:
+            columns = finish(self.spec, table, Places(self.spec, groups, start))
+        return self.layout.row_columns(groups, start, columns)
+
+
+class RowLayout:
+    """How the rows of one query lie in the columns that all queries of a workload share."""
+
+    def __init__(self, workload: WorkloadSpec, number: int) -> None:
+        self.number = number
+        self.spec = workload.queries[number]
+        self.groups = workload.groups[number]
+        self.places = workload.places[number]
+        self.kinds = [pa.ipc.read_schema(pa.py_buffer(kind)).field(0).type for _, kind in workload.pool]
+        self.window = window_column(self.spec, np.zeros(0, dtype=np.int64)).type
+
+    def row_columns(self, keys: list[pa.Array], start: Ints, own: list[pa.Array]) -> list[pa.Array]:
+        """The common columns of some rows, of their keys, windows and own columns."""
+        count = len(start)
+        columns = [from_numpy(np.full(count, self.number, dtype=np.int64))]
+        for position, key in enumerate(keys):
+            columns.append(key if position in self.groups else pa.nulls(count, key.type))
+        if self.spec.query.windowing.kind == SLIDING:
+            columns += [from_numpy(start), window_column(self.spec, start)]
+        else:
+            columns += [pa.nulls(count, pa.int64()), pa.nulls(count, self.window)]
+        columns.append(pa.nulls(count, pa.string()))
+        pool = [pa.nulls(count, kind) for kind in self.kinds]
+        for place, column in zip(self.places, own, strict=True):
+            pool[place] = column if column.type == self.kinds[place] else column.cast(self.kinds[place])
+        return columns + pool
+
+
+def metrics_row(workload: WorkloadSpec, keys: list[pa.DataType], metrics: str) -> list[pa.Array]:
+    """The row in which a task tells how it went: its query is -1, and all but the metrics is NULL."""
+    layout = RowLayout(workload, 0)
+    columns = [from_numpy(np.full(1, -1, dtype=np.int64)), *(pa.nulls(1, kind) for kind in keys)]
+    columns += [pa.nulls(1, pa.int64()), pa.nulls(1, layout.window)]
+    return [*columns, pa.array([metrics]), *(pa.nulls(1, kind) for kind in layout.kinds)]
+
+
+def workload_stream(
+    workload: WorkloadSpec, batches: Iterator[pa.RecordBatch], chunk_events: int = CHUNK_EVENTS
+) -> Iterator[list[pa.Array]]:
+    """Answers several queries over a sorted stream.
+
+    Parameters
+    ----------
+    workload : WorkloadSpec
+    batches : iterator of pyarrow.RecordBatch
+        Sorted by key, stretch, time and tie-break columns.
+    chunk_events : int
+        Events per kernel call, at least.
+
+    Yields
+    ------
+    list of pyarrow.Array
+        See :class:`~cetdsl.ir.stages.WorkloadSpec`.
+    """
+    return _together(_answers(workload, batches, chunk_events))
+
+
+def _answers(workload: WorkloadSpec, batches: Iterator[pa.RecordBatch], chunk_events: int) -> Iterator[list[pa.Array]]:
+    """The rows of each query and chunk, and then how it went."""
+    queries = [_Query(workload, number) for number in range(len(workload.queries))]
+    sets = [_Set(workload, members) for members in _sets_and_singles(workload)]
+    keys: list[pa.DataType] = []
+    for chunk in ChunkReader(workload.reader, batches, chunk_events, workload.queries):
+        keys = [as_array(chunk.table.column(k)).type for k in range(workload.reader.layout.keys)]
+        for one in sets:
+            with refusing_too_large(workload.reader, chunk):
+                values = one.evaluate(chunk)
+            for number, found in zip(one.members, values, strict=True):
+                yield from queries[number].rows(chunk, found, number)
+    for query in queries:
+        yield from query.last_rows()
+    for one in sets:
+        if one.ran and len(one.members) > 1:
+            yield metrics_row(workload, keys, one.told(workload.names))
+
+
+def _together(rows: Iterator[list[pa.Array]]) -> Iterator[list[pa.Array]]:
+    """The same rows in fewer batches: each costs Spark as much as hundreds of rows do."""
+    waiting: list[list[pa.Array]] = []
+    count = 0
+    for columns in rows:
+        waiting.append(columns)
+        count += len(columns[0])
+        if count >= _BATCH_ROWS:
+            yield [pa.concat_arrays(column) for column in zip(*waiting)]
+            waiting, count = [], 0
+    if waiting:
+        yield [pa.concat_arrays(column) for column in zip(*waiting)]
+
+
+def _sets_and_singles(workload: WorkloadSpec) -> list[tuple[int, ...]]:
+    """The queries that may share, set by set, and then each other one by itself."""
+    taken = {number for members in workload.sets for number in members}
+    return [*workload.sets, *((number,) for number in range(len(workload.queries)) if number not in taken)]
+
+
+class _Set:
+    """Queries that may share, and how it went."""
+
+    def __init__(self, workload: WorkloadSpec, members: tuple[int, ...]) -> None:
+        self.members = members
+        specs = [workload.queries[number] for number in members]
+        deviations = [workload.deviations[number] for number in members]
+        self._evaluator = WorkloadEvaluator(specs, workload.sharing, dict(enumerate(workload.families)), deviations)
+        self._metrics = Metrics()
+        self.ran = False
+
+    def evaluate(self, chunk: Chunk) -> list[Values]:
+        """The values of the members over a chunk."""
+        slices = [chunk.asked[number][0] for number in self.members]
+        bounds = [chunk.asked[number][1] for number in self.members]
+        values, metrics = self._evaluator.evaluate(chunk.events, chunk.values, slices, bounds)
+        self._metrics, self.ran = self._metrics.plus(metrics), True
+        return values
+
+    def told(self, names: tuple[str, ...]) -> str:
+        """The metrics as JSON."""
+        return json.dumps({**self._metrics._asdict(), "queries": [names[number] for number in self.members]})
+
+
+def merge_workload(workload: WorkloadSpec, batches: Iterator[pa.RecordBatch]) -> Iterator[list[pa.Array]]:
+    """Adds up the partial rows of each query.
+
+    Parameters
+    ----------
+    workload : WorkloadSpec
+        Its pool and places are those of the answer.
+    batches : iterator of pyarrow.RecordBatch
+        Rows of :func:`workload_stream`, sorted by query, keys and window.
+    """
+    return _together(_merged_answers(workload, batches))
+
+
+def _merged_answers(workload: WorkloadSpec, batches: Iterator[pa.RecordBatch]) -> Iterator[list[pa.Array]]:
+    for number, parts in groupby(_runs(batches), key=lambda run: run[0]):
+        if number < 0:
+            for _, rows in parts:
+                keys = [rows.column(k).type for k in range(1, workload.reader.layout.keys + 1)]
+                for text in rows.column(workload.reader.layout.keys + 3).to_pylist():
+                    yield metrics_row(workload, keys, text)
+            continue
+        layout = RowLayout(workload, number)
+        spec = workload.queries[number]
+        yield from _merged(workload, layout, spec, (rows for _, rows in parts))
+
+
+def _merged(
+    workload: WorkloadSpec, layout: RowLayout, spec: KernelSpec, batches: Iterator[pa.RecordBatch]
+) -> Iterator[list[pa.Array]]:
+    keys = workload.reader.layout.keys
+    sliding = spec.query.windowing.kind == SLIDING
+    first = keys + 4
+    own = [first + place for place in workload.partial_places[layout.number]]
+    narrow = (
+        pa.RecordBatch.from_arrays(
+            [rows.column(k) for k in (*range(1, keys + 1), *([keys + 1] if sliding else []), *own)],
+            names=[f"r{n}" for n in range(keys + sliding + len(own))],
+        )
+        for rows in batches
+    )
+    for columns in merge_stream(spec.with_answer(partial=False), narrow):
+        start = np.zeros(len(columns[0]), dtype=np.int64)
+        if sliding:
+            start = to_numpy(as_array(columns[keys].field("start")).cast(pa.int64()))
+        yield layout.row_columns(columns[:keys], start, columns[keys + sliding :])
+
+
+def _runs(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """The rows of each query, batch by batch."""
+    for batch in batches:
+        number = to_numpy(as_array(batch.column(0)))
+        bounds = [0, *(np.nonzero(number[1:] != number[:-1])[0] + 1).tolist(), batch.num_rows]
+        for low, high in pairwise(bounds):
+            if low < high:
+                yield int(number[low]), batch.slice(low, high - low)

@@ -1,0 +1,173 @@
+"""Which slices of a chunk are to be evaluated: windows, spans, pivots."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cetdsl.ir.windowing import SLIDING, SPAN, Windowing
+from cetdsl.kernels._jit import jit
+from cetdsl.kernels.vocabulary import Ints, Slices
+
+#: "no window has been answered yet" and "answer everything".
+NEVER = -(2**62)
+
+
+def cut_slices(
+    windowing: Windowing,
+    segment_start: Ints,
+    time: Ints,
+    stretch: Ints,
+    complete: bool,
+    resume: int,
+    look_back: int = 0,
+) -> Slices:
+    """The slices that can be answered now.
+
+    Parameters
+    ----------
+    segment_start : int64 array, shape (segments + 1,)
+    time : int64 array, shape (n,)
+    stretch : int64 array, shape (segments,)
+        The number of the time stretch of each segment; used only if the windowing is cut.
+    complete : bool
+        Whether no more events of the last segment will come.
+    resume : int
+        Number of the first window of the first segment that has not been answered before.
+    look_back : int
+        With a span: how long before its first event a trend still depends on events (leading negation).
+    """
+    if windowing.kind == SLIDING:
+        arguments = (windowing.length, windowing.slide, windowing.cut)
+        return Slices(*_sliding(segment_start, time, stretch, complete, resume, *arguments))
+    segments = len(segment_start) - 1
+    answered = segments if complete else segments - 1
+    keep_from = segment_start[-1] if complete else segment_start[-2]
+    numbers = np.arange(answered, dtype=np.int64)
+    low, high = segment_start[:answered].copy(), segment_start[1 : answered + 1].copy()
+    if windowing.kind == SPAN and not complete:
+        # Trends whose first event lies more than a span behind the last known event are finished.
+        first, last = segment_start[-2], segment_start[-1]
+        keep_from = first + np.searchsorted(time[first:last], time[last - 1] - windowing.length - look_back)
+        numbers = np.arange(segments, dtype=np.int64)
+        low, high = np.append(low, first), np.append(high, last)
+    return Slices(low, high, numbers, np.zeros(len(numbers), dtype=np.int64), numbers, int(keep_from), NEVER)
+
+
+@jit
+def _floor_divide(a: int, b: int) -> int:
+    return a // b  # int64 floor division in Numba, as in Python
+
+
+@jit
+def _sliding(
+    segment_start: Ints,
+    time: Ints,
+    stretch: Ints,
+    complete: bool,
+    resume: int,
+    length: int,
+    slide: int,
+    cut: int,
+) -> tuple[Ints, Ints, Ints, Ints, Ints, int, int]:
+    segments = len(segment_start) - 1
+    low_list, high_list, segment_list, start_list, slice_list = [0], [0], [0], [0], [0]
+    keep_from = segment_start[segments]
+    next_resume = -(2**62)
+    for s in range(segments):
+        first, last = segment_start[s], segment_start[s + 1]
+        k = _floor_divide(time[first] - length, slide) + 1
+        if s == 0:
+            k = max(k, resume)
+        stop = _floor_divide(time[last - 1], slide) + 1
+        if cut > 0:
+            k = max(k, _floor_divide(stretch[s] * cut + slide - 1, slide))
+            stop = min(stop, _floor_divide((stretch[s] + 1) * cut + slide - 1, slide))
+        open_segment = s == segments - 1 and not complete
+        if open_segment:
+            # A window is closed once an event at or after its end has been seen.
+            stop = min(stop, _floor_divide(time[last - 1] - length, slide) + 1)
+        low, high = first, first
+        while k < stop:
+            start = k * slide
+            while low < last and time[low] < start:
+                low += 1
+            if low == last:
+                break
+            if time[low] >= start + length:
+                k = max(k + 1, _floor_divide(time[low] - length, slide) + 1)
+                continue
+            high = max(high, low)
+            while high < last and time[high] < start + length:
+                high += 1
+            same = len(slice_list) > 1 and segment_list[-1] == s and low_list[-1] == low and high_list[-1] == high
+            if not same:
+                low_list.append(low)
+                high_list.append(high)
+            segment_list.append(s)
+            start_list.append(start)
+            slice_list.append(len(low_list) - 2)
+            k += 1
+        if open_segment:
+            next_resume = max(k, stop)
+            keep_from = first
+            while keep_from < last and time[keep_from] < next_resume * slide:
+                keep_from += 1
+    return (
+        np.array(low_list[1:], dtype=np.int64),
+        np.array(high_list[1:], dtype=np.int64),
+        np.array(segment_list[1:], dtype=np.int64),
+        np.array(start_list[1:], dtype=np.int64),
+        np.array(slice_list[1:], dtype=np.int64),
+        keep_from,
+        next_resume,
+    )
+
+
+@jit
+def pivot_runs(low: Ints, high: Ints, mask: Ints, wanted: int, from_pivot: bool) -> tuple[Ints, Ints, Ints, Ints]:
+    """One run per slice and event that may be bound to one of the ``wanted`` variables (a bit mask)."""
+    size = 0
+    for s in range(len(low)):
+        for i in range(low[s], high[s]):
+            size += (mask[i] & wanted) != 0
+    out = np.empty((4, size), dtype=np.int64)
+    position = 0
+    for s in range(len(low)):
+        for i in range(low[s], high[s]):
+            if mask[i] & wanted:
+                out[0, position] = i if from_pivot else low[s]
+                out[1, position] = high[s]
+                out[2, position] = i
+                out[3, position] = s
+                position += 1
+    return out[0], out[1], out[2], out[3]
+
+
+@jit
+def span_runs(
+    low: Ints, high: Ints, mask: Ints, time: Ints, wanted: int, length: int, begin: Ints, end: Ints
+) -> tuple[Ints, Ints, Ints, Ints]:
+    """One run per event that may begin a trend: from it to the last event within the span.
+
+    ``begin[s] <= time < end[s]`` bounds the first events that slice ``s`` is to answer.
+    """
+    size = 0
+    for s in range(len(low)):
+        for i in range(low[s], high[s]):
+            size += (mask[i] & wanted) != 0 and begin[s] <= time[i] < end[s]
+    out = np.empty((4, size), dtype=np.int64)
+    position = 0
+    for s in range(len(low)):
+        stop = low[s]
+        for i in range(low[s], high[s]):
+            if (mask[i] & wanted) == 0 or not begin[s] <= time[i] < end[s]:
+                continue
+            stop = max(stop, i)
+            while stop < high[s] and time[stop] - time[i] <= length:
+                stop += 1
+            out[0, position] = i
+            out[1, position] = stop
+            out[2, position] = i
+            out[3, position] = s
+            position += 1
+    return out[0], out[1], out[2], out[3]
