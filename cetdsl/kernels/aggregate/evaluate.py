@@ -9,10 +9,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from cetdsl.ir.indexes import lower_guards
 from cetdsl.ir.kernel import KernelQuery, KernelSpec
 from cetdsl.ir.windowing import SPAN
 from cetdsl.kernels.aggregate.propagate import Conditions, Lanes, Runs, propagate
-from cetdsl.kernels.machine.program import OPERATORS, Layout, Tables, build_tables, lay_out, lower_guards
+from cetdsl.kernels.machine.program import OPERATORS, Layout, Tables, build_tables, lay_out
 from cetdsl.kernels.numbers.arithmetic import ADD, RAISE_TO
 from cetdsl.kernels.numbers.scaled import (
     Objects,

@@ -16,8 +16,9 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from cetdsl.ir.indexes import HASH, TOTAL, TREE
 from cetdsl.kernels._jit import inlined, jit
-from cetdsl.kernels.machine.program import HASH, TOTAL, TREE, Program, Tables, place_of
+from cetdsl.kernels.machine.program import Program, Tables, place_of
 from cetdsl.kernels.numbers.arithmetic import combine, extend
 from cetdsl.kernels.vocabulary import Events, Ints
 
