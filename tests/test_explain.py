@@ -29,11 +29,11 @@ from cetdsl.explain import (
 from cetdsl.frontend.sase import parse
 from cetdsl.ir.indexes import TREE, index_of_edge
 from cetdsl.ir.machine import Edge
+from cetdsl.ir.operators import Merge
 from cetdsl.pattern.automaton import build_automaton
 from cetdsl.pattern.expressions import Aggregate
 from cetdsl.pattern.nodes import Event, Pattern, Repeat, Seq
 from cetdsl.planning.planner import plan_aggregate, plan_trends
-from cetdsl.planning.plans import KernelAggregate
 from cetdsl.rewrite import rewrite
 
 SCHEMA = Schema(
@@ -248,7 +248,7 @@ def test_the_index_is_the_kernels_own() -> None:
     plan = explained(RISING, "physical")
     assert plan.views[1].edges[-1].label.splitlines() == ["B.Price < NEXT(B).Price", "[TREE]"]
     decision = plan_aggregate(rewrite(analyse(parse(RISING), SCHEMA))[0], (("n", Aggregate("count")),), "decimal")
-    assert isinstance(decision.plan, KernelAggregate)
+    assert isinstance(decision.plan, Merge)
     assert index_of_edge(decision.plan.compiled, Edge(0, 1, guards=(0,))) == TREE
 
 

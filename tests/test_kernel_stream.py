@@ -29,6 +29,7 @@ from cetdsl.analysis.types import type_of
 from cetdsl.errors import EngineError, UnsupportedQuery
 from cetdsl.execution.aggregate import typed
 from cetdsl.ir.kernel import KernelSpec
+from cetdsl.ir.operators import ListTrends, Merge, Operator, PairCounts, Propagate
 from cetdsl.ir.schema import Field, Schema
 from cetdsl.ir.source import Source
 from cetdsl.ir.stages import TrendsSpec
@@ -40,7 +41,6 @@ from cetdsl.kernels.wire.columns import from_numpy
 from cetdsl.pattern.expressions import Aggregate, Attribute, Expr, Role
 from cetdsl.pattern.query import Query
 from cetdsl.pattern.text import unparse
-from cetdsl.planning.plans import KernelAggregate, PairAggregate
 from cetdsl.planning.strategies.enumerate import list_trends
 from cetdsl.planning.strategies.kernel import kernel
 from cetdsl.planning.strategies.request import AggregateRequest, Declined, TrendsRequest, compile_sides
@@ -72,14 +72,16 @@ class Worker:
         plan = kernel(request)
         if isinstance(plan, Declined):
             raise UnsupportedQuery(plan.reason)
-        if isinstance(plan, PairAggregate):
-            return self._pair(plan, chunk_events, batch)
-        spec, found = self._side(plan, chunk_events, batch)
-        if plan.merge:
+        part = plan.child if isinstance(plan, Merge) else plan
+        if isinstance(part, PairCounts):
+            return self._pair(part, chunk_events, batch)
+        spec, found = self._side(part, chunk_events, batch)
+        if isinstance(plan, Merge):
             found = self._merged(spec, found, batch)
         return self._answer(spec, found)
 
-    def _side(self, plan: KernelAggregate, chunk_events: int, batch: int) -> tuple[KernelSpec, list[Any]]:
+    def _side(self, plan: Operator, chunk_events: int, batch: int) -> tuple[KernelSpec, list[Any]]:
+        assert isinstance(plan, Propagate), plan
         spec = self._typed(plan.spec, plan.values)
         batches = self.batches(plan.source, plan.compiled, spec, plan.values, batch)
         return spec, rows_of(aggregate_stream(spec, batches, chunk_events))
@@ -88,12 +90,10 @@ class Worker:
         keys = spec.answer.groups + (spec.query.windowing.kind == SLIDING)
         return rows_of(merge_stream(spec.with_answer(partial=False), sorted_batches(partial, keys, batch)))
 
-    def _pair(self, plan: PairAggregate, chunk_events: int, batch: int) -> dict[Any, dict[str, Any]]:
+    def _pair(self, plan: PairCounts, chunk_events: int, batch: int) -> dict[Any, dict[str, Any]]:
         sided, spec = [], None
-        inner = len(plan.left.source.groups)
-        for number, side in enumerate((plan.left, plan.right, plan.both)):
-            if side is None:
-                continue
+        inner, sides = len(plan.source.groups), plan.child.children
+        for number, side in enumerate(sides):
             spec_of_side, found = self._side(side, chunk_events, batch)
             spec = spec or spec_of_side.with_answer(outputs=plan.outputs)
             keys = inner + (spec.query.windowing.kind == SLIDING)
@@ -101,9 +101,10 @@ class Worker:
         assert spec is not None
         keys = inner + (spec.query.windowing.kind == SLIDING)
         paired = rows_of(pair_stream(spec, sorted_batches(sided, keys + 1, batch)))
-        groups = len(plan.source.groups)
+        groups = len(plan.groups)
         merged = [(*row[:groups], *row[inner:]) for row in paired]
-        types = self._typed(plan.left.spec.with_answer(outputs=plan.outputs), plan.left.values)
+        assert isinstance(sides[0], Propagate)
+        types = self._typed(plan.spec, sides[0].values)
         spec = spec.with_answer(groups=groups, outputs=types.answer.outputs)
         return self._answer(spec, self._merged(spec, merged, batch))
 
@@ -124,7 +125,7 @@ class Worker:
         """(group, window, trend) of each trend."""
         request = TrendsRequest(self.resolved, ("id",), None, compile_sides(self.resolved))
         plan = list_trends(request)
-        if isinstance(plan, Declined) or not hasattr(plan, "spec") or plan.compiled.residual:
+        if not isinstance(plan, ListTrends):
             raise UnsupportedQuery("needs Spark")
         source = plan.source
         groups = tuple(range(len(source.groups)))
@@ -357,7 +358,7 @@ def spec_and_batches(text: str, rows: list[dict[str, Any]], size: int) -> tuple[
     worker = Worker(cet.parse(text)._query(), rows)
     request = AggregateRequest(worker.resolved, (("n", COUNT),), "double", compile_sides(worker.resolved))
     plan = kernel(request)
-    assert isinstance(plan, KernelAggregate)
+    assert isinstance(plan, Propagate)
     return plan.spec, worker.batches(plan.source, plan.compiled, plan.spec, (), size)
 
 

@@ -32,6 +32,7 @@ from cetdsl.execution.run import run
 from cetdsl.frontend.sase import parse
 from cetdsl.ir.accumulators import Lane
 from cetdsl.ir.kernel import MIN_PANES_OVERLAP, KernelSpec
+from cetdsl.ir.operators import BuildPanes, Merge
 from cetdsl.ir.windowing import SLIDING, Windowing, count_in_panes
 from cetdsl.kernels.aggregate.evaluate import Evaluator, ValueColumn
 from cetdsl.kernels.aggregate.panes import PanesEvaluator, pane_stream, prefixes, product, suffixes, window_stream
@@ -57,13 +58,14 @@ class PanesWorker(Worker):
         plan = any_panes(AggregateRequest(self.resolved, aggregates, number, compile_sides(self.resolved)))
         if isinstance(plan, Declined):
             raise UnsupportedQuery(plan.reason)
-        spec = self._typed(plan.spec, plan.values)
-        events = self.batches(plan.source, plan.compiled, spec, plan.values, batch)
+        (built,) = (operator for operator in plan.walk() if isinstance(operator, BuildPanes))
+        spec = self._typed(plan.spec, built.values)
+        events = self.batches(plan.source, plan.compiled, spec, built.values, batch)
         of_panes = rows_of(pane_stream(spec, with_panes(spec, events), chunk_events))
         keys = [tuple(reference._key(value.as_py()) for value in row[: spec.layout.keys + 1]) for row in of_panes]
         assert len(set(keys)) == len(keys), "two rows of one key and pane"
         found = rows_of(window_stream(spec, sorted_batches(of_panes, spec.layout.keys + 1, batch), chunk_events))
-        return self._answer(spec, self._merged(spec, found, batch) if plan.merge else found)
+        return self._answer(spec, self._merged(spec, found, batch) if isinstance(plan, Merge) else found)
 
 
 def with_panes(spec: KernelSpec, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -29,16 +29,17 @@ from pyspark.sql.types import (
 )
 
 from cetdsl.execution.lists import with_lists
+from cetdsl.execution.operators import Rows, execute, runs
 from cetdsl.execution.source import EventFrame, Terms
 from cetdsl.execution.worker import map_stage
 from cetdsl.ir.accumulators import Output
 from cetdsl.ir.compiled import Compiled
-from cetdsl.ir.kernel import ALL, KernelSpec, is_exact_lane
+from cetdsl.ir.kernel import KernelSpec, is_exact_lane
 from cetdsl.ir.layout import OF_TIME, OWN, Place, RunSpec
+from cetdsl.ir.operators import CountPaths, Merge, Operator, PairCounts, Propagate, Union
 from cetdsl.ir.source import Source, kernel_sorts_shares
 from cetdsl.ir.windowing import SLIDING, SPAN
 from cetdsl.pattern.expressions import Attribute, Expr
-from cetdsl.planning.plans import KernelAggregate, PairAggregate
 
 
 @attrs.frozen
@@ -297,92 +298,80 @@ def partial_fields(spec: KernelSpec, value_types: tuple[DataType, ...]) -> list[
     return [StructField(f"r{n}", kind) for n, kind in enumerate(kinds)]
 
 
-def kernel_aggregate(df: DataFrame, plan: KernelAggregate) -> DataFrame:
-    """The answer of a kernel plan: group columns, window, aggregates."""
-    shipment = ship(df, plan.source, plan.compiled, plan.spec, plan.values)
-    spec = shipped(plan.spec, shipment)
-    if not plan.merge:
-        answer = map_stage(shipment.rows, _stage(spec), spec, answer_schema(spec, shipment, plan.source))
-        return named_answer(answer, spec, plan.source)
-    partial = _partial(shipment, spec, plan.source)
-    return merge_partial(partial, spec, shipment, plan.source)
+@runs(Propagate, CountPaths)
+def propagate(df: DataFrame, plan: Propagate | CountPaths) -> Rows:
+    """The answer of a kernel: group columns, window, aggregates; or partial results."""
+    return answered(execute(df, plan.child), plan)
 
 
-def _stage(spec: KernelSpec) -> str:
-    """All trends are counted along the automaton, complete ones along the edges of their graph."""
-    return "aggregate" if spec.query.completeness == ALL else "count"
+def answered(rows: Rows, plan: Operator) -> Rows:
+    """What the stage of an operator makes of some rows: the answer, or partial results if the kernel is told so."""
+    assert plan.stage is not None, plan
+    spec, source = rows.spec, plan.source
+    if spec.answer.partial:
+        return rows.now(map_stage(rows.data, plan.stage, spec, partial_schema(rows, source)))
+    answer = map_stage(rows.data, plan.stage, spec, _answer_schema(rows, source, source.groups))
+    return rows.now(_named_answer(answer, spec, source.groups))
 
 
-def answer_schema(spec: KernelSpec, shipment: Shipment, source: Source) -> StructType:
+def _answer_schema(rows: Rows, source: Source, groups: tuple[str, ...]) -> StructType:
     """Of what a kernel answers: groups, window, aggregates."""
-    fields = shipment.frame.key_fields("g", source.groups)
+    spec, fields = rows.spec, rows.frame.key_fields("g", groups)
     if spec.query.windowing.kind == SLIDING:
         fields.append(window_field(source.time_type))
     for number, output in enumerate(spec.answer.outputs):
-        fields.append(StructField(f"r{number}", output_type(output, spec.answer.number, shipment.value_types, spec)))
+        fields.append(StructField(f"r{number}", output_type(output, spec.answer.number, rows.types, spec)))
     return StructType(fields)
 
 
-def named_answer(answer: DataFrame, spec: KernelSpec, source: Source) -> DataFrame:
+def _named_answer(answer: DataFrame, spec: KernelSpec, groups: tuple[str, ...]) -> DataFrame:
     """An answer under the names that the user knows."""
     window = ["window"] if spec.query.windowing.kind == SLIDING else []
-    return answer.toDF(*source.groups, *window, *(output.name for output in spec.answer.outputs))
+    return answer.toDF(*groups, *window, *(output.name for output in spec.answer.outputs))
 
 
-def _partial(shipment: Shipment, spec: KernelSpec, source: Source) -> DataFrame:
-    return map_stage(shipment.rows, _stage(spec), spec, partial_schema(spec, shipment, source))
-
-
-def partial_schema(spec: KernelSpec, shipment: Shipment, source: Source) -> StructType:
+def partial_schema(rows: Rows, source: Source) -> StructType:
     """Of partial results: groups, the start of the window, lanes."""
-    fields = shipment.frame.key_fields("g", source.groups)
-    if spec.query.windowing.kind == SLIDING:
+    fields = rows.frame.key_fields("g", source.groups)
+    if rows.spec.query.windowing.kind == SLIDING:
         fields.append(StructField("w", LongType()))
-    return StructType(fields + partial_fields(spec, shipment.value_types))
+    return StructType(fields + partial_fields(rows.spec, rows.types))
 
 
-def by_group(rows: DataFrame, by: list[str], more: list[str]) -> DataFrame:
-    """Rows sent to the tasks of their groups, sorted there."""
-    spread = rows.repartition(*by) if by else rows.repartition(1)
-    return spread.sortWithinPartitions(*by, *more) if by or more else spread
-
-
-def merge_partial(partial: DataFrame, spec: KernelSpec, shipment: Shipment, source: Source) -> DataFrame:
+@runs(Merge)
+def merge(df: DataFrame, plan: Merge) -> Rows:
     """The answer that partial results add up to."""
-    by = [f"g{n}" for n in range(len(source.groups))] + (["w"] if spec.query.windowing.kind == SLIDING else [])
-    answer = map_stage(
-        by_group(partial, by, []), "merge", spec.with_answer(partial=False), answer_schema(spec, shipment, source)
-    )
-    return named_answer(answer, spec, source)
+    rows = execute(df, plan.child)
+    schema = _answer_schema(rows, plan.source, plan.groups)
+    answer = map_stage(rows.data, "merge", rows.spec.with_answer(partial=False), schema)
+    return rows.now(_named_answer(answer, rows.spec, plan.groups))
 
 
-def pair_aggregate(df: DataFrame, plan: PairAggregate) -> DataFrame:
-    """A top-level AND: both sides and what they share as partial results, paired per key and window.
+@runs(Union)
+def union(df: DataFrame, plan: Union) -> Rows:
+    """The partial results of the sides of an AND, the number of the side behind their keys.
 
-    Each of these three reads the input by itself and ships only the events that its own variables can bind.
+    Each side reads the input by itself, and sends only the events that its own variables can bind.
     """
-    parts, spec, first = [], None, None
-    for number, side in enumerate((plan.left, plan.right, plan.both)):
-        if side is None:
-            continue
-        shipment = ship(df, side.source, side.compiled, side.spec, side.values)
-        spec_of_side = shipped(side.spec, shipment)
-        if spec is None or first is None:
-            # The sides' own counts may be of any size; only the number of pairs is an answer.
-            spec = typed(side.spec.with_answer(outputs=plan.outputs), shipment.value_types)
-            first = shipment
-        rows = _partial(shipment, spec_of_side, side.source)
-        parts.append(rows.withColumn("x", F.lit(number).cast("bigint")))
-    assert spec is not None
-    assert first is not None
-    inner = plan.left.source
-    sliding = spec.query.windowing.kind == SLIDING
-    keys = [f"g{n}" for n in range(len(inner.groups))] + (["w"] if sliding else [])
-    lanes = partial_fields(spec, first.value_types)
-    union = reduce(DataFrame.unionByName, parts).select(*keys, "x", *(field.name for field in lanes))
-    fields = first.frame.key_fields("g", inner.groups) + ([StructField("w", LongType())] if sliding else []) + lanes
-    paired = map_stage(by_group(union, keys, ["x"]), "pairs", spec, StructType(fields))
-    groups = [f"g{n}" for n in range(len(plan.source.groups))] + (["w"] if sliding else [])
-    answer_spec = spec.with_answer(groups=len(plan.source.groups))
-    merged = paired.select(*groups, *(field.name for field in lanes))
-    return merge_partial(merged, answer_spec, first, plan.source)
+    keys = len(plan.source.groups) + (plan.source.windowing.kind == SLIDING)
+    sides = [execute(df, part) for part in plan.parts]
+    names = sides[0].data.columns
+    numbered = [
+        side.data.select(*names[:keys], F.lit(number).cast("bigint").alias("x"), *names[keys:])
+        for number, side in enumerate(sides)
+    ]
+    return sides[0].now(reduce(DataFrame.unionByName, numbered))
+
+
+@runs(PairCounts)
+def pair_counts(df: DataFrame, plan: PairCounts) -> Rows:
+    """Partial results of pairs, one per key and window, for a merge by group."""
+    rows = execute(df, plan.child)
+    # The sides' own counts may be of any size; only the number of pairs is an answer.
+    spec = typed(plan.child.spec.with_answer(outputs=plan.outputs), rows.types)
+    paired = attrs.evolve(rows, told=spec)
+    data = map_stage(rows.data, "pairs", spec, partial_schema(paired, plan.source))
+    groups = [f"g{n}" for n in range(len(plan.groups))] + (["w"] if plan.source.windowing.kind == SLIDING else [])
+    lanes = (field.name for field in partial_fields(spec, rows.types))
+    told = spec.with_answer(groups=len(plan.groups))
+    return attrs.evolve(paired, data=data.select(*groups, *lanes), told=told)

@@ -7,15 +7,17 @@ from pyspark.sql import functions as F
 
 from cetdsl.errors import OVERFLOW_ADVICE
 from cetdsl.execution.expressions import combine
+from cetdsl.execution.operators import Rows, runs
 from cetdsl.execution.source import PACKED_BITS, EventFrame
 from cetdsl.ir.machine import Machine
+from cetdsl.ir.operators import Fold
 from cetdsl.ir.windowing import SLIDING
-from cetdsl.planning.plans import FoldAggregate
 
 _ZERO_TYPES = {"double": "double", "decimal": "decimal(38,0)"}
 
 
-def fold_aggregate(df: DataFrame, plan: FoldAggregate) -> DataFrame:
+@runs(Fold)
+def fold(df: DataFrame, plan: Fold) -> Rows:
     """The answer of a fold plan: group columns, window, counts."""
     source, compiled = plan.source, plan.compiled
     frame = EventFrame(df, source, compiled)
@@ -41,7 +43,7 @@ def fold_aggregate(df: DataFrame, plan: FoldAggregate) -> DataFrame:
     where = _place(by[: len(source.groups)], frame.window(F.col("w")) if sliding else None)
     outputs = [_checked(f"r{output.numerator}", output.name, plan.number, where) for output in plan.outputs]
     names = [*source.groups, *(["window"] if sliding else []), *(output.name for output in plan.outputs)]
-    return answer.select(*groups, *outputs).toDF(*names)
+    return Rows(answer.select(*groups, *outputs).toDF(*names), frame)
 
 
 def refuse_nulls(time: str) -> Column:
@@ -84,7 +86,7 @@ class _Fold:
     which spreads only into results that it is really part of.
     """
 
-    def __init__(self, plan: FoldAggregate, frame: EventFrame) -> None:
+    def __init__(self, plan: Fold, frame: EventFrame) -> None:
         self.packed = frame.packed
         self.machine: Machine = plan.compiled.machine
         self.lanes = plan.lanes

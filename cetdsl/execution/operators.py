@@ -1,0 +1,66 @@
+"""Which function runs which physical operator, and what it gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import attrs
+from pyspark.sql import DataFrame
+from pyspark.sql.types import DataType
+
+from cetdsl.execution.source import EventFrame
+from cetdsl.ir.kernel import KernelSpec
+from cetdsl.ir.operators import Operator
+
+
+@attrs.frozen
+class Rows:
+    """The rows that an operator gives, lazily, and what is known of the events that they come from.
+
+    Attributes
+    ----------
+    data : DataFrame
+    frame : EventFrame
+    types : tuple of DataType
+        Of the terms that are aggregated.
+    told : KernelSpec or None
+        What a kernel is told, with its rows as they really come; None where no kernel reads events.
+    shares : tuple of int
+        The numbers of the shares that each get all events of a key.
+    """
+
+    data: DataFrame
+    frame: EventFrame
+    types: tuple[DataType, ...] = ()
+    told: KernelSpec | None = None
+    shares: tuple[int, ...] = ()
+
+    @property
+    def spec(self) -> KernelSpec:
+        """What a kernel is told."""
+        assert self.told is not None, "no kernel reads these events"
+        return self.told
+
+    def now(self, data: DataFrame) -> Rows:
+        """Other rows, of the same events."""
+        return attrs.evolve(self, data=data)
+
+
+_Run = TypeVar("_Run", bound=Callable[[DataFrame, Any], Rows])
+_RUN: dict[type[Operator], Callable[[DataFrame, Any], Rows]] = {}
+
+
+def runs(*kinds: type[Operator]) -> Callable[[_Run], _Run]:
+    """Says that a function runs operators of these kinds over a DataFrame of events."""
+
+    def register(function: _Run) -> _Run:
+        _RUN.update(dict.fromkeys(kinds, function))
+        return function
+
+    return register
+
+
+def execute(df: DataFrame, plan: Operator) -> Rows:
+    """The rows of an operator over a DataFrame of events, lazily."""
+    return _RUN[type(plan)](df, plan)
