@@ -358,6 +358,7 @@ def spec_and_batches(text: str, rows: list[dict[str, Any]], size: int) -> tuple[
     worker = Worker(cet.parse(text)._query(), rows)
     request = AggregateRequest(worker.resolved, (("n", COUNT),), "double", compile_sides(worker.resolved))
     plan = kernel(request)
+    plan = plan.child if isinstance(plan, Merge) else plan
     assert isinstance(plan, Propagate)
     return plan.spec, worker.batches(plan.source, plan.compiled, plan.spec, (), size)
 
