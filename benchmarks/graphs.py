@@ -25,11 +25,11 @@ import cetdsl as cet
 from cetdsl import datasets
 from cetdsl.execution.complete import _shipped
 from cetdsl.execution.trends import Shown
-from cetdsl.kernels.aggregate.stream import Chunk, ChunkReader
 from cetdsl.kernels.complete.extract import Measured, Settings, count_refs, extract, survey
 from cetdsl.kernels.complete.optimizer import Costs, branch_and_bound, exhaustive, greedy, worst_case_costs
 from cetdsl.kernels.complete.streams import Graphs, Part
 from cetdsl.kernels.graph.counts import count_trends
+from cetdsl.kernels.wire.chunks import Chunk, ChunkReader
 from cetdsl.planning.planner import plan_complete
 
 CHECK, STOCK = cet.events("Check", "Stock")

@@ -34,20 +34,14 @@ from cetdsl.ir.layout import RowLayout
 from cetdsl.ir.machine import Machine
 from cetdsl.ir.windowing import Windowing, count_in_panes
 from cetdsl.kernels._jit import inlined, jit
-from cetdsl.kernels.aggregate.evaluate import ValueColumn, Values
-from cetdsl.kernels.aggregate.stream import (
-    CHUNK_EVENTS,
-    Chunk,
-    ChunkReader,
-    answer_columns,
-    group_columns,
-    refusing_too_large,
-)
-from cetdsl.kernels.answers.tables import LaneTable, additive_lanes, scaled_integers
+from cetdsl.kernels.answers.rows import answer_columns, group_columns
+from cetdsl.kernels.answers.tables import LaneTable, Values, additive_lanes, scaled_integers
 from cetdsl.kernels.numbers.arithmetic import add_scaled, normalised
 from cetdsl.kernels.numbers.scaled import EXACT_DOUBLE, Objects, Scaled, to_scaled
 from cetdsl.kernels.vocabulary import Events, Ints, Slices
+from cetdsl.kernels.wire.chunks import CHUNK_EVENTS, Chunk, ChunkReader, refusing_too_large
 from cetdsl.kernels.wire.columns import as_array, from_numpy, unscaled_integers, validity
+from cetdsl.kernels.wire.values import ValueColumn
 
 #: Entries of all matrices of a chunk, about; they bound its memory.
 _CHUNK_NUMBERS = 2**20

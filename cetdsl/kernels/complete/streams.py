@@ -18,16 +18,7 @@ from cetdsl.ir.kernel import ALL, MAXIMAL, KernelSpec
 from cetdsl.ir.stages import SURVEY, GraphSpec, SurveySpec
 from cetdsl.ir.windowing import SLIDING
 from cetdsl.kernels.aggregate.evaluate import Evaluator
-from cetdsl.kernels.aggregate.stream import (
-    CHUNK_EVENTS,
-    Chunk,
-    ChunkReader,
-    Places,
-    answer_columns,
-    group_columns,
-    refusing_too_large,
-    window_column,
-)
+from cetdsl.kernels.answers.rows import Places, answer_columns, group_columns
 from cetdsl.kernels.answers.tables import LaneTable
 from cetdsl.kernels.complete.extract import Settings, extract, survey
 from cetdsl.kernels.enumerate.trends import TrendRows
@@ -35,6 +26,7 @@ from cetdsl.kernels.graph.build import Abi, GraphBuilder, list_edges, reduce_edg
 from cetdsl.kernels.graph.census import census
 from cetdsl.kernels.graph.counts import count_trends
 from cetdsl.kernels.vocabulary import Block, Events, Graph, Ints
+from cetdsl.kernels.wire.chunks import CHUNK_EVENTS, Chunk, ChunkReader, refusing_too_large, window_column
 from cetdsl.kernels.wire.columns import as_array, from_numpy, integers
 
 #: No number of more bits is a DECIMAL(38, 0).

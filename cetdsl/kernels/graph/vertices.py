@@ -21,11 +21,11 @@ from cetdsl.ir.steps import Step, steps_of
 from cetdsl.ir.windowing import SLIDING
 from cetdsl.kernels._jit import jit
 from cetdsl.kernels.aggregate.evaluate import Evaluator
-from cetdsl.kernels.aggregate.stream import CHUNK_EVENTS, Chunk, ChunkReader, refusing_too_large, window_column
 from cetdsl.kernels.enumerate.trends import EventRows
 from cetdsl.kernels.graph.build import Abi, GraphBuilder, next_entry, reduce_edges
 from cetdsl.kernels.machine.program import equality_codes
 from cetdsl.kernels.vocabulary import Bools, Events, Graph, Ints, Places
+from cetdsl.kernels.wire.chunks import CHUNK_EVENTS, Chunk, ChunkReader, refusing_too_large, window_column
 from cetdsl.kernels.wire.columns import as_array, from_numpy
 
 #: Rows of a block, more or less.
