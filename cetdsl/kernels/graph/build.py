@@ -29,7 +29,7 @@ import numpy as np
 from cetdsl.ir.machine import Comparison, Edge, Machine
 from cetdsl.ir.steps import ORDERS, steps_of
 from cetdsl.kernels._jit import inlined, jit
-from cetdsl.kernels.aggregate.propagate import edge_holds
+from cetdsl.kernels.machine.conditions import edge_holds
 from cetdsl.kernels.machine.program import OPERATORS, Layout, build_tables, lay_out
 from cetdsl.kernels.vocabulary import Bools, Events, Graph, Ints, Places
 from cetdsl.pattern.expressions import MIRRORED
