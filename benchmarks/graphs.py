@@ -27,7 +27,8 @@ from cetdsl.execution.complete import _shipped
 from cetdsl.execution.trends import Shown
 from cetdsl.kernels.complete.branch_and_bound import branch_and_bound
 from cetdsl.kernels.complete.costs import Costs, worst_case_costs
-from cetdsl.kernels.complete.extract import Measured, Settings, count_refs, extract, survey
+from cetdsl.kernels.complete.extract import count_refs, extract, survey
+from cetdsl.kernels.complete.jobs import Measured, Settings
 from cetdsl.kernels.complete.optimizer import exhaustive, greedy
 from cetdsl.kernels.complete.streams import Graphs, Part
 from cetdsl.kernels.graph.counts import count_trends

@@ -626,7 +626,7 @@ class PatternFrame:
 def memory_of(amount: str | int) -> int:
     """A memory limit in bytes, if it is enough for anything."""
     # Kernels take half a second to load.
-    from cetdsl.kernels.complete.extract import Settings
+    from cetdsl.kernels.complete.jobs import Settings
 
     memory = parse_memory(amount)
     Settings(memory=memory)

@@ -19,7 +19,8 @@ from cetdsl.ir.stages import SURVEY, GraphSpec, SurveySpec
 from cetdsl.ir.windowing import SLIDING
 from cetdsl.kernels.answers.rows import Places, answer_columns, group_columns
 from cetdsl.kernels.answers.tables import LaneTable
-from cetdsl.kernels.complete.extract import Settings, extract, survey
+from cetdsl.kernels.complete.extract import extract, survey
+from cetdsl.kernels.complete.jobs import Settings
 from cetdsl.kernels.enumerate.guards import GuardedMachine
 from cetdsl.kernels.enumerate.trends import TrendRows
 from cetdsl.kernels.graph.attribute_graph import AttributeGraph
