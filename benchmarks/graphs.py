@@ -23,7 +23,7 @@ from races import Result, Verdict, discard, emitter, result
 
 import cetdsl as cet
 from cetdsl import datasets
-from cetdsl.execution.complete import _shipped
+from cetdsl.execution.complete import _exchanged
 from cetdsl.execution.trends import Shown
 from cetdsl.kernels.complete.extract import Measured, Settings, count_refs, extract, survey
 from cetdsl.kernels.complete.optimizer import Costs, branch_and_bound, exhaustive, greedy, worst_case_costs
@@ -49,11 +49,11 @@ class Input(NamedTuple):
         asked = cet.pattern(df, query, time="ts", type="kind")
         plan = plan_complete(asked._complete(completeness, "m-cet", None, asked._columns(()), None)).plan
         # Where tasks share the group, each has all of its events.
-        shipment, spec = _shipped(df, attrs.evolve(plan, balanced=False), Shown.of(plan.source))
-        rows = shipment.rows.toArrow()
+        exchanged, spec = _exchanged(df, attrs.evolve(plan, balanced=False), Shown.of(plan.source))
+        rows = exchanged.rows.toArrow()
         [chunk] = ChunkReader(spec.trends.kernel, iter(rows.to_batches()), 2**40)
         one = spec.trends.kernel.query.windowing.cut or len(chunk.events.segment_start) == 2
-        assert one, "the events are those of one group, once or once per stretch of time"
+        assert one, "the events are those of one group, once or once per time bucket"
         return cls(Graphs(spec.trends.kernel), chunk)
 
     def part(self, *, listed: bool = True) -> Part:

@@ -24,8 +24,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 import cetdsl as cet
 from cetdsl.analysis import Binding, analyse
-from cetdsl.execution.aggregate import ship
 from cetdsl.execution.compat import function_names, schema_of
+from cetdsl.execution.exchange import Required, exchange_events
 from cetdsl.execution.run import run
 from cetdsl.pattern.expressions import Aggregate
 from cetdsl.planning.planner import Decision, plan_aggregate
@@ -297,15 +297,15 @@ def cores(events: Events, runs: int) -> Result:
 
 
 def uncut(plan: KernelAggregate) -> KernelAggregate:
-    """The plan without stretches of time: the whole of a key goes to one task."""
+    """The plan without time buckets: the whole of a key goes to one task."""
     windowing = attrs.evolve(plan.source.windowing, cut=0)
     source, spec = attrs.evolve(plan.source, windowing=windowing), plan.spec.with_query(windowing=windowing)
     return attrs.evolve(plan, source=source, spec=spec)
 
 
 def events_per_task(df: DataFrame, plan: KernelAggregate) -> list[int]:
-    """How many events each kernel gets, those that two stretches share counted in both."""
-    rows = ship(df, plan.source, plan.compiled, plan.spec, plan.values).rows
+    """How many events each kernel gets, those that two time buckets share counted in both."""
+    rows = exchange_events(df, plan.source, plan.compiled, plan.spec, Required(plan.values)).rows
     return [size for _, size in sorted(rows.groupBy(F.spark_partition_id()).count().collect())]
 
 

@@ -17,9 +17,9 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from cetdsl.execution.aggregate import Shipment, ship, shipped
 from cetdsl.execution.compat import parallelism
 from cetdsl.execution.definition import complete_rows, defined_trends
+from cetdsl.execution.exchange import Exchanged, Required, exchange_events
 from cetdsl.execution.source import EventFrame
 from cetdsl.execution.trends import (
     FinishedTrend,
@@ -49,80 +49,26 @@ from cetdsl.planning.plans import (
 def graph_trends(df: DataFrame, plan: GraphTrends) -> DataFrame:
     """The answer of ``complete_trends()``: keys, window, and the trend under the user's column names."""
     shown = Shown.of(plan.source)
-    shipment, spec = _shipped(df, plan, shown)
-    schema = _schema(shipment.frame, shown, plan, named=True)
-    return shown.limited(map_stage(shipment.rows, "graph", spec, schema), plan.limit)
+    events, spec = _exchanged(df, plan, shown)
+    schema = _schema(events.frame, shown, plan, named=True)
+    return shown.limited(map_stage(events.rows, "graph", spec, schema), plan.limit)
 
 
-def _shipped(
+def _exchanged(
     df: DataFrame, plan: GraphTrends, shown: Shown, values: tuple[Expr, ...] = (), *, settled: bool = False
-) -> tuple[Shipment, GraphSpec]:
+) -> tuple[Exchanged, GraphSpec]:
     """The events that the kernel reads, and what it must know."""
     refuse_duplicates(plan.columns)
-    shares = share_numbers(parallelism(df.sparkSession)) if plan.balanced else ()
-    shipment = ship(
-        df,
-        plan.source,
-        plan.compiled,
-        plan.spec,
-        values,
-        event_columns=plan.columns,
-        shares=shares,
-        settled=settled,
-    )
-    kernel = shipped(plan.spec, shipment)
-    kernel = kernel.with_layout(keys=kernel.layout.keys + bool(shares))
-    trends = trends_spec(plan, shown, kernel, plan.columns, plan.limit)
-    return shipment, GraphSpec(trends, plan.algorithm, plan.memory, shares)
+    shares = parallelism(df.sparkSession) if plan.balanced else 0
+    required = Required(values, plan.columns, shares=shares, settled=settled)
+    events = exchange_events(df, plan.source, plan.compiled, plan.spec, required)
+    trends = trends_spec(plan, shown, events.spec(plan.spec), plan.columns, plan.limit)
+    return events, GraphSpec(trends, plan.algorithm, plan.memory, shares)
 
 
 def _schema(frame: EventFrame, shown: Shown, plan: GraphTrends, *more: StructField, named: bool = False) -> StructType:
     """Keys and window, under our names or under the user's, what is more, and the trend."""
     return StructType([*shown.places(frame, named=named), *more, trend_field(frame, plan.columns, plan.columns)])
-
-
-# -------------------------------------------------------------------------------------------------------- shares
-
-
-def share_numbers(count: int) -> tuple[int, ...]:
-    """Numbers that ``repartition(count, column)`` sends to ``count`` different tasks, the first to the first task.
-
-    Spark takes the remainder of a hash, so the numbers from 0 on would leave some tasks without work and give others
-    twice as much.
-
-    Examples
-    --------
-    >>> share_numbers(4)
-    (12, 6, 2, 0)
-    """
-    found: dict[int, int] = {}
-    number = 0
-    while len(found) < count:
-        found.setdefault(murmur3(number) % count, number)
-        number += 1
-    return tuple(found[task] for task in range(count))
-
-
-def murmur3(number: int) -> int:
-    """Spark's hash of an ``int`` column: MurmurHash3 (32 bits, one block) with the seed 42, as a signed number.
-
-    Examples
-    --------
-    >>> murmur3(0), murmur3(1)
-    (933211791, -559580957)
-    """
-    mask = 2**32 - 1
-
-    def rotated(value: int, bits: int) -> int:
-        return ((value << bits) | (value >> (32 - bits))) & mask
-
-    block = rotated(number * 0xCC9E2D51 & mask, 15) * 0x1B873593 & mask
-    value = (rotated(42 ^ block, 13) * 5 + 0xE6546B64) & mask
-    value ^= 4  # the length in bytes
-    value = (value ^ (value >> 16)) * 0x85EBCA6B & mask
-    value = (value ^ (value >> 13)) * 0xC2B2AE35 & mask
-    value ^= value >> 16
-    return value - 2**32 if value >= 2**31 else value
 
 
 # -------------------------------------------------------------------------------------------------------- sample
@@ -133,9 +79,9 @@ def sampled_trends(df: DataFrame, plan: SampledTrends) -> DataFrame:
     if not isinstance(plan.trends, GraphTrends):
         return _listed(df, plan.trends).orderBy(F.rand(plan.seed)).limit(plan.size)
     shown = Shown.of(plan.trends.source)
-    shipment, graph = _shipped(df, plan.trends, shown, settled=True)
-    schema = _schema(shipment.frame, shown, plan.trends, StructField("key", DoubleType()))
-    rows = map_stage(shipment.rows, "sample", SampleSpec(graph, plan.size, plan.seed), schema)
+    events, graph = _exchanged(df, plan.trends, shown, settled=True)
+    schema = _schema(events.frame, shown, plan.trends, StructField("key", DoubleType()))
+    rows = map_stage(events.rows, "sample", SampleSpec(graph, plan.size, plan.seed), schema)
     return rows.orderBy("key").limit(plan.size).drop("key").toDF(*shown.names())
 
 
@@ -165,10 +111,10 @@ def _weighed_paths(df: DataFrame, plan: TopTrends, shown: Shown) -> DataFrame:
         assert name is not None, plan.by
         variable = plan.trends.compiled.number_of(name)
     values = () if argument is None or isinstance(argument, Length) else (strip(argument),)
-    shipment, graph = _shipped(df, plan.trends, shown, values)
-    kind = _weight_type(shipment.value_types[0]) if values else LongType()
-    schema = _schema(shipment.frame, shown, plan.trends, StructField("weight", kind))
-    return map_stage(shipment.rows, "top", TopSpec(graph, plan.size, variable), schema)
+    events, graph = _exchanged(df, plan.trends, shown, values)
+    kind = _weight_type(events.value_types[0]) if values else LongType()
+    schema = _schema(events.frame, shown, plan.trends, StructField("weight", kind))
+    return map_stage(events.rows, "top", TopSpec(graph, plan.size, variable), schema)
 
 
 def _weight_type(kind: DataType) -> DataType:
@@ -198,12 +144,12 @@ def surveyed_trends(df: DataFrame, plan: SurveyedTrends) -> DataFrame:
     trends = plan.trends
     shown = Shown.of(trends.source)
     names = shown.names_before(*(name for name, _ in SURVEY))
-    shipment = ship(df, trends.source, trends.compiled, trends.spec, ())
-    spec = trends_spec(trends, shown, shipped(trends.spec, shipment), (), None)
+    events = exchange_events(df, trends.source, trends.compiled, trends.spec, Required())
+    spec = trends_spec(trends, shown, events.spec(trends.spec), (), None)
     numbers = [StructField(f"s{n}", _SURVEY_TYPES[kind]) for n, (_, kind) in enumerate(SURVEY)]
-    schema = StructType([*shown.places(shipment.frame), *numbers])
+    schema = StructType([*shown.places(events.frame), *numbers])
     survey = SurveySpec(GraphSpec(spec, trends.algorithm, trends.memory), plan.measured)
-    return map_stage(shipment.rows, "survey", survey, schema).toDF(*names)
+    return map_stage(events.rows, "survey", survey, schema).toDF(*names)
 
 
 _SURVEY_TYPES = {"bigint": LongType(), "double": DoubleType(), "string": StringType()}

@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from cetdsl.execution.exchange import exchange
 from cetdsl.execution.source import EventFrame
 from cetdsl.execution.trends import Shown, aggregate_rows, finished_rows
 from cetdsl.execution.worker import map_stage
@@ -44,8 +45,7 @@ def complete_rows(df: DataFrame, plan: DefinedTrends, more: tuple[str, ...] = ()
         F.transform("trend", lambda binding: binding.getField("variable")).alias("v"),
         "trend",
     )
-    spread = rows.repartition(*by) if by else rows.repartition(1)
-    ordered = spread.sortWithinPartitions(*by, F.size("i").desc())
+    ordered = exchange(rows, by, [*by, F.size("i").desc()])
     spec = ContainmentSpec(
         len(source.keys),
         tuple(source.keys.index(name) for name in shown.keys),

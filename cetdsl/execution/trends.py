@@ -11,8 +11,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType
 
 from cetdsl.errors import ResolutionError, UnsupportedQuery
-from cetdsl.execution.aggregate import count_type, ship, shipped, window_field
+from cetdsl.execution.aggregate import count_type, window_field
 from cetdsl.execution.compat import translated
+from cetdsl.execution.exchange import Required, exchange_events
 from cetdsl.execution.expressions import to_column
 from cetdsl.execution.source import EventFrame
 from cetdsl.execution.worker import map_stage
@@ -124,13 +125,14 @@ def _enumerate(
     """Rows of keys, window and trend straight from the kernel; ``fields`` names the event's columns."""
     refuse_duplicates(fields)
     source = plan.source
-    shipment = ship(df, source, plan.compiled, plan.spec, (), event_columns=columns, identified=identified is not None)
-    frame = shipment.frame
+    required = Required(event=columns, identified=identified is not None)
+    events = exchange_events(df, source, plan.compiled, plan.spec, required)
+    frame = events.frame
     shown = identified or Shown.of(source)
     trend = trend_field(frame, columns, fields, identified=identified is not None)
-    kernel = shipped(plan.spec, shipment)
+    kernel = events.spec(plan.spec)
     spec = trends_spec(plan, shown, kernel, (*fields, "id") if identified else fields, limit)
-    return map_stage(shipment.rows, "trends", spec, StructType([*shown.places(frame, named=named), trend])), frame
+    return map_stage(events.rows, "trends", spec, StructType([*shown.places(frame, named=named), trend])), frame
 
 
 def trends_spec(

@@ -26,7 +26,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType, DataType, IntegerType, LongType, StructField, StructType
 
-from cetdsl.execution.aggregate import Shipment, ship, shipped, window_field
+from cetdsl.execution.aggregate import window_field
+from cetdsl.execution.exchange import Exchanged, Required, exchange_events
 from cetdsl.execution.worker import map_stage
 from cetdsl.ir.stages import EventGraphSpec
 from cetdsl.ir.steps import Step, steps_of
@@ -61,12 +62,12 @@ class KernelGraph:
 
     def vertices(self) -> DataFrame:
         """One row per useful event and state."""
-        shipment = self._ship(columns=self.plan.columns)
-        frame = shipment.frame
+        events = self._events(columns=self.plan.columns)
+        frame = events.frame
         event = [StructField(name, frame.type_of(name)) for name in self.plan.columns]
         flags = [StructField(name, BooleanType()) for name in ("first", "last", "source", "sink")]
         fields = [_long("n"), _int("q"), *flags, StructField("event", StructType(event))]
-        return self._part("vertices", shipment, fields)
+        return self._part("vertices", events, fields)
 
     def edges(self) -> DataFrame:
         """One row per two events that may be neighbours in a trend."""
@@ -95,36 +96,36 @@ class KernelGraph:
         return self._listed("from", [_long("a"), _long("n")], [F.col("a"), F.col("n")])
 
     def to_edges(self) -> DataFrame:
-        """From events to stretches of attribute vertices."""
+        """From events to ranges of attribute vertices."""
         names = ("n", "begin", "end")
         return self._listed("to", [_long(name) for name in names], [F.col(name) for name in names])
 
     # ------------------------------------------------------------------------------------------------ the passes
 
-    def _ship(self, values: tuple[Expr, ...] = (), columns: tuple[str, ...] = ()) -> Shipment:
+    def _events(self, values: tuple[Expr, ...] = (), columns: tuple[str, ...] = ()) -> Exchanged:
         plan = self.plan
-        return ship(self.df, plan.source, plan.compiled, plan.spec, values, columns, settled=True)
+        return exchange_events(self.df, plan.source, plan.compiled, plan.spec, Required(values, columns, settled=True))
 
     @cached_property
-    def _bare(self) -> Shipment:
-        return self._ship()
+    def _bare(self) -> Exchanged:
+        return self._events()
 
     @cached_property
-    def _valued(self) -> Shipment:
+    def _valued(self) -> Exchanged:
         """The events with the values that are compared, each in its own type."""
-        return self._ship(tuple(code.expr for code in self.plan.compiled.codes))
+        return self._events(tuple(code.expr for code in self.plan.compiled.codes))
 
     @cached_property
     def _types(self) -> list[DataType]:
         """The types in which they are compared."""
         return self._valued.frame.code_types
 
-    def _part(self, part: str, shipment: Shipment, fields: list[StructField]) -> DataFrame:
+    def _part(self, part: str, events: Exchanged, fields: list[StructField]) -> DataFrame:
         source = self.plan.source
         window = [window_field(source.time_type)] if source.windowing.kind == SLIDING else []
-        schema = StructType([*shipment.frame.key_fields("k", source.keys), *window, *fields])
-        spec = EventGraphSpec(shipped(self.plan.spec, shipment), part, self.plan.columns)
-        return map_stage(shipment.rows, "vertices", spec, schema)
+        schema = StructType([*events.frame.key_fields("k", source.keys), *window, *fields])
+        spec = EventGraphSpec(events.spec(self.plan.spec), part, self.plan.columns)
+        return map_stage(events.rows, "vertices", spec, schema)
 
     def _pairs(self, part: str) -> DataFrame:
         return self._part(part, self._bare, [_long("n0"), _int("q0"), _long("n1"), _int("q1")])

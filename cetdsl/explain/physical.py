@@ -43,7 +43,7 @@ from cetdsl.planning.strategies.kernel import pivot_of
 
 STRATEGIES = {
     "fold": "built-in Spark expressions only, no Python worker",
-    "panes": "small matrices of stretches of time, multiplied up to windows",
+    "panes": "small matrices of panes, multiplied up to windows",
     "kernel": "one compiled pass over each task's sorted events",
     "enumerate": "lists the trends one by one, and aggregates them where that is asked",
     "graph": "trends are the paths of a graph of each key's events",
@@ -163,7 +163,7 @@ def _windows(source: Source) -> list[tuple[str, str]]:
         how = f"{_time(source, windowing.cut)} each, so that many tasks share a key"
         if _overlaps(source):
             how += f"; events within {length} of a border go to both"
-        facts.append(("stretches", how))
+        facts.append(("time buckets", how))
     return facts
 
 
@@ -381,7 +381,7 @@ class _Steps:
         if compiled.lists:
             terms = [_pair_of_rows(term, "e", "e") for term in compiled.lists]
             rows = self.add("list which earlier event may precede", [f"{term} (e: the event)" for term in terms], rows)
-        keys = list(map(quote_name, source.keys)) + (["stretch of time"] if source.windowing.cut else [])
+        keys = list(map(quote_name, source.keys)) + (["time bucket"] if source.windowing.cut else [])
         if in_every_task:
             rows = self.add("copy to every share, one per core", (), rows)
             keys.insert(len(source.keys), "share")

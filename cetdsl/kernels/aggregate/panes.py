@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from cetdsl.ir.accumulators import Lane
 from cetdsl.ir.kernel import KernelSpec, is_exact_lane
-from cetdsl.ir.layout import RowLayout
+from cetdsl.ir.layout import BUCKET, MATRIX, numbered, of_panes
 from cetdsl.ir.machine import Machine
 from cetdsl.ir.windowing import Windowing, count_in_panes
 from cetdsl.kernels._jit import inlined, jit
@@ -40,7 +40,7 @@ from cetdsl.kernels.numbers.arithmetic import add_scaled, normalised
 from cetdsl.kernels.numbers.scaled import EXACT_DOUBLE, Objects, Scaled, to_scaled
 from cetdsl.kernels.vocabulary import Events, Ints, Slices
 from cetdsl.kernels.wire.chunks import CHUNK_EVENTS, Chunk, ChunkReader, refusing_too_large
-from cetdsl.kernels.wire.columns import as_array, from_numpy, unscaled_integers, validity
+from cetdsl.kernels.wire.columns import from_numpy, unscaled_integers, validity
 from cetdsl.kernels.wire.values import ValueColumn
 
 #: Entries of all matrices of a chunk, about; they bound its memory.
@@ -613,19 +613,18 @@ def pane_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch], chunk_event
     spec : KernelSpec
         Of the answer.
     batches : iterator of pyarrow.RecordBatch
-        Events sorted by key, pane, time and tie-break columns; the number of the pane comes after the key columns.
+        Events sorted by key, pane, time and tie-break columns; the number of the pane is that of the time bucket.
     chunk_events : int
         Events per kernel call, at least; 0: as many as their matrices allow.
 
     Yields
     ------
     list of pyarrow.Array
-        Key columns, the pane, a mask (which any reader of rows expects), and the matrix: for lanes of whole numbers a
-        column of doubles and one of text, for others one of scaled doubles.
+        Key columns, the pane and the matrix: for lanes of whole numbers a column of doubles and one of text, for others
+        one of scaled doubles. See :func:`~cetdsl.ir.layout.of_panes`.
     """
     steps = lay_out_steps(spec.query.machine)
-    keys = spec.layout.keys + 1
-    events = spec.with_query(windowing=Windowing()).with_layout(keys=keys).with_answer(groups=keys)
+    events = spec.with_query(windowing=Windowing())
     for chunk in ChunkReader(events, batches, chunk_events or _chunk_rows(spec, steps)):
         found = chunk.slices.segment
         if not len(found):
@@ -633,7 +632,8 @@ def pane_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch], chunk_event
         with refusing_too_large(events, chunk):
             known = chunk.events._replace(segment_start=chunk.events.segment_start[: len(found) + 1])
             matrices = pane_columns(spec, steps, known, chunk.values)
-        yield [*group_columns(events, chunk, found), from_numpy(np.ones(len(found), dtype=np.int8)), *matrices]
+        pane = chunk.column(BUCKET).take(from_numpy(chunk.events.segment_start[found]))
+        yield [*chunk.key_columns(range(spec.layout.keys), found), pane, *matrices]
 
 
 def window_stream(
@@ -645,8 +645,8 @@ def window_stream(
     """
     steps = lay_out_steps(spec.query.machine)
     windowing = count_in_panes(spec.query.windowing)
-    layout = RowLayout(spec.layout.keys, spec.layout.time, "bigint")
-    panes = attrs.evolve(spec.with_query(windowing=windowing), layout=layout)
+    matrices = sum(1 + part.whole for part in parts_of(spec))
+    panes = attrs.evolve(spec.with_query(windowing=windowing), layout=of_panes(spec.layout, matrices))
     for chunk in ChunkReader(panes, batches, chunk_panes or _chunk_panes(spec, steps)):
         events, slices = chunk.events, chunk.slices
         if not len(slices.low):
@@ -740,12 +740,9 @@ def _cover(pane: Ints, fresh: NDArray[np.bool_], first: Ints, last: Ints, begin:
 
 def _decoded(spec: KernelSpec, steps: Steps, chunk: Chunk) -> list[Matrices]:
     """Per part the matrices of a chunk of panes."""
-    found, position = [], spec.layout.keys + 2
-    for part in parts_of(spec):
-        columns = [as_array(chunk.table.column(position + n)) for n in range(1 + part.whole)]
-        position += len(columns)
-        found.append(_decode(part, columns, steps))
-    return found
+    parts = parts_of(spec)
+    names = iter(numbered(MATRIX, sum(1 + part.whole for part in parts)))
+    return [_decode(part, [chunk.column(next(names)) for _ in range(1 + part.whole)], steps) for part in parts]
 
 
 def _window_lanes(spec: KernelSpec, steps: Steps, panes: list[Matrices], cover: Cover) -> LaneTable:
