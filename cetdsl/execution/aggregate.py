@@ -22,8 +22,9 @@ from cetdsl.execution.exchange import Exchanged, Required, exchange, exchange_ev
 from cetdsl.execution.worker import map_stage
 from cetdsl.ir.accumulators import Output
 from cetdsl.ir.kernel import ALL, KernelSpec, is_exact_lane
+from cetdsl.ir.source import Source
 from cetdsl.ir.windowing import SLIDING
-from cetdsl.planning.plans import KernelAggregate, PairAggregate, Source
+from cetdsl.planning.plans import KernelAggregate, PairAggregate
 
 
 def count_type(number: str, scale: int = 0) -> DataType:

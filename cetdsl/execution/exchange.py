@@ -29,6 +29,7 @@ from pyspark.sql.types import (
 from cetdsl.execution.lists import with_lists
 from cetdsl.execution.source import EventFrame, Terms
 from cetdsl.execution.worker import map_stage
+from cetdsl.ir.compiled import Compiled
 from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.layout import (
     BUCKET,
@@ -50,10 +51,9 @@ from cetdsl.ir.layout import (
     numbered,
 )
 from cetdsl.ir.shares import share_numbers
+from cetdsl.ir.source import Source, kernel_sorts_shares
 from cetdsl.ir.windowing import SPAN
 from cetdsl.pattern.expressions import Attribute, Expr
-from cetdsl.planning.compile import Compiled
-from cetdsl.planning.plans import Source, kernel_sorts_shares
 
 
 @attrs.frozen
