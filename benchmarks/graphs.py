@@ -56,7 +56,7 @@ class Input(NamedTuple):
         rows = execute(df, with_exchanges(attrs.evolve(graph, balanced=False)))
         [chunk] = ChunkReader(rows.spec, iter(rows.data.toArrow().to_batches()), 2**40)
         one = rows.spec.query.windowing.cut or len(chunk.events.segment_start) == 2
-        assert one, "the events are those of one group, once or once per stretch of time"
+        assert one, "the events are those of one group, once or once per time bucket"
         return cls(Graphs(rows.spec), chunk)
 
     def part(self, *, listed: bool = True) -> Part:

@@ -297,7 +297,7 @@ def cores(events: Events, runs: int) -> Result:
 
 
 def uncut(plan: Operator) -> Operator:
-    """The plan without stretches of time: the whole of a key goes to one task."""
+    """The plan without time buckets: the whole of a key goes to one task."""
     assert isinstance(plan, Propagate), plan
     windowing = attrs.evolve(plan.source.windowing, cut=0)
     scan = Scan(attrs.evolve(plan.source, windowing=windowing), plan.compiled)
@@ -305,7 +305,7 @@ def uncut(plan: Operator) -> Operator:
 
 
 def events_per_task(df: DataFrame, plan: Operator) -> list[int]:
-    """How many events each kernel gets, those that two stretches share counted in both."""
+    """How many events each kernel gets, those that two time buckets share counted in both."""
     rows = execute(df, plan.children[0]).data
     return [size for _, size in sorted(rows.groupBy(F.spark_partition_id()).count().collect())]
 

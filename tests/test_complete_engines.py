@@ -1,7 +1,7 @@
 """Every way to get complete trends gives the reference enumerator's answer, on generated queries and streams.
 
-Without Spark, the kernels' streams are judged however they are cut into batches, chunks and stretches. With it, one job
-judges a query over many streams at once: each stream is a group of one DataFrame.
+Without Spark, the kernels' streams are judged however they are cut into batches, chunks and time buckets. With it, one
+job judges a query over many streams at once: each stream is a group of one DataFrame.
 """
 
 from __future__ import annotations
@@ -88,7 +88,8 @@ class Task(Worker):
     def spec(self, plan: ListPaths, algorithm: str = "auto", memory: int | None = None, **more: Any) -> GraphSpec:
         keys = tuple(range(len(plan.source.groups)))
         variables = tuple(name for name, _ in plan.compiled.variables)
-        return GraphSpec(TrendsSpec(self._typed(plan.spec, ()), keys, variables, ("id",)), algorithm, memory, **more)
+        kernel = self._typed(plan.spec, (), event=True)
+        return GraphSpec(TrendsSpec(kernel, keys, variables, ("id",)), algorithm, memory, **more)
 
     def rows_in(self, plan: Any, spec: Any, batch: int, values: Any = ()) -> Iterator[pa.RecordBatch]:
         return self.batches(plan.source, plan.compiled, spec, values, batch, event=True)
@@ -129,7 +130,7 @@ class Task(Worker):
     def heaviest(self, plan: ListPaths, size: int, by: Aggregate, chunk: int, batch: int) -> list[Any]:
         values = () if by.argument is None or isinstance(by.argument, Length) else (by.argument,)
         spec = self.spec(plan)
-        kernel = self._typed(plan.spec, values).with_query(completeness=plan.spec.query.completeness)
+        kernel = self._typed(plan.spec, values, event=True).with_query(completeness=plan.spec.query.completeness)
         spec = attrs.evolve(spec, trends=attrs.evolve(spec.trends, kernel=kernel))
         name = by.variable if by.argument is None else getattr(by.argument, "variable", None)
         variable = -1 if name is None else plan.compiled.number_of(name)
@@ -144,7 +145,7 @@ class Task(Worker):
         source, compiled = plan.source, plan.compiled
         keys, sliding = len(source.keys), source.windowing.kind == SLIDING
         variables = tuple(name for name, _ in compiled.variables)
-        spec = TrendsSpec(self._typed(plan.spec, ()), tuple(range(keys)), variables, ("id",))
+        spec = TrendsSpec(self._typed(plan.spec, (), event=True), tuple(range(keys)), variables, ("id",))
         trends = rows_of(trend_stream(spec, self.rows_in(plan, spec.kernel, batch)))
         for_sieve = [
             (*row[:-1], pa.scalar([b["event"]["id"] for b in bindings]), pa.scalar([b["variable"] for b in bindings]),
@@ -171,7 +172,7 @@ def tasks(first: int, count: int, features: generators.Features) -> Iterator[tup
 
 
 def cuts_of(query: Query) -> tuple[int, ...]:
-    """Stretches as the planner cuts them, and short ones; spans have no graph."""
+    """Time buckets as the planner cuts them, and short ones; spans have no graph."""
     return (-1,) if query.window is None else (-1, 1 + 2 * (len(unparse(query)) % 2))
 
 

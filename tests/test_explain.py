@@ -153,13 +153,13 @@ def test_physical_of_a_kernel_plan() -> None:
     assert str(explained(RISING, "physical")) == lines(
         """
 == physical ==
-strategy   kernel: one compiled pass over each task's sorted events
-declined   fold: adjacent, pairwise or aggregate predicates compare events with each other
-declined   panes: adjacent, pairwise or aggregate predicates compare events with each other
-cost       n log n in the events of a window
-numbers    decimal: exact, DECIMAL(38,0); a count that does not fit is an error
-windows    10 minutes long, one every 5 minutes; an event is in up to 2
-stretches  80 minutes each, so that many tasks share a key; events within 10 minutes of a border go to both
+strategy      kernel: one compiled pass over each task's sorted events
+declined      fold: adjacent, pairwise or aggregate predicates compare events with each other
+declined      panes: adjacent, pairwise or aggregate predicates compare events with each other
+cost          n log n in the events of a window
+numbers       decimal: exact, DECIMAL(38,0); a count that does not fit is an error
+windows       10 minutes long, one every 5 minutes; an event is in up to 2
+time buckets  80 minutes each, so that many tasks share a key; events within 10 minutes of a border go to both
 
 answer
     window, count, total
@@ -169,8 +169,8 @@ answer
           number of trends
           number of B.Price that are not NULL
           sum of B.Price
-      +- sort each task's events by company, stretch of time, ts
-         +- shuffle by company, stretch of time
+      +- sort each task's events by company, time bucket, ts
+         +- shuffle by company, time bucket
             +- project
                    keys: company
                    order: ts

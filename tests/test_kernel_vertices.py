@@ -1,4 +1,4 @@
-"""The graph as rows, without Spark: generated queries, however the stream is cut into batches, chunks and stretches."""
+"""The graph as rows, without Spark: generated queries, however the stream is cut into batches, chunks and buckets."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ class Task(Worker):
         """Place, and the values after it, of each row of a part."""
         listed = part in ("attributes", "from", "to")
         values = tuple(code.expr for code in plan.compiled.codes) if listed else ()
-        spec = EventGraphSpec(self._typed(plan.spec, values), part, ("id",))
         event = part == "vertices"
+        spec = EventGraphSpec(self._typed(plan.spec, values, event=event), part, ("id",))
         batches = self.batches(plan.source, plan.compiled, spec.kernel, values, batch, event=event)
         count = len(plan.source.keys) + (plan.source.windowing.kind == SLIDING)
         for row in rows_of(vertex_stream(spec, batches, chunk)):

@@ -1,237 +1,32 @@
-"""The kernel strategy as DataFrames: project, filter, shuffle, sort, map, and merge where it must be."""
+"""The kernel strategy as DataFrames: events mapped to answers, and these merged where they must be."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import reduce
 
 import attrs
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    ByteType,
     DataType,
     DecimalType,
     DoubleType,
-    FloatType,
-    IntegerType,
     LongType,
-    MapType,
-    ShortType,
     StringType,
     StructField,
     StructType,
     TimestampNTZType,
     TimestampType,
-    VariantType,
 )
 
-from cetdsl.execution.lists import with_lists
+from cetdsl.execution.exchange import typed
 from cetdsl.execution.operators import Rows, execute, runs
-from cetdsl.execution.source import EventFrame, Terms
 from cetdsl.execution.worker import map_stage
 from cetdsl.ir.accumulators import Output
-from cetdsl.ir.compiled import Compiled
 from cetdsl.ir.kernel import KernelSpec, is_exact_lane
-from cetdsl.ir.layout import OF_TIME, OWN, Place, RunSpec
 from cetdsl.ir.operators import CountPaths, Merge, Operator, PairCounts, Propagate, Union
-from cetdsl.ir.source import Source, kernel_sorts_shares
-from cetdsl.ir.windowing import SLIDING, SPAN
-from cetdsl.pattern.expressions import Attribute, Expr
-
-
-@attrs.frozen
-class Shipment:
-    """The sorted rows that a kernel reads.
-
-    Attributes
-    ----------
-    rows : DataFrame
-    value_types : tuple of DataType
-    frame : EventFrame
-    runs : RunSpec or None
-        Not None where the rows are sorted runs of events.
-    unsorted : (int, int) or None
-        Not None where the rows are not sorted yet.
-    shared : tuple of Place
-        For each of the user's columns that are shown: where it stands, if not among the last columns.
-    """
-
-    rows: DataFrame
-    value_types: tuple[DataType, ...]
-    frame: EventFrame
-    runs: RunSpec | None = None
-    unsorted: tuple[int, int] | None = None
-    shared: tuple[Place, ...] = ()
-
-
-def ship(
-    df: DataFrame,
-    source: Source,
-    compiled: Compiled,
-    spec: KernelSpec,
-    values: tuple[Expr, ...],
-    event_columns: tuple[str, ...] = (),
-    *,
-    identified: bool = False,
-    shares: tuple[int, ...] = (),
-    settled: bool = False,
-    in_runs: bool = False,
-) -> Shipment:
-    """Projects each event to what the kernel needs, sends it to its key's task and sorts it there, or lets the kernel.
-
-    Only ``repartition(...).sortWithinPartitions(...)`` was seen to keep an order for a Python worker;
-    ``groupBy().applyInArrow`` promises none. Where trends are shown, the event's own columns are the last ones, but for
-    those that are sent anyway; ``identified`` gives it one more, which tells it from all others. Where there are
-    ``shares``, each of them gets every event, and its number is the last key column. ``settled`` gives simultaneous
-    events an order that is the same whenever the rows are computed; shares of a key agree on its trends only if all of
-    them see its events in the same order, so theirs is settled. ``in_runs`` puts the events of a key together
-    before they are sent, where they are numbers.
-    """
-    settled = settled or bool(shares)
-    frame = EventFrame(df, source, compiled, booked=True, bare=not in_runs)
-    columns, names, shared = _sent(frame, spec, values, event_columns, shares, identified=identified, settled=settled)
-    by = [name for name in (*frame.key_names, "h", "s") if name in columns]
-    rows = _for_tasks(frame, spec, columns, names)
-    schema = rows.schema
-    frame.refuse_collations(schema)
-    runs = run_spec(schema, len(by)) if in_runs and frame.packed else None
-    if runs is not None:
-        rows = map_stage(rows, "runs", runs, _run_schema(schema, runs))
-    if compiled.lists:
-        order = [*frame.order, "p"]  # which lists refer to
-    else:
-        order = frame.settled_order if settled else frame.order
-    if by == ["h"]:
-        # A task has one share of a lone key.
-        rows, by = rows.repartition(len(shares), F.expr("h")), []
-    else:
-        rows = rows.repartition(*map(F.expr, by)) if by else rows.repartition(1)
-    unsorted = None
-    if shares and kernel_sorts_shares(source, compiled):
-        unsorted = names.index("t"), names.index("i")
-    else:
-        rows = rows.sortWithinPartitions(*map(F.expr, [*by, *order]))
-    return Shipment(rows, tuple(schema[f"v{n}"].dataType for n in range(len(values))), frame, runs, unsorted, shared)
-
-
-def _sent(
-    frame: EventFrame,
-    spec: KernelSpec,
-    values: tuple[Expr, ...],
-    event_columns: tuple[str, ...],
-    shares: tuple[int, ...],
-    *,
-    identified: bool,
-    settled: bool,
-) -> tuple[Terms, list[str], tuple[Place, ...]]:
-    """The columns to select, the names of those to send in their order, and the place of each of the event's own."""
-    columns = frame.keys()
-    if shares:
-        columns["h"] = frame.shares(shares)
-    if spec.query.windowing.cut:
-        columns["s"] = _stretch_column(frame, spec)
-    columns |= frame.instant()
-    columns |= frame.codes
-    columns |= {f"v{n}": frame.term(expr) for n, expr in enumerate(values)}
-    names = list(columns)
-    if frame.compiled.lists:
-        names += ["p", *(f"l{n}" for n in range(len(frame.compiled.lists)))]
-    elif settled:
-        names.append("i")  # kernels do not look at it: sending it takes less than leaving it out of sorted rows
-    if settled:
-        columns["i"] = frame.fingerprint()
-    # An event's columns as one struct would be sorted and sent later than flat ones.
-    shared = _places(frame, names, event_columns)
-    events: Terms = {f"e{n}": frame.own_name(name) for n, name in enumerate(event_columns) if shared[n] == OWN}
-    if identified:
-        events["e"] = "monotonically_increasing_id()"
-    return columns | events, names + list(events), shared
-
-
-def _for_tasks(frame: EventFrame, spec: KernelSpec, columns: Terms, names: list[str]) -> DataFrame:
-    """The rows that some variable can bind, once for each stretch ``s`` and share ``h`` that needs them."""
-    rows = with_lists(frame, columns) if frame.compiled.lists else frame.select(columns)
-    if "s" in columns and _overlaps(spec):
-        rows = rows.withColumn("s", F.explode("s"))
-    if "h" in columns:
-        rows = rows.withColumn("h", F.explode("h"))
-    return rows.selectExpr(*names) if frame.compiled.lists else rows
-
-
-def _places(frame: EventFrame, names: list[str], shown: tuple[str, ...]) -> tuple[Place, ...]:
-    """Where each of the user's columns stands among those of these names, as it is; see :class:`KernelSpec`."""
-    source = frame.source
-    codes = [
-        code.expr.name if isinstance(code.expr, Attribute) and kind == frame.type_of(code.expr.name) else None
-        for code, kind in zip(frame.compiled.codes, frame.code_types)
-    ]
-    sent: list[tuple[str, Sequence[str | None]]] = [("k", source.keys), ("b", source.tie_break), ("f", codes)]
-    texts = frame.fixed_texts()
-    places: list[Place] = []
-    for name in shown:
-        kind = frame.type_of(name)
-        if name in texts:
-            places.append(texts[name])
-        elif name == source.time and kind.simpleString() in ("timestamp", "timestamp_ntz", "bigint"):
-            places.append(OF_TIME)
-        else:
-            # A key of 0.0 may have been -0.0.
-            rounded = kind.typeName() in ("float", "double")
-            twins = (
-                f"{prefix}{columns.index(name)}"
-                for prefix, columns in sent
-                if name in columns and not (prefix == "k" and rounded)
-            )
-            places.append(next((names.index(twin) for twin in twins if twin in names), OWN))
-    return tuple(places)
-
-
-#: The types of numbers that runs may hold, as NumPy knows them.
-_IN_RUNS: dict[type[DataType], str] = {
-    ByteType: "<i1",
-    ShortType: "<i2",
-    IntegerType: "<i4",
-    LongType: "<i8",
-    FloatType: "<f4",
-    DoubleType: "<f8",
-}
-
-
-def run_spec(schema: StructType, keys: int) -> RunSpec | None:
-    """How rows of so many keys, a time and numbers are put into runs; None if some column cannot be.
-
-    Examples
-    --------
-    >>> fields = [StructField("k0", StringType()), StructField("t", LongType()), StructField("v0", DoubleType())]
-    >>> run_spec(StructType(fields), 1)
-    RunSpec(keys=1, columns=('<i8', '<f8'))
-    """
-    nested = (ArrayType, MapType, StructType, VariantType)
-    if any(isinstance(field.dataType, nested) for field in schema.fields[:keys]):
-        return None
-    columns = [_IN_RUNS.get(type(field.dataType)) for field in schema.fields[keys:]]
-    known = [column for column in columns if column is not None]
-    return RunSpec(keys, tuple(known)) if len(known) == len(columns) else None
-
-
-def _run_schema(schema: StructType, runs: RunSpec) -> StructType:
-    return StructType([*schema.fields[: runs.keys + 1], StructField("p", BinaryType())])
-
-
-def _overlaps(spec: KernelSpec) -> bool:
-    return spec.query.windowing.kind == SPAN or spec.query.windowing.slide < spec.query.windowing.length
-
-
-def _stretch_column(frame: EventFrame, spec: KernelSpec) -> Column:
-    if _overlaps(spec):
-        return frame.stretches(looks_back=spec.query.windowing.kind == SPAN and bool(spec.query.negations))
-    return frame.stretch()
-
-
-# ------------------------------------------------------------------------------------------------ the answer
+from cetdsl.ir.source import Source
+from cetdsl.ir.windowing import SLIDING
 
 
 def count_type(number: str, scale: int = 0) -> DataType:
@@ -260,28 +55,6 @@ def window_field(time_type: str) -> StructField:
     """``window: struct<start, end>``, as Spark's ``window`` function gives it."""
     bound = _bound_type(time_type)
     return StructField("window", StructType([StructField("start", bound), StructField("end", bound)]))
-
-
-def typed(spec: KernelSpec, value_types: tuple[DataType, ...]) -> KernelSpec:
-    """The specification with the types that Spark found for the aggregated terms."""
-    texts = tuple(kind.simpleString() for kind in value_types)
-    outputs = []
-    for output in spec.answer.outputs:
-        column = spec.answer.lanes[output.numerator].column
-        outputs.append(attrs.evolve(output, type=texts[column] if column >= 0 else ""))
-    return spec.with_layout(values=texts).with_answer(outputs=tuple(outputs))
-
-
-def shipped(spec: KernelSpec, shipment: Shipment) -> KernelSpec:
-    """The specification as its rows really come."""
-    return typed(spec, shipment.value_types).with_layout(
-        alone=shipment.frame.alone,
-        packed=shipment.frame.packed,
-        book=shipment.frame.book,
-        runs=shipment.runs,
-        unsorted=shipment.unsorted,
-        shared=shipment.shared,
-    )
 
 
 def partial_fields(spec: KernelSpec, value_types: tuple[DataType, ...]) -> list[StructField]:

@@ -26,15 +26,15 @@ class Rows:
         Of the terms that are aggregated.
     told : KernelSpec or None
         What a kernel is told, with its rows as they really come; None where no kernel reads events.
-    shares : tuple of int
-        The numbers of the shares that each get all events of a key.
+    shares : int
+        If > 0, so many tasks get all events of a key each.
     """
 
     data: DataFrame
     frame: EventFrame
     types: tuple[DataType, ...] = ()
     told: KernelSpec | None = None
-    shares: tuple[int, ...] = ()
+    shares: int = 0
 
     @property
     def spec(self) -> KernelSpec:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pyspark.sql import DataFrame
-from pyspark.sql.types import BinaryType, ByteType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import BinaryType, DataType, LongType, StringType, StructField, StructType
 
 from cetdsl.execution.aggregate import answered
 from cetdsl.execution.operators import Rows, execute, runs
 from cetdsl.execution.worker import map_stage
 from cetdsl.ir.kernel import KernelSpec, is_exact_lane
+from cetdsl.ir.layout import KEY, of_panes
 from cetdsl.ir.operators import BuildPanes, MultiplyPanes
 
 
@@ -16,8 +17,10 @@ from cetdsl.ir.operators import BuildPanes, MultiplyPanes
 def build_panes(df: DataFrame, plan: BuildPanes) -> Rows:
     """A matrix per key and pane, so that all cores work on one long key; no row is copied."""
     rows = execute(df, plan.child)
-    fields = rows.frame.key_fields("g", plan.source.keys)
-    fields += [StructField("p", LongType()), StructField("m", ByteType()), *_matrix_fields(rows.spec)]
+    kinds = _matrix_types(rows.spec)
+    layout = of_panes(rows.spec.layout, len(kinds))
+    types = [*(field.dataType for field in rows.frame.key_fields(KEY, plan.source.keys)), LongType(), *kinds]
+    fields = [StructField(name, kind) for name, kind in zip(layout.columns, types, strict=True)]
     return rows.now(map_stage(rows.data, "panes", rows.spec, StructType(fields)))
 
 
@@ -27,8 +30,8 @@ def multiply_panes(df: DataFrame, plan: MultiplyPanes) -> Rows:
     return answered(execute(df, plan.child), plan)
 
 
-def _matrix_fields(spec: KernelSpec) -> list[StructField]:
+def _matrix_types(spec: KernelSpec) -> list[DataType]:
     """Two columns for the lanes that are whole numbers, small and large ones, and one for those that are rounded."""
     exact = [is_exact_lane(spec, lane) for lane in spec.answer.lanes]
-    fields = [StructField("x", BinaryType()), StructField("z", StringType())] if any(exact) else []
-    return fields if all(exact) else [*fields, StructField("y", BinaryType())]
+    kinds: list[DataType] = [BinaryType(), StringType()] if any(exact) else []
+    return kinds if all(exact) else [*kinds, BinaryType()]

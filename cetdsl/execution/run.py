@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from cetdsl.execution import aggregate, complete, definition, exchanges, fold, joins, panes, trends
+from cetdsl.execution import aggregate, complete, definition, exchange, fold, joins, panes, trends
 from cetdsl.execution.operators import execute
 from cetdsl.ir.operators import Operator
 
 #: Importing them registers their functions.
-EXECUTORS = (aggregate, complete, definition, exchanges, fold, joins, panes, trends)
+EXECUTORS = (aggregate, complete, definition, exchange, fold, joins, panes, trends)
 
 
 def run(df: DataFrame, plan: Operator) -> DataFrame:

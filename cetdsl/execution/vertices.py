@@ -96,7 +96,7 @@ class KernelGraph:
         return self._listed("from", [_long("a"), _long("n")], [F.col("a"), F.col("n")])
 
     def to_edges(self) -> DataFrame:
-        """From events to stretches of attribute vertices."""
+        """From events to ranges of attribute vertices."""
         names = ("n", "begin", "end")
         return self._listed("to", [_long(name) for name in names], [F.col(name) for name in names])
 

@@ -21,7 +21,7 @@ from cetdsl.planning.planner import Decision
 
 STRATEGIES = {
     "fold": "built-in Spark expressions only, no Python worker",
-    "panes": "small matrices of stretches of time, multiplied up to windows",
+    "panes": "small matrices of panes, multiplied up to windows",
     "kernel": "one compiled pass over each task's sorted events",
     "enumerate": "lists the trends one by one, and aggregates them where that is asked",
     "graph": "trends are the paths of a graph of each key's events",
@@ -30,7 +30,7 @@ STRATEGIES = {
     "definition": "lists all trends, and drops those that another one contains",
 }
 #: What operators say of themselves, in the order in which it is shown.
-_FACTS = ("trends", "algorithm", "memory", "cost", "numbers", "windows", "stretches", "panes")
+_FACTS = ("trends", "algorithm", "memory", "cost", "numbers", "windows", "time buckets", "panes")
 
 
 def physical_views(decision: Decision) -> tuple[PlanView, ...]:

@@ -1,4 +1,4 @@
-"""Many queries over the same events: one shipment and one pass for all whose keys agree.
+"""Many queries over the same events: one shuffle and one pass for all whose keys agree.
 
 The variables, compared terms and aggregated terms of the queries of a pass are numbered together, so that one
 projection, one shuffle and one sort serve them all. Their windows may differ.
@@ -16,6 +16,7 @@ import attrs
 from cetdsl.analysis.resolve import ResolvedQuery
 from cetdsl.ir.compiled import MAX_VARIABLES, CodeColumn, Compiled
 from cetdsl.ir.kernel import KernelSpec
+from cetdsl.ir.layout import RowLayout
 from cetdsl.ir.machine import Comparison, Edge, Machine, Negation, Pair
 from cetdsl.ir.operators import Exchange, Merge, Operator, Propagate
 from cetdsl.ir.source import Source
@@ -247,8 +248,10 @@ class _Pass:
         windowing = spec.query.windowing
         if windowing.kind != WHOLE:
             windowing = attrs.evolve(windowing, cut=source.windowing.cut)
-        spec = renumber.spec(spec).with_query(windowing=windowing)
-        spec = spec.with_layout(keys=len(source.keys), codes=len(self.codes), lists=len(self.lists))
+        layout = RowLayout.of(
+            len(source.keys), source.time, source.time_type, codes=len(self.codes), lists=len(self.lists)
+        )
+        spec = attrs.evolve(renumber.spec(spec).with_query(windowing=windowing), layout=layout)
         spec = spec.with_answer(groups=len(source.keys), partial=merge)
         groups = tuple(source.keys.index(column) for column in plan.source.groups)
         return Member(name, spec, groups, plan.source.groups)

@@ -11,7 +11,7 @@ from cetdsl.ir.operators.build_graph import BuildGraph, OverGraph
 from cetdsl.ir.operators.check_trends import CheckTrends
 from cetdsl.ir.operators.count_paths import CountPaths
 from cetdsl.ir.operators.drop_contained import DropContained
-from cetdsl.ir.operators.exchange import EventsByPane, EventsInOrder, Exchange, RowsInOrder, with_exchanges
+from cetdsl.ir.operators.exchange import EventsInOrder, Exchange, RowsInOrder, with_exchanges
 from cetdsl.ir.operators.fold import Fold
 from cetdsl.ir.operators.join_paths import JoinPaths
 from cetdsl.ir.operators.join_sides import JoinSides
@@ -38,7 +38,6 @@ __all__ = [
     "CheckTrends",
     "CountPaths",
     "DropContained",
-    "EventsByPane",
     "EventsInOrder",
     "Exchange",
     "Fold",

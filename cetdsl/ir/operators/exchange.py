@@ -29,6 +29,8 @@ class EventsInOrder(Requirement):
         Whether as many tasks as there are cores get all events of a key, each with the number of its share.
     settled : bool
         Whether simultaneous events have an order that is the same whenever the rows are computed.
+    in_panes : bool
+        Whether events go to tasks by key and pane.
     """
 
     spec: KernelSpec
@@ -37,6 +39,7 @@ class EventsInOrder(Requirement):
     identified: bool = False
     shared: bool = False
     settled: bool = False
+    in_panes: bool = False
 
     def steps(self, below: Operator) -> tuple[Step, ...]:
         source, compiled, steps = below.source, below.compiled, []
@@ -47,26 +50,14 @@ class EventsInOrder(Requirement):
         if compiled.lists:
             terms = (f"{pair_of_rows(term, 'e', 'e')} (e: the event)" for term in compiled.lists)
             steps.append(Step("list which earlier event may precede", tuple(terms)))
-        keys = list(map(quote_name, source.keys)) + (["stretch of time"] if source.windowing.cut else [])
+        keys = list(map(quote_name, source.keys)) + (["time bucket"] if source.windowing.cut else [])
+        if self.in_panes:
+            keys.append("pane")
         if self.shared:
             steps.append(Step("copy to every share, one per core"))
             keys.insert(len(source.keys), "share")
         by_kernel = self.shared and kernel_sorts_shares(source, compiled)
         return (*steps, Step(shuffle(keys)), Step(in_order(source, keys), ("by the kernel",) if by_kernel else ()))
-
-
-@attrs.frozen
-class EventsByPane(Requirement):
-    """The events of a key and pane in one task, in order of time; ``values`` are aggregated."""
-
-    spec: KernelSpec
-    values: tuple[Expr, ...]
-
-    def steps(self, below: Operator) -> tuple[Step, ...]:
-        source = below.source
-        keys = [*map(quote_name, source.keys), "pane"]
-        project = Step("project", tuple(projected(source, below.compiled, self.values)))
-        return project, Step(shuffle(keys)), Step(in_order(source, keys))
 
 
 @attrs.frozen

@@ -1,11 +1,12 @@
-"""BuildPanes and MultiplyPanes: small matrices of stretches of time, multiplied up to windows."""
+"""BuildPanes and MultiplyPanes: small matrices of what each pane does, multiplied up to windows."""
 
 from __future__ import annotations
 
 import attrs
 
 from cetdsl.ir.kernel import KernelSpec
-from cetdsl.ir.operators.exchange import EventsByPane, RowsInOrder
+from cetdsl.ir.layout import KEY, TIME, numbered
+from cetdsl.ir.operators.exchange import EventsInOrder, RowsInOrder
 from cetdsl.ir.operators.operator import Requirement, Step, Unary
 from cetdsl.ir.operators.words import amount_of_time, carried, columns_of, number_fact, shuffle
 from cetdsl.pattern.expressions import Expr
@@ -23,7 +24,7 @@ class BuildPanes(Unary):
 
     @property
     def requires(self) -> tuple[Requirement | None, ...]:
-        return (EventsByPane(self.spec, self.values),)
+        return (EventsInOrder(self.spec, self.values, in_panes=True),)
 
     def steps(self) -> tuple[Step, ...]:
         places = len(self.compiled.machine.variables) + 1
@@ -44,7 +45,7 @@ class MultiplyPanes(Unary):
             Step(shuffle(keys), ("one row per key and pane",)),
             Step("sort each task's panes by " + ", ".join([*keys, "pane"])),
         )
-        return (RowsInOrder(tuple(f"g{n}" for n in range(len(keys))), ("p",), said=said),)
+        return (RowsInOrder(numbered(KEY, len(keys)), (TIME,), said=said),)
 
     @property
     def gives(self) -> tuple[str, ...]:

@@ -66,4 +66,4 @@ class Scan(Operator):
         how = f"{amount_of_time(source, windowing.cut)} each, so that many tasks share a key"
         if overlaps:
             how += f"; events within {length} of a border go to both"
-        return ("windows", text), ("stretches", how)
+        return ("windows", text), ("time buckets", how)

@@ -91,13 +91,14 @@ def base_spec(source: Source, compiled: Compiled, completeness: str = ALL) -> Ke
     query = KernelQuery(
         compiled.machine, compiled.negations, source.windowing, compiled.pairs, pivot_of(compiled), completeness
     )
-    layout = RowLayout(
+    layout = RowLayout.of(
         len(source.keys),
         source.time,
         source.time_type,
         len(source.tie_break),
         len(compiled.codes),
-        lists=len(compiled.lists),
+        len(compiled.lists),
+        bucketed=source.windowing.cut > 0,
     )
     return KernelSpec(query, layout, Answer(len(source.groups)))
 

@@ -1,4 +1,4 @@
-"""panes: small matrices of stretches of time, multiplied up to windows (heavily overlapping windows)."""
+"""panes: small matrices of what each pane does, multiplied up to windows (heavily overlapping windows)."""
 
 from __future__ import annotations
 
