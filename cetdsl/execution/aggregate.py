@@ -21,7 +21,6 @@ from pyspark.sql.types import (
 
 from cetdsl.execution.exchange import typed
 from cetdsl.execution.operators import Rows, execute, runs
-from cetdsl.execution.worker import map_stage
 from cetdsl.ir.accumulators import Output
 from cetdsl.ir.kernel import KernelSpec, is_exact_lane
 from cetdsl.ir.operators import CountPaths, Merge, Operator, PairCounts, Propagate, Union
@@ -79,12 +78,11 @@ def propagate(df: DataFrame, plan: Propagate | CountPaths) -> Rows:
 
 def answered(rows: Rows, plan: Operator) -> Rows:
     """What the stage of an operator makes of some rows: the answer, or partial results if the kernel is told so."""
-    assert plan.stage is not None, plan
     spec, source = rows.spec, plan.source
     if spec.answer.partial:
-        return rows.now(map_stage(rows.data, plan.stage, spec, partial_schema(rows, source)))
-    answer = map_stage(rows.data, plan.stage, spec, _answer_schema(rows, source, source.groups))
-    return rows.now(_named_answer(answer, spec, source.groups))
+        return rows.mapped(plan, spec, partial_schema(rows, source))
+    answer = rows.mapped(plan, spec, _answer_schema(rows, source, source.groups))
+    return rows.now(_named_answer(answer.data, spec, source.groups))
 
 
 def _answer_schema(rows: Rows, source: Source, groups: tuple[str, ...]) -> StructType:
@@ -116,8 +114,8 @@ def merge(df: DataFrame, plan: Merge) -> Rows:
     """The answer that partial results add up to."""
     rows = execute(df, plan.child)
     schema = _answer_schema(rows, plan.source, plan.groups)
-    answer = map_stage(rows.data, "merge", rows.spec.with_answer(partial=False), schema)
-    return rows.now(_named_answer(answer, rows.spec, plan.groups))
+    answer = rows.mapped(plan, rows.spec.with_answer(partial=False), schema)
+    return rows.now(_named_answer(answer.data, rows.spec, plan.groups))
 
 
 @runs(Union)
@@ -143,7 +141,7 @@ def pair_counts(df: DataFrame, plan: PairCounts) -> Rows:
     # The sides' own counts may be of any size; only the number of pairs is an answer.
     spec = typed(plan.child.spec.with_answer(outputs=plan.outputs), rows.types)
     paired = attrs.evolve(rows, told=spec)
-    data = map_stage(rows.data, "pairs", spec, partial_schema(paired, plan.source))
+    data = rows.mapped(plan, spec, partial_schema(paired, plan.source)).data
     groups = [f"g{n}" for n in range(len(plan.groups))] + (["w"] if plan.source.windowing.kind == SLIDING else [])
     lanes = (field.name for field in partial_fields(spec, rows.types))
     told = spec.with_answer(groups=len(plan.groups))

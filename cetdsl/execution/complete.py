@@ -19,7 +19,6 @@ from pyspark.sql.types import (
 
 from cetdsl.execution.operators import Rows, execute, runs
 from cetdsl.execution.trends import Shown, refuse_duplicates, trend_field, trends_spec
-from cetdsl.execution.worker import map_stage
 from cetdsl.ir.operators import BuildGraph, ListPaths, SamplePaths, SurveyGraphs, TopPaths
 from cetdsl.ir.operators.build_graph import OverGraph
 from cetdsl.ir.stages import SURVEY, GraphSpec, SampleSpec, SurveySpec, TopSpec
@@ -51,7 +50,7 @@ def list_paths(df: DataFrame, plan: ListPaths) -> Rows:
     """Keys, window, and the trend under the user's column names."""
     rows = execute(df, plan.child)
     spec = _told(rows, plan, plan.limit)
-    return rows.now(map_stage(rows.data, "graph", spec, _schema(rows, plan, named=True)))
+    return rows.mapped(plan, spec, _schema(rows, plan, named=True))
 
 
 @runs(SamplePaths)
@@ -59,7 +58,7 @@ def sample_paths(df: DataFrame, plan: SamplePaths) -> Rows:
     """The paths with the smallest random keys."""
     rows = execute(df, plan.child)
     spec = SampleSpec(_told(rows, plan), plan.size, plan.seed)
-    drawn = map_stage(rows.data, "sample", spec, _schema(rows, plan, StructField("key", DoubleType())))
+    drawn = rows.mapped(plan, spec, _schema(rows, plan, StructField("key", DoubleType()))).data
     return rows.now(drawn.orderBy("key").limit(plan.size).drop("key").toDF(*Shown.of(plan.source).names()))
 
 
@@ -74,7 +73,7 @@ def top_paths(df: DataFrame, plan: TopPaths) -> Rows:
         variable = plan.compiled.number_of(name)
     kind = _weight_type(rows.types[0]) if rows.types else LongType()
     spec = TopSpec(_told(rows, plan), plan.size, variable)
-    found = map_stage(rows.data, "top", spec, _schema(rows, plan, StructField("weight", kind)))
+    found = rows.mapped(plan, spec, _schema(rows, plan, StructField("weight", kind))).data
     return rows.now(found.orderBy(F.desc("weight")).limit(plan.size).toDF(*names))
 
 
@@ -93,7 +92,7 @@ def survey_graphs(df: DataFrame, plan: SurveyGraphs) -> Rows:
     rows = execute(df, plan.child)
     numbers = [StructField(f"s{n}", _SURVEY_TYPES[kind]) for n, (_, kind) in enumerate(SURVEY)]
     schema = StructType([*shown.places(rows.frame), *numbers])
-    found = map_stage(rows.data, "survey", SurveySpec(_told(rows, plan), plan.measured), schema)
+    found = rows.mapped(plan, SurveySpec(_told(rows, plan), plan.measured), schema).data
     return rows.now(found.toDF(*names))
 
 

@@ -11,7 +11,6 @@ from pyspark.sql.types import StructType
 
 from cetdsl.execution.operators import Rows, execute, runs
 from cetdsl.execution.trends import Shown
-from cetdsl.execution.worker import map_stage
 from cetdsl.ir.operators import DropContained
 from cetdsl.ir.stages import ContainmentSpec
 
@@ -30,4 +29,4 @@ def drop_contained(df: DataFrame, plan: DropContained) -> Rows:
         plan.memory,
     )
     schema = StructType([*shown.places(rows.frame), rows.data.schema["trend"]])
-    return rows.now(map_stage(rows.data, "containment", spec, schema))
+    return rows.mapped(plan, spec, schema)

@@ -7,9 +7,10 @@ from typing import Any, TypeVar
 
 import attrs
 from pyspark.sql import DataFrame
-from pyspark.sql.types import DataType
+from pyspark.sql.types import DataType, StructType
 
 from cetdsl.execution.source import EventFrame
+from cetdsl.execution.worker import map_stage
 from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.operators import Operator
 
@@ -45,6 +46,11 @@ class Rows:
     def now(self, data: DataFrame) -> Rows:
         """Other rows, of the same events."""
         return attrs.evolve(self, data=data)
+
+    def mapped(self, plan: Operator, told: Any, schema: StructType) -> Rows:
+        """What the kernel stage of an operator makes of these rows."""
+        assert plan.stage is not None, plan
+        return self.now(map_stage(self.data, plan.stage, told, schema))
 
 
 _Run = TypeVar("_Run", bound=Callable[[DataFrame, Any], Rows])

@@ -7,7 +7,6 @@ from pyspark.sql.types import BinaryType, DataType, LongType, StringType, Struct
 
 from cetdsl.execution.aggregate import answered
 from cetdsl.execution.operators import Rows, execute, runs
-from cetdsl.execution.worker import map_stage
 from cetdsl.ir.kernel import KernelSpec, is_exact_lane
 from cetdsl.ir.layout import KEY, of_panes
 from cetdsl.ir.operators import BuildPanes, MultiplyPanes
@@ -21,7 +20,7 @@ def build_panes(df: DataFrame, plan: BuildPanes) -> Rows:
     layout = of_panes(rows.spec.layout, len(kinds))
     types = [*(field.dataType for field in rows.frame.key_fields(KEY, plan.source.keys)), LongType(), *kinds]
     fields = [StructField(name, kind) for name, kind in zip(layout.columns, types, strict=True)]
-    return rows.now(map_stage(rows.data, "panes", rows.spec, StructType(fields)))
+    return rows.mapped(plan, rows.spec, StructType(fields))
 
 
 @runs(MultiplyPanes)

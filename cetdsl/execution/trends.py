@@ -16,7 +16,6 @@ from cetdsl.execution.compat import translated
 from cetdsl.execution.expressions import to_column
 from cetdsl.execution.operators import Rows, execute, runs
 from cetdsl.execution.source import EventFrame
-from cetdsl.execution.worker import map_stage
 from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.operators import (
     AggregateTrends,
@@ -118,7 +117,7 @@ def list_trends(df: DataFrame, plan: ListTrends) -> Rows:
     fields = plan.columns if plan.named else tuple(map(frame.own_name, plan.columns))
     trend = trend_field(frame, plan.columns, fields, identified=plan.identified)
     spec = trends_spec(plan, plan.keys, rows.spec, (*fields, "id") if plan.identified else fields, plan.limit)
-    return rows.now(map_stage(rows.data, "trends", spec, StructType([*shown.places(frame, named=plan.named), trend])))
+    return rows.mapped(plan, spec, StructType([*shown.places(frame, named=plan.named), trend]))
 
 
 def trends_spec(
