@@ -12,7 +12,7 @@ def binds_once(machine: Machine, variable: int) -> bool:
 
     Examples
     --------
-    >>> from cetdsl.planning.physical import Edge, Machine
+    >>> from cetdsl.ir.machine import Edge, Machine
     >>> machine = Machine((0, 1), ((0, ()),), ((1, ()),), (Edge(0, 1), Edge(1, 1)))
     >>> binds_once(machine, 0), binds_once(machine, 1)
     (True, False)

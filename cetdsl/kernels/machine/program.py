@@ -125,7 +125,7 @@ def lay_out(machine: Machine) -> Layout:
 
     Examples
     --------
-    >>> from cetdsl.planning.physical import Edge, Machine
+    >>> from cetdsl.ir.machine import Edge, Machine
     >>> layout = lay_out(Machine((0, 1), ((0, ()),), ((1, ()),), (Edge(0, 1), Edge(1, 1))))
     >>> layout.program.in_start.tolist(), layout.program.in_source.tolist()
     ([0, 0, 2], [0, 1])
