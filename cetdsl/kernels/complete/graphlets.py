@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cetdsl.kernels._jit import inlined, jit
-from cetdsl.kernels.complete.cuts import Scope, is_useful, leaves
+from cetdsl.kernels.complete.cuts import Scope, ends_elsewhere, is_useful, leads_to
 from cetdsl.kernels.enumerate.blocks import (
     BINDINGS,
     BLOCK,
@@ -42,7 +42,7 @@ from cetdsl.kernels.enumerate.blocks import (
     variable_bits,
     write_trend,
 )
-from cetdsl.kernels.graph.build import NEVER
+from cetdsl.kernels.graph.attribute_graph import NEVER
 from cetdsl.kernels.graph.walk import Rules, is_end, is_root, successors_stop
 from cetdsl.kernels.machine.program import place_of
 from cetdsl.kernels.vocabulary import Block, Bools, Floats, Graph, Index, Ints, Places, Shorts
@@ -152,7 +152,8 @@ def _prolonged(graph: Graph, rules: Rules, scope: Scope, junctions: Junctions, f
         if not is_useful(origin, reach, scope, v):
             continue
         if len(anchored) == 0:
-            out[v - first] = leaves(starts, stops, target, ends, reach, reach_after, rules, scope, v, last, bound)
+            onward = leads_to(starts, stops, target, reach, rules, scope, v, last)
+            out[v - first] = onward or ends_elsewhere(ends, reach_after, rules, scope, v, bound)
             continue
         for k in range(starts[v], successors_stop(starts, stops, target, v, scope.last)):
             t = target[k]
