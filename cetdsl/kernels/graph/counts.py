@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cetdsl.kernels._jit import inlined, jit
-from cetdsl.kernels.graph.attribute_graph import AttributeGraph, Joins, bucket_starts, is_tested
+from cetdsl.kernels.graph.attribute_graph import AttributeGraph, Joins, bucket_starts
 from cetdsl.kernels.graph.walk import Windows, windows_of
 from cetdsl.kernels.numbers.arithmetic import combine
 from cetdsl.kernels.numbers.scaled import (
@@ -396,7 +396,7 @@ def _plant(graph: AttributeGraph, joins: Joins) -> _Slots:
     tested, owner, first = np.zeros(edges, dtype=np.bool_), np.arange(edges), np.zeros(edges, dtype=np.int64)
     lists = 0
     for edge in range(edges):
-        tested[edge] = is_tested(joins, edge)
+        tested[edge] = joins.tested[edge]
         for other in range(edge - 1, -1, -1):
             if not tested[other] and table[other] == table[edge] and target[other] == target[edge]:
                 owner[edge] = other
