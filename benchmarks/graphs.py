@@ -25,13 +25,14 @@ import cetdsl as cet
 from cetdsl import datasets
 from cetdsl.execution.complete import _shipped
 from cetdsl.execution.trends import Shown
-from cetdsl.kernels.aggregate.stream import Chunk, ChunkReader
 from cetdsl.kernels.complete.branch_and_bound import branch_and_bound
 from cetdsl.kernels.complete.costs import Costs, worst_case_costs
-from cetdsl.kernels.complete.extract import Measured, Settings, count_refs, extract, survey
+from cetdsl.kernels.complete.extract import count_refs, extract, survey
+from cetdsl.kernels.complete.jobs import Measured, Settings
 from cetdsl.kernels.complete.optimizer import exhaustive, greedy
 from cetdsl.kernels.complete.streams import Graphs, Part
 from cetdsl.kernels.graph.counts import count_trends
+from cetdsl.kernels.wire.chunks import Chunk, ChunkReader
 from cetdsl.planning.planner import plan_complete
 
 CHECK, STOCK = cet.events("Check", "Stock")

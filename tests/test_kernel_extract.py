@@ -18,9 +18,9 @@ from cetdsl.errors import GroupTooLarge, InvalidNode
 from cetdsl.ir.machine import Comparison, Edge, Machine
 from cetdsl.kernels.complete.anchors import choose_anchors
 from cetdsl.kernels.complete.cuts import ENTRY_BYTES, Scope, find_cuts, find_flow
-from cetdsl.kernels.complete.extract import Measured, Settings, count_refs, extract, survey
+from cetdsl.kernels.complete.extract import count_refs, extract, survey
 from cetdsl.kernels.complete.graphlets import STEP_BYTES
-from cetdsl.kernels.complete.jobs import Work
+from cetdsl.kernels.complete.jobs import Measured, Settings, Work
 from cetdsl.kernels.graph import walk
 from cetdsl.kernels.graph.attribute_graph import NEVER, NOWHERE
 from cetdsl.kernels.graph.build import GraphBuilder

@@ -17,19 +17,11 @@ from cetdsl.errors import EngineError, GroupTooLarge
 from cetdsl.ir.kernel import ALL, MAXIMAL, KernelSpec
 from cetdsl.ir.stages import SURVEY, GraphSpec, SurveySpec
 from cetdsl.ir.windowing import SLIDING
-from cetdsl.kernels.aggregate.evaluate import Evaluator
-from cetdsl.kernels.aggregate.stream import (
-    CHUNK_EVENTS,
-    Chunk,
-    ChunkReader,
-    Places,
-    answer_columns,
-    group_columns,
-    refusing_too_large,
-    window_column,
-)
+from cetdsl.kernels.answers.rows import Places, answer_columns, group_columns
 from cetdsl.kernels.answers.tables import LaneTable
-from cetdsl.kernels.complete.extract import Settings, extract, survey
+from cetdsl.kernels.complete.extract import extract, survey
+from cetdsl.kernels.complete.jobs import Settings
+from cetdsl.kernels.enumerate.guards import GuardedMachine
 from cetdsl.kernels.enumerate.trends import TrendRows
 from cetdsl.kernels.graph.attribute_graph import AttributeGraph
 from cetdsl.kernels.graph.build import GraphBuilder
@@ -38,6 +30,7 @@ from cetdsl.kernels.graph.counts import count_trends
 from cetdsl.kernels.graph.edges import list_edges
 from cetdsl.kernels.graph.reduction import reduce_edges
 from cetdsl.kernels.vocabulary import Block, Events, Graph, Ints
+from cetdsl.kernels.wire.chunks import CHUNK_EVENTS, Chunk, ChunkReader, refusing_too_large, window_column
 from cetdsl.kernels.wire.columns import as_array, from_numpy, integers
 
 #: No number of more bits is a DECIMAL(38, 0).
@@ -83,8 +76,8 @@ class Graphs:
         self.spec = spec
         self.complete = spec.query.completeness != ALL
         self.variable = np.array(spec.query.machine.variables, dtype=np.int64)
-        self._evaluator = Evaluator(spec)
-        self.machine = self._evaluator.machine
+        self._guarded = GuardedMachine(spec)
+        self.machine = self._guarded.machine
         self.builder = GraphBuilder(
             self.machine, spec.query.windowing.length if spec.query.windowing.kind == SLIDING else 0
         )
@@ -95,7 +88,7 @@ class Graphs:
         waiting = [np.arange(len(low)) if slices is None else slices]
         if len(waiting[0]) == 0:
             return
-        events, _, _ = self._evaluator.with_guards(chunk.events)
+        events, _, _ = self._guarded.with_guards(chunk.events)
         while waiting:
             numbers = waiting.pop()
             first, last = int(low[numbers].min()), int(high[numbers].max())

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from cetdsl.kernels._jit import inlined, jit
-from cetdsl.kernels.aggregate.propagate import edge_holds
 from cetdsl.kernels.graph.attribute_graph import NEVER, Joins, Ranks, bucket_starts
+from cetdsl.kernels.machine.conditions import edge_holds
 from cetdsl.kernels.vocabulary import Events, Ints, Places
 
 #: Entries of a bucket that one entry of the skip table stands for, as a power of two.

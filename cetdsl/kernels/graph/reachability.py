@@ -15,7 +15,6 @@ from typing import NamedTuple
 import numpy as np
 
 from cetdsl.kernels._jit import inlined, jit
-from cetdsl.kernels.aggregate.propagate import edge_holds
 from cetdsl.kernels.graph.attribute_graph import (
     NEVER,
     NOWHERE,
@@ -25,6 +24,7 @@ from cetdsl.kernels.graph.attribute_graph import (
     bucket_starts,
     tree_starts,
 )
+from cetdsl.kernels.machine.conditions import edge_holds
 from cetdsl.kernels.vocabulary import Events, Ints, Places
 
 

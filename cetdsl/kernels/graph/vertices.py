@@ -20,8 +20,7 @@ from cetdsl.ir.stages import EventGraphSpec
 from cetdsl.ir.steps import Step, steps_of
 from cetdsl.ir.windowing import SLIDING
 from cetdsl.kernels._jit import jit
-from cetdsl.kernels.aggregate.evaluate import Evaluator
-from cetdsl.kernels.aggregate.stream import CHUNK_EVENTS, Chunk, ChunkReader, refusing_too_large, window_column
+from cetdsl.kernels.enumerate.guards import GuardedMachine
 from cetdsl.kernels.enumerate.trends import EventRows
 from cetdsl.kernels.graph.attribute_graph import AttributeGraph
 from cetdsl.kernels.graph.blocks import members_of
@@ -30,6 +29,7 @@ from cetdsl.kernels.graph.ranges import SKIP_BITS, next_entry
 from cetdsl.kernels.graph.reduction import reduce_edges
 from cetdsl.kernels.machine.program import equality_codes
 from cetdsl.kernels.vocabulary import Bools, Events, Graph, Ints, Places
+from cetdsl.kernels.wire.chunks import CHUNK_EVENTS, Chunk, ChunkReader, refusing_too_large, window_column
 from cetdsl.kernels.wire.columns import as_array, from_numpy
 
 #: Rows of a block, more or less.
@@ -65,12 +65,12 @@ def vertex_stream(
         to          step, values as above, number of the event, the first vertex and the one after the last
         ==========  ================================================================================================
     """
-    evaluator = Evaluator(spec.kernel)
-    builder = GraphBuilder(evaluator.machine, spec.kernel.query.windowing.length)
+    guarded = GuardedMachine(spec.kernel)
+    builder = GraphBuilder(guarded.machine, spec.kernel.query.windowing.length)
     for chunk in ChunkReader(spec.kernel, batches, chunk_events):
         if len(chunk.slices.slice):
             with refusing_too_large(spec.kernel, chunk):
-                events, _, _ = evaluator.with_guards(chunk.events)
+                events, _, _ = guarded.with_guards(chunk.events)
                 windows = _Windows(spec, chunk, events, builder.build(events))
                 yield from _PARTS[spec.part](windows)
 
@@ -170,7 +170,7 @@ def _direct(windows: _Windows) -> Iterator[list[pa.Array]]:
 
 
 def _reduced(windows: _Windows) -> Iterator[list[pa.Array]]:
-    graph, machine = windows.graph, Evaluator(windows.spec.kernel).machine
+    graph, machine = windows.graph, GuardedMachine(windows.spec.kernel).machine
     reduced = reduce_edges(graph, machine)
     if reduced is None:
         raise MemoryError

@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 from cetdsl.errors import CountOverflow
 from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.stages import SampleSpec, TopSpec
-from cetdsl.kernels.aggregate.stream import CHUNK_EVENTS, Chunk, ChunkReader, refusing_too_large
 from cetdsl.kernels.complete.streams import Graphs, placed
 from cetdsl.kernels.enumerate.trends import TrendRows
 from cetdsl.kernels.graph.blocks import join_blocks, take_trends
 from cetdsl.kernels.graph.k_best import KBest, k_best_paths
 from cetdsl.kernels.graph.samples import sample_paths
 from cetdsl.kernels.vocabulary import Block, Bools, Ints
+from cetdsl.kernels.wire.chunks import CHUNK_EVENTS, Chunk, ChunkReader, refusing_too_large
 from cetdsl.kernels.wire.columns import as_array, from_numpy, ordered_bits, unscaled_integers, validity
 
 Numbers = NDArray[Any]
