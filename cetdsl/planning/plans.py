@@ -150,10 +150,6 @@ class DefinedTrends(PhysicalPlan):
         return self.trends.source
 
 
-#: The plans whose answer has a row per trend.
-ListingPlan = EnumerateTrends | PairTrends | GraphTrends | JoinedTrends | DefinedTrends
-
-
 @attrs.frozen
 class SampledTrends(PhysicalPlan):
     """So many of the trends, drawn without replacement."""

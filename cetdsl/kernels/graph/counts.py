@@ -362,18 +362,19 @@ def _along_edges(graph: Graph, windows: Windows, complete: bool, lanes: Lanes, s
 
 
 class _Slots(NamedTuple):
-    """Where nodes stand in the Fenwick trees, one tree over the ranks of each list.
+    """Where nodes stand in the Fenwick trees, one tree over the ranks of each bucket.
 
     Attributes
     ----------
     read, position : int64 arrays, shape (ranges,)
-        The cell before the first one of the list that a range of the ABI lies on, and the number of ranks that it
-        allows; there -1 where the ABI lists the successors one by one, because no index answers the predicates.
+        The cell before the first one of the bucket that a range is of, and the number of ranks that it allows; there
+        -1 where the graph lists the successors one by one, because no index answers the predicates.
     start : int64 array, shape (nodes + 1,)
-        Node ``v`` stands on the lists ``start[v]:start[v + 1]``,
+        Node ``v`` stands in the buckets ``start[v]:start[v + 1]`` of the arrays that follow.
     write, rank, size : int64 arrays
-        each given by the cell before its first, the node's rank, and the number of ranks.
+        The cell before the first one of each bucket, the node's rank in it, and the number of its ranks.
     cells : int
+        The number of cells of all trees.
     """
 
     read: Ints

@@ -74,6 +74,7 @@ def _rows(joins: Joins, events: Events, value: int) -> tuple[Places, Places]:
 
 
 def _plant(joins: Joins, ranks: Ranks, value: int) -> Trees:
+    """Trees whose cells all hold a value."""
     first_bucket = bucket_starts(ranks)
     size = bucket_ranks(ranks, first_bucket)
     return Trees(first_bucket, size, *np.full((2, len(joins.target), int(size.sum())), value, dtype=np.int32))
