@@ -68,6 +68,7 @@ def branch_and_bound(costs: Costs, limit: float, budget: int = BUDGET) -> CutPla
 
     Examples
     --------
+    >>> from cetdsl.kernels.complete.costs import worst_case_costs
     >>> plan = branch_and_bound(worst_case_costs([3] * 8), 1000)
     >>> plan.graphlets, plan.cached, plan.memory
     (((0, 3), (3, 5), (5, 8)), (False, True, True), 396)
@@ -157,6 +158,7 @@ def _lowest_level(memory: Floats, limit: float) -> int:
 
     Examples
     --------
+    >>> from cetdsl.kernels.complete.costs import worst_case_costs
     >>> memory = worst_case_costs([3] * 8).memory
     >>> _lowest_level(memory, 2592), _lowest_level(memory, 2591)  # two graphlets of 1296 bytes each
     (2, 3)

@@ -43,7 +43,8 @@ class CutPlan:
     memory : int
         Bytes of all cached partial trends.
     cpu : float
-        Steps (see :class:`~cetdsl.kernels.complete.costs.Costs`); infinite where they are too many to count or, for want of costs, not known.
+        Steps (see :class:`~cetdsl.kernels.complete.costs.Costs`); infinite where they are too many to count or, for
+        want of costs, not known.
     considered : int
         Plans, partial plans or cuts that the optimizer looked at.
     optimal : bool

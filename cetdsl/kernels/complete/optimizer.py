@@ -70,6 +70,7 @@ def exhaustive(costs: Costs, limit: float) -> CutPlan:
 
     Examples
     --------
+    >>> from cetdsl.kernels.complete.costs import worst_case_costs
     >>> exhaustive(worst_case_costs([3] * 8), 1000).considered
     4374
     """
@@ -126,6 +127,7 @@ def greedy(costs: Costs, limit: float) -> CutPlan:
 
     Examples
     --------
+    >>> from cetdsl.kernels.complete.costs import worst_case_costs
     >>> plan = greedy(worst_case_costs([3] * 8), 1000)
     >>> plan.graphlets, plan.cached, plan.memory
     (((0, 5), (5, 8)), (False, True), 324)
@@ -205,6 +207,7 @@ def optimize(costs: Costs, limit: float, method: str = "branch-and-bound") -> Cu
 
     Examples
     --------
+    >>> from cetdsl.kernels.complete.costs import worst_case_costs
     >>> costs = worst_case_costs([3] * 8)
     >>> for limit in (0, 1000, 10**6):
     ...     plan = optimize(costs, limit)
