@@ -33,7 +33,8 @@ class KernelQuery:
     windowing : Windowing
     pairs : tuple of Pair
     pivot : int
-        The variable that all ``pairs`` have in common; -1 for none.
+        The variable, bound to one event of every trend, that makes a pass for each of its events, so that ``pairs``
+        compare with a fixed one: all of them where trends are counted, some where they are listed. -1 for none.
     completeness : {"all", "maximal", "ends"}
         Which trends are asked for.
     """

@@ -291,6 +291,7 @@ class _Renumbering:
                     self.machine(negation.machine),
                     tuple(map(self.pair, negation.correlated)),
                     tuple(map(self.pair, negation.pairs)),
+                    self.variable(negation.pivot),
                 )
                 for negation in spec.query.negations
             ),

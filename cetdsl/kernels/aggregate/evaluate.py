@@ -163,7 +163,7 @@ class Evaluator:
         from cetdsl.kernels.enumerate.search import Enumerator
 
         negation = self.spec.query.negations[number]
-        spec = attrs.evolve(self.spec, query=KernelQuery(negation.machine, pairs=negation.pairs))
+        spec = attrs.evolve(self.spec, query=KernelQuery(negation.machine, pairs=negation.pairs, pivot=negation.pivot))
         segments = len(events.segment_start) - 1
         everything = np.arange(segments, dtype=np.int64)
         low, high = events.segment_start[:-1].copy(), events.segment_start[1:].copy()

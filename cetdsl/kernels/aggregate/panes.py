@@ -91,7 +91,7 @@ def lay_out_steps(machine: Machine) -> Steps:
 
     Examples
     --------
-    >>> from cetdsl.planning.physical import Edge, Machine
+    >>> from cetdsl.ir.machine import Edge, Machine
     >>> steps = lay_out_steps(Machine((0, 1), ((0, ()),), ((1, ()),), (Edge(0, 1), Edge(1, 1))))
     >>> [steps.in_source[a:b].tolist() for a, b in zip(steps.in_start, steps.in_start[1:])]
     [[], [0], [1, 2]]
