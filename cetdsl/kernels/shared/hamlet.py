@@ -3,7 +3,8 @@
 The queries' machines are merged into one template; what their Kleene states have in common is propagated once. Whether
 a query shares is decided burst by burst (:mod:`~cetdsl.kernels.shared.benefit`), and what is decided is written down
 once (:mod:`~cetdsl.kernels.shared.bursts`) and then carried out in each number system
-(:mod:`~cetdsl.kernels.shared.snapshots`). Queries that cannot take part are evaluated by themselves in the same call.
+(:mod:`~cetdsl.kernels.shared.snapshots`). Over a chunk with infinite values, queries that sum them up are evaluated by
+themselves in the same call.
 The answers are those of each query alone.
 """
 
@@ -16,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cetdsl.ir.kernel import KernelSpec, pays_in_panes
+from cetdsl.ir.kernel import KernelSpec
 from cetdsl.kernels.aggregate.evaluate import Evaluator, ValueColumn, Values
 from cetdsl.kernels.aggregate.panes import PanesEvaluator
 from cetdsl.kernels.numbers.linear import LIMB_BITS, PRIME_BITS, System, Weights
@@ -40,17 +41,12 @@ from cetdsl.kernels.shared.bursts import (
     write_tape,
 )
 from cetdsl.kernels.shared.snapshots import Cells, cells_of, play
-from cetdsl.kernels.shared.template import BITS, Template, merge_machines, why_not_shared
+from cetdsl.kernels.shared.template import BITS, Template, merge_machines
 from cetdsl.kernels.vocabulary import Events, Ints, Slices
 from cetdsl.kernels.wire.columns import unscaled_integers
 
-#: How it is decided whether to share.
-SHARINGS = ("dynamic", "static", "always", "never")
 #: A slice with more events than this is likely to overflow doubles, so scaled numbers are used from the start.
 _FEW_EVENTS = 900
-#: Fewer queries whose windows are products of panes are not worth a template, where that is ours to decide: of 20,000
-#: events in 4 to 256 windows each, two queries took 1.3 to 13 times as long by template as by panes, ten as long.
-_FEW_IN_PANES = 6
 #: Primes that a tape is played for at once.
 _LOCKSTEP = 16
 #: What work costs over all passes of a chunk, where one pass is all.
@@ -101,7 +97,7 @@ class Metrics(NamedTuple):
 
 
 class WorkloadEvaluator:
-    """Evaluates a workload over chunk after chunk of sorted events.
+    """Evaluates queries that share over chunk after chunk of sorted events.
 
     Parameters
     ----------
@@ -114,6 +110,8 @@ class WorkloadEvaluator:
     deviations : sequence of (float or None), optional
         For static sharing, per query: the share of the events of its Kleene patterns at which it does otherwise than
         most queries; None where the first chunk is to tell.
+    in_panes : sequence of bool, optional
+        Whether products of panes evaluate a query by itself, over a chunk in which it cannot share.
     """
 
     def __init__(
@@ -122,15 +120,13 @@ class WorkloadEvaluator:
         sharing: str = "dynamic",
         families: Mapping[int, int] | None = None,
         deviations: Sequence[float | None] | None = None,
+        in_panes: Sequence[bool] | None = None,
     ) -> None:
-        if sharing not in SHARINGS:
-            raise ValueError(f"sharing is one of {', '.join(SHARINGS)}, not {sharing!r}")
         self.specs = tuple(specs)
         self.sharing = sharing
         self.families = dict(families or {})
         self.deviations = tuple(deviations or [None] * len(self.specs))
-        self.reasons = tuple(why_not_shared(spec) for spec in self.specs)
-        self._in_panes = tuple(map(pays_in_panes, self.specs))
+        self.in_panes = tuple(in_panes or [False] * len(self.specs))
         self._alone: dict[KernelSpec, Evaluator | PanesEvaluator] = {}
         self._sets: dict[tuple[int, ...], _SharedSet] = {}
 
@@ -162,38 +158,42 @@ class WorkloadEvaluator:
             found = dict(zip(members, answers))
         for q, spec in enumerate(self.specs):
             if q not in found:
-                found[q] = self._by_itself(spec).evaluate(events, columns, slices[q], bounds[q])
+                found[q] = self._by_itself(spec, self.in_panes[q]).evaluate(events, columns, slices[q], bounds[q])
             elif any(lane.kind not in ("count", "sum") for lane in spec.answer.lanes):
                 extremes = [lane for lane in spec.answer.lanes if lane.kind not in ("count", "sum")]
                 rest = spec.with_answer(lanes=(spec.answer.lanes[0], *extremes), exact=False)
-                values = self._by_itself(rest).evaluate(events, columns, slices[q], bounds[q])
+                values = self._by_itself(rest, False).evaluate(events, columns, slices[q], bounds[q])
                 found[q] = found[q]._replace(extremes=values.extremes)
         metrics = metrics._replace(seconds=time.perf_counter() - begun)
         return [found[q] for q in range(len(self.specs))], metrics
 
-    def _by_itself(self, spec: KernelSpec) -> Evaluator | PanesEvaluator:
+    def _by_itself(self, spec: KernelSpec, in_panes: bool) -> Evaluator | PanesEvaluator:
         """What evaluates a whole query, or its extremes: which of the two a query needs changes with the chunk."""
         if spec not in self._alone:
-            self._alone[spec] = PanesEvaluator(spec) if pays_in_panes(spec) else Evaluator(spec)
+            self._alone[spec] = evaluator_of(spec, in_panes)
         return self._alone[spec]
 
     def _members(self, columns: list[ValueColumn], slices: Sequence[Slices]) -> tuple[int, ...]:
-        """The queries that take part in the merged template over this chunk."""
+        """The queries with windows in this chunk, without those whose sums are infinite in places.
+
+        What is infinite or not a number does not combine linearly.
+        """
         infinite = {
             number
             for number in {lane.column for spec in self.specs for lane in spec.answer.lanes if lane.kind == "sum"}
             if not columns[number].is_exact and not np.isfinite(columns[number].doubles()).all()
         }
-        members = tuple(
+        return tuple(
             q
             for q, spec in enumerate(self.specs)
-            if self.reasons[q] is None
-            and len(slices[q].low)
-            # What is infinite or not a number does not combine linearly.
+            if len(slices[q].low)
             and not any(lane.kind == "sum" and lane.column in infinite for lane in spec.answer.lanes)
         )
-        few = len(members) < _FEW_IN_PANES and all(self._in_panes[q] for q in members)
-        return () if few and self.sharing in ("dynamic", "static") else members
+
+
+def evaluator_of(spec: KernelSpec, in_panes: bool) -> Evaluator | PanesEvaluator:
+    """What evaluates a query by itself, as it is planned."""
+    return PanesEvaluator(spec) if in_panes else Evaluator(spec)
 
 
 # ------------------------------------------------------------------------------------------------ shared queries
