@@ -45,7 +45,8 @@ from cetdsl.kernels.aggregate.stream import (
 )
 from cetdsl.kernels.answers.tables import LaneTable, additive_lanes, scaled_integers
 from cetdsl.kernels.numbers.arithmetic import add_scaled, normalised
-from cetdsl.kernels.numbers.scaled import EXACT_DOUBLE, Objects, Scaled, to_scaled
+from cetdsl.kernels.numbers.ladder import DOUBLE_BITS, EXACT_DOUBLE
+from cetdsl.kernels.numbers.scaled import Objects, Scaled, to_scaled
 from cetdsl.kernels.vocabulary import Events, Ints, Slices
 from cetdsl.kernels.wire.columns import as_array, from_numpy, unscaled_integers, validity
 
@@ -251,7 +252,7 @@ def _limbs(lane: Lane, columns: list[ValueColumn], whole: bool, count: int) -> l
 
 def _split_integers(values: NDArray[Any]) -> list[tuple[NDArray[np.float64], int]]:
     # All events of an instant are added before anything else is, and must not round.
-    width = 52 - len(values).bit_length()
+    width = DOUBLE_BITS - 1 - len(values).bit_length()
     limbs, shift = [], 0
     while len(values) and not -(1 << width) <= values.min() <= values.max() < 1 << width:
         limbs.append(((values & ((1 << width) - 1)).astype(np.float64), shift))
