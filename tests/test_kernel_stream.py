@@ -32,9 +32,10 @@ from cetdsl.execution.aggregate import typed
 from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.stages import TrendsSpec
 from cetdsl.ir.windowing import SLIDING, SPAN
-from cetdsl.kernels.aggregate.stream import ChunkReader, aggregate_stream
+from cetdsl.kernels.aggregate.stream import aggregate_stream
 from cetdsl.kernels.answers.merge import merge_stream, pair_stream
 from cetdsl.kernels.enumerate.trends import trend_stream
+from cetdsl.kernels.wire.chunks import ChunkReader
 from cetdsl.kernels.wire.columns import from_numpy
 from cetdsl.pattern.expressions import Aggregate, Attribute, Expr, Role
 from cetdsl.pattern.query import Query

@@ -18,6 +18,7 @@ from cetdsl.execution.complete import summary
 from cetdsl.execution.graph import EventGraph, event_graph
 from cetdsl.execution.run import run
 from cetdsl.explain import Explanation, explain_query
+from cetdsl.frontend.memory import parse_memory
 from cetdsl.frontend.patterns import query_of
 from cetdsl.frontend.terms import Term, to_expr
 from cetdsl.ir.accumulators import NUMBERS
@@ -625,8 +626,7 @@ class PatternFrame:
 def memory_of(amount: str | int) -> int:
     """A memory limit in bytes, if it is enough for anything."""
     # Kernels take half a second to load.
-    from cetdsl.kernels.complete.extract import Settings
-    from cetdsl.kernels.complete.optimizer import parse_memory
+    from cetdsl.kernels.complete.jobs import Settings
 
     memory = parse_memory(amount)
     Settings(memory=memory)

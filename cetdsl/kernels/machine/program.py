@@ -110,11 +110,13 @@ def lower_guards(machine: Machine, columns: int) -> Machine:
     return Machine(machine.variables, machine.initial, machine.final, tuple(edges))
 
 
-def _starts(groups: list[Any]) -> Ints:
+def starts_of(groups: list[Any]) -> Ints:
+    """Where each group begins when all are laid side by side; the last entry is their length in all."""
     return np.cumsum([0, *map(len, groups)]).astype(np.int64)
 
 
-def _flat(groups: list[Any]) -> Ints:
+def flat(groups: list[Any]) -> Ints:
+    """The integers of all groups side by side."""
     return np.array([item for group in groups for item in group], dtype=np.int64)
 
 
@@ -166,20 +168,20 @@ def lay_out(machine: Machine) -> Layout:
         ints(list(machine.variables)),
         np.array([state in initial for state in range(states)], dtype=np.bool_),
         np.array([state in final for state in range(states)], dtype=np.bool_),
-        _starts(begin_guards),
-        _flat(begin_guards),
-        _starts(end_guards),
-        _flat(end_guards),
-        _starts(by_target),
+        starts_of(begin_guards),
+        flat(begin_guards),
+        starts_of(end_guards),
+        flat(end_guards),
+        starts_of(by_target),
         ints([edge.source for edge in edges]),
         ints(index),
         ints(table),
         ints(slot),
-        _starts(comparisons),
+        starts_of(comparisons),
         np.array([c for group in comparisons for c in group], dtype=np.int64).reshape(-1, 3),
-        _starts([edge.listed for edge in edges]),
-        _flat([edge.listed for edge in edges]),
-        _starts(by_source),
+        starts_of([edge.listed for edge in edges]),
+        flat([edge.listed for edge in edges]),
+        starts_of(by_source),
         ints([entry[0] for group in by_source for entry in group]),
         ints([entry[1] for group in by_source for entry in group]),
         ints([entry[2] for group in by_source for entry in group]),

@@ -19,8 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cetdsl.ir.kernel import KernelSpec
-from cetdsl.kernels.aggregate.evaluate import Evaluator, ValueColumn, Values, most_bits, whole_lanes
+from cetdsl.kernels.aggregate.evaluate import Evaluator, most_bits, whole_lanes
 from cetdsl.kernels.aggregate.panes import PanesEvaluator
+from cetdsl.kernels.answers.tables import Values
 from cetdsl.kernels.numbers.ladder import FEW_EVENTS, MULTIPLIED, exact, rounded
 from cetdsl.kernels.numbers.linear import LIMB_BITS, System, Weights
 from cetdsl.kernels.numbers.residues import Residues, inverses, powers_of_two
@@ -46,6 +47,7 @@ from cetdsl.kernels.shared.snapshots import Cells, cells_of, play
 from cetdsl.kernels.shared.template import BITS, Template, merge_machines
 from cetdsl.kernels.vocabulary import Events, Ints, Slices
 from cetdsl.kernels.wire.columns import unscaled_integers
+from cetdsl.kernels.wire.values import ValueColumn
 
 #: What work costs over all passes of a chunk, where one pass is all.
 _IN_DOUBLES, _IN_SCALED = DOUBLES.of_passes(1, ONCE), SCALED.of_passes(1, ONCE)
