@@ -11,7 +11,6 @@ import attrs
 from pyspark.sql import DataFrame
 
 from cetdsl.analysis.resolve import Binding, ResolvedQuery, analyse
-from cetdsl.analysis.wording import quote
 from cetdsl.errors import InvalidNode, QueryTypeError, ResolutionError, nearest
 from cetdsl.execution.compat import function_names, refuse_streaming, schema_of
 from cetdsl.execution.complete import summary
@@ -25,7 +24,7 @@ from cetdsl.ir.accumulators import NUMBERS
 from cetdsl.ir.kernel import ALL, ENDS, MAXIMAL
 from cetdsl.pattern.expressions import Aggregate, Length
 from cetdsl.pattern.query import Query, Returned
-from cetdsl.pattern.text import unparse
+from cetdsl.pattern.text import quote, unparse
 from cetdsl.planning.planner import (
     Decision,
     plan_aggregate,

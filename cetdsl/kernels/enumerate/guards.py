@@ -5,11 +5,12 @@ from __future__ import annotations
 import attrs
 import numpy as np
 
+from cetdsl.ir.indexes import lower_guards
 from cetdsl.ir.kernel import KernelQuery, KernelSpec
 from cetdsl.ir.machine import Negation
 from cetdsl.kernels.enumerate.search import Search
 from cetdsl.kernels.machine.conditions import NO_CONDITIONS, Runs
-from cetdsl.kernels.machine.program import build_tables, lay_out, lower_guards
+from cetdsl.kernels.machine.program import build_tables, lay_out
 from cetdsl.kernels.machine.propagate import Lanes, propagate
 from cetdsl.kernels.vocabulary import Events, Ints, Slices
 from cetdsl.kernels.wire.windows import NEVER

@@ -26,6 +26,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from cetdsl.ir.indexes import lower_guards
 from cetdsl.ir.kernel import KernelSpec
 from cetdsl.kernels._jit import jit
 from cetdsl.kernels.enumerate.correlated import (
@@ -40,7 +41,7 @@ from cetdsl.kernels.enumerate.correlated import (
 from cetdsl.kernels.enumerate.layout import Edges, Guards, Lists, Scratch, SearchInput, SearchLayout
 from cetdsl.kernels.enumerate.useful import comparisons_hold, find_hopeful, find_useful, is_exhausted, next_listed
 from cetdsl.kernels.machine.conditions import Runs, compare, conditions_of, may_begin, may_end, runs_of, span_of
-from cetdsl.kernels.machine.program import lay_out, lower_guards
+from cetdsl.kernels.machine.program import lay_out
 from cetdsl.kernels.vocabulary import Block, Bools, Events, Ints, Shorts, Slices
 
 #: Bindings in a block of trends.

@@ -24,7 +24,7 @@ class GraphBuilder:
     Parameters
     ----------
     machine : Machine
-        Its guards lowered to comparisons (:func:`~cetdsl.kernels.machine.program.lower_guards`).
+        Its guards lowered to comparisons (:func:`~cetdsl.ir.indexes.lower_guards`).
     length : int
         Two events that are so far apart or more share no window; 0: all share one.
     """

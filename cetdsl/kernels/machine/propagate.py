@@ -16,9 +16,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from cetdsl.ir.indexes import HASH, TOTAL, TREE
 from cetdsl.kernels._jit import jit
 from cetdsl.kernels.machine.conditions import Conditions, Runs, edge_holds, may_begin, may_end, pivot_allows
-from cetdsl.kernels.machine.program import HASH, TOTAL, TREE, Program, Tables
+from cetdsl.kernels.machine.program import Program, Tables
 from cetdsl.kernels.numbers.arithmetic import combine, extend
 from cetdsl.kernels.vocabulary import Events, Ints
 
