@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cetdsl.ir.kernel import KernelSpec
-from cetdsl.kernels.answers.tables import Values
+from cetdsl.kernels.answers.tables import Values, additive_lanes
 from cetdsl.kernels.enumerate.guards import GuardedMachine
 from cetdsl.kernels.machine.conditions import Conditions, Runs, conditions_of, runs_of, span_of
 from cetdsl.kernels.machine.program import Tables, build_tables, lay_out
@@ -31,7 +31,7 @@ class Evaluator:
         self.spec = spec
         self._guarded = GuardedMachine(spec)
         self.layout = lay_out(self._guarded.machine)
-        self.additive = [lane for lane in spec.answer.lanes if lane.kind in ("count", "sum")]
+        self.additive = additive_lanes(spec)
         self.lattice = [lane for lane in spec.answer.lanes if lane.kind not in ("count", "sum")]
         self.span = span_of(spec.query)
 
@@ -54,9 +54,8 @@ class Evaluator:
 
 def whole_lanes(spec: KernelSpec, columns: list[ValueColumn]) -> list[int]:
     """The additive lanes that whole numbers are kept of."""
-    additive = [lane for lane in spec.answer.lanes if lane.kind in ("count", "sum")]
-    kept = [k for k, lane in enumerate(additive) if lane.kind == "count" or columns[lane.column].is_exact]
-    return kept if spec.answer.exact else []
+    lanes = enumerate(additive_lanes(spec)) if spec.answer.exact else ()
+    return [k for k, lane in lanes if lane.kind == "count" or columns[lane.column].is_exact]
 
 
 def most_bits(spec: KernelSpec) -> NDArray[np.float64]:

@@ -108,13 +108,16 @@ def count_paths(graph: Graph, low: Ints, high: Ints, complete: bool, most_bits: 
     >>> count_paths(graph, low, high, complete=False).exact.tolist()
     [8, 4]
     """
-    windows = windows_of(graph, low, high)
+    return _count(_pass_along_edges(graph, windows_of(graph, low, high), complete), len(low), most_bits)
+
+
+def _pass_along_edges(graph: Graph, windows: Windows, complete: bool) -> _Pass:
     shared = shares_stretches(graph)
 
     def along(rows: Ints, lanes: Lanes) -> Values:
         return _along_edges(graph, take_windows(windows, rows), complete, lanes, shared)
 
-    return _count(along, len(low), most_bits)
+    return along
 
 
 def count_without_edges(
@@ -180,11 +183,7 @@ def _count(along: _Pass, slices: int, most_bits: int | None) -> Counts:
 
 def scaled_counts(graph: Graph, windows: Windows, complete: bool) -> Scaled:
     """The number of trends of each window, rounded."""
-    shared = shares_stretches(graph)
-
-    def along(rows: Ints, lanes: Lanes) -> Values:
-        return _along_edges(graph, take_windows(windows, rows), complete, lanes, shared)
-
+    along = _pass_along_edges(graph, windows, complete)
     return _rounded(along, len(windows.low), np.ones((1, 1)), lengths=False)[:, 0]
 
 

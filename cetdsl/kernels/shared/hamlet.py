@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -127,7 +127,8 @@ class WorkloadEvaluator:
         self.families = dict(families or {})
         self.deviations = tuple(deviations or [None] * len(self.specs))
         self.in_panes = tuple(in_panes or [False] * len(self.specs))
-        self._alone: dict[KernelSpec, Evaluator | PanesEvaluator] = {}
+        #: A query by itself, or its extremes: which of the two it needs changes with the chunk.
+        self._by_itself = cache(evaluator_of)
         self._sets: dict[tuple[int, ...], _SharedSet] = {}
 
     def evaluate(
@@ -166,12 +167,6 @@ class WorkloadEvaluator:
                 found[q] = found[q]._replace(extremes=values.extremes)
         metrics = metrics._replace(seconds=time.perf_counter() - begun)
         return [found[q] for q in range(len(self.specs))], metrics
-
-    def _by_itself(self, spec: KernelSpec, in_panes: bool) -> Evaluator | PanesEvaluator:
-        """What evaluates a whole query, or its extremes: which of the two a query needs changes with the chunk."""
-        if spec not in self._alone:
-            self._alone[spec] = evaluator_of(spec, in_panes)
-        return self._alone[spec]
 
     def _members(self, columns: list[ValueColumn], slices: Sequence[Slices]) -> tuple[int, ...]:
         """The queries with windows in this chunk, without those whose sums are infinite in places.
