@@ -31,7 +31,7 @@ from cetdsl.execution.compat import schema_of
 from cetdsl.execution.run import run
 from cetdsl.frontend.sase import parse
 from cetdsl.ir.accumulators import Lane
-from cetdsl.ir.kernel import MIN_PANES_OVERLAP, KernelSpec
+from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.operators import BuildPanes, Merge
 from cetdsl.ir.windowing import SLIDING, Windowing, count_in_panes
 from cetdsl.kernels.aggregate.cover import prefixes, suffixes
@@ -43,6 +43,7 @@ from cetdsl.kernels.wire.windows import NEVER, cut_slices
 from cetdsl.pattern.expressions import Aggregate
 from cetdsl.pattern.query import Query, Returned, Span, Window
 from cetdsl.pattern.text import unparse
+from cetdsl.planning.panes import MIN_PANES_OVERLAP
 from cetdsl.planning.planner import plan_aggregate
 from cetdsl.planning.strategies.kernel import kernel
 from cetdsl.planning.strategies.panes import any_panes, panes

@@ -122,5 +122,6 @@ def _pair_facts(side: Operator) -> Iterable[tuple[str, str]]:
     compiled = side.compiled
     for pair in compiled.pairs:
         pivot = side.spec.query.pivot
-        how = f" (fixed: the event bound to {compiled.name_of(pivot)})" if pivot >= 0 else ""
+        fixed = pivot in (pair.left_variable, pair.right_variable)
+        how = f" (fixed: the event bound to {compiled.name_of(pivot)})" if fixed else ""
         yield "all pairs", _pair_text(compiled, pair) + how

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from cetdsl.ir.kernel import COMPARED, NEGATED, SPANNED
 from cetdsl.ir.operators import Fold, Operator, Scan
 from cetdsl.ir.windowing import SLIDING, SPAN, WHOLE
 from cetdsl.planning.lanes import plan_lanes
+from cetdsl.planning.panes import COMPARED, NEGATED, SPANNED
 from cetdsl.planning.strategies.request import AggregateRequest, Declined, source_of
 
 #: The state of the fold is a struct with a field per state and lane; beyond this Spark's generated code is too large.

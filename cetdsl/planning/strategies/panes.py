@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import attrs
 
-from cetdsl.ir.kernel import COMPARED, MIN_PANES_OVERLAP, why_not_in_panes
 from cetdsl.ir.operators import BuildPanes, MultiplyPanes, Operator, Scan
-from cetdsl.ir.windowing import overlap
 from cetdsl.planning.lanes import plan_lanes
+from cetdsl.planning.panes import COMPARED, why_not_in_panes, why_panes_do_not_pay
 from cetdsl.planning.strategies.kernel import base_spec, merged
 from cetdsl.planning.strategies.request import AggregateRequest, Declined, source_of
 
@@ -21,11 +20,8 @@ def panes(request: AggregateRequest) -> Operator | Declined:
     plan = any_panes(request)
     if isinstance(plan, Declined):
         return plan
-    most = overlap(plan.source.windowing)
-    if most < MIN_PANES_OVERLAP and request.number != "string":
-        times = "one window" if most == 1 else f"{most} windows"
-        return Declined(f"an event is in {times} at most; panes pay from {MIN_PANES_OVERLAP} on")
-    return plan
+    reason = why_panes_do_not_pay(plan.source.windowing)
+    return Declined(reason) if reason is not None and request.number != "string" else plan
 
 
 def any_panes(request: AggregateRequest) -> Operator | Declined:
