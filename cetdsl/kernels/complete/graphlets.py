@@ -269,6 +269,8 @@ def drop_tables(tables: Tables, nodes: int, entries: int, used: int) -> None:
 class Stitcher:
     """Lists or counts the trends of one window from tables.
 
+    It takes as many arguments as the kernel, which it does little more than call.
+
     Parameters
     ----------
     graph : Graph

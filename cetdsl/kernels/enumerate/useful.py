@@ -1,6 +1,7 @@
 """Which pairs of an event and a state are useful to a search: those from which a final state can be reached.
 
-One pass over a run, from its last event to its first, finds them and threads them onto chains.
+One pass over a run, from its last event to its first, finds them and threads them onto chains. The *place* of an event
+is its number counted from the run's first.
 
 Numba counts references to every array of a tuple that is handed to a function which is not inlined, so what runs per
 event or per candidate gets single arrays. What few queries need is None for the others: Numba then leaves the code
@@ -30,7 +31,10 @@ def comparisons_hold(comparison: Ints, start: int, end: int, codes: Ints, earlie
 def is_exhausted(
     comparison: Ints, start: int, end: int, codes: Ints, earlier: int, best: Ints, row: int, place: int
 ) -> bool:
-    """Whether some order comparison holds with no event of the chain from a place on."""
+    """Whether some order comparison ``start:end`` holds with no event of the chain from a place on.
+
+    The comparisons' rows of ``best`` begin with ``row``.
+    """
     for c in range(start, end):
         if not compare(comparison[c, 0], best[row + c - start, place], codes[comparison[c, 2], earlier]):
             return True
@@ -50,7 +54,7 @@ def next_listed(
     high: int,
     cursor: int,
 ) -> int:
-    """The first place, not before ``cursor``, in an event's inverted list with an event that may follow; -1: none."""
+    """Where, from ``cursor`` on, the event's inverted list names one that may follow it along the edge; -1: nowhere."""
     join, first = edges.join[edge], edges.listed_start[edge]
     base = lists.inverse_start[edges.listed[first], event]
     end = lists.inverse_start[edges.listed[first], event + 1]
@@ -82,7 +86,30 @@ def _first_on_chain(
     following: Places,
     place: int,
 ) -> int:
-    """The first place of a chain with an event that may follow, or one before it if that is known to exist."""
+    """The first place of a chain with an event that may follow, or one before it if that is known to exist; -1: none.
+
+    It takes more than ten arguments because it runs per event and edge, and so gets single arrays.
+
+    Parameters
+    ----------
+    comparison : int64 array, shape (comparisons, 3)
+        That of :class:`~cetdsl.kernels.enumerate.layout.Edges`.
+    start, middle, end : int
+        The rows ``start:middle`` are the join's orders, ``middle:end`` its ``!=``.
+    codes : int64 array, shape (columns, n)
+    event : int
+        The event to be followed.
+    low : int
+        The run's first event.
+    best : int64 array
+        That of :class:`~cetdsl.kernels.enumerate.layout.Scratch`.
+    row : int
+        The chain's first row of ``best``.
+    following : int32 array, shape (longest run,)
+        The next place on the chain.
+    place : int
+        The head of the chain.
+    """
     while place >= 0:
         if is_exhausted(comparison, start, middle, codes, event, best, row, place):
             return -1
@@ -157,8 +184,25 @@ def find_useful(
     pivot: int,
     stamp: int,
 ) -> None:
-    """One pass over a run from its last event to its first.
+    """One pass over a run from its last event to its first, which fills ``scratch``.
 
+    Parameters
+    ----------
+    edges : Edges
+    given : SearchInput
+    guards : Guards or None
+        What judges where trends end; None where no negation guards them.
+    lists : Lists or None
+    scratch : Scratch
+    low, high : int
+        The events of the run.
+    pivot : int
+        Its pivot; -1: none.
+    stamp : int
+        Tells the heads of this run's chains from those of other runs, so that none has to be cleared.
+
+    Notes
+    -----
     A negative ``stamp`` marks a look at all spans of a slice at once: these differ in where they end.
     """
     events, tables = given.events, given.tables

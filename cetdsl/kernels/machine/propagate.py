@@ -65,6 +65,8 @@ def propagate(
 ) -> None:
     """Propagates every run; ``out[window, lane]`` collects the values of its complete trends.
 
+    It is one long loop because all of its steps touch the same values and indexes, event by event.
+
     Parameters
     ----------
     zero, one
