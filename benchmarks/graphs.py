@@ -23,13 +23,16 @@ from races import Result, Verdict, discard, emitter, result
 
 import cetdsl as cet
 from cetdsl import datasets
-from cetdsl.execution.complete import _shipped
-from cetdsl.execution.trends import Shown
-from cetdsl.kernels.aggregate.stream import Chunk, ChunkReader
-from cetdsl.kernels.complete.extract import Measured, Settings, count_refs, extract, survey
-from cetdsl.kernels.complete.optimizer import Costs, branch_and_bound, exhaustive, greedy, worst_case_costs
+from cetdsl.execution.operators import execute
+from cetdsl.ir.operators import BuildGraph, with_exchanges
+from cetdsl.kernels.complete.branch_and_bound import branch_and_bound
+from cetdsl.kernels.complete.costs import Costs, worst_case_costs
+from cetdsl.kernels.complete.extract import count_refs, extract, survey
+from cetdsl.kernels.complete.jobs import Measured, Settings
+from cetdsl.kernels.complete.optimizer import exhaustive, greedy
 from cetdsl.kernels.complete.streams import Graphs, Part
 from cetdsl.kernels.graph.counts import count_trends
+from cetdsl.kernels.wire.chunks import Chunk, ChunkReader
 from cetdsl.planning.planner import plan_complete
 
 CHECK, STOCK = cet.events("Check", "Stock")
@@ -49,12 +52,12 @@ class Input(NamedTuple):
         asked = cet.pattern(df, query, time="ts", type="kind")
         plan = plan_complete(asked._complete(completeness, "m-cet", None, asked._columns(()), None)).plan
         # Where tasks share the group, each has all of its events.
-        shipment, spec = _shipped(df, attrs.evolve(plan, balanced=False), Shown.of(plan.source))
-        rows = shipment.rows.toArrow()
-        [chunk] = ChunkReader(spec.trends.kernel, iter(rows.to_batches()), 2**40)
-        one = spec.trends.kernel.query.windowing.cut or len(chunk.events.segment_start) == 2
-        assert one, "the events are those of one group, once or once per stretch of time"
-        return cls(Graphs(spec.trends.kernel), chunk)
+        (graph,) = (operator for operator in plan.walk() if isinstance(operator, BuildGraph))
+        rows = execute(df, with_exchanges(attrs.evolve(graph, balanced=False)))
+        [chunk] = ChunkReader(rows.spec, iter(rows.data.toArrow().to_batches()), 2**40)
+        one = rows.spec.query.windowing.cut or len(chunk.events.segment_start) == 2
+        assert one, "the events are those of one group, once or once per time bucket"
+        return cls(Graphs(rows.spec), chunk)
 
     def part(self, *, listed: bool = True) -> Part:
         """Builds the graph of all windows."""
@@ -154,7 +157,7 @@ def counting(events: Events, runs: int) -> Result:
 
     def count(name: str) -> None:
         graphs, part = given[name].graphs, given[name].part(listed=False)
-        counts = count_trends(part.abi, graphs.builder.joins, None, part.low, part.high, True, None)
+        counts = count_trends(part.attributes, graphs.builder.joins, None, part.low, part.high, True, None)
         found[name] = int(counts.exact[0])
 
     measured = take_turns({name: lambda name=name: count(name) for name in given}, runs)

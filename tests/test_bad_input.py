@@ -16,7 +16,8 @@ from cetdsl.ir.accumulators import Lane, Output
 from cetdsl.ir.kernel import Answer, KernelQuery, KernelSpec
 from cetdsl.ir.layout import RowLayout
 from cetdsl.ir.machine import Edge, Machine
-from cetdsl.kernels.aggregate.stream import ChunkReader, aggregate_stream
+from cetdsl.kernels.aggregate.stream import aggregate_stream
+from cetdsl.kernels.wire.chunks import ChunkReader
 from cetdsl.session import readable
 
 A, B = cet.events("A", "B")
@@ -116,7 +117,7 @@ def plus_spec(keys: int = 1) -> KernelSpec:
     """``A+`` over whole groups."""
     machine = Machine((0,), ((0, ()),), ((0, ()),), (Edge(0, 0),))
     lanes, outputs = (Lane("count", -2),), (Output("n", "count", 0),)
-    return KernelSpec(KernelQuery(machine), RowLayout(keys, "when", "bigint"), Answer(keys, lanes, outputs))
+    return KernelSpec(KernelQuery(machine), RowLayout.of(keys, "when", "bigint"), Answer(keys, lanes, outputs))
 
 
 def test_rows_without_a_time_are_counted_over_all_batches() -> None:

@@ -15,7 +15,7 @@ from cetdsl.ir.kernel import Answer, KernelQuery, KernelSpec
 from cetdsl.ir.layout import RowLayout
 from cetdsl.ir.machine import Edge, Machine
 from cetdsl.ir.windowing import Windowing
-from cetdsl.kernels.aggregate.evaluate import Evaluator, ValueColumn
+from cetdsl.kernels.aggregate.evaluate import Evaluator
 from cetdsl.kernels.numbers.linear import System, Weights
 from cetdsl.kernels.shared.benefit import EQUATION_7, Burst, benefit, nonshared_cost, shared_cost
 from cetdsl.kernels.shared.bursts import DECISION_EVENTS, frame_of, survey
@@ -26,6 +26,7 @@ from cetdsl.kernels.shared.tape import RECORD, SHARED
 from cetdsl.kernels.shared.template import merge_machines
 from cetdsl.kernels.shared.writer import write_tape
 from cetdsl.kernels.vocabulary import Events
+from cetdsl.kernels.wire.values import ValueColumn
 from cetdsl.kernels.wire.windows import NEVER, cut_slices
 from cetdsl.pattern.automaton import build_automaton
 
@@ -52,7 +53,7 @@ def query(pattern: str, numbers: dict[str, int], number: str, windowing: Windowi
     exact = number in ("string", "decimal")
     return KernelSpec(
         KernelQuery(machine(pattern, numbers), windowing=windowing),
-        RowLayout(0, "t", "bigint", values=("bigint",)),
+        RowLayout.of(0, "t", "bigint").with_values(("bigint",)),
         Answer(lanes=lanes, number=number, exact=exact),
     )
 

@@ -18,7 +18,8 @@ from cetdsl.ir.kernel import KernelQuery, KernelSpec
 from cetdsl.ir.layout import RowLayout
 from cetdsl.ir.machine import Comparison, Edge, Machine, Negation, Pair
 from cetdsl.ir.windowing import SLIDING, SPAN, Windowing
-from cetdsl.kernels.enumerate.search import Enumerator, binds_once
+from cetdsl.kernels.enumerate.enumerator import Enumerator
+from cetdsl.kernels.enumerate.pivots import binds_once
 from cetdsl.kernels.vocabulary import Block, Events, Slices
 from cetdsl.kernels.wire.windows import NEVER, cut_slices
 
@@ -37,7 +38,7 @@ Trend = tuple[tuple[int, int], ...]
 
 
 def make_spec(machine: Machine, *, codes: int = 0, lists: int = 0, **options: Any) -> KernelSpec:
-    return KernelSpec(KernelQuery(machine, **options), RowLayout(0, "t", "bigint", codes=codes, lists=lists))
+    return KernelSpec(KernelQuery(machine, **options), RowLayout.of(0, "t", "bigint", codes=codes, lists=lists))
 
 
 def make_events(
@@ -81,8 +82,8 @@ def letters(text: str, **options: Any) -> Events:
 
 
 def slices_of(spec: KernelSpec, events: Events) -> Slices:
-    stretch = np.zeros(len(events.segment_start) - 1, dtype=np.int64)
-    return cut_slices(spec.query.windowing, events.segment_start, events.time, stretch, True, NEVER)
+    bucket = np.zeros(len(events.segment_start) - 1, dtype=np.int64)
+    return cut_slices(spec.query.windowing, events.segment_start, events.time, bucket, True, NEVER)
 
 
 def blocks_of(

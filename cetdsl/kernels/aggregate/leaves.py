@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 from cetdsl.ir.accumulators import Lane
 from cetdsl.ir.kernel import KernelSpec, is_exact_lane
 from cetdsl.kernels._jit import inlined, jit
-from cetdsl.kernels.aggregate.evaluate import ValueColumn
 from cetdsl.kernels.aggregate.matrices import Matrices, Part, Steps, multiply_runs, zeros
 from cetdsl.kernels.answers.tables import additive_lanes
 from cetdsl.kernels.numbers.arithmetic import add_scaled
 from cetdsl.kernels.numbers.scaled import EXACT_DOUBLE, to_scaled
 from cetdsl.kernels.vocabulary import Bools, Events, Floats, Ints
 from cetdsl.kernels.wire.columns import unscaled_integers
+from cetdsl.kernels.wire.values import ValueColumn
 
 #: Where rounding is allowed, the counts of a leaf stay below 2**500 and its weights below 2**400.
 _ROUNDED_LIMIT, _LARGE_WEIGHT = 2.0**500, 400

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cetdsl.kernels.complete.jobs import Measured, Settings, Work
-from cetdsl.kernels.enumerate.search import BLOCK
+from cetdsl.kernels.enumerate.blocks import BLOCK
 from cetdsl.kernels.vocabulary import Block, Floats, Graph, Ints
 
 __all__ = ["Measured", "Settings", "Survey", "count_refs", "extract", "survey"]
@@ -72,7 +72,7 @@ def extract(
     --------
     Checks A->B, B->C, B->D, D->E:
 
-    >>> from cetdsl.kernels.graph.build import NEVER
+    >>> from cetdsl.kernels.graph.attribute_graph import NEVER
     >>> one = np.ones(4, dtype=np.bool_)
     >>> numbers = [np.array(x, dtype=np.int32) for x in ([0] * 4, [0, 0, 0, 2], [-1, 0, 0, 2])]
     >>> ends = [np.array(x, dtype=np.int32) for x in ([0, 1, 2, 3], [1, NEVER, 3, NEVER])]
@@ -106,7 +106,7 @@ def count_refs(
     trends, refs = np.zeros(len(low), dtype=np.int64), np.zeros(len(low), dtype=np.int64)
     for job in work.jobs():
         found = job.count()
-        chosen = slice(job.number, job.number + len(found[0]))
+        chosen = slice(job.window, job.window + len(found[0]))
         trends[chosen], refs[chosen] = found
         work.finish(job)
         del job

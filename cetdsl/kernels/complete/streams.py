@@ -15,27 +15,25 @@ import pyarrow as pa
 
 from cetdsl.errors import EngineError, GroupTooLarge
 from cetdsl.ir.kernel import ALL, MAXIMAL, KernelSpec
+from cetdsl.ir.layout import SHARE
+from cetdsl.ir.shares import task_of
 from cetdsl.ir.stages import SURVEY, GraphSpec, SurveySpec
 from cetdsl.ir.windowing import SLIDING
-from cetdsl.kernels.aggregate.evaluate import Evaluator
-from cetdsl.kernels.aggregate.stream import (
-    CHUNK_EVENTS,
-    Chunk,
-    ChunkReader,
-    Places,
-    answer_columns,
-    group_columns,
-    refusing_too_large,
-    window_column,
-)
+from cetdsl.kernels.answers.rows import Places, answer_columns, group_columns
 from cetdsl.kernels.answers.tables import LaneTable
-from cetdsl.kernels.complete.extract import Settings, extract, survey
+from cetdsl.kernels.complete.extract import extract, survey
+from cetdsl.kernels.complete.jobs import Settings
+from cetdsl.kernels.enumerate.guards import GuardedMachine
 from cetdsl.kernels.enumerate.trends import TrendRows
-from cetdsl.kernels.graph.build import Abi, GraphBuilder, list_edges, reduce_edges
+from cetdsl.kernels.graph.attribute_graph import AttributeGraph
+from cetdsl.kernels.graph.build import GraphBuilder
 from cetdsl.kernels.graph.census import census
 from cetdsl.kernels.graph.counts import count_trends
+from cetdsl.kernels.graph.edges import list_edges
+from cetdsl.kernels.graph.reduction import reduce_edges
 from cetdsl.kernels.vocabulary import Block, Events, Graph, Ints
-from cetdsl.kernels.wire.columns import as_array, from_numpy, integers
+from cetdsl.kernels.wire.chunks import CHUNK_EVENTS, Chunk, ChunkReader, refusing_too_large, window_column
+from cetdsl.kernels.wire.columns import from_numpy, integers
 
 #: No number of more bits is a DECIMAL(38, 0).
 _DECIMAL_BITS = 128
@@ -48,7 +46,7 @@ class Part(NamedTuple):
 
     Attributes
     ----------
-    abi : Abi
+    attributes : AttributeGraph
     graph : Graph or None
         None if no edges were asked for, or if there would be too many for a single slice.
     first : int
@@ -59,7 +57,7 @@ class Part(NamedTuple):
         Their events, from ``first``.
     """
 
-    abi: Abi
+    attributes: AttributeGraph
     graph: Graph | None
     first: int
     slices: Ints
@@ -80,8 +78,8 @@ class Graphs:
         self.spec = spec
         self.complete = spec.query.completeness != ALL
         self.variable = np.array(spec.query.machine.variables, dtype=np.int64)
-        self._evaluator = Evaluator(spec)
-        self.machine = self._evaluator.machine
+        self._guarded = GuardedMachine(spec)
+        self.machine = self._guarded.machine
         self.builder = GraphBuilder(
             self.machine, spec.query.windowing.length if spec.query.windowing.kind == SLIDING else 0
         )
@@ -92,23 +90,23 @@ class Graphs:
         waiting = [np.arange(len(low)) if slices is None else slices]
         if len(waiting[0]) == 0:
             return
-        events, _, _ = self._evaluator.with_guards(chunk.events)
+        events, _, _ = self._guarded.with_guards(chunk.events)
         while waiting:
             numbers = waiting.pop()
             first, last = int(low[numbers].min()), int(high[numbers].max())
-            abi = self.builder.build(cut_events(events, first, last))
-            graph = self._edges(abi) if listed else None
+            attributes = self.builder.build(cut_events(events, first, last))
+            graph = self._edges(attributes) if listed else None
             if listed and graph is None and len(numbers) > 1:
                 # Windows overlap the fewer others, the further they are apart.
                 half = len(numbers) // 2
                 waiting += [numbers[half:], numbers[:half]]
                 continue
-            yield Part(abi, graph, first, numbers, low[numbers] - first, high[numbers] - first)
+            yield Part(attributes, graph, first, numbers, low[numbers] - first, high[numbers] - first)
 
-    def _edges(self, abi: Abi) -> Graph | None:
+    def _edges(self, attributes: AttributeGraph) -> Graph | None:
         if self.spec.query.completeness == MAXIMAL:
-            return reduce_edges(abi, self.machine, MOST_EDGES)
-        return list_edges(abi, MOST_EDGES)
+            return reduce_edges(attributes, self.machine, MOST_EDGES)
+        return list_edges(attributes, MOST_EDGES)
 
     def edges_of(self, chunk: Chunk, part: Part) -> Graph:
         """The graph of a part whose edges are needed."""
@@ -118,7 +116,7 @@ class Graphs:
 
 
 def cut_events(events: Events, first: int, last: int) -> Events:
-    """A stretch of events as events of their own."""
+    """Consecutive events as events of their own."""
     if first == 0 and last == len(events.time):
         return events
     inner = events.segment_start[(events.segment_start > first) & (events.segment_start < last)]
@@ -175,7 +173,7 @@ def graph_stream(
     ----------
     spec : GraphSpec
     batches : iterator of pyarrow.RecordBatch
-        Sorted by key, stretch, time and tie-break columns; the last columns are those of the events.
+        Sorted by key, time bucket, time and tie-break columns.
     chunk_events : int
         Events per graph, at least.
 
@@ -216,19 +214,17 @@ def _shares(spec: GraphSpec, chunk: Chunk) -> Iterator[tuple[tuple[int, int], In
     if not spec.shares:
         yield (0, 1), np.arange(len(chunk.slices.low))
         return
-    keys = spec.trends.kernel.layout.keys
-    number = integers(as_array(chunk.table.column(keys - 1)))[chunk.events.segment_start[:-1]]
-    if keys == 1 and len(number) > 1:
+    number = integers(chunk.column(SHARE))[chunk.events.segment_start[:-1]].tolist()
+    if not spec.trends.kernel.layout.keys and len(number) > 1:
         raise EngineError(
             "two shares of the events came to one task",
             hint="this is a defect of cetdsl or of the Spark version; use algorithm='joins', and please report it with "
             "the physical plan",
         )
     segment = np.searchsorted(chunk.events.segment_start, chunk.slices.low, side="right") - 1
-    for share, salt in enumerate(spec.shares):
-        slices = np.flatnonzero(number[segment] == salt)
-        if len(slices):
-            yield (share, len(spec.shares)), slices
+    shares = np.array([task_of(one, spec.shares) for one in number], dtype=np.int64)[segment]
+    for share in np.unique(shares).tolist():
+        yield (share, spec.shares), np.flatnonzero(shares == share)
 
 
 def placed(block: Block, part: Part) -> Block:
@@ -250,7 +246,7 @@ def count_stream(
     spec : KernelSpec
         With one lane and one output.
     batches : iterator of pyarrow.RecordBatch
-        Sorted by key, stretch, time and tie-break columns.
+        Sorted by key, time bucket, time and tie-break columns.
     chunk_events : int
         Events per graph, at least.
 
@@ -271,7 +267,7 @@ def count_stream(
             for part in graphs.parts(chunk, listed=spec.query.completeness == MAXIMAL):
                 reduction = graphs.edges_of(chunk, part) if spec.query.completeness == MAXIMAL else None
                 counts = count_trends(
-                    part.abi, graphs.builder.joins, reduction, part.low, part.high, complete, most_bits
+                    part.attributes, graphs.builder.joins, reduction, part.low, part.high, complete, most_bits
                 )
                 exact[part.slices], scaled[part.slices] = counts.exact, counts.scaled
         found = np.flatnonzero(scaled.real[slices.slice] > 0)
@@ -294,7 +290,7 @@ def survey_stream(
     ----------
     spec : SurveySpec
     batches : iterator of pyarrow.RecordBatch
-        Sorted by key, stretch, time and tie-break columns.
+        Sorted by key, time bucket, time and tie-break columns.
     chunk_events : int
         Events per graph, at least.
 
@@ -316,8 +312,7 @@ def survey_stream(
             continue
         numbers = np.concatenate([part.slices for part, _ in found])
         rows = from_numpy(np.argsort(numbers)[slices.slice])
-        first = from_numpy(chunk.events.segment_start[slices.segment])
-        shown = [as_array(chunk.table.column(k)).take(first) for k in spec.graph.trends.keys]
+        shown = chunk.key_columns(spec.graph.trends.keys, slices.segment)
         if kernel.query.windowing.kind == SLIDING:
             shown.append(window_column(kernel, slices.start))
         columns = (pa.concat_arrays(column) for column in zip(*(columns for _, columns in found)))
