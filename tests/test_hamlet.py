@@ -18,10 +18,13 @@ from cetdsl.ir.windowing import Windowing
 from cetdsl.kernels.aggregate.evaluate import Evaluator
 from cetdsl.kernels.numbers.linear import System, Weights
 from cetdsl.kernels.shared.benefit import EQUATION_7, Burst, benefit, nonshared_cost, shared_cost
-from cetdsl.kernels.shared.bursts import DECISION_EVENTS, RECORD, SHARED, frame_of, survey, write_tape
+from cetdsl.kernels.shared.bursts import DECISION_EVENTS, frame_of, survey
+from cetdsl.kernels.shared.cells import cells_of
 from cetdsl.kernels.shared.hamlet import WorkloadEvaluator
-from cetdsl.kernels.shared.snapshots import cells_of, play
+from cetdsl.kernels.shared.snapshots import play
+from cetdsl.kernels.shared.tape import RECORD, SHARED
 from cetdsl.kernels.shared.template import merge_machines
+from cetdsl.kernels.shared.writer import write_tape
 from cetdsl.kernels.vocabulary import Events
 from cetdsl.kernels.wire.values import ValueColumn
 from cetdsl.kernels.wire.windows import NEVER, cut_slices

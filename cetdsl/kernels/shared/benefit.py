@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cetdsl.kernels._jit import inlined, jit
-from cetdsl.kernels.shared.bursts import ALONE, BOUND, BREAKS, DEVIATIONS, NEVER, SEATS, SHARED, TIES, Modes, Survey
+from cetdsl.kernels.shared.bursts import BOUND, BREAKS, DEVIATIONS, SEATS, TIES, Survey
+from cetdsl.kernels.shared.tape import ALONE, NEVER, SHARED, Modes
 from cetdsl.kernels.shared.template import Template
 from cetdsl.kernels.vocabulary import Ints
 

@@ -2,7 +2,7 @@
 
 The queries' machines are merged into one template; what their Kleene states have in common is propagated once. Whether
 a query shares is decided burst by burst (:mod:`~cetdsl.kernels.shared.benefit`), and what is decided is written down
-once (:mod:`~cetdsl.kernels.shared.bursts`) and then carried out in each number system
+once (:mod:`~cetdsl.kernels.shared.writer`) and then carried out in each number system
 (:mod:`~cetdsl.kernels.shared.snapshots`). Over a chunk with infinite values, queries that sum them up are evaluated by
 themselves in the same call.
 The answers are those of each query alone.
@@ -27,24 +27,12 @@ from cetdsl.kernels.numbers.linear import LIMB_BITS, System, Weights
 from cetdsl.kernels.numbers.residues import Residues, inverses, powers_of_two
 from cetdsl.kernels.numbers.scaled import Objects, Scaled, to_scaled
 from cetdsl.kernels.shared.benefit import DOUBLES, ONCE, RESIDUES, SCALED, Decisions, decide, once
-from cetdsl.kernels.shared.bursts import (
-    ALONE,
-    BOUND,
-    DECISION_EVENTS,
-    DEVIATIONS,
-    NEVER,
-    SEATS,
-    SHARED,
-    Frame,
-    Modes,
-    Survey,
-    Tape,
-    frame_of,
-    survey,
-    write_tape,
-)
-from cetdsl.kernels.shared.snapshots import Cells, cells_of, play
+from cetdsl.kernels.shared.bursts import BOUND, DECISION_EVENTS, DEVIATIONS, SEATS, Frame, Survey, frame_of, survey
+from cetdsl.kernels.shared.cells import Cells, cells_of
+from cetdsl.kernels.shared.snapshots import play
+from cetdsl.kernels.shared.tape import ALONE, NEVER, SHARED, Modes, Tape
 from cetdsl.kernels.shared.template import BITS, Template, merge_machines
+from cetdsl.kernels.shared.writer import write_tape
 from cetdsl.kernels.vocabulary import Events, Ints, Slices
 from cetdsl.kernels.wire.columns import unscaled_integers
 from cetdsl.kernels.wire.values import ValueColumn

@@ -1,4 +1,4 @@
-"""Snapshots and what they grow into: the tape of :mod:`cetdsl.kernels.shared.bursts`, played in one number system.
+"""Snapshots and what they grow into: a tape (:mod:`~cetdsl.kernels.shared.tape`) is played in one number system.
 
 A *column* (one window of one query) keeps for each repeating node two numbers: ``total``, the trends that end in the
 node, and ``influx``, those that lead to it from elsewhere (in Hamlet's words, the predecessors' totals). An event that
@@ -9,26 +9,24 @@ is a *snapshot*: after some events its total is::
     total + (g - 1) * x + h * x0     for sums (x0 is the snapshot of the count)
 
 where ``g`` and ``h`` depend on the events alone, not on the column. They are the *coefficients* of the graphlet,
-computed once for all columns that share it. A column is brought up to date, which makes a new snapshot, only when its
+computed once for all columns that share it
+(:mod:`~cetdsl.kernels.shared.coefficients`). A column is brought up to date, which makes a new snapshot, only when its
 influx changes, its total is read, or it takes an event that the graphlet does not (or the other way round). Groups of
 simultaneous events, which do not see each other, have ``g = 1 + m``.
-
-Coefficients of consecutive events combine to ``(g1 * g2, g1 * h2 + h1 * g2)``. Those of a stretch are quotients of
-prefixes modulo a prime; rounded numbers, which cannot be divided without loss, are combined in a tree.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numba import types
-from numba.extending import overload
-from numpy.typing import NDArray
 
 from cetdsl.kernels._jit import inlined, jit
 from cetdsl.kernels.numbers.linear import System, Weights, add, less_one, multiply, weigh
-from cetdsl.kernels.shared.bursts import (
+from cetdsl.kernels.shared.bursts import Frame
+from cetdsl.kernels.shared.cells import Cells
+from cetdsl.kernels.shared.coefficients import Coefficients, Table, between, count_steps, fill, weigh_step
+from cetdsl.kernels.shared.tape import (
     ADVANCE,
     ALONE,
     APPLY,
@@ -44,304 +42,10 @@ from cetdsl.kernels.shared.bursts import (
     SPLIT,
     SYNC,
     VALUE,
-    Frame,
     Tape,
 )
 from cetdsl.kernels.shared.template import Template
 from cetdsl.kernels.vocabulary import Ints
-
-Table = NDArray[Any]
-
-
-class Cells(NamedTuple):
-    """Where the numbers of each column are kept: one *cell* per node, lane and slot.
-
-    The cells of repeating nodes come first, variant by variant: lane 0 of all nodes, then the other lanes by weight, so
-    that what is done to a variant is done to few runs of cells.
-
-    Attributes
-    ----------
-    count, repeating : int
-        Cells of all nodes, and of repeating ones.
-    lane_start : int64 array, shape (nodes + 1,)
-        The entries of each node in ``first`` and ``row``, one per lane.
-    first, row : int64 arrays
-        The first cell of each node and lane, and its weights (-1: none).
-    base : int64 array, shape (repeating,)
-        The cell of lane 0 of each cell's node and slot.
-    counted : int64 array, shape (variants, 2)
-        The cells of lane 0.
-    weighed_start, weighed : int64 arrays, shapes (variants + 1,), (..., 3)
-        Weights and run of cells of the other lanes.
-    slot_start : int64 array, shape (windows + 1,)
-        The first slot of each window number.
-    slots : int64 array, shape (nodes,)
-        The slots of each node's window number.
-    lanes, out_start : int64 arrays, shape (queries,)
-        Lanes of each query, and the row of the answer that its first slice begins at.
-    size : int
-        The most cells of a plain node.
-    """
-
-    count: int  # type: ignore[assignment]
-    repeating: int
-    lane_start: Ints
-    first: Ints
-    row: Ints
-    base: Ints
-    counted: Ints
-    weighed_start: Ints
-    weighed: Ints
-    slot_start: Ints
-    slots: Ints
-    lanes: Ints
-    out_start: Ints
-    size: int
-
-
-def cells_of(template: Template, frame: Frame, rows: list[list[list[int]]], slices: Ints) -> Cells:
-    """Lays out the cells.
-
-    Parameters
-    ----------
-    rows : list of list of list of int
-        Per query and lane the weights of each variable's events, by variable (-1: none).
-    slices : int64 array, shape (queries,)
-        How many slices each query has.
-    """
-    nodes = len(template.query)
-    lanes = np.array([len(rows[query]) for query in range(len(rows))], dtype=np.int64)
-    lane_start = np.append(0, np.cumsum(lanes[template.query]))
-    first = np.zeros(lane_start[-1], dtype=np.int64)
-    row = np.full(lane_start[-1], -1, dtype=np.int64)
-    for node in range(nodes):
-        for lane in range(lanes[template.query[node]]):
-            row[lane_start[node] + lane] = rows[template.query[node]][lane][template.variable[node]]
-    slots = frame.slots[template.window[template.query]]
-    cell = 0
-    base: list[Ints] = []
-    counted = np.zeros((template.variants, 2), dtype=np.int64)
-    weighed: list[list[tuple[int, int, int]]] = []
-    for variant in range(template.variants):
-        low, high = template.part_start[[variant * template.windows, (variant + 1) * template.windows]]
-        begin = cell
-        for node in range(low, high):
-            first[lane_start[node]] = cell
-            cell += int(slots[node])
-        counted[variant] = begin, cell
-        base.append(np.arange(begin, cell))
-        others = [
-            (row[k], node, k) for node in range(low, high) for k in range(lane_start[node] + 1, lane_start[node + 1])
-        ]
-        runs: list[tuple[int, int, int]] = []
-        for weights, node, k in sorted(others):
-            first[k] = cell
-            base.append(first[lane_start[node]] + np.arange(slots[node]))
-            runs.append((weights, cell, cell + int(slots[node])))
-            cell = runs[-1][2]
-            if len(runs) > 1 and runs[-2][0] == weights:
-                runs[-2:] = [(weights, runs[-2][1], cell)]
-        weighed.append(runs)
-    repeating = cell
-    for node in range(template.repeating, nodes):
-        for k in range(lane_start[node], lane_start[node + 1]):
-            first[k] = cell
-            cell += int(slots[node])
-    plain = (lanes[template.query] * slots)[template.repeating :]
-    return Cells(
-        cell,
-        repeating,
-        lane_start,
-        first,
-        row,
-        np.concatenate(base),
-        counted,
-        np.cumsum([0, *map(len, weighed)]).astype(np.int64),
-        np.array([run for runs in weighed for run in runs], dtype=np.int64).reshape(-1, 3),
-        np.append(0, np.cumsum(frame.slots)),
-        slots,
-        lanes,
-        np.append(0, np.cumsum(lanes * slices))[:-1],
-        int(plain.max(initial=1)),
-    )
-
-
-# ---------------------------------------------------------------------------------------------- coefficients
-
-
-class Coefficients(NamedTuple):
-    """The coefficients of an island's graphlets.
-
-    Each graphlet has a run of entries that begins at ``start``. Modulo primes entry ``p`` holds ``g``, ``1 / g`` and
-    ``h / g`` of its first ``p`` steps. Else the entries are a tree over its ``size`` steps: entry ``size + p`` is step
-    ``p``, and entry ``e`` combines ``2 * e`` and ``2 * e + 1``.
-    """
-
-    start: Ints
-    size: Ints
-    g: Table
-    shrink: Table
-    h: Table
-
-
-@jit
-def _step(
-    operation: NDArray[np.int32],
-    entry: int,
-    template: Template,
-    weights: Weights,
-    mask: Ints,
-    reference: Ints,
-    system: System,
-    h: Table,
-) -> int:
-    """Writes ``h`` of the events that an operation is about, and returns how often they double (``-m`` : ``1 + m``)."""
-    n, low, high = operation[2], operation[3], operation[4]
-    families = len(template.family_start) - 1
-    for row in range(len(weights.start) - 1):
-        if entry < families and template.family_start[entry + 1] > template.family_start[entry] + 1:
-            weigh(weights, row, reference, entry, low, high, h[row], system)
-        else:
-            v = entry - families if entry >= families else template.family_start[entry]
-            weigh(weights, row, mask, template.bit[v], low, high, h[row], system)
-        if n > 1:
-            for t in range(len(system.prime)):
-                h[row, t] = multiply(h[row, t], system.power[n - 1, t], system.prime[t], system.reciprocal[t])
-    return int(n)
-
-
-@jit
-def _count_steps(tape: Tape, island: int, found: Coefficients) -> None:
-    """Gives each graphlet its run of entries."""
-    found.size[:] = 0
-    for k in range(tape.start[island], tape.start[island + 1]):
-        if tape.operation[k, 0] == ADVANCE:
-            found.size[tape.operation[k, 1]] += 1
-    at = 0
-    for entry in range(len(found.size)):
-        found.start[entry] = at
-        at += 2 * found.size[entry] + 2
-
-
-def _fill(
-    tape: Any, island: Any, template: Any, weights: Any, mask: Any, reference: Any, system: Any, h: Any, found: Any
-) -> Any:
-    raise NotImplementedError("called from compiled code only")
-
-
-@overload(_fill)
-def _fill_like(
-    tape: Any, island: Any, template: Any, weights: Any, mask: Any, reference: Any, system: Any, h: Any, found: Any
-) -> Any:
-    def prefixes(
-        tape: Any, island: Any, template: Any, weights: Any, mask: Any, reference: Any, system: Any, h: Any, found: Any
-    ) -> Any:
-        primes, rows = len(system.prime), h.shape[0]
-        for entry in range(len(found.size)):
-            found.g[found.start[entry]] = system.one
-            found.shrink[found.start[entry]] = system.one
-            found.h[found.start[entry]] = system.zero
-            found.size[entry] = 0
-        for k in range(tape.start[island], tape.start[island + 1]):
-            operation = tape.operation[k]
-            if operation[0] != ADVANCE:
-                continue
-            entry = operation[1]
-            at = found.start[entry] + found.size[entry]
-            found.size[entry] += 1
-            n = _step(operation, entry, template, weights, mask, reference, system, h)
-            for t in range(primes):
-                prime, reciprocal = system.prime[t], system.reciprocal[t]
-                grown = system.power[n, t] if n > 0 else system.whole[1 - n, t]
-                shrunk = system.halves[n, t] if n > 0 else system.inverse[1 - n, t]
-                found.g[at + 1, t] = multiply(found.g[at, t], grown, prime, reciprocal)
-                found.shrink[at + 1, t] = multiply(found.shrink[at, t], shrunk, prime, reciprocal)
-            for row in range(rows):
-                for t in range(primes):
-                    prime, reciprocal = system.prime[t], system.reciprocal[t]
-                    shrunk = system.halves[n, t] if n > 0 else system.inverse[1 - n, t]
-                    drift = multiply(h[row, t], shrunk, prime, reciprocal)
-                    found.h[at + 1, row, t] = add(found.h[at, row, t], drift, prime)
-
-    def trees(
-        tape: Any, island: Any, template: Any, weights: Any, mask: Any, reference: Any, system: Any, h: Any, found: Any
-    ) -> Any:
-        rows = h.shape[0]
-        filled = np.zeros(len(found.size), dtype=np.int64)
-        for k in range(tape.start[island], tape.start[island + 1]):
-            operation = tape.operation[k]
-            if operation[0] != ADVANCE:
-                continue
-            entry = operation[1]
-            at = found.start[entry] + found.size[entry] + filled[entry]
-            filled[entry] += 1
-            n = _step(operation, entry, template, weights, mask, reference, system, h)
-            found.g[at, 0] = system.power[n, 0] if n > 0 else system.whole[1 - n, 0]
-            for row in range(rows):
-                found.h[at, row, 0] = h[row, 0]
-        for entry in range(len(found.size)):
-            start = found.start[entry]
-            for e in range(found.size[entry] - 1, 0, -1):
-                left, right, at = start + 2 * e, start + 2 * e + 1, start + e
-                for row in range(rows):
-                    found.h[at, row, 0] = add(
-                        multiply(found.g[left, 0], found.h[right, row, 0], system.prime[0], 0.0),
-                        multiply(found.h[left, row, 0], found.g[right, 0], system.prime[0], 0.0),
-                        system.prime[0],
-                    )
-                found.g[at, 0] = multiply(found.g[left, 0], found.g[right, 0], system.prime[0], 0.0)
-
-    return prefixes if isinstance(system.types[0], types.Integer) else trees
-
-
-def _between(found: Any, entry: Any, since: Any, now: Any, system: Any, g: Any, h: Any) -> Any:
-    """Writes ``g`` and ``h`` of a graphlet's steps ``since <= p < now``."""
-    raise NotImplementedError("called from compiled code only")
-
-
-@overload(_between)
-def _between_like(found: Any, entry: Any, since: Any, now: Any, system: Any, g: Any, h: Any) -> Any:
-    def quotient(found: Any, entry: Any, since: Any, now: Any, system: Any, g: Any, h: Any) -> Any:
-        before, after = found.start[entry] + since, found.start[entry] + now
-        for t in range(len(g)):
-            g[t] = multiply(found.g[after, t], found.shrink[before, t], system.prime[t], system.reciprocal[t])
-        for row in range(h.shape[0]):
-            for t in range(len(g)):
-                prime = system.prime[t]
-                drift = add(found.h[after, row, t], prime - found.h[before, row, t], prime)
-                h[row, t] = multiply(g[t], drift, prime, system.reciprocal[t])
-
-    def walk(found: Any, entry: Any, since: Any, now: Any, system: Any, g: Any, h: Any) -> Any:
-        g[0] = system.one
-        h[:] = system.zero
-        start = found.start[entry]
-        low, high = since + found.size[entry], now + found.size[entry]
-        while low < high:
-            if low & 1:
-                _combine(found, start + low, system, g, h)
-                low += 1
-            if high & 1:
-                high -= 1
-                _combine(found, start + high, system, g, h)
-            low >>= 1
-            high >>= 1
-
-    return quotient if isinstance(system.types[0], types.Integer) else walk
-
-
-@jit
-def _combine(found: Coefficients, at: int, system: System, g: Table, h: Table) -> None:
-    """Combines coefficients, in any order: they commute."""
-    for row in range(h.shape[0]):
-        h[row, 0] = add(
-            multiply(g[0], found.h[at, row, 0], system.prime[0], 0.0),
-            multiply(h[row, 0], found.g[at, 0], system.prime[0], 0.0),
-            system.prime[0],
-        )
-    g[0] = multiply(g[0], found.g[at, 0], system.prime[0], 0.0)
-
-
-# ----------------------------------------------------------------------------------------------------- playing
 
 
 @inlined
@@ -446,7 +150,7 @@ def _sync(
             continue
         state.since[base] = now
         if entry != state.asked[0] or since != state.asked[1] or now != state.asked[2]:
-            _between(found, entry, since, now, system, state.g, state.h)
+            between(found, entry, since, now, system, state.g, state.h)
             state.asked[0], state.asked[1], state.asked[2] = entry, since, now
         for other in range(lane + 1, last_lane):
             cell = cells.first[other] + r
@@ -511,8 +215,8 @@ def play(
         np.empty((entries, rows, primes), dtype=out.dtype),
     )
     for island in islands:
-        _count_steps(tape, island, found)
-        _fill(tape, island, template, weights, mask, reference, system, step_h, found)
+        count_steps(tape, island, found)
+        fill(tape, island, template, weights, mask, reference, system, step_h, found)
         now[:] = 0
         state.asked[0] = -1
         for v in range(variants):
@@ -558,7 +262,7 @@ def play(
                         weigh(weights, row, mask, template.bit[x], e, e + 1 if n > 0 else high, step_h[row], system)
                     _take_each(cells, total, influx, x, max(1, -n), system, step_h, weighs)
             elif code == JUMP:
-                _step(operations[k], families + x, template, weights, mask, reference, system, step_h)
+                weigh_step(operations[k], families + x, template, weights, mask, reference, system, step_h)
                 for t in range(primes):
                     step_g[t] = system.power[n, t] if n > 0 else system.whole[1 - n, t]
                 for run in range(cells.weighed_start[x], cells.weighed_start[x + 1]):
