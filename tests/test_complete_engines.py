@@ -403,7 +403,7 @@ def judge(spark: Any) -> Judge:
 
 
 @pytest.mark.parametrize("first", more_on_classic(300_000, 310_000))
-@pytest.mark.parametrize("turn", range(len(IN_TURN)))
+@pytest.mark.parametrize("turn", more_on_classic(*range(len(IN_TURN))))
 def test_queries_with_a_graph(judge: Judge, first: int, turn: int) -> None:
     answered = 0
     for seed in range(first + 5 * turn, first + 5 * turn + 5):
@@ -412,14 +412,15 @@ def test_queries_with_a_graph(judge: Judge, first: int, turn: int) -> None:
     assert answered >= 36  # one of the five queries may have no graph
 
 
-@pytest.mark.parametrize("first", more_on_classic(320_000, 320_005))
+@pytest.mark.classic
+@pytest.mark.parametrize("first", [320_000, 320_005])
 def test_all_queries(judge: Judge, first: int) -> None:
     for seed in range(first, first + 5):
         case = generators.random_case(seed, EVERYTHING)
         judge.judge(case.query, case.tie_break, ("auto",))
 
 
-@pytest.mark.parametrize(("first", "features"), [(330_000, GRAPHS), (340_000, EVERYTHING)])
+@pytest.mark.parametrize(("first", "features"), more_on_classic((330_000, GRAPHS), (340_000, EVERYTHING)))
 def test_counts(judge: Judge, first: int, features: generators.Features) -> None:
     for seed in range(first, first + 8):
         case = generators.random_case(seed, features)

@@ -91,7 +91,7 @@ def test_each_query_of_a_random_workload_gets_its_own_answer(spark: Any, seed: i
         judge_workload(judge, queries, sharing, number)
 
 
-@pytest.mark.parametrize("sharing", SHARING)
+@pytest.mark.parametrize("sharing", more_on_classic(*SHARING))
 def test_queries_with_a_common_kleene_pattern_agree_with_each_alone(spark: Any, sharing: str) -> None:
     """What Hamlet shares: one Kleene pattern, different prefixes, constants, predicates, windows and aggregates."""
     texts = {
@@ -267,7 +267,7 @@ def test_streaming_is_refused(spark: Any) -> None:
         many.aggregate()
 
 
-@pytest.mark.parametrize(("types", "numbered"), [(5, False), (12, True), (31, True), (32, False)])
+@pytest.mark.parametrize(("types", "numbered"), more_on_classic((5, False), (12, True), (31, True), (32, False)))
 def test_events_of_many_types_travel_by_number(spark: Any, types: int, numbered: bool) -> None:
     kind = F.when(F.col("id") % 7 == 0, F.lit(None)).otherwise(F.concat(F.lit("K"), (F.hash("id") % types).cast("int")))
     df = spark.range(300).select(F.timestamp_seconds("id").alias("t"), F.regexp_replace(kind, "-", "").alias("type"))
