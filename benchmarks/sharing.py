@@ -19,8 +19,8 @@ from races import Result, Verdict, discard, result
 import cetdsl as cet
 from cetdsl import datasets
 from cetdsl.execution.workload import prepare_pass
-from cetdsl.kernels.aggregate.stream import Chunk, ChunkReader
 from cetdsl.kernels.shared.hamlet import Metrics, WorkloadEvaluator
+from cetdsl.kernels.wire.chunks import Chunk, ChunkReader
 from cetdsl.planning.workload import SHARING
 
 #: The kinds of events that prefixes are made of; ``Travel`` is what repeats.

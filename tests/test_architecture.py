@@ -36,6 +36,21 @@ LAYERS = (
     "cli",
     "__main__",
 )
+#: The rooms of the kernels, lowest first. A module may import its own room and those before it.
+ROOMS = (
+    "_jit",
+    "vocabulary",
+    "numbers",
+    "wire",
+    "machine",
+    "answers",
+    "enumerate",
+    "aggregate",
+    "graph",
+    "complete",
+    "shared",
+    "entry",
+)
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
 
@@ -73,6 +88,31 @@ def test_imports_point_down(path: Path) -> None:
         if top == "cetdsl":
             imported = rest.split(".")[0] or "__init__"
             assert LAYERS.index(imported) <= LAYERS.index(layer), f"{layer} imports {name}"
+
+
+def kernel_arrows() -> Iterator[tuple[str, str]]:
+    """Each kernel module with each kernel module that it imports."""
+    for path in (PACKAGE / "kernels").rglob("*.py"):
+        importing = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        yield from ((importing, name) for name in imports(path) if name.startswith("cetdsl.kernels."))
+
+
+def test_arrows_between_rooms_of_the_kernels_point_down() -> None:
+    for importing, imported in kernel_arrows():
+        room, below = (name.split(".")[2] for name in (importing, imported))
+        assert {room, below} <= set(ROOMS), "a new room needs its place in ROOMS"
+        assert ROOMS.index(below) <= ROOMS.index(room), f"{importing} imports {imported}"
+
+
+def test_kernel_modules_import_in_no_circle() -> None:
+    arrows: dict[str, set[str]] = {}
+    for importing, imported in kernel_arrows():
+        arrows.setdefault(importing, set()).add(imported)
+    # Who imports nobody that is left may go; who stays is on a circle, or leads to one.
+    left = set(arrows)
+    while free := {name for name in left if not arrows[name] & left}:
+        left -= free
+    assert not left
 
 
 def test_every_folder_is_a_package() -> None:

@@ -17,7 +17,8 @@ from cetdsl.ir.accumulators import Lane, Output
 from cetdsl.ir.kernel import Answer, KernelQuery, KernelSpec
 from cetdsl.ir.layout import RowLayout
 from cetdsl.ir.machine import Edge, Machine
-from cetdsl.kernels.aggregate.stream import ChunkReader, aggregate_stream
+from cetdsl.kernels.aggregate.stream import aggregate_stream
+from cetdsl.kernels.wire.chunks import ChunkReader
 from cetdsl.session import readable
 
 A, B = cet.events("A", "B")

@@ -30,9 +30,9 @@ from cetdsl.ir.windowing import SLIDING
 from cetdsl.kernels.answers.merge import merge_stream
 from cetdsl.kernels.complete import jobs, streams
 from cetdsl.kernels.complete.containment import containment_stream
+from cetdsl.kernels.complete.picks import sample_stream, top_stream
 from cetdsl.kernels.complete.streams import count_stream, graph_stream
 from cetdsl.kernels.enumerate.trends import trend_stream
-from cetdsl.kernels.graph.picks import sample_stream, top_stream
 from cetdsl.pattern.expressions import Aggregate, Length
 from cetdsl.pattern.query import Query
 from cetdsl.pattern.text import unparse

@@ -15,7 +15,7 @@ from cetdsl.ir.kernel import Answer, KernelQuery, KernelSpec
 from cetdsl.ir.layout import RowLayout
 from cetdsl.ir.machine import Edge, Machine
 from cetdsl.ir.windowing import Windowing
-from cetdsl.kernels.aggregate.evaluate import Evaluator, ValueColumn
+from cetdsl.kernels.aggregate.evaluate import Evaluator
 from cetdsl.kernels.numbers.linear import System, Weights
 from cetdsl.kernels.shared.benefit import EQUATION_7, Burst, benefit, nonshared_cost, shared_cost
 from cetdsl.kernels.shared.bursts import DECISION_EVENTS, RECORD, SHARED, frame_of, survey, write_tape
@@ -23,6 +23,7 @@ from cetdsl.kernels.shared.hamlet import WorkloadEvaluator
 from cetdsl.kernels.shared.snapshots import cells_of, play
 from cetdsl.kernels.shared.template import merge_machines
 from cetdsl.kernels.vocabulary import Events
+from cetdsl.kernels.wire.values import ValueColumn
 from cetdsl.kernels.wire.windows import NEVER, cut_slices
 from cetdsl.pattern.automaton import build_automaton
 

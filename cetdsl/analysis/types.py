@@ -9,9 +9,8 @@ import datetime
 import decimal
 import re
 
-from cetdsl.analysis.schema import Schema
-from cetdsl.analysis.wording import quote
 from cetdsl.errors import CetdslError, QueryTypeError
+from cetdsl.ir.schema import Schema
 from cetdsl.pattern.expressions import (
     ARITHMETIC,
     COMPARISONS,
@@ -24,6 +23,7 @@ from cetdsl.pattern.expressions import (
     Literal,
     Unary,
 )
+from cetdsl.pattern.text import quote
 
 INTEGERS = ("tinyint", "smallint", "int", "bigint")
 #: Digits that hold every value of an integer type.
@@ -116,7 +116,7 @@ def type_of(expr: Expr, schema: Schema) -> str | None:
 
     Examples
     --------
-    >>> from cetdsl.analysis.schema import Field
+    >>> from cetdsl.ir.schema import Field
     >>> schema = Schema([Field("x", "int"), Field("y", "double")])
     >>> type_of(Binary("+", Attribute("a", "x"), Attribute("a", "y")), schema)
     'double'

@@ -27,8 +27,8 @@ _STAGES = {
     "count": ("complete.streams", "count_stream"),
     "vertices": ("graph.vertices", "vertex_stream"),
     "survey": ("complete.streams", "survey_stream"),
-    "sample": ("graph.picks", "sample_stream"),
-    "top": ("graph.picks", "top_stream"),
+    "sample": ("complete.picks", "sample_stream"),
+    "top": ("complete.picks", "top_stream"),
     "workload": ("shared.workload", "workload_stream"),
     "merge workload": ("shared.workload", "merge_workload"),
 }

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.windowing import SLIDING
-from cetdsl.kernels.aggregate.stream import Places, window_column
+from cetdsl.kernels.answers.rows import Places
 from cetdsl.kernels.answers.tables import (
     LaneTable,
     additive_lanes,
@@ -25,6 +25,7 @@ from cetdsl.kernels.answers.tables import (
 )
 from cetdsl.kernels.numbers.scaled import Objects, Scaled, sum_scaled
 from cetdsl.kernels.vocabulary import Ints
+from cetdsl.kernels.wire.chunks import window_column
 from cetdsl.kernels.wire.columns import as_array, differs_from_previous, from_numpy, to_numpy
 
 

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from cetdsl.errors import CountOverflow
 from cetdsl.ir.accumulators import Lane, Output
 from cetdsl.ir.kernel import KernelSpec, is_exact_lane
-from cetdsl.kernels.aggregate.evaluate import ValueColumn, Values
 from cetdsl.kernels.numbers.scaled import (
     DECIMAL_LIMIT,
     Objects,
@@ -27,6 +26,7 @@ from cetdsl.kernels.numbers.scaled import (
 )
 from cetdsl.kernels.vocabulary import Ints
 from cetdsl.kernels.wire.columns import from_numpy, to_numpy
+from cetdsl.kernels.wire.values import ValueColumn
 
 #: ``str`` refuses numbers of more than 4,300 digits.
 _STR_LIMIT = 10**4000
@@ -42,6 +42,27 @@ class Descriptions(Protocol):
     """Says of which group and window a row of an answer is."""
 
     def __getitem__(self, row: int) -> str: ...
+
+
+class Values(NamedTuple):
+    """The lanes' values for each slice.
+
+    Attributes
+    ----------
+    found : bool array, shape (slices,)
+        Whether there is a trend at all.
+    exact : list of object array or None
+        Per additive lane the exact whole numbers (of the last digit of a decimal), if they are wanted.
+    scaled : list of complex array
+        Per additive lane ``mantissa + exponent * 1j``.
+    extremes : list of int64 array
+        Per lattice lane an index into ``decoders``' values, or a length; -1 for none.
+    """
+
+    found: NDArray[np.bool_]
+    exact: list[Objects | None]
+    scaled: list[Scaled]
+    extremes: list[Ints]
 
 
 class LaneTable(NamedTuple):

@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cetdsl.ir.kernel import KernelSpec, pays_in_panes
-from cetdsl.kernels.aggregate.evaluate import Evaluator, ValueColumn, Values
+from cetdsl.kernels.aggregate.evaluate import Evaluator
 from cetdsl.kernels.aggregate.panes import PanesEvaluator
+from cetdsl.kernels.answers.tables import Values
 from cetdsl.kernels.numbers.linear import LIMB_BITS, PRIME_BITS, System, Weights
 from cetdsl.kernels.numbers.residues import inverses, powers_of_two, prime_numbers, primes_for, whole_numbers
 from cetdsl.kernels.numbers.scaled import Objects, Scaled, to_scaled
@@ -43,6 +44,7 @@ from cetdsl.kernels.shared.snapshots import Cells, cells_of, play
 from cetdsl.kernels.shared.template import BITS, Template, merge_machines, why_not_shared
 from cetdsl.kernels.vocabulary import Events, Ints, Slices
 from cetdsl.kernels.wire.columns import unscaled_integers
+from cetdsl.kernels.wire.values import ValueColumn
 
 #: How it is decided whether to share.
 SHARINGS = ("dynamic", "static", "always", "never")

@@ -12,22 +12,13 @@ import pyarrow as pa
 from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.stages import WorkloadSpec
 from cetdsl.ir.windowing import SLIDING, SPAN
-from cetdsl.kernels.aggregate.evaluate import Values
-from cetdsl.kernels.aggregate.stream import (
-    CHUNK_EVENTS,
-    Chunk,
-    ChunkReader,
-    OpenKey,
-    Places,
-    carry,
-    group_columns,
-    refusing_too_large,
-    window_column,
-)
+from cetdsl.kernels.aggregate.stream import OpenKey, carry
 from cetdsl.kernels.answers.merge import merge_stream
-from cetdsl.kernels.answers.tables import LaneTable, encode_partial, finish, lane_table
+from cetdsl.kernels.answers.rows import Places, group_columns
+from cetdsl.kernels.answers.tables import LaneTable, Values, encode_partial, finish, lane_table
 from cetdsl.kernels.shared.hamlet import Metrics, WorkloadEvaluator
 from cetdsl.kernels.vocabulary import Ints
+from cetdsl.kernels.wire.chunks import CHUNK_EVENTS, Chunk, ChunkReader, refusing_too_large, window_column
 from cetdsl.kernels.wire.columns import as_array, from_numpy, to_numpy
 
 #: Rows that the answers of several queries are put together to, at least.

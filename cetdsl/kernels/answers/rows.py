@@ -1,0 +1,46 @@
+"""The rows of an answer: group columns, window and outputs."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from cetdsl.ir.kernel import KernelSpec
+from cetdsl.ir.windowing import SLIDING
+from cetdsl.kernels.answers.tables import LaneTable, encode_partial, finish
+from cetdsl.kernels.vocabulary import Ints
+from cetdsl.kernels.wire.chunks import Chunk, window_column
+from cetdsl.kernels.wire.columns import as_array, from_numpy
+
+
+def group_columns(spec: KernelSpec, chunk: Chunk, segment: Ints) -> list[pa.Array]:
+    """The group columns of some keys of a chunk."""
+    rows = from_numpy(chunk.events.segment_start[segment])
+    return [as_array(chunk.table.column(k)).take(rows) for k in range(spec.answer.groups)]
+
+
+def answer_columns(spec: KernelSpec, table: LaneTable, groups: list[pa.Array], start: Ints) -> list[pa.Array]:
+    """The columns of an answer, or of partial results; ``start`` is that of each row's window."""
+    columns = list(groups)
+    if spec.query.windowing.kind == SLIDING:
+        columns.append(from_numpy(start) if spec.answer.partial else window_column(spec, start))
+    if spec.answer.partial:
+        return columns + encode_partial(table)
+    return columns + finish(spec, table, Places(spec, groups, start))
+
+
+class Places:
+    """Describes rows of an answer by group and window, only when an error needs it."""
+
+    def __init__(self, spec: KernelSpec, groups: list[pa.Array], start: Ints) -> None:
+        self.spec = spec
+        self.groups = groups
+        self.start = start
+
+    def __getitem__(self, row: int) -> str:
+        parts = []
+        if self.groups:
+            parts.append(f"group {tuple(column[row].as_py() for column in self.groups)!r}")
+        if self.spec.query.windowing.kind == SLIDING:
+            window = window_column(self.spec, self.start[row : row + 1])[0].as_py()
+            parts.append(f"the window from {window['start']} to {window['end']}")
+        return ", ".join(parts) or "the whole input"
