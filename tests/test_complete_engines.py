@@ -20,7 +20,7 @@ import pytest
 import reference
 from modes import more_on_classic
 from pyspark.sql import functions as F
-from test_kernel_stream import CUTTING, Worker, by_case, rows_of, sorted_batches
+from test_kernel_aggregate import CUTTING, Worker, by_case, rows_of, sorted_batches
 
 import cetdsl as cet
 from cetdsl.errors import GroupTooLarge, UnsupportedQuery

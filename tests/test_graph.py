@@ -158,7 +158,7 @@ def has_edges(judge: Judge, case: generators.Case) -> bool:
 
 @pytest.mark.classic
 def test_graphs_of_the_kernel(judge: Judge) -> None:
-    """A few queries, by way of Spark; tests/test_kernel_vertices.py judges many without it."""
+    """A few queries, by way of Spark; tests/test_kernel_graph_vertices.py judges many without it."""
     drawn = (generators.random_case(seed, GRAPHS) for seed in itertools.count(7))
     for case in itertools.islice((case for case in drawn if has_edges(judge, case)), 5):
         query = by_case(case.query)
