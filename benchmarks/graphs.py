@@ -23,8 +23,8 @@ from races import Result, Verdict, discard, emitter, result
 
 import cetdsl as cet
 from cetdsl import datasets
-from cetdsl.execution.complete import _shipped
-from cetdsl.execution.trends import Shown
+from cetdsl.execution.operators import execute
+from cetdsl.ir.operators import BuildGraph, with_exchanges
 from cetdsl.kernels.complete.branch_and_bound import branch_and_bound
 from cetdsl.kernels.complete.costs import Costs, worst_case_costs
 from cetdsl.kernels.complete.extract import count_refs, extract, survey
@@ -52,12 +52,12 @@ class Input(NamedTuple):
         asked = cet.pattern(df, query, time="ts", type="kind")
         plan = plan_complete(asked._complete(completeness, "m-cet", None, asked._columns(()), None)).plan
         # Where tasks share the group, each has all of its events.
-        shipment, spec = _shipped(df, attrs.evolve(plan, balanced=False), Shown.of(plan.source))
-        rows = shipment.rows.toArrow()
-        [chunk] = ChunkReader(spec.trends.kernel, iter(rows.to_batches()), 2**40)
-        one = spec.trends.kernel.query.windowing.cut or len(chunk.events.segment_start) == 2
-        assert one, "the events are those of one group, once or once per stretch of time"
-        return cls(Graphs(spec.trends.kernel), chunk)
+        (graph,) = (operator for operator in plan.walk() if isinstance(operator, BuildGraph))
+        rows = execute(df, with_exchanges(attrs.evolve(graph, balanced=False)))
+        [chunk] = ChunkReader(rows.spec, iter(rows.data.toArrow().to_batches()), 2**40)
+        one = rows.spec.query.windowing.cut or len(chunk.events.segment_start) == 2
+        assert one, "the events are those of one group, once or once per time bucket"
+        return cls(Graphs(rows.spec), chunk)
 
     def part(self, *, listed: bool = True) -> Part:
         """Builds the graph of all windows."""

@@ -24,12 +24,12 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 import cetdsl as cet
 from cetdsl.analysis import Binding, analyse
-from cetdsl.execution.aggregate import ship
 from cetdsl.execution.compat import function_names, schema_of
+from cetdsl.execution.operators import execute
 from cetdsl.execution.run import run
+from cetdsl.ir.operators import Operator, Propagate, Scan, with_exchanges
 from cetdsl.pattern.expressions import Aggregate
 from cetdsl.planning.planner import Decision, plan_aggregate
-from cetdsl.planning.plans import KernelAggregate
 from cetdsl.planning.strategies.fold import fold
 from cetdsl.planning.strategies.kernel import kernel
 from cetdsl.rewrite import rewrite
@@ -296,16 +296,17 @@ def cores(events: Events, runs: int) -> Result:
     return result(about, measured, verdicts, **more)
 
 
-def uncut(plan: KernelAggregate) -> KernelAggregate:
-    """The plan without stretches of time: the whole of a key goes to one task."""
+def uncut(plan: Operator) -> Operator:
+    """The plan without time buckets: the whole of a key goes to one task."""
+    assert isinstance(plan, Propagate), plan
     windowing = attrs.evolve(plan.source.windowing, cut=0)
-    source, spec = attrs.evolve(plan.source, windowing=windowing), plan.spec.with_query(windowing=windowing)
-    return attrs.evolve(plan, source=source, spec=spec)
+    scan = Scan(attrs.evolve(plan.source, windowing=windowing), plan.compiled)
+    return with_exchanges(Propagate(scan, plan.spec.with_query(windowing=windowing), plan.values))
 
 
-def events_per_task(df: DataFrame, plan: KernelAggregate) -> list[int]:
-    """How many events each kernel gets, those that two stretches share counted in both."""
-    rows = ship(df, plan.source, plan.compiled, plan.spec, plan.values).rows
+def events_per_task(df: DataFrame, plan: Operator) -> list[int]:
+    """How many events each kernel gets, those that two time buckets share counted in both."""
+    rows = execute(df, plan.children[0]).data
     return [size for _, size in sorted(rows.groupBy(F.spark_partition_id()).count().collect())]
 
 

@@ -61,7 +61,7 @@ class Loaded(NamedTuple):
         if len(plan.passes) != 1 or plan.alone:
             raise RuntimeError("the queries do not fit one pass")
         prepared = prepare_pass(df, plan.passes[0], plan.sharing)
-        spec, rows = prepared.spec, prepared.shipment.rows.toArrow()
+        spec, rows = prepared.spec, prepared.events.rows.toArrow()
         [chunk] = ChunkReader(spec.reader, iter(rows.to_batches()), 2**40, spec.queries)
         families = dict(enumerate(spec.families))
         return cls({sharing: WorkloadEvaluator(spec.queries, sharing, families) for sharing in SHARING}, chunk)

@@ -118,7 +118,7 @@ def plus_spec(keys: int = 1) -> KernelSpec:
     """``A+`` over whole groups."""
     machine = Machine((0,), ((0, ()),), ((0, ()),), (Edge(0, 0),))
     lanes, outputs = (Lane("count", -2),), (Output("n", "count", 0),)
-    return KernelSpec(KernelQuery(machine), RowLayout(keys, "when", "bigint"), Answer(keys, lanes, outputs))
+    return KernelSpec(KernelQuery(machine), RowLayout.of(keys, "when", "bigint"), Answer(keys, lanes, outputs))
 
 
 def test_rows_without_a_time_are_counted_over_all_batches() -> None:

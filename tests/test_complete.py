@@ -14,10 +14,10 @@ from modes import more_on_classic
 from pyspark.sql import functions as F
 
 import cetdsl as cet
-import cetdsl.execution.complete
+import cetdsl.execution.exchange
 from cetdsl import errors
 from cetdsl.execution.compat import parallelism
-from cetdsl.execution.complete import murmur3, share_numbers
+from cetdsl.ir.shares import task_of
 from cetdsl.session import readable
 
 A, B = cet.events("A", "B")
@@ -248,16 +248,6 @@ def test_queries_without_a_graph(spark: Any, text: str, expected: list[tuple[int
 # ------------------------------------------------------------------------------------------------------ balanced
 
 
-def test_numbers_of_shares_go_to_tasks_of_their_own(spark: Any) -> None:
-    found = spark.range(100).select(F.hash(F.col("id").cast("int"))).collect()
-    assert [row[0] for row in found] == [murmur3(number) for number in range(100)]
-    for count in (1, 2, 7, 24):
-        numbers = share_numbers(count)
-        rows = spark.createDataFrame([(number,) for number in numbers], "h int").repartition(count, "h")
-        tasks = {row.h: row.task for row in rows.select("h", F.spark_partition_id().alias("task")).collect()}
-        assert [tasks[number] for number in numbers] == list(range(count))
-
-
 @pytest.mark.parametrize("algorithm", more_on_classic("auto", "m-cet", "h-cet", "anchors"))
 def test_tasks_get_equal_shares_of_one_large_group(spark: Any, deposits: Any, algorithm: str) -> None:
     asked = deposits.filter("t < 70").pattern(CHAIN, time="t", type=None)
@@ -272,8 +262,8 @@ def test_tasks_get_equal_shares_of_one_large_group(spark: Any, deposits: Any, al
 
 def test_shares_that_come_to_one_task_are_an_error(spark: Any, deposits: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A task sorts by time alone, so the events of two shares would be taken for each other's."""
-    together = tuple([number for number in range(50) if murmur3(number) % 2 == 0][:2])
-    monkeypatch.setattr(cetdsl.execution.complete, "share_numbers", lambda count: together)
+    together = tuple([number for number in range(50) if task_of(number, 2) == 0][:2])
+    monkeypatch.setattr(cetdsl.execution.exchange, "share_numbers", lambda count: together)
     asked = deposits.filter("t < 60").pattern(CHAIN, time="t", type=None)
     assert "two shares of the events came to one task" in failing(asked.complete_trends("ends", columns=["t"]))
 

@@ -1,7 +1,7 @@
 """Every way to get complete trends gives the reference enumerator's answer, on generated queries and streams.
 
-Without Spark, the kernels' streams are judged however they are cut into batches, chunks and stretches. With it, one job
-judges a query over many streams at once: each stream is a group of one DataFrame.
+Without Spark, the kernels' streams are judged however they are cut into batches, chunks and time buckets. With it, one
+job judges a query over many streams at once: each stream is a group of one DataFrame.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from test_kernel_aggregate import CUTTING, Worker, by_case, rows_of, sorted_batc
 import cetdsl as cet
 from cetdsl.errors import GroupTooLarge, UnsupportedQuery
 from cetdsl.ir.kernel import ALL, ENDS, MAXIMAL
+from cetdsl.ir.operators import DropContained, ListPaths, Merge
 from cetdsl.ir.stages import ContainmentSpec, GraphSpec, SampleSpec, TopSpec, TrendsSpec
 from cetdsl.ir.windowing import SLIDING
 from cetdsl.kernels.answers.merge import merge_stream
@@ -36,13 +37,12 @@ from cetdsl.kernels.enumerate.trends import trend_stream
 from cetdsl.pattern.expressions import Aggregate, Length
 from cetdsl.pattern.query import Query
 from cetdsl.pattern.text import unparse
-from cetdsl.planning.plans import DefinedTrends, GraphTrends, KernelAggregate
 from cetdsl.planning.strategies.complete import (
     IN_TASK,
     CompleteRequest,
     CountRequest,
     count_paths,
-    definition,
+    defined,
     graph,
 )
 from cetdsl.planning.strategies.request import Declined, compile_sides
@@ -78,16 +78,18 @@ class Task(Worker):
             self.resolved, completeness, algorithm, None, ("id",), None, compile_sides(self.resolved)
         )
 
-    def graph(self, completeness: str) -> GraphTrends:
+    def graph(self, completeness: str) -> ListPaths:
         plan = graph(self.request(completeness))
         if isinstance(plan, Declined):
             raise UnsupportedQuery(plan.reason)
+        assert isinstance(plan, ListPaths), plan
         return plan
 
-    def spec(self, plan: GraphTrends, algorithm: str = "auto", memory: int | None = None, **more: Any) -> GraphSpec:
+    def spec(self, plan: ListPaths, algorithm: str = "auto", memory: int | None = None, **more: Any) -> GraphSpec:
         keys = tuple(range(len(plan.source.groups)))
         variables = tuple(name for name, _ in plan.compiled.variables)
-        return GraphSpec(TrendsSpec(self._typed(plan.spec, ()), keys, variables, ("id",)), algorithm, memory, **more)
+        kernel = self._typed(plan.spec, (), event=True)
+        return GraphSpec(TrendsSpec(kernel, keys, variables, ("id",)), algorithm, memory, **more)
 
     def rows_in(self, plan: Any, spec: Any, batch: int, values: Any = ()) -> Iterator[pa.RecordBatch]:
         return self.batches(plan.source, plan.compiled, spec, values, batch, event=True)
@@ -104,31 +106,31 @@ class Task(Worker):
             found.append((group, window, trend, *values[groups + (window is not None) : -1]))
         return found
 
-    def complete(self, plan: GraphTrends, algorithm: str, chunk: int, batch: int, memory: int | None = None) -> Listed:
+    def complete(self, plan: ListPaths, algorithm: str, chunk: int, batch: int, memory: int | None = None) -> Listed:
         spec = self.spec(plan, algorithm, memory)
         stream = graph_stream(spec, self.rows_in(plan, spec.trends.kernel, batch), chunk)
         return Counter(self.listed(rows_of(stream), plan))
 
     def counted(self, completeness: str, chunk: int, batch: int) -> dict[Any, int]:
         plan = count_paths(CountRequest(self.request(completeness), "n", "string"))
-        assert isinstance(plan, KernelAggregate), plan
+        assert not isinstance(plan, Declined), plan
         spec = self._typed(plan.spec, ())
         batches = self.batches(plan.source, plan.compiled, spec, (), batch)
         found = rows_of(count_stream(spec, batches, chunk))
-        if plan.merge:
+        if isinstance(plan, Merge):
             keys = spec.answer.groups + (spec.query.windowing.kind == SLIDING)
             found = rows_of(merge_stream(spec.with_answer(partial=False), sorted_batches(found, keys, batch)))
         return {key: int(values["n"]) for key, values in self._answer(spec, found).items()}
 
-    def sampled(self, plan: GraphTrends, size: int, seed: int, chunk: int, batch: int) -> list[Any]:
+    def sampled(self, plan: ListPaths, size: int, seed: int, chunk: int, batch: int) -> list[Any]:
         spec = self.spec(plan)
         stream = sample_stream(SampleSpec(spec, size, seed), self.rows_in(plan, spec.trends.kernel, batch), chunk)
         return sorted(self.listed(rows_of(stream), plan), key=lambda row: row[-1])[:size]
 
-    def heaviest(self, plan: GraphTrends, size: int, by: Aggregate, chunk: int, batch: int) -> list[Any]:
+    def heaviest(self, plan: ListPaths, size: int, by: Aggregate, chunk: int, batch: int) -> list[Any]:
         values = () if by.argument is None or isinstance(by.argument, Length) else (by.argument,)
         spec = self.spec(plan)
-        kernel = self._typed(plan.spec, values).with_query(completeness=plan.spec.query.completeness)
+        kernel = self._typed(plan.spec, values, event=True).with_query(completeness=plan.spec.query.completeness)
         spec = attrs.evolve(spec, trends=attrs.evolve(spec.trends, kernel=kernel))
         name = by.variable if by.argument is None else getattr(by.argument, "variable", None)
         variable = -1 if name is None else plan.compiled.number_of(name)
@@ -136,15 +138,15 @@ class Task(Worker):
         return sorted(self.listed(rows_of(stream), plan), key=lambda row: heavy_first(row[-1]))[:size]
 
     def defined(self, completeness: str, batch: int) -> Listed:
-        plan = definition(self.request(completeness))
-        assert isinstance(plan, DefinedTrends), plan
-        if plan.trends.compiled.residual:
+        plan = defined(self.request(completeness))
+        assert isinstance(plan, DropContained), plan
+        if plan.compiled.residual:
             raise UnsupportedQuery("Spark tests finished trends")
-        source, compiled = plan.source, plan.trends.compiled
+        source, compiled = plan.source, plan.compiled
         keys, sliding = len(source.keys), source.windowing.kind == SLIDING
         variables = tuple(name for name, _ in compiled.variables)
-        spec = TrendsSpec(self._typed(plan.trends.spec, ()), tuple(range(keys)), variables, ("id",))
-        trends = rows_of(trend_stream(spec, self.rows_in(plan.trends, spec.kernel, batch)))
+        spec = TrendsSpec(self._typed(plan.spec, (), event=True), tuple(range(keys)), variables, ("id",))
+        trends = rows_of(trend_stream(spec, self.rows_in(plan, spec.kernel, batch)))
         for_sieve = [
             (*row[:-1], pa.scalar([b["event"]["id"] for b in bindings]), pa.scalar([b["variable"] for b in bindings]),
              row[-1])
@@ -170,7 +172,7 @@ def tasks(first: int, count: int, features: generators.Features) -> Iterator[tup
 
 
 def cuts_of(query: Query) -> tuple[int, ...]:
-    """Stretches as the planner cuts them, and short ones; spans have no graph."""
+    """Time buckets as the planner cuts them, and short ones; spans have no graph."""
     return (-1,) if query.window is None else (-1, 1 + 2 * (len(unparse(query)) % 2))
 
 

@@ -29,11 +29,11 @@ from cetdsl.explain import (
 from cetdsl.frontend.sase import parse
 from cetdsl.ir.indexes import TREE, index_of_edge
 from cetdsl.ir.machine import Edge
+from cetdsl.ir.operators import Merge
 from cetdsl.pattern.automaton import build_automaton
 from cetdsl.pattern.expressions import Aggregate
 from cetdsl.pattern.nodes import Event, Pattern, Repeat, Seq
 from cetdsl.planning.planner import plan_aggregate, plan_trends
-from cetdsl.planning.plans import KernelAggregate
 from cetdsl.rewrite import rewrite
 
 SCHEMA = Schema(
@@ -153,13 +153,13 @@ def test_physical_of_a_kernel_plan() -> None:
     assert str(explained(RISING, "physical")) == lines(
         """
 == physical ==
-strategy   kernel: one compiled pass over each task's sorted events
-declined   fold: adjacent, pairwise or aggregate predicates compare events with each other
-declined   panes: adjacent, pairwise or aggregate predicates compare events with each other
-cost       n log n in the events of a window
-numbers    decimal: exact, DECIMAL(38,0); a count that does not fit is an error
-windows    10 minutes long, one every 5 minutes; an event is in up to 2
-stretches  80 minutes each, so that many tasks share a key; events within 10 minutes of a border go to both
+strategy      kernel: one compiled pass over each task's sorted events
+declined      fold: adjacent, pairwise or aggregate predicates compare events with each other
+declined      panes: adjacent, pairwise or aggregate predicates compare events with each other
+cost          n log n in the events of a window
+numbers       decimal: exact, DECIMAL(38,0); a count that does not fit is an error
+windows       10 minutes long, one every 5 minutes; an event is in up to 2
+time buckets  80 minutes each, so that many tasks share a key; events within 10 minutes of a border go to both
 
 answer
     window, count, total
@@ -169,8 +169,8 @@ answer
           number of trends
           number of B.Price that are not NULL
           sum of B.Price
-      +- sort each task's events by company, stretch of time, ts
-         +- shuffle by company, stretch of time
+      +- sort each task's events by company, time bucket, ts
+         +- shuffle by company, time bucket
             +- project
                    keys: company
                    order: ts
@@ -248,7 +248,7 @@ def test_the_index_is_the_kernels_own() -> None:
     plan = explained(RISING, "physical")
     assert plan.views[1].edges[-1].label.splitlines() == ["B.Price < NEXT(B).Price", "[TREE]"]
     decision = plan_aggregate(rewrite(analyse(parse(RISING), SCHEMA))[0], (("n", Aggregate("count")),), "decimal")
-    assert isinstance(decision.plan, KernelAggregate)
+    assert isinstance(decision.plan, Merge)
     assert index_of_edge(decision.plan.compiled, Edge(0, 1, guards=(0,))) == TREE
 
 

@@ -27,8 +27,10 @@ import cetdsl as cet
 from cetdsl.analysis import Binding, analyse
 from cetdsl.analysis.types import type_of
 from cetdsl.errors import EngineError, UnsupportedQuery
-from cetdsl.execution.aggregate import typed
+from cetdsl.execution.exchange import typed
 from cetdsl.ir.kernel import KernelSpec
+from cetdsl.ir.layout import InColumn
+from cetdsl.ir.operators import ListTrends, Merge, Operator, PairCounts, Propagate
 from cetdsl.ir.schema import Field, Schema
 from cetdsl.ir.source import Source
 from cetdsl.ir.stages import TrendsSpec
@@ -41,7 +43,6 @@ from cetdsl.kernels.wire.columns import from_numpy
 from cetdsl.pattern.expressions import Aggregate, Attribute, Expr, Role
 from cetdsl.pattern.query import Query
 from cetdsl.pattern.text import unparse
-from cetdsl.planning.plans import KernelAggregate, PairAggregate
 from cetdsl.planning.strategies.enumerate import list_trends
 from cetdsl.planning.strategies.kernel import kernel
 from cetdsl.planning.strategies.request import AggregateRequest, Declined, TrendsRequest, compile_sides
@@ -73,14 +74,16 @@ class Worker:
         plan = kernel(request)
         if isinstance(plan, Declined):
             raise UnsupportedQuery(plan.reason)
-        if isinstance(plan, PairAggregate):
-            return self._pair(plan, chunk_events, batch)
-        spec, found = self._side(plan, chunk_events, batch)
-        if plan.merge:
+        part = plan.child if isinstance(plan, Merge) else plan
+        if isinstance(part, PairCounts):
+            return self._pair(part, chunk_events, batch)
+        spec, found = self._side(part, chunk_events, batch)
+        if isinstance(plan, Merge):
             found = self._merged(spec, found, batch)
         return self._answer(spec, found)
 
-    def _side(self, plan: KernelAggregate, chunk_events: int, batch: int) -> tuple[KernelSpec, list[Any]]:
+    def _side(self, plan: Operator, chunk_events: int, batch: int) -> tuple[KernelSpec, list[Any]]:
+        assert isinstance(plan, Propagate), plan
         spec = self._typed(plan.spec, plan.values)
         batches = self.batches(plan.source, plan.compiled, spec, plan.values, batch)
         return spec, rows_of(aggregate_stream(spec, batches, chunk_events))
@@ -89,12 +92,10 @@ class Worker:
         keys = spec.answer.groups + (spec.query.windowing.kind == SLIDING)
         return rows_of(merge_stream(spec.with_answer(partial=False), sorted_batches(partial, keys, batch)))
 
-    def _pair(self, plan: PairAggregate, chunk_events: int, batch: int) -> dict[Any, dict[str, Any]]:
+    def _pair(self, plan: PairCounts, chunk_events: int, batch: int) -> dict[Any, dict[str, Any]]:
         sided, spec = [], None
-        inner = len(plan.left.source.groups)
-        for number, side in enumerate((plan.left, plan.right, plan.both)):
-            if side is None:
-                continue
+        inner, sides = len(plan.source.groups), plan.child.children
+        for number, side in enumerate(sides):
             spec_of_side, found = self._side(side, chunk_events, batch)
             spec = spec or spec_of_side.with_answer(outputs=plan.outputs)
             keys = inner + (spec.query.windowing.kind == SLIDING)
@@ -102,9 +103,10 @@ class Worker:
         assert spec is not None
         keys = inner + (spec.query.windowing.kind == SLIDING)
         paired = rows_of(pair_stream(spec, sorted_batches(sided, keys + 1, batch)))
-        groups = len(plan.source.groups)
+        groups = len(plan.groups)
         merged = [(*row[:groups], *row[inner:]) for row in paired]
-        types = self._typed(plan.left.spec.with_answer(outputs=plan.outputs), plan.left.values)
+        assert isinstance(sides[0], Propagate)
+        types = self._typed(plan.spec, sides[0].values)
         spec = spec.with_answer(groups=groups, outputs=types.answer.outputs)
         return self._answer(spec, self._merged(spec, merged, batch))
 
@@ -125,12 +127,16 @@ class Worker:
         """(group, window, trend) of each trend."""
         request = TrendsRequest(self.resolved, ("id",), None, compile_sides(self.resolved))
         plan = list_trends(request)
-        if isinstance(plan, Declined) or not hasattr(plan, "spec") or plan.compiled.residual:
+        if not isinstance(plan, ListTrends):
             raise UnsupportedQuery("needs Spark")
         source = plan.source
         groups = tuple(range(len(source.groups)))
         spec = TrendsSpec(
-            self._typed(plan.spec, ()), groups, tuple(name for name, _ in plan.compiled.variables), ("id",), limit
+            self._typed(plan.spec, (), event=True),
+            groups,
+            tuple(name for name, _ in plan.compiled.variables),
+            ("id",),
+            limit,
         )
         batches = self.batches(source, plan.compiled, spec.kernel, (), batch, event=True)
         found = []
@@ -143,8 +149,12 @@ class Worker:
 
     # ---------------------------------------------------------------------------- what Spark does before a kernel
 
-    def _typed(self, spec: KernelSpec, values: tuple[Expr, ...]) -> KernelSpec:
+    def _typed(self, spec: KernelSpec, values: tuple[Expr, ...], event: bool = False) -> KernelSpec:
+        """The specification of rows with these values and, for trends, the event's ``id``."""
         spec = typed(spec, tuple(SPARK[str(type_of(expr, SCHEMA))] for expr in values))
+        if event:
+            columns = (*spec.layout.columns, "e0")
+            spec = attrs.evolve(spec, layout=attrs.evolve(spec.layout, columns=columns, event=(InColumn("e0"),)))
         if self.cut < 0 or not spec.query.windowing.cut:
             return spec
         step = spec.query.windowing.slide if spec.query.windowing.kind == SLIDING else 1
@@ -174,26 +184,27 @@ class Worker:
                 row["lists"] = [self._list(term, before, row, spec) for term in compiled.lists]
                 before.append(row)
         if spec.query.windowing.cut:
-            rows = [dict(row, stretch=s) for row in rows for s in self._stretches(row["t"], spec)]
-            rows.sort(key=lambda row: ([reference._rank(value) for value in row["key"]], row["stretch"], row["order"]))
-        columns = [pa.array([row["key"][n] for row in rows], arrow_type(name)) for n, name in enumerate(keys)]
+            rows = [dict(row, bucket=s) for row in rows for s in self._buckets(row["t"], spec)]
+            rows.sort(key=lambda row: ([reference._rank(value) for value in row["key"]], row["bucket"], row["order"]))
+        columns = {f"k{n}": pa.array([row["key"][n] for row in rows], arrow_type(name)) for n, name in enumerate(keys)}
         if spec.query.windowing.cut:
-            columns.append(pa.array([row["stretch"] for row in rows], pa.int64()))
-        columns.append(pa.array([row["t"] for row in rows], pa.int64()))
-        columns += [pa.array([row[name] for row in rows], arrow_type(name)) for name in ties]
-        columns.append(pa.array([row["mask"] for row in rows], pa.int64()))
-        for code in compiled.codes:
+            columns["s"] = pa.array([row["bucket"] for row in rows], pa.int64())
+        columns["t"] = pa.array([row["t"] for row in rows], pa.int64())
+        columns |= {f"b{n}": pa.array([row[name] for row in rows], arrow_type(name)) for n, name in enumerate(ties)}
+        columns["m"] = pa.array([row["mask"] for row in rows], pa.int64())
+        for n, code in enumerate(compiled.codes):
             kinds = {type_of(code.expr, SCHEMA), type_of(code.partner or code.expr, SCHEMA)}
             kind = pa.float64() if "double" in kinds else ARROW.get(str(min(map(str, kinds))), pa.decimal128(38, 10))
-            columns.append(column(rows, code.expr, kind))
-        columns += [column(rows, expr, ARROW[str(type_of(expr, SCHEMA))]) for expr in values]
+            columns[f"f{n}"] = column(rows, code.expr, kind)
+        columns |= {f"v{n}": column(rows, expr, ARROW[str(type_of(expr, SCHEMA))]) for n, expr in enumerate(values)}
         if compiled.lists:
-            columns.append(pa.array([row["p"] for row in rows], pa.int64()))
+            columns["p"] = pa.array([row["p"] for row in rows], pa.int64())
             for n in range(len(compiled.lists)):
-                columns.append(pa.array([row["lists"][n] for row in rows], pa.list_(pa.int64())))
+                columns[f"l{n}"] = pa.array([row["lists"][n] for row in rows], pa.list_(pa.int64()))
         if event:
-            columns.append(pa.array([row["id"] for row in rows], pa.int64()))
-        table = pa.table(columns, names=[f"i{n}" for n in range(len(columns))])
+            columns["e0"] = pa.array([row["id"] for row in rows], pa.int64())
+        assert set(columns) == set(spec.layout.columns)
+        table = pa.table({name: columns[name] for name in spec.layout.columns})
         return iter(table.to_batches(max_chunksize=size))
 
     def _mask(self, compiled: Any, row: dict[str, Any]) -> int:
@@ -211,7 +222,7 @@ class Worker:
 
         return [earlier["p"] for earlier in before if holds(earlier)]
 
-    def _stretches(self, time: int, spec: KernelSpec) -> range:
+    def _buckets(self, time: int, spec: KernelSpec) -> range:
         windowing = spec.query.windowing
         cut, length = windowing.cut, windowing.length
         if windowing.kind == SPAN:
@@ -339,7 +350,7 @@ EDGES = [
 def test_any_cut_of_a_stream_gives_the_same(text: str, ties: tuple[str, ...]) -> None:
     query = cet.parse(text)._query()
     query = attrs.evolve(query, returning=cet.parse("RETURN COUNT(*), SUM(B.x) PATTERN B")._query().returning)
-    # Ties lie on borders of batches and of stretches; one key is a single event, the next one begins at once.
+    # Ties lie on borders of batches and of time buckets; one key is a single event, the next one begins at once.
     rows = rows_at([0, 1, 1, 2, 4, 4, 4, 5, 8, 9, 13, 13], "CABBCABBABCB")
     rows += rows_at([13], "B", 1) + rows_at([-7, -6, -6, -3, 0, 0, 3], "ABCBABB", 2)
     rows = [{**row, "id": n} for n, row in enumerate(rows)]
@@ -358,7 +369,8 @@ def spec_and_batches(text: str, rows: list[dict[str, Any]], size: int) -> tuple[
     worker = Worker(cet.parse(text)._query(), rows)
     request = AggregateRequest(worker.resolved, (("n", COUNT),), "double", compile_sides(worker.resolved))
     plan = kernel(request)
-    assert isinstance(plan, KernelAggregate)
+    plan = plan.child if isinstance(plan, Merge) else plan
+    assert isinstance(plan, Propagate)
     return plan.spec, worker.batches(plan.source, plan.compiled, plan.spec, (), size)
 
 
@@ -382,8 +394,9 @@ def test_the_limit_of_trends_ends_the_reading() -> None:
 
     worker = Worker(cet.parse("PATTERN B+ GROUP BY case WITHIN 5 SLIDE 5")._query(), rows_at(list(range(1000))))
     plan = list_trends(TrendsRequest(worker.resolved, ("id",), None, compile_sides(worker.resolved)))
-    spec = TrendsSpec(plan.spec, (0,), ("B",), ("id",), 40)
-    batches = counted(worker.batches(plan.source, plan.compiled, plan.spec, (), 10, event=True))
+    kernel = worker._typed(plan.spec, (), event=True)
+    spec = TrendsSpec(kernel, (0,), ("B",), ("id",), 40)
+    batches = counted(worker.batches(plan.source, plan.compiled, kernel, (), 10, event=True))
     found = rows_of(trend_stream(spec, batches, 10))
     assert len(found) == 40
     assert read <= 50
@@ -456,7 +469,7 @@ import pickle
 
 machine = Machine((0,), ((0, ()),), ((0, ()),), (Edge(0, 0, (Comparison(">", 0, 0),)),))
 lanes, outputs = (Lane("count", -2),), (Output("count", "count", 0),)
-spec = KernelSpec(KernelQuery(machine), RowLayout(1, "t", "bigint", codes=1), Answer(1, lanes, outputs))
+spec = KernelSpec(KernelQuery(machine), RowLayout.of(1, "t", "bigint", codes=1), Answer(1, lanes, outputs))
 key, time, mask = from_numpy(np.repeat([1, 2], 5)), from_numpy(np.tile(np.arange(5), 2)), from_numpy(np.ones(10, int))
 price = from_numpy(np.arange(10) * 0.5, absent=np.arange(10) == 7)
 batch = pa.RecordBatch.from_arrays([key, time, mask, price], names=["k0", "t", "m", "f0"])

@@ -38,7 +38,7 @@ Trend = tuple[tuple[int, int], ...]
 
 
 def make_spec(machine: Machine, *, codes: int = 0, lists: int = 0, **options: Any) -> KernelSpec:
-    return KernelSpec(KernelQuery(machine, **options), RowLayout(0, "t", "bigint", codes=codes, lists=lists))
+    return KernelSpec(KernelQuery(machine, **options), RowLayout.of(0, "t", "bigint", codes=codes, lists=lists))
 
 
 def make_events(
@@ -82,8 +82,8 @@ def letters(text: str, **options: Any) -> Events:
 
 
 def slices_of(spec: KernelSpec, events: Events) -> Slices:
-    stretch = np.zeros(len(events.segment_start) - 1, dtype=np.int64)
-    return cut_slices(spec.query.windowing, events.segment_start, events.time, stretch, True, NEVER)
+    bucket = np.zeros(len(events.segment_start) - 1, dtype=np.int64)
+    return cut_slices(spec.query.windowing, events.segment_start, events.time, bucket, True, NEVER)
 
 
 def blocks_of(

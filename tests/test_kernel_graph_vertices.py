@@ -1,4 +1,4 @@
-"""The graph as rows, without Spark: generated queries, however the stream is cut into batches, chunks and stretches."""
+"""The graph as rows, without Spark: generated queries, however the stream is cut into batches, chunks and buckets."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from test_kernel_aggregate import CUTTING, SCHEMA, SPARK, Worker, by_case, rows_
 
 from cetdsl.analysis.types import type_of
 from cetdsl.errors import UnsupportedQuery
+from cetdsl.ir.operators import ShowGraph
 from cetdsl.ir.stages import EventGraphSpec
 from cetdsl.ir.steps import Step, steps_of
 from cetdsl.ir.windowing import SLIDING
@@ -22,7 +23,6 @@ from cetdsl.kernels.graph import vertices
 from cetdsl.kernels.graph.vertices import cut_lists, vertex_stream
 from cetdsl.pattern.query import Query
 from cetdsl.pattern.text import unparse
-from cetdsl.planning.plans import ShownGraph
 from cetdsl.planning.strategies.event_graph import event_graph
 
 #: What a graph can tell: neighbours only, and windows that slide.
@@ -36,18 +36,18 @@ Node = tuple[Place, int, int]  # place, number of the event, state
 class Task(Worker):
     """One query over some rows, as the workers that show its graph would see it."""
 
-    def plan(self) -> ShownGraph:
+    def plan(self) -> ShowGraph:
         plan = event_graph(self.resolved, ("id",), "kernel")
         if any(str(type_of(code.expr, SCHEMA)) not in SPARK for code in plan.compiled.codes):
             raise UnsupportedQuery("these rows are made without Spark, which alone can compute all types")
         return plan
 
-    def part(self, plan: ShownGraph, part: str, chunk: int, batch: int) -> Iterator[tuple[Place, list[Any]]]:
+    def part(self, plan: ShowGraph, part: str, chunk: int, batch: int) -> Iterator[tuple[Place, list[Any]]]:
         """Place, and the values after it, of each row of a part."""
         listed = part in ("attributes", "from", "to")
         values = tuple(code.expr for code in plan.compiled.codes) if listed else ()
-        spec = EventGraphSpec(self._typed(plan.spec, values), part, ("id",))
         event = part == "vertices"
+        spec = EventGraphSpec(self._typed(plan.spec, values, event=event), part, ("id",))
         batches = self.batches(plan.source, plan.compiled, spec.kernel, values, batch, event=event)
         count = len(plan.source.keys) + (plan.source.windowing.kind == SLIDING)
         for row in rows_of(vertex_stream(spec, batches, chunk)):

@@ -50,7 +50,7 @@ def query(pattern: str, numbers: dict[str, int], number: str, windowing: Windowi
     exact = number in ("string", "decimal")
     return KernelSpec(
         KernelQuery(machine(pattern, numbers), windowing=windowing),
-        RowLayout(0, "t", "bigint", values=("bigint",)),
+        RowLayout.of(0, "t", "bigint").with_values(("bigint",)),
         Answer(lanes=lanes, number=number, exact=exact),
     )
 

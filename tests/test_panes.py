@@ -33,6 +33,7 @@ from cetdsl.execution.run import run
 from cetdsl.frontend.sase import parse
 from cetdsl.ir.accumulators import Lane
 from cetdsl.ir.kernel import MIN_PANES_OVERLAP, KernelSpec
+from cetdsl.ir.operators import BuildPanes, Merge
 from cetdsl.ir.windowing import SLIDING, Windowing, count_in_panes
 from cetdsl.kernels.aggregate.cover import prefixes, suffixes
 from cetdsl.kernels.aggregate.evaluate import Evaluator
@@ -61,23 +62,24 @@ class PanesWorker(Worker):
         plan = any_panes(AggregateRequest(self.resolved, aggregates, number, compile_sides(self.resolved)))
         if isinstance(plan, Declined):
             raise UnsupportedQuery(plan.reason)
-        spec = self._typed(plan.spec, plan.values)
-        events = self.batches(plan.source, plan.compiled, spec, plan.values, batch)
+        (built,) = (operator for operator in plan.walk() if isinstance(operator, BuildPanes))
+        spec = self._typed(plan.spec, built.values)
+        events = self.batches(plan.source, plan.compiled, spec, built.values, batch)
+        spec = attrs.evolve(spec, layout=attrs.evolve(spec.layout, columns=(*spec.layout.columns, "s")))
         of_panes = rows_of(pane_stream(spec, with_panes(spec, events), chunk_events))
         keys = [tuple(reference._key(value.as_py()) for value in row[: spec.layout.keys + 1]) for row in of_panes]
         assert len(set(keys)) == len(keys), "two rows of one key and pane"
         found = rows_of(window_stream(spec, sorted_batches(of_panes, spec.layout.keys + 1, batch), chunk_events))
-        return self._answer(spec, self._merged(spec, found, batch) if plan.merge else found)
+        return self._answer(spec, self._merged(spec, found, batch) if isinstance(plan, Merge) else found)
 
 
 def with_panes(spec: KernelSpec, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Rows with the number of their pane after their key."""
+    """Rows with the number of their pane."""
     slide, rest = spec.query.windowing.slide, spec.query.windowing.length % spec.query.windowing.slide
     for batch in batches:
-        time = batch.column(spec.layout.keys).to_pylist()
+        time = batch.column("t").to_pylist()
         pane = [t // slide if rest == 0 else 2 * (t // slide) + (t % slide >= rest) for t in time]
-        columns = [*batch.columns[: spec.layout.keys], pa.array(pane, pa.int64()), *batch.columns[spec.layout.keys :]]
-        yield pa.RecordBatch.from_arrays(columns, names=[f"i{n}" for n in range(len(columns))])
+        yield batch.append_column("s", pa.array(pane, pa.int64())).select(list(spec.layout.columns))
 
 
 def check(query: Query, rows: list[Any], ties: tuple[str, ...], number: str) -> int:
@@ -222,7 +224,7 @@ def test_windows_of_a_chunk_have_the_values_that_they_have_event_by_event(
         lanes = (Lane("count", -2), *choose.sample(more, choose.choice([0, 1, 3])))
         windowing = Windowing("sliding", *choose.choice([(12, 3), (13, 3), (20, 1)]))
         spec = test_kernel_shared.query(pattern, numbers, NUMBERS[seed % len(NUMBERS)], windowing, lanes)
-        spec = spec.with_layout(values=("bigint", "double"))
+        spec = attrs.evolve(spec, layout=spec.layout.with_values(("bigint", "double")))
         slices = cut_slices(windowing, found.segment_start, found.time, np.zeros(len(segment)), True, NEVER)
         bounds = (np.full(len(slices.low), NEVER), np.full(len(slices.low), -NEVER))
         got = PanesEvaluator(spec).evaluate(found, columns, slices, bounds)

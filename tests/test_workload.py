@@ -293,8 +293,9 @@ def test_events_of_many_types_travel_by_number(spark: Any, types: int, numbered:
     many = df.patterns(queries, time="t")
     [one] = many._plan("string").passes
     prepared = prepare_pass(df, one, Sharing())
-    assert bool(prepared.spec.reader.layout.book) == numbered
-    assert (prepared.spec.reader.layout.packed > 0) == (types <= 31)
+    encoding = prepared.spec.reader.layout.encoding
+    assert bool(encoding.dictionary) == numbered
+    assert (encoding.bits > 0) == (types <= 31)
     got = {row.query: row.n for row in many.aggregate(number="string").collect()}
     asked = [name for name in queries if name in got][:3]
     assert asked

@@ -1,4 +1,4 @@
-"""Complete trends by their definition: all trends are listed, and those that another one contains are dropped.
+"""Complete trends by their definition: of all trends, those that no other one contains.
 
 The way for queries whose trends are not the paths of a graph. Every event gets a number, every trend goes to the task
 that has all of its key and window, longest first, and a kernel keeps those that no kept one contains.
@@ -7,52 +7,26 @@ that has all of its key and window, longest first, and a kernel keeps those that
 from __future__ import annotations
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from cetdsl.execution.source import EventFrame
-from cetdsl.execution.trends import Shown, aggregate_rows, finished_rows
-from cetdsl.execution.worker import map_stage
+from cetdsl.execution.operators import Rows, execute, runs
+from cetdsl.execution.trends import Shown
+from cetdsl.ir.operators import DropContained
 from cetdsl.ir.stages import ContainmentSpec
-from cetdsl.ir.windowing import SLIDING
-from cetdsl.planning.plans import AggregateTrends, DefinedTrends
 
 
-def defined_trends(df: DataFrame, plan: DefinedTrends) -> DataFrame:
-    """The answer of ``complete_trends()``: keys, window, and the trend under the user's column names."""
-    rows, frame = complete_rows(df, plan)
-    shown = Shown.of(plan.source)
-    return shown.limited(shown.narrow(rows, frame, plan.trends.columns).toDF(*shown.names()), plan.limit)
-
-
-def aggregate_defined(df: DataFrame, plan: AggregateTrends) -> DataFrame:
-    """Aggregates over complete trends."""
-    assert isinstance(plan.trends, DefinedTrends), plan.trends
-    rows, frame = complete_rows(df, plan.trends)
-    return aggregate_rows(rows, frame, plan)
-
-
-def complete_rows(df: DataFrame, plan: DefinedTrends, more: tuple[str, ...] = ()) -> tuple[DataFrame, EventFrame]:
+@runs(DropContained)
+def drop_contained(df: DataFrame, plan: DropContained) -> Rows:
     """Complete trends as rows of keys, window and trend, with the columns of events under our names."""
-    source = plan.source
-    shown, told_apart = Shown.of(source), Shown(source.keys, source.windowing.kind == SLIDING)
-    listed, frame = finished_rows(df, plan.trends, more, identified=told_apart)
-    by = told_apart.internal
-    rows = listed.select(
-        *by,
-        F.transform("trend", lambda binding: binding.getField("event").getField("id")).alias("i"),
-        F.transform("trend", lambda binding: binding.getField("variable")).alias("v"),
-        "trend",
-    )
-    spread = rows.repartition(*by) if by else rows.repartition(1)
-    ordered = spread.sortWithinPartitions(*by, F.size("i").desc())
+    rows = execute(df, plan.child)
+    shown, source = Shown.of(plan.source), plan.source
     spec = ContainmentSpec(
         len(source.keys),
         tuple(source.keys.index(name) for name in shown.keys),
-        told_apart.sliding,
-        tuple(name for name, _ in plan.trends.compiled.variables),
+        shown.sliding,
+        tuple(name for name, _ in plan.compiled.variables),
         plan.completeness,
         plan.memory,
     )
-    schema = StructType([*shown.places(frame), listed.schema["trend"]])
-    return map_stage(ordered, "containment", spec, schema), frame
+    schema = StructType([*shown.places(rows.frame), rows.data.schema["trend"]])
+    return rows.mapped(plan, spec, schema)

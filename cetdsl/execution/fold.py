@@ -7,15 +7,17 @@ from pyspark.sql import functions as F
 
 from cetdsl.errors import OVERFLOW_ADVICE
 from cetdsl.execution.expressions import combine
-from cetdsl.execution.source import PACKED_BITS, EventFrame
+from cetdsl.execution.operators import Rows, runs
+from cetdsl.execution.source import EventFrame
 from cetdsl.ir.machine import Machine
+from cetdsl.ir.operators import Fold
 from cetdsl.ir.windowing import SLIDING
-from cetdsl.planning.plans import FoldAggregate
 
 _ZERO_TYPES = {"double": "double", "decimal": "decimal(38,0)"}
 
 
-def fold_aggregate(df: DataFrame, plan: FoldAggregate) -> DataFrame:
+@runs(Fold)
+def fold(df: DataFrame, plan: Fold) -> Rows:
     """The answer of a fold plan: group columns, window, counts."""
     source, compiled = plan.source, plan.compiled
     frame = EventFrame(df, source, compiled)
@@ -26,7 +28,7 @@ def fold_aggregate(df: DataFrame, plan: FoldAggregate) -> DataFrame:
         columns["w"] = F.when(frame.time.isNotNull(), start)
     by = frame.key_names + (["w"] if sliding else [])
     rows = frame.select(columns)
-    event = F.col("t") if frame.packed else F.struct(*frame.order, "m")
+    event = F.col("t") if frame.encoding.bits else F.struct(*frame.order, "m")
     events = F.sort_array(F.collect_list(event)).alias("events")
     nulls = F.count_if(F.col("t").isNull()).alias("nulls")
     grouped = rows.groupBy(*by).agg(events, nulls)
@@ -41,7 +43,7 @@ def fold_aggregate(df: DataFrame, plan: FoldAggregate) -> DataFrame:
     where = _place(by[: len(source.groups)], frame.window(F.col("w")) if sliding else None)
     outputs = [_checked(f"r{output.numerator}", output.name, plan.number, where) for output in plan.outputs]
     names = [*source.groups, *(["window"] if sliding else []), *(output.name for output in plan.outputs)]
-    return answer.select(*groups, *outputs).toDF(*names)
+    return Rows(answer.select(*groups, *outputs).toDF(*names), frame)
 
 
 def refuse_nulls(time: str) -> Column:
@@ -84,8 +86,8 @@ class _Fold:
     which spreads only into results that it is really part of.
     """
 
-    def __init__(self, plan: FoldAggregate, frame: EventFrame) -> None:
-        self.packed = frame.packed
+    def __init__(self, plan: Fold, frame: EventFrame) -> None:
+        self.bits = frame.encoding.bits
         self.machine: Machine = plan.compiled.machine
         self.lanes = plan.lanes
         self.kind = _ZERO_TYPES[plan.number]
@@ -104,8 +106,8 @@ class _Fold:
         return F.try_add(a, b).cast(self.kind) if self.exact else a + b
 
     def _instant(self, event: Column) -> Column:
-        if self.packed:
-            return F.shiftright(event, PACKED_BITS)
+        if self.bits:
+            return F.shiftright(event, self.bits)
         if len(self.order) == 1:
             return event.getField(self.order[0])
         return F.struct(*[event.getField(name).alias(name) for name in self.order])
@@ -125,7 +127,7 @@ class _Fold:
         before = {(q, k): state.getField(f"{seen}{q}_{k}") for q, k in self.cells}
         sums = []
         for q, variable in enumerate(self.machine.variables):
-            mask = event if self.packed else event.getField("m")
+            mask = event if self.bits else event.getField("m")
             bound = mask.bitwiseAND(F.lit(1 << variable)) != 0
             for k, value in enumerate(self._values(q, variable, before)):
                 total = state.getField(f"sum{q}_{k}")

@@ -14,9 +14,9 @@ from cetdsl.errors import ResolutionError
 from cetdsl.execution.joins import JoinedGraph
 from cetdsl.execution.trends import refuse_duplicates
 from cetdsl.execution.vertices import KernelGraph, separable_steps, value_names
+from cetdsl.ir.operators import ShowGraph
 from cetdsl.ir.windowing import SLIDING
 from cetdsl.pattern.text import quote
-from cetdsl.planning.plans import ShownGraph
 
 #: Instants in the text of ids, to the microsecond.
 _INSTANTS = {
@@ -53,7 +53,7 @@ class EventGraph:
     The ids of vertices are the same whenever they are computed, and in all these DataFrames, as long as the events are.
     """
 
-    def __init__(self, parts: _Parts, plan: ShownGraph) -> None:
+    def __init__(self, parts: _Parts, plan: ShowGraph) -> None:
         self._parts = parts
         self._plan = plan
         self._steps = separable_steps(plan.compiled)
@@ -266,7 +266,7 @@ def _common(kinds: list[DataType]) -> str:
     return distinct.pop() if len(distinct) == 1 else "string"
 
 
-def event_graph(df: DataFrame, plan: ShownGraph) -> EventGraph:
+def event_graph(df: DataFrame, plan: ShowGraph) -> EventGraph:
     """The graph of a plan."""
     refuse_duplicates(plan.columns)
     return EventGraph(JoinedGraph(df, plan) if plan.joined else KernelGraph(df, plan), plan)

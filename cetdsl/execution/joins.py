@@ -12,21 +12,21 @@ import logging
 import operator
 from collections.abc import Callable, Iterable
 from functools import cached_property, reduce
-from typing import Any
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import DateType, NumericType, TimestampType
 
 from cetdsl.execution.fold import refuse_nulls
+from cetdsl.execution.operators import Rows, runs
 from cetdsl.execution.source import EventFrame, Terms
 from cetdsl.execution.trends import Shown, refuse_duplicates
 from cetdsl.execution.vertices import KernelGraph, place_names, value_names
 from cetdsl.ir.kernel import MAXIMAL
+from cetdsl.ir.operators import JoinPaths, ShowGraph
 from cetdsl.ir.steps import Step, steps_of
 from cetdsl.ir.windowing import SLIDING
-from cetdsl.pattern.expressions import Attribute
-from cetdsl.planning.plans import JoinedTrends, ShownGraph
+from cetdsl.pattern.expressions import HOLDS, Attribute
 
 _LOG = logging.getLogger("cetdsl.joins")
 #: Into how many stretches the times of a key and the values of a list are cut, for as many tasks to count along them,
@@ -35,14 +35,6 @@ _STRETCHES, _BLOCKS = 64, 64
 _HUGE = 1e300
 #: A graph of so many edges is sent to all tasks, which saves a shuffle of all paths in each round.
 _FEW_EDGES = 200_000
-_TESTS: dict[str, Callable[[Any, Any], Any]] = {
-    "=": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
 
 
 class JoinedGraph:
@@ -53,7 +45,7 @@ class JoinedGraph:
     tell which events lie on one: from the first ones on and from the last ones back, in rounds of joins.
     """
 
-    def __init__(self, df: DataFrame, plan: ShownGraph) -> None:
+    def __init__(self, df: DataFrame, plan: ShowGraph) -> None:
         self.plan = plan
         self.frame = EventFrame(df, plan.source, plan.compiled)
         self.machine = plan.compiled.machine
@@ -314,7 +306,7 @@ class _Join:
         if self.step.order is not None:
             yield (F.col("begin0") <= F.col("a1")) & (F.col("a1") < F.col("end0"))
         for c in self.step.rest:
-            yield _TESTS[c.op](F.col(f"f{c.later}1"), F.col(f"f{c.earlier}0"))
+            yield HOLDS[c.op](F.col(f"f{c.later}1"), F.col(f"f{c.earlier}0"))
         for number in self.step.edge.listed:
             yield graph.frame.pair_column(graph.plan.compiled.lists[number], F.col("e0"), F.col("e1"))
 
@@ -384,14 +376,15 @@ def _union(parts: list[DataFrame]) -> DataFrame:
 # -------------------------------------------------------------------------------------------------------- trends
 
 
-def joined_trends(df: DataFrame, plan: JoinedTrends) -> DataFrame:
+@runs(JoinPaths)
+def join_paths(df: DataFrame, plan: JoinPaths) -> Rows:
     """The complete trends, their paths extended by one event per round of joins.
 
     Runs its rounds when it is called; ``cetdsl.joins`` logs a line for each. The edges that "maximal" trends need,
     those that no longer path goes round, are found by the kernel, key by key, and so are all edges of a query with NOT.
     """
     refuse_duplicates(plan.columns)
-    shown = ShownGraph(plan.source, plan.compiled, plan.spec, plan.columns, joined=True)
+    shown = ShowGraph(plan.child, plan.spec, plan.columns, joined=True)
     by = place_names(plan.source)
     if plan.spec.query.completeness == MAXIMAL or plan.compiled.negations:
         kernel = KernelGraph(df, shown)
@@ -413,7 +406,7 @@ def joined_trends(df: DataFrame, plan: JoinedTrends) -> DataFrame:
         arcs = F.broadcast(arcs)
     start = coded.filter("first AND source").select(*by, F.array("c").alias("path"), F.col("c").alias("at"), "sink")
     found = _complete_paths(start, arcs, by, plan.limit)
-    return _as_answer(found, coded, by, plan)
+    return Rows(_as_answer(found, coded, by, plan), EventFrame(df, plan.source, plan.compiled))
 
 
 def _complete_paths(start: DataFrame, arcs: DataFrame, by: list[str], limit: int | None) -> DataFrame:
@@ -435,7 +428,7 @@ def _complete_paths(start: DataFrame, arcs: DataFrame, by: list[str], limit: int
         paths = extended.select(*by, path, F.col("to").alias("at"), "sink")
 
 
-def _as_answer(found: DataFrame, coded: DataFrame, by: list[str], plan: JoinedTrends) -> DataFrame:
+def _as_answer(found: DataFrame, coded: DataFrame, by: list[str], plan: JoinPaths) -> DataFrame:
     """Paths as rows of trends."""
     shown = Shown.of(plan.source)
     names = F.array(*(F.lit(plan.compiled.variables[number][0]) for number in plan.compiled.machine.variables))

@@ -3,57 +3,34 @@
 from __future__ import annotations
 
 from pyspark.sql import DataFrame
-from pyspark.sql.types import BinaryType, ByteType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import BinaryType, DataType, LongType, StringType, StructField, StructType
 
-from cetdsl.execution.aggregate import (
-    Shipment,
-    answer_schema,
-    by_group,
-    merge_partial,
-    named_answer,
-    partial_schema,
-    shipped,
-)
-from cetdsl.execution.source import EventFrame
-from cetdsl.execution.worker import map_stage
+from cetdsl.execution.aggregate import answered
+from cetdsl.execution.operators import Rows, execute, runs
 from cetdsl.ir.kernel import KernelSpec, is_exact_lane
-from cetdsl.planning.plans import PanesAggregate
+from cetdsl.ir.layout import KEY, of_panes
+from cetdsl.ir.operators import BuildPanes, MultiplyPanes
 
 
-def panes_aggregate(df: DataFrame, plan: PanesAggregate) -> DataFrame:
-    """The answer of a plan by panes: group columns, window, aggregates.
-
-    The first shuffle is by key and pane, so that all cores work on one long key; no row is copied. The second moves
-    one row per key and pane.
-    """
-    shipment = _ship(df, plan)
-    spec = shipped(plan.spec, shipment)
-    keys = [f"g{number}" for number in range(len(plan.source.keys))]
-    fields = shipment.frame.key_fields("g", plan.source.keys)
-    fields += [StructField("p", LongType()), StructField("m", ByteType()), *_matrix_fields(spec)]
-    panes = by_group(map_stage(shipment.rows, "panes", spec, StructType(fields)), keys, ["p"])
-    if not plan.merge:
-        answer = map_stage(panes, "windows", spec, answer_schema(spec, shipment, plan.source))
-        return named_answer(answer, spec, plan.source)
-    partial = map_stage(panes, "windows", spec, partial_schema(spec, shipment, plan.source))
-    return merge_partial(partial, spec, shipment, plan.source)
+@runs(BuildPanes)
+def build_panes(df: DataFrame, plan: BuildPanes) -> Rows:
+    """A matrix per key and pane, so that all cores work on one long key; no row is copied."""
+    rows = execute(df, plan.child)
+    kinds = _matrix_types(rows.spec)
+    layout = of_panes(rows.spec.layout, len(kinds))
+    types = [*(field.dataType for field in rows.frame.key_fields(KEY, plan.source.keys)), LongType(), *kinds]
+    fields = [StructField(name, kind) for name, kind in zip(layout.columns, types, strict=True)]
+    return rows.mapped(plan, rows.spec, StructType(fields))
 
 
-def _ship(df: DataFrame, plan: PanesAggregate) -> Shipment:
-    """What the matrices need of each event, in the task of its key and pane, sorted by time."""
-    frame = EventFrame(df, plan.source, plan.compiled)
-    by = [*frame.key_names, "p"]
-    columns = {**frame.keys(), "p": frame.pane(), **frame.instant()}
-    rows = frame.select(columns | {f"v{number}": frame.term(expr) for number, expr in enumerate(plan.values)})
-    schema = rows.schema
-    frame.refuse_collations(schema)
-    types = tuple(schema[f"v{number}"].dataType for number in range(len(plan.values)))
-    ordered = rows.repartition(*by).sortWithinPartitions(*by, *frame.order)
-    return Shipment(ordered, types, frame)
+@runs(MultiplyPanes)
+def multiply_panes(df: DataFrame, plan: MultiplyPanes) -> Rows:
+    """The answer of each group and window, or partial results."""
+    return answered(execute(df, plan.child), plan)
 
 
-def _matrix_fields(spec: KernelSpec) -> list[StructField]:
+def _matrix_types(spec: KernelSpec) -> list[DataType]:
     """Two columns for the lanes that are whole numbers, small and large ones, and one for those that are rounded."""
     exact = [is_exact_lane(spec, lane) for lane in spec.answer.lanes]
-    fields = [StructField("x", BinaryType()), StructField("z", StringType())] if any(exact) else []
-    return fields if all(exact) else [*fields, StructField("y", BinaryType())]
+    kinds: list[DataType] = [BinaryType(), StringType()] if any(exact) else []
+    return kinds if all(exact) else [*kinds, BinaryType()]

@@ -14,6 +14,7 @@ from cetdsl.errors import UnsupportedQuery
 from cetdsl.execution.compat import translated
 from cetdsl.execution.expressions import combine, of_first, to_column
 from cetdsl.ir.compiled import CodeColumn, Compiled
+from cetdsl.ir.layout import Encoding
 from cetdsl.ir.source import Source
 from cetdsl.ir.windowing import SLIDING
 from cetdsl.pattern.expressions import (
@@ -48,20 +49,18 @@ class EventFrame:
     source : Source
     compiled : Compiled
         The query that the events are selected for.
-    booked : bool
-        Whoever reads the events understands a code book: see :attr:`book`.
-    bare : bool
-        Whoever reads the events knows that all are bound to the only variable, if there is but one: see :attr:`alone`.
+    by_dictionary, bare : bool
+        Whoever reads the events understands a dictionary of variables, and does without variables where there is but
+        one: see :class:`~cetdsl.ir.layout.Encoding`.
     """
 
     def __init__(
-        self, df: DataFrame, source: Source, compiled: Compiled, *, booked: bool = False, bare: bool = False
+        self, df: DataFrame, source: Source, compiled: Compiled, *, by_dictionary: bool = False, bare: bool = False
     ) -> None:
         self.source = source
         self.compiled = compiled
         self.fields = df.schema.fields
-        self.alone = bare and len(compiled.variables) == 1
-        self._booked = booked
+        self._by_dictionary, self._bare = by_dictionary, bare
         self._positions = {field.name: number for number, field in reversed(list(enumerate(self.fields)))}
         self._columns: dict[str, Column] = {}
         opaque = _opaque_conditions(compiled)
@@ -174,12 +173,12 @@ class EventFrame:
 
     @cached_property
     def mask(self) -> Column:
-        """The bits of the variables that an event may be bound to, or their number in the code book.
+        """The bits of the variables that an event may be bound to, or their number in the dictionary.
 
         Where conditions ask for different values of one text, as those on the type of the event do, only the first
         value that an event has is looked for.
         """
-        if self.book:
+        if self.encoding.dictionary:
             [(column, choices)] = self._by_text[1].items()
             # Evaluated in less than half the time of a CASE.
             number = F.array_position(F.array(*map(F.lit, choices)), self.column(column))
@@ -238,19 +237,21 @@ class EventFrame:
         names = [name for name in asked[0] if all(name in texts for texts in asked)] if asked else []
         return {name: tuple(texts[name] for texts in asked) for name in names}
 
-    @property
-    def packed(self) -> int:
-        """Bits of the variables, or of their number in the code book, beside the time; 0: they have their own column.
+    @cached_property
+    def encoding(self) -> Encoding:
+        """How time and variables are encoded.
 
         Always packed for timestamps, not for any large tick. Even for those without a zone, whose number is not soon
         made, it takes less than another column would.
         """
-        has_room = self._has_room_beside_time and not self.alone
-        return PACKED_BITS if has_room and (self._are_few or self.book) else 0
-
-    @property
-    def _are_few(self) -> bool:
-        return len(self.compiled.variables) <= PACKED_BITS
+        if self._bare and len(self.compiled.variables) == 1:
+            return Encoding(known=True)
+        if not self._has_room_beside_time:
+            return Encoding()
+        if len(self.compiled.variables) <= PACKED_BITS:
+            return Encoding(PACKED_BITS)
+        dictionary = self._dictionary if self._by_dictionary else ()
+        return Encoding(PACKED_BITS, dictionary) if dictionary else Encoding()
 
     @cached_property
     def _has_room_beside_time(self) -> bool:
@@ -258,14 +259,12 @@ class EventFrame:
         small = kind in ("timestamp", "timestamp_ntz", "date", "integer", "short", "byte")
         return small and not self.source.tie_break and not self.compiled.lists
 
-    @cached_property
-    def book(self) -> tuple[int, ...]:
+    @property
+    def _dictionary(self) -> tuple[int, ...]:
         """The variables, as bits, of events of each kind, from 1; 0 is for those of none.
 
-        Empty where the variables themselves fit beside the time, and where events cannot be told by one text alone.
+        Empty where events cannot be told by one text alone.
         """
-        if not self._booked or self._are_few or not self._has_room_beside_time:
-            return ()
         rest, by_value = self._by_text
         if rest or len(by_value) != 1:
             return ()
@@ -277,16 +276,16 @@ class EventFrame:
     def instant(self) -> Terms:
         """Time, tie-break columns and variables, as ``t``, ``b0``, ... and ``m``.
 
-        Where they can be packed, or are told by a code book, they are one number ``t``, in the order of time: every
-        column shipped to a worker costs, and whole numbers sort as primitives, several times faster than structs.
-        Where the variable is known, time goes as it is soonest made.
+        Where they can be packed they are one number ``t``, in the order of time: every column sent to a worker costs,
+        and whole numbers sort as primitives, several times faster than structs. Where the variable is known, time goes
+        as it is soonest made.
         """
-        if self.alone:
+        if self.encoding.known:
             ordered = [self._time if self.source.time_type == "timestamp_ntz" else self._ticks]
             ordered += map(self.own_name, self.source.tie_break)
             return dict(zip(self.order, ordered, strict=True))
-        if self.packed:
-            return {"t": f"shiftleft({self._ticks}, {PACKED_BITS}) + CAST(m AS bigint)"}
+        if self.encoding.bits:
+            return {"t": f"shiftleft({self._ticks}, {self.encoding.bits}) + CAST(m AS bigint)"}
         ordered = [self._time, *map(self.own_name, self.source.tie_break)]
         return {**dict(zip(self.order, ordered, strict=True)), "m": "m"}
 
@@ -305,7 +304,7 @@ class EventFrame:
     def _kept(self) -> DataFrame:
         """The rows that some variable can bind, and those that must raise."""
         rows, absent, windowing = self.frame, F.expr(f"{self._time} IS NULL"), self.source.windowing
-        if self.alone:
+        if self.encoding.known:
             [(_, condition)] = self.compiled.variables
             holds = F.lit(True) if condition is None else self.row_column(condition)
         else:
@@ -368,8 +367,8 @@ class EventFrame:
         kind: DataType = translated(lambda: self.frame.select(column.alias("x")).schema[0].dataType, "type a term")
         return kind
 
-    def stretches(self, looks_back: bool) -> Column:
-        """The stretches of time whose tasks need an event, for exploding; never empty, so that no row is lost."""
+    def time_buckets(self, looks_back: bool) -> Column:
+        """The time buckets whose tasks need an event, for exploding; never empty, so that no row is lost."""
         windowing = self.source.windowing
         time = self.ticks
         last = _floor_divide(time + (windowing.length if looks_back else 0), windowing.cut)
@@ -379,8 +378,8 @@ class EventFrame:
             first = _floor_divide(time - windowing.length, windowing.cut)
         return F.coalesce(F.sequence(first, last), F.array(F.lit(0).cast("bigint")))
 
-    def stretch(self) -> Column:
-        """The one stretch that needs an event, where windows do not overlap."""
+    def time_bucket(self) -> Column:
+        """The one time bucket that needs an event, where windows do not overlap."""
         return F.coalesce(_floor_divide(self.ticks, self.source.windowing.cut), F.lit(0).cast("bigint"))
 
     def pane(self) -> Column:

@@ -11,27 +11,27 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType
 
 from cetdsl.errors import ResolutionError, UnsupportedQuery
-from cetdsl.execution.aggregate import count_type, ship, shipped, window_field
+from cetdsl.execution.aggregate import count_type, window_field
 from cetdsl.execution.compat import translated
 from cetdsl.execution.expressions import to_column
+from cetdsl.execution.operators import Rows, execute, runs
 from cetdsl.execution.source import EventFrame
-from cetdsl.execution.worker import map_stage
 from cetdsl.ir.kernel import KernelSpec
+from cetdsl.ir.operators import (
+    AggregateTrends,
+    CheckTrends,
+    JoinSides,
+    Limit,
+    ListTrends,
+    Operator,
+    SampleTrends,
+    ShowTrends,
+    TopTrends,
+)
 from cetdsl.ir.source import Source
 from cetdsl.ir.stages import TrendsSpec
 from cetdsl.ir.windowing import SLIDING
 from cetdsl.pattern.expressions import Aggregate, Attribute, Expr, Length, Role, variables
-from cetdsl.planning.plans import AggregateTrends, EnumerateTrends, GraphTrends, PairTrends
-
-
-def list_trends(df: DataFrame, plan: EnumerateTrends) -> DataFrame:
-    """The answer of ``trends()``: keys, window, and the trend under the user's column names."""
-    shown = Shown.of(plan.source)
-    if plan.compiled.residual:
-        rows, frame = finished_rows(df, plan)
-        return shown.limited(shown.narrow(rows, frame, plan.columns).toDF(*shown.names()), plan.limit)
-    rows, _ = _enumerate(df, plan, plan.columns, plan.columns, plan.limit, named=True)
-    return shown.limited(rows, plan.limit)
 
 
 @attrs.frozen
@@ -81,10 +81,6 @@ class Shown:
         """Rows whose events have columns of our names, with the columns of an answer in their order."""
         return rows.select(*self.internal, *more, narrowed(F.col("trend"), frame, columns).alias("trend"))
 
-    def limited(self, answer: DataFrame, limit: int | None) -> DataFrame:
-        """So many rows of an answer."""
-        return answer if limit is None else answer.limit(limit)
-
 
 def trend_field(
     frame: EventFrame, columns: tuple[str, ...], fields: tuple[str, ...], *, identified: bool = False
@@ -112,62 +108,70 @@ def refuse_duplicates(names: tuple[str, ...]) -> None:
         )
 
 
-def _enumerate(
-    df: DataFrame,
-    plan: EnumerateTrends,
-    columns: tuple[str, ...],
-    fields: tuple[str, ...],
-    limit: int | None,
-    identified: Shown | None = None,
-    *,
-    named: bool = False,
-) -> tuple[DataFrame, EventFrame]:
-    """Rows of keys, window and trend straight from the kernel; ``fields`` names the event's columns."""
-    refuse_duplicates(fields)
-    source = plan.source
-    shipment = ship(df, source, plan.compiled, plan.spec, (), event_columns=columns, identified=identified is not None)
-    frame = shipment.frame
-    shown = identified or Shown.of(source)
-    trend = trend_field(frame, columns, fields, identified=identified is not None)
-    kernel = shipped(plan.spec, shipment)
-    spec = trends_spec(plan, shown, kernel, (*fields, "id") if identified else fields, limit)
-    return map_stage(shipment.rows, "trends", spec, StructType([*shown.places(frame, named=named), trend])), frame
+@runs(ListTrends)
+def list_trends(df: DataFrame, plan: ListTrends) -> Rows:
+    """Rows of keys, window and trend straight from the kernel."""
+    refuse_duplicates(plan.columns)
+    rows = execute(df, plan.child)
+    frame, shown = rows.frame, Shown(plan.keys, plan.source.windowing.kind == SLIDING)
+    fields = plan.columns if plan.named else tuple(map(frame.own_name, plan.columns))
+    trend = trend_field(frame, plan.columns, fields, identified=plan.identified)
+    spec = trends_spec(plan, plan.keys, rows.spec, (*fields, "id") if plan.identified else fields, plan.limit)
+    return rows.mapped(plan, spec, StructType([*shown.places(frame, named=plan.named), trend]))
 
 
 def trends_spec(
-    plan: EnumerateTrends | GraphTrends, shown: Shown, kernel: KernelSpec, fields: tuple[str, ...], limit: int | None
+    plan: Operator, keys: tuple[str, ...], kernel: KernelSpec, fields: tuple[str, ...], limit: int | None
 ) -> TrendsSpec:
     """What a worker must know to list trends as rows."""
-    keys = tuple(plan.source.keys.index(name) for name in shown.keys)
     variables = tuple(name for name, _ in plan.compiled.variables)
-    return TrendsSpec(kernel, keys, variables, fields, -1 if limit is None else limit)
+    return TrendsSpec(
+        kernel, tuple(map(plan.source.keys.index, keys)), variables, fields, -1 if limit is None else limit
+    )
 
 
-def finished_rows(
-    df: DataFrame, plan: EnumerateTrends, more: tuple[str, ...] = (), identified: Shown | None = None
-) -> tuple[DataFrame, EventFrame]:
-    """The trends that pass the residual predicates, their events under our names ``c0``, ``c1``, ...
-
-    With ``identified``, which names the columns beside the trend, events have the further field ``id``.
-    """
-    needed = {*_residual_columns(plan), *plan.columns, *more}
-    names = plan.source.schema.names
-    columns = tuple(name for name in names if name in needed)
-    refuse_duplicates(columns)
-    internal = tuple(f"c{names.index(name)}" for name in columns)
-    rows, frame = _enumerate(df, plan, columns, internal, None, identified)
-    trend = FinishedTrend(F.col("trend"), frame)
+@runs(CheckTrends)
+def check_trends(df: DataFrame, plan: CheckTrends) -> Rows:
+    """The trends that pass the residual predicates."""
+    rows = execute(df, plan.child)
+    trend, data = FinishedTrend(F.col("trend"), rows.frame), rows.data
     for predicate in plan.compiled.residual:
-        rows = translated(partial(_kept, rows, trend, predicate), "test a finished trend")
-    return rows, frame
+        data = translated(partial(_kept, data, trend, predicate), "test a finished trend")
+    return rows.now(data)
 
 
 def _kept(rows: DataFrame, trend: FinishedTrend, predicate: Expr) -> DataFrame:
     return rows.filter(trend.holds(predicate))
 
 
-def _residual_columns(plan: EnumerateTrends) -> set[str]:
-    return {node.name for term in plan.compiled.residual for node in term.walk() if isinstance(node, Attribute)}
+@runs(ShowTrends)
+def show_trends(df: DataFrame, plan: ShowTrends) -> Rows:
+    """Keys, window, and the trend under the user's column names."""
+    rows, shown = execute(df, plan.child), Shown.of(plan.source)
+    return rows.now(shown.narrow(rows.data, rows.frame, plan.columns).toDF(*shown.names()))
+
+
+@runs(Limit)
+def limit_rows(df: DataFrame, plan: Limit) -> Rows:
+    """So many rows of an answer."""
+    rows = execute(df, plan.child)
+    return rows.now(rows.data.limit(plan.count))
+
+
+@runs(SampleTrends)
+def sample_trends(df: DataFrame, plan: SampleTrends) -> Rows:
+    """So many rows of an answer: those with the smallest random keys."""
+    rows = execute(df, plan.child)
+    return rows.now(rows.data.orderBy(F.rand(plan.seed)).limit(plan.size))
+
+
+@runs(TopTrends)
+def top_trends(df: DataFrame, plan: TopTrends) -> Rows:
+    """The heaviest trends first, with what they weigh."""
+    rows, shown = execute(df, plan.child), Shown.of(plan.source)
+    weight = FinishedTrend(F.col("trend"), rows.frame).aggregate(plan.by)
+    data = shown.narrow(rows.data.withColumn("weight", weight), rows.frame, plan.columns, "weight")
+    return rows.now(data.orderBy(F.desc("weight")).limit(plan.size).toDF(*shown.names(plan.name)))
 
 
 def narrowed(trend: Column, frame: EventFrame, columns: tuple[str, ...]) -> Column:
@@ -266,26 +270,20 @@ def _outside_aggregates(expr: Expr) -> list[Expr]:
 # ------------------------------------------------------------------------------------- aggregates over the rows
 
 
-def aggregate_trends(df: DataFrame, plan: AggregateTrends) -> DataFrame:
-    """Aggregates over enumerated trends."""
-    assert isinstance(plan.trends, EnumerateTrends), plan.trends
-    rows, frame = finished_rows(df, plan.trends)
-    return aggregate_rows(rows, frame, plan)
-
-
-def aggregate_rows(rows: DataFrame, frame: EventFrame, plan: AggregateTrends) -> DataFrame:
-    """Aggregates over the trends of some rows, whose events have columns of our names."""
-    source = plan.trends.source
+@runs(AggregateTrends)
+def aggregate_trends(df: DataFrame, plan: AggregateTrends) -> Rows:
+    """Aggregates over trends whose events have columns of our names."""
+    rows, source = execute(df, plan.child), plan.source
     shown = Shown.of(source)
-    trend = FinishedTrend(F.col("trend"), frame)
+    trend = FinishedTrend(F.col("trend"), rows.frame)
     outputs = [_Output(trend, aggregate, plan.number) for _, aggregate in plan.outputs]
     per_trend = [column.alias(f"a{n}_{k}") for n, out in enumerate(outputs) for k, column in enumerate(out.per_trend())]
     groups = [f"g{n}" for n in range(len(source.groups))] + (["window"] if shown.sliding else [])
-    picked = rows.select(*groups, F.lit(1).alias("one"), *per_trend)
+    picked = rows.data.select(*groups, F.lit(1).alias("one"), *per_trend)
     answers = [out.overall(n).alias(f"r{n}") for n, out in enumerate(outputs)]
     grouped = picked.groupBy(*groups).agg(F.count("one").alias("one"), *answers).filter(F.col("one") > 0)
     names = [*source.groups, *(["window"] if shown.sliding else []), *(name for name, _ in plan.outputs)]
-    return grouped.drop("one").toDF(*names)
+    return rows.now(grouped.drop("one").toDF(*names))
 
 
 class _Output:
@@ -339,28 +337,23 @@ def _in_form(total: Column, number: str, scale: int) -> Column:
 # ------------------------------------------------------------------------------------------- a top-level AND
 
 
-def pair_trends(df: DataFrame, plan: PairTrends) -> DataFrame:
+@runs(JoinSides)
+def join_sides(df: DataFrame, plan: JoinSides) -> Rows:
     """Pairs of trends, one of each side of a top-level AND, their bindings merged in order of time."""
-    if not plan.distinct_sides:
+    if not plan.distinct:
         raise UnsupportedQuery(
             "trends() cannot list the pairs of an AND whose sides share a variable",
             hint="give the two sides different variable names, or count the pairs with count_trends()",
         )
-    source = plan.left.source
-    shown = Shown.of(source)
-    order = (source.time, *source.tie_break)
-    # Both sides' trends become one array, so their events carry the same columns.
-    needed = (*order, *_residual_columns(plan.left), *_residual_columns(plan.right))
-    left, frame = finished_rows(df, plan.left, needed)
-    right, _ = finished_rows(df, plan.right, needed)
+    source = plan.source
+    left, right = execute(df, plan.left), execute(df, plan.right).data
     right = right.toDF(*(f"x_{name}" for name in right.columns))
     same = F.lit(True)
-    for name in shown.internal:
+    for name in Shown.of(source).internal:
         same = same & F.col(name).eqNullSafe(F.col(f"x_{name}"))
-    pairs = left.join(right, same)
-    merged = F.array_sort(F.concat("trend", "x_trend"), _by_time(frame, order))
-    answer = shown.narrow(pairs.withColumn("trend", merged), frame, plan.left.columns)
-    return shown.limited(answer.toDF(*shown.names()), plan.limit)
+    by_time = _by_time(left.frame, (source.time, *source.tie_break))
+    merged = F.array_sort(F.concat("trend", "x_trend"), by_time)
+    return left.now(left.data.join(right, same).withColumn("trend", merged))
 
 
 def _by_time(frame: EventFrame, order: tuple[str, ...]) -> Callable[[Column, Column], Column]:

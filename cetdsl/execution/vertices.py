@@ -26,15 +26,15 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType, DataType, IntegerType, LongType, StructField, StructType
 
-from cetdsl.execution.aggregate import Shipment, ship, shipped, window_field
+from cetdsl.execution.aggregate import window_field
+from cetdsl.execution.operators import Rows, execute
 from cetdsl.execution.worker import map_stage
 from cetdsl.ir.compiled import Compiled
+from cetdsl.ir.operators import ShowGraph
 from cetdsl.ir.source import Source
 from cetdsl.ir.stages import EventGraphSpec
 from cetdsl.ir.steps import Step, steps_of
 from cetdsl.ir.windowing import SLIDING
-from cetdsl.pattern.expressions import Expr
-from cetdsl.planning.plans import ShownGraph
 
 
 def place_names(source: Source) -> list[str]:
@@ -55,19 +55,19 @@ def separable_steps(compiled: Compiled) -> list[Step]:
 class KernelGraph:
     """A graph that the kernel builds, each part of it by a pass over the sorted events."""
 
-    def __init__(self, df: DataFrame, plan: ShownGraph) -> None:
+    def __init__(self, df: DataFrame, plan: ShowGraph) -> None:
         self.df = df
         self.plan = plan
         self.steps = separable_steps(plan.compiled)
 
     def vertices(self) -> DataFrame:
         """One row per useful event and state."""
-        shipment = self._ship(columns=self.plan.columns)
-        frame = shipment.frame
+        rows = execute(self.df, self.plan.events(columns=self.plan.columns))
+        frame = rows.frame
         event = [StructField(name, frame.type_of(name)) for name in self.plan.columns]
         flags = [StructField(name, BooleanType()) for name in ("first", "last", "source", "sink")]
         fields = [_long("n"), _int("q"), *flags, StructField("event", StructType(event))]
-        return self._part("vertices", shipment, fields)
+        return self._part("vertices", rows, fields)
 
     def edges(self) -> DataFrame:
         """One row per two events that may be neighbours in a trend."""
@@ -87,7 +87,7 @@ class KernelGraph:
         for number, step in enumerate(self.steps):
             if step.order is not None:
                 for name in (f"low{number}", f"high{number}"):
-                    fields.append(StructField(name, self._valued.value_types[step.order.earlier]))
+                    fields.append(StructField(name, self._valued.types[step.order.earlier]))
                     columns.append(F.col(name).cast(self._types[step.order.earlier]).alias(name))
         return self._listed("attributes", fields, columns)
 
@@ -96,36 +96,32 @@ class KernelGraph:
         return self._listed("from", [_long("a"), _long("n")], [F.col("a"), F.col("n")])
 
     def to_edges(self) -> DataFrame:
-        """From events to stretches of attribute vertices."""
+        """From events to ranges of attribute vertices."""
         names = ("n", "begin", "end")
         return self._listed("to", [_long(name) for name in names], [F.col(name) for name in names])
 
     # ------------------------------------------------------------------------------------------------ the passes
 
-    def _ship(self, values: tuple[Expr, ...] = (), columns: tuple[str, ...] = ()) -> Shipment:
-        plan = self.plan
-        return ship(self.df, plan.source, plan.compiled, plan.spec, values, columns, settled=True)
+    @cached_property
+    def _bare(self) -> Rows:
+        return execute(self.df, self.plan.events())
 
     @cached_property
-    def _bare(self) -> Shipment:
-        return self._ship()
-
-    @cached_property
-    def _valued(self) -> Shipment:
+    def _valued(self) -> Rows:
         """The events with the values that are compared, each in its own type."""
-        return self._ship(tuple(code.expr for code in self.plan.compiled.codes))
+        return execute(self.df, self.plan.events(tuple(code.expr for code in self.plan.compiled.codes)))
 
     @cached_property
     def _types(self) -> list[DataType]:
         """The types in which they are compared."""
         return self._valued.frame.code_types
 
-    def _part(self, part: str, shipment: Shipment, fields: list[StructField]) -> DataFrame:
+    def _part(self, part: str, rows: Rows, fields: list[StructField]) -> DataFrame:
         source = self.plan.source
         window = [window_field(source.time_type)] if source.windowing.kind == SLIDING else []
-        schema = StructType([*shipment.frame.key_fields("k", source.keys), *window, *fields])
-        spec = EventGraphSpec(shipped(self.plan.spec, shipment), part, self.plan.columns)
-        return map_stage(shipment.rows, "vertices", spec, schema)
+        schema = StructType([*rows.frame.key_fields("k", source.keys), *window, *fields])
+        spec = EventGraphSpec(rows.spec, part, self.plan.columns)
+        return map_stage(rows.data, "vertices", spec, schema)
 
     def _pairs(self, part: str) -> DataFrame:
         return self._part(part, self._bare, [_long("n0"), _int("q0"), _long("n1"), _int("q1")])
@@ -136,7 +132,7 @@ class KernelGraph:
         for number, step in enumerate(self.steps):
             for place, comparison in enumerate(step.equalities):
                 sides = {f"f{number}_{place}": comparison.later, f"g{number}_{place}": comparison.earlier}
-                fields += [StructField(name, self._valued.value_types[code]) for name, code in sides.items()]
+                fields += [StructField(name, self._valued.types[code]) for name, code in sides.items()]
                 value = F.coalesce(*(F.col(name).cast(self._types[comparison.later]) for name in sides))
                 values.append(value.alias(f"v{number}_{place}"))
         rows = self._part(part, self._valued, [*fields, *more])

@@ -15,8 +15,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, LongType, StringType, StructField, StructType
 
 from cetdsl.errors import ResolutionError
-from cetdsl.execution.aggregate import Shipment, output_type, partial_fields, ship, shipped, typed, window_field
+from cetdsl.execution.aggregate import output_type, partial_fields, window_field
 from cetdsl.execution.compat import arrow_type
+from cetdsl.execution.exchange import Exchanged, Required, exchange, exchange_events, typed
 from cetdsl.execution.expressions import combine, of_first
 from cetdsl.execution.run import run
 from cetdsl.execution.worker import map_stage
@@ -100,7 +101,7 @@ class PreparedPass(NamedTuple):
 
     Attributes
     ----------
-    shipment : Shipment
+    events : Exchanged
     spec : WorkloadSpec
     partial : tuple of DataType
         The columns of partial results; those of the answer where nothing is merged.
@@ -109,7 +110,7 @@ class PreparedPass(NamedTuple):
         Which of ``final`` each query uses.
     """
 
-    shipment: Shipment
+    events: Exchanged
     spec: WorkloadSpec
     partial: tuple[DataType, ...]
     final: tuple[DataType, ...]
@@ -117,9 +118,9 @@ class PreparedPass(NamedTuple):
 
 
 def prepare_pass(df: DataFrame, plan: Pass, sharing: Sharing) -> PreparedPass:
-    """Ships the events of one pass, and says what is to be done with them."""
-    shipment = ship(df, plan.source, plan.compiled, plan.reader, plan.values, in_runs=True)
-    types = shipment.value_types
+    """Sends the events of one pass to their tasks, and says what is to be done with them."""
+    events = exchange_events(df, plan.source, plan.compiled, plan.reader, Required(plan.values, in_runs=True))
+    types = events.value_types
     specs = tuple(typed(member.spec, types) for member in plan.members)
     numbers = {member.name: number for number, member in enumerate(plan.members)}
     final, places = _pool(
@@ -129,7 +130,7 @@ def prepare_pass(df: DataFrame, plan: Pass, sharing: Sharing) -> PreparedPass:
     if plan.merge:
         partial, partial_places = _pool([[f.dataType for f in partial_fields(spec, types)] for spec in specs])
     spec = WorkloadSpec(
-        shipped(plan.reader, shipment),
+        events.spec(plan.reader),
         tuple(member.name for member in plan.members),
         specs,
         tuple(member.groups for member in plan.members),
@@ -141,21 +142,19 @@ def prepare_pass(df: DataFrame, plan: Pass, sharing: Sharing) -> PreparedPass:
         sharing.mode,
         tuple(sharing.deviations.get(member.name) for member in plan.members),
     )
-    return PreparedPass(shipment, spec, partial, final, places)
+    return PreparedPass(events, spec, partial, final, places)
 
 
 def _pass_rows(df: DataFrame, plan: Pass, sharing: Sharing) -> tuple[DataFrame, list[Answered]]:
-    shipment, spec, partial, final, places = prepare_pass(df, plan, sharing)
-    keys = shipment.frame.key_fields("g", plan.source.groups)
+    events, spec, partial, final, places = prepare_pass(df, plan, sharing)
+    keys = events.frame.key_fields("g", plan.source.groups)
     head = [StructField(_QUERY, LongType()), *keys, StructField(_START, LongType())]
     head += [window_field(plan.source.time_type), StructField(_METRICS, StringType())]
-    rows = map_stage(shipment.rows, "workload", spec, _schema(head, partial))
+    rows = map_stage(events.rows, "workload", spec, _schema(head, partial))
     if plan.merge:
         by = [_QUERY, *(field.name for field in keys), _START]
         merging = attrs.evolve(spec, pool=_arrow_pool(final), places=places, partial_places=spec.places)
-        rows = map_stage(
-            rows.repartition(*by).sortWithinPartitions(*by), "merge workload", merging, _schema(head, final)
-        )
+        rows = map_stage(exchange(rows, by, by), "merge workload", merging, _schema(head, final))
     answered = [
         Answered(
             member.name,

@@ -198,7 +198,7 @@ class Workload:
             ]
             sets = [row.asDict() for row in metrics.groupBy("queries").agg(*totals).orderBy("queries").collect()]
         plan = self._plan(number)
-        in_runs = [prepare_pass(self._df, one, plan.sharing).shipment.runs is not None for one in plan.passes]
+        in_runs = [prepare_pass(self._df, one, plan.sharing).events.layout.runs is not None for one in plan.passes]
         return explain_workload(plan, self._rewritten, in_runs, sets)
 
 

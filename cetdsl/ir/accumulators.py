@@ -27,6 +27,11 @@ class Lane:
     column: int = -1
 
 
+#: "Of any variable"; the lane of all trends counts nothing per event and is told by its variable -2.
+ANY = -1
+TRENDS = Lane("count", -2)
+
+
 @attrs.frozen
 class Output:
     """A column of the answer, made of lanes.

@@ -52,3 +52,7 @@ class Compiled:
         """The number of a variable; one that no event has when the variable can never be bound."""
         names = [name for name, _ in self.variables]
         return names.index(variable) if variable in names else MAX_VARIABLES
+
+    def name_of(self, number: int) -> str:
+        """The name of the variable of a number."""
+        return self.variables[number][0] if number < len(self.variables) else "(never bound)"

@@ -83,10 +83,6 @@ class KernelSpec:
         """The same over these rows, with changes to what is looked for."""
         return attrs.evolve(self, query=attrs.evolve(self.query, **changes))
 
-    def with_layout(self, **changes: Any) -> KernelSpec:
-        """The same query, with changes to what the rows hold."""
-        return attrs.evolve(self, layout=attrs.evolve(self.layout, **changes))
-
     def with_answer(self, **changes: Any) -> KernelSpec:
         """The same query over these rows, with changes to what is answered."""
         return attrs.evolve(self, answer=attrs.evolve(self.answer, **changes))
@@ -110,8 +106,9 @@ def why_not_in_panes(spec: KernelSpec) -> str | None:
 
     Examples
     --------
+    >>> from cetdsl.ir.machine import Edge
     >>> steps = Machine((0, 1), ((0, ()),), ((1, ()),), (Edge(0, 1), Edge(1, 1)))
-    >>> spec = KernelSpec(KernelQuery(steps), RowLayout(0, "t", "bigint"), Answer(lanes=(Lane("count", -2),)))
+    >>> spec = KernelSpec(KernelQuery(steps), RowLayout.of(0, "t", "bigint"), Answer(lanes=(Lane("count", -2),)))
     >>> why_not_in_panes(spec)
     'without windows nothing says how long a pane is'
     """

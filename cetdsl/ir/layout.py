@@ -1,8 +1,78 @@
-"""What the rows that a kernel reads hold."""
+"""Which columns the rows have in which events travel, and how what a row says of its event is encoded in them.
+
+One writer makes such rows (:mod:`cetdsl.execution.exchange`) and one reader takes them apart
+(:mod:`cetdsl.kernels.wire.chunks`). Both ask the layout for a column by its name; nobody else knows where one stands.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import attrs
+
+#: The roles of columns, in the order in which columns stand. The name of a column is its role and, where there may be
+#: several of a role, a number: ``k0``, ``k1``, ``t``. In turn: partition or group key, number of the share of a key's
+#: work, number of the time bucket (a pane is one), time, tie-break column, bits of the variables that the event may be
+#: bound to, column that comparisons refer to, column that aggregates run over, position of the event in its key, list
+#: of positions of earlier events, hash of the whole event, one of the event's own columns, part of a pane's matrix.
+KEY, SHARE, BUCKET, TIME, TIE, MASK, CODE = "k", "h", "s", "t", "b", "m", "f"
+VALUE, POSITION, LIST, FINGERPRINT, EVENT, MATRIX = "v", "p", "l", "i", "e", "x"
+_ORDER = (KEY, SHARE, BUCKET, TIME, TIE, MASK, CODE, VALUE, POSITION, LIST, FINGERPRINT, EVENT, MATRIX)
+
+
+def numbered(role: str, count: int) -> tuple[str, ...]:
+    """The names of so many columns of a role.
+
+    Examples
+    --------
+    >>> numbered(KEY, 2)
+    ('k0', 'k1')
+    """
+    return tuple(f"{role}{number}" for number in range(count))
+
+
+@attrs.frozen
+class Encoding:
+    """How the time of an event and the variables that it may be bound to are put into columns.
+
+    By default both have columns of their own, and the variables are bits of a whole number.
+
+    Attributes
+    ----------
+    bits : int
+        If > 0, there is no column of variables: the time column holds ``time * 2**bits`` plus the variables.
+    dictionary : tuple of int
+        If any, a number stands there in place of the variables: that of their bits in this dictionary.
+    known : bool
+        Whether there is but one variable, and every event is bound to it, so that nothing needs to be said of it.
+    """
+
+    bits: int = 0
+    dictionary: tuple[int, ...] = ()
+    known: bool = False
+
+
+@attrs.frozen
+class InColumn:
+    """A column of the event that stands in the column of this name."""
+
+    name: str
+
+
+@attrs.frozen
+class OfTime:
+    """A column of the event that is its time."""
+
+
+@attrs.frozen
+class OfVariable:
+    """A column of the event that holds the text which the condition of its variable asks for."""
+
+    texts: tuple[str, ...]
+
+
+#: Where one of the event's own columns is found.
+EventColumn = InColumn | OfTime | OfVariable
 
 
 @attrs.frozen
@@ -13,37 +83,97 @@ class RunSpec:
     columns: tuple[str, ...]
 
 
-#: Where a column of an event stands: among the last ones, or it is made from the time.
-OWN, OF_TIME = -1, -2
-#: One of these, the position of another column, or the text that the condition of each variable asks for.
-Place = int | tuple[str, ...]
+def _in_order(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted(names, key=lambda name: (_ORDER.index(name[0]), int(name[1:] or 0))))
 
 
 @attrs.frozen
 class RowLayout:
-    """What the rows that a kernel reads hold.
+    """What the rows hold in which events travel.
 
-    Their columns are, in this order: ``keys`` key columns, the number of the time bucket if the windows are cut, time,
-    ``ties`` tie-break columns, the bit mask of variables that the event may be bound to, ``codes`` columns that
-    comparisons refer to, ``values`` columns that accumulators refer to, ``lists`` list columns preceded by the event's
-    position in its key (if any), and for trends the event's own columns, but for those that are known without:
-    ``shared`` has the position of another column of the same values, ``OF_TIME``, the texts of an event of each
-    variable, or ``OWN``. If ``packed`` > 0 there is no mask: the time column holds ``time * 2**packed + mask``, or in
-    place of the mask its number in ``book``. If there are ``runs``, events come in sorted runs. If there is
-    ``unsorted``, they come in any order, and are to be sorted by the columns of these positions: the time and a whole
-    number.
+    Attributes
+    ----------
+    columns : tuple of str
+        The names of the columns, in the order in which these stand.
+    time : str
+        The user's name of the time column.
+    time_type : {"timestamp", "timestamp_ntz", "bigint"}
+    values : tuple of str
+        The Spark types of the columns that aggregates run over.
+    encoding : Encoding
+    event : tuple of EventColumn
+        Where each of the event's own columns is found that are shown.
+    runs : RunSpec or None
+        How events were put into runs, if they come in runs.
+    unsorted : bool
+        Whether the rows of a task come in any order, and are to be sorted by time and fingerprint.
+
+    Examples
+    --------
+    >>> layout = RowLayout(["v0", "t", "k0", "m"], "ts", "timestamp")
+    >>> layout.columns
+    ('k0', 't', 'm', 'v0')
+    >>> layout.position(MASK)
+    2
     """
 
-    keys: int
+    columns: tuple[str, ...] = attrs.field(converter=_in_order)
     time: str
     time_type: str
-    ties: int = 0
-    codes: int = 0
     values: tuple[str, ...] = ()
-    lists: int = 0
-    alone: bool = False
-    packed: int = 0
-    book: tuple[int, ...] = ()
+    encoding: Encoding = Encoding()
+    event: tuple[EventColumn, ...] = ()
     runs: RunSpec | None = None
-    unsorted: tuple[int, int] | None = None
-    shared: tuple[Place, ...] = ()
+    unsorted: bool = False
+
+    @classmethod
+    def of(
+        cls, keys: int, time: str, time_type: str, ties: int = 0, codes: int = 0, lists: int = 0, bucketed: bool = False
+    ) -> RowLayout:
+        """The columns that a query demands: so many of each role, time and variables apart, no values yet."""
+        single = (TIME, MASK, *([BUCKET] if bucketed else ()), *([POSITION] if lists else ()))
+        several = numbered(KEY, keys) + numbered(TIE, ties) + numbered(CODE, codes) + numbered(LIST, lists)
+        return cls((*single, *several), time, time_type)
+
+    def with_values(self, types: tuple[str, ...]) -> RowLayout:
+        """The same with columns of these Spark types for aggregates to run over."""
+        others = [name for name in self.columns if name[0] != VALUE]
+        return attrs.evolve(self, columns=(*others, *numbered(VALUE, len(types))), values=types)
+
+    def position(self, name: str) -> int:
+        """Where the column of a name stands."""
+        return self.columns.index(name)
+
+    def has(self, name: str) -> bool:
+        """Whether there is a column of a name."""
+        return name in self.columns
+
+    def all_of(self, role: str) -> tuple[str, ...]:
+        """The names of the columns of a role."""
+        return tuple(name for name in self.columns if name[0] == role)
+
+    @property
+    def partition(self) -> tuple[str, ...]:
+        """The columns by which rows are sent to tasks: only rows that agree in all of them are read together."""
+        return tuple(name for name in self.columns if name[0] in (KEY, SHARE, BUCKET))
+
+    @property
+    def keys(self) -> int:
+        """How many partition and group keys there are."""
+        return len(self.all_of(KEY))
+
+    @property
+    def codes(self) -> int:
+        """How many columns there are that comparisons refer to."""
+        return len(self.all_of(CODE))
+
+    @property
+    def lists(self) -> int:
+        """How many lists of earlier events there are."""
+        return len(self.all_of(LIST))
+
+
+def of_panes(events: RowLayout, matrices: int) -> RowLayout:
+    """The rows between the two stages of panes: the keys of events, the number of a pane as time, and its matrix."""
+    columns = (*events.all_of(KEY), TIME, *numbered(MATRIX, matrices))
+    return RowLayout(columns, events.time, "bigint", encoding=Encoding(known=True))

@@ -14,9 +14,8 @@ class TrendsSpec:
     Attributes
     ----------
     kernel : KernelSpec
-        The last columns of its input are those of the event.
     keys : tuple of int
-        Positions of the key columns that the answer shows.
+        Numbers of the keys that the answer shows.
     variables : tuple of str
     fields : tuple of str
         Names of the event's fields in the answer.
@@ -42,15 +41,15 @@ class GraphSpec:
     algorithm : {"auto", "m-cet", "t-cet", "h-cet", "anchors"}
     memory : int or None
         Bytes that the algorithm may keep of partial trends; None: no limit.
-    shares : tuple of int
-        Where several tasks share a key: the last key column holds one of these numbers, and says by its position which
-        of as many equal parts of the key's trends is listed.
+    shares : int
+        If > 0, so many tasks share a key: a column says which of as many equal parts of the key's trends is listed; see
+        :mod:`cetdsl.ir.shares`.
     """
 
     trends: TrendsSpec
     algorithm: str = "auto"
     memory: int | None = None
-    shares: tuple[int, ...] = ()
+    shares: int = 0
 
 
 #: What a survey says of each graph, and the Spark types of that.

@@ -12,9 +12,8 @@ WHOLE, SLIDING, SPAN = "whole", "sliding", "span"
 class Windowing:
     """How time is cut: ``length`` and ``slide`` in the time column's own unit.
 
-    ``cut`` > 0 says that the key has a last column that numbers stretches of time of this length: a task answers only
-    the windows (or, for a span, the trends) that start in its own stretch, so that one long key is spread over all
-    cores.
+    ``cut`` > 0 says that rows have a column that numbers time buckets of this length: a task answers only the windows
+    (or, for a span, the trends) that start in its own bucket, so that one long key is spread over all cores.
     """
 
     kind: str = WHOLE

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cetdsl.ir.accumulators import Lane, Output
+from cetdsl.ir.accumulators import ANY, TRENDS, Lane, Output
 from cetdsl.ir.compiled import MAX_VARIABLES, Compiled
 from cetdsl.ir.kernel import Answer
 from cetdsl.ir.source import Source
@@ -62,11 +62,6 @@ class LanePlan:
         if function == "avg":
             return Output(name, "avg", total, denominator=present)
         return Output(name, "sum", total, present=present)
-
-
-#: "Of any variable"; the lane of all trends counts nothing per event and is told by its variable -2.
-ANY = -1
-TRENDS = Lane("count", -2)
 
 
 def plan_lanes(compiled: Compiled, aggregates: tuple[tuple[str, Aggregate], ...]) -> LanePlan:

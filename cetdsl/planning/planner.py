@@ -9,18 +9,26 @@ import attrs
 
 from cetdsl.analysis.resolve import ResolvedQuery
 from cetdsl.errors import NoPhysicalPlan, UnsupportedQuery
+from cetdsl.ir.operators import Operator, with_exchanges
 from cetdsl.pattern.expressions import Aggregate
-from cetdsl.planning.plans import GraphTrends, PhysicalPlan, SampledTrends, SurveyedTrends, TopTrends
 from cetdsl.planning.strategies.complete import (
     IN_TASK,
     CompleteRequest,
     CountRequest,
+    SampleRequest,
+    SurveyRequest,
+    TopRequest,
     balanced,
     count_definition,
     count_paths,
     definition,
     graph,
     joins,
+    sample_definition,
+    sample_paths,
+    survey_graphs,
+    top_definition,
+    top_paths,
 )
 from cetdsl.planning.strategies.enumerate import enumerate_and_aggregate, list_trends
 from cetdsl.planning.strategies.fold import fold
@@ -30,28 +38,32 @@ from cetdsl.planning.strategies.request import AggregateRequest, Declined, Trend
 
 _Request = TypeVar("_Request")
 
-AGGREGATE_STRATEGIES: tuple[Callable[[AggregateRequest], PhysicalPlan | Declined], ...] = (
+AGGREGATE_STRATEGIES: tuple[Callable[[AggregateRequest], Operator | Declined], ...] = (
     fold,
     panes,
     kernel,
     enumerate_and_aggregate,
 )
-#: Strategies whose function cannot bear their name, because Python has a function of that name.
+#: Strategies whose function does not bear their name.
 _NAMES: dict[object, str] = {
     enumerate_and_aggregate: "enumerate",
     list_trends: "enumerate",
     count_paths: "graph",
     count_definition: "definition",
+    sample_paths: "graph",
+    sample_definition: "definition",
+    top_paths: "graph",
+    top_definition: "definition",
+    survey_graphs: "graph",
 }
-TREND_STRATEGIES: tuple[Callable[[TrendsRequest], PhysicalPlan | Declined], ...] = (list_trends,)
-COMPLETE_STRATEGIES: dict[str, tuple[Callable[[CompleteRequest], PhysicalPlan | Declined], ...]] = {
+TREND_STRATEGIES: tuple[Callable[[TrendsRequest], Operator | Declined], ...] = (list_trends,)
+COMPLETE_STRATEGIES: dict[str, tuple[Callable[[CompleteRequest], Operator | Declined], ...]] = {
     "auto": (balanced, graph, definition),
     "balanced": (balanced,),
     "joins": (joins,),
     "definition": (definition,),
     **dict.fromkeys(IN_TASK, (graph,)),
 }
-COUNT_STRATEGIES: tuple[Callable[[CountRequest], PhysicalPlan | Declined], ...] = (count_paths, count_definition)
 
 
 @attrs.frozen
@@ -60,13 +72,14 @@ class Decision:
 
     Attributes
     ----------
-    plan : PhysicalPlan
+    plan : Operator
+        A tree, with exchanges where its operators require them.
     strategy : str
     declined : tuple of (str, str)
         The strategies asked before, and their reasons.
     """
 
-    plan: PhysicalPlan
+    plan: Operator
     strategy: str
     declined: tuple[tuple[str, str], ...]
 
@@ -75,7 +88,7 @@ def plan_aggregate(
     resolved: ResolvedQuery,
     aggregates: tuple[tuple[str, Aggregate], ...],
     number: str,
-    strategies: Sequence[Callable[[AggregateRequest], PhysicalPlan | Declined]] = AGGREGATE_STRATEGIES,
+    strategies: Sequence[Callable[[AggregateRequest], Operator | Declined]] = AGGREGATE_STRATEGIES,
 ) -> Decision:
     """The plan of an aggregation.
 
@@ -134,40 +147,36 @@ def plan_complete(request: CompleteRequest) -> Decision:
             f"{plan.reason}",
             hint="use algorithm='auto' or 'definition': all trends are listed, and those that others contain dropped",
         )
-    return Decision(plan, strategies[0].__name__, ())
+    return Decision(with_exchanges(plan), strategies[0].__name__, ())
 
 
 def plan_count_complete(request: CountRequest) -> Decision:
     """The plan of counting complete trends."""
-    return _first_plan(request, COUNT_STRATEGIES)
+    return _first_plan(request, (count_paths, count_definition))
 
 
 def plan_sample(request: CompleteRequest, size: int, seed: int) -> Decision:
     """The plan of drawing so many trends."""
-    listed = _first_plan(request, (graph, definition))
-    return attrs.evolve(listed, plan=SampledTrends(listed.plan, size, seed))  # type: ignore[arg-type]
+    return _first_plan(SampleRequest(request, size, seed), (sample_paths, sample_definition))
 
 
 def plan_top(request: CompleteRequest, size: int, by: Aggregate, name: str) -> Decision:
     """The plan of finding the heaviest trends; ``name`` is the column that shows what they weigh."""
-    listed = _first_plan(request, (graph, definition))
-    return attrs.evolve(listed, plan=TopTrends(listed.plan, size, by, name))  # type: ignore[arg-type]
+    return _first_plan(TopRequest(request, size, by, name), (top_paths, top_definition))
 
 
 def plan_survey(request: CompleteRequest, measured: bool) -> Decision:
     """The plan of a survey of the graphs that complete trends are listed from."""
-    listed = _first_plan(request, (graph,))
-    assert isinstance(listed.plan, GraphTrends), listed.plan
-    return attrs.evolve(listed, plan=SurveyedTrends(listed.plan, measured))
+    return _first_plan(SurveyRequest(request, measured), (survey_graphs,))
 
 
-def _first_plan(request: _Request, strategies: Sequence[Callable[[_Request], PhysicalPlan | Declined]]) -> Decision:
+def _first_plan(request: _Request, strategies: Sequence[Callable[[_Request], Operator | Declined]]) -> Decision:
     declined: list[tuple[str, str]] = []
     for strategy in strategies:
         plan = strategy(request)
         name = _NAMES.get(strategy, strategy.__name__)
         if not isinstance(plan, Declined):
-            return Decision(plan, name, tuple(declined))
+            return Decision(with_exchanges(plan), name, tuple(declined))
         declined.append((name, plan.reason))
     reasons = "; ".join(f"{name}: {reason}" for name, reason in declined)
     raise NoPhysicalPlan(

@@ -1,4 +1,4 @@
-"""Many queries over the same events: one shipment and one pass for all whose keys agree.
+"""Many queries over the same events: one shuffle and one pass for all whose keys agree.
 
 The variables, compared terms and aggregated terms of the queries of a pass are numbered together, so that one
 projection, one shuffle and one sort serve them all. Their windows may differ.
@@ -16,14 +16,15 @@ import attrs
 from cetdsl.analysis.resolve import ResolvedQuery
 from cetdsl.ir.compiled import MAX_VARIABLES, CodeColumn, Compiled
 from cetdsl.ir.kernel import KernelSpec
+from cetdsl.ir.layout import RowLayout
 from cetdsl.ir.machine import Comparison, Edge, Machine, Negation, Pair
+from cetdsl.ir.operators import Exchange, Merge, Operator, Propagate
 from cetdsl.ir.source import Source
 from cetdsl.ir.windowing import SLIDING, SPAN, WHOLE, Windowing
 from cetdsl.pattern.automaton import Automaton
 from cetdsl.pattern.expressions import Expr, strip
 from cetdsl.pattern.nodes import events
 from cetdsl.planning.planner import AGGREGATE_STRATEGIES, Decision, plan_aggregate
-from cetdsl.planning.plans import KernelAggregate
 from cetdsl.planning.strategies.kernel import kernel
 from cetdsl.planning.windows import STRETCH_WINDOWS
 from cetdsl.sharing import SharableSet, sharable_sets
@@ -137,13 +138,14 @@ def plan_workload(queries: Mapping[str, ResolvedQuery], number: str, sharing: Sh
     number : {"decimal", "string", "double", "log2"}
     sharing : Sharing
     """
-    together: dict[str, KernelAggregate] = {}
+    together: dict[str, Propagate] = {}
     alone: list[Alone] = []
     for name, resolved in queries.items():
         aggregates = tuple((item.output_name, item.aggregate) for item in resolved.query.returning)
         decision = plan_aggregate(resolved, aggregates, number, _STRATEGIES)
-        if isinstance(decision.plan, KernelAggregate):
-            together[name] = decision.plan
+        carried = _carried_by(decision.plan)
+        if carried is not None:
+            together[name] = carried
         else:
             reason = dict(decision.declined).get(
                 "kernel", "an AND at the top pairs the trends of two passes of its own"
@@ -162,12 +164,19 @@ def plan_workload(queries: Mapping[str, ResolvedQuery], number: str, sharing: Sh
     return WorkloadPlan(tuple(one.finished() for group in passes.values() for one in group), tuple(alone), sharing)
 
 
+def _carried_by(plan: Operator) -> Propagate | None:
+    """What carries the numbers of a plan along one automaton; None where that is not all that there is to it."""
+    while isinstance(plan, (Merge, Exchange)):
+        plan = plan.child
+    return plan if isinstance(plan, Propagate) else None
+
+
 class _Pass:
     """A pass while queries are added to it."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
-        self.plans: list[KernelAggregate] = []
+        self.plans: list[Propagate] = []
         self.resolved: dict[str, ResolvedQuery] = {}
         self.variables: dict[_Variable, int] = {}
         self.families: list[Hashable] = []
@@ -175,12 +184,12 @@ class _Pass:
         self.lists: dict[Expr, int] = {}
         self.values: dict[Expr, int] = {}
 
-    def takes(self, plan: KernelAggregate) -> bool:
+    def takes(self, plan: Propagate) -> bool:
         """Whether one more query's variables fit into the bit mask."""
         new = set(_variables(plan.compiled)) - set(self.variables)
         return len(self.variables) + len(new) <= MAX_VARIABLES
 
-    def add(self, name: str, plan: KernelAggregate, resolved: ResolvedQuery) -> None:
+    def add(self, name: str, plan: Propagate, resolved: ResolvedQuery) -> None:
         """One more query."""
         kinds = {event.variable: family(event, resolved.type) for event in events(resolved.query.pattern)}
         for (name_in_query, _), variable in zip(plan.compiled.variables, _variables(plan.compiled), strict=True):
@@ -200,7 +209,7 @@ class _Pass:
         """The pass of all queries that were added."""
         first = self.plans[0].source
         windowing = _common_windowing([plan.source.windowing for plan in self.plans])
-        merge = any(plan.merge for plan in self.plans)
+        merge = any(plan.spec.answer.partial for plan in self.plans)
         source = attrs.evolve(first, groups=first.keys, partitions=(), asked_partitions=(), windowing=windowing)
         members = tuple(self._member(*pair, source, merge) for pair in zip(self.names, self.plans, strict=True))
         compiled = Compiled(
@@ -228,7 +237,7 @@ class _Pass:
             merge,
         )
 
-    def _member(self, name: str, plan: KernelAggregate, source: Source, merge: bool) -> Member:
+    def _member(self, name: str, plan: Propagate, source: Source, merge: bool) -> Member:
         compiled, spec = plan.compiled, plan.spec
         renumber = _Renumbering(
             [self.variables[variable] for variable in _variables(compiled)],
@@ -239,8 +248,10 @@ class _Pass:
         windowing = spec.query.windowing
         if windowing.kind != WHOLE:
             windowing = attrs.evolve(windowing, cut=source.windowing.cut)
-        spec = renumber.spec(spec).with_query(windowing=windowing)
-        spec = spec.with_layout(keys=len(source.keys), codes=len(self.codes), lists=len(self.lists))
+        layout = RowLayout.of(
+            len(source.keys), source.time, source.time_type, codes=len(self.codes), lists=len(self.lists)
+        )
+        spec = attrs.evolve(renumber.spec(spec).with_query(windowing=windowing), layout=layout)
         spec = spec.with_answer(groups=len(source.keys), partial=merge)
         groups = tuple(source.keys.index(column) for column in plan.source.groups)
         return Member(name, spec, groups, plan.source.groups)

@@ -17,7 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cetdsl.ir.kernel import KernelSpec, is_exact_lane
-from cetdsl.ir.layout import RowLayout
+from cetdsl.ir.layout import BUCKET, MATRIX, numbered, of_panes
 from cetdsl.ir.windowing import Windowing, count_in_panes
 from cetdsl.kernels.aggregate.cover import cover_of, window_lanes
 from cetdsl.kernels.aggregate.leaves import (
@@ -46,7 +46,7 @@ from cetdsl.kernels.answers.tables import LaneTable, Values, additive_lanes
 from cetdsl.kernels.numbers.scaled import Objects, Scaled
 from cetdsl.kernels.vocabulary import Events, Ints, Slices
 from cetdsl.kernels.wire.chunks import CHUNK_EVENTS, Chunk, ChunkReader, refusing_too_large
-from cetdsl.kernels.wire.columns import as_array, from_numpy, validity
+from cetdsl.kernels.wire.columns import from_numpy, validity
 from cetdsl.kernels.wire.values import ValueColumn
 
 #: Entries of all matrices of a chunk, about; they bound its memory.
@@ -101,7 +101,7 @@ class PanesEvaluator:
             begin = _starts(slices) // self.spec.query.windowing.slide * self.panes.slide
             most, low = _chunk_panes(self.spec, self.steps), 0
             while low < count:
-                # A stretch of windows whose panes fit into memory, one window at least.
+                # Windows whose panes fit into memory, one window at least.
                 high = max(int(np.searchsorted(last, first[low] + most)), low + 1)
                 own = slice(low, high)
                 found = self._windows(events, weights, cut, first[own], last[own], begin[own])
@@ -169,19 +169,18 @@ def pane_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch], chunk_event
     spec : KernelSpec
         Of the answer.
     batches : iterator of pyarrow.RecordBatch
-        Events sorted by key, pane, time and tie-break columns; the number of the pane comes after the key columns.
+        Events sorted by key, pane, time and tie-break columns; the number of the pane is that of the time bucket.
     chunk_events : int
         Events per kernel call, at least; 0: as many as their matrices allow.
 
     Yields
     ------
     list of pyarrow.Array
-        Key columns, the pane, a mask (which any reader of rows expects), and the matrix: for lanes of whole numbers a
-        column of doubles and one of text, for others one of scaled doubles.
+        Key columns, the pane and the matrix: for lanes of whole numbers a column of doubles and one of text, for others
+        one of scaled doubles. See :func:`~cetdsl.ir.layout.of_panes`.
     """
     steps = lay_out_steps(spec.query.machine)
-    keys = spec.layout.keys + 1
-    events = spec.with_query(windowing=Windowing()).with_layout(keys=keys).with_answer(groups=keys)
+    events = spec.with_query(windowing=Windowing())
     for chunk in ChunkReader(events, batches, chunk_events or _chunk_rows(spec, steps)):
         found = chunk.slices.segment
         if not len(found):
@@ -189,7 +188,8 @@ def pane_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch], chunk_event
         with refusing_too_large(events, chunk):
             known = chunk.events._replace(segment_start=chunk.events.segment_start[: len(found) + 1])
             matrices = pane_columns(spec, steps, known, chunk.values)
-        yield [*group_columns(events, chunk, found), from_numpy(np.ones(len(found), dtype=np.int8)), *matrices]
+        pane = chunk.column(BUCKET).take(from_numpy(chunk.events.segment_start[found]))
+        yield [*chunk.key_columns(range(spec.layout.keys), found), pane, *matrices]
 
 
 def window_stream(
@@ -201,8 +201,8 @@ def window_stream(
     """
     steps = lay_out_steps(spec.query.machine)
     windowing = count_in_panes(spec.query.windowing)
-    layout = RowLayout(spec.layout.keys, spec.layout.time, "bigint")
-    panes = attrs.evolve(spec.with_query(windowing=windowing), layout=layout)
+    matrices = sum(1 + part.whole for part in parts_of(spec))
+    panes = attrs.evolve(spec.with_query(windowing=windowing), layout=of_panes(spec.layout, matrices))
     for chunk in ChunkReader(panes, batches, chunk_panes or _chunk_panes(spec, steps)):
         events, slices = chunk.events, chunk.slices
         if not len(slices.low):
@@ -284,9 +284,6 @@ def _decode(part: Part, columns: list[pa.Array], steps: Steps) -> Matrices:
 
 def _decoded(spec: KernelSpec, steps: Steps, chunk: Chunk) -> list[Matrices]:
     """Per part the matrices of a chunk of panes."""
-    found, position = [], spec.layout.keys + 2
-    for part in parts_of(spec):
-        columns = [as_array(chunk.table.column(position + n)) for n in range(1 + part.whole)]
-        position += len(columns)
-        found.append(_decode(part, columns, steps))
-    return found
+    parts = parts_of(spec)
+    names = iter(numbered(MATRIX, sum(1 + part.whole for part in parts)))
+    return [_decode(part, [chunk.column(next(names)) for _ in range(1 + part.whole)], steps) for part in parts]

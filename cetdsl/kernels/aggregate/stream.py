@@ -34,7 +34,7 @@ def aggregate_stream(
     ----------
     spec : KernelSpec
     batches : iterator of pyarrow.RecordBatch
-        Sorted by key, stretch, time and tie-break columns.
+        Sorted by key, time bucket, time and tie-break columns.
     chunk_events : int
         Events per kernel call, at least.
 

@@ -9,13 +9,12 @@ from cetdsl.ir.windowing import SLIDING
 from cetdsl.kernels.answers.tables import LaneTable, encode_partial, finish
 from cetdsl.kernels.vocabulary import Ints
 from cetdsl.kernels.wire.chunks import Chunk, window_column
-from cetdsl.kernels.wire.columns import as_array, from_numpy
+from cetdsl.kernels.wire.columns import from_numpy
 
 
 def group_columns(spec: KernelSpec, chunk: Chunk, segment: Ints) -> list[pa.Array]:
     """The group columns of some keys of a chunk."""
-    rows = from_numpy(chunk.events.segment_start[segment])
-    return [as_array(chunk.table.column(k)).take(rows) for k in range(spec.answer.groups)]
+    return chunk.key_columns(range(spec.answer.groups), segment)
 
 
 def answer_columns(spec: KernelSpec, table: LaneTable, groups: list[pa.Array], start: Ints) -> list[pa.Array]:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from cetdsl.errors import CountOverflow
 from cetdsl.ir.kernel import KernelSpec
+from cetdsl.ir.layout import KEY
 from cetdsl.ir.stages import SampleSpec, TopSpec
 from cetdsl.kernels.complete.streams import Graphs, placed
 from cetdsl.kernels.enumerate.trends import TrendRows
@@ -24,7 +25,7 @@ from cetdsl.kernels.graph.k_best import KBest, k_best_paths
 from cetdsl.kernels.graph.samples import sample_paths
 from cetdsl.kernels.vocabulary import Block, Bools, Ints
 from cetdsl.kernels.wire.chunks import CHUNK_EVENTS, Chunk, ChunkReader, refusing_too_large
-from cetdsl.kernels.wire.columns import as_array, from_numpy, ordered_bits, unscaled_integers, validity
+from cetdsl.kernels.wire.columns import from_numpy, ordered_bits, unscaled_integers, validity
 
 Numbers = NDArray[Any]
 
@@ -94,7 +95,7 @@ def sample_stream(
     ----------
     spec : SampleSpec
     batches : iterator of pyarrow.RecordBatch
-        Sorted by key, stretch, time and tie-break columns; the last columns are those of the events.
+        Sorted by key, time bucket, time and tie-break columns.
     chunk_events : int
         Events per graph, at least.
 
@@ -129,7 +130,7 @@ def _one_per_window(chunk: Chunk) -> Chunk:
 def _salts(spec: KernelSpec, chunk: Chunk, windows: Ints) -> Ints:
     """A number for each window, told from its key and its start: the same one wherever it is drawn from."""
     slices = chunk.slices
-    keys = [as_array(chunk.table.column(k)) for k in range(spec.layout.keys)]
+    keys = [chunk.column(name) for name in spec.layout.all_of(KEY)]
     rows = chunk.events.segment_start[slices.segment[windows]].tolist()
     salts = np.empty(len(windows), dtype=np.int64)
     for n, (row, start) in enumerate(zip(rows, slices.start[windows].tolist())):
@@ -151,7 +152,7 @@ def top_stream(
     ----------
     spec : TopSpec
     batches : iterator of pyarrow.RecordBatch
-        Sorted by key, stretch, time and tie-break columns; the last columns are those of the events.
+        Sorted by key, time bucket, time and tie-break columns.
     chunk_events : int
         Events per graph, at least.
 

@@ -15,6 +15,8 @@ import pyarrow as pa
 
 from cetdsl.errors import EngineError, GroupTooLarge
 from cetdsl.ir.kernel import ALL, MAXIMAL, KernelSpec
+from cetdsl.ir.layout import SHARE
+from cetdsl.ir.shares import task_of
 from cetdsl.ir.stages import SURVEY, GraphSpec, SurveySpec
 from cetdsl.ir.windowing import SLIDING
 from cetdsl.kernels.answers.rows import Places, answer_columns, group_columns
@@ -31,7 +33,7 @@ from cetdsl.kernels.graph.edges import list_edges
 from cetdsl.kernels.graph.reduction import reduce_edges
 from cetdsl.kernels.vocabulary import Block, Events, Graph, Ints
 from cetdsl.kernels.wire.chunks import CHUNK_EVENTS, Chunk, ChunkReader, refusing_too_large, window_column
-from cetdsl.kernels.wire.columns import as_array, from_numpy, integers
+from cetdsl.kernels.wire.columns import from_numpy, integers
 
 #: No number of more bits is a DECIMAL(38, 0).
 _DECIMAL_BITS = 128
@@ -114,7 +116,7 @@ class Graphs:
 
 
 def cut_events(events: Events, first: int, last: int) -> Events:
-    """A stretch of events as events of their own."""
+    """Consecutive events as events of their own."""
     if first == 0 and last == len(events.time):
         return events
     inner = events.segment_start[(events.segment_start > first) & (events.segment_start < last)]
@@ -171,7 +173,7 @@ def graph_stream(
     ----------
     spec : GraphSpec
     batches : iterator of pyarrow.RecordBatch
-        Sorted by key, stretch, time and tie-break columns; the last columns are those of the events.
+        Sorted by key, time bucket, time and tie-break columns.
     chunk_events : int
         Events per graph, at least.
 
@@ -212,19 +214,17 @@ def _shares(spec: GraphSpec, chunk: Chunk) -> Iterator[tuple[tuple[int, int], In
     if not spec.shares:
         yield (0, 1), np.arange(len(chunk.slices.low))
         return
-    keys = spec.trends.kernel.layout.keys
-    number = integers(as_array(chunk.table.column(keys - 1)))[chunk.events.segment_start[:-1]]
-    if keys == 1 and len(number) > 1:
+    number = integers(chunk.column(SHARE))[chunk.events.segment_start[:-1]].tolist()
+    if not spec.trends.kernel.layout.keys and len(number) > 1:
         raise EngineError(
             "two shares of the events came to one task",
             hint="this is a defect of cetdsl or of the Spark version; use algorithm='joins', and please report it with "
             "the physical plan",
         )
     segment = np.searchsorted(chunk.events.segment_start, chunk.slices.low, side="right") - 1
-    for share, salt in enumerate(spec.shares):
-        slices = np.flatnonzero(number[segment] == salt)
-        if len(slices):
-            yield (share, len(spec.shares)), slices
+    shares = np.array([task_of(one, spec.shares) for one in number], dtype=np.int64)[segment]
+    for share in np.unique(shares).tolist():
+        yield (share, spec.shares), np.flatnonzero(shares == share)
 
 
 def placed(block: Block, part: Part) -> Block:
@@ -246,7 +246,7 @@ def count_stream(
     spec : KernelSpec
         With one lane and one output.
     batches : iterator of pyarrow.RecordBatch
-        Sorted by key, stretch, time and tie-break columns.
+        Sorted by key, time bucket, time and tie-break columns.
     chunk_events : int
         Events per graph, at least.
 
@@ -290,7 +290,7 @@ def survey_stream(
     ----------
     spec : SurveySpec
     batches : iterator of pyarrow.RecordBatch
-        Sorted by key, stretch, time and tie-break columns.
+        Sorted by key, time bucket, time and tie-break columns.
     chunk_events : int
         Events per graph, at least.
 
@@ -312,8 +312,7 @@ def survey_stream(
             continue
         numbers = np.concatenate([part.slices for part, _ in found])
         rows = from_numpy(np.argsort(numbers)[slices.slice])
-        first = from_numpy(chunk.events.segment_start[slices.segment])
-        shown = [as_array(chunk.table.column(k)).take(first) for k in spec.graph.trends.keys]
+        shown = chunk.key_columns(spec.graph.trends.keys, slices.segment)
         if kernel.query.windowing.kind == SLIDING:
             shown.append(window_column(kernel, slices.start))
         columns = (pa.concat_arrays(column) for column in zip(*(columns for _, columns in found)))

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cetdsl.ir.kernel import KernelSpec
+from cetdsl.kernels.enumerate.blocks import BLOCK
 from cetdsl.kernels.enumerate.correlated import without_correlated
 from cetdsl.kernels.enumerate.guards import GuardedMachine
-from cetdsl.kernels.enumerate.search import BLOCK, Search
+from cetdsl.kernels.enumerate.search import Search
 from cetdsl.kernels.vocabulary import Block, Events, Ints, Slices
 
 
@@ -22,7 +23,7 @@ class Enumerator:
     >>> from cetdsl.ir.machine import Edge, Machine
     >>> from cetdsl.kernels.wire.windows import NEVER, cut_slices
     >>> machine = Machine((0, 1), ((0, ()),), ((1, ()),), (Edge(0, 1), Edge(1, 1)))  # SEQ(A, B+)
-    >>> spec = KernelSpec(KernelQuery(machine), RowLayout(0, "t", "bigint"))
+    >>> spec = KernelSpec(KernelQuery(machine), RowLayout.of(0, "t", "bigint"))
     >>> segment, time, none = np.array([0, 3]), np.arange(3), np.zeros(0, dtype=np.int64)
     >>> no_codes, no_lists = np.zeros((0, 3), dtype=np.int64), np.zeros((0, 4), dtype=np.int64)
     >>> events = Events(segment, time, time, np.array([1, 2, 2]), no_codes, no_codes.astype(bool), no_lists, none)

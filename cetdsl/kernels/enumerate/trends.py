@@ -9,13 +9,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cetdsl.ir.kernel import KernelSpec
-from cetdsl.ir.layout import OF_TIME, OWN, Place
+from cetdsl.ir.layout import EventColumn, OfTime, OfVariable
 from cetdsl.ir.stages import TrendsSpec
 from cetdsl.ir.windowing import SLIDING
 from cetdsl.kernels.enumerate.enumerator import Enumerator
 from cetdsl.kernels.vocabulary import Block, Ints
 from cetdsl.kernels.wire.chunks import CHUNK_EVENTS, Chunk, ChunkReader, refusing_too_large, window_column, window_type
-from cetdsl.kernels.wire.columns import as_array, from_numpy
+from cetdsl.kernels.wire.columns import from_numpy
 
 
 def trend_stream(
@@ -27,7 +27,7 @@ def trend_stream(
     ----------
     spec : TrendsSpec
     batches : iterator of pyarrow.RecordBatch
-        Sorted by key, stretch, time and tie-break columns; the last columns are those of the events.
+        Sorted by key, time bucket, time and tie-break columns.
     chunk_events : int
         Events per kernel call, at least.
 
@@ -53,24 +53,11 @@ def trend_stream(
 
 
 class EventRows:
-    """The events of one chunk, as answers show them.
-
-    The last columns of its rows are the ``fields``, but for those that are known without; see :class:`KernelSpec`.
-    """
+    """The events of one chunk, as answers show them: with these fields, each where the layout says."""
 
     def __init__(self, chunk: Chunk, fields: tuple[str, ...], spec: KernelSpec) -> None:
         self._names = list(fields)
-        table = chunk.table
-        places: list[Place] = [*spec.layout.shared, *[OWN] * (len(fields) - len(spec.layout.shared))]
-        last = iter(range(table.num_columns - places.count(OWN), table.num_columns))
-        columns = []
-        for place in places:
-            if isinstance(place, tuple):
-                columns.append(_of_variables(place, chunk.events.mask))
-            elif place == OF_TIME:
-                columns.append(from_numpy(chunk.events.time, kind=window_type(spec)))
-            else:
-                columns.append(as_array(table.column(next(last) if place == OWN else place)))
+        columns = [_event_column(found, chunk, spec) for found in spec.layout.event]
         self._columns = [_Repeated(column[0]) if _is_one_text(column) else column for column in columns]
 
     def at(self, rows: Ints) -> pa.Array:
@@ -79,6 +66,15 @@ class EventRows:
             return pa.array([{}] * len(rows), pa.struct([]))
         picked = from_numpy(rows)
         return pa.StructArray.from_arrays([_taken(column, picked) for column in self._columns], names=self._names)
+
+
+def _event_column(found: EventColumn, chunk: Chunk, spec: KernelSpec) -> pa.Array:
+    """One of the event's own columns."""
+    if isinstance(found, OfVariable):
+        return _of_variables(found.texts, chunk.events.mask)
+    if isinstance(found, OfTime):
+        return from_numpy(chunk.events.time, kind=window_type(spec))
+    return chunk.column(found.name)
 
 
 def _taken(column: pa.Array | _Repeated, rows: pa.Array) -> pa.Array:
@@ -133,8 +129,7 @@ class TrendRows:
         """
         window, trend = self._windows(block)
         slices = self.chunk.slices
-        key_rows = pa.array(self.chunk.events.segment_start[slices.segment[window]])
-        columns = [as_array(self.chunk.table.column(k)).take(key_rows) for k in self.spec.keys]
+        columns = self.chunk.key_columns(self.spec.keys, slices.segment[window])
         if self.spec.kernel.query.windowing.kind == SLIDING:
             columns.append(window_column(self.spec.kernel, slices.start[window]))
         own = [*more, self._trends(block)]

@@ -30,7 +30,7 @@ from cetdsl.kernels.graph.reduction import reduce_edges
 from cetdsl.kernels.machine.program import equality_codes
 from cetdsl.kernels.vocabulary import Bools, Events, Graph, Ints, Places
 from cetdsl.kernels.wire.chunks import CHUNK_EVENTS, Chunk, ChunkReader, refusing_too_large, window_column
-from cetdsl.kernels.wire.columns import as_array, from_numpy
+from cetdsl.kernels.wire.columns import from_numpy
 
 #: Rows of a block, more or less.
 BLOCK_ROWS = 262_144
@@ -46,7 +46,7 @@ def vertex_stream(
     ----------
     spec : EventGraphSpec
     batches : iterator of pyarrow.RecordBatch
-        Sorted by key, stretch, time and tie-break columns, and simultaneous events in an order that never changes.
+        Sorted by key, time bucket, time and tie-break columns, and simultaneous events in an order that never changes.
     chunk_events : int
         Events per kernel call, at least.
 
@@ -115,8 +115,7 @@ class _Windows:
     def place(self, window: Ints) -> list[pa.Array]:
         """Key and window columns."""
         slices = self.chunk.slices
-        rows = from_numpy(self.chunk.events.segment_start[slices.segment[window]])
-        columns = [as_array(self.chunk.table.column(k)).take(rows) for k in range(self.spec.kernel.layout.keys)]
+        columns = self.chunk.key_columns(range(self.spec.kernel.layout.keys), slices.segment[window])
         if self.spec.kernel.query.windowing.kind == SLIDING:
             columns.append(window_column(self.spec.kernel, slices.start[window]))
         return columns

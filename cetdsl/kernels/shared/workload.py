@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from cetdsl.ir.kernel import KernelSpec
+from cetdsl.ir.layout import KEY
 from cetdsl.ir.stages import WorkloadSpec
 from cetdsl.ir.windowing import SLIDING, SPAN
 from cetdsl.kernels.aggregate.stream import OpenKey, carry
@@ -29,7 +30,7 @@ class _Query:
     """One query of a workload: its rows, and what it knows of a key that goes on."""
 
     def __init__(self, workload: WorkloadSpec, number: int) -> None:
-        self.layout = RowLayout(workload, number)
+        self.layout = PooledRows(workload, number)
         self.spec = workload.queries[number]
         self.kept: OpenKey | None = None
 
@@ -58,7 +59,7 @@ class _Query:
         return self.layout.row_columns(groups, start, columns)
 
 
-class RowLayout:
+class PooledRows:
     """How the rows of one query lie in the columns that all queries of a workload share."""
 
     def __init__(self, workload: WorkloadSpec, number: int) -> None:
@@ -88,7 +89,7 @@ class RowLayout:
 
 def metrics_row(workload: WorkloadSpec, keys: list[pa.DataType], metrics: str) -> list[pa.Array]:
     """The row in which a task tells how it went: its query is -1, and all but the metrics is NULL."""
-    layout = RowLayout(workload, 0)
+    layout = PooledRows(workload, 0)
     columns = [from_numpy(np.full(1, -1, dtype=np.int64)), *(pa.nulls(1, kind) for kind in keys)]
     columns += [pa.nulls(1, pa.int64()), pa.nulls(1, layout.window)]
     return [*columns, pa.array([metrics]), *(pa.nulls(1, kind) for kind in layout.kinds)]
@@ -103,7 +104,7 @@ def workload_stream(
     ----------
     workload : WorkloadSpec
     batches : iterator of pyarrow.RecordBatch
-        Sorted by key, stretch, time and tie-break columns.
+        Sorted by key, time bucket, time and tie-break columns.
     chunk_events : int
         Events per kernel call, at least.
 
@@ -121,7 +122,7 @@ def _answers(workload: WorkloadSpec, batches: Iterator[pa.RecordBatch], chunk_ev
     sets = [_Set(workload, members) for members in _sets_and_singles(workload)]
     keys: list[pa.DataType] = []
     for chunk in ChunkReader(workload.reader, batches, chunk_events, workload.queries):
-        keys = [as_array(chunk.table.column(k)).type for k in range(workload.reader.layout.keys)]
+        keys = [chunk.column(name).type for name in workload.reader.layout.all_of(KEY)]
         for one in sets:
             with refusing_too_large(workload.reader, chunk):
                 values = one.evaluate(chunk)
@@ -199,13 +200,13 @@ def _merged_answers(workload: WorkloadSpec, batches: Iterator[pa.RecordBatch]) -
                 for text in rows.column(workload.reader.layout.keys + 3).to_pylist():
                     yield metrics_row(workload, keys, text)
             continue
-        layout = RowLayout(workload, number)
+        layout = PooledRows(workload, number)
         spec = workload.queries[number]
         yield from _merged(workload, layout, spec, (rows for _, rows in parts))
 
 
 def _merged(
-    workload: WorkloadSpec, layout: RowLayout, spec: KernelSpec, batches: Iterator[pa.RecordBatch]
+    workload: WorkloadSpec, layout: PooledRows, spec: KernelSpec, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[list[pa.Array]]:
     keys = workload.reader.layout.keys
     sliding = spec.query.windowing.kind == SLIDING

@@ -6,7 +6,7 @@ needs are carried over into the next chunk; nothing else is kept, so memory is b
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from cetdsl.errors import EngineError, GroupTooLarge, NullTime
 from cetdsl.ir.kernel import KernelSpec
+from cetdsl.ir.layout import BUCKET, CODE, FINGERPRINT, KEY, LIST, MASK, MATRIX, POSITION, TIE, TIME, VALUE, InColumn
 from cetdsl.ir.windowing import SPAN, WHOLE, Windowing
 from cetdsl.kernels.vocabulary import Events, Ints, Slices
 from cetdsl.kernels.wire.columns import (
@@ -39,12 +40,12 @@ _FOREVER = 2**62
 
 
 class Chunk(NamedTuple):
-    """A stretch of the stream, ready for a kernel.
+    """Consecutive rows of the stream, ready for a kernel.
 
     Attributes
     ----------
     table : pyarrow.Table
-        The key columns and, for trends, those of the event, where they came; the other columns, all of them converted,
+        The columns that are shown as they came, by the names of the layout; the other columns, all of them converted,
         are held once and so are empty (of type null) here.
     events : Events
     values : list of ValueColumn
@@ -64,6 +65,15 @@ class Chunk(NamedTuple):
     continues: bool
     complete: bool
 
+    def column(self, name: str) -> pa.Array:
+        """One of the columns that are shown, by its name."""
+        return as_array(self.table.column(name))
+
+    def key_columns(self, keys: Iterable[int], segment: Ints) -> list[pa.Array]:
+        """The values that some segments have in the keys of these numbers."""
+        rows = from_numpy(self.events.segment_start[segment])
+        return [self.column(f"{KEY}{key}").take(rows) for key in keys]
+
     @property
     def slices(self) -> Slices:
         """What can be answered now, for the only query."""
@@ -77,27 +87,6 @@ class Chunk(NamedTuple):
         return bounds
 
 
-class _Columns:
-    """Where each kind of column stands in the kernel's input."""
-
-    def __init__(self, spec: KernelSpec) -> None:
-        position = spec.layout.keys
-        self.keys = range(position)
-        self.stretch = position if spec.query.windowing.cut else -1
-        position += bool(spec.query.windowing.cut)
-        self.time = position
-        self.ties = range(position + 1, position + 1 + spec.layout.ties)
-        has_mask = not (spec.layout.packed or spec.layout.alone)
-        self.mask = self.ties.stop if has_mask else -1
-        first_code = self.ties.stop + has_mask
-        self.codes = range(first_code, first_code + spec.layout.codes)
-        self.values = range(self.codes.stop, self.codes.stop + len(spec.layout.values))
-        self.position = self.values.stop if spec.layout.lists else -1
-        first_list = self.values.stop + bool(spec.layout.lists)
-        self.lists = range(first_list, first_list + spec.layout.lists)
-        self.event = self.lists.stop
-
-
 class _Asked:
     """What one query asks of a stream: its windows, and how far they have been answered."""
 
@@ -106,21 +95,21 @@ class _Asked:
         self.look_back = windowing.length if looks_back else 0
         self.resume, self.answered = NEVER, -_FOREVER
 
-    def cut(self, events: Events, stretch: Ints, complete: bool) -> tuple[Slices, tuple[Ints, Ints]]:
+    def cut(self, events: Events, bucket: Ints, complete: bool) -> tuple[Slices, tuple[Ints, Ints]]:
         """The slices that can be answered now, and the times between which their trends begin."""
         slices = cut_slices(
-            self.windowing, events.segment_start, events.time, stretch, complete, self.resume, self.look_back
+            self.windowing, events.segment_start, events.time, bucket, complete, self.resume, self.look_back
         )
-        return slices, self._bounds(len(slices.low), stretch, events.time, complete)
+        return slices, self._bounds(len(slices.low), bucket, events.time, complete)
 
-    def _bounds(self, count: int, stretch: Ints, time: Ints, complete: bool) -> tuple[Ints, Ints]:
+    def _bounds(self, count: int, bucket: Ints, time: Ints, complete: bool) -> tuple[Ints, Ints]:
         begin = np.full(count, -_FOREVER, dtype=np.int64)
         end = np.full(count, _FOREVER, dtype=np.int64)
         windowing = self.windowing
         if windowing.kind != SPAN or not count:
             return begin, end
         if windowing.cut:
-            begin, end = stretch[:count] * windowing.cut, (stretch[:count] + 1) * windowing.cut
+            begin, end = bucket[:count] * windowing.cut, (bucket[:count] + 1) * windowing.cut
         begin[0] = max(begin[0], self.answered)
         if not complete:
             # The last event's own instant may still go on, so its trends' ends are not known yet.
@@ -157,11 +146,12 @@ class ChunkReader:
         chunk_events: int = CHUNK_EVENTS,
         queries: Sequence[KernelSpec] = (),
     ) -> None:
-        self.spec = spec
-        self.columns = _Columns(spec)
-        if spec.layout.runs is not None:
-            batches = events_of_runs(spec.layout.runs, batches)
-        self.batches = batches if spec.layout.unsorted is None else in_order(*spec.layout.unsorted, batches)
+        self.spec, self.layout = spec, spec.layout
+        if self.layout.runs is not None:
+            batches = events_of_runs(self.layout.runs, batches)
+        if self.layout.unsorted:
+            batches = in_order(self.layout.position(TIME), self.layout.position(FINGERPRINT), batches)
+        self.batches = batches
         self.chunk_events = chunk_events
         self.nulls = 0
         self.asked = [_Asked(one.query.windowing, bool(one.query.negations)) for one in queries or (spec,)]
@@ -195,14 +185,15 @@ class ChunkReader:
         if any(asked.windowing.kind != WHOLE for asked in self.asked):
             return False
         first, last = pending[0], pending[-1]
-        return all(first.column(k)[0].equals(last.column(k)[-1]) for k in self.columns.keys)
+        keys = [self.layout.position(name) for name in self.layout.partition]
+        return all(first.column(k)[0].equals(last.column(k)[-1]) for k in keys)
 
     def _timed(self) -> Iterator[pa.RecordBatch]:
         """The batches; rows without a time, which are sorted first and all sent to one task, raise."""
         for batch in self.batches:
             if batch.num_rows == 0:
                 continue
-            time = batch.column(self.columns.time)
+            time = self._column(batch, TIME)
             self.nulls += time.null_count
             if not time[-1].is_valid:
                 continue  # more of them may come
@@ -212,7 +203,7 @@ class ChunkReader:
 
     def _refuse_nulls(self) -> None:
         if self.nulls:
-            raise null_time(self.spec.layout.time, self.nulls)
+            raise null_time(self.layout.time, self.nulls)
 
     def _chunk(self, pending: list[pa.RecordBatch], complete: bool, continues: bool) -> Chunk:
         try:
@@ -224,19 +215,14 @@ class ChunkReader:
 
     def _prepare(self, table: pa.Table, complete: bool, continues: bool) -> Chunk:
         # Column by column, so that what came and what was made of it are not held side by side for all of them.
-        columns, spec = self.columns, self.spec
+        layout = self.layout
         count = table.num_rows
-        shown = {
-            *columns.keys,
-            *range(columns.event, table.num_columns),
-            *(k for k in spec.layout.shared if isinstance(k, int) and k >= 0),
+        elsewhere = [found.name for found in layout.event if isinstance(found, InColumn)]
+        kept = {
+            name: as_array(self._column(table, name))
+            for name in dict.fromkeys((*layout.partition, *elsewhere, *layout.all_of(MATRIX)))
         }
-        kept = {k: as_array(table.column(k)) for k in shown}
-        keys = [kept[k] for k in columns.keys]
-        stretches = None
-        if spec.query.windowing.cut:
-            stretches = as_array(table.column(columns.stretch))
-            keys.append(stretches)
+        keys = [kept[name] for name in layout.partition]
         new_key = differs_from_previous(keys, count)
         segment_start = np.append(np.nonzero(new_key)[0], count).astype(np.int64)
         time, mask = self._time_and_mask(table)
@@ -247,51 +233,57 @@ class ChunkReader:
                 "the rows of a key did not arrive in order of time",
                 hint="this is a defect of cetdsl or of the Spark version; please report it with the physical plan",
             )
-        if spec.layout.ties:
-            new_time |= differs_from_previous([as_array(table.column(k)) for k in columns.ties], count)
+        if ties := layout.all_of(TIE):
+            new_time |= differs_from_previous([as_array(self._column(table, name)) for name in ties], count)
         instant: Ints = np.cumsum(new_time, dtype=np.int64)
         instant -= 1
-        codes, valid = order_codes([table.column(k) for k in columns.codes])
-        if not spec.layout.codes:
+        codes, valid = order_codes([self._column(table, name) for name in layout.all_of(CODE)])
+        if not len(codes):
             codes, valid = np.zeros((0, count), dtype=np.int64), np.zeros((0, count), dtype=np.bool_)
         list_start, list_items = self._lists(table, segment_start, count)
         events = Events(segment_start, time, instant, mask, codes, valid, list_start, list_items)
-        stretch = np.zeros(len(segment_start) - 1, dtype=np.int64)
-        if stretches is not None:
-            stretch = integers(stretches)[segment_start[:-1]]
-        asked = [each.cut(events, stretch, complete) for each in self.asked]
-        values = [ValueColumn(as_array(table.column(k))) for k in columns.values]
-        rows = [kept.get(k, pa.nulls(count)) for k in range(table.num_columns)]
-        return Chunk(pa.table(rows, names=table.column_names), events, values, asked, continues, complete)
+        bucket = np.zeros(len(segment_start) - 1, dtype=np.int64)
+        if layout.has(BUCKET):
+            bucket = integers(kept[BUCKET])[segment_start[:-1]]
+        asked = [each.cut(events, bucket, complete) for each in self.asked]
+        values = [ValueColumn(as_array(self._column(table, name))) for name in layout.all_of(VALUE)]
+        rows = [kept.get(name, pa.nulls(count)) for name in layout.columns]
+        return Chunk(pa.table(rows, names=layout.columns), events, values, asked, continues, complete)
+
+    def _column(self, rows: pa.Table | pa.RecordBatch, name: str) -> pa.Array | pa.ChunkedArray:
+        """The column of a name, whatever the rows themselves call it."""
+        return rows.column(self.layout.position(name))
 
     def _time_and_mask(self, rows: pa.Table | pa.RecordBatch) -> tuple[Ints, Ints]:
         time, mask = np.empty((2, rows.num_rows), dtype=np.int64)
-        for place, part in parts(rows.column(self.columns.time)):
+        encoding = self.layout.encoding
+        for place, part in parts(self._column(rows, TIME)):
             time[place] = integers(part)
-        if self.spec.layout.packed:
-            np.bitwise_and(time, (1 << self.spec.layout.packed) - 1, out=mask)
-            time >>= self.spec.layout.packed
-            return time, np.array(self.spec.layout.book)[mask] if self.spec.layout.book else mask
-        if self.spec.layout.alone:
+        if encoding.known:
             mask[:] = 1
-            return time, mask
-        for place, part in parts(rows.column(self.columns.mask)):
-            mask[place] = integers(part)
+        elif encoding.bits:
+            np.bitwise_and(time, (1 << encoding.bits) - 1, out=mask)
+            time >>= encoding.bits
+            if encoding.dictionary:
+                mask = np.array(encoding.dictionary)[mask]
+        else:
+            for place, part in parts(self._column(rows, MASK)):
+                mask[place] = integers(part)
         return time, mask
 
     def _lists(self, table: pa.Table, segment_start: Ints, count: int) -> tuple[Ints, Ints]:
         """List columns as positions in the chunk; what lies before the chunk is dropped."""
-        rows = self.spec.layout.lists
-        start = np.zeros((rows, count + 1), dtype=np.int64)
+        names = self.layout.all_of(LIST)
+        start = np.zeros((len(names), count + 1), dtype=np.int64)
         items: list[NDArray[np.int64]] = []
-        if not rows:
+        if not names:
             return start, np.zeros(0, dtype=np.int64)
-        position = integers(as_array(table.column(self.columns.position)))
+        position = integers(as_array(self._column(table, POSITION)))
         first = np.repeat(segment_start[:-1], np.diff(segment_start))
         shift = first - position[first]
         offset = 0
-        for row, column in enumerate(self.columns.lists):
-            array = as_array(table.column(column))
+        for row, name in enumerate(names):
+            array = as_array(self._column(table, name))
             lengths = np.diff(to_numpy(array.offsets))
             flat = integers(array.flatten())
             if array.null_count:
@@ -326,7 +318,8 @@ def null_time(column: str, rows: int) -> NullTime:
 
 def too_large(spec: KernelSpec, row: pa.RecordBatch | pa.Table, time: int, events: int) -> GroupTooLarge:
     """The error of a window that does not fit into the worker's memory; ``row`` and ``time`` are its last event's."""
-    key = tuple(row.column(k)[0].as_py() for k in range(spec.layout.keys))
+    layout = spec.layout
+    key = tuple(row.column(layout.position(name))[0].as_py() for name in layout.all_of(KEY))
     when = pa.array([time]).cast(window_type(spec))[0]
     return GroupTooLarge(
         f"group {key!r} needs {events} events up to time {when} at once, more than this worker's memory",

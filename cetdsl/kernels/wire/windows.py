@@ -16,7 +16,7 @@ def cut_slices(
     windowing: Windowing,
     segment_start: Ints,
     time: Ints,
-    stretch: Ints,
+    bucket: Ints,
     complete: bool,
     resume: int,
     look_back: int = 0,
@@ -27,8 +27,8 @@ def cut_slices(
     ----------
     segment_start : int64 array, shape (segments + 1,)
     time : int64 array, shape (n,)
-    stretch : int64 array, shape (segments,)
-        The number of the time stretch of each segment; used only if the windowing is cut.
+    bucket : int64 array, shape (segments,)
+        The number of the time bucket of each segment; used only if the windowing is cut.
     complete : bool
         Whether no more events of the last segment will come.
     resume : int
@@ -38,7 +38,7 @@ def cut_slices(
     """
     if windowing.kind == SLIDING:
         arguments = (windowing.length, windowing.slide, windowing.cut)
-        return Slices(*_sliding(segment_start, time, stretch, complete, resume, *arguments))
+        return Slices(*_sliding(segment_start, time, bucket, complete, resume, *arguments))
     segments = len(segment_start) - 1
     answered = segments if complete else segments - 1
     keep_from = segment_start[-1] if complete else segment_start[-2]
@@ -62,7 +62,7 @@ def _floor_divide(a: int, b: int) -> int:
 def _sliding(
     segment_start: Ints,
     time: Ints,
-    stretch: Ints,
+    bucket: Ints,
     complete: bool,
     resume: int,
     length: int,
@@ -80,8 +80,8 @@ def _sliding(
             k = max(k, resume)
         stop = _floor_divide(time[last - 1], slide) + 1
         if cut > 0:
-            k = max(k, _floor_divide(stretch[s] * cut + slide - 1, slide))
-            stop = min(stop, _floor_divide((stretch[s] + 1) * cut + slide - 1, slide))
+            k = max(k, _floor_divide(bucket[s] * cut + slide - 1, slide))
+            stop = min(stop, _floor_divide((bucket[s] + 1) * cut + slide - 1, slide))
         open_segment = s == segments - 1 and not complete
         if open_segment:
             # A window is closed once an event at or after its end has been seen.

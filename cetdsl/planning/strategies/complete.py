@@ -8,6 +8,7 @@ and those that another one contains are dropped.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 
 import attrs
 
@@ -15,23 +16,29 @@ from cetdsl.analysis.resolve import ResolvedQuery
 from cetdsl.errors import UnsupportedQuery
 from cetdsl.ir.compiled import Compiled
 from cetdsl.ir.kernel import ALL
+from cetdsl.ir.operators import (
+    AggregateTrends,
+    BuildGraph,
+    CountPaths,
+    DropContained,
+    JoinPaths,
+    ListPaths,
+    Operator,
+    SamplePaths,
+    SampleTrends,
+    Scan,
+    ShowTrends,
+    SurveyGraphs,
+    TopPaths,
+    TopTrends,
+)
 from cetdsl.ir.source import Source
 from cetdsl.ir.windowing import SPAN, WHOLE
-from cetdsl.pattern.expressions import Aggregate
+from cetdsl.pattern.expressions import Aggregate, Length, strip
 from cetdsl.pattern.nodes import And
 from cetdsl.planning.lanes import plan_lanes
-from cetdsl.planning.plans import (
-    AggregateTrends,
-    DefinedTrends,
-    EnumerateTrends,
-    GraphTrends,
-    JoinedTrends,
-    KernelAggregate,
-    PairTrends,
-    PhysicalPlan,
-)
-from cetdsl.planning.strategies.enumerate import list_trends
-from cetdsl.planning.strategies.kernel import base_spec
+from cetdsl.planning.strategies.enumerate import any_trends, columns_in, limited, list_trends
+from cetdsl.planning.strategies.kernel import base_spec, merged
 from cetdsl.planning.strategies.request import Declined, TrendsRequest, source_of
 
 #: What ``algorithm=`` may say.
@@ -90,8 +97,8 @@ def why_no_graph(compiled: Compiled, source: Source, completeness: str) -> str |
 # ------------------------------------------------------------------------------------------------------- listing
 
 
-def graph(request: CompleteRequest) -> GraphTrends | Declined:
-    """The paths of each key's graph, listed by the task that has the key; those of a lone graph by all tasks."""
+def build(request: CompleteRequest) -> BuildGraph | Declined:
+    """Each key's graph in the task that has the key; a lone graph in all tasks."""
     source = source_of(request.resolved)
     if len(request.compiled) != 1:
         return Declined("AND at the top pairs two sets of trends")
@@ -103,36 +110,51 @@ def graph(request: CompleteRequest) -> GraphTrends | Declined:
     algorithm = request.algorithm if request.algorithm in IN_TASK else "auto"
     # One group in one window is all that there is to do, so all cores do it.
     alone = algorithm != "auto" and not source.keys and source.windowing.kind == WHOLE
-    return GraphTrends(source, compiled, spec, request.columns, request.limit, algorithm, request.memory, alone)
+    return BuildGraph(Scan(source, compiled), spec, request.columns, algorithm, request.memory, alone)
 
 
-def balanced(request: CompleteRequest) -> GraphTrends | Declined:
+def graph(request: CompleteRequest) -> Operator | Declined:
+    """The paths of each key's graph, listed by the task that has the key; those of a lone graph by all tasks."""
+    built = build(request)
+    return built if isinstance(built, Declined) else _listed(built, request)
+
+
+def balanced(request: CompleteRequest) -> Operator | Declined:
     """The paths of one large graph, in equal parts by as many tasks as there are cores."""
-    plan = graph(request)
-    if isinstance(plan, Declined):
-        return plan
-    if request.algorithm == "auto" and (plan.source.keys or plan.source.windowing.kind != WHOLE):
+    built = build(request)
+    if isinstance(built, Declined):
+        return built
+    if request.algorithm == "auto" and (built.source.keys or built.source.windowing.kind != WHOLE):
         return Declined("keys or windows spread the trends over the tasks already")
-    return attrs.evolve(plan, balanced=True)
+    return _listed(attrs.evolve(built, balanced=True), request)
 
 
-def joins(request: CompleteRequest) -> JoinedTrends | Declined:
+def _listed(built: BuildGraph, request: CompleteRequest) -> Operator:
+    return limited(ListPaths(built, request.limit), request.limit)
+
+
+def joins(request: CompleteRequest) -> Operator | Declined:
     """The paths of a graph beyond a task's memory, by Spark's joins."""
-    plan = graph(request)
-    if isinstance(plan, Declined):
-        return plan
-    return JoinedTrends(plan.source, plan.compiled, plan.spec, plan.columns, plan.limit)
+    built = build(request)
+    if isinstance(built, Declined):
+        return built
+    return limited(JoinPaths(built.child, built.spec, request.columns, request.limit), request.limit)
 
 
-def definition(request: CompleteRequest) -> PhysicalPlan | Declined:
+def definition(request: CompleteRequest) -> Operator | Declined:
     """All trends, without those that others contain: its cost grows with the number of all trends."""
-    listed = list_trends(TrendsRequest(request.resolved, request.columns, None, request.compiled))
-    assert isinstance(listed, (EnumerateTrends, PairTrends)), listed
     if request.completeness == ALL:
-        return attrs.evolve(listed, limit=request.limit)
-    assert isinstance(listed, EnumerateTrends), listed
+        return list_trends(TrendsRequest(request.resolved, request.columns, request.limit, request.compiled))
+    return limited(ShowTrends(defined(request), request.columns), request.limit)
+
+
+def defined(request: CompleteRequest, more: Iterable[str] = ()) -> Operator:
+    """The trends of the definition, complete or all, with ``more`` columns of their events; one scan only."""
+    scan, columns = Scan(source_of(request.resolved), request.compiled[0]), {*request.columns, *more}
+    if request.completeness == ALL:
+        return any_trends(scan, columns)
     memory = DEFINITION_BYTES if request.memory is None else request.memory
-    return DefinedTrends(listed, request.completeness, request.limit, memory)
+    return DropContained(any_trends(scan, columns, identified=True), request.completeness, memory)
 
 
 # ------------------------------------------------------------------------------------------------------ counting
@@ -147,19 +169,86 @@ class CountRequest:
     number: str
 
 
-def count_paths(request: CountRequest) -> KernelAggregate | Declined:
+def count_paths(request: CountRequest) -> Operator | Declined:
     """The paths of each key's graph, counted along its edges without being listed."""
-    plan = graph(request.complete)
-    if isinstance(plan, Declined):
-        return plan
-    lanes = plan_lanes(plan.compiled, ((request.name, COUNT),))
-    merge = bool(plan.source.partitions)
-    spec = attrs.evolve(plan.spec, answer=lanes.answer(plan.source, request.number, merge))
-    return KernelAggregate(plan.source, plan.compiled, spec, (), merge)
+    built = build(request.complete)
+    if isinstance(built, Declined):
+        return built
+    lanes = plan_lanes(built.compiled, ((request.name, COUNT),))
+    answer = lanes.answer(built.source, request.number, bool(built.source.partitions))
+    return merged(CountPaths(BuildGraph(built.child, attrs.evolve(built.spec, answer=answer))))
 
 
-def count_definition(request: CountRequest) -> AggregateTrends | Declined:
+def count_definition(request: CountRequest) -> Operator | Declined:
     """The trends of the definition, listed and counted."""
-    plan = definition(request.complete)
-    assert isinstance(plan, DefinedTrends), plan
-    return AggregateTrends(plan, ((request.name, COUNT),), request.number)
+    return AggregateTrends(defined(request.complete), ((request.name, COUNT),), request.number)
+
+
+# ----------------------------------------------------------------------------------------- some, or about them all
+
+
+@attrs.frozen
+class SampleRequest:
+    """So many of the trends, drawn without replacement."""
+
+    complete: CompleteRequest
+    size: int
+    seed: int
+
+
+def sample_paths(request: SampleRequest) -> Operator | Declined:
+    """Drawn from the paths of each key's graph, without listing the others."""
+    built = build(request.complete)
+    if isinstance(built, Declined):
+        return built
+    return SamplePaths(attrs.evolve(built, settled=True), request.size, request.seed)
+
+
+def sample_definition(request: SampleRequest) -> Operator | Declined:
+    """Drawn from all that are listed."""
+    listed = definition(request.complete)
+    return listed if isinstance(listed, Declined) else SampleTrends(listed, request.size, request.seed)
+
+
+@attrs.frozen
+class TopRequest:
+    """The heaviest trends; ``name`` is the column that shows what they weigh."""
+
+    complete: CompleteRequest
+    size: int
+    by: Aggregate
+    name: str
+
+
+def top_paths(request: TopRequest) -> Operator | Declined:
+    """Found among the paths of each key's graph, without listing the others."""
+    built = build(request.complete)
+    if isinstance(built, Declined):
+        return built
+    argument = request.by.argument
+    values = () if argument is None or isinstance(argument, Length) else (strip(argument),)
+    return TopPaths(attrs.evolve(built, values=values), request.size, request.by, request.name)
+
+
+def top_definition(request: TopRequest) -> Operator | Declined:
+    """Found among all that are listed."""
+    if len(request.complete.compiled) != 1:
+        return Declined("AND at the top pairs two sets of trends")
+    listed = defined(request.complete, columns_in((request.by,)))
+    return TopTrends(listed, request.size, request.by, request.name, request.complete.columns)
+
+
+@attrs.frozen
+class SurveyRequest:
+    """What there is to know about the graphs; ``measured`` by listing all of their trends, or not."""
+
+    complete: CompleteRequest
+    measured: bool
+
+
+def survey_graphs(request: SurveyRequest) -> Operator | Declined:
+    """What the kernel that builds each key's graph finds."""
+    built = build(request.complete)
+    if isinstance(built, Declined):
+        return built
+    return SurveyGraphs(attrs.evolve(built, columns=None, balanced=False), request.measured)

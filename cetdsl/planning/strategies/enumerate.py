@@ -2,37 +2,68 @@
 
 from __future__ import annotations
 
-from cetdsl.pattern.expressions import Attribute
-from cetdsl.planning.plans import AggregateTrends, EnumerateTrends, PairTrends, PhysicalPlan
+from collections.abc import Iterable
+
+from cetdsl.ir.operators import AggregateTrends, CheckTrends, JoinSides, Limit, ListTrends, Operator, Scan, ShowTrends
+from cetdsl.ir.source import Source
+from cetdsl.pattern.expressions import Attribute, Expr
 from cetdsl.planning.strategies.kernel import base_spec
 from cetdsl.planning.strategies.request import AggregateRequest, Declined, TrendsRequest, source_of
 
 
-def enumerate_and_aggregate(request: AggregateRequest) -> PhysicalPlan | Declined:
+def enumerate_and_aggregate(request: AggregateRequest) -> Operator | Declined:
     """The last resort of aggregation: its cost grows with the number of trends."""
     if request.is_pair:
         return Declined("AND at the top would pair all trends of one side with all of the other")
-    needed = {
-        node.name
-        for term in (*request.compiled[0].residual, *(a for _, a in request.aggregates))
-        for node in term.walk()
-        if isinstance(node, Attribute)
-    }
-    names = request.resolved.schema.names
-    columns = tuple(name for name in names if name in needed) or (request.resolved.time.name,)
-    trends = list_trends(TrendsRequest(request.resolved, columns, None, request.compiled))
-    assert isinstance(trends, EnumerateTrends)
+    source, compiled = source_of(request.resolved), request.compiled[0]
+    needed = columns_in((*compiled.residual, *(aggregate for _, aggregate in request.aggregates)))
+    trends = any_trends(Scan(source, compiled), needed or {source.time})
     return AggregateTrends(trends, request.aggregates, request.number)
 
 
-def list_trends(request: TrendsRequest) -> PhysicalPlan | Declined:
+def list_trends(request: TrendsRequest) -> Operator | Declined:
     """Depth-first enumeration inside the kernel, streamed in Arrow batches."""
     source = source_of(request.resolved)
-    plans = [
-        EnumerateTrends(source, compiled, base_spec(source, compiled), request.columns, request.limit)
-        for compiled in request.compiled
-    ]
-    if len(plans) == 1:
-        return plans[0]
-    left, right = (set(compiled.automaton.variables) for compiled in request.compiled)
-    return PairTrends(plans[0], plans[1], not left & right, request.limit)
+    if len(request.compiled) == 2:
+        return limited(_pairs(request, source), request.limit)
+    scan = Scan(source, request.compiled[0])
+    if scan.compiled.residual:
+        return limited(ShowTrends(any_trends(scan, request.columns), request.columns), request.limit)
+    spec = base_spec(source, scan.compiled)
+    listed = ListTrends(scan, spec, request.columns, shown_keys(source), request.limit, named=True)
+    return limited(listed, request.limit)
+
+
+def _pairs(request: TrendsRequest, source: Source) -> Operator:
+    """Both sides' trends become one array, so their events carry the same columns."""
+    left, right = request.compiled
+    order = (source.time, *source.tie_break)
+    needed = {*request.columns, *order, *columns_in((*left.residual, *right.residual))}
+    sides = [any_trends(Scan(source, *side), needed) for side in ((left, "left side"), (right, "right side"))]
+    distinct = not set(left.automaton.variables) & set(right.automaton.variables)
+    return ShowTrends(JoinSides(sides[0], sides[1], distinct), request.columns)
+
+
+def any_trends(scan: Scan, columns: Iterable[str], *, identified: bool = False) -> Operator:
+    """All trends with at least these columns of their events, under names of ours; see :class:`ListTrends`."""
+    source, residual = scan.source, scan.compiled.residual
+    needed = {*columns, *columns_in(residual)}
+    shown = tuple(name for name in source.schema.names if name in needed)
+    keys = source.keys if identified else shown_keys(source)
+    listed = ListTrends(scan, base_spec(source, scan.compiled), shown, keys, identified=identified)
+    return CheckTrends(listed) if residual else listed
+
+
+def columns_in(terms: Iterable[Expr]) -> set[str]:
+    """The columns that some terms mention."""
+    return {node.name for term in terms for node in term.walk() if isinstance(node, Attribute)}
+
+
+def shown_keys(source: Source) -> tuple[str, ...]:
+    """The key columns of an answer with a row per trend."""
+    return source.groups + source.asked_partitions
+
+
+def limited(plan: Operator, limit: int | None) -> Operator:
+    """So many rows of a plan."""
+    return plan if limit is None else Limit(plan, limit)

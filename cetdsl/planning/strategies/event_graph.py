@@ -5,8 +5,8 @@ from __future__ import annotations
 from cetdsl.analysis.resolve import ResolvedQuery
 from cetdsl.errors import InvalidNode, UnsupportedQuery
 from cetdsl.ir.kernel import ALL
+from cetdsl.ir.operators import Scan, ShowGraph
 from cetdsl.pattern.nodes import And
-from cetdsl.planning.plans import ShownGraph
 from cetdsl.planning.strategies.complete import why_no_graph
 from cetdsl.planning.strategies.kernel import base_spec
 from cetdsl.planning.strategies.request import compile_sides, source_of
@@ -15,7 +15,7 @@ from cetdsl.planning.strategies.request import compile_sides, source_of
 GRAPH_ALGORITHMS = ("auto", "kernel", "joins")
 
 
-def event_graph(resolved: ResolvedQuery, columns: tuple[str, ...], algorithm: str) -> ShownGraph:
+def event_graph(resolved: ResolvedQuery, columns: tuple[str, ...], algorithm: str) -> ShowGraph:
     """The plan of a query's graph.
 
     Parameters
@@ -46,7 +46,7 @@ def event_graph(resolved: ResolvedQuery, columns: tuple[str, ...], algorithm: st
             "algorithm 'joins' cannot tell whether something that NOT forbids lies between two events",
             hint="use algorithm='kernel'",
         )
-    return ShownGraph(source, compiled, base_spec(source, compiled), columns, joined)
+    return ShowGraph(Scan(source, compiled), base_spec(source, compiled), columns, joined)
 
 
 def _no_graph(reason: str) -> UnsupportedQuery:

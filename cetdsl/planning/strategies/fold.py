@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from cetdsl.ir.kernel import COMPARED, NEGATED, SPANNED
+from cetdsl.ir.operators import Fold, Operator, Scan
 from cetdsl.ir.windowing import SLIDING, SPAN, WHOLE
 from cetdsl.planning.lanes import plan_lanes
-from cetdsl.planning.plans import FoldAggregate, PhysicalPlan
 from cetdsl.planning.strategies.request import AggregateRequest, Declined, source_of
 
 #: The state of the fold is a struct with a field per state and lane; beyond this Spark's generated code is too large.
 MAX_STATE_FIELDS = 64
 
 
-def fold(request: AggregateRequest) -> PhysicalPlan | Declined:
+def fold(request: AggregateRequest) -> Operator | Declined:
     """An ``aggregate()`` over the sorted array of each key's events, with the automaton's values as its state."""
     source = source_of(request.resolved)
     if request.is_pair:
@@ -38,6 +38,5 @@ def fold(request: AggregateRequest) -> PhysicalPlan | Declined:
         return Declined(f"{', '.join(sorted(functions - {'count'})).upper()} outgrows Spark's own numbers")
     if len(compiled.machine.variables) * len(lanes.lanes) > MAX_STATE_FIELDS:
         return Declined("the automaton has too many states for one expression")
-    return FoldAggregate(
-        source, compiled, tuple(lanes.lanes), tuple(lanes.outputs), tuple(lanes.values), request.number
-    )
+    outputs, values = tuple(lanes.outputs), tuple(lanes.values)
+    return Fold(Scan(source, compiled), tuple(lanes.lanes), outputs, values, request.number)

@@ -7,6 +7,7 @@ import attrs
 from cetdsl.ir.compiled import Compiled
 from cetdsl.ir.kernel import ALL, Answer, KernelQuery, KernelSpec
 from cetdsl.ir.layout import RowLayout
+from cetdsl.ir.operators import Merge, Operator, PairCounts, Propagate, Scan, Union
 from cetdsl.ir.source import Source
 from cetdsl.ir.windowing import SPAN
 from cetdsl.pattern.automaton import intersect
@@ -14,11 +15,10 @@ from cetdsl.pattern.nodes import Seq
 from cetdsl.pattern.properties import sides
 from cetdsl.planning.compile import compile_query, side_query
 from cetdsl.planning.lanes import LanePlan, plan_lanes
-from cetdsl.planning.plans import KernelAggregate, PairAggregate, PhysicalPlan
 from cetdsl.planning.strategies.request import AggregateRequest, Declined, source_of
 
 
-def kernel(request: AggregateRequest) -> PhysicalPlan | Declined:
+def kernel(request: AggregateRequest) -> Operator | Declined:
     """Propagates counts and sums along the automaton, with an index per edge."""
     source = source_of(request.resolved)
     for compiled in request.compiled:
@@ -29,7 +29,12 @@ def kernel(request: AggregateRequest) -> PhysicalPlan | Declined:
         return _pair(request, source)
     lanes = plan_lanes(request.compiled[0], request.aggregates)
     merge = bool(source.partitions) or (source.windowing.kind == SPAN and source.windowing.cut > 0)
-    return _aggregate(source, request.compiled[0], lanes, request.number, merge)
+    return merged(_propagate(Scan(source, request.compiled[0]), lanes, request.number, merge))
+
+
+def merged(plan: Operator) -> Operator:
+    """The plan, or the merge of its partial results where the answer is made of several."""
+    return Merge(plan, plan.source.groups) if plan.spec.answer.partial else plan
 
 
 def why_not_propagate(compiled: Compiled, source: Source) -> str | None:
@@ -86,32 +91,32 @@ def base_spec(source: Source, compiled: Compiled, completeness: str = ALL) -> Ke
     query = KernelQuery(
         compiled.machine, compiled.negations, source.windowing, compiled.pairs, pivot_of(compiled), completeness
     )
-    layout = RowLayout(
+    layout = RowLayout.of(
         len(source.keys),
         source.time,
         source.time_type,
         len(source.tie_break),
         len(compiled.codes),
-        lists=len(compiled.lists),
+        len(compiled.lists),
+        bucketed=source.windowing.cut > 0,
     )
     return KernelSpec(query, layout, Answer(len(source.groups)))
 
 
-def _aggregate(source: Source, compiled: Compiled, lanes: LanePlan, number: str, partial: bool) -> KernelAggregate:
-    spec = attrs.evolve(base_spec(source, compiled), answer=lanes.answer(source, number, partial))
-    return KernelAggregate(source, compiled, spec, tuple(lanes.values), partial)
+def _propagate(scan: Scan, lanes: LanePlan, number: str, partial: bool) -> Propagate:
+    answer = lanes.answer(scan.source, number, partial)
+    spec = attrs.evolve(base_spec(scan.source, scan.compiled), answer=answer)
+    return Propagate(scan, spec, tuple(lanes.values))
 
 
-def _pair(request: AggregateRequest, source: Source) -> PhysicalPlan | Declined:
+def _pair(request: AggregateRequest, source: Source) -> Operator | Declined:
     """Both sides, and the trends that they share, each with the same lanes.
 
     Pairs are formed within one key, so every key is output here and merged later.
     """
     left, right = request.compiled
     inner = attrs.evolve(source, groups=source.keys, partitions=())
-    plans = [_side(request, inner, compiled) for compiled in (left, right)]
-    outputs = tuple(plan_lanes(left, request.aggregates).outputs)
-    both = None
+    parts = [_side(request, Scan(inner, left, "left side")), _side(request, Scan(inner, right, "right side"))]
     if set(left.automaton.variables) & set(right.automaton.variables):
         shared = intersect(left.automaton, right.automaton)
         if not shared.is_empty:
@@ -120,11 +125,12 @@ def _pair(request: AggregateRequest, source: Source) -> PhysicalPlan | Declined:
             reason = why_not_propagate(compiled, source)
             if reason is not None:
                 return Declined(f"the trends that both sides of AND match: {reason}")
-            both = _side(request, inner, compiled)
-    return PairAggregate(plans[0], plans[1], both, source, outputs, request.number)
+            parts.append(_side(request, Scan(inner, compiled, "trends of both sides")))
+    outputs = tuple(plan_lanes(left, request.aggregates).outputs)
+    return Merge(PairCounts(Union(tuple(parts)), outputs, source.groups, len(parts)), source.groups)
 
 
-def _side(request: AggregateRequest, source: Source, compiled: Compiled) -> KernelAggregate:
+def _side(request: AggregateRequest, scan: Scan) -> Propagate:
     """One set of trends of an AND; its counts are exact whatever the number form, because they will be multiplied."""
-    plan = _aggregate(source, compiled, plan_lanes(compiled, request.aggregates), request.number, True)
+    plan = _propagate(scan, plan_lanes(scan.compiled, request.aggregates), request.number, True)
     return attrs.evolve(plan, spec=plan.spec.with_answer(exact=True, outputs=()))

@@ -1,18 +1,18 @@
-"""panes: small matrices of stretches of time, multiplied up to windows (heavily overlapping windows)."""
+"""panes: small matrices of what each pane does, multiplied up to windows (heavily overlapping windows)."""
 
 from __future__ import annotations
 
 import attrs
 
 from cetdsl.ir.kernel import COMPARED, MIN_PANES_OVERLAP, why_not_in_panes
+from cetdsl.ir.operators import BuildPanes, MultiplyPanes, Operator, Scan
 from cetdsl.ir.windowing import overlap
 from cetdsl.planning.lanes import plan_lanes
-from cetdsl.planning.plans import PanesAggregate, PhysicalPlan
-from cetdsl.planning.strategies.kernel import base_spec
+from cetdsl.planning.strategies.kernel import base_spec, merged
 from cetdsl.planning.strategies.request import AggregateRequest, Declined, source_of
 
 
-def panes(request: AggregateRequest) -> PhysicalPlan | Declined:
+def panes(request: AggregateRequest) -> Operator | Declined:
     """As :func:`any_panes`, where windows overlap enough, or numbers of any size are asked for.
 
     Such numbers are products of numbers of equal size here. The kernel has a pass per few dozen bits of the largest,
@@ -28,7 +28,7 @@ def panes(request: AggregateRequest) -> PhysicalPlan | Declined:
     return plan
 
 
-def any_panes(request: AggregateRequest) -> PanesAggregate | Declined:
+def any_panes(request: AggregateRequest) -> Operator | Declined:
     """Multiplies the matrices of the panes that windows share, whether that pays or not."""
     source = source_of(request.resolved)
     if request.is_pair:
@@ -41,4 +41,6 @@ def any_panes(request: AggregateRequest) -> PanesAggregate | Declined:
     lanes, merge = plan_lanes(compiled, request.aggregates), bool(source.partitions)
     spec = attrs.evolve(base_spec(source, compiled), answer=lanes.answer(source, request.number, merge))
     reason = why_not_in_panes(spec)
-    return Declined(reason) if reason else PanesAggregate(source, compiled, spec, tuple(lanes.values), merge)
+    if reason:
+        return Declined(reason)
+    return merged(MultiplyPanes(BuildPanes(Scan(source, compiled), spec, tuple(lanes.values))))

@@ -1,0 +1,72 @@
+"""Which function runs which physical operator, and what it gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import attrs
+from pyspark.sql import DataFrame
+from pyspark.sql.types import DataType, StructType
+
+from cetdsl.execution.source import EventFrame
+from cetdsl.execution.worker import map_stage
+from cetdsl.ir.kernel import KernelSpec
+from cetdsl.ir.operators import Operator
+
+
+@attrs.frozen
+class Rows:
+    """The rows that an operator gives, lazily, and what is known of the events that they come from.
+
+    Attributes
+    ----------
+    data : DataFrame
+    frame : EventFrame
+    types : tuple of DataType
+        Of the terms that are aggregated.
+    told : KernelSpec or None
+        What a kernel is told, with its rows as they really come; None where no kernel reads events.
+    shares : int
+        If > 0, so many tasks get all events of a key each.
+    """
+
+    data: DataFrame
+    frame: EventFrame
+    types: tuple[DataType, ...] = ()
+    told: KernelSpec | None = None
+    shares: int = 0
+
+    @property
+    def spec(self) -> KernelSpec:
+        """What a kernel is told."""
+        assert self.told is not None, "no kernel reads these events"
+        return self.told
+
+    def now(self, data: DataFrame) -> Rows:
+        """Other rows, of the same events."""
+        return attrs.evolve(self, data=data)
+
+    def mapped(self, plan: Operator, told: Any, schema: StructType) -> Rows:
+        """What the kernel stage of an operator makes of these rows."""
+        assert plan.stage is not None, plan
+        return self.now(map_stage(self.data, plan.stage, told, schema))
+
+
+_Run = TypeVar("_Run", bound=Callable[[DataFrame, Any], Rows])
+_RUN: dict[type[Operator], Callable[[DataFrame, Any], Rows]] = {}
+
+
+def runs(*kinds: type[Operator]) -> Callable[[_Run], _Run]:
+    """Says that a function runs operators of these kinds over a DataFrame of events."""
+
+    def register(function: _Run) -> _Run:
+        _RUN.update(dict.fromkeys(kinds, function))
+        return function
+
+    return register
+
+
+def execute(df: DataFrame, plan: Operator) -> Rows:
+    """The rows of an operator over a DataFrame of events, lazily."""
+    return _RUN[type(plan)](df, plan)

@@ -1,0 +1,28 @@
+"""AggregateTrends: trends that were listed, aggregated by Spark."""
+
+from __future__ import annotations
+
+import attrs
+
+from cetdsl.ir.operators.operator import Step, Unary
+from cetdsl.ir.operators.words import columns_of, number_fact
+from cetdsl.pattern.expressions import Aggregate
+from cetdsl.pattern.text import quote
+
+
+@attrs.frozen
+class AggregateTrends(Unary):
+    """For predicates that no automaton can carry along."""
+
+    outputs: tuple[tuple[str, Aggregate], ...]
+    number: str
+
+    @property
+    def gives(self) -> tuple[str, ...]:
+        return columns_of(self.source, *(name for name, _ in self.outputs))
+
+    def steps(self) -> tuple[Step, ...]:
+        return (Step("aggregate the trends", tuple(f"{name}: {quote(term)}" for name, term in self.outputs)),)
+
+    def facts(self) -> tuple[tuple[str, str], ...]:
+        return (number_fact(self.number),)

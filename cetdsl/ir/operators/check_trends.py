@@ -1,0 +1,15 @@
+"""CheckTrends: predicates that only a finished trend can be tested for."""
+
+from __future__ import annotations
+
+from cetdsl.ir.operators.operator import Step, Unary
+from cetdsl.pattern.text import quote
+
+
+class CheckTrends(Unary):
+    """Keeps the trends that the residual predicates of the query are true of."""
+
+    __slots__ = ()
+
+    def steps(self) -> tuple[Step, ...]:
+        return (Step("test finished trends", tuple(quote(term) for term in self.compiled.residual)),)

@@ -1,0 +1,20 @@
+"""Limit: so many rows of an answer."""
+
+from __future__ import annotations
+
+import attrs
+
+from cetdsl.ir.operators.operator import Step, Unary
+
+
+@attrs.frozen
+class Limit(Unary):
+    """Any ``count`` rows."""
+
+    count: int
+
+    def steps(self) -> tuple[Step, ...]:
+        return (Step(f"limit {self.count}"),)
+
+    def costs(self, limit: int | None = None) -> tuple[str, ...]:
+        return self.child.costs(self.count)

@@ -1,0 +1,123 @@
+"""What every physical operator can be asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+import attrs
+
+from cetdsl.ir.compiled import Compiled
+from cetdsl.ir.kernel import KernelSpec
+from cetdsl.ir.source import Source
+
+
+@attrs.frozen
+class Step:
+    """One thing that an operator does, as ``explain`` shows it: a label, and details below it."""
+
+    label: str
+    details: tuple[str, ...] = ()
+
+
+class Requirement:
+    """What an operator needs of the rows that it reads; an exchange sees to it."""
+
+    __slots__ = ()
+
+    def steps(self, below: Operator) -> tuple[Step, ...]:
+        """How the rows of the operator below are made so."""
+        raise NotImplementedError
+
+
+class Operator:
+    """A physical operator. A plan is a tree of them, with a scan of events at each leaf.
+
+    Attributes
+    ----------
+    stage : str or None
+        The stage of :mod:`cetdsl.kernels.entry` that runs it; None: Spark alone, or the stage of the operator above.
+    walks : bool
+        Whether it goes through the automaton of its query.
+    indexed : bool
+        Whether an index answers the predicates of each edge of the automaton; see :mod:`cetdsl.ir.indexes`.
+    """
+
+    __slots__ = ()
+    stage: ClassVar[str | None] = None
+    walks: ClassVar[bool] = False
+    indexed: ClassVar[bool] = False
+
+    @property
+    def children(self) -> tuple[Operator, ...]:
+        """The operators whose rows it reads."""
+        raise NotImplementedError
+
+    def with_children(self, children: tuple[Operator, ...]) -> Operator:
+        """The same operator over other ones."""
+        raise NotImplementedError
+
+    @property
+    def requires(self) -> tuple[Requirement | None, ...]:
+        """What it needs of the rows of each child; None: nothing."""
+        return (None,) * len(self.children)
+
+    @property
+    def gives(self) -> tuple[str, ...]:
+        """The names of the answer's columns, if this operator gives the answer."""
+        return self.children[0].gives
+
+    def steps(self) -> tuple[Step, ...]:
+        """What it does, the first thing first."""
+        return ()
+
+    def costs(self, limit: int | None = None) -> tuple[str, ...]:
+        """How the time of the plan up to here grows, in words, if so many rows are wanted."""
+        return self.children[0].costs(limit)
+
+    def facts(self) -> tuple[tuple[str, str], ...]:
+        """What is worth knowing besides: name and text."""
+        return ()
+
+    # What a plan of one scan has in common; of a plan of two sides these are the first one's.
+
+    @property
+    def source(self) -> Source:
+        """How the events are read."""
+        return self.children[0].source
+
+    @property
+    def compiled(self) -> Compiled:
+        """The query in numbers."""
+        return self.children[0].compiled
+
+    @property
+    def side(self) -> str:
+        """Which side of the query this is; "" where there is but one."""
+        return self.children[0].side
+
+    @property
+    def spec(self) -> KernelSpec:
+        """What the kernel is told."""
+        return self.children[0].spec
+
+    def walk(self) -> Iterator[Operator]:
+        """This operator and all below it, from the answer to the events."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+
+@attrs.frozen
+class Unary(Operator):
+    """An operator that reads the rows of one other."""
+
+    child: Operator
+
+    @property
+    def children(self) -> tuple[Operator, ...]:
+        return (self.child,)
+
+    def with_children(self, children: tuple[Operator, ...]) -> Operator:
+        (child,) = children
+        return attrs.evolve(self, child=child)

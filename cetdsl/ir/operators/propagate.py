@@ -1,0 +1,66 @@
+"""Propagate: numbers carried along the automaton, event by event, with an index per edge."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
+
+from cetdsl.ir.compiled import Compiled
+from cetdsl.ir.indexes import index_of_edge
+from cetdsl.ir.kernel import KernelSpec
+from cetdsl.ir.operators.exchange import EventsInOrder
+from cetdsl.ir.operators.operator import Operator, Requirement, Step, Unary
+from cetdsl.ir.operators.words import carried, columns_of, number_fact, unit_of
+from cetdsl.pattern.expressions import Expr
+
+_GROWTH = ("linear", "linear", "n log n", "quadratic (pairwise scan)")
+
+
+@attrs.frozen
+class Propagate(Unary):
+    """Gives the answer of each group and window, or partial results if ``spec`` says so."""
+
+    spec: KernelSpec
+    values: tuple[Expr, ...]
+    stage = "aggregate"
+    walks = True
+    indexed = True
+
+    @property
+    def requires(self) -> tuple[Requirement | None, ...]:
+        return (EventsInOrder(self.spec, self.values),)
+
+    @property
+    def gives(self) -> tuple[str, ...]:
+        return columns_of(self.source, *(output.name for output in self.spec.answer.outputs))
+
+    def steps(self) -> tuple[Step, ...]:
+        label = "kernel: carry along the automaton" + (f" of the {self.side}" if self.side else "")
+        return (Step(label, tuple(carried(self.compiled, self.spec.answer.lanes, self.values))),)
+
+    def costs(self, limit: int | None = None) -> tuple[str, ...]:
+        return propagation_costs([self])
+
+    def facts(self) -> tuple[tuple[str, str], ...]:
+        return (number_fact(self.spec.answer.number),)
+
+
+def propagation_costs(sides: Sequence[Operator]) -> tuple[str, ...]:
+    """How the time of carrying numbers along the automata of some sides grows."""
+    unit = unit_of(sides[0].source)
+    worst = max((_worst_index(side.compiled) for side in sides), default=0)
+    costs = [f"{_GROWTH[worst]} in the events of {unit}"]
+    for side in sides:
+        if side.spec.query.pivot >= 0 and unit != "a span":
+            costs.append(f"one pass per event bound to {side.compiled.name_of(side.spec.query.pivot)}")
+    if unit == "a span":
+        costs.append("one pass per event that can begin a trend")
+    if any(side.compiled.lists for side in sides):
+        costs.append("Spark tests an inseparable predicate for every two events of a key")
+    return tuple(dict.fromkeys(costs))
+
+
+def _worst_index(compiled: Compiled) -> int:
+    machines = [compiled.machine, *(negation.machine for negation in compiled.negations)]
+    return max((index_of_edge(compiled, edge) for machine in machines for edge in machine.edges), default=0)

@@ -1,0 +1,69 @@
+"""Scan: the events of a DataFrame that some variable of a query can bind."""
+
+from __future__ import annotations
+
+import attrs
+
+from cetdsl.ir.compiled import Compiled
+from cetdsl.ir.operators.operator import Operator, Step
+from cetdsl.ir.operators.words import amount_of_time
+from cetdsl.ir.source import Source
+from cetdsl.ir.windowing import SPAN, WHOLE, overlap
+from cetdsl.pattern.expressions import strip
+from cetdsl.pattern.text import quote, quote_name
+
+
+@attrs.frozen
+class Scan(Operator):
+    """Reads events, and keeps those that some variable can bind; ``side`` names a side of a top-level AND."""
+
+    source: Source
+    compiled: Compiled
+    side: str = ""
+
+    @property
+    def children(self) -> tuple[Operator, ...]:
+        return ()
+
+    def with_children(self, children: tuple[Operator, ...]) -> Operator:
+        assert not children
+        return self
+
+    @property
+    def gives(self) -> tuple[str, ...]:
+        return self.source.schema.names
+
+    def steps(self) -> tuple[Step, ...]:
+        conditions = (
+            f"{quote_name(name)}: {'every event' if condition is None else quote(strip(condition))}"
+            for name, condition in self.compiled.variables
+        )
+        return Step("events", self._reading()), Step("keep what some variable can bind", tuple(conditions))
+
+    def _reading(self) -> tuple[str, ...]:
+        source = self.source
+        ties = ("ties broken by " + ", ".join(map(quote_name, source.tie_break)),) if source.tie_break else ()
+        skipped = "left out" if source.on_null_time == "skip" else "an error"
+        return (f"time: {quote_name(source.time)} ({source.time_type})", *ties, f"rows without a time: {skipped}")
+
+    def costs(self, limit: int | None = None) -> tuple[str, ...]:
+        return ()
+
+    def facts(self) -> tuple[tuple[str, str], ...]:
+        source, windowing = self.source, self.source.windowing
+        if windowing.kind == WHOLE:
+            return (("windows", "none: the events of a key all together"),)
+        length = amount_of_time(source, windowing.length)
+        overlaps = windowing.kind == SPAN or windowing.slide < windowing.length
+        if windowing.kind == SPAN:
+            text = f"none: a trend spans at most {length}"
+        else:
+            text = f"{length} long, one every {amount_of_time(source, windowing.slide)}"
+            if overlaps:
+                text += f"; an event is in up to {overlap(windowing)}"
+        if not windowing.cut:
+            return (("windows", text),)
+        how = f"{amount_of_time(source, windowing.cut)} each, so that many tasks share a key"
+        if overlaps:
+            how += f"; events within {length} of a border go to both"
+        return ("windows", text), ("time buckets", how)

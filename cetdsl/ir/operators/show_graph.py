@@ -1,0 +1,25 @@
+"""ShowGraph: the graph of a query itself, as rows."""
+
+from __future__ import annotations
+
+import attrs
+
+from cetdsl.ir.kernel import KernelSpec
+from cetdsl.ir.operators.exchange import EventsInOrder, Exchange
+from cetdsl.ir.operators.operator import Unary
+from cetdsl.pattern.expressions import Expr
+
+
+@attrs.frozen
+class ShowGraph(Unary):
+    """The parts of the graph: from the kernel, each by a pass over the events, or ``joined`` by Spark."""
+
+    spec: KernelSpec
+    columns: tuple[str, ...]
+    joined: bool
+    stage = "vertices"
+    walks = True
+
+    def events(self, values: tuple[Expr, ...] = (), columns: tuple[str, ...] | None = None) -> Exchange:
+        """The events that the pass of one part reads."""
+        return Exchange(self.child, EventsInOrder(self.spec, values, columns, settled=True))

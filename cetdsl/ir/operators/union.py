@@ -1,0 +1,21 @@
+"""Union: the rows of several operators, numbered by whose they are."""
+
+from __future__ import annotations
+
+import attrs
+
+from cetdsl.ir.operators.operator import Operator
+
+
+@attrs.frozen
+class Union(Operator):
+    """All rows of all parts, with the number of the part in the column ``x``."""
+
+    parts: tuple[Operator, ...]
+
+    @property
+    def children(self) -> tuple[Operator, ...]:
+        return self.parts
+
+    def with_children(self, children: tuple[Operator, ...]) -> Operator:
+        return Union(children)

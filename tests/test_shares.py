@@ -1,0 +1,33 @@
+"""Shares of a key's work: Spark itself says where it sends each number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pyspark.sql import functions as F
+
+from cetdsl.ir.shares import murmur3, share_numbers, task_of
+
+
+def tasks_of(spark: Any, numbers: list[int], tasks: int) -> dict[int, int]:
+    """The task that Spark sends each number to."""
+    rows = spark.createDataFrame([(number,) for number in numbers], "h int").repartition(tasks, "h")
+    return {row.h: row.task for row in rows.select("h", F.spark_partition_id().alias("task")).collect()}
+
+
+def test_numbers_are_hashed_as_spark_hashes_them(spark: Any) -> None:
+    found = spark.range(100).select(F.hash(F.col("id").cast("int"))).collect()
+    assert [row[0] for row in found] == [murmur3(number) for number in range(100)]
+
+
+@pytest.mark.parametrize("tasks", [1, 2, 7, 24])
+def test_each_number_goes_to_the_task_that_we_say(spark: Any, tasks: int) -> None:
+    assert tasks_of(spark, list(range(40)), tasks) == {number: task_of(number, tasks) for number in range(40)}
+    shares = share_numbers(tasks)
+    assert tasks_of(spark, list(shares), tasks) == {number: task for task, number in enumerate(shares)}
+
+
+@pytest.mark.parametrize("tasks", [1, 3, 64])
+def test_tasks_are_told_from_numbers_again(tasks: int) -> None:
+    assert [task_of(number, tasks) for number in share_numbers(tasks)] == list(range(tasks))
