@@ -55,7 +55,9 @@ def test(arguments: list[str]) -> Iterator[Command]:
     # The whole suite comes last, so that its summary is the last line; conftest.py says what a mode leaves out.
     mode = os.environ.get("CETDSL_TEST_MODE")
     for each in [mode] if mode else ["cluster", "connect", "classic"]:
-        yield ["-m", "pytest", *(IN_PARALLEL if each != "cluster" else []), *arguments], {"CETDSL_TEST_MODE": each}
+        # The examples in docstrings share the sessions of the tests.
+        words = arguments or (["--doctest-modules", "tests", "cetdsl"] if each == "classic" else [])
+        yield ["-m", "pytest", *(IN_PARALLEL if each != "cluster" else []), *words], {"CETDSL_TEST_MODE": each}
 
 
 def doctests(arguments: list[str]) -> Iterator[Command]:
@@ -78,7 +80,7 @@ def docs(arguments: list[str]) -> Iterator[Command]:
 TASKS = {
     "demo": Task("the demo, on a year of real flights", "demo", demo, folder=None),
     "test": Task("all tests: on a local cluster, on Spark Connect, on classic Spark", "dev,connect,demo,plot", test),
-    "doctests": Task("the examples in the docstrings", "dev,connect,demo,plot", doctests),
+    "doctests": Task("only the examples in the docstrings", "dev,connect,demo,plot", doctests),
     "lint": Task("ruff: rules and format", "dev,connect,demo,plot", lint, needs_java=False),
     "types": Task("mypy --strict", "dev,connect,demo,plot", types, needs_java=False),
     "docs": Task("the documentation, into docs/_build/html", "docs", docs),

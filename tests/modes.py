@@ -9,7 +9,7 @@ import pytest
 
 
 def more_on_classic(first: Any, *more: Any) -> list[Any]:
-    """Parameters of which Spark Connect tries only the first: it plans and runs them all alike."""
+    """Parameters of which Spark Connect tries only the first: the plans are those of classic Spark."""
     return [first, *(pytest.param(*_values(each), marks=pytest.mark.classic) for each in more)]
 
 

@@ -120,6 +120,13 @@ def test_every_folder_is_a_package() -> None:
     assert {path.parent for path in MODULES} == {path.parent for path in MODULES if path.name == "__init__.py"}
 
 
+def test_every_room_of_the_kernels_has_tests_of_its_name() -> None:
+    """``test_kernel_<room>.py``, or several files whose names go on behind the room's."""
+    rooms = {path.name for path in (PACKAGE / "kernels").iterdir() if (path / "__init__.py").exists()}
+    tested = {path.stem.split("_")[2] for path in (ROOT / "tests").glob("test_kernel_*.py")}
+    assert tested == rooms
+
+
 @pytest.mark.parametrize("layer", ["pattern", "ir", "analysis", "rewrite", "planning", "kernels"])
 def test_layers_below_execution_know_no_spark(layer: str) -> None:
     for path in (PACKAGE / layer).rglob("*.py"):

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from modes import more_on_classic
 from pyspark.sql import functions as F
 
 import cetdsl as cet
@@ -78,20 +79,20 @@ def untimed(spark: Any, events: Any) -> Any:
     return events.union(more).repartition(4)
 
 
-@pytest.mark.parametrize("query", EVERY_WAY)
+@pytest.mark.parametrize("query", [EVERY_WAY[0], *more_on_classic(*EVERY_WAY[1:])])
 def test_null_time_is_an_error_with_the_number_of_rows(untimed: Any, query: str) -> None:
     message = failing(untimed.pattern(query, time="t").count_trends())
     assert "the time column 't' is NULL in 9 rows" in message
     assert "on_null_time='skip'" in message
 
 
-@pytest.mark.parametrize("query", [KERNEL, SPANNED, BOTH, FINISHED])
+@pytest.mark.parametrize("query", more_on_classic(KERNEL, SPANNED, BOTH, FINISHED))
 def test_null_time_in_trends(untimed: Any, query: str) -> None:
     message = failing(untimed.pattern(query, time="t").trends(columns=["t"]))
     assert "the time column 't' is NULL in 9 rows" in message
 
 
-@pytest.mark.parametrize("query", EVERY_WAY)
+@pytest.mark.parametrize("query", more_on_classic(*EVERY_WAY))
 def test_null_time_may_be_skipped(events: Any, untimed: Any, query: str) -> None:
     expected = events.pattern(query, time="t").count_trends().collect()
     found = untimed.pattern(query, time="t", on_null_time="skip").count_trends().collect()
@@ -248,7 +249,7 @@ def test_errors_of_spark_while_the_query_runs_stay_visible(events: Any) -> None:
 # --------------------------------------------------------------------------------------- DataFrames out of the common
 
 
-@pytest.mark.parametrize("query", EVERY_WAY)
+@pytest.mark.parametrize("query", more_on_classic(*EVERY_WAY))
 def test_an_empty_dataframe_has_no_answer(events: Any, query: str) -> None:
     asked = events.filter("t < 0").pattern(query, time="t")
     aggregates = {"n": cet.count(), "s": cet.sum(B.x), "m": cet.max(B.k), "a": cet.avg(B.y)}

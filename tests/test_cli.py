@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from modes import more_on_classic
 
 from cetdsl.cli import main
 from cetdsl.java import java_problem
@@ -48,7 +49,7 @@ def fails(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     return said.err
 
 
-@pytest.mark.parametrize("kind", ["parquet", "csv", "json"])
+@pytest.mark.parametrize("kind", more_on_classic("parquet", "csv", "json"))
 def test_run_reads_every_format(files: dict[str, str], capsys: pytest.CaptureFixture[str], kind: str) -> None:
     assert main(["run", COUNT, "--input", files[kind], "--time", "t"]) == 0
     assert capsys.readouterr().out.split() == ["n", "--", "14"]
@@ -63,7 +64,7 @@ def test_run_reads_timestamps_from_csv(files: dict[str, str], capsys: pytest.Cap
     assert "14" in out
 
 
-@pytest.mark.parametrize("kind", ["parquet", "csv", "json"])
+@pytest.mark.parametrize("kind", more_on_classic("parquet", "csv", "json"))
 def test_run_writes_every_format(files: dict[str, str], spark, tmp_path: Path, kind: str) -> None:
     target = str(tmp_path / f"answer.{kind}")
     assert main(["run", WINDOWS, "--input", files["csv"], "--time", "t", "--output", target]) == 0
@@ -72,6 +73,7 @@ def test_run_writes_every_format(files: dict[str, str], spark, tmp_path: Path, k
     assert main(["run", WINDOWS, "--input", files["csv"], "--time", "t", "--output", target, "--overwrite"]) == 0
 
 
+@pytest.mark.classic
 def test_run_takes_the_query_from_a_file(
     files: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -81,6 +83,7 @@ def test_run_takes_the_query_from_a_file(
     assert capsys.readouterr().out.split() == ["n", "--", "14"]
 
 
+@pytest.mark.classic
 def test_a_query_without_return_is_counted(files: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "PATTERN SEQ(A, B+)", "--input", files["csv"], "--time", "t"]) == 0
     assert capsys.readouterr().out.split() == ["count", "-----", "14"]

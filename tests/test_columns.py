@@ -84,7 +84,7 @@ def plain(spark: Any) -> tuple[Any, list[Any]]:
     return df, expected
 
 
-@pytest.mark.parametrize("names", NAMES)
+@pytest.mark.parametrize("names", more_on_classic(NAMES[0], *((names,) for names in NAMES[1:])))
 @pytest.mark.parametrize("as_text", [False, True])
 def test_any_names(plain: tuple[Any, list[Any]], names: tuple[str, ...], as_text: bool) -> None:
     df, expected = plain
@@ -264,7 +264,7 @@ def test_windows_of_ticks(spark: Any, kind: str) -> None:
     assert len(rows) == len(expected)
 
 
-@pytest.mark.parametrize("kind", ["timestamp", "timestamp_ntz", "date"])
+@pytest.mark.parametrize("kind", more_on_classic("timestamp", "timestamp_ntz", "date"))
 def test_spans_of_time(spark: Any, kind: str) -> None:
     days = [-800, -799, -797, 0, 1, 2, 9, 19_000, 19_002]
     df = spark.createDataFrame([(d,) for d in days], "d int").select(
@@ -296,7 +296,7 @@ KEYS: list[tuple[str, list[Any]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("kind", "values"), KEYS)
+@pytest.mark.parametrize(("kind", "values"), more_on_classic(*KEYS))
 def test_key_types(spark: Any, kind: str, values: list[Any]) -> None:
     # Two windows of each key, so that a key comes more than once.
     rows = [(t, value) for t, value in enumerate(values * 3)]
@@ -374,6 +374,7 @@ def test_incomparable_types_are_an_error(valued: Any) -> None:
             valued.pattern(f"PATTERN SEQ(X a, X b) WHERE a.{a} < b.{b}", time="t", type=None)
 
 
+@pytest.mark.classic
 def test_comparisons_in_one_event(valued: Any) -> None:
     text = "PATTERN X x WHERE (x.s >= 'a' OR x.dec < 0.5) AND x.d < '2000-01-01' AND x.i IN (1, 2, 3, 9)"
     expected = valued.filter("(s >= 'a' OR dec < 0.5) AND d < '2000-01-01' AND i IN (1, 2, 3, 9)").count()
@@ -386,7 +387,7 @@ def test_comparisons_in_one_event(valued: Any) -> None:
 ORDERED = [name for name in VALUES if name != "gap"]
 
 
-@pytest.mark.parametrize("partition", [(), ("g",)])
+@pytest.mark.parametrize("partition", more_on_classic((), (("g",),)))
 def test_aggregates_are_those_of_spark(valued: Any, partition: tuple[str, ...]) -> None:
     df = valued.withColumn("g", F.col("t") % 3)
     numbers = ["small", "i", "l", "f"]
@@ -410,6 +411,7 @@ def test_aggregates_are_those_of_spark(valued: Any, partition: tuple[str, ...]) 
             assert a == b, name
 
 
+@pytest.mark.classic
 def test_sums_of_decimals_in_every_form(spark: Any) -> None:
     rows = [(0, Decimal("0.01")), (1, Decimal("-2.50")), (2, Decimal("3.99")), (3, None)]
     df = spark.createDataFrame(rows, "t int, v decimal(10,2)")
@@ -487,6 +489,7 @@ def test_nested_columns_of_events(spark: Any) -> None:
     assert inner.columns == ["s", "trend"]
 
 
+@pytest.mark.classic
 def test_the_first_and_the_last_day_of_time(spark: Any) -> None:
     """Sentinel dates such as 9999-12-31 keep their place, whatever else is packed beside the time."""
     rows = [("0001-01-01", "A"), ("2024-01-01", "A"), ("9999-12-31", "B")]
@@ -497,7 +500,7 @@ def test_the_first_and_the_last_day_of_time(spark: Any) -> None:
     assert df.pattern(cet.seq(a, b)).count_trends(number="string").first()["count"] == "2"
 
 
-@pytest.mark.parametrize("time", ["t", "stamp", "day"])
+@pytest.mark.parametrize("time", more_on_classic("stamp", "t", "day"))
 def test_events_are_shown_as_they_came(spark: Any, time: str) -> None:
     """Also columns that are keys, times, tie-breaks or compared, those of one text, and negative zeros."""
     fields = (
@@ -538,6 +541,7 @@ def test_events_are_shown_as_they_came(spark: Any, time: str) -> None:
         assert str(vertex.event) == str(original[vertex.event.t])
 
 
+@pytest.mark.classic
 def test_texts_that_conditions_fix_are_shown(spark: Any) -> None:
     """They are not sent with the events, but known from the variables; those of padded columns may differ."""
     rows = [(n, "abc"[n % 3], "x" if n < 4 else "y") for n in range(7)]

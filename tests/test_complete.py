@@ -54,7 +54,7 @@ def failing(answer: Any) -> str:
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-@pytest.mark.parametrize("completeness", READINGS)
+@pytest.mark.parametrize("completeness", more_on_classic(*READINGS))
 def test_chains_of_checks(spark: Any, completeness: str, algorithm: str) -> None:
     four = checks(spark, "AB", "BC", "BD", "DE").pattern(CHAIN, time="t", type=None)
     assert times(four.complete_trends(completeness, algorithm, columns=["t"])) == [(1, 2), (1, 3, 4)]
@@ -64,13 +64,14 @@ def test_chains_of_checks(spark: Any, completeness: str, algorithm: str) -> None
     assert answer.columns == ["trend"]
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("algorithm", more_on_classic(*ALGORITHMS))
 def test_rising_prices(spark: Any, algorithm: str) -> None:
     rising = prices(spark, 1.0, 2.0, 3.0).pattern(RISING, time="t", type=None)
     assert times(rising.complete_trends("maximal", algorithm)) == [(1, 2, 3)]
     assert times(rising.complete_trends("ends", algorithm)) == [(1, 2, 3), (1, 3)]
 
 
+@pytest.mark.classic
 def test_groups_of_three_have_the_most_trends(spark: Any) -> None:
     """3^(n/3) trends of 12 events in layers of 3, and no more however else they are grouped."""
     layerings = [c for n in range(1, 5) for c in itertools.product(range(1, 13), repeat=n) if sum(c) == 12]
@@ -105,6 +106,7 @@ def deposits(spark: Any) -> Any:
 SLIDING = CHAIN + " GROUP BY branch WITHIN 24 SLIDE 6"
 
 
+@pytest.mark.classic
 @pytest.mark.parametrize("completeness", READINGS)
 def test_every_algorithm_gives_the_same_windows(deposits: Any, completeness: str) -> None:
     asked = deposits.pattern(SLIDING, time="t", type=None)
@@ -166,6 +168,7 @@ def test_a_seed_gives_the_same_sample_however_the_rows_are_spread(deposits: Any)
     assert sample(deposits, None) != sample(deposits, None)
 
 
+@pytest.mark.classic
 def test_a_sample_is_uniform(spark: Any) -> None:
     """Chi-squared over the 27 trends of three layers of three; each sample draws 9 of them, without replacement."""
     rows = [(case, t, str(t // 3), str(t // 3 + 1)) for case in range(200) for t in range(9)]
@@ -187,6 +190,7 @@ def test_limits(deposits: Any) -> None:
     assert asked.complete_trends("ends", limit=0).collect() == []
 
 
+@pytest.mark.classic
 def test_more_trends_than_can_be_listed(spark: Any) -> None:
     rows = [(t, t // 3, t // 3 + 1) for t in range(300)]
     asked = spark.createDataFrame(rows, "t int, source int, destination int").pattern(CHAIN, time="t", type=None)
@@ -202,6 +206,7 @@ def test_more_trends_than_can_be_listed(spark: Any) -> None:
     assert heaviest.sum == sum(range(2, 300, 3))
 
 
+@pytest.mark.classic
 def test_partitions_of_a_group_are_added_up(spark: Any) -> None:
     rows = [(1, "u", 1.0), (2, "u", 2.0), (3, "v", 1.0), (4, "v", 0.5), (5, "w", 7.0)]
     df = spark.createDataFrame(rows, "t int, k string, price double")
@@ -211,6 +216,7 @@ def test_partitions_of_a_group_are_added_up(spark: Any) -> None:
     assert times(asked.complete_trends()) == [(1, 2), (3,), (4,), (5,)]
 
 
+@pytest.mark.classic
 def test_a_group_without_a_trend_has_no_row(spark: Any) -> None:
     df = spark.createDataFrame([(1, "A", "u"), (2, "B", "u"), (1, "B", "v")], "t int, type string, k string")
     asked = df.pattern("PATTERN SEQ(A, B) GROUP BY k", time="t")
@@ -221,14 +227,14 @@ def test_a_group_without_a_trend_has_no_row(spark: Any) -> None:
 
 @pytest.mark.parametrize(
     ("text", "expected"),
-    [
+    more_on_classic(
         # The definition: what holds of a trend need not hold of a longer one.
         ("PATTERN A+ WITHIN 2", [(1, 2, 3), (2, 3, 4), (3, 4, 5)]),
         ("PATTERN A+ WHERE SUM(A.x) <= 6", [(1, 2, 3), (1, 4), (1, 5), (2, 4)]),
         ("PATTERN SEQ(A first, A+ a[]) WHERE first.x * 2 < a.x", [(1, 3, 4, 5), (2, 5)]),
         ("PATTERN A{2,3}", [(1, 2, 3), (1, 2, 4), (1, 2, 5), (1, 3, 4), (1, 3, 5), (1, 4, 5), (2, 3, 4), (2, 3, 5),
                             (2, 4, 5), (3, 4, 5)]),
-    ],
+    ),
 )  # fmt: skip
 def test_queries_without_a_graph(spark: Any, text: str, expected: list[tuple[int, ...]]) -> None:
     df = spark.createDataFrame([(t, "A", t) for t in range(1, 6)], "t int, type string, x int")
@@ -242,7 +248,7 @@ def test_queries_without_a_graph(spark: Any, text: str, expected: list[tuple[int
 # ------------------------------------------------------------------------------------------------------ balanced
 
 
-@pytest.mark.parametrize("algorithm", ["auto", "m-cet", "h-cet", "anchors"])
+@pytest.mark.parametrize("algorithm", more_on_classic("auto", "m-cet", "h-cet", "anchors"))
 def test_tasks_get_equal_shares_of_one_large_group(spark: Any, deposits: Any, algorithm: str) -> None:
     asked = deposits.filter("t < 70").pattern(CHAIN, time="t", type=None)
     trends = asked.complete_trends("ends", algorithm, columns=["t"])
@@ -262,6 +268,7 @@ def test_shares_that_come_to_one_task_are_an_error(spark: Any, deposits: Any, mo
     assert "two shares of the events came to one task" in failing(asked.complete_trends("ends", columns=["t"]))
 
 
+@pytest.mark.classic
 def test_shares_agree_on_the_order_of_simultaneous_events(spark: Any, deposits: Any) -> None:
     """A task gets its rows in the order in which they happen to arrive."""
     tied = deposits.filter("t < 60").withColumn("number", F.col("t")).withColumn("t", F.expr("t DIV 4"))
@@ -330,6 +337,7 @@ def test_what_trends_cannot_be_ordered_by(spark: Any) -> None:
         asked.top_trends(1, by=cet.sum(s.prise))
 
 
+@pytest.mark.classic
 @pytest.mark.parametrize("text", [RISING, RISING + " WITHIN 9"])
 def test_values_that_are_no_numbers_are_ordered_as_spark_orders_them(spark: Any, text: str) -> None:
     rows = [(1, None), (2, 5.0), (3, -7.0), (4, -math.inf), (5, math.inf), (6, math.nan)]
@@ -343,6 +351,7 @@ def test_values_that_are_no_numbers_are_ordered_as_spark_orders_them(spark: Any,
     assert len(found) == asked.count_trends().first()["count"]
 
 
+@pytest.mark.classic
 def test_sums_beyond_64_bits(spark: Any) -> None:
     df = spark.createDataFrame([(1, 2**62), (2, 2**62)], "t int, x bigint")
     asked = df.pattern("PATTERN A+ a[]", time="t", type=None)
@@ -410,7 +419,7 @@ def test_streaming_dataframes_are_refused(spark: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", [CHAIN, CHAIN + " GROUP BY k WITHIN 5 SLIDE 2", CHAIN + " AND [k]", CHAIN + " WITHIN 9"]
+    "text", more_on_classic(CHAIN, CHAIN + " GROUP BY k WITHIN 5 SLIDE 2", CHAIN + " AND [k]", CHAIN + " WITHIN 9")
 )
 def test_null_times_are_counted_once(spark: Any, text: str) -> None:
     rows = [(None if t % 4 == 0 else t, "A", "A", "u" if t % 2 else "v") for t in range(20)]
@@ -469,6 +478,7 @@ def test_a_survey_says_what_the_graphs_hold(spark: Any) -> None:
     assert unmeasured.edges == row.edges > 0
 
 
+@pytest.mark.classic
 def test_a_survey_of_windows_and_its_sum(deposits: Any) -> None:
     asked = deposits.pattern(SLIDING, time="t", type=None)
     survey = asked.survey_complete_trends("ends", "h-cet", "64k", measure=True)

@@ -42,6 +42,7 @@ def test_events_depend_on_the_seed_alone(spark, generate) -> None:
     assert rows(2) != once
 
 
+@pytest.mark.classic
 def test_checks(spark) -> None:
     checks = datasets.check_deposits(spark, 4_000, accounts=10, not_covered=0.25)
     row = checks.select(
@@ -54,6 +55,7 @@ def test_checks(spark) -> None:
     assert (row.sources, row.least, row.most) == (10, 0, 9)
 
 
+@pytest.mark.classic
 def test_checks_of_random_accounts_follow_each_other_as_often_as_chance_says(spark) -> None:
     checks = datasets.check_deposits(spark, 3_000, accounts=300, not_covered=1, seconds=1)
     rows = checks.orderBy("ts").collect()
@@ -62,6 +64,7 @@ def test_checks_of_random_accounts_follow_each_other_as_often_as_chance_says(spa
     assert np.mean(followed(rows)) == pytest.approx(3_000 / 300 / 2, rel=0.1)
 
 
+@pytest.mark.classic
 @pytest.mark.parametrize("reach", [1, 4, None])
 @pytest.mark.parametrize("selectivity", [1, 0.3])
 @pytest.mark.parametrize("compatibility", [1, 3, 5])
@@ -77,6 +80,7 @@ def test_layered_checks_follow_exactly_so_many(
     assert layers_back == set(range(1, reach + 1)) if reach else len(layers_back) > 4
 
 
+@pytest.mark.classic
 @pytest.mark.parametrize("compatibility", [1, 2, 3, 4, 6, 12])
 def test_layers_of_three_have_the_most_chains(spark, compatibility: int) -> None:
     rows = datasets.layered_checks(spark, 12, compatibility=compatibility).orderBy("ts").collect()
@@ -84,6 +88,7 @@ def test_layers_of_three_have_the_most_chains(spark, compatibility: int) -> None
     assert number_of_chains(rows) <= 3**4
 
 
+@pytest.mark.classic
 def test_layered_checks_come_at_a_rate(spark) -> None:
     for rate, last in ((0.5, 198_000_000), (3, 33_000_000), (1e6, 99)):
         times = [row.ts for row in datasets.layered_checks(spark, 100, rate=rate).orderBy("ts").collect()]
@@ -128,6 +133,7 @@ def number_of_chains(checks: list[Row]) -> int:
     return sum(number for destination, number in chains if destination not in drawn_on)
 
 
+@pytest.mark.classic
 def test_heart_rates(spark) -> None:
     rates = datasets.heart_rates(spark, 14 * 720)
     means = {row["type"]: row.rate for row in rates.groupBy("type").agg(F.avg("rate").alias("rate")).collect()}
@@ -136,6 +142,7 @@ def test_heart_rates(spark) -> None:
     assert {row["count"] for row in each} == {720}
 
 
+@pytest.mark.classic
 def test_prices(spark) -> None:
     uniform = datasets.stock_prices(spark, 2_000, prices="uniform").agg(F.min("price"), F.max("price")).first()
     assert 50 <= uniform[0] < 52
@@ -146,6 +153,7 @@ def test_prices(spark) -> None:
         datasets.stock_prices(spark, prices="up")
 
 
+@pytest.mark.classic
 def test_prices_lie_where_they_are_told_to(spark) -> None:
     trades = datasets.stock_prices(spark, 20_000, companies=1, prices="uniform", between=(9, 11), digits=9, seconds=1)
     prices = np.sort([row.price for row in trades.select("price").collect()])
@@ -157,6 +165,7 @@ def test_prices_lie_where_they_are_told_to(spark) -> None:
     assert higher.mean() / len(prices) == pytest.approx(0.1375, abs=0.004)
 
 
+@pytest.mark.classic
 @pytest.mark.parametrize("burst", [1, 3, 50])
 def test_rides_come_in_bursts_of_one_kind(spark, burst: int) -> None:
     rides = datasets.ridesharing(spark, 3_000, districts=5, burst=burst, rate=1000).orderBy("ts").collect()
@@ -167,6 +176,7 @@ def test_rides_come_in_bursts_of_one_kind(spark, burst: int) -> None:
         assert lengths == [burst] * (600 // burst)
 
 
+@pytest.mark.classic
 def test_rides(spark) -> None:
     rides = datasets.ridesharing(spark, 20_000, districts=4, drivers=3, riders=7, burst=1)
     kinds = {row.kind: row["count"] for row in rides.groupBy("kind").count().collect()}
@@ -185,6 +195,7 @@ def test_rides(spark) -> None:
         datasets.ridesharing(spark, burst=0)
 
 
+@pytest.mark.classic
 def test_bursts_take_turns(spark) -> None:
     rows = datasets.bursts(spark, 25, types=["2", "7", "3"], length=4).orderBy("t").collect()
     assert [row.t for row in rows] == list(range(25))

@@ -49,6 +49,7 @@ def growing(flights: pd.DataFrame) -> dict[int, int]:
     return totals
 
 
+@pytest.mark.classic
 def test_demo(flights: pd.DataFrame, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch) -> None:
     here = tmp_path / "here"
     here.mkdir()

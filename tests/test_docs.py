@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import doctest
-import os
 from pathlib import Path
 
 import pytest
@@ -23,7 +22,7 @@ def names(spark: object) -> dict[str, object]:
     return known
 
 
-@pytest.mark.skipif(os.environ.get("CETDSL_TEST_MODE") == "connect", reason="the pages show classic Spark's exceptions")
+@pytest.mark.classic  # the pages show its exceptions
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS).with_suffix("")))
 def test_examples_of_page(page: Path, spark: object) -> None:
     examples = doctest.DocTestParser().get_doctest(page.read_text("utf-8"), names(spark), page.name, str(page), 0)

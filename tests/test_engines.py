@@ -167,6 +167,7 @@ def property_of(examples: int, features: generators.Features) -> Any:
     return decorate
 
 
+@pytest.mark.classic
 @property_of(16, SIMPLE)
 def test_fold_and_kernel_agree_on_counts(judge: Judge, case: generators.Case, number: str) -> None:
     counts = [item for item in case.query.returning if item.aggregate.function == "count"]
@@ -177,6 +178,7 @@ def test_fold_and_kernel_agree_on_counts(judge: Judge, case: generators.Case, nu
     assert used >= ({"kernel"} if overlaps else {"fold", "kernel"})
 
 
+@pytest.mark.classic
 @property_of(20, SIMPLE)
 def test_simple_queries(judge: Judge, case: generators.Case, number: str) -> None:
     assert "kernel" in judge.judge(case.query, case.tie_break, number)

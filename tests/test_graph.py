@@ -156,8 +156,9 @@ def has_edges(judge: Judge, case: generators.Case) -> bool:
     return any(len(trend) > 1 for trends in found.values() for trend in trends)
 
 
+@pytest.mark.classic
 def test_graphs_of_the_kernel(judge: Judge) -> None:
-    """A few queries, by way of Spark; tests/test_kernel_vertices.py judges many without it."""
+    """A few queries, by way of Spark; tests/test_kernel_graph_vertices.py judges many without it."""
     drawn = (generators.random_case(seed, GRAPHS) for seed in itertools.count(7))
     for case in itertools.islice((case for case in drawn if has_edges(judge, case)), 5):
         query = by_case(case.query)
@@ -198,6 +199,7 @@ def checks(spark: Any) -> Any:
     return spark.createDataFrame(CHECKS, "t int, source string, destination string")
 
 
+@pytest.mark.classic
 def test_equalities_have_single_values(checks: Any) -> None:
     graph = checks.pattern(CHAIN, time="t", type=None).graph()
     vertices = graph.attribute_vertices.orderBy("id").collect()
@@ -214,6 +216,7 @@ def test_equalities_have_single_values(checks: Any) -> None:
     }  # fmt: skip
 
 
+@pytest.mark.classic
 def test_only_events_on_a_trend_are_vertices(spark: Any) -> None:
     rows = [(1, "B", 1), (2, "A", 2), (3, "B", 3), (4, "B", 1), (5, "B", 2), (6, "A", 1), (7, "C", 1)]
     df = spark.createDataFrame(rows, "t int, type string, x int")
@@ -225,13 +228,14 @@ def test_only_events_on_a_trend_are_vertices(spark: Any) -> None:
     }  # fmt: skip
 
 
+@pytest.mark.classic
 def test_a_variable_at_several_positions(spark: Any) -> None:
     df = spark.createDataFrame([(t, "A") for t in range(4)], "t int, type string")
     graph = df.pattern("PATTERN A{2,3}", time="t").graph()
     assert {row.position for row in graph.vertices.collect()} == {"A#1", "A#2", "A#3"}
 
 
-@pytest.mark.parametrize("algorithm", ["kernel", "joins"])
+@pytest.mark.parametrize("algorithm", more_on_classic("kernel", "joins"))
 def test_ids_do_not_depend_on_where_rows_come_from(spark: Any, algorithm: str) -> None:
     """Ties too; those of equal rows may be exchanged."""
     random = np.random.default_rng(3)
@@ -248,7 +252,7 @@ def test_ids_do_not_depend_on_where_rows_come_from(spark: Any, algorithm: str) -
     assert graph_of(df.repartition(3, F.rand(1))) == first
 
 
-@pytest.mark.parametrize("algorithm", ["kernel", "joins"])
+@pytest.mark.parametrize("algorithm", more_on_classic("kernel", "joins"))
 def test_ids_tell_keys_and_windows_apart(spark: Any, algorithm: str) -> None:
     rows = [("a:b", None, 1), ("a", "b", 1), (None, None, 1), (None, "null", 1), ("a:b", None, 3)]
     df = spark.createDataFrame(rows, "g string, h string, t int")
@@ -277,7 +281,8 @@ TEXTS = {
 }
 
 
-@pytest.mark.parametrize("op", more_on_classic(">", "<"))
+@pytest.mark.classic
+@pytest.mark.parametrize("op", [">", "<"])
 def test_bounds_of_every_type(spark: Any, op: str) -> None:
     """Each value lies within the bounds of just one range, as Spark compares them, and in the one it is said to."""
     wide = None

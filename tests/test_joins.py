@@ -10,6 +10,7 @@ import attrs
 import generators
 import pytest
 import reference
+from modes import more_on_classic
 
 import cetdsl as cet
 from cetdsl.errors import UnsupportedQuery
@@ -38,7 +39,8 @@ def df(spark: Any, rows: list[Any]) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("seed", "reading"), [(15, "ends"), (20, "ends"), (28, "ends"), (2, "maximal"), (15, "maximal")]
+    ("seed", "reading"),
+    more_on_classic((2, "maximal"), (15, "ends"), (20, "ends"), (28, "ends"), (15, "maximal")),
 )
 def test_trends_are_those_of_the_definition(df: Any, rows: list[Any], seed: int, reading: str) -> None:
     case = generators.random_case(seed, GRAPHS)
@@ -77,7 +79,7 @@ def test_rounds_are_logged(checks: Any, caplog: pytest.LogCaptureFixture) -> Non
     assert trends == [[1, 2, 6], [1, 3, 4], [1, 3, 5, 6]]
 
 
-@pytest.mark.parametrize("limit", [0, 2, 5])
+@pytest.mark.parametrize("limit", more_on_classic(2, 0, 5))
 def test_a_limit_bounds_the_work(checks: Any, caplog: pytest.LogCaptureFixture, limit: int) -> None:
     with caplog.at_level(logging.INFO, "cetdsl.joins"):
         answer = checks.complete_trends("ends", algorithm="joins", columns=["t"], limit=limit)
@@ -88,6 +90,7 @@ def test_a_limit_bounds_the_work(checks: Any, caplog: pytest.LogCaptureFixture, 
     assert set(found) <= {(1, 2, 6), (1, 3, 4), (1, 3, 5, 6)}
 
 
+@pytest.mark.classic
 def test_not_takes_the_edges_of_the_kernel(spark: Any) -> None:
     rows = [(1, "A"), (2, "B"), (3, "N"), (4, "B"), (5, "C")]
     df = spark.createDataFrame(rows, "t int, type string")

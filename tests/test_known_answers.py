@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import reference
+from modes import more_on_classic
 from pyspark.sql import functions as F
 
 import cetdsl as cet
@@ -65,7 +66,7 @@ KERNEL_ONLY = "PATTERN B+ WHERE B.x < NEXT(B).x GROUP BY g"
 PLAIN = "PATTERN B+ GROUP BY g"
 
 
-@pytest.mark.parametrize("query", [PLAIN, KERNEL_ONLY])
+@pytest.mark.parametrize("query", more_on_classic(PLAIN, KERNEL_ONLY))
 def test_decimal_is_exact_up_to_its_last_bit(spark: Any, query: str) -> None:
     rows = many(spark, 126, 125, 53, 54, 1).pattern(query, time="t").count_trends().collect()
     assert {row["g"]: row["count"] for row in rows} == {
@@ -74,7 +75,7 @@ def test_decimal_is_exact_up_to_its_last_bit(spark: Any, query: str) -> None:
 
 
 @pytest.mark.parametrize("query", [PLAIN, KERNEL_ONLY, KERNEL_ONLY.replace("GROUP BY g", "AND [x2]")])
-@pytest.mark.parametrize("n", [127, 2000])
+@pytest.mark.parametrize("n", more_on_classic(127, 2000))
 def test_decimal_overflow_is_an_error(spark: Any, query: str, n: int) -> None:
     df = many(spark, 10, n).withColumn("x2", F.lit(1)).filter("g = 1")
     with pytest.raises(Exception, match=r"cetdsl\.errors\.CountOverflow") as failure:
@@ -99,7 +100,7 @@ def test_the_overflow_of_a_sum_names_its_type(spark: Any) -> None:
     assert "does not fit DECIMAL(38, 2)" in message
 
 
-@pytest.mark.parametrize("where", ["", "WHERE B.x < NEXT(B).x"])
+@pytest.mark.parametrize("where", more_on_classic("", "WHERE B.x < NEXT(B).x"))
 def test_overflow_names_the_window(spark: Any, where: str) -> None:
     df = many(spark, 400).withColumn("t", F.timestamp_seconds(F.col("t") + 86_400))
     with pytest.raises(Exception, match=r"cetdsl\.errors\.CountOverflow") as failure:
@@ -107,7 +108,7 @@ def test_overflow_names_the_window(spark: Any, where: str) -> None:
     assert "1970-01-02 00:0" in readable(failure.value)
 
 
-@pytest.mark.parametrize("query", [PLAIN, KERNEL_ONLY])
+@pytest.mark.parametrize("query", more_on_classic(KERNEL_ONLY, PLAIN))
 def test_double(spark: Any, query: str) -> None:
     row = many(spark, 1000).pattern(query, time="t").count_trends(number="double").first()
     assert row["count"] == pytest.approx(2.0**1000)
@@ -143,7 +144,7 @@ def test_log2(spark: Any) -> None:
         assert found[2]["n"] == 0.0
 
 
-@pytest.mark.parametrize("number", ["decimal", "string", "double", "log2"])
+@pytest.mark.parametrize("number", more_on_classic("decimal", "string", "double", "log2"))
 def test_average_and_extremes_far_outside_the_range_of_doubles(spark: Any, number: str) -> None:
     n = 3000
     df = many(spark, n).withColumns(
@@ -169,6 +170,7 @@ def test_average_and_extremes_far_outside_the_range_of_doubles(spark: Any, numbe
     assert (row["short"], row["long"]) == (1, n)
 
 
+@pytest.mark.classic
 def test_sums_that_cancel_out_stay_exact(spark: Any) -> None:
     df = many(spark, 120).withColumn("x", F.when(F.col("t") % 2 == 0, F.col("t")).otherwise(-F.col("t")))
     row = df.pattern("PATTERN B+", time="t").aggregate(s=cet.sum(B.x), n=cet.count(), a=cet.avg(B.x)).first()
@@ -255,7 +257,7 @@ PUBLISHED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("text", "data"), PUBLISHED)
+@pytest.mark.parametrize(("text", "data"), more_on_classic(*PUBLISHED))
 def test_published_queries_run(spark: Any, text: str, data: tuple[list[dict[str, Any]], str]) -> None:
     rows, schema = data
     df = spark.createDataFrame([tuple(row.values()) for row in rows], schema)

@@ -18,10 +18,11 @@ import pyarrow as pa
 import pytest
 import reference
 import test_engines
-import test_hamlet
+import test_kernel_shared
+from modes import more_on_classic
 from test_engines import SIMPLE, agrees
 from test_explain import explained
-from test_kernel_stream import CUTTING, NUMBERS, Worker, by_case, rows_at, rows_of, sorted_batches
+from test_kernel_aggregate import CUTTING, NUMBERS, Worker, by_case, rows_at, rows_of, sorted_batches
 
 import cetdsl as cet
 import cetdsl.kernels.aggregate.panes
@@ -213,17 +214,17 @@ def test_windows_of_a_chunk_have_the_values_that_they_have_event_by_event(
                 mask.append(choose.randrange(16))
                 time.append(now)
         fresh = (np.diff(time, prepend=time[0]) != 0) | np.isin(np.arange(len(mask)), segment)
-        found = test_hamlet.events(mask, time)
+        found = test_kernel_shared.events(mask, time)
         found = found._replace(segment_start=np.array([*segment, len(mask)]), instant=np.cumsum(fresh))
         whole = [None if choose.random() < 0.1 else choose.randint(-5, 9) for _ in mask]
         columns = [ValueColumn(pa.array(whole, pa.int64())), ValueColumn(pa.array([choose.random() for _ in mask]))]
         numbers = dict(zip("ABCD", range(4), strict=True))
-        pattern = choose.choice(test_hamlet.PATTERNS)
-        used = sorted(set(test_hamlet.machine(pattern, numbers).variables))
+        pattern = choose.choice(test_kernel_shared.PATTERNS)
+        used = sorted(set(test_kernel_shared.machine(pattern, numbers).variables))
         more = [Lane("count", used[0]), Lane("sum", used[-1], 0), Lane("sum", used[-1], 1)]
         lanes = (Lane("count", -2), *choose.sample(more, choose.choice([0, 1, 3])))
         windowing = Windowing("sliding", *choose.choice([(12, 3), (13, 3), (20, 1)]))
-        spec = test_hamlet.query(pattern, numbers, NUMBERS[seed % len(NUMBERS)], windowing, lanes)
+        spec = test_kernel_shared.query(pattern, numbers, NUMBERS[seed % len(NUMBERS)], windowing, lanes)
         spec = attrs.evolve(spec, layout=spec.layout.with_values(("bigint", "double")))
         slices = cut_slices(windowing, found.segment_start, found.time, np.zeros(len(segment)), True, NEVER)
         bounds = (np.full(len(slices.low), NEVER), np.full(len(slices.low), -NEVER))
@@ -333,7 +334,7 @@ def judge(spark: Any) -> test_engines.Judge:
     return test_engines.Judge(spark, 4_000)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", more_on_classic(*range(6)))
 def test_on_spark(judge: test_engines.Judge, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(test_engines, "STRATEGIES", {"panes": any_panes})
     case = generators.random_case(70_000 + seed, FEATURES)
@@ -353,7 +354,7 @@ def test_bad_times_on_spark(spark: Any) -> None:
     assert sorted((row.window.start, row.n) for row in skipping.collect()) == [(s, 1) for s in (-6, -4, -2, 0)]
 
 
-@pytest.mark.parametrize("kind", ["timestamp", "timestamp_ntz", "date"])
+@pytest.mark.parametrize("kind", more_on_classic("timestamp", "timestamp_ntz", "date"))
 def test_the_same_as_the_kernel_on_spark(spark: Any, kind: str) -> None:
     """Keys of NULL and NaN, partitions added up, decimals, ties; the windows of each type of time."""
     df = spark.range(400).selectExpr(

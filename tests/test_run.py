@@ -83,5 +83,7 @@ def test_each_mode_is_run_and_the_whole_suite_last(run: ModuleType, monkeypatch:
     monkeypatch.delenv("CETDSL_TEST_MODE", raising=False)
     modes = [added["CETDSL_TEST_MODE"] for _, added in run.test([])]
     assert modes == ["cluster", "connect", "classic"]
+    assert [("cetdsl" in words) for words, _ in run.test([])] == [False, False, True], "doctests run once"
+    assert all("cetdsl" not in words for words, _ in run.test(["-k", "one"]))
     monkeypatch.setenv("CETDSL_TEST_MODE", "connect")
     assert [added["CETDSL_TEST_MODE"] for _, added in run.test([])] == ["connect"]

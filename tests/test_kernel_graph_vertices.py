@@ -11,7 +11,7 @@ import generators
 import numpy as np
 import pytest
 import reference
-from test_kernel_stream import CUTTING, SCHEMA, SPARK, Worker, by_case, rows_of
+from test_kernel_aggregate import CUTTING, SCHEMA, SPARK, Worker, by_case, rows_of
 
 from cetdsl.analysis.types import type_of
 from cetdsl.errors import UnsupportedQuery

@@ -1,0 +1,72 @@
+"""What programs of machines are made of: codes of equalities, places in rising stretches, sorted members."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cetdsl.ir.machine import Comparison
+from cetdsl.kernels.machine import program
+from cetdsl.kernels.machine.program import dense_codes, equality_codes, place_of
+from cetdsl.kernels.vocabulary import Events
+
+SMALL = st.lists(st.integers(-3, 3), min_size=1, max_size=12)
+
+
+@settings(deadline=None)
+@given(SMALL, st.data())
+def test_codes_are_equal_exactly_where_the_values_are(later: list[int], data: Any) -> None:
+    earlier = data.draw(st.lists(st.integers(-3, 3), min_size=len(later), max_size=len(later)))
+    f, g, size = dense_codes(np.array(later), np.array(earlier))
+    assert {(a, b): a == b for a in later for b in earlier} == {
+        (a, b): bool(m == n) for a, m in zip(later, f, strict=True) for b, n in zip(earlier, g, strict=True)
+    }
+    assert sorted({*f, *g}) == list(range(size))
+
+
+@settings(deadline=None)
+@given(st.lists(st.lists(st.none() | st.integers(-1, 1), min_size=3, max_size=3), min_size=1, max_size=8))
+def test_several_equalities_have_one_code_and_null_has_none(rows: list[list[int | None]]) -> None:
+    columns = list(zip(*rows, strict=True))
+    nothing = np.zeros(0, dtype=np.int64)
+    events = Events(
+        nothing,
+        np.arange(len(rows)),
+        nothing,
+        nothing,
+        np.array([[0 if value is None else value for value in column] for column in columns]),
+        np.array([[value is not None for value in column] for column in columns]),
+        np.zeros((0, 0), dtype=np.int64),
+        nothing,
+    )
+    f, g, _ = equality_codes([Comparison("=", 0, 1), Comparison("=", 2, 2)], events)
+    for m, later in enumerate(rows):
+        for n, earlier in enumerate(rows):
+            equal = None not in (later[0], later[2], earlier[1], earlier[2]) and later[::2] == earlier[1:]
+            assert (f[m] == g[n] >= 0) == equal
+
+
+@settings(deadline=None)
+@given(SMALL.map(sorted), st.integers(-4, 4), st.data())
+def test_the_first_place_that_holds_no_less(rising: list[int], least: int, data: Any) -> None:
+    start = data.draw(st.integers(0, len(rising)))
+    stop = data.draw(st.integers(start, len(rising)))
+    found = place_of(np.array(rising), start, stop, least)
+    assert found == bisect_left(rising, least, start, stop)
+
+
+@pytest.mark.parametrize("count", [50, program._MANY_VALUES + 50])
+def test_members_are_sorted_by_value_and_equals_stay(count: int) -> None:
+    random = np.random.default_rng(count)
+    values = random.choice([-(2**63), -1, 0, 1, 300, 2**40, 2**63 - 1], count)
+    members = random.permutation(count).astype(np.int32)
+    kept, expected = members.copy(), members[np.argsort(values, kind="stable")]
+    found, other = program._sorted_by(values.copy(), np.empty_like(values), members, np.empty_like(members))
+    assert found.tolist() == expected.tolist()
+    assert other is not found
+    assert sorted(found) == sorted(kept)
