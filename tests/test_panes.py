@@ -25,12 +25,13 @@ from test_kernel_stream import CUTTING, NUMBERS, Worker, by_case, rows_at, rows_
 
 import cetdsl as cet
 import cetdsl.kernels.aggregate.panes
+from cetdsl.aggregates.vocabulary import COUNT, MOMENTS, ODD, SUM
 from cetdsl.analysis import Binding, analyse
 from cetdsl.errors import CountOverflow, UnsupportedQuery
 from cetdsl.execution.compat import schema_of
 from cetdsl.execution.run import run
 from cetdsl.frontend.sase import parse
-from cetdsl.ir.accumulators import Lane
+from cetdsl.ir.accumulators import TRENDS, Lane
 from cetdsl.ir.kernel import MIN_PANES_OVERLAP, KernelSpec
 from cetdsl.ir.windowing import SLIDING, Windowing, count_in_panes
 from cetdsl.kernels.aggregate.evaluate import Evaluator
@@ -215,8 +216,9 @@ def test_windows_of_a_chunk_have_the_values_that_they_have_event_by_event(
         numbers = dict(zip("ABCD", range(4), strict=True))
         pattern = choose.choice(test_hamlet.PATTERNS)
         used = sorted(set(test_hamlet.machine(pattern, numbers).variables))
-        more = [Lane("count", used[0]), Lane("sum", used[-1], 0), Lane("sum", used[-1], 1)]
-        lanes = (Lane("count", -2), *choose.sample(more, choose.choice([0, 1, 3])))
+        more = [Lane(COUNT, used[0]), Lane(SUM, used[-1], 0), Lane(SUM, used[-1], 1)]
+        more += [Lane(update, used[-1], column) for update in (*MOMENTS, ODD) for column in (0, 1)]
+        lanes = (TRENDS, *choose.sample(more, choose.choice([0, 1, 3, 6])))
         windowing = Windowing("sliding", *choose.choice([(12, 3), (13, 3), (20, 1)]))
         spec = test_hamlet.query(pattern, numbers, NUMBERS[seed % len(NUMBERS)], windowing, lanes)
         spec = spec.with_layout(values=("bigint", "double"))

@@ -28,11 +28,12 @@ from pyspark.sql.types import (
     VariantType,
 )
 
+from cetdsl.aggregates.vocabulary import Result
 from cetdsl.execution.lists import with_lists
 from cetdsl.execution.source import EventFrame, Terms
 from cetdsl.execution.worker import map_stage
 from cetdsl.ir.accumulators import Output
-from cetdsl.ir.kernel import ALL, KernelSpec, is_exact_lane
+from cetdsl.ir.kernel import ALL, KernelSpec, is_whole_in_rows
 from cetdsl.ir.layout import OF_TIME, OWN, Place, RunSpec
 from cetdsl.ir.windowing import SLIDING, SPAN
 from cetdsl.pattern.expressions import Attribute, Expr
@@ -239,12 +240,12 @@ def count_type(number: str, scale: int = 0) -> DataType:
 
 def output_type(output: Output, number: str, value_types: tuple[DataType, ...], spec: KernelSpec) -> DataType:
     """The Spark type of an output column."""
-    lane = spec.answer.lanes[output.numerator]
-    if lane.kind in ("shortest", "longest"):
+    lane = spec.answer.lanes[output.value]
+    if lane.is_length:
         return LongType()
-    if output.function in ("min", "max"):
+    if output.finish.result is Result.VALUE:
         return value_types[lane.column]
-    if output.function == "avg" or output.type in ("double", "float"):
+    if output.finish.result is Result.DOUBLE or output.type in ("double", "float"):
         return DoubleType()
     scale = int(output.type[:-1].split(",")[1]) if output.type.startswith("decimal(") else 0
     return count_type(number, scale)
@@ -265,7 +266,7 @@ def typed(spec: KernelSpec, value_types: tuple[DataType, ...]) -> KernelSpec:
     texts = tuple(kind.simpleString() for kind in value_types)
     outputs = []
     for output in spec.answer.outputs:
-        column = spec.answer.lanes[output.numerator].column
+        column = spec.answer.lanes[output.value].column
         outputs.append(attrs.evolve(output, type=texts[column] if column >= 0 else ""))
     return spec.with_layout(values=texts).with_answer(outputs=tuple(outputs))
 
@@ -286,13 +287,11 @@ def partial_fields(spec: KernelSpec, value_types: tuple[DataType, ...]) -> list[
     """The columns of partial results, ``r0``, ``r1``, ..."""
     kinds: list[DataType] = []
     for lane in spec.answer.lanes:
-        if lane.kind in ("count", "sum"):
-            kinds += [StringType()] if is_exact_lane(spec, lane) else [DoubleType(), DoubleType()]
+        if lane.is_additive:
+            kinds += [StringType()] if is_whole_in_rows(spec, lane) else [DoubleType(), DoubleType()]
     for lane in spec.answer.lanes:
-        if lane.kind in ("shortest", "longest"):
-            kinds.append(LongType())
-        elif lane.kind in ("min", "max"):
-            kinds.append(value_types[lane.column])
+        if not lane.is_additive:
+            kinds.append(LongType() if lane.is_length else value_types[lane.column])
     return [StructField(f"r{n}", kind) for n, kind in enumerate(kinds)]
 
 

@@ -7,10 +7,11 @@ from functools import partial
 
 import attrs
 
+from cetdsl.aggregates.vocabulary import Merge
 from cetdsl.analysis.wording import quote
 from cetdsl.explain.automata import automaton_view, short_pattern
 from cetdsl.explain.view import PlanView, ViewEdge, ViewNode
-from cetdsl.ir.accumulators import Lane, Output
+from cetdsl.ir.accumulators import TRENDS, Lane, Output
 from cetdsl.ir.kernel import ALL, ENDS, MAXIMAL
 from cetdsl.ir.machine import Edge, Machine, Pair
 from cetdsl.ir.windowing import SLIDING, SPAN, WHOLE, overlap
@@ -19,7 +20,6 @@ from cetdsl.pattern.expressions import MIRRORED, Attribute, Expr, Length, Role, 
 from cetdsl.pattern.query import Span
 from cetdsl.pattern.text import quote_name
 from cetdsl.planning.compile import Compiled
-from cetdsl.planning.lanes import TRENDS
 from cetdsl.planning.planner import Decision
 from cetdsl.planning.plans import (
     AggregateTrends,
@@ -514,7 +514,7 @@ class _Steps:
     def _aggregate_trends(self, plan: AggregateTrends) -> None:
         rows = self._listing(plan.trends)
         rows = self.add("aggregate the trends", [f"{name}: {quote(term)}" for name, term in plan.outputs], rows)
-        outputs = tuple(Output(name, term.function) for name, term in plan.outputs)
+        outputs = tuple(Output(name, term.definition.finish, ()) for name, term in plan.outputs)
         self._answer(rows, plan.trends.source, outputs)
 
 
@@ -576,12 +576,12 @@ def _lanes(compiled: Compiled, lanes: tuple[Lane, ...], values: tuple[Expr, ...]
 def _lane(compiled: Compiled, lane: Lane, values: tuple[Expr, ...]) -> str:
     if lane == TRENDS:
         return "number of trends"
-    if lane.kind in ("shortest", "longest"):
-        return f"length of the {lane.kind} trend"
+    if lane.is_length:
+        return f"length of the {'shortest' if lane.update.merge is Merge.SMALLEST else 'longest'} trend"
     if lane.variable < 0:
         return "number of events of the trends"
     variable = quote_name(_variable(compiled, lane.variable))
     if lane.column < 0:
         return f"number of events bound to {variable}"
     term = _bound(values[lane.column], _variable(compiled, lane.variable), Role.EACH)
-    return f"number of {term} that are not NULL" if lane.kind == "count" else f"{lane.kind} of {term}"
+    return lane.update.words.format(term)

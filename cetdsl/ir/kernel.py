@@ -6,6 +6,7 @@ from typing import Any
 
 import attrs
 
+from cetdsl.aggregates.vocabulary import Merge, Total
 from cetdsl.ir.accumulators import Lane, Output
 from cetdsl.ir.layout import RowLayout
 from cetdsl.ir.machine import Machine, Negation, Pair
@@ -102,7 +103,7 @@ NEGATED = "NOT needs the latest match of the negated pattern"
 SPANNED = "a span without SLIDE needs one pass per first event"
 
 
-_EXTREMES = {"min": "MIN", "shortest": "MIN", "max": "MAX", "longest": "MAX"}
+_EXTREMES = {Merge.SMALLEST: "MIN", Merge.LARGEST: "MAX"}
 
 
 def why_not_in_panes(spec: KernelSpec) -> str | None:
@@ -110,8 +111,10 @@ def why_not_in_panes(spec: KernelSpec) -> str | None:
 
     Examples
     --------
+    >>> from cetdsl.ir.accumulators import TRENDS
+    >>> from cetdsl.ir.machine import Edge
     >>> steps = Machine((0, 1), ((0, ()),), ((1, ()),), (Edge(0, 1), Edge(1, 1)))
-    >>> spec = KernelSpec(KernelQuery(steps), RowLayout(0, "t", "bigint"), Answer(lanes=(Lane("count", -2),)))
+    >>> spec = KernelSpec(KernelQuery(steps), RowLayout(0, "t", "bigint"), Answer(lanes=(TRENDS,)))
     >>> why_not_in_panes(spec)
     'without windows nothing says how long a pane is'
     """
@@ -129,7 +132,7 @@ def why_not_in_panes(spec: KernelSpec) -> str | None:
         return "without windows nothing says how long a pane is"
     if len(spec.query.machine.variables) > MAX_PANES_STATES:
         return f"the automaton has more than {MAX_PANES_STATES} states"
-    if extremes := dict.fromkeys(_EXTREMES[lane.kind] for lane in spec.answer.lanes if lane.kind in _EXTREMES):
+    if extremes := dict.fromkeys(_EXTREMES[lane.update.merge] for lane in spec.answer.lanes if not lane.is_additive):
         return f"an extreme is no sum of products: {', '.join(extremes)}"
     return None
 
@@ -140,7 +143,18 @@ def pays_in_panes(spec: KernelSpec) -> bool:
 
 
 def is_exact_lane(spec: KernelSpec, lane: Lane) -> bool:
-    """Whether whole numbers are kept for this lane."""
+    """Whether whole numbers are propagated for this lane."""
     if not spec.answer.exact:
         return False
-    return lane.kind == "count" or not spec.layout.values[lane.column].startswith(("double", "float"))
+    return lane.update.power == 0 or not spec.layout.values[lane.column].startswith(("double", "float"))
+
+
+def is_returned_count(spec: KernelSpec, lane: int) -> bool:
+    """Whether an output is the count of this number."""
+    counts = spec.answer.lanes[lane].update.power == 0
+    return counts and any(isinstance(o.finish, Total) and o.value == lane for o in spec.answer.outputs)
+
+
+def is_whole_in_rows(spec: KernelSpec, lane: Lane) -> bool:
+    """Whether rows of partial results hold whole numbers for this lane, as they do of all moments."""
+    return lane.update.moment or is_exact_lane(spec, lane)

@@ -8,7 +8,9 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from cetdsl.ir.kernel import KernelQuery, KernelSpec
+from cetdsl.aggregates.vocabulary import Merge
+from cetdsl.ir.accumulators import Lane
+from cetdsl.ir.kernel import KernelQuery, KernelSpec, is_returned_count
 from cetdsl.ir.windowing import SPAN
 from cetdsl.kernels.aggregate.propagate import Conditions, Lanes, Runs, propagate
 from cetdsl.kernels.answers.tables import Values
@@ -42,8 +44,8 @@ class Evaluator:
         self.machine = lower_guards(spec.query.machine, spec.layout.codes)
         self.layout = lay_out(self.machine)
         self.negations = [lay_out(lower_guards(n.machine, spec.layout.codes)) for n in spec.query.negations]
-        self.additive = [lane for lane in spec.answer.lanes if lane.kind in ("count", "sum")]
-        self.lattice = [lane for lane in spec.answer.lanes if lane.kind not in ("count", "sum")]
+        self.additive = [lane for lane in spec.answer.lanes if lane.is_additive]
+        self.lattice = [lane for lane in spec.answer.lanes if not lane.is_additive]
         self.span = spec.query.windowing.length if spec.query.windowing.kind == SPAN else 0
         self.begin_guards = sorted({guards for _, guards in spec.query.machine.initial})
 
@@ -259,21 +261,19 @@ class _Job:
 
     def _signed(self) -> list[int]:
         """Additive lanes of exact columns that may cancel out, whose magnitude must be bounded apart."""
-        return [
-            k
-            for k, lane in enumerate(self.evaluator.additive)
-            if lane.kind == "sum" and self.columns[lane.column].is_exact
-        ]
+        return [k for k, lane in enumerate(self.evaluator.additive) if lane.update.may_cancel and self._is_whole(lane)]
+
+    def _is_whole(self, lane: Lane) -> bool:
+        """Whether whole numbers are propagated for an additive lane."""
+        return self.evaluator.spec.answer.exact and (lane.update.power == 0 or self.columns[lane.column].is_exact)
 
     def _double_weights(self) -> list[NDArray[np.float64]]:
         weights = []
         for lane in self.evaluator.additive:
             if lane.column < 0:
                 weights.append(np.broadcast_to(1.0, len(self.events.time)))
-            elif lane.kind == "count":
-                weights.append(self.columns[lane.column].present())
             else:
-                weights.append(self.columns[lane.column].doubles())
+                weights.append(self.columns[lane.column].weights(lane.update, self._is_whole(lane)))
         return weights
 
     def additive(self) -> tuple[list[Scaled], list[Objects | None]]:
@@ -302,11 +302,7 @@ class _Job:
             scaled[unfit] = again[unfit]
         exact: list[Objects | None] = [None] * count
         if wants_exact:
-            whole = [
-                k
-                for k, lane in enumerate(evaluator.additive)
-                if lane.kind == "count" or self.columns[lane.column].is_exact
-            ]
+            whole = [k for k, lane in enumerate(evaluator.additive) if self._is_whole(lane)]
             magnitude = {k: scaled[:, k] for k in whole}
             magnitude |= {k: scaled[:, count + row] for row, k in enumerate(signed)}
             table = self._exact(whole, magnitude, doubles, unfit)
@@ -363,8 +359,7 @@ class _Job:
         """Slices whose count is returned as a decimal, and is too large for one."""
         spec = self.evaluator.spec
         lane = spec.answer.lanes.index(self.evaluator.additive[k])
-        returned = any(output.function == "count" and output.numerator == lane for output in spec.answer.outputs)
-        if spec.answer.number != "decimal" or not returned:
+        if spec.answer.number != "decimal" or not is_returned_count(spec, lane):
             return np.zeros(self.slices, dtype=np.bool_)
         beyond: NDArray[np.bool_] = (magnitude.imag > 128) & (magnitude.real > 0)
         return beyond
@@ -376,10 +371,8 @@ class _Job:
             lane = self.evaluator.additive[k]
             if lane.column < 0:
                 weights.append(ones)
-            elif lane.kind == "count":
-                weights.append(self.columns[lane.column].present().astype(np.uint64))
             else:
-                weights.append(self.columns[lane.column].residues(prime))
+                weights.append(self.columns[lane.column].residues(lane.update, prime))
         variable = np.array([self.evaluator.additive[k].variable for k in whole], dtype=np.int64)
         how = np.array([-1] + [0] * (len(whole) - 1), dtype=np.int64)
         one = np.zeros(len(whole), dtype=np.uint64)
@@ -395,14 +388,16 @@ class _Job:
         variable = [-1]
         for lane in lattice:
             variable.append(lane.variable)
-            if lane.kind in ("shortest", "longest"):
-                sign = 1 if lane.kind == "longest" else -1
+            if lane.is_length:
+                sign = 1 if lane.update.merge is Merge.LARGEST else -1
                 rows.append(np.full(len(self.events.time), sign, dtype=np.int64))
                 how.append(ADD)
                 one.append(0 if sign > 0 else _LONG)
                 continue
             ranks, values = self.columns[lane.column].ranks()
-            rows.append(ranks if lane.kind == "max" else np.where(ranks > 0, len(values) + 1 - ranks, 0))
+            rows.append(
+                ranks if lane.update.merge is Merge.LARGEST else np.where(ranks > 0, len(values) + 1 - ranks, 0)
+            )
             how.append(RAISE_TO)
             one.append(0)
         lanes = Lanes(np.array(variable), np.array(how), np.array(rows))
@@ -410,9 +405,11 @@ class _Job:
         results = []
         for position, lane in enumerate(lattice, 1):
             values_out = out[:, position]
-            if lane.kind == "shortest":
+            if lane.update.merge is Merge.LARGEST:
+                pass
+            elif lane.is_length:
                 values_out = np.where(values_out >= 0, _LONG - values_out, -1)
-            elif lane.kind == "min":
+            else:
                 size = len(self.columns[lane.column].ranks()[1])
                 values_out = np.where(values_out > 0, size + 1 - values_out, values_out)
             results.append(values_out)

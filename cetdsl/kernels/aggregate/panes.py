@@ -40,7 +40,7 @@ from cetdsl.kernels.numbers.arithmetic import add_scaled, normalised
 from cetdsl.kernels.numbers.scaled import EXACT_DOUBLE, Objects, Scaled, to_scaled
 from cetdsl.kernels.vocabulary import Events, Ints, Slices
 from cetdsl.kernels.wire.chunks import CHUNK_EVENTS, Chunk, ChunkReader, refusing_too_large
-from cetdsl.kernels.wire.columns import as_array, from_numpy, unscaled_integers, validity
+from cetdsl.kernels.wire.columns import as_array, from_numpy, validity
 from cetdsl.kernels.wire.values import ValueColumn
 
 #: Entries of all matrices of a chunk, about; they bound its memory.
@@ -234,13 +234,12 @@ def _weights(spec: KernelSpec, columns: list[ValueColumn], count: int) -> Weight
 
 def _limbs(lane: Lane, columns: list[ValueColumn], whole: bool, count: int) -> list[tuple[NDArray[np.float64], int]]:
     """The limbs of a lane, and the shift of each."""
-    if lane.kind == "count":
-        return [(np.ones(count) if lane.column < 0 else columns[lane.column].present(), 0)]
+    if lane.update.power == 0:
+        return [(np.ones(count) if lane.column < 0 else columns[lane.column].weights(lane.update, whole), 0)]
     column = columns[lane.column]
     if not whole:
-        return _split_doubles(column.doubles())
-    values = unscaled_integers(column.array)
-    return _split_integers(np.array(values, dtype=object) if isinstance(values, list) else values)
+        return _split_doubles(column.weights(lane.update, whole))
+    return _split_integers(column.whole_weights(lane.update))
 
 
 def _split_integers(values: NDArray[Any]) -> list[tuple[NDArray[np.float64], int]]:

@@ -16,7 +16,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cetdsl.ir.kernel import KernelSpec, pays_in_panes
+from cetdsl.aggregates.vocabulary import Update
+from cetdsl.ir.accumulators import Lane
+from cetdsl.ir.kernel import KernelSpec, is_returned_count, pays_in_panes
 from cetdsl.kernels.aggregate.evaluate import Evaluator
 from cetdsl.kernels.aggregate.panes import PanesEvaluator
 from cetdsl.kernels.answers.tables import Values
@@ -43,7 +45,6 @@ from cetdsl.kernels.shared.bursts import (
 from cetdsl.kernels.shared.snapshots import Cells, cells_of, play
 from cetdsl.kernels.shared.template import BITS, Template, merge_machines, why_not_shared
 from cetdsl.kernels.vocabulary import Events, Ints, Slices
-from cetdsl.kernels.wire.columns import unscaled_integers
 from cetdsl.kernels.wire.values import ValueColumn
 
 #: How it is decided whether to share.
@@ -165,8 +166,8 @@ class WorkloadEvaluator:
         for q, spec in enumerate(self.specs):
             if q not in found:
                 found[q] = self._by_itself(spec).evaluate(events, columns, slices[q], bounds[q])
-            elif any(lane.kind not in ("count", "sum") for lane in spec.answer.lanes):
-                extremes = [lane for lane in spec.answer.lanes if lane.kind not in ("count", "sum")]
+            elif not all(lane.is_additive for lane in spec.answer.lanes):
+                extremes = [lane for lane in spec.answer.lanes if not lane.is_additive]
                 rest = spec.with_answer(lanes=(spec.answer.lanes[0], *extremes), exact=False)
                 values = self._by_itself(rest).evaluate(events, columns, slices[q], bounds[q])
                 found[q] = found[q]._replace(extremes=values.extremes)
@@ -183,7 +184,7 @@ class WorkloadEvaluator:
         """The queries that take part in the merged template over this chunk."""
         infinite = {
             number
-            for number in {lane.column for spec in self.specs for lane in spec.answer.lanes if lane.kind == "sum"}
+            for number in {lane.column for spec in self.specs for lane in spec.answer.lanes if _is_plain_sum(lane)}
             if not columns[number].is_exact and not np.isfinite(columns[number].doubles()).all()
         }
         members = tuple(
@@ -192,7 +193,7 @@ class WorkloadEvaluator:
             if self.reasons[q] is None
             and len(slices[q].low)
             # What is infinite or not a number does not combine linearly.
-            and not any(lane.kind == "sum" and lane.column in infinite for lane in spec.answer.lanes)
+            and not any(_is_plain_sum(lane) and lane.column in infinite for lane in spec.answer.lanes)
         )
         few = len(members) < _FEW_IN_PANES and all(self._in_panes[q] for q in members)
         return () if few and self.sharing in ("dynamic", "static") else members
@@ -225,9 +226,9 @@ class _SharedSet:
         self.sharing = sharing
         self.template = merge_machines(specs, families)
         self.deviations = self._of_variants(deviations)
-        self.additive = [[lane for lane in spec.answer.lanes if lane.kind in ("count", "sum")] for spec in specs]
+        self.additive = [[lane for lane in spec.answer.lanes if lane.is_additive] for spec in specs]
         self._lanes = np.array([len(found) for found in self.additive], dtype=np.int64)
-        self._weights = len({(lane.kind, lane.column) for found in self.additive for lane in found[1:]})
+        self._weights = len({(lane.update, lane.column) for found in self.additive for lane in found[1:]})
         self._exact = any(spec.answer.exact for spec in specs)
         self.chosen: Modes | None = None
 
@@ -346,23 +347,24 @@ class _Run:
 
     def _signed(self, q: int) -> list[int]:
         """Exact lanes that may cancel out, whose magnitude must be bounded apart."""
-        if not self.specs[q].answer.exact:
-            return []
         lanes = enumerate(self.additive[q])
-        return [k for k, lane in lanes if lane.kind == "sum" and self.columns[lane.column].is_exact]
+        return [k for k, lane in lanes if lane.update.may_cancel and self._is_whole(q, lane)]
+
+    def _is_whole(self, q: int, lane: Lane) -> bool:
+        """Whether whole numbers are propagated for an additive lane."""
+        return self.specs[q].answer.exact and (lane.update.power == 0 or self.columns[lane.column].is_exact)
 
     def _scaled(self) -> tuple[list[Scaled], list[NDArray[np.float64]], list[NDArray[np.bool_]]]:
         """Per query the lanes (then magnitudes) of each slice, scaled and as doubles, and where doubles do not fit."""
         plan = self.plan
         kinds = [
-            [(lane.kind, lane.variable, lane.column) for lane in lanes]
-            + [("magnitude", lanes[k].variable, lanes[k].column) for k in self._signed(q)]
+            [self._kind(q, lane) for lane in lanes] + [self._kind(q, lanes[k], magnitude=True) for k in self._signed(q)]
             for q, lanes in enumerate(self.additive)
         ]
         rows, needed = _weight_rows(kinds)
         weights = Weights(
             np.arange(len(needed) + 1),
-            np.array([self._doubles(*key) for key in needed]).reshape(len(needed), len(plan.events.time)),
+            np.array([self._doubles(kind) for kind in needed]).reshape(len(needed), len(plan.events.time)),
         )
         cells = cells_of(plan.template, plan.frame, rows, self.counts)
         size = int((cells.lanes * self.counts).sum())
@@ -381,13 +383,15 @@ class _Run:
                 scaled[chosen] = again[chosen]
         return self._tables(cells, scaled[:, 0]), tables, [long[island] for island in self.island]
 
-    def _doubles(self, kind: str, column: int) -> NDArray[np.float64]:
-        if column < 0:
+    def _kind(self, q: int, lane: Lane, magnitude: bool = False) -> tuple[int, _Kind]:
+        """The variable of a lane, and what its events add."""
+        return lane.variable, _Kind(lane.update, lane.column, self._is_whole(q, lane), magnitude)
+
+    def _doubles(self, kind: _Kind) -> NDArray[np.float64]:
+        if kind.column < 0:
             return np.ones(len(self.plan.events.time))
-        if kind == "count":
-            return self.columns[column].present()
-        values = self.columns[column].doubles()
-        return np.abs(values) if kind == "magnitude" else values
+        values = self.columns[kind.column].weights(kind.update, kind.whole)
+        return np.abs(values) if kind.magnitude else values
 
     def _rows(self, cells: Cells) -> list[Ints]:
         """Per query the rows of the answer, one line per slice."""
@@ -457,10 +461,7 @@ class _Run:
 
     def _whole(self, q: int) -> list[int]:
         """The lanes that whole numbers are kept of; the first one always, for it weighs the others."""
-        if not self.specs[q].answer.exact:
-            return [0]
-        lanes = enumerate(self.additive[q])
-        return [k for k, lane in lanes if lane.kind == "count" or self.columns[lane.column].is_exact]
+        return [k for k, lane in enumerate(self.additive[q]) if k == 0 or self._is_whole(q, lane)]
 
     def _magnitudes(self, q: int, scaled: Scaled) -> dict[int, Scaled]:
         found = {k: scaled[:, k] for k in self._whole(q)}
@@ -471,8 +472,7 @@ class _Run:
         """Slices whose count is returned as a decimal, and is too large for one."""
         spec = self.specs[q]
         lane = spec.answer.lanes.index(self.additive[q][k])
-        returned = any(output.function == "count" and output.numerator == lane for output in spec.answer.outputs)
-        if spec.answer.number != "decimal" or not returned:
+        if spec.answer.number != "decimal" or not is_returned_count(spec, lane):
             return np.zeros(len(magnitude), dtype=np.bool_)
         beyond: NDArray[np.bool_] = (magnitude.imag > 128) & (magnitude.real > 0)
         return beyond
@@ -480,12 +480,9 @@ class _Run:
     def _from_residues(self, whole: list[list[int]], bits: list[NDArray[np.float64]], tables: list[Objects]) -> None:
         """Fills in the tables' rows whose size in bits is known."""
         plan = self.plan
-        kinds = [
-            [(self.additive[q][k].kind, self.additive[q][k].variable, self.additive[q][k].column) for k in lanes]
-            for q, lanes in enumerate(whole)
-        ]
+        kinds = [[self._kind(q, self.additive[q][k]) for k in lanes] for q, lanes in enumerate(whole)]
         rows, needed = _weight_rows(kinds)
-        limbs = [self._limbs(*key) for key in needed]
+        limbs = [self._limbs(kind) for kind in needed]
         weights = Weights(
             np.cumsum([0, *map(len, limbs)]),
             np.array([limb for group in limbs for limb in group], dtype=np.int64).reshape(-1, len(plan.events.time)),
@@ -518,15 +515,11 @@ class _Run:
             chosen = bits[q] >= 0
             tables[q][chosen] = found[rows_of[chosen]]
 
-    def _limbs(self, kind: str, column: int) -> list[Ints]:
+    def _limbs(self, kind: _Kind) -> list[Ints]:
         """Whole weights in pieces of :data:`LIMB_BITS` bits, the last one with the sign."""
-        count = len(self.plan.events.time)
-        if column < 0:
-            return [np.ones(count, dtype=np.int64)]
-        if kind == "count":
-            return [self.columns[column].present().astype(np.int64)]
-        values: Any = unscaled_integers(self.columns[column].array)
-        values = np.array(values, dtype=object) if isinstance(values, list) else values
+        if kind.column < 0:
+            return [np.ones(len(self.plan.events.time), dtype=np.int64)]
+        values = self.columns[kind.column].whole_weights(kind.update)
         limbs = []
         while len(values) and max(-int(values.min()), int(values.max())) >= 1 << LIMB_BITS:
             limbs.append((values & ((1 << LIMB_BITS) - 1)).astype(np.int64))
@@ -534,14 +527,28 @@ class _Run:
         return [*limbs, values.astype(np.int64)]
 
 
-def _weight_rows(kinds: list[list[tuple[str, int, int]]]) -> tuple[list[list[list[int]]], list[tuple[str, int]]]:
+class _Kind(NamedTuple):
+    """What events add to an accumulator, or (``magnitude``) how much at most; see :meth:`ValueColumn.weights`."""
+
+    update: Update
+    column: int
+    whole: bool
+    magnitude: bool
+
+
+def _is_plain_sum(lane: Lane) -> bool:
+    """Whether a lane adds up values as they are, the infinite ones too."""
+    return lane.update.power == 1 and not lane.update.moment
+
+
+def _weight_rows(kinds: list[list[tuple[int, _Kind]]]) -> tuple[list[list[list[int]]], list[_Kind]]:
     """Numbers different weights; per query, lane and variable which of them counts (-1: none)."""
-    numbers: dict[tuple[str, int], int] = {}
+    numbers: dict[_Kind, int] = {}
     rows: list[list[list[int]]] = []
     for lanes in kinds:
         of_lanes = [[-1] * BITS]  # trends have no weight
-        for kind, variable, column in lanes[1:]:
-            number = numbers.setdefault((kind, column), len(numbers))
+        for variable, kind in lanes[1:]:
+            number = numbers.setdefault(kind, len(numbers))
             of_lanes.append([number if variable in (-1, v) else -1 for v in range(BITS)])
         rows.append(of_lanes)
     return rows, list(numbers)

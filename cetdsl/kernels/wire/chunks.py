@@ -260,7 +260,7 @@ class ChunkReader:
         if stretches is not None:
             stretch = integers(stretches)[segment_start[:-1]]
         asked = [each.cut(events, stretch, complete) for each in self.asked]
-        values = [ValueColumn(as_array(table.column(k))) for k in columns.values]
+        values = [ValueColumn(as_array(table.column(k)), segment_start) for k in columns.values]
         rows = [kept.get(k, pa.nulls(count)) for k in range(table.num_columns)]
         return Chunk(pa.table(rows, names=table.column_names), events, values, asked, continues, complete)
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import attrs
 
-from cetdsl.ir.kernel import COMPARED, MIN_PANES_OVERLAP, why_not_in_panes
+from cetdsl.analysis.types import TypeCheck, decimal_digits
+from cetdsl.ir.kernel import COMPARED, MIN_PANES_OVERLAP, KernelSpec, why_not_in_panes
 from cetdsl.ir.windowing import overlap
+from cetdsl.pattern.expressions import Expr
 from cetdsl.planning.lanes import plan_lanes
-from cetdsl.planning.plans import PanesAggregate, PhysicalPlan
+from cetdsl.planning.plans import PanesAggregate, PhysicalPlan, Source
 from cetdsl.planning.strategies.kernel import base_spec
 from cetdsl.planning.strategies.request import AggregateRequest, Declined, source_of
 
@@ -40,5 +42,16 @@ def any_panes(request: AggregateRequest) -> PanesAggregate | Declined:
     source = attrs.evolve(source, windowing=attrs.evolve(source.windowing, cut=0))
     lanes, merge = plan_lanes(compiled, request.aggregates), bool(source.partitions)
     spec = attrs.evolve(base_spec(source, compiled), answer=lanes.answer(source, request.number, merge))
-    reason = why_not_in_panes(spec)
+    reason = why_not_in_panes(spec) or _why_not_apart(spec, tuple(lanes.values), source)
     return Declined(reason) if reason else PanesAggregate(source, compiled, spec, tuple(lanes.values), merge)
+
+
+def _why_not_apart(spec: KernelSpec, values: tuple[Expr, ...], source: Source) -> str | None:
+    """Why the panes of a key cannot be worked out by several tasks; None when they can."""
+    types = TypeCheck(source.schema)
+    for lane in spec.answer.lanes:
+        if lane.update.moment and not (spec.answer.exact and decimal_digits(types.infer(values[lane.column]))):
+            return (
+                "the moments of rounded numbers are about a value of their key, which tasks of its panes do not share"
+            )
+    return None
