@@ -30,6 +30,8 @@ from cetdsl.kernels.vocabulary import Bools, Ints
 SMALLEST = 1074
 #: Squares of larger deviations do not fit doubles.
 _FAR = 2.0**500
+#: Variances of fewer bits than the squared distance of the mean from the origin has are 0.
+_NOISE = 48
 
 
 class Deviations(NamedTuple):
@@ -113,6 +115,10 @@ def about_zero(
     """Sums of the powers 0, 1 and 2 of values, of those of their deviations; segment ``segment[r]`` is row ``r``'s."""
     bits = deviations.bits
     count, first, second = (_whole(part, power * bits) for power, part in enumerate(sums))
+    for row, (n, s, q) in enumerate(zip(count, first, second, strict=True)):
+        # So small a part of the distance is what rounding left: the values are the same.
+        if n and n * q - s * s << _NOISE < s * s:
+            second[row] = s * s // n
     origin = np.array(deviations.origin, dtype=object)[segment] if len(segment) else np.zeros(0, dtype=object)
     return count, first + count * origin, second + 2 * origin * first + count * origin * origin
 
