@@ -25,8 +25,11 @@ import cetdsl as cet
 from cetdsl import datasets
 from cetdsl.execution.complete import _shipped
 from cetdsl.execution.trends import Shown
-from cetdsl.kernels.complete.extract import Measured, Settings, count_refs, extract, survey
-from cetdsl.kernels.complete.optimizer import Costs, branch_and_bound, exhaustive, greedy, worst_case_costs
+from cetdsl.kernels.complete.branch_and_bound import branch_and_bound
+from cetdsl.kernels.complete.costs import Costs, worst_case_costs
+from cetdsl.kernels.complete.extract import count_refs, extract, survey
+from cetdsl.kernels.complete.jobs import Measured, Settings
+from cetdsl.kernels.complete.optimizer import exhaustive, greedy
 from cetdsl.kernels.complete.streams import Graphs, Part
 from cetdsl.kernels.graph.counts import count_trends
 from cetdsl.kernels.wire.chunks import Chunk, ChunkReader
@@ -154,7 +157,7 @@ def counting(events: Events, runs: int) -> Result:
 
     def count(name: str) -> None:
         graphs, part = given[name].graphs, given[name].part(listed=False)
-        counts = count_trends(part.abi, graphs.builder.joins, None, part.low, part.high, True, None)
+        counts = count_trends(part.attributes, graphs.builder.joins, None, part.low, part.high, True, None)
         found[name] = int(counts.exact[0])
 
     measured = take_turns({name: lambda name=name: count(name) for name in given}, runs)

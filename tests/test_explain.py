@@ -26,8 +26,8 @@ from cetdsl.explain import (
     svg_of,
     text_of,
 )
-from cetdsl.explain.physical import index_of_edge
 from cetdsl.frontend.sase import parse
+from cetdsl.ir.indexes import TREE, index_of_edge
 from cetdsl.ir.machine import Edge
 from cetdsl.pattern.automaton import build_automaton
 from cetdsl.pattern.expressions import Aggregate
@@ -249,7 +249,7 @@ def test_the_index_is_the_kernels_own() -> None:
     assert plan.views[1].edges[-1].label.splitlines() == ["B.Price < NEXT(B).Price", "[TREE]"]
     decision = plan_aggregate(rewrite(analyse(parse(RISING), SCHEMA))[0], (("n", Aggregate("count")),), "decimal")
     assert isinstance(decision.plan, KernelAggregate)
-    assert index_of_edge(decision.plan.compiled, Edge(0, 1, guards=(0,))) == 2
+    assert index_of_edge(decision.plan.compiled, Edge(0, 1, guards=(0,))) == TREE
 
 
 def test_states_of_one_variable_are_numbered() -> None:

@@ -15,7 +15,8 @@ from test_kernel_graph import MACHINES, plain_events, successors
 from cetdsl.errors import InvalidNode, UnsupportedQuery
 from cetdsl.ir.machine import Edge, Machine
 from cetdsl.ir.steps import steps_of
-from cetdsl.kernels.graph.build import GraphBuilder, list_edges
+from cetdsl.kernels.graph.build import GraphBuilder
+from cetdsl.kernels.graph.edges import list_edges
 from cetdsl.kernels.graph.incremental import IncrementalGraph, Node, Ranges
 from cetdsl.kernels.graph.vertices import cut_lists
 from cetdsl.kernels.vocabulary import Events
@@ -38,14 +39,14 @@ def events_of(arrivals: list[Arrival]) -> Events:
 def judge(machine: Machine, graph: IncrementalGraph, arrivals: list[Arrival], first: int) -> None:
     """Compares with the graph of the events from ``first`` on; any of its nodes may yet end a trend."""
     states = range(len(machine.variables))
-    abi = GraphBuilder(attrs.evolve(machine, final=tuple((q, ()) for q in states))).build(events_of(arrivals[first:]))
-    batch = list_edges(abi)
+    built = GraphBuilder(attrs.evolve(machine, final=tuple((q, ()) for q in states))).build(events_of(arrivals[first:]))
+    batch = list_edges(built)
     assert batch is not None
-    nodes = [Node(int(event) + first, int(state)) for event, state in zip(abi.event, abi.state)]
+    nodes = [Node(int(event) + first, int(state)) for event, state in zip(built.event, built.state)]
     assert list(graph.nodes) == nodes
-    assert [origins.own - first for origins in graph.nodes.values()] == abi.origin.tolist()
+    assert [origins.own - first for origins in graph.nodes.values()] == built.origin.tolist()
     before = [max(origins.before - first, -1) for origins in graph.nodes.values()]
-    assert before == abi.origin_before.tolist()
+    assert before == built.origin_before.tolist()
     expected = [(Node(i + first, p), Node(j + first, q)) for (i, p), ends in successors(batch).items() for j, q in ends]
     assert graph.edges() == sorted(expected, key=lambda edge: (edge[1], edge[0]))
     for number in range(len(machine.edges)):

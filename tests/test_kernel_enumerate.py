@@ -18,7 +18,8 @@ from cetdsl.ir.kernel import KernelQuery, KernelSpec
 from cetdsl.ir.layout import RowLayout
 from cetdsl.ir.machine import Comparison, Edge, Machine, Negation, Pair
 from cetdsl.ir.windowing import SLIDING, SPAN, Windowing
-from cetdsl.kernels.enumerate.search import Enumerator, binds_once
+from cetdsl.kernels.enumerate.enumerator import Enumerator
+from cetdsl.kernels.enumerate.pivots import binds_once
 from cetdsl.kernels.vocabulary import Block, Events, Slices
 from cetdsl.kernels.wire.windows import NEVER, cut_slices
 

@@ -18,11 +18,14 @@ from cetdsl.errors import GroupTooLarge, InvalidNode
 from cetdsl.ir.machine import Comparison, Edge, Machine
 from cetdsl.kernels.complete.anchors import choose_anchors
 from cetdsl.kernels.complete.cuts import ENTRY_BYTES, Scope, find_cuts, find_flow
-from cetdsl.kernels.complete.extract import Measured, Settings, count_refs, extract, survey
+from cetdsl.kernels.complete.extract import count_refs, extract, survey
 from cetdsl.kernels.complete.graphlets import STEP_BYTES
-from cetdsl.kernels.complete.jobs import Work
+from cetdsl.kernels.complete.jobs import Measured, Settings, Work
 from cetdsl.kernels.graph import walk
-from cetdsl.kernels.graph.build import NEVER, NOWHERE, GraphBuilder, list_edges, reduce_edges
+from cetdsl.kernels.graph.attribute_graph import NEVER, NOWHERE
+from cetdsl.kernels.graph.build import GraphBuilder
+from cetdsl.kernels.graph.edges import list_edges
+from cetdsl.kernels.graph.reduction import reduce_edges
 from cetdsl.kernels.graph.walk import FRAME_BYTES, Trace, rules_of, split, windows_of
 from cetdsl.kernels.vocabulary import Block, Events, Graph
 
@@ -270,8 +273,8 @@ def make_events(codes: Sequence[Sequence[int]], time: Sequence[int] | None = Non
 
 def graph_of(name: str, events: Events, length: int = 0, *, maximal: bool = False) -> Graph:
     machine = MACHINES[name]
-    abi = GraphBuilder(machine, length).build(events)
-    graph = reduce_edges(abi, machine) if maximal else list_edges(abi)
+    built = GraphBuilder(machine, length).build(events)
+    graph = reduce_edges(built, machine) if maximal else list_edges(built)
     assert graph is not None
     return graph
 

@@ -11,16 +11,11 @@ import numpy as np
 import pytest
 
 from cetdsl.ir.machine import Comparison, Edge, Machine
-from cetdsl.kernels.graph.build import (
-    NEVER,
-    NOWHERE,
-    Abi,
-    GraphBuilder,
-    _irredundant,
-    is_indexed,
-    list_edges,
-    reduce_edges,
-)
+from cetdsl.ir.steps import steps_of
+from cetdsl.kernels.graph.attribute_graph import NEVER, NOWHERE, AttributeGraph
+from cetdsl.kernels.graph.build import GraphBuilder
+from cetdsl.kernels.graph.edges import list_edges
+from cetdsl.kernels.graph.reduction import _irredundant, reduce_edges
 from cetdsl.kernels.vocabulary import Events, Graph
 
 Node = tuple[int, int]  # event and state
@@ -194,7 +189,7 @@ def plain_events(codes: Any) -> Events:
     return Events(np.array([0, len(time)]), time, time, np.full(len(time), 7), codes, ones, none, none[0:0, 0])
 
 
-def nodes_of(graph: Abi | Graph) -> list[Node]:
+def nodes_of(graph: AttributeGraph | Graph) -> list[Node]:
     return list(zip(graph.event.tolist(), graph.state.tolist(), strict=True))
 
 
@@ -220,14 +215,14 @@ def streams(machine: Machine, examples: int, most: int = 13) -> Iterator[tuple[R
 def test_passes_find_what_lies_on_a_trend(machine: Machine) -> None:
     for _, events in streams(machine, 40):
         brute = Brute.of(machine, events)
-        abi = GraphBuilder(machine).build(events)
+        built = GraphBuilder(machine).build(events)
         (origin, before), (reach, after) = brute.origins(), brute.reaches()
         nodes = sorted(v for v in brute.follows if origin[v] != NOWHERE and reach[v] != NEVER)
-        assert nodes_of(abi) == nodes
-        for found, expected in zip(abi[4:8], (origin, before, reach, after), strict=True):
+        assert nodes_of(built) == nodes
+        for found, expected in zip(built[4:8], (origin, before, reach, after), strict=True):
             assert found.tolist() == [expected[v] for v in nodes]
-        assert abi.begins.tolist() == [brute.begins(v) for v in nodes]
-        assert abi.ends.tolist() == [brute.ends(v) for v in nodes]
+        assert built.begins.tolist() == [brute.begins(v) for v in nodes]
+        assert built.ends.tolist() == [brute.ends(v) for v in nodes]
 
 
 def test_edges(machine: Machine) -> None:
@@ -257,8 +252,8 @@ def test_windows_read_off_the_graph(machine: Machine) -> None:
     """Which nodes lie on a trend of a window, and its complete trends, without another pass over the edges."""
     for random, events in streams(machine, 25, most=9):
         brute = Brute.of(machine, events)
-        abi = GraphBuilder(machine).build(events)
-        full, reduced = list_edges(abi), reduce_edges(abi, machine)
+        built = GraphBuilder(machine).build(events)
+        full, reduced = list_edges(built), reduce_edges(built, machine)
         assert full is not None
         assert reduced is not None
         first, last = sorted(random.integers(0, len(events.segment_start), 2).tolist())
@@ -266,8 +261,8 @@ def test_windows_read_off_the_graph(machine: Machine) -> None:
         low, high = sorted(random.integers(bounds[0], bounds[1] + 1, 2).tolist())
         trends = brute.trends(low, high)
         on_trend = {v for trend in trends for v in trend}
-        inside = (abi.origin >= low) & (abi.reach < high)
-        assert [v for v, seen in zip(nodes_of(abi), inside, strict=True) if seen] == sorted(on_trend)
+        inside = (built.origin >= low) & (built.reach < high)
+        assert [v for v, seen in zip(nodes_of(built), inside, strict=True) if seen] == sorted(on_trend)
         for graph, contains in ((full, _is_run), (reduced, _is_part)):
             complete = {t for t in trends if not any(t != other and contains(t, other) for other in trends)}
             assert complete_paths(graph, low, high) == complete
@@ -314,8 +309,8 @@ def test_published_chains_of_checks() -> None:
 def test_published_prices() -> None:
     """1, 2, 3: one trend is maximal, two cannot be extended at their ends."""
     machine = MACHINES["rising"]
-    abi = GraphBuilder(machine).build(plain_events([[1, 2, 3]]))
-    full, reduced = list_edges(abi), reduce_edges(abi, machine)
+    built = GraphBuilder(machine).build(plain_events([[1, 2, 3]]))
+    full, reduced = list_edges(built), reduce_edges(built, machine)
     assert full is not None
     assert reduced is not None
     assert {tuple(i for i, _ in path) for path in complete_paths(full, 0, 3)} == {(0, 1, 2), (0, 2)}
@@ -351,8 +346,8 @@ def test_reductions_of_orders_agree_with_the_general_one(name: str) -> None:
     random = np.random.default_rng(1)
     for _ in range(20):
         events = random_events(random, 300, values=int(random.integers(2, 200)), states=1)
-        abi = GraphBuilder(MACHINES[name]).build(events)
-        full, reduced = list_edges(abi), reduce_edges(abi, MACHINES[name])
+        built = GraphBuilder(MACHINES[name]).build(events)
+        full, reduced = list_edges(built), reduce_edges(built, MACHINES[name])
         assert full is not None
         assert reduced is not None
         bounds, target = _irredundant(full.start, full.stop, full.target)
@@ -384,25 +379,25 @@ def test_reduction_of_many_nodes() -> None:
 
 
 def test_too_many_edges_are_not_listed() -> None:
-    abi = GraphBuilder(MACHINES["rising"]).build(plain_events([np.arange(20)]))
-    graph = list_edges(abi, 190)
+    built = GraphBuilder(MACHINES["rising"]).build(plain_events([np.arange(20)]))
+    graph = list_edges(built, 190)
     assert graph is not None
     assert len(graph.target) == 190
-    assert list_edges(abi, 189) is None
+    assert list_edges(built, 189) is None
 
 
 @pytest.mark.parametrize(("name", "needed"), [("rising", 19), ("unequal", 190)])
 def test_too_many_edges_are_not_reduced(name: str, needed: int) -> None:
     """An order is reduced without its other edges; where "may follow" is not transitive, all of them are needed."""
-    abi = GraphBuilder(MACHINES[name]).build(plain_events([np.arange(20)]))
-    reduced = reduce_edges(abi, MACHINES[name], needed)
+    built = GraphBuilder(MACHINES[name]).build(plain_events([np.arange(20)]))
+    reduced = reduce_edges(built, MACHINES[name], needed)
     assert reduced is not None
     assert (reduced.stop - reduced.start).sum() == 19
-    assert reduce_edges(abi, MACHINES[name], needed - 1) is None
+    assert reduce_edges(built, MACHINES[name], needed - 1) is None
 
 
 def test_which_machines_are_indexed() -> None:
-    indexed = {name for name, machine in MACHINES.items() if is_indexed(machine)}
+    indexed = {name for name, machine in MACHINES.items() if all(step.is_separable for step in steps_of(machine))}
     assert set(MACHINES) - indexed == {
         *("unequal", "between", "listed", "listed in a key", "SEQ(A, B+)+", "three states"),
     }
@@ -410,5 +405,5 @@ def test_which_machines_are_indexed() -> None:
 
 def test_an_index_keeps_no_node_per_edge() -> None:
     """Half a million edges of an order take space in proportion to the events."""
-    abi = GraphBuilder(MACHINES["rising"]).build(plain_events([np.arange(1_000)]))
-    assert sum(array.nbytes for array in abi[:-1]) < 100 * 1_000
+    built = GraphBuilder(MACHINES["rising"]).build(plain_events([np.arange(1_000)]))
+    assert sum(array.nbytes for array in built[:-1]) < 100 * 1_000

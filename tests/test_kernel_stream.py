@@ -25,11 +25,12 @@ from test_engines import agrees, shown
 
 import cetdsl as cet
 from cetdsl.analysis import Binding, analyse
-from cetdsl.analysis.schema import Field, Schema
 from cetdsl.analysis.types import type_of
 from cetdsl.errors import EngineError, UnsupportedQuery
 from cetdsl.execution.aggregate import typed
 from cetdsl.ir.kernel import KernelSpec
+from cetdsl.ir.schema import Field, Schema
+from cetdsl.ir.source import Source
 from cetdsl.ir.stages import TrendsSpec
 from cetdsl.ir.windowing import SLIDING, SPAN
 from cetdsl.kernels.aggregate.stream import aggregate_stream
@@ -40,7 +41,7 @@ from cetdsl.kernels.wire.columns import from_numpy
 from cetdsl.pattern.expressions import Aggregate, Attribute, Expr, Role
 from cetdsl.pattern.query import Query
 from cetdsl.pattern.text import unparse
-from cetdsl.planning.plans import KernelAggregate, PairAggregate, Source
+from cetdsl.planning.plans import KernelAggregate, PairAggregate
 from cetdsl.planning.strategies.enumerate import list_trends
 from cetdsl.planning.strategies.kernel import kernel
 from cetdsl.planning.strategies.request import AggregateRequest, Declined, TrendsRequest, compile_sides

@@ -34,8 +34,10 @@ from cetdsl.frontend.sase import parse
 from cetdsl.ir.accumulators import TRENDS, Lane
 from cetdsl.ir.kernel import MIN_PANES_OVERLAP, KernelSpec
 from cetdsl.ir.windowing import SLIDING, Windowing, count_in_panes
+from cetdsl.kernels.aggregate.cover import prefixes, suffixes
 from cetdsl.kernels.aggregate.evaluate import Evaluator
-from cetdsl.kernels.aggregate.panes import PanesEvaluator, pane_stream, prefixes, product, suffixes, window_stream
+from cetdsl.kernels.aggregate.matrices import product
+from cetdsl.kernels.aggregate.panes import PanesEvaluator, pane_stream, window_stream
 from cetdsl.kernels.wire.values import ValueColumn
 from cetdsl.kernels.wire.windows import NEVER, cut_slices
 from cetdsl.pattern.expressions import Aggregate, attributes

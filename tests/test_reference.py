@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from reference import aggregate, complete_trends, evaluate, same_value, trends
 
 from cetdsl.analysis.resolve import Binding, analyse
-from cetdsl.analysis.schema import Field, Schema
+from cetdsl.ir.schema import Field, Schema
 from cetdsl.pattern.expressions import Aggregate, Attribute, Binary, Call, Length, Literal, Role, Unary
 from cetdsl.pattern.nodes import And, Event, Not, Or, Repeat, Seq
 from cetdsl.pattern.query import Query, Span, Window

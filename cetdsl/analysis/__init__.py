@@ -13,8 +13,8 @@ from cetdsl.analysis.classify import (
     shape,
 )
 from cetdsl.analysis.resolve import Binding, ResolvedQuery, analyse
-from cetdsl.analysis.schema import Field, Schema
 from cetdsl.analysis.types import category, is_integer, is_orderable, type_of
+from cetdsl.ir.schema import Field, Schema
 
 __all__ = [
     "Binding",

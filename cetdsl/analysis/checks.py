@@ -9,9 +9,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from cetdsl.analysis.classify import PredicateClass, adjacent_pair, classify, mentions, mixing_error, shape
-from cetdsl.analysis.schema import Field
-from cetdsl.analysis.wording import quote
 from cetdsl.errors import CetdslError, QueryTypeError, ResolutionError, UnsupportedQuery, WindowError
+from cetdsl.ir.schema import Field
 from cetdsl.pattern.expressions import (
     Aggregate,
     Call,
@@ -34,6 +33,7 @@ from cetdsl.pattern.properties import (
     sides,
 )
 from cetdsl.pattern.query import Query, Span
+from cetdsl.pattern.text import quote
 
 #: Their value is not a function of the row, so an answer would depend on how Spark runs it.
 _NOT_A_FUNCTION_OF_THE_ROW = frozenset(

@@ -6,7 +6,6 @@ import enum
 
 import attrs
 
-from cetdsl.analysis.wording import quote
 from cetdsl.errors import CetdslError, UnsupportedQuery
 from cetdsl.pattern.expressions import (
     COMPARISONS,
@@ -21,6 +20,7 @@ from cetdsl.pattern.expressions import (
 )
 from cetdsl.pattern.nodes import Not, Pattern, events, negations
 from cetdsl.pattern.properties import negated_variables
+from cetdsl.pattern.text import quote
 
 
 class PredicateClass(enum.Enum):

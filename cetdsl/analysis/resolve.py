@@ -7,9 +7,7 @@ from collections.abc import Callable, Collection, Iterable
 import attrs
 
 from cetdsl.analysis import checks
-from cetdsl.analysis.schema import Field, Schema
 from cetdsl.analysis.types import TypeCheck, category, is_integer, is_orderable
-from cetdsl.analysis.wording import quote
 from cetdsl.errors import (
     AnalysisErrors,
     CetdslError,
@@ -19,6 +17,7 @@ from cetdsl.errors import (
     UnknownVariable,
     nearest,
 )
+from cetdsl.ir.schema import Field, Schema
 from cetdsl.pattern.expressions import (
     Aggregate,
     Attribute,
@@ -36,6 +35,7 @@ from cetdsl.pattern.expressions import (
 from cetdsl.pattern.nodes import And, Event, Pattern, events
 from cetdsl.pattern.nodes import transform as transform_pattern
 from cetdsl.pattern.query import Query, Returned
+from cetdsl.pattern.text import quote
 
 #: Which names are functions; a collection lets the hint name the nearest one.
 KnownFunctions = Callable[[str], bool] | Collection[str]

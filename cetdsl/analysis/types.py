@@ -10,9 +10,8 @@ import decimal
 import re
 
 from cetdsl.aggregates.vocabulary import Input, Result
-from cetdsl.analysis.schema import Schema
-from cetdsl.analysis.wording import quote
 from cetdsl.errors import CetdslError, QueryTypeError
+from cetdsl.ir.schema import Schema
 from cetdsl.pattern.expressions import (
     ARITHMETIC,
     COMPARISONS,
@@ -25,6 +24,7 @@ from cetdsl.pattern.expressions import (
     Literal,
     Unary,
 )
+from cetdsl.pattern.text import quote
 
 INTEGERS = ("tinyint", "smallint", "int", "bigint")
 #: Digits that hold every value of an integer type.
@@ -117,7 +117,7 @@ def type_of(expr: Expr, schema: Schema) -> str | None:
 
     Examples
     --------
-    >>> from cetdsl.analysis.schema import Field
+    >>> from cetdsl.ir.schema import Field
     >>> schema = Schema([Field("x", "int"), Field("y", "double")])
     >>> type_of(Binary("+", Attribute("a", "x"), Attribute("a", "y")), schema)
     'double'

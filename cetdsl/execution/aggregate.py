@@ -33,12 +33,13 @@ from cetdsl.execution.lists import with_lists
 from cetdsl.execution.source import EventFrame, Terms
 from cetdsl.execution.worker import map_stage
 from cetdsl.ir.accumulators import Output
+from cetdsl.ir.compiled import Compiled
 from cetdsl.ir.kernel import ALL, KernelSpec, is_whole_in_rows
 from cetdsl.ir.layout import OF_TIME, OWN, Place, RunSpec
+from cetdsl.ir.source import Source, kernel_sorts_shares
 from cetdsl.ir.windowing import SLIDING, SPAN
 from cetdsl.pattern.expressions import Attribute, Expr
-from cetdsl.planning.compile import Compiled
-from cetdsl.planning.plans import KernelAggregate, PairAggregate, Source, kernel_sorts_shares
+from cetdsl.planning.plans import KernelAggregate, PairAggregate
 
 
 @attrs.frozen

@@ -14,8 +14,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import DataType
 
-from cetdsl.analysis.schema import Field, Schema
 from cetdsl.errors import CetdslError, QueryTypeError, StreamingNotSupported
+from cetdsl.ir.schema import Field, Schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -33,8 +33,7 @@ from cetdsl.execution.trends import (
 )
 from cetdsl.execution.worker import map_stage
 from cetdsl.ir.stages import SURVEY, GraphSpec, SampleSpec, SurveySpec, TopSpec
-from cetdsl.pattern.expressions import Attribute, Expr, Length, variables
-from cetdsl.planning.compile import strip
+from cetdsl.pattern.expressions import Attribute, Expr, Length, strip, variables
 from cetdsl.planning.plans import (
     DefinedTrends,
     EnumerateTrends,

@@ -10,12 +10,12 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import ByteType, DataType, DoubleType, FloatType, IntegerType, LongType, ShortType
 
-from cetdsl.analysis.wording import quote
 from cetdsl.errors import ResolutionError
 from cetdsl.execution.joins import JoinedGraph
 from cetdsl.execution.trends import refuse_duplicates
 from cetdsl.execution.vertices import KernelGraph, separable_steps, value_names
 from cetdsl.ir.windowing import SLIDING
+from cetdsl.pattern.text import quote
 from cetdsl.planning.plans import ShownGraph
 
 #: Instants in the text of ids, to the microsecond.

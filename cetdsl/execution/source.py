@@ -13,6 +13,8 @@ from pyspark.sql.types import DataType, DoubleType, FloatType, StringType, Struc
 from cetdsl.errors import UnsupportedQuery
 from cetdsl.execution.compat import translated
 from cetdsl.execution.expressions import combine, of_first, to_column
+from cetdsl.ir.compiled import CodeColumn, Compiled
+from cetdsl.ir.source import Source
 from cetdsl.ir.windowing import SLIDING
 from cetdsl.pattern.expressions import (
     Attribute,
@@ -24,8 +26,6 @@ from cetdsl.pattern.expressions import (
     conjunction,
     conjuncts,
 )
-from cetdsl.planning.compile import CodeColumn, Compiled
-from cetdsl.planning.plans import Source
 
 #: Room for variables beside the time in a packed event; leaves 59 bits of microseconds, more than the years 1 to 9999.
 PACKED_BITS = 5

@@ -18,10 +18,11 @@ from cetdsl.execution.expressions import to_column
 from cetdsl.execution.source import EventFrame
 from cetdsl.execution.worker import map_stage
 from cetdsl.ir.kernel import KernelSpec
+from cetdsl.ir.source import Source
 from cetdsl.ir.stages import TrendsSpec
 from cetdsl.ir.windowing import SLIDING
 from cetdsl.pattern.expressions import Aggregate, Attribute, Expr, Length, Role, variables
-from cetdsl.planning.plans import AggregateTrends, EnumerateTrends, GraphTrends, PairTrends, Source
+from cetdsl.planning.plans import AggregateTrends, EnumerateTrends, GraphTrends, PairTrends
 
 COUNT = Aggregate("count")
 

@@ -28,12 +28,13 @@ from pyspark.sql.types import BooleanType, DataType, IntegerType, LongType, Stru
 
 from cetdsl.execution.aggregate import Shipment, ship, shipped, window_field
 from cetdsl.execution.worker import map_stage
+from cetdsl.ir.compiled import Compiled
+from cetdsl.ir.source import Source
 from cetdsl.ir.stages import EventGraphSpec
 from cetdsl.ir.steps import Step, steps_of
 from cetdsl.ir.windowing import SLIDING
 from cetdsl.pattern.expressions import Expr
-from cetdsl.planning.compile import Compiled
-from cetdsl.planning.plans import ShownGraph, Source
+from cetdsl.planning.plans import ShownGraph
 
 
 def place_names(source: Source) -> list[str]:

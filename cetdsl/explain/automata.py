@@ -7,13 +7,12 @@ from collections.abc import Callable, Iterable
 import attrs
 
 from cetdsl.analysis.classify import adjacent_pair
-from cetdsl.analysis.wording import quote
 from cetdsl.explain.svg import automaton_svg
 from cetdsl.explain.view import FINAL, NOWHERE, STATE, PlanView, ViewEdge, ViewNode
 from cetdsl.pattern.automaton import Automaton, Transition, build_automaton
 from cetdsl.pattern.expressions import Expr
 from cetdsl.pattern.nodes import And, Event, Not, Or, Pattern, Repeat, Seq, transform
-from cetdsl.pattern.text import quote_name
+from cetdsl.pattern.text import quote, quote_name
 
 #: Says the conditions of a transition, one per line.
 Conditions = Callable[[Transition], Iterable[str]]

@@ -8,18 +8,19 @@ from functools import partial
 import attrs
 
 from cetdsl.aggregates.vocabulary import Merge
-from cetdsl.analysis.wording import quote
 from cetdsl.explain.automata import automaton_view, short_pattern
 from cetdsl.explain.view import PlanView, ViewEdge, ViewNode
 from cetdsl.ir.accumulators import TRENDS, Lane, Output
+from cetdsl.ir.compiled import Compiled
+from cetdsl.ir.indexes import INDEXES, index_of_edge
 from cetdsl.ir.kernel import ALL, ENDS, MAXIMAL
-from cetdsl.ir.machine import Edge, Machine, Pair
+from cetdsl.ir.machine import Machine, Pair
+from cetdsl.ir.source import Source, kernel_sorts_shares
 from cetdsl.ir.windowing import SLIDING, SPAN, WHOLE, overlap
 from cetdsl.pattern.automaton import Transition, build_automaton
 from cetdsl.pattern.expressions import MIRRORED, Attribute, Expr, Length, Role, attributes, transform
 from cetdsl.pattern.query import Span
-from cetdsl.pattern.text import quote_name
-from cetdsl.planning.compile import Compiled
+from cetdsl.pattern.text import quote, quote_name
 from cetdsl.planning.planner import Decision
 from cetdsl.planning.plans import (
     AggregateTrends,
@@ -34,10 +35,8 @@ from cetdsl.planning.plans import (
     PanesAggregate,
     PhysicalPlan,
     SampledTrends,
-    Source,
     SurveyedTrends,
     TopTrends,
-    kernel_sorts_shares,
 )
 from cetdsl.planning.strategies.kernel import pivot_of
 
@@ -69,7 +68,6 @@ NUMBER_FORMS = {
     "double": "double: rounded",
     "log2": "log2: the logarithm, good at any size",
 }
-INDEXES = ("TOTAL", "HASH", "TREE", "SCAN")
 _GROWTH = ("linear", "linear", "n log n", "quadratic (pairwise scan)")
 
 
@@ -181,15 +179,6 @@ def _overlaps(source: Source) -> bool:
 
 
 # ----------------------------------------------------------------------------------------------------------- costs
-
-
-def index_of_edge(compiled: Compiled, edge: Edge) -> int:
-    """Which index the kernel answers an edge with, 0 to 3: TOTAL, HASH, TREE, SCAN."""
-    # Asked of the kernel itself, so that this cannot say anything else; Numba loads slowly, hence only here.
-    from cetdsl.kernels.machine.program import index_of, lower_guards
-
-    alone = Machine((), (), (), (edge,))
-    return index_of(lower_guards(alone, len(compiled.codes)).edges[0])
 
 
 def costs_of(plan: PhysicalPlan) -> list[str]:

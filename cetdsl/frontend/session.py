@@ -11,20 +11,20 @@ import attrs
 from pyspark.sql import DataFrame
 
 from cetdsl.analysis.resolve import Binding, ResolvedQuery, analyse
-from cetdsl.analysis.wording import quote
 from cetdsl.errors import InvalidNode, QueryTypeError, ResolutionError, nearest
 from cetdsl.execution.compat import function_names, refuse_streaming, schema_of
 from cetdsl.execution.complete import summary
 from cetdsl.execution.graph import EventGraph, event_graph
 from cetdsl.execution.run import run
 from cetdsl.explain import Explanation, explain_query
+from cetdsl.frontend.memory import parse_memory
 from cetdsl.frontend.patterns import query_of
 from cetdsl.frontend.terms import Term, to_expr
 from cetdsl.ir.accumulators import NUMBERS
 from cetdsl.ir.kernel import ALL, ENDS, MAXIMAL
 from cetdsl.pattern.expressions import Aggregate, Length
 from cetdsl.pattern.query import Query, Returned
-from cetdsl.pattern.text import unparse
+from cetdsl.pattern.text import quote, unparse
 from cetdsl.planning.planner import (
     Decision,
     plan_aggregate,
@@ -625,8 +625,7 @@ class PatternFrame:
 def memory_of(amount: str | int) -> int:
     """A memory limit in bytes, if it is enough for anything."""
     # Kernels take half a second to load.
-    from cetdsl.kernels.complete.extract import Settings
-    from cetdsl.kernels.complete.optimizer import parse_memory
+    from cetdsl.kernels.complete.jobs import Settings
 
     memory = parse_memory(amount)
     Settings(memory=memory)

@@ -1,9 +1,12 @@
 """Numba, set up so that compiled kernels are kept on disk wherever that is possible.
 
 The cache lies beside the source, or, where that is read-only (a cluster's site-packages), below the user's or the
-system's temporary directory. Each version of a kernel has a directory of its own: Numba sees neither that a function
-which a kernel calls has changed, nor that a class that its index names has. So the directory is named after the sources
-of the kernel's module and of all kernel modules that this one imports.
+system's temporary directory. Numba itself compiles again when the file of a kernel has changed, but sees neither that a
+function which the kernel calls has changed, nor that a class that its index names has; and it compiles again when only
+a comment has changed, or the place of the file. So the cache here goes by what a kernel's module means: by the syntax
+trees, without docstrings, of the module and of all modules of the kernels that it imports, directly or not, and by the
+constants of ``cetdsl.ir`` among them. Each such version has a directory of its own. To parse all this in every worker
+would take longer than to load the machine code; so a small file beside the directories keeps what each text came to.
 
 Before an inner loop, kernels give arrays out of tuples names of their own: each look at a field of a tuple of arrays
 counts references. The survey of bursts took 300 ns an event with such looks in its inner loops, and takes 11 without.
@@ -13,16 +16,19 @@ that does little else takes its arrays one by one: a walk takes half the time fo
 
 from __future__ import annotations
 
+import ast
 import getpass
 import hashlib
 import os
-import re
+import sys
 import tempfile
-from collections.abc import Callable
+import uuid
+from collections.abc import Callable, Iterator
 from functools import cache
 from importlib import import_module
+from importlib.util import resolve_name
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 from cetdsl.errors import MissingDependency
 
@@ -35,32 +41,109 @@ except ImportError as error:  # pragma: no cover - needs an environment without 
     ) from error
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
-_numba_config: Any = import_module("numba.core.config")
+_caching: Any = import_module("numba.core.caching")
+_loader: Any = globals()["__loader__"]
 _HERE = Path(__file__).parent
-_IMPORT = re.compile(r"^\s*from cetdsl\.kernels\.([\w.]+) import", re.MULTILINE)
+_KERNELS, _IR = "cetdsl.kernels.", "cetdsl.ir."
+
+
+class _Source(NamedTuple):
+    """The text of a module, and whether it is a package's ``__init__``."""
+
+    text: bytes
+    is_package: bool
+
+
+class _Syntax(NamedTuple):
+    """What the text of a module means: a digest, and the names that it imports, which need not all be modules."""
+
+    digest: str
+    imports: tuple[str, ...]
 
 
 @cache
-def _imports(source: Path) -> frozenset[Path]:
-    """A module and the kernel modules that it imports, directly or not."""
-    found: set[Path] = set()
-    waiting = [source]
+def _source(module: str) -> _Source | None:
+    """The source of a module, which may lie in an archive; None for a name that is no module."""
+    package, _, name = module.rpartition(".")
+    if package != "cetdsl":
+        parent = _source(package) if package else None
+        if parent is None or not parent.is_package:
+            return None
+    stem = _HERE.parent.joinpath(*module.split(".")[1:])
+    for path, is_package in ((stem.with_name(f"{name}.py"), False), (stem / "__init__.py", True)):
+        try:
+            return _Source(_loader.get_data(str(path)), is_package)
+        except OSError:
+            continue
+    return None
+
+
+@cache
+def _syntax(module: str) -> _Syntax:
+    """What a module means, by the file that remembers it or else by its syntax tree."""
+    source = _source(module)
+    assert source is not None
+    own = _loader.get_data(__file__)
+    key = hashlib.sha256(f"{sys.implementation.cache_tag} {module} ".encode() + own + source.text).hexdigest()
+    memo = _place() / f"syntax-{key[:32]}"
+    try:
+        digest, *imports, end = memo.read_text(encoding="utf-8").split()
+        if end == key:
+            return _Syntax(digest, tuple(imports))
+    except (OSError, ValueError):
+        pass  # not there, or damaged
+    syntax = _parse(module, source)
+    draft = memo.with_suffix(f".{uuid.uuid4().hex}")
+    try:
+        draft.write_text(" ".join([syntax.digest, *syntax.imports, key]), encoding="utf-8")
+        draft.replace(memo)
+    except OSError:
+        pass  # the next process parses again
+    return syntax
+
+
+def _parse(module: str, source: _Source) -> _Syntax:
+    tree = ast.parse(source.text)
+    imports = sorted(set(_imports(tree, module if source.is_package else module.rpartition(".")[0])))
+    if module.startswith(_IR):
+        # Compiled code cannot call the functions there, nor take the classes.
+        tree.body = [statement for statement in tree.body if not isinstance(statement, ast.FunctionDef | ast.ClassDef)]
+    return _Syntax(hashlib.sha256(ast.dump(_Bare().visit(tree)).encode()).hexdigest(), tuple(imports))
+
+
+class _Bare(ast.NodeTransformer):
+    """Takes the docstrings out of a syntax tree, which has no comments and, when it is dumped, no lines."""
+
+    def visit_Expr(self, node: ast.Expr) -> ast.Expr | None:
+        return None if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str) else node
+
+
+def _imports(tree: ast.Module, package: str) -> Iterator[str]:
+    """The names in the rooms of the kernels and in ``cetdsl.ir`` that are imported anywhere in a module."""
+    for node in ast.walk(tree):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = resolve_name("." * node.level + (node.module or ""), package)
+            names = [base, *(f"{base}.{alias.name}" for alias in node.names)]
+        yield from (name for name in names if f"{name}.".startswith((_KERNELS, _IR)))
+
+
+@cache
+def _version(module: str) -> str:
+    """A digest of all that the compiled code of a module may depend on."""
+    found: set[str] = set()
+    waiting = [module]
     while waiting:
-        module = waiting.pop()
-        if module not in found and module.exists():
-            found.add(module)
-            waiting += [
-                _HERE / f"{name.replace('.', '/')}.py" for name in _IMPORT.findall(module.read_text(encoding="utf-8"))
-            ]
-    return frozenset(found)
-
-
-@cache
-def _version(source: Path) -> str:
-    digest = hashlib.sha256(numba.__version__.encode())
-    for module in sorted(_imports(source)):
-        digest.update(module.read_bytes())
-    return digest.hexdigest()[:16]
+        name = waiting.pop()
+        if name not in found and _source(name):
+            found.add(name)
+            waiting += _syntax(name).imports
+            if name.count(".") > 1:
+                waiting.append(name.rpartition(".")[0])  # a package is imported with its modules
+    parts = [numba.__version__, *(f"{name} {_syntax(name).digest}" for name in sorted(found))]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 
 def _writable(directory: Path) -> bool:
@@ -79,17 +162,45 @@ def _user() -> str:
 
 
 @cache
-def cache_directory(source: Path) -> str:
-    """Where the compiled kernels of a module are kept: the first writable place."""
+def _place() -> Path:
+    """Where compiled kernels are kept: the first writable place."""
     places = [_HERE / "__pycache__", Path(tempfile.gettempdir()) / f"cetdsl-{_user()}"]
     given = os.environ.get("NUMBA_CACHE_DIR")
     if given:
         places.insert(0, Path(given))
-    name = f"kernels-{_version(source)}"
-    for place in places:
-        if _writable(place / name):
-            return str(place / name)
-    return tempfile.mkdtemp(prefix="cetdsl-")
+    return next(filter(_writable, places), None) or Path(tempfile.mkdtemp(prefix="cetdsl-"))
+
+
+class _Locator(_caching._CacheLocator):  # type: ignore[misc]
+    """Tells Numba where the machine code of a function is kept, and by what it stays valid."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._py_file = function.__code__.co_filename  # Numba names it in a warning
+        self._module = function.__module__
+        self._stamp = _version(self._module)
+
+    def get_cache_path(self) -> str:
+        return str(_place() / f"kernels-{self._stamp}")
+
+    def get_source_stamp(self) -> str:
+        return self._stamp
+
+    def get_disambiguator(self) -> str:
+        return self._module
+
+
+class _Files(_caching.CompileResultCacheImpl):  # type: ignore[misc]
+    """Names the files of a function: by its qualified name, and not, as Numba's own class would, by its line too."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        # Not the inherited one, which looks for a locator of Numba's.
+        self._lineno = function.__code__.co_firstlineno
+        self._locator = _Locator(function)
+        self._filename_base = self.get_filename_base(function.__qualname__, getattr(sys, "abiflags", ""))
+
+
+class _Cache(_caching.FunctionCache):  # type: ignore[misc]
+    _impl_class = _Files
 
 
 def jit(function: _Function) -> _Function:
@@ -103,11 +214,7 @@ def inlined(function: _Function) -> _Function:
 
 
 def _compile(function: _Function, *, forceinline: bool) -> _Function:
-    # The place is fixed when the function is decorated; other users of Numba in this process keep theirs.
-    before = _numba_config.CACHE_DIR
-    _numba_config.CACHE_DIR = cache_directory(Path(function.__code__.co_filename))
-    try:
-        compiled: Any = numba.njit(cache=True, nogil=True, error_model="numpy", forceinline=forceinline)(function)
-    finally:
-        _numba_config.CACHE_DIR = before
+    compiled: Any = numba.njit(nogil=True, error_model="numpy", forceinline=forceinline)(function)
+    if _source(function.__module__):  # without it nothing would tell one version from the next
+        compiled._cache = _Cache(function)
     return cast(_Function, compiled)

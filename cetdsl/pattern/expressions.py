@@ -270,3 +270,12 @@ def bind_attributes(expr: Expr, variable: str) -> Expr:
         return node
 
     return transform(expr, change)
+
+
+def strip(expr: Expr) -> Expr:
+    """A one-event term as a term over that event's own row."""
+
+    def change(node: Expr) -> Expr:
+        return Attribute(None, node.name) if isinstance(node, Attribute) else node
+
+    return transform(expr, change)

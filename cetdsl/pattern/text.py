@@ -126,6 +126,22 @@ def unparse_expression(expr: Expr, *, lenient: bool = False) -> str:
     return _Writer(lenient).term(expr)
 
 
+def quote(node: Expr | Pattern) -> str:
+    """A term or pattern as messages show it: its text, or its repr when it has no text form.
+
+    Examples
+    --------
+    >>> quote(Binary("<", Attribute("b", "price"), Literal(5)))
+    'b.price < 5'
+    """
+    try:
+        if isinstance(node, Expr):
+            return unparse_expression(node, lenient=True)
+        return unparse_pattern(node, lenient=True)
+    except NotExpressible:
+        return repr(node)
+
+
 def quote_name(name: str) -> str:
     """A variable, type or column as it stands alone: in backquotes unless it is plain and not reserved.
 

@@ -13,8 +13,8 @@ import attrs
 from cetdsl.analysis.classify import PredicateClass, adjacent_pair, negations_of, separate, shape
 from cetdsl.analysis.resolve import ResolvedQuery
 from cetdsl.analysis.types import type_of
-from cetdsl.analysis.wording import quote
 from cetdsl.errors import UnsupportedQuery
+from cetdsl.ir.compiled import MAX_VARIABLES, CodeColumn, Compiled
 from cetdsl.ir.machine import Comparison, Edge, Machine, Negation, Pair
 from cetdsl.pattern.automaton import Automaton, build_automaton, restrict_count
 from cetdsl.pattern.expressions import (
@@ -26,58 +26,16 @@ from cetdsl.pattern.expressions import (
     Length,
     Literal,
     Role,
+    strip,
     transform,
     variables,
 )
 from cetdsl.pattern.nodes import Event, Not, Pattern, events
 from cetdsl.pattern.properties import binds_at_most_one
+from cetdsl.pattern.text import quote
 
 #: ``COUNT(b) >= n`` is compiled into states up to this n.
 MAX_COUNTED = 64
-#: One bit of a 64-bit mask per variable.
-MAX_VARIABLES = 62
-
-
-@attrs.frozen
-class CodeColumn:
-    """A column that comparisons refer to; where ``partner`` is given, both are compared in their common type."""
-
-    expr: Expr
-    partner: Expr | None = None
-
-
-@attrs.frozen
-class Compiled:
-    """A query (or one side of a top-level AND) in numbers.
-
-    Attributes
-    ----------
-    automaton : Automaton
-    variables : tuple of (str, Expr or None)
-        Name and condition of each variable; their positions are the numbers used everywhere below.
-    machine : Machine
-    negations : tuple of Negation
-    pairs : tuple of Pair
-    codes : tuple of CodeColumn
-    lists : tuple of Expr
-        Inseparable adjacent predicates, the later event's attributes in the NEXT role.
-    residual : tuple of Expr
-        Predicates that only a finished trend can be tested for.
-    """
-
-    automaton: Automaton
-    variables: tuple[tuple[str, Expr | None], ...]
-    machine: Machine
-    negations: tuple[Negation, ...]
-    pairs: tuple[Pair, ...]
-    codes: tuple[CodeColumn, ...]
-    lists: tuple[Expr, ...]
-    residual: tuple[Expr, ...]
-
-    def number_of(self, variable: str) -> int:
-        """The number of a variable; one that no event has when the variable can never be bound."""
-        names = [name for name, _ in self.variables]
-        return names.index(variable) if variable in names else MAX_VARIABLES
 
 
 def compile_query(resolved: ResolvedQuery, automaton: Automaton | None = None) -> Compiled:
@@ -307,15 +265,6 @@ def _count_bound(predicate: Expr) -> tuple[str | None, str, float] | None:
     if isinstance(left, Aggregate) and left.definition.is_count:
         return left.variable, op, right.value
     return None
-
-
-def strip(expr: Expr) -> Expr:
-    """A one-event term as a term over that event's own row."""
-
-    def change(node: Expr) -> Expr:
-        return Attribute(None, node.name) if isinstance(node, Attribute) else node
-
-    return transform(expr, change)
 
 
 def _unnamed(predicate: Expr) -> Expr:

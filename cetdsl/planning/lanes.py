@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from cetdsl.aggregates.vocabulary import COUNT, Update
 from cetdsl.ir.accumulators import TRENDS, Lane, Output
+from cetdsl.ir.compiled import MAX_VARIABLES, Compiled
 from cetdsl.ir.kernel import Answer
-from cetdsl.pattern.expressions import Aggregate, Expr, Length, variables
-from cetdsl.planning.compile import MAX_VARIABLES, Compiled, strip
-from cetdsl.planning.plans import Source
+from cetdsl.ir.source import Source
+from cetdsl.pattern.expressions import Aggregate, Expr, Length, strip, variables
 
 
 class LanePlan:

@@ -4,59 +4,11 @@ from __future__ import annotations
 
 import attrs
 
-from cetdsl.analysis.schema import Schema
 from cetdsl.ir.accumulators import Lane, Output
+from cetdsl.ir.compiled import Compiled
 from cetdsl.ir.kernel import KernelSpec
-from cetdsl.ir.windowing import SLIDING, SPAN, WHOLE, Windowing
+from cetdsl.ir.source import Source
 from cetdsl.pattern.expressions import Aggregate, Expr
-from cetdsl.pattern.query import Window
-from cetdsl.planning.compile import Compiled
-
-#: One stretch of a long key holds this many window lengths; it copies one length of events into its neighbour.
-STRETCH_WINDOWS = 8
-
-
-@attrs.frozen
-class Source:
-    """How events are read, keyed and cut by time.
-
-    Attributes
-    ----------
-    schema : Schema
-    time : str
-    time_type : str
-        Spark type of the time column.
-    tie_break : tuple of str
-    on_null_time : {"error", "skip"}
-    groups : tuple of str
-        Columns that are output, in the order of GROUP BY.
-    partitions : tuple of str
-        Further columns that are equal along a trend.
-    asked_partitions : tuple of str
-        Those of them that the user named.
-    windowing : Windowing
-    """
-
-    schema: Schema
-    time: str
-    time_type: str
-    tie_break: tuple[str, ...]
-    on_null_time: str
-    groups: tuple[str, ...]
-    partitions: tuple[str, ...]
-    asked_partitions: tuple[str, ...]
-    windowing: Windowing
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """All columns that are equal along a trend, the output ones first."""
-        return self.groups + self.partitions
-
-
-def kernel_sorts_shares(source: Source, compiled: Compiled) -> bool:
-    """Whether shares of a key go unsorted: time alone orders the events, and a kernel holds all before it begins."""
-    whole = not source.keys and source.windowing.kind == WHOLE
-    return whole and not source.tie_break and not compiled.lists
 
 
 class PhysicalPlan:
@@ -238,16 +190,3 @@ class ShownGraph(PhysicalPlan):
     spec: KernelSpec
     columns: tuple[str, ...]
     joined: bool
-
-
-def windowing_of(window: Window | None) -> Windowing:
-    """The windows of a query, and the stretches that spread one key over many tasks."""
-    if window is None:
-        return Windowing(WHOLE)
-    length = window.length.amount
-    if window.slide is None:
-        return Windowing(SPAN, length, 0, STRETCH_WINDOWS * length)
-    slide = window.slide.amount
-    if slide >= length:
-        return Windowing(SLIDING, length, slide, slide)
-    return Windowing(SLIDING, length, slide, -(-STRETCH_WINDOWS * length // slide) * slide)

@@ -14,16 +14,18 @@ from typing import TypeVar
 import attrs
 
 from cetdsl.analysis.resolve import ResolvedQuery
+from cetdsl.ir.compiled import MAX_VARIABLES, CodeColumn, Compiled
 from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.machine import Comparison, Edge, Machine, Negation, Pair
+from cetdsl.ir.source import Source
 from cetdsl.ir.windowing import SLIDING, SPAN, WHOLE, Windowing
 from cetdsl.pattern.automaton import Automaton
-from cetdsl.pattern.expressions import Expr
+from cetdsl.pattern.expressions import Expr, strip
 from cetdsl.pattern.nodes import events
-from cetdsl.planning.compile import MAX_VARIABLES, CodeColumn, Compiled, strip
 from cetdsl.planning.planner import AGGREGATE_STRATEGIES, Decision, plan_aggregate
-from cetdsl.planning.plans import STRETCH_WINDOWS, KernelAggregate, Source
+from cetdsl.planning.plans import KernelAggregate
 from cetdsl.planning.strategies.kernel import kernel
+from cetdsl.planning.windows import STRETCH_WINDOWS
 from cetdsl.sharing import SharableSet, sharable_sets
 from cetdsl.sharing.families import family
 

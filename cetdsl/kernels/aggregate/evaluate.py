@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-import attrs
 import numpy as np
 from numpy.typing import NDArray
 
 from cetdsl.aggregates.vocabulary import Merge
 from cetdsl.ir.accumulators import Lane
-from cetdsl.ir.kernel import KernelQuery, KernelSpec, is_returned_count
-from cetdsl.ir.windowing import SPAN
-from cetdsl.kernels.aggregate.propagate import Conditions, Lanes, Runs, propagate
+from cetdsl.ir.kernel import KernelSpec, is_returned_count
 from cetdsl.kernels.answers.tables import Values
-from cetdsl.kernels.machine.program import OPERATORS, Layout, Tables, build_tables, lay_out, lower_guards
+from cetdsl.kernels.enumerate.guards import GuardedMachine
+from cetdsl.kernels.machine.conditions import Conditions, Runs, conditions_of, runs_of, span_of
+from cetdsl.kernels.machine.program import Tables, build_tables, lay_out
+from cetdsl.kernels.machine.propagate import Lanes, propagate
 from cetdsl.kernels.numbers.arithmetic import ADD, RAISE_TO
 from cetdsl.kernels.numbers.scaled import (
     Objects,
@@ -26,14 +26,11 @@ from cetdsl.kernels.numbers.scaled import (
 )
 from cetdsl.kernels.vocabulary import Events, Ints, Slices
 from cetdsl.kernels.wire.values import ValueColumn
-from cetdsl.kernels.wire.windows import NEVER, pivot_runs, span_runs
-from cetdsl.pattern.expressions import MIRRORED
 
 #: Longer than any trend; shortest lengths are kept as this minus the length, so that the maximum finds them.
 _LONG = 2**60
 #: A slice with more events than this is likely to overflow doubles, so scaled numbers are used from the start.
 _FEW_EVENTS = 900
-_NO_INTS = np.zeros(0, dtype=np.int64)
 
 
 class Evaluator:
@@ -41,160 +38,27 @@ class Evaluator:
 
     def __init__(self, spec: KernelSpec) -> None:
         self.spec = spec
-        self.machine = lower_guards(spec.query.machine, spec.layout.codes)
-        self.layout = lay_out(self.machine)
-        self.negations = [lay_out(lower_guards(n.machine, spec.layout.codes)) for n in spec.query.negations]
+        self._guarded = GuardedMachine(spec)
+        self.layout = lay_out(self._guarded.machine)
         self.additive = [lane for lane in spec.answer.lanes if lane.is_additive]
         self.lattice = [lane for lane in spec.answer.lanes if not lane.is_additive]
-        self.span = spec.query.windowing.length if spec.query.windowing.kind == SPAN else 0
-        self.begin_guards = sorted({guards for _, guards in spec.query.machine.initial})
-
-    # ------------------------------------------------------------------------------------------ preparation
-
-    def with_guards(self, events: Events) -> tuple[Events, Ints, Ints]:
-        """The events with the instant and each negation's latest start as further code columns."""
-        if not self.spec.query.negations:
-            return events, np.zeros((0, 0), dtype=np.int64), np.zeros((0, 0), dtype=np.int64)
-        count = len(events.time)
-        shape = (len(self.negations), count)
-        before, until = np.full(shape, -1, dtype=np.int64), np.full(shape, -1, dtype=np.int64)
-        for number, layout in enumerate(self.negations):
-            pairs = self.spec.query.negations[number].pairs
-            latest = self._enumerated_starts(number, events) if pairs else self._latest_starts(layout, events)
-            before[number], until[number] = _running_latest(events, latest)
-        codes = np.concatenate([events.codes.reshape(-1, count), events.instant[None, :], before])
-        valid = np.concatenate(
-            [events.valid.reshape(-1, count), np.ones((1 + len(self.negations), count), dtype=np.bool_)]
-        )
-        return events._replace(codes=codes, valid=valid), before, until
-
-    def _latest_starts(self, layout: Layout, events: Events) -> Ints:
-        """For each event the latest start of a match of the negated pattern that ends with it; -1: none."""
-        count = len(events.time)
-        trace = np.full(count, -1, dtype=np.int64)
-        segments = len(events.segment_start) - 1
-        low, high = events.segment_start[:-1], events.segment_start[1:]
-        nowhere = np.full(segments, -1, dtype=np.int64)
-        runs = Runs(low, high, nowhere, np.zeros(segments, dtype=np.int64), low)
-        lanes = Lanes(np.array([-1]), np.array([-1]), np.zeros((1, count), dtype=np.int64))
-        propagate(
-            layout.program,
-            build_tables(layout, events),
-            events,
-            NO_CONDITIONS,
-            lanes,
-            runs,
-            np.int64(-1),
-            np.zeros(1, dtype=np.int64),
-            np.int64(0),
-            -1,
-            True,
-            np.full((1, 1), -1, dtype=np.int64),
-            trace,
-            np.zeros((0, 0), dtype=np.int64),
-        )
-        return trace
-
-    def _enumerated_starts(self, number: int, events: Events) -> Ints:
-        """As :meth:`_latest_starts`, for a negated pattern whose pairwise predicates need each match as a whole."""
-        # Enumeration prepares its events with an Evaluator, so the import must wait.
-        from cetdsl.kernels.enumerate.search import Enumerator
-
-        negation = self.spec.query.negations[number]
-        spec = attrs.evolve(self.spec, query=KernelQuery(negation.machine, pairs=negation.pairs))
-        segments = len(events.segment_start) - 1
-        everything = np.arange(segments, dtype=np.int64)
-        low, high = events.segment_start[:-1].copy(), events.segment_start[1:].copy()
-        slices = Slices(low, high, everything, np.zeros_like(low), everything, int(high[-1]), NEVER)
-        bounds = np.full(segments, NEVER), np.full(segments, -NEVER)
-        latest = np.full(len(events.time), -1, dtype=np.int64)
-        for block in Enumerator(spec).enumerate(events, slices, bounds):
-            begin, end = block.event[block.start[:-1]], block.event[block.start[1:] - 1]
-            np.maximum.at(latest, end, events.instant[begin])
-        return latest
-
-    def conditions(self, events: Events, before: Ints, until: Ints) -> Conditions:
-        """What restricts begins and ends of trends in these events."""
-        pairs = []
-        for pair in self.spec.query.pairs:
-            if pair.right_variable == self.spec.query.pivot or pair.left_variable != self.spec.query.pivot:
-                pairs.append((OPERATORS[pair.op], pair.left_variable, pair.left, pair.right))
-            else:
-                pairs.append((OPERATORS[MIRRORED[pair.op]], pair.right_variable, pair.right, pair.left))
-        instant_time = _NO_INTS
-        if self.span and self.spec.query.negations:
-            instant_time = np.zeros(int(events.instant[-1]) + 1, dtype=np.int64)
-            instant_time[events.instant] = events.time
-        pivot = -2 if self.span or (self.spec.query.pivot >= 0 and self.pivot_begins) else self.spec.query.pivot
-        table = np.array(pairs, dtype=np.int64).reshape(-1, 4)
-        return Conditions(pivot, table, before, until, instant_time, self.span)
-
-    @property
-    def pivot_begins(self) -> bool:
-        """Whether every trend begins with the pivot variable."""
-        return all(
-            self.spec.query.machine.variables[state] == self.spec.query.pivot
-            for state, _ in self.spec.query.machine.initial
-        )
-
-    def runs(self, slices: Slices, events: Events, bounds: tuple[Ints, Ints]) -> Runs:
-        """One run per slice, or per slice and pivot."""
-        beginning = 0
-        for state, _ in self.spec.query.machine.initial:
-            beginning |= 1 << self.spec.query.machine.variables[state]
-        if self.span:
-            arguments = (self.span, *bounds)
-            spans = span_runs(slices.low, slices.high, events.mask, events.time, beginning, *arguments)
-            return Runs(*spans, slices.low[spans[3]])
-        if self.spec.query.pivot >= 0:
-            wanted = 1 << self.spec.query.pivot
-            pivots = pivot_runs(slices.low, slices.high, events.mask, wanted, self.pivot_begins)
-            return Runs(*pivots, slices.low[pivots[3]])
-        count = len(slices.low)
-        nowhere = np.full(count, -1, dtype=np.int64)
-        return Runs(slices.low, slices.high, nowhere, np.arange(count, dtype=np.int64), slices.low)
-
-    # ------------------------------------------------------------------------------------------- evaluation
+        self.span = span_of(spec.query)
 
     def evaluate(self, events: Events, columns: list[ValueColumn], slices: Slices, bounds: tuple[Ints, Ints]) -> Values:
         """All lanes over all slices."""
-        events, before, until = self.with_guards(events)
+        events, before, until = self._guarded.with_guards(events)
         job = _Job(
             self,
             events,
             build_tables(self.layout, events),
-            self.conditions(events, before, until),
-            self.runs(slices, events, bounds),
+            conditions_of(self.spec.query, events, before, until),
+            runs_of(self.spec.query, slices, events, bounds),
             columns,
             len(slices.low),
         )
         scaled, exact = job.additive()
         extremes = job.extremes()
         return Values(scaled[0].real != 0, exact, scaled, extremes)
-
-
-NO_CONDITIONS = Conditions(
-    -1,
-    np.zeros((0, 4), dtype=np.int64),
-    np.zeros((0, 0), dtype=np.int64),
-    np.zeros((0, 0), dtype=np.int64),
-    _NO_INTS,
-    0,
-)
-
-
-def _running_latest(events: Events, latest: Ints) -> tuple[Ints, Ints]:
-    """Latest starts of matches that end before, and at or before, each event, within its key."""
-    before, until = np.empty_like(latest), np.empty_like(latest)
-    for first, last in zip(events.segment_start[:-1], events.segment_start[1:], strict=True):
-        running = np.maximum.accumulate(latest[first:last])
-        instant = events.instant[first:last]
-        # All events of an instant see the same: the last of the instant, or the last of the one before.
-        start = np.searchsorted(instant, instant)
-        end = np.searchsorted(instant, instant, side="right")
-        until[first:last] = running[end - 1]
-        before[first:last] = np.where(start > 0, running[np.maximum(start - 1, 0)], -1)
-    return before, until
 
 
 class _Job:

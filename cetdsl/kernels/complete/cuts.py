@@ -20,8 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cetdsl.kernels._jit import inlined, jit
-from cetdsl.kernels.complete.optimizer import Costs, Plan, optimize, worst_case_costs
-from cetdsl.kernels.graph.build import NEVER
+from cetdsl.kernels.complete.costs import Costs, worst_case_costs
+from cetdsl.kernels.complete.cut_plan import CutPlan
+from cetdsl.kernels.complete.optimizer import optimize
+from cetdsl.kernels.graph.attribute_graph import NEVER
 from cetdsl.kernels.graph.walk import Rules, Windows, is_end, successors_stop
 from cetdsl.kernels.vocabulary import Bools, Floats, Graph, Index, Ints, Places
 
@@ -96,30 +98,22 @@ def is_useful(origin: Places, reach: Places, scope: Scope, v: Index) -> bool:
 
 
 @inlined
-def leaves(
-    starts: Ints,
-    stops: Ints,
-    target: Places,
-    ends: Bools,
-    reach: Places,
-    reach_after: Places,
-    rules: Rules,
-    scope: Scope,
-    v: Index,
-    bound: Index,
-    event_bound: Index,
+def leads_to(
+    starts: Ints, stops: Ints, target: Places, reach: Places, rules: Rules, scope: Scope, v: Index, bound: Index
 ) -> bool:
-    """Whether a trend may go on from a node to the node ``bound`` or beyond.
-
-    In other windows it may also have nowhere to go, because these end before it does, and so end here itself.
-    """
+    """Whether a trend goes on from a node to the node ``bound`` or beyond."""
     k = successors_stop(starts, stops, target, v, scope.last)
     while k > starts[v] and target[k - 1] >= bound:
         if not rules.pruned or reach[target[k - 1]] < scope.high:
             return True
         k -= 1
-    maybe = scope.lasting and rules.complete and ends[v]
-    return bool(maybe and event_bound <= reach_after[v] < NEVER)
+    return False
+
+
+@inlined
+def ends_elsewhere(ends: Bools, reach_after: Places, rules: Rules, scope: Scope, v: Index, bound: Index) -> bool:
+    """Whether other windows may end a trend at a node, because they end before it can go on to the event ``bound``."""
+    return bool(scope.lasting and rules.complete and ends[v] and bound <= reach_after[v] < NEVER)
 
 
 @jit
@@ -246,7 +240,8 @@ def find_costs(
                 if is_end(ends, reach_after, rules.complete, v, scope.high):
                     ending[here] = 1.0
                     visits += paths[here]
-                if leaves(starts, stops, target, ends, reach, reach_after, rules, scope, v, bound, event_bound):
+                onward = leads_to(starts, stops, target, reach, rules, scope, v, bound)
+                if onward or ends_elsewhere(ends, reach_after, rules, scope, v, event_bound):
                     going[here] = 1.0
                 for k in range(starts[v], stops[v]):
                     if target[k] >= bound:
@@ -275,7 +270,7 @@ def plan_graphlets(
     flow: Flow,
     model: str = "exact",
     reuse: int = 1,
-) -> tuple[Ints, Plan]:
+) -> tuple[Ints, CutPlan]:
     """The graphlets of a stretch of nodes: their bounds, and the plan.
 
     Parameters

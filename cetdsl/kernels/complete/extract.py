@@ -72,7 +72,7 @@ def extract(
     --------
     Checks A->B, B->C, B->D, D->E:
 
-    >>> from cetdsl.kernels.graph.build import NEVER
+    >>> from cetdsl.kernels.graph.attribute_graph import NEVER
     >>> one = np.ones(4, dtype=np.bool_)
     >>> numbers = [np.array(x, dtype=np.int32) for x in ([0] * 4, [0, 0, 0, 2], [-1, 0, 0, 2])]
     >>> ends = [np.array(x, dtype=np.int32) for x in ([0, 1, 2, 3], [1, NEVER, 3, NEVER])]

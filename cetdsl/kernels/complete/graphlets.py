@@ -24,9 +24,9 @@ from typing import NamedTuple
 import numpy as np
 
 from cetdsl.kernels._jit import inlined, jit
-from cetdsl.kernels.complete.cuts import Scope, is_useful, leaves
+from cetdsl.kernels.complete.cuts import Scope, ends_elsewhere, is_useful, leads_to
 from cetdsl.kernels.enumerate.search import BLOCK
-from cetdsl.kernels.graph.build import NEVER
+from cetdsl.kernels.graph.attribute_graph import NEVER
 from cetdsl.kernels.graph.walk import (
     Filled,
     Rules,
@@ -135,7 +135,8 @@ def _prolonged(graph: Graph, rules: Rules, scope: Scope, junctions: Junctions, f
         if not is_useful(origin, reach, scope, v):
             continue
         if len(anchored) == 0:
-            out[v - first] = leaves(starts, stops, target, ends, reach, reach_after, rules, scope, v, last, bound)
+            onward = leads_to(starts, stops, target, reach, rules, scope, v, last)
+            out[v - first] = onward or ends_elsewhere(ends, reach_after, rules, scope, v, bound)
             continue
         for k in range(starts[v], successors_stop(starts, stops, target, v, scope.last)):
             t = target[k]

@@ -43,7 +43,7 @@ from cetdsl.kernels.complete.graphlets import (
     make_way,
 )
 from cetdsl.kernels.complete.optimizer import OPTIMIZERS
-from cetdsl.kernels.graph.build import NEVER
+from cetdsl.kernels.graph.attribute_graph import NEVER
 from cetdsl.kernels.graph.walk import (
     FRAME_BYTES,
     Steps,

@@ -7,7 +7,7 @@ drops what is beyond the best that it has seen itself.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +19,8 @@ from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.stages import SampleSpec, TopSpec
 from cetdsl.kernels.complete.streams import Graphs, placed
 from cetdsl.kernels.enumerate.trends import TrendRows
-from cetdsl.kernels.graph.best import Top, top_paths
+from cetdsl.kernels.graph.blocks import join_blocks, take_trends
+from cetdsl.kernels.graph.k_best import KBest, k_best_paths
 from cetdsl.kernels.graph.samples import sample_paths
 from cetdsl.kernels.vocabulary import Block, Bools, Ints
 from cetdsl.kernels.wire.chunks import CHUNK_EVENTS, Chunk, ChunkReader, refusing_too_large
@@ -37,16 +38,11 @@ class _Found(NamedTuple):
 
     def take(self, rows: Ints) -> _Found:
         """Some of the trends."""
-        block = self.block
-        lengths = block.start[rows + 1] - block.start[rows]
-        start = np.append(0, np.cumsum(lengths)).astype(np.int64)
-        picked = np.arange(start[-1]) + np.repeat(block.start[rows] - start[:-1], lengths)
-        taken = Block(start, block.event[picked], block.variable[picked], block.slice[rows])
-        return _Found(taken, self.shown.take(from_numpy(rows)), self.rank[rows])
+        return _Found(take_trends(self.block, rows), self.shown.take(from_numpy(rows)), self.rank[rows])
 
 
-class _Best:
-    """The best trends of a chunk, and the ranks of the best of all chunks so far."""
+class _Lowest:
+    """Keeps the trends of a chunk that are among those of the lowest ranks of all chunks so far."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -66,17 +62,24 @@ class _Best:
 
 def _joined(found: list[_Found]) -> _Found:
     """The trends of several finds."""
-    blocks = [each.block for each in found]
-    ends = np.cumsum([0, *(len(block.event) for block in blocks)])
-    starts = [block.start[1:] + end for block, end in zip(blocks, ends)]
-    block = Block(
-        np.concatenate([[0], *starts]).astype(np.int64),
-        np.concatenate([block.event for block in blocks]),
-        np.concatenate([block.variable for block in blocks]),
-        np.concatenate([block.slice for block in blocks]),
+    return _Found(
+        join_blocks([each.block for each in found]),
+        pa.concat_arrays([each.shown for each in found]),
+        np.concatenate([each.rank for each in found]),
     )
-    shown = pa.concat_arrays([each.shown for each in found])
-    return _Found(block, shown, np.concatenate([each.rank for each in found]))
+
+
+def _pick(
+    spec: SampleSpec | TopSpec, chunks: Iterable[Chunk], find: Callable[[Chunk], Iterator[_Found]]
+) -> Iterator[list[pa.Array]]:
+    """The rows of those trends found in each chunk that may still be in the answer."""
+    lowest = _Lowest(spec.size)
+    for chunk in chunks:
+        with refusing_too_large(spec.graph.trends.kernel, chunk):
+            found = list(find(chunk))
+        chosen = lowest.of(found)
+        if chosen is not None:
+            yield TrendRows(spec.graph.trends, chunk).rows(chosen.block, chosen.shown)
 
 
 # -------------------------------------------------------------------------------------------------------- sample
@@ -101,21 +104,18 @@ def sample_stream(
         Key columns, window if sliding, the sampling key, and the trend.
     """
     kernel = spec.graph.trends.kernel
-    graphs, best = Graphs(kernel), _Best(spec.size)
-    for chunk in ChunkReader(kernel, batches, chunk_events):
-        # A trend is a row of each window that holds it, and each of these rows is drawn by itself.
-        chunk = _one_per_window(chunk)
-        found = []
-        with refusing_too_large(kernel, chunk):
-            for part in graphs.parts(chunk):
-                graph, salt = graphs.edges_of(chunk, part), _salts(kernel, chunk, part.slices)
-                drawn = sample_paths(
-                    graph, graphs.variable, part.low, part.high, graphs.complete, spec.size, spec.seed, salt
-                )
-                found.append(_Found(placed(drawn.block, part), from_numpy(drawn.key), drawn.key))
-        chosen = best.of(found)
-        if chosen is not None:
-            yield TrendRows(spec.graph.trends, chunk).rows(chosen.block, chosen.shown)
+    graphs = Graphs(kernel)
+
+    def draw(chunk: Chunk) -> Iterator[_Found]:
+        for part in graphs.parts(chunk):
+            graph, salt = graphs.edges_of(chunk, part), _salts(kernel, chunk, part.slices)
+            drawn = sample_paths(
+                graph, graphs.variable, part.low, part.high, graphs.complete, spec.size, spec.seed, salt
+            )
+            yield _Found(placed(drawn.block, part), from_numpy(drawn.key), drawn.key)
+
+    # A trend is a row of each window that holds it, and each of these rows is drawn by itself.
+    return _pick(spec, map(_one_per_window, ChunkReader(kernel, batches, chunk_events)), draw)
 
 
 def _one_per_window(chunk: Chunk) -> Chunk:
@@ -166,26 +166,24 @@ def top_stream(
         If a sum of whole numbers does not fit 64 bits.
     """
     kernel = spec.graph.trends.kernel
-    graphs, best = Graphs(kernel), _Best(spec.size)
-    for chunk in ChunkReader(kernel, batches, chunk_events):
-        found = []
-        with refusing_too_large(kernel, chunk):
-            weights, valid = _weights(chunk)
-            for part in graphs.parts(chunk):
-                graph = graphs.edges_of(chunk, part)
-                event = graph.event + part.first
-                weight, present = weights[event], valid[event]
-                if spec.variable >= 0:
-                    bound = graphs.variable[graph.state] == spec.variable
-                    weight = np.where(bound, weight, weight.dtype.type(0))
-                    # A count is 0 where a sum is NULL.
-                    present = present & bound if chunk.values else present
-                slices = part.low, part.high
-                top = top_paths(graph, graphs.variable, *slices, graphs.complete, spec.size, weight, present)
-                found.append(_Found(placed(top.block, part), _weight_column(chunk, top), _falling(top)))
-        chosen = best.of(found)
-        if chosen is not None:
-            yield TrendRows(spec.graph.trends, chunk).rows(chosen.block, chosen.shown)
+    graphs = Graphs(kernel)
+
+    def find(chunk: Chunk) -> Iterator[_Found]:
+        weights, valid = _weights(chunk)
+        for part in graphs.parts(chunk):
+            graph = graphs.edges_of(chunk, part)
+            event = graph.event + part.first
+            weight, present = weights[event], valid[event]
+            if spec.variable >= 0:
+                bound = graphs.variable[graph.state] == spec.variable
+                weight = np.where(bound, weight, weight.dtype.type(0))
+                # A count is 0 where a sum is NULL.
+                present = present & bound if chunk.values else present
+            slices = part.low, part.high
+            best = k_best_paths(graph, graphs.variable, *slices, graphs.complete, spec.size, weight, present)
+            yield _Found(placed(best.block, part), _weight_column(chunk, best), _falling(best))
+
+    return _pick(spec, ChunkReader(kernel, batches, chunk_events), find)
 
 
 def _weights(chunk: Chunk) -> tuple[Numbers, Bools]:
@@ -203,10 +201,10 @@ def _weights(chunk: Chunk) -> tuple[Numbers, Bools]:
     return np.asarray(whole, dtype=np.int64), valid
 
 
-def _weight_column(chunk: Chunk, top: Top) -> pa.Array:
+def _weight_column(chunk: Chunk, found: KBest) -> pa.Array:
     """What trends weigh, in the type of their answer: DECIMAL(38) for sums of whole numbers and decimals."""
-    column = from_numpy(top.weight, None if top.present.all() else ~top.present)
-    if not chunk.values or top.weight.dtype == np.float64:
+    column = from_numpy(found.weight, None if found.present.all() else ~found.present)
+    if not chunk.values or found.weight.dtype == np.float64:
         return column
     kind = chunk.values[0].array.type
     scale = kind.scale if pa.types.is_decimal(kind) else 0
@@ -215,7 +213,7 @@ def _weight_column(chunk: Chunk, top: Top) -> pa.Array:
     return pa.Array.from_buffers(pa.decimal128(38, scale), len(whole), whole.buffers(), offset=whole.offset)
 
 
-def _falling(top: Top) -> Numbers:
+def _falling(found: KBest) -> Numbers:
     """Numbers that rise as Spark's falling order has the weights: NaN first, NULL last."""
-    bits = ordered_bits(top.weight.astype(np.float64)) if top.weight.dtype == np.float64 else top.weight
-    return np.where(top.present, np.invert(bits.astype(np.int64)), np.iinfo(np.int64).max)
+    bits = ordered_bits(found.weight.astype(np.float64)) if found.weight.dtype == np.float64 else found.weight
+    return np.where(found.present, np.invert(bits.astype(np.int64)), np.iinfo(np.int64).max)

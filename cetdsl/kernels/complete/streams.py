@@ -17,14 +17,18 @@ from cetdsl.errors import EngineError, GroupTooLarge
 from cetdsl.ir.kernel import ALL, MAXIMAL, KernelSpec
 from cetdsl.ir.stages import SURVEY, GraphSpec, SurveySpec
 from cetdsl.ir.windowing import SLIDING
-from cetdsl.kernels.aggregate.evaluate import Evaluator
 from cetdsl.kernels.answers.rows import Places, answer_columns, group_columns
 from cetdsl.kernels.answers.tables import LaneTable
-from cetdsl.kernels.complete.extract import Settings, extract, survey
+from cetdsl.kernels.complete.extract import extract, survey
+from cetdsl.kernels.complete.jobs import Settings
+from cetdsl.kernels.enumerate.guards import GuardedMachine
 from cetdsl.kernels.enumerate.trends import TrendRows
-from cetdsl.kernels.graph.build import Abi, GraphBuilder, list_edges, reduce_edges
+from cetdsl.kernels.graph.attribute_graph import AttributeGraph
+from cetdsl.kernels.graph.build import GraphBuilder
 from cetdsl.kernels.graph.census import census
 from cetdsl.kernels.graph.counts import count_trends
+from cetdsl.kernels.graph.edges import list_edges
+from cetdsl.kernels.graph.reduction import reduce_edges
 from cetdsl.kernels.vocabulary import Block, Events, Graph, Ints
 from cetdsl.kernels.wire.chunks import CHUNK_EVENTS, Chunk, ChunkReader, refusing_too_large, window_column
 from cetdsl.kernels.wire.columns import as_array, from_numpy, integers
@@ -40,7 +44,7 @@ class Part(NamedTuple):
 
     Attributes
     ----------
-    abi : Abi
+    attributes : AttributeGraph
     graph : Graph or None
         None if no edges were asked for, or if there would be too many for a single slice.
     first : int
@@ -51,7 +55,7 @@ class Part(NamedTuple):
         Their events, from ``first``.
     """
 
-    abi: Abi
+    attributes: AttributeGraph
     graph: Graph | None
     first: int
     slices: Ints
@@ -72,8 +76,8 @@ class Graphs:
         self.spec = spec
         self.complete = spec.query.completeness != ALL
         self.variable = np.array(spec.query.machine.variables, dtype=np.int64)
-        self._evaluator = Evaluator(spec)
-        self.machine = self._evaluator.machine
+        self._guarded = GuardedMachine(spec)
+        self.machine = self._guarded.machine
         self.builder = GraphBuilder(
             self.machine, spec.query.windowing.length if spec.query.windowing.kind == SLIDING else 0
         )
@@ -84,23 +88,23 @@ class Graphs:
         waiting = [np.arange(len(low)) if slices is None else slices]
         if len(waiting[0]) == 0:
             return
-        events, _, _ = self._evaluator.with_guards(chunk.events)
+        events, _, _ = self._guarded.with_guards(chunk.events)
         while waiting:
             numbers = waiting.pop()
             first, last = int(low[numbers].min()), int(high[numbers].max())
-            abi = self.builder.build(cut_events(events, first, last))
-            graph = self._edges(abi) if listed else None
+            attributes = self.builder.build(cut_events(events, first, last))
+            graph = self._edges(attributes) if listed else None
             if listed and graph is None and len(numbers) > 1:
                 # Windows overlap the fewer others, the further they are apart.
                 half = len(numbers) // 2
                 waiting += [numbers[half:], numbers[:half]]
                 continue
-            yield Part(abi, graph, first, numbers, low[numbers] - first, high[numbers] - first)
+            yield Part(attributes, graph, first, numbers, low[numbers] - first, high[numbers] - first)
 
-    def _edges(self, abi: Abi) -> Graph | None:
+    def _edges(self, attributes: AttributeGraph) -> Graph | None:
         if self.spec.query.completeness == MAXIMAL:
-            return reduce_edges(abi, self.machine, MOST_EDGES)
-        return list_edges(abi, MOST_EDGES)
+            return reduce_edges(attributes, self.machine, MOST_EDGES)
+        return list_edges(attributes, MOST_EDGES)
 
     def edges_of(self, chunk: Chunk, part: Part) -> Graph:
         """The graph of a part whose edges are needed."""
@@ -263,7 +267,7 @@ def count_stream(
             for part in graphs.parts(chunk, listed=spec.query.completeness == MAXIMAL):
                 reduction = graphs.edges_of(chunk, part) if spec.query.completeness == MAXIMAL else None
                 counts = count_trends(
-                    part.abi, graphs.builder.joins, reduction, part.low, part.high, complete, most_bits
+                    part.attributes, graphs.builder.joins, reduction, part.low, part.high, complete, most_bits
                 )
                 exact[part.slices], scaled[part.slices] = counts.exact, counts.scaled
         found = np.flatnonzero(scaled.real[slices.slice] > 0)

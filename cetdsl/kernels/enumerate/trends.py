@@ -12,7 +12,7 @@ from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.layout import OF_TIME, OWN, Place
 from cetdsl.ir.stages import TrendsSpec
 from cetdsl.ir.windowing import SLIDING
-from cetdsl.kernels.enumerate.search import Enumerator
+from cetdsl.kernels.enumerate.enumerator import Enumerator
 from cetdsl.kernels.vocabulary import Block, Ints
 from cetdsl.kernels.wire.chunks import CHUNK_EVENTS, Chunk, ChunkReader, refusing_too_large, window_column, window_type
 from cetdsl.kernels.wire.columns import as_array, from_numpy

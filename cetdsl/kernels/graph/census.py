@@ -38,7 +38,7 @@ def census(graph: Graph, low: Ints, high: Ints, complete: bool) -> Census:
     Checks A->B, B->C, B->D, D->E: the first one begins all complete trends; the second one ends one, and so does the
     last one.
 
-    >>> from cetdsl.kernels.graph.build import NEVER, Graph
+    >>> from cetdsl.kernels.graph.attribute_graph import NEVER
     >>> i, flags = np.arange(4), np.ones(4, dtype=bool)
     >>> before, after = np.array([-1, 0, 0, 2], dtype="i4"), np.array([1, NEVER, 3, NEVER], dtype="i4")
     >>> start, stop, target = np.array([0, 2, 2, 3]), np.array([2, 2, 3, 3]), np.array([1, 2, 3], dtype="i4")

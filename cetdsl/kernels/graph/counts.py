@@ -10,9 +10,9 @@ memory that of the widest.
 Two kernels do the same pass:
 
 - along listed edges (:class:`~cetdsl.kernels.vocabulary.Graph`), which a transitive reduction needs;
-- along the lists of an :class:`~cetdsl.kernels.graph.build.Abi` without listing an edge. A node adds its value at its
-  rank to each list that it stands on (a Fenwick tree), and reads the ranks up to its limit: n log n for any number of
-  edges.
+- along the buckets of an :class:`~cetdsl.kernels.graph.attribute_graph.AttributeGraph` without listing an edge. A node
+  adds its value at its rank to each bucket that it stands in (a Fenwick tree), and reads the ranks up to its limit:
+  n log n for any number of edges.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cetdsl.kernels._jit import inlined, jit
-from cetdsl.kernels.graph.build import Abi, Joins, is_tested, name_starts
+from cetdsl.kernels.graph.attribute_graph import AttributeGraph, Joins, bucket_starts, is_tested
 from cetdsl.kernels.graph.walk import Windows, windows_of
 from cetdsl.kernels.numbers.arithmetic import combine
 from cetdsl.kernels.numbers.scaled import (
@@ -110,7 +110,7 @@ def count_paths(graph: Graph, low: Ints, high: Ints, complete: bool, most_bits: 
     --------
     Checks A->B, B->C, B->D, D->E: (c1, c2) and (c1, c3, c4) are complete, and any part of them is a trend.
 
-    >>> from cetdsl.kernels.graph.build import NEVER, Graph
+    >>> from cetdsl.kernels.graph.attribute_graph import NEVER
     >>> i, flags = np.arange(4), np.ones(4, dtype=bool)
     >>> before, after = np.array([-1, 0, 0, 2], dtype="i4"), np.array([1, NEVER, 3, NEVER], dtype="i4")
     >>> start, stop, target = np.array([0, 2, 2, 3]), np.array([2, 2, 3, 3]), np.array([1, 2, 3], dtype="i4")
@@ -132,28 +132,28 @@ def count_paths(graph: Graph, low: Ints, high: Ints, complete: bool, most_bits: 
 
 
 def count_without_edges(
-    abi: Abi, joins: Joins, low: Ints, high: Ints, complete: bool, most_bits: int | None = None
+    graph: AttributeGraph, joins: Joins, low: Ints, high: Ints, complete: bool, most_bits: int | None = None
 ) -> Counts:
-    """Counts all trends, or those that are complete by their ends, along the lists of an ABI.
+    """Counts all trends, or those that are complete by their ends, along the buckets of an attribute graph.
 
     Parameters
     ----------
-    abi : Abi
+    graph : AttributeGraph
     joins : Joins
         Those of the :class:`~cetdsl.kernels.graph.build.GraphBuilder` that built it.
     low, high, complete, most_bits
         As for :func:`count_paths`.
     """
-    windows, slots = windows_of(abi, low, high), _plant(abi, joins)
+    windows, slots = windows_of(graph, low, high), _plant(graph, joins)
 
     def along(rows: Ints, lanes: Lanes) -> Values:
-        return _along_ranks(abi, slots, take_windows(windows, rows), complete, lanes)
+        return _along_ranks(graph, slots, take_windows(windows, rows), complete, lanes)
 
     return _count(along, len(low), most_bits)
 
 
 def count_trends(
-    abi: Abi,
+    graph: AttributeGraph,
     joins: Joins,
     reduction: Graph | None,
     low: Ints,
@@ -165,7 +165,7 @@ def count_trends(
 
     Parameters
     ----------
-    abi : Abi
+    graph : AttributeGraph
     joins : Joins
     reduction : Graph or None
         The transitive reduction if maximal trends are wanted, else None: all other counts need no edges.
@@ -173,7 +173,7 @@ def count_trends(
         As for :func:`count_paths`.
     """
     if reduction is None:
-        return count_without_edges(abi, joins, low, high, complete, most_bits)
+        return count_without_edges(graph, joins, low, high, complete, most_bits)
     return count_paths(reduction, low, high, complete, most_bits)
 
 
@@ -250,7 +250,7 @@ def widest(windows: Windows) -> int:
 
 
 @jit
-def fill_roles(graph: Abi | Graph, windows: Windows, number: int, complete: bool, role: Roles) -> None:
+def fill_roles(graph: AttributeGraph | Graph, windows: Windows, number: int, complete: bool, role: Roles) -> None:
     """What each node is to the trends of a window: ``SEEN`` on one, ``END`` of one, ``ROOT`` of one."""
     begins, ends, origin, reach = graph.begins, graph.ends, graph.origin, graph.reach
     before, after = graph.origin_before, graph.reach_after
@@ -386,13 +386,13 @@ class _Slots(NamedTuple):
 
 
 @jit
-def _plant(abi: Abi, joins: Joins) -> _Slots:
+def _plant(graph: AttributeGraph, joins: Joins) -> _Slots:
     """Numbers the lists over all edges of the machine; edges that share their lists share the trees."""
-    bucket, ranks, wanted, limit = abi.ranks.bucket, abi.ranks.rank, abi.ranks.wanted, abi.ranks.limit
-    table, target, out_start, state, event = joins.table, joins.target, joins.out_start, abi.state, abi.event
-    first_range = abi.first_range
+    bucket, ranks, wanted, limit = graph.ranks.bucket, graph.ranks.rank, graph.ranks.wanted, graph.ranks.limit
+    table, target, out_start, state, event = joins.table, joins.target, joins.out_start, graph.state, graph.event
+    first_range = graph.first_range
     edges, nodes = len(target), len(event)
-    names = np.diff(name_starts(abi.ranks))
+    buckets = np.diff(bucket_starts(graph.ranks))
     tested, owner, first = np.zeros(edges, dtype=np.bool_), np.arange(edges), np.zeros(edges, dtype=np.int64)
     lists = 0
     for edge in range(edges):
@@ -402,7 +402,7 @@ def _plant(abi: Abi, joins: Joins) -> _Slots:
                 owner[edge] = other
         if not tested[edge] and owner[edge] == edge:
             first[edge] = lists
-            lists += names[table[edge]] if table[edge] >= 0 else 1
+            lists += buckets[table[edge]] if table[edge] >= 0 else 1
     # The trees have a cell per rank.
     begin = np.zeros(lists + 1, dtype=np.int64)
     standing = 0
@@ -449,8 +449,9 @@ def _plant(abi: Abi, joins: Joins) -> _Slots:
 
 
 @jit
-def _along_ranks(abi: Abi, slots: _Slots, windows: Windows, complete: bool, lanes: Lanes) -> Values:
-    instant, first_range, abi_start, abi_stop, target = abi.instant, abi.first_range, abi.start, abi.stop, abi.target
+def _along_ranks(graph: AttributeGraph, slots: _Slots, windows: Windows, complete: bool, lanes: Lanes) -> Values:
+    instant, first_range, target = graph.instant, graph.first_range, graph.target
+    range_start, range_stop = graph.start, graph.stop
     read, position, start = slots.read, slots.position, slots.start
     write, rank, size = slots.write, slots.rank, slots.size
     one, lengths, primes = lanes.one, lanes.lengths, lanes.primes
@@ -459,7 +460,7 @@ def _along_ranks(abi: Abi, slots: _Slots, windows: Windows, complete: bool, lane
     cells = np.zeros((slots.cells, one.shape[1]), one.dtype)
     for number in range(len(windows.low)):
         first, last = windows.first[number], windows.last[number]
-        fill_roles(abi, windows, number, complete, role)
+        fill_roles(graph, windows, number, complete, role)
         end = last
         while end > first:
             begin = end - 1
@@ -476,7 +477,7 @@ def _along_ranks(abi: Abi, slots: _Slots, windows: Windows, complete: bool, lane
                         add_row(value, v - first, cells, read[r] + cell, primes)
                         cell -= cell & -cell
                     if position[r] < 0:
-                        for k in range(abi_start[r], abi_stop[r]):
+                        for k in range(range_start[r], range_stop[r]):
                             if target[k] >= last:
                                 break
                             add_row(value, v - first, value, target[k] - first, primes)

@@ -100,7 +100,7 @@ class IncrementalGraph:
     --------
     The published example (Mei et al., ICPP 2021), ``next > 2 * previous``: each bound splits a range.
 
-    >>> from cetdsl.planning.physical import Comparison, Edge
+    >>> from cetdsl.ir.machine import Comparison, Edge
     >>> graph = IncrementalGraph(Machine((0,), ((0, ()),), ((0, ()),), (Edge(0, 0, (Comparison(">", 0, 1),)),)))
     >>> for t, value in enumerate([32, 7, 15, 35, 40, 17]):
     ...     _ = graph.append(t, 1, [value, 2 * value])

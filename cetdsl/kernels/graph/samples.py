@@ -33,6 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cetdsl.kernels._jit import inlined, jit
+from cetdsl.kernels.graph.blocks import appended, join_blocks
 from cetdsl.kernels.graph.counts import (
     END,
     ROOT,
@@ -100,7 +101,7 @@ def sample_paths(
 
     Examples
     --------
-    >>> from cetdsl.kernels.graph.build import NEVER, Graph
+    >>> from cetdsl.kernels.graph.attribute_graph import NEVER
     >>> i, flags = np.arange(4), np.ones(4, dtype=bool)
     >>> before, after = np.array([-1, 0, 0, 2], dtype="i4"), np.array([1, NEVER, 3, NEVER], dtype="i4")
     >>> start, stop, target = np.array([0, 2, 2, 3]), np.array([2, 2, 3, 3]), np.array([1, 2, 3], dtype="i4")
@@ -119,7 +120,7 @@ def sample_paths(
     order = np.lexsort((key, owner))
     owner, key = owner[order], key[order]
     ranked = size[owner] < _MOST_RANKS
-    parts = []
+    keys, blocks = [], []
     for rows, draw in ((ranked, _draw_ranks), (~ranked, _draw_walks)):
         if rows.any():
             chosen, wanted = np.unique(owner[rows], return_counts=True)
@@ -132,23 +133,9 @@ def sample_paths(
                 _hash(states[chosen] + _STEP),
             )
             bound = variable[graph.state[node]].astype(np.int16)
-            parts.append(Samples(key[rows], Block(start, graph.event[node], bound, owner[rows])))
-    return _joined(parts)
-
-
-def _joined(parts: list[Samples]) -> Samples:
-    """Several samples, one behind the other."""
-    ends = np.cumsum([0, *(part.block.start[-1] for part in parts)])
-    starts = [part.block.start[:-1] + end for part, end in zip(parts, ends, strict=False)]
-    return Samples(
-        np.concatenate([np.zeros(0), *(part.key for part in parts)]),
-        Block(
-            np.concatenate([*starts, ends[-1:]]).astype(np.int64),
-            np.concatenate([np.zeros(0, np.int64), *(part.block.event for part in parts)]),
-            np.concatenate([np.zeros(0, np.int16), *(part.block.variable for part in parts)]),
-            np.concatenate([np.zeros(0, np.int64), *(part.block.slice for part in parts)]),
-        ),
-    )
+            keys.append(key[rows])
+            blocks.append(Block(start, graph.event[node], bound, owner[rows]))
+    return Samples(np.concatenate([key[:0], *keys]), join_blocks(blocks))
 
 
 def _logarithms(scaled: Scaled) -> Floats:
@@ -247,17 +234,6 @@ def _is_new(names: Words, name: np.uint64) -> bool:
         place = (place + _ONE) & mask
     names[place] = name
     return True
-
-
-@jit
-def appended(node: Ints, at: int, path: Ints, depth: int) -> Ints:
-    """The nodes with a path behind the first ``at``."""
-    if at + depth > len(node):
-        wider = np.empty(2 * (at + depth), dtype=np.int64)
-        wider[:at] = node[:at]
-        node = wider
-    node[at : at + depth] = path[:depth]
-    return node
 
 
 @jit

@@ -20,9 +20,13 @@ from cetdsl.ir.stages import EventGraphSpec
 from cetdsl.ir.steps import Step, steps_of
 from cetdsl.ir.windowing import SLIDING
 from cetdsl.kernels._jit import jit
-from cetdsl.kernels.aggregate.evaluate import Evaluator
+from cetdsl.kernels.enumerate.guards import GuardedMachine
 from cetdsl.kernels.enumerate.trends import EventRows
-from cetdsl.kernels.graph.build import Abi, GraphBuilder, next_entry, reduce_edges
+from cetdsl.kernels.graph.attribute_graph import AttributeGraph
+from cetdsl.kernels.graph.blocks import members_of
+from cetdsl.kernels.graph.build import GraphBuilder
+from cetdsl.kernels.graph.ranges import SKIP_BITS, next_entry
+from cetdsl.kernels.graph.reduction import reduce_edges
 from cetdsl.kernels.machine.program import equality_codes
 from cetdsl.kernels.vocabulary import Bools, Events, Graph, Ints, Places
 from cetdsl.kernels.wire.chunks import CHUNK_EVENTS, Chunk, ChunkReader, refusing_too_large, window_column
@@ -61,12 +65,12 @@ def vertex_stream(
         to          step, values as above, number of the event, the first vertex and the one after the last
         ==========  ================================================================================================
     """
-    evaluator = Evaluator(spec.kernel)
-    builder = GraphBuilder(evaluator.machine, spec.kernel.query.windowing.length)
+    guarded = GuardedMachine(spec.kernel)
+    builder = GraphBuilder(guarded.machine, spec.kernel.query.windowing.length)
     for chunk in ChunkReader(spec.kernel, batches, chunk_events):
         if len(chunk.slices.slice):
             with refusing_too_large(spec.kernel, chunk):
-                events, _, _ = evaluator.with_guards(chunk.events)
+                events, _, _ = guarded.with_guards(chunk.events)
                 windows = _Windows(spec, chunk, events, builder.build(events))
                 yield from _PARTS[spec.part](windows)
 
@@ -84,7 +88,7 @@ class _Seen(NamedTuple):
 class _Windows:
     """The windows of a chunk and the graph that they see parts of."""
 
-    def __init__(self, spec: EventGraphSpec, chunk: Chunk, events: Events, graph: Abi) -> None:
+    def __init__(self, spec: EventGraphSpec, chunk: Chunk, events: Events, graph: AttributeGraph) -> None:
         self.spec = spec
         self.chunk = chunk
         self.events = events
@@ -100,7 +104,7 @@ class _Windows:
         while begin < len(total):
             before = total[begin - 1] if begin else 0
             end = max(begin + 1, int(np.searchsorted(total, before + BLOCK_ROWS, side="right")))
-            window, node = _ranges(self.first[begin:end], self.last[begin:end])
+            window, node = members_of(self.first[begin:end], self.last[begin:end])
             seen = _Seen(window + begin, node)
             on_trend = (self.graph.origin[node] >= self.low[seen.window]) & (
                 self.graph.reach[node] < self.high[seen.window]
@@ -121,19 +125,6 @@ class _Windows:
         """The event's number in its window, and the state."""
         number = self.graph.event[seen.node] - self.low[seen.window]
         return [from_numpy(number), from_numpy(self.graph.state[seen.node])]
-
-
-def _ranges(start: Ints, stop: Ints) -> tuple[Ints, Ints]:
-    """The members of several ranges, and which range each is of.
-
-    Examples
-    --------
-    >>> _ranges(np.array([3, 8, 0]), np.array([5, 8, 2]))
-    (array([0, 0, 2, 2]), array([3, 4, 0, 1]))
-    """
-    sizes = stop - start
-    owner = np.repeat(np.arange(len(sizes)), sizes)
-    return owner, np.arange(len(owner)) + (start - np.cumsum(sizes) + sizes)[owner]
 
 
 def _booleans(values: Bools) -> pa.Array:
@@ -170,7 +161,7 @@ def _edges(windows: _Windows) -> Iterator[list[pa.Array]]:
 def _direct(windows: _Windows) -> Iterator[list[pa.Array]]:
     """The edges of the steps that have no attribute vertices."""
     graph = windows.graph
-    owner, place = _ranges(graph.first_range[:-1], graph.first_range[1:])
+    owner, place = members_of(graph.first_range[:-1], graph.first_range[1:])
     steps = steps_of(windows.spec.kernel.query.machine)
     first = np.searchsorted([step.edge.source for step in steps], graph.state)
     direct = np.array([not step.is_separable for step in steps], dtype=np.bool_)
@@ -179,14 +170,14 @@ def _direct(windows: _Windows) -> Iterator[list[pa.Array]]:
 
 
 def _reduced(windows: _Windows) -> Iterator[list[pa.Array]]:
-    graph, machine = windows.graph, Evaluator(windows.spec.kernel).machine
+    graph, machine = windows.graph, GuardedMachine(windows.spec.kernel).machine
     reduced = reduce_edges(graph, machine)
     if reduced is None:
         raise MemoryError
     return _listed(windows, _one_range_each(graph, reduced), np.ones(len(reduced.start), dtype=np.bool_))
 
 
-def _one_range_each(graph: Abi, listed: Graph) -> Abi:
+def _one_range_each(graph: AttributeGraph, listed: Graph) -> AttributeGraph:
     """Listed successors as ranges in which nothing is skipped."""
     count, entries = len(listed.start), len(listed.target)
     return graph._replace(
@@ -196,11 +187,11 @@ def _one_range_each(graph: Abi, listed: Graph) -> Abi:
         limit=np.ones(count, dtype=np.int32),
         target=listed.target,
         rank=np.ones(entries, dtype=np.int32),
-        skip=np.ones(entries // 64 + 1, dtype=np.int32),
+        skip=np.ones((entries >> SKIP_BITS) + 1, dtype=np.int32),
     )
 
 
-def _listed(windows: _Windows, graph: Abi, chosen: Bools) -> Iterator[list[pa.Array]]:
+def _listed(windows: _Windows, graph: AttributeGraph, chosen: Bools) -> Iterator[list[pa.Array]]:
     """The edges of the chosen ranges, block by block."""
     for seen in windows.blocks():
         high, last = windows.high[seen.window], windows.last[seen.window]
@@ -223,7 +214,9 @@ def _listed(windows: _Windows, graph: Abi, chosen: Bools) -> Iterator[list[pa.Ar
 
 
 @jit
-def _successors(graph: Abi, chosen: Bools, node: Ints, high: Ints, last: Ints, degree: Ints, target: Places) -> None:
+def _successors(
+    graph: AttributeGraph, chosen: Bools, node: Ints, high: Ints, last: Ints, degree: Ints, target: Places
+) -> None:
     """Counts the successors of nodes in their windows, or, if there is room for them, lists them."""
     counting = len(target) == 0
     at = 0
@@ -374,7 +367,7 @@ def _side(
 def _attributes(windows: _Windows) -> Iterator[list[pa.Array]]:
     for found in _steps(windows):
         lists = found.lists
-        owner, _ = _ranges(lists.begin[:-1], lists.begin[1:])
+        owner, _ = members_of(lists.begin[:-1], lists.begin[1:])
         number = np.arange(len(owner)) - lists.begin[owner]
         window = np.concatenate([found.later.window, found.earlier.window])[found.example]
         yield [

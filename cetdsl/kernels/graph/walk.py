@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from cetdsl.kernels._jit import inlined, jit
 from cetdsl.kernels.enumerate.search import BLOCK, shrunk
-from cetdsl.kernels.graph.build import NOWHERE, Abi
+from cetdsl.kernels.graph.attribute_graph import NOWHERE, AttributeGraph
 from cetdsl.kernels.machine.program import place_of
 from cetdsl.kernels.vocabulary import Block, Bools, Floats, Graph, Index, Ints, Places, Shorts
 
@@ -91,7 +91,7 @@ class Weights(NamedTuple):
     mean: Floats
 
 
-def windows_of(graph: Graph | Abi, low: Ints, high: Ints) -> Windows:
+def windows_of(graph: Graph | AttributeGraph, low: Ints, high: Ints) -> Windows:
     """The windows of a graph that hold given stretches of events."""
     low, high = np.asarray(low, dtype=np.int64), np.asarray(high, dtype=np.int64)
     return Windows(low, high, np.searchsorted(graph.event, low), np.searchsorted(graph.event, high))

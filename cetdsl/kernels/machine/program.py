@@ -1,16 +1,4 @@
-"""A machine as flat arrays, and the index tables that answer its predicates.
-
-Each edge of the machine is answered by the cheapest *index* that its comparisons allow:
-
-========  ===========================  ========================================
-index     comparisons                  cost per event
-========  ===========================  ========================================
-TOTAL     none                         constant
-HASH      equalities                   constant
-TREE      one order, any equalities    logarithmic (Fenwick tree per hash key)
-SCAN      anything else                linear in the events of the window
-========  ===========================  ========================================
-"""
+"""A machine as flat arrays, and the index tables that answer its predicates (:mod:`cetdsl.ir.indexes`)."""
 
 from __future__ import annotations
 
@@ -19,12 +7,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cetdsl.ir.machine import Comparison, Edge, Machine
+from cetdsl.ir.indexes import HASH, SCAN, TREE, index_of
+from cetdsl.ir.machine import Comparison, Machine
 from cetdsl.kernels._jit import inlined, jit
 from cetdsl.kernels.vocabulary import Events, Index, Ints, Places
 from cetdsl.kernels.wire.columns import from_numpy, to_numpy
 
-TOTAL, HASH, TREE, SCAN = 0, 1, 2, 3
 OPERATORS = {"=": 0, "!=": 1, "<": 2, "<=": 3, ">": 4, ">=": 5}
 
 _NO_BUCKETS = np.zeros(0, dtype=np.int64)
@@ -87,34 +75,13 @@ class Layout(NamedTuple):
     trees: tuple[tuple[Comparison, ...], ...]
 
 
-def index_of(edge: Edge) -> int:
-    """The cheapest index that answers an edge's predicates."""
-    orders = sum(c.op in ("<", "<=", ">", ">=") for c in edge.comparisons)
-    if edge.listed or orders > 1 or any(c.op == "!=" for c in edge.comparisons):
-        return SCAN
-    if orders:
-        return TREE
-    return HASH if edge.comparisons else TOTAL
-
-
-def lower_guards(machine: Machine, columns: int) -> Machine:
-    """Guards of the edges as comparisons: the earlier event must not precede the latest start of a match.
-
-    Code column ``columns`` numbers the instants, column ``columns + 1 + g`` holds the latest start of a match of
-    negation ``g`` that ends before the event.
-    """
-    edges = []
-    for edge in machine.edges:
-        guards = tuple(Comparison("<=", columns + 1 + guard, columns) for guard in edge.guards)
-        edges.append(Edge(edge.source, edge.target, edge.comparisons + guards, edge.listed))
-    return Machine(machine.variables, machine.initial, machine.final, tuple(edges))
-
-
-def _starts(groups: list[Any]) -> Ints:
+def starts_of(groups: list[Any]) -> Ints:
+    """Where each group begins when all are laid side by side; the last entry is their length in all."""
     return np.cumsum([0, *map(len, groups)]).astype(np.int64)
 
 
-def _flat(groups: list[Any]) -> Ints:
+def flat(groups: list[Any]) -> Ints:
+    """The integers of all groups side by side."""
     return np.array([item for group in groups for item in group], dtype=np.int64)
 
 
@@ -123,7 +90,7 @@ def lay_out(machine: Machine) -> Layout:
 
     Examples
     --------
-    >>> from cetdsl.planning.physical import Edge, Machine
+    >>> from cetdsl.ir.machine import Edge, Machine
     >>> layout = lay_out(Machine((0, 1), ((0, ()),), ((1, ()),), (Edge(0, 1), Edge(1, 1))))
     >>> layout.program.in_start.tolist(), layout.program.in_source.tolist()
     ([0, 0, 2], [0, 1])
@@ -166,20 +133,20 @@ def lay_out(machine: Machine) -> Layout:
         ints(list(machine.variables)),
         np.array([state in initial for state in range(states)], dtype=np.bool_),
         np.array([state in final for state in range(states)], dtype=np.bool_),
-        _starts(begin_guards),
-        _flat(begin_guards),
-        _starts(end_guards),
-        _flat(end_guards),
-        _starts(by_target),
+        starts_of(begin_guards),
+        flat(begin_guards),
+        starts_of(end_guards),
+        flat(end_guards),
+        starts_of(by_target),
         ints([edge.source for edge in edges]),
         ints(index),
         ints(table),
         ints(slot),
-        _starts(comparisons),
+        starts_of(comparisons),
         np.array([c for group in comparisons for c in group], dtype=np.int64).reshape(-1, 3),
-        _starts([edge.listed for edge in edges]),
-        _flat([edge.listed for edge in edges]),
-        _starts(by_source),
+        starts_of([edge.listed for edge in edges]),
+        flat([edge.listed for edge in edges]),
+        starts_of(by_source),
         ints([entry[0] for group in by_source for entry in group]),
         ints([entry[1] for group in by_source for entry in group]),
         ints([entry[2] for group in by_source for entry in group]),

@@ -13,11 +13,12 @@ import attrs
 
 from cetdsl.analysis.resolve import ResolvedQuery
 from cetdsl.errors import UnsupportedQuery
+from cetdsl.ir.compiled import Compiled
 from cetdsl.ir.kernel import ALL
+from cetdsl.ir.source import Source
 from cetdsl.ir.windowing import SPAN, WHOLE
 from cetdsl.pattern.expressions import Aggregate
 from cetdsl.pattern.nodes import And
-from cetdsl.planning.compile import Compiled
 from cetdsl.planning.lanes import plan_lanes
 from cetdsl.planning.plans import (
     AggregateTrends,
@@ -28,7 +29,6 @@ from cetdsl.planning.plans import (
     KernelAggregate,
     PairTrends,
     PhysicalPlan,
-    Source,
 )
 from cetdsl.planning.strategies.enumerate import list_trends
 from cetdsl.planning.strategies.kernel import base_spec

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import attrs
 
+from cetdsl.ir.compiled import Compiled
 from cetdsl.ir.kernel import ALL, Answer, KernelQuery, KernelSpec
 from cetdsl.ir.layout import RowLayout
+from cetdsl.ir.source import Source
 from cetdsl.ir.windowing import SPAN
 from cetdsl.pattern.automaton import intersect
 from cetdsl.pattern.nodes import Seq
 from cetdsl.pattern.properties import sides
-from cetdsl.planning.compile import Compiled, compile_query, side_query
+from cetdsl.planning.compile import compile_query, side_query
 from cetdsl.planning.lanes import LanePlan, plan_lanes
-from cetdsl.planning.plans import KernelAggregate, PairAggregate, PhysicalPlan, Source
+from cetdsl.planning.plans import KernelAggregate, PairAggregate, PhysicalPlan
 from cetdsl.planning.strategies.request import AggregateRequest, Declined, source_of
 
 

@@ -6,10 +6,11 @@ import attrs
 
 from cetdsl.analysis.types import TypeCheck, decimal_digits
 from cetdsl.ir.kernel import COMPARED, MIN_PANES_OVERLAP, KernelSpec, why_not_in_panes
+from cetdsl.ir.source import Source
 from cetdsl.ir.windowing import overlap
 from cetdsl.pattern.expressions import Expr
 from cetdsl.planning.lanes import plan_lanes
-from cetdsl.planning.plans import PanesAggregate, PhysicalPlan, Source
+from cetdsl.planning.plans import PanesAggregate, PhysicalPlan
 from cetdsl.planning.strategies.kernel import base_spec
 from cetdsl.planning.strategies.request import AggregateRequest, Declined, source_of
 

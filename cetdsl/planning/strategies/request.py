@@ -6,11 +6,13 @@ import attrs
 
 from cetdsl.analysis.resolve import ResolvedQuery
 from cetdsl.errors import UnsupportedQuery
+from cetdsl.ir.compiled import Compiled
+from cetdsl.ir.source import Source
 from cetdsl.pattern.expressions import Aggregate
 from cetdsl.pattern.nodes import And
 from cetdsl.pattern.properties import sides
-from cetdsl.planning.compile import Compiled, compile_query, side_query
-from cetdsl.planning.plans import Source, windowing_of
+from cetdsl.planning.compile import compile_query, side_query
+from cetdsl.planning.windows import windowing_of
 
 #: The type under which dates and timestamps are compared with window bounds.
 _TIME_TYPES = {"date": "timestamp"}

@@ -13,8 +13,8 @@ from cetdsl.analysis.classify import (
     shape,
 )
 from cetdsl.analysis.resolve import ResolvedQuery
-from cetdsl.analysis.schema import Schema
 from cetdsl.analysis.types import decimal_digits, type_of
+from cetdsl.ir.schema import Schema
 from cetdsl.pattern.expressions import (
     MIRRORED,
     Attribute,

@@ -8,8 +8,8 @@ import attrs
 
 from cetdsl.analysis.classify import PredicateClass, adjacent_pair, classify
 from cetdsl.analysis.resolve import ResolvedQuery
-from cetdsl.analysis.schema import Schema
 from cetdsl.analysis.types import category
+from cetdsl.ir.schema import Schema
 from cetdsl.pattern.expressions import (
     COMPARISONS,
     MIRRORED,

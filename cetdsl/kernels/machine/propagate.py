@@ -11,30 +11,17 @@ on the arrays' type, see :mod:`cetdsl.kernels.numbers.arithmetic`.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cetdsl.kernels._jit import inlined, jit
-from cetdsl.kernels.machine.program import HASH, TOTAL, TREE, Program, Tables, place_of
+from cetdsl.ir.indexes import HASH, TOTAL, TREE
+from cetdsl.kernels._jit import jit
+from cetdsl.kernels.machine.conditions import Conditions, Runs, edge_holds, may_begin, may_end, pivot_allows
+from cetdsl.kernels.machine.program import Program, Tables
 from cetdsl.kernels.numbers.arithmetic import combine, extend
 from cetdsl.kernels.vocabulary import Events, Ints
-
-
-class Runs(NamedTuple):
-    """Slices of a chunk that are evaluated each by itself.
-
-    ``pivot[r]`` is the one event that a run is about (-1: none): the one that the trends must begin with, or the one
-    that the pivot variable must be bound to. ``first[r]`` is the first event of the window, which a run about a
-    pivot need not begin with.
-    """
-
-    low: Ints
-    high: Ints
-    pivot: Ints
-    window: Ints
-    first: Ints
 
 
 class Lanes(NamedTuple):
@@ -46,139 +33,6 @@ class Lanes(NamedTuple):
     variable: Ints
     how: Ints
     weights: NDArray[Any]
-
-
-class Conditions(NamedTuple):
-    """What restricts the begin and the end of a trend, and what its pivot demands of other events.
-
-    Attributes
-    ----------
-    pivot_variable : int
-        -1: no pivot. -2: the pivot is the first event of the trend, whatever its variable.
-    pivot_pair : int64 array, shape (pairs, 4)
-        Operator, other variable, its column, the pivot's column.
-    latest_before, latest_until : int64 arrays, shape (negations, n)
-        Instant of the latest start of a match of the negation that ends before (at or before) the event; -1: none.
-    span : int
-        The longest span of a trend; 0: sliding or no windows.
-    """
-
-    pivot_variable: int
-    pivot_pair: Ints
-    latest_before: Ints
-    latest_until: Ints
-    instant_time: Ints
-    span: int
-
-
-class Tests(Protocol):
-    """What the edges of a program ask of two neighbours: operator, later and earlier column; and lists."""
-
-    @property
-    def comparison_start(self) -> Ints: ...
-    @property
-    def comparison(self) -> Ints: ...
-    @property
-    def listed_start(self) -> Ints: ...
-    @property
-    def listed(self) -> Ints: ...
-
-
-@inlined
-def compare(op: int, a: int, b: int) -> bool:
-    """``a <op> b`` for the operator numbers of :data:`cetdsl.kernels.machine.program.OPERATORS`."""
-    if op == 0:
-        return a == b
-    if op == 1:
-        return a != b
-    if op == 2:
-        return a < b
-    if op == 3:
-        return a <= b
-    if op == 4:
-        return a > b
-    return a >= b
-
-
-@inlined
-def is_listed(list_start: Ints, list_items: Ints, row: int, earlier: int, later: int) -> bool:
-    """Whether an event is on the list of a later one; lists are sorted."""
-    end = list_start[row, later + 1]
-    place = place_of(list_items, list_start[row, later], end, earlier)
-    return bool(place < end and list_items[place] == earlier)
-
-
-@inlined
-def edge_holds(tests: Tests, events: Events, edge: int, earlier: int, later: int) -> bool:
-    """Whether all comparisons and lists of an edge allow two events as neighbours."""
-    for c in range(tests.comparison_start[edge], tests.comparison_start[edge + 1]):
-        f, g = tests.comparison[c, 1], tests.comparison[c, 2]
-        if not (events.valid[f, later] and events.valid[g, earlier]):
-            return False
-        if not compare(tests.comparison[c, 0], events.codes[f, later], events.codes[g, earlier]):
-            return False
-    for k in range(tests.listed_start[edge], tests.listed_start[edge + 1]):
-        if not is_listed(events.list_start, events.list_items, tests.listed[k], earlier, later):
-            return False
-    return True
-
-
-@inlined
-def pivot_allows(events: Events, conditions: Conditions, pivot: int, event: int, variable: int) -> bool:
-    """Whether an event may be bound to a variable in a run about this pivot."""
-    if conditions.pivot_variable == variable:
-        return event == pivot
-    for k in range(conditions.pivot_pair.shape[0]):
-        if conditions.pivot_pair[k, 1] == variable:
-            f, g = conditions.pivot_pair[k, 2], conditions.pivot_pair[k, 3]
-            if not (events.valid[f, event] and events.valid[g, pivot]):
-                return False
-            if not compare(conditions.pivot_pair[k, 0], events.codes[f, event], events.codes[g, pivot]):
-                return False
-    return True
-
-
-@inlined
-def may_begin(
-    program: Program, events: Events, conditions: Conditions, state: int, event: int, low: int, pivot: int
-) -> bool:
-    """Whether a trend of this run may begin with the event in the state."""
-    if not program.begins[state] or (conditions.pivot_variable == -2 and event != pivot):
-        return False
-    if conditions.span == 0:
-        for k in range(program.begin_guard_start[state], program.begin_guard_start[state + 1]):
-            if conditions.latest_before[program.begin_guard[k], event] >= events.instant[low]:
-                return False
-    return True
-
-
-@inlined
-def may_end(
-    program: Program,
-    events: Events,
-    conditions: Conditions,
-    state: int,
-    first_state: int,
-    event: int,
-    high: int,
-    pivot: int,
-) -> bool:
-    """Whether a trend of this run may end with the event in the state.
-
-    With a span the gap before the trend reaches back from its *last* event, so it is judged here; ``first_state``
-    is -1 where no begin has guards.
-    """
-    if not program.ends[state]:
-        return False
-    for k in range(program.end_guard_start[state], program.end_guard_start[state + 1]):
-        if conditions.latest_until[program.end_guard[k], high - 1] > events.instant[event]:
-            return False
-    if conditions.span > 0 and first_state >= 0:
-        for k in range(program.begin_guard_start[first_state], program.begin_guard_start[first_state + 1]):
-            latest = conditions.latest_before[program.begin_guard[k], pivot]
-            if latest >= 0 and conditions.instant_time[latest] >= events.time[event] - conditions.span:
-                return False
-    return True
 
 
 @jit

@@ -1,0 +1,47 @@
+"""Amounts of memory as users write them."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from cetdsl.errors import InvalidNode
+
+_UNITS = {unit: 1024**power for power, unit in enumerate(["", "k", "m", "g", "t", "p"])}
+_AMOUNT = re.compile(r"\s*(\d+)\s*([kmgtp]?)(?:i?b)?\s*", re.IGNORECASE | re.ASCII)
+
+
+def parse_memory(amount: str | int) -> int:
+    """A number of bytes.
+
+    Parameters
+    ----------
+    amount : str or int
+        As in Spark's settings, ``"512m"``, ``"1g"``, ``"64k"``, with units of 1024; or a whole number of bytes.
+
+    Returns
+    -------
+    int
+
+    Raises
+    ------
+    InvalidNode
+        If it is no amount of memory, or none at all.
+
+    Examples
+    --------
+    >>> parse_memory("64k"), parse_memory("1 GB"), parse_memory(1_000_000)
+    (65536, 1073741824, 1000000)
+    """
+    hint = "write '512m', '1g', '64k', or a whole number of bytes"
+    if isinstance(amount, str) and (match := _AMOUNT.fullmatch(amount)):
+        number, unit = match.groups()
+        size: int = int(number) * _UNITS[unit.lower()]
+    elif isinstance(amount, (int, np.integer)) and not isinstance(amount, bool):
+        size = int(amount)
+    else:
+        raise InvalidNode(f"{amount!r} is not an amount of memory", hint=hint)
+    if size <= 0:
+        raise InvalidNode(f"an amount of memory must be positive, not {amount!r}", hint=hint)
+    return size

@@ -1,0 +1,50 @@
+"""Which index answers the predicates of an edge.
+
+Each edge of the machine is answered by the cheapest *index* that its comparisons allow:
+
+========  ===========================  ========================================
+index     comparisons                  cost per event
+========  ===========================  ========================================
+TOTAL     none                         constant
+HASH      equalities                   constant
+TREE      one order, any equalities    logarithmic (Fenwick tree per hash key)
+SCAN      anything else                linear in the events of the window
+========  ===========================  ========================================
+"""
+
+from __future__ import annotations
+
+from cetdsl.ir.compiled import Compiled
+from cetdsl.ir.machine import Comparison, Edge, Machine
+from cetdsl.ir.steps import ORDERS
+
+TOTAL, HASH, TREE, SCAN = 0, 1, 2, 3
+INDEXES = ("TOTAL", "HASH", "TREE", "SCAN")
+
+
+def index_of(edge: Edge) -> int:
+    """The cheapest index that answers an edge's predicates."""
+    orders = sum(c.op in ORDERS for c in edge.comparisons)
+    if edge.listed or orders > 1 or any(c.op == "!=" for c in edge.comparisons):
+        return SCAN
+    if orders:
+        return TREE
+    return HASH if edge.comparisons else TOTAL
+
+
+def lower_guards(machine: Machine, columns: int) -> Machine:
+    """Guards of the edges as comparisons: the earlier event must not precede the latest start of a match.
+
+    Code column ``columns`` numbers the instants, column ``columns + 1 + g`` holds the latest start of a match of
+    negation ``g`` that ends before the event.
+    """
+    edges = []
+    for edge in machine.edges:
+        guards = tuple(Comparison("<=", columns + 1 + guard, columns) for guard in edge.guards)
+        edges.append(Edge(edge.source, edge.target, edge.comparisons + guards, edge.listed))
+    return Machine(machine.variables, machine.initial, machine.final, tuple(edges))
+
+
+def index_of_edge(compiled: Compiled, edge: Edge) -> int:
+    """The index that answers an edge of a query once its guards are comparisons."""
+    return index_of(lower_guards(Machine((), (), (), (edge,)), len(compiled.codes)).edges[0])

@@ -1,0 +1,153 @@
+"""Windows as products of panes: each is a suffix of one block of panes and a prefix of the next.
+
+The panes of a key are cut into blocks as long as a window: two products per pane and a row times a column per window,
+however many windows overlap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cetdsl.ir.kernel import KernelSpec
+from cetdsl.kernels.aggregate.matrices import Matrices, Steps, changes, one_of, parts_of, product, zeros
+from cetdsl.kernels.answers.tables import LaneTable, additive_lanes, scaled_integers
+from cetdsl.kernels.numbers.scaled import EXACT_DOUBLE, Objects, Scaled, to_scaled
+from cetdsl.kernels.vocabulary import Bools, Ints
+
+
+class Cover(NamedTuple):
+    """How the slices of a chunk of panes are made of blocks, which are as long as a window.
+
+    A window is a suffix of the block that it begins in and a prefix of the next one; either may have no events.
+
+    Attributes
+    ----------
+    begins : bool array, shape (panes,)
+        Whether a block begins with the pane.
+    first, last : int64 arrays, shape (slices,)
+        Panes with which the suffix begins and the prefix ends.
+    in_suffix, in_prefix : bool arrays, shape (slices,)
+        Whether there is one.
+    """
+
+    begins: Bools
+    first: Ints
+    last: Ints
+    in_suffix: Bools
+    in_prefix: Bools
+
+
+def cover_of(pane: Ints, fresh: Bools, first: Ints, last: Ints, begin: Ints, length: int) -> Cover:
+    """How slices are made of blocks.
+
+    Parameters
+    ----------
+    pane : int64 array, shape (panes,)
+        Their numbers, rising within each key.
+    fresh : bool array, shape (panes,)
+        Whether a key begins with the pane.
+    first, last : int64 arrays, shape (slices,)
+        The first and the last pane of each slice.
+    begin : int64 array, shape (slices,)
+        The number of the pane that a window of the slice begins with.
+    length : int
+        Panes of a window.
+    """
+    block, own = pane // length, begin // length
+    return Cover(fresh | changes(block), first, last, block[first] == own, block[last] != own)
+
+
+def window_lanes(spec: KernelSpec, steps: Steps, panes: list[Matrices], cover: Cover) -> LaneTable:
+    """All lanes over the windows of a cover; ``panes`` are the matrices of each part."""
+    exact: list[Objects | None] = [None] * len(additive_lanes(spec))
+    scaled: list[Any] = [None] * len(exact)
+    for part, matrices in zip(parts_of(spec), panes, strict=True):
+        if part.whole:
+            whole, rounded = whole_answers(matrices, cover, steps)
+        else:
+            rounded = answers(matrices, cover, steps)
+        for place, k in enumerate(part.lanes):
+            if part.whole:
+                exact[k] = whole[:, place]
+            if scaled[k] is None:
+                scaled[k] = np.ascontiguousarray(rounded[:, place])
+    return LaneTable(exact, scaled, [])
+
+
+def whole_answers(matrices: Matrices, cover: Cover, steps: Steps) -> tuple[Objects, Scaled]:
+    """All lanes of all slices in whole numbers, and the same scaled: by way of doubles where these do not round."""
+    shape = (len(cover.first), matrices.shape[1])
+    small, exact = np.zeros(shape, dtype=np.bool_), np.zeros(shape, dtype=object)
+    scaled: Scaled = np.zeros(shape, dtype=np.complex128)
+    if matrices.dtype != object:
+        with np.errstate(over="ignore", invalid="ignore"):
+            # What rounds on the way is too large for a double in the answer as well, or multiplied by 0 there.
+            bound = answers(np.abs(matrices), cover, steps)
+            found = answers(matrices, cover, steps) if (matrices < 0).any() else bound
+        small = bound <= EXACT_DOUBLE
+        exact[small] = found[small].astype(np.int64)
+        scaled[small] = to_scaled(found[small])
+        if small.all():
+            return exact, scaled
+        matrices = matrices.astype(np.int64).astype(object)
+    large = answers(matrices, cover, steps)[~small]
+    exact[~small] = large
+    scaled[~small] = scaled_integers(large)
+    return exact, scaled
+
+
+def answers(matrices: Matrices, cover: Cover, steps: Steps) -> NDArray[Any]:
+    """All lanes of all slices, shape (slices, lanes): a row of a suffix times a column of a prefix."""
+    lanes, places, dtype = matrices.shape[1], len(steps.final), matrices.dtype
+    before = zeros((len(cover.first), lanes, 1, places), dtype)
+    before[:, 0, 0, 0] = one_of(dtype)
+    before[cover.in_suffix] = suffixes(matrices, cover.begins)[cover.first[cover.in_suffix]]
+    final = zeros((1, lanes, places, 1), dtype)
+    final[0, 0, steps.final, 0] = one_of(dtype)
+    after = np.repeat(final, len(cover.last), axis=0)
+    after[cover.in_prefix] = prefixes(matrices, cover.begins, final)[cover.last[cover.in_prefix]]
+    return product(before, after)[:, :, 0, 0]
+
+
+def prefixes(matrices: Matrices, begins: Bools, final: Matrices) -> Matrices:
+    """For each matrix the product of its block up to it, times the column ``final``.
+
+    Parameters
+    ----------
+    begins : bool array
+        Whether a block begins with the matrix.
+    """
+    out = np.empty((len(matrices), matrices.shape[1], matrices.shape[2], 1), dtype=matrices.dtype)
+    before = np.zeros(0, dtype=np.int64)
+    running = matrices[:0]
+    for rows in _by_rank(begins):
+        running = product(running[np.searchsorted(before, rows - 1)], matrices[rows]) if len(before) else matrices[rows]
+        out[rows] = product(running, np.repeat(final, len(rows), axis=0))
+        before = rows
+    return out
+
+
+def suffixes(matrices: Matrices, begins: Bools) -> Matrices:
+    """For each matrix the first row of the product of its block from it on."""
+    out = np.empty((len(matrices), matrices.shape[1], 1, matrices.shape[3]), dtype=matrices.dtype)
+    after = np.zeros(0, dtype=np.int64)
+    running = matrices[:0]
+    last = len(matrices) - 1
+    for mirrored in _by_rank(np.append(begins[1:], True)[::-1]):
+        rows = (last - mirrored)[::-1]
+        running = product(matrices[rows], running[np.searchsorted(after, rows + 1)]) if len(after) else matrices[rows]
+        out[rows] = running[:, :, :1]
+        after = rows
+    return out
+
+
+def _by_rank(begins: Bools) -> Iterator[Ints]:
+    """The first matrices of all blocks, then all second ones, and so on."""
+    starts = np.nonzero(begins)[0]
+    rank = np.arange(len(begins)) - np.repeat(starts, np.diff(np.append(starts, len(begins))))
+    order = np.argsort(rank, kind="stable")
+    yield from np.split(order, np.cumsum(np.bincount(rank))[:-1])

@@ -1,0 +1,338 @@
+"""The matrix of each segment of some events: instants are multiplied in doubles, and these leaves as a tree.
+
+Instants are multiplied in doubles up to where these would round (or, where rounding is allowed, would leave their
+range). The leaves so got are multiplied as a balanced tree, in Python's whole numbers, whose products of large numbers
+cost less than their squares, or in scaled doubles.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cetdsl.ir.accumulators import Lane
+from cetdsl.ir.kernel import KernelSpec, is_exact_lane
+from cetdsl.kernels._jit import inlined, jit
+from cetdsl.kernels.aggregate.matrices import Matrices, Part, Steps, multiply_runs, zeros
+from cetdsl.kernels.answers.tables import additive_lanes
+from cetdsl.kernels.numbers.arithmetic import add_scaled
+from cetdsl.kernels.numbers.scaled import EXACT_DOUBLE, to_scaled
+from cetdsl.kernels.vocabulary import Bools, Events, Floats, Ints
+from cetdsl.kernels.wire.values import ValueColumn
+
+#: Where rounding is allowed, the counts of a leaf stay below 2**500 and its weights below 2**400.
+_ROUNDED_LIMIT, _LARGE_WEIGHT = 2.0**500, 400
+
+
+class Limb(NamedTuple):
+    """A part of a lane's weights in units of ``2**shift``, which is small enough for the doubles of a leaf."""
+
+    lane: int
+    shift: int
+
+
+class Weights(NamedTuple):
+    """What events add to the lanes beside the number of trends; the limbs of a lane add up to its weights.
+
+    Attributes
+    ----------
+    limbs : list of Limb
+    rows : float64 array, shape (limbs, n)
+    """
+
+    limbs: list[Limb]
+    rows: Floats
+
+
+def weights_of(spec: KernelSpec, columns: list[ValueColumn], count: int) -> Weights:
+    """The weights of some events."""
+    limbs, rows = [], []
+    for k, lane in enumerate(additive_lanes(spec)[1:], 1):
+        for row, shift in _limbs(lane, columns, is_exact_lane(spec, lane), count):
+            limbs.append(Limb(k, shift))
+            rows.append(row)
+    return Weights(limbs, np.array(rows, dtype=np.float64).reshape(len(limbs), count))
+
+
+def _limbs(lane: Lane, columns: list[ValueColumn], whole: bool, count: int) -> list[tuple[Floats, int]]:
+    """The limbs of a lane, and the shift of each."""
+    if lane.update.power == 0:
+        return [(np.ones(count) if lane.column < 0 else columns[lane.column].weights(lane.update, whole), 0)]
+    column = columns[lane.column]
+    if not whole:
+        return _split_doubles(column.weights(lane.update, whole))
+    return _split_integers(column.whole_weights(lane.update))
+
+
+def _split_integers(values: NDArray[Any]) -> list[tuple[Floats, int]]:
+    # All events of an instant are added before anything else is, and must not round.
+    width = 52 - len(values).bit_length()
+    limbs, shift = [], 0
+    while len(values) and not -(1 << width) <= values.min() <= values.max() < 1 << width:
+        limbs.append(((values & ((1 << width) - 1)).astype(np.float64), shift))
+        values, shift = values >> width, shift + width
+    return [*limbs, (values.astype(np.float64), shift)]
+
+
+def _split_doubles(values: Floats) -> list[tuple[Floats, int]]:
+    large = np.isfinite(values) & (np.abs(values) > 2.0**_LARGE_WEIGHT)
+    limbs = [(np.where(large, 0.0, values), 0)]
+    if large.any():
+        down = np.ldexp(np.where(large, values, 0.0), -2 * _LARGE_WEIGHT)
+        limbs.append((down, 2 * _LARGE_WEIGHT))
+    return limbs
+
+
+@inlined
+def _take(
+    i: int,
+    last: int,
+    instant: Ints,
+    mask: Ints,
+    weights: Floats,
+    counted: Ints,
+    variable: Ints,
+    times: Floats,
+    added: Floats,
+) -> int:
+    """Notes the events of the instant of event ``i`` at each place that may read them, and gives the event after it."""
+    now = instant[i]
+    while i < last and instant[i] == now:
+        for q in range(1, len(variable)):
+            if (mask[i] >> variable[q]) & 1:
+                times[q] += 1.0
+                for k in range(len(counted)):
+                    if counted[k] == -1 or counted[k] == variable[q]:
+                        added[k + 1, q] += weights[k, i]
+        i += 1
+    return i
+
+
+@inlined
+def _gain(
+    matrix: Floats,
+    gain: Floats,
+    times: Floats,
+    added: Floats,
+    whole: Bools,
+    in_start: Ints,
+    in_source: Ints,
+    row_start: Ints,
+    row: Ints,
+    limit: float,
+) -> bool:
+    """Writes what the noted events add to the matrix, and says whether all stays within the limit after them."""
+    fits, lanes = True, len(matrix)
+    for q in range(1, len(times)):
+        if times[q] == 0.0:
+            continue
+        for at in range(row_start[q], row_start[q + 1]):
+            r = row[at]
+            influx = 0.0
+            for edge in range(in_start[q], in_start[q + 1]):
+                influx += matrix[0, r, in_source[edge]]
+            gain[0, r, q] = times[q] * influx
+            fits &= matrix[0, r, q] + gain[0, r, q] <= limit
+            if influx == 0.0:
+                for k in range(1, lanes):
+                    gain[k, r, q] = 0.0
+                continue
+            for k in range(1, lanes):
+                flow, bound = 0.0, 0.0
+                for edge in range(in_start[q], in_start[q + 1]):
+                    value = matrix[k, r, in_source[edge]]
+                    flow += value
+                    bound += abs(value)
+                gain[k, r, q] = times[q] * flow + added[k, q] * influx
+                if whole[k - 1]:
+                    bound = times[q] * bound + abs(added[k, q]) * influx + abs(matrix[k, r, q])
+                    fits &= bound <= limit
+    return fits
+
+
+@inlined
+def _add_gain(matrix: Floats, gain: Floats, times: Floats, added: Floats, row_start: Ints, row: Ints) -> None:
+    """Adds what the noted events add, and forgets them."""
+    for q in range(1, len(times)):
+        if times[q] != 0.0:
+            for at in range(row_start[q], row_start[q + 1]):
+                r = row[at]
+                for k in range(len(matrix)):
+                    matrix[k, r, q] += gain[k, r, q]
+            times[q] = 0.0
+            for k in range(1, len(matrix)):
+                added[k, q] = 0.0
+
+
+@inlined
+def _begin(matrix: Floats) -> None:
+    """Makes a matrix that of no events."""
+    matrix[:] = 0.0
+    for p in range(matrix.shape[1]):
+        matrix[0, p, p] = 1.0
+
+
+@jit
+def _multiply_instants(
+    segment_start: Ints,
+    instant: Ints,
+    mask: Ints,
+    weights: Floats,
+    counted: Ints,
+    whole: Bools,
+    steps: Steps,
+    limit: float,
+) -> tuple[Floats, Ints]:
+    """Multiplies runs of instants, as long as their numbers stay within a limit.
+
+    Parameters
+    ----------
+    segment_start : int64 array, shape (segments + 1,)
+        The first event of each segment, and the end.
+    instant, mask : int64 arrays, shape (n,)
+        The instant of each event, and the variables that it may be bound to.
+    weights : float64 array, shape (limbs, n)
+        What each event contributes to each limb.
+    counted : int64 array, shape (limbs,)
+        The variable whose events have the weights; -1: any.
+    whole : bool array, shape (limbs,)
+        Whether a limb's numbers are limited besides the counts; the others follow these.
+    steps : Steps
+        The places and the steps between them.
+    limit : float
+        No number of a run of several instants is larger.
+
+    Returns
+    -------
+    float64 array, shape (runs, 1 + limbs, D, D)
+        The matrix of each run.
+    int64 array, shape (runs,)
+        The segment of each run, rising.
+    """
+    variable, in_start, in_source, row_start, row = steps[:5]
+    lanes, places, segments = len(weights) + 1, len(variable), len(segment_start) - 1
+    out, owner = np.empty((segments, lanes, places, places)), np.empty(segments, dtype=np.int64)
+    matrix, gain = np.zeros((lanes, places, places)), np.zeros((lanes, places, places))
+    times, added = np.zeros(places), np.zeros((lanes, places))
+    size = 0
+    for s in range(segments):
+        _begin(matrix)
+        fresh = True
+        i, last = segment_start[s], segment_start[s + 1]
+        while i < last:
+            i = _take(i, last, instant, mask, weights, counted, variable, times, added)
+            # What is too large for the run as it stands begins the next one, which may be as large as one instant is.
+            while True:
+                fits = _gain(matrix, gain, times, added, whole, in_start, in_source, row_start, row, limit)
+                if fits or fresh:
+                    break
+                if size == len(owner):
+                    out, owner = _doubled(out, owner)
+                out[size], owner[size] = matrix, s
+                size += 1
+                _begin(matrix)
+                fresh = True
+            _add_gain(matrix, gain, times, added, row_start, row)
+            fresh = False
+        if size == len(owner):
+            out, owner = _doubled(out, owner)
+        out[size], owner[size] = matrix, s
+        size += 1
+    return out[:size], owner[:size]
+
+
+@jit
+def _doubled(out: Floats, owner: Ints) -> tuple[Floats, Ints]:
+    """The same with room for twice as much."""
+    return np.concatenate((out, np.empty_like(out))), np.concatenate((owner, np.empty_like(owner)))
+
+
+class Leaves(NamedTuple):
+    """The segments of some events in doubles that do not round (or stay in their range).
+
+    Attributes
+    ----------
+    matrices : float64 array, shape (leaves, 1 + limbs, D, D)
+    owner : int64 array, shape (leaves,)
+        The segment of each, in order.
+    limbs : list of Limb
+    """
+
+    matrices: Floats
+    owner: Ints
+    limbs: list[Limb]
+
+    def of(self, part: Part) -> list[tuple[int, Limb]]:
+        """The limbs of a part's lanes, and where they are among the matrices."""
+        return [(row, limb) for row, limb in enumerate(self.limbs, 1) if limb.lane in part.lanes]
+
+
+def leaves_of(spec: KernelSpec, steps: Steps, events: Events, weights: Weights) -> Leaves:
+    """Multiplies the instants of each segment of some events."""
+    lanes = [additive_lanes(spec)[limb.lane] for limb in weights.limbs]
+    matrices, owner = _multiply_instants(
+        events.segment_start,
+        events.instant,
+        events.mask,
+        weights.rows,
+        np.array([lane.variable for lane in lanes], dtype=np.int64),
+        np.array([is_exact_lane(spec, lane) for lane in lanes], dtype=np.bool_),
+        steps,
+        EXACT_DOUBLE if spec.answer.exact else _ROUNDED_LIMIT,
+    )
+    return Leaves(matrices, owner, weights.limbs)
+
+
+def in_doubles(part: Part, leaves: Leaves) -> Bools:
+    """The segments whose matrices are a single leaf, which is not made of limbs."""
+    small: Bools = np.bincount(leaves.owner) == 1
+    return small & (not any(limb.shift for _, limb in leaves.of(part)))
+
+
+def taken_lanes(part: Part, leaves: Leaves, rows: Bools) -> Floats:
+    """Some leaves, with the part's lanes only."""
+    return leaves.matrices[rows][:, [0, *(row for row, _ in leaves.of(part))]]
+
+
+def in_whole_numbers(part: Part, leaves: Leaves) -> Matrices:
+    """The matrix of each segment, in doubles where these hold all of them."""
+    small = in_doubles(part, leaves)
+    if small.all():
+        return taken_lanes(part, leaves, small)
+    return multiply_runs(whole_leaves(part, leaves, np.ones(len(leaves.owner), dtype=np.bool_)), leaves.owner)
+
+
+def whole_leaves(part: Part, leaves: Leaves, rows: Bools) -> Matrices:
+    """Some leaves in whole numbers, limbs put together."""
+    taken = leaves.matrices[rows]
+    out = zeros((len(taken), len(part.lanes), *taken.shape[2:]), object)
+    out[:, 0] = taken[:, 0].astype(np.int64).astype(object)
+    for row, limb in leaves.of(part):
+        out[:, part.lanes.index(limb.lane)] += taken[:, row].astype(np.int64).astype(object) * (1 << limb.shift)
+    return out
+
+
+def scaled_leaves(part: Part, leaves: Leaves) -> Matrices:
+    """The leaves in scaled numbers, limbs put together."""
+    taken = leaves.matrices
+    out = zeros((len(taken), len(part.lanes), *taken.shape[2:]), np.complex128)
+    out[:, 0] = to_scaled(taken[:, 0])
+    for row, limb in leaves.of(part):
+        values = taken[:, row]
+        scaled = to_scaled(values)
+        # Zero, infinities and NaN have no exponent.
+        scaled.imag = np.where(np.isfinite(values) & (values != 0), scaled.imag + limb.shift, 0)
+        position = part.lanes.index(limb.lane)
+        out[:, position] = _sums(out[:, position], scaled)
+    return out
+
+
+@jit
+def _sums(a: Matrices, b: Matrices) -> Matrices:
+    x, y = a.ravel(), b.ravel()
+    out = np.empty(len(x), dtype=np.complex128)
+    for place in range(len(x)):
+        out[place] = add_scaled(x[place], y[place])
+    return out.reshape(a.shape)

@@ -1,0 +1,190 @@
+"""The matrices that count trends, their entries, and their products.
+
+Where no two events are compared with each other, what an event does to the number of trends that end in each state is
+linear. Let entry ``(p, q)`` of a stretch's matrix be the number of ways to go on from state ``p`` to state ``q`` over
+its events, the states being the automaton's, from 1, and 0 the place before the first event. An instant's matrix is
+``I + sum(U_e)`` over its events, which do not see each other; ``U_e`` has a 1 for each step into a state that may read
+event ``e``. The matrix of consecutive stretches is the product of theirs, and a window's number of trends is what its
+matrix has in row 0 and the columns of the final states.
+
+A sum over the trends is one more matrix per lane, which follows the counts as a derivative does:
+``(A, A') (B, B') = (A B, A B' + A' B)``. A *matrix* of this module is the array of all lanes', shape (lanes, D, D),
+that of the counts first.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cetdsl.ir.kernel import KernelSpec, is_exact_lane
+from cetdsl.ir.machine import Machine
+from cetdsl.kernels._jit import inlined, jit
+from cetdsl.kernels.answers.tables import additive_lanes
+from cetdsl.kernels.numbers.arithmetic import add_scaled, normalised
+from cetdsl.kernels.vocabulary import Bools, Ints
+
+#: Matrices of all lanes, the first axis numbering stretches: whole numbers in doubles where these are known to hold
+#: them, else of type object; rounded numbers scaled, as complex ones.
+Matrices = NDArray[Any]
+
+
+class Steps(NamedTuple):
+    """A machine without predicates as arrays; place 0 comes before the first event, state ``s`` is place ``s + 1``.
+
+    Attributes
+    ----------
+    variable : int64 array, shape (D,)
+        What each place reads; -1 for place 0.
+    in_start, in_source : int64 arrays
+        ``in_source[in_start[q]:in_start[q + 1]]`` are the places from which one step leads to ``q``.
+    row_start, row : int64 arrays
+        In the same way, the places from which one step or more lead to ``q``.
+    kept : tuple of two int64 arrays
+        Rows and columns of the entries that are not always 0.
+    final : bool array, shape (D,)
+    """
+
+    variable: Ints
+    in_start: Ints
+    in_source: Ints
+    row_start: Ints
+    row: Ints
+    kept: tuple[Ints, Ints]
+    final: Bools
+
+
+def lay_out_steps(machine: Machine) -> Steps:
+    """The arrays of a machine.
+
+    Examples
+    --------
+    >>> from cetdsl.ir.machine import Edge, Machine
+    >>> steps = lay_out_steps(Machine((0, 1), ((0, ()),), ((1, ()),), (Edge(0, 1), Edge(1, 1))))
+    >>> [steps.in_source[a:b].tolist() for a, b in zip(steps.in_start, steps.in_start[1:])]
+    [[], [0], [1, 2]]
+    >>> [steps.row[a:b].tolist() for a, b in zip(steps.row_start, steps.row_start[1:])]
+    [[], [0], [0, 1, 2]]
+    """
+    size = len(machine.variables) + 1
+    step = np.zeros((size, size), dtype=np.bool_)
+    step[0, [state + 1 for state, _ in machine.initial]] = True
+    for edge in machine.edges:
+        step[edge.source + 1, edge.target + 1] = True
+    reach = step.copy()
+    for middle in range(size):
+        reach |= reach[:, middle, None] & reach[None, middle, :]
+    final = np.zeros(size, dtype=np.bool_)
+    final[[state + 1 for state, _ in machine.final]] = True
+    in_start, in_source = _by_column(step)
+    row_start, row = _by_column(reach)
+    variable = np.array([-1, *machine.variables], dtype=np.int64)
+    kept_row, kept_column = np.nonzero(reach | np.eye(size, dtype=np.bool_))
+    return Steps(variable, in_start, in_source, row_start, row, (kept_row, kept_column), final)
+
+
+def _by_column(relation: Bools) -> tuple[Ints, Ints]:
+    start = np.concatenate([[0], np.cumsum(relation.sum(axis=0))]).astype(np.int64)
+    return start, np.nonzero(relation.T)[1].astype(np.int64)
+
+
+class Part(NamedTuple):
+    """Lanes that are computed together: the first is the number of trends, which weighs the others.
+
+    Attributes
+    ----------
+    lanes : tuple of int
+        Positions among the additive lanes.
+    whole : bool
+        Whole numbers of any size, else scaled doubles.
+    """
+
+    lanes: tuple[int, ...]
+    whole: bool
+
+
+def zeros(shape: tuple[int, ...], dtype: Any) -> Matrices:
+    return np.full(shape, 0, dtype=object) if np.dtype(dtype).hasobject else np.zeros(shape, dtype=dtype)
+
+
+def one_of(dtype: Any) -> Any:
+    return complex(0.5, 1) if dtype == np.complex128 else 1
+
+
+def parts_of(spec: KernelSpec) -> list[Part]:
+    """Which lanes are whole numbers, and which are rounded."""
+    additive = additive_lanes(spec)
+    whole = [k for k, lane in enumerate(additive) if is_exact_lane(spec, lane)]
+    rounded = [k for k in range(len(additive)) if k not in whole]
+    found = []
+    if whole:
+        found.append(Part(tuple(whole), True))
+    if rounded:
+        found.append(Part(tuple(sorted({0, *rounded})), False))
+    return found
+
+
+def product(a: Matrices, b: Matrices) -> Matrices:
+    """Products of matrices of all lanes, one by one along the first axis.
+
+    Examples
+    --------
+    >>> a = np.array([[[[1, 2], [0, 1]], [[0, 5], [0, 0]]]], dtype=object)
+    >>> product(a, a)[0].tolist()
+    [[[1, 4], [0, 1]], [[0, 10], [0, 0]]]
+    """
+    if a.dtype == np.complex128:
+        return _product_scaled(a, b)
+    out: Matrices = a[:, :1] @ b
+    if a.shape[1] > 1:
+        out[:, 1:] += a[:, 1:] @ b[:, :1]
+    return out
+
+
+@inlined
+def _times(a: complex, b: complex) -> complex:
+    """The product; no trend at all, or a sum over none, is 0 whatever the other side."""
+    if a.real == 0.0 or b.real == 0.0:
+        return complex(0.0, 0.0)
+    return normalised(a.real * b.real, a.imag + b.imag)
+
+
+@jit
+def _product_scaled(a: Matrices, b: Matrices) -> Matrices:
+    count, lanes, rows, inner = a.shape
+    out = np.zeros((count, lanes, rows, b.shape[3]), dtype=np.complex128)
+    for n in range(count):
+        for r in range(rows):
+            for p in range(inner):
+                if a[n, 0, r, p].real == 0.0:
+                    continue  # then no lane has anything here
+                for q in range(b.shape[3]):
+                    if b[n, 0, p, q].real == 0.0:
+                        continue
+                    for k in range(lanes):
+                        term = _times(a[n, 0, r, p], b[n, k, p, q])
+                        out[n, k, r, q] = add_scaled(out[n, k, r, q], term)
+                        if k > 0:
+                            term = _times(a[n, k, r, p], b[n, 0, p, q])
+                            out[n, k, r, q] = add_scaled(out[n, k, r, q], term)
+    return out
+
+
+def multiply_runs(matrices: Matrices, owner: Ints) -> Matrices:
+    """The product of each run of equal owners, neighbours first: large numbers meet numbers of their own size."""
+    while (owner[1:] == owner[:-1]).any():
+        starts = np.nonzero(changes(owner))[0]
+        rank = np.arange(len(owner)) - np.repeat(starts, np.diff(np.append(starts, len(owner))))
+        left = np.nonzero(rank % 2 == 0)[0]
+        paired = np.append(owner[1:] == owner[:-1], False)[left]
+        merged = matrices[left]
+        merged[paired] = product(merged[paired], matrices[left[paired] + 1])
+        matrices, owner = merged, owner[left]
+    return matrices
+
+
+def changes(values: Ints) -> Bools:
+    """Whether a value differs from the one before it; the first does."""
+    return np.append(True, values[1:] != values[:-1])

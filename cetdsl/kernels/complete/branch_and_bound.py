@@ -1,0 +1,298 @@
+"""Branch and bound: the best cut plan, found by looking only at partial plans that can still become it."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cetdsl.kernels.complete.costs import Costs
+from cetdsl.kernels.complete.cut_plan import (
+    ROUNDING,
+    Choices,
+    CutPlan,
+    Graphlet,
+    Path,
+    cheapest,
+    checked_limit,
+    choices_of,
+    least_weights,
+    make_plan,
+    uncached_plan,
+)
+from cetdsl.kernels.vocabulary import Floats, Ints
+
+#: Partial plans that branch and bound looks at before it gives up on proving its plan the best.
+BUDGET = 2_000_000
+
+#: Partial plans per place that it goes on with after that.
+WIDTH = 64
+
+#: Graphlets per atom that are worth another round of pruning before the search.
+DENSE = 16
+
+
+def branch_and_bound(costs: Costs, limit: float, budget: int = BUDGET) -> CutPlan:
+    """The best plan, found by looking only at partial plans that can still become it.
+
+    Parameters
+    ----------
+    costs : Costs
+    limit : float
+        Bytes that the cached partial trends may take.
+    budget : int
+        Partial plans to look at, at most. Then the search goes on with a sample of `WIDTH` of them per place, and the
+        plan that it finds is not marked as optimal.
+
+    Returns
+    -------
+    CutPlan
+        ``considered`` counts partial plans.
+
+    Notes
+    -----
+    Three principles prune the search. *Infeasible level*: no plan of so few graphlets fits the limit, not even if it
+    were perfectly balanced. *Unbalanced node*: a graphlet that, with the least memory that the rest needs, breaks the
+    limit. *Inefficient branch*: its CPU, with the least that the rest needs, is not below that of a plan already known.
+
+    Plans that are nearly balanced come first and supply that known plan: they are the cheapest where each byte has a
+    price. The price at which the cheapest plan just fits also makes the third principle sharper, because a plan that
+    fits the limit costs at least its priced CPU less the price of the whole limit (Lagrange relaxation; Handler and
+    Zang, *Networks* 10, 1980). Of the partial plans from a place to the end, all those are left out that another one
+    undercuts in memory and in CPU.
+
+    The search begins at the last atom: paths multiply from atom to atom, so that the last cuts decide most.
+
+    Examples
+    --------
+    >>> plan = branch_and_bound(worst_case_costs([3] * 8), 1000)
+    >>> plan.graphlets, plan.cached, plan.memory
+    (((0, 3), (3, 5), (5, 8)), (False, True, True), 396)
+    >>> plan.considered, plan.optimal
+    (8, True)
+    """
+    limit = checked_limit(limit)
+    choices = choices_of(costs, limit)
+    choices = choices.without(choices.memory, limit)
+    if np.isinf(choices.memory).all():
+        return uncached_plan(costs, 0)
+    gap, again = math.inf, True
+    while again:
+        # Each round leaves fewer graphlets, for which another price tells more.
+        known = _nearly_balanced(choices, limit)
+        choices = choices.without(choices.priced(known.price), known.most_priced(limit))
+        choices = choices.without(choices.memory, limit)
+        again = 1 <= known.gap < gap / 2 and np.isfinite(choices.memory).sum() > DENSE * costs.atoms
+        gap = known.gap
+    search = _Search(choices, limit, known)
+    best = search.run(budget)
+    if best is not None:
+        return make_plan(costs, best, search.considered, optimal=True)
+    best = search.run(math.inf, WIDTH) or known.path.graphlets
+    return make_plan(costs, best, search.considered, optimal=False)
+
+
+class _Known(NamedTuple):
+    """A plan within the limit, and what is known of better ones.
+
+    Attributes
+    ----------
+    path : Path
+    price : float
+        Of a byte.
+    gap : float
+        No plan within the limit has less CPU than this one has, less the gap.
+    """
+
+    path: Path
+    price: float
+    gap: float
+
+    @property
+    def most_cpu(self) -> float:
+        """What a plan that is as good costs at most."""
+        return self.path.cpu * (1 + ROUNDING)
+
+    def most_priced(self, limit: float) -> float:
+        """What a plan that is as good and fits the limit costs at most, with all its bytes paid for."""
+        return (self.path.cpu + self.price * limit) * (1 + ROUNDING) if self.price else self.most_cpu
+
+
+def _nearly_balanced(choices: Choices, limit: float) -> _Known:
+    """A good plan within the limit: the cheapest, or as cheap as one that exceeds it, where each byte has a price.
+
+    The plans that are the cheapest at some price are the corners of a convex line, from the least CPU, which takes too
+    much memory, to the least memory. The two corners next to the limit are found by asking for what lies below the
+    straight line between two plans on either side of it.
+    """
+    above = cheapest(choices, choices.cpu)
+    if above.memory <= limit:
+        return _Known(above, 0.0, 0.0)
+    within = cheapest(choices, choices.memory)
+    while True:
+        price = max(within.cpu - above.cpu, 0.0) / (above.memory - within.memory)
+        between = cheapest(choices, choices.priced(price))
+        lowest = between.cpu + price * between.memory
+        if lowest >= (within.cpu + price * within.memory) * (1 - ROUNDING):
+            return _Known(within, price, within.cpu - (lowest - price * limit))
+        if between.memory <= limit:
+            within = between
+        else:
+            above = between
+
+
+def _lowest_level(memory: Floats, limit: float) -> int:
+    """Levels below this one, that is, plans of fewer graphlets, are infeasible.
+
+    g graphlets of m atoms need at least as much memory as if they all had the same length m / g, and if every length
+    needed the least that the convex hull of all graphlets of all lengths allows. This bound falls with g.
+
+    Parameters
+    ----------
+    memory : float64 array, shape (m, m + 1)
+
+    Examples
+    --------
+    >>> memory = worst_case_costs([3] * 8).memory
+    >>> _lowest_level(memory, 2592), _lowest_level(memory, 2591)  # two graphlets of 1296 bytes each
+    (2, 3)
+    """
+    atoms = len(memory)
+    hull = [(0, 0.0)]
+    for length in range(1, atoms + 1):
+        least = float(np.diagonal(memory, length).min())
+        if math.isinf(least):
+            continue
+        while len(hull) > 1 and _slope(hull[-2], hull[-1]) >= _slope(hull[-1], (length, least)):
+            hull.pop()
+        hull.append((length, least))
+    lengths, leasts = zip(*hull)
+
+    def feasible(graphlets: int) -> bool:
+        each = atoms / graphlets
+        return each <= lengths[-1] and graphlets * float(np.interp(each, lengths, leasts)) * (1 - ROUNDING) <= limit
+
+    return 1 + bisect_left(range(1, atoms + 1), True, key=feasible)
+
+
+def _slope(left: tuple[int, float], right: tuple[int, float]) -> float:
+    return (right[1] - left[1]) / (right[0] - left[0])
+
+
+class _Partial(NamedTuple):
+    """Plans for the last atoms, one per entry.
+
+    Attributes
+    ----------
+    start : int64 array
+        The first of those atoms.
+    memory, cpu : float64 arrays
+    graphlets : int64 array
+    way, rest : int64 arrays
+        How the first graphlet is gone through, and the partial plan for what comes after it.
+    """
+
+    start: Ints
+    memory: Floats
+    cpu: Floats
+    graphlets: Ints
+    way: Ints
+    rest: Ints
+
+    def pick(self, chosen: Ints | NDArray[np.bool_]) -> _Partial:
+        return _Partial._make(array[chosen] for array in self)
+
+    def join(self, other: _Partial) -> _Partial:
+        return _Partial._make(np.concatenate(pair) for pair in zip(self, other))
+
+
+class _Search:
+    """The node search: partial plans grow from the last atom to the first.
+
+    Attributes
+    ----------
+    considered : int
+        Partial plans looked at so far.
+    """
+
+    def __init__(self, choices: Choices, limit: float, known: _Known) -> None:
+        self.choices = choices
+        self.limit = limit
+        self.price = known.price
+        self.most_cpu = known.most_cpu
+        self.most_priced = known.most_priced(limit)
+        self.level = _lowest_level(choices.memory.min(axis=0), limit)
+        self.least_memory = least_weights(choices.memory)[0]
+        self.least_priced = least_weights(choices.priced(known.price))[0]
+        self.least_cpu = self._least_cpu()
+        self.considered = 0
+
+    def _least_cpu(self) -> Floats:
+        """Row g: the least CPU of the atoms before each place in at least g graphlets."""
+        cpu = self.choices.cpu.min(axis=0)
+        rows = [least_weights(self.choices.cpu)[0]]
+        while len(rows) < self.level:
+            rows.append((rows[-1][:-1, None] + cpu).min(axis=0))
+        return np.array(rows)
+
+    def run(self, budget: float, width: int | None = None) -> list[Graphlet] | None:
+        """The best plan, or None if there is none or finding it takes more than the budget.
+
+        With a ``width``, only so many partial plans per place are followed.
+        """
+        atoms = len(self.least_memory) - 1
+        none = np.zeros(1, dtype=np.int64)
+        known = _Partial(none + atoms, np.zeros(1), np.zeros(1), none, none, none)
+        for start in range(atoms - 1, -1, -1):
+            way, rest = np.nonzero(np.isfinite(self.choices.memory[:, start, known.start]))
+            if len(rest) == 0:
+                continue
+            if self.considered + len(rest) > budget:
+                return None
+            self.considered += len(rest)
+            longer = self._extend(known.pick(rest), start, way, rest)
+            longer = longer.pick(_not_undercut(longer))
+            if width is not None and len(longer.start) > width:
+                longer = longer.pick(self._sample(longer, width))
+            known = known.join(longer)
+        whole = np.flatnonzero(known.start == 0)
+        if len(whole) == 0:
+            return None
+        best = whole[np.lexsort((known.memory[whole], known.graphlets[whole], known.cpu[whole]))[0]]
+        graphlets = []
+        while known.start[best] < atoms:
+            after = known.rest[best]
+            graphlets.append(Graphlet(int(known.way[best]), int(known.start[best]), int(known.start[after])))
+            best = after
+        return graphlets
+
+    def _sample(self, partial: _Partial, width: int) -> Ints:
+        """Half of them the cheapest at the known price, the other half evenly spread from small to large."""
+        cheapest = np.argsort(partial.cpu + self.price * partial.memory, kind="stable")[: width // 2]
+        spread = np.linspace(0, len(partial.start) - 1, width - width // 2).astype(np.int64)
+        return np.union1d(cheapest, spread)
+
+    def _extend(self, partial: _Partial, start: int, way: Ints, rest: Ints) -> _Partial:
+        """The partial plans with one more graphlet each, without unbalanced nodes and inefficient branches."""
+        memory = partial.memory + self.choices.memory[way, start, partial.start]
+        cpu = partial.cpu + self.choices.cpu[way, start, partial.start]
+        graphlets = partial.graphlets + 1
+        missing = np.maximum(self.level - graphlets, 0)
+        alive = (
+            (memory + self.least_memory[start] <= self.limit)
+            & (cpu + self.least_cpu[missing, start] <= self.most_cpu)
+            & (cpu + self.price * memory + self.least_priced[start] <= self.most_priced)
+        )
+        return _Partial(np.full_like(rest, start), memory, cpu, graphlets, way, rest).pick(alive)
+
+
+def _not_undercut(partial: _Partial) -> Ints:
+    """Those to which no other is at most as large, and cheaper or as cheap in fewer graphlets; by rising memory."""
+    rank = np.empty(len(partial.start), dtype=np.int64)
+    rank[np.lexsort((partial.memory, partial.graphlets, partial.cpu))] = np.arange(len(rank))
+    order = np.lexsort((rank, partial.memory))
+    undercut = rank[order] > np.minimum.accumulate(rank[order])
+    return order[~undercut]

@@ -1,0 +1,196 @@
+"""Plans of where to cut a row of atoms, as paths over graphlets with two costs: memory and CPU."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from itertools import pairwise
+from typing import NamedTuple
+
+import attrs
+import numpy as np
+
+from cetdsl.errors import InvalidNode
+from cetdsl.kernels.complete.costs import Costs, is_graphlet
+from cetdsl.kernels.vocabulary import Floats
+
+#: The two ways to go through a graphlet; first axis of the arrays of `Choices`.
+CACHED, WALKED = 0, 1
+
+#: CPU is compared to this many binary digits of the least that any plan could need. Trends are so many that the rest is
+#: noise, but noise in which millions of plans differ.
+DIGITS = 40
+
+#: Stands for what is larger; sums and products of two such numbers are still in the range of doubles.
+HUGE = 1e150
+
+#: Relative error of a sum of doubles that was taken in another order.
+ROUNDING = 1e-12
+
+
+@attrs.frozen
+class CutPlan:
+    """Graphlets, and what they are predicted to cost.
+
+    Attributes
+    ----------
+    atoms : int
+    cuts : tuple of int
+        A cut ``c`` lies between atoms ``c - 1`` and ``c``; ascending.
+    cached : tuple of bool
+        Whether each graphlet is cached, or walked.
+    memory : int
+        Bytes of all cached partial trends.
+    cpu : float
+        Steps; infinite where they are too many to count or, for want of costs, not known.
+    considered : int
+        Plans, partial plans or steps that the optimizer looked at.
+    optimal : bool
+        Whether no plan within the limit needs less CPU (to `DIGITS` binary digits).
+
+    Examples
+    --------
+    >>> plan = CutPlan(5, cuts=(2, 3), cached=(True, False, True), memory=640, cpu=99.0, considered=7, optimal=True)
+    >>> plan.graphlets
+    ((0, 2), (2, 3), (3, 5))
+    >>> plan.algorithm
+    'h-cet'
+    """
+
+    atoms: int
+    cuts: tuple[int, ...]
+    cached: tuple[bool, ...]
+    memory: int
+    cpu: float
+    considered: int
+    optimal: bool
+
+    @property
+    def graphlets(self) -> tuple[tuple[int, int], ...]:
+        """First atom of each graphlet, and the one after its last."""
+        return tuple(pairwise((0, *self.cuts, self.atoms)))
+
+    @property
+    def algorithm(self) -> str:
+        """The published algorithm that the plan amounts to."""
+        if self.cached == (True,):
+            return "t-cet"
+        return "h-cet" if any(self.cached) else "m-cet"
+
+
+class Graphlet(NamedTuple):
+    """A graphlet and the way to go through it; an index into the arrays of `Choices`."""
+
+    way: int
+    start: int
+    stop: int
+
+
+class Choices(NamedTuple):
+    """The graphlets that a plan may be made of.
+
+    Both arrays have the shape (2, m, m + 1), and are infinite where there is no such graphlet.
+    """
+
+    memory: Floats
+    cpu: Floats
+
+    def priced(self, price: float) -> Floats:
+        """CPU with a price on each byte."""
+        return self.cpu + price * self.memory if price else self.cpu
+
+    def without(self, weights: Floats, most: float) -> Choices:
+        """These choices but for the graphlets with which every plan weighs more than ``most``."""
+        before, after = least_weights(weights)
+        dropped = before[:-1, None] + weights + after > most
+        return Choices(np.where(dropped, np.inf, self.memory), np.where(dropped, np.inf, self.cpu))
+
+
+class Path(NamedTuple):
+    """A whole plan, in time order."""
+
+    graphlets: list[Graphlet]
+    memory: float
+    cpu: float
+
+
+def choices_of(costs: Costs, limit: float) -> Choices:
+    """All graphlets; their CPU is in units of the last of the `DIGITS` of the least that a plan could need."""
+    walk = np.full_like(costs.cpu, np.inf) if costs.walk is None else costs.walk
+    memory = np.stack([costs.memory, np.zeros_like(walk)])
+    cpu = np.stack([costs.cpu, walk])
+    absent = np.broadcast_to(~is_graphlet(costs.atoms), cpu.shape).copy()
+    absent[WALKED] |= costs.walk is None
+    least = least_weights(np.where(absent | (memory > limit), np.inf, cpu))[0][-1]
+    if 0 < least < np.inf:
+        with np.errstate(over="ignore"):
+            cpu = np.rint(np.ldexp(cpu, DIGITS - math.frexp(least)[1]))
+    return Choices(np.where(absent, np.inf, memory), np.where(absent, np.inf, np.minimum(cpu, HUGE)))
+
+
+def checked_limit(limit: float) -> float:
+    if not limit >= 0:
+        raise InvalidNode(f"{limit!r} is not a memory limit", hint="give a number of bytes, 0 or more")
+    return float(min(limit, HUGE**2))
+
+
+def least_weights(weights: Floats) -> tuple[Floats, Floats]:
+    """The least weight of all atoms before each place, and of all after it; infinite where no plan has that place."""
+    weights = weights.min(axis=0)
+    atoms = len(weights)
+    before, after = np.zeros(atoms + 1), np.zeros(atoms + 1)
+    for there in range(1, atoms + 1):
+        back = atoms - there
+        before[there] = (before[:there] + weights[:there, there]).min()
+        after[back] = (weights[back, back + 1 :] + after[back + 1 :]).min()
+    return before, after
+
+
+def cheapest(choices: Choices, weights: Floats) -> Path:
+    """The plan of least weight."""
+    way, weights = weights.argmin(axis=0), weights.min(axis=0)
+    atoms = len(weights)
+    before = np.zeros(atoms + 1)
+    start = np.zeros(atoms + 1, dtype=np.int64)
+    for stop in range(1, atoms + 1):
+        through = before[:stop] + weights[:stop, stop]
+        start[stop] = through.argmin()
+        before[stop] = through[start[stop]]
+    graphlets = []
+    stop = atoms
+    while stop > 0:
+        graphlets.append(Graphlet(int(way[start[stop], stop]), int(start[stop]), stop))
+        stop = graphlets[-1].start
+    graphlets.reverse()
+    return Path(graphlets, *(sum(float(costs[graphlet]) for graphlet in graphlets) for costs in choices))
+
+
+def make_plan(costs: Costs, graphlets: Iterable[Graphlet], considered: int, optimal: bool) -> CutPlan:
+    merged: list[Graphlet] = []
+    for graphlet in graphlets:
+        if merged and merged[-1].way == graphlet.way == WALKED:
+            # Visits add up, so that two walks side by side are one, whatever the digits that were dropped.
+            joint = merged[-1]._replace(stop=graphlet.stop)
+            if _cpu(costs, joint) <= (_cpu(costs, merged[-1]) + _cpu(costs, graphlet)) * (1 + ROUNDING):
+                merged[-1] = joint
+                continue
+        merged.append(graphlet)
+    return CutPlan(
+        atoms=costs.atoms,
+        cuts=tuple(graphlet.start for graphlet in merged[1:]),
+        cached=tuple(graphlet.way == CACHED for graphlet in merged),
+        memory=sum(int(costs.memory[start, stop]) for way, start, stop in merged if way == CACHED),
+        cpu=sum(_cpu(costs, graphlet) for graphlet in merged),
+        considered=considered,
+        optimal=optimal,
+    )
+
+
+def _cpu(costs: Costs, graphlet: Graphlet) -> float:
+    steps = costs.cpu if graphlet.way == CACHED else costs.walk
+    return math.inf if steps is None else float(steps[graphlet.start, graphlet.stop])
+
+
+def uncached_plan(costs: Costs, considered: int) -> CutPlan:
+    """The answer where nothing else fits."""
+    return make_plan(costs, [Graphlet(WALKED, 0, costs.atoms)], considered, optimal=True)

@@ -1,0 +1,254 @@
+"""Negations whose predicates look at the trend: each gap that they guard is judged as soon as the path allows it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import attrs
+import numpy as np
+
+from cetdsl.ir.kernel import KernelSpec
+from cetdsl.ir.machine import Edge, Machine, Pair
+from cetdsl.ir.windowing import SPAN
+from cetdsl.kernels._jit import jit
+from cetdsl.kernels.enumerate.layout import by_source, ints
+from cetdsl.kernels.machine.conditions import compare, edge_holds
+from cetdsl.kernels.machine.program import OPERATORS, Program, flat, lay_out, starts_of
+from cetdsl.kernels.vocabulary import Bools, Events, Ints, Shorts
+
+
+class Path(NamedTuple):
+    """The bindings of the trend that the search stands on, and what is still to be tried after each."""
+
+    event: Ints
+    variable: Shorts
+    state: Ints
+    edge: Ints
+    cursor: Ints
+    pending: Bools
+
+
+class Correlated(NamedTuple):
+    """Negations whose predicates look at the trend: their machines side by side, and where they guard."""
+
+    state_start: Ints
+    pair_start: Ints
+    pair: Ints
+    edge_start: Ints
+    edge_guard: Ints
+    begin_start: Ints
+    begin_guard: Ints
+    end_start: Ints
+    end_guard: Ints
+    span: int
+    within: bool
+
+
+class Gaps(NamedTuple):
+    """What judges gaps where a negation is correlated; ``reach`` is scratch space."""
+
+    correlated: Correlated
+    negated: Program
+    reach: Bools
+
+
+def lay_out_correlated(spec: KernelSpec) -> tuple[Correlated, Program]:
+    """The correlated negations of a query, numbered anew, their machines united into one."""
+    chosen = [number for number, negation in enumerate(spec.query.negations) if negation.correlated]
+    new = {number: k for k, number in enumerate(chosen)}
+    variables: list[int] = []
+    initial: list[tuple[int, tuple[int, ...]]] = []
+    final: list[tuple[int, tuple[int, ...]]] = []
+    edges: list[Edge] = []
+    state_start, pair_start, pairs = [0], [0], []
+    for number in chosen:
+        machine, base = spec.query.negations[number].machine, len(variables)
+        variables += machine.variables
+        initial += [(base + state, ()) for state, _ in machine.initial]
+        final += [(base + state, ()) for state, _ in machine.final]
+        edges += [attrs.evolve(e, source=base + e.source, target=base + e.target, guards=()) for e in machine.edges]
+        pairs += [pair_row(pair) for pair in spec.query.negations[number].correlated]
+        state_start.append(len(variables))
+        pair_start.append(len(pairs))
+
+    def renumbered(guards: tuple[int, ...]) -> list[int]:
+        return [new[guard] for guard in guards if guard in new]
+
+    states = range(len(spec.query.machine.variables))
+    begins, ends = dict(spec.query.machine.initial), dict(spec.query.machine.final)
+    on_edge = [renumbered(edge.guards) for edge in by_source(spec.query.machine)]
+    on_begin = [renumbered(begins.get(state, ())) for state in states]
+    on_end = [renumbered(ends.get(state, ())) for state in states]
+    correlated = Correlated(
+        state_start=ints(state_start),
+        pair_start=ints(pair_start),
+        pair=np.array(pairs, dtype=np.int64).reshape(-1, 5),
+        edge_start=starts_of(on_edge),
+        edge_guard=flat(on_edge),
+        begin_start=starts_of(on_begin),
+        begin_guard=flat(on_begin),
+        end_start=starts_of(on_end),
+        end_guard=flat(on_end),
+        span=spec.query.windowing.length,
+        within=spec.query.windowing.kind == SPAN,
+    )
+    return correlated, lay_out(Machine(tuple(variables), tuple(initial), tuple(final), tuple(edges))).program
+
+
+def pair_row(pair: Pair) -> tuple[int, int, int, int, int]:
+    return OPERATORS[pair.op], pair.left_variable, pair.left, pair.right_variable, pair.right
+
+
+def without_correlated(spec: KernelSpec) -> KernelSpec:
+    """The query with correlated negations (numbers kept) that guard nothing and match nothing."""
+    gone = {number for number, negation in enumerate(spec.query.negations) if negation.correlated}
+    if not gone:
+        return spec
+
+    def kept(guards: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(guard for guard in guards if guard not in gone)
+
+    machine = spec.query.machine
+    stripped = Machine(
+        machine.variables,
+        tuple((state, kept(guards)) for state, guards in machine.initial),
+        tuple((state, kept(guards)) for state, guards in machine.final),
+        tuple(attrs.evolve(edge, guards=kept(edge.guards)) for edge in machine.edges),
+    )
+    nothing = Machine((), (), (), ())
+    negations = tuple(attrs.evolve(n, machine=nothing) if n.correlated else n for n in spec.query.negations)
+    return spec.with_query(machine=stripped, negations=negations)
+
+
+@jit
+def _bound_to(path: Path, depth: int, variable: int) -> int:
+    """The event of the path that is bound to a variable, -1: none."""
+    for d in range(depth):
+        if path.variable[d] == variable:
+            return int(path.event[d])
+    return -1
+
+
+@jit
+def _is_decided(correlated: Correlated, path: Path, depth: int, guard: int) -> bool:
+    """Whether the path binds all that a negation looks at."""
+    for k in range(correlated.pair_start[guard], correlated.pair_start[guard + 1]):
+        if _bound_to(path, depth, correlated.pair[k, 3]) < 0:
+            return False
+    return True
+
+
+@jit
+def _relates(
+    correlated: Correlated, events: Events, path: Path, depth: int, guard: int, event: int, variable: int
+) -> bool:
+    """Whether an event, bound to a variable of the negated pattern, satisfies what relates it to the trend."""
+    if (events.mask[event] >> variable) & 1 == 0:
+        return False
+    for k in range(correlated.pair_start[guard], correlated.pair_start[guard + 1]):
+        if correlated.pair[k, 1] != variable:
+            continue
+        other = _bound_to(path, depth, correlated.pair[k, 3])
+        f, g = correlated.pair[k, 2], correlated.pair[k, 4]
+        if other < 0 or not (events.valid[f, event] and events.valid[g, other]):
+            return False
+        if not compare(correlated.pair[k, 0], events.codes[f, event], events.codes[g, other]):
+            return False
+    return True
+
+
+@jit
+def _reaches(program: Program, events: Events, reach: Bools, state: int, event: int, low: int) -> bool:
+    if program.begins[state]:
+        return True
+    for edge in range(program.in_start[state], program.in_start[state + 1]):
+        for earlier in range(low, event):
+            if (
+                reach[earlier - low, program.in_source[edge]]
+                and events.instant[earlier] < events.instant[event]
+                and edge_holds(program, events, edge, earlier, event)
+            ):
+                return True
+    return False
+
+
+@jit
+def _has_match(gaps: Gaps, events: Events, path: Path, depth: int, guard: int, low: int, high: int) -> bool:
+    """Whether a negated pattern has a match among the events ``low:high`` that forbids this path."""
+    correlated, program, reach = gaps.correlated, gaps.negated, gaps.reach
+    begin, end = correlated.state_start[guard], correlated.state_start[guard + 1]
+    for event in range(low, high):
+        for state in range(begin, end):
+            found = _relates(correlated, events, path, depth, guard, event, program.variable[state])
+            found = found and _reaches(program, events, reach, state, event, low)
+            if found and program.ends[state]:
+                return True
+            reach[event - low, state] = found
+    return False
+
+
+@jit
+def _gap(
+    correlated: Correlated, events: Events, path: Path, depth: int, position: int, low: int, high: int
+) -> tuple[int, int]:
+    """The events strictly before the binding at a position (or after the last one) and after the one before it."""
+    begin, end = low, high
+    if position > 0:
+        begin = path.event[position - 1] + 1
+        while begin < high and events.instant[begin] == events.instant[begin - 1]:
+            begin += 1
+    if position < depth:
+        end = path.event[position]
+        while end > begin and events.instant[end - 1] == events.instant[path.event[position]]:
+            end -= 1
+    if position == 0 and correlated.within:
+        earliest = events.time[path.event[depth - 1]] - correlated.span
+        begin += np.searchsorted(events.time[begin:end], earliest)
+    return begin, end
+
+
+@jit
+def _guards_of(correlated: Correlated, path: Path, depth: int, position: int) -> Ints:
+    """The correlated negations of the gap before a position."""
+    if position == 0:
+        state = path.state[0]
+        return correlated.begin_guard[correlated.begin_start[state] : correlated.begin_start[state + 1]]
+    if position == depth:
+        state = path.state[depth - 1]
+        return correlated.end_guard[correlated.end_start[state] : correlated.end_start[state + 1]]
+    edge = path.edge[position - 1]
+    return correlated.edge_guard[correlated.edge_start[edge] : correlated.edge_start[edge + 1]]
+
+
+@jit
+def _gap_is_free(gaps: Gaps, events: Events, path: Path, depth: int, position: int, low: int, high: int) -> bool:
+    guards = _guards_of(gaps.correlated, path, depth, position)
+    if len(guards) == 0:
+        return True
+    begin, end = _gap(gaps.correlated, events, path, depth, position, low, high)
+    free = True
+    for guard in guards:
+        free = free and not _has_match(gaps, events, path, depth, guard, begin, end)
+    return free
+
+
+@jit
+def new_gap_allows(gaps: Gaps, events: Events, path: Path, depth: int, low: int, high: int) -> bool:
+    """Judges the gap before the last binding as soon as all that its negations look at is bound."""
+    position = depth - 1
+    path.pending[position] = False
+    guards = _guards_of(gaps.correlated, path, depth, position)
+    pending = position == 0 and gaps.correlated.within and len(guards) > 0
+    for guard in guards:
+        pending = pending or not _is_decided(gaps.correlated, path, depth, guard)
+    path.pending[position] = pending
+    return pending or _gap_is_free(gaps, events, path, depth, position, low, high)
+
+
+@jit
+def gaps_allow(gaps: Gaps, events: Events, path: Path, depth: int, low: int, high: int) -> bool:
+    """Judges the gaps that had to wait for the end of the trend, and the one after it."""
+    for position in range(depth):
+        if path.pending[position] and not _gap_is_free(gaps, events, path, depth, position, low, high):
+            return False
+    return _gap_is_free(gaps, events, path, depth, depth, low, high)

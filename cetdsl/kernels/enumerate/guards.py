@@ -1,0 +1,111 @@
+"""The latest starts of negated patterns, which guards between neighbouring events are compared with."""
+
+from __future__ import annotations
+
+import attrs
+import numpy as np
+
+from cetdsl.ir.indexes import lower_guards
+from cetdsl.ir.kernel import KernelQuery, KernelSpec
+from cetdsl.ir.machine import Negation
+from cetdsl.kernels.enumerate.search import Search
+from cetdsl.kernels.machine.conditions import NO_CONDITIONS, Runs
+from cetdsl.kernels.machine.program import build_tables, lay_out
+from cetdsl.kernels.machine.propagate import Lanes, propagate
+from cetdsl.kernels.vocabulary import Events, Ints, Slices
+from cetdsl.kernels.wire.windows import NEVER
+
+
+class GuardedMachine:
+    """A query's machine, whose guards between neighbours are comparisons with the latest starts of negated patterns.
+
+    Attributes
+    ----------
+    machine : Machine
+    """
+
+    def __init__(self, spec: KernelSpec) -> None:
+        self.machine = lower_guards(spec.query.machine, spec.layout.codes)
+        self._negations = [_Negated(spec, negation) for negation in spec.query.negations]
+
+    def with_guards(self, events: Events) -> tuple[Events, Ints, Ints]:
+        """The events with the instant and each negation's latest start as further code columns.
+
+        Besides, the latest starts of matches that end before (at or before) each event, of shape (negations, n).
+        """
+        count, negations = len(events.time), len(self._negations)
+        before, until = np.empty((2, negations, count if negations else 0), dtype=np.int64)
+        if not negations:
+            return events, before, until
+        for row, negated in enumerate(self._negations):
+            before[row], until[row] = _running_latest(events, negated.latest_starts(events))
+        codes = np.concatenate([events.codes.reshape(-1, count), events.instant[None, :], before])
+        valid = np.concatenate([events.valid.reshape(-1, count), np.ones((1 + negations, count), dtype=np.bool_)])
+        return events._replace(codes=codes, valid=valid), before, until
+
+
+class _Negated:
+    """A negated pattern."""
+
+    def __init__(self, spec: KernelSpec, negation: Negation) -> None:
+        self._layout = lay_out(lower_guards(negation.machine, spec.layout.codes))
+        # Pairwise predicates need each match as a whole.
+        query = KernelQuery(negation.machine, pairs=negation.pairs)
+        self._search = Search(attrs.evolve(spec, query=query)) if negation.pairs else None
+
+    def latest_starts(self, events: Events) -> Ints:
+        """For each event the instant of the latest start of a match that ends with it; -1: none."""
+        return self._propagated(events) if self._search is None else self._enumerated(events, self._search)
+
+    def _propagated(self, events: Events) -> Ints:
+        count = len(events.time)
+        latest = np.full(count, -1, dtype=np.int64)
+        segments = len(events.segment_start) - 1
+        low, high = events.segment_start[:-1], events.segment_start[1:]
+        nowhere = np.full(segments, -1, dtype=np.int64)
+        runs = Runs(low, high, nowhere, np.zeros(segments, dtype=np.int64), low)
+        lanes = Lanes(np.array([-1]), np.array([-1]), np.zeros((1, count), dtype=np.int64))
+        propagate(
+            self._layout.program,
+            build_tables(self._layout, events),
+            events,
+            NO_CONDITIONS,
+            lanes,
+            runs,
+            np.int64(-1),
+            np.zeros(1, dtype=np.int64),
+            np.int64(0),
+            -1,
+            True,
+            np.full((1, 1), -1, dtype=np.int64),
+            latest,
+            np.zeros((0, 0), dtype=np.int64),
+        )
+        return latest
+
+    @staticmethod
+    def _enumerated(events: Events, search: Search) -> Ints:
+        segments = len(events.segment_start) - 1
+        everything = np.arange(segments, dtype=np.int64)
+        low, high = events.segment_start[:-1].copy(), events.segment_start[1:].copy()
+        slices = Slices(low, high, everything, np.zeros_like(low), everything, int(high[-1]), NEVER)
+        bounds = np.full(segments, NEVER), np.full(segments, -NEVER)
+        latest, none = np.full(len(events.time), -1, dtype=np.int64), np.zeros((0, 0), dtype=np.int64)
+        for block in search.blocks(events, none, none, slices, bounds):
+            begin, end = block.event[block.start[:-1]], block.event[block.start[1:] - 1]
+            np.maximum.at(latest, end, events.instant[begin])
+        return latest
+
+
+def _running_latest(events: Events, latest: Ints) -> tuple[Ints, Ints]:
+    """Latest starts of matches that end before, and at or before, each event, within its key."""
+    before, until = np.empty_like(latest), np.empty_like(latest)
+    for first, last in zip(events.segment_start[:-1], events.segment_start[1:], strict=True):
+        running = np.maximum.accumulate(latest[first:last])
+        instant = events.instant[first:last]
+        # All events of an instant see the same: the last of the instant, or the last of the one before.
+        start = np.searchsorted(instant, instant)
+        end = np.searchsorted(instant, instant, side="right")
+        until[first:last] = running[end - 1]
+        before[first:last] = np.where(start > 0, running[np.maximum(start - 1, 0)], -1)
+    return before, until

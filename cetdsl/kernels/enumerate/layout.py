@@ -1,0 +1,209 @@
+"""What a search goes by: a machine's edges by source, a chunk's values as codes, and room for what is found out.
+
+A *join* is the set of comparisons of an edge. A *chain* is a join into one state: the search threads the useful events
+of that state onto it, one chain for each value of the join's equality columns.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from cetdsl.ir.machine import Edge, Machine
+from cetdsl.kernels._jit import jit
+from cetdsl.kernels.machine.conditions import Conditions, Runs
+from cetdsl.kernels.machine.program import OPERATORS, Program, equality_codes, flat, starts_of
+from cetdsl.kernels.vocabulary import Bools, Events, Ints, Places
+
+_ORDERS = ("<", "<=", ">", ">=")
+
+
+class Edges(NamedTuple):
+    """A machine's edges by source. A *join* is a set of comparisons, a *chain* a join into one state."""
+
+    variable: Ints
+    initial: Ints
+    out_start: Ints
+    target: Ints
+    join: Ints
+    chain: Ints
+    order_start: Ints
+    order_end: Ints
+    comparison_end: Ints
+    comparison: Ints
+    listed_start: Ints
+    listed: Ints
+    chain_start: Ints
+    chain_join: Ints
+    best_start: Ints
+    ends: Bools
+
+
+class JoinCodes(NamedTuple):
+    """A chunk's values of the equality columns per join (-1: NULL), and where each chain's heads begin."""
+
+    later: Places
+    earlier: Places
+    head_start: Ints
+
+
+class Lists(NamedTuple):
+    """A chunk's lists as they came, and inverted: the later events whose list an event is in."""
+
+    start: Ints
+    items: Ints
+    inverse_start: Ints
+    inverse_items: Ints
+
+
+class Scratch(NamedTuple):
+    """What the backward pass finds out about the run that is being searched; events count from the run's first."""
+
+    useful: Bools
+    accept: Bools
+    first: Places
+    next: Places
+    best: Ints
+    head: Places
+    head_stamp: Ints
+
+
+class Guards(NamedTuple):
+    """What judges the begins and ends of trends where negations guard them.
+
+    ``late``: the gap before a trend is judged at its end (with a span).
+    """
+
+    program: Program
+    conditions: Conditions
+    late: bool
+
+
+class SearchInput(NamedTuple):
+    """A chunk of events and the runs to search; ``pivot_variable`` and ``pivot_pairs`` are those of Conditions."""
+
+    events: Events
+    tables: JoinCodes
+    runs: Runs
+    slice_low: Ints
+    pairs: Ints
+    pivot_variable: int
+    pivot_pairs: Ints
+
+
+def ints(values: list[int]) -> Ints:
+    return np.array(values, dtype=np.int64)
+
+
+def by_source(machine: Machine) -> list[Edge]:
+    return sorted(machine.edges, key=lambda edge: (edge.source, edge.target))
+
+
+class SearchLayout:
+    """A machine as a edges, and the joins that the edges's tables are built from."""
+
+    def __init__(self, machine: Machine) -> None:
+        edges = by_source(machine)
+        states = len(machine.variables)
+        self.joins = list(dict.fromkeys(edge.comparisons for edge in edges))
+        # Numbered by target, so that the chains of a state are neighbours.
+        chains = sorted({(e.target, self.joins.index(e.comparisons)) for e in edges if not e.listed})
+        rows: list[tuple[int, int, int]] = []
+        order_start, order_end, comparison_end = [], [], []
+        for comparisons in self.joins:
+            orders = [c for c in comparisons if c.op in _ORDERS]
+            others = [c for c in comparisons if c.op == "!="]
+            order_start.append(len(rows))
+            order_end.append(len(rows) + len(orders))
+            rows += [(OPERATORS[c.op], c.later, c.earlier) for c in orders + others]
+            comparison_end.append(len(rows))
+        best = np.cumsum([0] + [order_end[join] - order_start[join] for _, join in chains])
+        self.best_rows = int(best[-1])
+        out = [[k for k, edge in enumerate(edges) if edge.source == state] for state in range(states)]
+        listed = [list(edge.listed) for edge in edges]
+        places = {chain: number for number, chain in enumerate(chains)}
+        joins = [self.joins.index(edge.comparisons) for edge in edges]
+        self.edges = Edges(
+            variable=ints(list(machine.variables)),
+            initial=ints([state for state, _ in machine.initial]),
+            out_start=starts_of(out),
+            target=ints([edge.target for edge in edges]),
+            join=ints(joins),
+            chain=ints([-1 if e.listed else places[e.target, join] for e, join in zip(edges, joins)]),
+            order_start=ints(order_start),
+            order_end=ints(order_end),
+            comparison_end=ints(comparison_end),
+            comparison=np.array(rows, dtype=np.int64).reshape(-1, 3),
+            listed_start=starts_of(listed),
+            listed=flat(listed),
+            chain_start=starts_of([[k for k, (target, _) in enumerate(chains) if target == q] for q in range(states)]),
+            chain_join=ints([join for _, join in chains]),
+            best_start=best[:-1].astype(np.int64),
+            ends=np.isin(np.arange(states), [state for state, _ in machine.final]),
+        )
+
+    def tables(self, events: Events) -> tuple[JoinCodes, int]:
+        """The tables of a chunk of events, and the number of chain heads."""
+        count = len(events.time)
+        later = np.empty((len(self.joins), count), dtype=np.int32)
+        earlier = np.empty_like(later)
+        sizes = []
+        for number, comparisons in enumerate(self.joins):
+            f, g, size = equality_codes([c for c in comparisons if c.op == "="], events)
+            # An event with a NULL is no candidate, so the search needs no look at NULLs.
+            later[number] = np.where(_all_valid(events, [c.later for c in comparisons]), f, -1)
+            earlier[number] = np.where(_all_valid(events, [c.earlier for c in comparisons]), g, -1)
+            sizes.append(size)
+        heads = np.cumsum([0] + [sizes[join] for join in self.edges.chain_join]).astype(np.int64)
+        return JoinCodes(later, earlier, heads), int(heads[-1])
+
+    def lists(self, events: Events) -> Lists | None:
+        """The lists of a chunk of events, if any edge looks at one."""
+        if len(self.edges.listed) == 0:
+            return None
+        return Lists(events.list_start, events.list_items, *_invert(events.list_start, events.list_items))
+
+    def scratch(self, longest: int, heads: int) -> Scratch:
+        """Room for runs of up to so many events."""
+        states = len(self.edges.variable)
+        return Scratch(
+            np.zeros((longest, states), dtype=np.bool_),
+            np.zeros((longest, states), dtype=np.bool_),
+            np.empty((longest, len(self.edges.target)), dtype=np.int32),
+            np.empty((len(self.edges.chain_join), longest), dtype=np.int32),
+            np.empty((self.best_rows, longest), dtype=np.int64),
+            np.empty(heads, dtype=np.int32),
+            np.zeros(heads, dtype=np.int64),
+        )
+
+
+def _all_valid(events: Events, columns: list[int]) -> Bools:
+    out = np.ones(len(events.time), dtype=np.bool_)
+    for column in columns:
+        out &= events.valid[column]
+    return out
+
+
+@jit
+def _invert(list_start: Ints, list_items: Ints) -> tuple[Ints, Ints]:
+    """For each list and event, the later events whose list it is in, ascending."""
+    lists, count = list_start.shape[0], list_start.shape[1] - 1
+    start = np.zeros((lists, count + 1), dtype=np.int64)
+    items = np.empty(len(list_items), dtype=np.int64)
+    base = 0
+    for row in range(lists):
+        fill = np.zeros(count, dtype=np.int64)
+        for position in range(list_start[row, 0], list_start[row, count]):
+            fill[list_items[position]] += 1
+        for i in range(count):
+            start[row, i] = base
+            base += fill[i]
+            fill[i] = start[row, i]
+        start[row, count] = base
+        for later in range(count):
+            for position in range(list_start[row, later], list_start[row, later + 1]):
+                earlier = list_items[position]
+                items[fill[earlier]] = later
+                fill[earlier] += 1
+    return start, items

@@ -1,0 +1,72 @@
+"""The edges of a graph counted, or listed node by node out of the ranges that stand for them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cetdsl.kernels._jit import jit
+from cetdsl.kernels.graph.attribute_graph import AttributeGraph
+from cetdsl.kernels.graph.ranges import SKIP_BITS
+from cetdsl.kernels.vocabulary import Graph, Ints, Places
+
+
+@jit
+def count_edges(graph: AttributeGraph) -> Ints:
+    """The number of successors of each node."""
+    out = np.zeros(len(graph.event), dtype=np.int64)
+    for v in range(len(graph.event)):
+        for r in range(graph.first_range[v], graph.first_range[v + 1]):
+            limit, k = graph.limit[r], graph.start[r]
+            while k < graph.stop[r]:
+                # The entries up to the next multiple of 64 have one skip entry, their least rank.
+                end = min(((k >> SKIP_BITS) + 1) << SKIP_BITS, graph.stop[r])
+                if graph.skip[k >> SKIP_BITS] <= limit:
+                    for rank in graph.rank[k:end]:
+                        out[v] += rank <= limit
+                k = end
+    return out
+
+
+def list_edges(graph: AttributeGraph, most: int = 2**31) -> Graph | None:
+    """The graph with its successors listed; None if these are more than ``most``.
+
+    Where every node has one range of a bucket whose ranks all agree, nothing is copied.
+    """
+    single = bool((np.diff(graph.first_range) == 1).all()) and bool((graph.rank == 1).all())
+    if single:
+        return with_edges(graph, graph.start, graph.stop, graph.target)
+    degree = count_edges(graph)
+    if degree.sum() > most:
+        return None
+    return with_edges(graph, *_listed_edges(graph, degree))
+
+
+def with_edges(graph: AttributeGraph, start: Ints, stop: Ints, target: Places) -> Graph:
+    """The nodes of a graph with successors of their own."""
+    return Graph(*graph[:8], start, stop, target)
+
+
+@jit
+def _listed_edges(graph: AttributeGraph, degree: Ints) -> tuple[Ints, Ints, Places]:
+    nodes = len(graph.event)
+    start = np.zeros(nodes, dtype=np.int64)
+    stop = np.zeros(nodes, dtype=np.int64)
+    # Every entry is written, and the next one over it if it does not count: that takes no branch.
+    target = np.empty(degree.sum() + 1, dtype=np.int32)
+    free = 0
+    for v in range(nodes):
+        start[v] = free
+        for r in range(graph.first_range[v], graph.first_range[v + 1]):
+            limit, k = graph.limit[r], graph.start[r]
+            while k < graph.stop[r]:
+                end = min(((k >> SKIP_BITS) + 1) << SKIP_BITS, graph.stop[r])
+                if graph.skip[k >> SKIP_BITS] <= limit:
+                    for rank, node in zip(graph.rank[k:end], graph.target[k:end]):
+                        target[free] = node
+                        free += rank <= limit
+                k = end
+        # Each range rises by itself; several have to be merged.
+        if graph.first_range[v + 1] - graph.first_range[v] > 1:
+            target[start[v] : free].sort()
+        stop[v] = free
+    return start, stop, target[:free]

@@ -1,0 +1,206 @@
+"""The k heaviest trends of a graph, without listing the others.
+
+The weight of a trend is the sum over its nodes, added up from the last one to the first. So of the ways on which a
+trend can go on from a node, the heavier one stays the heavier with any node put before it, rounding included, and the
+best way from each node follows from those of its successors: one pass backwards
+(:mod:`~cetdsl.kernels.graph.layers`). The next best ways are found as far as they are asked for
+(:mod:`~cetdsl.kernels.graph.recursive_enumeration`), in the windows whose heaviest trends may be among the k.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from cetdsl.errors import CountOverflow
+from cetdsl.kernels._jit import jit
+from cetdsl.kernels.graph.blocks import appended, join_blocks, take_trends
+from cetdsl.kernels.graph.counts import Values, widest
+from cetdsl.kernels.graph.layers import IS_NULL, Layers, Weights, find_heaviest, layers_of, spelled
+from cetdsl.kernels.graph.recursive_enumeration import RANK, Heaps, Ways, make_states, next_trend, open_window
+from cetdsl.kernels.graph.walk import Windows, windows_of
+from cetdsl.kernels.vocabulary import Block, Bools, Graph, Ints
+
+
+class KBest(NamedTuple):
+    """Trends by falling weight.
+
+    Attributes
+    ----------
+    weight : float64 or int64 array, shape (trends,)
+    present : bool array, shape (trends,)
+        Whether there was any value to add up; where not, the weight is 0.
+    block : Block
+    """
+
+    weight: Weights
+    present: Bools
+    block: Block
+
+
+def k_best_paths(
+    graph: Graph,
+    variable: Ints,
+    low: Ints,
+    high: Ints,
+    complete: bool,
+    k: int,
+    weight: Weights,
+    present: Bools | None = None,
+) -> KBest:
+    """The heaviest trends of all slices together.
+
+    Of trends of equal weight those of earlier slices come first, then those that come first in the canonical order
+    (where sums are exact and no value is missing; else in an order that depends on the data alone).
+
+    Parameters
+    ----------
+    graph : Graph
+        The whole graph, or its transitive reduction for maximal trends.
+    variable : int64 array, shape (states,)
+        Bit number of the variable that each state reads.
+    low, high : int64 arrays, shape (slices,)
+        The events of each slice.
+    complete : bool
+        Whether only paths that cannot be extended at either end count.
+    k : int
+        How many trends; all if there are fewer.
+    weight : float64 or int64 array, shape (nodes,)
+    present : bool array, shape (nodes,), optional
+        Whether a node has a value at all; those that have none add nothing.
+
+    Raises
+    ------
+    CountOverflow
+        If whole numbers add up to more than 64 bits hold.
+
+    Examples
+    --------
+    >>> from cetdsl.kernels.graph.attribute_graph import NEVER
+    >>> i, flags = np.arange(4), np.ones(4, dtype=bool)
+    >>> before, after = np.array([-1, 0, 0, 2], dtype="i4"), np.array([1, NEVER, 3, NEVER], dtype="i4")
+    >>> start, stop, target = np.array([0, 2, 2, 3]), np.array([2, 2, 3, 3]), np.array([1, 2, 3], dtype="i4")
+    >>> here = i.astype("i4")
+    >>> graph = Graph(i, here * 0, flags, flags, here, before, here, after, start, stop, target)
+    >>> found = k_best_paths(graph, np.array([0]), np.array([0]), np.array([4]), False, 3, np.array([5, 0, 1, 2]))
+    >>> found.weight.tolist(), [part.tolist() for part in np.split(found.block.event, found.block.start[1:-1])]
+    ([8, 6, 5], [[0, 2, 3], [0, 2], [0]])
+    """
+    windows = windows_of(graph, low, high)
+    if k == 0 or len(low) == 0 or len(graph.event) == 0:
+        return KBest(weight[:0], np.zeros(0, dtype=np.bool_), join_blocks([]))
+    present = np.ones(len(weight), dtype=np.bool_) if present is None else present
+    # No sum of whole numbers exceeds this; up to 2**53 doubles hold them exactly.
+    bound = float(np.abs(weight.astype(np.float64)).max()) * int((windows.last - windows.first).max())
+    whole = weight.dtype == np.int64 and bound >= 2.0**53
+    if whole and bound >= 2.0**62:
+        _refuse_overflow(graph, windows, complete, weight)
+    layers = layers_of(weight if whole else weight.astype(np.float64), present)
+    heaviest = find_heaviest(graph, windows, complete, layers)
+    order = np.lexsort((-heaviest[1], -heaviest[0]))
+    order = order[heaviest[0][order] >= 0]
+    given = graph, windows, complete, layers, heaviest, order
+    wanted = np.full(len(low), k)
+    if len(order) > 1:
+        wanted = _list_trends(*given, wanted, k, False)[0]
+    _, window, rank, value, start, node = _list_trends(*given, wanted, k, True)
+    best = np.lexsort((window, -value, -rank))
+    trends = Block(start, graph.event[node], variable[graph.state[node]].astype(np.int16), window)
+    return KBest(spelled(value, rank, weight)[best], (rank != IS_NULL)[best], take_trends(trends, best))
+
+
+def _refuse_overflow(graph: Graph, windows: Windows, complete: bool, weight: Weights) -> None:
+    """The magnitudes along every trend have to add up to what 64 bits hold, with some allowance for rounding."""
+    magnitudes = layers_of(np.abs(weight.astype(np.float64)), np.ones(len(weight), dtype=np.bool_))
+    largest = float(find_heaviest(graph, windows, complete, magnitudes)[1].max())
+    if largest >= 2.0**63 * (1 - 1e-9):
+        raise CountOverflow(
+            f"the values along a trend add up to about 2^{math.log2(largest):.1f}, which does not fit 64 bits",
+            hint="cast the column to double",
+        )
+
+
+@jit
+def _list_trends(
+    graph: Graph,
+    windows: Windows,
+    complete: bool,
+    layers: Layers,
+    heaviest: tuple[Ints, Values],
+    order: Ints,
+    wanted: Ints,
+    k: int,
+    keep: bool,
+) -> tuple[Ints, Ints, Ints, Values, Ints, Ints]:
+    """The k heaviest trends of all windows, or only how many of them each window has.
+
+    The windows list as many trends as are wanted of each, or until the k-th best so far beats their next one.
+
+    Parameters
+    ----------
+    graph : Graph
+    windows : Windows
+    complete : bool
+        Whether only paths that cannot be extended at either end count.
+    layers : Layers
+        The weights of the nodes.
+    heaviest : (int64 array, array), shape (windows,)
+        The rank and the sum of each window's heaviest trend.
+    order : int64 array
+        The windows that have trends, by falling weight of the heaviest.
+    wanted : int64 array, shape (windows,)
+        How many trends to list of each window at most.
+    k : int
+        How many trends of all windows together.
+    keep : bool
+        Whether the trends are returned, or only the shares.
+
+    Returns
+    -------
+    share : int64 array, shape (windows,)
+        How many of the k heaviest trends each window has.
+    window, rank : int64 array, value : array, start : int64 array, node : int64 array
+        The window, rank and weight of each trend, and where its nodes begin; nothing unless they are to be kept.
+    """
+    states, room, width = make_states(windows, layers), widest(windows), layers.after.shape[1]
+    role, path, chain = np.empty(room, np.uint8), np.empty(room, np.int64), np.empty(room, np.int64)
+    used, node, share = np.empty(4, np.int64), np.empty(0, np.int64), np.zeros(len(windows.low), np.int64)
+    none = layers.amount[:0]
+    ways, heaps = Ways(none, node, node, node), Heaps(none, node, node)
+    owners, ranks, values, starts = [0], [0], [layers.amount[0]], [0]
+    leading = [(0, layers.amount[0], 0)]
+    leading.clear()
+    for window in order:
+        best = heaviest[0][window], heaviest[1][window], -window
+        if len(leading) == k and best <= leading[0]:
+            continue
+        view = open_window(graph, windows, window, complete, layers, role, states, used)
+        for _ in range(wanted[window]):
+            ways, heaps, way = next_trend(view, states, ways, heaps, used, path, chain, wanted[window])
+            if way < 0:
+                break
+            trend = used[RANK], ways.value[way], -window
+            if len(leading) < k:
+                heapq.heappush(leading, trend)
+            elif trend > leading[0]:
+                heapq.heapreplace(leading, trend)
+            else:
+                break
+            if keep:
+                owners.append(window)
+                ranks.append(used[RANK])
+                values.append(ways.value[way])
+                depth = 0
+                while way >= 0:
+                    path[depth] = ways.state[way] // width + view.first
+                    depth += 1
+                    way = ways.rest[way]
+                node = appended(node, starts[-1], path, depth)
+                starts.append(starts[-1] + depth)
+    for _, _, negative in leading:
+        share[-negative] += 1
+    start = np.array(starts)
+    return share, np.array(owners)[1:], np.array(ranks)[1:], np.array(values)[1:], start, node[: start[-1]].copy()

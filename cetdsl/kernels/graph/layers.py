@@ -1,0 +1,143 @@
+"""What trends weigh, and the heaviest way on from each node: the first pass of the k-best search.
+
+Values that do not add up like numbers are kept apart. A way belongs to a *layer*: the set of the kinds of values (none,
+window, infinity, minus infinity, NaN) that are on it. Within a layer sums are numbers, and each layer is of one rank in
+Spark's descending order: NaN, infinity, numbers, minus infinity, and NULL, the sum of no values.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cetdsl.kernels._jit import jit
+from cetdsl.kernels.graph.counts import END, ROOT, SEEN, Roles, Values, fill_roles, widest
+from cetdsl.kernels.graph.walk import Windows
+from cetdsl.kernels.vocabulary import Bools, Graph, Ints
+
+Weights = NDArray[np.float64] | NDArray[np.int64]
+
+#: Kinds of values, as bits; 0: none.
+_NUMBER, _INFINITE, _MINUS_INFINITE, _NAN = 1, 2, 4, 8
+#: What a layer's trends weigh, as a rank.
+IS_NULL, IS_MINUS_INFINITE, IS_NUMBER, IS_INFINITE, IS_NAN = 0, 1, 2, 3, 4
+#: In place of a state: the trend ends here; there is no way.
+LAST, NO_WAY = -1, -2
+
+
+class Layers(NamedTuple):
+    """The nodes' values, and what layer a way is of.
+
+    Attributes
+    ----------
+    amount : int64 or float64 array, shape (nodes,)
+        The value if it is a window, else 0.
+    kind : int64 array, shape (nodes,)
+        Number of the kind of the node's value.
+    own : int64 array, shape (kinds,)
+        The layer of a single node.
+    after : int64 array, shape (kinds, layers)
+        The layer of a node that is followed by a way of some layer.
+    rank : int64 array, shape (layers,)
+    """
+
+    amount: Values
+    kind: Ints
+    own: Ints
+    after: Ints
+    rank: Ints
+
+
+def layers_of(weight: Weights, present: Bools) -> Layers:
+    bits = np.where(present, _NUMBER, 0)
+    if weight.dtype == np.float64:
+        bits = np.where(present & np.isnan(weight), _NAN, bits)
+        bits = np.where(present & (weight == np.inf), _INFINITE, bits)
+        bits = np.where(present & (weight == -np.inf), _MINUS_INFINITE, bits)
+    kinds = np.unique(bits)
+    layers = set(kinds.tolist())
+    while len(layers) < len(wider := {a | b for a in layers for b in layers}):
+        layers = wider
+    position = {layer: p for p, layer in enumerate(sorted(layers))}
+    return Layers(
+        np.where(bits == _NUMBER, weight, weight.dtype.type(0)),
+        np.searchsorted(kinds, bits),
+        np.array([position[kind] for kind in kinds.tolist()], dtype=np.int64),
+        np.array([[position[kind | layer] for layer in position] for kind in kinds.tolist()], dtype=np.int64),
+        np.array([_rank(layer) for layer in position], dtype=np.int64),
+    )
+
+
+def _rank(layer: int) -> int:
+    """The place of a layer's sums in the order of weights."""
+    if layer & _NAN or (layer & _INFINITE and layer & _MINUS_INFINITE):
+        return IS_NAN
+    if layer & _INFINITE:
+        return IS_INFINITE
+    if layer & _MINUS_INFINITE:
+        return IS_MINUS_INFINITE
+    return IS_NUMBER if layer else IS_NULL
+
+
+def spelled(value: Weights, rank: Ints, weight: Weights) -> Weights:
+    """The sums of trends, of which the sum of the numbers and the rank are given, in the type of the weights."""
+    if weight.dtype == np.int64:
+        return value.astype(np.int64)
+    spelled = value.astype(np.float64)
+    for place, name in ((IS_MINUS_INFINITE, -np.inf), (IS_INFINITE, np.inf), (IS_NAN, np.nan)):
+        spelled[rank == place] = name
+    return spelled
+
+
+@jit
+def fill_ways(
+    graph: Graph, windows: Windows, window: int, role: Roles, layers: Layers, best: Values, choice: Ints
+) -> None:
+    """The best way from every state (node of a window and layer): what it weighs, and the state that it goes on with.
+
+    State ``row * layers + layer`` stands for the window's node ``row``. Of equal ways the first one is the best.
+    """
+    starts, stops, target = graph.start, graph.stop, graph.target
+    amount, kind, own, after = layers.amount, layers.kind, layers.own, layers.after
+    first, last, width = windows.first[window], windows.last[window], after.shape[1]
+    for v in range(last - 1, first - 1, -1):
+        base = (v - first) * width
+        choice[base : base + width] = NO_WAY
+        if not role[v - first] & SEEN:
+            continue
+        if role[v - first] & END:
+            best[base + own[kind[v]]] = amount[v]
+            choice[base + own[kind[v]]] = LAST
+        for k in range(starts[v], stops[v]):
+            if target[k] >= last:
+                break
+            for layer in range(width):
+                following = (target[k] - first) * width + layer
+                if choice[following] == NO_WAY:
+                    continue
+                x = base + after[kind[v], layer]
+                value = amount[v] + best[following]
+                if choice[x] == NO_WAY or value > best[x]:
+                    best[x], choice[x] = value, following
+
+
+@jit
+def find_heaviest(graph: Graph, windows: Windows, complete: bool, layers: Layers) -> tuple[Ints, Values]:
+    """The rank and the sum of each window's heaviest trend; rank -1: it has none."""
+    width, room = layers.after.shape[1], widest(windows)
+    role, choice = np.empty(room, np.uint8), np.empty(room * width, np.int64)
+    best = np.empty(room * width, layers.amount.dtype)
+    ranks, values = np.full(len(windows.low), -1), np.zeros(len(windows.low), layers.amount.dtype)
+    for window in range(len(windows.low)):
+        fill_roles(graph, windows, window, complete, role)
+        fill_ways(graph, windows, window, role, layers, best, choice)
+        for row in range(windows.last[window] - windows.first[window]):
+            for layer in range(width if role[row] & ROOT else 0):
+                x, rank = row * width + layer, layers.rank[layer]
+                if choice[x] == NO_WAY or rank < ranks[window]:
+                    continue
+                if rank > ranks[window] or best[x] > values[window]:
+                    ranks[window], values[window] = rank, best[x]
+    return ranks, values

@@ -1,0 +1,246 @@
+"""What may be bound, where a trend may begin and end, and the runs that a slice is evaluated in.
+
+A *run* is one pass over the events of a slice. Most slices take one run each. Where a predicate or a span relates all
+events of a trend to one of them, there is a run for each event that may be that one, its *pivot*.
+
+A *guard* is a negation that must have no match in a gap: before a trend, after it, or between two neighbours. Guards
+between neighbours are comparisons (:func:`~cetdsl.kernels.machine.program.lower_guards`), the others are judged here.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from cetdsl.ir.kernel import KernelQuery
+from cetdsl.ir.machine import Pair
+from cetdsl.ir.windowing import SPAN
+from cetdsl.kernels._jit import inlined
+from cetdsl.kernels.machine.program import OPERATORS, Program, place_of
+from cetdsl.kernels.vocabulary import Events, Ints, Slices
+from cetdsl.kernels.wire.windows import pivot_runs, span_runs
+from cetdsl.pattern.expressions import MIRRORED
+
+#: The pivot is the first event of the trend, whatever its variable.
+FIRST_EVENT = -2
+
+
+class Runs(NamedTuple):
+    """The runs over a chunk's slices.
+
+    Attributes
+    ----------
+    low, high : int64 arrays, shape (runs,)
+        The events of each run, ``low:high``.
+    pivot : int64 array, shape (runs,)
+        The one event that a run is about (-1: none): the one that its trends must begin with, or the one that the pivot
+        variable must be bound to.
+    window : int64 array, shape (runs,)
+        The slice that each run belongs to.
+    first : int64 array, shape (runs,)
+        The first event of that slice, which a run about a pivot need not begin with.
+    """
+
+    low: Ints
+    high: Ints
+    pivot: Ints
+    window: Ints
+    first: Ints
+
+
+class Conditions(NamedTuple):
+    """What restricts the begin and the end of a trend, and what its pivot demands of other events.
+
+    Attributes
+    ----------
+    pivot_variable : int
+        -1: there is no pivot. ``FIRST_EVENT``: it is the first event of the trend, whatever its variable.
+    pivot_pair : int64 array, shape (pairs, 4)
+        Operator, other variable, its column, the pivot's column.
+    latest_before, latest_until : int64 arrays, shape (negations, n)
+        Instant of the latest start of a match of the negation that ends before (at or before) the event; -1: none.
+    instant_time : int64 array, shape (instants,) or (0,)
+        The time of each instant, where negations are judged within a span.
+    span : int
+        The longest span of a trend, in the time column's unit; 0: sliding or no windows.
+    """
+
+    pivot_variable: int
+    pivot_pair: Ints
+    latest_before: Ints
+    latest_until: Ints
+    instant_time: Ints
+    span: int
+
+
+NO_CONDITIONS = Conditions(
+    -1,
+    np.zeros((0, 4), dtype=np.int64),
+    np.zeros((0, 0), dtype=np.int64),
+    np.zeros((0, 0), dtype=np.int64),
+    np.zeros(0, dtype=np.int64),
+    0,
+)
+
+
+def span_of(query: KernelQuery) -> int:
+    """The longest span of a trend, 0 where windows do not bound it."""
+    return query.windowing.length if query.windowing.kind == SPAN else 0
+
+
+def conditions_of(query: KernelQuery, events: Events, before: Ints, until: Ints) -> Conditions:
+    """What restricts the trends in these events; ``before`` and ``until`` are the latest starts of negated patterns."""
+    span = span_of(query)
+    instant_time = np.zeros(0, dtype=np.int64)
+    if span and query.negations:
+        instant_time = np.zeros(int(events.instant[-1]) + 1, dtype=np.int64)
+        instant_time[events.instant] = events.time
+    pivot = FIRST_EVENT if span or (query.pivot >= 0 and _pivot_begins(query)) else query.pivot
+    return Conditions(pivot, _pivot_pairs(query.pairs, query.pivot), before, until, instant_time, span)
+
+
+def _pivot_pairs(pairs: tuple[Pair, ...], pivot: int) -> Ints:
+    """What the pivot demands of other events, as :class:`Conditions` has it."""
+    rows = []
+    for pair in pairs:
+        if pair.right_variable == pivot:
+            rows.append((OPERATORS[pair.op], pair.left_variable, pair.left, pair.right))
+        elif pair.left_variable == pivot:
+            rows.append((OPERATORS[MIRRORED[pair.op]], pair.right_variable, pair.right, pair.left))
+    return np.array(rows, dtype=np.int64).reshape(-1, 4)
+
+
+def _pivot_begins(query: KernelQuery) -> bool:
+    """Whether every trend begins with the pivot variable."""
+    return all(query.machine.variables[state] == query.pivot for state, _ in query.machine.initial)
+
+
+def runs_of(query: KernelQuery, slices: Slices, events: Events, bounds: tuple[Ints, Ints]) -> Runs:
+    """One run per slice, or per slice and pivot.
+
+    ``bounds`` are, with a span, from when to before when the first event of a trend of each slice lies.
+    """
+    if span := span_of(query):
+        beginning = 0
+        for state, _ in query.machine.initial:
+            beginning |= 1 << query.machine.variables[state]
+        spans = span_runs(slices.low, slices.high, events.mask, events.time, beginning, span, *bounds)
+        return Runs(*spans, slices.low[spans[3]])
+    if query.pivot >= 0:
+        wanted = 1 << query.pivot
+        pivots = pivot_runs(slices.low, slices.high, events.mask, wanted, _pivot_begins(query))
+        return Runs(*pivots, slices.low[pivots[3]])
+    count = len(slices.low)
+    nowhere = np.full(count, -1, dtype=np.int64)
+    return Runs(slices.low, slices.high, nowhere, np.arange(count, dtype=np.int64), slices.low)
+
+
+class Tests(Protocol):
+    """What the edges of a program ask of two neighbours: operator, later and earlier column; and lists."""
+
+    @property
+    def comparison_start(self) -> Ints: ...
+    @property
+    def comparison(self) -> Ints: ...
+    @property
+    def listed_start(self) -> Ints: ...
+    @property
+    def listed(self) -> Ints: ...
+
+
+@inlined
+def compare(op: int, a: int, b: int) -> bool:
+    """``a <op> b`` for the operator numbers of :data:`cetdsl.kernels.machine.program.OPERATORS`."""
+    if op == 0:
+        return a == b
+    if op == 1:
+        return a != b
+    if op == 2:
+        return a < b
+    if op == 3:
+        return a <= b
+    if op == 4:
+        return a > b
+    return a >= b
+
+
+@inlined
+def is_listed(list_start: Ints, list_items: Ints, row: int, earlier: int, later: int) -> bool:
+    """Whether an event is on the list of a later one; lists are sorted."""
+    end = list_start[row, later + 1]
+    place = place_of(list_items, list_start[row, later], end, earlier)
+    return bool(place < end and list_items[place] == earlier)
+
+
+@inlined
+def edge_holds(tests: Tests, events: Events, edge: int, earlier: int, later: int) -> bool:
+    """Whether all comparisons and lists of an edge allow two events as neighbours."""
+    for c in range(tests.comparison_start[edge], tests.comparison_start[edge + 1]):
+        f, g = tests.comparison[c, 1], tests.comparison[c, 2]
+        if not (events.valid[f, later] and events.valid[g, earlier]):
+            return False
+        if not compare(tests.comparison[c, 0], events.codes[f, later], events.codes[g, earlier]):
+            return False
+    for k in range(tests.listed_start[edge], tests.listed_start[edge + 1]):
+        if not is_listed(events.list_start, events.list_items, tests.listed[k], earlier, later):
+            return False
+    return True
+
+
+@inlined
+def pivot_allows(events: Events, conditions: Conditions, pivot: int, event: int, variable: int) -> bool:
+    """Whether an event may be bound to a variable in a run about this pivot."""
+    if conditions.pivot_variable == variable:
+        return event == pivot
+    for k in range(conditions.pivot_pair.shape[0]):
+        if conditions.pivot_pair[k, 1] == variable:
+            f, g = conditions.pivot_pair[k, 2], conditions.pivot_pair[k, 3]
+            if not (events.valid[f, event] and events.valid[g, pivot]):
+                return False
+            if not compare(conditions.pivot_pair[k, 0], events.codes[f, event], events.codes[g, pivot]):
+                return False
+    return True
+
+
+@inlined
+def may_begin(
+    program: Program, events: Events, conditions: Conditions, state: int, event: int, low: int, pivot: int
+) -> bool:
+    """Whether a trend of this run may begin with the event in the state."""
+    if not program.begins[state] or (conditions.pivot_variable == -2 and event != pivot):
+        return False
+    if conditions.span == 0:
+        for k in range(program.begin_guard_start[state], program.begin_guard_start[state + 1]):
+            if conditions.latest_before[program.begin_guard[k], event] >= events.instant[low]:
+                return False
+    return True
+
+
+@inlined
+def may_end(
+    program: Program,
+    events: Events,
+    conditions: Conditions,
+    state: int,
+    first_state: int,
+    event: int,
+    high: int,
+    pivot: int,
+) -> bool:
+    """Whether a trend of this run may end with the event in the state.
+
+    With a span the gap before the trend reaches back from its *last* event, so it is judged here; ``first_state``
+    is -1 where no begin has guards.
+    """
+    if not program.ends[state]:
+        return False
+    for k in range(program.end_guard_start[state], program.end_guard_start[state + 1]):
+        if conditions.latest_until[program.end_guard[k], high - 1] > events.instant[event]:
+            return False
+    if conditions.span > 0 and first_state >= 0:
+        for k in range(program.begin_guard_start[first_state], program.begin_guard_start[first_state + 1]):
+            latest = conditions.latest_before[program.begin_guard[k], pivot]
+            if latest >= 0 and conditions.instant_time[latest] >= events.time[event] - conditions.span:
+                return False
+    return True
