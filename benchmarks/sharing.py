@@ -19,9 +19,10 @@ from races import Result, Verdict, discard, result
 import cetdsl as cet
 from cetdsl import datasets
 from cetdsl.execution.workload import prepare_pass
-from cetdsl.kernels.shared.hamlet import Metrics, WorkloadEvaluator
+from cetdsl.kernels.shared.hamlet import Metrics
+from cetdsl.kernels.shared.workload import QuerySet, query_sets
 from cetdsl.kernels.wire.chunks import Chunk, ChunkReader
-from cetdsl.planning.workload import SHARING
+from cetdsl.planning.sharing import SHARING
 
 #: The kinds of events that prefixes are made of; ``Travel`` is what repeats.
 PREFIXES = ("Request", "Offer", "Accept", "Decline", "Assign", "Approach", "Arrive", "Wait", "Pickup", "Detour")
@@ -51,25 +52,30 @@ def grouped(queries: dict[str, str]) -> dict[str, str]:
 class Loaded(NamedTuple):
     """The events of one key as a kernel reads them, and what the queries of a workload ask of them."""
 
-    evaluators: dict[str, WorkloadEvaluator]
+    sets: dict[str, list[QuerySet]]
     chunk: Chunk
 
     @classmethod
     def of(cls, df: DataFrame, queries: dict[str, str], number: str) -> Loaded:
-        many = cet.patterns(df, queries, time="ts", type="kind")
-        plan = many._plan(number)
-        if len(plan.passes) != 1 or plan.alone:
-            raise RuntimeError("the queries do not fit one pass")
-        prepared = prepare_pass(df, plan.passes[0], plan.sharing)
+        sets = {}
+        for sharing in SHARING:
+            plan = cet.patterns(df, queries, time="ts", type="kind", sharing=sharing)._plan(number)
+            if len(plan.passes) != 1 or plan.alone:
+                raise RuntimeError("the queries do not fit one pass")
+            prepared = prepare_pass(df, plan.passes[0], plan.sharing)
+            sets[sharing] = query_sets(prepared.spec)
         spec, rows = prepared.spec, prepared.shipment.rows.toArrow()
         [chunk] = ChunkReader(spec.reader, iter(rows.to_batches()), 2**40, spec.queries)
-        families = dict(enumerate(spec.families))
-        return cls({sharing: WorkloadEvaluator(spec.queries, sharing, families) for sharing in SHARING}, chunk)
+        return cls(sets, chunk)
 
     def run(self, sharing: str) -> Metrics:
         """All counts; gives what was done."""
-        slices, bounds = zip(*self.chunk.asked)
-        return self.evaluators[sharing].evaluate(self.chunk.events, self.chunk.values, slices, bounds)[1]
+        done = Metrics()
+        for one in self.sets[sharing]:
+            one.metrics = None
+            one.evaluate(self.chunk)
+            done = done.plus(one.metrics or Metrics(unshared=1))
+        return done
 
 
 def one_window(events: Events, rows: int, burst: int = 10) -> DataFrame:

@@ -19,9 +19,9 @@ from cetdsl.ir.layout import RowLayout
 from cetdsl.ir.machine import Comparison, Edge, Machine, Negation, Pair
 from cetdsl.ir.windowing import SLIDING, SPAN, Windowing
 from cetdsl.kernels.enumerate.enumerator import Enumerator
-from cetdsl.kernels.enumerate.pivots import binds_once
 from cetdsl.kernels.vocabulary import Block, Events, Slices
 from cetdsl.kernels.wire.windows import NEVER, cut_slices
+from cetdsl.planning.pivots import binds_exactly_one, search_pivot
 
 A, B, C, N = 0, 1, 2, 3
 ALWAYS = (-(2**62), 2**62)
@@ -38,7 +38,9 @@ Trend = tuple[tuple[int, int], ...]
 
 
 def make_spec(machine: Machine, *, codes: int = 0, lists: int = 0, **options: Any) -> KernelSpec:
-    return KernelSpec(KernelQuery(machine, **options), RowLayout(0, "t", "bigint", codes=codes, lists=lists))
+    query = KernelQuery(machine, **options)
+    query = attrs.evolve(query, pivot=search_pivot(machine, query.pairs, query.windowing.kind))
+    return KernelSpec(query, RowLayout(0, "t", "bigint", codes=codes, lists=lists))
 
 
 def make_events(
@@ -476,10 +478,10 @@ def test_leading_negation_with_a_pivot_looks_at_the_whole_window() -> None:
     assert found.keys() == {(0, ((0, A), *((b, B) for b in bs), (5, C))) for bs in ([1], [4], [1, 4])}
 
 
-def test_binds_once() -> None:
-    assert binds_once(A_THEN_BS, A)
-    assert not binds_once(A_THEN_BS, B)
-    assert not binds_once(A_THEN_BS, C)
+def test_binds_exactly_one() -> None:
+    assert binds_exactly_one(A_THEN_BS, A)
+    assert not binds_exactly_one(A_THEN_BS, B)
+    assert not binds_exactly_one(A_THEN_BS, C)
 
 
 # ---------------------------------------------------------------------------------------------------- speed

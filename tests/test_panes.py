@@ -32,7 +32,7 @@ from cetdsl.execution.compat import schema_of
 from cetdsl.execution.run import run
 from cetdsl.frontend.sase import parse
 from cetdsl.ir.accumulators import TRENDS, Lane
-from cetdsl.ir.kernel import MIN_PANES_OVERLAP, KernelSpec
+from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.windowing import SLIDING, Windowing, count_in_panes
 from cetdsl.kernels.aggregate.cover import prefixes, suffixes
 from cetdsl.kernels.aggregate.evaluate import Evaluator
@@ -43,6 +43,7 @@ from cetdsl.kernels.wire.windows import NEVER, cut_slices
 from cetdsl.pattern.expressions import Aggregate, attributes
 from cetdsl.pattern.query import Query, Returned, Span, Window
 from cetdsl.pattern.text import unparse
+from cetdsl.planning.panes import MIN_PANES_OVERLAP
 from cetdsl.planning.planner import plan_aggregate
 from cetdsl.planning.strategies.kernel import kernel
 from cetdsl.planning.strategies.panes import any_panes, panes

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import re
 from typing import Any
 
 import generators
@@ -23,7 +25,8 @@ from cetdsl.errors import (
 )
 from cetdsl.execution.workload import prepare_pass
 from cetdsl.pattern.query import Query
-from cetdsl.planning.workload import SHARING, Sharing
+from cetdsl.planning.sharing import SHARING
+from cetdsl.planning.workload import Sharing
 
 FIGURE_4 = "AACBBBBAACCCBB"  # of the Hamlet paper
 FEATURES = generators.Features(returned_strings=True)
@@ -183,6 +186,45 @@ def test_metrics_have_one_row_per_task_and_set(figure_4: Any) -> None:
     assert sum(row.bursts for row in rows) == 4  # two bursts of B per key
     assert sum(row.snapshots for row in rows) >= 4
     assert figure_4.patterns(texts, time="t", sharing="never").metrics().agg({"shared": "sum"}).first()[0] in (None, 0)
+
+
+#: Queries of which some share, and some may not.
+MIXED = (
+    "RETURN COUNT(*) AS n PATTERN SEQ(A, B+)",
+    "RETURN COUNT(*) AS n, AVG(B.x) AS a PATTERN SEQ(C, B+)",
+    "RETURN COUNT(*) AS n PATTERN SEQ(A, B+) WHERE B.x > 1",
+    "RETURN MAX(B.x) AS m PATTERN SEQ(A, B+)",
+    "RETURN COUNT(*) AS n PATTERN SEQ(A, B+) WHERE B.x < NEXT(B).x",
+    "RETURN COUNT(*) AS n PATTERN SEQ(A, B+, C) WHERE A.x < C.x",
+    "RETURN COUNT(*) AS n PATTERN SEQ(A, NOT C, B+)",
+    "RETURN COUNT(*) AS n PATTERN (SEQ(A, B))+",
+    "RETURN COUNT(*) AS n PATTERN SEQ((SEQ(A, B))+, C+)",
+    "RETURN COUNT(*) AS n PATTERN (A OR B)+",
+    "RETURN COUNT(*) AS n PATTERN SEQ(C, (A OR B)+)",
+    "RETURN COUNT(*) AS n PATTERN B+ WHERE COUNT(B) < 4",
+    "RETURN COUNT(*) AS n PATTERN SEQ(A, B+) WITHIN 5",
+    "RETURN COUNT(*) AS n PATTERN SEQ(C, B+) WITHIN 5",
+    "RETURN COUNT(*) AS n PATTERN SEQ(A, B+) WITHIN 8 SLIDE 1",
+    "RETURN COUNT(*) AS n PATTERN SEQ(C, B+) WITHIN 6 SLIDE 1",
+    "RETURN COUNT(*) AS n PATTERN SEQ(C, B+) WITHIN 6 SLIDE 3",
+    "RETURN COUNT(*) AS n PATTERN SEQ(A, B)",
+)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_explain_says_shares_is_what_the_kernel_shares(figure_4: Any, seed: int) -> None:
+    """Every query is in a set, and then in its metrics, or explain says why it is not."""
+    chosen = random.Random(seed).sample(MIXED, 6)
+    texts = {f"q{number}": text for number, text in enumerate(chosen)}
+    many = figure_4.patterns(texts, time="t", sharing=("always", "dynamic")[seed % 2])
+    text = str(many.explain())
+    said = {tuple(line.split(", ")) for line in re.findall(r"^ *(.*) may share \(", text, re.M)}
+    shared = {name for names in said for name in names}
+    apart = {name for line in re.findall(r"^ *(.*?) alone[, ] *\w.*: ", text, re.M) for name in line.split(", ")}
+    assert (shared | apart, shared & apart) == (set(texts), set())
+    rows = many.metrics().collect()
+    assert {tuple(row.queries) for row in rows} == said
+    assert all((row.unshared, row.bursts > 0) == (0, True) for row in rows)
 
 
 # --- Bad input -------------------------------------------------------------------------------------------------------

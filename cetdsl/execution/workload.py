@@ -122,6 +122,7 @@ def prepare_pass(df: DataFrame, plan: Pass, sharing: Sharing) -> PreparedPass:
     types = shipment.value_types
     specs = tuple(typed(member.spec, types) for member in plan.members)
     numbers = {member.name: number for number, member in enumerate(plan.members)}
+    propagated = [member.propagation for member in plan.members]
     final, places = _pool(
         [[output_type(o, spec.answer.number, types, spec) for o in spec.answer.outputs] for spec in specs]
     )
@@ -137,7 +138,11 @@ def prepare_pass(df: DataFrame, plan: Pass, sharing: Sharing) -> PreparedPass:
         partial_places,
         (),
         plan.families,
-        tuple(tuple(numbers[name] for name in one.queries) for one in plan.sets),
+        (
+            *(tuple(numbers[name] for name in one.queries) for one in plan.sets),
+            *((number,) for number, how in enumerate(propagated) if how.in_bursts),
+        ),
+        tuple(how.why_not_in_panes is None for how in propagated),
         sharing.mode,
         tuple(sharing.deviations.get(member.name) for member in plan.members),
     )

@@ -38,7 +38,6 @@ from cetdsl.planning.plans import (
     SurveyedTrends,
     TopTrends,
 )
-from cetdsl.planning.strategies.kernel import pivot_of
 
 STRATEGIES = {
     "fold": "built-in Spark expressions only, no Python worker",
@@ -250,7 +249,7 @@ def _automata(plan: PhysicalPlan) -> tuple[PlanView, ...]:
         title = f"automaton of the {name}" if name else "automaton"
         conditions = partial(_step_conditions, compiled, isinstance(side, KernelAggregate))
         view = automaton_view(compiled.automaton, title=title, conditions=partial(conditions, compiled.machine))
-        views.setdefault(attrs.evolve(view, facts=tuple(_pair_facts(compiled))))
+        views.setdefault(attrs.evolve(view, facts=tuple(_pair_facts(side))))
         for node, negation in zip(compiled.automaton.negations, compiled.negations):
             inner = build_automaton(node.part)
             if len(inner.variables) < 2 and not negation.machine.edges and not negation.correlated:
@@ -308,10 +307,12 @@ def _pair_text(compiled: Compiled, pair: Pair) -> str:
     return f"{left} {pair.op} {right}"
 
 
-def _pair_facts(compiled: Compiled) -> Iterable[tuple[str, str]]:
-    pivot = pivot_of(compiled)
+def _pair_facts(side: _Side) -> Iterable[tuple[str, str]]:
+    compiled = side.compiled
+    pivot = -1 if isinstance(side, FoldAggregate) else side.spec.query.pivot
     for pair in compiled.pairs:
-        how = f" (fixed: the event bound to {_variable(compiled, pivot)})" if pivot >= 0 else ""
+        fixed = pivot in (pair.left_variable, pair.right_variable)
+        how = f" (fixed: the event bound to {_variable(compiled, pivot)})" if fixed else ""
         yield "all pairs", _pair_text(compiled, pair) + how
 
 

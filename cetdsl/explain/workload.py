@@ -73,7 +73,7 @@ def _pass_view(one: Pass, in_runs: bool) -> PlanView:
     steps += [
         ("shuffle by " + keys if keys else "shuffle to one task, as there is no key", ()),
         ("merge the runs of each key" if in_runs else by_time, ()),
-        ("kernel: all queries", tuple(_set_line(each) for each in one.sets) or ("nothing in common but the pass",)),
+        ("kernel: all queries", (*(_set_line(each) for each in one.sets), *_unshared_lines(one))),
     ]
     if one.merge:
         steps.append(("add up partial results", ("by query, group and window",)))
@@ -84,6 +84,23 @@ def _pass_view(one: Pass, in_runs: bool) -> PlanView:
 
 def _set_line(sharable: SharableSet) -> str:
     return f"{_names(sharable.queries)} may share ({', '.join(sorted(sharable.variables))})+"
+
+
+def _unshared_lines(one: Pass) -> list[str]:
+    """How the queries that do not share are evaluated, and why so."""
+    alike: dict[str, list[str]] = {}
+    for member in one.members:
+        how = member.propagation
+        if how.why_not_shared is None:
+            continue
+        if how.in_bursts:
+            way = f"burst by burst: {how.why_not_shared}"
+        elif how.why_not_in_panes is None:
+            way = f"in panes: {how.why_not_shared}"
+        else:
+            way = f"event by event: {how.why_not_shared}; not in panes: {how.why_not_in_panes}"
+        alike.setdefault(way, []).append(member.name)
+    return [f"{_names(names)} alone, {way}" for way, names in alike.items()]
 
 
 def template_view(template: MergedTemplate, sharable: SharableSet) -> PlanView:

@@ -19,7 +19,8 @@ from cetdsl.frontend import sase
 from cetdsl.frontend.patterns import query_of
 from cetdsl.ir.accumulators import NUMBERS
 from cetdsl.pattern.query import Query
-from cetdsl.planning.workload import SHARING, Sharing, WorkloadPlan, plan_workload
+from cetdsl.planning.sharing import SHARING
+from cetdsl.planning.workload import Sharing, WorkloadPlan, plan_workload
 from cetdsl.rewrite import rewrite
 
 

@@ -6,21 +6,13 @@ from typing import Any
 
 import attrs
 
-from cetdsl.aggregates.vocabulary import Merge, Total
 from cetdsl.ir.accumulators import Lane, Output
 from cetdsl.ir.layout import RowLayout
 from cetdsl.ir.machine import Machine, Negation, Pair
-from cetdsl.ir.windowing import SLIDING, SPAN, Windowing, overlap
+from cetdsl.ir.windowing import Windowing
 
 #: Which trends are asked for: all of them, or those that are not part of another one, by one of two readings.
 ALL, MAXIMAL, ENDS = "all", "maximal", "ends"
-
-#: Where windows are products of panes: the most states, because a product takes time with their cube, ...
-MAX_PANES_STATES = 12
-
-
-#: ... and so many windows per event at least, else going through each event once per window costs less.
-MIN_PANES_OVERLAP = 4
 
 
 @attrs.frozen
@@ -34,7 +26,8 @@ class KernelQuery:
     windowing : Windowing
     pairs : tuple of Pair
     pivot : int
-        The variable that all ``pairs`` have in common; -1 for none.
+        The variable, bound to one event of every trend, that makes a pass for each of its events, so that ``pairs``
+        compare with a fixed one: all of them where trends are counted, some where they are listed. -1 for none.
     completeness : {"all", "maximal", "ends"}
         Which trends are asked for.
     """
@@ -93,66 +86,11 @@ class KernelSpec:
         return attrs.evolve(self, answer=attrs.evolve(self.answer, **changes))
 
 
-#: Why events cannot be counted without looking at others.
-COMPARED = "adjacent, pairwise or aggregate predicates compare events with each other"
-
-
-NEGATED = "NOT needs the latest match of the negated pattern"
-
-
-SPANNED = "a span without SLIDE needs one pass per first event"
-
-
-_EXTREMES = {Merge.SMALLEST: "MIN", Merge.LARGEST: "MAX"}
-
-
-def why_not_in_panes(spec: KernelSpec) -> str | None:
-    """Why the windows of a query are no products of panes; None when they are.
-
-    Examples
-    --------
-    >>> from cetdsl.ir.accumulators import TRENDS
-    >>> from cetdsl.ir.machine import Edge
-    >>> steps = Machine((0, 1), ((0, ()),), ((1, ()),), (Edge(0, 1), Edge(1, 1)))
-    >>> spec = KernelSpec(KernelQuery(steps), RowLayout(0, "t", "bigint"), Answer(lanes=(TRENDS,)))
-    >>> why_not_in_panes(spec)
-    'without windows nothing says how long a pane is'
-    """
-    if (
-        spec.query.pairs
-        or spec.layout.lists
-        or any(edge.comparisons or edge.listed for edge in spec.query.machine.edges)
-    ):
-        return COMPARED
-    if spec.query.negations:
-        return NEGATED
-    if spec.query.windowing.kind == SPAN:
-        return SPANNED
-    if spec.query.windowing.kind != SLIDING:
-        return "without windows nothing says how long a pane is"
-    if len(spec.query.machine.variables) > MAX_PANES_STATES:
-        return f"the automaton has more than {MAX_PANES_STATES} states"
-    if extremes := dict.fromkeys(_EXTREMES[lane.update.merge] for lane in spec.answer.lanes if not lane.is_additive):
-        return f"an extreme is no sum of products: {', '.join(extremes)}"
-    return None
-
-
-def pays_in_panes(spec: KernelSpec) -> bool:
-    """Whether the windows of a query are products of panes, and overlap enough for that to take less time."""
-    return why_not_in_panes(spec) is None and overlap(spec.query.windowing) >= MIN_PANES_OVERLAP
-
-
 def is_exact_lane(spec: KernelSpec, lane: Lane) -> bool:
     """Whether whole numbers are propagated for this lane."""
     if not spec.answer.exact:
         return False
     return lane.update.power == 0 or not spec.layout.values[lane.column].startswith(("double", "float"))
-
-
-def is_returned_count(spec: KernelSpec, lane: int) -> bool:
-    """Whether an output is the count of this number."""
-    counts = spec.answer.lanes[lane].update.power == 0
-    return counts and any(isinstance(o.finish, Total) and o.value == lane for o in spec.answer.outputs)
 
 
 def is_whole_in_rows(spec: KernelSpec, lane: Lane) -> bool:

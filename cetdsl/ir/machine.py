@@ -66,9 +66,11 @@ class Pair:
 class Negation:
     """What must not match in a gap.
 
-    ``correlated`` relates its variables (left) to positive ones (right), ``pairs`` its own to each other.
+    ``correlated`` relates its variables (left) to positive ones (right), ``pairs`` its own to each other; for these
+    ``pivot`` is what :class:`~cetdsl.ir.kernel.KernelQuery` says of the positive ones.
     """
 
     machine: Machine
     correlated: tuple[Pair, ...] = ()
     pairs: tuple[Pair, ...] = ()
+    pivot: int = -1

@@ -175,7 +175,9 @@ class WorkloadSpec:
     families : tuple of int
         Per variable the number of those that agree up to constants.
     sets : tuple of tuple of int
-        The queries that may share.
+        The queries that one merged template propagates; those in none are evaluated by themselves.
+    in_panes : tuple of bool
+        Whether the windows of a query that is evaluated by itself are products of panes.
     sharing : {"dynamic", "static", "always", "never"}
     deviations : tuple of float or None
         Per query what is known beforehand of how often it does otherwise than most, for static sharing.
@@ -190,5 +192,6 @@ class WorkloadSpec:
     partial_places: tuple[tuple[int, ...], ...]
     families: tuple[int, ...]
     sets: tuple[tuple[int, ...], ...]
+    in_panes: tuple[bool, ...]
     sharing: str
     deviations: tuple[float | None, ...]

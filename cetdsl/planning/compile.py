@@ -16,6 +16,7 @@ from cetdsl.analysis.types import type_of
 from cetdsl.errors import UnsupportedQuery
 from cetdsl.ir.compiled import MAX_VARIABLES, CodeColumn, Compiled
 from cetdsl.ir.machine import Comparison, Edge, Machine, Negation, Pair
+from cetdsl.ir.windowing import WHOLE
 from cetdsl.pattern.automaton import Automaton, build_automaton, restrict_count
 from cetdsl.pattern.expressions import (
     MIRRORED,
@@ -33,6 +34,7 @@ from cetdsl.pattern.expressions import (
 from cetdsl.pattern.nodes import Event, Not, Pattern, events
 from cetdsl.pattern.properties import binds_at_most_one
 from cetdsl.pattern.text import quote
+from cetdsl.planning.pivots import search_pivot
 
 #: ``COUNT(b) >= n`` is compiled into states up to this n.
 MAX_COUNTED = 64
@@ -236,7 +238,8 @@ class _Compiler:
                 "a NOT with pairwise predicates both among its own variables and with others",
                 hint="write the inner ones between neighbours, with NEXT",
             )
-        return Negation(self._machine(automaton, adjacent), tuple(correlated), tuple(pairs))
+        machine = self._machine(automaton, adjacent)
+        return Negation(machine, tuple(correlated), tuple(pairs), search_pivot(machine, tuple(pairs), WHOLE))
 
 
 _COMPARE: dict[str, Callable[[float], Callable[[int], bool]]] = {

@@ -24,9 +24,10 @@ from cetdsl.pattern.expressions import Expr, strip
 from cetdsl.pattern.nodes import events
 from cetdsl.planning.planner import AGGREGATE_STRATEGIES, Decision, plan_aggregate
 from cetdsl.planning.plans import KernelAggregate
+from cetdsl.planning.sharing import Propagation, plan_sharing
 from cetdsl.planning.strategies.kernel import kernel
 from cetdsl.planning.windows import STRETCH_WINDOWS
-from cetdsl.sharing import SharableSet, sharable_sets
+from cetdsl.sharing import SharableSet
 from cetdsl.sharing.families import family
 
 _T = TypeVar("_T", bound=Hashable)
@@ -35,9 +36,6 @@ _T = TypeVar("_T", bound=Hashable)
 _Variable = tuple[Expr | None, int]
 #: Only the kernel takes many queries in one pass, so it is asked first.
 _STRATEGIES = (kernel, *(strategy for strategy in AGGREGATE_STRATEGIES if strategy is not kernel))
-
-#: How a workload may decide what its queries share.
-SHARING = ("dynamic", "static", "always", "never")
 
 
 @attrs.frozen
@@ -68,12 +66,14 @@ class Member:
     groups : tuple of int
         The keys that the query groups by.
     group_names : tuple of str
+    propagation : Propagation
     """
 
     name: str
     spec: KernelSpec
     groups: tuple[int, ...]
     group_names: tuple[str, ...]
+    propagation: Propagation
 
 
 @attrs.frozen
@@ -93,6 +93,7 @@ class Pass:
     families : tuple of int
         Which common variables agree up to constants: the number of the family of each.
     sets : tuple of SharableSet
+        The queries that share.
     merge : bool
         Whether partial results of several keys or tasks must be added up.
     """
@@ -159,15 +160,16 @@ def plan_workload(queries: Mapping[str, ResolvedQuery], number: str, sharing: Sh
         if not open_passes or not open_passes[-1].takes(plan):
             open_passes.append(_Pass())
         open_passes[-1].add(name, plan, queries[name])
-    return WorkloadPlan(tuple(one.finished() for group in passes.values() for one in group), tuple(alone), sharing)
+    return WorkloadPlan(
+        tuple(one.finished(sharing.mode) for group in passes.values() for one in group), tuple(alone), sharing
+    )
 
 
 class _Pass:
     """A pass while queries are added to it."""
 
     def __init__(self) -> None:
-        self.names: list[str] = []
-        self.plans: list[KernelAggregate] = []
+        self.plans: dict[str, KernelAggregate] = {}
         self.resolved: dict[str, ResolvedQuery] = {}
         self.variables: dict[_Variable, int] = {}
         self.families: list[Hashable] = []
@@ -192,17 +194,18 @@ class _Pass:
             _number(self.lists, term)
         for value in plan.values:
             _number(self.values, value)
-        self.names.append(name)
-        self.plans.append(plan)
+        self.plans[name] = plan
         self.resolved[name] = resolved
 
-    def finished(self) -> Pass:
+    def finished(self, mode: str) -> Pass:
         """The pass of all queries that were added."""
-        first = self.plans[0].source
-        windowing = _common_windowing([plan.source.windowing for plan in self.plans])
-        merge = any(plan.merge for plan in self.plans)
+        plans = list(self.plans.values())
+        first = plans[0].source
+        windowing = _common_windowing([plan.source.windowing for plan in plans])
+        merge = any(plan.merge for plan in plans)
+        sets, propagation = plan_sharing(self.resolved, self.plans, mode)
         source = attrs.evolve(first, groups=first.keys, partitions=(), asked_partitions=(), windowing=windowing)
-        members = tuple(self._member(*pair, source, merge) for pair in zip(self.names, self.plans, strict=True))
+        members = tuple(self._member(name, plan, source, merge, propagation[name]) for name, plan in self.plans.items())
         compiled = Compiled(
             Automaton((), (), (), (), ()),
             tuple((f"v{number}", condition) for (condition, _), number in self.variables.items()),
@@ -224,11 +227,13 @@ class _Pass:
             tuple(self.values),
             members,
             tuple(order[kind] for kind in self.families),
-            sharable_sets(self.resolved),
+            sets,
             merge,
         )
 
-    def _member(self, name: str, plan: KernelAggregate, source: Source, merge: bool) -> Member:
+    def _member(
+        self, name: str, plan: KernelAggregate, source: Source, merge: bool, propagation: Propagation
+    ) -> Member:
         compiled, spec = plan.compiled, plan.spec
         renumber = _Renumbering(
             [self.variables[variable] for variable in _variables(compiled)],
@@ -243,7 +248,7 @@ class _Pass:
         spec = spec.with_layout(keys=len(source.keys), codes=len(self.codes), lists=len(self.lists))
         spec = spec.with_answer(groups=len(source.keys), partial=merge)
         groups = tuple(source.keys.index(column) for column in plan.source.groups)
-        return Member(name, spec, groups, plan.source.groups)
+        return Member(name, spec, groups, plan.source.groups, propagation)
 
 
 def _variables(compiled: Compiled) -> list[_Variable]:
@@ -293,6 +298,7 @@ class _Renumbering:
                     self.machine(negation.machine),
                     tuple(map(self.pair, negation.correlated)),
                     tuple(map(self.pair, negation.pairs)),
+                    self.variable(negation.pivot),
                 )
                 for negation in spec.query.negations
             ),

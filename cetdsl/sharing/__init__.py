@@ -1,6 +1,5 @@
 """Several queries as one: what they have in common, and what can be computed once for all of them."""
 
-from cetdsl.sharing.sets import SharableSet, sharable_sets
-from cetdsl.sharing.template import MergedTemplate, TemplateStep, merge_templates
+from cetdsl.sharing.template import MergedTemplate, SharableSet, TemplateStep, merge_templates
 
-__all__ = ["MergedTemplate", "SharableSet", "TemplateStep", "merge_templates", "sharable_sets"]
+__all__ = ["MergedTemplate", "SharableSet", "TemplateStep", "merge_templates"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from cetdsl.analysis.classify import adjacent_pair
 from cetdsl.analysis.resolve import ResolvedQuery
 from cetdsl.pattern.expressions import Attribute, Expr, Literal, conjuncts, transform
 from cetdsl.pattern.nodes import Event, Pattern, Repeat, events
@@ -58,8 +57,7 @@ def family(event: Event, type_column: str | None) -> Hashable:
 def kleene_signatures(resolved: ResolvedQuery) -> dict[Hashable, Repeat]:
     """The unbounded repetitions of a query, by what other queries' must equal to be shared.
 
-    Two are alike when their patterns are, variable by variable up to constants. Predicates between neighbours may
-    differ: where they do, the values of the queries part, event by event.
+    Two are alike when their patterns are, variable by variable up to constants.
     """
     families = {event.variable: family(event, resolved.type) for event in events(resolved.query.pattern)}
 
@@ -74,13 +72,3 @@ def kleene_signatures(resolved: ResolvedQuery) -> dict[Hashable, Repeat]:
         if isinstance(node, Repeat) and node.at_most is None:
             found.setdefault(signature(node.part), node)
     return found
-
-
-def adjacent_predicates(resolved: ResolvedQuery, repeat: Repeat) -> tuple[Expr, ...]:
-    """The predicates between neighbours inside a repetition."""
-    inside = {event.variable for event in events(repeat)}
-    return tuple(
-        predicate
-        for predicate in resolved.query.where
-        if (pair := adjacent_pair(predicate)) is not None and inside.issuperset(pair)
-    )

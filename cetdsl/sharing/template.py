@@ -8,9 +8,31 @@ import attrs
 
 from cetdsl.analysis.resolve import ResolvedQuery
 from cetdsl.pattern.automaton import build_automaton
-from cetdsl.pattern.nodes import events
+from cetdsl.pattern.nodes import Repeat, events
 from cetdsl.sharing.families import family
-from cetdsl.sharing.sets import SharableSet
+
+
+@attrs.frozen
+class SharableSet:
+    """Queries that share the propagation along a Kleene sub-pattern, burst by burst where that is less work.
+
+    Attributes
+    ----------
+    queries : tuple of str
+    kleene : tuple of Repeat
+        The sub-pattern, as each of them states it.
+    pane : int
+        The greatest common divisor of all lengths and slides: windows begin and end with panes. 0: no windows.
+    """
+
+    queries: tuple[str, ...]
+    kleene: tuple[Repeat, ...]
+    pane: int
+
+    @property
+    def variables(self) -> frozenset[str]:
+        """The variables of the sub-pattern, in the words of the first query."""
+        return frozenset(event.variable for event in events(self.kleene[0]))
 
 
 @attrs.frozen

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from cetdsl.ir.kernel import KernelSpec
 from cetdsl.kernels.aggregate.matrices import Matrices, Steps, changes, one_of, parts_of, product, zeros
 from cetdsl.kernels.answers.tables import LaneTable, additive_lanes, scaled_integers
-from cetdsl.kernels.numbers.scaled import EXACT_DOUBLE, Objects, Scaled, to_scaled
+from cetdsl.kernels.numbers.ladder import EXACT_DOUBLE
+from cetdsl.kernels.numbers.scaled import Objects, Scaled, to_scaled
 from cetdsl.kernels.vocabulary import Bools, Ints
 
 

@@ -18,7 +18,8 @@ from cetdsl.kernels._jit import inlined, jit
 from cetdsl.kernels.aggregate.matrices import Matrices, Part, Steps, multiply_runs, zeros
 from cetdsl.kernels.answers.tables import additive_lanes
 from cetdsl.kernels.numbers.arithmetic import add_scaled
-from cetdsl.kernels.numbers.scaled import EXACT_DOUBLE, to_scaled
+from cetdsl.kernels.numbers.ladder import DOUBLE_BITS, EXACT_DOUBLE
+from cetdsl.kernels.numbers.scaled import to_scaled
 from cetdsl.kernels.vocabulary import Bools, Events, Floats, Ints
 from cetdsl.kernels.wire.values import ValueColumn
 
@@ -68,7 +69,7 @@ def _limbs(lane: Lane, columns: list[ValueColumn], whole: bool, count: int) -> l
 
 def _split_integers(values: NDArray[Any]) -> list[tuple[Floats, int]]:
     # All events of an instant are added before anything else is, and must not round.
-    width = 52 - len(values).bit_length()
+    width = DOUBLE_BITS - 1 - len(values).bit_length()
     limbs, shift = [], 0
     while len(values) and not -(1 << width) <= values.min() <= values.max() < 1 << width:
         limbs.append(((values & ((1 << width) - 1)).astype(np.float64), shift))

@@ -50,7 +50,7 @@ class _Negated:
     def __init__(self, spec: KernelSpec, negation: Negation) -> None:
         self._layout = lay_out(lower_guards(negation.machine, spec.layout.codes))
         # Pairwise predicates need each match as a whole.
-        query = KernelQuery(negation.machine, pairs=negation.pairs)
+        query = KernelQuery(negation.machine, pairs=negation.pairs, pivot=negation.pivot)
         self._search = Search(attrs.evolve(spec, query=query)) if negation.pairs else None
 
     def latest_starts(self, events: Events) -> Ints:

@@ -24,7 +24,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import attrs
 import numpy as np
 
 from cetdsl.ir.indexes import lower_guards
@@ -40,7 +39,6 @@ from cetdsl.kernels.enumerate.correlated import (
     without_correlated,
 )
 from cetdsl.kernels.enumerate.layout import Edges, Guards, Lists, Scratch, SearchInput, SearchLayout
-from cetdsl.kernels.enumerate.pivots import choose_pivot
 from cetdsl.kernels.enumerate.useful import comparisons_hold, find_hopeful, find_useful, is_exhausted, next_listed
 from cetdsl.kernels.machine.conditions import Runs, compare, conditions_of, may_begin, may_end, runs_of, span_of
 from cetdsl.kernels.machine.program import lay_out
@@ -227,7 +225,6 @@ class Search:
 
     def __init__(self, spec: KernelSpec) -> None:
         self._query = without_correlated(spec).query
-        self._query = attrs.evolve(self._query, pivot=choose_pivot(spec))
         machine = lower_guards(self._query.machine, spec.layout.codes)
         self._layout = SearchLayout(machine)
         self._program = lay_out(machine).program

@@ -27,15 +27,8 @@ from cetdsl.kernels._jit import inlined, jit
 from cetdsl.kernels.graph.attribute_graph import AttributeGraph, Joins, bucket_starts, is_tested
 from cetdsl.kernels.graph.walk import Windows, windows_of
 from cetdsl.kernels.numbers.arithmetic import combine
-from cetdsl.kernels.numbers.scaled import (
-    Objects,
-    Scaled,
-    from_residues,
-    from_scaled,
-    nearest_whole,
-    primes_below,
-    to_scaled,
-)
+from cetdsl.kernels.numbers.ladder import ADDED, exact, rounded
+from cetdsl.kernels.numbers.scaled import Objects, Scaled
 from cetdsl.kernels.vocabulary import Graph, Ints
 
 Values = NDArray[Any]
@@ -43,13 +36,6 @@ Roles = NDArray[np.uint8]
 
 #: What a node is to the trends of a window.
 SEEN, END, ROOT = 1, 2, 4
-
-#: Doubles hold whole numbers of so many bits exactly.
-_DOUBLE_BITS = 53
-#: Residues are below ``2**_PRIME_BITS``, so the sum of two fits 64 bits.
-_PRIME_BITS = 62
-#: Primes per pass: their residues lie side by side in memory.
-_PRIMES_AT_ONCE = 8
 
 
 class Lanes(NamedTuple):
@@ -122,13 +108,16 @@ def count_paths(graph: Graph, low: Ints, high: Ints, complete: bool, most_bits: 
     >>> count_paths(graph, low, high, complete=False).exact.tolist()
     [8, 4]
     """
-    windows = windows_of(graph, low, high)
+    return _count(_pass_along_edges(graph, windows_of(graph, low, high), complete), len(low), most_bits)
+
+
+def _pass_along_edges(graph: Graph, windows: Windows, complete: bool) -> _Pass:
     shared = shares_stretches(graph)
 
     def along(rows: Ints, lanes: Lanes) -> Values:
         return _along_edges(graph, take_windows(windows, rows), complete, lanes, shared)
 
-    return _count(along, len(low), most_bits)
+    return along
 
 
 def count_without_edges(
@@ -183,52 +172,26 @@ def take_windows(windows: Windows, rows: Ints) -> Windows:
 
 
 def _count(along: _Pass, slices: int, most_bits: int | None) -> Counts:
+    def residues(rows: Ints, primes: Values) -> Values:
+        return along(rows, Lanes(np.ones_like(primes)[None], False, primes))[:, None]
+
     scaled = _rounded(along, slices, np.array([[1.0, 0.0]]), lengths=True)
-    return Counts(_whole_numbers(along, scaled[:, 0], most_bits), scaled[:, 0], scaled[:, 1])
+    counts = scaled[:, :1]
+    limit = np.inf if most_bits is None else most_bits
+    return Counts(exact(residues, counts, counts, limit, ADDED)[:, 0], scaled[:, 0], scaled[:, 1])
 
 
 def scaled_counts(graph: Graph, windows: Windows, complete: bool) -> Scaled:
     """The number of trends of each window, rounded."""
-    shared = shares_stretches(graph)
-
-    def along(rows: Ints, lanes: Lanes) -> Values:
-        return _along_edges(graph, take_windows(windows, rows), complete, lanes, shared)
-
+    along = _pass_along_edges(graph, windows, complete)
     return _rounded(along, len(windows.low), np.ones((1, 1)), lengths=False)[:, 0]
 
 
 def _rounded(along: _Pass, slices: int, one: Values, lengths: bool) -> Scaled:
-    """Doubles for all slices, then scaled numbers for those that are out of range."""
-    unused = np.zeros(one.shape[1])
-    doubles = along(np.arange(slices), Lanes(one, lengths, unused))
-    scaled = to_scaled(doubles)
-    beyond = np.flatnonzero(~np.isfinite(doubles).all(axis=1))
-    if len(beyond):
-        scaled[beyond] = along(beyond, Lanes(one.astype(np.complex128), lengths, unused))
-    return scaled
+    def run(kind: Any, rows: Ints) -> Values:
+        return along(rows, Lanes(one.astype(kind), lengths, np.zeros(one.shape[1])))
 
-
-def _whole_numbers(along: _Pass, scaled: Scaled, most_bits: int | None) -> Objects:
-    """The exact values of counts whose rounded ones are known."""
-    bits = scaled.imag.astype(np.int64)
-    exact = np.zeros(len(scaled), dtype=object)
-    easy = bits <= _DOUBLE_BITS
-    # Sums of whole numbers that stay below 2**53 have not been rounded on their way.
-    exact[easy] = from_scaled(scaled[easy]).astype(np.int64).astype(object)
-    doomed = ~easy & (bits > (np.inf if most_bits is None else most_bits))
-    exact[doomed] = [nearest_whole(value) for value in scaled[doomed]]
-    # Three bits more than the rounded value has: its error, and the sign that from_residues provides for.
-    needed = np.where(easy | doomed, 0, -(-(bits + 3) // (_PRIME_BITS - 1)))
-    primes = primes_below(_PRIME_BITS, int(needed.max(initial=0)))
-    residues = np.zeros((len(scaled), len(primes)), dtype=np.uint64)
-    for first in range(0, len(primes), _PRIMES_AT_ONCE):
-        rows = np.nonzero(needed > first)[0]
-        some = np.array(primes[first : first + _PRIMES_AT_ONCE], dtype=np.uint64)
-        residues[rows, first : first + len(some)] = along(rows, Lanes(np.ones_like(some)[None], False, some))
-    for count in np.unique(needed[needed > 0]):
-        rows = np.nonzero(needed == count)[0]
-        exact[rows] = from_residues(list(residues[rows, :count].T), primes[:count])
-    return exact
+    return rounded(run, np.zeros(slices, dtype=np.bool_), one.shape[1])
 
 
 # --------------------------------------------------------------------------------------------- steps of a pass

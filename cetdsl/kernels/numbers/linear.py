@@ -20,8 +20,6 @@ from cetdsl.kernels._jit import inlined
 from cetdsl.kernels.numbers.arithmetic import normalised
 from cetdsl.kernels.vocabulary import Ints
 
-#: Bits of a prime.
-PRIME_BITS = 50
 #: Whole weights are cut into limbs of so many bits, so that sums of them fit 64 bits.
 LIMB_BITS = 31
 

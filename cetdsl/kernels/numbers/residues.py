@@ -8,30 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cetdsl.kernels._jit import jit
-from cetdsl.kernels.numbers.linear import PRIME_BITS, add, multiply
-from cetdsl.kernels.numbers.scaled import Objects, primes_below
+from cetdsl.kernels.numbers.linear import add, multiply
+from cetdsl.kernels.numbers.scaled import Objects
 
-#: A number of so many bits needs one prime more for its sign and for what is not known of its size.
-_SPARE_BITS = 3
 Residues = NDArray[np.uint64]
-
-
-def primes_for(bits: float) -> int:
-    """How many primes tell a number of so many bits, whatever its sign.
-
-    Examples
-    --------
-    >>> primes_for(40), primes_for(1000)
-    (1, 21)
-    """
-    return max(1, int(np.ceil((bits + _SPARE_BITS) / (PRIME_BITS - 1))))
-
-
-def prime_numbers(count: int) -> Residues:
-    """The first primes that residues are taken modulo."""
-    # Found in batches, so that a slightly larger count does not begin all over.
-    batch = 1 << max(count - 1, 15).bit_length()  # at least 16
-    return np.array(primes_below(PRIME_BITS, batch)[:count], dtype=np.uint64)
 
 
 def whole_numbers(residues: Residues, primes: Residues) -> Objects:
@@ -44,7 +24,8 @@ def whole_numbers(residues: Residues, primes: Residues) -> Objects:
 
     Examples
     --------
-    >>> p = prime_numbers(3)
+    >>> from cetdsl.kernels.numbers.scaled import primes_below
+    >>> p = np.array(primes_below(50, 3), dtype=np.uint64)
     >>> n = -(10**40)
     >>> whole_numbers(np.array([[n % int(q)] for q in p], dtype=np.uint64), p).tolist() == [n]
     True

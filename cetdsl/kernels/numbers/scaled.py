@@ -12,8 +12,6 @@ from cetdsl.errors import OVERFLOW_ADVICE, CountOverflow
 Scaled = NDArray[np.complex128]
 Objects = NDArray[np.object_]
 
-#: Sums of whole numbers below this are exact in doubles.
-EXACT_DOUBLE = 2.0**53
 DECIMAL_LIMIT = 10**38
 
 

@@ -3,14 +3,16 @@
 The queries' machines are merged into one template; what their Kleene states have in common is propagated once. Whether
 a query shares is decided burst by burst (:mod:`~cetdsl.kernels.shared.benefit`), and what is decided is written down
 once (:mod:`~cetdsl.kernels.shared.bursts`) and then carried out in each number system
-(:mod:`~cetdsl.kernels.shared.snapshots`). Queries that cannot take part are evaluated by themselves in the same call.
+(:mod:`~cetdsl.kernels.shared.snapshots`). Over a chunk with infinite values, queries that sum them up are evaluated by
+themselves in the same call.
 The answers are those of each query alone.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache, cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,12 +20,13 @@ from numpy.typing import NDArray
 
 from cetdsl.aggregates.vocabulary import Update
 from cetdsl.ir.accumulators import Lane
-from cetdsl.ir.kernel import KernelSpec, is_returned_count, pays_in_panes
-from cetdsl.kernels.aggregate.evaluate import Evaluator
+from cetdsl.ir.kernel import KernelSpec
+from cetdsl.kernels.aggregate.evaluate import Evaluator, most_bits, whole_lanes
 from cetdsl.kernels.aggregate.panes import PanesEvaluator
-from cetdsl.kernels.answers.tables import Values
-from cetdsl.kernels.numbers.linear import LIMB_BITS, PRIME_BITS, System, Weights
-from cetdsl.kernels.numbers.residues import inverses, powers_of_two, prime_numbers, primes_for, whole_numbers
+from cetdsl.kernels.answers.tables import Values, additive_lanes, lattice_lanes
+from cetdsl.kernels.numbers.ladder import FEW_EVENTS, MULTIPLIED, exact, rounded
+from cetdsl.kernels.numbers.linear import LIMB_BITS, System, Weights
+from cetdsl.kernels.numbers.residues import Residues, inverses, powers_of_two
 from cetdsl.kernels.numbers.scaled import Objects, Scaled, to_scaled
 from cetdsl.kernels.shared.benefit import DOUBLES, ONCE, RESIDUES, SCALED, Decisions, decide, once
 from cetdsl.kernels.shared.bursts import (
@@ -43,19 +46,10 @@ from cetdsl.kernels.shared.bursts import (
     write_tape,
 )
 from cetdsl.kernels.shared.snapshots import Cells, cells_of, play
-from cetdsl.kernels.shared.template import BITS, Template, merge_machines, why_not_shared
+from cetdsl.kernels.shared.template import BITS, Template, merge_machines
 from cetdsl.kernels.vocabulary import Events, Ints, Slices
 from cetdsl.kernels.wire.values import ValueColumn
 
-#: How it is decided whether to share.
-SHARINGS = ("dynamic", "static", "always", "never")
-#: A slice with more events than this is likely to overflow doubles, so scaled numbers are used from the start.
-_FEW_EVENTS = 900
-#: Fewer queries whose windows are products of panes are not worth a template, where that is ours to decide: of 20,000
-#: events in 4 to 256 windows each, two queries took 1.3 to 13 times as long by template as by panes, ten as long.
-_FEW_IN_PANES = 6
-#: Primes that a tape is played for at once.
-_LOCKSTEP = 16
 #: What work costs over all passes of a chunk, where one pass is all.
 _IN_DOUBLES, _IN_SCALED = DOUBLES.of_passes(1, ONCE), SCALED.of_passes(1, ONCE)
 
@@ -104,7 +98,7 @@ class Metrics(NamedTuple):
 
 
 class WorkloadEvaluator:
-    """Evaluates a workload over chunk after chunk of sorted events.
+    """Evaluates queries that share over chunk after chunk of sorted events.
 
     Parameters
     ----------
@@ -117,6 +111,8 @@ class WorkloadEvaluator:
     deviations : sequence of (float or None), optional
         For static sharing, per query: the share of the events of its Kleene patterns at which it does otherwise than
         most queries; None where the first chunk is to tell.
+    in_panes : sequence of bool, optional
+        Whether products of panes evaluate a query by itself, over a chunk in which it cannot share.
     """
 
     def __init__(
@@ -125,16 +121,15 @@ class WorkloadEvaluator:
         sharing: str = "dynamic",
         families: Mapping[int, int] | None = None,
         deviations: Sequence[float | None] | None = None,
+        in_panes: Sequence[bool] | None = None,
     ) -> None:
-        if sharing not in SHARINGS:
-            raise ValueError(f"sharing is one of {', '.join(SHARINGS)}, not {sharing!r}")
         self.specs = tuple(specs)
         self.sharing = sharing
         self.families = dict(families or {})
         self.deviations = tuple(deviations or [None] * len(self.specs))
-        self.reasons = tuple(why_not_shared(spec) for spec in self.specs)
-        self._in_panes = tuple(map(pays_in_panes, self.specs))
-        self._alone: dict[KernelSpec, Evaluator | PanesEvaluator] = {}
+        self.in_panes = tuple(in_panes or [False] * len(self.specs))
+        #: A query by itself, or its extremes: which of the two it needs changes with the chunk.
+        self._by_itself = cache(evaluator_of)
         self._sets: dict[tuple[int, ...], _SharedSet] = {}
 
     def evaluate(
@@ -165,38 +160,35 @@ class WorkloadEvaluator:
             found = dict(zip(members, answers))
         for q, spec in enumerate(self.specs):
             if q not in found:
-                found[q] = self._by_itself(spec).evaluate(events, columns, slices[q], bounds[q])
-            elif not all(lane.is_additive for lane in spec.answer.lanes):
-                extremes = [lane for lane in spec.answer.lanes if not lane.is_additive]
+                found[q] = self._by_itself(spec, self.in_panes[q]).evaluate(events, columns, slices[q], bounds[q])
+            elif extremes := lattice_lanes(spec):
                 rest = spec.with_answer(lanes=(spec.answer.lanes[0], *extremes), exact=False)
-                values = self._by_itself(rest).evaluate(events, columns, slices[q], bounds[q])
+                values = self._by_itself(rest, False).evaluate(events, columns, slices[q], bounds[q])
                 found[q] = found[q]._replace(extremes=values.extremes)
         metrics = metrics._replace(seconds=time.perf_counter() - begun)
         return [found[q] for q in range(len(self.specs))], metrics
 
-    def _by_itself(self, spec: KernelSpec) -> Evaluator | PanesEvaluator:
-        """What evaluates a whole query, or its extremes: which of the two a query needs changes with the chunk."""
-        if spec not in self._alone:
-            self._alone[spec] = PanesEvaluator(spec) if pays_in_panes(spec) else Evaluator(spec)
-        return self._alone[spec]
-
     def _members(self, columns: list[ValueColumn], slices: Sequence[Slices]) -> tuple[int, ...]:
-        """The queries that take part in the merged template over this chunk."""
+        """The queries with windows in this chunk, without those whose sums are infinite in places.
+
+        What is infinite or not a number does not combine linearly.
+        """
         infinite = {
             number
             for number in {lane.column for spec in self.specs for lane in spec.answer.lanes if _is_plain_sum(lane)}
             if not columns[number].is_exact and not np.isfinite(columns[number].doubles()).all()
         }
-        members = tuple(
+        return tuple(
             q
             for q, spec in enumerate(self.specs)
-            if self.reasons[q] is None
-            and len(slices[q].low)
-            # What is infinite or not a number does not combine linearly.
+            if len(slices[q].low)
             and not any(_is_plain_sum(lane) and lane.column in infinite for lane in spec.answer.lanes)
         )
-        few = len(members) < _FEW_IN_PANES and all(self._in_panes[q] for q in members)
-        return () if few and self.sharing in ("dynamic", "static") else members
+
+
+def evaluator_of(spec: KernelSpec, in_panes: bool) -> Evaluator | PanesEvaluator:
+    """What evaluates a query by itself, as it is planned."""
+    return PanesEvaluator(spec) if in_panes else Evaluator(spec)
 
 
 # ------------------------------------------------------------------------------------------------ shared queries
@@ -226,7 +218,7 @@ class _SharedSet:
         self.sharing = sharing
         self.template = merge_machines(specs, families)
         self.deviations = self._of_variants(deviations)
-        self.additive = [[lane for lane in spec.answer.lanes if lane.is_additive] for spec in specs]
+        self.additive = [additive_lanes(spec) for spec in specs]
         self._lanes = np.array([len(found) for found in self.additive], dtype=np.int64)
         self._weights = len({(lane.update, lane.column) for found in self.additive for lane in found[1:]})
         self._exact = any(spec.answer.exact for spec in specs)
@@ -236,7 +228,7 @@ class _SharedSet:
         self, events: Events, columns: list[ValueColumn], slices: list[Slices]
     ) -> tuple[list[Values], Metrics]:
         """The additive lanes of all queries."""
-        frame = frame_of(self.template, self._by_window(slices), _FEW_EVENTS)
+        frame = frame_of(self.template, self._by_window(slices), FEW_EVENTS)
         seen = survey(self.template, frame, events, DECISION_EVENTS)
         begun = time.perf_counter()
         decisions = self._decide(frame, seen)
@@ -295,7 +287,7 @@ class _SharedSet:
             return _IN_SCALED
         sizes = frame.island[:, 1] - frame.island[:, 0]
         largest, taken = sizes.max(initial=0), seen.events.sum() / max(int(sizes.sum()), 1)
-        passes = np.ceil(largest * taken / (PRIME_BITS - 1) / _LOCKSTEP)
+        passes = np.ceil(largest * taken / (MULTIPLIED.bits - 1) / MULTIPLIED.most)
         return RESIDUES.of_passes(passes, _IN_SCALED)
 
 
@@ -330,35 +322,38 @@ class _Run:
         self.slices = slices
         self.counts = np.array([len(cut.low) for cut in slices], dtype=np.int64)
         starts = self.plan.frame.island[:, 0]
-        #: The island of each query's slices.
-        self.island = [np.searchsorted(starts, cut.low, side="right") - 1 for cut in slices]
+        #: The island of each slice, query after query.
+        self.island = np.concatenate([np.searchsorted(starts, cut.low, side="right") - 1 for cut in slices])
+        self.whole = [whole_lanes(spec, columns) for spec in self.specs]
 
     def values(self) -> list[Values]:
         """The additive lanes of all queries."""
-        scaled, doubles, unfit = self._scaled()
-        exact = self._exact(scaled, doubles, unfit)
+        scaled = self._scaled()
+        whole = self._exact(scaled)
         answers = []
-        for q, lanes in enumerate(self.additive):
-            kept = [scaled[q][:, k] for k in range(len(lanes))]
-            answers.append(Values(kept[0].real != 0, exact[q], kept, []))
+        for q, own in self._own():
+            exact = dict(zip(self.whole[q], whole[own].T))
+            count = len(self.additive[q])
+            kept = [scaled[own, k] for k in range(count)]
+            answers.append(Values(kept[0].real != 0, [exact.get(k) for k in range(count)], kept, []))
         return answers
+
+    def _own(self) -> Iterator[tuple[int, slice]]:
+        """The rows of each query: tables have a row per slice, query after query."""
+        ends = np.cumsum(self.counts).tolist()
+        return ((q, slice(end - count, end)) for q, (end, count) in enumerate(zip(ends, self.counts.tolist())))
 
     # ------------------------------------------------------------------------------------------- rounded numbers
 
     def _signed(self, q: int) -> list[int]:
         """Exact lanes that may cancel out, whose magnitude must be bounded apart."""
-        lanes = enumerate(self.additive[q])
-        return [k for k, lane in lanes if lane.update.may_cancel and self._is_whole(q, lane)]
+        return [k for k in self.whole[q] if self.additive[q][k].update.may_cancel]
 
-    def _is_whole(self, q: int, lane: Lane) -> bool:
-        """Whether whole numbers are propagated for an additive lane."""
-        return self.specs[q].answer.exact and (lane.update.power == 0 or self.columns[lane.column].is_exact)
-
-    def _scaled(self) -> tuple[list[Scaled], list[NDArray[np.float64]], list[NDArray[np.bool_]]]:
-        """Per query the lanes (then magnitudes) of each slice, scaled and as doubles, and where doubles do not fit."""
+    def _scaled(self) -> Scaled:
+        """The lanes (then magnitudes) of each slice."""
         plan = self.plan
         kinds = [
-            [self._kind(q, lane) for lane in lanes] + [self._kind(q, lanes[k], magnitude=True) for k in self._signed(q)]
+            [self._kind(q, k) for k in range(len(lanes))] + [self._kind(q, k, magnitude=True) for k in self._signed(q)]
             for q, lanes in enumerate(self.additive)
         ]
         rows, needed = _weight_rows(kinds)
@@ -367,25 +362,16 @@ class _Run:
             np.array([self._doubles(kind) for kind in needed]).reshape(len(needed), len(plan.events.time)),
         )
         cells = cells_of(plan.template, plan.frame, rows, self.counts)
-        size = int((cells.lanes * self.counts).sum())
-        long = plan.frame.long.copy()
-        doubles = np.zeros((size, 1))
-        self._play(cells, weights, _rounded(np.float64, plan), np.nonzero(~long)[0], doubles)
-        tables = self._tables(cells, doubles[:, 0])
-        for table, island in zip(tables, self.island):
-            long[island[~np.isfinite(table).all(axis=1)]] = True
-        scaled = to_scaled(doubles)
-        if long.any():
-            again = np.zeros((size, 1), dtype=np.complex128)
-            self._play(cells, weights, _rounded(np.complex128, plan), np.nonzero(long)[0], again)
-            for rows_of, island in zip(self._rows(cells), self.island):
-                chosen = rows_of[long[island]]
-                scaled[chosen] = again[chosen]
-        return self._tables(cells, scaled[:, 0]), tables, [long[island] for island in self.island]
 
-    def _kind(self, q: int, lane: Lane, magnitude: bool = False) -> tuple[int, _Kind]:
+        def run(kind: Any, rows: Ints) -> NDArray[Any]:
+            return self._played(cells, weights, _rounded(kind, plan), rows)[:, :, 0]
+
+        return rounded(run, plan.frame.long[self.island], int(cells.lanes.max()))
+
+    def _kind(self, q: int, k: int, magnitude: bool = False) -> tuple[int, _Kind]:
         """The variable of a lane, and what its events add."""
-        return lane.variable, _Kind(lane.update, lane.column, self._is_whole(q, lane), magnitude)
+        lane = self.additive[q][k]
+        return lane.variable, _Kind(lane.update, lane.column, k in self.whole[q], magnitude)
 
     def _doubles(self, kind: _Kind) -> NDArray[np.float64]:
         if kind.column < 0:
@@ -393,20 +379,11 @@ class _Run:
         values = self.columns[kind.column].weights(kind.update, kind.whole)
         return np.abs(values) if kind.magnitude else values
 
-    def _rows(self, cells: Cells) -> list[Ints]:
-        """Per query the rows of the answer, one line per slice."""
-        return [
-            cells.out_start[q] + np.arange(self.counts[q] * cells.lanes[q]).reshape(self.counts[q], cells.lanes[q])
-            for q in range(len(self.specs))
-        ]
-
-    def _tables(self, cells: Cells, values: NDArray[Any]) -> list[NDArray[Any]]:
-        return [values[rows] for rows in self._rows(cells)]
-
-    def _play(self, cells: Cells, weights: Weights, system: System, islands: Ints, out: NDArray[Any]) -> None:
-        if len(islands) == 0:
-            return
+    def _played(self, cells: Cells, weights: Weights, system: System, rows: Ints) -> NDArray[Any]:
+        """The lanes of some rows, shape (rows, most lanes, primes)."""
         plan = self.plan
+        # One line more than there are lanes is left 0, for those that a query has not.
+        out = np.zeros((int((cells.lanes * self.counts).sum()) + 1, len(system.prime)), dtype=system.prime.dtype)
         play(
             plan.template,
             plan.frame,
@@ -416,104 +393,52 @@ class _Run:
             plan.events.mask,
             plan.seen.reference,
             system,
-            islands,
+            np.unique(self.island[rows]),
             out,
             np.zeros((0, 0), dtype=out.dtype),
         )
+        most = np.arange(cells.lanes.max())
+        line = [
+            np.where(most < lanes, first + np.arange(count)[:, None] * lanes + most, -1)
+            for first, count, lanes in zip(cells.out_start, self.counts, cells.lanes)
+        ]
+        lanes: NDArray[Any] = out[np.concatenate(line)[rows]]
+        return lanes
 
     # --------------------------------------------------------------------------------------------- whole numbers
 
-    def _exact(
-        self, scaled: list[Scaled], doubles: list[NDArray[np.float64]], unfit: list[NDArray[np.bool_]]
-    ) -> list[list[Objects | None]]:
-        """Per query and lane the whole numbers: from doubles where these are exact, else from residues."""
-        whole = [self._whole(q) for q in range(len(self.specs))]
-        tables, bits = [], []
-        for q, spec in enumerate(self.specs):
-            table = np.zeros((self.counts[q], len(whole[q])), dtype=object)
-            size = np.zeros(self.counts[q])
-            tables.append(table)
-            bits.append(size)
-            if not spec.answer.exact:
-                size[:] = -1
-                continue
-            magnitudes = self._magnitudes(q, scaled[q])
-            for k in whole[q]:
-                size[:] = np.maximum(size, np.where(magnitudes[k].real != 0, magnitudes[k].imag, 0))
-            needs = unfit[q] | (size > 53)
-            table[~needs] = doubles[q][~needs][:, whole[q]].astype(np.int64)
-            for position, k in enumerate(whole[q]):
-                # A count that can only end in the overflow error is not worked out; its magnitude is all that is said.
-                doomed = self._doomed(q, k, magnitudes[k])
-                table[doomed, position] = [_whole_number(value) for value in magnitudes[k][doomed]]
-                needs &= ~doomed
-            size[~needs] = -1
-        if any((size >= 0).any() for size in bits):
-            self._from_residues(whole, bits, tables)
-        answers: list[list[Objects | None]] = []
-        for q, spec in enumerate(self.specs):
-            lanes: list[Objects | None] = [None] * len(self.additive[q])
-            for position, k in enumerate(whole[q]):
-                if spec.answer.exact:
-                    lanes[k] = tables[q][:, position]
-            answers.append(lanes)
-        return answers
+    def _exact(self, scaled: Scaled) -> Objects:
+        """The whole lanes of each slice."""
+        shape = len(scaled), max(map(len, self.whole))
+        numbers, magnitudes = np.zeros(shape, dtype=np.complex128), np.zeros(shape, dtype=np.complex128)
+        limits = np.full(shape, np.inf)
+        for q, own in self._own():
+            whole, signed, count = self.whole[q], self._signed(q), len(self.additive[q])
+            largest = [count + signed.index(k) if k in signed else k for k in whole]
+            numbers[own, : len(whole)], magnitudes[own, : len(whole)] = scaled[own, whole], scaled[own, largest]
+            limits[own, : len(whole)] = most_bits(self.specs[q])[whole]
 
-    def _whole(self, q: int) -> list[int]:
-        """The lanes that whole numbers are kept of; the first one always, for it weighs the others."""
-        return [k for k, lane in enumerate(self.additive[q]) if k == 0 or self._is_whole(q, lane)]
+        def run(rows: Ints, primes: Residues) -> Residues:
+            return self._played(*self._whole_cells, _modular(primes, self.plan), rows)[:, : shape[1]]
 
-    def _magnitudes(self, q: int, scaled: Scaled) -> dict[int, Scaled]:
-        found = {k: scaled[:, k] for k in self._whole(q)}
-        count = len(self.additive[q])
-        return found | {k: scaled[:, count + row] for row, k in enumerate(self._signed(q))}
+        return exact(run, numbers, magnitudes, limits, MULTIPLIED)
 
-    def _doomed(self, q: int, k: int, magnitude: Scaled) -> NDArray[np.bool_]:
-        """Slices whose count is returned as a decimal, and is too large for one."""
-        spec = self.specs[q]
-        lane = spec.answer.lanes.index(self.additive[q][k])
-        if spec.answer.number != "decimal" or not is_returned_count(spec, lane):
-            return np.zeros(len(magnitude), dtype=np.bool_)
-        beyond: NDArray[np.bool_] = (magnitude.imag > 128) & (magnitude.real > 0)
-        return beyond
-
-    def _from_residues(self, whole: list[list[int]], bits: list[NDArray[np.float64]], tables: list[Objects]) -> None:
-        """Fills in the tables' rows whose size in bits is known."""
+    @cached_property
+    def _whole_cells(self) -> tuple[Cells, Weights]:
+        """Where whole numbers are kept, and what the events contribute to them."""
         plan = self.plan
-        kinds = [[self._kind(q, self.additive[q][k]) for k in lanes] for q, lanes in enumerate(whole)]
+        kinds = [
+            # The first lane weighs the others, so it is there in any case.
+            [self._kind(q, k) for k in whole or [0]]
+            for q, whole in enumerate(self.whole)
+        ]
         rows, needed = _weight_rows(kinds)
         limbs = [self._limbs(kind) for kind in needed]
         weights = Weights(
             np.cumsum([0, *map(len, limbs)]),
             np.array([limb for group in limbs for limb in group], dtype=np.int64).reshape(-1, len(plan.events.time)),
         )
-        cells = cells_of(plan.template, plan.frame, rows, self.counts)
-        size = int((cells.lanes * self.counts).sum())
-        primes_per_row = np.zeros(size, dtype=np.int64)
-        per_island = np.zeros(len(plan.frame.island), dtype=np.int64)
-        for rows_of, island, needs in zip(self._rows(cells), self.island, bits):
-            count = np.array([primes_for(b) if b >= 0 else 0 for b in needs], dtype=np.int64)
-            primes_per_row[rows_of] = count[:, None]
-            np.maximum.at(per_island, island, count)
-        primes = prime_numbers(int(per_island.max()))
-        found = np.zeros(size, dtype=object)
-        kept: list[NDArray[np.uint64]] = []
-        wanted, begin = np.nonzero(primes_per_row > 0)[0], 0
-        while len(wanted):
-            # Few primes at first, for most counts need no more.
-            end = min(begin + min(max(2, begin), _LOCKSTEP), len(primes))
-            out = np.zeros((size, end - begin), dtype=np.uint64)
-            system = _modular(primes[begin:end], plan)
-            self._play(cells, weights, system, np.nonzero(per_island > begin)[0], out)
-            kept.append(out[wanted].T)
-            done = primes_per_row[wanted] <= end
-            if done.any():
-                found[wanted[done]] = whole_numbers(np.concatenate([block[:, done] for block in kept]), primes[:end])
-            kept = [block[:, ~done] for block in kept]
-            wanted, begin = wanted[~done], end
-        for q, rows_of in enumerate(self._rows(cells)):
-            chosen = bits[q] >= 0
-            tables[q][chosen] = found[rows_of[chosen]]
+        return cells_of(plan.template, plan.frame, rows, self.counts), weights
 
     def _limbs(self, kind: _Kind) -> list[Ints]:
         """Whole weights in pieces of :data:`LIMB_BITS` bits, the last one with the sign."""
@@ -576,9 +501,3 @@ def _modular(primes: NDArray[np.uint64], plan: _Plan) -> System:
     whole = np.repeat(np.arange(size, dtype=np.uint64)[:, None], len(primes), axis=1)
     inverse = np.array([inverses(len(whole), prime, r) for prime, r in zip(primes, reciprocal)]).T.copy()
     return System(np.uint64(0), np.uint64(1), primes, reciprocal, power, halves, whole, inverse)
-
-
-def _whole_number(value: complex) -> int:
-    """The whole number nearest to a scaled one."""
-    mantissa, exponent = int(value.real * 2.0**53), int(value.imag) - 53
-    return mantissa << exponent if exponent >= 0 else mantissa >> -exponent

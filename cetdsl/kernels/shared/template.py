@@ -108,29 +108,19 @@ class Template(NamedTuple):
         return len(self.member_start) - 1
 
 
-def why_not_shared(spec: KernelSpec) -> str | None:
-    """Why a query takes no part in a merged template; None when it does."""
-    if spec.query.windowing.kind == SPAN:
-        return "each of its trends has a span of its own"
-    if spec.query.pairs:
-        return "it has pairwise predicates"
-    if spec.query.negations:
-        return "it has negations"
-    if any(edge.comparisons or edge.listed for edge in spec.query.machine.edges):
-        return "it has predicates between neighbours"
-    if not any(edge.source == edge.target for edge in spec.query.machine.edges):
-        return "it has no Kleene of a single variable"
-    return None
-
-
 def merge_machines(specs: Sequence[KernelSpec], families: Mapping[int, int] | None = None) -> Template:
-    """The merged template of queries that :func:`why_not_shared` has nothing against.
+    """The merged template of queries, each of which repeats a variable and compares no events with each other.
 
     Parameters
     ----------
+    specs : sequence of KernelSpec
+        Over all events, or over windows: a span is about each first event apart.
     families : mapping of int to int, optional
         Variables that differ only by constants have equal numbers here; those left out are alone.
     """
+    # Planning sees to it; without it the answers would be wrong.
+    assert not any(s.query.windowing.kind == SPAN or s.query.pairs or s.query.negations for s in specs)
+    assert not any(edge.comparisons or edge.listed for s in specs for edge in s.query.machine.edges)
     families = families or {}
     windowings = list(dict.fromkeys(spec.query.windowing for spec in specs))
     window = [windowings.index(spec.query.windowing) for spec in specs]

@@ -16,7 +16,7 @@ from cetdsl.kernels.aggregate.stream import OpenKey, carry
 from cetdsl.kernels.answers.merge import merge_stream
 from cetdsl.kernels.answers.rows import Places, group_columns
 from cetdsl.kernels.answers.tables import LaneTable, Values, encode_partial, finish, lane_table
-from cetdsl.kernels.shared.hamlet import Metrics, WorkloadEvaluator
+from cetdsl.kernels.shared.hamlet import Metrics, WorkloadEvaluator, evaluator_of
 from cetdsl.kernels.vocabulary import Ints
 from cetdsl.kernels.wire.chunks import CHUNK_EVENTS, Chunk, ChunkReader, refusing_too_large, window_column
 from cetdsl.kernels.wire.columns import as_array, from_numpy, to_numpy
@@ -118,7 +118,7 @@ def workload_stream(
 def _answers(workload: WorkloadSpec, batches: Iterator[pa.RecordBatch], chunk_events: int) -> Iterator[list[pa.Array]]:
     """The rows of each query and chunk, and then how it went."""
     queries = [_Query(workload, number) for number in range(len(workload.queries))]
-    sets = [_Set(workload, members) for members in _sets_and_singles(workload)]
+    sets = query_sets(workload)
     keys: list[pa.DataType] = []
     for chunk in ChunkReader(workload.reader, batches, chunk_events, workload.queries):
         keys = [as_array(chunk.table.column(k)).type for k in range(workload.reader.layout.keys)]
@@ -130,8 +130,8 @@ def _answers(workload: WorkloadSpec, batches: Iterator[pa.RecordBatch], chunk_ev
     for query in queries:
         yield from query.last_rows()
     for one in sets:
-        if one.ran and len(one.members) > 1:
-            yield metrics_row(workload, keys, one.told(workload.names))
+        if (told := one.told(workload.names)) is not None:
+            yield metrics_row(workload, keys, told)
 
 
 def _together(rows: Iterator[list[pa.Array]]) -> Iterator[list[pa.Array]]:
@@ -148,34 +148,44 @@ def _together(rows: Iterator[list[pa.Array]]) -> Iterator[list[pa.Array]]:
         yield [pa.concat_arrays(column) for column in zip(*waiting)]
 
 
-def _sets_and_singles(workload: WorkloadSpec) -> list[tuple[int, ...]]:
-    """The queries that may share, set by set, and then each other one by itself."""
+def query_sets(workload: WorkloadSpec) -> list[QuerySet]:
+    """The queries of each merged template, and then each other one by itself."""
     taken = {number for members in workload.sets for number in members}
-    return [*workload.sets, *((number,) for number in range(len(workload.queries)) if number not in taken)]
+    singles = [(number,) for number in range(len(workload.queries)) if number not in taken]
+    return [QuerySet(workload, members) for members in (*workload.sets, *singles)]
 
 
-class _Set:
-    """Queries that may share, and how it went."""
+class QuerySet:
+    """Queries that are evaluated together, and how it went."""
 
     def __init__(self, workload: WorkloadSpec, members: tuple[int, ...]) -> None:
         self.members = members
+        self.metrics: Metrics | None = None
         specs = [workload.queries[number] for number in members]
         deviations = [workload.deviations[number] for number in members]
-        self._evaluator = WorkloadEvaluator(specs, workload.sharing, dict(enumerate(workload.families)), deviations)
-        self._metrics = Metrics()
-        self.ran = False
+        in_panes = [workload.in_panes[number] for number in members]
+        self._shared, self._alone = None, None
+        if members in workload.sets:
+            families = dict(enumerate(workload.families))
+            self._shared = WorkloadEvaluator(specs, workload.sharing, families, deviations, in_panes)
+        else:
+            self._alone = evaluator_of(specs[0], in_panes[0])
 
     def evaluate(self, chunk: Chunk) -> list[Values]:
         """The values of the members over a chunk."""
-        slices = [chunk.asked[number][0] for number in self.members]
-        bounds = [chunk.asked[number][1] for number in self.members]
-        values, metrics = self._evaluator.evaluate(chunk.events, chunk.values, slices, bounds)
-        self._metrics, self.ran = self._metrics.plus(metrics), True
+        asked = [chunk.asked[number] for number in self.members]
+        if self._alone is not None:
+            return [self._alone.evaluate(chunk.events, chunk.values, *asked[0])]
+        assert self._shared is not None
+        values, metrics = self._shared.evaluate(chunk.events, chunk.values, *map(list, zip(*asked)))
+        self.metrics = metrics if self.metrics is None else self.metrics.plus(metrics)
         return values
 
-    def told(self, names: tuple[str, ...]) -> str:
-        """The metrics as JSON."""
-        return json.dumps({**self._metrics._asdict(), "queries": [names[number] for number in self.members]})
+    def told(self, names: tuple[str, ...]) -> str | None:
+        """The metrics as JSON; None if there is nothing to tell."""
+        if self.metrics is None or len(self.members) < 2:
+            return None
+        return json.dumps({**self.metrics._asdict(), "queries": [names[number] for number in self.members]})
 
 
 def merge_workload(workload: WorkloadSpec, batches: Iterator[pa.RecordBatch]) -> Iterator[list[pa.Array]]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from cetdsl.ir.kernel import COMPARED, NEGATED, SPANNED
 from cetdsl.ir.windowing import SLIDING, SPAN, WHOLE
 from cetdsl.planning.lanes import plan_lanes
+from cetdsl.planning.panes import COMPARED, NEGATED, SPANNED
 from cetdsl.planning.plans import FoldAggregate, PhysicalPlan
 from cetdsl.planning.strategies.request import AggregateRequest, Declined, source_of
 

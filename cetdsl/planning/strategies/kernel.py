@@ -14,6 +14,7 @@ from cetdsl.pattern.nodes import Seq
 from cetdsl.pattern.properties import sides
 from cetdsl.planning.compile import compile_query, side_query
 from cetdsl.planning.lanes import LanePlan, plan_lanes
+from cetdsl.planning.pivots import always_first, joint_pivot, search_pivot
 from cetdsl.planning.plans import KernelAggregate, PairAggregate, PhysicalPlan
 from cetdsl.planning.strategies.request import AggregateRequest, Declined, source_of
 
@@ -39,53 +40,18 @@ def why_not_propagate(compiled: Compiled, source: Source) -> str | None:
     if any(negation.correlated for negation in compiled.negations):
         return "a NOT depends on which events the trend binds"
     if compiled.pairs:
-        pivot = pivot_of(compiled)
+        pivot = joint_pivot(compiled.machine, compiled.pairs)
         if pivot < 0:
             return "a pairwise predicate relates two variables of which neither binds exactly one event of each trend"
-        if source.windowing.kind == SPAN and not _always_first(compiled, pivot):
+        if source.windowing.kind == SPAN and not always_first(compiled.machine, pivot):
             return "a span and a pairwise predicate fix two different events of a trend"
     return None
 
 
-def pivot_of(compiled: Compiled) -> int:
-    """The variable, bound exactly once, that all pairwise predicates have in common; -1 if there is none."""
-    if not compiled.pairs:
-        return -1
-    candidates = set.intersection(*({pair.left_variable, pair.right_variable} for pair in compiled.pairs))
-    first = [number for number in sorted(candidates) if _binds_exactly_one(compiled, number)]
-    first.sort(key=lambda number: not _always_first(compiled, number))
-    return first[0] if first else -1
-
-
-def _binds_exactly_one(compiled: Compiled, number: int) -> bool:
-    """Whether every trend has exactly one binding of the variable, told from the automaton's states."""
-    machine = compiled.machine
-    after: dict[int, set[int]] = {}
-    for edge in machine.edges:
-        after.setdefault(edge.source, set()).add(edge.target)
-    seen: set[tuple[int, int]] = set()
-    stack = [(state, int(machine.variables[state] == number)) for state, _ in machine.initial]
-    final = {state for state, _ in machine.final}
-    while stack:
-        state, count = stack.pop()
-        if (state, count) in seen:
-            continue
-        seen.add((state, count))
-        if count > 1 or (state in final and count != 1):
-            return False
-        stack += [(target, count + (machine.variables[target] == number)) for target in after.get(state, ())]
-    return bool(seen)
-
-
-def _always_first(compiled: Compiled, number: int) -> bool:
-    return all(compiled.machine.variables[state] == number for state, _ in compiled.machine.initial)
-
-
 def base_spec(source: Source, compiled: Compiled, completeness: str = ALL) -> KernelSpec:
     """What every kernel needs to know, before it is said what the answer consists of."""
-    query = KernelQuery(
-        compiled.machine, compiled.negations, source.windowing, compiled.pairs, pivot_of(compiled), completeness
-    )
+    pivot = search_pivot(compiled.machine, compiled.pairs, source.windowing.kind)
+    query = KernelQuery(compiled.machine, compiled.negations, source.windowing, compiled.pairs, pivot, completeness)
     layout = RowLayout(
         len(source.keys),
         source.time,
@@ -98,7 +64,8 @@ def base_spec(source: Source, compiled: Compiled, completeness: str = ALL) -> Ke
 
 
 def _aggregate(source: Source, compiled: Compiled, lanes: LanePlan, number: str, partial: bool) -> KernelAggregate:
-    spec = attrs.evolve(base_spec(source, compiled), answer=lanes.answer(source, number, partial))
+    spec = base_spec(source, compiled).with_query(pivot=joint_pivot(compiled.machine, compiled.pairs))
+    spec = attrs.evolve(spec, answer=lanes.answer(source, number, partial))
     return KernelAggregate(source, compiled, spec, tuple(lanes.values), partial)
 
 

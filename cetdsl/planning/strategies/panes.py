@@ -5,11 +5,11 @@ from __future__ import annotations
 import attrs
 
 from cetdsl.analysis.types import TypeCheck, decimal_digits
-from cetdsl.ir.kernel import COMPARED, MIN_PANES_OVERLAP, KernelSpec, why_not_in_panes
+from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.source import Source
-from cetdsl.ir.windowing import overlap
 from cetdsl.pattern.expressions import Expr
 from cetdsl.planning.lanes import plan_lanes
+from cetdsl.planning.panes import COMPARED, why_not_in_panes, why_panes_do_not_pay
 from cetdsl.planning.plans import PanesAggregate, PhysicalPlan
 from cetdsl.planning.strategies.kernel import base_spec
 from cetdsl.planning.strategies.request import AggregateRequest, Declined, source_of
@@ -24,11 +24,8 @@ def panes(request: AggregateRequest) -> PhysicalPlan | Declined:
     plan = any_panes(request)
     if isinstance(plan, Declined):
         return plan
-    most = overlap(plan.source.windowing)
-    if most < MIN_PANES_OVERLAP and request.number != "string":
-        times = "one window" if most == 1 else f"{most} windows"
-        return Declined(f"an event is in {times} at most; panes pay from {MIN_PANES_OVERLAP} on")
-    return plan
+    reason = why_panes_do_not_pay(plan.source.windowing)
+    return Declined(reason) if reason is not None and request.number != "string" else plan
 
 
 def any_panes(request: AggregateRequest) -> PanesAggregate | Declined:

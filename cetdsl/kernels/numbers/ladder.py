@@ -1,0 +1,155 @@
+"""The ladder of number systems: doubles, scaled numbers beyond their range, and residues where every digit counts.
+
+Numbers come in tables: a row per slice (or window), a column per lane. What a row adds up to is worked out by a *pass*
+of some kernel over chosen rows in one number system; the ladder says which rows need which system, and puts whole
+numbers together. Passes add and multiply whole numbers, and take none away from each other but by their signs, which
+magnitudes leave out: so a number whose magnitude is below ``2**53`` has not been rounded on its way, in either system.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cetdsl.kernels.numbers.residues import Residues, whole_numbers
+from cetdsl.kernels.numbers.scaled import (
+    Objects,
+    Scaled,
+    from_residues,
+    from_scaled,
+    nearest_whole,
+    primes_below,
+    to_scaled,
+)
+from cetdsl.kernels.vocabulary import Bools, Ints
+
+#: Doubles hold whole numbers of so many bits exactly, ...
+DOUBLE_BITS = 53
+#: ... which are those below this.
+EXACT_DOUBLE = 2.0**DOUBLE_BITS
+#: Events may double a count each, so a slice with more of them is likely to overflow doubles, which hold ``2**1023``.
+FEW_EVENTS = 900
+#: What a count must stay below, in bits, to be worked out for a DECIMAL(38), whose largest number has 127.
+DECIMAL_BITS = 128
+#: A number needs so many bits more than its rounded size has: for the error of that, and for its sign.
+_SPARE_BITS = 3
+
+
+class Moduli(NamedTuple):
+    """Primes that residues are taken modulo.
+
+    Attributes
+    ----------
+    bits : int
+        They are just below ``2**bits``.
+    first : int
+        So many primes are in the first pass; each later one has as many as all before it, ...
+    most : int
+        ... but never more than this. Their residues lie side by side in memory.
+    """
+
+    bits: int
+    first: int
+    most: int
+
+    def needed(self, bits: NDArray[np.float64]) -> Ints:
+        """How many primes tell numbers of so many bits, whatever their signs; none where the bits are negative.
+
+        Examples
+        --------
+        >>> MULTIPLIED.needed(np.array([-1.0, 0, 40, 1000])).tolist()
+        [0, 1, 1, 21]
+        """
+        return np.where(bits < 0, 0, np.ceil((bits + _SPARE_BITS) / (self.bits - 1))).astype(np.int64)
+
+    def primes(self, count: int) -> Residues:
+        """The first primes, in falling order."""
+        # Found in batches, so that a slightly larger count does not begin all over.
+        batch = 1 << max(count - 1, 15).bit_length()  # at least 16
+        return np.array(primes_below(self.bits, batch)[:count], dtype=np.uint64)
+
+    def combined(self, residues: Residues, primes: Residues) -> Objects:
+        """The numbers with some residues, shape (primes, numbers)."""
+        if self == MULTIPLIED:
+            return whole_numbers(residues, primes)
+        return from_residues(list(residues), tuple(primes.tolist()))
+
+
+#: For residues that are only added: the sum of two fits 64 bits.
+ADDED = Moduli(62, 8, 8)
+#: The same for a kernel that takes one prime at a time.
+ADDED_ALONE = ADDED._replace(first=1, most=1)
+#: For residues that are multiplied by weights, which are residues themselves: the product fits 64 bits.
+WEIGHED = Moduli(31, 1, 1)
+#: For residues that are multiplied in lockstep: the quotient of a product is guessed in doubles, see
+#: :mod:`~cetdsl.kernels.numbers.linear`. Few primes are in the first pass, for most counts need no more.
+MULTIPLIED = Moduli(50, 2, 16)
+
+#: Gives the lanes of some rows, shape (rows, lanes), in ``np.float64`` or (scaled) in ``np.complex128``.
+RoundedPass = Callable[[Any, Ints], NDArray[Any]]
+#: Gives the residues of some rows modulo some primes, shape (rows, lanes, primes).
+ResiduePass = Callable[[Ints, Residues], Residues]
+
+
+def rounded(run: RoundedPass, long: Bools, lanes: int) -> Scaled:
+    """All lanes rounded: in doubles, and scaled for the rows that leave their range.
+
+    Parameters
+    ----------
+    run : callable
+        See :data:`RoundedPass`.
+    long : bool array, shape (rows,)
+        The rows that are likely to, for which no doubles are tried.
+    lanes : int
+    """
+    out: Scaled = np.zeros((len(long), lanes), dtype=np.complex128)
+    unfit, short = long.copy(), np.flatnonzero(~long)
+    if len(short):
+        doubles = run(np.float64, short)
+        out[short] = to_scaled(doubles)
+        unfit[short] = ~np.isfinite(doubles).all(axis=1)
+    beyond = np.flatnonzero(unfit)
+    if len(beyond):
+        out[beyond] = run(np.complex128, beyond)
+    return out
+
+
+def exact(run: ResiduePass, scaled: Scaled, magnitudes: Scaled, most_bits: Any, moduli: Moduli) -> Objects:
+    """Whole numbers: as they are where doubles hold them, else from residues.
+
+    Parameters
+    ----------
+    run : callable
+        See :data:`ResiduePass`.
+    scaled : complex array, shape (rows, lanes)
+        The numbers, rounded.
+    magnitudes : complex array, shape (rows, lanes)
+        What they would be if nothing cancelled out.
+    most_bits : float array, broadcast to (rows, lanes)
+        Rows with a larger number than that end in an error that says how large it is, so none of their numbers is
+        worked out beyond this.
+    moduli : Moduli
+    """
+    table = np.zeros(scaled.shape, dtype=object)
+    bits = np.where(magnitudes.real != 0, magnitudes.imag, 0.0).max(axis=1, initial=0.0)
+    easy = bits <= DOUBLE_BITS
+    table[easy] = from_scaled(scaled[easy]).astype(np.int64).astype(object)
+    doomed = ~easy[:, None] & (magnitudes.real > 0) & (magnitudes.imag > most_bits)
+    table[doomed] = [nearest_whole(value) for value in magnitudes[doomed]]
+    needed = moduli.needed(np.where(easy | doomed.any(axis=1), -1.0, bits))
+    primes = moduli.primes(int(needed.max(initial=0)))
+    rows, begin, blocks = np.flatnonzero(needed), 0, list[Residues]()
+    while len(rows):
+        end = min(begin + min(max(moduli.first, begin), moduli.most), len(primes))
+        blocks.append(run(rows, primes[begin:end]))
+        for count in np.unique(needed[rows[needed[rows] <= end]]):
+            ready = needed[rows] == count
+            residues = np.concatenate([block[ready] for block in blocks], axis=2)[:, :, :count]
+            found = moduli.combined(residues.reshape(-1, count).T, primes[:count])
+            table[rows[ready]] = found.reshape(-1, scaled.shape[1])
+        waiting = needed[rows] > end
+        rows, begin, blocks = rows[waiting], end, [block[waiting] for block in blocks]
+    return table

@@ -1,0 +1,56 @@
+"""Whether windows are answered as products of panes: where that can be done, and where it takes less time."""
+
+from __future__ import annotations
+
+from cetdsl.aggregates.vocabulary import Merge
+from cetdsl.ir.kernel import KernelSpec
+from cetdsl.ir.windowing import SLIDING, SPAN, Windowing, overlap
+
+#: The most states, because a product takes time with their cube, ...
+MAX_PANES_STATES = 12
+#: ... and so many windows per event at least, else going through each event once per window costs less.
+MIN_PANES_OVERLAP = 4
+
+#: Why events cannot be counted without looking at others.
+COMPARED = "adjacent, pairwise or aggregate predicates compare events with each other"
+NEGATED = "NOT needs the latest match of the negated pattern"
+SPANNED = "a span without SLIDE needs one pass per first event"
+
+_EXTREMES = {Merge.SMALLEST: "MIN", Merge.LARGEST: "MAX"}
+
+
+def why_not_in_panes(spec: KernelSpec) -> str | None:
+    """Why the windows of a query are no products of panes; None when they are.
+
+    Examples
+    --------
+    >>> from cetdsl.ir.kernel import KernelQuery
+    >>> from cetdsl.ir.layout import RowLayout
+    >>> from cetdsl.ir.machine import Edge, Machine
+    >>> steps = Machine((0, 1), ((0, ()),), ((1, ()),), (Edge(0, 1), Edge(1, 1)))
+    >>> why_not_in_panes(KernelSpec(KernelQuery(steps), RowLayout(0, "t", "bigint")))
+    'without windows nothing says how long a pane is'
+    """
+    query = spec.query
+    if query.pairs or spec.layout.lists or any(edge.comparisons or edge.listed for edge in query.machine.edges):
+        return COMPARED
+    if query.negations:
+        return NEGATED
+    if query.windowing.kind == SPAN:
+        return SPANNED
+    if query.windowing.kind != SLIDING:
+        return "without windows nothing says how long a pane is"
+    if len(query.machine.variables) > MAX_PANES_STATES:
+        return f"the automaton has more than {MAX_PANES_STATES} states"
+    if extremes := dict.fromkeys(_EXTREMES[lane.update.merge] for lane in spec.answer.lanes if not lane.is_additive):
+        return f"an extreme is no sum of products: {', '.join(extremes)}"
+    return None
+
+
+def why_panes_do_not_pay(windowing: Windowing) -> str | None:
+    """Why products of panes would take more time than each window by itself; None when they take less."""
+    most = overlap(windowing)
+    if most >= MIN_PANES_OVERLAP:
+        return None
+    times = "one window" if most == 1 else f"{most} windows"
+    return f"an event is in {times} at most; panes pay from {MIN_PANES_OVERLAP} on"

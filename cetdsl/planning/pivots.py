@@ -1,0 +1,65 @@
+"""Pivots: variables that bind one event of every trend, for which pairwise predicates compare with a fixed event."""
+
+from __future__ import annotations
+
+from cetdsl.ir.machine import Machine, Pair
+from cetdsl.ir.windowing import SPAN
+
+
+def binds_exactly_one(machine: Machine, variable: int) -> bool:
+    """Whether every word of the machine has the variable exactly once.
+
+    Examples
+    --------
+    >>> from cetdsl.ir.machine import Edge
+    >>> machine = Machine((0, 1), ((0, ()),), ((1, ()),), (Edge(0, 1), Edge(1, 1)))
+    >>> binds_exactly_one(machine, 0), binds_exactly_one(machine, 1)
+    (True, False)
+    """
+    final = {state for state, _ in machine.final}
+    waiting = [(state, int(machine.variables[state] == variable)) for state, _ in machine.initial]
+    seen = set(waiting)
+    while waiting:
+        state, times = waiting.pop()
+        if state in final and times != 1:
+            return False
+        for edge in machine.edges:
+            if edge.source == state:
+                pair = edge.target, min(times + (machine.variables[edge.target] == variable), 2)
+                if pair not in seen:
+                    seen.add(pair)
+                    waiting.append(pair)
+    return True
+
+
+def always_first(machine: Machine, variable: int) -> bool:
+    """Whether every trend begins with the variable."""
+    return all(machine.variables[state] == variable for state, _ in machine.initial)
+
+
+def joint_pivot(machine: Machine, pairs: tuple[Pair, ...]) -> int:
+    """The pivot that all pairwise predicates have in common, which counting needs; -1: none."""
+    return next((v for v in _pivots(machine, pairs) if all(v in _variables(pair) for pair in pairs)), -1)
+
+
+def search_pivot(machine: Machine, pairs: tuple[Pair, ...], windows: str) -> int:
+    """The pivot that serves a search for trends best; -1: none.
+
+    Without a pivot a path is followed to where a predicate fails. For words of two that is cheaper than a pass for
+    every event of the pivot; for longer ones a search without a pivot may see any number of paths that lead nowhere.
+    Where windows are spans, the passes are about first events already.
+    """
+    if len(machine.variables) <= 2 and all(edge.source != edge.target for edge in machine.edges):
+        return -1
+    return next((v for v in _pivots(machine, pairs) if windows != SPAN or always_first(machine, v)), -1)
+
+
+def _pivots(machine: Machine, pairs: tuple[Pair, ...]) -> list[int]:
+    """The candidates, those with most predicates first, and then such as every trend begins with."""
+    named = sorted(set().union(*map(_variables, pairs)))
+    found = [variable for variable in named if binds_exactly_one(machine, variable)]
+    return sorted(found, key=lambda v: (-sum(v in _variables(pair) for pair in pairs), not always_first(machine, v)))
+
+
+def _variables(pair: Pair) -> set[int]:
+    return {pair.left_variable, pair.right_variable}

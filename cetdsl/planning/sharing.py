@@ -1,0 +1,142 @@
+"""Which queries of a pass share, and how the others are propagated: decided here, shown by explain, obeyed by kernels.
+
+Hamlet (SIGMOD 2021, section 3.1) shares a Kleene sub-pattern among queries whose partition and group columns agree,
+whose windows overlap and whose aggregates can be computed from each other's. Passes see to the first two.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Mapping
+
+import attrs
+
+from cetdsl.analysis.resolve import ResolvedQuery
+from cetdsl.ir.kernel import KernelQuery
+from cetdsl.ir.windowing import SPAN
+from cetdsl.pattern.expressions import Length
+from cetdsl.pattern.nodes import Repeat, events
+from cetdsl.pattern.query import Returned
+from cetdsl.planning.panes import why_not_in_panes, why_panes_do_not_pay
+from cetdsl.planning.plans import KernelAggregate
+from cetdsl.sharing import SharableSet
+from cetdsl.sharing.families import family, kleene_signatures
+
+#: How a workload may decide what its queries share.
+SHARING = ("dynamic", "static", "always", "never")
+#: Fewer queries whose windows are products of panes are not worth a template, where that is ours to decide: of 20,000
+#: events in 4 to 256 windows each, two queries took 1.3 to 13 times as long by template as by panes, ten as long.
+FEW_IN_PANES = 6
+
+
+@attrs.frozen
+class Propagation:
+    """How one query of a pass is propagated.
+
+    Attributes
+    ----------
+    why_not_shared : str or None
+        None where it is in a sharable set.
+    in_bursts : bool
+        Whether a query that does not share is propagated burst by burst all the same, as sharable sets are.
+    why_not_in_panes : str or None
+        None where its windows are products of panes, should it be evaluated by itself, and not in bursts.
+    """
+
+    why_not_shared: str | None
+    in_bursts: bool
+    why_not_in_panes: str | None
+
+
+def plan_sharing(
+    queries: Mapping[str, ResolvedQuery], plans: Mapping[str, KernelAggregate], mode: str
+) -> tuple[tuple[SharableSet, ...], dict[str, Propagation]]:
+    """The sets of queries that share, each query in at most one, and how each query is propagated.
+
+    Parameters
+    ----------
+    queries : mapping of str to ResolvedQuery
+        Rewritten, by name: those of one pass, so with equal keys.
+    plans : mapping of str to KernelAggregate
+        What each is alone.
+    mode : {"dynamic", "static", "always", "never"}
+    """
+    refused = {name: why_not_in_bursts(plan.spec.query) for name, plan in plans.items()}
+    slow = {
+        name: why_not_in_panes(plan.spec) or why_panes_do_not_pay(plan.spec.query.windowing)
+        for name, plan in plans.items()
+    }
+    candidates: dict[Hashable, dict[str, Repeat]] = {}
+    for name, resolved in queries.items():
+        for offer, repeat in _offers(resolved, plans[name]) if refused[name] is None else ():
+            candidates.setdefault(offer, {})[name] = repeat
+    reasons: dict[str, str | None] = {
+        name: reason or "no other query has its Kleene pattern and its kind of aggregate"
+        for name, reason in refused.items()
+    }
+    ours = mode in ("dynamic", "static")
+    sets, taken = [], set[str]()
+    for found in sorted(candidates.values(), key=len, reverse=True):
+        members = {name: repeat for name, repeat in found.items() if name not in taken}
+        if len(members) < 2:
+            continue
+        taken |= set(members)
+        if ours and len(members) < FEW_IN_PANES and all(slow[name] is None for name in members):
+            few = f"fewer than {FEW_IN_PANES} queries whose windows are products of panes take less time apart"
+            reasons |= dict.fromkeys(members, few)
+            continue
+        reasons |= dict.fromkeys(members)
+        sets.append(SharableSet(tuple(members), tuple(members.values()), _pane([queries[name] for name in members])))
+    propagation = {}
+    for name, reason in reasons.items():
+        in_bursts = reason is not None and refused[name] is None and not (ours and slow[name] is None)
+        propagation[name] = Propagation(reason, in_bursts, slow[name])
+    return tuple(sets), propagation
+
+
+def why_not_in_bursts(query: KernelQuery) -> str | None:
+    """Why a query cannot be propagated burst by burst, as those are that share; None when it can."""
+    if query.windowing.kind == SPAN:
+        return "each of its trends has a span of its own"
+    if query.pairs:
+        return "it has pairwise predicates"
+    if query.negations:
+        return "it has negations"
+    if any(edge.comparisons or edge.listed for edge in query.machine.edges):
+        return "it has predicates between neighbours"
+    if not any(edge.source == edge.target for edge in query.machine.edges):
+        return "it has no Kleene of a single variable"
+    return None
+
+
+def _offers(resolved: ResolvedQuery, plan: KernelAggregate) -> list[tuple[Hashable, Repeat]]:
+    """What a query can share: a Kleene sub-pattern, of which a variable repeats by itself, for a kind of aggregate."""
+    machine, names = plan.compiled.machine, [name for name, _ in plan.compiled.variables]
+    loops = {names[machine.variables[edge.source]] for edge in machine.edges if edge.source == edge.target}
+    return [
+        ((signature, family(event, resolved.type), kind), repeat)
+        for signature, repeat in kleene_signatures(resolved).items()
+        for event in events(repeat)
+        if event.variable in loops
+        for kind in _kinds(resolved.query.returning)
+    ]
+
+
+def _kinds(returning: tuple[Returned, ...]) -> set[Hashable]:
+    """How the aggregates of a RETURN list are computed; those of one kind are computed from each other's values."""
+    kinds: set[Hashable] = set()
+    for item in returning:
+        aggregate = item.aggregate
+        if aggregate.definition.is_additive:
+            kinds.add("sums")
+        else:
+            argument = aggregate.argument
+            kinds.add((aggregate.function, "length" if isinstance(argument, Length) else argument))
+    return kinds or {"sums"}
+
+
+def _pane(members: list[ResolvedQuery]) -> int:
+    windows = [resolved.query.window for resolved in members]
+    lengths = [window.length.amount for window in windows if window is not None]
+    slides = [window.slide.amount for window in windows if window is not None and window.slide is not None]
+    return math.gcd(*lengths, *slides) if lengths else 0
