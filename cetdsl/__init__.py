@@ -34,7 +34,11 @@ from cetdsl.frontend.terms import (
     min,
     next_,
     prev,
+    stddev,
+    stddev_pop,
     sum,
+    var_pop,
+    variance,
 )
 from cetdsl.frontend.workload import Workload, patterns
 
@@ -72,7 +76,11 @@ __all__ = [
     "repeat",
     "seq",
     "star",
+    "stddev",
+    "stddev_pop",
     "sum",
+    "var_pop",
+    "variance",
 ]
 
 install()

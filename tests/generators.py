@@ -263,7 +263,7 @@ def _returning(choose: Chooser, features: Features, pattern: Pattern) -> list[Re
     )
     chosen = {"count": Returned(Aggregate("count"))}
     for _ in range(choose.integer(0, 5) if features.aggregates else 0):
-        function = choose.one(("count", "sum", "avg", "min", "max", "length", "name"))
+        function = choose.one(("count", "sum", "avg", "min", "max", "length", "name", "stddev", "variance", "var_pop"))
         attribute = _column(choose.one(names), choose.one(columns))
         if function == "count":
             node = Aggregate("count", attribute.variable)
@@ -543,7 +543,7 @@ class _Predicates:
         x = _column(u, self.number())
         shapes = ["count", "fold", "last", "nth", "fold", "two folds", "counts", "or"] + ["length"] * with_length
         shape = self.choose.one(shapes)
-        function = self.choose.one(("sum", "avg", "min", "max"))
+        function = self.choose.one(("sum", "avg", "min", "max", "variance", "stddev_pop"))
         if shape == "count":
             return Binary(self.choose.one((">=", "=", "<", "!=")), Aggregate("count", u), self.small())
         if shape == "fold":

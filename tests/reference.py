@@ -466,10 +466,28 @@ def _fold(node: ex.Aggregate, pool: Iterable[Trend], rows: Sequence[Row]) -> Any
         return None
     if node.function in ("min", "max"):
         return (min if node.function == "min" else max)(values, key=_rank)
+    if node.function in _SPREADS:
+        return _spread(values, *_SPREADS[node.function])
     total = _sum(values)
     if node.function == "sum":
         return total
     return total / len(values) if isinstance(total, float) else Fraction(total) / len(values)
+
+
+#: What is subtracted from the number of values, and whether the root is taken.
+_SPREADS = {"variance": (1, False), "var_pop": (0, False), "stddev": (1, True), "stddev_pop": (0, True)}
+
+
+def _spread(values: list[Any], less: int, root: bool) -> Any:
+    """The variance of values, or its root, by its definition."""
+    if len(values) <= less:
+        return None
+    if not all(math.isfinite(value) for value in values):
+        return math.nan
+    exact = [Fraction(value) for value in values]
+    mean = sum(exact) / len(exact)
+    variance = sum((value - mean) ** 2 for value in exact) / (len(exact) - less)
+    return math.sqrt(variance) if root else variance
 
 
 def _sum(values: list[Any]) -> Any:

@@ -16,6 +16,7 @@ PACKAGE = ROOT / "cetdsl"
 LAYERS = (
     "errors",
     "java",
+    "aggregates",
     "pattern",
     "ir",
     "analysis",
@@ -127,7 +128,7 @@ def test_every_room_of_the_kernels_has_tests_of_its_name() -> None:
     assert tested == rooms
 
 
-@pytest.mark.parametrize("layer", ["pattern", "ir", "analysis", "rewrite", "planning", "kernels"])
+@pytest.mark.parametrize("layer", ["aggregates", "pattern", "ir", "analysis", "rewrite", "planning", "kernels"])
 def test_layers_below_execution_know_no_spark(layer: str) -> None:
     for path in (PACKAGE / layer).rglob("*.py"):
         assert not {name for name in imports(path) if name.split(".")[0] == "pyspark"}, path
@@ -136,7 +137,7 @@ def test_layers_below_execution_know_no_spark(layer: str) -> None:
 def test_the_algebra_needs_nothing_but_attrs() -> None:
     import sys
 
-    for path in (PACKAGE / "pattern").rglob("*.py"):
+    for path in (path for layer in ("aggregates", "pattern") for path in (PACKAGE / layer).rglob("*.py")):
         tops = {name.split(".")[0] for name in imports(path)}
         assert tops <= {"attrs", "cetdsl", *sys.stdlib_module_names}, path
 
@@ -159,7 +160,7 @@ def test_kernels_run_without_spark(tmp_path: Path) -> None:
 
     modules = [
         ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-        for layer in ("pattern", "ir", "kernels", "planning")
+        for layer in ("aggregates", "pattern", "ir", "kernels", "planning")
         for path in sorted((PACKAGE / layer).rglob("*.py"))
     ]
     code = f"""

@@ -13,7 +13,8 @@ from pyspark.sql import functions as F
 
 import cetdsl as cet
 from cetdsl import errors
-from cetdsl.ir.accumulators import Lane, Output
+from cetdsl.aggregates.vocabulary import Total
+from cetdsl.ir.accumulators import TRENDS, Output
 from cetdsl.ir.kernel import Answer, KernelQuery, KernelSpec
 from cetdsl.ir.layout import RowLayout
 from cetdsl.ir.machine import Edge, Machine
@@ -117,7 +118,7 @@ def stream(spec: KernelSpec, *batches: list[tuple[Any, ...]]) -> Any:
 def plus_spec(keys: int = 1) -> KernelSpec:
     """``A+`` over whole groups."""
     machine = Machine((0,), ((0, ()),), ((0, ()),), (Edge(0, 0),))
-    lanes, outputs = (Lane("count", -2),), (Output("n", "count", 0),)
+    lanes, outputs = (TRENDS,), (Output("n", Total(), (0,)),)
     return KernelSpec(KernelQuery(machine), RowLayout.of(keys, "when", "bigint"), Answer(keys, lanes, outputs))
 
 

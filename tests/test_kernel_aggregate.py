@@ -461,14 +461,15 @@ import numpy as np
 import pyarrow as pa
 from cetdsl.kernels.wire.columns import from_numpy
 from cetdsl.kernels.entry import run_stage
-from cetdsl.ir.accumulators import Lane, Output
+from cetdsl.aggregates.vocabulary import Total
+from cetdsl.ir.accumulators import TRENDS, Output
 from cetdsl.ir.kernel import Answer, KernelQuery, KernelSpec
 from cetdsl.ir.layout import RowLayout
 from cetdsl.ir.machine import Comparison, Edge, Machine
 import pickle
 
 machine = Machine((0,), ((0, ()),), ((0, ()),), (Edge(0, 0, (Comparison(">", 0, 0),)),))
-lanes, outputs = (Lane("count", -2),), (Output("count", "count", 0),)
+lanes, outputs = (TRENDS,), (Output("count", Total(), (0,)),)
 spec = KernelSpec(KernelQuery(machine), RowLayout.of(1, "t", "bigint", codes=1), Answer(1, lanes, outputs))
 key, time, mask = from_numpy(np.repeat([1, 2], 5)), from_numpy(np.tile(np.arange(5), 2)), from_numpy(np.ones(10, int))
 price = from_numpy(np.arange(10) * 0.5, absent=np.arange(10) == 7)

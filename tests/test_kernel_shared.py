@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 import cetdsl as cet
-from cetdsl.ir.accumulators import Lane
+from cetdsl.aggregates.vocabulary import COUNT, LARGEST, MOMENTS, ODD, SUM
+from cetdsl.ir.accumulators import TRENDS, Lane
 from cetdsl.ir.kernel import Answer, KernelQuery, KernelSpec
 from cetdsl.ir.layout import RowLayout
 from cetdsl.ir.machine import Edge, Machine
@@ -86,7 +87,7 @@ def test_figure_4(sharing: str) -> None:
     """Several bursts of the shared type, before and after other types (Hamlet, SIGMOD 2021, figure 4)."""
     numbers = {"A": 0, "B": 1, "C": 2}
     found = events([1 << "abc".index(letter) for letter in "aacbbbbaacccbb"], list(range(14)))
-    count = (Lane("count", -2),)
+    count = (TRENDS,)
     specs = [query(text, numbers, "string", Windowing(), count) for text in ("SEQ(A, B+)", "SEQ(C, B+)")]
     got, _, metrics = answers(specs, found, [], sharing, {})
     assert [int(values.exact[0][0]) for values in got] == [132, 72]
@@ -101,7 +102,7 @@ def test_static_sharing_goes_by_given_statistics(given: float | None, shares: bo
     """The first events are bursts of B that all take; what is given says how it goes on."""
     numbers = [{"A": 0, "B": 1, "C": 2}, {"A": 0, "B": 3, "C": 2}]
     found = events([{"a": 1, "b": 2 | 8, "c": 4}[letter] for letter in "ac" + "b" * 500], list(range(502)))
-    count = (Lane("count", -2),)
+    count = (TRENDS,)
     patterns = ("SEQ(A, B+)", "SEQ(C, B+)")
     specs = [query(text, own, "double", Windowing(), count) for text, own in zip(patterns, numbers, strict=True)]
     slices = [cut_slices(s.query.windowing, found.segment_start, found.time, np.zeros(1), True, NEVER) for s in specs]
@@ -134,8 +135,9 @@ def test_each_query_has_the_values_that_it_has_alone(seed: int) -> None:
         numbers = {letter: bits[letter, choose.randrange(variants)] for letter in "ABCD"}
         pattern = choose.choice(PATTERNS)
         used = sorted(set(machine(pattern, numbers).variables))
-        more = [Lane("count", used[0]), Lane("sum", used[-1], 0), Lane("max", used[-1], 0), Lane("longest")]
-        lanes = (Lane("count", -2), *choose.sample(more, choose.choice([0, 0, 1, 3])))
+        more = [Lane(COUNT, used[0]), Lane(SUM, used[-1], 0), Lane(LARGEST, used[-1], 0), Lane(LARGEST)]
+        more += [Lane(update, used[-1], 0) for update in (*MOMENTS, ODD)]
+        lanes = (TRENDS, *choose.sample(more, choose.choice([0, 0, 1, 3, 6])))
         specs.append(query(pattern, numbers, number, choose.choice(WINDOWS), lanes))
     specs = [spec for spec in specs if why_not_in_bursts(spec.query) is None]
     for sharing in SHARING:
@@ -154,7 +156,7 @@ def test_each_query_has_the_values_that_it_has_alone(seed: int) -> None:
 
 def test_a_query_may_share_in_one_chunk_and_not_in_the_next() -> None:
     """Shared, only its maximum is found apart; with an infinity to sum up, all of it is."""
-    lanes = (Lane("count", -2), Lane("sum", 0, 0), Lane("max", 0, 0))
+    lanes = (TRENDS, Lane(SUM, 0, 0), Lane(LARGEST, 0, 0))
     spec = query("A+", {"A": 0}, "double", Windowing(), lanes)
     evaluator, found = WorkloadEvaluator([spec], "always"), events([1, 1, 1], [0, 1, 2])
     slices = cut_slices(spec.query.windowing, found.segment_start, found.time, np.zeros(1), True, NEVER)
@@ -178,7 +180,7 @@ def snapshots(stream: str, patterns: list[tuple[str, dict[str, int]]], families:
     """
     masks = {"a": 1, "b": 2 | 8, "c": 4, "x": 2}
     found = events([masks[letter] for letter in stream], list(range(len(stream))))
-    specs = [query(text, numbers, "double", Windowing(), (Lane("count", -2),)) for text, numbers in patterns]
+    specs = [query(text, numbers, "double", Windowing(), (TRENDS,)) for text, numbers in patterns]
     template = merge_machines(specs, families)
     slices = cut_slices(specs[0].query.windowing, found.segment_start, found.time, np.zeros(1), True, NEVER)
     frame = frame_of(template, [slices], 900)

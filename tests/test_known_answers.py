@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import math
 import re
+import statistics
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -157,6 +158,7 @@ def test_average_and_extremes_far_outside_the_range_of_doubles(spark: Any, numbe
     row = df.pattern(PLAIN, time="t").aggregate(
         number=number,
         x=cet.avg(B.x), y=cet.avg(B.y), d=cet.avg(B.d), z=cet.avg(B.z), length=cet.avg(cet.length()),
+        vx=cet.variance(B.x), vy=cet.var_pop(B.y), vd=cet.stddev(B.d), vz=cet.stddev_pop(B.z),
         least=cet.min(B.y), most=cet.max(B.d), short=cet.min(cet.length()), long=cet.max(cet.length()),
     ).first()  # fmt: skip
     # Every event is in the same number of trends, so averages are those of the rows.
@@ -166,6 +168,11 @@ def test_average_and_extremes_far_outside_the_range_of_doubles(spark: Any, numbe
     assert row["d"] == pytest.approx((n + 1) / 200 - 3.3, rel=1e-9)
     assert row["z"] == pytest.approx(1501.5, rel=1e-9)
     assert row["length"] == pytest.approx(n / 2, rel=1e-9)
+    # With so many values, those of a sample have the variance of the population.
+    assert row["vx"] == pytest.approx((n * n - 1) / 12, rel=1e-9)
+    assert row["vy"] == pytest.approx(statistics.pvariance(ys), rel=1e-9)
+    assert row["vd"] == pytest.approx(math.sqrt((n * n - 1) / 12) / 100, rel=1e-9)
+    assert row["vz"] == pytest.approx(3 * math.sqrt((1000 * 1000 - 1) / 12), rel=1e-9)
     assert (row["least"], row["most"]) == (-6.0, Decimal("26.70"))
     assert (row["short"], row["long"]) == (1, n)
 

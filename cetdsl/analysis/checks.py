@@ -272,7 +272,7 @@ def returned_errors(query: Query) -> Errors:
                     f"{quote(aggregate)}: {name!r} is bound only under NOT, so no trend holds its events",
                     hint="aggregate over variables outside NOT",
                 )
-        if isinstance(aggregate.argument, Length) and aggregate.function in ("min", "max"):
+        if isinstance(aggregate.argument, Length) and not aggregate.definition.is_additive:
             yield from _shared_length_errors(aggregate, query.pattern)
 
 

@@ -9,6 +9,7 @@ import datetime
 import decimal
 import re
 
+from cetdsl.aggregates.vocabulary import Input, Result
 from cetdsl.errors import CetdslError, QueryTypeError
 from cetdsl.ir.schema import Schema
 from cetdsl.pattern.expressions import (
@@ -165,18 +166,18 @@ class TypeCheck:
         self.errors.append(QueryTypeError(message, hint=hint))
 
     def _aggregate(self, expr: Aggregate) -> str | None:
-        inner = None if expr.argument is None else self.infer(expr.argument)
-        if expr.function == "count":
+        inner, function = None if expr.argument is None else self.infer(expr.argument), expr.definition
+        if function.is_count:
             return "bigint"
-        if expr.function in ("sum", "avg") and category(inner) not in ("number", None):
+        if function.input is Input.NUMBERS and category(inner) not in ("number", None):
             self._wrong(f"{quote(expr)} needs numbers, but its argument is of type {inner}", "use COUNT, MIN or MAX")
             return None
         if not is_orderable(inner):
             self._wrong(f"{quote(expr)} needs an order, but its argument is of type {inner}", "use COUNT")
             return None
-        if expr.function == "avg":
+        if function.finish.result is Result.DOUBLE:
             return "double"
-        if expr.function == "sum":
+        if function.finish.result is Result.TOTAL:
             return "bigint" if is_integer(inner) else inner if inner is None or "decimal" in inner else "double"
         return inner
 

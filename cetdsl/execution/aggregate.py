@@ -19,10 +19,11 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from cetdsl.aggregates.vocabulary import Result
 from cetdsl.execution.exchange import typed
 from cetdsl.execution.operators import Rows, execute, runs
 from cetdsl.ir.accumulators import Output
-from cetdsl.ir.kernel import KernelSpec, is_exact_lane
+from cetdsl.ir.kernel import KernelSpec, is_whole_in_rows
 from cetdsl.ir.operators import CountPaths, Merge, Operator, PairCounts, Propagate, Union
 from cetdsl.ir.source import Source
 from cetdsl.ir.windowing import SLIDING
@@ -35,12 +36,12 @@ def count_type(number: str, scale: int = 0) -> DataType:
 
 def output_type(output: Output, number: str, value_types: tuple[DataType, ...], spec: KernelSpec) -> DataType:
     """The Spark type of an output column."""
-    lane = spec.answer.lanes[output.numerator]
-    if lane.kind in ("shortest", "longest"):
+    lane = spec.answer.lanes[output.value]
+    if lane.is_length:
         return LongType()
-    if output.function in ("min", "max"):
+    if output.finish.result is Result.VALUE:
         return value_types[lane.column]
-    if output.function == "avg" or output.type in ("double", "float"):
+    if output.finish.result is Result.DOUBLE or output.type in ("double", "float"):
         return DoubleType()
     scale = int(output.type[:-1].split(",")[1]) if output.type.startswith("decimal(") else 0
     return count_type(number, scale)
@@ -60,13 +61,11 @@ def partial_fields(spec: KernelSpec, value_types: tuple[DataType, ...]) -> list[
     """The columns of partial results, ``r0``, ``r1``, ..."""
     kinds: list[DataType] = []
     for lane in spec.answer.lanes:
-        if lane.kind in ("count", "sum"):
-            kinds += [StringType()] if is_exact_lane(spec, lane) else [DoubleType(), DoubleType()]
+        if lane.is_additive:
+            kinds += [StringType()] if is_whole_in_rows(spec, lane) else [DoubleType(), DoubleType()]
     for lane in spec.answer.lanes:
-        if lane.kind in ("shortest", "longest"):
-            kinds.append(LongType())
-        elif lane.kind in ("min", "max"):
-            kinds.append(value_types[lane.column])
+        if not lane.is_additive:
+            kinds.append(LongType() if lane.is_length else value_types[lane.column])
     return [StructField(f"r{n}", kind) for n, kind in enumerate(kinds)]
 
 

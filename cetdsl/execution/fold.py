@@ -41,7 +41,7 @@ def fold(df: DataFrame, plan: Fold) -> Rows:
     if sliding:
         groups.append(frame.window(F.col("w")).alias("window"))
     where = _place(by[: len(source.groups)], frame.window(F.col("w")) if sliding else None)
-    outputs = [_checked(f"r{output.numerator}", output.name, plan.number, where) for output in plan.outputs]
+    outputs = [_checked(f"r{output.value}", output.name, plan.number, where) for output in plan.outputs]
     names = [*source.groups, *(["window"] if sliding else []), *(output.name for output in plan.outputs)]
     return Rows(answer.select(*groups, *outputs).toDF(*names), frame)
 

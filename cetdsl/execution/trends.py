@@ -10,6 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType
 
+from cetdsl.aggregates.vocabulary import CentralMoment, Extreme, Merge, Quotient, Total
 from cetdsl.errors import ResolutionError, UnsupportedQuery
 from cetdsl.execution.aggregate import count_type, window_field
 from cetdsl.execution.compat import translated
@@ -32,6 +33,8 @@ from cetdsl.ir.source import Source
 from cetdsl.ir.stages import TrendsSpec
 from cetdsl.ir.windowing import SLIDING
 from cetdsl.pattern.expressions import Aggregate, Attribute, Expr, Length, Role, variables
+
+COUNT = Aggregate("count")
 
 
 @attrs.frozen
@@ -235,19 +238,24 @@ class FinishedTrend:
 
     def aggregate(self, node: Aggregate) -> Column:
         """An aggregate over the events of this trend."""
-        if node.function == "count":
+        function = node.definition
+        if function.is_count:
             events = self.trend if node.variable is None else self.events(node.variable)
             return F.size(events).cast("bigint")
         assert node.argument is not None, node
         if isinstance(node.argument, Length):
             return F.size(self.trend).cast("bigint")
-        values = F.filter(self.values(node.argument), lambda value: value.isNotNull())
-        if node.function == "min":
-            return F.array_min(values)
-        if node.function == "max":
-            return F.array_max(values)
+        values = self.known(node.argument)
+        if isinstance(function.finish, Extreme):
+            return F.array_min(values) if function.buffer[0].merge is Merge.SMALLEST else F.array_max(values)
+        if isinstance(function.finish, CentralMoment):
+            return _central_moment(values, self.sum_type(node.argument), function.finish)
         total = F.when(F.size(values) > 0, F.aggregate(values, self._zero(node.argument), lambda a, b: a + b))
-        return total if node.function == "sum" else total.cast("double") / F.size(values)
+        return total if isinstance(function.finish, Total) else total.cast("double") / F.size(values)
+
+    def known(self, term: Expr) -> Column:
+        """The values of a term that are not NULL."""
+        return F.filter(self.values(term), lambda value: value.isNotNull())
 
     def _zero(self, term: Expr) -> Column:
         """Where a sum starts: in a type that has room."""
@@ -259,6 +267,30 @@ class FinishedTrend:
         if kind.startswith("decimal("):
             return f"decimal(38,{kind[:-1].split(',')[1]})"
         return "double" if kind in ("double", "float") else "decimal(38,0)"
+
+
+def _central_moment(values: Column, kind: str, finish: CentralMoment) -> Column:
+    """The variance of an array of values, or its root, in one pass (Welford 1962).
+
+    The values are taken less the first one: of large whole numbers, that is exact where it is small.
+    """
+
+    def step(state: Column, value: Column) -> Column:
+        origin = F.coalesce(state.getField("origin"), value.cast(kind))
+        count = state.getField("count") + 1
+        away = (value.cast(kind) - origin).cast("double")
+        delta = away - state.getField("mean")
+        mean = state.getField("mean") + delta / count
+        squares = state.getField("squares") + delta * (away - mean)
+        return F.struct(origin.alias("origin"), count.alias("count"), mean.alias("mean"), squares.alias("squares"))
+
+    def end(state: Column) -> Column:
+        count = state.getField("count")
+        moment = F.when(count > finish.less, state.getField("squares") / (count - finish.less))
+        return F.sqrt(moment) if finish.root else moment
+
+    parts = [F.lit(0.0).alias(name) for name in ("count", "mean", "squares")]
+    return F.aggregate(values, F.struct(F.lit(None).cast(kind).alias("origin"), *parts), step, end)
 
 
 def _outside_aggregates(expr: Expr) -> list[Expr]:
@@ -280,10 +312,30 @@ def aggregate_trends(df: DataFrame, plan: AggregateTrends) -> Rows:
     per_trend = [column.alias(f"a{n}_{k}") for n, out in enumerate(outputs) for k, column in enumerate(out.per_trend())]
     groups = [f"g{n}" for n in range(len(source.groups))] + (["window"] if shown.sliding else [])
     picked = rows.data.select(*groups, F.lit(1).alias("one"), *per_trend)
+    if arrays := [f"a{n}_0" for n, out in enumerate(outputs) if isinstance(out.function.finish, CentralMoment)]:
+        picked = _by_value(picked, groups, arrays)
     answers = [out.overall(n).alias(f"r{n}") for n, out in enumerate(outputs)]
     grouped = picked.groupBy(*groups).agg(F.count("one").alias("one"), *answers).filter(F.col("one") > 0)
     names = [*source.groups, *(["window"] if shown.sliding else []), *(name for name, _ in plan.outputs)]
     return rows.now(grouped.drop("one").toDF(*names))
+
+
+def _by_value(rows: DataFrame, groups: list[str], arrays: list[str]) -> DataFrame:
+    """A row per value of each trend, of several arrays side by side; its other columns are in the first row alone."""
+    others = [name for name in rows.columns if name not in (*groups, *arrays)]
+    each = rows.select(*groups, *others, F.posexplode_outer(F.arrays_zip(*arrays)).alias("at", "each"))
+    first = F.coalesce(F.col("at"), F.lit(0)) == 0
+    of_trend = [F.when(first, F.col(name)).alias(name) for name in others]
+    return each.select(*groups, *of_trend, *(F.col("each").getField(name).alias(name) for name in arrays))
+
+
+#: What Spark calls the variances, by what is subtracted from the number of values and whether the root is taken.
+_CENTRAL_MOMENTS = {
+    CentralMoment(1): F.var_samp,
+    CentralMoment(0): F.var_pop,
+    CentralMoment(1, root=True): F.stddev_samp,
+    CentralMoment(0, root=True): F.stddev_pop,
+}
 
 
 class _Output:
@@ -292,29 +344,35 @@ class _Output:
     def __init__(self, trend: FinishedTrend, aggregate: Aggregate, number: str) -> None:
         self.trend = trend
         self.aggregate = aggregate
+        self.function = aggregate.definition
         self.number = number
 
     def per_trend(self) -> list[Column]:
         """The columns to compute for each trend."""
         node = self.aggregate
-        if node.function == "count" and node.variable is None:
+        if node == COUNT:
             return [F.lit(1)]
-        if node.function != "avg" or isinstance(node.argument, Length):
+        if node.argument is None or isinstance(node.argument, Length):
             return [self.trend.aggregate(node)]
-        assert node.argument is not None
-        values = F.filter(self.trend.values(node.argument), lambda value: value.isNotNull())
-        return [self.trend.aggregate(Aggregate("sum", None, node.argument)), F.size(values).cast("bigint")]
+        if isinstance(self.function.finish, CentralMoment):
+            return [self.trend.known(node.argument)]
+        if not isinstance(self.function.finish, Quotient):
+            return [self.trend.aggregate(node)]
+        count = F.size(self.trend.known(node.argument)).cast("bigint")
+        return [self.trend.aggregate(Aggregate("sum", None, node.argument)), count]
 
     def overall(self, number: int) -> Column:
         """The aggregate over all trends of a group and window."""
-        node, first = self.aggregate, F.col(f"a{number}_0")
-        if node.function in ("min", "max"):
-            return F.min(first) if node.function == "min" else F.max(first)
+        node, finish, first = self.aggregate, self.function.finish, F.col(f"a{number}_0")
+        if isinstance(finish, Extreme):
+            return F.min(first) if self.function.buffer[0].merge is Merge.SMALLEST else F.max(first)
+        if isinstance(finish, CentralMoment):
+            return _CENTRAL_MOMENTS[finish](first)
         if isinstance(node.argument, Length):
             return F.avg(first)
-        if node.function == "avg":
+        if isinstance(finish, Quotient):
             return F.try_divide(F.sum(first).cast("double"), F.sum(F.col(f"a{number}_1")))
-        if node.function == "count":
+        if self.function.is_count:
             return _in_form(F.sum(first), self.number, 0)
         assert node.argument is not None
         kind = self.trend.sum_type(node.argument)

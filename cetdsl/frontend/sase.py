@@ -18,9 +18,9 @@ from typing import Any, TypeVar
 import attrs
 import pyparsing as pp
 
+from cetdsl.aggregates.functions import FUNCTIONS, SPELLINGS
 from cetdsl.errors import CetdslError, InvalidNode, ParseError
 from cetdsl.pattern.expressions import (
-    AGGREGATES,
     Aggregate,
     Attribute,
     Binary,
@@ -489,11 +489,11 @@ def _attribute(text: str, at: int, tokens: pp.ParseResults) -> Expr:
 
 def _aggregate(text: str, at: int, tokens: pp.ParseResults) -> Aggregate:
     function, argument = tokens[0].lower(), tokens[1]
-    if function == "count":
+    if FUNCTIONS[SPELLINGS[function]].is_count:
         if argument == "*":
-            return Aggregate("count")
+            return Aggregate(function)
         if isinstance(argument, _Bare):
-            return Aggregate("count", argument.name)
+            return Aggregate(function, argument.name)
     elif argument == "*" or isinstance(argument, _Bare):
         shown, owner, column = ("*", "b", "price") if argument == "*" else (argument.name, argument.name, argument.name)
         raise _error(
@@ -504,6 +504,15 @@ def _aggregate(text: str, at: int, tokens: pp.ParseResults) -> Aggregate:
             + (f", or {function.upper()}(b.{column}) for the column {column}" if shown != "*" else ""),
         )
     return _checked(text, at, Aggregate, function, None, argument)
+
+
+def _distinct(text: str, at: int, tokens: pp.ParseResults) -> None:
+    raise _error(
+        text,
+        at,
+        "no aggregate over all trends takes DISTINCT: the values of two sets may be the same, so sets do not add up",
+        "list the trends with trends(), and aggregate their events by Spark's own functions",
+    )
 
 
 def _call(text: str, at: int, tokens: pp.ParseResults) -> Expr:
@@ -746,13 +755,14 @@ def _operand_rule(expression: pp.Forward, name: pp.ParserElement) -> pp.ParserEl
     dot_column = pp.Suppress(".") - _name(ANY_NAME, "column name")
     string = pp.Regex(_STRING).set_name("string").set_parse_action(_string)
     number = pp.Regex(r"(?:-\s*)?(?:\d+(?:\.\d+)?|\.\d+)(?:[eE][+-]?\d+)?(?!\w)")
+    distinct = pp.Regex(rf"(?ai:DISTINCT)\b(?!{_SPACE}[).,\[])").set_name("DISTINCT").set_parse_action(_distinct)
     arguments = pp.Literal("*") | expression
     rules: list[tuple[str, pp.ParserElement, Callable[[str, int, pp.ParseResults], Expr]]] = [
         ("number", number, _number),
         ("typed literal", _word_before(_TYPED, "['\"]") - string, _typed_literal),
         ("constant", pp.Regex(r"(?ai:NULL|TRUE|FALSE)\b"), _constant),
         ("neighbour", _word_before(NEIGHBOURS, r"\(") + lpar - name - rpar - dot_column, _neighbour),
-        ("aggregate", _word_before(AGGREGATES, r"\(") + lpar - arguments - rpar, _aggregate),
+        ("aggregate", _word_before(SPELLINGS, r"\(") + lpar - pp.Opt(distinct) - arguments - rpar, _aggregate),
         (
             "function call",
             _before(f"{_QUOTED_NAME}|{PLAIN_NAME}", r"\(").set_name("function")

@@ -494,7 +494,7 @@ class PatternFrame:
             return Aggregate("max", None, node)
         if not isinstance(node, Aggregate):
             raise InvalidNode("by= is not an aggregate", hint=hint)
-        if node.function not in ("sum", "count") or node == COUNT or isinstance(node.argument, Length):
+        if not node.definition.is_total or node == COUNT or isinstance(node.argument, Length):
             raise InvalidNode(f"trends cannot be ordered by {quote(node)}: it does not add up along a trend", hint=hint)
         rewritten, _ = rewrite(self._analyse(attrs.evolve(self._query, returning=(Returned(node, "by"),))))
         return rewritten.query.returning[0].aggregate

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import datetime
 from collections.abc import Callable
 from decimal import Decimal
@@ -29,8 +30,12 @@ __all__ = [
     "min",
     "next_",
     "prev",
+    "stddev",
+    "stddev_pop",
     "sum",
     "to_expr",
+    "var_pop",
+    "variance",
 ]
 
 
@@ -486,9 +491,8 @@ def _aggregate(function: str, term: object) -> Term:
 def _refuse_aggregate(function: str, term: object) -> NoReturn:
     raise InvalidNode(
         f"{function} needs a term, not {_shown(term)}",
-        hint=f"write {function}(B.price); Python's own function is builtins.{function}"
-        if function != "avg"
-        else "write avg(B.price)",
+        hint=f"write {function}(B.price)"
+        + (f"; Python's own function is builtins.{function}" if hasattr(builtins, function) else ""),
     )
 
 
@@ -521,6 +525,50 @@ def avg(term: object) -> Term:
     AVG(B.price) > 10
     """
     return _aggregate("avg", term)
+
+
+def stddev(term: object) -> Term:
+    """The standard deviation of a sample: the square root of :func:`variance`.
+
+    Examples
+    --------
+    >>> stddev(Term(Attribute("B", "price"))) > 2
+    STDDEV(B.price) > 2
+    """
+    return _aggregate("stddev", term)
+
+
+def stddev_pop(term: object) -> Term:
+    """The standard deviation of a population: the square root of :func:`var_pop`.
+
+    Examples
+    --------
+    >>> stddev_pop(Term(Attribute("B", "price")))
+    STDDEV_POP(B.price)
+    """
+    return _aggregate("stddev_pop", term)
+
+
+def variance(term: object) -> Term:
+    """The variance of a sample, the values of a term over the events bound to its variable; NULL of fewer than two.
+
+    Examples
+    --------
+    >>> variance(Term(Attribute("B", "price")))
+    VARIANCE(B.price)
+    """
+    return _aggregate("variance", term)
+
+
+def var_pop(term: object) -> Term:
+    """The variance of a population, the values of a term over the events bound to its variable.
+
+    Examples
+    --------
+    >>> var_pop(Term(Attribute("B", "price")))
+    VAR_POP(B.price)
+    """
+    return _aggregate("var_pop", term)
 
 
 def min(term: object) -> Term:

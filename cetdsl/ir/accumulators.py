@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import attrs
 
+from cetdsl.aggregates.vocabulary import COUNT, Finish, Update
+
 #: The forms a count may take (``number=``).
 NUMBERS = ("decimal", "string", "double", "log2")
 
@@ -14,36 +16,48 @@ class Lane:
 
     Attributes
     ----------
-    kind : {"count", "sum", "min", "max", "shortest", "longest"}
-        ``count`` adds 1 for every event of ``variable`` (-1: of any), or, with a column, for every one where the
-        column is not NULL.
+    update : Update
+        What an event of ``variable`` brings: with a column, only where that is not NULL. Extremes without a column
+        are lengths of trends.
     variable : int
+        -1: any; -2: none, which the number of trends has.
     column : int
         Position among the value columns; -1 for none.
     """
 
-    kind: str
+    update: Update
     variable: int = -1
     column: int = -1
 
+    @property
+    def is_additive(self) -> bool:
+        """Whether the accumulator adds up; others keep an extreme."""
+        return self.update.is_additive
 
-#: "Of any variable"; the lane of all trends counts nothing per event and is told by its variable -2.
-ANY = -1
-TRENDS = Lane("count", -2)
+    @property
+    def is_length(self) -> bool:
+        """Whether it keeps the length of a trend."""
+        return not self.update.is_additive and self.column < 0
+
+
+#: The accumulator of all trends, always the first one. Others are weighted by it.
+TRENDS = Lane(COUNT, -2)
 
 
 @attrs.frozen
 class Output:
-    """A column of the answer, made of lanes.
+    """A column of the answer, made of accumulators.
 
-    ``numerator`` is the lane that holds the value; ``denominator`` (AVG) what it is divided by; for SUM, MIN and
-    MAX ``present`` counts the non-null values, so that none of them gives NULL. ``-1`` is the number of trends.
-    ``type`` is the Spark type of the aggregated column, or "" for counts.
+    ``inputs`` are the positions of those that ``finish`` speaks of. ``type`` is the Spark type of the aggregated
+    column, or "" for counts.
     """
 
     name: str
-    function: str
-    numerator: int = -1
-    denominator: int = -1
-    present: int = -1
+    finish: Finish
+    inputs: tuple[int, ...]
     type: str = ""
+
+    @property
+    def value(self) -> int:
+        """The accumulator that holds the value."""
+        return self.inputs[-1]

@@ -83,7 +83,12 @@ class KernelSpec:
 
 
 def is_exact_lane(spec: KernelSpec, lane: Lane) -> bool:
-    """Whether whole numbers are kept for this lane."""
+    """Whether whole numbers are propagated for this lane."""
     if not spec.answer.exact:
         return False
-    return lane.kind == "count" or not spec.layout.values[lane.column].startswith(("double", "float"))
+    return lane.update.power == 0 or not spec.layout.values[lane.column].startswith(("double", "float"))
+
+
+def is_whole_in_rows(spec: KernelSpec, lane: Lane) -> bool:
+    """Whether rows of partial results hold whole numbers for this lane, as they do of all moments."""
+    return lane.update.moment or is_exact_lane(spec, lane)

@@ -13,11 +13,13 @@ from typing import Any
 
 import attrs
 
+from cetdsl.aggregates.functions import FUNCTIONS, SPELLINGS
+from cetdsl.aggregates.vocabulary import AggregateFunction
 from cetdsl.errors import InvalidNode
 
 ARITHMETIC = ("+", "-", "*", "/", "%")
 CONNECTIVES = ("and", "or")
-AGGREGATES = ("count", "sum", "avg", "min", "max")
+AGGREGATES = tuple(FUNCTIONS)
 
 #: What each comparison says of two values.
 HOLDS: dict[str, Callable[[Any, Any], Any]] = {
@@ -162,6 +164,11 @@ class Length(Expr):
     """The number of bindings of a trend."""
 
 
+def _spelt(name: str) -> str:
+    """The name of a function in its usual spelling."""
+    return SPELLINGS.get(name, name)
+
+
 @attrs.frozen
 class Aggregate(Expr):
     """``COUNT(*)``, ``COUNT(b)``, ``SUM(b.x)``, ``MAX(LENGTH)``.
@@ -171,29 +178,33 @@ class Aggregate(Expr):
     Parameters
     ----------
     function : str
-        One of ``count``, ``sum``, ``avg``, ``min``, ``max``.
+        The name of one of :data:`cetdsl.aggregates.functions.FUNCTIONS`, in any spelling.
     variable : str or None
         The variable that ``COUNT(b)`` counts; None for ``COUNT(*)`` and when there is an argument.
     argument : Expr or None
         What is aggregated: a term over one variable, or :class:`Length`.
     """
 
-    function: str = attrs.field(validator=attrs.validators.in_(AGGREGATES))
+    function: str = attrs.field(converter=_spelt, validator=attrs.validators.in_(AGGREGATES))
     variable: str | None = None
     argument: Expr | None = None
 
     def __attrs_post_init__(self) -> None:
-        if self.function == "count" and self.argument is not None:
+        name, counts = self.function.upper(), self.definition.is_count
+        if counts and self.argument is not None:
             raise InvalidNode(
-                "COUNT takes a variable or *, not a term",
-                hint="COUNT(b) counts events; filter NULLs with a predicate on the variable",
+                f"{name} takes a variable or *, not a term",
+                hint=f"{name}(b) counts events; filter NULLs with a predicate on the variable",
             )
-        if self.function != "count" and (self.argument is None or self.variable is not None):
-            raise InvalidNode(
-                f"{self.function.upper()} needs an attribute such as b.price, or LENGTH",
-            )
-        if self.function == "sum" and isinstance(self.argument, Length):
-            raise InvalidNode("SUM(LENGTH) is not an aggregate", hint="use AVG, MIN or MAX of LENGTH, or COUNT(b)")
+        if not counts and (self.argument is None or self.variable is not None):
+            raise InvalidNode(f"{name} needs an attribute such as b.price, or LENGTH")
+        if isinstance(self.argument, Length) and not self.definition.of_length:
+            raise InvalidNode(f"{name}(LENGTH) is not an aggregate", hint="use AVG, MIN or MAX of LENGTH, or COUNT(b)")
+
+    @property
+    def definition(self) -> AggregateFunction:
+        """What is known of the function."""
+        return FUNCTIONS[self.function]
 
     @property
     def children(self) -> tuple[Expr, ...]:

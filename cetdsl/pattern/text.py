@@ -8,9 +8,9 @@ import re
 from decimal import Decimal
 from typing import Any
 
+from cetdsl.aggregates.functions import SPELLINGS
 from cetdsl.errors import NotExpressible
 from cetdsl.pattern.expressions import (
-    AGGREGATES,
     Aggregate,
     Attribute,
     Binary,
@@ -34,7 +34,7 @@ RESERVED = (
 #: Roles that are written as a function of the variable.
 NEIGHBOURS = {"NEXT": Role.NEXT, "PREV": Role.PREV, "FIRST": Role.FIRST, "LAST": Role.LAST}
 _NEIGHBOUR_WORDS = {role: word for word, role in NEIGHBOURS.items()}
-_OWN_FUNCTIONS = {*NEIGHBOURS, *(name.upper() for name in AGGREGATES)}
+_OWN_FUNCTIONS = {*NEIGHBOURS, *(name.upper() for name in SPELLINGS)}
 
 #: A name as it may follow a dot, and a name as it may stand alone.
 ANY_NAME = r"[^\W\d]\w*"

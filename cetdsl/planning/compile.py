@@ -265,7 +265,7 @@ def _count_bound(predicate: Expr) -> tuple[str | None, str, float] | None:
         return None
     if isinstance(left, Length):
         return None, op, right.value
-    if isinstance(left, Aggregate) and left.function == "count":
+    if isinstance(left, Aggregate) and left.definition.is_count:
         return left.variable, op, right.value
     return None
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from cetdsl.ir.accumulators import ANY, TRENDS, Lane, Output
+from cetdsl.aggregates.vocabulary import COUNT, Update
+from cetdsl.ir.accumulators import TRENDS, Lane, Output
 from cetdsl.ir.compiled import MAX_VARIABLES, Compiled
 from cetdsl.ir.kernel import Answer
 from cetdsl.ir.source import Source
@@ -24,15 +25,10 @@ class LanePlan:
 
     def add(self, name: str, aggregate: Aggregate) -> None:
         """Plans one output column."""
-        function, argument = aggregate.function, aggregate.argument
-        if function == "count":
-            lane = TRENDS if aggregate.variable is None else Lane("count", self._number(aggregate.variable))
-            self.outputs.append(Output(name, "count", self._lane(lane)))
-        elif isinstance(argument, Length):
-            self.outputs.append(self._length(name, function))
-        else:
-            assert argument is not None, aggregate
-            self.outputs.append(self._attribute(name, function, argument))
+        function = aggregate.definition
+        lanes = [self._lane(aggregate, update) for update in function.buffer]
+        places = tuple(self.lanes.setdefault(lane, len(self.lanes)) for lane in lanes)
+        self.outputs.append(Output(name, function.finish, places))
 
     def answer(self, source: Source, number: str, partial: bool) -> Answer:
         """What the answer of a query over a source consists of."""
@@ -44,24 +40,17 @@ class LanePlan:
         # Variables that are never bound stay apart, so that the lanes of both sides of an AND correspond.
         return number if number < MAX_VARIABLES else self.absent.setdefault(variable, MAX_VARIABLES + len(self.absent))
 
-    def _lane(self, lane: Lane) -> int:
-        return self.lanes.setdefault(lane, len(self.lanes))
-
-    def _length(self, name: str, function: str) -> Output:
-        if function == "avg":
-            return Output(name, "avg", self._lane(Lane("count", ANY)), denominator=self._lane(TRENDS))
-        return Output(name, function, self._lane(Lane("shortest" if function == "min" else "longest")))
-
-    def _attribute(self, name: str, function: str, argument: Expr) -> Output:
-        variable = self._number(variables(argument)[0])
-        column = self.values.setdefault(strip(argument), len(self.values))
-        if function in ("min", "max"):
-            return Output(name, function, self._lane(Lane(function, variable, column)))
-        present = self._lane(Lane("count", variable, column))
-        total = self._lane(Lane("sum", variable, column))
-        if function == "avg":
-            return Output(name, "avg", total, denominator=present)
-        return Output(name, "sum", total, present=present)
+    def _lane(self, aggregate: Aggregate, update: Update) -> Lane:
+        argument = aggregate.argument
+        if argument is None:
+            return TRENDS if aggregate.variable is None else Lane(update, self._number(aggregate.variable))
+        if not isinstance(argument, Length):
+            column = self.values.setdefault(strip(argument), len(self.values))
+            return Lane(update, self._number(variables(argument)[0]), column)
+        if not update.is_additive:
+            return Lane(update)
+        # Of a trend, which has one length: how many there are is how many trends, their sum is how many events.
+        return Lane(COUNT) if update.power else TRENDS
 
 
 def plan_lanes(compiled: Compiled, aggregates: tuple[tuple[str, Aggregate], ...]) -> LanePlan:

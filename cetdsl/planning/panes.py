@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cetdsl.aggregates.vocabulary import Merge
 from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.windowing import SLIDING, SPAN, Windowing, overlap
 
@@ -15,7 +16,7 @@ COMPARED = "adjacent, pairwise or aggregate predicates compare events with each 
 NEGATED = "NOT needs the latest match of the negated pattern"
 SPANNED = "a span without SLIDE needs one pass per first event"
 
-_EXTREMES = {"min": "MIN", "shortest": "MIN", "max": "MAX", "longest": "MAX"}
+_EXTREMES = {Merge.SMALLEST: "MIN", Merge.LARGEST: "MAX"}
 
 
 def why_not_in_panes(spec: KernelSpec) -> str | None:
@@ -41,7 +42,7 @@ def why_not_in_panes(spec: KernelSpec) -> str | None:
         return "without windows nothing says how long a pane is"
     if len(query.machine.variables) > MAX_PANES_STATES:
         return f"the automaton has more than {MAX_PANES_STATES} states"
-    if extremes := dict.fromkeys(_EXTREMES[lane.kind] for lane in spec.answer.lanes if lane.kind in _EXTREMES):
+    if extremes := dict.fromkeys(_EXTREMES[lane.update.merge] for lane in spec.answer.lanes if not lane.is_additive):
         return f"an extreme is no sum of products: {', '.join(extremes)}"
     return None
 

@@ -127,7 +127,7 @@ def _kinds(returning: tuple[Returned, ...]) -> set[Hashable]:
     kinds: set[Hashable] = set()
     for item in returning:
         aggregate = item.aggregate
-        if aggregate.function not in ("min", "max"):
+        if aggregate.definition.is_additive:
             kinds.add("sums")
         else:
             argument = aggregate.argument

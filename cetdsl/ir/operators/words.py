@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from cetdsl.aggregates.vocabulary import Merge
 from cetdsl.ir.accumulators import TRENDS, Lane
 from cetdsl.ir.compiled import Compiled
 from cetdsl.ir.kernel import ALL, ENDS, MAXIMAL
@@ -132,12 +133,12 @@ def carried(compiled: Compiled, lanes: Iterable[Lane], values: tuple[Expr, ...])
 def _lane(compiled: Compiled, lane: Lane, values: tuple[Expr, ...]) -> str:
     if lane == TRENDS:
         return "number of trends"
-    if lane.kind in ("shortest", "longest"):
-        return f"length of the {lane.kind} trend"
+    if lane.is_length:
+        return f"length of the {'shortest' if lane.update.merge is Merge.SMALLEST else 'longest'} trend"
     if lane.variable < 0:
         return "number of events of the trends"
     variable = compiled.name_of(lane.variable)
     if lane.column < 0:
         return f"number of events bound to {quote_name(variable)}"
     term = bound(values[lane.column], variable, Role.EACH)
-    return f"number of {term} that are not NULL" if lane.kind == "count" else f"{lane.kind} of {term}"
+    return lane.update.words.format(term)

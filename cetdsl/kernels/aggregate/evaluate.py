@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cetdsl.aggregates.vocabulary import Merge, Total
 from cetdsl.ir.kernel import KernelSpec
-from cetdsl.kernels.answers.tables import Values, additive_lanes
+from cetdsl.kernels.answers.tables import Values, additive_lanes, lattice_lanes
 from cetdsl.kernels.enumerate.guards import GuardedMachine
 from cetdsl.kernels.machine.conditions import Conditions, Runs, conditions_of, runs_of, span_of
 from cetdsl.kernels.machine.program import Tables, build_tables, lay_out
@@ -32,7 +33,7 @@ class Evaluator:
         self._guarded = GuardedMachine(spec)
         self.layout = lay_out(self._guarded.machine)
         self.additive = additive_lanes(spec)
-        self.lattice = [lane for lane in spec.answer.lanes if lane.kind not in ("count", "sum")]
+        self.lattice = lattice_lanes(spec)
         self.span = span_of(spec.query)
 
     def evaluate(self, events: Events, columns: list[ValueColumn], slices: Slices, bounds: tuple[Ints, Ints]) -> Values:
@@ -55,15 +56,16 @@ class Evaluator:
 def whole_lanes(spec: KernelSpec, columns: list[ValueColumn]) -> list[int]:
     """The additive lanes that whole numbers are kept of."""
     lanes = enumerate(additive_lanes(spec)) if spec.answer.exact else ()
-    return [k for k, lane in lanes if lane.kind == "count" or columns[lane.column].is_exact]
+    return [k for k, lane in lanes if lane.update.power == 0 or columns[lane.column].is_exact]
 
 
 def most_bits(spec: KernelSpec) -> NDArray[np.float64]:
     """Of each additive lane the bits beyond which it is not worked out: a count that no decimal holds is an error."""
-    counted = {output.numerator for output in spec.answer.outputs if output.function == "count"}
-    additive = [k for k, lane in enumerate(spec.answer.lanes) if lane.kind in ("count", "sum")]
+    counted = {output.value for output in spec.answer.outputs if isinstance(output.finish, Total)}
+    additive = [(k, lane) for k, lane in enumerate(spec.answer.lanes) if lane.is_additive]
+    counted = {k for k, lane in additive if k in counted and lane.update.power == 0}
     decimal = spec.answer.number == "decimal"
-    return np.array([DECIMAL_BITS if decimal and k in counted else np.inf for k in additive])
+    return np.array([DECIMAL_BITS if decimal and k in counted else np.inf for k, _ in additive])
 
 
 def _only_trends(lanes: int, kind: Any) -> NDArray[Any]:
@@ -128,12 +130,11 @@ class _Job:
         """Scaled values of the additive lanes, and exact ones where the number form is exact."""
         spec, additive = self.evaluator.spec, self.evaluator.additive
         whole = whole_lanes(spec, self.columns)
-        signed = [k for k in whole if additive[k].kind == "sum"]
+        signed = [k for k in whole if additive[k].update.may_cancel]
         weights = np.ones((len(additive) + len(signed), len(self.events.time)))
         for k, lane in enumerate(additive):
             if lane.column >= 0:
-                column = self.columns[lane.column]
-                weights[k] = column.present() if lane.kind == "count" else column.doubles()
+                weights[k] = self.columns[lane.column].weights(lane.update, k in whole)
         # Sums may cancel out, so their magnitudes are found apart.
         weights[len(additive) :] = np.abs(weights[signed])
         lanes = self._lanes([*range(len(additive)), *signed], weights)
@@ -167,8 +168,7 @@ class _Job:
         for position, k in enumerate(whole):
             lane = self.evaluator.additive[k]
             if lane.column >= 0:
-                column = self.columns[lane.column]
-                weights[position] = column.present() if lane.kind == "count" else column.residues(int(prime))
+                weights[position] = self.columns[lane.column].residues(lane.update, int(prime))
         lanes, one = self._lanes(whole, weights), _only_trends(len(whole), np.uint64)
         return self._pass(lanes, self._some_runs(rows), np.uint64(0), one, prime)[rows, :, None]
 
@@ -181,14 +181,16 @@ class _Job:
         variable = [-1]
         for lane in lattice:
             variable.append(lane.variable)
-            if lane.kind in ("shortest", "longest"):
-                sign = 1 if lane.kind == "longest" else -1
+            if lane.is_length:
+                sign = 1 if lane.update.merge is Merge.LARGEST else -1
                 rows.append(np.full(len(self.events.time), sign, dtype=np.int64))
                 how.append(ADD)
                 one.append(0 if sign > 0 else _LONG)
                 continue
             ranks, values = self.columns[lane.column].ranks()
-            rows.append(ranks if lane.kind == "max" else np.where(ranks > 0, len(values) + 1 - ranks, 0))
+            rows.append(
+                ranks if lane.update.merge is Merge.LARGEST else np.where(ranks > 0, len(values) + 1 - ranks, 0)
+            )
             how.append(RAISE_TO)
             one.append(0)
         lanes = Lanes(np.array(variable), np.array(how), np.array(rows))
@@ -196,9 +198,11 @@ class _Job:
         results = []
         for position, lane in enumerate(lattice, 1):
             values_out = out[:, position]
-            if lane.kind == "shortest":
+            if lane.update.merge is Merge.LARGEST:
+                pass
+            elif lane.is_length:
                 values_out = np.where(values_out >= 0, _LONG - values_out, -1)
-            elif lane.kind == "min":
+            else:
                 size = len(self.columns[lane.column].ranks()[1])
                 values_out = np.where(values_out > 0, size + 1 - values_out, values_out)
             results.append(values_out)

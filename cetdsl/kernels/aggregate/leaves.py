@@ -21,7 +21,6 @@ from cetdsl.kernels.numbers.arithmetic import add_scaled
 from cetdsl.kernels.numbers.ladder import DOUBLE_BITS, EXACT_DOUBLE
 from cetdsl.kernels.numbers.scaled import to_scaled
 from cetdsl.kernels.vocabulary import Bools, Events, Floats, Ints
-from cetdsl.kernels.wire.columns import unscaled_integers
 from cetdsl.kernels.wire.values import ValueColumn
 
 #: Where rounding is allowed, the counts of a leaf stay below 2**500 and its weights below 2**400.
@@ -60,13 +59,12 @@ def weights_of(spec: KernelSpec, columns: list[ValueColumn], count: int) -> Weig
 
 def _limbs(lane: Lane, columns: list[ValueColumn], whole: bool, count: int) -> list[tuple[Floats, int]]:
     """The limbs of a lane, and the shift of each."""
-    if lane.kind == "count":
-        return [(np.ones(count) if lane.column < 0 else columns[lane.column].present(), 0)]
+    if lane.update.power == 0:
+        return [(np.ones(count) if lane.column < 0 else columns[lane.column].weights(lane.update, whole), 0)]
     column = columns[lane.column]
     if not whole:
-        return _split_doubles(column.doubles())
-    values = unscaled_integers(column.array)
-    return _split_integers(np.array(values, dtype=object) if isinstance(values, list) else values)
+        return _split_doubles(column.weights(lane.update, whole))
+    return _split_integers(column.whole_weights(lane.update))
 
 
 def _split_integers(values: NDArray[Any]) -> list[tuple[Floats, int]]:

@@ -51,8 +51,8 @@ def aggregate_stream(
         with refusing_too_large(spec, chunk):
             values = evaluator.evaluate(chunk.events, chunk.values, slices, chunk.bounds)
         found = np.nonzero(values.found[slices.slice])[0]
-        table = lane_table(spec, values, chunk.values, slices.slice[found])
         segment = slices.segment[found]
+        table = lane_table(spec, values, chunk.values, slices.slice[found], segment)
         groups = group_columns(spec, chunk, segment)
         if spec.query.windowing.kind == SPAN:
             table, groups, kept = carry(spec, chunk, table, groups, segment, kept)

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cetdsl.aggregates.vocabulary import Merge
 from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.windowing import SLIDING
 from cetdsl.kernels.answers.rows import Places
@@ -174,11 +175,11 @@ def _pair_extremes(spec: KernelSpec, table: LaneTable, rows: Ints) -> list[pa.Ar
     extremes = []
     for lane, values in zip(lattice_lanes(spec), table.extremes, strict=True):
         left, right = (values.take(from_numpy(side, side < 0)) for side in rows[:2])
-        if lane.kind in ("shortest", "longest"):
+        if lane.is_length:
             # A pair is as long as its two trends together.
             extremes.append(pc.add(left, right))
         else:
             in_turn = np.arange(2 * len(left)).reshape(2, -1).T.reshape(-1)
             between = pa.concat_arrays([left, right]).take(from_numpy(in_turn))
-            extremes.append(merge_extremes(between, lane.kind == "min", np.arange(0, len(between), 2)))
+            extremes.append(merge_extremes(between, lane.update.merge is Merge.SMALLEST, np.arange(0, len(between), 2)))
     return extremes

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import decimal
 import math
+from fractions import Fraction
 from typing import NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from cetdsl.aggregates.vocabulary import CentralMoment, Extreme, Merge, Quotient
 from cetdsl.errors import CountOverflow
 from cetdsl.ir.accumulators import Lane, Output
-from cetdsl.ir.kernel import KernelSpec, is_exact_lane
+from cetdsl.ir.kernel import KernelSpec, is_whole_in_rows
+from cetdsl.kernels.numbers.moments import SMALLEST, about_zero, central_moment
 from cetdsl.kernels.numbers.scaled import (
     DECIMAL_LIMIT,
     Objects,
@@ -93,29 +96,41 @@ class LaneTable(NamedTuple):
 
 def additive_lanes(spec: KernelSpec) -> list[Lane]:
     """The lanes that add up."""
-    return [lane for lane in spec.answer.lanes if lane.kind in ("count", "sum")]
+    return [lane for lane in spec.answer.lanes if lane.is_additive]
 
 
 def lattice_lanes(spec: KernelSpec) -> list[Lane]:
     """The lanes that keep an extreme."""
-    return [lane for lane in spec.answer.lanes if lane.kind not in ("count", "sum")]
+    return [lane for lane in spec.answer.lanes if not lane.is_additive]
 
 
-def lane_table(spec: KernelSpec, values: Values, columns: list[ValueColumn], rows: Ints) -> LaneTable:
-    """The values of some slices, typed."""
+def lane_table(spec: KernelSpec, values: Values, columns: list[ValueColumn], rows: Ints, segment: Ints) -> LaneTable:
+    """The values of some slices, typed; ``segment`` are the segments that they cut."""
     extremes: list[pa.Array] = []
     for lane, found in zip(lattice_lanes(spec), values.extremes, strict=True):
         picked = found[rows]
-        if lane.kind in ("shortest", "longest"):
+        if lane.is_length:
             extremes.append(from_numpy(picked))
             continue
         ranked = columns[lane.column].ranks()[1]
         extremes.append(ranked.take(from_numpy(picked - 1, picked <= 0)))
-    return LaneTable(
-        [None if lane is None else lane[rows] for lane in values.exact],
-        [lane[rows] for lane in values.scaled],
-        extremes,
-    )
+    exact = [None if lane is None else lane[rows] for lane in values.exact]
+    scaled = [lane[rows] for lane in values.scaled]
+    for places in _rounded_moments(spec, exact):
+        column = columns[additive_lanes(spec)[places[0]].column]
+        sums = [scaled[k] if (whole := exact[k]) is None else whole for k in places]
+        for k, total in zip(places, about_zero(sums, column.deviations(), segment), strict=True):
+            exact[k], scaled[k] = total, scaled_integers(total)
+    return LaneTable(exact, scaled, extremes)
+
+
+def _rounded_moments(spec: KernelSpec, exact: list[Objects | None]) -> list[list[int]]:
+    """Where the moments of each variable and column are, unless whole numbers of all of them are known."""
+    groups: dict[tuple[int, int], list[int]] = {}
+    for k, lane in enumerate(additive_lanes(spec)):
+        if lane.update.moment:
+            groups.setdefault((lane.variable, lane.column), []).append(k)
+    return [places for places in groups.values() if any(exact[k] is None for k in places)]
 
 
 def concatenate(tables: list[LaneTable]) -> LaneTable:
@@ -134,7 +149,7 @@ def concatenate(tables: list[LaneTable]) -> LaneTable:
 def merge_rows(spec: KernelSpec, table: LaneTable, starts: Ints) -> LaneTable:
     """Runs of rows added up into one row each; run ``r`` begins at row ``starts[r]``."""
     extremes = [
-        merge_extremes(values, lane.kind in ("min", "shortest"), starts)
+        merge_extremes(values, lane.update.merge is Merge.SMALLEST, starts)
         for lane, values in zip(lattice_lanes(spec), table.extremes, strict=True)
     ]
     return LaneTable(
@@ -176,7 +191,7 @@ def decode_partial(spec: KernelSpec, columns: list[pa.Array]) -> LaneTable:
     scaled: list[Scaled] = []
     position = 0
     for lane in additive_lanes(spec):
-        if is_exact_lane(spec, lane):
+        if is_whole_in_rows(spec, lane):
             whole = np.array([int(text, 16) for text in columns[position].to_pylist()], dtype=object)
             exact.append(whole)
             scaled.append(scaled_integers(whole))
@@ -220,19 +235,25 @@ def finish(spec: KernelSpec, table: LaneTable, where: Descriptions | None = None
 
 
 def _finish_output(spec: KernelSpec, output: Output, table: LaneTable, where: Descriptions | None) -> pa.Array:
-    additive, lattice = additive_lanes(spec), lattice_lanes(spec)
-    lane = spec.answer.lanes[output.numerator]
-    if lane.kind not in ("count", "sum"):
-        return table.extremes[lattice.index(lane)]
-    position = additive.index(lane)
-    exact, scaled = table.exact[position], table.scaled[position]
-    if output.function == "avg":
-        return _average(output, table, additive, spec, exact, scaled)
-    present = None
-    if output.present >= 0:
-        counts = table.scaled[additive.index(spec.answer.lanes[output.present])]
-        present = counts.real == 0
-    if lane.kind == "sum" and output.type.startswith(("double", "float")):
+    lanes = [spec.answer.lanes[place] for place in output.inputs]
+    if isinstance(output.finish, Extreme):
+        return table.extremes[lattice_lanes(spec).index(lanes[0])]
+    additive = additive_lanes(spec)
+    columns = [(table.exact[place], table.scaled[place]) for place in map(additive.index, lanes)]
+    if isinstance(output.finish, Quotient):
+        return _average(output, columns)
+    if isinstance(output.finish, CentralMoment):
+        return _central_moments(output, output.finish, columns)
+    return _total(spec, output, columns, where)
+
+
+_Column = tuple["Objects | None", Scaled]
+
+
+def _total(spec: KernelSpec, output: Output, columns: list[_Column], where: Descriptions | None) -> pa.Array:
+    exact, scaled = columns[-1]
+    present = columns[0][1].real == 0 if len(columns) > 1 else None
+    if output.type.startswith(("double", "float")) and spec.answer.lanes[output.value].update.power:
         return _double_column(output.name, scaled, present, "double", where)
     scale = decimal_scale(output.type)
     if exact is not None and spec.answer.number in ("decimal", "string"):
@@ -250,16 +271,8 @@ def decimal_scale(spark_type: str) -> int:
     return int(spark_type[:-1].split(",")[1]) if spark_type.startswith("decimal(") else 0
 
 
-def _average(
-    output: Output,
-    table: LaneTable,
-    additive: list[Lane],
-    spec: KernelSpec,
-    exact: Objects | None,
-    scaled: Scaled,
-) -> pa.Array:
-    position = additive.index(spec.answer.lanes[output.denominator])
-    whole, counts = table.exact[position], table.scaled[position]
+def _average(output: Output, columns: list[_Column]) -> pa.Array:
+    (whole, counts), (exact, scaled) = columns
     none = counts.real == 0
     scale = decimal_scale(output.type)
     if exact is not None and whole is not None:
@@ -267,6 +280,20 @@ def _average(
         return from_numpy(np.array(quotients, dtype=np.float64), none)
     with np.errstate(invalid="ignore"):
         return from_numpy(ratio(scaled, counts) / 10.0**scale, none)
+
+
+def _central_moments(output: Output, finish: CentralMoment, columns: list[_Column]) -> pa.Array:
+    *moments, (_, odd) = columns
+    is_double = output.type.startswith(("double", "float"))
+    unit = Fraction(1, 2**SMALLEST if is_double else 10 ** decimal_scale(output.type))
+    values, none = np.zeros(len(odd)), np.zeros(len(odd), dtype=np.bool_)
+    for row, sums in enumerate(zip(*(whole for whole, _ in moments if whole is not None), strict=True)):
+        count, first, second = map(int, sums)
+        none[row] = count <= finish.less
+        if not none[row]:
+            values[row] = central_moment(count, first, second, unit, finish.less)
+    values[odd.real != 0] = np.nan
+    return from_numpy(np.sqrt(values) if finish.root else values, none)
 
 
 def _quotient(numerator: int, denominator: int) -> float:

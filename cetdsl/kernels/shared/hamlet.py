@@ -18,10 +18,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from cetdsl.aggregates.vocabulary import Update
+from cetdsl.ir.accumulators import Lane
 from cetdsl.ir.kernel import KernelSpec
 from cetdsl.kernels.aggregate.evaluate import Evaluator, most_bits, whole_lanes
 from cetdsl.kernels.aggregate.panes import PanesEvaluator
-from cetdsl.kernels.answers.tables import Values
+from cetdsl.kernels.answers.tables import Values, additive_lanes, lattice_lanes
 from cetdsl.kernels.numbers.ladder import FEW_EVENTS, MULTIPLIED, exact, rounded
 from cetdsl.kernels.numbers.linear import LIMB_BITS, System, Weights
 from cetdsl.kernels.numbers.residues import Residues, inverses, powers_of_two
@@ -34,7 +36,6 @@ from cetdsl.kernels.shared.tape import ALONE, NEVER, SHARED, Modes, Tape
 from cetdsl.kernels.shared.template import BITS, Template, merge_machines
 from cetdsl.kernels.shared.writer import write_tape
 from cetdsl.kernels.vocabulary import Events, Ints, Slices
-from cetdsl.kernels.wire.columns import unscaled_integers
 from cetdsl.kernels.wire.values import ValueColumn
 
 #: What work costs over all passes of a chunk, where one pass is all.
@@ -148,8 +149,7 @@ class WorkloadEvaluator:
         for q, spec in enumerate(self.specs):
             if q not in found:
                 found[q] = self._by_itself(spec, self.in_panes[q]).evaluate(events, columns, slices[q], bounds[q])
-            elif any(lane.kind not in ("count", "sum") for lane in spec.answer.lanes):
-                extremes = [lane for lane in spec.answer.lanes if lane.kind not in ("count", "sum")]
+            elif extremes := lattice_lanes(spec):
                 rest = spec.with_answer(lanes=(spec.answer.lanes[0], *extremes), exact=False)
                 values = self._by_itself(rest, False).evaluate(events, columns, slices[q], bounds[q])
                 found[q] = found[q]._replace(extremes=values.extremes)
@@ -163,14 +163,14 @@ class WorkloadEvaluator:
         """
         infinite = {
             number
-            for number in {lane.column for spec in self.specs for lane in spec.answer.lanes if lane.kind == "sum"}
+            for number in {lane.column for spec in self.specs for lane in spec.answer.lanes if _is_plain_sum(lane)}
             if not columns[number].is_exact and not np.isfinite(columns[number].doubles()).all()
         }
         return tuple(
             q
             for q, spec in enumerate(self.specs)
             if len(slices[q].low)
-            and not any(lane.kind == "sum" and lane.column in infinite for lane in spec.answer.lanes)
+            and not any(_is_plain_sum(lane) and lane.column in infinite for lane in spec.answer.lanes)
         )
 
 
@@ -206,9 +206,9 @@ class _SharedSet:
         self.sharing = sharing
         self.template = merge_machines(specs, families)
         self.deviations = self._of_variants(deviations)
-        self.additive = [[lane for lane in spec.answer.lanes if lane.kind in ("count", "sum")] for spec in specs]
+        self.additive = [additive_lanes(spec) for spec in specs]
         self._lanes = np.array([len(found) for found in self.additive], dtype=np.int64)
-        self._weights = len({(lane.kind, lane.column) for found in self.additive for lane in found[1:]})
+        self._weights = len({(lane.update, lane.column) for found in self.additive for lane in found[1:]})
         self._exact = any(spec.answer.exact for spec in specs)
         self.chosen: Modes | None = None
 
@@ -335,20 +335,19 @@ class _Run:
 
     def _signed(self, q: int) -> list[int]:
         """Exact lanes that may cancel out, whose magnitude must be bounded apart."""
-        return [k for k in self.whole[q] if self.additive[q][k].kind == "sum"]
+        return [k for k in self.whole[q] if self.additive[q][k].update.may_cancel]
 
     def _scaled(self) -> Scaled:
         """The lanes (then magnitudes) of each slice."""
         plan = self.plan
         kinds = [
-            [(lane.kind, lane.variable, lane.column) for lane in lanes]
-            + [("magnitude", lanes[k].variable, lanes[k].column) for k in self._signed(q)]
+            [self._kind(q, k) for k in range(len(lanes))] + [self._kind(q, k, magnitude=True) for k in self._signed(q)]
             for q, lanes in enumerate(self.additive)
         ]
         rows, needed = _weight_rows(kinds)
         weights = Weights(
             np.arange(len(needed) + 1),
-            np.array([self._doubles(*key) for key in needed]).reshape(len(needed), len(plan.events.time)),
+            np.array([self._doubles(kind) for kind in needed]).reshape(len(needed), len(plan.events.time)),
         )
         cells = cells_of(plan.template, plan.frame, rows, self.counts)
 
@@ -357,13 +356,16 @@ class _Run:
 
         return rounded(run, plan.frame.long[self.island], int(cells.lanes.max()))
 
-    def _doubles(self, kind: str, column: int) -> NDArray[np.float64]:
-        if column < 0:
+    def _kind(self, q: int, k: int, magnitude: bool = False) -> tuple[int, _Kind]:
+        """The variable of a lane, and what its events add."""
+        lane = self.additive[q][k]
+        return lane.variable, _Kind(lane.update, lane.column, k in self.whole[q], magnitude)
+
+    def _doubles(self, kind: _Kind) -> NDArray[np.float64]:
+        if kind.column < 0:
             return np.ones(len(self.plan.events.time))
-        if kind == "count":
-            return self.columns[column].present()
-        values = self.columns[column].doubles()
-        return np.abs(values) if kind == "magnitude" else values
+        values = self.columns[kind.column].weights(kind.update, kind.whole)
+        return np.abs(values) if kind.magnitude else values
 
     def _played(self, cells: Cells, weights: Weights, system: System, rows: Ints) -> NDArray[Any]:
         """The lanes of some rows, shape (rows, most lanes, primes)."""
@@ -415,26 +417,22 @@ class _Run:
         plan = self.plan
         kinds = [
             # The first lane weighs the others, so it is there in any case.
-            [(lanes[k].kind, lanes[k].variable, lanes[k].column) for k in whole or [0]]
-            for lanes, whole in zip(self.additive, self.whole)
+            [self._kind(q, k) for k in whole or [0]]
+            for q, whole in enumerate(self.whole)
         ]
         rows, needed = _weight_rows(kinds)
-        limbs = [self._limbs(*key) for key in needed]
+        limbs = [self._limbs(kind) for kind in needed]
         weights = Weights(
             np.cumsum([0, *map(len, limbs)]),
             np.array([limb for group in limbs for limb in group], dtype=np.int64).reshape(-1, len(plan.events.time)),
         )
         return cells_of(plan.template, plan.frame, rows, self.counts), weights
 
-    def _limbs(self, kind: str, column: int) -> list[Ints]:
+    def _limbs(self, kind: _Kind) -> list[Ints]:
         """Whole weights in pieces of :data:`LIMB_BITS` bits, the last one with the sign."""
-        count = len(self.plan.events.time)
-        if column < 0:
-            return [np.ones(count, dtype=np.int64)]
-        if kind == "count":
-            return [self.columns[column].present().astype(np.int64)]
-        values: Any = unscaled_integers(self.columns[column].array)
-        values = np.array(values, dtype=object) if isinstance(values, list) else values
+        if kind.column < 0:
+            return [np.ones(len(self.plan.events.time), dtype=np.int64)]
+        values = self.columns[kind.column].whole_weights(kind.update)
         limbs = []
         while len(values) and max(-int(values.min()), int(values.max())) >= 1 << LIMB_BITS:
             limbs.append((values & ((1 << LIMB_BITS) - 1)).astype(np.int64))
@@ -442,14 +440,28 @@ class _Run:
         return [*limbs, values.astype(np.int64)]
 
 
-def _weight_rows(kinds: list[list[tuple[str, int, int]]]) -> tuple[list[list[list[int]]], list[tuple[str, int]]]:
+class _Kind(NamedTuple):
+    """What events add to an accumulator, or (``magnitude``) how much at most; see :meth:`ValueColumn.weights`."""
+
+    update: Update
+    column: int
+    whole: bool
+    magnitude: bool
+
+
+def _is_plain_sum(lane: Lane) -> bool:
+    """Whether a lane adds up values as they are, the infinite ones too."""
+    return lane.update.power == 1 and not lane.update.moment
+
+
+def _weight_rows(kinds: list[list[tuple[int, _Kind]]]) -> tuple[list[list[list[int]]], list[_Kind]]:
     """Numbers different weights; per query, lane and variable which of them counts (-1: none)."""
-    numbers: dict[tuple[str, int], int] = {}
+    numbers: dict[_Kind, int] = {}
     rows: list[list[list[int]]] = []
     for lanes in kinds:
         of_lanes = [[-1] * BITS]  # trends have no weight
-        for kind, variable, column in lanes[1:]:
-            number = numbers.setdefault((kind, column), len(numbers))
+        for variable, kind in lanes[1:]:
+            number = numbers.setdefault(kind, len(numbers))
             of_lanes.append([number if variable in (-1, v) else -1 for v in range(BITS)])
         rows.append(of_lanes)
     return rows, list(numbers)

@@ -38,8 +38,8 @@ class _Query:
         """The rows of a chunk's windows that hold a trend."""
         slices = chunk.asked[number][0]
         found = np.nonzero(values.found[slices.slice])[0]
-        table = lane_table(self.spec, values, chunk.values, slices.slice[found])
         segment = slices.segment[found]
+        table = lane_table(self.spec, values, chunk.values, slices.slice[found], segment)
         groups = group_columns(self.spec, chunk, segment)
         if self.spec.query.windowing.kind == SPAN:
             table, groups, self.kept = carry(self.spec, chunk, table, groups, segment, self.kept)

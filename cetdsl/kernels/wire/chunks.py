@@ -246,7 +246,7 @@ class ChunkReader:
         if layout.has(BUCKET):
             bucket = integers(kept[BUCKET])[segment_start[:-1]]
         asked = [each.cut(events, bucket, complete) for each in self.asked]
-        values = [ValueColumn(as_array(self._column(table, name))) for name in layout.all_of(VALUE)]
+        values = [ValueColumn(as_array(self._column(table, name)), segment_start) for name in layout.all_of(VALUE)]
         rows = [kept.get(name, pa.nulls(count)) for name in layout.columns]
         return Chunk(pa.table(rows, names=layout.columns), events, values, asked, continues, complete)
 

@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from cetdsl.kernels.vocabulary import Ints
+from cetdsl.aggregates.vocabulary import Update
+from cetdsl.kernels.numbers.moments import Deviations, deviations_of_doubles, deviations_of_integers
+from cetdsl.kernels.numbers.scaled import Objects
+from cetdsl.kernels.vocabulary import Bools, Ints
 from cetdsl.kernels.wire.columns import from_numpy, order_codes, unscaled_integers, validity, weights_of
 
 
 class ValueColumn:
-    """A column that aggregates run over, converted on first use."""
+    """A column that aggregates run over, converted on first use.
 
-    def __init__(self, array: pa.Array) -> None:
+    Parameters
+    ----------
+    array : pyarrow.Array
+    starts : int64 array, optional
+        Where each key's values begin, and the end; those of one key by default.
+    """
+
+    def __init__(self, array: pa.Array, starts: Ints | None = None) -> None:
         self.array = array
+        self._starts = np.array([0, len(array)]) if starts is None else starts
         self._ranked: tuple[Ints, pa.Array] | None = None
+        self._deviations: Deviations | None = None
 
     @property
     def is_exact(self) -> bool:
@@ -28,17 +42,52 @@ class ValueColumn:
             return np.array(unscaled_integers(self.array), dtype=np.float64)
         return weights_of(self.array)[0]
 
-    def present(self) -> NDArray[np.float64]:
-        """1 where the value is not NULL."""
-        present: NDArray[np.float64] = validity(self.array).astype(np.float64)
-        return present
+    def deviations(self) -> Deviations:
+        """The values about the median of their key."""
+        if self._deviations is None:
+            present = validity(self.array)
+            if self.is_exact:
+                self._deviations = deviations_of_integers(unscaled_integers(self.array), present, self._starts)
+            else:
+                self._deviations = deviations_of_doubles(self.doubles(), present, self._starts)
+        return self._deviations
 
-    def residues(self, prime: int) -> NDArray[np.uint64]:
-        """The whole numbers modulo a prime."""
+    def weights(self, update: Update, whole: bool) -> NDArray[np.float64]:
+        """What each event adds to an accumulator, rounded: ``whole`` where whole numbers are propagated as well."""
+        if update.power == 0:
+            return self._counted(update).astype(np.float64)
+        values = self.deviations().values if update.moment and not whole else self.doubles()
+        return values if update.power == 1 else values**update.power
+
+    def whole_weights(self, update: Update) -> Ints | Objects:
+        """The same in whole numbers, those too large for 64 bits as Python's."""
+        if update.power == 0:
+            return self._counted(update).astype(np.int64)
+        found: Any = unscaled_integers(self.array)
+        values = np.array(found, dtype=object) if isinstance(found, list) else found
+        if update.power > 1 and len(values) and max(-int(values.min()), int(values.max())) >= 1 << 63 // update.power:
+            values = values.astype(object)
+        powers: Ints | Objects = values**update.power
+        return powers
+
+    def residues(self, update: Update, prime: int) -> NDArray[np.uint64]:
+        """The same modulo a prime, of 31 bits at most."""
+        if update.power == 0:
+            return self._counted(update).astype(np.uint64)
         whole = unscaled_integers(self.array)
         if isinstance(whole, list):
-            return np.array([value % prime for value in whole], dtype=np.uint64)
-        return (whole % np.int64(prime)).astype(np.uint64)
+            residues = np.array([value % prime for value in whole], dtype=np.uint64)
+        else:
+            residues = (whole % np.int64(prime)).astype(np.uint64)
+        power = residues
+        for _ in range(update.power - 1):
+            power = power * residues % np.uint64(prime)
+        return power
+
+    def _counted(self, update: Update) -> Bools:
+        if not update.odd:
+            return validity(self.array)
+        return np.zeros(len(self.array), dtype=np.bool_) if self.is_exact else self.deviations().odd
 
     def ranks(self) -> tuple[Ints, pa.Array]:
         """Ranks from 1 (0 for NULL), and the value of each rank."""

@@ -33,9 +33,9 @@ def fold(request: AggregateRequest) -> Operator | Declined:
     if request.number not in ("double", "decimal"):
         return Declined(f"Spark has no number for the form {request.number!r}")
     lanes = plan_lanes(compiled, request.aggregates)
-    functions = {output.function for output in lanes.outputs}
-    if functions - {"count"}:
-        return Declined(f"{', '.join(sorted(functions - {'count'})).upper()} outgrows Spark's own numbers")
+    others = {aggregate.function for _, aggregate in request.aggregates if not aggregate.definition.is_count}
+    if others:
+        return Declined(f"{', '.join(sorted(others)).upper()} outgrows Spark's own numbers")
     if len(compiled.machine.variables) * len(lanes.lanes) > MAX_STATE_FIELDS:
         return Declined("the automaton has too many states for one expression")
     outputs, values = tuple(lanes.outputs), tuple(lanes.values)

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import attrs
 
+from cetdsl.analysis.types import TypeCheck, decimal_digits
+from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.operators import BuildPanes, MultiplyPanes, Operator, Scan
+from cetdsl.ir.source import Source
+from cetdsl.pattern.expressions import Expr
 from cetdsl.planning.lanes import plan_lanes
 from cetdsl.planning.panes import COMPARED, why_not_in_panes, why_panes_do_not_pay
 from cetdsl.planning.strategies.kernel import base_spec, merged
@@ -36,7 +40,18 @@ def any_panes(request: AggregateRequest) -> Operator | Declined:
     source = attrs.evolve(source, windowing=attrs.evolve(source.windowing, cut=0))
     lanes, merge = plan_lanes(compiled, request.aggregates), bool(source.partitions)
     spec = attrs.evolve(base_spec(source, compiled), answer=lanes.answer(source, request.number, merge))
-    reason = why_not_in_panes(spec)
+    reason = why_not_in_panes(spec) or _why_not_apart(spec, tuple(lanes.values), source)
     if reason:
         return Declined(reason)
     return merged(MultiplyPanes(BuildPanes(Scan(source, compiled), spec, tuple(lanes.values))))
+
+
+def _why_not_apart(spec: KernelSpec, values: tuple[Expr, ...], source: Source) -> str | None:
+    """Why the panes of a key cannot be worked out by several tasks; None when they can."""
+    types = TypeCheck(source.schema)
+    for lane in spec.answer.lanes:
+        if lane.update.moment and not (spec.answer.exact and decimal_digits(types.infer(values[lane.column]))):
+            return (
+                "the moments of rounded numbers are about a value of their key, which tasks of its panes do not share"
+            )
+    return None

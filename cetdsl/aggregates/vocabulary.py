@@ -1,0 +1,169 @@
+"""The words in which an aggregate function is declared: its input, its buffer, how the buffer grows and what it gives.
+
+As in Catalyst's ``DeclarativeAggregate``, a function is a value without code of its own. Kernels interpret its updates
+over arrays, ``execution`` interprets them as Spark expressions, and neither knows any function by its name.
+"""
+
+from __future__ import annotations
+
+import enum
+
+import attrs
+
+
+class Merge(enum.Enum):
+    """How two values of an accumulator become one: this alone decides which engines can carry it.
+
+    What is added up is a sum over trends of a sum over their events. It is linear in the number of trends, so that
+    products of panes, shared snapshots and pairs of two sides of AND all give it. An extreme is none of this.
+    """
+
+    ADD = "added up"
+    SMALLEST = "the smallest"
+    LARGEST = "the largest"
+
+
+@attrs.frozen
+class Update:
+    """What an event brings to an accumulator.
+
+    Attributes
+    ----------
+    words : str
+        For ``explain``; ``{}`` stands for the aggregated term.
+    merge : Merge
+    power : int
+        What is added up is the event's value to this power, and 1 for power 0.
+    moment : bool
+        Whether the sum is a power sum that is subtracted from another one. Such sums are whole numbers in every row
+        of an answer, whatever the form of the counts: see :mod:`cetdsl.kernels.numbers.moments`.
+    odd : bool
+        Whether only values that have no power sums count: infinities, NaN, and what is immensely far from the rest.
+    """
+
+    words: str
+    merge: Merge = Merge.ADD
+    power: int = 0
+    moment: bool = False
+    odd: bool = False
+
+    @property
+    def is_additive(self) -> bool:
+        """Whether the accumulator adds up."""
+        return self.merge is Merge.ADD
+
+    @property
+    def may_cancel(self) -> bool:
+        """Whether what is added may be negative, so that the sum does not bound the size of its parts."""
+        return self.is_additive and self.power % 2 == 1
+
+
+COUNT = Update("number of {} that are not NULL")
+SUM = Update("sum of {}", power=1)
+SMALLEST = Update("min of {}", Merge.SMALLEST)
+LARGEST = Update("max of {}", Merge.LARGEST)
+ODD = Update("number of {} that are infinite or no numbers", odd=True)
+#: Sums of the powers 0, 1 and 2.
+MOMENTS = (
+    Update("number of {} for its moments", moment=True),
+    Update("sum of {} for its moments", power=1, moment=True),
+    Update("sum of squares of {}", power=2, moment=True),
+)
+
+
+class Input(enum.Enum):
+    """What a function aggregates over."""
+
+    EVENTS = "a variable or *"
+    NUMBERS = "numbers"
+    ORDERED = "values that have an order"
+
+
+class Result(enum.Enum):
+    """The type that a function gives."""
+
+    TOTAL = "a count, or the type of a sum, in the number form that is asked for"
+    VALUE = "the type of its input"
+    DOUBLE = "double"
+
+
+class Finish:
+    """What is made of the accumulators of a buffer in the end."""
+
+    __slots__ = ()
+    result = Result.DOUBLE
+
+
+@attrs.frozen
+class Total(Finish):
+    """The last accumulator; NULL where the first, if there are two, is 0."""
+
+    result = Result.TOTAL
+
+
+@attrs.frozen
+class Extreme(Finish):
+    """The accumulator itself, NULL for none."""
+
+    result = Result.VALUE
+
+
+@attrs.frozen
+class Quotient(Finish):
+    """The second accumulator divided by the first; NULL where that is 0."""
+
+
+@attrs.frozen
+class CentralMoment(Finish):
+    """The variance of ``n`` values, of the accumulators ``MOMENTS`` and ``ODD``: ``(q - s * s / n) / (n - less)``.
+
+    Attributes
+    ----------
+    less : {0, 1}
+        1 for the variance of a sample. It is NULL unless there are more values.
+    root : bool
+        Whether its square root is wanted.
+    """
+
+    less: int
+    root: bool = False
+
+
+@attrs.frozen
+class AggregateFunction:
+    """An aggregate function.
+
+    Attributes
+    ----------
+    name : str
+        In lower case, as it is written.
+    input : Input
+    buffer : tuple of Update
+    finish : Finish
+    of_length : bool
+        Whether it also runs over the lengths of trends.
+    spellings : tuple of str
+        Other names of the same function.
+    """
+
+    name: str
+    input: Input
+    buffer: tuple[Update, ...]
+    finish: Finish
+    of_length: bool = False
+    spellings: tuple[str, ...] = ()
+
+    @property
+    def is_additive(self) -> bool:
+        """Whether all of its accumulators add up."""
+        return all(update.is_additive for update in self.buffer)
+
+    @property
+    def is_count(self) -> bool:
+        """Whether it only counts events or trends."""
+        return self.input is Input.EVENTS
+
+    @property
+    def is_total(self) -> bool:
+        """Whether its value over some trends is the sum of its values in each."""
+        return isinstance(self.finish, Total)
