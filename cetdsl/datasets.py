@@ -438,7 +438,7 @@ def ridesharing(
 
     _require(burst >= 1, f"burst is 1 or more, not {burst!r}")
     district, tick = F.col("id") % districts, F.floor(F.col("id") / districts)
-    kind = _unlike_neighbours(len(_RIDES), seed, "kind", district, F.floor(tick / burst))
+    kind = _unlike_neighbours(len(_RIDES), seed, district, F.floor(tick / burst))
     return spark.range(rows).select(
         _time_at(F.col("id"), rate).alias("ts"),
         _name(_RIDES, kind).alias("kind"),
@@ -527,17 +527,17 @@ def _choice(number: int, seed: int, what: str, *keys: Column) -> Column:
     return F.floor(_uniform(seed, what, *keys) * number)
 
 
-def _unlike_neighbours(number: int, seed: int, what: str, key: Column, place: Column) -> Column:
-    """A bigint from 0 to ``number - 1``, of which those of neighbouring places of a key always differ."""
+def _unlike_neighbours(number: int, seed: int, key: Column, place: Column) -> Column:
+    """A kind from 0 to ``number - 1``, of which those of neighbouring places of a key always differ."""
     from pyspark.sql import functions as F
 
     def drawn(at: Column) -> Column:
-        return _choice(number, seed, what, key, at)
+        return _choice(number, seed, "kind", key, at)
 
     # Even places draw from all; odd ones from what the two beside them leave, counted past these in ascending order.
     low, high = F.least(drawn(place - 1), drawn(place + 1)), F.greatest(drawn(place - 1), drawn(place + 1))
     left = F.lit(number - 1) - (low < high).cast("int")
-    chosen = F.floor(_uniform(seed, what, key, place) * left)
+    chosen = F.floor(_uniform(seed, "kind", key, place) * left)
     chosen = chosen + (chosen >= low).cast("int")
     chosen = chosen + ((low < high) & (chosen >= high)).cast("int")
     return F.when(place % 2 == 0, drawn(place)).otherwise(chosen)

@@ -17,7 +17,7 @@ from cetdsl.ir.machine import Edge, Machine
 from cetdsl.ir.steps import steps_of
 from cetdsl.kernels.graph.build import GraphBuilder
 from cetdsl.kernels.graph.edges import list_edges
-from cetdsl.kernels.graph.incremental import IncrementalGraph, Node, Ranges
+from cetdsl.kernels.graph.incremental import AttributeVertices, IncrementalGraph, Node
 from cetdsl.kernels.graph.vertices import cut_lists
 from cetdsl.kernels.vocabulary import Events
 
@@ -78,7 +78,7 @@ def judge_ranges(
     lists = cut_lists(step.order.op if step.order else None, len(keys), *columns)
     for place, key in enumerate(keys):
         low = lists.low[lists.begin[place] + 1 : lists.begin[place + 1]]
-        expected = Ranges(
+        expected = AttributeVertices(
             [earlier[row][1] for row in low],
             {node: int(lists.vertex[k]) for k, (own, _, node) in enumerate(later) if own == key},
             {node: (int(lists.first[k]), int(lists.stop[k])) for k, (own, _, node) in enumerate(earlier) if own == key},

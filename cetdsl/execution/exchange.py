@@ -283,6 +283,7 @@ def run_spec(schema: StructType, keys: int) -> RunSpec | None:
 
     Examples
     --------
+    >>> from pyspark.sql.types import StringType
     >>> fields = [StructField("k0", StringType()), StructField("t", LongType()), StructField("v0", DoubleType())]
     >>> run_spec(StructType(fields), 1)
     RunSpec(keys=1, columns=('<i8', '<f8'))

@@ -12,7 +12,6 @@ import logging
 import operator
 from collections.abc import Callable, Iterable
 from functools import cached_property, reduce
-from typing import Any
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
@@ -27,7 +26,7 @@ from cetdsl.ir.kernel import MAXIMAL
 from cetdsl.ir.operators import JoinPaths, ShowGraph
 from cetdsl.ir.steps import Step, steps_of
 from cetdsl.ir.windowing import SLIDING
-from cetdsl.pattern.expressions import Attribute
+from cetdsl.pattern.expressions import HOLDS, Attribute
 
 _LOG = logging.getLogger("cetdsl.joins")
 #: Into how many stretches the times of a key and the values of a list are cut, for as many tasks to count along them,
@@ -36,14 +35,6 @@ _STRETCHES, _BLOCKS = 64, 64
 _HUGE = 1e300
 #: A graph of so many edges is sent to all tasks, which saves a shuffle of all paths in each round.
 _FEW_EDGES = 200_000
-_TESTS: dict[str, Callable[[Any, Any], Any]] = {
-    "=": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
 
 
 class JoinedGraph:
@@ -315,7 +306,7 @@ class _Join:
         if self.step.order is not None:
             yield (F.col("begin0") <= F.col("a1")) & (F.col("a1") < F.col("end0"))
         for c in self.step.rest:
-            yield _TESTS[c.op](F.col(f"f{c.later}1"), F.col(f"f{c.earlier}0"))
+            yield HOLDS[c.op](F.col(f"f{c.later}1"), F.col(f"f{c.earlier}0"))
         for number in self.step.edge.listed:
             yield graph.frame.pair_column(graph.plan.compiled.lists[number], F.col("e0"), F.col("e1"))
 

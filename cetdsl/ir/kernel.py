@@ -106,6 +106,7 @@ def why_not_in_panes(spec: KernelSpec) -> str | None:
 
     Examples
     --------
+    >>> from cetdsl.ir.machine import Edge
     >>> steps = Machine((0, 1), ((0, ()),), ((1, ()),), (Edge(0, 1), Edge(1, 1)))
     >>> spec = KernelSpec(KernelQuery(steps), RowLayout.of(0, "t", "bigint"), Answer(lanes=(Lane("count", -2),)))
     >>> why_not_in_panes(spec)

@@ -42,7 +42,7 @@ def run_stage(stage: str, payload: bytes, batches: _Batches) -> _Batches:
     stage : str
         A key of ``_STAGES``.
     payload : bytes
-        The pickled specification of the stage, from :mod:`cetdsl.planning.physical`.
+        The pickled specification of the stage, from :mod:`cetdsl.ir.stages`.
     batches : iterator of pyarrow.RecordBatch
     """
     module, function = _STAGES[stage]

@@ -7,6 +7,7 @@ whose equality is identity because Spark columns have none of their own.
 from __future__ import annotations
 
 import enum
+import operator
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -14,11 +15,20 @@ import attrs
 
 from cetdsl.errors import InvalidNode
 
-COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")
 ARITHMETIC = ("+", "-", "*", "/", "%")
 CONNECTIVES = ("and", "or")
 AGGREGATES = ("count", "sum", "avg", "min", "max")
 
+#: What each comparison says of two values.
+HOLDS: dict[str, Callable[[Any, Any], Any]] = {
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+COMPARISONS = tuple(HOLDS)
 #: The comparison with its sides exchanged: ``a < b`` says ``b > a``.
 MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 #: The comparison that holds exactly when the key does not (NULLs aside).

@@ -28,7 +28,7 @@ from cetdsl.kernels.vocabulary import Floats, Ints
 #: Partial plans that branch and bound looks at before it gives up on proving its plan the best.
 BUDGET = 2_000_000
 
-#: Partial plans per place that it goes on with after that.
+#: Partial plans per boundary between atoms that it goes on with after that.
 WIDTH = 64
 
 #: Graphlets per atom that are worth another round of pruning before the search.
@@ -44,8 +44,8 @@ def branch_and_bound(costs: Costs, limit: float, budget: int = BUDGET) -> CutPla
     limit : float
         Bytes that the cached partial trends may take.
     budget : int
-        Partial plans to look at, at most. Then the search goes on with a sample of `WIDTH` of them per place, and the
-        plan that it finds is not marked as optimal.
+        Partial plans to look at, at most. Then the search goes on with a sample of `WIDTH` of them per boundary, and
+        the plan that it finds is not marked as optimal.
 
     Returns
     -------
@@ -61,13 +61,14 @@ def branch_and_bound(costs: Costs, limit: float, budget: int = BUDGET) -> CutPla
     Plans that are nearly balanced come first and supply that known plan: they are the cheapest where each byte has a
     price. The price at which the cheapest plan just fits also makes the third principle sharper, because a plan that
     fits the limit costs at least its priced CPU less the price of the whole limit (Lagrange relaxation; Handler and
-    Zang, *Networks* 10, 1980). Of the partial plans from a place to the end, all those are left out that another one
+    Zang, *Networks* 10, 1980). Of the partial plans from a boundary to the end, all those are left out that another one
     undercuts in memory and in CPU.
 
     The search begins at the last atom: paths multiply from atom to atom, so that the last cuts decide most.
 
     Examples
     --------
+    >>> from cetdsl.kernels.complete.costs import worst_case_costs
     >>> plan = branch_and_bound(worst_case_costs([3] * 8), 1000)
     >>> plan.graphlets, plan.cached, plan.memory
     (((0, 3), (3, 5), (5, 8)), (False, True, True), 396)
@@ -101,8 +102,9 @@ class _Known(NamedTuple):
     Attributes
     ----------
     path : Path
+        The plan.
     price : float
-        Of a byte.
+        CPU, in units of `Choices`, that a byte costs.
     gap : float
         No plan within the limit has less CPU than this one has, less the gap.
     """
@@ -156,6 +158,7 @@ def _lowest_level(memory: Floats, limit: float) -> int:
 
     Examples
     --------
+    >>> from cetdsl.kernels.complete.costs import worst_case_costs
     >>> memory = worst_case_costs([3] * 8).memory
     >>> _lowest_level(memory, 2592), _lowest_level(memory, 2591)  # two graphlets of 1296 bytes each
     (2, 3)
@@ -231,7 +234,7 @@ class _Search:
         self.considered = 0
 
     def _least_cpu(self) -> Floats:
-        """Row g: the least CPU of the atoms before each place in at least g graphlets."""
+        """Row g: the least CPU of the atoms before each boundary in at least g graphlets."""
         cpu = self.choices.cpu.min(axis=0)
         rows = [least_weights(self.choices.cpu)[0]]
         while len(rows) < self.level:
@@ -241,7 +244,7 @@ class _Search:
     def run(self, budget: float, width: int | None = None) -> list[Graphlet] | None:
         """The best plan, or None if there is none or finding it takes more than the budget.
 
-        With a ``width``, only so many partial plans per place are followed.
+        With a ``width``, only so many partial plans per boundary are followed.
         """
         atoms = len(self.least_memory) - 1
         none = np.zeros(1, dtype=np.int64)

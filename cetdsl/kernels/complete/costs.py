@@ -95,6 +95,7 @@ def worst_case_costs(sizes: Sequence[int] | Ints, ref_bytes: int = 4) -> Costs:
 
     Examples
     --------
+    >>> from cetdsl.kernels.complete.optimizer import optimize
     >>> costs = worst_case_costs([3, 3, 3, 3])
     >>> costs.memory[0].tolist()  # 3 trends of one vertex, 9 of two, 27 of three, 81 of four; 4 bytes each
     [0.0, 12.0, 72.0, 324.0, 1296.0]

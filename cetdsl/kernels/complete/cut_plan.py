@@ -35,6 +35,7 @@ class CutPlan:
     Attributes
     ----------
     atoms : int
+        The number of atoms, m.
     cuts : tuple of int
         A cut ``c`` lies between atoms ``c - 1`` and ``c``; ascending.
     cached : tuple of bool
@@ -42,9 +43,10 @@ class CutPlan:
     memory : int
         Bytes of all cached partial trends.
     cpu : float
-        Steps; infinite where they are too many to count or, for want of costs, not known.
+        Steps (see :class:`~cetdsl.kernels.complete.costs.Costs`); infinite where they are too many to count or, for
+        want of costs, not known.
     considered : int
-        Plans, partial plans or steps that the optimizer looked at.
+        Plans, partial plans or cuts that the optimizer looked at.
     optimal : bool
         Whether no plan within the limit needs less CPU (to `DIGITS` binary digits).
 
@@ -96,7 +98,7 @@ class Choices(NamedTuple):
     cpu: Floats
 
     def priced(self, price: float) -> Floats:
-        """CPU with a price on each byte."""
+        """The CPU of each graphlet, and the price of its bytes."""
         return self.cpu + price * self.memory if price else self.cpu
 
     def without(self, weights: Floats, most: float) -> Choices:
@@ -107,7 +109,7 @@ class Choices(NamedTuple):
 
 
 class Path(NamedTuple):
-    """A whole plan, in time order."""
+    """A whole plan: its graphlets in time order, and the sums of their bytes and of their CPU."""
 
     graphlets: list[Graphlet]
     memory: float
@@ -129,13 +131,14 @@ def choices_of(costs: Costs, limit: float) -> Choices:
 
 
 def checked_limit(limit: float) -> float:
+    """A memory limit in bytes that sums of memory can be compared with."""
     if not limit >= 0:
         raise InvalidNode(f"{limit!r} is not a memory limit", hint="give a number of bytes, 0 or more")
     return float(min(limit, HUGE**2))
 
 
 def least_weights(weights: Floats) -> tuple[Floats, Floats]:
-    """The least weight of all atoms before each place, and of all after it; infinite where no plan has that place."""
+    """The least weight of all atoms before each boundary, and of all after it; infinite where no plan cuts there."""
     weights = weights.min(axis=0)
     atoms = len(weights)
     before, after = np.zeros(atoms + 1), np.zeros(atoms + 1)
@@ -166,6 +169,7 @@ def cheapest(choices: Choices, weights: Floats) -> Path:
 
 
 def make_plan(costs: Costs, graphlets: Iterable[Graphlet], considered: int, optimal: bool) -> CutPlan:
+    """The plan of these graphlets, with walks that lie side by side made one."""
     merged: list[Graphlet] = []
     for graphlet in graphlets:
         if merged and merged[-1].way == graphlet.way == WALKED:

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cetdsl.kernels.complete.jobs import Measured, Settings, Work
-from cetdsl.kernels.enumerate.search import BLOCK
+from cetdsl.kernels.enumerate.blocks import BLOCK
 from cetdsl.kernels.vocabulary import Block, Floats, Graph, Ints
 
 __all__ = ["Measured", "Settings", "Survey", "count_refs", "extract", "survey"]
@@ -106,7 +106,7 @@ def count_refs(
     trends, refs = np.zeros(len(low), dtype=np.int64), np.zeros(len(low), dtype=np.int64)
     for job in work.jobs():
         found = job.count()
-        chosen = slice(job.number, job.number + len(found[0]))
+        chosen = slice(job.window, job.window + len(found[0]))
         trends[chosen], refs[chosen] = found
         work.finish(job)
         del job

@@ -25,28 +25,36 @@ import numpy as np
 
 from cetdsl.kernels._jit import inlined, jit
 from cetdsl.kernels.complete.cuts import Scope, ends_elsewhere, is_useful, leads_to
-from cetdsl.kernels.enumerate.search import BLOCK
-from cetdsl.kernels.graph.attribute_graph import NEVER
-from cetdsl.kernels.graph.walk import (
-    Filled,
-    Rules,
+from cetdsl.kernels.enumerate.blocks import (
+    BINDINGS,
+    BLOCK,
+    DEPTH,
+    NEED,
+    OWN,
+    ROOT,
+    TRENDS,
+    VISITS,
+    WIDE,
+    WINDOW,
+    copy_path,
     in_blocks,
-    is_constant,
-    is_end,
-    is_root,
-    successors_stop,
+    make_position,
+    variable_bits,
+    write_trend,
 )
+from cetdsl.kernels.graph.attribute_graph import NEVER
+from cetdsl.kernels.graph.walk import Rules, is_end, is_root, successors_stop
 from cetdsl.kernels.machine.program import place_of
 from cetdsl.kernels.vocabulary import Block, Bools, Floats, Graph, Index, Ints, Places, Shorts
 
 #: Bytes of the index of tables, per node.
 INDEX_BYTES = 12
 #: Bytes of the search, per event of the longest trend.
-STEP_BYTES = 66
+STEP_BYTES = 64
 
-#: Positions in the array that holds where the search is. The last is the length of the trend that has no room in the
-#: block; 0: there is none left.
-_ROOT, _LEVEL, _ENTRY, _ENTRY_STOP, _PREFIX, _TRENDS, _BINDINGS, _REFS, _STEPS, _NEED, _POSITIONS = range(11)
+#: The own entries of a position: the pieces ``entry:stop`` that each end a trend behind so many nodes of the path (the
+#: prefix) and are still to be written; and, where trends are counted, the sum of their lengths.
+_ENTRY, _ENTRY_STOP, _PREFIX, _REFS = range(OWN, OWN + 4)
 #: Columns of a level of the search: the pieces still to be tried, the successors still to be tried after the present
 #: one, the length of the path before and after it, and the first node behind the graphlet.
 _PIECE, _PIECE_STOP, _EDGE, _EDGE_STOP, _BEFORE, _AFTER, _BOUND, _COLUMNS = range(8)
@@ -64,8 +72,8 @@ class Tables(NamedTuple):
         ``first`` is -1 for a node without a table. The nodes are those of a window, or more.
     node : int32 array, shape (entries,)
         The first node of the piece.
-    step : int32 array, shape (entries,)
-        How far away the entry of its rest is, always negative; 0: there is none.
+    rest : int32 array, shape (entries,)
+        How far away the entry of the rest of the piece is, always negative; 0: there is none.
     length : int32 array, shape (entries,)
     """
 
@@ -73,7 +81,7 @@ class Tables(NamedTuple):
     middle: Places
     last: Places
     node: Places
-    step: Places
+    rest: Places
     length: Places
 
 
@@ -93,20 +101,29 @@ class Junctions(NamedTuple):
 
 
 class Way(NamedTuple):
-    """The path that the search stands on."""
+    """The path that the search stands on.
 
-    event: Ints
-    variable: Shorts
+    Attributes
+    ----------
+    label : int64 array, shape (longest + WIDE,)
+        The path, see :mod:`~cetdsl.kernels.enumerate.blocks`.
+    level : int64 array, shape (longest, columns)
+        The pieces and nodes that it consists of, see above.
+    """
+
+    label: Ints
     level: Ints
+
+
+def labels_of(graph: Graph, variable: Shorts) -> Ints:
+    """The label of a binding of each node, see :mod:`~cetdsl.kernels.enumerate.blocks`."""
+    bits = variable_bits(variable)
+    return graph.event | bits[graph.state] if bits.any() else graph.event
 
 
 def make_way(longest: int) -> Way:
     """Room for a path of so many nodes."""
-    return Way(
-        np.empty(longest, dtype=np.int64),
-        np.empty(longest, dtype=np.int16),
-        np.empty((longest, _COLUMNS), dtype=np.int64),
-    )
+    return Way(np.empty(longest + WIDE, dtype=np.int64), np.empty((longest, _COLUMNS), dtype=np.int64))
 
 
 def make_tables(nodes: int, entries: int) -> Tables:
@@ -166,7 +183,7 @@ def fill_tables(
     target, starts, stops, ends = graph.target, graph.start, graph.stop, graph.ends
     anchored, anchor_base = junctions.anchored, junctions.bounds[0]
     origin, reach, reach_after = graph.origin, graph.reach, graph.reach_after
-    node, step, length = tables.node, tables.step, tables.length
+    node, rest, length = tables.node, tables.rest, tables.length
     entry_first, entry_middle, entry_last = tables.first, tables.middle, tables.last
     for v in range(last - 1, first - 1, -1):
         entry_first[v - base] = at
@@ -180,7 +197,7 @@ def fill_tables(
             else:
                 alone = is_end(ends, reach_after, rules.complete, v, scope.high)
             if alone:
-                node[at], step[at], length[at] = v, 0, 1
+                node[at], rest[at], length[at] = v, 0, 1
                 at += 1
             for k in range(starts[v], stops[v]):
                 t = np.int64(target[k])
@@ -188,10 +205,10 @@ def fill_tables(
                     break
                 if not _is_inner(anchored, anchor_base, t, last):
                     continue
-                rest = entry_middle[t - base] if prolonged else entry_first[t - base]
+                start = entry_middle[t - base] if prolonged else entry_first[t - base]
                 stop = entry_last[t - base] if prolonged else entry_middle[t - base]
-                for entry in range(rest, stop):
-                    node[at], step[at], length[at] = v, entry - at, length[entry] + 1
+                for entry in range(start, stop):
+                    node[at], rest[at], length[at] = v, entry - at, length[entry] + 1
                     at += 1
         entry_last[v - base] = at
     return at
@@ -241,7 +258,7 @@ def drop_tables(tables: Tables, nodes: int, entries: int, used: int) -> None:
         for v in range(kept):
             column[v] = column[v + nodes] - entries if column[v + nodes] >= entries else -1
         column[kept:] = -1
-    for column in (tables.node, tables.step, tables.length):
+    for column in (tables.node, tables.rest, tables.length):
         for entry in range(used - entries):
             column[entry] = column[entry + entries]
 
@@ -255,12 +272,14 @@ class Stitcher:
     Parameters
     ----------
     graph : Graph
-    variable : int64 array, shape (states,)
+    variable : int16 array, shape (states,)
         Bit number of the variable that each state reads.
+    labels : int64 array, shape (nodes,)
+        The label of a binding of each node, see :mod:`~cetdsl.kernels.enumerate.blocks`.
     rules : Rules
     scope : Scope
         The window.
-    number : int
+    window : int
         Its number.
     junctions : Junctions
     tables : Tables
@@ -274,92 +293,120 @@ class Stitcher:
     bytes_held : int
         What the search and the tables take, apart from the graph and the block.
     steps : int
-        Vertices and pieces visited so far, and references of trends that were put together from pieces.
+        Nodes and pieces visited so far, and bindings of trends that were put together from pieces.
     """
 
     def __init__(
         self,
         graph: Graph,
-        variable: Ints | Shorts,
+        variable: Shorts,
+        labels: Ints,
         rules: Rules,
         scope: Scope,
-        number: int,
+        window: int,
         junctions: Junctions,
         tables: Tables,
         base: int,
         way: Way,
     ) -> None:
-        self._variable = np.asarray(variable, dtype=np.int16)
-        self.number = number
-        self._window = (graph, self._variable, rules, scope, number, junctions, tables, base)
-        self._way = way
-        self._at = np.zeros(_POSITIONS, dtype=np.int64)
-        self._at[_ROOT] = scope.first
+        self.window = window
+        self._variable = variable
+        self._at = make_position(own=4)
+        self._at[WINDOW], self._at[ROOT] = window, scope.first
+        self._given = (graph, labels, rules, scope, junctions, tables, base, way, self._at)
         # The tables of one graphlet hold the trends themselves.
         self._joins = len(junctions.bounds) > 2 or len(junctions.anchored) > 0
-        self.bytes_held = sum(array.nbytes for array in (*tables, *way))
+        self.bytes_held = sum(array.nbytes for array in tables) + STEP_BYTES * len(way.level)
         self.steps = 0
 
     def blocks(self, limit: int = -1, block: int = BLOCK) -> Iterator[Block]:
         """The trends, in blocks of so many bindings; a trend that is longer makes a block of its own."""
-        return in_blocks(self._fill, self._variable, limit, block)
+
+        def fill(out: Block) -> None:
+            _stitch(*self._given, out)
+            self.steps += int(self._at[VISITS]) + (int(self._at[BINDINGS]) if self._joins else 0)
+
+        return in_blocks(fill, self._at, self._variable, limit, block)
 
     def count(self) -> tuple[Ints, Ints]:
         """The number of trends and the sum of their lengths, found by stitching all of them and keeping none."""
         nothing = np.empty(0, dtype=np.int64)
-        self._stitch(Block(nothing, nothing, self._variable[:0], nothing), keep=False)
-        self.steps += int(self._at[_REFS]) if self._joins else 0
-        return self._at[[_TRENDS]], self._at[[_REFS]]
+        _stitch(*self._given, Block(nothing, nothing, self._variable[:0], nothing))
+        self.steps += int(self._at[VISITS]) + (int(self._at[_REFS]) if self._joins else 0)
+        return self._at[[TRENDS]], self._at[[_REFS]]
 
-    def _fill(self, out: Block) -> Filled:
-        self._stitch(out, keep=True)
-        self.steps += int(self._at[_BINDINGS]) if self._joins else 0
-        return Filled(int(self._at[_TRENDS]), int(self._at[_BINDINGS]), int(self._at[_NEED]))
 
-    def _stitch(self, out: Block, *, keep: bool) -> None:
-        _stitch(*self._window, self._way, self._at, out, is_constant(self._variable), keep)
-        self.steps += int(self._at[_STEPS])
+@inlined
+def _copy_piece(node: Places, rest: Places, labels: Ints, entry: Index, into: Ints, at: Index) -> tuple[Index, Index]:
+    """Copies the labels of a piece; returns where they end, and the last node of the piece."""
+    into[at] = labels[node[entry]]
+    at += 1
+    while rest[entry] != 0:
+        entry += rest[entry]
+        into[at] = labels[node[entry]]
+        at += 1
+    return at, np.int64(node[entry])
 
 
 @jit
 def _stitch(
     graph: Graph,
-    variable: Shorts,
+    labels: Ints,
     rules: Rules,
     scope: Scope,
-    window: int,
     junctions: Junctions,
     tables: Tables,
     base: int,
     way: Way,
     at: Ints,
     out: Block,
-    one_variable: bool,
-    keep: bool,
 ) -> None:
     """Goes on from where ``at`` says until the block is full or all trends of a window are found.
 
-    With ``keep`` false trends are only counted, and nothing is written.
+    It is one long loop, because what it would call in each turn needs more than ten arrays, each handed over by itself.
+
+    Parameters
+    ----------
+    graph : Graph
+    labels : int64 array, shape (nodes,)
+        The label of a binding of each node, see :mod:`~cetdsl.kernels.enumerate.blocks`.
+    rules : Rules
+    scope : Scope
+        The window.
+    junctions : Junctions
+    tables : Tables
+        A node without a table is a piece by itself, whose edges are junctions: it is *walked*.
+    base : int
+        The node that the index of the tables begins with.
+    way : Way
+        Room for the path. A level is a node that is walked, or those pieces of a table that are tried in turn.
+    at : int64 array
+        A position; its root is the next node that may begin a trend, its depth is that of levels.
+    out : Block
+        The block to fill: its events become labels, and its variables are left as they are. Where it is empty, trends
+        are only counted.
     """
-    target, starts, stops, event, state = graph.target, graph.start, graph.stop, graph.event, graph.state
-    begins, ends, reach, reach_after = graph.begins, graph.ends, graph.reach, graph.reach_after
-    origin_before = graph.origin_before
-    node, step, length = tables.node, tables.step, tables.length
+    target, starts, stops, begins, ends = graph.target, graph.start, graph.stop, graph.begins, graph.ends
+    reach, reach_after, origin_before = graph.reach, graph.reach_after, graph.origin_before
+    node, rest, length = tables.node, tables.rest, tables.length
     entry_first, entry_middle, entry_last = tables.first, tables.middle, tables.last
-    out_start, out_event, out_variable, out_slice = out.start, out.event, out.variable, out.slice
-    path_event, path_variable, levels = way.event, way.variable, way.level
-    most, size, many = len(out_slice), len(out_event), not one_variable
+    out_start, out_event, out_slice, path, levels = out.start, out.event, out.slice, way.label, way.level
+    keep, most, size, window = len(out_start) > 0, len(out_slice), len(out_event) - WIDE, at[WINDOW]
     high, last, bounds, anchored = scope.high, scope.last, junctions.bounds, junctions.anchored
-    root, level, entry, entry_stop, prefix = at[_ROOT], at[_LEVEL], at[_ENTRY], at[_ENTRY_STOP], at[_PREFIX]
-    trends, bindings, refs, steps, need = 0, np.int64(0), np.int64(0), np.int64(0), np.int64(0)
+    root, level, entry, entry_stop, prefix = at[ROOT], at[DEPTH], at[_ENTRY], at[_ENTRY_STOP], at[_PREFIX]
+    trends, refs, visits = 0, np.int64(0), np.int64(0)
+    bindings: Index = np.int64(0)
+    need: Index = np.int64(0)
+    t: Index = np.int64(0)
     edge: Index = np.int64(0)
     edge_stop: Index = np.int64(0)
-    depth = np.int64(0)
+    depth: Index = np.int64(0)
     if level > 0:
         edge, edge_stop, depth = levels[level - 1, _EDGE], levels[level - 1, _EDGE_STOP], levels[level - 1, _AFTER]
     if keep:
         out_start[0] = 0
     while True:
+        # The pieces ``entry:entry_stop`` each end a trend behind the first ``prefix`` nodes of the path.
         if entry < entry_stop and not keep:
             for more in length[entry:entry_stop]:
                 refs += more
@@ -367,32 +414,18 @@ def _stitch(
             trends += entry_stop - entry
             entry = entry_stop
         while entry < entry_stop:
-            # A piece that ends a trend behind the first ``prefix`` nodes of the path.
             need = prefix + length[entry]
             if trends == most or bindings + need > size:
                 break
-            for d in range(prefix):
-                out_event[bindings + d] = path_event[d]
-            if many:
-                for d in range(prefix):
-                    out_variable[bindings + d] = path_variable[d]
-            bindings += prefix
-            part = entry
-            while True:
-                out_event[bindings] = event[node[part]]
-                if many:
-                    out_variable[bindings] = variable[state[node[part]]]
-                bindings += 1
-                if step[part] == 0:
-                    break
-                part += step[part]
+            copy_path(path, prefix, out_event, bindings)
+            bindings, _ = _copy_piece(node, rest, labels, entry, out_event, bindings + prefix)
             out_slice[trends] = window
             trends += 1
             out_start[trends] = bindings
             entry += 1
         if entry < entry_stop:
             break
-        # The node that the next piece begins with, or the one that the next piece ends with.
+        # The node ``t`` that the next piece begins with, or the one that the next piece ends with.
         if edge < edge_stop:
             t = np.int64(target[edge])
             if (rules.pruned and reach[t] >= high) or (len(anchored) > 0 and not anchored[t - bounds[0]]):
@@ -415,43 +448,32 @@ def _stitch(
                     here = levels[level - 1]
                     edge, edge_stop, depth = here[_EDGE], here[_EDGE_STOP], here[_AFTER]
                 continue
-            source, part, depth = _FROM_PIECES, here[_PIECE], here[_BEFORE]
-            while True:
-                t = np.int64(node[part])
-                path_event[depth], path_variable[depth] = event[t], variable[state[t]]
-                depth += 1
-                if step[part] == 0:
-                    break
-                part += step[part]
+            source = _FROM_PIECES
+            depth, t = _copy_piece(node, rest, labels, here[_PIECE], path, here[_BEFORE])
         walked = source != _FROM_PIECES and entry_first[t - base] < 0
         if walked:
+            path[depth] = labels[t]
             ended, need = is_end(ends, reach_after, rules.complete, t, high), depth + 1
         else:
             # Only here, where windows share tables, does it show that the window ends first.
             ended, need = source == _FROM_PIECES and rules.complete and reach[t] < high <= reach_after[t], depth
         if ended:
-            # The path is a trend, if need be with this node.
+            # The first ``need`` nodes of the path are a trend. Up to here nothing has moved on, so that a call with
+            # another block gets here again.
             if not keep:
                 refs += need
             elif trends == most or bindings + need > size:
                 break
             else:
-                if walked:
-                    path_event[depth], path_variable[depth] = event[t], variable[state[t]]
-                for d in range(need):
-                    out_event[bindings + d] = path_event[d]
-                if many:
-                    for d in range(need):
-                        out_variable[bindings + d] = path_variable[d]
-                bindings += need
-                out_slice[trends] = window
-                out_start[trends + 1] = bindings
+                bindings = write_trend(
+                    path, need - 1, path[need - 1], window, out_start, out_event, out_slice, trends, bindings
+                )
             trends += 1
         if source == _FROM_PIECES:
             here = levels[level - 1]
             here[_PIECE] += 1
             here[_AFTER] = depth
-            steps += depth - here[_BEFORE]
+            visits += depth - here[_BEFORE]
             if not ended:
                 edge_stop = successors_stop(starts, stops, target, t, last)
                 edge = place_of(target, starts[t], edge_stop, here[_BOUND])
@@ -463,9 +485,8 @@ def _stitch(
             edge += 1
             levels[level - 1, _EDGE] = edge
         if walked:
-            steps += 1
+            visits += 1
             if reach_after[t] < high:
-                path_event[depth], path_variable[depth] = event[t], variable[state[t]]
                 depth += 1
                 edge, edge_stop = starts[t], successors_stop(starts, stops, target, t, last)
                 here = levels[level]
@@ -475,7 +496,7 @@ def _stitch(
             continue
         middle, stop = np.int64(entry_middle[t - base]), np.int64(entry_last[t - base])
         entry, entry_stop, prefix = np.int64(entry_first[t - base]), middle, depth
-        steps += middle - entry
+        visits += middle - entry
         if middle < stop:
             here = levels[level]
             here[_PIECE], here[_PIECE_STOP], here[_BEFORE] = middle, stop, depth
@@ -484,5 +505,5 @@ def _stitch(
             level += 1
     if level > 0:
         levels[level - 1, _EDGE], levels[level - 1, _EDGE_STOP], levels[level - 1, _AFTER] = edge, edge_stop, depth
-    at[_ROOT], at[_LEVEL], at[_ENTRY], at[_ENTRY_STOP], at[_PREFIX] = root, level, entry, entry_stop, prefix
-    at[_TRENDS], at[_BINDINGS], at[_REFS], at[_STEPS], at[_NEED] = trends, bindings, refs, steps, need
+    at[ROOT], at[DEPTH], at[_ENTRY], at[_ENTRY_STOP], at[_PREFIX] = root, level, entry, entry_stop, prefix
+    at[TRENDS], at[BINDINGS], at[_REFS], at[VISITS], at[NEED] = trends, bindings, refs, visits, need

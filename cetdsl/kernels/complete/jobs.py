@@ -39,6 +39,7 @@ from cetdsl.kernels.complete.graphlets import (
     count_pieces,
     drop_tables,
     fill_tables,
+    labels_of,
     make_tables,
     make_way,
 )
@@ -46,14 +47,14 @@ from cetdsl.kernels.complete.optimizer import OPTIMIZERS
 from cetdsl.kernels.graph.attribute_graph import NEVER
 from cetdsl.kernels.graph.walk import (
     FRAME_BYTES,
-    Steps,
+    Records,
     Trace,
     Walker,
     Windows,
+    records_of,
     rules_of,
     share_of_roots,
     split,
-    steps_of,
     windows_of,
 )
 from cetdsl.kernels.vocabulary import Bools, Graph, Ints, Shorts
@@ -201,8 +202,12 @@ class Work:
         return find_loads(self.graph, self.rules, self.windows)
 
     @cached_property
-    def _steps(self) -> Steps:
-        return steps_of(self.graph, self._variable)
+    def _records(self) -> Records:
+        return records_of(self.graph, self._variable)
+
+    @cached_property
+    def _labels(self) -> Ints:
+        return labels_of(self.graph, self._variable)
 
     def finish(self, job: Walker | Stitcher) -> None:
         """Notes what a job took."""
@@ -341,7 +346,9 @@ class Work:
         if exact or self.settings.memory is not None:
             longest = int(self.loads.longest[begin:end].max(initial=0))
             self._refuse_beyond(FRAME_BYTES * longest, f"the search for a trend of {longest} events")
-        return Walker(self.graph, self._variable, lambda: self._steps, windows, self.rules, begin, longest, start, stop)
+        return Walker(
+            self.graph, self._variable, lambda: self._records, windows, self.rules, begin, longest, start, stop
+        )
 
     def job(self, window: int) -> Walker | Stitcher:
         """The job of one window by itself."""
@@ -366,7 +373,8 @@ class Work:
 
     def _stitcher(self, window: int, junctions: Junctions, tables: Tables, base: int, way: Way) -> Stitcher:
         scope = self._scope(window)
-        return Stitcher(self.graph, self._variable, self.rules, scope, window, junctions, tables, base, way)
+        shared = (junctions, tables, base, way)
+        return Stitcher(self.graph, self._variable, self._labels, self.rules, scope, window, *shared)
 
     def _refuse_beyond(self, size: float, what: str) -> None:
         memory = MOST_MEMORY if self.settings.memory is None else self.settings.memory

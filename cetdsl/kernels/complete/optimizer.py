@@ -5,7 +5,7 @@ them. Each *graphlet*, the atoms between two cuts, is either *cached*: its parti
 stitched, or *walked*: its vertices are visited depth first, again for every path that reaches it, and nothing is kept.
 One cached graphlet is t-cet, one walked graphlet is m-cet, and all that lies between them is h-cet.
 
-A plan is a path over the m + 1 places between atoms, and a graphlet is a step of it with two costs that add up: memory,
+A plan is a path over the m + 1 boundaries of atoms, and a graphlet is an arc of it with two costs that add up: memory,
 which is limited, and CPU, which is to be least. That is a shortest path with one limited resource. Three optimizers
 find it (Poppe et al., *Complete Event Trend Detection in High-Rate Event Streams*, SIGMOD 2017, has the first cost
 model and the three principles by which the second one prunes):
@@ -70,6 +70,7 @@ def exhaustive(costs: Costs, limit: float) -> CutPlan:
 
     Examples
     --------
+    >>> from cetdsl.kernels.complete.costs import worst_case_costs
     >>> exhaustive(worst_case_costs([3] * 8), 1000).considered
     4374
     """
@@ -93,13 +94,13 @@ def exhaustive(costs: Costs, limit: float) -> CutPlan:
     best = (math.inf, 0, 0.0)
     best_path: list[Graphlet] = []
 
-    def extend(place: int, memory: float, cpu: float) -> None:
+    def extend(boundary: int, memory: float, cpu: float) -> None:
         nonlocal best, best_path
-        if place == atoms:
+        if boundary == atoms:
             if memory <= limit and (cpu, len(path), memory) < best:
                 best, best_path = (cpu, len(path), memory), path.copy()
             return
-        for graphlet, more_memory, more_cpu in following[place]:
+        for graphlet, more_memory, more_cpu in following[boundary]:
             path.append(graphlet)
             extend(graphlet.stop, memory + more_memory, cpu + more_cpu)
             path.pop()
@@ -126,6 +127,7 @@ def greedy(costs: Costs, limit: float) -> CutPlan:
 
     Examples
     --------
+    >>> from cetdsl.kernels.complete.costs import worst_case_costs
     >>> plan = greedy(worst_case_costs([3] * 8), 1000)
     >>> plan.graphlets, plan.cached, plan.memory
     (((0, 5), (5, 8)), (False, True), 324)
@@ -205,6 +207,7 @@ def optimize(costs: Costs, limit: float, method: str = "branch-and-bound") -> Cu
 
     Examples
     --------
+    >>> from cetdsl.kernels.complete.costs import worst_case_costs
     >>> costs = worst_case_costs([3] * 8)
     >>> for limit in (0, 1000, 10**6):
     ...     plan = optimize(costs, limit)

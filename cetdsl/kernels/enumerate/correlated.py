@@ -11,6 +11,7 @@ from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.machine import Edge, Machine, Pair
 from cetdsl.ir.windowing import SPAN
 from cetdsl.kernels._jit import jit
+from cetdsl.kernels.enumerate.blocks import WIDE
 from cetdsl.kernels.enumerate.layout import by_source, ints
 from cetdsl.kernels.machine.conditions import compare, edge_holds
 from cetdsl.kernels.machine.program import OPERATORS, Program, flat, lay_out, starts_of
@@ -18,8 +19,26 @@ from cetdsl.kernels.vocabulary import Bools, Events, Ints, Shorts
 
 
 class Path(NamedTuple):
-    """The bindings of the trend that the search stands on, and what is still to be tried after each."""
+    """The bindings of the path, and what is still to be tried after each.
 
+    Attributes
+    ----------
+    label : int64 array, shape (longest + WIDE,)
+        Of each binding, see :mod:`~cetdsl.kernels.enumerate.blocks`. The other columns have the shape (longest,).
+    event : int64 array
+    variable : int16 array
+    state : int64 array
+        The state that the machine is in after the binding.
+    edge : int64 array
+        The edge that the successor of the binding was found along, or the one that is tried first.
+    cursor : int64 array
+        Where the next successor along that edge is looked for: an event of a chain, counted from the run's first, or a
+        position in an inverted list; -1: nowhere.
+    pending : bool array
+        Whether the gap before the binding is still to be judged, because its negations look at later bindings.
+    """
+
+    label: Ints
     event: Ints
     variable: Shorts
     state: Ints
@@ -28,8 +47,32 @@ class Path(NamedTuple):
     pending: Bools
 
 
+def make_path(longest: int) -> Path:
+    """Room for a path of so many bindings."""
+    label, event, state, edge, cursor = (np.empty(longest + more, dtype=np.int64) for more in (WIDE, 0, 0, 0, 0))
+    return Path(label, event, np.empty(longest, dtype=np.int16), state, edge, cursor, np.empty(longest, dtype=np.bool_))
+
+
 class Correlated(NamedTuple):
-    """Negations whose predicates look at the trend: their machines side by side, and where they guard."""
+    """Correlated negations, their machines side by side, and the gaps that they guard.
+
+    Attributes
+    ----------
+    state_start : int64 array, shape (negations + 1,)
+        Where the states of each machine begin among those of all.
+    pair_start : int64 array, shape (negations + 1,)
+        Where the predicates of each begin in ``pair``.
+    pair : int64 array, shape (pairs, 5)
+        Operator, variable of the negated pattern and its column, variable of the trend and its column.
+    edge_start, edge_guard : int64 arrays
+        ``edge_guard[edge_start[e]:edge_start[e + 1]]`` guard the gap that the edge ``e`` crosses.
+    begin_start, begin_guard, end_start, end_guard : int64 arrays
+        In the same way by state, those of the gap before a trend that begins in it, or after one that ends in it.
+    span : int
+        The windows' length.
+    within : bool
+        Whether that is the longest span of a trend, and so bounds the gap before it.
+    """
 
     state_start: Ints
     pair_start: Ints
@@ -45,7 +88,16 @@ class Correlated(NamedTuple):
 
 
 class Gaps(NamedTuple):
-    """What judges gaps where a negation is correlated; ``reach`` is scratch space."""
+    """What judges gaps where a negation is correlated.
+
+    Attributes
+    ----------
+    correlated : Correlated
+    negated : Program
+        The machines of all correlated negations as one.
+    reach : bool array, shape (longest run, states)
+        Room for which states of the negated machine the events of a gap get to.
+    """
 
     correlated: Correlated
     negated: Program
@@ -116,7 +168,7 @@ def without_correlated(spec: KernelSpec) -> KernelSpec:
         tuple(attrs.evolve(edge, guards=kept(edge.guards)) for edge in machine.edges),
     )
     nothing = Machine((), (), (), ())
-    negations = tuple(attrs.evolve(n, machine=nothing) if n.correlated else n for n in spec.query.negations)
+    negations = tuple(attrs.evolve(n, machine=nothing, pairs=()) if n.correlated else n for n in spec.query.negations)
     return spec.with_query(machine=stripped, negations=negations)
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cetdsl.ir.kernel import KernelSpec
+from cetdsl.kernels.enumerate.blocks import BLOCK
 from cetdsl.kernels.enumerate.correlated import without_correlated
 from cetdsl.kernels.enumerate.guards import GuardedMachine
-from cetdsl.kernels.enumerate.search import BLOCK, Search
+from cetdsl.kernels.enumerate.search import Search
 from cetdsl.kernels.vocabulary import Block, Events, Ints, Slices
 
 

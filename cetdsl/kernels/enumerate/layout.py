@@ -12,6 +12,7 @@ import numpy as np
 
 from cetdsl.ir.machine import Edge, Machine
 from cetdsl.kernels._jit import jit
+from cetdsl.kernels.enumerate.blocks import variable_bits
 from cetdsl.kernels.machine.conditions import Conditions, Runs
 from cetdsl.kernels.machine.program import OPERATORS, Program, equality_codes, flat, starts_of
 from cetdsl.kernels.vocabulary import Bools, Events, Ints, Places
@@ -20,9 +21,37 @@ _ORDERS = ("<", "<=", ">", ">=")
 
 
 class Edges(NamedTuple):
-    """A machine's edges by source. A *join* is a set of comparisons, a *chain* a join into one state."""
+    """A machine's edges, sorted by source, with their joins and chains.
+
+    Attributes
+    ----------
+    variable : int64 array, shape (states,)
+        Bit number of the variable that each state reads.
+    bits : int64 array, shape (states,)
+        What that adds to a label, see :mod:`~cetdsl.kernels.enumerate.blocks`.
+    initial : int64 array
+        The states that a trend may begin in.
+    out_start : int64 array, shape (states + 1,)
+        The edges ``out_start[q]:out_start[q + 1]`` leave the state ``q``.
+    target, join, chain : int64 arrays, shape (edges,)
+        The state, the join and the chain of each edge; the chain is -1 where the edge looks at lists.
+    order_start, order_end, comparison_end : int64 arrays, shape (joins,)
+        The rows of ``comparison`` that hold each join's orders (``<``, ``<=``, ``>``, ``>=``), and behind these its
+        ``!=``. Equalities are not among them, as chains see to those.
+    comparison : int64 array, shape (comparisons, 3)
+        Operator, later column, earlier column.
+    listed_start, listed : int64 arrays
+        ``listed[listed_start[e]:listed_start[e + 1]]`` are the list predicates of the edge ``e``.
+    chain_start : int64 array, shape (states + 1,)
+        The chains ``chain_start[q]:chain_start[q + 1]`` lead into the state ``q``.
+    chain_join, best_start : int64 arrays, shape (chains,)
+        The join of each chain, and its first row in ``Scratch.best``.
+    ends : bool array, shape (states,)
+        Whether a trend may end in the state.
+    """
 
     variable: Ints
+    bits: Ints
     initial: Ints
     out_start: Ints
     target: Ints
@@ -41,7 +70,16 @@ class Edges(NamedTuple):
 
 
 class JoinCodes(NamedTuple):
-    """A chunk's values of the equality columns per join (-1: NULL), and where each chain's heads begin."""
+    """A chunk's values of the equality columns of each join.
+
+    Attributes
+    ----------
+    later, earlier : int32 arrays, shape (joins, n)
+        The code of each event's values as the later and as the earlier one of two neighbours: an edge's equalities hold
+        where these agree. -1: one of the values that the join looks at is NULL.
+    head_start : int64 array, shape (chains + 1,)
+        Where the heads of each chain, one per code, begin among those of all chains.
+    """
 
     later: Places
     earlier: Places
@@ -49,7 +87,16 @@ class JoinCodes(NamedTuple):
 
 
 class Lists(NamedTuple):
-    """A chunk's lists as they came, and inverted: the later events whose list an event is in."""
+    """A chunk's lists as they came, and inverted.
+
+    Attributes
+    ----------
+    start, items : int64 arrays
+        As :class:`~cetdsl.kernels.vocabulary.Events` has them.
+    inverse_start, inverse_items : int64 arrays
+        ``inverse_items[inverse_start[l, i]:inverse_start[l, i + 1]]`` are the later events whose list ``l`` holds the
+        event ``i``, ascending.
+    """
 
     start: Ints
     items: Ints
@@ -58,7 +105,24 @@ class Lists(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """What the backward pass finds out about the run that is being searched; events count from the run's first."""
+    """Room for what is found out about the run that is being searched; its events count from the run's first.
+
+    Attributes
+    ----------
+    useful : bool array, shape (longest run, states)
+        Whether a trend of the run can be completed from the event in the state.
+    accept : bool array, shape (longest run, states)
+        Whether a trend may end there.
+    first : int32 array, shape (longest run, edges)
+        Where the search for the event's successors along the edge begins; -1: there is none.
+    next : int32 array, shape (chains, longest run)
+        The next event of the chain; -1: there is none.
+    best : int64 array, shape (orders of all chains, longest run)
+        Per order of a chain, the largest or smallest value of the event and of those that follow it on the chain.
+    head : int32 array, shape (heads,)
+        The first event of the chain, if ``head_stamp`` is that of the run.
+    head_stamp : int64 array, shape (heads,)
+    """
 
     useful: Bools
     accept: Bools
@@ -72,7 +136,12 @@ class Scratch(NamedTuple):
 class Guards(NamedTuple):
     """What judges the begins and ends of trends where negations guard them.
 
-    ``late``: the gap before a trend is judged at its end (with a span).
+    Attributes
+    ----------
+    program : Program
+    conditions : Conditions
+    late : bool
+        Whether the gap before a trend is judged at its end (with a span).
     """
 
     program: Program
@@ -81,7 +150,22 @@ class Guards(NamedTuple):
 
 
 class SearchInput(NamedTuple):
-    """A chunk of events and the runs to search; ``pivot_variable`` and ``pivot_pairs`` are those of Conditions."""
+    """A chunk of events and the runs to search.
+
+    Attributes
+    ----------
+    events : Events
+        With the codes that guards compare.
+    tables : JoinCodes
+    runs : Runs
+    slice_low : int64 array, shape (slices,)
+        The first event of each slice.
+    pairs : int64 array, shape (pairs, 5)
+        The pairwise predicates: operator, left variable, its column, right variable, its column.
+    pivot_variable : int
+    pivot_pairs : int64 array, shape (pairs of the pivot, 4)
+        As in :class:`~cetdsl.kernels.machine.conditions.Conditions`.
+    """
 
     events: Events
     tables: JoinCodes
@@ -101,7 +185,7 @@ def by_source(machine: Machine) -> list[Edge]:
 
 
 class SearchLayout:
-    """A machine as a edges, and the joins that the edges's tables are built from."""
+    """A machine's edges by source, and what a search needs of each chunk of events."""
 
     def __init__(self, machine: Machine) -> None:
         edges = by_source(machine)
@@ -126,6 +210,7 @@ class SearchLayout:
         joins = [self.joins.index(edge.comparisons) for edge in edges]
         self.edges = Edges(
             variable=ints(list(machine.variables)),
+            bits=variable_bits(ints(list(machine.variables))),
             initial=ints([state for state, _ in machine.initial]),
             out_start=starts_of(out),
             target=ints([edge.target for edge in edges]),

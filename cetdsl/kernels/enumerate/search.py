@@ -29,12 +29,26 @@ import numpy as np
 
 from cetdsl.ir.indexes import lower_guards
 from cetdsl.ir.kernel import KernelSpec
-from cetdsl.kernels._jit import jit
+from cetdsl.kernels._jit import inlined, jit
+from cetdsl.kernels.enumerate.blocks import (
+    BINDINGS,
+    BLOCK,
+    DEPTH,
+    NEED,
+    ROOT,
+    TRENDS,
+    WIDE,
+    WINDOW,
+    in_blocks,
+    make_position,
+    write_trend,
+)
 from cetdsl.kernels.enumerate.correlated import (
     Gaps,
     Path,
     gaps_allow,
     lay_out_correlated,
+    make_path,
     new_gap_allows,
     pair_row,
     without_correlated,
@@ -45,12 +59,6 @@ from cetdsl.kernels.enumerate.useful import comparisons_hold, find_hopeful, find
 from cetdsl.kernels.machine.conditions import Runs, compare, conditions_of, may_begin, may_end, runs_of, span_of
 from cetdsl.kernels.machine.program import lay_out
 from cetdsl.kernels.vocabulary import Block, Bools, Events, Ints, Shorts, Slices
-
-#: Bindings in a block of trends.
-BLOCK = 131_072
-
-#: Positions in the array that holds where the search is.
-_RUN, _DEPTH, _ROOT, _WAITING, _TRENDS, _BINDINGS, _DONE, _POSITIONS = 0, 1, 2, 3, 4, 5, 6, 7
 
 
 @jit
@@ -97,6 +105,13 @@ def _next_root(edges: Edges, given: SearchInput, guards: Guards | None, useful: 
     return -1
 
 
+@inlined
+def _extent(given: SearchInput, run: int) -> tuple[int, int, int, int]:
+    """A run's events ``low:high``, its pivot, and the first event of its slice."""
+    runs = given.runs
+    return runs.low[run], runs.high[run], runs.pivot[run], given.slice_low[runs.window[run]]
+
+
 @jit
 def _search(
     edges: Edges,
@@ -107,54 +122,69 @@ def _search(
     scratch: Scratch,
     path: Path,
     at: Ints,
-    start: Ints,
-    event: Ints,
-    variable: Shorts,
-    window: Ints,
-    most: int,
+    out: Block,
 ) -> None:
-    """Goes on from where ``at`` says until the buffers are full, ``most`` trends are written or all are found."""
+    """Goes on from where ``at`` says until the block is full or all trends are found.
+
+    It is one long loop, because what it would call in each turn needs more than ten arrays, each handed over by itself.
+
+    Parameters
+    ----------
+    edges : Edges
+        The machine.
+    given : SearchInput
+        The events and the runs to search.
+    guards : Guards or None
+        What judges the first gap and the last; None where no negation guards them.
+    gaps : Gaps or None
+        What judges gaps that a correlated negation guards; None without one.
+    lists : Lists or None
+        The events that may precede each event; None where no edge looks at such lists.
+    scratch : Scratch
+        Room for what the pass from back to front finds out about a run. A search that goes on finds its run's there.
+    path : Path
+        The path that the search stands on, with room for the longest run and ``WIDE`` more.
+    at : int64 array
+        A position, see :mod:`~cetdsl.kernels.enumerate.blocks`. Its window is the run; its root, the next candidate of
+        the run (event and initial state), or -1 where the run is done with.
+    out : Block
+        The block to fill; its events become labels, and its variables are left as they are.
+    """
     events, tables, pairs = given.events, given.tables, given.pairs
-    codes, valid = events.codes, events.valid
-    state_variable, out_start, target, joins, chains = (
-        edges.variable,
-        edges.out_start,
-        edges.target,
-        edges.join,
-        edges.chain,
-    )
-    comparison, order_start, order_end = edges.comparison, edges.order_start, edges.order_end
-    comparison_end, best_start = edges.comparison_end, edges.best_start
+    codes, valid, slice_of_run = events.codes, events.valid, given.runs.window
+    state_variable, bits, out_start, target = edges.variable, edges.bits, edges.out_start, edges.target
+    joins, chains, comparison, order_start = edges.join, edges.chain, edges.comparison, edges.order_start
+    order_end, comparison_end, best_start = edges.order_end, edges.comparison_end, edges.best_start
     accept, first, following, best = scratch.accept, scratch.first, scratch.next, scratch.best
     path_event, path_variable, path_state = path.event, path.variable, path.state
-    path_edge, path_cursor = path.edge, path.cursor
-    run, depth, root, waiting, done = at[_RUN], at[_DEPTH], at[_ROOT], at[_WAITING] == 1, False
+    path_label, path_edge, path_cursor = path.label, path.edge, path.cursor
+    out_trend, out_event, out_slice = out.start, out.event, out.slice
+    most, size = len(out_slice), len(out_event) - WIDE
+    run, depth, root, need = at[WINDOW], at[DEPTH], at[ROOT], at[NEED]
     low = high = pivot = slice_low = 0
     if run >= 0:
-        low, high, pivot = given.runs.low[run], given.runs.high[run], given.runs.pivot[run]
-        slice_low = given.slice_low[given.runs.window[run]]
-    trends, bindings = 0, 0
-    start[0] = 0
+        low, high, pivot, slice_low = _extent(given, run)
+    trends, bindings, label = 0, 0, path_label[depth - 1] if need > 0 else np.int64(0)
+    out_trend[0] = 0
     while True:
-        if waiting:
-            if trends == most or bindings + depth > len(event):
+        # Each binding of the path satisfies what it can be asked. ``need`` > 0: the path is a trend to be written that
+        # ends with ``label``. That is stored afterwards, as memory that was just written would hold up the copying.
+        if need > 0:
+            if trends == most or bindings + need > size:
                 break
-            for d in range(depth):
-                event[bindings + d] = path_event[d]
-                variable[bindings + d] = path_variable[d]
-            bindings += depth
-            window[trends] = given.runs.window[run]
+            window = slice_of_run[run]
+            bindings = write_trend(
+                path_label, depth - 1, label, window, out_trend, out_event, out_slice, trends, bindings
+            )
+            path_label[depth - 1] = label
             trends += 1
-            start[trends] = bindings
-            waiting = False
+            need = 0
         if depth == 0:
             if root < 0:
                 run += 1
-                if run == len(given.runs.low):
-                    done = True
+                if run == len(slice_of_run):
                     break
-                low, high, pivot = given.runs.low[run], given.runs.high[run], given.runs.pivot[run]
-                slice_low = given.slice_low[given.runs.window[run]]
+                low, high, pivot, slice_low = _extent(given, run)
                 find_useful(edges, given, guards, lists, scratch, low, high, pivot, run + 1)
                 root = 0
             root = _next_root(edges, given, guards, scratch.useful, run, root)
@@ -163,7 +193,7 @@ def _search(
             later, state = low + root // len(edges.initial), edges.initial[root % len(edges.initial)]
             root += 1
         else:
-            # The next successor of the last binding.
+            # The next successor of the last binding: at ``cursor`` along ``edge``, else along one of its next edges.
             earlier, edge, cursor = path_event[depth - 1], path_edge[depth - 1], path_cursor[depth - 1]
             end = out_start[path_state[depth - 1] + 1]
             later = -1
@@ -199,6 +229,7 @@ def _search(
             state = target[edge]
             path_edge[depth - 1], path_cursor[depth - 1] = edge, cursor
         path_event[depth], path_state[depth], path_variable[depth] = later, state, state_variable[state]
+        label = later | bits[state]
         edge = out_start[state]
         path_edge[depth] = edge
         path_cursor[depth] = first[later - low, edge] if edge < out_start[state + 1] else -1
@@ -206,15 +237,22 @@ def _search(
             continue
         if gaps is not None and not new_gap_allows(gaps, events, path, depth + 1, slice_low, high):
             continue
+        # From here on the binding lies on the path.
         depth += 1
-        waiting = accept[later - low, state]
-        if guards is not None and waiting and guards.late:
+        is_trend = accept[later - low, state]
+        if guards is not None and is_trend and guards.late:
             begun = path_state[0]
-            waiting = may_end(guards.program, events, guards.conditions, state, begun, later, high, pivot)
-        if gaps is not None and waiting:
-            waiting = gaps_allow(gaps, events, path, depth, slice_low, high)
-    at[_RUN], at[_DEPTH], at[_ROOT], at[_WAITING] = run, depth, root, waiting
-    at[_TRENDS], at[_BINDINGS], at[_DONE] = trends, bindings, done
+            is_trend = may_end(guards.program, events, guards.conditions, state, begun, later, high, pivot)
+        if gaps is not None and is_trend:
+            is_trend = gaps_allow(gaps, events, path, depth, slice_low, high)
+        if is_trend:
+            need = depth
+        else:
+            path_label[depth - 1] = label
+    if need > 0:
+        path_label[depth - 1] = label
+    at[WINDOW], at[DEPTH], at[ROOT] = run, depth, root
+    at[TRENDS], at[BINDINGS], at[NEED] = trends, bindings, need
 
 
 class Search:
@@ -262,32 +300,13 @@ class Search:
         if len(slices.low) == 0 or limit == 0:
             return
         search, longest = self._prepare(events, before, until, slices, bounds)
-        path = Path(
-            np.empty(longest, dtype=np.int64),
-            np.empty(longest, dtype=np.int16),
-            np.empty(longest, dtype=np.int64),
-            np.empty(longest, dtype=np.int64),
-            np.empty(longest, dtype=np.int64),
-            np.empty(longest, dtype=np.bool_),
-        )
-        at = np.zeros(_POSITIONS, dtype=np.int64)
-        at[_RUN] = at[_ROOT] = -1
-        remaining, size = limit, block
-        while not at[_DONE] and remaining != 0:
-            most = size if remaining < 0 else min(size, remaining)
-            out = Block(
-                np.empty(most + 1, dtype=np.int64),
-                np.empty(size, dtype=np.int64),
-                np.empty(size, dtype=np.int16),
-                np.empty(most, dtype=np.int64),
-            )
-            _search(self._layout.edges, *search, path, at, *out, most)
-            trends, bindings = int(at[_TRENDS]), int(at[_BINDINGS])
-            # Nothing fits: the next trend is longer than a block.
-            size = int(at[_DEPTH]) if at[_WAITING] and trends == 0 else block
-            if trends:
-                remaining -= trends if remaining > 0 else 0
-                yield shrunk(out, trends, bindings)
+        path, at = make_path(longest), make_position()
+        at[WINDOW] = at[ROOT] = -1
+
+        def fill(out: Block) -> None:
+            _search(self._layout.edges, *search, path, at, out)
+
+        yield from in_blocks(fill, at, self._layout.edges.variable, limit, block)
 
     def _prepare(
         self, events: Events, before: Ints, until: Ints, slices: Slices, bounds: tuple[Ints, Ints]
@@ -315,13 +334,3 @@ class Search:
             reach = np.empty((widest, int(self._correlated.state_start[-1])), dtype=np.bool_)
             gaps = Gaps(self._correlated, self._negated, reach)
         return (given, guards, gaps, lists, scratch), widest
-
-
-def shrunk(out: Block, trends: int, bindings: int) -> Block:
-    """The filled part of a block; copied where that frees more than it costs."""
-    found = Block(out.start[: trends + 1], out.event[:bindings], out.variable[:bindings], out.slice[:trends])
-    if 2 * trends < len(out.slice):
-        found = found._replace(start=found.start.copy(), slice=found.slice.copy())
-    if 2 * bindings < len(out.event):
-        found = found._replace(event=found.event.copy(), variable=found.variable.copy())
-    return found

@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cetdsl.kernels._jit import inlined, jit
+from cetdsl.kernels._jit import jit
 from cetdsl.kernels.vocabulary import Bools, Ints, Places
 
 #: No path begins before here; no path ends after here (beyond any event).
@@ -47,6 +47,8 @@ class Joins(NamedTuple):
         The state that each edge leads to.
     table : int64 array, shape (edges,)
         The row of :class:`Ranks` that answers the edge's indexed predicates; -1: any later event may follow.
+    tested : bool array, shape (edges,)
+        Whether the edge needs a test of every two events, by the fields that follow.
     comparison_start : int64 array, shape (edges + 1,)
     comparison : int64 array, shape (comparisons, 3)
         Predicates that no index answers: operator, column of the later event, column of the earlier one.
@@ -61,6 +63,7 @@ class Joins(NamedTuple):
     out_start: Ints
     target: Ints
     table: Ints
+    tested: Bools
     comparison_start: Ints
     comparison: Ints
     listed_start: Ints
@@ -134,13 +137,6 @@ class AttributeGraph(NamedTuple):
     skip: Places
     instant: Ints
     ranks: Ranks
-
-
-@inlined
-def is_tested(joins: Joins, edge: int) -> bool:
-    """Whether an edge needs a test of every two events."""
-    tests = joins.comparison_start[edge] < joins.comparison_start[edge + 1]
-    return bool(tests or joins.listed_start[edge] < joins.listed_start[edge + 1])
 
 
 @jit

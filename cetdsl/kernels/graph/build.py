@@ -51,6 +51,7 @@ class GraphBuilder:
             _starts([[e for e in edges if e.source == q] for q in range(states)]),
             _ints([edge.target for edge in edges]),
             _ints(table),
+            np.array([bool(step.rest or step.edge.listed) for step in steps], dtype=np.bool_),
             _starts(tests),
             np.array([test for group in tests for test in group], dtype=np.int64).reshape(-1, 3),
             _starts(listed),

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cetdsl.kernels._jit import inlined, jit
-from cetdsl.kernels.graph.attribute_graph import AttributeGraph, Joins, bucket_starts, is_tested
+from cetdsl.kernels.graph.attribute_graph import AttributeGraph, Joins, bucket_starts
 from cetdsl.kernels.graph.walk import Windows, windows_of
 from cetdsl.kernels.numbers.arithmetic import combine
 from cetdsl.kernels.numbers.scaled import (
@@ -362,18 +362,19 @@ def _along_edges(graph: Graph, windows: Windows, complete: bool, lanes: Lanes, s
 
 
 class _Slots(NamedTuple):
-    """Where nodes stand in the Fenwick trees, one tree over the ranks of each list.
+    """Where nodes stand in the Fenwick trees, one tree over the ranks of each bucket.
 
     Attributes
     ----------
     read, position : int64 arrays, shape (ranges,)
-        The cell before the first one of the list that a range of the ABI lies on, and the number of ranks that it
-        allows; there -1 where the ABI lists the successors one by one, because no index answers the predicates.
+        The cell before the first one of the bucket that a range is of, and the number of ranks that it allows; there
+        -1 where the graph lists the successors one by one, because no index answers the predicates.
     start : int64 array, shape (nodes + 1,)
-        Node ``v`` stands on the lists ``start[v]:start[v + 1]``,
+        Node ``v`` stands in the buckets ``start[v]:start[v + 1]`` of the arrays that follow.
     write, rank, size : int64 arrays
-        each given by the cell before its first, the node's rank, and the number of ranks.
+        The cell before the first one of each bucket, the node's rank in it, and the number of its ranks.
     cells : int
+        The number of cells of all trees.
     """
 
     read: Ints
@@ -396,7 +397,7 @@ def _plant(graph: AttributeGraph, joins: Joins) -> _Slots:
     tested, owner, first = np.zeros(edges, dtype=np.bool_), np.arange(edges), np.zeros(edges, dtype=np.int64)
     lists = 0
     for edge in range(edges):
-        tested[edge] = is_tested(joins, edge)
+        tested[edge] = joins.tested[edge]
         for other in range(edge - 1, -1, -1):
             if not tested[other] and table[other] == table[edge] and target[other] == target[edge]:
                 owner[edge] = other

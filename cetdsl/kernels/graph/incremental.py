@@ -12,30 +12,21 @@ where a trend may begin. The latest event with which such a path begins, its *or
 
 from __future__ import annotations
 
-import operator
 from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from cetdsl.errors import InvalidNode, UnsupportedQuery
 from cetdsl.ir.machine import Machine
 from cetdsl.ir.steps import Step, steps_of
+from cetdsl.kernels.graph.attribute_graph import NOWHERE
+from cetdsl.pattern.expressions import HOLDS
 
 Values = Sequence["int | None"]
 
-#: No path begins before here.
-NOWHERE = -1
 #: So many entries of a sorted list are moved for a new one, at most.
 _BLOCK = 512
-_HOLDS: dict[str, Callable[[int, int], bool]] = {
-    "=": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
 
 
 class Node(NamedTuple):
@@ -60,7 +51,7 @@ class Origins(NamedTuple):
     before: int
 
 
-class Ranges(NamedTuple):
+class AttributeVertices(NamedTuple):
     """The attribute vertices of one list, as they are now.
 
     Attributes
@@ -69,13 +60,13 @@ class Ranges(NamedTuple):
         Vertex 0 holds the values below the first bound, vertex 1 those between it and the second, and so on.
     vertex : dict of Node to int
         The from-edges: the vertex that the value of a later event lies in.
-    stretch : dict of Node to (int, int)
+    range : dict of Node to (int, int)
         The to-edges: an earlier event leads to the vertices from the first number to before the second.
     """
 
     bounds: list[int]
     vertex: dict[Node, int]
-    stretch: dict[Node, tuple[int, int]]
+    range: dict[Node, tuple[int, int]]
 
 
 class IncrementalGraph:
@@ -231,7 +222,7 @@ class IncrementalGraph:
         """All edges, in order of arrival of their later nodes."""
         return [(earlier, later) for later in self._nodes for earlier in self.predecessors(later)]
 
-    def ranges(self, step: int, key: tuple[int, ...] = ()) -> Ranges:
+    def ranges(self, step: int, key: tuple[int, ...] = ()) -> AttributeVertices:
         """The attribute vertices of a step (numbered by source and target), for some values of its equalities."""
         return self._joins[step].ranges(key)
 
@@ -321,26 +312,28 @@ class _Join:
         """Whether two events pass the tests that no index answers."""
         for c in self.step.rest:
             a, b = later[c.later], earlier[c.earlier]
-            if a is None or b is None or not _HOLDS[c.op](a, b):
+            if a is None or b is None or not HOLDS[c.op](a, b):
                 return False
         return True
 
-    def ranges(self, key: tuple[int, ...]) -> Ranges:
+    def ranges(self, key: tuple[int, ...]) -> AttributeVertices:
         """The attribute vertices of a list."""
         found = self.lists[key] if key in self.lists else _List()
         if self.step.order is None:
-            return Ranges([], {node: 0 for _, node in found.values}, {node: (0, 1) for _, node in found.cuts})
+            return AttributeVertices(
+                [], {node: 0 for _, node in found.values}, {node: (0, 1) for _, node in found.cuts}
+            )
         cuts = sorted({cut for cut, _ in found.cuts})
         vertex = {node: bisect_right(cuts, value) for value, node in found.values}
         begin = {node: bisect_left(cuts, cut) + 1 for cut, node in found.cuts}
         count = len(cuts) + 1
         if self.sign > 0:
-            stretch = {node: (first, count) for node, first in begin.items()}
-            return Ranges([cut - self.strict for cut in cuts], vertex, stretch)
+            range_ = {node: (first, count) for node, first in begin.items()}
+            return AttributeVertices([cut - self.strict for cut in cuts], vertex, range_)
         # From the greatest value down.
         vertex = {node: count - 1 - number for node, number in vertex.items()}
-        stretch = {node: (0, count - first) for node, first in begin.items()}
-        return Ranges([self.strict - cut for cut in reversed(cuts)], vertex, stretch)
+        range_ = {node: (0, count - first) for node, first in begin.items()}
+        return AttributeVertices([self.strict - cut for cut in reversed(cuts)], vertex, range_)
 
 
 class _List:

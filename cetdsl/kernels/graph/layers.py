@@ -51,6 +51,7 @@ class Layers(NamedTuple):
 
 
 def layers_of(weight: Weights, present: Bools) -> Layers:
+    """The layers of the ways over nodes of these weights, some of them without a value."""
     bits = np.where(present, _NUMBER, 0)
     if weight.dtype == np.float64:
         bits = np.where(present & np.isnan(weight), _NAN, bits)
@@ -71,7 +72,7 @@ def layers_of(weight: Weights, present: Bools) -> Layers:
 
 
 def _rank(layer: int) -> int:
-    """The place of a layer's sums in the order of weights."""
+    """The rank of a layer's sums in Spark's order of weights."""
     if layer & _NAN or (layer & _INFINITE and layer & _MINUS_INFINITE):
         return IS_NAN
     if layer & _INFINITE:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cetdsl.kernels._jit import inlined, jit
-from cetdsl.kernels.graph.attribute_graph import NEVER, Joins, Ranks, bucket_starts, is_tested
+from cetdsl.kernels.graph.attribute_graph import NEVER, Joins, Ranks, bucket_starts
 from cetdsl.kernels.machine.conditions import edge_holds
 from cetdsl.kernels.vocabulary import Events, Ints, Places
 
@@ -164,7 +164,7 @@ def _place_ranges(
             start[r], stop[r] = opened[bucket], closed[bucket]
             if table >= 0:
                 limit[r] = ranks.limit[table, i]
-            if is_tested(joins, edge):
+            if joins.tested[edge]:
                 for k in range(start[r], stop[r]):
                     if rank[k] <= limit[r] and edge_holds(joins, events, edge, i, event[target[k]]):
                         passing += 1
@@ -183,7 +183,7 @@ def _list_tested(
     free = entries
     for v in range(len(event)):
         for edge in range(joins.out_start[state[v]], joins.out_start[state[v] + 1]):
-            if not is_tested(joins, edge):
+            if not joins.tested[edge]:
                 continue
             r = first_range[v] + edge - joins.out_start[state[v]]
             begun = free

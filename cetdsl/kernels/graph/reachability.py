@@ -22,7 +22,6 @@ from cetdsl.kernels.graph.attribute_graph import (
     Ranks,
     bucket_ranks,
     bucket_starts,
-    is_tested,
     tree_starts,
 )
 from cetdsl.kernels.machine.conditions import edge_holds
@@ -38,25 +37,16 @@ class Trees(NamedTuple):
         The number of each table's first bucket.
     size : int64 array, shape (buckets,)
         The highest rank of each bucket.
-    base : int64 array, shape (buckets,)
-        The cell before the first one of each bucket, as ranks count from 1.
     entry : int32 array, shape (edges, cells)
         Events: what the trees or stacks hold.
     bound : int32 array, shape (edges, cells)
         The ranks of what is on a stack.
-    top : int32 array, shape (edges, buckets)
-        The cell after the last one of each stack.
-    total : int32 array, shape (edges,)
-        The one value of an edge without predicates.
     """
 
     first_bucket: Ints
     size: Ints
-    base: Ints
     entry: Places
     bound: Places
-    top: Places
-    total: Places
 
 
 def find_origins(joins: Joins, ranks: Ranks, events: Events, horizon: Places) -> tuple[Places, Places]:
@@ -84,12 +74,10 @@ def _rows(joins: Joins, events: Events, value: int) -> tuple[Places, Places]:
 
 
 def _plant(joins: Joins, ranks: Ranks, value: int) -> Trees:
-    edges, first_bucket = len(joins.target), bucket_starts(ranks)
+    """Trees whose cells all hold a value."""
+    first_bucket = bucket_starts(ranks)
     size = bucket_ranks(ranks, first_bucket)
-    start = tree_starts(size)
-    entry, bound = np.full((2, edges, int(start[-1])), value, dtype=np.int32)
-    top = np.tile(start[:-1].astype(np.int32), (edges, 1))
-    return Trees(first_bucket, size, start[:-1] - 1, entry, bound, top, np.full(edges, value, dtype=np.int32))
+    return Trees(first_bucket, size, *np.full((2, len(joins.target), int(size.sum())), value, dtype=np.int32))
 
 
 @jit
@@ -123,19 +111,19 @@ def _follows(joins: Joins, ranks: Ranks, events: Events, edge: int, earlier: int
 
 
 @inlined
-def _topmost(bound: Places, low: int, top: int, rank: int, sign: int) -> int:
+def _topmost(bound: Places, edge: int, low: int, top: int, rank: np.int64, sign: int) -> int:
     """The last cell of a stack ``low:top`` with ``sign * bound >= sign * rank``; ``low - 1`` if there is none.
 
     These cells come first. The search doubles its strides from the top down.
     """
     stride, high = 1, top
-    while high - stride >= low and sign * bound[high - stride] < sign * rank:
+    while high - stride >= low and sign * bound[edge, high - stride] < sign * rank:
         high -= stride
         stride *= 2
     bottom = max(high - stride, low - 1)
     while bottom + 1 < high:
         middle = (bottom + high) // 2
-        if sign * bound[middle] >= sign * rank:
+        if sign * bound[edge, middle] >= sign * rank:
             bottom = middle
         else:
             high = middle
@@ -143,53 +131,20 @@ def _topmost(bound: Places, low: int, top: int, rank: int, sign: int) -> int:
 
 
 @inlined
-def _put_on_top(entry: Places, bound: Places, low: int, top: int, new: np.int32, rank: np.int64, sign: int) -> int:
+def _put_on_top(
+    entry: Places, bound: Places, edge: int, low: int, top: int, new: np.int32, rank: np.int64, sign: int
+) -> int:
     """Drops the cells of a stack ``low:top`` that a new entry outdoes, puts it there, and returns the new top."""
-    while top > low and sign * bound[top - 1] <= sign * rank:
+    while top > low and sign * bound[edge, top - 1] <= sign * rank:
         top -= 1
-    entry[top], bound[top] = new, rank
+    entry[edge, top], bound[edge, top] = new, rank
     return top + 1
 
 
-# -------------------------------------------------------------------------------------------------------- forward
-
-
-@inlined
-def _latest_origin(ranks: Ranks, trees: Trees, edge: int, table: int, stacked: bool, i: int) -> int:
-    """The latest origin of the events that an index lets come before event ``i`` along an edge."""
-    if table < 0:
-        return int(trees.total[edge])
-    found = NOWHERE
-    if ranks.bucket[table, i] >= 0:
-        bucket = trees.first_bucket[table] + ranks.bucket[table, i]
-        position, base = ranks.rank[table, i], trees.base[bucket]
-        if stacked:
-            cell = _topmost(trees.bound[edge], base + 1, trees.top[edge, bucket], position, 1)
-            if cell > base:
-                found = trees.entry[edge, cell]
-        else:
-            while position <= trees.size[bucket]:
-                found = max(found, trees.entry[edge, base + position])
-                position += position & -position
-    return found
-
-
-@inlined
-def _put_origin(ranks: Ranks, trees: Trees, edge: int, table: int, stacked: bool, i: int, value: np.int32) -> None:
-    """Raises the entries of all ranks that event ``i`` allows along an edge to its origin."""
-    if table < 0:
-        trees.total[edge] = max(trees.total[edge], value)
-    elif ranks.wanted[table, i] >= 0:
-        bucket = trees.first_bucket[table] + ranks.wanted[table, i]
-        base, position = trees.base[bucket], min(np.int64(ranks.limit[table, i]), trees.size[bucket])
-        if not stacked:
-            while position > 0:
-                trees.entry[edge, base + position] = max(trees.entry[edge, base + position], value)
-                position -= position & -position
-        elif position > 0:
-            trees.top[edge, bucket] = _put_on_top(
-                trees.entry[edge], trees.bound[edge], base + 1, trees.top[edge, bucket], value, position, 1
-            )
+# --------------------------------------------------------------------------------------------------------- passes
+#
+# A pass is one long function, and gives the arrays that it loops over names of their own: helpers that are handed the
+# trees, or looks at fields of tuples, count references at each event and cost a tenth of the time.
 
 
 @jit
@@ -210,86 +165,81 @@ def _forward(
     origin, before : int32 arrays, shape (events, states)
         The answer, ``NOWHERE`` at first.
     """
-    for s in range(len(events.segment_start) - 1):
+    first_bucket, size, entry, bound = trees
+    bucket, ranked, wanted, limit = ranks
+    variable, begins, out_start, target = joins.variable, joins.begins, joins.out_start, joins.target
+    tables, tested = joins.table, joins.tested
+    segment_start, instant, mask = events.segment_start, events.instant, events.mask
+    # The cell before the first one of each bucket, as ranks count from 1; the cell after the last one of each stack;
+    # the one value of an edge without predicates.
+    base = tree_starts(size) - 1
+    top = np.empty(bound.shape[:1] + size.shape, dtype=np.int32)
+    top[:] = base[:-1] + 1
+    total = np.full(len(bound), NOWHERE, dtype=np.int32)
+    for s in range(len(segment_start) - 1):
         # What another key left in the trees lies before this key's first event ``low``, so nothing need be cleared.
-        low, high = events.segment_start[s], events.segment_start[s + 1]
+        low, high = segment_start[s], segment_start[s + 1]
         start = low
         while start < high:
             end = start + 1
-            while end < high and events.instant[end] == events.instant[start]:
+            while end < high and instant[end] == instant[start]:
                 end += 1
             # The trees hold the events before ``start``, and no other of the instant ``start:end``: simultaneous
             # events do not see each other, so all of them are read before any is written.
-            for p in range(len(joins.variable)):
-                for edge in range(joins.out_start[p], joins.out_start[p + 1]):
-                    q, table, tested = joins.target[edge], joins.table[edge], is_tested(joins, edge)
+            for p in range(len(variable)):
+                for edge in range(out_start[p], out_start[p + 1]):
+                    q, table = target[edge], tables[edge]
                     for i in range(start, end):
-                        if (events.mask[i] >> joins.variable[q]) & 1 == 0:
+                        if (mask[i] >> variable[q]) & 1 == 0:
                             continue
                         found = before[i, q]
-                        if tested:
+                        if tested[edge]:
                             for d in range(start - 1, low - 1, -1):
                                 if origin[d, p] <= found or horizon[d] <= i:
                                     continue
                                 if _follows(joins, ranks, events, edge, d, i):
                                     found = origin[d, p]
-                        else:
-                            found = max(found, _latest_origin(ranks, trees, edge, table, joins.begins[p], i))
+                        elif table < 0:
+                            found = max(found, total[edge])
+                        elif bucket[table, i] >= 0:
+                            b = first_bucket[table] + bucket[table, i]
+                            rank = np.int64(ranked[table, i])
+                            if begins[p]:
+                                cell = _topmost(bound, edge, base[b] + 1, top[edge, b], rank, 1)
+                                if cell > base[b]:
+                                    found = max(found, entry[edge, cell])
+                            else:
+                                while rank <= size[b]:
+                                    found = max(found, entry[edge, base[b] + rank])
+                                    rank += rank & -rank
                         if found >= low:
                             before[i, q] = found
-            for p in range(len(joins.variable)):
+            for p in range(len(variable)):
                 for i in range(start, end):
-                    if (events.mask[i] >> joins.variable[p]) & 1 == 0:
+                    if (mask[i] >> variable[p]) & 1 == 0:
                         continue
-                    value = np.int32(i) if joins.begins[p] else before[i, p]
+                    value = np.int32(i) if begins[p] else before[i, p]
                     origin[i, p] = value
                     if value < 0:
                         continue
-                    for edge in range(joins.out_start[p], joins.out_start[p + 1]):
-                        if not is_tested(joins, edge):
-                            _put_origin(ranks, trees, edge, joins.table[edge], joins.begins[p], i, value)
+                    for edge in range(out_start[p], out_start[p + 1]):
+                        table = tables[edge]
+                        if tested[edge]:
+                            continue
+                        if table < 0:
+                            total[edge] = max(total[edge], value)
+                        elif wanted[table, i] >= 0:
+                            b = first_bucket[table] + wanted[table, i]
+                            rank = min(np.int64(limit[table, i]), size[b])
+                            if not begins[p]:
+                                while rank > 0:
+                                    entry[edge, base[b] + rank] = max(entry[edge, base[b] + rank], value)
+                                    rank -= rank & -rank
+                            elif rank > 0:
+                                top[edge, b] = _put_on_top(
+                                    entry, bound, edge, base[b] + 1, top[edge, b], value, rank, 1
+                                )
             start = end
-
-
-# ------------------------------------------------------------------------------------------------------- backward
-
-
-@inlined
-def _earliest_reach(ranks: Ranks, trees: Trees, edge: int, table: int, stacked: bool, i: int) -> int:
-    """The earliest reach of the events that an index lets come after event ``i`` along an edge."""
-    if table < 0:
-        return int(trees.total[edge])
-    found = NEVER
-    if ranks.wanted[table, i] >= 0:
-        bucket = trees.first_bucket[table] + ranks.wanted[table, i]
-        base, position = trees.base[bucket], min(np.int64(ranks.limit[table, i]), trees.size[bucket])
-        if stacked:
-            cell = _topmost(trees.bound[edge], base + 1, trees.top[edge, bucket], position, -1)
-            if cell > base:
-                found = trees.entry[edge, cell]
-        else:
-            while position > 0:
-                found = min(found, trees.entry[edge, base + position])
-                position -= position & -position
-    return found
-
-
-@inlined
-def _put_reach(ranks: Ranks, trees: Trees, edge: int, table: int, stacked: bool, i: int, value: np.int32) -> None:
-    """Lowers the entry of the rank of event ``i`` along an edge to its reach."""
-    if table < 0:
-        trees.total[edge] = min(trees.total[edge], value)
-    elif ranks.bucket[table, i] >= 0:
-        bucket = trees.first_bucket[table] + ranks.bucket[table, i]
-        position, base = np.int64(ranks.rank[table, i]), trees.base[bucket]
-        if stacked:
-            trees.top[edge, bucket] = _put_on_top(
-                trees.entry[edge], trees.bound[edge], base + 1, trees.top[edge, bucket], value, position, -1
-            )
-        else:
-            while position <= trees.size[bucket]:
-                trees.entry[edge, base + position] = min(trees.entry[edge, base + position], value)
-                position += position & -position
 
 
 @jit
@@ -321,41 +271,76 @@ def _backward(
     reach, after : int32 arrays, shape (events, states)
         The answer, ``NEVER`` at first.
     """
-    states = len(joins.variable)
-    for s in range(len(events.segment_start) - 2, -1, -1):
+    first_bucket, size, entry, bound = trees
+    bucket, ranked, wanted, limit = ranks
+    variable, ends, out_start, target = joins.variable, joins.ends, joins.out_start, joins.target
+    tables, tested = joins.table, joins.tested
+    segment_start, instant = events.segment_start, events.instant
+    # The cell before the first one of each bucket, as ranks count from 1; the cell after the last one of each stack;
+    # the one value of an edge without predicates.
+    base = tree_starts(size) - 1
+    top = np.empty(bound.shape[:1] + size.shape, dtype=np.int32)
+    top[:] = base[:-1] + 1
+    total = np.full(len(bound), NEVER, dtype=np.int32)
+    for s in range(len(segment_start) - 2, -1, -1):
         # What a later key left in the trees is not before this key's end ``high``, so nothing need be cleared.
-        low, high = events.segment_start[s], events.segment_start[s + 1]
+        low, high = segment_start[s], segment_start[s + 1]
         end = high
         while end > low:
             start = end - 1
-            while start > low and events.instant[start - 1] == events.instant[start]:
+            while start > low and instant[start - 1] == instant[start]:
                 start -= 1
             # The trees hold the events from ``end`` on, and no other of the instant ``start:end``.
-            for p in range(states):
-                for edge in range(joins.out_start[p], joins.out_start[p + 1]):
-                    q, table, tested = joins.target[edge], joins.table[edge], is_tested(joins, edge)
+            for p in range(len(variable)):
+                for edge in range(out_start[p], out_start[p + 1]):
+                    q, table = target[edge], tables[edge]
                     for i in range(start, end):
                         if origin[i, p] < 0:
                             continue
                         found = after[i, p]
-                        if tested:
+                        if tested[edge]:
                             for d in range(end, horizon[i]):
                                 if reach[d, q] < found and _follows(joins, ranks, events, edge, i, d):
                                     found = reach[d, q]
-                        else:
-                            found = min(found, _earliest_reach(ranks, trees, edge, table, joins.ends[q], i))
+                        elif table < 0:
+                            found = min(found, total[edge])
+                        elif wanted[table, i] >= 0:
+                            b = first_bucket[table] + wanted[table, i]
+                            rank = min(np.int64(limit[table, i]), size[b])
+                            if ends[q]:
+                                cell = _topmost(bound, edge, base[b] + 1, top[edge, b], rank, -1)
+                                if cell > base[b]:
+                                    found = min(found, entry[edge, cell])
+                            else:
+                                while rank > 0:
+                                    found = min(found, entry[edge, base[b] + rank])
+                                    rank -= rank & -rank
                         if found < high:
                             after[i, p] = found
-            for q in range(states):
+            for q in range(len(variable)):
                 # The earliest of simultaneous events comes last, so that it is the top of a stack.
                 for i in range(end - 1, start - 1, -1):
                     if origin[i, q] < 0:
                         continue
-                    value = np.int32(i) if joins.ends[q] else after[i, q]
+                    value = np.int32(i) if ends[q] else after[i, q]
                     reach[i, q] = value
                     if value == NEVER:
                         continue
-                    for edge in range(len(joins.target)):
-                        if joins.target[edge] == q and not is_tested(joins, edge):
-                            _put_reach(ranks, trees, edge, joins.table[edge], joins.ends[q], i, value)
+                    for edge in range(len(target)):
+                        table = tables[edge]
+                        if target[edge] != q or tested[edge]:
+                            continue
+                        if table < 0:
+                            total[edge] = min(total[edge], value)
+                        elif bucket[table, i] >= 0:
+                            b = first_bucket[table] + bucket[table, i]
+                            rank = np.int64(ranked[table, i])
+                            if ends[q]:
+                                top[edge, b] = _put_on_top(
+                                    entry, bound, edge, base[b] + 1, top[edge, b], value, rank, -1
+                                )
+                            else:
+                                while rank <= size[b]:
+                                    entry[edge, base[b] + rank] = min(entry[edge, base[b] + rank], value)
+                                    rank += rank & -rank
             end = start

@@ -17,23 +17,33 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cetdsl.kernels._jit import inlined, jit
-from cetdsl.kernels.enumerate.search import BLOCK, shrunk
+from cetdsl.kernels.enumerate.blocks import (
+    BINDINGS,
+    BLOCK,
+    DEPTH,
+    NEED,
+    OWN,
+    ROOT,
+    TRENDS,
+    VISITS,
+    WIDE,
+    WINDOW,
+    in_blocks,
+    make_position,
+    variable_bits,
+    write_trend,
+)
 from cetdsl.kernels.graph.attribute_graph import NOWHERE, AttributeGraph
 from cetdsl.kernels.machine.program import place_of
 from cetdsl.kernels.vocabulary import Block, Bools, Floats, Graph, Index, Ints, Places, Shorts
 
 #: Bytes of the search, per event of the longest trend.
 FRAME_BYTES = 24
-#: Bindings that are copied at a time: most trends have no more, and a loop of fixed length takes no branch.
-_WIDE = 8
 #: The successors of a node are laid side by side unless there are more of them than so many times the nodes.
 _MOST_BESIDE = 4
-#: Bits of the event in the label of a binding; the number of the variable stands above.
-_EVENT_BITS = 48
 
-#: Positions in the array that holds where the search is. The last is the length of the trend that has no room in the
-#: block; 0: there is none left.
-_WINDOW, _ROOT, _DEPTH, _TIGHT, _TRENDS, _BINDINGS, _VISITS, _NEED, _POSITIONS = range(9)
+#: The entry of a position that holds how many nodes of the path agree with those of the trend to stop before.
+_TIGHT = OWN
 
 
 class Windows(NamedTuple):
@@ -76,7 +86,10 @@ class Trace(NamedTuple):
 
 
 class _Stack(NamedTuple):
-    """The labels of the path that the search stands on, and which successors of each node are still to be tried."""
+    """The path that the search stands on, and the successors ``cursor:stop`` of each node that are still to be tried.
+
+    The cursor of the last node is the search's own while it is at work.
+    """
 
     label: Ints
     cursor: Ints
@@ -101,7 +114,7 @@ def rules_of(graph: Graph, complete: bool) -> Rules:
     return Rules(complete, not bool(graph.ends.all()))
 
 
-# ---------------------------------------------------------------------------------------------------------- steps
+# ------------------------------------------------------------------------------------------------ begins and ends
 
 
 @inlined
@@ -135,8 +148,8 @@ def successors_stop(starts: Ints, stops: Ints, target: Places, v: Index, last: I
 # ----------------------------------------------------------------------------------------------------------- walk
 
 
-#: What a walk asks of a node, in one place of memory: event and variable, successors, and whether a trend ends.
-_STEP = np.dtype(
+#: What a walk asks of a node, side by side in memory: label, successors, and whether a trend ends.
+_RECORD = np.dtype(
     [
         ("label", np.int64),
         ("start", np.int32),
@@ -147,8 +160,8 @@ _STEP = np.dtype(
 )
 
 
-class Steps(NamedTuple):
-    """The nodes of a graph as a walk visits them.
+class Records(NamedTuple):
+    """What a walk asks of the nodes of a graph.
 
     Attributes
     ----------
@@ -165,29 +178,26 @@ class Steps(NamedTuple):
     beside: bool
 
 
-def steps_of(graph: Graph, variable: Ints | Shorts) -> Steps:
-    """The steps of walks; ``variable`` is the bit number of the one that each state reads."""
-    above = np.asarray(variable, dtype=np.int64) << _EVENT_BITS
-    if is_constant(variable):
-        above[:] = 0  # it is known without looking
+def records_of(graph: Graph, variable: Ints | Shorts) -> Records:
+    """The records for walks; ``variable`` is the bit number of the one that each state reads."""
     count, used = len(graph.event), int(graph.stop.max(initial=0))
     # NumPy asks for large pages, Numba does not.
-    nodes = np.empty(count, dtype=_STEP)
-    _note(graph, above, nodes)
+    nodes = np.empty(count, dtype=_RECORD)
+    _note(graph, variable_bits(variable), nodes)
     if used > _MOST_BESIDE * count:
-        return Steps(nodes, nodes, beside=False)
-    entries = np.empty(used, dtype=_STEP)
+        return Records(nodes, nodes, beside=False)
+    entries = np.empty(used, dtype=_RECORD)
     _lay_beside(nodes, graph.target, entries)
-    return Steps(nodes, entries, beside=True)
+    return Records(nodes, entries, beside=True)
 
 
 @jit
-def _note(graph: Graph, above: Ints, nodes: NDArray[Any]) -> None:
+def _note(graph: Graph, bits: Ints, nodes: NDArray[Any]) -> None:
     starts, stops, events, states = graph.start, graph.stop, graph.event, graph.state
     reach_after, ends = graph.reach_after, graph.ends
     for v in range(len(nodes)):
         node = nodes[v]
-        node.label = events[v] | above[states[v]]
+        node.label = events[v] | bits[states[v]]
         node.start, node.stop, node.reach_after, node.ends = starts[v], stops[v], reach_after[v], ends[v]
 
 
@@ -205,11 +215,11 @@ class Walker:
     graph : Graph
     variable : int64 array, shape (states,)
         Bit number of the variable that each state reads.
-    steps : callable
-        Gives what :func:`steps_of` does; asked only if trends are listed.
+    records : callable
+        Gives what :func:`records_of` does; asked only if trends are listed.
     windows : Windows
     rules : Rules
-    number : int
+    window : int
         The number of the first of these windows.
     longest : int, optional
         Events of the longest trend, or more.
@@ -221,17 +231,17 @@ class Walker:
     bytes_held : int
         What the search takes, apart from the graph and the block.
     steps : int
-        Vertices visited so far, and references written or counted.
+        Nodes visited so far, and bindings written or counted.
     """
 
     def __init__(
         self,
         graph: Graph,
         variable: Ints | Shorts,
-        steps: Callable[[], Steps],
+        records: Callable[[], Records],
         windows: Windows,
         rules: Rules,
-        number: int = 0,
+        window: int = 0,
         longest: int | None = None,
         begin: Trace | None = None,
         end: Trace | None = None,
@@ -242,10 +252,10 @@ class Walker:
         self.graph = graph
         self.windows = windows
         self.rules = rules
-        self.number = number
+        self.window = window
         self.steps = 0
         self._variable = np.asarray(variable, dtype=np.int16)
-        self._steps = steps
+        self._records = records
         self._longest = int((windows.last - windows.first).max(initial=0)) if longest is None else longest
         self.bytes_held = FRAME_BYTES * self._longest
 
@@ -253,25 +263,17 @@ class Walker:
         """The trends, in blocks of so many bindings; a trend that is longer makes a block of its own."""
         if self._longest == 0:
             return
-        graph, windows, steps = self.graph, self.windows, self._steps()
-        stack = _Stack(*(np.empty(self._longest + _WIDE, dtype=np.int64) for _ in range(3)))
-        at = np.zeros(_POSITIONS, dtype=np.int64)
-        _place(graph, steps.nodes, windows, self._begin, self._end, stack, at)
-        one_variable = is_constant(self._variable)
+        graph, windows, records, at = self.graph, self.windows, self._records(), make_position(own=1)
+        stack = _Stack(*(np.empty(self._longest + WIDE, dtype=np.int64) for _ in range(3)))
+        _stand_before(graph, records.nodes, windows, self._begin, self._end, stack, at)
 
-        def fill(out: Block) -> Filled:
+        def fill(out: Block) -> None:
             ground = (graph.target, graph.begins, graph.reach, graph.origin_before)
-            _walk(*ground, *steps, *windows, *self.rules, *self._end, *stack, at, out.start, out.event, out.slice)
-            self.steps += int(at[_VISITS] + at[_BINDINGS])
-            filled = Filled(int(at[_TRENDS]), int(at[_BINDINGS]), int(at[_NEED]))
-            if not one_variable:
-                labels = out.event[: filled.bindings]
-                out.variable[: filled.bindings] = labels >> _EVENT_BITS
-                labels &= (1 << _EVENT_BITS) - 1
-            return filled
+            _walk(*ground, *records, *windows, *self.rules, *self._end, *stack, at, out.start, out.event, out.slice)
+            self.steps += int(at[VISITS] + at[BINDINGS])
 
-        for found in in_blocks(fill, self._variable, limit, block, _WIDE):
-            yield found._replace(slice=found.slice + self.number) if self.number else found
+        for found in in_blocks(fill, at, self._variable, limit, block):
+            yield found._replace(slice=found.slice + self.window) if self.window else found
 
     def count(self) -> tuple[Ints, Ints]:
         """The number of trends of each window and the sum of their lengths, by a walk over all of them."""
@@ -280,63 +282,24 @@ class Walker:
         return trends, refs
 
 
-# ---------------------------------------------------------------------------------------------------------- blocks
-
-
-class Filled(NamedTuple):
-    """What stands in a block: trends and bindings; ``need`` is the length of the next trend, which finds no room, or 0.
-
-    A search goes on from there as soon as it is given another block.
-    """
-
-    trends: int
-    bindings: int
-    need: int
-
-
-def is_constant(variable: Ints | Shorts) -> bool:
-    """Whether all states read the same variable, which then stands in every block from the start."""
-    return bool((variable == variable[0]).all())
-
-
-def in_blocks(
-    fill: Callable[[Block], Filled], variable: Shorts, limit: int, size: int, slack: int = 0
-) -> Iterator[Block]:
-    """The blocks that a search fills, of so many bindings and with so many trends in all (-1: no limit).
-
-    Behind the events there is some ``slack``, over which the search may write.
-    """
-    remaining, room, ever_same = limit, size, np.empty(0, dtype=np.int16)
-    while remaining != 0:
-        most = room if remaining < 0 else min(room, remaining)
-        if is_constant(variable) and len(ever_same) != room:
-            ever_same = np.full(room, variable[0], dtype=np.int16)
-        bits = ever_same if is_constant(variable) else np.empty(room, dtype=np.int16)
-        start, event = np.empty(most + 1, dtype=np.int64), np.empty(room + slack, dtype=np.int64)
-        out = Block(start, event, bits, np.empty(most, dtype=np.int64))
-        trends, bindings, need = fill(out)
-        if trends:
-            remaining -= trends if remaining > 0 else 0
-            yield shrunk(out, trends, bindings)
-        if need == 0:
-            return
-        room = max(size, need)
-
-
 @jit
-def _place(
+def _stand_before(
     graph: Graph, nodes: NDArray[Any], windows: Windows, begin: Trace, end: Trace, stack: _Stack, at: Ints
 ) -> None:
-    """Puts the search right before a trend."""
+    """Puts the search right before the trend ``begin``, so that this is the next one that it finds.
+
+    All nodes of that trend but the last lie on the path then, and the cursor of the last of these points to the trend's
+    last node. Where the path agrees with the trend ``end`` to stop before, ``_TIGHT`` says so.
+    """
     at[:] = 0
     window = begin.window
-    at[_WINDOW] = window
+    at[WINDOW] = window
     if len(begin.nodes) == 0:
-        at[_ROOT] = windows.first[window]
+        at[ROOT] = windows.first[window]
         return
     depth = len(begin.nodes) - 1
-    at[_DEPTH] = depth
-    at[_ROOT] = begin.nodes[0] + (1 if depth > 0 else 0)
+    at[DEPTH] = depth
+    at[ROOT] = begin.nodes[0] + (1 if depth > 0 else 0)
     tight = 0
     if window == end.window:
         while tight < depth and begin.nodes[tight] == end.nodes[tight]:
@@ -349,28 +312,6 @@ def _place(
         place = place_of(graph.target, graph.start[v], stop, begin.nodes[d + 1])
         stack.cursor[d] = place + (1 if d + 1 < depth else 0)
         stack.stop[d] = place_of(graph.target, graph.start[v], stop, end.nodes[d + 1]) if d < tight else stop
-
-
-@inlined
-def _write(
-    path_label: Ints,
-    depth: int,
-    label: int,
-    window: int,
-    out_start: Ints,
-    out_event: Ints,
-    out_slice: Ints,
-    trend: int,
-    at: int,
-) -> int:
-    """Writes the path and one more binding into a block as a trend; where it ends. What lies behind is undefined."""
-    for d in range(0, depth, _WIDE):
-        for e in range(_WIDE):
-            out_event[at + d + e] = path_label[d + e]
-    stop = at + depth + 1
-    out_event[stop - 1] = label
-    out_slice[trend], out_start[trend + 1] = window, stop
-    return stop
 
 
 @jit
@@ -400,14 +341,39 @@ def _walk(
 ) -> None:
     """Goes on from where ``at`` says until the block is full or the end is reached.
 
+    Takes so many arguments because it takes the arrays of the tuples that they come in one by one: out of tuples, Numba
+    would fetch them from memory again after each write, which makes the loop take twice as long. It is one long loop
+    for the same reason: next to nothing is done per turn, so each call would show.
+
+    Parameters
+    ----------
+    target, begins, reach, origin_before : arrays
+        Columns of the :class:`~cetdsl.kernels.vocabulary.Graph`, where walks seldom look.
+    nodes, entries, beside
+        Those of :class:`Records`, where they look at every node.
+    lows, highs, firsts, lasts : int64 arrays, shape (windows,)
+        Those of :class:`Windows`.
+    complete, pruned : bool
+        Those of :class:`Rules`.
+    end_window : int
+        The window of the trend to stop before, or the number of windows.
+    end_nodes : int32 array
+        The nodes of that trend.
+    path_label, path_cursor, path_stop : int64 arrays, shape (longest + WIDE,)
+        Those of the stack: the labels of the path, and which entries of ``target`` are still to be tried.
+    at : int64 array
+        A position, see :mod:`~cetdsl.kernels.enumerate.blocks`: its root is the next node that may begin a trend, its
+        own entry the number of nodes, ``tight``, that the path has in common with the trend to stop before.
+    out_start, out_event, out_slice : int64 arrays
+        The block to fill; ``out_event`` has room for ``WIDE`` more, and receives labels.
+
+    Notes
+    -----
     While the path agrees with the end's (its first ``tight`` nodes do), the successors from the end's next node on are
     cut off; when those before it are done with, the path follows the end by one node.
-
-    Takes the arrays of the tuples that they come in one by one: out of tuples, Numba would fetch them from memory again
-    after each write, which makes the loop take twice as long.
     """
-    most, size = len(out_slice), len(out_event) - _WIDE
-    window, root, depth, tight = at[_WINDOW], at[_ROOT], at[_DEPTH], at[_TIGHT]
+    most, size = len(out_slice), len(out_event) - WIDE
+    window, root, depth, tight = at[WINDOW], at[ROOT], at[DEPTH], at[_TIGHT]
     trends, bindings, visits, need = 0, 0, 0, np.int64(0)
     out_start[0] = 0
     cursor: Index = 0
@@ -418,7 +384,8 @@ def _walk(
         low, high, last = lows[window], highs[window], lasts[window]
         bounded, inner = window == end_window, last < len(nodes)
         floor = tight if bounded else 0
-        # All that lies below the part of the path that follows the end; without a bound, below the root.
+        # All that lies below the part of the path that follows the end; without a bound, below the root. Each trend up
+        # to the path, and each of its extensions by a successor before the cursors, has been written.
         while True:
             if cursor >= stop:
                 if depth == floor:
@@ -437,7 +404,7 @@ def _walk(
                 if trends == most or bindings + depth >= size:
                     need = depth + 1
                     break
-                bindings = _write(
+                bindings = write_trend(
                     path_label, depth, node.label, window, out_start, out_event, out_slice, trends, bindings
                 )
                 trends += 1
@@ -473,7 +440,9 @@ def _walk(
             if trends == most or bindings + depth >= size:
                 need = depth + 1
                 break
-            bindings = _write(path_label, depth, node.label, window, out_start, out_event, out_slice, trends, bindings)
+            bindings = write_trend(
+                path_label, depth, node.label, window, out_start, out_event, out_slice, trends, bindings
+            )
             trends += 1
         visits += 1
         if depth == 0:
@@ -490,8 +459,8 @@ def _walk(
             depth += 1
     if depth > 0:
         path_cursor[depth - 1] = cursor
-    at[_WINDOW], at[_ROOT], at[_DEPTH], at[_TIGHT] = window, root, depth, tight
-    at[_TRENDS], at[_BINDINGS], at[_VISITS], at[_NEED] = trends, bindings, visits, need
+    at[WINDOW], at[ROOT], at[DEPTH], at[_TIGHT] = window, root, depth, tight
+    at[TRENDS], at[BINDINGS], at[VISITS], at[NEED] = trends, bindings, visits, need
 
 
 @jit

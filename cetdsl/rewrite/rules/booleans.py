@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
-from typing import Any
 
 import attrs
 
@@ -12,6 +10,7 @@ from cetdsl.analysis.classify import Mentions, PredicateClass, classify, mention
 from cetdsl.analysis.resolve import ResolvedQuery
 from cetdsl.pattern.expressions import (
     COMPARISONS,
+    HOLDS,
     NEGATED,
     Binary,
     Expr,
@@ -28,14 +27,6 @@ from cetdsl.rewrite.rule import Keeps, rule
 from cetdsl.rewrite.rules.sequences import rewrite_pattern
 
 TRUE, FALSE = Literal(True), Literal(False)
-_OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
-    "=": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
 
 
 def with_where(resolved: ResolvedQuery, where: list[Expr]) -> ResolvedQuery:
@@ -160,7 +151,7 @@ def _compared(node: Binary) -> Expr:
         return node
     if isinstance(left, str):
         left, right = left.encode(), right.encode()
-    return Literal(_OPERATORS[node.op](left, right))
+    return Literal(HOLDS[node.op](left, right))
 
 
 @rule("drop-true", keeps=Keeps.DERIVATIONS)

@@ -1,0 +1,167 @@
+"""What the depth-first searches have in common: where a search is, the path that it stands on, and how it fills blocks.
+
+There are three: along chains of useful events (:mod:`~cetdsl.kernels.enumerate.search`), along the edges of a graph
+(:mod:`cetdsl.kernels.graph.walk`), and piece by piece (:mod:`cetdsl.kernels.complete.graphlets`). Each has a loop of
+its own, as one for two of them took 7 to 18 % longer. What they share:
+
+* A *label* is a binding in one integer: the event, and above its ``EVENT_BITS`` bits the number of the variable, or
+  zero where all states read the same variable.
+* The *path* is an array of the labels of the bindings that the search stands on, with room for ``WIDE`` more.
+* The *position* is an array that a search reads when it is called and writes when it returns, so that it can go on with
+  another block. Its entries are named here, those of one search alone from ``OWN`` on.
+* The events of a block that is being filled are labels, with room for ``WIDE`` more behind them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from cetdsl.kernels._jit import inlined, jit
+from cetdsl.kernels.vocabulary import Block, Index, Ints, Shorts
+
+#: Bindings in a block of trends.
+BLOCK = 131_072
+#: Labels that are copied at a time: most trends have no more, and a loop of fixed length takes no branch.
+WIDE = 8
+#: Bits of the event in a label.
+EVENT_BITS = 48
+
+#: Entries of a position: the run or window that the search is in, the next candidate for a first binding, how many
+#: bindings (or levels) lie on the path; of the last call, the trends and bindings written and the nodes visited; and
+#: the length of the trend that has no room in the block (0: no trend is left).
+WINDOW, ROOT, DEPTH, TRENDS, BINDINGS, VISITS, NEED, OWN = range(8)
+
+
+def make_position(own: int = 0) -> Ints:
+    """A position before all trends of the first window, with so many entries of one's own."""
+    return np.zeros(OWN + own, dtype=np.int64)
+
+
+def is_constant(variable: Ints | Shorts) -> bool:
+    """Whether all states read the same variable, which then stands in every block from the start."""
+    return bool((variable[1:] == variable[:1]).all())
+
+
+def variable_bits(variable: Ints | Shorts) -> Ints:
+    """What the variable of each state adds to the labels of its bindings."""
+    bits = np.asarray(variable, dtype=np.int64) << EVENT_BITS
+    return np.zeros_like(bits) if is_constant(variable) else bits
+
+
+@inlined
+def copy_path(path: Ints, depth: Index, out_event: Ints, at: Index) -> None:
+    """Copies the first ``depth`` labels of the path into a block; what lies behind them in the block is undefined."""
+    for d in range(0, depth, WIDE):
+        for e in range(WIDE):
+            out_event[at + d + e] = path[d + e]
+
+
+@inlined
+def write_trend(
+    path: Ints,
+    depth: Index,
+    label: Index,
+    window: int,
+    out_start: Ints,
+    out_event: Ints,
+    out_slice: Ints,
+    trend: int,
+    at: Index,
+) -> int:
+    """Writes the path and one more binding into a block as a trend.
+
+    Takes the arrays of the block one by one: out of a tuple, Numba would fetch them again after each write.
+
+    Parameters
+    ----------
+    path : int64 array
+        The labels that the trend begins with.
+    depth : int
+        How many they are, at least 0.
+    label : int
+        The label of the last binding.
+    window : int
+        The run's slice or the window that the trend was found in.
+    out_start, out_event, out_slice : int64 arrays
+        Those of a :class:`~cetdsl.kernels.vocabulary.Block`.
+    trend : int
+        How many trends the block has, and so the number of this one.
+    at : int
+        How many bindings the block has.
+
+    Returns
+    -------
+    int
+        How many bindings it has now.
+    """
+    copy_path(path, depth, out_event, at)
+    stop = int(at + depth + 1)
+    out_event[stop - 1] = label
+    out_slice[trend], out_start[trend + 1] = window, stop
+    return stop
+
+
+@jit
+def _part_labels(event: Ints, bindings: int, variable: Shorts) -> None:
+    """Leaves the events of labels where these are, and writes their variables."""
+    for k in range(bindings):
+        variable[k] = event[k] >> EVENT_BITS
+        event[k] &= (1 << EVENT_BITS) - 1
+
+
+def in_blocks(
+    fill: Callable[[Block], None], position: Ints, variable: Ints | Shorts, limit: int = -1, size: int = BLOCK
+) -> Iterator[Block]:
+    """The blocks that a search fills.
+
+    Parameters
+    ----------
+    fill : callable
+        Lets the search go on until a block is full, which shows in its position.
+    position : int64 array
+    variable : integer array, shape (states,)
+        Bit number of the variable that each state reads.
+    limit : int
+        The number of trends wanted; -1: all.
+    size : int
+        The number of bindings in a block. A trend that is longer makes a block of its own.
+    """
+    remaining, room = limit, size
+    # Known from the start if all states read the same variable.
+    variables = np.full(room, max(variable, default=0), dtype=np.int16) if is_constant(variable) else None
+    while remaining != 0:
+        most = room if remaining < 0 else min(room, remaining)
+        out = _make_block(most, room, variables)
+        fill(out)
+        trends, bindings, need = (int(position[entry]) for entry in (TRENDS, BINDINGS, NEED))
+        if variables is None:
+            _part_labels(out.event, bindings, out.variable)
+        if trends:
+            remaining -= trends if remaining > 0 else 0
+            yield _filled(out, trends, bindings)
+        if need == 0:
+            return
+        room = max(size, need)
+        if variables is not None and len(variables) < room:
+            variables = np.full(room, variables[0], dtype=np.int16)
+
+
+def _make_block(trends: int, bindings: int, variables: Shorts | None) -> Block:
+    """Room for a block; for its variables, too, unless they are given.
+
+    It is one piece of memory. What is given back in small pieces goes to the system, which clears every page before it
+    is used again: that may take longer than to find the trends.
+    """
+    sizes = np.cumsum([trends + 1, trends, bindings + WIDE, (bindings + 3) // 4 if variables is None else 0])
+    start, window, event, rest, _ = np.split(np.empty(sizes[-1], dtype=np.int64), sizes)
+    return Block(start, event, rest.view(np.int16) if variables is None else variables, window)
+
+
+def _filled(out: Block, trends: int, bindings: int) -> Block:
+    """The filled part of a block; copied where that frees more than it costs."""
+    found = Block(out.start[: trends + 1], out.event[:bindings], out.variable[:bindings], out.slice[:trends])
+    if 2 * bindings > len(out.event):
+        return found
+    return Block(found.start.copy(), found.event.copy(), found.variable.copy(), found.slice.copy())
