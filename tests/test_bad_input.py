@@ -118,8 +118,8 @@ def stream(spec: KernelSpec, *batches: list[tuple[Any, ...]]) -> Any:
 def plus_spec(keys: int = 1) -> KernelSpec:
     """``A+`` over whole groups."""
     machine = Machine((0,), ((0, ()),), ((0, ()),), (Edge(0, 0),))
-    lanes, outputs = (TRENDS,), (Output("n", Total(), (0,)),)
-    return KernelSpec(KernelQuery(machine), RowLayout.of(keys, "when", "bigint"), Answer(keys, lanes, outputs))
+    accumulators, outputs = (TRENDS,), (Output("n", Total(), (0,)),)
+    return KernelSpec(KernelQuery(machine), RowLayout.of(keys, "when", "bigint"), Answer(keys, accumulators, outputs))
 
 
 def test_rows_without_a_time_are_counted_over_all_batches() -> None:

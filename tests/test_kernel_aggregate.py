@@ -469,8 +469,8 @@ from cetdsl.ir.machine import Comparison, Edge, Machine
 import pickle
 
 machine = Machine((0,), ((0, ()),), ((0, ()),), (Edge(0, 0, (Comparison(">", 0, 0),)),))
-lanes, outputs = (TRENDS,), (Output("count", Total(), (0,)),)
-spec = KernelSpec(KernelQuery(machine), RowLayout.of(1, "t", "bigint", codes=1), Answer(1, lanes, outputs))
+accumulators, outputs = (TRENDS,), (Output("count", Total(), (0,)),)
+spec = KernelSpec(KernelQuery(machine), RowLayout.of(1, "t", "bigint", codes=1), Answer(1, accumulators, outputs))
 key, time, mask = from_numpy(np.repeat([1, 2], 5)), from_numpy(np.tile(np.arange(5), 2)), from_numpy(np.ones(10, int))
 price = from_numpy(np.arange(10) * 0.5, absent=np.arange(10) == 7)
 batch = pa.RecordBatch.from_arrays([key, time, mask, price], names=["k0", "t", "m", "f0"])

@@ -11,7 +11,7 @@ import pytest
 
 import cetdsl as cet
 from cetdsl.aggregates.vocabulary import COUNT, LARGEST, MOMENTS, ODD, SUM
-from cetdsl.ir.accumulators import TRENDS, Lane
+from cetdsl.ir.accumulators import TRENDS, Accumulator
 from cetdsl.ir.kernel import Answer, KernelQuery, KernelSpec
 from cetdsl.ir.layout import RowLayout
 from cetdsl.ir.machine import Edge, Machine
@@ -51,12 +51,14 @@ def machine(pattern: str, numbers: dict[str, int]) -> Machine:
     )
 
 
-def query(pattern: str, numbers: dict[str, int], number: str, windowing: Windowing, lanes: tuple[Lane, ...]) -> Any:
+def query(
+    pattern: str, numbers: dict[str, int], number: str, windowing: Windowing, accumulators: tuple[Accumulator, ...]
+) -> Any:
     exact = number in ("string", "decimal")
     return KernelSpec(
         KernelQuery(machine(pattern, numbers), windowing=windowing),
         RowLayout.of(0, "t", "bigint").with_values(("bigint",)),
-        Answer(lanes=lanes, number=number, exact=exact),
+        Answer(accumulators=accumulators, number=number, exact=exact),
     )
 
 
@@ -135,10 +137,15 @@ def test_each_query_has_the_values_that_it_has_alone(seed: int) -> None:
         numbers = {letter: bits[letter, choose.randrange(variants)] for letter in "ABCD"}
         pattern = choose.choice(PATTERNS)
         used = sorted(set(machine(pattern, numbers).variables))
-        more = [Lane(COUNT, used[0]), Lane(SUM, used[-1], 0), Lane(LARGEST, used[-1], 0), Lane(LARGEST)]
-        more += [Lane(update, used[-1], 0) for update in (*MOMENTS, ODD)]
-        lanes = (TRENDS, *choose.sample(more, choose.choice([0, 0, 1, 3, 6])))
-        specs.append(query(pattern, numbers, number, choose.choice(WINDOWS), lanes))
+        more = [
+            Accumulator(COUNT, used[0]),
+            Accumulator(SUM, used[-1], 0),
+            Accumulator(LARGEST, used[-1], 0),
+            Accumulator(LARGEST),
+        ]
+        more += [Accumulator(update, used[-1], 0) for update in (*MOMENTS, ODD)]
+        accumulators = (TRENDS, *choose.sample(more, choose.choice([0, 0, 1, 3, 6])))
+        specs.append(query(pattern, numbers, number, choose.choice(WINDOWS), accumulators))
     specs = [spec for spec in specs if why_not_in_bursts(spec.query) is None]
     for sharing in SHARING:
         got, alone, _ = answers(specs, found, columns, sharing, families)
@@ -156,8 +163,8 @@ def test_each_query_has_the_values_that_it_has_alone(seed: int) -> None:
 
 def test_a_query_may_share_in_one_chunk_and_not_in_the_next() -> None:
     """Shared, only its maximum is found apart; with an infinity to sum up, all of it is."""
-    lanes = (TRENDS, Lane(SUM, 0, 0), Lane(LARGEST, 0, 0))
-    spec = query("A+", {"A": 0}, "double", Windowing(), lanes)
+    accumulators = (TRENDS, Accumulator(SUM, 0, 0), Accumulator(LARGEST, 0, 0))
+    spec = query("A+", {"A": 0}, "double", Windowing(), accumulators)
     evaluator, found = WorkloadEvaluator([spec], "always"), events([1, 1, 1], [0, 1, 2])
     slices = cut_slices(spec.query.windowing, found.segment_start, found.time, np.zeros(1), True, NEVER)
     bounds = (np.full(1, NEVER), np.full(1, -NEVER))

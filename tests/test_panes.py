@@ -32,7 +32,7 @@ from cetdsl.errors import CountOverflow, UnsupportedQuery
 from cetdsl.execution.compat import schema_of
 from cetdsl.execution.run import run
 from cetdsl.frontend.sase import parse
-from cetdsl.ir.accumulators import TRENDS, Lane
+from cetdsl.ir.accumulators import TRENDS, Accumulator
 from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.operators import BuildPanes, Merge
 from cetdsl.ir.windowing import SLIDING, Windowing, count_in_panes
@@ -230,11 +230,11 @@ def test_windows_of_a_chunk_have_the_values_that_they_have_event_by_event(
         numbers = dict(zip("ABCD", range(4), strict=True))
         pattern = choose.choice(test_kernel_shared.PATTERNS)
         used = sorted(set(test_kernel_shared.machine(pattern, numbers).variables))
-        more = [Lane(COUNT, used[0]), Lane(SUM, used[-1], 0), Lane(SUM, used[-1], 1)]
-        more += [Lane(update, used[-1], column) for update in (*MOMENTS, ODD) for column in (0, 1)]
-        lanes = (TRENDS, *choose.sample(more, choose.choice([0, 1, 3, 6])))
+        more = [Accumulator(COUNT, used[0]), Accumulator(SUM, used[-1], 0), Accumulator(SUM, used[-1], 1)]
+        more += [Accumulator(update, used[-1], column) for update in (*MOMENTS, ODD) for column in (0, 1)]
+        accumulators = (TRENDS, *choose.sample(more, choose.choice([0, 1, 3, 6])))
         windowing = Windowing("sliding", *choose.choice([(12, 3), (13, 3), (20, 1)]))
-        spec = test_kernel_shared.query(pattern, numbers, NUMBERS[seed % len(NUMBERS)], windowing, lanes)
+        spec = test_kernel_shared.query(pattern, numbers, NUMBERS[seed % len(NUMBERS)], windowing, accumulators)
         spec = attrs.evolve(spec, layout=spec.layout.with_values(("bigint", "double")))
         slices = cut_slices(windowing, found.segment_start, found.time, np.zeros(len(segment)), True, NEVER)
         bounds = (np.full(len(slices.low), NEVER), np.full(len(slices.low), -NEVER))

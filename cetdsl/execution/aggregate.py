@@ -36,11 +36,11 @@ def count_type(number: str, scale: int = 0) -> DataType:
 
 def output_type(output: Output, number: str, value_types: tuple[DataType, ...], spec: KernelSpec) -> DataType:
     """The Spark type of an output column."""
-    lane = spec.answer.lanes[output.value]
-    if lane.is_length:
+    accumulator = spec.answer.accumulators[output.value]
+    if accumulator.is_length:
         return LongType()
     if output.finish.result is Result.VALUE:
-        return value_types[lane.column]
+        return value_types[accumulator.column]
     if output.finish.result is Result.DOUBLE or output.type in ("double", "float"):
         return DoubleType()
     scale = int(output.type[:-1].split(",")[1]) if output.type.startswith("decimal(") else 0
@@ -60,12 +60,12 @@ def window_field(time_type: str) -> StructField:
 def partial_fields(spec: KernelSpec, value_types: tuple[DataType, ...]) -> list[StructField]:
     """The columns of partial results, ``r0``, ``r1``, ..."""
     kinds: list[DataType] = []
-    for lane in spec.answer.lanes:
-        if lane.is_additive:
-            kinds += [StringType()] if is_whole_in_rows(spec, lane) else [DoubleType(), DoubleType()]
-    for lane in spec.answer.lanes:
-        if not lane.is_additive:
-            kinds.append(LongType() if lane.is_length else value_types[lane.column])
+    for accumulator in spec.answer.accumulators:
+        if accumulator.is_additive:
+            kinds += [StringType()] if is_whole_in_rows(spec, accumulator) else [DoubleType(), DoubleType()]
+    for accumulator in spec.answer.accumulators:
+        if not accumulator.is_additive:
+            kinds.append(LongType() if accumulator.is_length else value_types[accumulator.column])
     return [StructField(f"r{n}", kind) for n, kind in enumerate(kinds)]
 
 
@@ -101,7 +101,7 @@ def _named_answer(answer: DataFrame, spec: KernelSpec, groups: tuple[str, ...]) 
 
 
 def partial_schema(rows: Rows, source: Source) -> StructType:
-    """Of partial results: groups, the start of the window, lanes."""
+    """Of partial results: groups, the start of the window, accumulators."""
     fields = rows.frame.key_fields("g", source.groups)
     if rows.spec.query.windowing.kind == SLIDING:
         fields.append(StructField("w", LongType()))
@@ -142,6 +142,6 @@ def pair_counts(df: DataFrame, plan: PairCounts) -> Rows:
     paired = attrs.evolve(rows, told=spec)
     data = rows.mapped(plan, spec, partial_schema(paired, plan.source)).data
     groups = [f"g{n}" for n in range(len(plan.groups))] + (["w"] if plan.source.windowing.kind == SLIDING else [])
-    lanes = (field.name for field in partial_fields(spec, rows.types))
+    accumulators = (field.name for field in partial_fields(spec, rows.types))
     told = spec.with_answer(groups=len(plan.groups))
-    return attrs.evolve(paired, data=data.select(*groups, *lanes), told=told)
+    return attrs.evolve(paired, data=data.select(*groups, *accumulators), told=told)

@@ -259,7 +259,7 @@ def typed(spec: KernelSpec, value_types: tuple[DataType, ...]) -> KernelSpec:
     texts = tuple(kind.simpleString() for kind in value_types)
     outputs = []
     for output in spec.answer.outputs:
-        column = spec.answer.lanes[output.value].column
+        column = spec.answer.accumulators[output.value].column
         outputs.append(attrs.evolve(output, type=texts[column] if column >= 0 else ""))
     return attrs.evolve(spec, layout=spec.layout.with_values(texts)).with_answer(outputs=tuple(outputs))
 

@@ -35,7 +35,7 @@ def fold(df: DataFrame, plan: Fold) -> Rows:
     if frame.checks_time:
         grouped = grouped.filter(refuse_nulls(source.time))
     folded = grouped.select(*by, _Fold(plan, frame).over(F.col("events")).alias("state"))
-    present = folded.select(*by, *(F.col(f"state.r{n}").alias(f"r{n}") for n in range(len(plan.lanes))))
+    present = folded.select(*by, *(F.col(f"state.r{n}").alias(f"r{n}") for n in range(len(plan.accumulators))))
     answer = present.filter(F.col("r0").isNull() | (F.col("r0") > 0))
     groups = [F.col(f"k{n}") for n in range(len(source.groups))]
     if sliding:
@@ -80,7 +80,7 @@ def _checked(column: str, name: str, number: str, where: Column) -> Column:
 
 
 class _Fold:
-    """The automaton as an ``aggregate()``: per state and lane the sum so far, and the one before the present instant.
+    """The automaton as an ``aggregate()``: per state and accumulator the sum so far, and the one before this instant.
 
     Simultaneous events see only what was there before their instant. Additions of decimals that do not fit give NULL,
     which spreads only into results that it is really part of.
@@ -89,11 +89,11 @@ class _Fold:
     def __init__(self, plan: Fold, frame: EventFrame) -> None:
         self.bits = frame.encoding.bits
         self.machine: Machine = plan.compiled.machine
-        self.lanes = plan.lanes
+        self.accumulators = plan.accumulators
         self.kind = _ZERO_TYPES[plan.number]
         self.order = frame.order
         self.exact = plan.number == "decimal"
-        self.cells = [(q, k) for q in range(len(self.machine.variables)) for k in range(len(self.lanes))]
+        self.cells = [(q, k) for q in range(len(self.machine.variables)) for k in range(len(self.accumulators))]
 
     def over(self, events: Column) -> Column:
         """The fold of an array of events."""
@@ -136,23 +136,23 @@ class _Fold:
         return F.struct(self._instant(event).alias("at"), *sums, *kept)
 
     def _values(self, state: int, variable: int, before: dict[tuple[int, int], Column]) -> list[Column]:
-        """The lanes of the trends that end with an event bound on entering a state."""
+        """The accumulators of the trends that end with an event bound on entering a state."""
         sources = [edge.source for edge in self.machine.edges if edge.target == state]
         begins = any(q == state for q, _ in self.machine.initial)
         values: list[Column] = []
-        for k, lane in enumerate(self.lanes):
+        for k, accumulator in enumerate(self.accumulators):
             terms = [before[p, k] for p in sources]
             if k == 0 and begins:
                 terms.append(self._number(1))
             total = combine(self._add, terms) if terms else self._number(0)
-            if k > 0 and lane.variable in (-1, variable):
+            if k > 0 and accumulator.variable in (-1, variable):
                 total = self._add(total, values[0])
             values.append(total)
         return values
 
     def _finish(self, state: Column) -> Column:
         results = []
-        for k in range(len(self.lanes)):
+        for k in range(len(self.accumulators)):
             terms = [state.getField(f"sum{q}_{k}") for q, _ in self.machine.final]
             results.append((combine(self._add, terms) if terms else self._number(0)).alias(f"r{k}"))
         return F.struct(*results)

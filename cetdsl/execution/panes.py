@@ -7,7 +7,7 @@ from pyspark.sql.types import BinaryType, DataType, LongType, StringType, Struct
 
 from cetdsl.execution.aggregate import answered
 from cetdsl.execution.operators import Rows, execute, runs
-from cetdsl.ir.kernel import KernelSpec, is_exact_lane
+from cetdsl.ir.kernel import KernelSpec, is_exact_accumulator
 from cetdsl.ir.layout import KEY, of_panes
 from cetdsl.ir.operators import BuildPanes, MultiplyPanes
 
@@ -30,7 +30,7 @@ def multiply_panes(df: DataFrame, plan: MultiplyPanes) -> Rows:
 
 
 def _matrix_types(spec: KernelSpec) -> list[DataType]:
-    """Two columns for the lanes that are whole numbers, small and large ones, and one for those that are rounded."""
-    exact = [is_exact_lane(spec, lane) for lane in spec.answer.lanes]
+    """Two columns for the accumulators of whole numbers, small and large ones, and one for those that are rounded."""
+    exact = [is_exact_accumulator(spec, accumulator) for accumulator in spec.answer.accumulators]
     kinds: list[DataType] = [BinaryType(), StringType()] if any(exact) else []
     return kinds if all(exact) else [*kinds, BinaryType()]

@@ -11,7 +11,7 @@ NUMBERS = ("decimal", "string", "double", "log2")
 
 
 @attrs.frozen
-class Lane:
+class Accumulator:
     """One number that is propagated along trends.
 
     Attributes
@@ -41,7 +41,7 @@ class Lane:
 
 
 #: The accumulator of all trends, always the first one. Others are weighted by it.
-TRENDS = Lane(COUNT, -2)
+TRENDS = Accumulator(COUNT, -2)
 
 
 @attrs.frozen

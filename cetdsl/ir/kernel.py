@@ -6,7 +6,7 @@ from typing import Any
 
 import attrs
 
-from cetdsl.ir.accumulators import Lane, Output
+from cetdsl.ir.accumulators import Accumulator, Output
 from cetdsl.ir.layout import RowLayout
 from cetdsl.ir.machine import Machine, Negation, Pair
 from cetdsl.ir.windowing import Windowing
@@ -48,7 +48,7 @@ class Answer:
     ----------
     groups : int
         So many of the key columns, the first ones, are output.
-    lanes : tuple of Lane
+    accumulators : tuple of Accumulator
     outputs : tuple of Output
     number : {"decimal", "string", "double", "log2"}
     exact : bool
@@ -58,7 +58,7 @@ class Answer:
     """
 
     groups: int = 0
-    lanes: tuple[Lane, ...] = ()
+    accumulators: tuple[Accumulator, ...] = ()
     outputs: tuple[Output, ...] = ()
     number: str = "decimal"
     exact: bool = True
@@ -82,13 +82,13 @@ class KernelSpec:
         return attrs.evolve(self, answer=attrs.evolve(self.answer, **changes))
 
 
-def is_exact_lane(spec: KernelSpec, lane: Lane) -> bool:
-    """Whether whole numbers are propagated for this lane."""
+def is_exact_accumulator(spec: KernelSpec, accumulator: Accumulator) -> bool:
+    """Whether whole numbers are propagated for this accumulator."""
     if not spec.answer.exact:
         return False
-    return lane.update.power == 0 or not spec.layout.values[lane.column].startswith(("double", "float"))
+    return accumulator.update.power == 0 or not spec.layout.values[accumulator.column].startswith(("double", "float"))
 
 
-def is_whole_in_rows(spec: KernelSpec, lane: Lane) -> bool:
-    """Whether rows of partial results hold whole numbers for this lane, as they do of all moments."""
-    return lane.update.moment or is_exact_lane(spec, lane)
+def is_whole_in_rows(spec: KernelSpec, accumulator: Accumulator) -> bool:
+    """Whether rows of partial results hold whole numbers for this accumulator, as they do of all moments."""
+    return accumulator.update.moment or is_exact_accumulator(spec, accumulator)

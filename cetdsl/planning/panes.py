@@ -42,7 +42,9 @@ def why_not_in_panes(spec: KernelSpec) -> str | None:
         return "without windows nothing says how long a pane is"
     if len(query.machine.variables) > MAX_PANES_STATES:
         return f"the automaton has more than {MAX_PANES_STATES} states"
-    if extremes := dict.fromkeys(_EXTREMES[lane.update.merge] for lane in spec.answer.lanes if not lane.is_additive):
+    if extremes := dict.fromkeys(
+        _EXTREMES[accumulator.update.merge] for accumulator in spec.answer.accumulators if not accumulator.is_additive
+    ):
         return f"an extreme is no sum of products: {', '.join(extremes)}"
     return None
 

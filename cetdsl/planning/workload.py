@@ -227,7 +227,7 @@ class _Pass:
         )
         negations = next((m.spec.query.negations for m in members if m.spec.query.negations), ())
         reader = members[0].spec.with_query(windowing=windowing, negations=negations)
-        reader = reader.with_answer(lanes=(), outputs=())
+        reader = reader.with_answer(accumulators=(), outputs=())
         order = {kind: number for number, kind in enumerate(dict.fromkeys(self.families))}
         return Pass(
             source,
@@ -315,13 +315,13 @@ class _Renumbering:
             pivot=self.variable(spec.query.pivot),
         )
         return renumbered.with_answer(
-            lanes=tuple(
+            accumulators=tuple(
                 attrs.evolve(
-                    lane,
-                    variable=self.variable(lane.variable),
-                    column=self.values[lane.column] if lane.column >= 0 else lane.column,
+                    accumulator,
+                    variable=self.variable(accumulator.variable),
+                    column=self.values[accumulator.column] if accumulator.column >= 0 else accumulator.column,
                 )
-                for lane in spec.answer.lanes
+                for accumulator in spec.answer.accumulators
             ),
         )
 

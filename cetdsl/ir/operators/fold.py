@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from cetdsl.ir.accumulators import Lane, Output
+from cetdsl.ir.accumulators import Accumulator, Output
 from cetdsl.ir.operators.operator import Step, Unary
 from cetdsl.ir.operators.words import carried, columns_of, keys_and_window, number_fact, projected, unit_of
 from cetdsl.pattern.expressions import Expr
@@ -15,7 +15,7 @@ from cetdsl.pattern.text import quote_name
 class Fold(Unary):
     """Collects the events of each key and window into an array, and folds it."""
 
-    lanes: tuple[Lane, ...]
+    accumulators: tuple[Accumulator, ...]
     outputs: tuple[Output, ...]
     values: tuple[Expr, ...]
     number: str
@@ -33,7 +33,7 @@ class Fold(Unary):
         return (
             Step("project", tuple(projected(source, compiled, self.values))),
             Step(by, (f"collect_list, sorted by {order}",)),
-            Step("fold: aggregate() over the array", tuple(carried(compiled, self.lanes, self.values))),
+            Step("fold: aggregate() over the array", tuple(carried(compiled, self.accumulators, self.values))),
         )
 
     def costs(self, limit: int | None = None) -> tuple[str, ...]:

@@ -28,7 +28,7 @@ class BuildPanes(Unary):
 
     def steps(self) -> tuple[Step, ...]:
         places = len(self.compiled.machine.variables) + 1
-        lines = carried(self.compiled, self.spec.answer.lanes, self.values)
+        lines = carried(self.compiled, self.spec.answer.accumulators, self.values)
         return (Step("kernel: one matrix per key and pane", (f"{places} x {places}, for each:", *lines)),)
 
 

@@ -37,7 +37,7 @@ class Propagate(Unary):
 
     def steps(self) -> tuple[Step, ...]:
         label = "kernel: carry along the automaton" + (f" of the {self.side}" if self.side else "")
-        return (Step(label, tuple(carried(self.compiled, self.spec.answer.lanes, self.values))),)
+        return (Step(label, tuple(carried(self.compiled, self.spec.answer.accumulators, self.values))),)
 
     def costs(self, limit: int | None = None) -> tuple[str, ...]:
         return propagation_costs([self])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from cetdsl.aggregates.vocabulary import Merge
-from cetdsl.ir.accumulators import TRENDS, Lane
+from cetdsl.ir.accumulators import TRENDS, Accumulator
 from cetdsl.ir.compiled import Compiled
 from cetdsl.ir.kernel import ALL, ENDS, MAXIMAL
 from cetdsl.ir.source import Source
@@ -125,20 +125,20 @@ def pair_of_rows(predicate: Expr, earlier: str, later: str) -> str:
     return quote(transform(predicate, change))
 
 
-def carried(compiled: Compiled, lanes: Iterable[Lane], values: tuple[Expr, ...]) -> list[str]:
+def carried(compiled: Compiled, accumulators: Iterable[Accumulator], values: tuple[Expr, ...]) -> list[str]:
     """The numbers that are carried along trends."""
-    return [_lane(compiled, lane, values) for lane in lanes]
+    return [_accumulator(compiled, accumulator, values) for accumulator in accumulators]
 
 
-def _lane(compiled: Compiled, lane: Lane, values: tuple[Expr, ...]) -> str:
-    if lane == TRENDS:
+def _accumulator(compiled: Compiled, accumulator: Accumulator, values: tuple[Expr, ...]) -> str:
+    if accumulator == TRENDS:
         return "number of trends"
-    if lane.is_length:
-        return f"length of the {'shortest' if lane.update.merge is Merge.SMALLEST else 'longest'} trend"
-    if lane.variable < 0:
+    if accumulator.is_length:
+        return f"length of the {'shortest' if accumulator.update.merge is Merge.SMALLEST else 'longest'} trend"
+    if accumulator.variable < 0:
         return "number of events of the trends"
-    variable = compiled.name_of(lane.variable)
-    if lane.column < 0:
+    variable = compiled.name_of(accumulator.variable)
+    if accumulator.column < 0:
         return f"number of events bound to {quote_name(variable)}"
-    term = bound(values[lane.column], variable, Role.EACH)
-    return lane.update.words.format(term)
+    term = bound(values[accumulator.column], variable, Role.EACH)
+    return accumulator.update.words.format(term)

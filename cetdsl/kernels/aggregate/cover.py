@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from cetdsl.ir.kernel import KernelSpec
 from cetdsl.kernels.aggregate.matrices import Matrices, Steps, changes, one_of, parts_of, product, zeros
-from cetdsl.kernels.answers.tables import LaneTable, additive_lanes, scaled_integers
+from cetdsl.kernels.answers.tables import AccumulatorTable, additive_accumulators, scaled_integers
 from cetdsl.kernels.numbers.ladder import EXACT_DOUBLE
 from cetdsl.kernels.numbers.scaled import Objects, Scaled, to_scaled
 from cetdsl.kernels.vocabulary import Bools, Ints
@@ -62,25 +62,25 @@ def cover_of(pane: Ints, fresh: Bools, first: Ints, last: Ints, begin: Ints, len
     return Cover(fresh | changes(block), first, last, block[first] == own, block[last] != own)
 
 
-def window_lanes(spec: KernelSpec, steps: Steps, panes: list[Matrices], cover: Cover) -> LaneTable:
-    """All lanes over the windows of a cover; ``panes`` are the matrices of each part."""
-    exact: list[Objects | None] = [None] * len(additive_lanes(spec))
+def window_accumulators(spec: KernelSpec, steps: Steps, panes: list[Matrices], cover: Cover) -> AccumulatorTable:
+    """All accumulators over the windows of a cover; ``panes`` are the matrices of each part."""
+    exact: list[Objects | None] = [None] * len(additive_accumulators(spec))
     scaled: list[Any] = [None] * len(exact)
     for part, matrices in zip(parts_of(spec), panes, strict=True):
         if part.whole:
             whole, rounded = whole_answers(matrices, cover, steps)
         else:
             rounded = answers(matrices, cover, steps)
-        for place, k in enumerate(part.lanes):
+        for place, k in enumerate(part.accumulators):
             if part.whole:
                 exact[k] = whole[:, place]
             if scaled[k] is None:
                 scaled[k] = np.ascontiguousarray(rounded[:, place])
-    return LaneTable(exact, scaled, [])
+    return AccumulatorTable(exact, scaled, [])
 
 
 def whole_answers(matrices: Matrices, cover: Cover, steps: Steps) -> tuple[Objects, Scaled]:
-    """All lanes of all slices in whole numbers, and the same scaled: by way of doubles where these do not round."""
+    """All accumulators of all slices in whole numbers, and the same scaled: through doubles where these suffice."""
     shape = (len(cover.first), matrices.shape[1])
     small, exact = np.zeros(shape, dtype=np.bool_), np.zeros(shape, dtype=object)
     scaled: Scaled = np.zeros(shape, dtype=np.complex128)
@@ -102,12 +102,12 @@ def whole_answers(matrices: Matrices, cover: Cover, steps: Steps) -> tuple[Objec
 
 
 def answers(matrices: Matrices, cover: Cover, steps: Steps) -> NDArray[Any]:
-    """All lanes of all slices, shape (slices, lanes): a row of a suffix times a column of a prefix."""
-    lanes, places, dtype = matrices.shape[1], len(steps.final), matrices.dtype
-    before = zeros((len(cover.first), lanes, 1, places), dtype)
+    """All accumulators of all slices, shape (slices, accumulators): a row of a suffix times a column of a prefix."""
+    accumulators, places, dtype = matrices.shape[1], len(steps.final), matrices.dtype
+    before = zeros((len(cover.first), accumulators, 1, places), dtype)
     before[:, 0, 0, 0] = one_of(dtype)
     before[cover.in_suffix] = suffixes(matrices, cover.begins)[cover.first[cover.in_suffix]]
-    final = zeros((1, lanes, places, 1), dtype)
+    final = zeros((1, accumulators, places, 1), dtype)
     final[0, 0, steps.final, 0] = one_of(dtype)
     after = np.repeat(final, len(cover.last), axis=0)
     after[cover.in_prefix] = prefixes(matrices, cover.begins, final)[cover.last[cover.in_prefix]]

@@ -1,4 +1,4 @@
-"""The values of all lanes over all slices of a chunk, exact where that is asked for."""
+"""The values of all accumulators over all slices of a chunk, exact where that is asked for."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from cetdsl.aggregates.vocabulary import Merge, Total
 from cetdsl.ir.kernel import KernelSpec
-from cetdsl.kernels.answers.tables import Values, additive_lanes, lattice_lanes
+from cetdsl.kernels.answers.tables import Values, additive_accumulators, extreme_accumulators
 from cetdsl.kernels.enumerate.guards import GuardedMachine
 from cetdsl.kernels.machine.conditions import Conditions, Runs, conditions_of, runs_of, span_of
 from cetdsl.kernels.machine.program import Tables, build_tables, lay_out
-from cetdsl.kernels.machine.propagate import Lanes, propagate
+from cetdsl.kernels.machine.propagate import Accumulators, propagate
 from cetdsl.kernels.numbers.arithmetic import ADD, RAISE_TO
 from cetdsl.kernels.numbers.ladder import ADDED_ALONE, DECIMAL_BITS, FEW_EVENTS, WEIGHED, exact, rounded
 from cetdsl.kernels.numbers.scaled import Objects, Scaled
@@ -32,12 +32,12 @@ class Evaluator:
         self.spec = spec
         self._guarded = GuardedMachine(spec)
         self.layout = lay_out(self._guarded.machine)
-        self.additive = additive_lanes(spec)
-        self.lattice = lattice_lanes(spec)
+        self.additive = additive_accumulators(spec)
+        self.lattice = extreme_accumulators(spec)
         self.span = span_of(spec.query)
 
     def evaluate(self, events: Events, columns: list[ValueColumn], slices: Slices, bounds: tuple[Ints, Ints]) -> Values:
-        """All lanes over all slices."""
+        """All accumulators over all slices."""
         events, before, until = self._guarded.with_guards(events)
         job = _Job(
             self,
@@ -53,24 +53,26 @@ class Evaluator:
         return Values(scaled[0].real != 0, exact, scaled, extremes)
 
 
-def whole_lanes(spec: KernelSpec, columns: list[ValueColumn]) -> list[int]:
-    """The additive lanes that whole numbers are kept of."""
-    lanes = enumerate(additive_lanes(spec)) if spec.answer.exact else ()
-    return [k for k, lane in lanes if lane.update.power == 0 or columns[lane.column].is_exact]
+def whole_accumulators(spec: KernelSpec, columns: list[ValueColumn]) -> list[int]:
+    """The additive accumulators that whole numbers are kept of."""
+    accumulators = enumerate(additive_accumulators(spec)) if spec.answer.exact else ()
+    return [
+        k for k, accumulator in accumulators if accumulator.update.power == 0 or columns[accumulator.column].is_exact
+    ]
 
 
 def most_bits(spec: KernelSpec) -> NDArray[np.float64]:
-    """Of each additive lane the bits beyond which it is not worked out: a count that no decimal holds is an error."""
+    """The bits beyond which each additive accumulator is not worked out: a count that no decimal holds is an error."""
     counted = {output.value for output in spec.answer.outputs if isinstance(output.finish, Total)}
-    additive = [(k, lane) for k, lane in enumerate(spec.answer.lanes) if lane.is_additive]
-    counted = {k for k, lane in additive if k in counted and lane.update.power == 0}
+    additive = [(k, accumulator) for k, accumulator in enumerate(spec.answer.accumulators) if accumulator.is_additive]
+    counted = {k for k, accumulator in additive if k in counted and accumulator.update.power == 0}
     decimal = spec.answer.number == "decimal"
     return np.array([DECIMAL_BITS if decimal and k in counted else np.inf for k, _ in additive])
 
 
-def _only_trends(lanes: int, kind: Any) -> NDArray[Any]:
-    """The lanes of a trend that has no event yet: it counts, and adds up to nothing."""
-    one = np.zeros(lanes, dtype=kind)
+def _only_trends(accumulators: int, kind: Any) -> NDArray[Any]:
+    """The accumulators of a trend that has no event yet: it counts, and adds up to nothing."""
+    one = np.zeros(accumulators, dtype=kind)
     one[0] = 1
     return one
 
@@ -96,7 +98,7 @@ class _Job:
         self.columns = columns
         self.slices = slices
 
-    def _pass(self, lanes: Lanes, runs: Runs, zero: Any, one: NDArray[Any], prime: Any) -> NDArray[Any]:
+    def _pass(self, accumulators: Accumulators, runs: Runs, zero: Any, one: NDArray[Any], prime: Any) -> NDArray[Any]:
         evaluator = self.evaluator
         out = np.full((self.slices, len(one)), zero)
         # With a span the gap before a trend is judged at its end, and so per guarded first state.
@@ -107,7 +109,7 @@ class _Job:
                 self.tables,
                 self.events,
                 self.conditions,
-                lanes,
+                accumulators,
                 runs,
                 zero,
                 one,
@@ -127,22 +129,22 @@ class _Job:
         return Runs(*(column[chosen] for column in self.runs))
 
     def additive(self) -> tuple[list[Scaled], list[Objects | None]]:
-        """Scaled values of the additive lanes, and exact ones where the number form is exact."""
+        """Scaled values of the additive accumulators, and exact ones where the number form is exact."""
         spec, additive = self.evaluator.spec, self.evaluator.additive
-        whole = whole_lanes(spec, self.columns)
+        whole = whole_accumulators(spec, self.columns)
         signed = [k for k in whole if additive[k].update.may_cancel]
         weights = np.ones((len(additive) + len(signed), len(self.events.time)))
-        for k, lane in enumerate(additive):
-            if lane.column >= 0:
-                weights[k] = self.columns[lane.column].weights(lane.update, k in whole)
+        for k, accumulator in enumerate(additive):
+            if accumulator.column >= 0:
+                weights[k] = self.columns[accumulator.column].weights(accumulator.update, k in whole)
         # Sums may cancel out, so their magnitudes are found apart.
         weights[len(additive) :] = np.abs(weights[signed])
-        lanes = self._lanes([*range(len(additive)), *signed], weights)
+        accumulators = self._accumulators([*range(len(additive)), *signed], weights)
 
         def run(kind: Any, rows: Ints) -> NDArray[Any]:
-            return self._pass(lanes, self._some_runs(rows), kind(0), _only_trends(len(weights), kind), np.float64(0))[
-                rows
-            ]
+            return self._pass(
+                accumulators, self._some_runs(rows), kind(0), _only_trends(len(weights), kind), np.float64(0)
+            )[rows]
 
         sizes = np.zeros(self.slices, dtype=np.int64)
         np.maximum.at(sizes, self.runs.window, self.runs.high - self.runs.low)
@@ -157,53 +159,53 @@ class _Job:
                 found[k] = table[:, position]
         return [scaled[:, k] for k in range(len(additive))], found
 
-    def _lanes(self, numbers: list[int], weights: NDArray[Any]) -> Lanes:
-        """Additive lanes by number, some of them twice; the first has no weights."""
+    def _accumulators(self, numbers: list[int], weights: NDArray[Any]) -> Accumulators:
+        """Additive accumulators by number, some of them twice; the first has no weights."""
         variable = np.array([self.evaluator.additive[k].variable for k in numbers], dtype=np.int64)
-        return Lanes(variable, np.array([-1] + [0] * (len(numbers) - 1), dtype=np.int64), weights)
+        return Accumulators(variable, np.array([-1] + [0] * (len(numbers) - 1), dtype=np.int64), weights)
 
     def _residues(self, whole: list[int], rows: Ints, primes: NDArray[np.uint64]) -> NDArray[np.uint64]:
         (prime,) = primes
         weights = np.ones((len(whole), len(self.events.time)), dtype=np.uint64)
         for position, k in enumerate(whole):
-            lane = self.evaluator.additive[k]
-            if lane.column >= 0:
-                weights[position] = self.columns[lane.column].residues(lane.update, int(prime))
-        lanes, one = self._lanes(whole, weights), _only_trends(len(whole), np.uint64)
-        return self._pass(lanes, self._some_runs(rows), np.uint64(0), one, prime)[rows, :, None]
+            accumulator = self.evaluator.additive[k]
+            if accumulator.column >= 0:
+                weights[position] = self.columns[accumulator.column].residues(accumulator.update, int(prime))
+        accumulators, one = self._accumulators(whole, weights), _only_trends(len(whole), np.uint64)
+        return self._pass(accumulators, self._some_runs(rows), np.uint64(0), one, prime)[rows, :, None]
 
     def extremes(self) -> list[Ints]:
-        """The lattice lanes."""
+        """The lattice accumulators."""
         lattice = self.evaluator.lattice
         if not lattice:
             return []
         rows, how, one = [np.zeros(len(self.events.time), dtype=np.int64)], [-1], [0]
         variable = [-1]
-        for lane in lattice:
-            variable.append(lane.variable)
-            if lane.is_length:
-                sign = 1 if lane.update.merge is Merge.LARGEST else -1
+        for accumulator in lattice:
+            variable.append(accumulator.variable)
+            if accumulator.is_length:
+                sign = 1 if accumulator.update.merge is Merge.LARGEST else -1
                 rows.append(np.full(len(self.events.time), sign, dtype=np.int64))
                 how.append(ADD)
                 one.append(0 if sign > 0 else _LONG)
                 continue
-            ranks, values = self.columns[lane.column].ranks()
+            ranks, values = self.columns[accumulator.column].ranks()
             rows.append(
-                ranks if lane.update.merge is Merge.LARGEST else np.where(ranks > 0, len(values) + 1 - ranks, 0)
+                ranks if accumulator.update.merge is Merge.LARGEST else np.where(ranks > 0, len(values) + 1 - ranks, 0)
             )
             how.append(RAISE_TO)
             one.append(0)
-        lanes = Lanes(np.array(variable), np.array(how), np.array(rows))
-        out = self._pass(lanes, self.runs, np.int64(-1), np.array(one, dtype=np.int64), np.int64(0))
+        accumulators = Accumulators(np.array(variable), np.array(how), np.array(rows))
+        out = self._pass(accumulators, self.runs, np.int64(-1), np.array(one, dtype=np.int64), np.int64(0))
         results = []
-        for position, lane in enumerate(lattice, 1):
+        for position, accumulator in enumerate(lattice, 1):
             values_out = out[:, position]
-            if lane.update.merge is Merge.LARGEST:
+            if accumulator.update.merge is Merge.LARGEST:
                 pass
-            elif lane.is_length:
+            elif accumulator.is_length:
                 values_out = np.where(values_out >= 0, _LONG - values_out, -1)
             else:
-                size = len(self.columns[lane.column].ranks()[1])
+                size = len(self.columns[accumulator.column].ranks()[1])
                 values_out = np.where(values_out > 0, size + 1 - values_out, values_out)
             results.append(values_out)
         return results

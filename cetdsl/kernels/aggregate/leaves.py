@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cetdsl.ir.accumulators import Lane
-from cetdsl.ir.kernel import KernelSpec, is_exact_lane
+from cetdsl.ir.accumulators import Accumulator
+from cetdsl.ir.kernel import KernelSpec, is_exact_accumulator
 from cetdsl.kernels._jit import inlined, jit
 from cetdsl.kernels.aggregate.matrices import Matrices, Part, Steps, multiply_runs, zeros
-from cetdsl.kernels.answers.tables import additive_lanes
+from cetdsl.kernels.answers.tables import additive_accumulators
 from cetdsl.kernels.numbers.arithmetic import add_scaled
 from cetdsl.kernels.numbers.ladder import DOUBLE_BITS, EXACT_DOUBLE
 from cetdsl.kernels.numbers.scaled import to_scaled
@@ -28,14 +28,14 @@ _ROUNDED_LIMIT, _LARGE_WEIGHT = 2.0**500, 400
 
 
 class Limb(NamedTuple):
-    """A part of a lane's weights in units of ``2**shift``, which is small enough for the doubles of a leaf."""
+    """A part of an accumulator's weights in units of ``2**shift``, which is small enough for the doubles of a leaf."""
 
-    lane: int
+    accumulator: int
     shift: int
 
 
 class Weights(NamedTuple):
-    """What events add to the lanes beside the number of trends; the limbs of a lane add up to its weights.
+    """What events add to the accumulators beside the number of trends; the limbs of each add up to its weights.
 
     Attributes
     ----------
@@ -50,21 +50,28 @@ class Weights(NamedTuple):
 def weights_of(spec: KernelSpec, columns: list[ValueColumn], count: int) -> Weights:
     """The weights of some events."""
     limbs, rows = [], []
-    for k, lane in enumerate(additive_lanes(spec)[1:], 1):
-        for row, shift in _limbs(lane, columns, is_exact_lane(spec, lane), count):
+    for k, accumulator in enumerate(additive_accumulators(spec)[1:], 1):
+        for row, shift in _limbs(accumulator, columns, is_exact_accumulator(spec, accumulator), count):
             limbs.append(Limb(k, shift))
             rows.append(row)
     return Weights(limbs, np.array(rows, dtype=np.float64).reshape(len(limbs), count))
 
 
-def _limbs(lane: Lane, columns: list[ValueColumn], whole: bool, count: int) -> list[tuple[Floats, int]]:
-    """The limbs of a lane, and the shift of each."""
-    if lane.update.power == 0:
-        return [(np.ones(count) if lane.column < 0 else columns[lane.column].weights(lane.update, whole), 0)]
-    column = columns[lane.column]
+def _limbs(accumulator: Accumulator, columns: list[ValueColumn], whole: bool, count: int) -> list[tuple[Floats, int]]:
+    """The limbs of an accumulator, and the shift of each."""
+    if accumulator.update.power == 0:
+        return [
+            (
+                np.ones(count)
+                if accumulator.column < 0
+                else columns[accumulator.column].weights(accumulator.update, whole),
+                0,
+            )
+        ]
+    column = columns[accumulator.column]
     if not whole:
-        return _split_doubles(column.weights(lane.update, whole))
-    return _split_integers(column.whole_weights(lane.update))
+        return _split_doubles(column.weights(accumulator.update, whole))
+    return _split_integers(column.whole_weights(accumulator.update))
 
 
 def _split_integers(values: NDArray[Any]) -> list[tuple[Floats, int]]:
@@ -125,7 +132,7 @@ def _gain(
     limit: float,
 ) -> bool:
     """Writes what the noted events add to the matrix, and says whether all stays within the limit after them."""
-    fits, lanes = True, len(matrix)
+    fits, accumulators = True, len(matrix)
     for q in range(1, len(times)):
         if times[q] == 0.0:
             continue
@@ -137,10 +144,10 @@ def _gain(
             gain[0, r, q] = times[q] * influx
             fits &= matrix[0, r, q] + gain[0, r, q] <= limit
             if influx == 0.0:
-                for k in range(1, lanes):
+                for k in range(1, accumulators):
                     gain[k, r, q] = 0.0
                 continue
-            for k in range(1, lanes):
+            for k in range(1, accumulators):
                 flow, bound = 0.0, 0.0
                 for edge in range(in_start[q], in_start[q + 1]):
                     value = matrix[k, r, in_source[edge]]
@@ -213,10 +220,10 @@ def _multiply_instants(
         The segment of each run, rising.
     """
     variable, in_start, in_source, row_start, row = steps[:5]
-    lanes, places, segments = len(weights) + 1, len(variable), len(segment_start) - 1
-    out, owner = np.empty((segments, lanes, places, places)), np.empty(segments, dtype=np.int64)
-    matrix, gain = np.zeros((lanes, places, places)), np.zeros((lanes, places, places))
-    times, added = np.zeros(places), np.zeros((lanes, places))
+    accumulators, places, segments = len(weights) + 1, len(variable), len(segment_start) - 1
+    out, owner = np.empty((segments, accumulators, places, places)), np.empty(segments, dtype=np.int64)
+    matrix, gain = np.zeros((accumulators, places, places)), np.zeros((accumulators, places, places))
+    times, added = np.zeros(places), np.zeros((accumulators, places))
     size = 0
     for s in range(segments):
         _begin(matrix)
@@ -266,20 +273,20 @@ class Leaves(NamedTuple):
     limbs: list[Limb]
 
     def of(self, part: Part) -> list[tuple[int, Limb]]:
-        """The limbs of a part's lanes, and where they are among the matrices."""
-        return [(row, limb) for row, limb in enumerate(self.limbs, 1) if limb.lane in part.lanes]
+        """The limbs of a part's accumulators, and where they are among the matrices."""
+        return [(row, limb) for row, limb in enumerate(self.limbs, 1) if limb.accumulator in part.accumulators]
 
 
 def leaves_of(spec: KernelSpec, steps: Steps, events: Events, weights: Weights) -> Leaves:
     """Multiplies the instants of each segment of some events."""
-    lanes = [additive_lanes(spec)[limb.lane] for limb in weights.limbs]
+    accumulators = [additive_accumulators(spec)[limb.accumulator] for limb in weights.limbs]
     matrices, owner = _multiply_instants(
         events.segment_start,
         events.instant,
         events.mask,
         weights.rows,
-        np.array([lane.variable for lane in lanes], dtype=np.int64),
-        np.array([is_exact_lane(spec, lane) for lane in lanes], dtype=np.bool_),
+        np.array([accumulator.variable for accumulator in accumulators], dtype=np.int64),
+        np.array([is_exact_accumulator(spec, accumulator) for accumulator in accumulators], dtype=np.bool_),
         steps,
         EXACT_DOUBLE if spec.answer.exact else _ROUNDED_LIMIT,
     )
@@ -292,8 +299,8 @@ def in_doubles(part: Part, leaves: Leaves) -> Bools:
     return small & (not any(limb.shift for _, limb in leaves.of(part)))
 
 
-def taken_lanes(part: Part, leaves: Leaves, rows: Bools) -> Floats:
-    """Some leaves, with the part's lanes only."""
+def taken_accumulators(part: Part, leaves: Leaves, rows: Bools) -> Floats:
+    """Some leaves, with the part's accumulators only."""
     return leaves.matrices[rows][:, [0, *(row for row, _ in leaves.of(part))]]
 
 
@@ -301,31 +308,33 @@ def in_whole_numbers(part: Part, leaves: Leaves) -> Matrices:
     """The matrix of each segment, in doubles where these hold all of them."""
     small = in_doubles(part, leaves)
     if small.all():
-        return taken_lanes(part, leaves, small)
+        return taken_accumulators(part, leaves, small)
     return multiply_runs(whole_leaves(part, leaves, np.ones(len(leaves.owner), dtype=np.bool_)), leaves.owner)
 
 
 def whole_leaves(part: Part, leaves: Leaves, rows: Bools) -> Matrices:
     """Some leaves in whole numbers, limbs put together."""
     taken = leaves.matrices[rows]
-    out = zeros((len(taken), len(part.lanes), *taken.shape[2:]), object)
+    out = zeros((len(taken), len(part.accumulators), *taken.shape[2:]), object)
     out[:, 0] = taken[:, 0].astype(np.int64).astype(object)
     for row, limb in leaves.of(part):
-        out[:, part.lanes.index(limb.lane)] += taken[:, row].astype(np.int64).astype(object) * (1 << limb.shift)
+        out[:, part.accumulators.index(limb.accumulator)] += taken[:, row].astype(np.int64).astype(object) * (
+            1 << limb.shift
+        )
     return out
 
 
 def scaled_leaves(part: Part, leaves: Leaves) -> Matrices:
     """The leaves in scaled numbers, limbs put together."""
     taken = leaves.matrices
-    out = zeros((len(taken), len(part.lanes), *taken.shape[2:]), np.complex128)
+    out = zeros((len(taken), len(part.accumulators), *taken.shape[2:]), np.complex128)
     out[:, 0] = to_scaled(taken[:, 0])
     for row, limb in leaves.of(part):
         values = taken[:, row]
         scaled = to_scaled(values)
         # Zero, infinities and NaN have no exponent.
         scaled.imag = np.where(np.isfinite(values) & (values != 0), scaled.imag + limb.shift, 0)
-        position = part.lanes.index(limb.lane)
+        position = part.accumulators.index(limb.accumulator)
         out[:, position] = _sums(out[:, position], scaled)
     return out
 

@@ -7,9 +7,9 @@ its events, the states being the automaton's, from 1, and 0 the place before the
 event ``e``. The matrix of consecutive stretches is the product of theirs, and a window's number of trends is what its
 matrix has in row 0 and the columns of the final states.
 
-A sum over the trends is one more matrix per lane, which follows the counts as a derivative does:
-``(A, A') (B, B') = (A B, A B' + A' B)``. A *matrix* of this module is the array of all lanes', shape (lanes, D, D),
-that of the counts first.
+A sum over the trends is one more matrix per accumulator, which follows the counts as a derivative does:
+``(A, A') (B, B') = (A B, A B' + A' B)``. A *matrix* of this module is the array of all accumulators', shape
+(accumulators, D, D), that of the counts first.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cetdsl.ir.kernel import KernelSpec, is_exact_lane
+from cetdsl.ir.kernel import KernelSpec, is_exact_accumulator
 from cetdsl.ir.machine import Machine
 from cetdsl.kernels._jit import inlined, jit
-from cetdsl.kernels.answers.tables import additive_lanes
+from cetdsl.kernels.answers.tables import additive_accumulators
 from cetdsl.kernels.numbers.arithmetic import add_scaled, normalised
 from cetdsl.kernels.vocabulary import Bools, Ints
 
-#: Matrices of all lanes, the first axis numbering stretches: whole numbers in doubles where these are known to hold
-#: them, else of type object; rounded numbers scaled, as complex ones.
+#: Matrices of all accumulators, the first axis numbering stretches: whole numbers in doubles where these are known
+#: to hold them, else of type object; rounded numbers scaled, as complex ones.
 Matrices = NDArray[Any]
 
 
@@ -91,17 +91,17 @@ def _by_column(relation: Bools) -> tuple[Ints, Ints]:
 
 
 class Part(NamedTuple):
-    """Lanes that are computed together: the first is the number of trends, which weighs the others.
+    """Accumulators that are computed together: the first is the number of trends, which weighs the others.
 
     Attributes
     ----------
-    lanes : tuple of int
-        Positions among the additive lanes.
+    accumulators : tuple of int
+        Positions among the additive accumulators.
     whole : bool
         Whole numbers of any size, else scaled doubles.
     """
 
-    lanes: tuple[int, ...]
+    accumulators: tuple[int, ...]
     whole: bool
 
 
@@ -114,9 +114,9 @@ def one_of(dtype: Any) -> Any:
 
 
 def parts_of(spec: KernelSpec) -> list[Part]:
-    """Which lanes are whole numbers, and which are rounded."""
-    additive = additive_lanes(spec)
-    whole = [k for k, lane in enumerate(additive) if is_exact_lane(spec, lane)]
+    """Which accumulators are whole numbers, and which are rounded."""
+    additive = additive_accumulators(spec)
+    whole = [k for k, accumulator in enumerate(additive) if is_exact_accumulator(spec, accumulator)]
     rounded = [k for k in range(len(additive)) if k not in whole]
     found = []
     if whole:
@@ -127,7 +127,7 @@ def parts_of(spec: KernelSpec) -> list[Part]:
 
 
 def product(a: Matrices, b: Matrices) -> Matrices:
-    """Products of matrices of all lanes, one by one along the first axis.
+    """Products of matrices of all accumulators, one by one along the first axis.
 
     Examples
     --------
@@ -153,17 +153,17 @@ def _times(a: complex, b: complex) -> complex:
 
 @jit
 def _product_scaled(a: Matrices, b: Matrices) -> Matrices:
-    count, lanes, rows, inner = a.shape
-    out = np.zeros((count, lanes, rows, b.shape[3]), dtype=np.complex128)
+    count, accumulators, rows, inner = a.shape
+    out = np.zeros((count, accumulators, rows, b.shape[3]), dtype=np.complex128)
     for n in range(count):
         for r in range(rows):
             for p in range(inner):
                 if a[n, 0, r, p].real == 0.0:
-                    continue  # then no lane has anything here
+                    continue  # then no accumulator has anything here
                 for q in range(b.shape[3]):
                     if b[n, 0, p, q].real == 0.0:
                         continue
-                    for k in range(lanes):
+                    for k in range(accumulators):
                         term = _times(a[n, 0, r, p], b[n, k, p, q])
                         out[n, k, r, q] = add_scaled(out[n, k, r, q], term)
                         if k > 0:

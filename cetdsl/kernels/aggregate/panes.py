@@ -16,10 +16,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from cetdsl.ir.kernel import KernelSpec, is_exact_lane
+from cetdsl.ir.kernel import KernelSpec, is_exact_accumulator
 from cetdsl.ir.layout import BUCKET, MATRIX, numbered, of_panes
 from cetdsl.ir.windowing import Windowing, count_in_panes
-from cetdsl.kernels.aggregate.cover import cover_of, window_lanes
+from cetdsl.kernels.aggregate.cover import cover_of, window_accumulators
 from cetdsl.kernels.aggregate.leaves import (
     Leaves,
     Weights,
@@ -27,7 +27,7 @@ from cetdsl.kernels.aggregate.leaves import (
     in_whole_numbers,
     leaves_of,
     scaled_leaves,
-    taken_lanes,
+    taken_accumulators,
     weights_of,
     whole_leaves,
 )
@@ -42,7 +42,7 @@ from cetdsl.kernels.aggregate.matrices import (
     zeros,
 )
 from cetdsl.kernels.answers.rows import answer_columns, group_columns
-from cetdsl.kernels.answers.tables import LaneTable, Values, additive_lanes
+from cetdsl.kernels.answers.tables import AccumulatorTable, Values, additive_accumulators
 from cetdsl.kernels.numbers.scaled import Objects, Scaled
 from cetdsl.kernels.vocabulary import Events, Ints, Slices
 from cetdsl.kernels.wire.chunks import CHUNK_EVENTS, Chunk, ChunkReader, refusing_too_large
@@ -88,11 +88,11 @@ class PanesEvaluator:
         self.panes = count_in_panes(spec.query.windowing)
 
     def evaluate(self, events: Events, columns: list[ValueColumn], slices: Slices, bounds: tuple[Ints, Ints]) -> Values:
-        """All lanes over all slices; ``bounds`` are for queries whose trends have ends elsewhere."""
-        lanes, count = len(additive_lanes(self.spec)), len(slices.low)
-        whole = [is_exact_lane(self.spec, lane) for lane in additive_lanes(self.spec)]
+        """All accumulators over all slices; ``bounds`` are for queries whose trends have ends elsewhere."""
+        accumulators, count = len(additive_accumulators(self.spec)), len(slices.low)
+        whole = [is_exact_accumulator(self.spec, accumulator) for accumulator in additive_accumulators(self.spec)]
         exact: list[Objects | None] = [np.zeros(count, dtype=object) if known else None for known in whole]
-        scaled: list[Scaled] = [np.zeros(count, dtype=np.complex128) for _ in range(lanes)]
+        scaled: list[Scaled] = [np.zeros(count, dtype=np.complex128) for _ in range(accumulators)]
         if count:
             cut = self._cut(events)
             weights = weights_of(self.spec, columns, len(events.time))
@@ -105,7 +105,7 @@ class PanesEvaluator:
                 high = max(int(np.searchsorted(last, first[low] + most)), low + 1)
                 own = slice(low, high)
                 found = self._windows(events, weights, cut, first[own], last[own], begin[own])
-                for k in range(lanes):
+                for k in range(accumulators):
                     scaled[k][own] = found.scaled[k]
                     if exact[k] is not None:
                         exact[k][own] = found.exact[k]  # type: ignore[index]
@@ -121,8 +121,10 @@ class PanesEvaluator:
         start = np.nonzero(fresh | changes(number))[0]
         return _Cut(np.append(start, len(number)).astype(np.int64), number[start], fresh[start])
 
-    def _windows(self, events: Events, weights: Weights, cut: _Cut, first: Ints, last: Ints, begin: Ints) -> LaneTable:
-        """All lanes of windows that reach from their first to their last pane, and begin with a pane's number."""
+    def _windows(
+        self, events: Events, weights: Weights, cut: _Cut, first: Ints, last: Ints, begin: Ints
+    ) -> AccumulatorTable:
+        """All accumulators of windows from their first to their last pane, which begin with a pane's number."""
         a, b = int(first[0]), int(last[-1]) + 1
         leaves = leaves_of(self.spec, self.steps, events._replace(segment_start=cut.start[a : b + 1]), weights)
         matrices = [
@@ -130,7 +132,7 @@ class PanesEvaluator:
             for part in parts_of(self.spec)
         ]
         cover = cover_of(cut.number[a:b], cut.fresh[a:b], first - a, last - a, begin, self.panes.length)
-        return window_lanes(self.spec, self.steps, matrices, cover)
+        return window_accumulators(self.spec, self.steps, matrices, cover)
 
 
 def _fresh(events: Events) -> NDArray[np.bool_]:
@@ -149,7 +151,7 @@ def _starts(slices: Slices) -> Ints:
 
 
 def _chunk_rows(spec: KernelSpec, steps: Steps) -> int:
-    numbers = len(additive_lanes(spec)) * len(steps.variable) ** 2
+    numbers = len(additive_accumulators(spec)) * len(steps.variable) ** 2
     return min(max(_CHUNK_NUMBERS // numbers, 1_024), CHUNK_EVENTS)
 
 
@@ -176,8 +178,8 @@ def pane_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch], chunk_event
     Yields
     ------
     list of pyarrow.Array
-        Key columns, the pane and the matrix: for lanes of whole numbers a column of doubles and one of text, for others
-        one of scaled doubles. See :func:`~cetdsl.ir.layout.of_panes`.
+        Key columns, the pane and the matrix: for accumulators of whole numbers a column of doubles and one of text, for
+        others one of scaled doubles. See :func:`~cetdsl.ir.layout.of_panes`.
     """
     steps = lay_out_steps(spec.query.machine)
     events = spec.with_query(windowing=Windowing())
@@ -211,7 +213,7 @@ def window_stream(
             cover = cover_of(
                 events.time, _fresh(events), slices.low, slices.high - 1, _starts(slices), windowing.length
             )
-            table = window_lanes(spec, steps, _decoded(spec, steps, chunk), cover)
+            table = window_accumulators(spec, steps, _decoded(spec, steps, chunk), cover)
         found = np.nonzero(table.scaled[0].real[slices.slice] != 0)[0]
         if len(found):
             groups = group_columns(spec, chunk, slices.segment[found])
@@ -236,7 +238,7 @@ def _encode_whole(part: Part, leaves: Leaves, steps: Steps) -> tuple[pa.Array, p
     """A column of doubles for panes that fit them, and one of text for the others."""
     small = in_doubles(part, leaves)
     in_small = small[leaves.owner]
-    alone = _kept(taken_lanes(part, leaves, in_small), steps) if small.any() else np.zeros((0, 0))
+    alone = _kept(taken_accumulators(part, leaves, in_small), steps) if small.any() else np.zeros((0, 0))
     text: list[str | None] = [None] * len(small)
     if not small.all():
         matrices = multiply_runs(whole_leaves(part, leaves, ~in_small), leaves.owner[~in_small])
@@ -268,16 +270,16 @@ def _decode(part: Part, columns: list[pa.Array], steps: Steps) -> Matrices:
     """The matrices of some rows of panes: in doubles, of objects, or scaled, whichever holds all of them."""
     present = validity(columns[0])
     small = np.frombuffer(b"".join(columns[0].drop_null().to_pylist()), np.float64 if part.whole else np.complex128)
-    small = small.reshape(int(present.sum()), len(part.lanes), len(steps.kept[0]))
+    small = small.reshape(int(present.sum()), len(part.accumulators), len(steps.kept[0]))
     if not present.all():
         texts = columns[1].drop_null().to_pylist()
-        flat = zeros((len(present), len(part.lanes), len(steps.kept[0])), object)
+        flat = zeros((len(present), len(part.accumulators), len(steps.kept[0])), object)
         flat[present] = small.astype(np.int64).astype(object).reshape(-1, *flat.shape[1:])
         large = np.array([[int(entry, 16) for entry in row.split(" ")] for row in texts], dtype=object)
         flat[~present] = large.reshape(len(texts), *flat.shape[1:])
         small = flat
     places = len(steps.variable)
-    out = zeros((len(present), len(part.lanes), places, places), small.dtype)
+    out = zeros((len(present), len(part.accumulators), places, places), small.dtype)
     out[:, :, steps.kept[0], steps.kept[1]] = small
     return out
 

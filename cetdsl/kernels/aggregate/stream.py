@@ -12,7 +12,7 @@ from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.windowing import SPAN
 from cetdsl.kernels.aggregate.evaluate import Evaluator
 from cetdsl.kernels.answers.rows import answer_columns, group_columns
-from cetdsl.kernels.answers.tables import LaneTable, concatenate, lane_table, merge_rows
+from cetdsl.kernels.answers.tables import AccumulatorTable, accumulator_table, concatenate, merge_rows
 from cetdsl.kernels.vocabulary import Ints
 from cetdsl.kernels.wire.chunks import CHUNK_EVENTS, Chunk, ChunkReader, refusing_too_large
 from cetdsl.kernels.wire.columns import from_numpy
@@ -21,7 +21,7 @@ from cetdsl.kernels.wire.columns import from_numpy
 class OpenKey(NamedTuple):
     """What is known so far of the last key of a chunk, when it goes on (spans only)."""
 
-    table: LaneTable
+    table: AccumulatorTable
     groups: list[pa.Array]
 
 
@@ -42,7 +42,7 @@ def aggregate_stream(
     ------
     list of pyarrow.Array
         Group columns, window (struct, or its start alone for partial results) if sliding, and the outputs or
-        partial lanes.
+        partial accumulators.
     """
     evaluator = Evaluator(spec)
     kept: OpenKey | None = None
@@ -52,7 +52,7 @@ def aggregate_stream(
             values = evaluator.evaluate(chunk.events, chunk.values, slices, chunk.bounds)
         found = np.nonzero(values.found[slices.slice])[0]
         segment = slices.segment[found]
-        table = lane_table(spec, values, chunk.values, slices.slice[found], segment)
+        table = accumulator_table(spec, values, chunk.values, slices.slice[found], segment)
         groups = group_columns(spec, chunk, segment)
         if spec.query.windowing.kind == SPAN:
             table, groups, kept = carry(spec, chunk, table, groups, segment, kept)
@@ -63,8 +63,8 @@ def aggregate_stream(
 
 
 def carry(
-    spec: KernelSpec, chunk: Chunk, table: LaneTable, groups: list[pa.Array], segment: Ints, kept: OpenKey | None
-) -> tuple[LaneTable, list[pa.Array], OpenKey | None]:
+    spec: KernelSpec, chunk: Chunk, table: AccumulatorTable, groups: list[pa.Array], segment: Ints, kept: OpenKey | None
+) -> tuple[AccumulatorTable, list[pa.Array], OpenKey | None]:
     """Adds what earlier chunks found for the first key, and holds back the last one if it goes on."""
     last = len(chunk.events.segment_start) - 2
     if kept is not None:

@@ -13,13 +13,13 @@ from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.windowing import SLIDING
 from cetdsl.kernels.answers.rows import Places
 from cetdsl.kernels.answers.tables import (
-    LaneTable,
-    additive_lanes,
+    AccumulatorTable,
+    additive_accumulators,
     concatenate,
     decode_partial,
     encode_partial,
+    extreme_accumulators,
     finish,
-    lattice_lanes,
     merge_extremes,
     merge_rows,
     scaled_integers,
@@ -32,9 +32,9 @@ from cetdsl.kernels.wire.columns import as_array, differs_from_previous, from_nu
 
 def _merged_chunks(
     spec: KernelSpec, keys: int, batches: Iterator[pa.RecordBatch]
-) -> Iterator[tuple[list[pa.Array], LaneTable]]:
+) -> Iterator[tuple[list[pa.Array], AccumulatorTable]]:
     """Rows with equal keys (the first ``keys`` columns, which the rows are sorted by) added up."""
-    held: tuple[list[pa.Array], LaneTable] | None = None
+    held: tuple[list[pa.Array], AccumulatorTable] | None = None
     for batch in batches:
         if batch.num_rows == 0:
             continue
@@ -64,7 +64,7 @@ def merge_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch]) -> Iterato
     ----------
     spec : KernelSpec
         Of the answer: its ``groups`` are the group columns that come first, then the window's start if sliding, then
-        the partial lanes.
+        the partial accumulators.
     batches : iterator of pyarrow.RecordBatch
         Sorted by group and window.
     """
@@ -79,8 +79,8 @@ def merge_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch]) -> Iterato
 def pair_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch]) -> Iterator[list[pa.Array]]:
     """Pairs the trends of the two sides of AND within each key and window.
 
-    The rows carry keys, the window's start if sliding, the side (0: left, 1: right, 2: both) and partial lanes; the
-    rows given are partial again, without the side.
+    The rows carry keys, the window's start if sliding, the side (0: left, 1: right, 2: both) and partial accumulators;
+    the rows given are partial again, without the side.
 
     Notes
     -----
@@ -90,7 +90,7 @@ def pair_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch]) -> Iterator
     """
     sliding = spec.query.windowing.kind == SLIDING
     keys = spec.answer.groups + sliding
-    held: tuple[list[pa.Array], LaneTable] | None = None
+    held: tuple[list[pa.Array], AccumulatorTable] | None = None
     for key, table in _merged_chunks(spec, keys + 1, batches):
         if held is not None:
             key = [pa.concat_arrays(pair) for pair in zip(held[0], key, strict=True)]
@@ -107,21 +107,21 @@ def pair_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch]) -> Iterator
         yield from _pairs(spec, *held)
 
 
-def _pairs(spec: KernelSpec, key: list[pa.Array], table: LaneTable) -> Iterator[list[pa.Array]]:
+def _pairs(spec: KernelSpec, key: list[pa.Array], table: AccumulatorTable) -> Iterator[list[pa.Array]]:
     count = len(table.scaled[0])
     starts = np.nonzero(differs_from_previous(key[:-1], count))[0]
     group = np.cumsum(np.bincount(starts, minlength=count)) - 1
     side = to_numpy(key[-1])
     rows = np.full((3, len(starts)), -1, dtype=np.int64)
     rows[side, group] = np.arange(count)
-    paired = _pair_lanes(spec, table, rows)
+    paired = _paired(spec, table, rows)
     found = np.nonzero([value > 0 for value in paired.exact[0]])[0]  # type: ignore[union-attr]
     if len(found):
         keys = [column.take(from_numpy(starts)).take(from_numpy(found)) for column in key[:-1]]
         yield keys + encode_partial(paired.take(found))
 
 
-def _pair_lanes(spec: KernelSpec, table: LaneTable, rows: Ints) -> LaneTable:
+def _paired(spec: KernelSpec, table: AccumulatorTable, rows: Ints) -> AccumulatorTable:
     counts = table.exact[0]
     assert counts is not None, "pairs are formed from exact counts"
     whole = [np.array([int(counts[r]) if r >= 0 else 0 for r in side], dtype=object) for side in rows]
@@ -129,7 +129,7 @@ def _pair_lanes(spec: KernelSpec, table: LaneTable, rows: Ints) -> LaneTable:
     left, right = whole[0] - both, whole[1] - both
     in_pairs = (right + both, left + both, left + right + both - 1)
     exact, scaled = [], []
-    for k in range(len(additive_lanes(spec))):
+    for k in range(len(additive_accumulators(spec))):
         values = table.exact[k]
         if k == 0:
             total = left * right + left * both + right * both + both * (both - 1) // 2
@@ -144,7 +144,7 @@ def _pair_lanes(spec: KernelSpec, table: LaneTable, rows: Ints) -> LaneTable:
         else:
             exact.append(None)
             scaled.append(_pair_scaled(table.scaled[k], rows, in_pairs))
-    return LaneTable(exact, scaled, _pair_extremes(spec, table, rows))
+    return AccumulatorTable(exact, scaled, _pair_extremes(spec, table, rows))
 
 
 def _pair_scaled(values: Scaled, rows: Ints, in_pairs: tuple[Objects, ...]) -> Scaled:
@@ -171,15 +171,17 @@ def _times(a: Scaled, b: Scaled) -> Scaled:
     return product
 
 
-def _pair_extremes(spec: KernelSpec, table: LaneTable, rows: Ints) -> list[pa.Array]:
+def _pair_extremes(spec: KernelSpec, table: AccumulatorTable, rows: Ints) -> list[pa.Array]:
     extremes = []
-    for lane, values in zip(lattice_lanes(spec), table.extremes, strict=True):
+    for accumulator, values in zip(extreme_accumulators(spec), table.extremes, strict=True):
         left, right = (values.take(from_numpy(side, side < 0)) for side in rows[:2])
-        if lane.is_length:
+        if accumulator.is_length:
             # A pair is as long as its two trends together.
             extremes.append(pc.add(left, right))
         else:
             in_turn = np.arange(2 * len(left)).reshape(2, -1).T.reshape(-1)
             between = pa.concat_arrays([left, right]).take(from_numpy(in_turn))
-            extremes.append(merge_extremes(between, lane.update.merge is Merge.SMALLEST, np.arange(0, len(between), 2)))
+            extremes.append(
+                merge_extremes(between, accumulator.update.merge is Merge.SMALLEST, np.arange(0, len(between), 2))
+            )
     return extremes

@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.windowing import SLIDING
-from cetdsl.kernels.answers.tables import LaneTable, encode_partial, finish
+from cetdsl.kernels.answers.tables import AccumulatorTable, encode_partial, finish
 from cetdsl.kernels.vocabulary import Ints
 from cetdsl.kernels.wire.chunks import Chunk, window_column
 from cetdsl.kernels.wire.columns import from_numpy
@@ -17,7 +17,7 @@ def group_columns(spec: KernelSpec, chunk: Chunk, segment: Ints) -> list[pa.Arra
     return chunk.key_columns(range(spec.answer.groups), segment)
 
 
-def answer_columns(spec: KernelSpec, table: LaneTable, groups: list[pa.Array], start: Ints) -> list[pa.Array]:
+def answer_columns(spec: KernelSpec, table: AccumulatorTable, groups: list[pa.Array], start: Ints) -> list[pa.Array]:
     """The columns of an answer, or of partial results; ``start`` is that of each row's window."""
     columns = list(groups)
     if spec.query.windowing.kind == SLIDING:

@@ -1,4 +1,4 @@
-"""Lane values as rows of an answer: merging partial results, and the forms that numbers take."""
+"""Accumulator values as rows of an answer: merging partial results, and the forms that numbers take."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from cetdsl.aggregates.vocabulary import CentralMoment, Extreme, Merge, Quotient
 from cetdsl.errors import CountOverflow
-from cetdsl.ir.accumulators import Lane, Output
+from cetdsl.ir.accumulators import Accumulator, Output
 from cetdsl.ir.kernel import KernelSpec, is_whole_in_rows
 from cetdsl.kernels.numbers.moments import SMALLEST, about_zero, central_moment
 from cetdsl.kernels.numbers.scaled import (
@@ -48,18 +48,18 @@ class Descriptions(Protocol):
 
 
 class Values(NamedTuple):
-    """The lanes' values for each slice.
+    """The accumulators' values for each slice.
 
     Attributes
     ----------
     found : bool array, shape (slices,)
         Whether there is a trend at all.
     exact : list of object array or None
-        Per additive lane the exact whole numbers (of the last digit of a decimal), if they are wanted.
+        Per additive accumulator the exact whole numbers (of the last digit of a decimal), if they are wanted.
     scaled : list of complex array
-        Per additive lane ``mantissa + exponent * 1j``.
+        Per additive accumulator ``mantissa + exponent * 1j``.
     extremes : list of int64 array
-        Per lattice lane an index into ``decoders``' values, or a length; -1 for none.
+        Per lattice accumulator an index into ``decoders``' values, or a length; -1 for none.
     """
 
     found: NDArray[np.bool_]
@@ -68,93 +68,95 @@ class Values(NamedTuple):
     extremes: list[Ints]
 
 
-class LaneTable(NamedTuple):
-    """Lane values, one row per group and window that has a trend.
+class AccumulatorTable(NamedTuple):
+    """Accumulator values, one row per group and window that has a trend.
 
     Attributes
     ----------
     exact : list of object array or None
-        Whole numbers per additive lane.
+        Whole numbers per additive accumulator.
     scaled : list of complex array
-        Rounded numbers per additive lane; they stand for the exact ones where there are none.
+        Rounded numbers per additive accumulator; they stand for the exact ones where there are none.
     extremes : list of pyarrow.Array
-        Typed values, or lengths, per lattice lane; NULL for none.
+        Typed values, or lengths, per lattice accumulator; NULL for none.
     """
 
     exact: list[Objects | None]
     scaled: list[Scaled]
     extremes: list[pa.Array]
 
-    def take(self, rows: Ints) -> LaneTable:
+    def take(self, rows: Ints) -> AccumulatorTable:
         """The table of some rows."""
-        return LaneTable(
-            [None if lane is None else lane[rows] for lane in self.exact],
-            [lane[rows] for lane in self.scaled],
-            [lane.take(from_numpy(rows)) for lane in self.extremes],
+        return AccumulatorTable(
+            [None if accumulator is None else accumulator[rows] for accumulator in self.exact],
+            [accumulator[rows] for accumulator in self.scaled],
+            [accumulator.take(from_numpy(rows)) for accumulator in self.extremes],
         )
 
 
-def additive_lanes(spec: KernelSpec) -> list[Lane]:
-    """The lanes that add up."""
-    return [lane for lane in spec.answer.lanes if lane.is_additive]
+def additive_accumulators(spec: KernelSpec) -> list[Accumulator]:
+    """The accumulators that add up."""
+    return [accumulator for accumulator in spec.answer.accumulators if accumulator.is_additive]
 
 
-def lattice_lanes(spec: KernelSpec) -> list[Lane]:
-    """The lanes that keep an extreme."""
-    return [lane for lane in spec.answer.lanes if not lane.is_additive]
+def extreme_accumulators(spec: KernelSpec) -> list[Accumulator]:
+    """The accumulators that keep an extreme."""
+    return [accumulator for accumulator in spec.answer.accumulators if not accumulator.is_additive]
 
 
-def lane_table(spec: KernelSpec, values: Values, columns: list[ValueColumn], rows: Ints, segment: Ints) -> LaneTable:
+def accumulator_table(
+    spec: KernelSpec, values: Values, columns: list[ValueColumn], rows: Ints, segment: Ints
+) -> AccumulatorTable:
     """The values of some slices, typed; ``segment`` are the segments that they cut."""
     extremes: list[pa.Array] = []
-    for lane, found in zip(lattice_lanes(spec), values.extremes, strict=True):
+    for accumulator, found in zip(extreme_accumulators(spec), values.extremes, strict=True):
         picked = found[rows]
-        if lane.is_length:
+        if accumulator.is_length:
             extremes.append(from_numpy(picked))
             continue
-        ranked = columns[lane.column].ranks()[1]
+        ranked = columns[accumulator.column].ranks()[1]
         extremes.append(ranked.take(from_numpy(picked - 1, picked <= 0)))
-    exact = [None if lane is None else lane[rows] for lane in values.exact]
-    scaled = [lane[rows] for lane in values.scaled]
+    exact = [None if accumulator is None else accumulator[rows] for accumulator in values.exact]
+    scaled = [accumulator[rows] for accumulator in values.scaled]
     for places in _rounded_moments(spec, exact):
-        column = columns[additive_lanes(spec)[places[0]].column]
+        column = columns[additive_accumulators(spec)[places[0]].column]
         sums = [scaled[k] if (whole := exact[k]) is None else whole for k in places]
         for k, total in zip(places, about_zero(sums, column.deviations(), segment), strict=True):
             exact[k], scaled[k] = total, scaled_integers(total)
-    return LaneTable(exact, scaled, extremes)
+    return AccumulatorTable(exact, scaled, extremes)
 
 
 def _rounded_moments(spec: KernelSpec, exact: list[Objects | None]) -> list[list[int]]:
     """Where the moments of each variable and column are, unless whole numbers of all of them are known."""
     groups: dict[tuple[int, int], list[int]] = {}
-    for k, lane in enumerate(additive_lanes(spec)):
-        if lane.update.moment:
-            groups.setdefault((lane.variable, lane.column), []).append(k)
+    for k, accumulator in enumerate(additive_accumulators(spec)):
+        if accumulator.update.moment:
+            groups.setdefault((accumulator.variable, accumulator.column), []).append(k)
     return [places for places in groups.values() if any(exact[k] is None for k in places)]
 
 
-def concatenate(tables: list[LaneTable]) -> LaneTable:
+def concatenate(tables: list[AccumulatorTable]) -> AccumulatorTable:
     """The rows of several tables, one below the other."""
     first = tables[0]
-    return LaneTable(
+    return AccumulatorTable(
         [
-            None if lane is None else np.concatenate([table.exact[k] for table in tables])
-            for k, lane in enumerate(first.exact)
+            None if accumulator is None else np.concatenate([table.exact[k] for table in tables])
+            for k, accumulator in enumerate(first.exact)
         ],
         [np.concatenate([table.scaled[k] for table in tables]) for k in range(len(first.scaled))],
         [pa.concat_arrays([table.extremes[k] for table in tables]) for k in range(len(first.extremes))],
     )
 
 
-def merge_rows(spec: KernelSpec, table: LaneTable, starts: Ints) -> LaneTable:
+def merge_rows(spec: KernelSpec, table: AccumulatorTable, starts: Ints) -> AccumulatorTable:
     """Runs of rows added up into one row each; run ``r`` begins at row ``starts[r]``."""
     extremes = [
-        merge_extremes(values, lane.update.merge is Merge.SMALLEST, starts)
-        for lane, values in zip(lattice_lanes(spec), table.extremes, strict=True)
+        merge_extremes(values, accumulator.update.merge is Merge.SMALLEST, starts)
+        for accumulator, values in zip(extreme_accumulators(spec), table.extremes, strict=True)
     ]
-    return LaneTable(
-        [None if lane is None else np.add.reduceat(lane, starts) for lane in table.exact],
-        [sum_scaled(lane, starts) for lane in table.scaled],
+    return AccumulatorTable(
+        [None if accumulator is None else np.add.reduceat(accumulator, starts) for accumulator in table.exact],
+        [sum_scaled(accumulator, starts) for accumulator in table.scaled],
         extremes,
     )
 
@@ -173,7 +175,7 @@ def merge_extremes(values: pa.Array, smallest: bool, starts: Ints) -> pa.Array:
 # ------------------------------------------------------------------------------------------- partial results
 
 
-def encode_partial(table: LaneTable) -> list[pa.Array]:
+def encode_partial(table: AccumulatorTable) -> list[pa.Array]:
     """Columns that carry a table to the merging stage: text for whole numbers, two doubles for scaled ones."""
     columns: list[pa.Array] = []
     for exact, scaled in zip(table.exact, table.scaled, strict=True):
@@ -185,13 +187,13 @@ def encode_partial(table: LaneTable) -> list[pa.Array]:
     return columns + list(table.extremes)
 
 
-def decode_partial(spec: KernelSpec, columns: list[pa.Array]) -> LaneTable:
+def decode_partial(spec: KernelSpec, columns: list[pa.Array]) -> AccumulatorTable:
     """The inverse of :func:`encode_partial`."""
     exact: list[Objects | None] = []
     scaled: list[Scaled] = []
     position = 0
-    for lane in additive_lanes(spec):
-        if is_whole_in_rows(spec, lane):
+    for accumulator in additive_accumulators(spec):
+        if is_whole_in_rows(spec, accumulator):
             whole = np.array([int(text, 16) for text in columns[position].to_pylist()], dtype=object)
             exact.append(whole)
             scaled.append(scaled_integers(whole))
@@ -202,7 +204,7 @@ def decode_partial(spec: KernelSpec, columns: list[pa.Array]) -> LaneTable:
             value.imag = to_numpy(columns[position + 1])
             scaled.append(value)
             position += 2
-    return LaneTable(exact, scaled, list(columns[position:]))
+    return AccumulatorTable(exact, scaled, list(columns[position:]))
 
 
 def scaled_integers(values: Objects) -> Scaled:
@@ -218,7 +220,7 @@ def scaled_integers(values: Objects) -> Scaled:
 # ------------------------------------------------------------------------------------------------ the answer
 
 
-def finish(spec: KernelSpec, table: LaneTable, where: Descriptions | None = None) -> list[pa.Array]:
+def finish(spec: KernelSpec, table: AccumulatorTable, where: Descriptions | None = None) -> list[pa.Array]:
     """The output columns of a table.
 
     Parameters
@@ -234,12 +236,12 @@ def finish(spec: KernelSpec, table: LaneTable, where: Descriptions | None = None
     return [_finish_output(spec, output, table, where) for output in spec.answer.outputs]
 
 
-def _finish_output(spec: KernelSpec, output: Output, table: LaneTable, where: Descriptions | None) -> pa.Array:
-    lanes = [spec.answer.lanes[place] for place in output.inputs]
+def _finish_output(spec: KernelSpec, output: Output, table: AccumulatorTable, where: Descriptions | None) -> pa.Array:
+    accumulators = [spec.answer.accumulators[place] for place in output.inputs]
     if isinstance(output.finish, Extreme):
-        return table.extremes[lattice_lanes(spec).index(lanes[0])]
-    additive = additive_lanes(spec)
-    columns = [(table.exact[place], table.scaled[place]) for place in map(additive.index, lanes)]
+        return table.extremes[extreme_accumulators(spec).index(accumulators[0])]
+    additive = additive_accumulators(spec)
+    columns = [(table.exact[place], table.scaled[place]) for place in map(additive.index, accumulators)]
     if isinstance(output.finish, Quotient):
         return _average(output, columns)
     if isinstance(output.finish, CentralMoment):
@@ -253,7 +255,7 @@ _Column = tuple["Objects | None", Scaled]
 def _total(spec: KernelSpec, output: Output, columns: list[_Column], where: Descriptions | None) -> pa.Array:
     exact, scaled = columns[-1]
     present = columns[0][1].real == 0 if len(columns) > 1 else None
-    if output.type.startswith(("double", "float")) and spec.answer.lanes[output.value].update.power:
+    if output.type.startswith(("double", "float")) and spec.answer.accumulators[output.value].update.power:
         return _double_column(output.name, scaled, present, "double", where)
     scale = decimal_scale(output.type)
     if exact is not None and spec.answer.number in ("decimal", "string"):

@@ -20,7 +20,7 @@ from cetdsl.ir.shares import task_of
 from cetdsl.ir.stages import SURVEY, GraphSpec, SurveySpec
 from cetdsl.ir.windowing import SLIDING
 from cetdsl.kernels.answers.rows import Places, answer_columns, group_columns
-from cetdsl.kernels.answers.tables import LaneTable
+from cetdsl.kernels.answers.tables import AccumulatorTable
 from cetdsl.kernels.complete.extract import extract, survey
 from cetdsl.kernels.complete.jobs import Settings
 from cetdsl.kernels.enumerate.guards import GuardedMachine
@@ -244,7 +244,7 @@ def count_stream(
     Parameters
     ----------
     spec : KernelSpec
-        With one lane and one output.
+        With one accumulator and one output.
     batches : iterator of pyarrow.RecordBatch
         Sorted by key, time bucket, time and tie-break columns.
     chunk_events : int
@@ -254,7 +254,7 @@ def count_stream(
     ------
     list of pyarrow.Array
         Group columns, window (struct, or its start alone for partial results) if sliding, and the count or partial
-        lane.
+        accumulator.
     """
     graphs, complete = Graphs(spec), spec.query.completeness != ALL
     # Beyond what the form of the answer can show, the size of a count is enough for the error, or is the answer.
@@ -273,7 +273,7 @@ def count_stream(
         found = np.flatnonzero(scaled.real[slices.slice] > 0)
         if len(found):
             rows = slices.slice[found]
-            table = LaneTable([exact[rows] if spec.answer.exact else None], [scaled[rows]], [])
+            table = AccumulatorTable([exact[rows] if spec.answer.exact else None], [scaled[rows]], [])
             groups = group_columns(spec, chunk, slices.segment[found])
             yield answer_columns(spec, table, groups, slices.start[found])
 

@@ -11,7 +11,7 @@ from cetdsl.ir.machine import Negation
 from cetdsl.kernels.enumerate.search import Search
 from cetdsl.kernels.machine.conditions import NO_CONDITIONS, Runs
 from cetdsl.kernels.machine.program import build_tables, lay_out
-from cetdsl.kernels.machine.propagate import Lanes, propagate
+from cetdsl.kernels.machine.propagate import Accumulators, propagate
 from cetdsl.kernels.vocabulary import Events, Ints, Slices
 from cetdsl.kernels.wire.windows import NEVER
 
@@ -64,13 +64,13 @@ class _Negated:
         low, high = events.segment_start[:-1], events.segment_start[1:]
         nowhere = np.full(segments, -1, dtype=np.int64)
         runs = Runs(low, high, nowhere, np.zeros(segments, dtype=np.int64), low)
-        lanes = Lanes(np.array([-1]), np.array([-1]), np.zeros((1, count), dtype=np.int64))
+        accumulators = Accumulators(np.array([-1]), np.array([-1]), np.zeros((1, count), dtype=np.int64))
         propagate(
             self._layout.program,
             build_tables(self._layout, events),
             events,
             NO_CONDITIONS,
-            lanes,
+            accumulators,
             runs,
             np.int64(-1),
             np.zeros(1, dtype=np.int64),

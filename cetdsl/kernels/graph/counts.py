@@ -38,16 +38,16 @@ Roles = NDArray[np.uint8]
 SEEN, END, ROOT = 1, 2, 4
 
 
-class Lanes(NamedTuple):
+class Accumulators(NamedTuple):
     """What is summed up side by side.
 
     Attributes
     ----------
-    one : array, shape (1, lanes)
-        The lanes' values of a trend that ends where it stands.
+    one : array, shape (1, accumulators)
+        The accumulators' values of a trend that ends where it stands.
     lengths : bool
-        Whether lane 1 is the sum of the lengths of lane 0's trends.
-    primes : array, shape (lanes,)
+        Whether accumulator 1 is the sum of the lengths of accumulator 0's trends.
+    primes : array, shape (accumulators,)
         Of residues.
     """
 
@@ -74,8 +74,8 @@ class Counts(NamedTuple):
     refs: Scaled
 
 
-#: Sums up lanes over some of the slices.
-_Pass = Callable[[Ints, Lanes], Values]
+#: Sums up accumulators over some of the slices.
+_Pass = Callable[[Ints, Accumulators], Values]
 
 
 def count_paths(graph: Graph, low: Ints, high: Ints, complete: bool, most_bits: int | None = None) -> Counts:
@@ -114,8 +114,8 @@ def count_paths(graph: Graph, low: Ints, high: Ints, complete: bool, most_bits: 
 def _pass_along_edges(graph: Graph, windows: Windows, complete: bool) -> _Pass:
     shared = shares_stretches(graph)
 
-    def along(rows: Ints, lanes: Lanes) -> Values:
-        return _along_edges(graph, take_windows(windows, rows), complete, lanes, shared)
+    def along(rows: Ints, accumulators: Accumulators) -> Values:
+        return _along_edges(graph, take_windows(windows, rows), complete, accumulators, shared)
 
     return along
 
@@ -135,8 +135,8 @@ def count_without_edges(
     """
     windows, slots = windows_of(graph, low, high), _plant(graph, joins)
 
-    def along(rows: Ints, lanes: Lanes) -> Values:
-        return _along_ranks(graph, slots, take_windows(windows, rows), complete, lanes)
+    def along(rows: Ints, accumulators: Accumulators) -> Values:
+        return _along_ranks(graph, slots, take_windows(windows, rows), complete, accumulators)
 
     return _count(along, len(low), most_bits)
 
@@ -173,7 +173,7 @@ def take_windows(windows: Windows, rows: Ints) -> Windows:
 
 def _count(along: _Pass, slices: int, most_bits: int | None) -> Counts:
     def residues(rows: Ints, primes: Values) -> Values:
-        return along(rows, Lanes(np.ones_like(primes)[None], False, primes))[:, None]
+        return along(rows, Accumulators(np.ones_like(primes)[None], False, primes))[:, None]
 
     scaled = _rounded(along, slices, np.array([[1.0, 0.0]]), lengths=True)
     counts = scaled[:, :1]
@@ -189,7 +189,7 @@ def scaled_counts(graph: Graph, windows: Windows, complete: bool) -> Scaled:
 
 def _rounded(along: _Pass, slices: int, one: Values, lengths: bool) -> Scaled:
     def run(kind: Any, rows: Ints) -> Values:
-        return along(rows, Lanes(one.astype(kind), lengths, np.zeros(one.shape[1])))
+        return along(rows, Accumulators(one.astype(kind), lengths, np.zeros(one.shape[1])))
 
     return rounded(run, np.zeros(slices, dtype=np.bool_), one.shape[1])
 
@@ -198,9 +198,9 @@ def _rounded(along: _Pass, slices: int, one: Values, lengths: bool) -> Scaled:
 
 
 @jit
-def make_values(windows: Windows, lanes: Lanes) -> Values:
+def make_values(windows: Windows, accumulators: Accumulators) -> Values:
     """Room for the values of the widest window, its first node in row 0."""
-    return np.zeros((widest(windows), lanes.one.shape[1]), lanes.one.dtype)
+    return np.zeros((widest(windows), accumulators.one.shape[1]), accumulators.one.dtype)
 
 
 @jit
@@ -228,15 +228,15 @@ def fill_roles(graph: AttributeGraph | Graph, windows: Windows, number: int, com
 
 @inlined
 def add_row(total: Values, row: int, more: Values, other: int, primes: Values) -> None:
-    """Adds the lanes of one row to those of another one."""
-    for lane in range(len(primes)):
-        total[row, lane] = combine(total[row, lane], more[other, lane], primes[lane])
+    """Adds the accumulators of one row to those of another one."""
+    for accumulator in range(len(primes)):
+        total[row, accumulator] = combine(total[row, accumulator], more[other, accumulator], primes[accumulator])
 
 
 @inlined
 def clear_row(total: Values, row: int) -> None:
-    for lane in range(total.shape[1]):
-        total[row, lane] = 0
+    for accumulator in range(total.shape[1]):
+        total[row, accumulator] = 0
 
 
 @inlined
@@ -265,16 +265,16 @@ def shares_stretches(graph: Graph) -> bool:
 
 
 @jit
-def make_sums(graph: Graph, lanes: Lanes, shared: bool) -> Sums:
+def make_sums(graph: Graph, accumulators: Accumulators, shared: bool) -> Sums:
     """Room for the sums over stretches, if nodes share any."""
     places = len(graph.target) if shared else 0
-    value = np.empty((places, lanes.one.shape[1]), lanes.one.dtype)
+    value = np.empty((places, accumulators.one.shape[1]), accumulators.one.dtype)
     return Sums(np.full(places, -1), np.empty(places, np.int64), value)
 
 
 @jit
 def fill_values(
-    graph: Graph, windows: Windows, number: int, role: Roles, lanes: Lanes, sums: Sums, value: Values
+    graph: Graph, windows: Windows, number: int, role: Roles, accumulators: Accumulators, sums: Sums, value: Values
 ) -> None:
     """What every node of a window is worth.
 
@@ -282,7 +282,7 @@ def fill_values(
     point into cost as much as they are long, not as many edges as they stand for.
     """
     starts, stops, target = graph.start, graph.stop, graph.target
-    one, lengths, primes = lanes.one, lanes.lengths, lanes.primes
+    one, lengths, primes = accumulators.one, accumulators.lengths, accumulators.primes
     summed, sum_end, sum_value = sums.window, sums.end, sums.value
     first, last = windows.first[number], windows.last[number]
     for v in range(last - 1, first - 1, -1):
@@ -308,16 +308,16 @@ def fill_values(
 
 
 @jit
-def _along_edges(graph: Graph, windows: Windows, complete: bool, lanes: Lanes, shared: bool) -> Values:
-    value, role = make_values(windows, lanes), np.empty(widest(windows), dtype=np.uint8)
-    sums = make_sums(graph, lanes, shared)
-    out = np.zeros((len(windows.low), lanes.one.shape[1]), lanes.one.dtype)
+def _along_edges(graph: Graph, windows: Windows, complete: bool, accumulators: Accumulators, shared: bool) -> Values:
+    value, role = make_values(windows, accumulators), np.empty(widest(windows), dtype=np.uint8)
+    sums = make_sums(graph, accumulators, shared)
+    out = np.zeros((len(windows.low), accumulators.one.shape[1]), accumulators.one.dtype)
     for number in range(len(windows.low)):
         fill_roles(graph, windows, number, complete, role)
-        fill_values(graph, windows, number, role, lanes, sums, value)
+        fill_values(graph, windows, number, role, accumulators, sums, value)
         for row in range(windows.last[number] - windows.first[number]):
             if role[row] & ROOT:
-                add_row(out, number, value, row, lanes.primes)
+                add_row(out, number, value, row, accumulators.primes)
     return out
 
 
@@ -413,13 +413,15 @@ def _plant(graph: AttributeGraph, joins: Joins) -> _Slots:
 
 
 @jit
-def _along_ranks(graph: AttributeGraph, slots: _Slots, windows: Windows, complete: bool, lanes: Lanes) -> Values:
+def _along_ranks(
+    graph: AttributeGraph, slots: _Slots, windows: Windows, complete: bool, accumulators: Accumulators
+) -> Values:
     instant, first_range, target = graph.instant, graph.first_range, graph.target
     range_start, range_stop = graph.start, graph.stop
     read, position, start = slots.read, slots.position, slots.start
     write, rank, size = slots.write, slots.rank, slots.size
-    one, lengths, primes = lanes.one, lanes.lengths, lanes.primes
-    value, role = make_values(windows, lanes), np.empty(widest(windows), dtype=np.uint8)
+    one, lengths, primes = accumulators.one, accumulators.lengths, accumulators.primes
+    value, role = make_values(windows, accumulators), np.empty(widest(windows), dtype=np.uint8)
     out = np.zeros((len(windows.low), one.shape[1]), one.dtype)
     cells = np.zeros((slots.cells, one.shape[1]), one.dtype)
     for number in range(len(windows.low)):

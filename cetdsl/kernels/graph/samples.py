@@ -37,7 +37,7 @@ from cetdsl.kernels.graph.blocks import appended, join_blocks
 from cetdsl.kernels.graph.counts import (
     END,
     ROOT,
-    Lanes,
+    Accumulators,
     Roles,
     fill_roles,
     fill_values,
@@ -261,15 +261,15 @@ def _draw_ranks(
 ) -> tuple[Ints, Ints]:
     """Different trends of each window, as many as are wanted: where each one's nodes begin, and the nodes."""
     # Residues of so large a "prime" are the numbers themselves.
-    lanes = Lanes(np.ones((1, 1), np.uint64), False, np.array([2**63], dtype=np.uint64))
-    value, sums, room = make_values(windows, lanes), make_sums(graph, lanes, shared), widest(windows)
+    accumulators = Accumulators(np.ones((1, 1), np.uint64), False, np.array([2**63], dtype=np.uint64))
+    value, sums, room = make_values(windows, accumulators), make_sums(graph, accumulators, shared), widest(windows)
     role, path, until = np.empty(room, np.uint8), np.empty(room, np.int64), np.empty(room, np.uint64)
     start, node = np.zeros(wanted.sum() + 1, dtype=np.int64), np.empty(0, dtype=np.int64)
     trends = 0
     for number in range(len(wanted)):
         first, last, counter = windows.first[number], windows.last[number], state[number]
         fill_roles(graph, windows, number, complete, role)
-        fill_values(graph, windows, number, role, lanes, sums, value)
+        fill_values(graph, windows, number, role, accumulators, sums, value)
         total = _ZERO
         for row in range(last - first):
             total += value[row, 0] if role[row] & ROOT else _ZERO
@@ -342,15 +342,15 @@ def _draw_walks(
     graph: Graph, windows: Windows, complete: bool, shared: bool, wanted: Ints, state: Words
 ) -> tuple[Ints, Ints]:
     """As :func:`_draw_ranks`, for any number of trends."""
-    lanes = Lanes(np.ones((1, 1), np.complex128), False, np.zeros(1))
-    value, sums, room = make_values(windows, lanes), make_sums(graph, lanes, shared), widest(windows)
+    accumulators = Accumulators(np.ones((1, 1), np.complex128), False, np.zeros(1))
+    value, sums, room = make_values(windows, accumulators), make_sums(graph, accumulators, shared), widest(windows)
     role, path, until = np.empty(room, np.uint8), np.empty(room, np.int64), np.empty(room, np.float64)
     start, node = np.zeros(wanted.sum() + 1, dtype=np.int64), np.empty(0, dtype=np.int64)
     trends = 0
     for number in range(len(wanted)):
         first, last, counter = windows.first[number], windows.last[number], state[number]
         fill_roles(graph, windows, number, complete, role)
-        fill_values(graph, windows, number, role, lanes, sums, value)
+        fill_values(graph, windows, number, role, accumulators, sums, value)
         exponent, total, final = -math.inf, 0.0, 0
         for row in range(last - first):
             if role[row] & ROOT:

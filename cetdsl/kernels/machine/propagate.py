@@ -24,10 +24,10 @@ from cetdsl.kernels.numbers.arithmetic import combine, extend
 from cetdsl.kernels.vocabulary import Events, Ints
 
 
-class Lanes(NamedTuple):
-    """What is added when an event is bound; lane 0 is the number of trends (in the lattice: that there is one).
+class Accumulators(NamedTuple):
+    """What is added when an event is bound; accumulator 0 is the number of trends (in the lattice: that there is one).
 
-    ``weights[l, i]`` is what event ``i`` contributes to lane ``l``, when ``variable[l]`` is its variable or -1.
+    ``weights[l, i]`` is what event ``i`` contributes to accumulator ``l``, when ``variable[l]`` is its variable or -1.
     """
 
     variable: Ints
@@ -52,7 +52,7 @@ def propagate(
     tables: Tables,
     events: Events,
     conditions: Conditions,
-    lanes: Lanes,
+    accumulators: Accumulators,
     runs: Runs,
     zero: Any,
     one: NDArray[Any],
@@ -63,25 +63,25 @@ def propagate(
     trace: NDArray[Any],
     kept: NDArray[Any],
 ) -> None:
-    """Propagates every run; ``out[window, lane]`` collects the values of its complete trends.
+    """Propagates every run; ``out[window, accumulator]`` collects the values of its complete trends.
 
     It is one long loop because all of its steps touch the same values and indexes, event by event.
 
     Parameters
     ----------
     zero, one
-        The value of no trend, and (array, one per lane) of a trend about to begin.
+        The value of no trend, and (array, one per accumulator) of a trend about to begin.
     prime
         The modulus of the ``uint64`` arithmetic; ignored by the others.
     first_state : int
         With guards before a trend and a span: the state that these runs' trends begin in; -1 otherwise: any.
     begin_at_instant : bool
         A trend begins with the number of its first instant as value.
-    out : array, shape (windows, lanes)
+    out : array, shape (windows, accumulators)
     trace : array, shape (n,) or (0,)
-        If not empty: receives the value of lane 0 of the trends that end at each event.
+        If not empty: receives the value of accumulator 0 of the trends that end at each event.
     kept : array, shape (n, states) or (0, 0)
-        If not empty: receives the value of lane 0 of each event and state (of the last run that holds it).
+        If not empty: receives the value of accumulator 0 of each event and state (of the last run that holds it).
     """
     states = len(program.variable)
     width = len(one)
@@ -176,9 +176,13 @@ def propagate(
                     # In the lattice (the only signed type) zero means that no trend gets here.
                     if width > 1 and value[place, q, 0] != zero:
                         for k in range(1, width):
-                            if lanes.variable[k] < 0 or lanes.variable[k] == variable:
+                            if accumulators.variable[k] < 0 or accumulators.variable[k] == variable:
                                 value[place, q, k] = extend(
-                                    value[place, q, k], value[place, q, 0], lanes.weights[k, i], lanes.how[k], prime
+                                    value[place, q, k],
+                                    value[place, q, 0],
+                                    accumulators.weights[k, i],
+                                    accumulators.how[k],
+                                    prime,
                                 )
             for i in range(start, end):
                 place = i - start

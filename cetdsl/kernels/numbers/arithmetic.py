@@ -20,7 +20,7 @@ from numba.extending import overload
 
 from cetdsl.kernels._jit import inlined
 
-#: How the int64 lanes extend a value by one event.
+#: How the int64 accumulators extend a value by one event.
 RAISE_TO, ADD = 0, 1
 
 
@@ -84,7 +84,7 @@ def _by_type(kind: Any, rounded: Any, scaled: Any, lattice: Any, modular: Any) -
 
 
 def extend(value: Any, count: Any, weight: Any, how: int, prime: Any) -> Any:
-    """The value of a lane after one more event: ``value + weight * count``, or its lattice counterpart."""
+    """The value of an accumulator after one more event: ``value + weight * count``, or its lattice counterpart."""
     raise NotImplementedError("called from compiled code only")
 
 

@@ -1,9 +1,10 @@
 """The ladder of number systems: doubles, scaled numbers beyond their range, and residues where every digit counts.
 
-Numbers come in tables: a row per slice (or window), a column per lane. What a row adds up to is worked out by a *pass*
-of some kernel over chosen rows in one number system; the ladder says which rows need which system, and puts whole
-numbers together. Passes add and multiply whole numbers, and take none away from each other but by their signs, which
-magnitudes leave out: so a number whose magnitude is below ``2**53`` has not been rounded on its way, in either system.
+Numbers come in tables: a row per slice (or window), a column per accumulator. What a row adds up to is worked out by a
+*pass* of some kernel over chosen rows in one number system; the ladder says which rows need which system, and puts
+whole numbers together. Passes add and multiply whole numbers, and take none away from each other but by their signs,
+which magnitudes leave out: so a number whose magnitude is below ``2**53`` has not been rounded on its way, in either
+system.
 """
 
 from __future__ import annotations
@@ -88,14 +89,14 @@ WEIGHED = Moduli(31, 1, 1)
 #: :mod:`~cetdsl.kernels.numbers.linear`. Few primes are in the first pass, for most counts need no more.
 MULTIPLIED = Moduli(50, 2, 16)
 
-#: Gives the lanes of some rows, shape (rows, lanes), in ``np.float64`` or (scaled) in ``np.complex128``.
+#: Gives the accumulators of some rows, shape (rows, accumulators), in ``np.float64`` or (scaled) in ``np.complex128``.
 RoundedPass = Callable[[Any, Ints], NDArray[Any]]
-#: Gives the residues of some rows modulo some primes, shape (rows, lanes, primes).
+#: Gives the residues of some rows modulo some primes, shape (rows, accumulators, primes).
 ResiduePass = Callable[[Ints, Residues], Residues]
 
 
-def rounded(run: RoundedPass, long: Bools, lanes: int) -> Scaled:
-    """All lanes rounded: in doubles, and scaled for the rows that leave their range.
+def rounded(run: RoundedPass, long: Bools, accumulators: int) -> Scaled:
+    """All accumulators rounded: in doubles, and scaled for the rows that leave their range.
 
     Parameters
     ----------
@@ -103,9 +104,9 @@ def rounded(run: RoundedPass, long: Bools, lanes: int) -> Scaled:
         See :data:`RoundedPass`.
     long : bool array, shape (rows,)
         The rows that are likely to, for which no doubles are tried.
-    lanes : int
+    accumulators : int
     """
-    out: Scaled = np.zeros((len(long), lanes), dtype=np.complex128)
+    out: Scaled = np.zeros((len(long), accumulators), dtype=np.complex128)
     unfit, short = long.copy(), np.flatnonzero(~long)
     if len(short):
         doubles = run(np.float64, short)
@@ -124,11 +125,11 @@ def exact(run: ResiduePass, scaled: Scaled, magnitudes: Scaled, most_bits: Any, 
     ----------
     run : callable
         See :data:`ResiduePass`.
-    scaled : complex array, shape (rows, lanes)
+    scaled : complex array, shape (rows, accumulators)
         The numbers, rounded.
-    magnitudes : complex array, shape (rows, lanes)
+    magnitudes : complex array, shape (rows, accumulators)
         What they would be if nothing cancelled out.
-    most_bits : float array, broadcast to (rows, lanes)
+    most_bits : float array, broadcast to (rows, accumulators)
         Rows with a larger number than that end in an error that says how large it is, so none of their numbers is
         worked out beyond this.
     moduli : Moduli

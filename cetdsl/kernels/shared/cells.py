@@ -12,38 +12,38 @@ from cetdsl.kernels.vocabulary import Ints
 
 
 class Cells(NamedTuple):
-    """Where the numbers of each column are kept: one *cell* per node, lane and slot.
+    """Where the numbers of each column are kept: one *cell* per node, accumulator and slot.
 
-    The cells of repeating nodes come first, variant by variant: lane 0 of all nodes, then the other lanes by weight, so
-    that what is done to a variant is done to few runs of cells.
+    The cells of repeating nodes come first, variant by variant: accumulator 0 of all nodes, then the other accumulators
+    by weight, so that what is done to a variant is done to few runs of cells.
 
     Attributes
     ----------
     count, repeating : int
         Cells of all nodes, and of repeating ones.
-    lane_start : int64 array, shape (nodes + 1,)
-        The entries of each node in ``first`` and ``row``, one per lane.
+    accumulator_start : int64 array, shape (nodes + 1,)
+        The entries of each node in ``first`` and ``row``, one per accumulator.
     first, row : int64 arrays
-        The first cell of each node and lane, and its weights (-1: none).
+        The first cell of each node and accumulator, and its weights (-1: none).
     base : int64 array, shape (repeating,)
-        The cell of lane 0 of each cell's node and slot.
+        The cell of accumulator 0 of each cell's node and slot.
     counted : int64 array, shape (variants, 2)
-        The cells of lane 0.
+        The cells of accumulator 0.
     weighed_start, weighed : int64 arrays, shapes (variants + 1,), (..., 3)
-        Weights and run of cells of the other lanes.
+        Weights and run of cells of the other accumulators.
     slot_start : int64 array, shape (windows + 1,)
         The first slot of each window number.
     slots : int64 array, shape (nodes,)
         The slots of each node's window number.
-    lanes, out_start : int64 arrays, shape (queries,)
-        Lanes of each query, and the row of the answer that its first slice begins at.
+    accumulators, out_start : int64 arrays, shape (queries,)
+        Accumulators of each query, and the row of the answer that its first slice begins at.
     size : int
         The most cells of a plain node.
     """
 
     count: int  # type: ignore[assignment]
     repeating: int
-    lane_start: Ints
+    accumulator_start: Ints
     first: Ints
     row: Ints
     base: Ints
@@ -52,7 +52,7 @@ class Cells(NamedTuple):
     weighed: Ints
     slot_start: Ints
     slots: Ints
-    lanes: Ints
+    accumulators: Ints
     out_start: Ints
     size: int
 
@@ -63,18 +63,20 @@ def cells_of(template: Template, frame: Frame, rows: list[list[list[int]]], slic
     Parameters
     ----------
     rows : list of list of list of int
-        Per query and lane the weights of each variable's events, by variable (-1: none).
+        Per query and accumulator the weights of each variable's events, by variable (-1: none).
     slices : int64 array, shape (queries,)
         How many slices each query has.
     """
     nodes = len(template.query)
-    lanes = np.array([len(rows[query]) for query in range(len(rows))], dtype=np.int64)
-    lane_start = np.append(0, np.cumsum(lanes[template.query]))
-    first = np.zeros(lane_start[-1], dtype=np.int64)
-    row = np.full(lane_start[-1], -1, dtype=np.int64)
+    accumulators = np.array([len(rows[query]) for query in range(len(rows))], dtype=np.int64)
+    accumulator_start = np.append(0, np.cumsum(accumulators[template.query]))
+    first = np.zeros(accumulator_start[-1], dtype=np.int64)
+    row = np.full(accumulator_start[-1], -1, dtype=np.int64)
     for node in range(nodes):
-        for lane in range(lanes[template.query[node]]):
-            row[lane_start[node] + lane] = rows[template.query[node]][lane][template.variable[node]]
+        for accumulator in range(accumulators[template.query[node]]):
+            row[accumulator_start[node] + accumulator] = rows[template.query[node]][accumulator][
+                template.variable[node]
+            ]
     slots = frame.slots[template.window[template.query]]
     cell = 0
     base: list[Ints] = []
@@ -84,17 +86,19 @@ def cells_of(template: Template, frame: Frame, rows: list[list[list[int]]], slic
         low, high = template.part_start[[variant * template.windows, (variant + 1) * template.windows]]
         begin = cell
         for node in range(low, high):
-            first[lane_start[node]] = cell
+            first[accumulator_start[node]] = cell
             cell += int(slots[node])
         counted[variant] = begin, cell
         base.append(np.arange(begin, cell))
         others = [
-            (row[k], node, k) for node in range(low, high) for k in range(lane_start[node] + 1, lane_start[node + 1])
+            (row[k], node, k)
+            for node in range(low, high)
+            for k in range(accumulator_start[node] + 1, accumulator_start[node + 1])
         ]
         runs: list[tuple[int, int, int]] = []
         for weights, node, k in sorted(others):
             first[k] = cell
-            base.append(first[lane_start[node]] + np.arange(slots[node]))
+            base.append(first[accumulator_start[node]] + np.arange(slots[node]))
             runs.append((weights, cell, cell + int(slots[node])))
             cell = runs[-1][2]
             if len(runs) > 1 and runs[-2][0] == weights:
@@ -102,14 +106,14 @@ def cells_of(template: Template, frame: Frame, rows: list[list[list[int]]], slic
         weighed.append(runs)
     repeating = cell
     for node in range(template.repeating, nodes):
-        for k in range(lane_start[node], lane_start[node + 1]):
+        for k in range(accumulator_start[node], accumulator_start[node + 1]):
             first[k] = cell
             cell += int(slots[node])
-    plain = (lanes[template.query] * slots)[template.repeating :]
+    plain = (accumulators[template.query] * slots)[template.repeating :]
     return Cells(
         cell,
         repeating,
-        lane_start,
+        accumulator_start,
         first,
         row,
         np.concatenate(base),
@@ -118,7 +122,7 @@ def cells_of(template: Template, frame: Frame, rows: list[list[list[int]]], slic
         np.array([run for runs in weighed for run in runs], dtype=np.int64).reshape(-1, 3),
         np.append(0, np.cumsum(frame.slots)),
         slots,
-        lanes,
-        np.append(0, np.cumsum(lanes * slices))[:-1],
+        accumulators,
+        np.append(0, np.cumsum(accumulators * slices))[:-1],
         int(plain.max(initial=1)),
     )

@@ -19,11 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cetdsl.aggregates.vocabulary import Update
-from cetdsl.ir.accumulators import Lane
+from cetdsl.ir.accumulators import Accumulator
 from cetdsl.ir.kernel import KernelSpec
-from cetdsl.kernels.aggregate.evaluate import Evaluator, most_bits, whole_lanes
+from cetdsl.kernels.aggregate.evaluate import Evaluator, most_bits, whole_accumulators
 from cetdsl.kernels.aggregate.panes import PanesEvaluator
-from cetdsl.kernels.answers.tables import Values, additive_lanes, lattice_lanes
+from cetdsl.kernels.answers.tables import Values, additive_accumulators, extreme_accumulators
 from cetdsl.kernels.numbers.ladder import FEW_EVENTS, MULTIPLIED, exact, rounded
 from cetdsl.kernels.numbers.linear import LIMB_BITS, System, Weights
 from cetdsl.kernels.numbers.residues import Residues, inverses, powers_of_two
@@ -127,7 +127,7 @@ class WorkloadEvaluator:
         slices: Sequence[Slices],
         bounds: Sequence[tuple[Ints, Ints]],
     ) -> tuple[list[Values], Metrics]:
-        """All lanes of all queries over their slices.
+        """All accumulators of all queries over their slices.
 
         Parameters
         ----------
@@ -149,8 +149,8 @@ class WorkloadEvaluator:
         for q, spec in enumerate(self.specs):
             if q not in found:
                 found[q] = self._by_itself(spec, self.in_panes[q]).evaluate(events, columns, slices[q], bounds[q])
-            elif extremes := lattice_lanes(spec):
-                rest = spec.with_answer(lanes=(spec.answer.lanes[0], *extremes), exact=False)
+            elif extremes := extreme_accumulators(spec):
+                rest = spec.with_answer(accumulators=(spec.answer.accumulators[0], *extremes), exact=False)
                 values = self._by_itself(rest, False).evaluate(events, columns, slices[q], bounds[q])
                 found[q] = found[q]._replace(extremes=values.extremes)
         metrics = metrics._replace(seconds=time.perf_counter() - begun)
@@ -163,14 +163,22 @@ class WorkloadEvaluator:
         """
         infinite = {
             number
-            for number in {lane.column for spec in self.specs for lane in spec.answer.lanes if _is_plain_sum(lane)}
+            for number in {
+                accumulator.column
+                for spec in self.specs
+                for accumulator in spec.answer.accumulators
+                if _is_plain_sum(accumulator)
+            }
             if not columns[number].is_exact and not np.isfinite(columns[number].doubles()).all()
         }
         return tuple(
             q
             for q, spec in enumerate(self.specs)
             if len(slices[q].low)
-            and not any(_is_plain_sum(lane) and lane.column in infinite for lane in spec.answer.lanes)
+            and not any(
+                _is_plain_sum(accumulator) and accumulator.column in infinite
+                for accumulator in spec.answer.accumulators
+            )
         )
 
 
@@ -206,16 +214,18 @@ class _SharedSet:
         self.sharing = sharing
         self.template = merge_machines(specs, families)
         self.deviations = self._of_variants(deviations)
-        self.additive = [additive_lanes(spec) for spec in specs]
-        self._lanes = np.array([len(found) for found in self.additive], dtype=np.int64)
-        self._weights = len({(lane.update, lane.column) for found in self.additive for lane in found[1:]})
+        self.additive = [additive_accumulators(spec) for spec in specs]
+        self._accumulators = np.array([len(found) for found in self.additive], dtype=np.int64)
+        self._weights = len(
+            {(accumulator.update, accumulator.column) for found in self.additive for accumulator in found[1:]}
+        )
         self._exact = any(spec.answer.exact for spec in specs)
         self.chosen: Modes | None = None
 
     def evaluate(
         self, events: Events, columns: list[ValueColumn], slices: list[Slices]
     ) -> tuple[list[Values], Metrics]:
-        """The additive lanes of all queries."""
+        """The additive accumulators of all queries."""
         frame = frame_of(self.template, self._by_window(slices), FEW_EVENTS)
         seen = survey(self.template, frame, events, DECISION_EVENTS)
         begun = time.perf_counter()
@@ -264,7 +274,7 @@ class _SharedSet:
         """Cells of each variant, and the number of different weights that are summed up."""
         query = self.template.query[: self.template.repeating]
         slots = frame.slots[self.template.window[query]]
-        cells = np.bincount(self.template.variant, self._lanes[query] * slots, self.template.variants)
+        cells = np.bincount(self.template.variant, self._accumulators[query] * slots, self.template.variants)
         return cells.astype(np.int64), self._weights
 
     def _rates(self, frame: Frame, seen: Survey) -> Any:
@@ -312,10 +322,10 @@ class _Run:
         starts = self.plan.frame.island[:, 0]
         #: The island of each slice, query after query.
         self.island = np.concatenate([np.searchsorted(starts, cut.low, side="right") - 1 for cut in slices])
-        self.whole = [whole_lanes(spec, columns) for spec in self.specs]
+        self.whole = [whole_accumulators(spec, columns) for spec in self.specs]
 
     def values(self) -> list[Values]:
-        """The additive lanes of all queries."""
+        """The additive accumulators of all queries."""
         scaled = self._scaled()
         whole = self._exact(scaled)
         answers = []
@@ -334,15 +344,16 @@ class _Run:
     # ------------------------------------------------------------------------------------------- rounded numbers
 
     def _signed(self, q: int) -> list[int]:
-        """Exact lanes that may cancel out, whose magnitude must be bounded apart."""
+        """Exact accumulators that may cancel out, whose magnitude must be bounded apart."""
         return [k for k in self.whole[q] if self.additive[q][k].update.may_cancel]
 
     def _scaled(self) -> Scaled:
-        """The lanes (then magnitudes) of each slice."""
+        """The accumulators (then magnitudes) of each slice."""
         plan = self.plan
         kinds = [
-            [self._kind(q, k) for k in range(len(lanes))] + [self._kind(q, k, magnitude=True) for k in self._signed(q)]
-            for q, lanes in enumerate(self.additive)
+            [self._kind(q, k) for k in range(len(accumulators))]
+            + [self._kind(q, k, magnitude=True) for k in self._signed(q)]
+            for q, accumulators in enumerate(self.additive)
         ]
         rows, needed = _weight_rows(kinds)
         weights = Weights(
@@ -354,12 +365,12 @@ class _Run:
         def run(kind: Any, rows: Ints) -> NDArray[Any]:
             return self._played(cells, weights, _rounded(kind, plan), rows)[:, :, 0]
 
-        return rounded(run, plan.frame.long[self.island], int(cells.lanes.max()))
+        return rounded(run, plan.frame.long[self.island], int(cells.accumulators.max()))
 
     def _kind(self, q: int, k: int, magnitude: bool = False) -> tuple[int, _Kind]:
-        """The variable of a lane, and what its events add."""
-        lane = self.additive[q][k]
-        return lane.variable, _Kind(lane.update, lane.column, k in self.whole[q], magnitude)
+        """The variable of an accumulator, and what its events add."""
+        accumulator = self.additive[q][k]
+        return accumulator.variable, _Kind(accumulator.update, accumulator.column, k in self.whole[q], magnitude)
 
     def _doubles(self, kind: _Kind) -> NDArray[np.float64]:
         if kind.column < 0:
@@ -368,10 +379,10 @@ class _Run:
         return np.abs(values) if kind.magnitude else values
 
     def _played(self, cells: Cells, weights: Weights, system: System, rows: Ints) -> NDArray[Any]:
-        """The lanes of some rows, shape (rows, most lanes, primes)."""
+        """The accumulators of some rows, shape (rows, most accumulators, primes)."""
         plan = self.plan
-        # One line more than there are lanes is left 0, for those that a query has not.
-        out = np.zeros((int((cells.lanes * self.counts).sum()) + 1, len(system.prime)), dtype=system.prime.dtype)
+        # One line more than there are accumulators is left 0, for those that a query has not.
+        out = np.zeros((int((cells.accumulators * self.counts).sum()) + 1, len(system.prime)), dtype=system.prime.dtype)
         play(
             plan.template,
             plan.frame,
@@ -385,18 +396,18 @@ class _Run:
             out,
             np.zeros((0, 0), dtype=out.dtype),
         )
-        most = np.arange(cells.lanes.max())
+        most = np.arange(cells.accumulators.max())
         line = [
-            np.where(most < lanes, first + np.arange(count)[:, None] * lanes + most, -1)
-            for first, count, lanes in zip(cells.out_start, self.counts, cells.lanes)
+            np.where(most < accumulators, first + np.arange(count)[:, None] * accumulators + most, -1)
+            for first, count, accumulators in zip(cells.out_start, self.counts, cells.accumulators)
         ]
-        lanes: NDArray[Any] = out[np.concatenate(line)[rows]]
-        return lanes
+        accumulators: NDArray[Any] = out[np.concatenate(line)[rows]]
+        return accumulators
 
     # --------------------------------------------------------------------------------------------- whole numbers
 
     def _exact(self, scaled: Scaled) -> Objects:
-        """The whole lanes of each slice."""
+        """The whole accumulators of each slice."""
         shape = len(scaled), max(map(len, self.whole))
         numbers, magnitudes = np.zeros(shape, dtype=np.complex128), np.zeros(shape, dtype=np.complex128)
         limits = np.full(shape, np.inf)
@@ -416,7 +427,7 @@ class _Run:
         """Where whole numbers are kept, and what the events contribute to them."""
         plan = self.plan
         kinds = [
-            # The first lane weighs the others, so it is there in any case.
+            # The first accumulator weighs the others, so it is there in any case.
             [self._kind(q, k) for k in whole or [0]]
             for q, whole in enumerate(self.whole)
         ]
@@ -449,21 +460,21 @@ class _Kind(NamedTuple):
     magnitude: bool
 
 
-def _is_plain_sum(lane: Lane) -> bool:
-    """Whether a lane adds up values as they are, the infinite ones too."""
-    return lane.update.power == 1 and not lane.update.moment
+def _is_plain_sum(accumulator: Accumulator) -> bool:
+    """Whether an accumulator adds up values as they are, the infinite ones too."""
+    return accumulator.update.power == 1 and not accumulator.update.moment
 
 
 def _weight_rows(kinds: list[list[tuple[int, _Kind]]]) -> tuple[list[list[list[int]]], list[_Kind]]:
-    """Numbers different weights; per query, lane and variable which of them counts (-1: none)."""
+    """Numbers different weights; per query, accumulator and variable which of them counts (-1: none)."""
     numbers: dict[_Kind, int] = {}
     rows: list[list[list[int]]] = []
-    for lanes in kinds:
-        of_lanes = [[-1] * BITS]  # trends have no weight
-        for variable, kind in lanes[1:]:
+    for accumulators in kinds:
+        of_accumulators = [[-1] * BITS]  # trends have no weight
+        for variable, kind in accumulators[1:]:
             number = numbers.setdefault(kind, len(numbers))
-            of_lanes.append([number if variable in (-1, v) else -1 for v in range(BITS)])
-        rows.append(of_lanes)
+            of_accumulators.append([number if variable in (-1, v) else -1 for v in range(BITS)])
+        rows.append(of_accumulators)
     return rows, list(numbers)
 
 

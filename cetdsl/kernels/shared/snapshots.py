@@ -50,7 +50,7 @@ from cetdsl.kernels.vocabulary import Ints
 
 @inlined
 def _grow(total: Table, influx: Table, cell: int, base: int, row: int, system: System, g: Table, h: Table) -> None:
-    """A cell other than lane 0 takes the events that ``g`` and ``h`` stand for."""
+    """A cell other than accumulator 0 takes the events that ``g`` and ``h`` stand for."""
     for t in range(len(g)):
         prime, reciprocal = system.prime[t], system.reciprocal[t]
         snapshot = add(influx[cell, t], total[cell, t], prime)
@@ -63,7 +63,7 @@ def _grow(total: Table, influx: Table, cell: int, base: int, row: int, system: S
 
 @inlined
 def _grow_count(total: Table, influx: Table, cell: int, system: System, g: Table) -> None:
-    """A cell of lane 0 takes the events that ``g`` stands for."""
+    """A cell of accumulator 0 takes the events that ``g`` stands for."""
     for t in range(len(g)):
         prime = system.prime[t]
         snapshot = add(influx[cell, t], total[cell, t], prime)
@@ -142,9 +142,13 @@ def _sync(
     """Brings slots ``[first, last)`` of a repeating node up to its graphlet, if it is in one."""
     if entry < 0:
         return
-    now, lane, last_lane = state.now[entry], cells.lane_start[node], cells.lane_start[node + 1]
+    now, accumulator, last_accumulator = (
+        state.now[entry],
+        cells.accumulator_start[node],
+        cells.accumulator_start[node + 1],
+    )
     for r in range(first, last):
-        base = cells.first[lane] + r
+        base = cells.first[accumulator] + r
         since = state.since[base]
         if since == now:
             continue
@@ -152,7 +156,7 @@ def _sync(
         if entry != state.asked[0] or since != state.asked[1] or now != state.asked[2]:
             between(found, entry, since, now, system, state.g, state.h)
             state.asked[0], state.asked[1], state.asked[2] = entry, since, now
-        for other in range(lane + 1, last_lane):
+        for other in range(accumulator + 1, last_accumulator):
             cell = cells.first[other] + r
             _grow(state.total, state.influx, cell, base, cells.row[other], system, state.g, state.h)
         _grow_count(state.total, state.influx, base, system, state.g)
@@ -179,8 +183,8 @@ def play(
     islands : int64 array
         Those that are played.
     out : array, shape (rows, primes)
-        Receives the lanes of each query and slice.
-    recorded : array, shape (snapshots, cells of lane 0) or (0, 0)
+        Receives the accumulators of each query and slice.
+    recorded : array, shape (snapshots, cells of accumulator 0) or (0, 0)
         Receives the snapshots that the tape asks for.
     """
     primes, rows = len(system.prime), len(weights.start) - 1
@@ -276,19 +280,19 @@ def play(
                     query = template.member[entry]
                     for own in range(template.own_start[query], template.own_start[query + 1]):
                         node = template.own[own]
-                        for lane in range(cells.lanes[query]):
-                            cell = cells.first[cells.lane_start[node] + lane] + n
+                        for accumulator in range(cells.accumulators[query]):
+                            cell = cells.first[cells.accumulator_start[node] + accumulator] + n
                             if code == CLOSE:
-                                row = cells.out_start[query] + low * cells.lanes[query] + lane
+                                row = cells.out_start[query] + low * cells.accumulators[query] + accumulator
                                 for t in range(primes):
                                     if template.ends[node]:
                                         out[row, t] = add(out[row, t], total[cell, t], system.prime[t])
                                     total[cell, t] = system.zero
                             if node < template.repeating:
-                                begins = code == OPEN and lane == 0 and template.begins[node]
+                                begins = code == OPEN and accumulator == 0 and template.begins[node]
                                 for t in range(primes):
                                     influx[cell, t] = system.one if begins else system.zero
-                                if lane == 0:
+                                if accumulator == 0:
                                     graphlet = joined[template.variant[node]]
                                     state.since[cell] = now[graphlet] if graphlet >= 0 else 0
                 alive[cells.slot_start[x] + n] = system.one if code == OPEN else system.zero
@@ -323,20 +327,20 @@ def _bind(
     total, staged, weight = state.total, state.staged, state.weight
     query, slots, primes = template.query[node], cells.slots[node], len(system.prime)
     alive = cells.slot_start[template.window[query]]
-    for lane in range(cells.lanes[query]):
-        row = cells.row[cells.lane_start[node] + lane]
+    for accumulator in range(cells.accumulators[query]):
+        row = cells.row[cells.accumulator_start[node] + accumulator]
         if row >= 0:
             weigh(weights, row, mask, template.variable[node], low, high, weight, system)
-        begins = lane == 0 and template.begins[node]
+        begins = accumulator == 0 and template.begins[node]
         for r in range(slots):
-            at = place + lane * slots + r
+            at = place + accumulator * slots + r
             for t in range(primes):
                 staged[at, t] = state.alive[alive + r, t] if begins else system.zero
             for s in range(template.source_start[node], template.source_start[node + 1]):
-                cell = cells.first[cells.lane_start[template.source[s]] + lane] + r
+                cell = cells.first[cells.accumulator_start[template.source[s]] + accumulator] + r
                 for t in range(primes):
                     staged[at, t] = add(staged[at, t], total[cell, t], system.prime[t])
-            if lane > 0:
+            if accumulator > 0:
                 _multiply_by(staged, at, count, system)
             if row >= 0:
                 for t in range(primes):
@@ -358,14 +362,14 @@ def _apply(template: Template, cells: Cells, system: System, state: _State, node
     """Adds a bound event's value to its node's total and to what leads to repeating nodes."""
     total, influx, staged = state.total, state.influx, state.staged
     slots, primes = cells.slots[node], len(system.prime)
-    for lane in range(cells.lanes[template.query[node]]):
+    for accumulator in range(cells.accumulators[template.query[node]]):
         for r in range(slots):
-            at = place + lane * slots + r
-            cell = cells.first[cells.lane_start[node] + lane] + r
+            at = place + accumulator * slots + r
+            cell = cells.first[cells.accumulator_start[node] + accumulator] + r
             for t in range(primes):
                 total[cell, t] = add(total[cell, t], staged[at, t], system.prime[t])
             for k in range(template.target_start[node], template.target_start[node + 1]):
-                cell = cells.first[cells.lane_start[template.target[k]] + lane] + r
+                cell = cells.first[cells.accumulator_start[template.target[k]] + accumulator] + r
                 for t in range(primes):
                     influx[cell, t] = add(influx[cell, t], staged[at, t], system.prime[t])
 
@@ -378,13 +382,13 @@ def _refresh(
     query = template.query[node]
     window = template.window[query]
     primes = len(system.prime)
-    for lane in range(cells.lanes[query]):
+    for accumulator in range(cells.accumulators[query]):
         for r in range(cells.slots[node]):
-            at = cells.first[cells.lane_start[node] + lane] + r
-            begins = lane == 0 and template.begins[node]
+            at = cells.first[cells.accumulator_start[node] + accumulator] + r
+            begins = accumulator == 0 and template.begins[node]
             for t in range(primes):
                 influx[at, t] = alive[cells.slot_start[window] + r, t] if begins else system.zero
             for s in range(template.source_start[node], template.source_start[node + 1]):
-                cell = cells.first[cells.lane_start[template.source[s]] + lane] + r
+                cell = cells.first[cells.accumulator_start[template.source[s]] + accumulator] + r
                 for t in range(primes):
                     influx[at, t] = add(influx[at, t], total[cell, t], system.prime[t])

@@ -16,7 +16,7 @@ from cetdsl.ir.windowing import SLIDING, SPAN
 from cetdsl.kernels.aggregate.stream import OpenKey, carry
 from cetdsl.kernels.answers.merge import merge_stream
 from cetdsl.kernels.answers.rows import Places, group_columns
-from cetdsl.kernels.answers.tables import LaneTable, Values, encode_partial, finish, lane_table
+from cetdsl.kernels.answers.tables import AccumulatorTable, Values, accumulator_table, encode_partial, finish
 from cetdsl.kernels.shared.hamlet import Metrics, WorkloadEvaluator, evaluator_of
 from cetdsl.kernels.vocabulary import Ints
 from cetdsl.kernels.wire.chunks import CHUNK_EVENTS, Chunk, ChunkReader, refusing_too_large, window_column
@@ -39,7 +39,7 @@ class _Query:
         slices = chunk.asked[number][0]
         found = np.nonzero(values.found[slices.slice])[0]
         segment = slices.segment[found]
-        table = lane_table(self.spec, values, chunk.values, slices.slice[found], segment)
+        table = accumulator_table(self.spec, values, chunk.values, slices.slice[found], segment)
         groups = group_columns(self.spec, chunk, segment)
         if self.spec.query.windowing.kind == SPAN:
             table, groups, self.kept = carry(self.spec, chunk, table, groups, segment, self.kept)
@@ -51,7 +51,7 @@ class _Query:
         if self.kept is not None:
             yield self._answer(self.kept.table, self.kept.groups, np.zeros(1, dtype=np.int64))
 
-    def _answer(self, table: LaneTable, groups: list[pa.Array], start: Ints) -> list[pa.Array]:
+    def _answer(self, table: AccumulatorTable, groups: list[pa.Array], start: Ints) -> list[pa.Array]:
         if self.spec.answer.partial:
             columns = encode_partial(table)
         else:

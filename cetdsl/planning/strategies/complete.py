@@ -36,7 +36,7 @@ from cetdsl.ir.source import Source
 from cetdsl.ir.windowing import SPAN, WHOLE
 from cetdsl.pattern.expressions import Aggregate, Length, strip
 from cetdsl.pattern.nodes import And
-from cetdsl.planning.lanes import plan_lanes
+from cetdsl.planning.accumulators import plan_accumulators
 from cetdsl.planning.strategies.enumerate import any_trends, columns_in, limited, list_trends
 from cetdsl.planning.strategies.kernel import base_spec, merged
 from cetdsl.planning.strategies.request import Declined, TrendsRequest, source_of
@@ -174,8 +174,8 @@ def count_paths(request: CountRequest) -> Operator | Declined:
     built = build(request.complete)
     if isinstance(built, Declined):
         return built
-    lanes = plan_lanes(built.compiled, ((request.name, COUNT),))
-    answer = lanes.answer(built.source, request.number, bool(built.source.partitions))
+    accumulators = plan_accumulators(built.compiled, ((request.name, COUNT),))
+    answer = accumulators.answer(built.source, request.number, bool(built.source.partitions))
     return merged(CountPaths(BuildGraph(built.child, attrs.evolve(built.spec, answer=answer))))
 
 

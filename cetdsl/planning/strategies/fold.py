@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from cetdsl.ir.operators import Fold, Operator, Scan
 from cetdsl.ir.windowing import SLIDING, SPAN, WHOLE
-from cetdsl.planning.lanes import plan_lanes
+from cetdsl.planning.accumulators import plan_accumulators
 from cetdsl.planning.panes import COMPARED, NEGATED, SPANNED
 from cetdsl.planning.strategies.request import AggregateRequest, Declined, source_of
 
-#: The state of the fold is a struct with a field per state and lane; beyond this Spark's generated code is too large.
+#: The fold's state is a struct with a field per state and accumulator; beyond this Spark's generated code is too long.
 MAX_STATE_FIELDS = 64
 
 
@@ -32,11 +32,11 @@ def fold(request: AggregateRequest) -> Operator | Declined:
         return Declined("partitions of one group are added up in a second step")
     if request.number not in ("double", "decimal"):
         return Declined(f"Spark has no number for the form {request.number!r}")
-    lanes = plan_lanes(compiled, request.aggregates)
+    accumulators = plan_accumulators(compiled, request.aggregates)
     others = {aggregate.function for _, aggregate in request.aggregates if not aggregate.definition.is_count}
     if others:
         return Declined(f"{', '.join(sorted(others)).upper()} outgrows Spark's own numbers")
-    if len(compiled.machine.variables) * len(lanes.lanes) > MAX_STATE_FIELDS:
+    if len(compiled.machine.variables) * len(accumulators.accumulators) > MAX_STATE_FIELDS:
         return Declined("the automaton has too many states for one expression")
-    outputs, values = tuple(lanes.outputs), tuple(lanes.values)
-    return Fold(Scan(source, compiled), tuple(lanes.lanes), outputs, values, request.number)
+    outputs, values = tuple(accumulators.outputs), tuple(accumulators.values)
+    return Fold(Scan(source, compiled), tuple(accumulators.accumulators), outputs, values, request.number)

@@ -13,8 +13,8 @@ from cetdsl.ir.windowing import SPAN
 from cetdsl.pattern.automaton import intersect
 from cetdsl.pattern.nodes import Seq
 from cetdsl.pattern.properties import sides
+from cetdsl.planning.accumulators import AccumulatorPlan, plan_accumulators
 from cetdsl.planning.compile import compile_query, side_query
-from cetdsl.planning.lanes import LanePlan, plan_lanes
 from cetdsl.planning.pivots import always_first, joint_pivot, search_pivot
 from cetdsl.planning.strategies.request import AggregateRequest, Declined, source_of
 
@@ -28,9 +28,9 @@ def kernel(request: AggregateRequest) -> Operator | Declined:
             return Declined(reason)
     if request.is_pair:
         return _pair(request, source)
-    lanes = plan_lanes(request.compiled[0], request.aggregates)
+    accumulators = plan_accumulators(request.compiled[0], request.aggregates)
     merge = bool(source.partitions) or (source.windowing.kind == SPAN and source.windowing.cut > 0)
-    return merged(_propagate(Scan(source, request.compiled[0]), lanes, request.number, merge))
+    return merged(_propagate(Scan(source, request.compiled[0]), accumulators, request.number, merge))
 
 
 def merged(plan: Operator) -> Operator:
@@ -69,15 +69,15 @@ def base_spec(source: Source, compiled: Compiled, completeness: str = ALL) -> Ke
     return KernelSpec(query, layout, Answer(len(source.groups)))
 
 
-def _propagate(scan: Scan, lanes: LanePlan, number: str, partial: bool) -> Propagate:
+def _propagate(scan: Scan, accumulators: AccumulatorPlan, number: str, partial: bool) -> Propagate:
     compiled = scan.compiled
     spec = base_spec(scan.source, compiled).with_query(pivot=joint_pivot(compiled.machine, compiled.pairs))
-    spec = attrs.evolve(spec, answer=lanes.answer(scan.source, number, partial))
-    return Propagate(scan, spec, tuple(lanes.values))
+    spec = attrs.evolve(spec, answer=accumulators.answer(scan.source, number, partial))
+    return Propagate(scan, spec, tuple(accumulators.values))
 
 
 def _pair(request: AggregateRequest, source: Source) -> Operator | Declined:
-    """Both sides, and the trends that they share, each with the same lanes.
+    """Both sides, and the trends that they share, each with the same accumulators.
 
     Pairs are formed within one key, so every key is output here and merged later.
     """
@@ -93,11 +93,11 @@ def _pair(request: AggregateRequest, source: Source) -> Operator | Declined:
             if reason is not None:
                 return Declined(f"the trends that both sides of AND match: {reason}")
             parts.append(_side(request, Scan(inner, compiled, "trends of both sides")))
-    outputs = tuple(plan_lanes(left, request.aggregates).outputs)
+    outputs = tuple(plan_accumulators(left, request.aggregates).outputs)
     return Merge(PairCounts(Union(tuple(parts)), outputs, source.groups, len(parts)), source.groups)
 
 
 def _side(request: AggregateRequest, scan: Scan) -> Propagate:
     """One set of trends of an AND; its counts are exact whatever the number form, because they will be multiplied."""
-    plan = _propagate(scan, plan_lanes(scan.compiled, request.aggregates), request.number, True)
+    plan = _propagate(scan, plan_accumulators(scan.compiled, request.aggregates), request.number, True)
     return attrs.evolve(plan, spec=plan.spec.with_answer(exact=True, outputs=()))
