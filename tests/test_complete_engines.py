@@ -176,11 +176,6 @@ def cuts_of(query: Query) -> tuple[int, ...]:
     return (-1,) if query.window is None else (-1, 1 + 2 * (len(unparse(query)) % 2))
 
 
-def cuttings(number: int) -> tuple[tuple[int, int], ...]:
-    """Everything at once, and one of the fine cuttings, which take turns: most of the time goes into these."""
-    return CUTTING[0], CUTTING[1 + number % (len(CUTTING) - 1)]
-
-
 @pytest.mark.parametrize("first", range(200_000, 200_300, 50))
 def test_paths_of_graphs_are_the_complete_trends(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
     # Else windows as small as these are walked, and no graphlet is planned.
@@ -195,9 +190,7 @@ def test_paths_of_graphs_are_the_complete_trends(first: int, monkeypatch: pytest
             except UnsupportedQuery:
                 continue
             expected = expected_trends(query, rows, completeness, ties)
-            # Each plan meets each algorithm and each cutting; which of them meet, turns from plan to plan.
-            for number, algorithm in enumerate(IN_TASK):
-                chunk, batch = CUTTING[(judged + number) % len(CUTTING)]
+            for algorithm, (chunk, batch) in itertools.product(IN_TASK, CUTTING):
                 found = task.complete(plan, algorithm, chunk, batch)
                 assert found == expected, (completeness, algorithm, cut, chunk, batch, ties, unparse(query))
             judged += 1
@@ -217,7 +210,7 @@ def test_paths_are_counted_as_they_are_listed(first: int) -> None:
             counts: Counter[Any] = Counter()
             for (group, window, _), number in expected_trends(query, rows, completeness, ties).items():
                 counts[group, window] += number
-            for chunk, batch in cuttings(judged):
+            for chunk, batch in CUTTING:
                 found = task.counted(completeness, chunk, batch)
                 assert found == counts, (completeness, cut, chunk, batch, ties, unparse(query))
             judged += 1
@@ -238,7 +231,7 @@ def test_paths_that_are_drawn(first: int) -> None:
             whole = task.sampled(plan, 10**6, first, *CUTTING[0])
             assert Counter(row[:3] for row in whole) == expected, (completeness, cut, unparse(query))
             assert len({row[-1] for row in whole}) == len(whole), "two trends have the same key"
-            for chunk, batch in cuttings(judged):
+            for chunk, batch in CUTTING:
                 few = task.sampled(plan, 3, first, chunk, batch)
                 assert len(few) == min(3, expected.total())
                 assert not Counter(row[:3] for row in few) - expected
@@ -278,7 +271,7 @@ def test_the_heaviest_paths(first: int) -> None:
                 continue
             expected = expected_trends(query, rows, completeness, ties)
             weights = sorted((weight(key[2], rows, by) for key in expected.elements()), key=heavy_first)
-            for chunk, batch in cuttings(judged):
+            for chunk, batch in CUTTING:
                 found = task.heaviest(plan, 4, by, chunk, batch)
                 context = (completeness, cut, chunk, batch, by, unparse(query))
                 assert [row[-1] for row in found] == weights[:4], context
