@@ -121,6 +121,12 @@ def test_every_folder_is_a_package() -> None:
     assert {path.parent for path in MODULES} == {path.parent for path in MODULES if path.name == "__init__.py"}
 
 
+@pytest.mark.parametrize("path", sorted((PACKAGE / "kernels").rglob("*.py")), ids=name_of)
+def test_a_file_of_the_kernels_has_one_purpose(path: Path) -> None:
+    """Nobody reads more than 600 lines at once."""
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 600
+
+
 def test_every_room_of_the_kernels_has_tests_of_its_name() -> None:
     """``test_kernel_<room>.py``, or several files whose names go on behind the room's."""
     rooms = {path.name for path in (PACKAGE / "kernels").iterdir() if (path / "__init__.py").exists()}

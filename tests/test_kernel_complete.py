@@ -26,7 +26,9 @@ from cetdsl.kernels.graph.attribute_graph import NEVER, NOWHERE
 from cetdsl.kernels.graph.build import GraphBuilder
 from cetdsl.kernels.graph.edges import list_edges
 from cetdsl.kernels.graph.reduction import reduce_edges
-from cetdsl.kernels.graph.walk import FRAME_BYTES, Trace, rules_of, split, windows_of
+from cetdsl.kernels.graph.shares import split
+from cetdsl.kernels.graph.walk import FRAME_BYTES, Trace
+from cetdsl.kernels.graph.windows import rules_of, windows_of
 from cetdsl.kernels.vocabulary import Block, Events, Graph
 
 ALGORITHMS = ("m-cet", "t-cet", "h-cet", "anchors")

@@ -12,7 +12,7 @@ import numpy as np
 from cetdsl.kernels._jit import jit
 from cetdsl.kernels.complete.cuts import Scope, is_useful
 from cetdsl.kernels.complete.graphlets import Junctions, count_pieces
-from cetdsl.kernels.graph.walk import Rules, successors_stop
+from cetdsl.kernels.graph.windows import Rules, successors_stop
 from cetdsl.kernels.vocabulary import Bools, Floats, Graph, Ints
 
 

@@ -24,7 +24,7 @@ from cetdsl.kernels.complete.costs import Costs, worst_case_costs
 from cetdsl.kernels.complete.cut_plan import CutPlan
 from cetdsl.kernels.complete.optimizer import optimize
 from cetdsl.kernels.graph.attribute_graph import NEVER
-from cetdsl.kernels.graph.walk import Rules, Windows, is_end, successors_stop
+from cetdsl.kernels.graph.windows import Rules, Windows, is_end, successors_stop
 from cetdsl.kernels.vocabulary import Bools, Floats, Graph, Index, Ints, Places
 
 #: Bytes of a partial trend: its first vertex, what follows, and its length (int32 each).

@@ -43,7 +43,7 @@ from cetdsl.kernels.enumerate.blocks import (
     write_trend,
 )
 from cetdsl.kernels.graph.attribute_graph import NEVER
-from cetdsl.kernels.graph.walk import Rules, is_end, is_root, successors_stop
+from cetdsl.kernels.graph.windows import Rules, is_end, is_root, successors_stop
 from cetdsl.kernels.machine.program import place_of
 from cetdsl.kernels.vocabulary import Block, Bools, Floats, Graph, Index, Ints, Places, Shorts
 

@@ -45,18 +45,9 @@ from cetdsl.kernels.complete.graphlets import (
 )
 from cetdsl.kernels.complete.optimizer import OPTIMIZERS
 from cetdsl.kernels.graph.attribute_graph import NEVER
-from cetdsl.kernels.graph.walk import (
-    FRAME_BYTES,
-    Records,
-    Trace,
-    Walker,
-    Windows,
-    records_of,
-    rules_of,
-    share_of_roots,
-    split,
-    windows_of,
-)
+from cetdsl.kernels.graph.shares import share_of_roots, split
+from cetdsl.kernels.graph.walk import FRAME_BYTES, Records, Trace, Walker, records_of
+from cetdsl.kernels.graph.windows import Windows, rules_of, windows_of
 from cetdsl.kernels.vocabulary import Bools, Graph, Ints, Shorts
 
 ALGORITHMS = ("auto", "m-cet", "t-cet", "h-cet", "anchors")

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cetdsl.kernels._jit import jit
-from cetdsl.kernels.graph.walk import Rules, Windows, is_end, is_root, rules_of, windows_of
+from cetdsl.kernels.graph.windows import Rules, Windows, is_end, is_root, rules_of, windows_of
 from cetdsl.kernels.vocabulary import Graph, Ints
 
 

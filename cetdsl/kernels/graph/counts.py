@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from cetdsl.kernels._jit import inlined, jit
 from cetdsl.kernels.graph.attribute_graph import AttributeGraph, Joins, bucket_starts
-from cetdsl.kernels.graph.walk import Windows, windows_of
+from cetdsl.kernels.graph.windows import Windows, windows_of
 from cetdsl.kernels.numbers.arithmetic import combine
 from cetdsl.kernels.numbers.ladder import ADDED, exact, rounded
 from cetdsl.kernels.numbers.scaled import Objects, Scaled

@@ -21,7 +21,7 @@ from cetdsl.kernels.graph.blocks import appended, join_blocks, take_trends
 from cetdsl.kernels.graph.counts import Values, widest
 from cetdsl.kernels.graph.layers import IS_NULL, Layers, Weights, find_heaviest, layers_of, spelled
 from cetdsl.kernels.graph.recursive_enumeration import RANK, Heaps, Ways, make_states, next_trend, open_window
-from cetdsl.kernels.graph.walk import Windows, windows_of
+from cetdsl.kernels.graph.windows import Windows, windows_of
 from cetdsl.kernels.vocabulary import Block, Bools, Graph, Ints
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from cetdsl.kernels._jit import jit
 from cetdsl.kernels.graph.counts import END, ROOT, SEEN, Roles, Values, fill_roles, widest
-from cetdsl.kernels.graph.walk import Windows
+from cetdsl.kernels.graph.windows import Windows
 from cetdsl.kernels.vocabulary import Bools, Graph, Ints
 
 Weights = NDArray[np.float64] | NDArray[np.int64]

@@ -16,7 +16,7 @@ import numpy as np
 from cetdsl.kernels._jit import inlined, jit
 from cetdsl.kernels.graph.counts import END, ROOT, Roles, Values, fill_roles, widest
 from cetdsl.kernels.graph.layers import IS_NAN, LAST, NO_WAY, Layers, fill_ways
-from cetdsl.kernels.graph.walk import Windows
+from cetdsl.kernels.graph.windows import Windows
 from cetdsl.kernels.vocabulary import Graph, Ints, Places
 
 #: In place of a way: the first one of its state; not looked for yet; there is no more.

@@ -48,7 +48,7 @@ from cetdsl.kernels.graph.counts import (
     take_windows,
     widest,
 )
-from cetdsl.kernels.graph.walk import Windows, windows_of
+from cetdsl.kernels.graph.windows import Windows, windows_of
 from cetdsl.kernels.numbers.scaled import Scaled, from_scaled
 from cetdsl.kernels.vocabulary import Block, Floats, Graph, Ints
 

@@ -1,0 +1,82 @@
+"""Windows as parts of a graph: their nodes, and where the trends of a window begin and end."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from cetdsl.kernels._jit import inlined
+from cetdsl.kernels.graph.attribute_graph import AttributeGraph
+from cetdsl.kernels.machine.program import place_of
+from cetdsl.kernels.vocabulary import Bools, Graph, Index, Ints, Places
+
+
+class Windows(NamedTuple):
+    """Windows as stretches of a graph.
+
+    Attributes
+    ----------
+    low, high : int64 arrays, shape (windows,)
+        The events ``low:high``.
+    first, last : int64 arrays, shape (windows,)
+        Their nodes ``first:last``.
+    """
+
+    low: Ints
+    high: Ints
+    first: Ints
+    last: Ints
+
+
+class Rules(NamedTuple):
+    """How paths begin and end.
+
+    Attributes
+    ----------
+    complete : bool
+        Trends run from sources to sinks; else from any node that begins to any that ends.
+    pruned : bool
+        Some nodes end no trend, so a successor may lead nowhere within the window.
+    """
+
+    complete: bool
+    pruned: bool
+
+
+def windows_of(graph: Graph | AttributeGraph, low: Ints, high: Ints) -> Windows:
+    """The windows of a graph that hold given stretches of events."""
+    low, high = np.asarray(low, dtype=np.int64), np.asarray(high, dtype=np.int64)
+    return Windows(low, high, np.searchsorted(graph.event, low), np.searchsorted(graph.event, high))
+
+
+def rules_of(graph: Graph, complete: bool) -> Rules:
+    return Rules(complete, not bool(graph.ends.all()))
+
+
+@inlined
+def is_root(begins: Bools, reach: Places, origin_before: Places, complete: bool, v: Index, low: int, high: int) -> bool:
+    """Whether a trend of the window ``low:high`` begins at a node of it."""
+    return bool(begins[v] and reach[v] < high and (not complete or origin_before[v] < low))
+
+
+@inlined
+def is_end(ends: Bools, reach_after: Places, complete: bool, v: Index, high: int) -> bool:
+    """Whether a trend of a window that ends before ``high`` ends at a node that lies on a trend of it."""
+    if complete:
+        return bool(reach_after[v] >= high)
+    return bool(ends[v])
+
+
+@inlined
+def stop_before(target: Places, start: Index, stop: Index, last: Index) -> Index:
+    """Where the entries of a stretch of successors that lie before the node ``last`` end."""
+    if stop == start or target[stop - 1] < last:
+        return stop
+    return place_of(target, start, stop, last)
+
+
+@inlined
+def successors_stop(starts: Ints, stops: Ints, target: Places, v: Index, last: Index) -> Index:
+    """Where the successors of a node before the node ``last`` end."""
+    return stop_before(target, starts[v], stops[v], last)
