@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import reference
-from test_kernel_stream import Worker
+from test_kernel_aggregate import Worker
 
 import cetdsl as cet
 from cetdsl.aggregates.functions import FUNCTIONS, SPELLINGS

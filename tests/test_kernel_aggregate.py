@@ -29,7 +29,7 @@ from cetdsl.analysis.types import type_of
 from cetdsl.errors import EngineError, UnsupportedQuery
 from cetdsl.execution.exchange import typed
 from cetdsl.ir.kernel import KernelSpec
-from cetdsl.ir.layout import InColumn
+from cetdsl.ir.layout import BUCKET, InColumn
 from cetdsl.ir.operators import ListTrends, Merge, Operator, PairCounts, Propagate
 from cetdsl.ir.schema import Field, Schema
 from cetdsl.ir.source import Source
@@ -417,6 +417,12 @@ def endless(spec: KernelSpec, events: int, keys: int = 1, size: int = 1000) -> I
             yield pa.RecordBatch.from_arrays(columns, names=[f"i{n}" for n in range(len(columns))])
 
 
+def without_buckets(spec: KernelSpec) -> KernelSpec:
+    """The same for rows that are not told apart by time buckets."""
+    layout = attrs.evolve(spec.layout, columns=[name for name in spec.layout.columns if name != BUCKET])
+    return attrs.evolve(spec, layout=layout).with_query(windowing=attrs.evolve(spec.query.windowing, cut=0))
+
+
 @pytest.mark.parametrize(
     ("text", "keys", "held"),
     [
@@ -428,7 +434,7 @@ def endless(spec: KernelSpec, events: int, keys: int = 1, size: int = 1000) -> I
 )
 def test_few_events_are_kept(text: str, keys: int, held: int) -> None:
     spec, _ = spec_and_batches(text, rows_at([1, 2]), 1)
-    spec = spec.with_query(windowing=attrs.evolve(spec.query.windowing, cut=0))
+    spec = without_buckets(spec)
     chunk_events = 100
     events = 500 if keys > 1 else 20_000
     sizes = [chunk.table.num_rows for chunk in ChunkReader(spec, endless(spec, events, keys, 100), chunk_events)]
@@ -439,7 +445,7 @@ def test_few_events_are_kept(text: str, keys: int, held: int) -> None:
 
 def test_what_is_not_kept_is_let_go() -> None:
     spec, _ = spec_and_batches("PATTERN B+ GROUP BY case WITHIN 50 SLIDE 10", rows_at([1, 2]), 1)
-    spec = spec.with_query(windowing=attrs.evolve(spec.query.windowing, cut=0))
+    spec = without_buckets(spec)
     alive: list[Any] = []
 
     def watched() -> Iterator[pa.RecordBatch]:
