@@ -499,20 +499,20 @@ def test_a_survey_of_windows_and_its_sum(deposits: Any) -> None:
 def test_explain_says_how_complete_trends_run(deposits: Any) -> None:
     sliding = deposits.pattern(SLIDING, time="t", type=None)
     text = sliding.explain("complete", memory_limit="2k", algorithm="h-cet").text
-    assert text.startswith("== complete ==\nstrategy   graph: ")
-    assert "algorithm  h-cet: " in text
-    assert "memory     2048 bytes per task" in text
+    assert text.startswith("== complete ==\nstrategy      graph: ")
+    assert "algorithm     h-cet: " in text
+    assert "memory        2048 bytes per task" in text
     assert "without edges that a longer path goes round" in text
     auto = sliding.explain("complete", completeness="ends").text
-    assert "declined   balanced: keys or windows spread the trends over the tasks already" in auto
+    assert "declined      balanced: keys or windows spread the trends over the tasks already" in auto
     assert "longer path" not in auto
     alone = deposits.pattern(CHAIN, time="t", type=None).explain("complete").text
     assert alone.startswith("== complete ==\nstrategy   balanced: ")
     assert "copy to every share, one per core" in alone
     assert re.search(r"sort each task.s events by share, t\n +by the kernel\n", alone)
     defined = deposits.pattern(CHAIN + " WITHIN 5", time="t", type=None).explain("complete").text
-    assert "strategy   definition: " in defined
-    assert "declined   graph: a span without SLIDE" in defined
+    assert "strategy      definition: " in defined
+    assert "declined      graph: a span without SLIDE" in defined
     assert "drop the trends that a kept one contains" in defined
     assert "round by round" in alone or "round by round" in sliding.explain("complete", algorithm="joins").text
 
