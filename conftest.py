@@ -116,7 +116,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
 
 @pytest.fixture(autouse=True)
 def _names_for_doctests(request: pytest.FixtureRequest) -> None:
-    """What the examples in docstrings may use without saying where it comes from: ``cet`` and ``spark``."""
+    """What examples in docstrings may use without saying where it is from: ``cet``, ``spark``, ``graph_of_checks``."""
     doctest = getattr(request.node, "dtest", None)
     if doctest is None:
         return
@@ -126,3 +126,20 @@ def _names_for_doctests(request: pytest.FixtureRequest) -> None:
     names["cet"] = cetdsl
     if any(re.search(r"\bspark\b", example.source) for example in doctest.examples):
         names["spark"] = request.getfixturevalue("spark")
+    if any(re.search(r"\bgraph_of_checks\b", example.source) for example in doctest.examples):
+        names["graph_of_checks"] = _graph_of_checks()
+
+
+def _graph_of_checks() -> object:
+    """The graph of the checks A->B, B->C, B->D, D->E, each drawn on the account that the one before it went to."""
+    import numpy as np
+
+    from cetdsl.kernels.graph.attribute_graph import NEVER
+    from cetdsl.kernels.vocabulary import Graph
+
+    event, one = np.arange(4), np.ones(4, dtype=np.bool_)
+    state, before, after, target = (
+        np.array(x, dtype=np.int32) for x in ([0] * 4, [-1, 0, 0, 2], [1, NEVER, 3, NEVER], [1, 2, 3])
+    )
+    here, start, stop = event.astype(np.int32), np.array([0, 2, 2, 3]), np.array([2, 2, 3, 3])
+    return Graph(event, state, one, one, here, before, here, after, start, stop, target)

@@ -156,8 +156,8 @@ def counting(events: Events, runs: int) -> Result:
     found: dict[str, int] = {}
 
     def count(name: str) -> None:
-        graphs, part = given[name].graphs, given[name].part(listed=False)
-        counts = count_trends(part.attributes, graphs.builder.joins, None, part.low, part.high, True, None)
+        part = given[name].part(listed=False)
+        counts = count_trends(part.attributes, part.low, part.high, True)
         found[name] = int(counts.exact[0])
 
     measured = take_turns({name: lambda name=name: count(name) for name in given}, runs)

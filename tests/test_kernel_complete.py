@@ -462,7 +462,7 @@ def test_shares_of_more_trends_than_doubles_can_count(width: int, depth: int) ->
     """The trend at a fraction of all trends has that fraction of them before it; all are equally long."""
     graph = layers(*[width] * depth)
     fractions = [0.125, 0.3, 1 / 3, 0.5, 0.999]
-    found = split(graph, windows_of(graph, [0], [width * depth]), rules_of(graph, True), np.array(fractions))
+    found = split(graph, windows_of(graph, [0], [width * depth]), True, np.array(fractions))
     assert found is not None
     for fraction, trace in zip(fractions, found):
         rank = 0
@@ -475,10 +475,7 @@ def test_shares_of_more_trends_than_doubles_can_count(width: int, depth: int) ->
     ]
     assert [block.event[:depth].tolist() for (block,) in parts[1:]] == [
         trace.nodes.tolist()
-        for trace in split(
-            graph, windows_of(graph, [0], [width * depth]), rules_of(graph, True), np.array([1 / 3, 2 / 3])
-        )
-        or []
+        for trace in split(graph, windows_of(graph, [0], [width * depth]), True, np.array([1 / 3, 2 / 3])) or []
     ]
 
 

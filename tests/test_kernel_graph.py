@@ -12,7 +12,7 @@ import pytest
 
 from cetdsl.ir.machine import Comparison, Edge, Machine
 from cetdsl.ir.steps import steps_of
-from cetdsl.kernels.graph.attribute_graph import NEVER, NOWHERE, AttributeGraph
+from cetdsl.kernels.graph.attribute_graph import NEVER, NOWHERE
 from cetdsl.kernels.graph.build import GraphBuilder
 from cetdsl.kernels.graph.edges import list_edges
 from cetdsl.kernels.graph.reduction import _irredundant, reduce_edges
@@ -189,7 +189,7 @@ def plain_events(codes: Any) -> Events:
     return Events(np.array([0, len(time)]), time, time, np.full(len(time), 7), codes, ones, none, none[0:0, 0])
 
 
-def nodes_of(graph: AttributeGraph | Graph) -> list[Node]:
+def nodes_of(graph: Graph) -> list[Node]:
     return list(zip(graph.event.tolist(), graph.state.tolist(), strict=True))
 
 
@@ -215,7 +215,7 @@ def streams(machine: Machine, examples: int, most: int = 13) -> Iterator[tuple[R
 def test_passes_find_what_lies_on_a_trend(machine: Machine) -> None:
     for _, events in streams(machine, 40):
         brute = Brute.of(machine, events)
-        built = GraphBuilder(machine).build(events)
+        built = GraphBuilder(machine).build(events).nodes
         (origin, before), (reach, after) = brute.origins(), brute.reaches()
         nodes = sorted(v for v in brute.follows if origin[v] != NOWHERE and reach[v] != NEVER)
         assert nodes_of(built) == nodes
@@ -261,8 +261,8 @@ def test_windows_read_off_the_graph(machine: Machine) -> None:
         low, high = sorted(random.integers(bounds[0], bounds[1] + 1, 2).tolist())
         trends = brute.trends(low, high)
         on_trend = {v for trend in trends for v in trend}
-        inside = (built.origin >= low) & (built.reach < high)
-        assert [v for v, seen in zip(nodes_of(built), inside, strict=True) if seen] == sorted(on_trend)
+        inside = (built.nodes.origin >= low) & (built.nodes.reach < high)
+        assert [v for v, seen in zip(nodes_of(built.nodes), inside, strict=True) if seen] == sorted(on_trend)
         for graph, contains in ((full, _is_run), (reduced, _is_part)):
             complete = {t for t in trends if not any(t != other and contains(t, other) for other in trends)}
             assert complete_paths(graph, low, high) == complete
@@ -406,4 +406,4 @@ def test_which_machines_are_indexed() -> None:
 def test_an_index_keeps_no_node_per_edge() -> None:
     """Half a million edges of an order take space in proportion to the events."""
     built = GraphBuilder(MACHINES["rising"]).build(plain_events([np.arange(1_000)]))
-    assert sum(array.nbytes for array in built[:-1]) < 100 * 1_000
+    assert sum(array.nbytes for array in (*built.nodes, *built.ranges, built.instant)) < 100 * 1_000

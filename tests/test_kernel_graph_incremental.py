@@ -40,13 +40,13 @@ def judge(machine: Machine, graph: IncrementalGraph, arrivals: list[Arrival], fi
     """Compares with the graph of the events from ``first`` on; any of its nodes may yet end a trend."""
     states = range(len(machine.variables))
     built = GraphBuilder(attrs.evolve(machine, final=tuple((q, ()) for q in states))).build(events_of(arrivals[first:]))
-    batch = list_edges(built)
+    batch, found = list_edges(built), built.nodes
     assert batch is not None
-    nodes = [Node(int(event) + first, int(state)) for event, state in zip(built.event, built.state)]
+    nodes = [Node(int(event) + first, int(state)) for event, state in zip(found.event, found.state)]
     assert list(graph.nodes) == nodes
-    assert [origins.own - first for origins in graph.nodes.values()] == built.origin.tolist()
+    assert [origins.own - first for origins in graph.nodes.values()] == found.origin.tolist()
     before = [max(origins.before - first, -1) for origins in graph.nodes.values()]
-    assert before == built.origin_before.tolist()
+    assert before == found.origin_before.tolist()
     expected = [(Node(i + first, p), Node(j + first, q)) for (i, p), ends in successors(batch).items() for j, q in ends]
     assert graph.edges() == sorted(expected, key=lambda edge: (edge[1], edge[0]))
     for number in range(len(machine.edges)):

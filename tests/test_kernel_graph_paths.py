@@ -14,7 +14,7 @@ from cetdsl.ir.machine import Comparison, Edge, Machine
 from cetdsl.kernels.graph import samples
 from cetdsl.kernels.graph.attribute_graph import AttributeGraph
 from cetdsl.kernels.graph.build import GraphBuilder
-from cetdsl.kernels.graph.counts import count_paths, count_trends, count_without_edges
+from cetdsl.kernels.graph.counts import count_trends
 from cetdsl.kernels.graph.edges import list_edges
 from cetdsl.kernels.graph.k_best import KBest, k_best_paths
 from cetdsl.kernels.graph.reduction import reduce_edges
@@ -211,9 +211,9 @@ def test_counts_are_those_of_the_definition(name: str, reading: str) -> None:
         case = random_case(MACHINES[name], seed)
         lists = [expected(case, low, high, reading) for low, high in zip(case.low, case.high)]
         complete = reading != "all"
-        counts = [count_paths(case.graph(reading), case.low, case.high, complete)]
+        counts = [count_trends(case.graph(reading), case.low, case.high, complete)]
         if reading != "maximal":
-            counts.append(count_without_edges(case.built, case.builder.joins, case.low, case.high, complete))
+            counts.append(count_trends(case.built, case.low, case.high, complete))
         for found in counts:
             assert found.exact.tolist() == [len(trends) for trends in lists], seed
             assert all(type(count) is int for count in found.exact)
@@ -254,8 +254,8 @@ def test_counts_beyond_any_machine_number(name: str, complete: bool) -> None:
     wanted = [python_counts(graph, low, high, complete) for low, high in slices]
     assert max(wanted)[0].bit_length() > 2 * 61
     for found in (
-        count_paths(graph, case.low, case.high, complete),
-        count_trends(case.built, case.builder.joins, None, case.low, case.high, complete),
+        count_trends(graph, case.low, case.high, complete),
+        count_trends(case.built, case.low, case.high, complete),
     ):
         assert found.exact.tolist() == [number for number, _ in wanted]
         for scaled, exact in ((found.scaled, [w[0] for w in wanted]), (found.refs, [w[1] for w in wanted])):
@@ -271,7 +271,7 @@ def test_counts_beyond_any_machine_number(name: str, complete: bool) -> None:
 
 def test_a_count_too_large_to_be_wanted_is_rounded() -> None:
     case = make_case(ANY, np.zeros((1, 300)), slices=[(0, 300), (0, 100), (0, 5)])
-    found = count_trends(case.built, case.builder.joins, None, case.low, case.high, False, most_bits=128)
+    found = count_trends(case.built, case.low, case.high, False, most_bits=128)
     assert found.exact[1:].tolist() == [2**100 - 1, 31]
     assert abs(found.exact[0] - 2**300) < 2**260
 
@@ -280,7 +280,7 @@ def test_maximal_trends_of_layers_are_three_to_the_layers() -> None:
     """Twelve events, three at a time: 3**4 maximal trends; a simultaneous group shares its list."""
     time = np.repeat(np.arange(400), 3)
     case = make_case(ANY, np.zeros((1, len(time))), time, slices=[(0, 12), (0, 1200)])
-    found = count_trends(case.built, case.builder.joins, case.graph("maximal"), case.low, case.high, True)
+    found = count_trends(case.graph("maximal"), case.low, case.high, True)
     assert found.exact.tolist() == [3**4, 3**400]
 
 
@@ -290,23 +290,23 @@ def test_shared_lists_cost_as_much_as_they_are_long() -> None:
     for time, trends in ((np.arange(count), 1), (np.repeat([0, 1], count // 2), (count // 2) ** 2)):
         case = make_case(one_state(Comparison("=", 0, 0)), np.zeros((1, count)), time)
         graph = case.graph("maximal")
-        assert count_paths(graph, case.low, case.high, True).exact.tolist() == [trends]
+        assert count_trends(graph, case.low, case.high, True).exact.tolist() == [trends]
         begun = clock.perf_counter()
-        count_paths(graph, case.low, case.high, True)
+        count_trends(graph, case.low, case.high, True)
         assert clock.perf_counter() - begun < 2.0
 
 
 def test_no_events_and_no_slices() -> None:
     case = make_case(CHAINS, np.zeros((2, 3)), mask=[0, 0, 0], slices=[(0, 3), (1, 1)])
-    assert len(case.built.event) == 0
+    assert len(case.built.nodes.event) == 0
     for found in (
-        count_paths(case.graph("ends"), case.low, case.high, True),
-        count_trends(case.built, case.builder.joins, None, case.low, case.high, True),
+        count_trends(case.graph("ends"), case.low, case.high, True),
+        count_trends(case.built, case.low, case.high, True),
     ):
         assert found.exact.tolist() == [0, 0]
         assert (found.scaled == 0).all()
     nothing = np.zeros(0, dtype=np.int64)
-    assert len(count_paths(case.graph("ends"), nothing, nothing, True).exact) == 0
+    assert len(count_trends(case.graph("ends"), nothing, nothing, True).exact) == 0
 
 
 # --------------------------------------------------------------------------------------------------- samples
@@ -456,7 +456,7 @@ def weight_of(values: list[float], present: list[bool]) -> tuple[int, float]:
 
 def ranked(case: Case, reading: str, weight: Any, present: Any) -> list[tuple[int, float, int, Trend]]:
     """All trends, the heaviest first."""
-    number = {node: v for v, node in enumerate(zip(case.built.event.tolist(), case.built.state.tolist()))}
+    number = {node: v for v, node in enumerate(zip(case.built.nodes.event.tolist(), case.built.nodes.state.tolist()))}
     found = []
     for place, (low, high) in enumerate(zip(case.low, case.high)):
         for trend in expected(case, low, high, reading):
@@ -487,9 +487,9 @@ def test_the_heaviest_trends_are_those_of_the_sorted_list(name: str, reading: st
     for seed in range(16):
         case = random_case(MACHINES[name], seed)
         random = np.random.default_rng(seed)
-        weight = random.integers(-2, 3, size=len(case.built.event))
+        weight = random.integers(-2, 3, size=len(case.built.nodes.event))
         if seed % 4 == 0:
-            weight = np.ones(len(case.built.event), dtype=np.int64)
+            weight = np.ones(len(case.built.nodes.event), dtype=np.int64)
         wanted = ranked(case, reading, weight, np.ones(len(weight), dtype=np.bool_))
         for k in sorted({0, 1, 2, 5, len(wanted) // 2, max(len(wanted) - 1, 0), len(wanted) + 4}):
             top = heaviest(case, reading, k, weight)
@@ -508,7 +508,7 @@ def test_sums_of_nulls_infinities_and_nan(name: str, reading: str, values: str) 
     for seed in range(12):
         case = random_case(MACHINES[name], seed, most=8)
         random = np.random.default_rng(seed)
-        weight = random.normal(size=len(case.built.event)).round(random.integers(0, 17))
+        weight = random.normal(size=len(case.built.nodes.event)).round(random.integers(0, 17))
         present = random.random(len(weight)) < (1.0 if values == "numbers" else 0.6)
         if values == "everything":
             strange = random.choice([0, np.inf, -np.inf, np.nan], size=len(weight), p=[0.55, 0.15, 0.15, 0.15])
@@ -587,5 +587,5 @@ def test_no_trends_no_top() -> None:
     assert (top.weight.tolist(), top.block.start.tolist()) == ([], [0])
     # Windows without trends beside one that has some.
     case = make_case(KLEENE, np.zeros((2, 3)), mask=[1, 2, 1], slices=[(0, 1), (0, 2), (2, 3), (2, 2)])
-    top = heaviest(case, "all", 5, np.ones(len(case.built.event), dtype=np.int64))
+    top = heaviest(case, "all", 5, np.ones(len(case.built.nodes.event), dtype=np.int64))
     assert (top.weight.tolist(), top.block.slice.tolist(), listed(top.block)) == ([2], [1], [(0, 1)])

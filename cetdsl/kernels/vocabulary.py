@@ -97,9 +97,20 @@ class Block(NamedTuple):
 
 
 class Graph(NamedTuple):
-    """Nodes with their successors, ``target[start[v]:stop[v]]``, rising.
+    """Nodes (events in states that lie on some trend) with their successors.
 
-    Nodes may share stretches of ``target``. The other fields are those of an attribute graph.
+    Attributes
+    ----------
+    event : int64 array, shape (nodes,)
+        Rising; the nodes of one event are neighbours.
+    state : int32 array, shape (nodes,)
+    begins, ends : bool arrays, shape (nodes,)
+        Whether a trend may begin, or end, with the node.
+    origin, origin_before, reach, reach_after : int32 arrays, shape (nodes,)
+        Event numbers that say what a window sees, see :mod:`cetdsl.kernels.graph.attribute_graph`.
+    start, stop : int64 arrays, shape (nodes,)
+        The successors of node ``v`` are ``target[start[v]:stop[v]]``, rising. Nodes may share them.
+    target : int32 array
     """
 
     event: Ints

@@ -236,14 +236,14 @@ class Work:
         elif self.settings.algorithm in ("auto", "m-cet"):
             yield from self.walk(part, parts)
         else:
-            own = share_of_roots(self.graph, self.windows, self.rules, part, parts)
+            own = share_of_roots(self.graph, self.windows, self.rules.complete, part, parts)
             low, high = self.windows.low, self.windows.high
             yield from Work(own, self._variable, low, high, self.rules.complete, self.settings, self._measured).jobs()
 
     def walk(self, part: int, parts: int) -> Iterator[Walker]:
         """The job that walks one of equal parts of the trends."""
         wanted = [number for number in (part, part + 1) if 0 < number < parts]
-        traces = split(self.graph, self.windows, self.rules, np.array(wanted) / parts)
+        traces = split(self.graph, self.windows, self.rules.complete, np.array(wanted) / parts)
         if traces is not None:
             begin = traces[0] if part > 0 else None
             yield self._walk(0, len(self.windows.low), begin, traces[-1] if part + 1 < parts else None)

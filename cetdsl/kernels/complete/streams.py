@@ -266,9 +266,7 @@ def count_stream(
         with refusing_too_large(spec, chunk):
             for part in graphs.parts(chunk, listed=spec.query.completeness == MAXIMAL):
                 reduction = graphs.edges_of(chunk, part) if spec.query.completeness == MAXIMAL else None
-                counts = count_trends(
-                    part.attributes, graphs.builder.joins, reduction, part.low, part.high, complete, most_bits
-                )
+                counts = count_trends(reduction or part.attributes, part.low, part.high, complete, most_bits)
                 exact[part.slices], scaled[part.slices] = counts.exact, counts.scaled
         found = np.flatnonzero(scaled.real[slices.slice] > 0)
         if len(found):

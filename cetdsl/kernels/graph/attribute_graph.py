@@ -25,8 +25,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cetdsl.kernels._jit import jit
-from cetdsl.kernels.vocabulary import Bools, Ints, Places
+from cetdsl.kernels._jit import inlined, jit
+from cetdsl.kernels.vocabulary import Bools, Graph, Ints, Places
 
 #: No path begins before here; no path ends after here (beyond any event).
 NOWHERE, NEVER = -1, 2**31 - 1
@@ -73,39 +73,33 @@ class Joins(NamedTuple):
 class Ranks(NamedTuple):
     """Where each event stands per table: in a bucket as the later event, and what it points at as the earlier one.
 
-    All arrays have the shape (tables, events).
-
     Attributes
     ----------
-    bucket : int32 array
-        The bucket that the event stands in; -1: none, because a value is NULL.
-    rank : int32 array
-        The rank of its value there, from 1.
-    wanted : int32 array
-        The bucket whose events may follow it; -1: none.
-    limit : int32 array
-        The highest rank there that its predicate allows.
+    bucket, rank : int32 arrays, shape (tables, events)
+        The bucket that the event stands in (-1: none, because a value is NULL), and the rank of its value, from 1.
+    wanted, limit : int32 arrays, shape (tables, events)
+        The bucket whose events may follow it (-1: none), and the highest rank there that its predicate allows.
+    first : int64 array, shape (tables + 1,)
+        The first bucket of each table, if those of all tables are numbered one after the other.
+    tree : int64 array, shape (buckets + 1,)
+        Where a tree over the ranks of each bucket, up to the highest one, begins, if they lie one after the other.
     """
 
     bucket: Places
     rank: Places
     wanted: Places
     limit: Places
+    first: Ints
+    tree: Ints
 
 
-class AttributeGraph(NamedTuple):
-    """Useful nodes, and the ranges of buckets that they point at.
+class Ranges(NamedTuple):
+    """The buckets of all edges, one after the other, and the ranges of them that nodes point at.
 
     Attributes
     ----------
-    event : int64 array, shape (nodes,)
-        Rising; the nodes of one event are neighbours.
-    state : int32 array, shape (nodes,)
-    begins, ends : bool arrays, shape (nodes,)
-    origin, origin_before, reach, reach_after : int32 arrays, shape (nodes,)
-        Event numbers, see the module; ``NOWHERE`` and ``NEVER`` for none.
-    first_range : int64 array, shape (nodes + 1,)
-        The ranges of node ``v`` are ``first_range[v]:first_range[v + 1]``, one per out-edge of its state.
+    first : int64 array, shape (nodes + 1,)
+        The ranges of node ``v`` are ``first[v]:first[v + 1]``, one per out-edge of its state.
     start, stop : int64 arrays, shape (ranges,)
         The range as part of ``target``.
     limit : int32 array, shape (ranges,)
@@ -114,61 +108,89 @@ class AttributeGraph(NamedTuple):
         The nodes of all buckets, rising within each, and the ranks of their values.
     skip : int32 array
         The least rank of every 64 entries.
-    instant : int64 array, shape (nodes,)
-        Number of the instant of the node's event.
-    ranks : Ranks
-        The buckets of the events.
     """
 
-    event: Ints
-    state: Places
-    begins: Bools
-    ends: Bools
-    origin: Places
-    origin_before: Places
-    reach: Places
-    reach_after: Places
-    first_range: Ints
+    first: Ints
     start: Ints
     stop: Ints
     limit: Places
     target: Places
     rank: Places
     skip: Places
+
+
+class AttributeGraph(NamedTuple):
+    """A graph whose edges are ranges of buckets.
+
+    Attributes
+    ----------
+    nodes : Graph
+        The useful nodes, with none of their successors listed.
+    ranges : Ranges
+        Their successors.
+    instant : int64 array, shape (nodes,)
+        Number of the instant of the node's event.
+    ranks : Ranks
+        The buckets of the events.
+    joins : Joins
+        The edges of the machine.
+    """
+
+    nodes: Graph
+    ranges: Ranges
     instant: Ints
     ranks: Ranks
+    joins: Joins
 
 
 @jit
-def bucket_starts(ranks: Ranks) -> Ints:
-    """The first bucket of each table, if the buckets of all tables are numbered one after the other."""
-    tables, count = ranks.bucket.shape
-    first = np.zeros(tables + 1, dtype=np.int64)
-    for t in range(tables):
-        largest = 0
-        for i in range(count):
-            largest = max(largest, ranks.bucket[t, i] + 1, ranks.wanted[t, i] + 1)
-        first[t + 1] = first[t] + largest
-    return first
+def number_buckets(joins: Joins, ranks: Ranks) -> tuple[Ints, Ints, int]:
+    """The buckets of all edges, numbered one after the other.
+
+    Edges that agree in table and target share their buckets, which belong to the first of them.
+
+    Returns
+    -------
+    owner, first : int64 arrays, shape (edges,)
+        The edge that the buckets of each edge belong to, and the number of their first one.
+    count : int
+        How many buckets there are.
+    """
+    edges = len(joins.target)
+    owner, first = np.arange(edges), np.zeros(edges, dtype=np.int64)
+    count = 0
+    for edge in range(edges):
+        table = joins.table[edge]
+        for other in range(edge - 1, -1, -1):
+            if joins.table[other] == table and joins.target[other] == joins.target[edge]:
+                owner[edge] = other
+        first[edge] = first[owner[edge]]
+        if owner[edge] == edge:
+            first[edge] = count
+            count += 1 if table < 0 else ranks.first[table + 1] - ranks.first[table]
+    return owner, first, count
 
 
-@jit
-def bucket_ranks(ranks: Ranks, first_bucket: Ints) -> Ints:
-    """The highest rank in each bucket, which is the size of a tree over its ranks."""
-    tables, count = ranks.bucket.shape
-    size = np.zeros(first_bucket[tables], dtype=np.int64)
-    for t in range(tables):
-        for i in range(count):
-            if ranks.bucket[t, i] >= 0:
-                bucket = first_bucket[t] + ranks.bucket[t, i]
-                size[bucket] = max(size[bucket], ranks.rank[t, i])
-    return size
+@inlined
+def bucket_of(joins: Joins, ranks: Ranks, edge: int, i: int, state: int) -> int:
+    """The bucket of an edge that event ``i`` in a state stands in; -1: none."""
+    if state != joins.target[edge]:
+        return -1
+    return 0 if joins.table[edge] < 0 else int(ranks.bucket[joins.table[edge], i])
 
 
-@jit
-def tree_starts(size: Ints) -> Ints:
-    """Where the tree of each bucket begins, if they lie one after the other."""
-    start = np.zeros(len(size) + 1, dtype=np.int64)
-    for bucket in range(len(size)):
-        start[bucket + 1] = start[bucket] + size[bucket]
-    return start
+@inlined
+def rank_of(joins: Joins, ranks: Ranks, edge: int, i: int) -> int:
+    """The rank of event ``i`` in its bucket of an edge."""
+    return 1 if joins.table[edge] < 0 else int(ranks.rank[joins.table[edge], i])
+
+
+@inlined
+def wanted_of(joins: Joins, ranks: Ranks, edge: int, i: int) -> tuple[int, int]:
+    """The bucket of an edge whose events may follow event ``i``, and their highest rank; (-1, 0): there is none."""
+    table = joins.table[edge]
+    if table < 0:
+        return 0, 1
+    if ranks.wanted[table, i] < 0:
+        return -1, 0
+    return int(ranks.wanted[table, i]), int(ranks.limit[table, i])

@@ -1,10 +1,12 @@
-"""Batches of trends taken apart and put together, and paths gathered one after the other."""
+"""Batches of trends taken apart and put together, and columns that grow."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cetdsl.kernels._jit import jit
 from cetdsl.kernels.vocabulary import Block, Ints
@@ -45,11 +47,20 @@ def join_blocks(blocks: Sequence[Block]) -> Block:
 
 
 @jit
-def appended(node: Ints, used: int, path: Ints, depth: int) -> Ints:
-    """The nodes with the first ``depth`` of a path behind the first ``used``."""
-    if used + depth > len(node):
-        wider = np.empty(2 * (used + depth), dtype=np.int64)
-        wider[:used] = node[:used]
-        node = wider
+def widened(column: NDArray[Any], used: int, more: int) -> NDArray[Any]:
+    """A column with room for more entries than the first so many, which are in use."""
+    if used + more <= len(column):
+        return column
+    wider = np.empty(2 * (used + more), dtype=column.dtype)
+    wider[:used] = column[:used]
+    return wider
+
+
+@jit
+def add_path(start: Ints, node: Ints, trend: int, path: Ints, depth: int) -> Ints:
+    """Writes the first ``depth`` nodes of a path as a trend behind the ones before it, and says where it ends."""
+    used = start[trend]
+    node = widened(node, used, depth)
     node[used : used + depth] = path[:depth]
+    start[trend + 1] = used + depth
     return node

@@ -6,15 +6,20 @@ are the nodes, which are sorted into buckets and point at ranges of them (:mod:`
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from cetdsl.ir.machine import Comparison, Edge, Machine
 from cetdsl.ir.steps import steps_of
+from cetdsl.kernels._jit import jit
 from cetdsl.kernels.graph.attribute_graph import NEVER, AttributeGraph, Joins, Ranks
 from cetdsl.kernels.graph.ranges import find_ranges
 from cetdsl.kernels.graph.reachability import find_horizon, find_origins, find_reaches
 from cetdsl.kernels.machine.program import OPERATORS, Layout, build_tables, lay_out
-from cetdsl.kernels.vocabulary import Events, Ints
+from cetdsl.kernels.vocabulary import Events, Graph, Ints, Places
 from cetdsl.pattern.expressions import MIRRORED
 
 
@@ -71,7 +76,8 @@ class GraphBuilder:
         >>> ones = np.ones((2, 4), dtype=np.bool_)
         >>> events = Events(np.array([0, 4]), time, time, time * 0 + 1, codes, ones, none, none[:, 0])
         >>> graph = GraphBuilder(machine).build(events)
-        >>> [graph.target[graph.start[v] : graph.stop[v]].tolist() for v in range(4)]
+        >>> start, stop, target = graph.ranges.start, graph.ranges.stop, graph.ranges.target
+        >>> [target[start[v] : stop[v]].tolist() for v in range(4)]
         [[1, 2], [], [3], []]
         """
         ranks = self._ranks(events)
@@ -80,22 +86,16 @@ class GraphBuilder:
         reach, reach_after = find_reaches(self.joins, ranks, events, horizon, origin)
         useful = (origin >= 0) & (reach != NEVER)
         event, state = np.nonzero(useful)
-        ranges, target, rank, skip = find_ranges(self.joins, ranks, events, horizon, event, state)
+        numbers = origin[useful], origin_before[useful], reach[useful], reach_after[useful]
+        begins, ends = self.joins.begins[state], self.joins.ends[state]
         return AttributeGraph(
-            event,
-            state.astype(np.int32),
-            self.joins.begins[state],
-            self.joins.ends[state],
-            origin[useful],
-            origin_before[useful],
-            reach[useful],
-            reach_after[useful],
-            *ranges,
-            target,
-            rank,
-            skip,
+            Graph(
+                event, state.astype(np.int32), begins, ends, *numbers, _ints([]), _ints([]), np.zeros(0, dtype=np.int32)
+            ),
+            find_ranges(self.joins, ranks, events, horizon, event, state),
             events.instant[event],
             ranks,
+            self.joins,
         )
 
     def _ranks(self, events: Events) -> Ranks:
@@ -104,7 +104,7 @@ class GraphBuilder:
         Read against time, an edge leads from the later event to the earlier one. Then the index tables of the machine
         place the later events in order of their values, and say how many of them an earlier event's predicate allows.
         """
-        out = Ranks(*np.full((4, len(self._tables), len(events.time)), -1, dtype=np.int32))
+        bucket, rank, wanted, limit = np.full((4, len(self._tables), len(events.time)), -1, dtype=np.int32)
         backward = tuple(
             Edge(0, 0, tuple(Comparison(MIRRORED[c.op], c.earlier, c.later) for c in table)) for table in self._tables
         )
@@ -114,19 +114,39 @@ class GraphBuilder:
             if layout.trees:
                 in_bucket = tables.update_position[0] > 0
                 pointing = tables.query_length[0] > 0
-                out.bucket[row] = np.where(in_bucket, tables.update_base[0], -1)
-                out.rank[row] = tables.update_position[0]
-                out.wanted[row] = np.where(pointing, tables.query_base[0], -1)
-                out.limit[row] = tables.query_length[0]
+                bucket[row] = np.where(in_bucket, tables.update_base[0], -1)
+                rank[row] = tables.update_position[0]
+                wanted[row] = np.where(pointing, tables.query_base[0], -1)
+                limit[row] = tables.query_length[0]
             else:
-                out.bucket[row], out.wanted[row] = tables.hash_update[0], tables.hash_query[0]
-                out.rank[row] = out.limit[row] = 1
-        return out
+                bucket[row], wanted[row] = tables.hash_update[0], tables.hash_query[0]
+                rank[row] = limit[row] = 1
+        first = _starts_of(np.maximum(bucket, wanted).max(axis=1, initial=-1) + 1)
+        return Ranks(bucket, rank, wanted, limit, first, _starts_of(_highest_ranks(bucket, rank, first)))
 
 
-def _ints(values: object) -> Ints:
-    return np.array(list(values), dtype=np.int64)  # type: ignore[call-overload]
+def _ints(values: Iterable[int]) -> Ints:
+    """Whole numbers as an array, though there be none."""
+    return np.array(list(values), dtype=np.int64)
 
 
-def _starts(groups: list[list[Edge]] | list[list[tuple[int, int, int]]] | list[list[int]]) -> Ints:
-    return np.cumsum([0, *map(len, groups)]).astype(np.int64)
+def _starts(groups: Iterable[Sequence[Any]]) -> Ints:
+    """Where each group begins if they lie one after the other, and where the last one ends."""
+    return _starts_of(_ints(map(len, groups)))
+
+
+def _starts_of(sizes: NDArray[Any]) -> Ints:
+    """As :func:`_starts`, of groups of these sizes."""
+    return np.append(0, np.cumsum(sizes)).astype(np.int64)
+
+
+@jit
+def _highest_ranks(bucket: Places, rank: Places, first: Ints) -> Ints:
+    """The highest rank in each bucket of all tables."""
+    tables, count = bucket.shape
+    highest = np.zeros(first[tables], dtype=np.int64)
+    for t in range(tables):
+        for i in range(count):
+            if bucket[t, i] >= 0:
+                highest[first[t] + bucket[t, i]] = max(highest[first[t] + bucket[t, i]], rank[t, i])
+    return highest

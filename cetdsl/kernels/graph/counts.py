@@ -17,6 +17,7 @@ Two kernels do the same pass:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -24,18 +25,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cetdsl.kernels._jit import inlined, jit
-from cetdsl.kernels.graph.attribute_graph import AttributeGraph, Joins, bucket_starts
-from cetdsl.kernels.graph.windows import Windows, windows_of
+from cetdsl.kernels.graph.attribute_graph import AttributeGraph, bucket_of, number_buckets, rank_of, wanted_of
+from cetdsl.kernels.graph.windows import (
+    END,
+    ROOT,
+    SEEN,
+    Roles,
+    Windows,
+    fill_roles,
+    successors_stop,
+    take_windows,
+    widest,
+    windows_of,
+)
 from cetdsl.kernels.numbers.arithmetic import combine
 from cetdsl.kernels.numbers.ladder import ADDED, exact, rounded
 from cetdsl.kernels.numbers.scaled import Objects, Scaled
-from cetdsl.kernels.vocabulary import Graph, Ints
+from cetdsl.kernels.vocabulary import Graph, Index, Ints
 
 Values = NDArray[Any]
-Roles = NDArray[np.uint8]
-
-#: What a node is to the trends of a window.
-SEEN, END, ROOT = 1, 2, 4
 
 
 class Accumulators(NamedTuple):
@@ -78,13 +86,15 @@ class Counts(NamedTuple):
 _Pass = Callable[[Ints, Accumulators], Values]
 
 
-def count_paths(graph: Graph, low: Ints, high: Ints, complete: bool, most_bits: int | None = None) -> Counts:
-    """Counts the trends of each slice along listed edges.
+def count_trends(
+    graph: Graph | AttributeGraph, low: Ints, high: Ints, complete: bool, most_bits: int | None = None
+) -> Counts:
+    """Counts the trends of each slice.
 
     Parameters
     ----------
-    graph : Graph
-        The whole graph, or its transitive reduction for maximal trends.
+    graph : Graph or AttributeGraph
+        For maximal trends the transitive reduction; all other counts need no edges, and are cheapest without.
     low, high : int64 arrays, shape (slices,)
         The events of each slice.
     complete : bool
@@ -96,138 +106,96 @@ def count_paths(graph: Graph, low: Ints, high: Ints, complete: bool, most_bits: 
     --------
     Checks A->B, B->C, B->D, D->E: (c1, c2) and (c1, c3, c4) are complete, and any part of them is a trend.
 
-    >>> from cetdsl.kernels.graph.attribute_graph import NEVER
-    >>> i, flags = np.arange(4), np.ones(4, dtype=bool)
-    >>> before, after = np.array([-1, 0, 0, 2], dtype="i4"), np.array([1, NEVER, 3, NEVER], dtype="i4")
-    >>> start, stop, target = np.array([0, 2, 2, 3]), np.array([2, 2, 3, 3]), np.array([1, 2, 3], dtype="i4")
-    >>> here = i.astype("i4")
-    >>> graph = Graph(i, here * 0, flags, flags, here, before, here, after, start, stop, target)
     >>> low, high = np.array([0, 1]), np.array([4, 4])
-    >>> count_paths(graph, low, high, complete=True).exact.tolist()
+    >>> count_trends(graph_of_checks, low, high, complete=True).exact.tolist()
     [2, 2]
-    >>> count_paths(graph, low, high, complete=False).exact.tolist()
+    >>> count_trends(graph_of_checks, low, high, complete=False).exact.tolist()
     [8, 4]
     """
-    return _count(_pass_along_edges(graph, windows_of(graph, low, high), complete), len(low), most_bits)
+    nodes = graph if isinstance(graph, Graph) else graph.nodes
+    along = _pass_over(graph, windows_of(nodes, low, high), complete)
 
-
-def _pass_along_edges(graph: Graph, windows: Windows, complete: bool) -> _Pass:
-    shared = shares_stretches(graph)
-
-    def along(rows: Ints, accumulators: Accumulators) -> Values:
-        return _along_edges(graph, take_windows(windows, rows), complete, accumulators, shared)
-
-    return along
-
-
-def count_without_edges(
-    graph: AttributeGraph, joins: Joins, low: Ints, high: Ints, complete: bool, most_bits: int | None = None
-) -> Counts:
-    """Counts all trends, or those that are complete by their ends, along the buckets of an attribute graph.
-
-    Parameters
-    ----------
-    graph : AttributeGraph
-    joins : Joins
-        Those of the :class:`~cetdsl.kernels.graph.build.GraphBuilder` that built it.
-    low, high, complete, most_bits
-        As for :func:`count_paths`.
-    """
-    windows, slots = windows_of(graph, low, high), _plant(graph, joins)
-
-    def along(rows: Ints, accumulators: Accumulators) -> Values:
-        return _along_ranks(graph, slots, take_windows(windows, rows), complete, accumulators)
-
-    return _count(along, len(low), most_bits)
-
-
-def count_trends(
-    graph: AttributeGraph,
-    joins: Joins,
-    reduction: Graph | None,
-    low: Ints,
-    high: Ints,
-    complete: bool,
-    most_bits: int | None = None,
-) -> Counts:
-    """Counts the trends of each slice in the cheapest way.
-
-    Parameters
-    ----------
-    graph : AttributeGraph
-    joins : Joins
-    reduction : Graph or None
-        The transitive reduction if maximal trends are wanted, else None: all other counts need no edges.
-    low, high, complete, most_bits
-        As for :func:`count_paths`.
-    """
-    if reduction is None:
-        return count_without_edges(graph, joins, low, high, complete, most_bits)
-    return count_paths(reduction, low, high, complete, most_bits)
-
-
-def take_windows(windows: Windows, rows: Ints) -> Windows:
-    """Some of the windows."""
-    return Windows(*(column[rows] for column in windows))
-
-
-def _count(along: _Pass, slices: int, most_bits: int | None) -> Counts:
     def residues(rows: Ints, primes: Values) -> Values:
         return along(rows, Accumulators(np.ones_like(primes)[None], False, primes))[:, None]
 
-    scaled = _rounded(along, slices, np.array([[1.0, 0.0]]), lengths=True)
+    scaled = _rounded(along, len(low), lengths=True)
     counts = scaled[:, :1]
     limit = np.inf if most_bits is None else most_bits
     return Counts(exact(residues, counts, counts, limit, ADDED)[:, 0], scaled[:, 0], scaled[:, 1])
 
 
-def scaled_counts(graph: Graph, windows: Windows, complete: bool) -> Scaled:
-    """The number of trends of each window, rounded."""
-    along = _pass_along_edges(graph, windows, complete)
-    return _rounded(along, len(windows.low), np.ones((1, 1)), lengths=False)[:, 0]
+def scaled_counts(graph: Graph, windows: Windows, complete: bool, *, lengths: bool = False) -> Scaled:
+    """The number of trends of each window, and in a second column the sum of their ``lengths``, rounded."""
+    return _rounded(_pass_over(graph, windows, complete), len(windows.low), lengths)
 
 
-def _rounded(along: _Pass, slices: int, one: Values, lengths: bool) -> Scaled:
-    def run(kind: Any, rows: Ints) -> Values:
-        return along(rows, Accumulators(one.astype(kind), lengths, np.zeros(one.shape[1])))
+def _pass_over(graph: Graph | AttributeGraph, windows: Windows, complete: bool) -> _Pass:
+    """What sums up accumulators over the trends of some of the windows."""
+    if isinstance(graph, Graph):
+        return lambda rows, accumulators: _along_edges(graph, take_windows(windows, rows), complete, accumulators)
+    slots = _plant(graph)
+    return lambda rows, accumulators: _along_ranks(graph, slots, take_windows(windows, rows), complete, accumulators)
 
-    return rounded(run, np.zeros(slices, dtype=np.bool_), one.shape[1])
+
+def _rounded(along: _Pass, slices: int, lengths: bool) -> Scaled:
+    """The number of trends of each slice and perhaps the sum of their lengths, in doubles or scaled."""
+
+    def in_kind(kind: Any, rows: Ints) -> Values:
+        return along(rows, rounding(kind, lengths))
+
+    return rounded(in_kind, np.zeros(slices, dtype=np.bool_), 1 + lengths)
 
 
-# --------------------------------------------------------------------------------------------- steps of a pass
+def rounding(kind: Any, lengths: bool) -> Accumulators:
+    """A count, and perhaps a sum of lengths, in doubles or scaled numbers."""
+    return Accumulators(np.array([[1, 0][: 1 + lengths]], dtype=kind), lengths, np.zeros(1 + lengths))
+
+
+# ---------------------------------------------------------------------------------------- what nodes are worth
+
+
+class Worth(NamedTuple):
+    """What the nodes of one window are worth; row 0 is its first node, and there is room for those of the widest.
+
+    Attributes
+    ----------
+    role : uint8 array, shape (nodes,)
+        See :data:`~cetdsl.kernels.graph.windows.SEEN`.
+    value : array, shape (nodes, accumulators)
+    summed, sum_end : int64 arrays, shape (targets,) or (0,)
+        Where nodes share successors, the sum over the targets from ``k`` to ``sum_end[k]`` is kept in ``sum[k]``, right
+        for the window ``summed[k]`` alone.
+    sum : array, shape (targets, accumulators)
+    """
+
+    role: Roles
+    value: Values
+    summed: Ints
+    sum_end: Ints
+    sum: Values
 
 
 @jit
-def make_values(windows: Windows, accumulators: Accumulators) -> Values:
-    """Room for the values of the widest window, its first node in row 0."""
-    return np.zeros((widest(windows), accumulators.one.shape[1]), accumulators.one.dtype)
-
-
-@jit
-def widest(windows: Windows) -> int:
-    """The number of nodes of the widest window."""
-    found = 0
-    for number in range(len(windows.low)):
-        found = max(found, windows.last[number] - windows.first[number])
-    return found
-
-
-@jit
-def fill_roles(graph: AttributeGraph | Graph, windows: Windows, number: int, complete: bool, role: Roles) -> None:
-    """What each node is to the trends of a window: ``SEEN`` on one, ``END`` of one, ``ROOT`` of one."""
-    begins, ends, origin, reach = graph.begins, graph.ends, graph.origin, graph.reach
-    before, after = graph.origin_before, graph.reach_after
-    low, high, first = windows.low[number], windows.high[number], windows.first[number]
-    for v in range(first, windows.last[number]):
-        role[v - first] = 0
-        if origin[v] >= low and reach[v] < high:
-            ending = ends[v] and not (complete and after[v] < high)
-            rooted = begins[v] and not (complete and before[v] >= low)
-            role[v - first] = SEEN | (END if ending else 0) | (ROOT if rooted else 0)
+def make_worth(windows: Windows, accumulators: Accumulators, targets: int) -> Worth:
+    """Room for what nodes are worth, and for the sums over so many targets that nodes share."""
+    one, room = accumulators.one, widest(windows)
+    return Worth(
+        np.empty(room, np.uint8),
+        np.zeros((room, one.shape[1]), one.dtype),
+        np.full(targets, -1),
+        np.empty(targets, np.int64),
+        np.empty((targets, one.shape[1]), one.dtype),
+    )
 
 
 @inlined
-def add_row(total: Values, row: int, more: Values, other: int, primes: Values) -> None:
+def shared_targets(graph: Graph) -> int:
+    """The number of targets if nodes have successors in common that are listed once only, else 0."""
+    return len(graph.target) if (graph.stop - graph.start).sum() > len(graph.target) else 0
+
+
+@inlined
+def add_row(total: Values, row: int, more: Values, other: Index, primes: Values) -> None:
     """Adds the accumulators of one row to those of another one."""
     for accumulator in range(len(primes)):
         total[row, accumulator] = combine(total[row, accumulator], more[other, accumulator], primes[accumulator])
@@ -235,6 +203,7 @@ def add_row(total: Values, row: int, more: Values, other: int, primes: Values) -
 
 @inlined
 def clear_row(total: Values, row: int) -> None:
+    """Sets the accumulators of a row to zero."""
     for accumulator in range(total.shape[1]):
         total[row, accumulator] = 0
 
@@ -248,76 +217,79 @@ def finish_row(value: Values, row: int, role: int, one: Values, lengths: bool, p
         value[row, 1] = combine(value[row, 1], value[row, 0], primes[1])
 
 
+@inlined
+def in_units(value: complex, exponent: float) -> float:
+    """A number, scaled or a double, as a multiple of ``2**exponent``."""
+    return math.ldexp(value.real, int(max(value.imag - exponent, -2000.0)))
+
+
 # ------------------------------------------------------------------------------------------ along listed edges
 
 
-class Sums(NamedTuple):
-    """Sums over stretches of targets that nodes share: from place ``k`` to ``end[k]``, right for one window only."""
-
-    window: Ints
-    end: Ints
-    value: Values
-
-
-def shares_stretches(graph: Graph) -> bool:
-    """Whether nodes have successors in common that are listed once only."""
-    return int((graph.stop - graph.start).sum()) > len(graph.target)
-
-
 @jit
-def make_sums(graph: Graph, accumulators: Accumulators, shared: bool) -> Sums:
-    """Room for the sums over stretches, if nodes share any."""
-    places = len(graph.target) if shared else 0
-    value = np.empty((places, accumulators.one.shape[1]), accumulators.one.dtype)
-    return Sums(np.full(places, -1), np.empty(places, np.int64), value)
-
-
-@jit
-def fill_values(
-    graph: Graph, windows: Windows, number: int, role: Roles, accumulators: Accumulators, sums: Sums, value: Values
+def fill_worth(
+    graph: Graph, windows: Windows, window: int, complete: bool, accumulators: Accumulators, worth: Worth
 ) -> None:
     """What every node of a window is worth.
 
-    Where a stretch runs into one that has been summed up for this window, that sum is taken: lists that many nodes
-    point into cost as much as they are long, not as many edges as they stand for.
+    Where successors run into a part of the targets that has been summed up for this window, that sum is taken: lists
+    that many nodes point into cost as much as they are long, not as many edges as they stand for.
     """
     starts, stops, target = graph.start, graph.stop, graph.target
     one, lengths, primes = accumulators.one, accumulators.lengths, accumulators.primes
-    summed, sum_end, sum_value = sums.window, sums.end, sums.value
-    first, last = windows.first[number], windows.last[number]
+    role, value, summed, sum_end, sum_value = worth
+    first, last = windows.first[window], windows.last[window]
+    fill_roles(graph, windows, window, complete, role)
     for v in range(last - 1, first - 1, -1):
         clear_row(value, v - first)
         if not role[v - first] & SEEN:
             continue
-        start, stop = starts[v], stops[v]
+        start, stop = starts[v], successors_stop(starts, stops, target, v, last)
         shares = len(summed) > 0 and stop - start > 1
-        # All stretches that the window cuts off end in the same place.
-        end = -1 if shares and target[stop - 1] >= last else stop
-        for k in range(start, stop):
-            if target[k] >= last:
-                break
-            if shares and summed[k] == number and sum_end[k] == end:
-                add_row(value, v - first, sum_value, k, primes)
-                break
-            add_row(value, v - first, value, target[k] - first, primes)
+        until = stop
         if shares:
-            summed[start], sum_end[start] = number, end
+            until = start
+            while until < stop and (summed[until] != window or sum_end[until] != stop):
+                until += 1
+        for accumulator in range(len(primes)):
+            total, prime = value[v - first, accumulator], primes[accumulator]
+            for k in range(start, until):
+                total = combine(total, value[target[k] - first, accumulator], prime)
+            value[v - first, accumulator] = total
+        if until < stop:
+            add_row(value, v - first, sum_value, until, primes)
+        if shares:
+            summed[start], sum_end[start] = window, stop
             clear_row(sum_value, start)
             add_row(sum_value, start, value, v - first, primes)
         finish_row(value, v - first, role[v - first], one, lengths, primes)
 
 
 @jit
-def _along_edges(graph: Graph, windows: Windows, complete: bool, accumulators: Accumulators, shared: bool) -> Values:
-    value, role = make_values(windows, accumulators), np.empty(widest(windows), dtype=np.uint8)
-    sums = make_sums(graph, accumulators, shared)
+def worth_of(graph: Graph, windows: Windows, window: int, complete: bool, accumulators: Accumulators) -> Worth:
+    """What the nodes of one window are worth, with room for no more."""
+    alone = Windows(
+        windows.low[window : window + 1],
+        windows.high[window : window + 1],
+        windows.first[window : window + 1],
+        windows.last[window : window + 1],
+    )
+    worth = make_worth(alone, accumulators, shared_targets(graph))
+    fill_worth(graph, alone, 0, complete, accumulators, worth)
+    return worth
+
+
+@jit
+def _along_edges(graph: Graph, windows: Windows, complete: bool, accumulators: Accumulators) -> Values:
+    """The accumulators of each window, by the successors of its nodes."""
+    worth = make_worth(windows, accumulators, shared_targets(graph))
+    role, value = worth.role, worth.value
     out = np.zeros((len(windows.low), accumulators.one.shape[1]), accumulators.one.dtype)
-    for number in range(len(windows.low)):
-        fill_roles(graph, windows, number, complete, role)
-        fill_values(graph, windows, number, role, accumulators, sums, value)
-        for row in range(windows.last[number] - windows.first[number]):
+    for window in range(len(windows.low)):
+        fill_worth(graph, windows, window, complete, accumulators, worth)
+        for row in range(windows.last[window] - windows.first[window]):
             if role[row] & ROOT:
-                add_row(out, number, value, row, accumulators.primes)
+                add_row(out, window, value, row, accumulators.primes)
     return out
 
 
@@ -350,83 +322,64 @@ class _Slots(NamedTuple):
 
 
 @jit
-def _plant(graph: AttributeGraph, joins: Joins) -> _Slots:
-    """Numbers the lists over all edges of the machine; edges that share their lists share the trees."""
-    bucket, ranks, wanted, limit = graph.ranks.bucket, graph.ranks.rank, graph.ranks.wanted, graph.ranks.limit
-    table, target, out_start, state, event = joins.table, joins.target, joins.out_start, graph.state, graph.event
-    first_range = graph.first_range
-    edges, nodes = len(target), len(event)
-    buckets = np.diff(bucket_starts(graph.ranks))
-    tested, owner, first = np.zeros(edges, dtype=np.bool_), np.arange(edges), np.zeros(edges, dtype=np.int64)
-    lists = 0
+def _plant(graph: AttributeGraph) -> _Slots:
+    """Places a tree over each bucket that some edge reads without tests; edges that share buckets share the trees."""
+    joins, ranks, state, event = graph.joins, graph.ranks, graph.nodes.state, graph.nodes.event
+    tested, out_start, first_range = joins.tested, joins.out_start, graph.ranges.first
+    edges, nodes = len(joins.target), len(event)
+    owner, first, buckets = number_buckets(joins, ranks)
+    planted = np.zeros(edges, dtype=np.bool_)
     for edge in range(edges):
-        tested[edge] = joins.tested[edge]
-        for other in range(edge - 1, -1, -1):
-            if not tested[other] and table[other] == table[edge] and target[other] == target[edge]:
-                owner[edge] = other
-        if not tested[edge] and owner[edge] == edge:
-            first[edge] = lists
-            lists += buckets[table[edge]] if table[edge] >= 0 else 1
+        planted[owner[edge]] |= not tested[edge]
     # The trees have a cell per rank.
-    begin = np.zeros(lists + 1, dtype=np.int64)
-    standing = 0
+    begin, standing = np.zeros(buckets + 1, dtype=np.int64), 0
     for edge in range(edges):
-        if tested[edge] or owner[edge] != edge:
-            continue
-        if table[edge] < 0:
-            begin[first[edge] + 1] = 1
-        for v in range(nodes):
-            standing += state[v] == target[edge]
-            if table[edge] >= 0 and state[v] == target[edge] and bucket[table[edge], event[v]] >= 0:
-                name = first[edge] + bucket[table[edge], event[v]]
-                begin[name + 1] = max(begin[name + 1], np.int64(ranks[table[edge], event[v]]))
-    for name in range(lists):
+        for v in range(nodes if planted[edge] else 0):
+            bucket = bucket_of(joins, ranks, edge, event[v], state[v])
+            if bucket >= 0:
+                standing += 1
+                name = first[edge] + bucket
+                begin[name + 1] = max(begin[name + 1], rank_of(joins, ranks, edge, event[v]))
+    for name in range(buckets):
         begin[name + 1] += begin[name]
     read, position = np.zeros(first_range[nodes], np.int64), np.full(first_range[nodes], -1)
     start = np.zeros(nodes + 1, dtype=np.int64)
     write, rank, size = np.empty(standing, np.int64), np.empty(standing, np.int64), np.empty(standing, np.int64)
     at = 0
     for v in range(nodes):
-        i = event[v]
         for edge in range(out_start[state[v]], out_start[state[v] + 1]):
-            if tested[edge]:
-                continue
-            name, allowed = first[owner[edge]], np.int64(1)
-            if table[edge] >= 0:
-                name, allowed = name + wanted[table[edge], i], np.int64(limit[table[edge], i])
-                if wanted[table[edge], i] < 0:
-                    name, allowed = first[owner[edge]], np.int64(0)
-            place = first_range[v] + edge - out_start[state[v]]
-            read[place], position[place] = begin[name] - 1, min(allowed, begin[name + 1] - begin[name])
+            if not tested[edge]:
+                r = first_range[v] + edge - out_start[state[v]]
+                wanted, allowed = wanted_of(joins, ranks, edge, event[v])
+                name = first[edge] + max(wanted, 0)
+                read[r], position[r] = begin[name] - 1, min(allowed, begin[name + 1] - begin[name])
         for edge in range(edges):
-            if tested[edge] or owner[edge] != edge or target[edge] != state[v]:
-                continue
-            name, here = first[edge], np.int64(1)
-            if table[edge] >= 0:
-                if bucket[table[edge], i] < 0:
-                    continue
-                name, here = name + bucket[table[edge], i], np.int64(ranks[table[edge], i])
-            write[at], rank[at], size[at] = begin[name] - 1, here, begin[name + 1] - begin[name]
-            at += 1
+            bucket = bucket_of(joins, ranks, edge, event[v], state[v]) if planted[edge] else -1
+            if bucket >= 0:
+                name, here = first[edge] + bucket, rank_of(joins, ranks, edge, event[v])
+                write[at], rank[at], size[at] = begin[name] - 1, here, begin[name + 1] - begin[name]
+                at += 1
         start[v + 1] = at
-    return _Slots(read, position, start, write, rank, size, begin[lists])
+    return _Slots(read, position, start, write, rank, size, begin[buckets])
 
 
 @jit
 def _along_ranks(
     graph: AttributeGraph, slots: _Slots, windows: Windows, complete: bool, accumulators: Accumulators
 ) -> Values:
-    instant, first_range, target = graph.instant, graph.first_range, graph.target
-    range_start, range_stop = graph.start, graph.stop
+    """The accumulators of each window, by the trees that its nodes stand in."""
+    instant, nodes = graph.instant, graph.nodes
+    first_range, range_start, range_stop, _, target, _, _ = graph.ranges
     read, position, start = slots.read, slots.position, slots.start
     write, rank, size = slots.write, slots.rank, slots.size
     one, lengths, primes = accumulators.one, accumulators.lengths, accumulators.primes
-    value, role = make_values(windows, accumulators), np.empty(widest(windows), dtype=np.uint8)
+    worth = make_worth(windows, accumulators, 0)
+    role, value = worth.role, worth.value
     out = np.zeros((len(windows.low), one.shape[1]), one.dtype)
     cells = np.zeros((slots.cells, one.shape[1]), one.dtype)
-    for number in range(len(windows.low)):
-        first, last = windows.first[number], windows.last[number]
-        fill_roles(graph, windows, number, complete, role)
+    for window in range(len(windows.low)):
+        first, last = windows.first[window], windows.last[window]
+        fill_roles(nodes, windows, window, complete, role)
         end = last
         while end > first:
             begin = end - 1
@@ -458,9 +411,9 @@ def _along_ranks(
             end = begin
         for v in range(first, last):
             if role[v - first] & ROOT:
-                add_row(out, number, value, v - first, primes)
+                add_row(out, window, value, v - first, primes)
             # The next window finds the trees as they were; only what this one has touched is cleared.
-            if role[v - first] & SEEN and number + 1 < len(windows.low):
+            if role[v - first] & SEEN and window + 1 < len(windows.low):
                 for r in range(start[v], start[v + 1]):
                     cell = rank[r]
                     while cell <= size[r]:

@@ -11,17 +11,18 @@ from cetdsl.kernels.vocabulary import Graph, Ints, Places
 
 
 @jit
-def count_edges(graph: AttributeGraph) -> Ints:
+def _count_edges(graph: AttributeGraph) -> Ints:
     """The number of successors of each node."""
-    out = np.zeros(len(graph.event), dtype=np.int64)
-    for v in range(len(graph.event)):
-        for r in range(graph.first_range[v], graph.first_range[v + 1]):
-            limit, k = graph.limit[r], graph.start[r]
-            while k < graph.stop[r]:
+    ranges, nodes = graph.ranges, len(graph.nodes.event)
+    out = np.zeros(nodes, dtype=np.int64)
+    for v in range(nodes):
+        for r in range(ranges.first[v], ranges.first[v + 1]):
+            limit, k = ranges.limit[r], ranges.start[r]
+            while k < ranges.stop[r]:
                 # The entries up to the next multiple of 64 have one skip entry, their least rank.
-                end = min(((k >> SKIP_BITS) + 1) << SKIP_BITS, graph.stop[r])
-                if graph.skip[k >> SKIP_BITS] <= limit:
-                    for rank in graph.rank[k:end]:
+                end = min(((k >> SKIP_BITS) + 1) << SKIP_BITS, ranges.stop[r])
+                if ranges.skip[k >> SKIP_BITS] <= limit:
+                    for rank in ranges.rank[k:end]:
                         out[v] += rank <= limit
                 k = end
     return out
@@ -32,10 +33,10 @@ def list_edges(graph: AttributeGraph, most: int = 2**31) -> Graph | None:
 
     Where every node has one range of a bucket whose ranks all agree, nothing is copied.
     """
-    single = bool((np.diff(graph.first_range) == 1).all()) and bool((graph.rank == 1).all())
-    if single:
-        return with_edges(graph, graph.start, graph.stop, graph.target)
-    degree = count_edges(graph)
+    ranges = graph.ranges
+    if (np.diff(ranges.first) == 1).all() and (ranges.rank == 1).all():
+        return with_edges(graph, ranges.start, ranges.stop, ranges.target)
+    degree = _count_edges(graph)
     if degree.sum() > most:
         return None
     return with_edges(graph, *_listed_edges(graph, degree))
@@ -43,30 +44,30 @@ def list_edges(graph: AttributeGraph, most: int = 2**31) -> Graph | None:
 
 def with_edges(graph: AttributeGraph, start: Ints, stop: Ints, target: Places) -> Graph:
     """The nodes of a graph with successors of their own."""
-    return Graph(*graph[:8], start, stop, target)
+    return graph.nodes._replace(start=start, stop=stop, target=target)
 
 
 @jit
 def _listed_edges(graph: AttributeGraph, degree: Ints) -> tuple[Ints, Ints, Places]:
-    nodes = len(graph.event)
-    start = np.zeros(nodes, dtype=np.int64)
-    stop = np.zeros(nodes, dtype=np.int64)
+    """Where the successors of each node, of which there are ``degree``, begin and end, and the successors."""
+    ranges, nodes = graph.ranges, len(graph.nodes.event)
+    start, stop = np.zeros(nodes, dtype=np.int64), np.zeros(nodes, dtype=np.int64)
     # Every entry is written, and the next one over it if it does not count: that takes no branch.
     target = np.empty(degree.sum() + 1, dtype=np.int32)
     free = 0
     for v in range(nodes):
         start[v] = free
-        for r in range(graph.first_range[v], graph.first_range[v + 1]):
-            limit, k = graph.limit[r], graph.start[r]
-            while k < graph.stop[r]:
-                end = min(((k >> SKIP_BITS) + 1) << SKIP_BITS, graph.stop[r])
-                if graph.skip[k >> SKIP_BITS] <= limit:
-                    for rank, node in zip(graph.rank[k:end], graph.target[k:end]):
+        for r in range(ranges.first[v], ranges.first[v + 1]):
+            limit, k = ranges.limit[r], ranges.start[r]
+            while k < ranges.stop[r]:
+                end = min(((k >> SKIP_BITS) + 1) << SKIP_BITS, ranges.stop[r])
+                if ranges.skip[k >> SKIP_BITS] <= limit:
+                    for rank, node in zip(ranges.rank[k:end], ranges.target[k:end]):
                         target[free] = node
                         free += rank <= limit
                 k = end
         # Each range rises by itself; several have to be merged.
-        if graph.first_range[v + 1] - graph.first_range[v] > 1:
+        if ranges.first[v + 1] - ranges.first[v] > 1:
             target[start[v] : free].sort()
         stop[v] = free
     return start, stop, target[:free]

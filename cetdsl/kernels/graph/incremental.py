@@ -4,7 +4,8 @@ Attribute vertices are cut where the bounds of the events lie that have arrived.
 falls into, and the last event with this bound takes it away again, so that two ranges become one. No edge is moved for
 that. A list keeps the values of later events in order, and the bounds of earlier ones in order beside them: a from-edge
 is the range that a value lies in now, and a to-edge begins or ends at a bound and not at a number. So an event costs a
-binary search in each list that it joins or leaves, O(log n), however many events lie in the range that it splits.
+binary search in each list that it joins or leaves, and the move of what is behind it, a block of memory; however many
+events lie in the range that it splits.
 
 What will come is not known, so every node may still end a trend. But a node is kept only if a path leads to it from
 where a trend may begin. The latest event with which such a path begins, its *origin*, says when it expires.
@@ -17,16 +18,16 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from cetdsl.errors import InvalidNode, UnsupportedQuery
 from cetdsl.ir.machine import Machine
 from cetdsl.ir.steps import Step, steps_of
 from cetdsl.kernels.graph.attribute_graph import NOWHERE
+from cetdsl.kernels.graph.vertices import cut_lists
 from cetdsl.pattern.expressions import HOLDS
 
 Values = Sequence["int | None"]
-
-#: So many entries of a sorted list are moved for a new one, at most.
-_BLOCK = 512
 
 
 class Node(NamedTuple):
@@ -153,8 +154,8 @@ class IncrementalGraph:
             raise InvalidNode(f"an event of instant {instant} came after one of instant {last}")
         if instant > last:
             for node in self._latest_instant:
-                for join in self._from(node):
-                    join.announce(self._values[node.event], self._nodes[node].own, self._first)
+                for join in self._joins:
+                    join.announce(node, self._values[node.event], self._nodes[node].own, self._first)
             self._latest_instant = []
         event = self._count
         self._count += 1
@@ -169,10 +170,9 @@ class IncrementalGraph:
         for node, origins in added.items():
             self._nodes[node] = origins
             self._of_origin[origins.own].append(node)
-            for join in self._into(node):
-                join.seat(node, values)
-            for join in self._from(node):
-                join.point(node, values)
+            for join in self._joins:
+                for entries, value in join.entries_of(node, values):
+                    insort(entries, (value, node))
         self._latest_instant += added
         return list(added)
 
@@ -191,10 +191,10 @@ class IncrementalGraph:
         """Forgets the events before one, and the nodes that only these led to."""
         for event in range(self._first, min(first, self._count)):
             for node in self._of_origin.pop(event, ()):
-                for join in self._into(node):
-                    join.unseat(node, self._values[node.event])
-                for join in self._from(node):
-                    join.unpoint(node, self._values[node.event])
+                for join in self._joins:
+                    for entries, value in join.entries_of(node, self._values[node.event]):
+                        del entries[bisect_left(entries, (value, node))]
+                    join.forget_empty(self._values[node.event])
                 del self._nodes[node]
         for event in range(self._first, min(first, self._count)):
             del self._values[event], self._instants[event]
@@ -202,10 +202,8 @@ class IncrementalGraph:
         self._latest_instant = [node for node in self._latest_instant if node in self._nodes]
 
     def _into(self, node: Node) -> Iterator[_Join]:
+        """The steps that lead to a node's state."""
         return (join for join in self._joins if join.step.edge.target == node.state)
-
-    def _from(self, node: Node) -> Iterator[_Join]:
-        return (join for join in self._joins if join.step.edge.source == node.state)
 
     # ------------------------------------------------------------------------------------------------- what there is
 
@@ -235,7 +233,7 @@ class IncrementalGraph:
 
 
 class _Join:
-    """The lists of one step.
+    """The lists of one step, by the values of its equalities.
 
     An order is turned so that it reads ``value >= cut``: values and bounds change their sign for "less", and the cut of
     a bound that is not allowed itself is the next number.
@@ -243,68 +241,50 @@ class _Join:
 
     def __init__(self, step: Step) -> None:
         self.step = step
-        self.later = [c.later for c in step.equalities]
-        self.earlier = [c.earlier for c in step.equalities]
-        self.sign = -1 if step.order is not None and step.order.op in ("<", "<=") else 1
-        self.strict = int(step.order is not None and step.order.op in ("<", ">"))
-        self.lists: defaultdict[tuple[int, ...], _List] = defaultdict(_List)
+        order = step.order
+        self.op = order.op if order else None
+        self.later = [c.later for c in step.equalities], order.later if order else None
+        self.earlier = [c.earlier for c in step.equalities], order.earlier if order else None
+        self.sign = -1 if self.op in ("<", "<=") else 1
+        self.strict = int(self.op in ("<", ">"))
+        self.lists: defaultdict[tuple[int | None, ...], _List] = defaultdict(_List)
 
-    def _value(self, values: Values) -> tuple[tuple[int, ...], int] | None:
-        """The list that a later event stands on, and its value there; None if it is NULL."""
-        found = [values[column] for column in self.later]
-        value = 0 if self.step.order is None else values[self.step.order.later]
-        return None if value is None or None in found else (tuple(found), self.sign * value)  # type: ignore[arg-type]
+    def _side(self, values: Values, side: tuple[list[int], int | None]) -> tuple[tuple[int | None, ...], int] | None:
+        """The list of an event as the later or the earlier one, and its turned value or bound; None if one is NULL."""
+        columns, column = side
+        key, value = tuple(values[c] for c in columns), 0 if column is None else values[column]
+        return None if value is None or None in key else (key, self.sign * value)
 
-    def _cut(self, values: Values) -> tuple[tuple[int, ...], int] | None:
-        """The list that an earlier event leads to, and its cut; None if one is NULL."""
-        found = [values[column] for column in self.earlier]
-        bound = 0 if self.step.order is None else values[self.step.order.earlier]
-        if bound is None or None in found:
-            return None
-        return tuple(found), self.sign * bound + self.strict  # type: ignore[arg-type]
+    def entries_of(self, node: Node, values: Values) -> Iterator[tuple[list[tuple[int, Node]], int]]:
+        """What holds a node's from-edge and its to-edge, if it has any, and the value or cut that it stands at."""
+        if node.state == self.step.edge.target and (found := self._side(values, self.later)):
+            yield self.lists[found[0]].values, found[1]
+        if node.state == self.step.edge.source and (found := self._side(values, self.earlier)):
+            yield self.lists[found[0]].cuts, found[1] + self.strict
 
-    def seat(self, node: Node, values: Values) -> None:
-        """Adds a from-edge."""
-        if place := self._value(values):
-            self.lists[place[0]].values.add((place[1], node))
+    def forget_empty(self, values: Values) -> None:
+        """Drops the lists of an event if nothing is left on them."""
+        for side in (self.later, self.earlier):
+            found = self._side(values, side)
+            if found and found[0] in self.lists and not (self.lists[found[0]].cuts or self.lists[found[0]].values):
+                del self.lists[found[0]]
 
-    def unseat(self, node: Node, values: Values) -> None:
-        """Takes a from-edge away."""
-        if place := self._value(values):
-            self.lists[place[0]].values.remove((place[1], node))
-            self._tidy(place[0])
-
-    def point(self, node: Node, values: Values) -> None:
-        """Adds a to-edge, and splits a range if its bound is a new one."""
-        if place := self._cut(values):
-            self.lists[place[0]].cuts.add((place[1], node))
-
-    def unpoint(self, node: Node, values: Values) -> None:
-        """Takes a to-edge away, and joins two ranges if no other one has its bound."""
-        if place := self._cut(values):
-            self.lists[place[0]].cuts.remove((place[1], node))
-            self._tidy(place[0])
-
-    def _tidy(self, key: tuple[int, ...]) -> None:
-        if not self.lists[key].cuts and not self.lists[key].values:
-            del self.lists[key]
-
-    def announce(self, values: Values, origin: int, first: int) -> None:
-        """Tells the list that an event leads to where paths to the event begin."""
-        if place := self._cut(values):
-            self.lists[place[0]].announce(place[1], origin, first)
+    def announce(self, node: Node, values: Values, origin: int, first: int) -> None:
+        """Tells the list that a node leads to where paths to the node begin; origins before ``first`` are expired."""
+        if node.state == self.step.edge.source and (found := self._side(values, self.earlier)):
+            self.lists[found[0]].announce(found[1] + self.strict, origin, first)
 
     def latest(self, values: Values) -> int:
         """The latest origin that was announced to the list that an event stands on, by those that allow its value."""
-        place = self._value(values)
-        return NOWHERE if place is None or place[0] not in self.lists else self.lists[place[0]].latest(place[1])
+        found = self._side(values, self.later)
+        return NOWHERE if found is None or found[0] not in self.lists else self.lists[found[0]].latest(found[1])
 
     def allowing(self, values: Values) -> Iterator[Node]:
         """The nodes that lead to the range that an event's value lies in."""
-        place = self._value(values)
-        if place is not None and place[0] in self.lists:
-            for cut, node in self.lists[place[0]].cuts:
-                if cut > place[1]:
+        found = self._side(values, self.later)
+        if found is not None and found[0] in self.lists:
+            for cut, node in self.lists[found[0]].cuts:
+                if cut > found[1]:
                     return
                 yield node
 
@@ -319,21 +299,14 @@ class _Join:
     def ranges(self, key: tuple[int, ...]) -> AttributeVertices:
         """The attribute vertices of a list."""
         found = self.lists[key] if key in self.lists else _List()
-        if self.step.order is None:
-            return AttributeVertices(
-                [], {node: 0 for _, node in found.values}, {node: (0, 1) for _, node in found.cuts}
-            )
-        cuts = sorted({cut for cut, _ in found.cuts})
-        vertex = {node: bisect_right(cuts, value) for value, node in found.values}
-        begin = {node: bisect_left(cuts, cut) + 1 for cut, node in found.cuts}
-        count = len(cuts) + 1
-        if self.sign > 0:
-            range_ = {node: (first, count) for node, first in begin.items()}
-            return AttributeVertices([cut - self.strict for cut in cuts], vertex, range_)
-        # From the greatest value down.
-        vertex = {node: count - 1 - number for node, number in vertex.items()}
-        range_ = {node: (0, count - first) for node, first in begin.items()}
-        return AttributeVertices([self.strict - cut for cut in reversed(cuts)], vertex, range_)
+        values = np.array([self.sign * value for value, _ in found.values], dtype=np.int64)
+        bounds = np.array([self.sign * (cut - self.strict) for cut, _ in found.cuts], dtype=np.int64)
+        lists = cut_lists(self.op, 1, (values * 0, values), (bounds * 0, bounds))
+        return AttributeVertices(
+            bounds[lists.low[1:]].tolist(),
+            {node: vertex for (_, node), vertex in zip(found.values, lists.vertex.tolist())},
+            {node: ends for (_, node), ends in zip(found.cuts, zip(lists.first.tolist(), lists.stop.tolist()))},
+        )
 
 
 class _List:
@@ -343,58 +316,24 @@ class _List:
     """
 
     def __init__(self) -> None:
-        self.values, self.cuts = _Sorted(), _Sorted()
-        self.steps: list[int] = []
+        self.values: list[tuple[int, Node]] = []
+        self.cuts: list[tuple[int, Node]] = []
+        self.rises: list[int] = []
         self.origins: list[int] = []
 
     def announce(self, cut: int, origin: int, first: int) -> None:
+        """From a cut on, paths begin with an origin, or with a later one; those before ``first`` have expired."""
         expired = bisect_left(self.origins, first)
-        del self.steps[:expired], self.origins[:expired]
-        place = bisect_left(self.steps, cut)
-        if place < len(self.steps) and self.steps[place] == cut:
-            origin = max(origin, self.origins[place])
-        if place and self.origins[place - 1] >= origin:
+        del self.rises[:expired], self.origins[:expired]
+        at = bisect_left(self.rises, cut)
+        if at < len(self.rises) and self.rises[at] == cut:
+            origin = max(origin, self.origins[at])
+        if at and self.origins[at - 1] >= origin:
             return
-        end = bisect_right(self.origins, origin, lo=place)
-        self.steps[place:end], self.origins[place:end] = [cut], [origin]
+        end = bisect_right(self.origins, origin, lo=at)
+        self.rises[at:end], self.origins[at:end] = [cut], [origin]
 
     def latest(self, value: int) -> int:
-        place = bisect_right(self.steps, value)
-        return self.origins[place - 1] if place else NOWHERE
-
-
-class _Sorted:
-    """Entries in order, in blocks of which only one is moved for a new entry."""
-
-    def __init__(self) -> None:
-        self.blocks: list[list[tuple[int, Node]]] = []
-        self.last: list[tuple[int, Node]] = []  # of each block
-
-    def __bool__(self) -> bool:
-        return bool(self.blocks)
-
-    def __iter__(self) -> Iterator[tuple[int, Node]]:
-        return (entry for block in self.blocks for entry in block)
-
-    def add(self, entry: tuple[int, Node]) -> None:
-        if not self.blocks:
-            self.blocks, self.last = [[entry]], [entry]
-            return
-        place = min(bisect_left(self.last, entry), len(self.blocks) - 1)
-        block = self.blocks[place]
-        insort(block, entry)
-        if len(block) > _BLOCK:
-            half = len(block) // 2
-            self.blocks[place : place + 1] = [block[:half], block[half:]]
-            self.last[place : place + 1] = [block[half - 1], block[-1]]
-        else:
-            self.last[place] = block[-1]
-
-    def remove(self, entry: tuple[int, Node]) -> None:
-        place = bisect_left(self.last, entry)
-        block = self.blocks[place]
-        del block[bisect_left(block, entry)]
-        if block:
-            self.last[place] = block[-1]
-        else:
-            del self.blocks[place], self.last[place]
+        """The latest origin up to a value."""
+        at = bisect_right(self.rises, value)
+        return self.origins[at - 1] if at else NOWHERE

@@ -17,10 +17,9 @@ import numpy as np
 
 from cetdsl.errors import CountOverflow
 from cetdsl.kernels._jit import jit
-from cetdsl.kernels.graph.blocks import appended, join_blocks, take_trends
-from cetdsl.kernels.graph.counts import Values, widest
-from cetdsl.kernels.graph.layers import IS_NULL, Layers, Weights, find_heaviest, layers_of, spelled
-from cetdsl.kernels.graph.recursive_enumeration import RANK, Heaps, Ways, make_states, next_trend, open_window
+from cetdsl.kernels.graph.blocks import add_path, join_blocks, take_trends, widened
+from cetdsl.kernels.graph.layers import IS_NULL, Layers, Values, Weights, find_heaviest, layers_of, spelled
+from cetdsl.kernels.graph.recursive_enumeration import FIRST, RANK, Heaps, Ways, make_search, next_trend, open_window
 from cetdsl.kernels.graph.windows import Windows, windows_of
 from cetdsl.kernels.vocabulary import Block, Bools, Graph, Ints
 
@@ -58,14 +57,10 @@ def k_best_paths(
 
     Parameters
     ----------
-    graph : Graph
-        The whole graph, or its transitive reduction for maximal trends.
+    graph, low, high, complete
+        As for :func:`~cetdsl.kernels.graph.counts.count_trends`.
     variable : int64 array, shape (states,)
         Bit number of the variable that each state reads.
-    low, high : int64 arrays, shape (slices,)
-        The events of each slice.
-    complete : bool
-        Whether only paths that cannot be extended at either end count.
     k : int
         How many trends; all if there are fewer.
     weight : float64 or int64 array, shape (nodes,)
@@ -79,13 +74,10 @@ def k_best_paths(
 
     Examples
     --------
-    >>> from cetdsl.kernels.graph.attribute_graph import NEVER
-    >>> i, flags = np.arange(4), np.ones(4, dtype=bool)
-    >>> before, after = np.array([-1, 0, 0, 2], dtype="i4"), np.array([1, NEVER, 3, NEVER], dtype="i4")
-    >>> start, stop, target = np.array([0, 2, 2, 3]), np.array([2, 2, 3, 3]), np.array([1, 2, 3], dtype="i4")
-    >>> here = i.astype("i4")
-    >>> graph = Graph(i, here * 0, flags, flags, here, before, here, after, start, stop, target)
-    >>> found = k_best_paths(graph, np.array([0]), np.array([0]), np.array([4]), False, 3, np.array([5, 0, 1, 2]))
+    Checks A->B, B->C, B->D, D->E, and their amounts:
+
+    >>> slices, amount = (np.array([0]), np.array([4])), np.array([5, 0, 1, 2])
+    >>> found = k_best_paths(graph_of_checks, np.array([0]), *slices, complete=False, k=3, weight=amount)
     >>> found.weight.tolist(), [part.tolist() for part in np.split(found.block.event, found.block.start[1:-1])]
     ([8, 6, 5], [[0, 2, 3], [0, 2], [0]])
     """
@@ -165,24 +157,23 @@ def _list_trends(
     window, rank : int64 array, value : array, start : int64 array, node : int64 array
         The window, rank and weight of each trend, and where its nodes begin; nothing unless they are to be kept.
     """
-    states, room, width = make_states(windows, layers), widest(windows), layers.after.shape[1]
-    role, path, chain = np.empty(room, np.uint8), np.empty(room, np.int64), np.empty(room, np.int64)
-    used, node, share = np.empty(4, np.int64), np.empty(0, np.int64), np.zeros(len(windows.low), np.int64)
+    search, width = make_search(graph, windows, layers), layers.after.shape[1]
+    path, at, node, share = search.path, search.at, np.empty(0, np.int64), np.zeros(len(windows.low), np.int64)
     none = layers.amount[:0]
     ways, heaps = Ways(none, node, node, node), Heaps(none, node, node)
-    owners, ranks, values, starts = [0], [0], [layers.amount[0]], [0]
+    owners, ranks, values, start = [0], [0], [layers.amount[0]], np.zeros(1, np.int64)
     leading = [(0, layers.amount[0], 0)]
     leading.clear()
     for window in order:
         best = heaviest[0][window], heaviest[1][window], -window
         if len(leading) == k and best <= leading[0]:
             continue
-        view = open_window(graph, windows, window, complete, layers, role, states, used)
+        open_window(search, graph, windows, window, complete)
         for _ in range(wanted[window]):
-            ways, heaps, way = next_trend(view, states, ways, heaps, used, path, chain, wanted[window])
+            ways, heaps, way = next_trend(search, ways, heaps, wanted[window])
             if way < 0:
                 break
-            trend = used[RANK], ways.value[way], -window
+            trend = at[RANK], ways.value[way], -window
             if len(leading) < k:
                 heapq.heappush(leading, trend)
             elif trend > leading[0]:
@@ -190,17 +181,17 @@ def _list_trends(
             else:
                 break
             if keep:
+                depth, trends = 0, len(owners)
                 owners.append(window)
-                ranks.append(used[RANK])
+                ranks.append(at[RANK])
                 values.append(ways.value[way])
-                depth = 0
                 while way >= 0:
-                    path[depth] = ways.state[way] // width + view.first
+                    path[depth] = ways.state[way] // width + at[FIRST]
                     depth += 1
                     way = ways.rest[way]
-                node = appended(node, starts[-1], path, depth)
-                starts.append(starts[-1] + depth)
+                start = widened(start, trends, 1)
+                node = add_path(start, node, trends - 1, path, depth)
     for _, _, negative in leading:
         share[-negative] += 1
-    start = np.array(starts)
+    start = start[: len(owners)].copy()
     return share, np.array(owners)[1:], np.array(ranks)[1:], np.array(values)[1:], start, node[: start[-1]].copy()

@@ -1,23 +1,24 @@
 """What trends weigh, and the heaviest way on from each node: the first pass of the k-best search.
 
 Values that do not add up like numbers are kept apart. A way belongs to a *layer*: the set of the kinds of values (none,
-window, infinity, minus infinity, NaN) that are on it. Within a layer sums are numbers, and each layer is of one rank in
+number, infinity, minus infinity, NaN) that are on it. Within a layer sums are numbers, and each layer is of one rank in
 Spark's descending order: NaN, infinity, numbers, minus infinity, and NULL, the sum of no values.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cetdsl.kernels._jit import jit
-from cetdsl.kernels.graph.counts import END, ROOT, SEEN, Roles, Values, fill_roles, widest
-from cetdsl.kernels.graph.windows import Windows
+from cetdsl.kernels.graph.windows import END, ROOT, SEEN, Roles, Windows, fill_roles, widest
 from cetdsl.kernels.vocabulary import Bools, Graph, Ints
 
+#: Weights of nodes or ways, of one of these types.
 Weights = NDArray[np.float64] | NDArray[np.int64]
+Values = NDArray[Any]
 
 #: Kinds of values, as bits; 0: none.
 _NUMBER, _INFINITE, _MINUS_INFINITE, _NAN = 1, 2, 4, 8
@@ -33,7 +34,7 @@ class Layers(NamedTuple):
     Attributes
     ----------
     amount : int64 or float64 array, shape (nodes,)
-        The value if it is a window, else 0.
+        The value if it is a number, else 0.
     kind : int64 array, shape (nodes,)
         Number of the kind of the node's value.
     own : int64 array, shape (kinds,)
@@ -87,8 +88,8 @@ def spelled(value: Weights, rank: Ints, weight: Weights) -> Weights:
     if weight.dtype == np.int64:
         return value.astype(np.int64)
     spelled = value.astype(np.float64)
-    for place, name in ((IS_MINUS_INFINITE, -np.inf), (IS_INFINITE, np.inf), (IS_NAN, np.nan)):
-        spelled[rank == place] = name
+    for special, name in ((IS_MINUS_INFINITE, -np.inf), (IS_INFINITE, np.inf), (IS_NAN, np.nan)):
+        spelled[rank == special] = name
     return spelled
 
 

@@ -1,7 +1,8 @@
 """What lies on a trend at all: two passes over the events, which find each node's origin and reach.
 
 The passes take n log n steps, because they read and write trees over the ranks of buckets and never look at an edge
-(but for edges whose predicates no index answers).
+(but for edges whose predicates no index answers). They are one kernel: read against time, a machine whose edges are
+turned round leads from the ends of trends to their begins, and what was a reach is an origin.
 
 Where each event that an edge leaves begins a trend itself, the latest predecessor of all is asked for: events that a
 later one outdoes are dropped, and those left are a stack whose ranks fall or rise, which is searched from its end on
@@ -15,69 +16,109 @@ from typing import NamedTuple
 import numpy as np
 
 from cetdsl.kernels._jit import inlined, jit
-from cetdsl.kernels.graph.attribute_graph import (
-    NEVER,
-    NOWHERE,
-    Joins,
-    Ranks,
-    bucket_ranks,
-    bucket_starts,
-    tree_starts,
-)
+from cetdsl.kernels.graph.attribute_graph import NEVER, NOWHERE, Joins, Ranks
 from cetdsl.kernels.machine.conditions import edge_holds
-from cetdsl.kernels.vocabulary import Events, Ints, Places
+from cetdsl.kernels.vocabulary import Bools, Events, Ints, Places
+
+#: Events that no edge needs.
+_NONE = np.zeros(0, dtype=np.int64)
 
 
-class Trees(NamedTuple):
-    """A Fenwick tree or stack of each bucket for each edge, a cell per rank.
+class _Course(NamedTuple):
+    """What a pass goes over, in its own order of time and with edges in its own direction.
 
     Attributes
     ----------
-    first_bucket : int64 array, shape (tables + 1,)
-        The number of each table's first bucket.
-    size : int64 array, shape (buckets,)
-        The highest rank of each bucket.
-    entry : int32 array, shape (edges, cells)
-        Events: what the trees or stacks hold.
-    bound : int32 array, shape (edges, cells)
-        The ranks of what is on a stack.
+    sign : int
+        1: with time; -1: against it, so that event ``i`` is the one that is ``i`` events before the last.
+    segment_start : int64 array, shape (segments + 1,)
+    instant : int64 array, shape (events,)
+    exists : bool array, shape (events, states)
+        Which nodes are looked at.
+    oldest : int array, shape (events,)
+        The first event that shares a window with each; empty if no edge is tested.
+    begins : bool array, shape (states,)
+        The states that paths begin in.
+    source, target : int64 arrays, shape (edges,)
+    read, read_rank, write, write_rank : int32 arrays, shape (tables, events)
+        The bucket and rank at which an event asks for predecessors, and those at which it is told to its successors.
     """
 
-    first_bucket: Ints
-    size: Ints
+    sign: int
+    segment_start: Ints
+    instant: Ints
+    exists: Bools
+    oldest: Ints
+    begins: Bools
+    source: Ints
+    target: Ints
+    read: Places
+    read_rank: Places
+    write: Places
+    write_rank: Places
+
+
+class _Trees(NamedTuple):
+    """A Fenwick tree or stack of each bucket for each edge, a cell per rank; ``Ranks.tree`` says where they begin.
+
+    Attributes
+    ----------
+    entry : int32 array, shape (edges, cells)
+        Origins: what the trees or stacks hold.
+    bound : int32 array, shape (edges, cells)
+        The ranks of what is on a stack.
+    top : int32 array, shape (edges, buckets)
+        The cell after the last one of each stack.
+    total : int32 array, shape (edges,)
+        The one entry of an edge without predicates.
+    """
+
     entry: Places
     bound: Places
+    top: Places
+    total: Places
 
 
 def find_origins(joins: Joins, ranks: Ranks, events: Events, horizon: Places) -> tuple[Places, Places]:
     """``origin`` and ``origin_before`` of every event (row) and state (column)."""
-    origin, before = _rows(joins, events, NOWHERE)
-    _forward(joins, ranks, events, horizon, _plant(joins, ranks, NOWHERE), origin, before)
-    return origin, before
+    # Events end to share windows in the order in which they come.
+    oldest = np.searchsorted(horizon, np.arange(len(horizon)), side="right") if joins.tested.any() else _NONE
+    course = _Course(
+        1,
+        events.segment_start,
+        events.instant,
+        (events.mask[:, None] >> joins.variable & 1).astype(np.bool_),
+        oldest,
+        joins.begins,
+        *_ends_of_edges(joins),
+        *ranks[:4],
+    )
+    return _pass_along(course, joins, ranks, events)
 
 
 def find_reaches(joins: Joins, ranks: Ranks, events: Events, horizon: Places, origin: Places) -> tuple[Places, Places]:
     """``reach`` and ``reach_after`` of every event and state that a path from a begin leads to."""
-    reach, after = _rows(joins, events, NEVER)
-    _backward(joins, ranks, events, horizon, _plant(joins, ranks, NEVER), origin, reach, after)
+    count = len(events.time)
+    source, target = _ends_of_edges(joins)
+    course = _Course(
+        -1,
+        count - np.ascontiguousarray(events.segment_start[::-1]),
+        np.ascontiguousarray(events.instant[::-1]),
+        np.ascontiguousarray(origin[::-1] >= 0),
+        count - horizon[::-1].astype(np.int64) if joins.tested.any() else _NONE,
+        joins.ends,
+        target,
+        source,
+        *(np.ascontiguousarray(row[:, ::-1]) for row in (ranks.wanted, ranks.limit, ranks.bucket, ranks.rank)),
+    )
+    found = _pass_along(course, joins, ranks, events)
+    reach, after = (np.where(latest < 0, np.int32(NEVER), count - 1 - latest)[::-1] for latest in found)
     return reach, after
 
 
-# What a pass writes to is made by NumPy, which asks the system for large pages: a kernel of Numba would wait for each
-# small one.
-
-
-def _rows(joins: Joins, events: Events, value: int) -> tuple[Places, Places]:
-    """Two numbers for every event and state."""
-    first, second = np.full((2, len(events.time), len(joins.variable)), value, dtype=np.int32)
-    return first, second
-
-
-def _plant(joins: Joins, ranks: Ranks, value: int) -> Trees:
-    """Trees whose cells all hold a value."""
-    first_bucket = bucket_starts(ranks)
-    size = bucket_ranks(ranks, first_bucket)
-    return Trees(first_bucket, size, *np.full((2, len(joins.target), int(size.sum())), value, dtype=np.int32))
+def _ends_of_edges(joins: Joins) -> tuple[Ints, Ints]:
+    """The source and the target of each edge."""
+    return np.repeat(np.arange(len(joins.variable)), np.diff(joins.out_start)), joins.target
 
 
 @jit
@@ -141,41 +182,45 @@ def _put_on_top(
     return top + 1
 
 
-# --------------------------------------------------------------------------------------------------------- passes
-#
-# A pass is one long function, and gives the arrays that it loops over names of their own: helpers that are handed the
-# trees, or looks at fields of tuples, count references at each event and cost a tenth of the time.
+# ---------------------------------------------------------------------------------------------------------- pass
+
+
+def _pass_along(course: _Course, joins: Joins, ranks: Ranks, events: Events) -> tuple[Places, Places]:
+    """The latest event with which a path to each node begins, and the same over paths through a predecessor."""
+    # What the pass writes to is made by NumPy, which asks the system for large pages: a kernel of Numba would wait for
+    # each small one.
+    edges = len(joins.target)
+    entry, bound = np.full((2, edges, ranks.tree[-1]), NOWHERE, dtype=np.int32)
+    top = np.tile(ranks.tree[:-1].astype(np.int32), (edges, 1))
+    trees = _Trees(entry, bound, top, np.full(edges, NOWHERE, dtype=np.int32))
+    origin, before = np.full((2, *course.exists.shape), NOWHERE, dtype=np.int32)
+    _pass(course, joins, ranks, events, trees, origin, before)
+    return origin, before
 
 
 @jit
-def _forward(
-    joins: Joins, ranks: Ranks, events: Events, horizon: Places, trees: Trees, origin: Places, before: Places
+def _pass(
+    course: _Course, joins: Joins, ranks: Ranks, events: Events, trees: _Trees, origin: Places, before: Places
 ) -> None:
-    """Finds ``origin`` and ``before`` (``origin_before``) in one pass over the events.
+    """Fills ``origin`` and ``before`` in one pass.
+
+    It is one function, and gives the arrays that it loops over names of their own: helpers that are handed the trees,
+    or looks at fields of tuples, count references at each event and cost a tenth of the time.
 
     Parameters
     ----------
-    joins : Joins
-    ranks : Ranks
-    events : Events
-    horizon : int32 array, shape (events,)
-        The first event that shares no window with each.
-    trees : Trees
-        Their entries are origins, ``NOWHERE`` at first.
+    course : _Course
+    joins, ranks, events
+        The same with time, for edges that test every two events.
+    trees : _Trees
+        Their entries are ``NOWHERE`` at first.
     origin, before : int32 arrays, shape (events, states)
         The answer, ``NOWHERE`` at first.
     """
-    first_bucket, size, entry, bound = trees
-    bucket, ranked, wanted, limit = ranks
-    variable, begins, out_start, target = joins.variable, joins.begins, joins.out_start, joins.target
-    tables, tested = joins.table, joins.tested
-    segment_start, instant, mask = events.segment_start, events.instant, events.mask
-    # The cell before the first one of each bucket, as ranks count from 1; the cell after the last one of each stack;
-    # the one value of an edge without predicates.
-    base = tree_starts(size) - 1
-    top = np.empty(bound.shape[:1] + size.shape, dtype=np.int32)
-    top[:] = base[:-1] + 1
-    total = np.full(len(bound), NOWHERE, dtype=np.int32)
+    sign, segment_start, instant, exists, oldest, begins, source, target, read, read_rank, write, write_rank = course
+    entry, bound, top, total = trees
+    first_bucket, tree = ranks.first, ranks.tree
+    tables, tested, latest = joins.table, joins.tested, len(instant) - 1
     for s in range(len(segment_start) - 1):
         # What another key left in the trees lies before this key's first event ``low``, so nothing need be cleared.
         low, high = segment_start[s], segment_start[s + 1]
@@ -186,161 +231,55 @@ def _forward(
                 end += 1
             # The trees hold the events before ``start``, and no other of the instant ``start:end``: simultaneous
             # events do not see each other, so all of them are read before any is written.
-            for p in range(len(variable)):
-                for edge in range(out_start[p], out_start[p + 1]):
-                    q, table = target[edge], tables[edge]
-                    for i in range(start, end):
-                        if (mask[i] >> variable[q]) & 1 == 0:
-                            continue
-                        found = before[i, q]
-                        if tested[edge]:
-                            for d in range(start - 1, low - 1, -1):
-                                if origin[d, p] <= found or horizon[d] <= i:
-                                    continue
-                                if _follows(joins, ranks, events, edge, d, i):
-                                    found = origin[d, p]
-                        elif table < 0:
-                            found = max(found, total[edge])
-                        elif bucket[table, i] >= 0:
-                            b = first_bucket[table] + bucket[table, i]
-                            rank = np.int64(ranked[table, i])
-                            if begins[p]:
-                                cell = _topmost(bound, edge, base[b] + 1, top[edge, b], rank, 1)
-                                if cell > base[b]:
-                                    found = max(found, entry[edge, cell])
-                            else:
-                                while rank <= size[b]:
-                                    found = max(found, entry[edge, base[b] + rank])
-                                    rank += rank & -rank
-                        if found >= low:
-                            before[i, q] = found
-            for p in range(len(variable)):
+            for edge in range(len(target)):
+                p, q, table = source[edge], target[edge], tables[edge]
                 for i in range(start, end):
-                    if (mask[i] >> variable[p]) & 1 == 0:
+                    if not exists[i, q]:
                         continue
-                    value = np.int32(i) if begins[p] else before[i, p]
-                    origin[i, p] = value
-                    if value < 0:
+                    found = before[i, q]
+                    if tested[edge]:
+                        for d in range(start - 1, max(low, oldest[i]) - 1, -1):
+                            if origin[d, p] > found:
+                                earlier, later = (d, i) if sign > 0 else (latest - i, latest - d)
+                                if _follows(joins, ranks, events, edge, earlier, later):
+                                    found = origin[d, p]
+                    elif table < 0:
+                        found = max(found, total[edge])
+                    elif read[table, i] >= 0:
+                        b = first_bucket[table] + read[table, i]
+                        base, size = tree[b] - 1, tree[b + 1] - tree[b]
+                        rank = min(np.int64(read_rank[table, i]), size)
+                        if begins[p]:
+                            cell = _topmost(bound, edge, base + 1, top[edge, b], rank, sign)
+                            if cell > base:
+                                found = max(found, entry[edge, cell])
+                        else:
+                            # With time it asks for limits from its rank up, against time for ranks up to its limit.
+                            while 0 < rank <= size:
+                                found = max(found, entry[edge, base + rank])
+                                rank += sign * (rank & -rank)
+                    if found >= low:
+                        before[i, q] = found
+            for p in range(len(begins)):
+                for i in range(start, end):
+                    if exists[i, p]:
+                        origin[i, p] = np.int32(i) if begins[p] else before[i, p]
+            for edge in range(len(target)):
+                p, table = source[edge], tables[edge]
+                for i in range(start, end):
+                    value = origin[i, p]
+                    if value < 0 or tested[edge]:
                         continue
-                    for edge in range(out_start[p], out_start[p + 1]):
-                        table = tables[edge]
-                        if tested[edge]:
-                            continue
-                        if table < 0:
-                            total[edge] = max(total[edge], value)
-                        elif wanted[table, i] >= 0:
-                            b = first_bucket[table] + wanted[table, i]
-                            rank = min(np.int64(limit[table, i]), size[b])
-                            if not begins[p]:
-                                while rank > 0:
-                                    entry[edge, base[b] + rank] = max(entry[edge, base[b] + rank], value)
-                                    rank -= rank & -rank
-                            elif rank > 0:
-                                top[edge, b] = _put_on_top(
-                                    entry, bound, edge, base[b] + 1, top[edge, b], value, rank, 1
-                                )
+                    if table < 0:
+                        total[edge] = max(total[edge], value)
+                    elif write[table, i] >= 0:
+                        b = first_bucket[table] + write[table, i]
+                        base, size = tree[b] - 1, tree[b + 1] - tree[b]
+                        rank = min(np.int64(write_rank[table, i]), size)
+                        if not begins[p]:
+                            while 0 < rank <= size:
+                                entry[edge, base + rank] = max(entry[edge, base + rank], value)
+                                rank -= sign * (rank & -rank)
+                        elif rank > 0:
+                            top[edge, b] = _put_on_top(entry, bound, edge, base + 1, top[edge, b], value, rank, sign)
             start = end
-
-
-@jit
-def _backward(
-    joins: Joins,
-    ranks: Ranks,
-    events: Events,
-    horizon: Places,
-    trees: Trees,
-    origin: Places,
-    reach: Places,
-    after: Places,
-) -> None:
-    """Finds ``reach`` and ``after`` (``reach_after``) in one pass from the last event to the first.
-
-    The stacks are for edges to states that end a trend.
-
-    Parameters
-    ----------
-    joins : Joins
-    ranks : Ranks
-    events : Events
-    horizon : int32 array, shape (events,)
-        The first event that shares no window with each.
-    trees : Trees
-        Their entries are reaches, ``NEVER`` at first.
-    origin : int32 array, shape (events, states)
-        Where it is ``NOWHERE`` no trend comes by, and nothing is looked for.
-    reach, after : int32 arrays, shape (events, states)
-        The answer, ``NEVER`` at first.
-    """
-    first_bucket, size, entry, bound = trees
-    bucket, ranked, wanted, limit = ranks
-    variable, ends, out_start, target = joins.variable, joins.ends, joins.out_start, joins.target
-    tables, tested = joins.table, joins.tested
-    segment_start, instant = events.segment_start, events.instant
-    # The cell before the first one of each bucket, as ranks count from 1; the cell after the last one of each stack;
-    # the one value of an edge without predicates.
-    base = tree_starts(size) - 1
-    top = np.empty(bound.shape[:1] + size.shape, dtype=np.int32)
-    top[:] = base[:-1] + 1
-    total = np.full(len(bound), NEVER, dtype=np.int32)
-    for s in range(len(segment_start) - 2, -1, -1):
-        # What a later key left in the trees is not before this key's end ``high``, so nothing need be cleared.
-        low, high = segment_start[s], segment_start[s + 1]
-        end = high
-        while end > low:
-            start = end - 1
-            while start > low and instant[start - 1] == instant[start]:
-                start -= 1
-            # The trees hold the events from ``end`` on, and no other of the instant ``start:end``.
-            for p in range(len(variable)):
-                for edge in range(out_start[p], out_start[p + 1]):
-                    q, table = target[edge], tables[edge]
-                    for i in range(start, end):
-                        if origin[i, p] < 0:
-                            continue
-                        found = after[i, p]
-                        if tested[edge]:
-                            for d in range(end, horizon[i]):
-                                if reach[d, q] < found and _follows(joins, ranks, events, edge, i, d):
-                                    found = reach[d, q]
-                        elif table < 0:
-                            found = min(found, total[edge])
-                        elif wanted[table, i] >= 0:
-                            b = first_bucket[table] + wanted[table, i]
-                            rank = min(np.int64(limit[table, i]), size[b])
-                            if ends[q]:
-                                cell = _topmost(bound, edge, base[b] + 1, top[edge, b], rank, -1)
-                                if cell > base[b]:
-                                    found = min(found, entry[edge, cell])
-                            else:
-                                while rank > 0:
-                                    found = min(found, entry[edge, base[b] + rank])
-                                    rank -= rank & -rank
-                        if found < high:
-                            after[i, p] = found
-            for q in range(len(variable)):
-                # The earliest of simultaneous events comes last, so that it is the top of a stack.
-                for i in range(end - 1, start - 1, -1):
-                    if origin[i, q] < 0:
-                        continue
-                    value = np.int32(i) if ends[q] else after[i, q]
-                    reach[i, q] = value
-                    if value == NEVER:
-                        continue
-                    for edge in range(len(target)):
-                        table = tables[edge]
-                        if target[edge] != q or tested[edge]:
-                            continue
-                        if table < 0:
-                            total[edge] = min(total[edge], value)
-                        elif bucket[table, i] >= 0:
-                            b = first_bucket[table] + bucket[table, i]
-                            rank = np.int64(ranked[table, i])
-                            if ends[q]:
-                                top[edge, b] = _put_on_top(
-                                    entry, bound, edge, base[b] + 1, top[edge, b], value, rank, -1
-                                )
-                            else:
-                                while rank <= size[b]:
-                                    entry[edge, base[b] + rank] = min(entry[edge, base[b] + rank], value)
-                                    rank += rank & -rank
-            end = start

@@ -14,9 +14,9 @@ from typing import NamedTuple
 import numpy as np
 
 from cetdsl.kernels._jit import inlined, jit
-from cetdsl.kernels.graph.counts import END, ROOT, Roles, Values, fill_roles, widest
-from cetdsl.kernels.graph.layers import IS_NAN, LAST, NO_WAY, Layers, fill_ways
-from cetdsl.kernels.graph.windows import Windows
+from cetdsl.kernels.graph.blocks import widened
+from cetdsl.kernels.graph.layers import IS_NAN, LAST, NO_WAY, Layers, Values, fill_ways
+from cetdsl.kernels.graph.windows import END, ROOT, Roles, Windows, fill_roles, widest
 from cetdsl.kernels.vocabulary import Graph, Ints, Places
 
 #: In place of a way: the first one of its state; not looked for yet; there is no more.
@@ -38,6 +38,7 @@ class Heaps(NamedTuple):
 
 @inlined
 def _beats(heaps: Heaps, a: int, b: int) -> bool:
+    """Whether one candidate is better than another one."""
     if heaps.value[a] == heaps.value[b]:
         return bool(heaps.state[a] < heaps.state[b])
     return bool(heaps.value[a] > heaps.value[b])
@@ -45,55 +46,49 @@ def _beats(heaps: Heaps, a: int, b: int) -> bool:
 
 @inlined
 def _swap(heaps: Heaps, a: int, b: int) -> None:
+    """Lets two candidates change their cells."""
     heaps.value[a], heaps.value[b] = heaps.value[b], heaps.value[a]
     heaps.state[a], heaps.state[b] = heaps.state[b], heaps.state[a]
     heaps.way[a], heaps.way[b] = heaps.way[b], heaps.way[a]
 
 
 @jit
-def _sink(heaps: Heaps, start: int, size: int, place: int) -> None:
-    while 2 * place + 1 < size:
-        child = 2 * place + 1
+def _sink(heaps: Heaps, start: int, size: int, cell: int) -> None:
+    """Lets a candidate of the heap ``start:start + size`` sink below the better ones."""
+    while 2 * cell + 1 < size:
+        child = 2 * cell + 1
         if child + 1 < size and _beats(heaps, start + child + 1, start + child):
             child += 1
-        if not _beats(heaps, start + child, start + place):
+        if not _beats(heaps, start + child, start + cell):
             break
-        _swap(heaps, start + child, start + place)
-        place = child
+        _swap(heaps, start + child, start + cell)
+        cell = child
 
 
 @jit
 def _push(heaps: Heaps, start: int, size: int, value: float, state: int, way: int) -> None:
     """Adds a candidate to the ``size`` that a heap has."""
     heaps.value[start + size], heaps.state[start + size], heaps.way[start + size] = value, state, way
-    place = size
-    while place > 0 and _beats(heaps, start + place, start + (place - 1) // 2):
-        _swap(heaps, start + place, start + (place - 1) // 2)
-        place = (place - 1) // 2
+    cell = size
+    while cell > 0 and _beats(heaps, start + cell, start + (cell - 1) // 2):
+        _swap(heaps, start + cell, start + (cell - 1) // 2)
+        cell = (cell - 1) // 2
 
 
 # ------------------------------------------------------------------------------------------------ the search
 
 
-class View(NamedTuple):
-    """A window as the search sees it: the successors, values and roles of its nodes ``first:last``."""
-
-    start: Ints
-    stop: Ints
-    target: Places
-    role: Roles
-    layers: Layers
-    first: int
-    last: int
-
-
-class States(NamedTuple):
-    """What is known of each state (a node of the window and a layer).
+class Search(NamedTuple):
+    """A search in one window after the other, with room for the states (node of the window and layer) of the widest.
 
     Attributes
     ----------
+    start, stop, target : arrays
+        The successors of the graph's nodes.
+    layers : Layers
+    role : uint8 array, shape (nodes of the window,)
     best : array, shape (states,)
-        The weight of the best way.
+        The weight of the best way from each state.
     choice : int64 array, shape (states,)
         The state with which it goes on, ``LAST`` or ``NO_WAY``.
     first, latest : int64 arrays, shape (states,)
@@ -101,14 +96,26 @@ class States(NamedTuple):
     heap, size : int64 arrays, shape (states + 1,)
         Where the candidates for the next way begin, -1 if they have not been collected, and how many there are. The
         last heap is that of the trends.
+    path, chain : int64 arrays, shape (nodes of the window,)
+        Room for states that follow each other.
+    at : int64 array
+        Where the search is, see ``RANK``.
     """
 
+    start: Ints
+    stop: Ints
+    target: Places
+    layers: Layers
+    role: Roles
     best: Values
     choice: Ints
     first: Ints
     latest: Ints
     heap: Ints
     size: Ints
+    path: Ints
+    chain: Ints
+    at: Ints
 
 
 class Ways(NamedTuple):
@@ -120,128 +127,118 @@ class Ways(NamedTuple):
     following: Ints
 
 
-#: Places in the array of what is used: ways, cells of heaps, the way of the last trend, the rank of its layer.
-_WAYS, _CELLS, _TREND, RANK = 0, 1, 2, 3
+#: Entries of ``Search.at``: the ways and the cells of heaps that are used, the way of the last trend, the rank of its
+#: layer, and the window's nodes, from the first to before the last.
+_WAYS, _CELLS, _TREND, RANK, FIRST, _LAST = range(6)
 
 
 @jit
-def make_states(windows: Windows, layers: Layers) -> States:
-    count = widest(windows) * layers.after.shape[1]
-    return States(
-        np.empty(count, layers.amount.dtype),
-        np.empty(count, np.int64),
-        np.empty(count, np.int64),
-        np.empty(count, np.int64),
-        np.empty(count + 1, np.int64),
-        np.empty(count + 1, np.int64),
+def make_search(graph: Graph, windows: Windows, layers: Layers) -> Search:
+    """A search that is in no window yet."""
+    room, width = widest(windows), layers.after.shape[1]
+    states, heaps = np.empty((3, room * width), np.int64), np.empty((2, room * width + 1), np.int64)
+    paths, best = np.empty((2, room), np.int64), np.empty(room * width, layers.amount.dtype)
+    return Search(
+        graph.start,
+        graph.stop,
+        graph.target,
+        layers,
+        np.empty(room, np.uint8),
+        best,
+        states[0],
+        states[1],
+        states[2],
+        heaps[0],
+        heaps[1],
+        paths[0],
+        paths[1],
+        np.empty(6, np.int64),
     )
 
 
 @jit
-def _more_ways(ways: Ways, used: int, more: int) -> Ways:
-    """The ways, with room for more."""
-    if used + more <= len(ways.value):
-        return ways
-    size = 2 * (used + more)
-    wider = Ways(
-        np.empty(size, ways.value.dtype), np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size, np.int64)
-    )
-    wider.value[:used], wider.state[:used] = ways.value[:used], ways.state[:used]
-    wider.rest[:used], wider.following[:used] = ways.rest[:used], ways.following[:used]
-    return wider
-
-
-@jit
-def _more_cells(heaps: Heaps, used: int, more: int) -> Heaps:
-    """The heaps, with room for more."""
-    if used + more <= len(heaps.value):
-        return heaps
-    size = 2 * (used + more)
-    wider = Heaps(np.empty(size, heaps.value.dtype), np.empty(size, np.int64), np.empty(size, np.int64))
-    wider.value[:used], wider.state[:used] = heaps.value[:used], heaps.state[:used]
-    wider.way[:used] = heaps.way[:used]
-    return wider
-
-
-@jit
-def open_window(
-    graph: Graph,
-    windows: Windows,
-    window: int,
-    complete: bool,
-    layers: Layers,
-    role: Roles,
-    states: States,
-    used: Ints,
-) -> View:
+def open_window(search: Search, graph: Graph, windows: Windows, window: int, complete: bool) -> None:
     """Makes ready for the trends of another window."""
-    fill_roles(graph, windows, window, complete, role)
-    fill_ways(graph, windows, window, role, layers, states.best, states.choice)
-    first, last = windows.first[window], windows.last[window]
-    count = (last - first) * layers.after.shape[1]
-    states.first[:count], states.latest[:count] = -1, -1
-    states.heap[:count], states.size[-1] = -1, 0
-    used[_WAYS], used[_CELLS], used[_TREND], used[RANK] = 0, 0, -1, IS_NAN + 1
-    return View(graph.start, graph.stop, graph.target, role, layers, first, last)
+    fill_roles(graph, windows, window, complete, search.role)
+    fill_ways(graph, windows, window, search.role, search.layers, search.best, search.choice)
+    first, last, at = windows.first[window], windows.last[window], search.at
+    count = (last - first) * search.layers.after.shape[1]
+    search.first[:count], search.latest[:count] = -1, -1
+    search.heap[:count], search.size[-1] = -1, 0
+    at[_WAYS], at[_CELLS], at[_TREND], at[RANK], at[FIRST], at[_LAST] = 0, 0, -1, IS_NAN + 1, first, last
 
 
-@jit
-def _add_way(states: States, ways: Ways, used: Ints, x: int, value: float, rest: int) -> int:
-    way = int(used[_WAYS])
-    used[_WAYS] += 1
+@inlined
+def _add_way(search: Search, ways: Ways, x: int, value: float, rest: int) -> int:
+    """Notes a way from a state that weighs so much and goes on with another way; returns its number."""
+    way = int(search.at[_WAYS])
+    search.at[_WAYS] += 1
     ways.value[way], ways.state[way], ways.rest[way], ways.following[way] = value, x, rest, _UNKNOWN
-    states.latest[x] = way
+    search.latest[x] = way
     return way
 
 
-@jit
-def _first_way(states: States, ways: Ways, used: Ints, chain: Ints, x: int) -> int:
+@inlined
+def _first_way(search: Search, ways: Ways, x: int) -> int:
     """The best way of a state, which the pass backwards has found."""
-    depth = 0
-    while x != LAST and states.first[x] < 0:
+    first, choice, chain, depth = search.first, search.choice, search.chain, 0
+    while x != LAST and first[x] < 0:
         chain[depth] = x
         depth += 1
-        x = states.choice[x]
-    way = -1 if x == LAST else states.first[x]
+        x = choice[x]
+    way = -1 if x == LAST else first[x]
     for d in range(depth - 1, -1, -1):
-        way = _add_way(states, ways, used, chain[d], states.best[chain[d]], way)
-        states.first[chain[d]] = way
+        way = _add_way(search, ways, chain[d], search.best[chain[d]], way)
+        first[chain[d]] = way
     return way
 
 
 @jit
 def _keep_candidates(
-    states: States, heaps: Heaps, used: Ints, owner: int, value: Values, state: Ints, count: int, most: int
+    search: Search, heaps: Heaps, owner: int, value: Values, state: Ints, count: int, most: int
 ) -> Heaps:
-    """Makes a heap of the best of some candidates, and leaves room for one more."""
+    """Makes a heap of the best of some candidates, and leaves room for one more.
+
+    Parameters
+    ----------
+    search : Search
+    heaps : Heaps
+    owner : int
+        The state whose candidates they are; beyond all states, they are trends.
+    value, state : arrays
+        The candidates; the array has room for more than ``count``.
+    count : int
+    most : int
+        How many to keep at most.
+    """
     found = Heaps(value, state, np.full(count, _THE_FIRST))
-    for place in range(count // 2 - 1, -1, -1):
-        _sink(found, 0, count, place)
-    kept, start = min(count, most), used[_CELLS]
-    heaps = _more_cells(heaps, start, kept + 1)
+    for cell in range(count // 2 - 1, -1, -1):
+        _sink(found, 0, count, cell)
+    kept, start = min(count, most), search.at[_CELLS]
+    weights, states = widened(heaps.value, start, kept + 1), widened(heaps.state, start, kept + 1)
+    heaps = Heaps(weights, states, widened(heaps.way, start, kept + 1))
     for c in range(kept):
-        place = c if kept == count else 0
-        heaps.value[start + c], heaps.state[start + c], heaps.way[start + c] = value[place], state[place], _THE_FIRST
+        cell = c if kept == count else 0
+        heaps.value[start + c], heaps.state[start + c], heaps.way[start + c] = value[cell], state[cell], _THE_FIRST
         if kept < count:
             # In falling order they are a heap, too.
             _swap(found, 0, count - 1 - c)
             _sink(found, 0, count - 1 - c, 0)
-    states.heap[owner], states.size[owner] = start, kept
-    used[_CELLS] += kept + 1
+    search.heap[owner], search.size[owner], search.at[_CELLS] = start, kept, start + kept + 1
     return heaps
 
 
 @jit
-def _collect_ways(view: View, states: States, heaps: Heaps, used: Ints, x: int, most: int) -> Heaps:
+def _collect_ways(search: Search, heaps: Heaps, x: int, most: int) -> Heaps:
     """The candidates of a state, but for its best way: that which goes nowhere, and the first one of each successor."""
-    target, after, choice, best = view.target, view.layers.after, states.choice, states.best
-    width, first, last = after.shape[1], view.first, view.last
+    target, after, choice, best = search.target, search.layers.after, search.choice, search.best
+    width, first, last = after.shape[1], search.at[FIRST], search.at[_LAST]
     v, layer = x // width + first, x % width
-    kind, amount = view.layers.kind[v], view.layers.amount[v]
-    start, stop = view.start[v], view.stop[v]
+    kind, amount = search.layers.kind[v], search.layers.amount[v]
+    start, stop = search.start[v], search.stop[v]
     room = (stop - start) * width + 1
     value, state, count = np.empty(room, best.dtype), np.empty(room, np.int64), 0
-    if view.role[v - first] & END and view.layers.own[kind] == layer and choice[x] != LAST:
+    if search.role[v - first] & END and search.layers.own[kind] == layer and choice[x] != LAST:
         value[count], state[count] = amount, LAST
         count += 1
     for k in range(start, stop):
@@ -252,93 +249,90 @@ def _collect_ways(view: View, states: States, heaps: Heaps, used: Ints, x: int, 
             if choice[following] != NO_WAY and after[kind, other] == layer and choice[x] != following:
                 value[count], state[count] = amount + best[following], following
                 count += 1
-    return _keep_candidates(states, heaps, used, x, value, state, count, most)
+    return _keep_candidates(search, heaps, x, value, state, count, most)
 
 
 @jit
-def _collect_trends(view: View, states: States, heaps: Heaps, used: Ints, rank: int, most: int) -> Heaps:
+def _collect_trends(search: Search, heaps: Heaps, rank: int, most: int) -> Heaps:
     """The candidates for the trends of one rank: the best way of each root and layer."""
-    width, rows = view.layers.after.shape[1], view.last - view.first
-    value, state, count = np.empty(rows * width, states.best.dtype), np.empty(rows * width, np.int64), 0
+    choice, best, role, ranks = search.choice, search.best, search.role, search.layers.rank
+    width, rows = len(ranks), search.at[_LAST] - search.at[FIRST]
+    value, state, count = np.empty(rows * width, best.dtype), np.empty(rows * width, np.int64), 0
     for row in range(rows):
-        if view.role[row] & ROOT:
+        if role[row] & ROOT:
             for x in range(row * width, (row + 1) * width):
-                if states.choice[x] != NO_WAY and view.layers.rank[x - row * width] == rank:
-                    value[count], state[count] = states.best[x], x
+                if choice[x] != NO_WAY and ranks[x - row * width] == rank:
+                    value[count], state[count] = best[x], x
                     count += 1
-    return _keep_candidates(states, heaps, used, len(states.best), value, state, count, most)
+    return _keep_candidates(search, heaps, len(best), value, state, count, most)
 
 
-@jit
-def _replace_candidate(states: States, ways: Ways, heaps: Heaps, owner: int, taken: int, amount: float) -> None:
+@inlined
+def _replace_candidate(search: Search, ways: Ways, heaps: Heaps, owner: int, taken: int, amount: float) -> None:
     """In place of a way that was taken, its state offers the one that follows, if there is one."""
     following = ways.following[taken] if taken >= 0 else _NO_MORE
     if following >= 0:
-        _push(
-            heaps, states.heap[owner], states.size[owner], amount + ways.value[following], ways.state[taken], following
-        )
-        states.size[owner] += 1
+        start, size, value = search.heap[owner], search.size[owner], amount + ways.value[following]
+        _push(heaps, start, size, value, ways.state[taken], following)
+        search.size[owner] += 1
 
 
-@jit
-def _take_candidate(states: States, ways: Ways, heaps: Heaps, used: Ints, chain: Ints, owner: int) -> tuple[float, int]:
+@inlined
+def _take_candidate(search: Search, ways: Ways, heaps: Heaps, owner: int) -> tuple[float, int]:
     """Removes the best candidate of a heap: what it weighs, and its way, -1 for the one that goes nowhere."""
-    start, value = states.heap[owner], heaps.value[states.heap[owner]]
+    start, value = search.heap[owner], heaps.value[search.heap[owner]]
     state, way = heaps.state[start], heaps.way[start]
-    states.size[owner] -= 1
-    _swap(heaps, start, start + states.size[owner])
-    _sink(heaps, start, states.size[owner], 0)
+    search.size[owner] -= 1
+    _swap(heaps, start, start + search.size[owner])
+    _sink(heaps, start, search.size[owner], 0)
     if way == _THE_FIRST:
-        way = _first_way(states, ways, used, chain, state)
+        way = _first_way(search, ways, state)
     return value, way
 
 
 @jit
-def _find_following(
-    view: View, states: States, ways: Ways, heaps: Heaps, used: Ints, path: Ints, chain: Ints, x: int, most: int
-) -> Heaps:
+def _find_following(search: Search, ways: Ways, heaps: Heaps, x: int, most: int) -> Heaps:
     """Finds the next best way of a state, and those that it needs for that."""
-    width = view.layers.after.shape[1]
-    depth = 0
+    width, latest, path, depth = search.layers.after.shape[1], search.latest, search.path, 0
     while True:
         path[depth] = x
         depth += 1
-        rest = ways.rest[states.latest[x]]
+        rest = ways.rest[latest[x]]
         if rest < 0 or ways.following[rest] != _UNKNOWN:
             break
         x = ways.state[rest]
     for d in range(depth - 1, -1, -1):
         x = path[d]
-        latest = states.latest[x]
-        if states.heap[x] < 0:
-            heaps = _collect_ways(view, states, heaps, used, x, most)
-        amount = view.layers.amount[x // width + view.first]
-        _replace_candidate(states, ways, heaps, x, ways.rest[latest], amount)
-        if states.size[x] == 0:
-            ways.following[latest] = _NO_MORE
+        last = latest[x]
+        if search.heap[x] < 0:
+            heaps = _collect_ways(search, heaps, x, most)
+        amount = search.layers.amount[x // width + search.at[FIRST]]
+        _replace_candidate(search, ways, heaps, x, ways.rest[last], amount)
+        if search.size[x] == 0:
+            ways.following[last] = _NO_MORE
         else:
-            value, rest = _take_candidate(states, ways, heaps, used, chain, x)
-            ways.following[latest] = _add_way(states, ways, used, x, value, rest)
+            value, rest = _take_candidate(search, ways, heaps, x)
+            ways.following[last] = _add_way(search, ways, x, value, rest)
     return heaps
 
 
 @jit
-def next_trend(
-    view: View, states: States, ways: Ways, heaps: Heaps, used: Ints, path: Ints, chain: Ints, most: int
-) -> tuple[Ways, Heaps, int]:
-    """The next best trend of the window as a way; -1: no more."""
-    trends, last = len(states.best), used[_TREND]
+def next_trend(search: Search, ways: Ways, heaps: Heaps, most: int) -> tuple[Ways, Heaps, int]:
+    """The next best trend of the window as a way, -1 if there is no more; of each state, the best ``most`` are kept."""
+    at, trends, last, used = search.at, len(search.best), search.at[_TREND], search.at[_WAYS]
     # A way for each node of the path, and the first ways of states that had none.
-    ways = _more_ways(ways, used[_WAYS], (view.last - view.first) * (view.layers.after.shape[1] + 1))
+    more = (at[_LAST] - at[FIRST]) * (search.layers.after.shape[1] + 1)
+    value, state = widened(ways.value, used, more), widened(ways.state, used, more)
+    ways = Ways(value, state, widened(ways.rest, used, more), widened(ways.following, used, more))
     if last >= 0:
         if ways.following[last] == _UNKNOWN:
-            heaps = _find_following(view, states, ways, heaps, used, path, chain, ways.state[last], most)
-        _replace_candidate(states, ways, heaps, trends, last, view.layers.amount[0] * 0)
-    while states.size[trends] == 0:
-        used[RANK] -= 1
-        if used[RANK] < 0:
+            heaps = _find_following(search, ways, heaps, ways.state[last], most)
+        _replace_candidate(search, ways, heaps, trends, last, search.layers.amount[0] * 0)
+    while search.size[trends] == 0:
+        at[RANK] -= 1
+        if at[RANK] < 0:
             return ways, heaps, -1
-        heaps = _collect_trends(view, states, heaps, used, used[RANK], most)
-    _, way = _take_candidate(states, ways, heaps, used, chain, trends)
-    used[_TREND] = way
+        heaps = _collect_trends(search, heaps, at[RANK], most)
+    _, way = _take_candidate(search, ways, heaps, trends)
+    at[_TREND] = way
     return ways, heaps, way

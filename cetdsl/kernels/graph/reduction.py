@@ -11,7 +11,8 @@ import numpy as np
 from cetdsl.ir.machine import Machine
 from cetdsl.ir.steps import ORDERS, steps_of
 from cetdsl.kernels._jit import jit
-from cetdsl.kernels.graph.attribute_graph import NEVER, AttributeGraph, bucket_ranks, bucket_starts, tree_starts
+from cetdsl.kernels.graph.attribute_graph import NEVER, AttributeGraph
+from cetdsl.kernels.graph.blocks import widened
 from cetdsl.kernels.graph.edges import list_edges, with_edges
 from cetdsl.kernels.vocabulary import Graph, Ints, Places
 
@@ -41,7 +42,7 @@ def reduce_edges(graph: AttributeGraph, machine: Machine, most: int = 2**31) -> 
         bounds, target = _irredundant(listed.start, listed.stop, listed.target)
         return with_edges(graph, bounds[:-1].copy(), bounds[1:].copy(), target)
     if not any(c.op in ORDERS for c in machine.edges[0].comparisons):
-        return with_edges(graph, graph.start, _first_instants(graph), graph.target)
+        return with_edges(graph, graph.ranges.start, _first_instants(graph), graph.ranges.target)
     start, stop, target = _staircases(graph, most)
     return with_edges(graph, start, stop, target) if len(target) <= most else None
 
@@ -57,10 +58,10 @@ def _is_transitive(machine: Machine) -> bool:
 @jit
 def _first_instants(graph: AttributeGraph) -> Ints:
     """Where each node's successors of the earliest instant end: they hide all later ones of an unordered list."""
-    stop = graph.start.copy()
+    start, target, instant = graph.ranges.start, graph.ranges.target, graph.instant
+    stop = start.copy()
     for v in range(len(stop)):
-        first = graph.start[v]
-        while stop[v] < graph.stop[v] and graph.instant[graph.target[stop[v]]] == graph.instant[graph.target[first]]:
+        while stop[v] < graph.ranges.stop[v] and instant[target[stop[v]]] == instant[target[start[v]]]:
             stop[v] += 1
     return stop
 
@@ -85,11 +86,11 @@ def _earliest(tree: Places, base: int, size: int, low: int, high: int) -> int:
 @jit
 def _push(heap: Ints, size: int, node: int, low: int, high: int) -> int:
     """Adds a stretch of ranks to a heap ordered by the earliest node of each."""
-    place = size
-    while place > 0 and heap[(place - 1) >> 1, 0] > node:
-        heap[place] = heap[(place - 1) >> 1]
-        place = (place - 1) >> 1
-    heap[place, 0], heap[place, 1], heap[place, 2] = node, low, high
+    cell = size
+    while cell > 0 and heap[(cell - 1) >> 1, 0] > node:
+        heap[cell] = heap[(cell - 1) >> 1]
+        cell = (cell - 1) >> 1
+    heap[cell, 0], heap[cell, 1], heap[cell, 2] = node, low, high
     return size + 1
 
 
@@ -98,15 +99,15 @@ def _pop(heap: Ints, size: int) -> int:
     """Takes the first stretch off a heap."""
     last = size - 1
     node, low, high = heap[last, 0], heap[last, 1], heap[last, 2]
-    place, child = 0, 1
+    cell, child = 0, 1
     while child < last:
         if child + 1 < last and heap[child + 1, 0] < heap[child, 0]:
             child += 1
         if heap[child, 0] >= node:
             break
-        heap[place] = heap[child]
-        place, child = child, 2 * child + 1
-    heap[place, 0], heap[place, 1], heap[place, 2] = node, low, high
+        heap[cell] = heap[child]
+        cell, child = child, 2 * child + 1
+    heap[cell, 0], heap[cell, 1], heap[cell, 2] = node, low, high
     return last
 
 
@@ -114,53 +115,50 @@ def _pop(heap: Ints, size: int) -> int:
 def _staircases(graph: AttributeGraph, most: int) -> tuple[Ints, Ints, Places]:
     """The reduction of an order, edge by edge: each successor hides the later ones that it allows itself.
 
-    Goes from the last node to the first, so that the tree of each list, nodes by rank, holds later ones only. The
+    Goes from the last node to the first, so that the tree of each bucket, nodes by rank, holds later ones only. The
     successors of a node come out of the ranks that it allows in order of time, from a heap of stretches of ranks: one
     that shows splits its stretch, and the ranks that it hides are cut off the others when their turn comes.
     """
-    nodes = len(graph.event)
-    sizes = bucket_ranks(graph.ranks, bucket_starts(graph.ranks))
-    tree_start = tree_starts(sizes)
-    tree = np.full(2 * tree_start[-1], NEVER, dtype=np.int32)
-    place = np.full(nodes, -1, dtype=np.int64)
-    for k in range(len(graph.target)):
-        place[graph.target[k]] = k
+    bucket, ranked, wanted, limits, _, trees = graph.ranks
+    event, instants, range_start, range_stop = graph.nodes.event, graph.instant, graph.ranges.start, graph.ranges.stop
+    nodes = len(event)
+    tree = np.full(2 * trees[-1], NEVER, dtype=np.int32)
+    entry = np.full(nodes, -1, dtype=np.int64)
+    for k in range(len(graph.ranges.target)):
+        entry[graph.ranges.target[k]] = k
     heap = np.empty((nodes + 2, 3), dtype=np.int64)
     start, stop = np.zeros(nodes, dtype=np.int64), np.zeros(nodes, dtype=np.int64)
     target = np.empty(max(4 * nodes, 16), dtype=np.int32)
     at, end = 0, nodes
     while end > 0:
         begin = end - 1
-        while begin > 0 and graph.instant[begin - 1] == graph.instant[begin]:
+        while begin > 0 and instants[begin - 1] == instants[begin]:
             begin -= 1
         for v in range(begin, end):
             start[v] = stop[v] = at
-            name, limit = graph.ranks.wanted[0, graph.event[v]], int(graph.ranks.limit[0, graph.event[v]])
-            if name < 0 or graph.start[v] == graph.stop[v]:
+            name, limit = wanted[0, event[v]], int(limits[0, event[v]])
+            if name < 0 or range_start[v] == range_stop[v]:
                 continue
-            size, base = sizes[name], 2 * tree_start[name]
+            size, base = trees[name + 1] - trees[name], 2 * trees[name]
             waiting = _push(heap, 0, _earliest(tree, base, size, 0, min(limit, size)), 0, min(limit, size))
             hidden = hides = 0
             instant = np.int64(-1)
             while waiting > 0:
                 t, low, high = heap[0, 0], heap[0, 1], heap[0, 2]
-                if t == NEVER or place[t] >= graph.stop[v]:
+                if t == NEVER or entry[t] >= range_stop[v]:
                     break
                 waiting = _pop(heap, waiting)
-                if graph.instant[t] != instant:
-                    instant, hidden = graph.instant[t], hides
+                if instants[t] != instant:
+                    instant, hidden = instants[t], hides
                 if low < hidden:
                     if hidden < high:
                         waiting = _push(heap, waiting, _earliest(tree, base, size, hidden, high), hidden, high)
                     continue
-                if at == len(target):
-                    wider = np.empty(2 * at, dtype=np.int32)
-                    wider[:at] = target
-                    target = wider
+                target = widened(target, at, 1)
                 target[at] = t
                 at += 1
-                hides = max(hides, int(graph.ranks.limit[0, graph.event[t]]))
-                middle = int(graph.ranks.rank[0, graph.event[t]]) - 1
+                hides = max(hides, int(limits[0, event[t]]))
+                middle = int(ranked[0, event[t]]) - 1
                 if low < middle:
                     waiting = _push(heap, waiting, _earliest(tree, base, size, low, middle), low, middle)
                 if middle + 1 < high:
@@ -169,12 +167,12 @@ def _staircases(graph: AttributeGraph, most: int) -> tuple[Ints, Ints, Places]:
             if at > most:
                 return start, stop, target[:at]
         for v in range(begin, end):
-            name = graph.ranks.bucket[0, graph.event[v]]
+            name = bucket[0, event[v]]
             if name >= 0:
-                position = sizes[name] + graph.ranks.rank[0, graph.event[v]] - 1
+                position = trees[name + 1] - trees[name] + ranked[0, event[v]] - 1
                 while position > 0:
-                    spot = 2 * tree_start[name] + position
-                    tree[spot] = min(tree[spot], np.int32(v))
+                    cell = 2 * trees[name] + position
+                    tree[cell] = min(tree[cell], np.int32(v))
                     position >>= 1
         end = begin
     return start, stop, target[:at].copy()

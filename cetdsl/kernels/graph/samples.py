@@ -27,40 +27,39 @@ from __future__ import annotations
 
 import heapq
 import math
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cetdsl.kernels._jit import inlined, jit
-from cetdsl.kernels.graph.blocks import appended, join_blocks
+from cetdsl.kernels.graph.blocks import add_path, join_blocks
 from cetdsl.kernels.graph.counts import (
-    END,
-    ROOT,
     Accumulators,
-    Roles,
-    fill_roles,
-    fill_values,
-    make_sums,
-    make_values,
+    fill_worth,
+    in_units,
+    make_worth,
+    rounding,
     scaled_counts,
-    shares_stretches,
-    take_windows,
-    widest,
+    shared_targets,
 )
-from cetdsl.kernels.graph.windows import Windows, windows_of
-from cetdsl.kernels.numbers.scaled import Scaled, from_scaled
+from cetdsl.kernels.graph.windows import END, ROOT, Roles, Windows, take_windows, widest, windows_of
+from cetdsl.kernels.numbers.scaled import Scaled, from_scaled, log2_of
 from cetdsl.kernels.vocabulary import Block, Floats, Graph, Ints
 
 Words = NDArray[np.uint64]
+_Word = TypeVar("_Word", np.uint64, Words)
 
 #: Windows with fewer trends draw ranks; rounding is far from making this 2**62.
 _MOST_RANKS = 2.0**61
 #: What no rank is, and no residue reaches.
 _NOTHING = np.uint64(2**64 - 1)
-_STEP = np.uint64(0x9E3779B97F4A7C15)
+#: By how much the counter goes on: 2**64 divided by the golden ratio.
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FIRST_FACTOR, _SECOND_FACTOR = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _ZERO, _ONE = np.uint64(0), np.uint64(1)
+#: Counts in whole numbers: residues of so large a "prime" are the numbers themselves.
+_WHOLE = Accumulators(np.ones((1, 1), np.uint64), False, np.array([2**63], dtype=np.uint64))
 
 
 class Samples(NamedTuple):
@@ -85,14 +84,10 @@ def sample_paths(
 
     Parameters
     ----------
-    graph : Graph
-        The whole graph, or its transitive reduction for maximal trends.
+    graph, low, high, complete
+        As for :func:`~cetdsl.kernels.graph.counts.count_trends`.
     variable : int64 array, shape (states,)
         Bit number of the variable that each state reads.
-    low, high : int64 arrays, shape (slices,)
-        The events of each slice.
-    complete : bool
-        Whether only paths that cannot be extended at either end count.
     n : int
         The number of trends to draw. If there are fewer, all are drawn.
     seed : int
@@ -101,72 +96,48 @@ def sample_paths(
 
     Examples
     --------
-    >>> from cetdsl.kernels.graph.attribute_graph import NEVER
-    >>> i, flags = np.arange(4), np.ones(4, dtype=bool)
-    >>> before, after = np.array([-1, 0, 0, 2], dtype="i4"), np.array([1, NEVER, 3, NEVER], dtype="i4")
-    >>> start, stop, target = np.array([0, 2, 2, 3]), np.array([2, 2, 3, 3]), np.array([1, 2, 3], dtype="i4")
-    >>> here = i.astype("i4")
-    >>> graph = Graph(i, here * 0, flags, flags, here, before, here, after, start, stop, target)
+    The complete trends of the checks A->B, B->C, B->D, D->E:
+
     >>> slices = np.array([0]), np.array([4])
-    >>> drawn = sample_paths(graph, np.array([0]), *slices, complete=True, n=5, seed=1, salt=np.array([7]))
+    >>> drawn = sample_paths(graph_of_checks, np.array([0]), *slices, complete=True, n=5, seed=1, salt=np.array([7]))
     >>> sorted(part.tolist() for part in np.split(drawn.block.event, drawn.block.start[1:-1]))
     [[0, 1], [0, 2, 3]]
     """
     windows = windows_of(graph, low, high)
-    scaled = scaled_counts(graph, windows, complete)
+    scaled = scaled_counts(graph, windows, complete)[:, 0]
     size, states = from_scaled(scaled), _states(seed, salt)
-    owner, key = _smallest_keys(_logarithms(scaled), size, states, int(min(n, size.sum())))
+    owner, key = _smallest_keys(log2_of(scaled) * math.log(2.0), size, states, int(min(n, size.sum())))
     # The draws of a slice go to its keys from the smallest on.
     order = np.lexsort((key, owner))
     owner, key = owner[order], key[order]
     ranked = size[owner] < _MOST_RANKS
     keys, blocks = [], []
-    for rows, draw in ((ranked, _draw_ranks), (~ranked, _draw_walks)):
+    for rows, draw, counted in ((ranked, _draw_ranks, _WHOLE), (~ranked, _draw_walks, rounding(np.complex128, False))):
         if rows.any():
             chosen, wanted = np.unique(owner[rows], return_counts=True)
-            start, node = draw(
-                graph,
-                take_windows(windows, chosen),
-                complete,
-                shares_stretches(graph),
-                wanted,
-                _hash(states[chosen] + _STEP),
-            )
+            own, counters = take_windows(windows, chosen), _mixed(states[chosen] + _GOLDEN)
+            start, node = draw(graph, own, complete, wanted, counters, counted)
             bound = variable[graph.state[node]].astype(np.int16)
             keys.append(key[rows])
             blocks.append(Block(start, graph.event[node], bound, owner[rows]))
     return Samples(np.concatenate([key[:0], *keys]), join_blocks(blocks))
 
 
-def _logarithms(scaled: Scaled) -> Floats:
-    with np.errstate(divide="ignore"):
-        logarithms: Floats = np.log(scaled.real) + scaled.imag * math.log(2.0)
-    return logarithms
-
-
 # -------------------------------------------------------------------------------------------------- randomness
 
 
 @inlined
-def _mixed(word: np.uint64) -> np.uint64:
-    """The output function of SplitMix64."""
+def _mixed(word: _Word) -> _Word:
+    """The output function of SplitMix64, of one word or each of several."""
     word = (word ^ (word >> np.uint64(30))) * _FIRST_FACTOR
     word = (word ^ (word >> np.uint64(27))) * _SECOND_FACTOR
     return word ^ (word >> np.uint64(31))
 
 
-@jit
-def _hash(words: Words) -> Words:
-    out = np.empty_like(words)
-    for k in range(len(words)):
-        out[k] = _mixed(words[k])
-    return out
-
-
 def _states(seed: int, salt: Ints) -> Words:
     """Where the counter of each slice begins."""
-    seeded = _hash(np.array([seed % 2**64], dtype=np.uint64))
-    return _hash(_hash(salt.astype(np.uint64)) ^ seeded)
+    seeded = _mixed(np.array([seed % 2**64], dtype=np.uint64))
+    return _mixed(_mixed(salt.astype(np.uint64)) ^ seeded)
 
 
 @inlined
@@ -193,21 +164,21 @@ def _smallest_keys(log_size: Floats, size: Floats, state: Words, n: int) -> tupl
     """The n smallest keys of all slices together, rising, and the slice of each."""
     drawn, counter = np.zeros(len(size), dtype=np.int64), state.copy()
     heap = [(math.inf, -1)]
-    for number in range(len(size)):
-        if size[number] > 0:
-            counter[number] += _STEP
-            heap.append((_next_key(-math.inf, 0, size[number], log_size[number], _mixed(counter[number])), number))
+    for window in range(len(size)):
+        if size[window] > 0:
+            counter[window] += _GOLDEN
+            heap.append((_next_key(-math.inf, 0, size[window], log_size[window], _mixed(counter[window])), window))
     heapq.heapify(heap)
     owner, key = np.empty(n, dtype=np.int64), np.empty(n)
     for k in range(n):
-        smallest, number = heap[0]
-        owner[k], key[k] = number, smallest
-        drawn[number] += 1
-        counter[number] += _STEP
-        word, following = _mixed(counter[number]), math.inf
-        if drawn[number] < size[number]:
-            following = _next_key(smallest, drawn[number], size[number], log_size[number], word)
-        heapq.heapreplace(heap, (following, number))
+        smallest, window = heap[0]
+        owner[k], key[k] = window, smallest
+        drawn[window] += 1
+        counter[window] += _GOLDEN
+        word, following = _mixed(counter[window]), math.inf
+        if drawn[window] < size[window]:
+            following = _next_key(smallest, drawn[window], size[window], log_size[window], word)
+        heapq.heapreplace(heap, (following, window))
     return owner, key
 
 
@@ -227,12 +198,12 @@ def _no_names(count: int) -> Words:
 def _is_new(names: Words, name: np.uint64) -> bool:
     """Puts a name into a hash table; False if it was there."""
     mask = np.uint64(len(names) - 1)
-    place = _mixed(name) & mask
-    while names[place] != _NOTHING:
-        if names[place] == name:
+    slot = _mixed(name) & mask
+    while names[slot] != _NOTHING:
+        if names[slot] == name:
             return False
-        place = (place + _ONE) & mask
-    names[place] = name
+        slot = (slot + _ONE) & mask
+    names[slot] = name
     return True
 
 
@@ -257,19 +228,26 @@ def _descend(graph: Graph, first: int, role: Roles, value: Words, rank: np.uint6
 
 @jit
 def _draw_ranks(
-    graph: Graph, windows: Windows, complete: bool, shared: bool, wanted: Ints, state: Words
+    graph: Graph, windows: Windows, complete: bool, wanted: Ints, state: Words, accumulators: Accumulators
 ) -> tuple[Ints, Ints]:
-    """Different trends of each window, as many as are wanted: where each one's nodes begin, and the nodes."""
-    # Residues of so large a "prime" are the numbers themselves.
-    accumulators = Accumulators(np.ones((1, 1), np.uint64), False, np.array([2**63], dtype=np.uint64))
-    value, sums, room = make_values(windows, accumulators), make_sums(graph, accumulators, shared), widest(windows)
-    role, path, until = np.empty(room, np.uint8), np.empty(room, np.int64), np.empty(room, np.uint64)
-    start, node = np.zeros(wanted.sum() + 1, dtype=np.int64), np.empty(0, dtype=np.int64)
-    trends = 0
-    for number in range(len(wanted)):
-        first, last, counter = windows.first[number], windows.last[number], state[number]
-        fill_roles(graph, windows, number, complete, role)
-        fill_values(graph, windows, number, role, accumulators, sums, value)
+    """Different trends of each window, as many as are wanted: where each one's nodes begin, and the nodes.
+
+    Parameters
+    ----------
+    graph, windows, complete
+        As for :func:`sample_paths`, the windows in place of slices.
+    wanted : int64 array, shape (windows,)
+    state : uint64 array, shape (windows,)
+        Where the counter of each window begins.
+    accumulators : Accumulators
+        What counts the trends, one by one.
+    """
+    worth, room = make_worth(windows, accumulators, shared_targets(graph)), widest(windows)
+    role, value, path, until = worth.role, worth.value, np.empty(room, np.int64), np.empty(room, np.uint64)
+    start, node, trend = np.zeros(wanted.sum() + 1, dtype=np.int64), np.empty(0, dtype=np.int64), 0
+    for window in range(len(wanted)):
+        first, last, counter = windows.first[window], windows.last[window], state[window]
+        fill_worth(graph, windows, window, complete, accumulators, worth)
         total = _ZERO
         for row in range(last - first):
             total += value[row, 0] if role[row] & ROOT else _ZERO
@@ -277,26 +255,18 @@ def _draw_ranks(
         mask = total - _ONE
         for shift in (1, 2, 4, 8, 16, 32):
             mask |= mask >> np.uint64(shift)
-        names, taken = _no_names(wanted[number]), 0
-        while taken < wanted[number]:
-            counter += _STEP
+        names, stop = _no_names(wanted[window]), trend + wanted[window]
+        while trend < stop:
+            counter += _GOLDEN
             rank = _mixed(counter) & mask
             if rank >= total or not _is_new(names, rank):
                 continue
             row = int(np.searchsorted(until[: last - first], rank, side="right"))
             path[0] = first + row
             depth = _descend(graph, first, role, value, rank - (until[row] - value[row, 0]), path)
-            node = appended(node, start[trends], path, depth)
-            start[trends + 1] = start[trends] + depth
-            trends += 1
-            taken += 1
-    return start, node[: start[trends]].copy()
-
-
-@inlined
-def _in_units(value: complex, exponent: float) -> float:
-    """A scaled number as a multiple of ``2**exponent``."""
-    return math.ldexp(value.real, int(max(value.imag - exponent, -2000.0)))
+            node = add_path(start, node, trend, path, depth)
+            trend += 1
+    return start, node[: start[trend]].copy()
 
 
 @jit
@@ -309,17 +279,17 @@ def _wander(
     while True:
         v = path[depth - 1]
         worth, following = value[v - first, 0], -1
-        counter += _STEP
+        counter += _GOLDEN
         left = _uniform(_mixed(counter)) * worth.real
         if role[v - first] & END:
-            left -= _in_units(complex(1.0, 0.0), worth.imag)
+            left -= in_units(complex(1.0, 0.0), worth.imag)
         if left >= 0.0 or not role[v - first] & END:
             for k in range(start[v], stop[v]):
                 if target[k] >= last:
                     break
                 if value[target[k] - first, 0].real > 0.0:
                     following = int(target[k])
-                    left -= _in_units(value[target[k] - first, 0], worth.imag)
+                    left -= in_units(value[target[k] - first, 0], worth.imag)
                     if left < 0.0:
                         break
         if following < 0:
@@ -333,42 +303,37 @@ def _name(path: Ints, depth: int) -> np.uint64:
     """A hash of a path; that of another path is the same with a probability of 2**-64."""
     word = _ZERO
     for d in range(depth):
-        word = _mixed((word + _STEP) ^ np.uint64(path[d]))
+        word = _mixed((word + _GOLDEN) ^ np.uint64(path[d]))
     return word if word != _NOTHING else _ZERO
 
 
 @jit
 def _draw_walks(
-    graph: Graph, windows: Windows, complete: bool, shared: bool, wanted: Ints, state: Words
+    graph: Graph, windows: Windows, complete: bool, wanted: Ints, state: Words, accumulators: Accumulators
 ) -> tuple[Ints, Ints]:
-    """As :func:`_draw_ranks`, for any number of trends."""
-    accumulators = Accumulators(np.ones((1, 1), np.complex128), False, np.zeros(1))
-    value, sums, room = make_values(windows, accumulators), make_sums(graph, accumulators, shared), widest(windows)
-    role, path, until = np.empty(room, np.uint8), np.empty(room, np.int64), np.empty(room, np.float64)
-    start, node = np.zeros(wanted.sum() + 1, dtype=np.int64), np.empty(0, dtype=np.int64)
-    trends = 0
-    for number in range(len(wanted)):
-        first, last, counter = windows.first[number], windows.last[number], state[number]
-        fill_roles(graph, windows, number, complete, role)
-        fill_values(graph, windows, number, role, accumulators, sums, value)
+    """As :func:`_draw_ranks`, for any number of trends, which are counted in scaled numbers."""
+    worth, room = make_worth(windows, accumulators, shared_targets(graph)), widest(windows)
+    role, value, path, until = worth.role, worth.value, np.empty(room, np.int64), np.empty(room, np.float64)
+    start, node, trend = np.zeros(wanted.sum() + 1, dtype=np.int64), np.empty(0, dtype=np.int64), 0
+    for window in range(len(wanted)):
+        first, last, counter = windows.first[window], windows.last[window], state[window]
+        fill_worth(graph, windows, window, complete, accumulators, worth)
         exponent, total, final = -math.inf, 0.0, 0
         for row in range(last - first):
             if role[row] & ROOT:
                 exponent = max(exponent, value[row, 0].imag)
         for row in range(last - first):
             if role[row] & ROOT:
-                total += _in_units(value[row, 0], exponent)
+                total += in_units(value[row, 0], exponent)
                 final = row
             until[row] = total
-        names, taken = _no_names(wanted[number]), 0
-        while taken < wanted[number]:
-            counter += _STEP
+        names, stop = _no_names(wanted[window]), trend + wanted[window]
+        while trend < stop:
+            counter += _GOLDEN
             aim = _uniform(_mixed(counter)) * total
             path[0] = first + min(np.searchsorted(until[: last - first], aim, side="right"), final)
             depth, counter = _wander(graph, first, last, role, value, counter, path)
             if _is_new(names, _name(path, depth)):
-                node = appended(node, start[trends], path, depth)
-                start[trends + 1] = start[trends] + depth
-                trends += 1
-                taken += 1
-    return start, node[: start[trends]].copy()
+                node = add_path(start, node, trend, path, depth)
+                trend += 1
+    return start, node[: start[trend]].copy()

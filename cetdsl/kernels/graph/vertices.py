@@ -17,18 +17,18 @@ import numpy as np
 import pyarrow as pa
 
 from cetdsl.ir.stages import EventGraphSpec
-from cetdsl.ir.steps import Step, steps_of
+from cetdsl.ir.steps import steps_of
 from cetdsl.ir.windowing import SLIDING
 from cetdsl.kernels._jit import jit
 from cetdsl.kernels.enumerate.guards import GuardedMachine
 from cetdsl.kernels.enumerate.trends import EventRows
-from cetdsl.kernels.graph.attribute_graph import AttributeGraph
+from cetdsl.kernels.graph.attribute_graph import AttributeGraph, Ranges
 from cetdsl.kernels.graph.blocks import members_of
 from cetdsl.kernels.graph.build import GraphBuilder
 from cetdsl.kernels.graph.ranges import SKIP_BITS, next_entry
 from cetdsl.kernels.graph.reduction import reduce_edges
 from cetdsl.kernels.machine.program import equality_codes
-from cetdsl.kernels.vocabulary import Bools, Events, Graph, Ints, Places
+from cetdsl.kernels.vocabulary import Bools, Events, Ints, Places
 from cetdsl.kernels.wire.chunks import CHUNK_EVENTS, Chunk, ChunkReader, refusing_too_large, window_column
 from cetdsl.kernels.wire.columns import from_numpy
 
@@ -81,7 +81,8 @@ class _Seen(NamedTuple):
     window: Ints
     node: Ints
 
-    def among(self, chosen: Bools) -> _Seen:
+    def among(self, chosen: Bools | Ints) -> _Seen:
+        """Some of them."""
         return _Seen(self.window[chosen], self.node[chosen])
 
 
@@ -93,26 +94,21 @@ class _Windows:
         self.chunk = chunk
         self.events = events
         self.graph = graph
+        self.steps = steps_of(spec.kernel.query.machine)
+        self.separable = [step for step in self.steps if step.is_separable]
         slices = chunk.slices
         self.low, self.high = slices.low[slices.slice], slices.high[slices.slice]
-        self.first, self.last = np.searchsorted(graph.event, [self.low, self.high])
+        self.first, self.last = np.searchsorted(graph.nodes.event, [self.low, self.high])
 
     def blocks(self) -> Iterator[_Seen]:
         """The nodes of so many windows at a time."""
-        total = np.cumsum(self.last - self.first)
-        begin = 0
-        while begin < len(total):
-            before = total[begin - 1] if begin else 0
-            end = max(begin + 1, int(np.searchsorted(total, before + BLOCK_ROWS, side="right")))
-            window, node = members_of(self.first[begin:end], self.last[begin:end])
-            seen = _Seen(window + begin, node)
-            on_trend = (self.graph.origin[node] >= self.low[seen.window]) & (
-                self.graph.reach[node] < self.high[seen.window]
-            )
-            yield seen.among(on_trend)
-            begin = end
+        origin, reach = self.graph.nodes.origin, self.graph.nodes.reach
+        for some in _blocks(self.last - self.first):
+            window, node = members_of(self.first[some], self.last[some])
+            seen = _Seen(window + some.start, node)
+            yield seen.among((origin[node] >= self.low[seen.window]) & (reach[node] < self.high[seen.window]))
 
-    def place(self, window: Ints) -> list[pa.Array]:
+    def window_columns(self, window: Ints) -> list[pa.Array]:
         """Key and window columns."""
         slices = self.chunk.slices
         columns = self.chunk.key_columns(range(self.spec.kernel.layout.keys), slices.segment[window])
@@ -120,13 +116,24 @@ class _Windows:
             columns.append(window_column(self.spec.kernel, slices.start[window]))
         return columns
 
-    def numbers(self, seen: _Seen) -> list[pa.Array]:
+    def node_columns(self, seen: _Seen) -> list[pa.Array]:
         """The event's number in its window, and the state."""
-        number = self.graph.event[seen.node] - self.low[seen.window]
-        return [from_numpy(number), from_numpy(self.graph.state[seen.node])]
+        number = self.graph.nodes.event[seen.node] - self.low[seen.window]
+        return [from_numpy(number), from_numpy(self.graph.nodes.state[seen.node])]
+
+
+def _blocks(sizes: Ints) -> Iterator[slice]:
+    """Groups of so many rows each, put together to blocks."""
+    total, begin = np.cumsum(sizes), 0
+    while begin < len(sizes):
+        before = total[begin - 1] if begin else 0
+        end = max(begin + 1, int(np.searchsorted(total, before + BLOCK_ROWS, side="right")))
+        yield slice(begin, end)
+        begin = end
 
 
 def _booleans(values: Bools) -> pa.Array:
+    """A column of booleans, a bit each."""
     packed = pa.py_buffer(np.packbits(values, bitorder="little"))
     return pa.Array.from_buffers(pa.bool_(), len(values), [None, packed])
 
@@ -135,59 +142,45 @@ def _booleans(values: Bools) -> pa.Array:
 
 
 def _vertices(windows: _Windows) -> Iterator[list[pa.Array]]:
-    graph = windows.graph
+    """The nodes that windows see."""
+    nodes = windows.graph.nodes
     events = EventRows(windows.chunk, windows.spec.fields, windows.spec.kernel)
     for seen in windows.blocks():
         node = seen.node
-        flags = [
-            graph.begins[node],
-            graph.ends[node],
-            graph.origin_before[node] < windows.low[seen.window],
-            graph.reach_after[node] >= windows.high[seen.window],
-        ]
-        yield [
-            *windows.place(seen.window),
-            *windows.numbers(seen),
-            *map(_booleans, flags),
-            events.at(graph.event[node]),
-        ]
+        source = nodes.origin_before[node] < windows.low[seen.window]
+        sink = nodes.reach_after[node] >= windows.high[seen.window]
+        flags = map(_booleans, (nodes.begins[node], nodes.ends[node], source, sink))
+        event = events.at(nodes.event[node])
+        yield [*windows.window_columns(seen.window), *windows.node_columns(seen), *flags, event]
 
 
 def _edges(windows: _Windows) -> Iterator[list[pa.Array]]:
-    return _listed(windows, windows.graph, np.ones(len(windows.graph.start), dtype=np.bool_))
+    """All edges."""
+    return _listed(windows, windows.graph, np.ones(len(windows.graph.ranges.start), dtype=np.bool_))
 
 
 def _direct(windows: _Windows) -> Iterator[list[pa.Array]]:
     """The edges of the steps that have no attribute vertices."""
-    graph = windows.graph
-    owner, place = members_of(graph.first_range[:-1], graph.first_range[1:])
-    steps = steps_of(windows.spec.kernel.query.machine)
-    first = np.searchsorted([step.edge.source for step in steps], graph.state)
-    direct = np.array([not step.is_separable for step in steps], dtype=np.bool_)
-    chosen = direct[first[owner] + place - graph.first_range[owner]] if len(steps) else np.zeros(0, dtype=np.bool_)
-    return _listed(windows, graph, chosen)
+    graph, steps = windows.graph, windows.steps
+    # A node has a range for each step that leaves its state, in their order.
+    owner, _ = members_of(graph.ranges.first[:-1], graph.ranges.first[1:])
+    earliest = np.searchsorted([step.edge.source for step in steps], graph.nodes.state)
+    number = np.arange(len(owner)) + (earliest - graph.ranges.first[:-1])[owner]
+    return _listed(windows, graph, np.array([not step.is_separable for step in steps], dtype=np.bool_)[number])
 
 
 def _reduced(windows: _Windows) -> Iterator[list[pa.Array]]:
+    """The edges that no longer path goes round."""
     graph, machine = windows.graph, GuardedMachine(windows.spec.kernel).machine
     reduced = reduce_edges(graph, machine)
     if reduced is None:
         raise MemoryError
-    return _listed(windows, _one_range_each(graph, reduced), np.ones(len(reduced.start), dtype=np.bool_))
-
-
-def _one_range_each(graph: AttributeGraph, listed: Graph) -> AttributeGraph:
-    """Listed successors as ranges in which nothing is skipped."""
-    count, entries = len(listed.start), len(listed.target)
-    return graph._replace(
-        first_range=np.arange(count + 1),
-        start=listed.start,
-        stop=listed.stop,
-        limit=np.ones(count, dtype=np.int32),
-        target=listed.target,
-        rank=np.ones(entries, dtype=np.int32),
-        skip=np.ones((entries >> SKIP_BITS) + 1, dtype=np.int32),
-    )
+    # One range for each node, in which nothing is skipped.
+    count, entries = len(reduced.start), len(reduced.target)
+    rank, skip = np.ones(entries, dtype=np.int32), np.ones((entries >> SKIP_BITS) + 1, dtype=np.int32)
+    limit = np.ones(count, dtype=np.int32)
+    ranges = Ranges(np.arange(count + 1), reduced.start, reduced.stop, limit, reduced.target, rank, skip)
+    return _listed(windows, graph._replace(ranges=ranges), np.ones(count, dtype=np.bool_))
 
 
 def _listed(windows: _Windows, graph: AttributeGraph, chosen: Bools) -> Iterator[list[pa.Array]]:
@@ -196,44 +189,49 @@ def _listed(windows: _Windows, graph: AttributeGraph, chosen: Bools) -> Iterator
         high, last = windows.high[seen.window], windows.last[seen.window]
         degree = np.zeros(len(seen.node), dtype=np.int64)
         _successors(graph, chosen, seen.node, high, last, degree, np.zeros(0, dtype=np.int32))
-        total = np.cumsum(degree)
-        begin = 0
-        while begin < len(degree):
-            before = total[begin - 1] if begin else 0
-            end = max(begin + 1, int(np.searchsorted(total, before + BLOCK_ROWS, side="right")))
-            if total[end - 1] > before:
-                some = slice(begin, end)
-                target = np.empty(total[end - 1] - before, dtype=np.int32)
+        for some in _blocks(degree):
+            if degree[some].any():
+                target = np.empty(degree[some].sum(), dtype=np.int32)
                 _successors(graph, chosen, seen.node[some], high[some], last[some], degree[some], target)
-                source = np.repeat(np.arange(begin, end), degree[some])
-                earlier = _Seen(seen.window[source], seen.node[source])
+                earlier = seen.among(np.repeat(np.arange(some.start, some.stop), degree[some]))
                 later = _Seen(earlier.window, target.astype(np.int64))
-                yield [*windows.place(earlier.window), *windows.numbers(earlier), *windows.numbers(later)]
-            begin = end
+                ends = windows.node_columns(earlier) + windows.node_columns(later)
+                yield [*windows.window_columns(earlier.window), *ends]
 
 
 @jit
 def _successors(
     graph: AttributeGraph, chosen: Bools, node: Ints, high: Ints, last: Ints, degree: Ints, target: Places
 ) -> None:
-    """Counts the successors of nodes in their windows, or, if there is room for them, lists them."""
-    counting = len(target) == 0
-    at = 0
+    """Counts the successors of nodes in their windows, or, if there is room for them, lists them.
+
+    Parameters
+    ----------
+    graph : AttributeGraph
+    chosen : bool array, shape (ranges,)
+        Whose entries are successors.
+    node, high, last : int64 arrays, shape (n,)
+        Nodes, and of each one's window the events' end and the nodes' end.
+    degree : int64 array, shape (n,)
+        Receives the numbers of successors.
+    target : int32 array
+        Receives the successors of one node after the other; nothing if it is empty.
+    """
+    first, start, stop, limits, targets, rank, skip = graph.ranges
+    reach, counting, at = graph.nodes.reach, len(target) == 0, 0
     for k in range(len(node)):
-        v = node[k]
         found = 0
-        for r in range(graph.first_range[v], graph.first_range[v + 1]):
+        for r in range(first[node[k]], first[node[k] + 1]):
             if not chosen[r]:
                 continue
-            limit, stop = graph.limit[r], graph.stop[r]
-            place = next_entry(graph.rank, graph.skip, graph.start[r], stop, limit)
-            while place < stop and graph.target[place] < last[k]:
-                if graph.reach[graph.target[place]] < high[k]:
+            entry = next_entry(rank, skip, start[r], stop[r], limits[r])
+            while entry < stop[r] and targets[entry] < last[k]:
+                if reach[targets[entry]] < high[k]:
                     if not counting:
-                        target[at] = graph.target[place]
+                        target[at] = targets[entry]
                         at += 1
                     found += 1
-                place = next_entry(graph.rank, graph.skip, place + 1, stop, limit)
+                entry = next_entry(rank, skip, entry + 1, stop[r], limits[r])
         if counting:
             degree[k] = found
 
@@ -307,54 +305,61 @@ def cut_lists(op: str | None, count: int, later: tuple[Ints, Ints], earlier: tup
     below = np.zeros_like(above)
     begin = np.append(0, np.cumsum(sizes + 1))
     low, high = np.full((2, begin[-1]), -1)
-    place = np.arange(len(cuts)) + earlier_list[owner]
-    high[place] = low[place + 1] = owner
+    below_cut = np.arange(len(cuts)) + earlier_list[owner]
+    high[below_cut] = low[below_cut + 1] = owner
     upwards = op in (">", ">=")
     first, stop = (above, (sizes + 1)[earlier_list]) if upwards else (below, above)
     return Lists(begin, low, high, vertex, first, stop)
 
 
 class _Step(NamedTuple):
-    """The attribute vertices of a step in a block of windows."""
+    """The attribute vertices of a step in a block of windows.
+
+    Attributes
+    ----------
+    number : int
+        Among the separable steps.
+    later, earlier : _Seen
+        The nodes that stand on a list, or point at one.
+    later_list, earlier_list : int64 arrays
+        Which list.
+    lists : Lists
+    example : int64 array, shape (lists,)
+        One of the later nodes of each list, or one of the earlier ones counted on from these.
+    """
 
     number: int
-    step: Step
     later: _Seen
     earlier: _Seen
     later_list: Ints
     earlier_list: Ints
     lists: Lists
-    example: Ints  # per list one of the later events, or of the earlier ones counted on from these
+    example: Ints
 
 
 def _steps(windows: _Windows) -> Iterator[_Step]:
     """The separable steps of each block of windows."""
-    steps = [step for step in steps_of(windows.spec.kernel.query.machine) if step.is_separable]
-    codes = [equality_codes(list(step.equalities), windows.events) for step in steps]
+    codes = [equality_codes(list(step.equalities), windows.events) for step in windows.separable]
     for seen in windows.blocks():
-        for number, (step, (of_later, of_earlier, size)) in enumerate(zip(steps, codes, strict=True)):
-            order = step.order
-            later, later_key, value = _side(
-                windows, seen, step.edge.target, size, of_later, order.later if order else None
-            )
-            earlier, earlier_key, bound = _side(
-                windows, seen, step.edge.source, size, of_earlier, order.earlier if order else None
-            )
-            _, example, list_ = np.unique(
-                np.concatenate([later_key, earlier_key]), return_index=True, return_inverse=True
-            )
+        for number, (step, (of_later, of_earlier, size)) in enumerate(zip(windows.separable, codes, strict=True)):
+            order, edge = step.order, step.edge
+            columns = (order.later, order.earlier) if order else (None, None)
+            later, later_key, value = _side(windows, seen, edge.target, size, of_later, columns[0])
+            earlier, earlier_key, bound = _side(windows, seen, edge.source, size, of_earlier, columns[1])
+            keys = np.concatenate([later_key, earlier_key])
+            _, example, list_ = np.unique(keys, return_index=True, return_inverse=True)
             later_list, earlier_list = list_[: len(later_key)], list_[len(later_key) :]
             lists = cut_lists(order.op if order else None, len(example), (later_list, value), (earlier_list, bound))
-            yield _Step(number, step, later, earlier, later_list, earlier_list, lists, example)
+            yield _Step(number, later, earlier, later_list, earlier_list, lists, example)
 
 
 def _side(
     windows: _Windows, seen: _Seen, state: int, size: int, code: Ints, column: int | None
 ) -> tuple[_Seen, Ints, Ints]:
     """The nodes of a state that have all values, each with a number for its window and equal values, and its value."""
-    events, graph = windows.events, windows.graph
-    side = seen.among(graph.state[seen.node] == state)
-    event = graph.event[side.node]
+    events, nodes = windows.events, windows.graph.nodes
+    side = seen.among(nodes.state[seen.node] == state)
+    event = nodes.event[side.node]
     listed = code[event] >= 0
     if column is not None:
         listed &= events.valid[column, event]
@@ -364,74 +369,54 @@ def _side(
 
 
 def _attributes(windows: _Windows) -> Iterator[list[pa.Array]]:
+    """The attribute vertices, with the bounds between which they lie."""
     for found in _steps(windows):
         lists = found.lists
-        owner, _ = members_of(lists.begin[:-1], lists.begin[1:])
-        number = np.arange(len(owner)) - lists.begin[owner]
+        owner, vertex = members_of(lists.begin[:-1], lists.begin[1:])
         window = np.concatenate([found.later.window, found.earlier.window])[found.example]
-        yield [
-            *windows.place(window[owner]),
-            *_list_columns(windows, found, owner),
-            from_numpy(number),
-            *_bound_columns(windows, found),
+        event = np.append(windows.graph.nodes.event[found.earlier.node], 0)
+        bounds = [
+            _values(windows, found, number, step.order.earlier, event[rows], rows < 0)
+            for number, step in enumerate(windows.separable)
+            if step.order
+            for rows in (lists.low, lists.high)
         ]
+        yield _rows(windows, found, window[owner], owner, from_numpy(vertex - lists.begin[owner]), *bounds)
 
 
 def _from(windows: _Windows) -> Iterator[list[pa.Array]]:
+    """The from-edges."""
     for found in _steps(windows):
-        yield [
-            *windows.place(found.later.window),
-            *_list_columns(windows, found, found.later_list),
-            from_numpy(found.lists.vertex),
-            windows.numbers(found.later)[0],
-        ]
+        event = windows.node_columns(found.later)[0]
+        yield _rows(windows, found, found.later.window, found.later_list, from_numpy(found.lists.vertex), event)
 
 
 def _to(windows: _Windows) -> Iterator[list[pa.Array]]:
+    """The to-edges."""
     for found in _steps(windows):
-        yield [
-            *windows.place(found.earlier.window),
-            *_list_columns(windows, found, found.earlier_list),
-            windows.numbers(found.earlier)[0],
-            from_numpy(found.lists.first),
-            from_numpy(found.lists.stop),
-        ]
+        ends = windows.node_columns(found.earlier)[0], from_numpy(found.lists.first), from_numpy(found.lists.stop)
+        yield _rows(windows, found, found.earlier.window, found.earlier_list, *ends)
 
 
-def _list_columns(windows: _Windows, found: _Step, rows: Ints) -> list[pa.Array]:
-    """The step, and the values of the equalities, each as the later or as the earlier events have it."""
-    graph = windows.graph
-    event = np.concatenate([graph.event[found.later.node], graph.event[found.earlier.node]])[found.example][rows]
-    is_later = (found.example < len(found.later.node))[rows]
-    columns = [from_numpy(np.full(len(rows), found.number, dtype=np.int32))]
-    for number, step in enumerate(_separable(windows)):
-        for comparison in step.equalities:
-            for column, shown in ((comparison.later, is_later), (comparison.earlier, ~is_later)):
-                values = windows.chunk.values[column].array
-                if number == found.number:
-                    columns.append(values.take(from_numpy(event, ~shown)))
-                else:
-                    columns.append(pa.nulls(len(rows), values.type))
-    return columns
+def _rows(windows: _Windows, found: _Step, window: Ints, lists: Ints, *more: pa.Array) -> list[pa.Array]:
+    """The window, the step, the values of its equalities as the later or as the earlier events have them, and more."""
+    nodes = windows.graph.nodes
+    event = np.concatenate([nodes.event[found.later.node], nodes.event[found.earlier.node]])[found.example][lists]
+    is_later = (found.example < len(found.later.node))[lists]
+    values = [
+        _values(windows, found, number, column, event, hidden)
+        for number, step in enumerate(windows.separable)
+        for comparison in step.equalities
+        for column, hidden in ((comparison.later, ~is_later), (comparison.earlier, is_later))
+    ]
+    step = from_numpy(np.full(len(lists), found.number, dtype=np.int32))
+    return [*windows.window_columns(window), step, *values, *more]
 
 
-def _bound_columns(windows: _Windows, found: _Step) -> list[pa.Array]:
-    columns = []
-    for number, step in enumerate(_separable(windows)):
-        if step.order is None:
-            continue
-        values = windows.chunk.values[step.order.earlier].array
-        for rows in (found.lists.low, found.lists.high):
-            if number == found.number:
-                event = np.append(windows.graph.event[found.earlier.node], 0)[rows]
-                columns.append(values.take(from_numpy(event, rows < 0)))
-            else:
-                columns.append(pa.nulls(len(rows), values.type))
-    return columns
-
-
-def _separable(windows: _Windows) -> list[Step]:
-    return [step for step in steps_of(windows.spec.kernel.query.machine) if step.is_separable]
+def _values(windows: _Windows, found: _Step, number: int, column: int, event: Ints, hidden: Bools) -> pa.Array:
+    """The column of a step's rows that is for the values of step ``number``: NULL where hidden, or for another step."""
+    values = windows.chunk.values[column].array
+    return values.take(from_numpy(event, hidden)) if number == found.number else pa.nulls(len(event), values.type)
 
 
 _PARTS: dict[str, Callable[[_Windows], Iterator[list[pa.Array]]]] = {

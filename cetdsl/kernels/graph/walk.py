@@ -101,30 +101,13 @@ class Records(NamedTuple):
 def records_of(graph: Graph, variable: Ints | Shorts) -> Records:
     """The records for walks; ``variable`` is the bit number of the one that each state reads."""
     count, used = len(graph.event), int(graph.stop.max(initial=0))
-    # NumPy asks for large pages, Numba does not.
     nodes = np.empty(count, dtype=_RECORD)
-    _note(graph, variable_bits(variable), nodes)
+    nodes["label"] = graph.event | variable_bits(variable)[graph.state]
+    for name in ("start", "stop", "reach_after", "ends"):
+        nodes[name] = getattr(graph, name)
     if used > _MOST_BESIDE * count:
         return Records(nodes, nodes, beside=False)
-    entries = np.empty(used, dtype=_RECORD)
-    _lay_beside(nodes, graph.target, entries)
-    return Records(nodes, entries, beside=True)
-
-
-@jit
-def _note(graph: Graph, bits: Ints, nodes: NDArray[Any]) -> None:
-    starts, stops, events, states = graph.start, graph.stop, graph.event, graph.state
-    reach_after, ends = graph.reach_after, graph.ends
-    for v in range(len(nodes)):
-        node = nodes[v]
-        node.label = events[v] | bits[states[v]]
-        node.start, node.stop, node.reach_after, node.ends = starts[v], stops[v], reach_after[v], ends[v]
-
-
-@jit
-def _lay_beside(nodes: NDArray[Any], target: Places, entries: NDArray[Any]) -> None:
-    for k in range(len(entries)):
-        entries[k] = nodes[target[k]]
+    return Records(nodes, nodes[graph.target[:used]], beside=True)
 
 
 class Walker:

@@ -5,11 +5,16 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from cetdsl.kernels._jit import inlined
-from cetdsl.kernels.graph.attribute_graph import AttributeGraph
+from cetdsl.kernels._jit import inlined, jit
 from cetdsl.kernels.machine.program import place_of
 from cetdsl.kernels.vocabulary import Bools, Graph, Index, Ints, Places
+
+Roles = NDArray[np.uint8]
+
+#: What a node is to the trends of a window, as bits: on one of them, the end of one, the root (first node) of one.
+SEEN, END, ROOT = 1, 2, 4
 
 
 class Windows(NamedTuple):
@@ -44,13 +49,28 @@ class Rules(NamedTuple):
     pruned: bool
 
 
-def windows_of(graph: Graph | AttributeGraph, low: Ints, high: Ints) -> Windows:
+def windows_of(graph: Graph, low: Ints, high: Ints) -> Windows:
     """The windows of a graph that hold given stretches of events."""
     low, high = np.asarray(low, dtype=np.int64), np.asarray(high, dtype=np.int64)
     return Windows(low, high, np.searchsorted(graph.event, low), np.searchsorted(graph.event, high))
 
 
+def take_windows(windows: Windows, rows: Ints) -> Windows:
+    """Some of the windows."""
+    return Windows(*(column[rows] for column in windows))
+
+
+@jit
+def widest(windows: Windows) -> int:
+    """The number of nodes of the widest window."""
+    found = 0
+    for window in range(len(windows.low)):
+        found = max(found, windows.last[window] - windows.first[window])
+    return found
+
+
 def rules_of(graph: Graph, complete: bool) -> Rules:
+    """How the paths of a graph begin and end."""
     return Rules(complete, not bool(graph.ends.all()))
 
 
@@ -80,3 +100,17 @@ def stop_before(target: Places, start: Index, stop: Index, last: Index) -> Index
 def successors_stop(starts: Ints, stops: Ints, target: Places, v: Index, last: Index) -> Index:
     """Where the successors of a node before the node ``last`` end."""
     return stop_before(target, starts[v], stops[v], last)
+
+
+@jit
+def fill_roles(graph: Graph, windows: Windows, window: int, complete: bool, role: Roles) -> None:
+    """What each node of a window is to its trends; ``complete`` ones run from sources to sinks."""
+    begins, ends, origin, reach = graph.begins, graph.ends, graph.origin, graph.reach
+    before, after = graph.origin_before, graph.reach_after
+    low, high, first = windows.low[window], windows.high[window], windows.first[window]
+    for v in range(first, windows.last[window]):
+        role[v - first] = 0
+        if origin[v] >= low and reach[v] < high:
+            ending = is_end(ends, after, complete, v, high)
+            rooted = is_root(begins, reach, before, complete, v, low, high)
+            role[v - first] = SEEN | (END if ending else 0) | (ROOT if rooted else 0)
