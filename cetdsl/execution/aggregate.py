@@ -7,17 +7,7 @@ from functools import reduce
 import attrs
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    DataType,
-    DecimalType,
-    DoubleType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-)
+from pyspark.sql import types as T
 
 from cetdsl.aggregates.vocabulary import Result
 from cetdsl.execution.exchange import typed
@@ -29,44 +19,44 @@ from cetdsl.ir.source import Source
 from cetdsl.ir.windowing import SLIDING
 
 
-def count_type(number: str, scale: int = 0) -> DataType:
+def count_type(number: str, scale: int = 0) -> T.DataType:
     """The Spark type of a count or an exact sum in a number form."""
-    return {"decimal": DecimalType(38, scale), "string": StringType()}.get(number, DoubleType())
+    return {"decimal": T.DecimalType(38, scale), "string": T.StringType()}.get(number, T.DoubleType())
 
 
-def output_type(output: Output, number: str, value_types: tuple[DataType, ...], spec: KernelSpec) -> DataType:
+def output_type(output: Output, number: str, value_types: tuple[T.DataType, ...], spec: KernelSpec) -> T.DataType:
     """The Spark type of an output column."""
     accumulator = spec.answer.accumulators[output.value]
     if accumulator.is_length:
-        return LongType()
+        return T.LongType()
     if output.finish.result is Result.VALUE:
         return value_types[accumulator.column]
     if output.finish.result is Result.DOUBLE or output.type in ("double", "float"):
-        return DoubleType()
+        return T.DoubleType()
     scale = int(output.type[:-1].split(",")[1]) if output.type.startswith("decimal(") else 0
     return count_type(number, scale)
 
 
-def _bound_type(time_type: str) -> DataType:
-    return {"timestamp": TimestampType(), "timestamp_ntz": TimestampNTZType()}.get(time_type, LongType())
+def _bound_type(time_type: str) -> T.DataType:
+    return {"timestamp": T.TimestampType(), "timestamp_ntz": T.TimestampNTZType()}.get(time_type, T.LongType())
 
 
-def window_field(time_type: str) -> StructField:
+def window_field(time_type: str) -> T.StructField:
     """``window: struct<start, end>``, as Spark's ``window`` function gives it."""
     bound = _bound_type(time_type)
-    return StructField("window", StructType([StructField("start", bound), StructField("end", bound)]))
+    return T.StructField("window", T.StructType([T.StructField("start", bound), T.StructField("end", bound)]))
 
 
-def partial_fields(spec: KernelSpec, value_types: tuple[DataType, ...]) -> list[StructField]:
+def partial_fields(spec: KernelSpec, value_types: tuple[T.DataType, ...]) -> list[T.StructField]:
     """The columns of partial results, ``r0``, ``r1``, ..."""
-    kinds: list[DataType] = []
+    kinds: list[T.DataType] = []
     for accumulator in spec.answer.accumulators:
         if accumulator.is_additive:
-            kinds += [StringType()] if is_whole_in_rows(spec, accumulator) else [DoubleType(), DoubleType()]
+            kinds += [T.StringType()] if is_whole_in_rows(spec, accumulator) else [T.DoubleType(), T.DoubleType()]
     for accumulator in spec.answer.accumulators:
         if not accumulator.is_additive:
-            kinds.append(LongType() if accumulator.is_length else value_types[accumulator.column])
-    return [StructField(f"r{n}", kind) for n, kind in enumerate(kinds)]
+            kinds.append(T.LongType() if accumulator.is_length else value_types[accumulator.column])
+    return [T.StructField(f"r{n}", kind) for n, kind in enumerate(kinds)]
 
 
 @runs(Propagate, CountPaths)
@@ -84,14 +74,14 @@ def answered(rows: Rows, plan: Operator) -> Rows:
     return rows.now(_named_answer(answer.data, spec, source.groups))
 
 
-def _answer_schema(rows: Rows, source: Source, groups: tuple[str, ...]) -> StructType:
+def _answer_schema(rows: Rows, source: Source, groups: tuple[str, ...]) -> T.StructType:
     """Of what a kernel answers: groups, window, aggregates."""
     spec, fields = rows.spec, rows.frame.key_fields("g", groups)
     if spec.query.windowing.kind == SLIDING:
         fields.append(window_field(source.time_type))
     for number, output in enumerate(spec.answer.outputs):
-        fields.append(StructField(f"r{number}", output_type(output, spec.answer.number, rows.types, spec)))
-    return StructType(fields)
+        fields.append(T.StructField(f"r{number}", output_type(output, spec.answer.number, rows.types, spec)))
+    return T.StructType(fields)
 
 
 def _named_answer(answer: DataFrame, spec: KernelSpec, groups: tuple[str, ...]) -> DataFrame:
@@ -100,12 +90,12 @@ def _named_answer(answer: DataFrame, spec: KernelSpec, groups: tuple[str, ...]) 
     return answer.toDF(*groups, *window, *(output.name for output in spec.answer.outputs))
 
 
-def partial_schema(rows: Rows, source: Source) -> StructType:
+def partial_schema(rows: Rows, source: Source) -> T.StructType:
     """Of partial results: groups, the start of the window, accumulators."""
     fields = rows.frame.key_fields("g", source.groups)
     if rows.spec.query.windowing.kind == SLIDING:
-        fields.append(StructField("w", LongType()))
-    return StructType(fields + partial_fields(rows.spec, rows.types))
+        fields.append(T.StructField("w", T.LongType()))
+    return T.StructType(fields + partial_fields(rows.spec, rows.types))
 
 
 @runs(Merge)

@@ -19,7 +19,7 @@ _ZERO_TYPES = {"double": "double", "decimal": "decimal(38,0)"}
 @runs(Fold)
 def fold(df: DataFrame, plan: Fold) -> Rows:
     """The answer of a fold plan: group columns, window, counts."""
-    source, compiled = plan.source, plan.compiled
+    source, compiled, wanted = plan.source, plan.compiled, plan.spec.answer
     frame = EventFrame(df, source, compiled)
     columns = frame.keys() | frame.instant()
     sliding = source.windowing.kind == SLIDING
@@ -35,14 +35,14 @@ def fold(df: DataFrame, plan: Fold) -> Rows:
     if frame.checks_time:
         grouped = grouped.filter(refuse_nulls(source.time))
     folded = grouped.select(*by, _Fold(plan, frame).over(F.col("events")).alias("state"))
-    present = folded.select(*by, *(F.col(f"state.r{n}").alias(f"r{n}") for n in range(len(plan.accumulators))))
+    present = folded.select(*by, *(F.col(f"state.r{n}").alias(f"r{n}") for n in range(len(wanted.accumulators))))
     answer = present.filter(F.col("r0").isNull() | (F.col("r0") > 0))
     groups = [F.col(f"k{n}") for n in range(len(source.groups))]
     if sliding:
         groups.append(frame.window(F.col("w")).alias("window"))
     where = _place(by[: len(source.groups)], frame.window(F.col("w")) if sliding else None)
-    outputs = [_checked(f"r{output.value}", output.name, plan.number, where) for output in plan.outputs]
-    names = [*source.groups, *(["window"] if sliding else []), *(output.name for output in plan.outputs)]
+    outputs = [_checked(f"r{output.value}", output.name, wanted.number, where) for output in wanted.outputs]
+    names = [*source.groups, *(["window"] if sliding else []), *(output.name for output in wanted.outputs)]
     return Rows(answer.select(*groups, *outputs).toDF(*names), frame)
 
 
@@ -89,10 +89,11 @@ class _Fold:
     def __init__(self, plan: Fold, frame: EventFrame) -> None:
         self.bits = frame.encoding.bits
         self.machine: Machine = plan.compiled.machine
-        self.accumulators = plan.accumulators
-        self.kind = _ZERO_TYPES[plan.number]
+        answer = plan.spec.answer
+        self.accumulators = answer.accumulators
+        self.kind = _ZERO_TYPES[answer.number]
         self.order = frame.order
-        self.exact = plan.number == "decimal"
+        self.exact = answer.number == "decimal"
         self.cells = [(q, k) for q in range(len(self.machine.variables)) for k in range(len(self.accumulators))]
 
     def over(self, events: Column) -> Column:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import cached_property
-from typing import Protocol
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import ByteType, DataType, DoubleType, FloatType, IntegerType, LongType, ShortType
+from pyspark.sql import types as T
 
 from cetdsl.errors import ResolutionError
 from cetdsl.execution.joins import JoinedGraph
@@ -23,17 +22,6 @@ _INSTANTS = {
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
 }
-
-
-class _Parts(Protocol):
-    """Whoever builds the graph; the columns are those of :mod:`cetdsl.execution.vertices`."""
-
-    def vertices(self) -> DataFrame: ...
-    def edges(self) -> DataFrame: ...
-    def direct(self) -> DataFrame: ...
-    def attributes(self) -> DataFrame: ...
-    def from_edges(self) -> DataFrame: ...
-    def to_edges(self) -> DataFrame: ...
 
 
 class EventGraph:
@@ -53,8 +41,9 @@ class EventGraph:
     The ids of vertices are the same whenever they are computed, and in all these DataFrames, as long as the events are.
     """
 
-    def __init__(self, parts: _Parts, plan: ShowGraph) -> None:
-        self._parts = parts
+    def __init__(self, df: DataFrame, plan: ShowGraph) -> None:
+        refuse_duplicates(plan.columns)
+        self._parts = JoinedGraph(df, plan) if plan.joined else KernelGraph(df, plan)
         self._plan = plan
         self._steps = separable_steps(plan.compiled)
 
@@ -144,7 +133,7 @@ class EventGraph:
 
     def _unsigned_zeros(self, rows: DataFrame) -> DataFrame:
         """The rows with 0.0 for -0.0, which equals it but has a text of its own."""
-        doubles = [field for field in rows.schema.fields if isinstance(field.dataType, (DoubleType, FloatType))]
+        doubles = [field for field in rows.schema.fields if isinstance(field.dataType, (T.DoubleType, T.FloatType))]
         changed = {field.name: F.col(field.name) + F.lit(0.0).cast(field.dataType) for field in doubles}
         return rows.withColumns(changed) if changed else rows
 
@@ -245,12 +234,12 @@ class EventGraph:
         return F.concat(self._place, self._position(state), F.lit(":"), F.col(number))
 
 
-def _range(number: int, op: str, kind: DataType) -> tuple[Column, Column, Column]:
+def _range(number: int, op: str, kind: T.DataType) -> tuple[Column, Column, Column]:
     """The bounds of a step's ranges, and how they are closed; NULL in rows of other steps."""
     low, high = F.col(f"low{number}"), F.col(f"high{number}")
     # The lower bound itself is in the range, and the upper one is not.
     starts, stops = F.lit(op in (">=", "<")), F.lit(op in (">=", "<"))
-    if op in (">", "<=") and isinstance(kind, (ByteType, ShortType, IntegerType, LongType)):
+    if op in (">", "<=") and isinstance(kind, (T.ByteType, T.ShortType, T.IntegerType, T.LongType)):
         # NULL where the bound is the largest number of its type: then it stays as it is.
         after_low, after_high = F.try_add(low, F.lit(1)), F.try_add(high, F.lit(1))
         starts, stops = after_low.isNotNull(), after_high.isNotNull()
@@ -260,13 +249,7 @@ def _range(number: int, op: str, kind: DataType) -> tuple[Column, Column, Column
     return low, high, F.when(F.col("step") == number, F.concat(left, right))
 
 
-def _common(kinds: list[DataType]) -> str:
+def _common(kinds: list[T.DataType]) -> str:
     """The type of values that are shown in one column: their own if they agree."""
     distinct = {kind.simpleString() for kind in kinds}
     return distinct.pop() if len(distinct) == 1 else "string"
-
-
-def event_graph(df: DataFrame, plan: ShowGraph) -> EventGraph:
-    """The graph of a plan."""
-    refuse_duplicates(plan.columns)
-    return EventGraph(JoinedGraph(df, plan) if plan.joined else KernelGraph(df, plan), plan)
