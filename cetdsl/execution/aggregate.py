@@ -14,9 +14,9 @@ from cetdsl.execution.exchange import typed
 from cetdsl.execution.operators import Rows, execute, runs
 from cetdsl.ir.accumulators import Output
 from cetdsl.ir.kernel import KernelSpec, is_whole_in_rows
-from cetdsl.ir.operators import CountPaths, Merge, Operator, PairCounts, Propagate, Union
+from cetdsl.ir.operators import CountPaths, Merge, MultiplyPanes, Operator, PairCounts, Propagate, Union
+from cetdsl.ir.operators.words import partial_keys
 from cetdsl.ir.source import Source
-from cetdsl.ir.windowing import SLIDING
 
 
 def count_type(number: str, scale: int = 0) -> T.DataType:
@@ -59,52 +59,38 @@ def partial_fields(spec: KernelSpec, value_types: tuple[T.DataType, ...]) -> lis
     return [T.StructField(f"r{n}", kind) for n, kind in enumerate(kinds)]
 
 
-@runs(Propagate, CountPaths)
-def propagate(df: DataFrame, plan: Propagate | CountPaths) -> Rows:
-    """The answer of a kernel: group columns, window, aggregates; or partial results."""
-    return answered(execute(df, plan.child), plan)
-
-
-def answered(rows: Rows, plan: Operator) -> Rows:
-    """What the stage of an operator makes of some rows: the answer, or partial results if the kernel is told so."""
-    spec, source = rows.spec, plan.source
-    if spec.answer.partial:
-        return rows.mapped(plan, spec, partial_schema(rows, source))
-    answer = rows.mapped(plan, spec, _answer_schema(rows, source, source.groups))
-    return rows.now(_named_answer(answer.data, spec, source.groups))
-
-
-def _answer_schema(rows: Rows, source: Source, groups: tuple[str, ...]) -> T.StructType:
-    """Of what a kernel answers: groups, window, aggregates."""
-    spec, fields = rows.spec, rows.frame.key_fields("g", groups)
-    if spec.query.windowing.kind == SLIDING:
-        fields.append(window_field(source.time_type))
-    for number, output in enumerate(spec.answer.outputs):
-        fields.append(T.StructField(f"r{number}", output_type(output, spec.answer.number, rows.types, spec)))
-    return T.StructType(fields)
-
-
-def _named_answer(answer: DataFrame, spec: KernelSpec, groups: tuple[str, ...]) -> DataFrame:
-    """An answer under the names that the user knows."""
-    window = ["window"] if spec.query.windowing.kind == SLIDING else []
-    return answer.toDF(*groups, *window, *(output.name for output in spec.answer.outputs))
-
-
-def partial_schema(rows: Rows, source: Source) -> T.StructType:
-    """Of partial results: groups, the start of the window, accumulators."""
-    fields = rows.frame.key_fields("g", source.groups)
-    if rows.spec.query.windowing.kind == SLIDING:
-        fields.append(T.StructField("w", T.LongType()))
-    return T.StructType(fields + partial_fields(rows.spec, rows.types))
+@runs(Propagate, CountPaths, MultiplyPanes)
+def answer(df: DataFrame, plan: Propagate | CountPaths | MultiplyPanes) -> Rows:
+    """The answer of a kernel: group columns, window, aggregates; or partial results if the kernel is told so."""
+    rows = execute(df, plan.child)
+    if rows.spec.answer.partial:
+        return rows.mapped(plan, rows.spec, partial_schema(rows, plan.source))
+    return _answered(rows, plan, rows.spec, plan.source.groups)
 
 
 @runs(Merge)
 def merge(df: DataFrame, plan: Merge) -> Rows:
     """The answer that partial results add up to."""
     rows = execute(df, plan.child)
-    schema = _answer_schema(rows, plan.source, plan.groups)
-    answer = rows.mapped(plan, rows.spec.with_answer(partial=False), schema)
-    return rows.now(_named_answer(answer.data, rows.spec, plan.groups))
+    return _answered(rows, plan, rows.spec.with_answer(partial=False), plan.groups)
+
+
+def _answered(rows: Rows, plan: Operator, spec: KernelSpec, groups: tuple[str, ...]) -> Rows:
+    """What a kernel answers, under the names that the user knows."""
+    fields = rows.frame.key_fields("g", groups)
+    if plan.source.window:
+        fields.append(window_field(plan.source.time_type))
+    for number, output in enumerate(spec.answer.outputs):
+        fields.append(T.StructField(f"r{number}", output_type(output, spec.answer.number, rows.types, spec)))
+    return rows.now(rows.mapped(plan, spec, T.StructType(fields)).data.toDF(*plan.gives))
+
+
+def partial_schema(rows: Rows, source: Source) -> T.StructType:
+    """Of partial results: groups, the start of the window, accumulators."""
+    fields = rows.frame.key_fields("g", source.groups)
+    if source.window:
+        fields.append(T.StructField("w", T.LongType()))
+    return T.StructType(fields + partial_fields(rows.spec, rows.types))
 
 
 @runs(Union)
@@ -113,7 +99,7 @@ def union(df: DataFrame, plan: Union) -> Rows:
 
     Each side reads the input by itself, and sends only the events that its own variables can bind.
     """
-    keys = len(plan.source.groups) + (plan.source.windowing.kind == SLIDING)
+    keys = len(plan.source.groups + plan.source.window)
     sides = [execute(df, part) for part in plan.parts]
     names = sides[0].data.columns
     numbered = [
@@ -131,7 +117,6 @@ def pair_counts(df: DataFrame, plan: PairCounts) -> Rows:
     spec = typed(plan.child.spec.with_answer(outputs=plan.outputs), rows.types)
     paired = attrs.evolve(rows, told=spec)
     data = rows.mapped(plan, spec, partial_schema(paired, plan.source)).data
-    groups = [f"g{n}" for n in range(len(plan.groups))] + (["w"] if plan.source.windowing.kind == SLIDING else [])
     accumulators = (field.name for field in partial_fields(spec, rows.types))
-    told = spec.with_answer(groups=len(plan.groups))
-    return attrs.evolve(paired, data=data.select(*groups, *accumulators), told=told)
+    data = data.select(*partial_keys(plan.source, plan.groups), *accumulators)
+    return attrs.evolve(paired, data=data, told=spec.with_answer(groups=len(plan.groups)))

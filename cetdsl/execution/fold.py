@@ -11,7 +11,6 @@ from cetdsl.execution.operators import Rows, runs
 from cetdsl.execution.source import EventFrame
 from cetdsl.ir.machine import Machine
 from cetdsl.ir.operators import Fold
-from cetdsl.ir.windowing import SLIDING
 
 _ZERO_TYPES = {"double": "double", "decimal": "decimal(38,0)"}
 
@@ -22,7 +21,7 @@ def fold(df: DataFrame, plan: Fold) -> Rows:
     source, compiled, wanted = plan.source, plan.compiled, plan.spec.answer
     frame = EventFrame(df, source, compiled)
     columns = frame.keys() | frame.instant()
-    sliding = source.windowing.kind == SLIDING
+    sliding = bool(source.window)
     if sliding:
         start = frame.ticks - F.pmod(frame.ticks, F.lit(source.windowing.slide).cast("bigint"))
         columns["w"] = F.when(frame.time.isNotNull(), start)
@@ -42,8 +41,7 @@ def fold(df: DataFrame, plan: Fold) -> Rows:
         groups.append(frame.window(F.col("w")).alias("window"))
     where = _place(by[: len(source.groups)], frame.window(F.col("w")) if sliding else None)
     outputs = [_checked(f"r{output.value}", output.name, wanted.number, where) for output in wanted.outputs]
-    names = [*source.groups, *(["window"] if sliding else []), *(output.name for output in wanted.outputs)]
-    return Rows(answer.select(*groups, *outputs).toDF(*names), frame)
+    return Rows(answer.select(*groups, *outputs).toDF(*plan.gives), frame)
 
 
 def refuse_nulls(time: str) -> Column:

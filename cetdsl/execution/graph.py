@@ -14,7 +14,6 @@ from cetdsl.execution.joins import JoinedGraph
 from cetdsl.execution.trends import refuse_duplicates
 from cetdsl.execution.vertices import KernelGraph, separable_steps, value_names
 from cetdsl.ir.operators import ShowGraph
-from cetdsl.ir.windowing import SLIDING
 from cetdsl.pattern.text import quote
 
 #: Instants in the text of ids, to the microsecond.
@@ -192,10 +191,9 @@ class EventGraph:
     def _placed(self, rows: DataFrame, columns: list[Column]) -> DataFrame:
         """Rows with the key and window columns that an answer shows."""
         source = self._plan.source
-        shown = source.groups + source.asked_partitions
+        shown = source.shown_keys
         keys = [F.col(f"k{source.keys.index(name)}") for name in shown]
-        window = ["window"] if source.windowing.kind == SLIDING else []
-        answer = rows.select(*keys, *window, *columns)
+        answer = rows.select(*keys, *source.window, *columns)
         own = answer.columns[len(keys) :]
         clashing = [name for name in shown if name.casefold() in own]
         if clashing:
@@ -225,7 +223,7 @@ class EventGraph:
         if source.keys:
             keys = F.struct(*[F.col(f"k{n}").alias(name) for n, name in enumerate(source.keys)])
             parts += [F.to_json(keys, _INSTANTS), F.lit(":")]
-        if source.windowing.kind == SLIDING:
+        if source.window:
             start = F.col("window.start")
             parts += [F.unix_micros(start) if source.time_type == "timestamp" else start.cast("string"), F.lit(":")]
         return F.concat(*parts) if parts else F.lit("")

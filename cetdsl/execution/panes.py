@@ -1,15 +1,14 @@
-"""The panes strategy as DataFrames: events by key and pane to small matrices, these by key to windows."""
+"""The matrices of panes as rows, one per key and pane."""
 
 from __future__ import annotations
 
 from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
-from cetdsl.execution.aggregate import answered
 from cetdsl.execution.operators import Rows, execute, runs
 from cetdsl.ir.kernel import KernelSpec, is_exact_accumulator
 from cetdsl.ir.layout import KEY, of_panes
-from cetdsl.ir.operators import BuildPanes, MultiplyPanes
+from cetdsl.ir.operators import BuildPanes
 
 
 @runs(BuildPanes)
@@ -21,12 +20,6 @@ def build_panes(df: DataFrame, plan: BuildPanes) -> Rows:
     types = [*(field.dataType for field in rows.frame.key_fields(KEY, plan.source.keys)), T.LongType(), *kinds]
     fields = [T.StructField(name, kind) for name, kind in zip(layout.columns, types, strict=True)]
     return rows.mapped(plan, rows.spec, T.StructType(fields))
-
-
-@runs(MultiplyPanes)
-def multiply_panes(df: DataFrame, plan: MultiplyPanes) -> Rows:
-    """The answer of each group and window, or partial results."""
-    return answered(execute(df, plan.child), plan)
 
 
 def _matrix_types(spec: KernelSpec) -> list[T.DataType]:

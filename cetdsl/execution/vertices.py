@@ -34,12 +34,11 @@ from cetdsl.ir.operators import ShowGraph
 from cetdsl.ir.source import Source
 from cetdsl.ir.stages import EventGraphSpec
 from cetdsl.ir.steps import Step, steps_of
-from cetdsl.ir.windowing import SLIDING
 
 
 def place_names(source: Source) -> list[str]:
     """The names of the columns K."""
-    return [f"k{n}" for n in range(len(source.keys))] + (["window"] if source.windowing.kind == SLIDING else [])
+    return [f"k{n}" for n in range(len(source.keys))] + list(source.window)
 
 
 def value_names(steps: Sequence[Step]) -> list[str]:
@@ -118,7 +117,7 @@ class KernelGraph:
 
     def _part(self, part: str, rows: Rows, fields: list[T.StructField]) -> DataFrame:
         source = self.plan.source
-        window = [window_field(source.time_type)] if source.windowing.kind == SLIDING else []
+        window = [window_field(source.time_type)] if source.window else []
         schema = T.StructType([*rows.frame.key_fields("k", source.keys), *window, *fields])
         spec = EventGraphSpec(rows.spec, part, self.plan.columns)
         return map_stage(rows.data, "vertices", spec, schema)

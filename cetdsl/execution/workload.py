@@ -69,7 +69,7 @@ class WorkloadRows:
 
     def metrics(self) -> DataFrame | None:
         """One row per task and set of queries that share; None if there is no pass."""
-        parts = [rows.filter(F.col(QUERY) < 0).select(METRICS) for rows in self.passes]
+        parts = [rows.filter(F.col(QUERY) < 0).select(F.col(METRICS).alias("metrics")) for rows in self.passes]
         return reduce(DataFrame.union, parts) if parts else None
 
 
@@ -79,9 +79,8 @@ def workload_rows(df: DataFrame, plan: AnswerTogether, order: Sequence[str]) -> 
     for one, together in zip(plan.passes, plan.together, strict=True):
         rows = execute(df, one)
         passes.append(rows.data)
-        for number, (member, own) in enumerate(
-            zip(together.members, workload_spec(rows, together)[0].answer.own, strict=True)
-        ):
+        spec, _, _ = workload_spec(rows, together)
+        for number, (member, own) in enumerate(zip(together.members, spec.answer.own, strict=True)):
             groups = tuple((name, f"{KEY}{key}") for name, key in zip(member.group_names, member.groups, strict=True))
             outputs = tuple(zip(member.outputs, own, strict=True))
             answered[member.name] = Answered(member.name, rows.data, number, groups, outputs, member.sliding)
