@@ -81,7 +81,7 @@ def workload_rows(df: DataFrame, plan: AnswerTogether, order: Sequence[str]) -> 
         passes.append(rows.data)
         spec, _, _ = workload_spec(rows, together)
         for number, (member, own) in enumerate(zip(together.members, spec.answer.own, strict=True)):
-            groups = tuple((name, f"{KEY}{key}") for name, key in zip(member.group_names, member.groups, strict=True))
+            groups = tuple((together.source.keys[key], f"{KEY}{key}") for key in member.groups)
             outputs = tuple(zip(member.outputs, own, strict=True))
             answered[member.name] = Answered(member.name, rows.data, number, groups, outputs, member.sliding)
     for alone in plan.alone:

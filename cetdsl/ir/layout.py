@@ -2,6 +2,8 @@
 
 One writer makes such rows (:mod:`cetdsl.execution.exchange`) and one reader takes them apart
 (:mod:`cetdsl.kernels.wire.chunks`). Both ask the layout for a column by its name; nobody else knows where one stands.
+So do the writer and the reader of rows that hold the answers of several queries
+(:mod:`cetdsl.kernels.shared.workload`).
 """
 
 from __future__ import annotations

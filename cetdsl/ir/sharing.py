@@ -66,7 +66,6 @@ class Member:
     name: str
     spec: KernelSpec
     groups: tuple[int, ...]
-    group_names: tuple[str, ...]
     propagation: Propagation
 
     @property

@@ -65,7 +65,7 @@ class _Compiler:
         self.numbers = {name: number for number, name in enumerate(names)}
         pairs = []
         for predicate in pairwise:
-            pair = self._neighbours(predicate, self.automaton)
+            pair = _neighbours(predicate, self.automaton, self.pattern)
             if pair is not None:
                 adjacent.setdefault(pair, []).append(_as_adjacent(predicate, pair))
             elif (found := self._pair(predicate)) is not None:
@@ -120,27 +120,6 @@ class _Compiler:
             return False
         return True
 
-    def _neighbours(self, predicate: Expr, automaton: Automaton) -> tuple[str, str] | None:
-        """The (earlier, later) order of two variables that are always bound once and one right after the other."""
-        pair = variables(predicate)
-        if len(pair) != 2:
-            return None
-        for earlier, later in (pair, pair[::-1]):
-            if self._always_follows(automaton, earlier, later):
-                return earlier, later
-        return None
-
-    def _always_follows(self, automaton: Automaton, earlier: str, later: str) -> bool:
-        names = automaton.variables
-        if not all(binds_at_most_one(self.pattern, name) for name in (earlier, later)):
-            return False
-        # Every way to the later variable comes straight from the earlier one, and from there it goes nowhere else
-        # before; a trend that lacks either of them has no pair to compare.
-        if any(names[state] == later for state, _ in automaton.initial):
-            return False
-        steps = {(names[t.source], names[t.target]) for t in automaton.transitions}
-        return {u for u, v in steps if v == later} == {earlier} and {v for u, v in steps if u == earlier} == {later}
-
     def _pair(self, predicate: Expr) -> Pair | None:
         found = separate(predicate)
         if found is None:
@@ -188,7 +167,6 @@ class _Compiler:
         own = {event.variable for event in events(node.part)}
         adjacent: _Adjacent = {}
         pairs, correlated = [], []
-        outer = self.pattern
         for predicate in predicates:
             if shape(predicate) is PredicateClass.ADJACENT:
                 pair = adjacent_pair(predicate)
@@ -196,9 +174,7 @@ class _Compiler:
                 adjacent.setdefault(pair, []).append(predicate)
                 continue
             inside = own.issuperset(variables(predicate))
-            self.pattern = node.part
-            between = self._neighbours(predicate, automaton) if inside else None
-            self.pattern = outer
+            between = _neighbours(predicate, automaton, node.part) if inside else None
             if between is not None:
                 adjacent.setdefault(between, []).append(_as_adjacent(predicate, between))
                 continue
@@ -241,6 +217,27 @@ def _count_bound(predicate: Expr) -> tuple[str | None, str, float] | None:
     if isinstance(left, Aggregate) and left.definition.is_count:
         return left.variable, op, right.value
     return None
+
+
+def _neighbours(predicate: Expr, automaton: Automaton, pattern: Pattern) -> tuple[str, str] | None:
+    """The (earlier, later) order of two variables that are always bound once and one right after the other."""
+    pair = variables(predicate)
+    if len(pair) != 2 or not all(binds_at_most_one(pattern, name) for name in pair):
+        return None
+    orders = ((pair[0], pair[1]), (pair[1], pair[0]))
+    return next((order for order in orders if _always_follows(automaton, *order)), None)
+
+
+def _always_follows(automaton: Automaton, earlier: str, later: str) -> bool:
+    """Whether every way to the later variable comes straight from the earlier one, and from there goes nowhere else.
+
+    A trend that lacks either of them has no pair to compare.
+    """
+    names = automaton.variables
+    if any(names[state] == later for state, _ in automaton.initial):
+        return False
+    steps = {(names[t.source], names[t.target]) for t in automaton.transitions}
+    return {u for u, v in steps if v == later} == {earlier} and {v for u, v in steps if u == earlier} == {later}
 
 
 def _unnamed(predicate: Expr) -> Expr:

@@ -163,7 +163,7 @@ class _Pass:
         spec = attrs.evolve(renumber.spec(spec).with_query(windowing=windowing), layout=layout)
         spec = spec.with_answer(groups=len(source.keys), partial=merge)
         groups = tuple(source.keys.index(column) for column in plan.source.groups)
-        return Member(name, spec, groups, plan.source.groups, propagation)
+        return Member(name, spec, groups, propagation)
 
 
 def _variables(compiled: Compiled) -> list[_Variable]:

@@ -20,5 +20,5 @@ class BuildPanes(Carry):
         return (EventsInOrder(self.spec, self.values, in_panes=True),)
 
     def steps(self) -> tuple[Step, ...]:
-        places = len(self.compiled.machine.variables) + 1
-        return (Step("kernel: one matrix per key and pane", (f"{places} x {places}, for each:", *self.carried)),)
+        size = len(self.compiled.machine.variables) + 1
+        return (Step("kernel: one matrix per key and pane", (f"{size} x {size}, for each:", *self.carried)),)
