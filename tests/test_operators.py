@@ -13,8 +13,7 @@ from cetdsl.analysis import Binding, analyse
 from cetdsl.execution.operators import _RUN
 from cetdsl.frontend.sase import parse
 from cetdsl.ir.operators import Exchange, Merge, Operator, OverGraph, Propagate, Scan, with_exchanges
-from cetdsl.ir.operators.carry import Carry
-from cetdsl.ir.operators.operator import Unary
+from cetdsl.ir.operators.operator import Carry, Unary
 from cetdsl.kernels.entry import _STAGES
 from cetdsl.pattern.expressions import Aggregate
 from cetdsl.planning.planner import plan_aggregate

@@ -5,8 +5,7 @@ This is the one writer of the rows that kernels read; see :class:`~cetdsl.ir.lay
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import attrs
 from pyspark.sql import Column, DataFrame
@@ -38,7 +37,7 @@ from cetdsl.ir.layout import (
     RunSpec,
     numbered,
 )
-from cetdsl.ir.operators import EventsInOrder, Exchange, Operator, Requirement, RowsInOrder
+from cetdsl.ir.operators import EventsInOrder, Exchange, Operator, RowsInOrder
 from cetdsl.ir.shares import share_numbers
 from cetdsl.ir.source import kernel_sorts_shares
 from cetdsl.ir.windowing import overlaps
@@ -214,11 +213,11 @@ def _run_schema(schema: T.StructType, runs: RunSpec) -> T.StructType:
 @runs(Exchange)
 def carry_out(df: DataFrame, plan: Exchange) -> Rows:
     """The rows of the operator below, as they are required."""
-    return _CARRY_OUT[type(plan.gives_rows)](df, plan.child, plan.gives_rows)
-
-
-def _rows_in_order(df: DataFrame, below: Operator, needed: RowsInOrder) -> Rows:
-    rows = execute(df, below)
+    needed = plan.gives_rows
+    if isinstance(needed, EventsInOrder):
+        return _events_in_order(df, plan.child, needed)
+    assert isinstance(needed, RowsInOrder), needed
+    rows = execute(df, plan.child)
     data = rows.data.selectExpr(*needed.select) if needed.select else rows.data
     return rows.now(exchange(data, needed.by, [*needed.by, *needed.order]))
 
@@ -231,9 +230,3 @@ def as_carried_out(df: DataFrame, plan: Operator) -> Operator:
     if isinstance(needed, EventsInOrder) and needed.in_runs:
         needed = attrs.evolve(needed, in_runs=execute(df, plan).spec.layout.runs is not None)
     return Exchange(as_carried_out(df, plan.child), needed)
-
-
-_CARRY_OUT: dict[type[Requirement], Callable[[DataFrame, Operator, Any], Rows]] = {
-    EventsInOrder: _events_in_order,
-    RowsInOrder: _rows_in_order,
-}

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import attrs
 
-from cetdsl.ir.operators.carry import Carry
 from cetdsl.ir.operators.events_in_order import EventsInOrder
-from cetdsl.ir.operators.operator import Requirement, Step
+from cetdsl.ir.operators.operator import Carry, Requirement, Step
 
 
 @attrs.frozen

@@ -5,8 +5,7 @@ from __future__ import annotations
 import attrs
 
 from cetdsl.ir.operators import words
-from cetdsl.ir.operators.carry import Carry
-from cetdsl.ir.operators.operator import Step
+from cetdsl.ir.operators.operator import Carry, Step
 from cetdsl.pattern.text import quote_name
 
 

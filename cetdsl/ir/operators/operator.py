@@ -11,6 +11,7 @@ from cetdsl.ir.compiled import Compiled
 from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.operators import words
 from cetdsl.ir.source import Source
+from cetdsl.pattern.expressions import Expr
 
 
 @attrs.frozen
@@ -83,7 +84,7 @@ class Operator:
 
     def costs(self, limit: int | None = None) -> tuple[str, ...]:
         """How the time of the plan up to here grows, in words, if so many rows are wanted."""
-        return self.children[0].costs(limit)
+        return self.children[0].costs(limit) if self.children else ()
 
     def facts(self) -> tuple[tuple[str, str], ...]:
         """What is worth knowing besides: name and text."""
@@ -120,7 +121,22 @@ class Operator:
 
 @attrs.frozen
 class Unary(Operator):
-    """An operator that reads the rows of one other."""
+    """Base of the operators that read the rows of one other."""
 
     child: Operator
     inputs = ("child",)
+
+
+@attrs.frozen
+class Carry(Unary):
+    """Base of the operators that carry accumulators along the automaton; ``values`` are the terms that these run over."""
+
+    spec: KernelSpec
+    values: tuple[Expr, ...]
+    walks = True
+
+    @property
+    def carried(self) -> tuple[str, ...]:
+        """The numbers that are carried along, in words."""
+        accumulators = self.spec.answer.accumulators
+        return tuple(words.of_accumulator(self.compiled, accumulator, self.values) for accumulator in accumulators)

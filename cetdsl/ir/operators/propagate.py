@@ -9,9 +9,8 @@ import attrs
 from cetdsl.ir.compiled import Compiled
 from cetdsl.ir.indexes import index_of_edge
 from cetdsl.ir.operators import words
-from cetdsl.ir.operators.carry import Carry
 from cetdsl.ir.operators.events_in_order import EventsInOrder
-from cetdsl.ir.operators.operator import Operator, Requirement, Step
+from cetdsl.ir.operators.operator import Carry, Operator, Requirement, Step
 
 _GROWTH = ("linear", "linear", "n log n", "quadratic (pairwise scan)")
 

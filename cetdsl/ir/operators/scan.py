@@ -39,9 +39,6 @@ class Scan(Operator):
         skipped = "left out" if source.on_null_time == "skip" else "an error"
         return (f"time: {quote_name(source.time)} ({source.time_type})", *ties, f"rows without a time: {skipped}")
 
-    def costs(self, limit: int | None = None) -> tuple[str, ...]:
-        return ()
-
     def facts(self) -> tuple[tuple[str, str], ...]:
         source, windowing = self.source, self.source.windowing
         if windowing.kind == WHOLE:
