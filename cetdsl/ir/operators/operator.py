@@ -129,7 +129,7 @@ class Unary(Operator):
 
 @attrs.frozen
 class Carry(Unary):
-    """Base of the operators that carry accumulators along the automaton; ``values`` are the terms that these run over."""
+    """Base of the operators that carry accumulators along the automaton; ``values`` is what these run over."""
 
     spec: KernelSpec
     values: tuple[Expr, ...]
