@@ -39,7 +39,7 @@ from cetdsl.pattern.nodes import events
 from cetdsl.planning.planner import AGGREGATE_STRATEGIES, plan_aggregate
 from cetdsl.planning.sharing import plan_sharing
 from cetdsl.planning.strategies.kernel import kernel
-from cetdsl.planning.windows import STRETCH_WINDOWS
+from cetdsl.planning.windows import BUCKET_WINDOWS
 from cetdsl.sharing.families import family
 
 _T = TypeVar("_T", bound=Hashable)
@@ -97,6 +97,7 @@ class _Pass:
         self.codes: dict[CodeColumn, int] = {}
         self.lists: dict[Expr, int] = {}
         self.values: dict[Expr, int] = {}
+        self.renumber: dict[str, _Renumbering] = {}
 
     def takes(self, plan: Propagate) -> bool:
         """Whether one more query's variables fit into the bit mask."""
@@ -109,12 +110,12 @@ class _Pass:
         for (name_in_query, _), variable in zip(plan.compiled.variables, _variables(plan.compiled), strict=True):
             if _number(self.variables, variable) == len(self.families):
                 self.families.append(kinds[name_in_query])
-        for code in plan.compiled.codes:
-            _number(self.codes, code)
-        for term in plan.compiled.lists:
-            _number(self.lists, term)
-        for value in plan.values:
-            _number(self.values, value)
+        self.renumber[name] = _Renumbering(
+            [self.variables[variable] for variable in _variables(plan.compiled)],
+            [_number(self.codes, code) for code in plan.compiled.codes],
+            [_number(self.lists, term) for term in plan.compiled.lists],
+            [_number(self.values, value) for value in plan.values],
+        )
         self.plans[name] = plan
         self.resolved[name] = resolved
 
@@ -147,20 +148,14 @@ class _Pass:
         return MergeTogether(together) if merge else together
 
     def _member(self, name: str, plan: Propagate, source: Source, merge: bool, propagation: Propagation) -> Member:
-        compiled, spec = plan.compiled, plan.spec
-        renumber = _Renumbering(
-            [self.variables[variable] for variable in _variables(compiled)],
-            [self.codes[code] for code in compiled.codes],
-            [self.lists[term] for term in compiled.lists],
-            [self.values[value] for value in plan.values],
-        )
+        spec = self.renumber[name].spec(plan.spec)
         windowing = spec.query.windowing
         if windowing.kind != WHOLE:
             windowing = attrs.evolve(windowing, cut=source.windowing.cut)
         layout = RowLayout.of(
             len(source.keys), source.time, source.time_type, codes=len(self.codes), lists=len(self.lists)
         )
-        spec = attrs.evolve(renumber.spec(spec).with_query(windowing=windowing), layout=layout)
+        spec = attrs.evolve(spec.with_query(windowing=windowing), layout=layout)
         spec = spec.with_answer(groups=len(source.keys), partial=merge)
         groups = tuple(source.keys.index(column) for column in plan.source.groups)
         return Member(name, spec, groups, propagation)
@@ -182,13 +177,13 @@ def _number(numbers: dict[_T, int], thing: _T) -> int:
 
 
 def _common_windowing(windowings: list[Windowing]) -> Windowing:
-    """Stretches of time that hold the windows, or spans, of all queries."""
+    """Windows, or spans, and time buckets that hold those of all queries."""
     if len(set(windowings)) == 1:
         return windowings[0]
     if windowings[0].kind == WHOLE:
         return Windowing(WHOLE)
     longest = max(windowing.length for windowing in windowings)
-    cut = STRETCH_WINDOWS * longest
+    cut = BUCKET_WINDOWS * longest
     if any(windowing.kind == SPAN for windowing in windowings):
         return Windowing(SPAN, longest, 0, cut)
     slide = math.gcd(*(windowing.slide for windowing in windowings))
