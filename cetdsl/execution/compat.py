@@ -7,9 +7,12 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_type
+from pyspark.sql.types import DataType
 
 from cetdsl.errors import CetdslError, QueryTypeError, StreamingNotSupported
 from cetdsl.ir.schema import Field, Schema
@@ -52,6 +55,11 @@ def parallelism(session: SparkSession) -> int:
     if executors is None:
         return USUAL_PARALLELISM
     return int(executors) * int(session.conf.get("spark.executor.cores", None) or 1)
+
+
+def arrow_type(kind: DataType) -> pa.DataType:
+    """The Arrow type in which Spark expects a column from a Python worker."""
+    return to_arrow_type(kind)
 
 
 @lru_cache(maxsize=1)

@@ -11,11 +11,11 @@ import attrs
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import DataType, LongType, StringType, StructField, StructType
 
 from cetdsl.errors import ResolutionError
 from cetdsl.execution.aggregate import output_type, partial_fields, window_field
+from cetdsl.execution.compat import arrow_type
 from cetdsl.execution.exchange import typed
 from cetdsl.execution.expressions import combine, of_first
 from cetdsl.execution.operators import Rows, execute, runs
@@ -156,7 +156,7 @@ def _pool(rows: Rows, plan: PropagateTogether, wanted: list[list[DataType]]) -> 
     keys = [field.dataType for field in rows.frame.key_fields(KEY, plan.source.keys)]
     every = (LongType(), *keys, LongType(), window, StringType(), *kinds)
     fields = [StructField(name, kind) for name, kind in zip(layout.columns, every, strict=True)]
-    arrow = pa.schema([pa.field(name, to_arrow_type(kind)) for name, kind in zip(names.values(), kinds, strict=True)])
+    arrow = pa.schema([pa.field(name, arrow_type(kind)) for name, kind in zip(names.values(), kinds, strict=True)])
     return Pool(layout, arrow.serialize().to_pybytes(), tuple(own)), StructType(fields)
 
 
