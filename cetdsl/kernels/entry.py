@@ -1,4 +1,9 @@
-"""Where a worker's task begins: a stage's name and its pickled plan, Arrow batches in, Arrow batches out."""
+"""Where a worker's task begins: a stage's name and its pickled plan, Arrow batches in, Arrow batches out.
+
+A stage is a function of its plan, the batches that Spark hands to the task, and how many events a call of its kernel
+gets at least. The rows are sorted by key, time bucket, time and tie-break columns, unless the stage says otherwise. It
+yields the columns of one batch after another.
+"""
 
 from __future__ import annotations
 
@@ -35,16 +40,7 @@ _STAGES = {
 
 
 def run_stage(stage: str, payload: bytes, batches: _Batches) -> _Batches:
-    """Runs one stage over one task's batches.
-
-    Parameters
-    ----------
-    stage : str
-        A key of ``_STAGES``.
-    payload : bytes
-        The pickled specification of the stage, from :mod:`cetdsl.ir.stages`.
-    batches : iterator of pyarrow.RecordBatch
-    """
+    """Runs one stage, a key of ``_STAGES``, over one task's batches; its pickled plan is of :mod:`cetdsl.ir.stages`."""
     module, function = _STAGES[stage]
     stream: Any = getattr(import_module(f"cetdsl.kernels.{module}"), function)
     try:

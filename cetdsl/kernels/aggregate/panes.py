@@ -164,22 +164,11 @@ def _chunk_panes(spec: KernelSpec, steps: Steps) -> int:
 
 
 def pane_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch], chunk_events: int = 0) -> Iterator[list[pa.Array]]:
-    """One row per key and pane: the first stage.
+    """One row per key and pane, which is the time bucket of the events: the first stage.
 
-    Parameters
-    ----------
-    spec : KernelSpec
-        Of the answer.
-    batches : iterator of pyarrow.RecordBatch
-        Events sorted by key, pane, time and tie-break columns; the number of the pane is that of the time bucket.
-    chunk_events : int
-        Events per kernel call, at least; 0: as many as their matrices allow.
-
-    Yields
-    ------
-    list of pyarrow.Array
-        Key columns, the pane and the matrix: for accumulators of whole numbers a column of doubles and one of text, for
-        others one of scaled doubles. See :func:`~cetdsl.ir.layout.of_panes`.
+    The columns are the keys, the pane and the matrix: for accumulators of whole numbers a column of doubles and one of
+    text, for others one of scaled doubles. See :func:`~cetdsl.ir.layout.of_panes`. A kernel's call gets as many events
+    as their matrices allow, unless ``chunk_events`` says how many.
     """
     steps = lay_out_steps(spec.query.machine)
     events = spec.with_query(windowing=Windowing())
@@ -244,8 +233,8 @@ def _encode_whole(part: Part, leaves: Leaves, steps: Steps) -> tuple[pa.Array, p
         matrices = multiply_runs(whole_leaves(part, leaves, ~in_small), leaves.owner[~in_small])
         # Hexadecimal: Python is quadratic in the digits of decimal ones.
         texts = [" ".join([format(entry, "x") for entry in row]) for row in _kept(matrices, steps).tolist()]
-        for place, entries in zip(np.nonzero(~small)[0], texts, strict=True):
-            text[place] = entries
+        for pane, entries in zip(np.nonzero(~small)[0], texts, strict=True):
+            text[pane] = entries
     return _binary(alone, small), pa.array(text, pa.string())
 
 

@@ -28,21 +28,9 @@ class OpenKey(NamedTuple):
 def aggregate_stream(
     spec: KernelSpec, batches: Iterator[pa.RecordBatch], chunk_events: int = CHUNK_EVENTS
 ) -> Iterator[list[pa.Array]]:
-    """Answers a query over a sorted stream.
+    """Answers a query over a sorted stream: group columns, window if sliding, and outputs or partial accumulators.
 
-    Parameters
-    ----------
-    spec : KernelSpec
-    batches : iterator of pyarrow.RecordBatch
-        Sorted by key, time bucket, time and tie-break columns.
-    chunk_events : int
-        Events per kernel call, at least.
-
-    Yields
-    ------
-    list of pyarrow.Array
-        Group columns, window (struct, or its start alone for partial results) if sliding, and the outputs or
-        partial accumulators.
+    The window of a partial result is its start alone.
     """
     evaluator = Evaluator(spec)
     kept: OpenKey | None = None

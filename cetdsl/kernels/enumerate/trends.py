@@ -21,21 +21,7 @@ from cetdsl.kernels.wire.columns import from_numpy
 def trend_stream(
     spec: TrendsSpec, batches: Iterator[pa.RecordBatch], chunk_events: int = CHUNK_EVENTS
 ) -> Iterator[list[pa.Array]]:
-    """Lists the trends of a sorted stream.
-
-    Parameters
-    ----------
-    spec : TrendsSpec
-    batches : iterator of pyarrow.RecordBatch
-        Sorted by key, time bucket, time and tie-break columns.
-    chunk_events : int
-        Events per kernel call, at least.
-
-    Yields
-    ------
-    list of pyarrow.Array
-        Key columns, window if sliding, and the trend: ``list<struct<variable, event>>``.
-    """
+    """Lists the trends of a sorted stream: key columns, window if sliding, and ``list<struct<variable, event>>``."""
     enumerator = Enumerator(spec.kernel)
     left = spec.limit
     if left == 0:

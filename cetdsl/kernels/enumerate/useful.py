@@ -188,23 +188,15 @@ def find_useful(
 
     Parameters
     ----------
-    edges : Edges
-    given : SearchInput
-    guards : Guards or None
-        What judges where trends end; None where no negation guards them.
-    lists : Lists or None
-    scratch : Scratch
-    low, high : int
-        The events of the run.
-    pivot : int
-        Its pivot; -1: none.
+    edges, given, guards, lists, scratch
+        As the search has them; without ``guards``, a trend may end wherever the machine may.
+    low, high, pivot : int
+        The events of the run, and the one that is its pivot; -1: none.
     stamp : int
-        Tells the heads of this run's chains from those of other runs, so that none has to be cleared.
-
-    Notes
-    -----
-    A negative ``stamp`` marks a look at all spans of a slice at once: these differ in where they end.
+        Tells the heads of this run's chains from those of other runs, so that none has to be cleared. A negative one
+        marks a look at all spans of a slice at once: these differ in where they end.
     """
+    # What runs per event and edge stays in one loop with arrays of its own; see the module's docstring.
     events, tables = given.events, given.tables
     instant, mask, codes, valid = events.instant, events.mask, events.codes, events.valid
     variable, out_start, target_chain, joins = edges.variable, edges.out_start, edges.chain, edges.join

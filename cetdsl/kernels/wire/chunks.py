@@ -257,8 +257,8 @@ class ChunkReader:
     def _time_and_mask(self, rows: pa.Table | pa.RecordBatch) -> tuple[Ints, Ints]:
         time, mask = np.empty((2, rows.num_rows), dtype=np.int64)
         encoding = self.layout.encoding
-        for place, part in parts(self._column(rows, TIME)):
-            time[place] = integers(part)
+        for where, part in parts(self._column(rows, TIME)):
+            time[where] = integers(part)
         if encoding.known:
             mask[:] = 1
         elif encoding.bits:
@@ -267,8 +267,8 @@ class ChunkReader:
             if encoding.dictionary:
                 mask = np.array(encoding.dictionary)[mask]
         else:
-            for place, part in parts(self._column(rows, MASK)):
-                mask[place] = integers(part)
+            for where, part in parts(self._column(rows, MASK)):
+                mask[where] = integers(part)
         return time, mask
 
     def _lists(self, table: pa.Table, segment_start: Ints, count: int) -> tuple[Ints, Ints]:
