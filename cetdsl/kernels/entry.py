@@ -1,9 +1,4 @@
-"""Where a worker's task begins: a stage's name and its pickled plan, Arrow batches in, Arrow batches out.
-
-A stage is a function of its plan, the batches that Spark hands to the task, and how many events a call of its kernel
-gets at least. The rows are sorted by key, time bucket, time and tie-break columns, unless the stage says otherwise. It
-yields the columns of one batch after another.
-"""
+"""Where a worker's task begins: a stage's name and its pickled plan, Arrow batches in, Arrow batches out."""
 
 from __future__ import annotations
 

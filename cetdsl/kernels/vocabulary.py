@@ -99,7 +99,7 @@ class Block(NamedTuple):
 class Graph(NamedTuple):
     """Nodes with their successors, ``target[start[v]:stop[v]]``, rising.
 
-    Nodes may share parts of ``target``. The other fields are those of an attribute graph.
+    Nodes may share stretches of ``target``. The other fields are those of an attribute graph.
     """
 
     event: Ints
