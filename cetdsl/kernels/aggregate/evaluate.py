@@ -131,14 +131,14 @@ class _Job(NamedTuple):
         weights[len(additive) :] = np.abs(weights[signed])
         accumulators = self._accumulators([*range(len(additive)), *signed], weights)
 
-        def run(kind: Any, rows: Ints) -> NDArray[Any]:
+        def added(kind: Any, rows: Ints) -> NDArray[Any]:
             return self._pass(
                 accumulators, self._some_runs(rows), kind(0), _only_trends(len(weights), kind), np.float64(0)
             )[rows]
 
         sizes = np.zeros(self.slices, dtype=np.int64)
         np.maximum.at(sizes, self.runs.window, self.runs.high - self.runs.low)
-        scaled = rounded(run, sizes > FEW_EVENTS, len(weights))
+        scaled = rounded(added, sizes > FEW_EVENTS, len(weights))
         found: list[Objects | None] = [None] * len(additive)
         if whole:
             largest = [len(additive) + signed.index(k) if k in signed else k for k in whole]
