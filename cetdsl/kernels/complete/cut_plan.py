@@ -1,4 +1,16 @@
-"""Plans of where to cut a row of atoms, as paths over graphlets with two costs: memory and CPU."""
+"""Plans of where to cut a graph into graphlets, and which of them to cache: what the optimizers of h-cet choose from.
+
+A graph is a row of *atoms* (atomic graphlets, 0 to m - 1 in time), which cannot be cut. A plan cuts it between some of
+them. Each *graphlet*, the atoms between two cuts, is either *cached*: its partial trends are kept in memory and
+stitched, or *walked*: its vertices are visited depth first, again for every path that reaches it, and nothing is kept.
+One cached graphlet is t-cet, one walked graphlet is m-cet, and all that lies between them is h-cet.
+
+A plan is a path over the m + 1 boundaries of atoms, and a graphlet is an arc of it with two costs that add up: memory,
+which is limited, and CPU, which is to be least. That is a shortest path with one limited resource (Poppe et al.,
+*Complete Event Trend Detection in High-Rate Event Streams*, SIGMOD 2017). The best plan has the least CPU of all that
+fit the limit, then the fewest cuts, then the least memory. Branch and bound finds it, unless a budget of partial plans
+is spent; the greedy optimizer looks at one cut at a time, and its plan is often good.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +22,6 @@ from typing import NamedTuple
 import attrs
 import numpy as np
 
-from cetdsl.errors import InvalidNode
-from cetdsl.kernels.complete.costs import Costs, is_graphlet
 from cetdsl.kernels.vocabulary import Floats
 
 #: The two ways to go through a graphlet; first axis of the arrays of `Choices`.
@@ -26,6 +36,36 @@ HUGE = 1e150
 
 #: Relative error of a sum of doubles that was taken in another order.
 ROUNDING = 1e-12
+
+
+class Costs(NamedTuple):
+    """What each graphlet costs: entry ``[i, j]`` is of atoms ``i`` to ``j - 1``; those with ``j <= i`` are not read.
+
+    The CPU of all graphlets of a plan adds up to the steps that the plan takes: the references that it writes into the
+    cache or as complete trends, and the vertices or cached partial trends that it visits. For t-cet to come out where
+    memory is ample, the entries that end at the last atom must count the references of the complete trends, but not
+    ``cpu[0, m]``, where the cached trends are the complete ones. Only proportions matter: where counts would leave the
+    range of doubles, all of them may be divided by the same number.
+
+    Attributes
+    ----------
+    memory : float64 array, shape (m, m + 1)
+        Bytes of the partial trends of a graphlet, whole numbers, so that their sums are exact whatever the order;
+        infinite where they are too many to count.
+    cpu : float64 array, shape (m, m + 1)
+        Steps if the graphlet is cached.
+    walk : float64 array, shape (m, m + 1), optional
+        Steps if it is walked. Without it every graphlet is cached, or, where that does not fit, none.
+    """
+
+    memory: Floats
+    cpu: Floats
+    walk: Floats | None = None
+
+    @property
+    def atoms(self) -> int:
+        """The number of atomic graphlets, m."""
+        return len(self.memory)
 
 
 @attrs.frozen
@@ -43,7 +83,7 @@ class CutPlan:
     memory : int
         Bytes of all cached partial trends.
     cpu : float
-        Steps (see :class:`~cetdsl.kernels.complete.costs.Costs`); infinite where they are too many to count or, for
+        Steps (see :class:`Costs`); infinite where they are too many to count or, for
         want of costs, not known.
     considered : int
         Plans, partial plans or cuts that the optimizer looked at.
@@ -121,20 +161,14 @@ def choices_of(costs: Costs, limit: float) -> Choices:
     walk = np.full_like(costs.cpu, np.inf) if costs.walk is None else costs.walk
     memory = np.stack([costs.memory, np.zeros_like(walk)])
     cpu = np.stack([costs.cpu, walk])
-    absent = np.broadcast_to(~is_graphlet(costs.atoms), cpu.shape).copy()
+    is_graphlet = np.arange(costs.atoms + 1) > np.arange(costs.atoms)[:, None]
+    absent = np.broadcast_to(~is_graphlet, cpu.shape).copy()
     absent[WALKED] |= costs.walk is None
     least = least_weights(np.where(absent | (memory > limit), np.inf, cpu))[0][-1]
     if 0 < least < np.inf:
         with np.errstate(over="ignore"):
             cpu = np.rint(np.ldexp(cpu, DIGITS - math.frexp(least)[1]))
     return Choices(np.where(absent, np.inf, memory), np.where(absent, np.inf, np.minimum(cpu, HUGE)))
-
-
-def checked_limit(limit: float) -> float:
-    """A memory limit in bytes that sums of memory can be compared with."""
-    if not limit >= 0:
-        raise InvalidNode(f"{limit!r} is not a memory limit", hint="give a number of bytes, 0 or more")
-    return float(min(limit, HUGE**2))
 
 
 def least_weights(weights: Floats) -> tuple[Floats, Floats]:
