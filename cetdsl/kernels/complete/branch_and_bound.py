@@ -37,8 +37,8 @@ DENSE = 16
 def branch_and_bound(costs: Costs, limit: float, budget: int = BUDGET) -> CutPlan:
     """The best plan, found by looking only at partial plans that can still become it.
 
-    After ``budget`` partial plans it goes on with a sample of `WIDTH` of them per boundary, and the plan that it finds is
-    not marked as optimal. The plan's ``considered`` counts the partial plans.
+    After ``budget`` partial plans the search goes on with a sample of `WIDTH` per boundary, and the plan that it finds
+    is not marked as optimal. The plan's ``considered`` counts the partial plans.
 
     Notes
     -----

@@ -15,14 +15,14 @@ is spent; the greedy optimizer looks at one cut at a time, and its plan is often
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
 import attrs
 import numpy as np
 
-from cetdsl.kernels.vocabulary import Floats
+from cetdsl.kernels.vocabulary import Bools, Floats
 
 #: The two ways to go through a graphlet; first axis of the arrays of `Choices`.
 CACHED, WALKED = 0, 1
@@ -115,9 +115,14 @@ class CutPlan:
     @property
     def algorithm(self) -> str:
         """The published algorithm that the plan amounts to."""
-        if self.cached == (True,):
-            return "t-cet"
-        return "h-cet" if any(self.cached) else "m-cet"
+        return algorithm_of(self.cached)
+
+
+def algorithm_of(cached: Sequence[bool] | Bools) -> str:
+    """The published algorithm that graphlets amount to of which these are cached."""
+    if len(cached) == 1 and cached[0]:
+        return "t-cet"
+    return "h-cet" if any(cached) else "m-cet"
 
 
 class Graphlet(NamedTuple):

@@ -6,7 +6,7 @@ needs are carried over into the next chunk; nothing else is kept, so memory is b
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -37,6 +37,8 @@ from cetdsl.kernels.wire.windows import NEVER, cut_slices
 #: Events per kernel call: large enough that the call's overhead vanishes, small enough to stay in the cache.
 CHUNK_EVENTS = 131_072
 _FOREVER = 2**62
+#: Parts of an answer, each a list of columns of equal length.
+Columns = Iterator[list[pa.Array]]
 
 
 class Chunk(NamedTuple):
@@ -339,6 +341,20 @@ def refusing_too_large(spec: KernelSpec, chunk: Chunk) -> Iterator[None]:
         last = int(chunk.events.segment_start[np.argmax(sizes) + 1]) - 1
         row, time = chunk.table.slice(last, 1), int(chunk.events.time[last])
         raise too_large(spec, row, time, int(sizes.max())) from error
+
+
+def by_chunks(
+    spec: KernelSpec, batches: Iterator[pa.RecordBatch], chunk_events: int, answer: Callable[[Chunk], Columns]
+) -> Columns:
+    """What a kernel answers to each chunk of a sorted stream, with errors that name the key which is too large.
+
+    So begins the function of every stage that reads events. It is given the specification of the stage, Arrow batches
+    sorted by key, time bucket, time and tie-break columns, and how many events a chunk has at least; it yields the
+    columns of its answer, part by part.
+    """
+    for chunk in ChunkReader(spec, batches, chunk_events):
+        with refusing_too_large(spec, chunk):
+            yield from answer(chunk)
 
 
 def window_type(spec: KernelSpec) -> pa.DataType:
