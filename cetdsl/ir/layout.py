@@ -14,10 +14,13 @@ import attrs
 #: several of a role, a number: ``k0``, ``k1``, ``t``. In turn: partition or group key, number of the share of a key's
 #: work, number of the time bucket (a pane is one), time, tie-break column, bits of the variables that the event may be
 #: bound to, column that comparisons refer to, column that aggregates run over, position of the event in its key, list
-#: of positions of earlier events, hash of the whole event, one of the event's own columns, part of a pane's matrix.
+#: of positions of earlier events, hash of the whole event, one of the event's own columns, part of a pane's matrix. The
+#: rows of whole trends have these beside keys: window, list of the trend's events, list of their variables, the trend.
 KEY, SHARE, BUCKET, TIME, TIE, MASK, CODE = "k", "h", "s", "t", "b", "m", "f"
 VALUE, POSITION, LIST, FINGERPRINT, EVENT, MATRIX = "v", "p", "l", "i", "e", "x"
-_ORDER = (KEY, SHARE, BUCKET, TIME, TIE, MASK, CODE, VALUE, POSITION, LIST, FINGERPRINT, EVENT, MATRIX)
+WINDOW, NUMBERS, NAMES, TREND = "w", "n", "a", "r"
+_OF_EVENTS = (KEY, SHARE, BUCKET, TIME, TIE, MASK, CODE, VALUE, POSITION, LIST, FINGERPRINT, EVENT, MATRIX)
+_ORDER = (*_OF_EVENTS, WINDOW, NUMBERS, NAMES, TREND)
 
 
 def numbered(role: str, count: int) -> tuple[str, ...]:
@@ -155,7 +158,7 @@ class RowLayout:
     @property
     def partition(self) -> tuple[str, ...]:
         """The columns by which rows are sent to tasks: only rows that agree in all of them are read together."""
-        return tuple(name for name in self.columns if name[0] in (KEY, SHARE, BUCKET))
+        return tuple(name for name in self.columns if name[0] in (KEY, SHARE, BUCKET, WINDOW))
 
     @property
     def keys(self) -> int:
@@ -177,3 +180,9 @@ def of_panes(events: RowLayout, matrices: int) -> RowLayout:
     """The rows between the two stages of panes: the keys of events, the number of a pane as time, and its matrix."""
     columns = (*events.all_of(KEY), TIME, *numbered(MATRIX, matrices))
     return RowLayout(columns, events.time, "bigint", encoding=Encoding(known=True))
+
+
+def of_trends(keys: int, time: str, time_type: str, sliding: bool) -> RowLayout:
+    """The rows of whole trends, which are compared with each other within a key and window."""
+    columns = (*numbered(KEY, keys), *([WINDOW] if sliding else ()), NUMBERS, NAMES, TREND)
+    return RowLayout(columns, time, time_type)

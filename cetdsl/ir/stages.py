@@ -5,6 +5,7 @@ from __future__ import annotations
 import attrs
 
 from cetdsl.ir.kernel import KernelSpec
+from cetdsl.ir.layout import RowLayout
 
 
 @attrs.frozen
@@ -110,21 +111,18 @@ class ContainmentSpec:
 
     Attributes
     ----------
-    keys : int
-        Key columns, which come first; then the window if ``sliding``, the numbers of the trend's events (a list), the
-        names of their variables (a list), and the trend itself. A key's trends come longest first.
+    layout : RowLayout
+        Rows of whole trends; those of a key and window come longest first.
     shown : tuple of int
-        Positions of the key columns that the answer shows.
-    sliding : bool
+        The numbers of the keys that the answer shows.
     variables : tuple of str
     completeness : {"maximal", "ends"}
     memory : int
         Bytes that the trends kept of one key and window may take.
     """
 
-    keys: int
+    layout: RowLayout
     shown: tuple[int, ...]
-    sliding: bool
     variables: tuple[str, ...]
     completeness: str
     memory: int

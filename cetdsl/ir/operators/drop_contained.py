@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import attrs
 
+from cetdsl.ir.layout import KEY, NAMES, NUMBERS, TREND, WINDOW, RowLayout, of_trends
 from cetdsl.ir.operators.exchange import RowsInOrder
 from cetdsl.ir.operators.operator import Requirement, Step, Unary
 from cetdsl.ir.operators.words import COMPLETENESS, columns_with_trend, keys_and_window, shuffle
@@ -22,14 +23,20 @@ class DropContained(Unary):
     stage = "containment"
 
     @property
-    def requires(self) -> tuple[Requirement | None, ...]:
+    def layout(self) -> RowLayout:
+        """The rows of trends that the kernel reads."""
         source = self.source
-        window = ("window",) if source.windowing.kind == SLIDING else ()
-        by = (*(f"g{n}" for n in range(len(source.keys))), *window)
-        select = (*by, "transform(trend, b -> b.event.id) AS i", "transform(trend, b -> b.variable) AS v", "trend")
-        keys = keys_and_window(source, source.keys)
+        return of_trends(len(source.keys), source.time, source.time_type, source.windowing.kind == SLIDING)
+
+    @property
+    def requires(self) -> tuple[Requirement | None, ...]:
+        found = {f"{KEY}{n}": f"g{n}" for n in range(len(self.source.keys))}
+        found |= {WINDOW: "window", TREND: "trend"}
+        found |= {NUMBERS: "transform(trend, b -> b.event.id)", NAMES: "transform(trend, b -> b.variable)"}
+        select = tuple(f"{found[name]} AS {name}" for name in self.layout.columns)
+        keys = keys_and_window(self.source, self.source.keys)
         said = Step(shuffle(keys)), Step("sort each task's trends by their length")
-        return (RowsInOrder(by, ("-size(i)",), select, said),)
+        return (RowsInOrder(self.layout.partition, (f"-size({NUMBERS})",), select, said),)
 
     @property
     def gives(self) -> tuple[str, ...]:

@@ -95,8 +95,6 @@ class CutPlan:
     >>> plan = CutPlan(5, cuts=(2, 3), cached=(True, False, True), memory=640, cpu=99.0, considered=7, optimal=True)
     >>> plan.graphlets
     ((0, 2), (2, 3), (3, 5))
-    >>> plan.algorithm
-    'h-cet'
     """
 
     atoms: int
@@ -111,11 +109,6 @@ class CutPlan:
     def graphlets(self) -> tuple[tuple[int, int], ...]:
         """First atom of each graphlet, and the one after its last."""
         return tuple(pairwise((0, *self.cuts, self.atoms)))
-
-    @property
-    def algorithm(self) -> str:
-        """The published algorithm that the plan amounts to."""
-        return algorithm_of(self.cached)
 
 
 def algorithm_of(cached: Sequence[bool] | Bools) -> str:

@@ -28,8 +28,6 @@ from cetdsl.kernels.complete.jobs import Measured, Settings, Work
 from cetdsl.kernels.enumerate.blocks import BLOCK
 from cetdsl.kernels.vocabulary import Block, Floats, Graph, Ints
 
-__all__ = ["Measured", "Settings", "Survey", "count_refs", "extract", "survey"]
-
 USUAL = Settings()
 
 

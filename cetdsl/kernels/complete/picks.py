@@ -42,34 +42,6 @@ class _Found(NamedTuple):
         return _Found(take_trends(self.block, rows), self.shown.take(from_numpy(rows)), self.rank[rows])
 
 
-class _Lowest:
-    """Keeps the trends of a chunk that are among those of the lowest ranks of all chunks so far."""
-
-    def __init__(self, size: int) -> None:
-        self.size = size
-        self.ranks: Numbers | None = None
-
-    def of(self, found: list[_Found]) -> _Found | None:
-        """Those of a chunk's trends that may still be in the answer."""
-        if not found:
-            return None
-        trends = _joined(found)
-        known = 0 if self.ranks is None else len(self.ranks)
-        ranks = trends.rank if self.ranks is None else np.concatenate([self.ranks, trends.rank])
-        order = np.argsort(ranks, kind="stable")[: self.size]
-        self.ranks = ranks[order]
-        return trends.take(order[order >= known] - known)
-
-
-def _joined(found: list[_Found]) -> _Found:
-    """The trends of several finds."""
-    return _Found(
-        join_blocks([each.block for each in found]),
-        pa.concat_arrays([each.shown for each in found]),
-        np.concatenate([each.rank for each in found]),
-    )
-
-
 def _pick(
     spec: SampleSpec | TopSpec,
     batches: Iterator[pa.RecordBatch],
@@ -77,14 +49,22 @@ def _pick(
     find: Callable[[Chunk], Iterator[_Found]],
 ) -> Columns:
     """The rows of those trends found in each chunk that may still be in the answer."""
-    lowest = _Lowest(spec.size)
+    # The lowest ranks of all chunks so far.
+    lowest: list[Numbers] = []
 
     def answer(chunk: Chunk) -> Columns:
         if isinstance(spec, SampleSpec):
             chunk = _one_per_window(chunk)
-        chosen = lowest.of(list(find(chunk)))
-        if chosen is not None:
-            yield TrendRows(spec.graph.trends, chunk).rows(chosen.block, chosen.shown)
+        found = list(find(chunk))
+        if not found:
+            return
+        block, shown, rank = zip(*found)
+        trends = _Found(join_blocks(list(block)), pa.concat_arrays(shown), np.concatenate(rank))
+        known, ranks = sum(map(len, lowest)), np.concatenate([*lowest, trends.rank])
+        order = np.argsort(ranks, kind="stable")[: spec.size]
+        lowest[:] = [ranks[order]]
+        chosen = trends.take(order[order >= known] - known)
+        yield TrendRows(spec.graph.trends, chunk).rows(chosen.block, chosen.shown)
 
     return by_chunks(spec.graph.trends.kernel, batches, chunk_events, answer)
 
