@@ -86,7 +86,7 @@ def pair_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch]) -> Iterator
     Notes
     -----
     With n1, n2 trends that only one side matches and n12 that both do there are ``n1 n2 + n1 n12 + n2 n12 + n12 (n12 -
-    1) / 2`` pairs (Hamlet, SIGMOD 2021, section 5). A trend of the left side alone is in ``n2 + n12`` of them, one of
+    1) / 2`` pairs (Hamlet, SIGMOD 2021, section 5). A trend of only the left side is in ``n2 + n12`` of them, one of
     both in ``n1 + n2 + n12 - 1``.
     """
     sliding = spec.query.windowing.kind == SLIDING

@@ -102,10 +102,10 @@ def accumulator_table(
         extremes.append(ranked.take(from_numpy(picked - 1, picked <= 0)))
     exact = [None if accumulator is None else accumulator[rows] for accumulator in values.exact]
     scaled = [accumulator[rows] for accumulator in values.scaled]
-    for places in _rounded_moments(spec, exact):
-        column = columns[additive_accumulators(spec)[places[0]].column]
-        sums = [scaled[k] if (whole := exact[k]) is None else whole for k in places]
-        for k, total in zip(places, about_zero(sums, column.deviations(), segment), strict=True):
+    for moments in _rounded_moments(spec, exact):
+        column = columns[additive_accumulators(spec)[moments[0]].column]
+        sums = [scaled[k] if (whole := exact[k]) is None else whole for k in moments]
+        for k, total in zip(moments, about_zero(sums, column.deviations(), segment), strict=True):
             exact[k], scaled[k] = total, scaled_integers(total)
     return AccumulatorTable(exact, scaled, extremes)
 
@@ -116,7 +116,7 @@ def _rounded_moments(spec: KernelSpec, exact: list[Objects | None]) -> list[list
     for k, accumulator in enumerate(additive_accumulators(spec)):
         if accumulator.update.moment:
             groups.setdefault((accumulator.variable, accumulator.column), []).append(k)
-    return [places for places in groups.values() if any(exact[k] is None for k in places)]
+    return [moments for moments in groups.values() if any(exact[k] is None for k in moments)]
 
 
 def concatenate(tables: list[AccumulatorTable]) -> AccumulatorTable:
@@ -133,7 +133,7 @@ def concatenate(tables: list[AccumulatorTable]) -> AccumulatorTable:
 
 
 def merge_rows(spec: KernelSpec, table: AccumulatorTable, starts: Ints) -> AccumulatorTable:
-    """Runs of rows added up into one row each; run ``r`` begins at row ``starts[r]``."""
+    """Neighbouring rows added up into one each, where others begin at each of ``starts``."""
     extremes = [
         merge_extremes(values, accumulator.update.merge is Merge.SMALLEST, starts)
         for accumulator, values in zip(extreme_accumulators(spec), table.extremes, strict=True)
@@ -146,7 +146,7 @@ def merge_rows(spec: KernelSpec, table: AccumulatorTable, starts: Ints) -> Accum
 
 
 def merge_extremes(values: pa.Array, smallest: bool, starts: Ints) -> pa.Array:
-    """The smallest or largest value of each run of rows, NULLs left out."""
+    """The smallest or largest value of the rows from each of ``starts`` to the next, NULLs left out."""
     ranks, distinct = ValueColumn(values).ranks()
     if smallest:
         ranks = np.where(ranks > 0, len(distinct) + 1 - ranks, 0)
@@ -213,11 +213,11 @@ def finish(spec: KernelSpec, table: AccumulatorTable, where: Descriptions) -> li
 
 
 def _finish_output(spec: KernelSpec, output: Output, table: AccumulatorTable, where: Descriptions) -> pa.Array:
-    accumulators = [spec.answer.accumulators[place] for place in output.inputs]
+    accumulators = [spec.answer.accumulators[k] for k in output.inputs]
     if isinstance(output.finish, Extreme):
         return table.extremes[extreme_accumulators(spec).index(accumulators[0])]
     additive = additive_accumulators(spec)
-    columns = [(table.exact[place], table.scaled[place]) for place in map(additive.index, accumulators)]
+    columns = [(table.exact[k], table.scaled[k]) for k in map(additive.index, accumulators)]
     if isinstance(output.finish, Quotient):
         return _average(output, columns)
     if isinstance(output.finish, CentralMoment):

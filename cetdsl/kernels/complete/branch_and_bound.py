@@ -77,14 +77,8 @@ def branch_and_bound(costs: Costs, limit: float, budget: int = BUDGET) -> CutPla
 class _Known(NamedTuple):
     """A plan within the limit, and what is known of better ones.
 
-    Attributes
-    ----------
-    path : Path
-        The plan.
-    price : float
-        CPU, in units of `Choices`, that a byte costs.
-    gap : float
-        No plan within the limit has less CPU than this one has, less the gap.
+    ``price`` is the CPU, in units of `Choices`, that a byte costs. No plan within the limit has less CPU than this one
+    has, less the ``gap``.
     """
 
     path: Path
@@ -154,14 +148,8 @@ def _lowest_level(memory: Floats, limit: float) -> int:
 class _Partial(NamedTuple):
     """Plans for the last atoms, one per entry.
 
-    Attributes
-    ----------
-    start : int64 array
-        The first of those atoms.
-    memory, cpu : float64 arrays
-    graphlets : int64 array
-    way, rest : int64 arrays
-        How the first graphlet is gone through, and the partial plan for what comes after it.
+    ``start`` is the first of those atoms, ``way`` is how the first graphlet is gone through, and ``rest`` the partial
+    plan for what comes after it.
     """
 
     start: Ints
@@ -181,10 +169,7 @@ class _Partial(NamedTuple):
 class _Search:
     """The node search: partial plans grow from the last atom to the first.
 
-    Attributes
-    ----------
-    considered : int
-        Partial plans looked at so far.
+    ``considered`` counts the partial plans looked at so far.
     """
 
     def __init__(self, choices: Choices, limit: float, known: _Known) -> None:

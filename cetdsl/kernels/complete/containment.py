@@ -45,19 +45,10 @@ class _Table(NamedTuple):
 class _Kept(NamedTuple):
     """The kept trends of a key.
 
-    Attributes
-    ----------
-    head : int64 array, shape (codes,)
-        Where a binding occurs last in ``code``; -1: nowhere.
-    times : int64 array, shape (codes,)
-        How often it occurs.
-    code, owner : int32 arrays, shape (bindings,)
-        The bindings of all kept trends, and the trend of each.
-    previous : int64 array, shape (bindings,)
-        Where the same binding occurs before.
-    start : int64 array, shape (trends + 1,)
-    signature : uint64 array, shape (trends,)
-        The set of a trend's bindings, folded into 64 bits.
+    Per code of a binding, ``head`` is where it occurs last among the bindings (-1: nowhere), ``times`` how often. Per
+    binding of the kept trends, one trend after the other, there are its ``code``, the trend that is its ``owner``, and
+    where the same one occurs before (``previous``). Per trend there are its ``start`` among the bindings, and its
+    ``signature``: the set of its bindings, folded into 64 bits.
     """
 
     head: Ints
@@ -85,9 +76,9 @@ def containment_stream(spec: ContainmentSpec, batches: Iterator[pa.RecordBatch])
         if batch.num_rows == 0:
             continue
         columns = [as_array(column) for column in batch.columns]
-        places = [columns[k] for k in apart]
-        fresh = _fresh(places, before, batch.num_rows)
-        before = [column.slice(batch.num_rows - 1) for column in places]
+        keys = [columns[k] for k in apart]
+        fresh = _fresh(keys, before, batch.num_rows)
+        before = [column.slice(batch.num_rows - 1) for column in keys]
         numbers = columns[position(NUMBERS)]
         start = to_numpy(numbers.offsets).astype(np.int64)
         variable = pc.index_in(columns[position(NAMES)].flatten(), names)
@@ -98,11 +89,11 @@ def containment_stream(spec: ContainmentSpec, batches: Iterator[pa.RecordBatch])
             yield [columns[k].take(from_numpy(np.flatnonzero(kept))) for k in shown]
 
 
-def _fresh(places: list[pa.Array], before: list[pa.Array] | None, count: int) -> Bools:
+def _fresh(keys: list[pa.Array], before: list[pa.Array] | None, count: int) -> Bools:
     """Where a key and window begin; ``before`` holds those of the row before the first one."""
     if before is None:
-        return differs_from_previous(places, count)
-    joined = [pa.concat_arrays(pair) for pair in zip(before, places, strict=True)]
+        return differs_from_previous(keys, count)
+    joined = [pa.concat_arrays(pair) for pair in zip(before, keys, strict=True)]
     return differs_from_previous(joined, count + 1)[1:]
 
 
@@ -129,8 +120,8 @@ class _Sieve:
 
     def _make_room(self, trends: int, bindings: int) -> None:
         """So many more trends and bindings will fit."""
-        _, codes, owners, places = (int(n) for n in self.counters + [0, bindings, trends, bindings])
-        sizes = (codes, codes, places, places, places, owners + 1, owners)
+        _, codes, owners, held = (int(n) for n in self.counters + [0, bindings, trends, bindings])
+        sizes = (codes, codes, held, held, held, owners + 1, owners)
         self.kept = _Kept(*(_grown(column, size) for column, size in zip(self.kept, sizes)))
         if 2 * codes > len(self.table.key):
             table = _new_table(1 << (2 * codes).bit_length())
@@ -138,10 +129,10 @@ class _Sieve:
             self.table = table
 
 
-def _too_large(spec: ContainmentSpec, place: list[pa.Array], sieve: _Sieve) -> GroupTooLarge:
-    values = [column[-1].as_py() for column in place]
-    keys = spec.layout.keys
-    where = f"group {tuple(values[:keys])!r}" if keys else "the whole input"
+def _too_large(spec: ContainmentSpec, keys: list[pa.Array], sieve: _Sieve) -> GroupTooLarge:
+    values = [column[-1].as_py() for column in keys]
+    count = spec.layout.keys
+    where = f"group {tuple(values[:count])!r}" if count else "the whole input"
     if spec.layout.has(WINDOW):
         where += f", the window from {values[-1]['start']} to {values[-1]['end']},"
     return GroupTooLarge(
@@ -178,23 +169,23 @@ def _slot(table: _Table, key: int, event: int, variable: int) -> int:
 @jit
 def _move(old: _Table, new: _Table, key: int) -> None:
     """The bindings of a key into another table."""
-    for place in range(len(old.key)):
-        if key > 0 and old.key[place] == key:
-            slot = _slot(new, key, old.event[place], old.variable[place])
-            new.key[slot], new.event[slot] = key, old.event[place]
-            new.variable[slot], new.code[slot] = old.variable[place], old.code[place]
+    for old_slot in range(len(old.key)):
+        if key > 0 and old.key[old_slot] == key:
+            slot = _slot(new, key, old.event[old_slot], old.variable[old_slot])
+            new.key[slot], new.event[slot] = key, old.event[old_slot]
+            new.variable[slot], new.code[slot] = old.variable[old_slot], old.code[old_slot]
 
 
 @inlined
 def _is_subsequence(kept: _Kept, trend: Places, low: int, high: int) -> bool:
     """Whether the kept bindings ``low:high`` hold all of a trend's, which are in the same order."""
-    place = low
+    at = low
     for code in trend:
-        while place < high and kept.code[place] != code:
-            place += 1
-        if place == high:
+        while at < high and kept.code[at] != code:
+            at += 1
+        if at == high:
             return False
-        place += 1
+        at += 1
     return True
 
 
@@ -214,17 +205,17 @@ def _is_contained(kept: _Kept, trend: Places, signature: np.uint64, unbroken: bo
     for k in range(1, len(trend)):
         if kept.times[trend[k]] < kept.times[trend[rarest]]:
             rarest = k
-    place = kept.head[trend[rarest]]
-    while place >= 0:
-        owner = kept.owner[place]
+    at = kept.head[trend[rarest]]
+    while at >= 0:
+        owner = kept.owner[at]
         low, high = kept.start[owner], kept.start[owner + 1]
         if high - low > len(trend) and signature & ~kept.signature[owner] == 0:
             if unbroken:
-                if place - rarest >= low and _is_stretch(kept, trend, place - rarest, high):
+                if at - rarest >= low and _is_stretch(kept, trend, at - rarest, high):
                     return True
             elif _is_subsequence(kept, trend, low, high):
                 return True
-        place = kept.previous[place]
+        at = kept.previous[at]
     return False
 
 
@@ -256,14 +247,14 @@ def _sift(
         if known and _is_contained(kept, codes[low:high], signature, unbroken):
             continue
         out[t] = True
-        owner, place = counters[_TRENDS], counters[_BINDINGS]
-        kept.start[owner] = place
+        owner, at = counters[_TRENDS], counters[_BINDINGS]
+        kept.start[owner] = at
         for k in range(low, high):
-            kept.code[place], kept.owner[place] = codes[k], owner
-            kept.previous[place] = kept.head[codes[k]]
-            kept.head[codes[k]] = place
+            kept.code[at], kept.owner[at] = codes[k], owner
+            kept.previous[at] = kept.head[codes[k]]
+            kept.head[codes[k]] = at
             kept.times[codes[k]] += 1
-            place += 1
-        kept.start[owner + 1], kept.signature[owner] = place, signature
-        counters[_TRENDS], counters[_BINDINGS] = owner + 1, place
+            at += 1
+        kept.start[owner + 1], kept.signature[owner] = at, signature
+        counters[_TRENDS], counters[_BINDINGS] = owner + 1, at
     return out

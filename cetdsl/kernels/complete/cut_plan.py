@@ -183,20 +183,14 @@ def least_weights(weights: Floats) -> tuple[Floats, Floats]:
 
 def cheapest(choices: Choices, weights: Floats) -> Path:
     """The plan of least weight."""
+    before = least_weights(weights)[0]
     way, weights = weights.argmin(axis=0), weights.min(axis=0)
-    atoms = len(weights)
-    before = np.zeros(atoms + 1)
-    start = np.zeros(atoms + 1, dtype=np.int64)
-    for stop in range(1, atoms + 1):
-        through = before[:stop] + weights[:stop, stop]
-        start[stop] = through.argmin()
-        before[stop] = through[start[stop]]
-    graphlets = []
-    stop = atoms
+    graphlets: list[Graphlet] = []
+    stop = len(weights)
     while stop > 0:
-        graphlets.append(Graphlet(int(way[start[stop], stop]), int(start[stop]), stop))
-        stop = graphlets[-1].start
-    graphlets.reverse()
+        start = int((before[:stop] + weights[:stop, stop]).argmin())
+        graphlets.insert(0, Graphlet(int(way[start, stop]), start, stop))
+        stop = start
     return Path(graphlets, *(sum(float(costs[graphlet]) for graphlet in graphlets) for costs in choices))
 
 

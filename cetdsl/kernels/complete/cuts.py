@@ -3,7 +3,7 @@
 A *cut* is a point in time such that every edge that crosses it leads from one of the last vertices before it to one of
 the first ones beyond: all successors of its source lie beyond, and all predecessors of its target before it. Between
 two such points lies an *atom*. The optimizer is given so many of them at most (`MOST_ATOMS`). Neighbours are joined
-where there are more, and an atom whose partial trends alone break the memory limit is cut where it should not be, for
+where there are more, and an atom whose own partial trends break the memory limit is cut where it should not be, for
 that costs some visits but no trend.
 
 The number of partial trends of a graphlet is the number of paths in it, which adds up edge by edge, and so does the
@@ -36,17 +36,10 @@ MOST_LOOKS = 2**23
 
 
 class Scope(NamedTuple):
-    """The part of a graph that graphlets are made of.
+    """The part of a graph that graphlets are made of: the events ``low:high`` and the nodes ``first:last``.
 
-    Attributes
-    ----------
-    low, high : int
-        Its events.
-    first, last : int
-        Its nodes.
-    lasting : bool
-        Whether what is found must also hold in other windows that contain the nodes. Then ``high`` and ``last`` are
-        those of the whole graph.
+    What is found must also hold in other windows that contain the nodes if it is ``lasting``; then ``high`` and
+    ``last`` are those of the whole graph.
     """
 
     low: int
@@ -57,22 +50,11 @@ class Scope(NamedTuple):
 
 
 class Flow(NamedTuple):
-    """The paths from roots to each node of a stretch.
+    """The paths from roots to each node of a stretch, which begins with the node ``first``.
 
-    Attributes
-    ----------
-    first : int
-        The first of the nodes.
-    paths, refs : float64 arrays
-        How many there are, and the sum of their lengths.
-    visits : float
-        The number of all paths: a walk comes by so often.
-    longest : int
-        The length of the longest path.
-    trends, trend_refs : float
-        Over those that are trends.
-    nodes, edges : int
-        Those of the stretch that lie on trends.
+    ``paths`` is how many there are to each node, ``refs`` the sum of their lengths, and ``visits`` the number of all of
+    them: a walk comes by so often. ``longest`` is the length of the longest path. ``trends`` and ``trend_refs`` are the
+    number and the lengths of those that are trends; ``nodes`` and ``edges`` lie on trends.
     """
 
     first: int

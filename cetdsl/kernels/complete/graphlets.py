@@ -6,7 +6,7 @@ where the trend ends or a junction leads on, and a trend is a row of pieces join
 =========  ==================================================================================================
 t-cet      all edges are inner, so the pieces are the trends
 h-cet      edges within a cached graphlet are inner; those of other nodes are junctions, and their pieces the
-           nodes alone, which is m-cet
+           nodes themselves, which is m-cet
 anchors    edges into anchors, the events of chosen attribute vertices, are junctions
 =========  ==================================================================================================
 
@@ -95,12 +95,8 @@ class Tables(NamedTuple):
 class Junctions(NamedTuple):
     """Which edges are junctions: those that lead to a later graphlet or to an anchor.
 
-    Attributes
-    ----------
-    bounds : int64 array
-        The first node of each graphlet, and the end.
-    anchored : bool array
-        Of the nodes from the first bound on; empty without anchors.
+    ``bounds`` are the first node of each graphlet, and the end; ``anchored`` says of each node from the first bound on
+    whether it is an anchor, and is empty without anchors.
     """
 
     bounds: Ints
@@ -328,8 +324,6 @@ def _stitch(
 ) -> None:
     """Goes on from where ``at`` says until the block is full or all trends of a window are found.
 
-    It is one long loop, because what it would call in each turn needs more than ten arrays, each handed over by itself.
-
     Parameters
     ----------
     graph, rules, scope : Graph, Rules, Scope
@@ -346,6 +340,7 @@ def _stitch(
         The block to fill: its events become labels, and its variables are left as they are. Where it is empty, trends
         are only counted.
     """
+    # One long loop, because what it would call in each turn needs more than ten arrays, each handed over by itself.
     target, starts, stops, begins, ends = graph.target, graph.start, graph.stop, graph.begins, graph.ends
     reach, reach_after, origin_before = graph.reach, graph.reach_after, graph.origin_before
     node, rest, length, base = tables.node, tables.rest, tables.length, tables.base

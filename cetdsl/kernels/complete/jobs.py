@@ -104,17 +104,9 @@ class Measured:
 class Choice(NamedTuple):
     """What is to be kept of a window or pane, and what that is predicted to take.
 
-    Attributes
-    ----------
-    junctions : Junctions
-    cached : bool array
-        Which graphlets have tables.
-    entries : float
-        Partial trends that are kept.
-    steps : float
-        See :class:`~cetdsl.kernels.complete.extract.Survey`.
-    anchors : int
-        Attribute vertices that are anchors.
+    ``cached`` says which graphlets have tables, ``entries`` is the number of partial trends that are kept, ``steps`` is
+    what a :class:`~cetdsl.kernels.complete.extract.Survey` predicts, and ``anchors`` the number of attribute vertices
+    that are anchors.
     """
 
     junctions: Junctions
@@ -129,11 +121,8 @@ class Choice(NamedTuple):
         return "anchors" if self.anchors else algorithm_of(self.cached)
 
 
-class _Pane(NamedTuple):
-    """A stretch of nodes that no window divides."""
-
-    scope: Scope
-    choice: Choice
+#: A stretch of nodes that no window divides, and what is to be kept of it.
+_Pane = tuple[Scope, Choice]
 
 
 class Work:
@@ -354,7 +343,7 @@ class Work:
         # With equal steps, as many windows share a pane as panes make up a window.
         panes = self._panes(begin, bounds, last, room // most_panes, most_panes)
         # Entries of the panes before each one, and of those of each window.
-        before = np.cumsum([0] + [int(pane.choice.entries) for pane in panes])
+        before = np.cumsum([0] + [int(choice.entries) for _, choice in panes])
         entries = before[last_pane] - before[first_pane]
         if not entries.any():
             # Nothing is worth keeping for other windows.
@@ -369,9 +358,9 @@ class Work:
                 tables = drop_tables(tables, int(first[number]), gone, at)
                 kept, at = int(first_pane[number]), at - gone
             while filled < last_pane[number]:
-                at = self._fill(panes[filled].scope, panes[filled].choice, tables, at)
+                at = self._fill(*panes[filled], tables, at)
                 filled += 1
-            inside = [pane.choice.junctions.bounds for pane in panes[first_pane[number] : last_pane[number]]]
+            inside = [choice.junctions.bounds for _, choice in panes[first_pane[number] : last_pane[number]]]
             junctions = Junctions(np.unique(np.concatenate(inside)), _NONE)
             yield self._stitcher(begin + number, junctions, tables, way)
 
@@ -382,7 +371,7 @@ class Work:
             # The first window that holds the pane has the earliest trends; later ones need no others.
             window = begin + int(np.searchsorted(last, there))
             scope = Scope(int(self.windows.low[window]), NEVER, here, len(self.graph.event), lasting=True)
-            panes.append(_Pane(scope, self._choose_pane(scope, here, there, room, reuse)))
+            panes.append((scope, self._choose_pane(scope, here, there, room, reuse)))
         return panes
 
     def _choose_pane(self, scope: Scope, first: int, last: int, room: int, reuse: int) -> Choice:

@@ -105,8 +105,8 @@ def _salts(spec: KernelSpec, chunk: Chunk, windows: Ints) -> Ints:
     rows = chunk.events.segment_start[slices.segment[windows]].tolist()
     salts = np.empty(len(windows), dtype=np.int64)
     for n, (row, start) in enumerate(zip(rows, slices.start[windows].tolist())):
-        place = repr((*(key[row].as_py() for key in keys), start))
-        digest = hashlib.blake2b(place.encode(errors="surrogatepass"), digest_size=8).digest()
+        told = repr((*(key[row].as_py() for key in keys), start))
+        digest = hashlib.blake2b(told.encode(errors="surrogatepass"), digest_size=8).digest()
         salts[n] = int.from_bytes(digest, "little", signed=True)
     return salts
 

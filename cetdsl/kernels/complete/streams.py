@@ -1,7 +1,7 @@
 """Trends out of graphs: a sorted stream of events, a graph per chunk of it, and its paths listed, counted or surveyed.
 
 The graph of a chunk serves all of its windows. Where its edges would be too many, the windows are split into halves
-until they fit; the edges of one window alone that are too many are an error, but for a count that needs no edges.
+until they fit; the edges of a single window that are too many are an error, but for a count that needs no edges.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from cetdsl.ir.layout import SHARE
 from cetdsl.ir.shares import task_of
 from cetdsl.ir.stages import SURVEY, GraphSpec, SurveySpec
 from cetdsl.ir.windowing import SLIDING
-from cetdsl.kernels.answers.rows import Places, answer_columns, group_columns
+from cetdsl.kernels.answers.rows import RowNames, answer_columns, group_columns
 from cetdsl.kernels.answers.tables import AccumulatorTable
 from cetdsl.kernels.complete.extract import Survey, extract, survey
 from cetdsl.kernels.complete.jobs import Settings
@@ -42,19 +42,10 @@ MOST_EDGES = 2**27
 
 
 class Part(NamedTuple):
-    """Some slices of a chunk, and the graph of their events.
+    """Some slices of a chunk, and the graph of their events; ``edges`` is None if none were asked for.
 
-    Attributes
-    ----------
-    attributes : AttributeGraph
-    edges : Graph or None
-        None if no edges were asked for.
-    first : int
-        The chunk's number of the first event.
-    slices : int64 array
-        The chunk's numbers of the slices.
-    low, high : int64 arrays
-        Their events, from ``first``.
+    ``first`` is the chunk's number of the first event, ``slices`` are the chunk's numbers of the slices, and ``low``
+    and ``high`` are their events, counted from ``first``.
     """
 
     attributes: AttributeGraph
@@ -131,7 +122,7 @@ def cut_events(events: Events, first: int, last: int) -> Events:
 
 def _too_many_edges(spec: KernelSpec, chunk: Chunk, part: Part) -> GroupTooLarge:
     """The error of a window whose graph does not fit into memory."""
-    where, events = _place(spec, chunk, part), int(part.high[0] - part.low[0])
+    where, events = _described(spec, chunk, part), int(part.high[0] - part.low[0])
     return GroupTooLarge(
         f"{where}: {events} events are joined by more than {MOST_EDGES} edges, too many for one task",
         hint="count them with count_complete_trends('ends'), list them with algorithm='joins', shorten WITHIN, or add "
@@ -140,21 +131,21 @@ def _too_many_edges(spec: KernelSpec, chunk: Chunk, part: Part) -> GroupTooLarge
 
 
 @contextmanager
-def _naming_the_place(spec: KernelSpec, chunk: Chunk, part: Part) -> Iterator[None]:
+def _naming_the_group(spec: KernelSpec, chunk: Chunk, part: Part) -> Iterator[None]:
     """Says of which group an error is that an extraction from its graph meets."""
     try:
         yield
     except GroupTooLarge as error:
-        raise GroupTooLarge(f"{_place(spec, chunk, part)}: {error.message}", hint=error.hint) from error
+        raise GroupTooLarge(f"{_described(spec, chunk, part)}: {error.message}", hint=error.hint) from error
 
 
-def _place(spec: KernelSpec, chunk: Chunk, part: Part) -> str:
+def _described(spec: KernelSpec, chunk: Chunk, part: Part) -> str:
     """The group and window of a part, or those from and to which it goes."""
     ends = part.slices[[0, -1]]
     windows = np.searchsorted(chunk.slices.slice, ends)
     groups = group_columns(spec, chunk, chunk.slices.segment[windows])
-    places = Places(spec, groups, chunk.slices.start[windows])
-    first, last = places[0], places[1]
+    named = RowNames(spec, groups, chunk.slices.start[windows])
+    first, last = named[0], named[1]
     return first if first == last else f"one of the graphs from {first} to {last}"
 
 
@@ -178,7 +169,7 @@ def graph_stream(spec: GraphSpec, batches: Iterator[pa.RecordBatch], chunk_event
                 found = extract(
                     part.graph, graphs.variable, *windows, complete=complete, settings=settings, limit=left, share=share
                 )
-                with _naming_the_place(kernel, chunk, part):
+                with _naming_the_group(kernel, chunk, part):
                     for block in found:
                         left -= len(block.slice) if left >= 0 else 0
                         yield rows.rows(placed(block, part))
@@ -220,7 +211,7 @@ def placed(block: Block, part: Part) -> Block:
 def count_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch], chunk_events: int = CHUNK_EVENTS) -> Columns:
     """Counts the trends that are paths of the graphs of a sorted stream, for one accumulator and one output.
 
-    The columns are groups, the window (a struct, or its start alone for partial results) if sliding, and the count or
+    The columns are groups, the window (a struct, or only its start for partial results) if sliding, and the count or
     partial accumulator.
     """
     graphs, reduced = Graphs(spec), spec.query.completeness == MAXIMAL
@@ -260,7 +251,7 @@ def survey_stream(spec: SurveySpec, batches: Iterator[pa.RecordBatch], chunk_eve
         slices, numbers, found = chunk.slices, [], []
         for part in graphs.parts(chunk):
             windows, complete = (part.low, part.high), graphs.complete
-            with _naming_the_place(kernel, chunk, part):
+            with _naming_the_group(kernel, chunk, part):
                 held = census(part.graph, *windows, complete)
                 work = survey(part.graph, *windows, complete=complete, settings=settings, measure=spec.measure)
             numbers.append(part.slices)
