@@ -638,12 +638,6 @@ def test_anchors_are_the_lists_with_most_edges() -> None:
 # -------------------------------------------------------------------------------------------------- bad input
 
 
-def test_an_unknown_algorithm() -> None:
-    with pytest.raises(InvalidNode, match="z-cet") as caught:
-        Settings("z-cet")
-    assert caught.value.hint
-
-
 def test_a_memory_limit_below_what_one_vertex_needs() -> None:
     with pytest.raises(InvalidNode, match="one vertex") as caught:
         Settings("h-cet", STEP_BYTES - 1)

@@ -88,9 +88,8 @@ def survey_graphs(df: DataFrame, plan: SurveyGraphs) -> Rows:
     """What there is to know about the graph of each group and window, and about the work of listing its trends."""
     rows, shown = execute(df, plan.child), Shown.of(plan.source)
     told = [StructField(f"s{n}", _SURVEY_TYPES[kind]) for n, (_, kind) in enumerate(SURVEY)]
-    found = rows.mapped(
-        plan, SurveySpec(_told(rows, plan), plan.measured), StructType([*shown.places(rows.frame), *told])
-    ).data
+    schema = StructType([*shown.places(rows.frame), *told])
+    found = rows.mapped(plan, SurveySpec(_told(rows, plan), plan.measured), schema).data
     return rows.now(found.toDF(*shown.names_before(*(name for name, _ in SURVEY))))
 
 

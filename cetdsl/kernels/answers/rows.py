@@ -35,7 +35,7 @@ class RowNames:
         self.groups = groups
         self.start = start
 
-    def __getitem__(self, row: int) -> str:
+    def __call__(self, row: int) -> str:
         parts = []
         if self.groups:
             parts.append(f"group {tuple(column[row].as_py() for column in self.groups)!r}")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import decimal
 import math
+from collections.abc import Callable
 from fractions import Fraction
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -33,10 +34,8 @@ from cetdsl.kernels.wire.values import ValueColumn
 _STR_LIMIT = 10**4000
 
 
-class Descriptions(Protocol):
-    """Says of which group and window a row of an answer is."""
-
-    def __getitem__(self, row: int) -> str: ...
+#: Says of which group and window a row of an answer is.
+Descriptions = Callable[[int], str]
 
 
 class Values(NamedTuple):
@@ -280,17 +279,12 @@ def _double_column(name: str, scaled: Scaled, absent: Bools | None, number: str,
     if beyond.any():
         row = int(np.argmax(beyond))
         magnitude = float(np.log2(abs(scaled[row].real)) + scaled[row].imag)
-        raise overflow(name, where[row], magnitude, number)
+        raise overflow(name, where(row), magnitude, number)
     return from_numpy(doubles, absent)
 
 
 def _exact_column(
-    name: str,
-    exact: Objects,
-    absent: Bools | None,
-    number: str,
-    scale: int,
-    where: Descriptions,
+    name: str, exact: Objects, absent: Bools | None, number: str, scale: int, where: Descriptions
 ) -> pa.Array:
     if number == "string":
         texts = [_decimal_text(int(value), scale) for value in exact]
@@ -299,7 +293,7 @@ def _exact_column(
     if len(exact) and max(magnitudes) >= DECIMAL_LIMIT:
         row = int(np.argmax(magnitudes >= DECIMAL_LIMIT))
         magnitude = math.log2(abs(int(exact[row]))) - scale * math.log2(10)
-        raise overflow(name, where[row], magnitude, "decimal", scale)
+        raise overflow(name, where(row), magnitude, "decimal", scale)
     kind = pa.decimal128(38, scale)
     if scale == 0 and (len(exact) == 0 or max(magnitudes) < 2**62):
         return from_numpy(exact.astype(np.int64), absent).cast(kind)

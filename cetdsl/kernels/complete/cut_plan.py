@@ -41,21 +41,15 @@ ROUNDING = 1e-12
 class Costs(NamedTuple):
     """What each graphlet costs: entry ``[i, j]`` is of atoms ``i`` to ``j - 1``; those with ``j <= i`` are not read.
 
+    ``memory`` is bytes of the partial trends of a graphlet, whole numbers, so that their sums are exact whatever the
+    order, infinite where they are too many to count. ``cpu`` is steps if the graphlet is cached, ``walk`` if it is
+    walked; without ``walk`` every graphlet is cached, or, where that does not fit, none.
+
     The CPU of all graphlets of a plan adds up to the steps that the plan takes: the references that it writes into the
     cache or as complete trends, and the vertices or cached partial trends that it visits. For t-cet to come out where
     memory is ample, the entries that end at the last atom must count the references of the complete trends, but not
     ``cpu[0, m]``, where the cached trends are the complete ones. Only proportions matter: where counts would leave the
     range of doubles, all of them may be divided by the same number.
-
-    Attributes
-    ----------
-    memory : float64 array, shape (m, m + 1)
-        Bytes of the partial trends of a graphlet, whole numbers, so that their sums are exact whatever the order;
-        infinite where they are too many to count.
-    cpu : float64 array, shape (m, m + 1)
-        Steps if the graphlet is cached.
-    walk : float64 array, shape (m, m + 1), optional
-        Steps if it is walked. Without it every graphlet is cached, or, where that does not fit, none.
     """
 
     memory: Floats
@@ -70,25 +64,12 @@ class Costs(NamedTuple):
 
 @attrs.frozen
 class CutPlan:
-    """Graphlets, and what they are predicted to cost.
+    """Graphlets of so many ``atoms``, and what they are predicted to cost.
 
-    Attributes
-    ----------
-    atoms : int
-        The number of atoms, m.
-    cuts : tuple of int
-        A cut ``c`` lies between atoms ``c - 1`` and ``c``; ascending.
-    cached : tuple of bool
-        Whether each graphlet is cached, or walked.
-    memory : int
-        Bytes of all cached partial trends.
-    cpu : float
-        Steps (see :class:`Costs`); infinite where they are too many to count or, for
-        want of costs, not known.
-    considered : int
-        Plans, partial plans or cuts that the optimizer looked at.
-    optimal : bool
-        Whether no plan within the limit needs less CPU (to `DIGITS` binary digits).
+    A cut ``c`` lies between atoms ``c - 1`` and ``c``; ``cached`` says which graphlets are cached, the others are
+    walked. ``memory`` is bytes of all cached partial trends, and ``cpu`` is steps (see :class:`Costs`), infinite where
+    they are too many to count or, for want of costs, not known. The optimizer looked at ``considered`` plans, partial
+    plans or cuts. No plan within the limit needs less CPU (to `DIGITS` binary digits) if this one is ``optimal``.
 
     Examples
     --------

@@ -76,13 +76,7 @@ def extract(
 
 
 def count_refs(
-    graph: Graph,
-    low: Ints,
-    high: Ints,
-    *,
-    complete: bool,
-    settings: Settings = USUAL,
-    measured: Measured | None = None,
+    graph: Graph, low: Ints, high: Ints, *, complete: bool, settings: Settings = USUAL, measured: Measured | None = None
 ) -> tuple[Ints, Ints]:
     """The number of trends of each window and the sum of their lengths, by finding all of them and keeping none."""
     work = Work(graph, np.zeros(1, dtype=np.int64), low, high, complete, settings, measured)
@@ -123,21 +117,9 @@ class Survey(NamedTuple):
 
 
 def survey(
-    graph: Graph,
-    low: Ints,
-    high: Ints,
-    *,
-    complete: bool,
-    settings: Settings = USUAL,
-    measure: bool = False,
+    graph: Graph, low: Ints, high: Ints, *, complete: bool, settings: Settings = USUAL, measure: bool = False
 ) -> Survey:
-    """What there is to know about the extraction from each window.
-
-    Parameters
-    ----------
-    measure : bool
-        Finds all trends, to measure what that takes.
-    """
+    """What there is to know about the extraction from each window; to ``measure`` it, all trends are found."""
     rows = []
     for number in range(len(low)):
         measured = Measured()

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import attrs
 import numpy as np
 
-from cetdsl.errors import GroupTooLarge, InvalidNode, nearest
+from cetdsl.errors import GroupTooLarge, InvalidNode
 from cetdsl.kernels.complete.anchors import choose_anchors
 from cetdsl.kernels.complete.cut_plan import algorithm_of
 from cetdsl.kernels.complete.cuts import (
@@ -49,8 +49,6 @@ from cetdsl.kernels.graph.walk import FRAME_BYTES, Records, Trace, Walker, recor
 from cetdsl.kernels.graph.windows import Windows, rules_of, windows_of
 from cetdsl.kernels.vocabulary import Bools, Graph, Ints, Shorts
 
-ALGORITHMS = ("auto", "m-cet", "t-cet", "h-cet", "anchors")
-
 #: Bytes for partial trends where no limit is given: more would not fit a processor's caches.
 USUAL_MEMORY = 8 * 2**20
 #: t-cet keeps no more than this without being told to.
@@ -64,17 +62,11 @@ _NONE, _NO, _YES = (np.array(values, dtype=np.bool_) for values in ([], [False],
 
 @attrs.frozen
 class Settings:
-    """How trends are extracted.
+    """How trends are extracted: by ``"auto"``, ``"m-cet"``, ``"t-cet"``, ``"h-cet"`` or ``"anchors"``.
 
-    Attributes
-    ----------
-    algorithm : {"auto", "m-cet", "t-cet", "h-cet", "anchors"}
-    memory : int or None
-        Bytes for partial trends and for the search, apart from the graph and the block that is handed over.
-    sharing : bool
-        Whether windows that overlap share graphlets.
-    thorough : bool
-        Plans every window, also where a walk takes less time than a plan.
+    ``memory`` is bytes for partial trends and for the search, apart from the graph and the block that is handed over.
+    With ``sharing``, windows that overlap share graphlets. A ``thorough`` extraction plans every window, also
+    where a walk takes less time than a plan.
     """
 
     algorithm: str = "auto"
@@ -83,9 +75,6 @@ class Settings:
     thorough: bool = False
 
     def __attrs_post_init__(self) -> None:
-        if self.algorithm not in ALGORITHMS:
-            hint = nearest(self.algorithm, ALGORITHMS, f"use {', '.join(ALGORITHMS)}")
-            raise InvalidNode(f"no algorithm {self.algorithm!r}", hint=hint)
         if self.memory is not None and self.memory < STEP_BYTES:
             raise InvalidNode(
                 f"{self.memory} bytes are not enough for one vertex, which takes {STEP_BYTES}",

@@ -145,7 +145,7 @@ def _described(spec: KernelSpec, chunk: Chunk, part: Part) -> str:
     windows = np.searchsorted(chunk.slices.slice, ends)
     groups = group_columns(spec, chunk, chunk.slices.segment[windows])
     named = RowNames(spec, groups, chunk.slices.start[windows])
-    first, last = named[0], named[1]
+    first, last = named(0), named(1)
     return first if first == last else f"one of the graphs from {first} to {last}"
 
 

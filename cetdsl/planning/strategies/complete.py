@@ -55,10 +55,7 @@ DEFINITION_BYTES = 2**30
 
 @attrs.frozen
 class CompleteRequest:
-    """The complete trends, or all of them where the graph serves these too.
-
-    ``completeness`` is ``"maximal"``, ``"ends"``, or ``"all"``.
-    """
+    """The complete trends; or all, if ``completeness`` is ``"all"`` (not ``"maximal"`` or ``"ends"``)."""
 
     resolved: ResolvedQuery
     completeness: str
