@@ -18,7 +18,7 @@ from cetdsl.kernels.complete.cut_plan import (
     Path,
     cheapest,
     choices_of,
-    least_weights,
+    least_before,
     make_plan,
     uncached_plan,
 )
@@ -179,15 +179,15 @@ class _Search:
         self.most_cpu = known.most_cpu
         self.most_priced = known.most_priced(limit)
         self.level = _lowest_level(choices.memory.min(axis=0), limit)
-        self.least_memory = least_weights(choices.memory)[0]
-        self.least_priced = least_weights(choices.priced(known.price))[0]
+        self.least_memory = least_before(choices.memory)
+        self.least_priced = least_before(choices.priced(known.price))
         self.least_cpu = self._least_cpu()
         self.considered = 0
 
     def _least_cpu(self) -> Floats:
         """Row g: the least CPU of the atoms before each boundary in at least g graphlets."""
         cpu = self.choices.cpu.min(axis=0)
-        rows = [least_weights(self.choices.cpu)[0]]
+        rows = [least_before(self.choices.cpu)]
         while len(rows) < self.level:
             rows.append((rows[-1][:-1, None] + cpu).min(axis=0))
         return np.array(rows)

@@ -122,8 +122,7 @@ class Choices(NamedTuple):
 
     def without(self, weights: Floats, most: float) -> Choices:
         """These choices but for the graphlets with which every plan weighs more than ``most``."""
-        before, after = least_weights(weights)
-        dropped = before[:-1, None] + weights + after > most
+        dropped = least_before(weights)[:-1, None] + weights + _least_after(weights) > most
         return Choices(np.where(dropped, np.inf, self.memory), np.where(dropped, np.inf, self.cpu))
 
 
@@ -143,28 +142,34 @@ def choices_of(costs: Costs, limit: float) -> Choices:
     is_graphlet = np.arange(costs.atoms + 1) > np.arange(costs.atoms)[:, None]
     absent = np.broadcast_to(~is_graphlet, cpu.shape).copy()
     absent[WALKED] |= costs.walk is None
-    least = least_weights(np.where(absent | (memory > limit), np.inf, cpu))[0][-1]
+    least = least_before(np.where(absent | (memory > limit), np.inf, cpu))[-1]
     if 0 < least < np.inf:
         with np.errstate(over="ignore"):
             cpu = np.rint(np.ldexp(cpu, DIGITS - math.frexp(least)[1]))
     return Choices(np.where(absent, np.inf, memory), np.where(absent, np.inf, np.minimum(cpu, HUGE)))
 
 
-def least_weights(weights: Floats) -> tuple[Floats, Floats]:
-    """The least weight of all atoms before each boundary, and of all after it; infinite where no plan cuts there."""
+def least_before(weights: Floats) -> Floats:
+    """The least weight of all atoms before each boundary; infinite where no plan cuts there."""
     weights = weights.min(axis=0)
-    atoms = len(weights)
-    before, after = np.zeros(atoms + 1), np.zeros(atoms + 1)
-    for there in range(1, atoms + 1):
-        back = atoms - there
+    before = np.zeros(len(weights) + 1)
+    for there in range(1, len(before)):
         before[there] = (before[:there] + weights[:there, there]).min()
+    return before
+
+
+def _least_after(weights: Floats) -> Floats:
+    """The least weight of all atoms after each boundary."""
+    weights = weights.min(axis=0)
+    after = np.zeros(len(weights) + 1)
+    for back in range(len(weights) - 1, -1, -1):
         after[back] = (weights[back, back + 1 :] + after[back + 1 :]).min()
-    return before, after
+    return after
 
 
 def cheapest(choices: Choices, weights: Floats) -> Path:
     """The plan of least weight."""
-    before = least_weights(weights)[0]
+    before = least_before(weights)
     way, weights = weights.argmin(axis=0), weights.min(axis=0)
     graphlets: list[Graphlet] = []
     stop = len(weights)
