@@ -26,10 +26,8 @@ from cetdsl.kernels.vocabulary import Floats, Ints
 
 #: Partial plans that branch and bound looks at before it gives up on proving its plan the best.
 BUDGET = 2_000_000
-
 #: Partial plans per boundary between atoms that it goes on with after that.
 WIDTH = 64
-
 #: Graphlets per atom that are worth another round of pruning before the search.
 DENSE = 16
 

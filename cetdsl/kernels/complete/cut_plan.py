@@ -30,10 +30,8 @@ CACHED, WALKED = 0, 1
 #: CPU is compared to this many binary digits of the least that any plan could need. Trends are so many that the rest is
 #: noise, but noise in which millions of plans differ.
 DIGITS = 40
-
 #: Stands for what is larger; sums and products of two such numbers are still in the range of doubles.
 HUGE = 1e150
-
 #: Relative error of a sum of doubles that was taken in another order.
 ROUNDING = 1e-12
 

@@ -206,9 +206,6 @@ def defined(request: CompleteRequest, more: Iterable[str] = ()) -> Operator:
     return DropContained(any_trends(scan, columns, identified=True), request.completeness, memory)
 
 
-# ------------------------------------------------------------------------------------------------------ counting
-
-
 @_over_graph
 def count_paths(built: BuildGraph, request: CountRequest) -> Operator:
     """The paths of each key's graph, counted along its edges without being listed."""
@@ -220,9 +217,6 @@ def count_paths(built: BuildGraph, request: CountRequest) -> Operator:
 def count_definition(request: CountRequest) -> _Plan:
     """The trends of the definition, listed and counted."""
     return AggregateTrends(defined(request.complete), ((request.name, COUNT),), request.number)
-
-
-# ----------------------------------------------------------------------------------------- some, or about them all
 
 
 @_over_graph
