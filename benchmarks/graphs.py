@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 from events import Events
 from measure import take_turns
+from published import exhaustive, worst_case_costs
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from races import Result, Verdict, discard, emitter, result
@@ -26,10 +27,10 @@ from cetdsl import datasets
 from cetdsl.execution.operators import execute
 from cetdsl.ir.operators import BuildGraph, with_exchanges
 from cetdsl.kernels.complete.branch_and_bound import branch_and_bound
-from cetdsl.kernels.complete.costs import Costs, worst_case_costs
+from cetdsl.kernels.complete.cut_plan import Costs
 from cetdsl.kernels.complete.extract import count_refs, extract, survey
+from cetdsl.kernels.complete.greedy import greedy
 from cetdsl.kernels.complete.jobs import Measured, Settings
-from cetdsl.kernels.complete.optimizer import exhaustive, greedy
 from cetdsl.kernels.complete.streams import Graphs, Part
 from cetdsl.kernels.graph.counts import count_trends
 from cetdsl.kernels.wire.chunks import Chunk, ChunkReader
@@ -301,7 +302,7 @@ def optimizers(events: Events, runs: int) -> Result:
 def _worst_case(atoms: int) -> Costs:
     """The published cost model; every graphlet is cached, as in the paper."""
     sizes = np.random.default_rng(atoms).integers(1, 7, atoms)
-    return attrs.evolve(worst_case_costs(sizes), walk=None)
+    return worst_case_costs(sizes)._replace(walk=None)
 
 
 # ------------------------------------------------------------------------------------------------------- windows

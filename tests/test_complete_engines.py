@@ -158,7 +158,7 @@ class Task(Worker):
             values = [value.as_py() for value in row[: keys + sliding]]
             return [reference._rank(v["start"] if isinstance(v, dict) else v) for v in values], -len(row[-1])
 
-        sieve = ContainmentSpec(keys, tuple(range(len(source.groups))), sliding, variables, completeness, plan.memory)
+        sieve = ContainmentSpec(plan.layout, tuple(range(len(source.groups))), variables, completeness, plan.memory)
         stream = containment_stream(sieve, sorted_batches(sorted(for_sieve, key=place), 0, batch))
         return Counter(self.listed(rows_of(stream), plan))
 

@@ -184,9 +184,7 @@ def test_every_algorithm_finds_the_paths_of_the_graph(
     want = expected(case, variable, low, high, complete)
     ample = survey(graph, low, high, complete=complete, settings=Settings("t-cet")).predicted_bytes.max(initial=0)
     memory = data.draw(st.none() | st.just(STEP_BYTES + int(generosity * ample)), label="memory")
-    optimizer = data.draw(st.sampled_from(["branch-and-bound", "greedy", "exhaustive"]))
-    model = data.draw(st.sampled_from(["exact", "worst-case"]))
-    how = Settings(algorithm, memory, optimizer, model, sharing, thorough=True)
+    how = Settings(algorithm, memory, sharing, thorough=True)
     listed, counted = Measured(), Measured()
     try:
         found = trends_of(
@@ -635,13 +633,6 @@ def test_anchors_are_the_lists_with_most_edges() -> None:
 
 
 # -------------------------------------------------------------------------------------------------- bad input
-
-
-@pytest.mark.parametrize("options", [{"algorithm": "z-cet"}, {"optimizer": "lucky"}, {"model": "best-case"}])
-def test_unknown_names(options: dict[str, str]) -> None:
-    with pytest.raises(InvalidNode, match=next(iter(options.values()))) as caught:
-        Settings(**options)
-    assert caught.value.hint
 
 
 def test_a_memory_limit_below_what_one_vertex_needs() -> None:

@@ -4,28 +4,39 @@ from __future__ import annotations
 
 import itertools
 import math
+import sys
 from collections.abc import Callable
-from typing import Any
+from pathlib import Path
 
-import attrs
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import ArrayLike
 
-from cetdsl.errors import InvalidNode
 from cetdsl.kernels.complete import branch_and_bound as bounding
 from cetdsl.kernels.complete.branch_and_bound import branch_and_bound
-from cetdsl.kernels.complete.costs import Costs, worst_case_costs
-from cetdsl.kernels.complete.cut_plan import CutPlan
-from cetdsl.kernels.complete.optimizer import OPTIMIZERS, exhaustive, greedy, optimize
+from cetdsl.kernels.complete.cut_plan import HUGE, Costs, CutPlan, algorithm_of
+from cetdsl.kernels.complete.greedy import greedy
+
+# The published optimizer and its costs, which the others are measured against.
+sys.path.append(str(Path(__file__).parent.parent / "benchmarks"))
+
+from published import exhaustive, worst_case_costs
 
 CHECKED = settings(max_examples=150, deadline=None)
 
 MEBIBYTE = 2**20
+#: More than any plan needs that can be counted.
+AMPLE = HUGE**2
+OPTIMIZERS = {"exhaustive": exhaustive, "branch-and-bound": branch_and_bound, "greedy": greedy}
 
 
 # Costs -------------------------------------------------------------------------------------------------------------
+
+
+def costs_of(*given: ArrayLike | None) -> Costs:
+    return Costs(*(None if costs is None else np.asarray(costs, dtype=np.float64) for costs in given))
 
 
 def super_additive(atoms: int, extra: Callable[[], int]) -> np.ndarray:
@@ -44,7 +55,7 @@ def random_costs(seed: int, atoms: int, walk: bool = False) -> Costs:
     memory = super_additive(atoms, lambda: int(random.integers(0, 20)))
     cpu = random.integers(1, 100, (atoms, atoms + 1)) * np.arange(1, atoms + 2)
     visits = np.concatenate([[0], np.cumsum(random.integers(1, 40 * atoms, atoms))])
-    return Costs(memory, cpu, visits - visits[:-1, None] if walk else None)
+    return costs_of(memory, cpu, visits - visits[:-1, None] if walk else None)
 
 
 def layered_costs(seed: int, atoms: int) -> Costs:
@@ -71,7 +82,7 @@ def layered_costs(seed: int, atoms: int) -> Costs:
     visits = np.cumsum(trends[0])
     walk = visits - visits[:-1, None]
     walk[:, -1] += refs[0, -1]
-    return Costs(4 * refs + 8 * trends, cpu, walk)
+    return costs_of(4 * refs + 8 * trends, cpu, walk)
 
 
 @st.composite
@@ -92,15 +103,15 @@ def whole_number_costs(draw: st.DrawFn, most_atoms: int, walk: bool) -> Costs:
     visits = list(itertools.accumulate((random.randint(0, 2 * size) for _ in range(atoms)), initial=0))
     additive = [[visits[stop] - visits[start] for stop in range(atoms + 1)] for start in range(atoms)]
     anything = [[random.randint(0, size) for _ in range(atoms + 1)] for _ in range(atoms)]
-    return Costs(memory, cpu, draw(st.sampled_from([additive, anything])) if walk else None)
+    return costs_of(memory, cpu, draw(st.sampled_from([additive, anything])) if walk else None)
 
 
 @st.composite
 def limits(draw: st.DrawFn, costs: Costs) -> float:
     """From none to ample; often just what some plan needs, or one byte less."""
     cuts = [0, *sorted(draw(st.sets(st.integers(1, costs.atoms - 1)))), costs.atoms] if costs.atoms > 1 else [0, 1]
-    needed = sum(costs.memory[graphlet] for graphlet in itertools.pairwise(cuts))
-    return draw(st.sampled_from([0, max(needed - 1, 0), needed, needed, needed / 2, needed * 2, math.inf]))
+    needed = min(sum(costs.memory[graphlet] for graphlet in itertools.pairwise(cuts)), AMPLE / 2)
+    return draw(st.sampled_from([0, max(needed - 1, 0), needed, needed, needed / 2, needed * 2, AMPLE]))
 
 
 Tried = tuple[float, int, float]
@@ -169,9 +180,8 @@ def test_exhaustive_search_looks_at_every_plan(walk: bool, plans: int) -> None:
 
 @pytest.mark.parametrize(("walk", "atoms"), [(False, 26), (True, 17)])
 def test_exhaustive_search_refuses_what_it_cannot_finish(walk: bool, atoms: int) -> None:
-    with pytest.raises(InvalidNode, match="too many to look at all") as refused:
+    with pytest.raises(ValueError, match="too many to look at all"):
         exhaustive(random_costs(0, atoms, walk), 1000)
-    assert "branch-and-bound" in str(refused.value)
 
 
 # Branch and bound is as good ---------------------------------------------------------------------------------------
@@ -194,7 +204,7 @@ def test_branch_and_bound_is_optimal(walk: bool, atoms: int, data: st.DataObject
 @given(data=st.data())
 def test_branch_and_bound_is_optimal_for_worst_case_costs(walk: bool, atoms: int, data: st.DataObject) -> None:
     costs = worst_case_costs(data.draw(st.lists(st.integers(1, 9), min_size=1, max_size=atoms)))
-    costs = costs if walk else attrs.evolve(costs, walk=None)
+    costs = costs if walk else costs._replace(walk=None)
     limit = data.draw(limits(costs))
     plan = branch_and_bound(costs, limit)
     assert_sound(plan, costs, limit)
@@ -218,7 +228,7 @@ def test_branch_and_bound_is_optimal_on_twelve_atoms_that_may_be_walked(costs: C
     "make", [random_costs, layered_costs, lambda seed, atoms: worst_case_costs([3 + seed] * atoms)]
 )
 def test_branch_and_bound_looks_at_a_fiftieth_at_most(make: Callable[..., Costs], share: float, seed: int) -> None:
-    costs = attrs.evolve(make(seed, 20), walk=None)
+    costs = make(seed, 20)._replace(walk=None)
     alone = sum(costs.memory[atom, atom + 1] for atom in range(20))
     limit = alone + share * (costs.memory[0, -1] - alone)
     plan = branch_and_bound(costs, limit)
@@ -240,7 +250,7 @@ def test_branch_and_bound_is_optimal_on_twenty_atoms() -> None:
 @pytest.mark.parametrize("make", [lambda: layered_costs(2, 200), lambda: worst_case_costs([1, 4, 3, 2, 5, 2] * 50)])
 def test_branch_and_bound_ends_with_hundreds_of_atoms(make: Callable[[], Costs], limit: int, walk: bool) -> None:
     costs = make()
-    costs = costs if walk else attrs.evolve(costs, walk=None)
+    costs = costs if walk else costs._replace(walk=None)
     plan = branch_and_bound(costs, limit)
     assert_sound(plan, costs, limit)
     assert plan.optimal
@@ -276,7 +286,7 @@ def test_ties_are_kept_apart_from_the_noise_of_doubles() -> None:
     """Equal graphlets of convex memory just fit: the bound on levels is met exactly, but for rounding."""
     atoms, graphlets = 100, 15
     length = np.maximum(np.arange(atoms + 1) - np.arange(atoms)[:, None], 0)
-    costs = Costs(2.0**length, np.full((atoms, atoms + 1), 1000.0))
+    costs = costs_of(2.0**length, np.full((atoms, atoms + 1), 1000.0))
     limit = 5 * 2**6 + 10 * 2**7  # 5 graphlets of 6 atoms, 10 of 7
     assert key(branch_and_bound(costs, limit)) == (1000.0 * graphlets, graphlets - 1, limit)
     assert len(branch_and_bound(costs, limit - 1).cached) == graphlets + 1
@@ -326,7 +336,7 @@ def test_greedy_finds_a_plan_where_there_is_one(data: st.DataObject) -> None:
 
 
 def test_greedy_cuts_where_that_saves_cpu_though_memory_is_ample() -> None:
-    plan = greedy(Costs(np.ones((3, 4)), [[0, 5, 9, 30], [0, 0, 9, 9], [0, 0, 0, 5]]), math.inf)
+    plan = greedy(costs_of(np.ones((3, 4)), [[0, 5, 9, 30], [0, 0, 9, 9], [0, 0, 0, 5]]), AMPLE)
     assert (plan.graphlets, plan.cpu) == (((0, 1), (1, 3)), 14.0)
 
 
@@ -343,40 +353,46 @@ def test_greedy_is_good_for_worst_case_costs(limit: int) -> None:
 @pytest.mark.parametrize("sizes", [[5], [3] * 8, [1, 9, 2, 4, 4, 1, 7]])
 def test_with_ample_memory_h_cet_is_t_cet_and_with_none_it_is_m_cet(sizes: list[int], method: str) -> None:
     costs = worst_case_costs(sizes)
-    for limit in (costs.memory[0, -1], 2 * costs.memory[0, -1], math.inf):
-        plan = optimize(costs, limit, method)
-        assert (plan.algorithm, plan.cuts, plan.cached) == ("t-cet", (), (True,))
+    for limit in (costs.memory[0, -1], 2 * costs.memory[0, -1], AMPLE):
+        plan = OPTIMIZERS[method](costs, limit)
+        assert (algorithm_of(plan.cached), plan.cuts, plan.cached) == ("t-cet", (), (True,))
         assert plan.cpu == costs.cpu[0, -1]
-    plan = optimize(costs, 0, method)
-    assert (plan.algorithm, plan.cuts, plan.cached, plan.memory) == ("m-cet", (), (False,), 0)
+    plan = OPTIMIZERS[method](costs, 0)
+    assert (algorithm_of(plan.cached), plan.cuts, plan.cached, plan.memory) == ("m-cet", (), (False,), 0)
     assert plan.cpu == costs.walk[0, -1]
 
 
 @pytest.mark.parametrize("method", OPTIMIZERS)
 def test_without_costs_of_walking_nothing_is_cached_only_where_nothing_fits(method: str) -> None:
-    costs = attrs.evolve(worst_case_costs([3] * 6), walk=None)
-    plan = optimize(costs, 6 * 12 - 1, method)
-    assert (plan.algorithm, plan.cuts, plan.cached, plan.memory, plan.cpu) == ("m-cet", (), (False,), 0, math.inf)
-    plan = optimize(costs, 6 * 12, method)
-    assert (plan.algorithm, plan.cuts, plan.memory) == ("h-cet", (1, 2, 3, 4, 5), 72)
+    costs = worst_case_costs([3] * 6)._replace(walk=None)
+    plan = OPTIMIZERS[method](costs, 6 * 12 - 1)
+    assert (algorithm_of(plan.cached), plan.cuts, plan.cached, plan.memory, plan.cpu) == (
+        "m-cet",
+        (),
+        (False,),
+        0,
+        math.inf,
+    )
+    plan = OPTIMIZERS[method](costs, 6 * 12)
+    assert (algorithm_of(plan.cached), plan.cuts, plan.memory) == ("h-cet", (1, 2, 3, 4, 5), 72)
     assert all(plan.cached)
 
 
 @pytest.mark.parametrize("method", OPTIMIZERS)
 def test_what_cannot_be_counted_is_not_cached_even_without_a_limit(method: str) -> None:
     memory, walk = [[0, math.inf, math.inf], [0, 0, 8]], [[0, 7, 14], [0, 0, 7]]
-    plan = optimize(Costs(memory, np.ones((2, 3)), walk), math.inf, method)
+    plan = OPTIMIZERS[method](costs_of(memory, np.ones((2, 3)), walk), AMPLE)
     assert (plan.cuts, plan.cached, plan.memory, plan.cpu) == ((1,), (False, True), 8, 8.0)
-    assert optimize(Costs([[0, math.inf]], [[0, 1]]), math.inf, method).cached == (False,)
+    assert OPTIMIZERS[method](costs_of([[0, math.inf]], [[0, 1]]), AMPLE).cached == (False,)
 
 
-@pytest.mark.parametrize("limit", [0, 1000, 64 * MEBIBYTE, math.inf])
+@pytest.mark.parametrize("limit", [0, 1000, 64 * MEBIBYTE, AMPLE])
 @pytest.mark.parametrize("method", ["branch-and-bound", "greedy"])
 def test_counts_beyond_the_range_of_doubles(method: str, limit: float) -> None:
     costs = worst_case_costs([100] * 50)
     assert math.isinf(costs.cpu[0, -1])
     assert math.isinf(costs.memory[0, -1])
-    plan = optimize(costs, limit, method)
+    plan = OPTIMIZERS[method](costs, limit)
     assert plan.memory <= limit
     assert plan.cpu == math.inf
 
@@ -385,16 +401,16 @@ def test_counts_beyond_the_range_of_doubles(method: str, limit: float) -> None:
 @pytest.mark.parametrize("exponent", [-900, -60, 500])
 def test_only_proportions_of_cpu_matter(method: str, exponent: int) -> None:
     costs = worst_case_costs([3, 1, 4, 2, 6, 5, 3, 5])
-    scaled = Costs(costs.memory, np.ldexp(costs.cpu, exponent), np.ldexp(costs.walk, exponent))
+    scaled = costs_of(costs.memory, np.ldexp(costs.cpu, exponent), np.ldexp(costs.walk, exponent))
     for limit in (0, 500, 5000, 10**9):
-        plan, expected = optimize(scaled, limit, method), optimize(costs, limit, method)
+        plan, expected = OPTIMIZERS[method](scaled, limit), OPTIMIZERS[method](costs, limit)
         assert (plan.graphlets, plan.cached) == (expected.graphlets, expected.cached)
 
 
 def test_two_walks_side_by_side_are_one() -> None:
     """Even where their sum is not exact in doubles."""
     visits = np.concatenate([[0.0], np.cumsum(1.1 ** np.arange(40) * 1e15)])
-    costs = Costs(np.full((40, 41), 100.0), np.full((40, 41), 1e30), visits - visits[:-1, None])
+    costs = costs_of(np.full((40, 41), 100.0), np.full((40, 41), 1e30), visits - visits[:-1, None])
     assert branch_and_bound(costs, 1000).graphlets == ((0, 40),)
 
 
@@ -430,42 +446,10 @@ def test_worst_case_memory_never_falls_when_graphlets_are_merged(sizes: list[int
         assert memory[start, stop] >= memory[start, cut] + memory[cut, stop]
 
 
-# What users may write ----------------------------------------------------------------------------------------------
+# What a plan amounts to --------------------------------------------------------------------------------------------
 
 
 def test_a_plan_names_the_algorithm_that_it_amounts_to() -> None:
-    def algorithm(*cached: bool) -> str:
-        cuts = tuple(range(1, len(cached)))
-        return CutPlan(len(cached), cuts, cached, memory=0, cpu=0.0, considered=0, optimal=False).algorithm
-
-    assert algorithm(True) == "t-cet"
-    assert algorithm(False) == algorithm(False, False) == "m-cet"
-    assert algorithm(True, True) == algorithm(True, False) == "h-cet"
-
-
-@pytest.mark.parametrize(
-    ("costs", "message"),
-    [
-        ({"memory": np.zeros((2, 2)), "cpu": np.zeros((2, 3))}, r"memory has the shape \(2, 2\)"),
-        ({"memory": np.zeros((2, 3)), "cpu": np.zeros((3, 4))}, r"cpu has the shape \(3, 4\)"),
-        ({"memory": np.zeros((0, 1)), "cpu": np.zeros((0, 1))}, r"memory has the shape \(0, 1\)"),
-        ({"memory": np.zeros((1, 2)), "cpu": [[0, -1]]}, "cpu holds a cost that is negative"),
-        ({"memory": np.zeros((1, 2)), "cpu": np.zeros((1, 2)), "walk": [[0, math.nan]]}, "walk holds a cost"),
-    ],
-)
-def test_costs_that_are_none(costs: dict[str, Any], message: str) -> None:
-    with pytest.raises(InvalidNode, match=message):
-        Costs(**costs)
-
-
-def test_an_unknown_method() -> None:
-    with pytest.raises(InvalidNode, match="no optimizer 'gredy'") as unknown:
-        optimize(worst_case_costs([3]), 100, "gredy")
-    assert "did you mean 'greedy'?" in str(unknown.value)
-
-
-@pytest.mark.parametrize("limit", [-1, math.nan])
-@pytest.mark.parametrize("method", OPTIMIZERS)
-def test_a_limit_that_is_none(method: str, limit: float) -> None:
-    with pytest.raises(InvalidNode, match="is not a memory limit"):
-        optimize(worst_case_costs([3]), limit, method)
+    assert algorithm_of([True]) == "t-cet"
+    assert algorithm_of([False]) == algorithm_of([False, False]) == "m-cet"
+    assert algorithm_of([True, True]) == algorithm_of([True, False]) == "h-cet"

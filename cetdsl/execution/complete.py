@@ -64,16 +64,15 @@ def sample_paths(df: DataFrame, plan: SamplePaths) -> Rows:
 @runs(TopPaths)
 def top_paths(df: DataFrame, plan: TopPaths) -> Rows:
     """The heaviest paths first, with what they weigh."""
-    names = Shown.of(plan.source).names(plan.name)
-    rows, argument, variable = execute(df, plan.child), plan.by.argument, -1
-    if not isinstance(argument, Length):
-        name = plan.by.variable if argument is None else variables(argument)[0]
-        assert name is not None, plan.by
-        variable = plan.compiled.number_of(name)
+    rows, argument = execute(df, plan.child), plan.by.argument
+    name = plan.by.variable if argument is None else None
+    if argument is not None and not isinstance(argument, Length):
+        name = variables(argument)[0]
     kind = _weight_type(rows.types[0]) if rows.types else LongType()
-    spec = TopSpec(_told(rows, plan), plan.size, variable)
+    spec = TopSpec(_told(rows, plan), plan.size, -1 if name is None else plan.compiled.number_of(name))
     found = rows.mapped(plan, spec, _schema(rows, plan, StructField("weight", kind))).data
-    return rows.now(found.orderBy(F.desc("weight")).limit(plan.size).toDF(*names))
+    heaviest = found.orderBy(F.desc("weight")).limit(plan.size)
+    return rows.now(heaviest.toDF(*Shown.of(plan.source).names(plan.name)))
 
 
 def _weight_type(kind: DataType) -> DataType:
@@ -86,13 +85,11 @@ def _weight_type(kind: DataType) -> DataType:
 @runs(SurveyGraphs)
 def survey_graphs(df: DataFrame, plan: SurveyGraphs) -> Rows:
     """What there is to know about the graph of each group and window, and about the work of listing its trends."""
-    shown = Shown.of(plan.source)
-    names = shown.names_before(*(name for name, _ in SURVEY))
-    rows = execute(df, plan.child)
-    numbers = [StructField(f"s{n}", _SURVEY_TYPES[kind]) for n, (_, kind) in enumerate(SURVEY)]
-    schema = StructType([*shown.places(rows.frame), *numbers])
+    rows, shown = execute(df, plan.child), Shown.of(plan.source)
+    told = [StructField(f"s{n}", _SURVEY_TYPES[kind]) for n, (_, kind) in enumerate(SURVEY)]
+    schema = StructType([*shown.places(rows.frame), *told])
     found = rows.mapped(plan, SurveySpec(_told(rows, plan), plan.measured), schema).data
-    return rows.now(found.toDF(*names))
+    return rows.now(found.toDF(*shown.names_before(*(name for name, _ in SURVEY))))
 
 
 _SURVEY_TYPES = {"bigint": LongType(), "double": DoubleType(), "string": StringType()}

@@ -7,10 +7,11 @@ that has all of its key and window, longest first, and a kernel keeps those that
 from __future__ import annotations
 
 from pyspark.sql import DataFrame
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType
 
 from cetdsl.execution.operators import Rows, execute, runs
 from cetdsl.execution.trends import Shown
+from cetdsl.ir.layout import TREND
 from cetdsl.ir.operators import DropContained
 from cetdsl.ir.stages import ContainmentSpec
 
@@ -20,13 +21,8 @@ def drop_contained(df: DataFrame, plan: DropContained) -> Rows:
     """Complete trends as rows of keys, window and trend, with the columns of events under our names."""
     rows = execute(df, plan.child)
     shown, source = Shown.of(plan.source), plan.source
-    spec = ContainmentSpec(
-        len(source.keys),
-        tuple(source.keys.index(name) for name in shown.keys),
-        shown.sliding,
-        tuple(name for name, _ in plan.compiled.variables),
-        plan.completeness,
-        plan.memory,
-    )
-    schema = StructType([*shown.places(rows.frame), rows.data.schema["trend"]])
+    shown_keys = tuple(source.keys.index(name) for name in shown.keys)
+    variables = tuple(name for name, _ in plan.compiled.variables)
+    spec = ContainmentSpec(plan.layout, shown_keys, variables, plan.completeness, plan.memory)
+    schema = StructType([*shown.places(rows.frame), StructField("trend", rows.data.schema[TREND].dataType)])
     return rows.mapped(plan, spec, schema)

@@ -22,8 +22,11 @@ VALUE, POSITION, LIST, FINGERPRINT, EVENT, MATRIX = "v", "p", "l", "i", "e", "x"
 #: Roles in rows that hold the answers of several queries: number of the query, start of the window, the window itself,
 #: metrics of a task, and one of the columns that the queries share.
 QUERY, START, WINDOW, METRICS, POOLED = "q", "w", "y", "r", "o"
+#: Roles in rows of whole trends, besides: list of the trend's events, list of their variables, the trend.
+NUMBERS, NAMES, TREND = "n", "a", "d"
 _OF_ANSWERS = (QUERY, KEY, START, WINDOW, METRICS, POOLED)
-_ORDER = (*_OF_ANSWERS, SHARE, BUCKET, TIME, TIE, MASK, CODE, VALUE, POSITION, LIST, FINGERPRINT, EVENT, MATRIX)
+_OF_EVENTS = (SHARE, BUCKET, TIME, TIE, MASK, CODE, VALUE, POSITION, LIST, FINGERPRINT, EVENT, MATRIX)
+_ORDER = (*_OF_ANSWERS, *_OF_EVENTS, NUMBERS, NAMES, TREND)
 
 
 def numbered(role: str, count: int) -> tuple[str, ...]:
@@ -143,7 +146,7 @@ class RowLayout:
     @property
     def partition(self) -> tuple[str, ...]:
         """The columns by which rows are sent to tasks: only rows that agree in all of them are read together."""
-        return tuple(name for name in self.columns if name[0] in (KEY, SHARE, BUCKET))
+        return tuple(name for name in self.columns if name[0] in (KEY, SHARE, BUCKET, WINDOW))
 
     @property
     def keys(self) -> int:
@@ -171,3 +174,9 @@ def of_panes(events: RowLayout, matrices: int) -> RowLayout:
     """The rows between the two stages of panes: the keys of events, the number of a pane as time, and its matrix."""
     columns = (*events.all_of(KEY), TIME, *numbered(MATRIX, matrices))
     return RowLayout(columns, events.time, "bigint", encoding=Encoding(known=True))
+
+
+def of_trends(keys: int, time: str, time_type: str, sliding: bool) -> RowLayout:
+    """The rows of whole trends, which are compared with each other within a key and window."""
+    columns = (*numbered(KEY, keys), *([WINDOW] if sliding else ()), NUMBERS, NAMES, TREND)
+    return RowLayout(columns, time, time_type)

@@ -94,14 +94,20 @@ class TopSpec:
 class ContainmentSpec:
     """What a worker must know to drop the trends that others contain.
 
-    Rows have ``keys`` key columns, the window if ``sliding``, the numbers of the trend's events (a list), the names of
-    their variables (a list), and the trend itself. A key's trends come longest first. ``shown`` are the positions of
-    the key columns that the answer shows; ``memory`` bounds the bytes that the trends kept of one key and window take.
+    Attributes
+    ----------
+    layout : RowLayout
+        Rows of whole trends; those of a key and window come longest first.
+    shown : tuple of int
+        The numbers of the keys that the answer shows.
+    variables : tuple of str
+    completeness : {"maximal", "ends"}
+    memory : int
+        Bytes that the trends kept of one key and window may take.
     """
 
-    keys: int
+    layout: RowLayout
     shown: tuple[int, ...]
-    sliding: bool
     variables: tuple[str, ...]
     completeness: str
     memory: int

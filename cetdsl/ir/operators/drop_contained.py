@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import attrs
 
+from cetdsl.ir.layout import KEY, NAMES, NUMBERS, TREND, WINDOW, RowLayout, of_trends
 from cetdsl.ir.operators import words
 from cetdsl.ir.operators.operator import Requirement, Step, Unary
 from cetdsl.ir.operators.rows_in_order import RowsInOrder
@@ -21,13 +22,20 @@ class DropContained(Unary):
     stage = "containment"
 
     @property
-    def requires(self) -> tuple[Requirement | None, ...]:
+    def layout(self) -> RowLayout:
+        """The rows of trends that the kernel reads."""
         source = self.source
-        by = (*(f"g{n}" for n in range(len(source.keys))), *source.window)
-        select = (*by, "transform(trend, b -> b.event.id) AS i", "transform(trend, b -> b.variable) AS v", "trend")
-        keys = words.keys_and_window(source, source.keys)
+        return of_trends(len(source.keys), source.time, source.time_type, bool(source.window))
+
+    @property
+    def requires(self) -> tuple[Requirement | None, ...]:
+        found = {f"{KEY}{n}": f"g{n}" for n in range(len(self.source.keys))}
+        found |= {WINDOW: "window", TREND: "trend"}
+        found |= {NUMBERS: "transform(trend, b -> b.event.id)", NAMES: "transform(trend, b -> b.variable)"}
+        select = tuple(f"{found[name]} AS {name}" for name in self.layout.columns)
+        keys = words.keys_and_window(self.source, self.source.keys)
         said = Step(words.shuffle(keys)), Step("sort each task's trends by their length")
-        return (RowsInOrder(by, ("-size(i)",), select, said),)
+        return (RowsInOrder(self.layout.partition, (f"-size({NUMBERS})",), select, said),)
 
     def steps(self) -> tuple[Step, ...]:
         return (Step("kernel: drop the trends that a kept one contains", (words.COMPLETENESS[self.completeness],)),)

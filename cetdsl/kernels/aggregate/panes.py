@@ -53,6 +53,8 @@ from cetdsl.kernels.wire.values import ValueColumn
 _CHUNK_NUMBERS = 2**20
 #: A whole number of a window counts for so many: it may have as many bits as the window has events.
 _WHOLE_COUNTS = 16
+#: Windows whose answers are made at a time: as text, a whole number takes several times what it takes itself.
+_ANSWER_ROWS = 1_024
 
 
 # ------------------------------------------------------------------------------------------- both stages at once
@@ -204,10 +206,10 @@ def window_stream(
             )
             table = window_accumulators(spec, steps, _decoded(spec, steps, chunk), cover)
         found = np.nonzero(table.scaled[0].real[slices.slice] != 0)[0]
-        if len(found):
-            groups = group_columns(spec, chunk, slices.segment[found])
-            start = slices.start[found] // windowing.slide * spec.query.windowing.slide
-            yield answer_columns(spec, table.take(slices.slice[found]), groups, start)
+        for rows in np.split(found, range(_ANSWER_ROWS, len(found), _ANSWER_ROWS)) if len(found) else ():
+            groups = group_columns(spec, chunk, slices.segment[rows])
+            start = slices.start[rows] // windowing.slide * spec.query.windowing.slide
+            yield answer_columns(spec, table.take(slices.slice[rows]), groups, start)
 
 
 def pane_columns(spec: KernelSpec, steps: Steps, events: Events, columns: list[ValueColumn]) -> list[pa.Array]:

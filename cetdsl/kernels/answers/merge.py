@@ -11,48 +11,56 @@ import pyarrow.compute as pc
 from cetdsl.aggregates.vocabulary import Merge
 from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.windowing import SLIDING
-from cetdsl.kernels.answers.rows import Places
+from cetdsl.kernels.answers.rows import answer_columns
 from cetdsl.kernels.answers.tables import (
     AccumulatorTable,
-    additive_accumulators,
     concatenate,
     decode_partial,
     encode_partial,
     extreme_accumulators,
-    finish,
     merge_extremes,
     merge_rows,
     scaled_integers,
 )
 from cetdsl.kernels.numbers.scaled import Objects, Scaled, sum_scaled
 from cetdsl.kernels.vocabulary import Ints
-from cetdsl.kernels.wire.chunks import window_column
 from cetdsl.kernels.wire.columns import as_array, differs_from_previous, from_numpy, to_numpy
 
+#: Rows as their key columns and what the accumulators hold.
+_Keyed = tuple[list[pa.Array], AccumulatorTable]
 
-def _merged_chunks(
-    spec: KernelSpec, keys: int, batches: Iterator[pa.RecordBatch]
-) -> Iterator[tuple[list[pa.Array], AccumulatorTable]]:
+
+def _taken(rows: _Keyed, chosen: Ints) -> _Keyed:
+    columns, table = rows
+    return [column.take(from_numpy(chosen)) for column in columns], table.take(chosen)
+
+
+def _joined(held: _Keyed | None, rows: _Keyed) -> _Keyed:
+    """The rows behind those that were held back, if any were."""
+    if held is None:
+        return rows
+    return [pa.concat_arrays(pair) for pair in zip(held[0], rows[0], strict=True)], concatenate([held[1], rows[1]])
+
+
+def _starts(key: list[pa.Array], table: AccumulatorTable) -> Ints:
+    """The first row of each key."""
+    return np.flatnonzero(differs_from_previous(key, len(table.scaled[0])))
+
+
+def _merged_chunks(spec: KernelSpec, keys: int, batches: Iterator[pa.RecordBatch]) -> Iterator[_Keyed]:
     """Rows with equal keys (the first ``keys`` columns, which the rows are sorted by) added up."""
-    held: tuple[list[pa.Array], AccumulatorTable] | None = None
+    held: _Keyed | None = None
     for batch in batches:
         if batch.num_rows == 0:
             continue
         columns = [as_array(column) for column in batch.columns]
-        key, table = columns[:keys], decode_partial(spec, columns[keys:])
-        if held is not None:
-            key = [pa.concat_arrays(pair) for pair in zip(held[0], key, strict=True)]
-            table = concatenate([held[1], table])
-        count = len(table.scaled[0])
-        changes = differs_from_previous(key, count)
-        starts = np.nonzero(changes)[0]
-        merged = merge_rows(spec, table, starts)
-        key = [column.take(from_numpy(starts)) for column in key]
-        last = np.array([len(starts) - 1])
-        held = [column.take(from_numpy(last)) for column in key], merged.take(last)
-        if len(starts) > 1:
-            done = np.arange(len(starts) - 1)
-            yield [column.take(from_numpy(done)) for column in key], merged.take(done)
+        key, table = _joined(held, (columns[:keys], decode_partial(spec, columns[keys:])))
+        starts = _starts(key, table)
+        merged = [column.take(from_numpy(starts)) for column in key], merge_rows(spec, table, starts)
+        last = len(starts) - 1
+        held = _taken(merged, np.array([last]))
+        if last:
+            yield _taken(merged, np.arange(last))
     if held is not None:
         yield held
 
@@ -60,20 +68,13 @@ def _merged_chunks(
 def merge_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch]) -> Iterator[list[pa.Array]]:
     """Adds up partial rows of a group and window and gives the answer's columns.
 
-    Parameters
-    ----------
-    spec : KernelSpec
-        Of the answer: its ``groups`` are the group columns that come first, then the window's start if sliding, then
-        the partial accumulators.
-    batches : iterator of pyarrow.RecordBatch
-        Sorted by group and window.
+    The rows are sorted by group and window: the group columns of the answer come first, then the window's start if
+    sliding, then the partial accumulators.
     """
     sliding = spec.query.windowing.kind == SLIDING
     for keys, table in _merged_chunks(spec, spec.answer.groups + sliding, batches):
-        groups = keys[: spec.answer.groups]
         start = to_numpy(keys[-1]) if sliding else np.zeros(len(table.scaled[0]), dtype=np.int64)
-        columns = [*groups, window_column(spec, start)] if sliding else list(groups)
-        yield columns + finish(spec, table, Places(spec, groups, start))
+        yield answer_columns(spec, table, keys[: spec.answer.groups], start)
 
 
 def pair_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch]) -> Iterator[list[pa.Array]]:
@@ -85,31 +86,25 @@ def pair_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch]) -> Iterator
     Notes
     -----
     With n1, n2 trends that only one side matches and n12 that both do there are ``n1 n2 + n1 n12 + n2 n12 + n12 (n12 -
-    1) / 2`` pairs (Hamlet, SIGMOD 2021, section 5). A trend of the left side alone is in ``n2 + n12`` of them, one of
+    1) / 2`` pairs (Hamlet, SIGMOD 2021, section 5). A trend of only the left side is in ``n2 + n12`` of them, one of
     both in ``n1 + n2 + n12 - 1``.
     """
     sliding = spec.query.windowing.kind == SLIDING
     keys = spec.answer.groups + sliding
-    held: tuple[list[pa.Array], AccumulatorTable] | None = None
-    for key, table in _merged_chunks(spec, keys + 1, batches):
-        if held is not None:
-            key = [pa.concat_arrays(pair) for pair in zip(held[0], key, strict=True)]
-            table = concatenate([held[1], table])
-        count = len(table.scaled[0])
-        starts = np.nonzero(differs_from_previous(key[:-1], count))[0]
+    held: _Keyed | None = None
+    for merged in _merged_chunks(spec, keys + 1, batches):
+        rows = _joined(held, merged)
         # The last key's other sides may come with the next rows.
-        last = np.arange(starts[-1], count)
-        held = [column.take(from_numpy(last)) for column in key], table.take(last)
-        done = np.arange(starts[-1])
-        if len(done):
-            yield from _pairs(spec, [column.take(from_numpy(done)) for column in key], table.take(done))
+        last = _starts(rows[0][:-1], rows[1])[-1]
+        held = _taken(rows, np.arange(last, len(rows[1].scaled[0])))
+        if last:
+            yield from _pairs(spec, *_taken(rows, np.arange(last)))
     if held is not None:
         yield from _pairs(spec, *held)
 
 
 def _pairs(spec: KernelSpec, key: list[pa.Array], table: AccumulatorTable) -> Iterator[list[pa.Array]]:
-    count = len(table.scaled[0])
-    starts = np.nonzero(differs_from_previous(key[:-1], count))[0]
+    count, starts = len(table.scaled[0]), _starts(key[:-1], table)
     group = np.cumsum(np.bincount(starts, minlength=count)) - 1
     side = to_numpy(key[-1])
     rows = np.full((3, len(starts)), -1, dtype=np.int64)
@@ -128,22 +123,21 @@ def _paired(spec: KernelSpec, table: AccumulatorTable, rows: Ints) -> Accumulato
     both = whole[2]
     left, right = whole[0] - both, whole[1] - both
     in_pairs = (right + both, left + both, left + right + both - 1)
-    exact, scaled = [], []
-    for k in range(len(additive_accumulators(spec))):
-        values = table.exact[k]
-        if k == 0:
-            total = left * right + left * both + right * both + both * (both - 1) // 2
-            exact.append(total)
-            scaled.append(scaled_integers(total))
-        elif values is not None:
-            sides = [np.array([int(values[r]) if r >= 0 else 0 for r in side], dtype=object) for side in rows]
-            alone = (sides[0] - sides[2], sides[1] - sides[2], sides[2])
-            total = sum(s * n for s, n in zip(alone, in_pairs, strict=True))
-            exact.append(total)
-            scaled.append(scaled_integers(total))
-        else:
+    exact: list[Objects | None] = []
+    scaled: list[Scaled] = []
+    for k, values in enumerate(table.exact):
+        if values is None:
             exact.append(None)
             scaled.append(_pair_scaled(table.scaled[k], rows, in_pairs))
+            continue
+        if k == 0:
+            total = left * right + left * both + right * both + both * (both - 1) // 2
+        else:
+            sides = [np.array([int(values[r]) if r >= 0 else 0 for r in side], dtype=object) for side in rows]
+            of_one = (sides[0] - sides[2], sides[1] - sides[2], sides[2])
+            total = sum(s * n for s, n in zip(of_one, in_pairs, strict=True))
+        exact.append(total)
+        scaled.append(scaled_integers(total))
     return AccumulatorTable(exact, scaled, _pair_extremes(spec, table, rows))
 
 
@@ -156,9 +150,9 @@ def _pair_scaled(values: Scaled, rows: Ints, in_pairs: tuple[Objects, ...]) -> S
     spreads = ~np.isfinite(total)
     picked = [np.where(spreads, 0, side) for side in picked]
     # Left + right - both * (the pairs that both sides counted): every term is scaled by its number of pairs.
-    terms = [_times(picked[0], weights[0]), _times(picked[1], weights[1]), _times(picked[2], weights[2])]
-    terms += [-_times(picked[2], weights[0]).real + 1j * _times(picked[2], weights[0]).imag]
-    terms += [-_times(picked[2], weights[1]).real + 1j * _times(picked[2], weights[1]).imag]
+    # The negated conjugate is the negative number: its mantissa is negated, its exponent is not.
+    given = [(side, weights[k]) for k, side in enumerate(picked)]
+    terms = [_times(*term) for term in (*given, (-picked[2].conj(), weights[0]), (-picked[2].conj(), weights[1]))]
     stacked = np.stack(terms, axis=1).reshape(-1)
     summed = sum_scaled(stacked, np.arange(0, len(stacked), len(terms)))
     return np.where(spreads, total, summed)

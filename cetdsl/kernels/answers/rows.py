@@ -24,10 +24,10 @@ def answer_columns(spec: KernelSpec, table: AccumulatorTable, groups: list[pa.Ar
         columns.append(from_numpy(start) if spec.answer.partial else window_column(spec, start))
     if spec.answer.partial:
         return columns + encode_partial(table)
-    return columns + finish(spec, table, Places(spec, groups, start))
+    return columns + finish(spec, table, RowNames(spec, groups, start))
 
 
-class Places:
+class RowNames:
     """Describes rows of an answer by group and window, only when an error needs it."""
 
     def __init__(self, spec: KernelSpec, groups: list[pa.Array], start: Ints) -> None:
@@ -35,7 +35,7 @@ class Places:
         self.groups = groups
         self.start = start
 
-    def __getitem__(self, row: int) -> str:
+    def __call__(self, row: int) -> str:
         parts = []
         if self.groups:
             parts.append(f"group {tuple(column[row].as_py() for column in self.groups)!r}")

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import decimal
 import math
+from collections.abc import Callable
 from fractions import Fraction
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from cetdsl.aggregates.vocabulary import CentralMoment, Extreme, Merge, Quotient
-from cetdsl.errors import CountOverflow
 from cetdsl.ir.accumulators import Accumulator, Output
 from cetdsl.ir.kernel import KernelSpec, is_whole_in_rows
 from cetdsl.kernels.numbers.moments import SMALLEST, about_zero, central_moment
@@ -27,42 +26,26 @@ from cetdsl.kernels.numbers.scaled import (
     sum_scaled,
     to_scaled,
 )
-from cetdsl.kernels.vocabulary import Ints
+from cetdsl.kernels.vocabulary import Bools, Ints
 from cetdsl.kernels.wire.columns import from_numpy, to_numpy
 from cetdsl.kernels.wire.values import ValueColumn
 
 #: ``str`` refuses numbers of more than 4,300 digits.
 _STR_LIMIT = 10**4000
-_COUNT_TYPES = {
-    "decimal": pa.decimal128(38, 0),
-    "string": pa.string(),
-    "double": pa.float64(),
-    "log2": pa.float64(),
-}
 
 
-class Descriptions(Protocol):
-    """Says of which group and window a row of an answer is."""
-
-    def __getitem__(self, row: int) -> str: ...
+#: Says of which group and window a row of an answer is.
+Descriptions = Callable[[int], str]
 
 
 class Values(NamedTuple):
     """The accumulators' values for each slice.
 
-    Attributes
-    ----------
-    found : bool array, shape (slices,)
-        Whether there is a trend at all.
-    exact : list of object array or None
-        Per additive accumulator the exact whole numbers (of the last digit of a decimal), if they are wanted.
-    scaled : list of complex array
-        Per additive accumulator ``mantissa + exponent * 1j``.
-    extremes : list of int64 array
-        Per lattice accumulator an index into ``decoders``' values, or a length; -1 for none.
+    ``found`` says whether there is a trend at all. ``exact`` and ``scaled`` are as in `AccumulatorTable`; ``extremes``
+    are, per accumulator of an extreme, ranks (from 1) of its column's values, or lengths; less than 1 for none.
     """
 
-    found: NDArray[np.bool_]
+    found: Bools
     exact: list[Objects | None]
     scaled: list[Scaled]
     extremes: list[Ints]
@@ -74,11 +57,11 @@ class AccumulatorTable(NamedTuple):
     Attributes
     ----------
     exact : list of object array or None
-        Whole numbers per additive accumulator.
+        Per additive accumulator the whole numbers (of the last digit of a decimal), if they are wanted.
     scaled : list of complex array
-        Rounded numbers per additive accumulator; they stand for the exact ones where there are none.
+        The same rounded, ``mantissa + exponent * 1j``; they stand for the exact ones where there are none.
     extremes : list of pyarrow.Array
-        Typed values, or lengths, per lattice accumulator; NULL for none.
+        Per accumulator of an extreme the values, or lengths; NULL for none.
     """
 
     exact: list[Objects | None]
@@ -118,10 +101,10 @@ def accumulator_table(
         extremes.append(ranked.take(from_numpy(picked - 1, picked <= 0)))
     exact = [None if accumulator is None else accumulator[rows] for accumulator in values.exact]
     scaled = [accumulator[rows] for accumulator in values.scaled]
-    for places in _rounded_moments(spec, exact):
-        column = columns[additive_accumulators(spec)[places[0]].column]
-        sums = [scaled[k] if (whole := exact[k]) is None else whole for k in places]
-        for k, total in zip(places, about_zero(sums, column.deviations(), segment), strict=True):
+    for moments in _rounded_moments(spec, exact):
+        column = columns[additive_accumulators(spec)[moments[0]].column]
+        sums = [scaled[k] if (whole := exact[k]) is None else whole for k in moments]
+        for k, total in zip(moments, about_zero(sums, column.deviations(), segment), strict=True):
             exact[k], scaled[k] = total, scaled_integers(total)
     return AccumulatorTable(exact, scaled, extremes)
 
@@ -132,7 +115,7 @@ def _rounded_moments(spec: KernelSpec, exact: list[Objects | None]) -> list[list
     for k, accumulator in enumerate(additive_accumulators(spec)):
         if accumulator.update.moment:
             groups.setdefault((accumulator.variable, accumulator.column), []).append(k)
-    return [places for places in groups.values() if any(exact[k] is None for k in places)]
+    return [moments for moments in groups.values() if any(exact[k] is None for k in moments)]
 
 
 def concatenate(tables: list[AccumulatorTable]) -> AccumulatorTable:
@@ -149,7 +132,7 @@ def concatenate(tables: list[AccumulatorTable]) -> AccumulatorTable:
 
 
 def merge_rows(spec: KernelSpec, table: AccumulatorTable, starts: Ints) -> AccumulatorTable:
-    """Runs of rows added up into one row each; run ``r`` begins at row ``starts[r]``."""
+    """Neighbouring rows added up into one each, where others begin at each of ``starts``."""
     extremes = [
         merge_extremes(values, accumulator.update.merge is Merge.SMALLEST, starts)
         for accumulator, values in zip(extreme_accumulators(spec), table.extremes, strict=True)
@@ -162,7 +145,7 @@ def merge_rows(spec: KernelSpec, table: AccumulatorTable, starts: Ints) -> Accum
 
 
 def merge_extremes(values: pa.Array, smallest: bool, starts: Ints) -> pa.Array:
-    """The smallest or largest value of each run of rows, NULLs left out."""
+    """The smallest or largest value of the rows from each of ``starts`` to the next, NULLs left out."""
     ranks, distinct = ValueColumn(values).ranks()
     if smallest:
         ranks = np.where(ranks > 0, len(distinct) + 1 - ranks, 0)
@@ -220,28 +203,20 @@ def scaled_integers(values: Objects) -> Scaled:
 # ------------------------------------------------------------------------------------------------ the answer
 
 
-def finish(spec: KernelSpec, table: AccumulatorTable, where: Descriptions | None = None) -> list[pa.Array]:
+def finish(spec: KernelSpec, table: AccumulatorTable, where: Descriptions) -> list[pa.Array]:
     """The output columns of a table.
 
-    Parameters
-    ----------
-    where : Descriptions, optional
-        A description of each row's group and window, for the overflow error.
-
-    Raises
-    ------
-    CountOverflow
-        If a count or sum does not fit its number form.
+    A count or sum that does not fit its number form is a CountOverflow, which says ``where`` the row is.
     """
     return [_finish_output(spec, output, table, where) for output in spec.answer.outputs]
 
 
-def _finish_output(spec: KernelSpec, output: Output, table: AccumulatorTable, where: Descriptions | None) -> pa.Array:
-    accumulators = [spec.answer.accumulators[place] for place in output.inputs]
+def _finish_output(spec: KernelSpec, output: Output, table: AccumulatorTable, where: Descriptions) -> pa.Array:
+    accumulators = [spec.answer.accumulators[k] for k in output.inputs]
     if isinstance(output.finish, Extreme):
         return table.extremes[extreme_accumulators(spec).index(accumulators[0])]
     additive = additive_accumulators(spec)
-    columns = [(table.exact[place], table.scaled[place]) for place in map(additive.index, accumulators)]
+    columns = [(table.exact[k], table.scaled[k]) for k in map(additive.index, accumulators)]
     if isinstance(output.finish, Quotient):
         return _average(output, columns)
     if isinstance(output.finish, CentralMoment):
@@ -252,7 +227,7 @@ def _finish_output(spec: KernelSpec, output: Output, table: AccumulatorTable, wh
 _Column = tuple["Objects | None", Scaled]
 
 
-def _total(spec: KernelSpec, output: Output, columns: list[_Column], where: Descriptions | None) -> pa.Array:
+def _total(spec: KernelSpec, output: Output, columns: list[_Column], where: Descriptions) -> pa.Array:
     exact, scaled = columns[-1]
     present = columns[0][1].real == 0 if len(columns) > 1 else None
     if output.type.startswith(("double", "float")) and spec.answer.accumulators[output.value].update.power:
@@ -261,8 +236,7 @@ def _total(spec: KernelSpec, output: Output, columns: list[_Column], where: Desc
     if exact is not None and spec.answer.number in ("decimal", "string"):
         return _exact_column(output.name, exact, present, spec.answer.number, scale, where)
     if spec.answer.number == "log2":
-        logarithms = log2_of(scaled) - scale * np.log2(10)
-        return from_numpy(logarithms, present)
+        return from_numpy(log2_of(scaled) - scale * np.log2(10), present)
     if scale:
         scaled = to_scaled(from_scaled(scaled) / 10.0**scale)
     return _double_column(output.name, scaled, present, spec.answer.number, where)
@@ -278,7 +252,8 @@ def _average(output: Output, columns: list[_Column]) -> pa.Array:
     none = counts.real == 0
     scale = decimal_scale(output.type)
     if exact is not None and whole is not None:
-        quotients = [0.0 if not w else _quotient(int(s), int(w) * 10**scale) for s, w in zip(exact, whole, strict=True)]
+        # Correctly rounded for whole numbers of any size.
+        quotients = [0.0 if not w else int(s) / (int(w) * 10**scale) for s, w in zip(exact, whole, strict=True)]
         return from_numpy(np.array(quotients, dtype=np.float64), none)
     with np.errstate(invalid="ignore"):
         return from_numpy(ratio(scaled, counts) / 10.0**scale, none)
@@ -298,33 +273,18 @@ def _central_moments(output: Output, finish: CentralMoment, columns: list[_Colum
     return from_numpy(np.sqrt(values) if finish.root else values, none)
 
 
-def _quotient(numerator: int, denominator: int) -> float:
-    return numerator / denominator  # correctly rounded for integers of any size
-
-
-def _describe(where: Descriptions | None, row: int) -> str:
-    return where[row] if where else "the whole input"
-
-
-def _double_column(
-    name: str, scaled: Scaled, absent: NDArray[np.bool_] | None, number: str, where: Descriptions | None
-) -> pa.Array:
+def _double_column(name: str, scaled: Scaled, absent: Bools | None, number: str, where: Descriptions) -> pa.Array:
     doubles = from_scaled(scaled)
     beyond = np.isinf(doubles) & np.isfinite(scaled.real)
     if beyond.any():
         row = int(np.argmax(beyond))
         magnitude = float(np.log2(abs(scaled[row].real)) + scaled[row].imag)
-        raise overflow(name, _describe(where, row), magnitude, number)
+        raise overflow(name, where(row), magnitude, number)
     return from_numpy(doubles, absent)
 
 
 def _exact_column(
-    name: str,
-    exact: Objects,
-    absent: NDArray[np.bool_] | None,
-    number: str,
-    scale: int,
-    where: Descriptions | None,
+    name: str, exact: Objects, absent: Bools | None, number: str, scale: int, where: Descriptions
 ) -> pa.Array:
     if number == "string":
         texts = [_decimal_text(int(value), scale) for value in exact]
@@ -332,7 +292,8 @@ def _exact_column(
     magnitudes = np.abs(exact) if len(exact) else exact
     if len(exact) and max(magnitudes) >= DECIMAL_LIMIT:
         row = int(np.argmax(magnitudes >= DECIMAL_LIMIT))
-        raise _decimal_overflow(name, int(exact[row]), scale, _describe(where, row))
+        magnitude = math.log2(abs(int(exact[row]))) - scale * math.log2(10)
+        raise overflow(name, where(row), magnitude, "decimal", scale)
     kind = pa.decimal128(38, scale)
     if scale == 0 and (len(exact) == 0 or max(magnitudes) < 2**62):
         return from_numpy(exact.astype(np.int64), absent).cast(kind)
@@ -358,13 +319,3 @@ def integer_text(value: int) -> str:
     half = (value.bit_length() * 30103 // 100000) // 2
     head, tail = divmod(value, 10**half)
     return integer_text(head) + integer_text(tail).rjust(half, "0")
-
-
-def _decimal_overflow(name: str, value: int, scale: int, where: str) -> CountOverflow:
-    magnitude = math.log2(abs(value)) - scale * math.log2(10)
-    return overflow(name, where, magnitude, "decimal", scale)
-
-
-def count_type(number: str) -> pa.DataType:
-    """The Arrow type of a count in this form."""
-    return _COUNT_TYPES[number]

@@ -9,17 +9,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cetdsl.kernels.complete.costs import Costs
 from cetdsl.kernels.complete.cut_plan import (
     ROUNDING,
     Choices,
+    Costs,
     CutPlan,
     Graphlet,
     Path,
     cheapest,
-    checked_limit,
     choices_of,
-    least_weights,
+    least_before,
     make_plan,
     uncached_plan,
 )
@@ -27,10 +26,8 @@ from cetdsl.kernels.vocabulary import Floats, Ints
 
 #: Partial plans that branch and bound looks at before it gives up on proving its plan the best.
 BUDGET = 2_000_000
-
 #: Partial plans per boundary between atoms that it goes on with after that.
 WIDTH = 64
-
 #: Graphlets per atom that are worth another round of pruning before the search.
 DENSE = 16
 
@@ -38,19 +35,8 @@ DENSE = 16
 def branch_and_bound(costs: Costs, limit: float, budget: int = BUDGET) -> CutPlan:
     """The best plan, found by looking only at partial plans that can still become it.
 
-    Parameters
-    ----------
-    costs : Costs
-    limit : float
-        Bytes that the cached partial trends may take.
-    budget : int
-        Partial plans to look at, at most. Then the search goes on with a sample of `WIDTH` of them per boundary, and
-        the plan that it finds is not marked as optimal.
-
-    Returns
-    -------
-    CutPlan
-        ``considered`` counts partial plans.
+    After ``budget`` partial plans the search goes on with a sample of `WIDTH` per boundary, and the plan that it finds
+    is not marked as optimal. The plan's ``considered`` counts the partial plans.
 
     Notes
     -----
@@ -65,17 +51,7 @@ def branch_and_bound(costs: Costs, limit: float, budget: int = BUDGET) -> CutPla
     undercuts in memory and in CPU.
 
     The search begins at the last atom: paths multiply from atom to atom, so that the last cuts decide most.
-
-    Examples
-    --------
-    >>> from cetdsl.kernels.complete.costs import worst_case_costs
-    >>> plan = branch_and_bound(worst_case_costs([3] * 8), 1000)
-    >>> plan.graphlets, plan.cached, plan.memory
-    (((0, 3), (3, 5), (5, 8)), (False, True, True), 396)
-    >>> plan.considered, plan.optimal
-    (8, True)
     """
-    limit = checked_limit(limit)
     choices = choices_of(costs, limit)
     choices = choices.without(choices.memory, limit)
     if np.isinf(choices.memory).all():
@@ -89,24 +65,18 @@ def branch_and_bound(costs: Costs, limit: float, budget: int = BUDGET) -> CutPla
         again = 1 <= known.gap < gap / 2 and np.isfinite(choices.memory).sum() > DENSE * costs.atoms
         gap = known.gap
     search = _Search(choices, limit, known)
-    best = search.run(budget)
+    best = search.best(budget)
     if best is not None:
         return make_plan(costs, best, search.considered, optimal=True)
-    best = search.run(math.inf, WIDTH) or known.path.graphlets
+    best = search.best(math.inf, WIDTH) or known.path.graphlets
     return make_plan(costs, best, search.considered, optimal=False)
 
 
 class _Known(NamedTuple):
     """A plan within the limit, and what is known of better ones.
 
-    Attributes
-    ----------
-    path : Path
-        The plan.
-    price : float
-        CPU, in units of `Choices`, that a byte costs.
-    gap : float
-        No plan within the limit has less CPU than this one has, less the gap.
+    ``price`` is the CPU, in units of `Choices`, that a byte costs. No plan within the limit has less CPU than this one
+    has, less the ``gap``.
     """
 
     path: Path
@@ -151,17 +121,6 @@ def _lowest_level(memory: Floats, limit: float) -> int:
 
     g graphlets of m atoms need at least as much memory as if they all had the same length m / g, and if every length
     needed the least that the convex hull of all graphlets of all lengths allows. This bound falls with g.
-
-    Parameters
-    ----------
-    memory : float64 array, shape (m, m + 1)
-
-    Examples
-    --------
-    >>> from cetdsl.kernels.complete.costs import worst_case_costs
-    >>> memory = worst_case_costs([3] * 8).memory
-    >>> _lowest_level(memory, 2592), _lowest_level(memory, 2591)  # two graphlets of 1296 bytes each
-    (2, 3)
     """
     atoms = len(memory)
     hull = [(0, 0.0)]
@@ -169,7 +128,10 @@ def _lowest_level(memory: Floats, limit: float) -> int:
         least = float(np.diagonal(memory, length).min())
         if math.isinf(least):
             continue
-        while len(hull) > 1 and _slope(hull[-2], hull[-1]) >= _slope(hull[-1], (length, least)):
+        while len(hull) > 1:
+            (first, low), (middle, between) = hull[-2:]
+            if (between - low) / (middle - first) < (least - between) / (length - middle):
+                break
             hull.pop()
         hull.append((length, least))
     lengths, leasts = zip(*hull)
@@ -181,21 +143,11 @@ def _lowest_level(memory: Floats, limit: float) -> int:
     return 1 + bisect_left(range(1, atoms + 1), True, key=feasible)
 
 
-def _slope(left: tuple[int, float], right: tuple[int, float]) -> float:
-    return (right[1] - left[1]) / (right[0] - left[0])
-
-
 class _Partial(NamedTuple):
     """Plans for the last atoms, one per entry.
 
-    Attributes
-    ----------
-    start : int64 array
-        The first of those atoms.
-    memory, cpu : float64 arrays
-    graphlets : int64 array
-    way, rest : int64 arrays
-        How the first graphlet is gone through, and the partial plan for what comes after it.
+    ``start`` is the first of those atoms, ``way`` is how the first graphlet is gone through, and ``rest`` the partial
+    plan for what comes after it.
     """
 
     start: Ints
@@ -215,10 +167,7 @@ class _Partial(NamedTuple):
 class _Search:
     """The node search: partial plans grow from the last atom to the first.
 
-    Attributes
-    ----------
-    considered : int
-        Partial plans looked at so far.
+    ``considered`` counts the partial plans looked at so far.
     """
 
     def __init__(self, choices: Choices, limit: float, known: _Known) -> None:
@@ -228,47 +177,47 @@ class _Search:
         self.most_cpu = known.most_cpu
         self.most_priced = known.most_priced(limit)
         self.level = _lowest_level(choices.memory.min(axis=0), limit)
-        self.least_memory = least_weights(choices.memory)[0]
-        self.least_priced = least_weights(choices.priced(known.price))[0]
+        self.least_memory = least_before(choices.memory)
+        self.least_priced = least_before(choices.priced(known.price))
         self.least_cpu = self._least_cpu()
         self.considered = 0
 
     def _least_cpu(self) -> Floats:
         """Row g: the least CPU of the atoms before each boundary in at least g graphlets."""
         cpu = self.choices.cpu.min(axis=0)
-        rows = [least_weights(self.choices.cpu)[0]]
+        rows = [least_before(self.choices.cpu)]
         while len(rows) < self.level:
             rows.append((rows[-1][:-1, None] + cpu).min(axis=0))
         return np.array(rows)
 
-    def run(self, budget: float, width: int | None = None) -> list[Graphlet] | None:
+    def best(self, budget: float, width: int | None = None) -> list[Graphlet] | None:
         """The best plan, or None if there is none or finding it takes more than the budget.
 
         With a ``width``, only so many partial plans per boundary are followed.
         """
         atoms = len(self.least_memory) - 1
         none = np.zeros(1, dtype=np.int64)
-        known = _Partial(none + atoms, np.zeros(1), np.zeros(1), none, none, none)
+        partial = _Partial(none + atoms, np.zeros(1), np.zeros(1), none, none, none)
         for start in range(atoms - 1, -1, -1):
-            way, rest = np.nonzero(np.isfinite(self.choices.memory[:, start, known.start]))
+            way, rest = np.nonzero(np.isfinite(self.choices.memory[:, start, partial.start]))
             if len(rest) == 0:
                 continue
             if self.considered + len(rest) > budget:
                 return None
             self.considered += len(rest)
-            longer = self._extend(known.pick(rest), start, way, rest)
+            longer = self._extend(partial.pick(rest), start, way, rest)
             longer = longer.pick(_not_undercut(longer))
             if width is not None and len(longer.start) > width:
                 longer = longer.pick(self._sample(longer, width))
-            known = known.join(longer)
-        whole = np.flatnonzero(known.start == 0)
+            partial = partial.join(longer)
+        whole = np.flatnonzero(partial.start == 0)
         if len(whole) == 0:
             return None
-        best = whole[np.lexsort((known.memory[whole], known.graphlets[whole], known.cpu[whole]))[0]]
+        best = whole[np.lexsort((partial.memory[whole], partial.graphlets[whole], partial.cpu[whole]))[0]]
         graphlets = []
-        while known.start[best] < atoms:
-            after = known.rest[best]
-            graphlets.append(Graphlet(int(known.way[best]), int(known.start[best]), int(known.start[after])))
+        while partial.start[best] < atoms:
+            after = partial.rest[best]
+            graphlets.append(Graphlet(int(partial.way[best]), int(partial.start[best]), int(partial.start[after])))
             best = after
         return graphlets
 

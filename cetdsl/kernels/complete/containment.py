@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from cetdsl.errors import GroupTooLarge
 from cetdsl.ir.kernel import MAXIMAL
+from cetdsl.ir.layout import KEY, NAMES, NUMBERS, TREND, WINDOW
 from cetdsl.ir.stages import ContainmentSpec
 from cetdsl.kernels._jit import inlined, jit
 from cetdsl.kernels.vocabulary import Bools, Ints, Places
@@ -44,19 +45,10 @@ class _Table(NamedTuple):
 class _Kept(NamedTuple):
     """The kept trends of a key.
 
-    Attributes
-    ----------
-    head : int64 array, shape (codes,)
-        Where a binding occurs last in ``code``; -1: nowhere.
-    times : int64 array, shape (codes,)
-        How often it occurs.
-    code, owner : int32 arrays, shape (bindings,)
-        The bindings of all kept trends, and the trend of each.
-    previous : int64 array, shape (bindings,)
-        Where the same binding occurs before.
-    start : int64 array, shape (trends + 1,)
-    signature : uint64 array, shape (trends,)
-        The set of a trend's bindings, folded into 64 bits.
+    Per code of a binding, ``head`` is where it occurs last among the bindings (-1: nowhere), ``times`` how often. Per
+    binding of the kept trends, one trend after the other, there are its ``code``, the trend that is its ``owner``, and
+    where the same one occurs before (``previous``). Per trend there are its ``start`` among the bindings, and its
+    ``signature``: the set of its bindings, folded into 64 bits.
     """
 
     head: Ints
@@ -69,50 +61,39 @@ class _Kept(NamedTuple):
 
 
 def containment_stream(spec: ContainmentSpec, batches: Iterator[pa.RecordBatch]) -> Iterator[list[pa.Array]]:
-    """The trends that no other one of their key and window contains.
+    """The trends that no other one of their key and window contains, out of rows sorted by these and by falling length.
 
-    Parameters
-    ----------
-    spec : ContainmentSpec
-    batches : iterator of pyarrow.RecordBatch
-        Sorted by keys and window, then by falling length.
-
-    Yields
-    ------
-    list of pyarrow.Array
-        The shown keys, the window if sliding, and the trend.
-
-    Raises
-    ------
-    GroupTooLarge
-        If the kept trends of one key and window outgrow the memory that they may take.
+    The columns are the shown keys, the window if sliding, and the trend. Kept trends of one key and window that outgrow
+    the memory that they may take are a GroupTooLarge.
     """
-    sieve = _Sieve(spec)
+    sieve, position = _Sieve(spec), spec.layout.position
     names = pa.array(spec.variables, pa.string())
+    apart = [position(name) for name in spec.layout.partition]
+    windows = [position(name) for name in spec.layout.all_of(WINDOW)]
+    shown = [*(position(f"{KEY}{key}") for key in spec.shown), *windows, position(TREND)]
     before: list[pa.Array] | None = None
     for batch in batches:
         if batch.num_rows == 0:
             continue
         columns = [as_array(column) for column in batch.columns]
-        place = columns[: spec.keys + spec.sliding]
-        fresh = _fresh(place, before, batch.num_rows)
-        before = [column.slice(batch.num_rows - 1) for column in place]
-        events, variables, trend = columns[-3:]
-        start = to_numpy(events.offsets).astype(np.int64)
-        variable = pc.index_in(variables.flatten(), names)
-        kept = sieve.sift(start - start[0], integers(events.flatten()), integers(variable), fresh)
+        keys = [columns[k] for k in apart]
+        fresh = _fresh(keys, before, batch.num_rows)
+        before = [column.slice(batch.num_rows - 1) for column in keys]
+        numbers = columns[position(NUMBERS)]
+        start = to_numpy(numbers.offsets).astype(np.int64)
+        variable = pc.index_in(columns[position(NAMES)].flatten(), names)
+        kept = sieve.sift(start - start[0], integers(numbers.flatten()), integers(variable), fresh)
         if sieve.bytes_kept > spec.memory:
             raise _too_large(spec, before, sieve)
         if kept.any():
-            shown = [columns[k] for k in (*spec.shown, *range(spec.keys, spec.keys + spec.sliding))]
-            yield [column.take(from_numpy(np.flatnonzero(kept))) for column in (*shown, trend)]
+            yield [columns[k].take(from_numpy(np.flatnonzero(kept))) for k in shown]
 
 
-def _fresh(place: list[pa.Array], before: list[pa.Array] | None, count: int) -> Bools:
+def _fresh(keys: list[pa.Array], before: list[pa.Array] | None, count: int) -> Bools:
     """Where a key and window begin; ``before`` holds those of the row before the first one."""
     if before is None:
-        return differs_from_previous(place, count)
-    joined = [pa.concat_arrays(pair) for pair in zip(before, place, strict=True)]
+        return differs_from_previous(keys, count)
+    joined = [pa.concat_arrays(pair) for pair in zip(before, keys, strict=True)]
     return differs_from_previous(joined, count + 1)[1:]
 
 
@@ -128,8 +109,8 @@ class _Sieve:
     def sift(self, start: Ints, event: Ints, variable: Ints, fresh: Bools) -> Bools:
         """Which of some trends are kept; ``fresh`` says where another key and window begins."""
         self._make_room(len(fresh), len(event))
-        runs = self.spec.completeness != MAXIMAL
-        return _sift(start, event, variable, fresh, runs, self.counters, self.table, self.kept)
+        unbroken = self.spec.completeness != MAXIMAL
+        return _sift(start, event, variable, fresh, unbroken, self.counters, self.table, self.kept)
 
     @property
     def bytes_kept(self) -> int:
@@ -138,28 +119,21 @@ class _Sieve:
         return _CODE_BYTES * codes + _TREND_BYTES * trends + _BINDING_BYTES * bindings
 
     def _make_room(self, trends: int, bindings: int) -> None:
-        codes, places = int(self.counters[_CODES]) + bindings, int(self.counters[_BINDINGS]) + bindings
-        owners = int(self.counters[_TRENDS]) + trends
-        kept = self.kept
-        self.kept = _Kept(
-            _grown(kept.head, codes),
-            _grown(kept.times, codes),
-            _grown(kept.code, places),
-            _grown(kept.owner, places),
-            _grown(kept.previous, places),
-            _grown(kept.start, owners + 1),
-            _grown(kept.signature, owners),
-        )
+        """So many more trends and bindings will fit."""
+        _, codes, owners, held = (int(n) for n in self.counters + [0, bindings, trends, bindings])
+        sizes = (codes, codes, held, held, held, owners + 1, owners)
+        self.kept = _Kept(*(_grown(column, size) for column, size in zip(self.kept, sizes)))
         if 2 * codes > len(self.table.key):
             table = _new_table(1 << (2 * codes).bit_length())
             _move(self.table, table, int(self.counters[_KEY]))
             self.table = table
 
 
-def _too_large(spec: ContainmentSpec, place: list[pa.Array], sieve: _Sieve) -> GroupTooLarge:
-    values = [column[-1].as_py() for column in place]
-    where = f"group {tuple(values[: spec.keys])!r}" if spec.keys else "the whole input"
-    if spec.sliding:
+def _too_large(spec: ContainmentSpec, keys: list[pa.Array], sieve: _Sieve) -> GroupTooLarge:
+    values = [column[-1].as_py() for column in keys]
+    count = spec.layout.keys
+    where = f"group {tuple(values[:count])!r}" if count else "the whole input"
+    if spec.layout.has(WINDOW):
         where += f", the window from {values[-1]['start']} to {values[-1]['end']},"
     return GroupTooLarge(
         f"{where} has more complete trends than there is memory for: the first {sieve.counters[_TRENDS]} take "
@@ -168,7 +142,7 @@ def _too_large(spec: ContainmentSpec, place: list[pa.Array], sieve: _Sieve) -> G
     )
 
 
-def _grown(array: NDArray[Any], size: int) -> NDArray[Any]:
+def _grown(array: Any, size: int) -> Any:
     """The array with room for so many, and then some."""
     if len(array) >= size:
         return array
@@ -178,12 +152,7 @@ def _grown(array: NDArray[Any], size: int) -> NDArray[Any]:
 
 
 def _new_table(size: int) -> _Table:
-    return _Table(
-        np.zeros(size, dtype=np.int64),
-        np.zeros(size, dtype=np.int64),
-        np.zeros(size, dtype=np.int32),
-        np.zeros(size, dtype=np.int32),
-    )
+    return _Table(*(np.zeros(size, dtype=kind) for kind in ("i8", "i8", "i4", "i4")))
 
 
 @inlined
@@ -200,28 +169,28 @@ def _slot(table: _Table, key: int, event: int, variable: int) -> int:
 @jit
 def _move(old: _Table, new: _Table, key: int) -> None:
     """The bindings of a key into another table."""
-    for place in range(len(old.key)):
-        if key > 0 and old.key[place] == key:
-            slot = _slot(new, key, old.event[place], old.variable[place])
-            new.key[slot], new.event[slot] = key, old.event[place]
-            new.variable[slot], new.code[slot] = old.variable[place], old.code[place]
+    for old_slot in range(len(old.key)):
+        if key > 0 and old.key[old_slot] == key:
+            slot = _slot(new, key, old.event[old_slot], old.variable[old_slot])
+            new.key[slot], new.event[slot] = key, old.event[old_slot]
+            new.variable[slot], new.code[slot] = old.variable[old_slot], old.code[old_slot]
 
 
 @inlined
 def _is_subsequence(kept: _Kept, trend: Places, low: int, high: int) -> bool:
     """Whether the kept bindings ``low:high`` hold all of a trend's, which are in the same order."""
-    place = low
+    at = low
     for code in trend:
-        while place < high and kept.code[place] != code:
-            place += 1
-        if place == high:
+        while at < high and kept.code[at] != code:
+            at += 1
+        if at == high:
             return False
-        place += 1
+        at += 1
     return True
 
 
 @inlined
-def _is_run(kept: _Kept, trend: Places, low: int, high: int) -> bool:
+def _is_stretch(kept: _Kept, trend: Places, low: int, high: int) -> bool:
     """Whether a trend stands at ``low`` among the kept bindings before ``high``."""
     same = low + len(trend) <= high
     for k in range(len(trend)):
@@ -230,29 +199,29 @@ def _is_run(kept: _Kept, trend: Places, low: int, high: int) -> bool:
 
 
 @jit
-def _is_contained(kept: _Kept, trend: Places, signature: np.uint64, runs: bool) -> bool:
+def _is_contained(kept: _Kept, trend: Places, signature: np.uint64, unbroken: bool) -> bool:
     """Whether a longer one of the kept trends contains a trend, all of whose bindings occur among them."""
     rarest = 0
     for k in range(1, len(trend)):
         if kept.times[trend[k]] < kept.times[trend[rarest]]:
             rarest = k
-    place = kept.head[trend[rarest]]
-    while place >= 0:
-        owner = kept.owner[place]
+    at = kept.head[trend[rarest]]
+    while at >= 0:
+        owner = kept.owner[at]
         low, high = kept.start[owner], kept.start[owner + 1]
         if high - low > len(trend) and signature & ~kept.signature[owner] == 0:
-            if runs:
-                if place - rarest >= low and _is_run(kept, trend, place - rarest, high):
+            if unbroken:
+                if at - rarest >= low and _is_stretch(kept, trend, at - rarest, high):
                     return True
             elif _is_subsequence(kept, trend, low, high):
                 return True
-        place = kept.previous[place]
+        at = kept.previous[at]
     return False
 
 
 @jit
 def _sift(
-    start: Ints, event: Ints, variable: Ints, fresh: Bools, runs: bool, counters: Ints, table: _Table, kept: _Kept
+    start: Ints, event: Ints, variable: Ints, fresh: Bools, unbroken: bool, counters: Ints, table: _Table, kept: _Kept
 ) -> Bools:
     """Which trends are kept; there must be room for all of them."""
     out = np.zeros(len(fresh), dtype=np.bool_)
@@ -275,17 +244,17 @@ def _sift(
                 kept.head[code], kept.times[code] = -1, 0
             codes[k] = table.code[slot]
             signature |= one << np.uint64(codes[k] & 63)
-        if known and _is_contained(kept, codes[low:high], signature, runs):
+        if known and _is_contained(kept, codes[low:high], signature, unbroken):
             continue
         out[t] = True
-        owner, place = counters[_TRENDS], counters[_BINDINGS]
-        kept.start[owner] = place
+        owner, at = counters[_TRENDS], counters[_BINDINGS]
+        kept.start[owner] = at
         for k in range(low, high):
-            kept.code[place], kept.owner[place] = codes[k], owner
-            kept.previous[place] = kept.head[codes[k]]
-            kept.head[codes[k]] = place
+            kept.code[at], kept.owner[at] = codes[k], owner
+            kept.previous[at] = kept.head[codes[k]]
+            kept.head[codes[k]] = at
             kept.times[codes[k]] += 1
-            place += 1
-        kept.start[owner + 1], kept.signature[owner] = place, signature
-        counters[_TRENDS], counters[_BINDINGS] = owner + 1, place
+            at += 1
+        kept.start[owner + 1], kept.signature[owner] = at, signature
+        counters[_TRENDS], counters[_BINDINGS] = owner + 1, at
     return out

@@ -1,18 +1,28 @@
-"""Plans of where to cut a row of atoms, as paths over graphlets with two costs: memory and CPU."""
+"""Plans of where to cut a graph into graphlets, and which of them to cache: what the optimizers of h-cet choose from.
+
+A graph is a row of *atoms* (atomic graphlets, 0 to m - 1 in time), which cannot be cut. A plan cuts it between some of
+them. Each *graphlet*, the atoms between two cuts, is either *cached*: its partial trends are kept in memory and
+stitched, or *walked*: its vertices are visited depth first, again for every path that reaches it, and nothing is kept.
+One cached graphlet is t-cet, one walked graphlet is m-cet, and all that lies between them is h-cet.
+
+A plan is a path over the m + 1 boundaries of atoms, and a graphlet is an arc of it with two costs that add up: memory,
+which is limited, and CPU, which is to be least. That is a shortest path with one limited resource (Poppe et al.,
+*Complete Event Trend Detection in High-Rate Event Streams*, SIGMOD 2017). The best plan has the least CPU of all that
+fit the limit, then the fewest cuts, then the least memory. Branch and bound finds it, unless a budget of partial plans
+is spent; the greedy optimizer looks at one cut at a time, and its plan is often good.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
 import attrs
 import numpy as np
 
-from cetdsl.errors import InvalidNode
-from cetdsl.kernels.complete.costs import Costs, is_graphlet
-from cetdsl.kernels.vocabulary import Floats
+from cetdsl.kernels.vocabulary import Bools, Floats
 
 #: The two ways to go through a graphlet; first axis of the arrays of `Choices`.
 CACHED, WALKED = 0, 1
@@ -20,43 +30,50 @@ CACHED, WALKED = 0, 1
 #: CPU is compared to this many binary digits of the least that any plan could need. Trends are so many that the rest is
 #: noise, but noise in which millions of plans differ.
 DIGITS = 40
-
 #: Stands for what is larger; sums and products of two such numbers are still in the range of doubles.
 HUGE = 1e150
-
 #: Relative error of a sum of doubles that was taken in another order.
 ROUNDING = 1e-12
 
 
+class Costs(NamedTuple):
+    """What each graphlet costs: entry ``[i, j]`` is of atoms ``i`` to ``j - 1``; those with ``j <= i`` are not read.
+
+    ``memory`` is bytes of the partial trends of a graphlet, whole numbers, so that their sums are exact whatever the
+    order, infinite where they are too many to count. ``cpu`` is steps if the graphlet is cached, ``walk`` if it is
+    walked; without ``walk`` every graphlet is cached, or, where that does not fit, none.
+
+    The CPU of all graphlets of a plan adds up to the steps that the plan takes: the references that it writes into the
+    cache or as complete trends, and the vertices or cached partial trends that it visits. For t-cet to come out where
+    memory is ample, the entries that end at the last atom must count the references of the complete trends, but not
+    ``cpu[0, m]``, where the cached trends are the complete ones. Only proportions matter: where counts would leave the
+    range of doubles, all of them may be divided by the same number.
+    """
+
+    memory: Floats
+    cpu: Floats
+    walk: Floats | None = None
+
+    @property
+    def atoms(self) -> int:
+        """The number of atomic graphlets, m."""
+        return len(self.memory)
+
+
 @attrs.frozen
 class CutPlan:
-    """Graphlets, and what they are predicted to cost.
+    """Graphlets of so many ``atoms``, and what they are predicted to cost.
 
-    Attributes
-    ----------
-    atoms : int
-        The number of atoms, m.
-    cuts : tuple of int
-        A cut ``c`` lies between atoms ``c - 1`` and ``c``; ascending.
-    cached : tuple of bool
-        Whether each graphlet is cached, or walked.
-    memory : int
-        Bytes of all cached partial trends.
-    cpu : float
-        Steps (see :class:`~cetdsl.kernels.complete.costs.Costs`); infinite where they are too many to count or, for
-        want of costs, not known.
-    considered : int
-        Plans, partial plans or cuts that the optimizer looked at.
-    optimal : bool
-        Whether no plan within the limit needs less CPU (to `DIGITS` binary digits).
+    A cut ``c`` lies between atoms ``c - 1`` and ``c``; ``cached`` says which graphlets are cached, the others are
+    walked. ``memory`` is bytes of all cached partial trends, and ``cpu`` is steps (see :class:`Costs`), infinite where
+    they are too many to count or, for want of costs, not known. The optimizer looked at ``considered`` plans, partial
+    plans or cuts. No plan within the limit needs less CPU (to `DIGITS` binary digits) if this one is ``optimal``.
 
     Examples
     --------
     >>> plan = CutPlan(5, cuts=(2, 3), cached=(True, False, True), memory=640, cpu=99.0, considered=7, optimal=True)
     >>> plan.graphlets
     ((0, 2), (2, 3), (3, 5))
-    >>> plan.algorithm
-    'h-cet'
     """
 
     atoms: int
@@ -72,12 +89,12 @@ class CutPlan:
         """First atom of each graphlet, and the one after its last."""
         return tuple(pairwise((0, *self.cuts, self.atoms)))
 
-    @property
-    def algorithm(self) -> str:
-        """The published algorithm that the plan amounts to."""
-        if self.cached == (True,):
-            return "t-cet"
-        return "h-cet" if any(self.cached) else "m-cet"
+
+def algorithm_of(cached: Sequence[bool] | Bools) -> str:
+    """The published algorithm that graphlets amount to of which these are cached."""
+    if len(cached) == 1 and cached[0]:
+        return "t-cet"
+    return "h-cet" if any(cached) else "m-cet"
 
 
 class Graphlet(NamedTuple):
@@ -103,8 +120,7 @@ class Choices(NamedTuple):
 
     def without(self, weights: Floats, most: float) -> Choices:
         """These choices but for the graphlets with which every plan weighs more than ``most``."""
-        before, after = least_weights(weights)
-        dropped = before[:-1, None] + weights + after > most
+        dropped = least_before(weights)[:-1, None] + weights + _least_after(weights) > most
         return Choices(np.where(dropped, np.inf, self.memory), np.where(dropped, np.inf, self.cpu))
 
 
@@ -121,50 +137,44 @@ def choices_of(costs: Costs, limit: float) -> Choices:
     walk = np.full_like(costs.cpu, np.inf) if costs.walk is None else costs.walk
     memory = np.stack([costs.memory, np.zeros_like(walk)])
     cpu = np.stack([costs.cpu, walk])
-    absent = np.broadcast_to(~is_graphlet(costs.atoms), cpu.shape).copy()
+    is_graphlet = np.arange(costs.atoms + 1) > np.arange(costs.atoms)[:, None]
+    absent = np.broadcast_to(~is_graphlet, cpu.shape).copy()
     absent[WALKED] |= costs.walk is None
-    least = least_weights(np.where(absent | (memory > limit), np.inf, cpu))[0][-1]
+    least = least_before(np.where(absent | (memory > limit), np.inf, cpu))[-1]
     if 0 < least < np.inf:
         with np.errstate(over="ignore"):
             cpu = np.rint(np.ldexp(cpu, DIGITS - math.frexp(least)[1]))
     return Choices(np.where(absent, np.inf, memory), np.where(absent, np.inf, np.minimum(cpu, HUGE)))
 
 
-def checked_limit(limit: float) -> float:
-    """A memory limit in bytes that sums of memory can be compared with."""
-    if not limit >= 0:
-        raise InvalidNode(f"{limit!r} is not a memory limit", hint="give a number of bytes, 0 or more")
-    return float(min(limit, HUGE**2))
-
-
-def least_weights(weights: Floats) -> tuple[Floats, Floats]:
-    """The least weight of all atoms before each boundary, and of all after it; infinite where no plan cuts there."""
+def least_before(weights: Floats) -> Floats:
+    """The least weight of all atoms before each boundary; infinite where no plan cuts there."""
     weights = weights.min(axis=0)
-    atoms = len(weights)
-    before, after = np.zeros(atoms + 1), np.zeros(atoms + 1)
-    for there in range(1, atoms + 1):
-        back = atoms - there
+    before = np.zeros(len(weights) + 1)
+    for there in range(1, len(before)):
         before[there] = (before[:there] + weights[:there, there]).min()
+    return before
+
+
+def _least_after(weights: Floats) -> Floats:
+    """The least weight of all atoms after each boundary."""
+    weights = weights.min(axis=0)
+    after = np.zeros(len(weights) + 1)
+    for back in range(len(weights) - 1, -1, -1):
         after[back] = (weights[back, back + 1 :] + after[back + 1 :]).min()
-    return before, after
+    return after
 
 
 def cheapest(choices: Choices, weights: Floats) -> Path:
     """The plan of least weight."""
+    before = least_before(weights)
     way, weights = weights.argmin(axis=0), weights.min(axis=0)
-    atoms = len(weights)
-    before = np.zeros(atoms + 1)
-    start = np.zeros(atoms + 1, dtype=np.int64)
-    for stop in range(1, atoms + 1):
-        through = before[:stop] + weights[:stop, stop]
-        start[stop] = through.argmin()
-        before[stop] = through[start[stop]]
-    graphlets = []
-    stop = atoms
+    graphlets: list[Graphlet] = []
+    stop = len(weights)
     while stop > 0:
-        graphlets.append(Graphlet(int(way[start[stop], stop]), int(start[stop]), stop))
-        stop = graphlets[-1].start
-    graphlets.reverse()
+        start = int((before[:stop] + weights[:stop, stop]).argmin())
+        graphlets.insert(0, Graphlet(int(way[start, stop]), start, stop))
+        stop = start
     return Path(graphlets, *(sum(float(costs[graphlet]) for graphlet in graphlets) for costs in choices))
 
 

@@ -3,7 +3,7 @@
 A *cut* is a point in time such that every edge that crosses it leads from one of the last vertices before it to one of
 the first ones beyond: all successors of its source lie beyond, and all predecessors of its target before it. Between
 two such points lies an *atom*. The optimizer is given so many of them at most (`MOST_ATOMS`). Neighbours are joined
-where there are more, and an atom whose partial trends alone break the memory limit is cut where it should not be, for
+where there are more, and an atom whose own partial trends break the memory limit is cut where it should not be, for
 that costs some visits but no trend.
 
 The number of partial trends of a graphlet is the number of paths in it, which adds up edge by edge, and so does the
@@ -20,35 +20,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cetdsl.kernels._jit import inlined, jit
-from cetdsl.kernels.complete.costs import Costs, worst_case_costs
-from cetdsl.kernels.complete.cut_plan import CutPlan
-from cetdsl.kernels.complete.optimizer import optimize
+from cetdsl.kernels.complete.branch_and_bound import branch_and_bound
+from cetdsl.kernels.complete.cut_plan import Costs, CutPlan
+from cetdsl.kernels.complete.greedy import greedy
 from cetdsl.kernels.graph.attribute_graph import NEVER
 from cetdsl.kernels.graph.windows import Rules, Windows, is_end, successors_stop
 from cetdsl.kernels.vocabulary import Bools, Floats, Graph, Index, Ints, Places
 
 #: Bytes of a partial trend: its first vertex, what follows, and its length (int32 each).
 ENTRY_BYTES = 12
-#: What an optimizer is given to choose from.
-MOST_ATOMS = {"branch-and-bound": 32, "greedy": 32, "exhaustive": 12}
-#: The costs that an optimizer may be given: counted for this graph, or those of the densest graph of as many vertices.
-MODELS = ("exact", "worst-case")
+#: Atoms that an optimizer is given to choose from.
+MOST_ATOMS = 32
 #: Edges that may be looked at, over and over again, to find the costs of a window's graphlets.
 MOST_LOOKS = 2**23
 
 
 class Scope(NamedTuple):
-    """The part of a graph that graphlets are made of.
+    """The part of a graph that graphlets are made of: the events ``low:high`` and the nodes ``first:last``.
 
-    Attributes
-    ----------
-    low, high : int
-        Its events.
-    first, last : int
-        Its nodes.
-    lasting : bool
-        Whether what is found must also hold in other windows that contain the nodes. Then ``high`` and ``last`` are
-        those of the whole graph.
+    What is found must also hold in other windows that contain the nodes if it is ``lasting``; then ``high`` and
+    ``last`` are those of the whole graph.
     """
 
     low: int
@@ -59,22 +50,11 @@ class Scope(NamedTuple):
 
 
 class Flow(NamedTuple):
-    """The paths from roots to each node of a stretch.
+    """The paths from roots to each node of a stretch, which begins with the node ``first``.
 
-    Attributes
-    ----------
-    first : int
-        The first of the nodes.
-    paths, refs : float64 arrays
-        How many there are, and the sum of their lengths.
-    visits : float
-        The number of all paths: a walk comes by so often.
-    longest : int
-        The length of the longest path.
-    trends, trend_refs : float
-        Over those that are trends.
-    nodes, edges : int
-        Those of the stretch that lie on trends.
+    ``paths`` is how many there are to each node, ``refs`` the sum of their lengths, and ``visits`` the number of all of
+    them: a walk comes by so often. ``longest`` is the length of the longest path. ``trends`` and ``trend_refs`` are the
+    number and the lengths of those that are trends; ``nodes`` and ``edges`` lie on trends.
     """
 
     first: int
@@ -261,57 +241,33 @@ def find_costs(
 
 
 def plan_graphlets(
-    graph: Graph,
-    rules: Rules,
-    scope: Scope,
-    whole: Ints,
-    memory: float,
-    optimizer: str,
-    flow: Flow,
-    model: str = "exact",
-    reuse: int = 1,
+    graph: Graph, rules: Rules, scope: Scope, memory: float, flow: Flow, reuse: int = 0
 ) -> tuple[Ints, CutPlan]:
-    """The graphlets of a stretch of nodes: their bounds, and the plan.
+    """The graphlets of the stretch of nodes that a flow is of: their bounds, and the plan.
 
-    Parameters
-    ----------
-    whole : int64 array, shape (2,)
-        The first node, and the one after the last.
-    memory : float
-        Bytes that all partial trends may take.
-    optimizer : str
-    flow : Flow
-        That of the stretch.
-    model : {"exact", "worst-case"}
-        The costs that the optimizer is given.
-    reuse : int
-        The number of windows that share the partial trends.
+    ``memory`` is the number of bytes that all partial trends may take. So many windows ``reuse`` these, if any do; then
+    the graphlets are those of a pane, which is planned greedily.
     """
-    first, last = whole
+    first, last = flow.first, flow.first + len(flow.paths)
     looks = max(MOST_LOOKS, flow.visits / 4) / max(flow.edges, 1)
-    most = int(min(MOST_ATOMS[optimizer], max(looks, 2)))
+    most = int(min(MOST_ATOMS, max(looks, 2)))
     bounds = np.concatenate([[first], find_cuts(graph, rules, scope, first, last), [last]])
     if len(bounds) - 1 > most:
         bounds = _joined(bounds, flow, most)
-    if model == "worst-case":
-        costs = worst_case_costs(np.diff(bounds), ENTRY_BYTES)
-    else:
-        costs = _exact_costs(graph, rules, scope, bounds, flow, memory, reuse)
-        parts = np.arange(len(bounds) - 1)
-        too_large = np.flatnonzero(costs.memory[parts, parts + 1] > memory)
-        if len(too_large) and len(parts) < most:
-            bounds = _cut_up(bounds, too_large, most - len(parts))
-            costs = _exact_costs(graph, rules, scope, bounds, flow, memory, reuse)
-    plan = optimize(costs, memory, optimizer)
+    costs = _costs(graph, rules, scope, bounds, memory, flow, reuse)
+    parts = np.arange(costs.atoms)
+    too_large = np.flatnonzero(costs.memory[parts, parts + 1] > memory)
+    if len(too_large) and len(parts) < most:
+        bounds = _cut_up(bounds, too_large, most - len(parts))
+        costs = _costs(graph, rules, scope, bounds, memory, flow, reuse)
+    plan = greedy(costs, memory) if reuse else branch_and_bound(costs, memory)
     return bounds[np.array([0, *plan.cuts, plan.atoms])], plan
 
 
-def _exact_costs(
-    graph: Graph, rules: Rules, scope: Scope, bounds: Ints, flow: Flow, memory: float, reuse: int
-) -> Costs:
+def _costs(graph: Graph, rules: Rules, scope: Scope, bounds: Ints, memory: float, flow: Flow, reuse: int) -> Costs:
     entries, cached, walked = find_costs(graph, rules, scope, bounds, flow.paths, memory / ENTRY_BYTES)
     with np.errstate(over="ignore"):
-        cached += entries / reuse
+        cached += entries / max(reuse, 1)
         # Trends are put together from pieces, unless there is but one graphlet, whose pieces they are.
         cached[1:, -1] += flow.trend_refs
         walked[:, -1] += flow.trend_refs

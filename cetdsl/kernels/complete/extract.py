@@ -28,8 +28,6 @@ from cetdsl.kernels.complete.jobs import Measured, Settings, Work
 from cetdsl.kernels.enumerate.blocks import BLOCK
 from cetdsl.kernels.vocabulary import Block, Floats, Graph, Ints
 
-__all__ = ["Measured", "Settings", "Survey", "count_refs", "extract", "survey"]
-
 USUAL = Settings()
 
 
@@ -67,21 +65,6 @@ def extract(
         The number of bindings in a block. A trend that is longer makes a block of its own.
     measured : Measured, optional
         Is told what the extraction took.
-
-    Examples
-    --------
-    Checks A->B, B->C, B->D, D->E:
-
-    >>> from cetdsl.kernels.graph.attribute_graph import NEVER
-    >>> one = np.ones(4, dtype=np.bool_)
-    >>> numbers = [np.array(x, dtype=np.int32) for x in ([0] * 4, [0, 0, 0, 2], [-1, 0, 0, 2])]
-    >>> ends = [np.array(x, dtype=np.int32) for x in ([0, 1, 2, 3], [1, NEVER, 3, NEVER])]
-    >>> start, stop = np.array([0, 2, 2, 3]), np.array([2, 2, 3, 3])
-    >>> target = np.array([1, 2, 3], dtype=np.int32)
-    >>> graph = Graph(np.arange(4), numbers[0], one, one, *numbers[1:], *ends, start, stop, target)
-    >>> for block in extract(graph, np.zeros(1), np.array([0]), np.array([4]), complete=True):
-    ...     [part.tolist() for part in np.split(block.event, block.start[1:-1])]
-    [[0, 1], [0, 2, 3]]
     """
     work = Work(graph, variable, low, high, complete, settings, measured)
     for job in work.share(*share) if limit < 0 else work.walk(*share):
@@ -93,13 +76,7 @@ def extract(
 
 
 def count_refs(
-    graph: Graph,
-    low: Ints,
-    high: Ints,
-    *,
-    complete: bool,
-    settings: Settings = USUAL,
-    measured: Measured | None = None,
+    graph: Graph, low: Ints, high: Ints, *, complete: bool, settings: Settings = USUAL, measured: Measured | None = None
 ) -> tuple[Ints, Ints]:
     """The number of trends of each window and the sum of their lengths, by finding all of them and keeping none."""
     work = Work(graph, np.zeros(1, dtype=np.int64), low, high, complete, settings, measured)
@@ -116,24 +93,12 @@ def count_refs(
 class Survey(NamedTuple):
     """What there is to know about the extraction from each window; arrays of shape (windows,).
 
-    Attributes
-    ----------
-    algorithm : object array
-        The published algorithm that the plan amounts to.
-    nodes, edges : int64 arrays
-        Those on trends.
-    atoms : int64 array
-        Atomic graphlets.
-    graphlets, cached : int64 arrays
-        Graphlets of the plan, and how many of them are cached. There is a cut between each two.
-    anchors : int64 array
-    trends, refs : float64 arrays
-        How many trends there are, and the sum of their lengths; exact below 2**53.
-    predicted_bytes, predicted_steps : float64 arrays
-        What the extraction holds, and the vertices and partial trends that it visits, the partial trends that it writes
-        and the refs of trends that it puts together.
-    bytes, steps : int64 arrays
-        As measured, -1 if they were not.
+    ``algorithm`` is the published one that the plan amounts to; ``nodes`` and ``edges`` are those on trends; ``atoms``
+    are atomic graphlets. The plan has so many ``graphlets``, with a cut between each two, of which so many are
+    ``cached``, or so many ``anchors``. There are so many ``trends``; ``refs`` is the sum of their lengths, exact below
+    2**53. The extraction is predicted to hold ``predicted_bytes`` and to take ``predicted_steps``: the vertices and
+    partial trends that it visits, the partial trends that it writes, and the refs of trends that it puts together.
+    ``bytes`` and ``steps`` are as measured, -1 if they were not.
     """
 
     algorithm: NDArray[np.object_]
@@ -152,21 +117,9 @@ class Survey(NamedTuple):
 
 
 def survey(
-    graph: Graph,
-    low: Ints,
-    high: Ints,
-    *,
-    complete: bool,
-    settings: Settings = USUAL,
-    measure: bool = False,
+    graph: Graph, low: Ints, high: Ints, *, complete: bool, settings: Settings = USUAL, measure: bool = False
 ) -> Survey:
-    """What there is to know about the extraction from each window.
-
-    Parameters
-    ----------
-    measure : bool
-        Finds all trends, to measure what that takes.
-    """
+    """What there is to know about the extraction from each window; to ``measure`` it, all trends are found."""
     rows = []
     for number in range(len(low)):
         measured = Measured()

@@ -6,7 +6,7 @@ where the trend ends or a junction leads on, and a trend is a row of pieces join
 =========  ==================================================================================================
 t-cet      all edges are inner, so the pieces are the trends
 h-cet      edges within a cached graphlet are inner; those of other nodes are junctions, and their pieces the
-           nodes alone, which is m-cet
+           nodes themselves, which is m-cet
 anchors    edges into anchors, the events of chosen attribute vertices, are junctions
 =========  ==================================================================================================
 
@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cetdsl.kernels._jit import inlined, jit
-from cetdsl.kernels.complete.cuts import Scope, ends_elsewhere, is_useful, leads_to
+from cetdsl.kernels.complete.cuts import ENTRY_BYTES, Scope, ends_elsewhere, is_useful, leads_to
 from cetdsl.kernels.enumerate.blocks import (
     BINDINGS,
     BLOCK,
@@ -70,30 +70,33 @@ class Tables(NamedTuple):
     first, middle, last : int32 arrays, shape (nodes,)
         The entries ``first:middle`` are pieces that end a trend, ``middle:last`` those that a junction prolongs;
         ``first`` is -1 for a node without a table. The nodes are those of a window, or more.
-    node : int32 array, shape (entries,)
-        The first node of the piece.
+    node, length : int32 arrays, shape (entries,)
+        The first node of the piece, and how many nodes it has.
     rest : int32 array, shape (entries,)
         How far away the entry of the rest of the piece is, always negative; 0: there is none.
-    length : int32 array, shape (entries,)
+    base : int
+        The node of the graph that is the first one here.
     """
 
     first: Places
     middle: Places
     last: Places
     node: Places
-    rest: Places
     length: Places
+    rest: Places
+    base: int
+
+    @property
+    def size(self) -> int:
+        """Bytes that the tables take."""
+        return INDEX_BYTES * len(self.first) + ENTRY_BYTES * len(self.node)
 
 
 class Junctions(NamedTuple):
     """Which edges are junctions: those that lead to a later graphlet or to an anchor.
 
-    Attributes
-    ----------
-    bounds : int64 array
-        The first node of each graphlet, and the end.
-    anchored : bool array
-        Of the nodes from the first bound on; empty without anchors.
+    ``bounds`` are the first node of each graphlet, and the end; ``anchored`` says of each node from the first bound on
+    whether it is an anchor, and is empty without anchors.
     """
 
     bounds: Ints
@@ -103,12 +106,8 @@ class Junctions(NamedTuple):
 class Way(NamedTuple):
     """The path that the search stands on.
 
-    Attributes
-    ----------
-    label : int64 array, shape (longest + WIDE,)
-        The path, see :mod:`~cetdsl.kernels.enumerate.blocks`.
-    level : int64 array, shape (longest, columns)
-        The pieces and nodes that it consists of, see above.
+    ``label`` has the labels of its bindings (see :mod:`~cetdsl.kernels.enumerate.blocks`), and room for `WIDE` more;
+    each row of ``level`` is a piece or a node that it consists of, its columns are named above.
     """
 
     label: Ints
@@ -126,10 +125,11 @@ def make_way(longest: int) -> Way:
     return Way(np.empty(longest + WIDE, dtype=np.int64), np.empty((longest, _COLUMNS), dtype=np.int64))
 
 
-def make_tables(nodes: int, entries: int) -> Tables:
-    """Room for the tables of so many nodes; none has one yet."""
-    index = [np.full(nodes, -1, dtype=np.int32) for _ in range(3)]
-    return Tables(*index, *(np.empty(entries, dtype=np.int32) for _ in range(3)))
+def make_tables(nodes: int, entries: int, base: int) -> Tables:
+    """Room for the tables of so many nodes from ``base`` on; none has one yet."""
+    first, middle, last = np.full((3, nodes), -1, dtype=np.int32)
+    node, length, rest = np.empty((3, entries), dtype=np.int32)
+    return Tables(first, middle, last, node, length, rest, base)
 
 
 # ---------------------------------------------------------------------------------------------------------- tables
@@ -165,25 +165,14 @@ def _prolonged(graph: Graph, rules: Rules, scope: Scope, junctions: Junctions, f
 
 @jit
 def fill_tables(
-    graph: Graph,
-    rules: Rules,
-    scope: Scope,
-    junctions: Junctions,
-    first: int,
-    last: int,
-    base: int,
-    tables: Tables,
-    at: int,
+    graph: Graph, rules: Rules, scope: Scope, junctions: Junctions, first: int, last: int, tables: Tables, at: int
 ) -> int:
-    """Adds the tables of the graphlet ``first:last`` behind the entry ``at``; where they end.
-
-    ``base`` is the node that the index of tables begins with.
-    """
+    """Adds the tables of the graphlet ``first:last`` behind the entry ``at``; where they end."""
     goes_on = _prolonged(graph, rules, scope, junctions, first, last)
     target, starts, stops, ends = graph.target, graph.start, graph.stop, graph.ends
     anchored, anchor_base = junctions.anchored, junctions.bounds[0]
     origin, reach, reach_after = graph.origin, graph.reach, graph.reach_after
-    node, rest, length = tables.node, tables.rest, tables.length
+    node, rest, length, base = tables.node, tables.rest, tables.length, tables.base
     entry_first, entry_middle, entry_last = tables.first, tables.middle, tables.last
     for v in range(last - 1, first - 1, -1):
         entry_first[v - base] = at
@@ -192,11 +181,8 @@ def fill_tables(
                 entry_middle[v - base] = at
             if not is_useful(origin, reach, scope, v):
                 continue
-            if prolonged:
-                alone = goes_on[v - first]
-            else:
-                alone = is_end(ends, reach_after, rules.complete, v, scope.high)
-            if alone:
+            # The piece of the node itself, then those that begin with it and go on.
+            if goes_on[v - first] if prolonged else is_end(ends, reach_after, rules.complete, v, scope.high):
                 node[at], rest[at], length[at] = v, 0, 1
                 at += 1
             for k in range(starts[v], stops[v]):
@@ -250,52 +236,27 @@ def count_pieces(
     return entries, visits
 
 
-@jit
-def drop_tables(tables: Tables, nodes: int, entries: int, used: int) -> None:
-    """Forgets the first nodes of the index and the first entries, and moves the others there."""
-    kept = len(tables.first) - nodes
+def drop_tables(tables: Tables, base: int, entries: int, used: int) -> Tables:
+    """Forgets the nodes before ``base`` and the first entries, and moves the others of those used to the front."""
+    nodes = base - tables.base
     for column in (tables.first, tables.middle, tables.last):
-        for v in range(kept):
-            column[v] = column[v + nodes] - entries if column[v + nodes] >= entries else -1
-        column[kept:] = -1
-    for column in (tables.node, tables.rest, tables.length):
-        for entry in range(used - entries):
-            column[entry] = column[entry + entries]
+        later = column[nodes:] - entries
+        column[: len(later)] = np.where(later >= 0, later, -1)
+        column[len(later) :] = -1
+    for column in (tables.node, tables.length, tables.rest):
+        column[: used - entries] = column[entries:used]
+    return tables._replace(base=base)
 
 
 # ---------------------------------------------------------------------------------------------------------- stitch
 
 
 class Stitcher:
-    """Lists or counts the trends of one window from tables.
+    """Lists or counts the trends of one window, of this number, from tables.
 
-    It takes as many arguments as the kernel, which it does little more than call.
-
-    Parameters
-    ----------
-    graph : Graph
-    variable : int16 array, shape (states,)
-        Bit number of the variable that each state reads.
-    labels : int64 array, shape (nodes,)
-        The label of a binding of each node, see :mod:`~cetdsl.kernels.enumerate.blocks`.
-    rules : Rules
-    scope : Scope
-        The window.
-    window : int
-        Its number.
-    junctions : Junctions
-    tables : Tables
-    base : int
-        The node that the index of the tables begins with.
-    way : Way
-        Room for the longest trend.
-
-    Attributes
-    ----------
-    bytes_held : int
-        What the search and the tables take, apart from the graph and the block.
-    steps : int
-        Nodes and pieces visited so far, and bindings of trends that were put together from pieces.
+    ``bytes_held`` is what the search and the tables take, apart from the graph and the block; ``steps`` are the nodes
+    and pieces visited so far, and bindings of trends that were put together from pieces. For the arguments see
+    :func:`_stitch`.
     """
 
     def __init__(
@@ -308,17 +269,16 @@ class Stitcher:
         window: int,
         junctions: Junctions,
         tables: Tables,
-        base: int,
         way: Way,
     ) -> None:
         self.window = window
         self._variable = variable
         self._at = make_position(own=4)
         self._at[WINDOW], self._at[ROOT] = window, scope.first
-        self._given = (graph, labels, rules, scope, junctions, tables, base, way, self._at)
+        self._given = (graph, labels, rules, scope, junctions, tables, way, self._at)
         # The tables of one graphlet hold the trends themselves.
         self._joins = len(junctions.bounds) > 2 or len(junctions.anchored) > 0
-        self.bytes_held = sum(array.nbytes for array in tables) + STEP_BYTES * len(way.level)
+        self.bytes_held = tables.size + STEP_BYTES * len(way.level)
         self.steps = 0
 
     def blocks(self, limit: int = -1, block: int = BLOCK) -> Iterator[Block]:
@@ -358,28 +318,20 @@ def _stitch(
     scope: Scope,
     junctions: Junctions,
     tables: Tables,
-    base: int,
     way: Way,
     at: Ints,
     out: Block,
 ) -> None:
     """Goes on from where ``at`` says until the block is full or all trends of a window are found.
 
-    It is one long loop, because what it would call in each turn needs more than ten arrays, each handed over by itself.
-
     Parameters
     ----------
-    graph : Graph
+    graph, rules, scope : Graph, Rules, Scope
+        The window ``scope``, and what tells its trends.
     labels : int64 array, shape (nodes,)
         The label of a binding of each node, see :mod:`~cetdsl.kernels.enumerate.blocks`.
-    rules : Rules
-    scope : Scope
-        The window.
-    junctions : Junctions
-    tables : Tables
+    junctions, tables : Junctions, Tables
         A node without a table is a piece by itself, whose edges are junctions: it is *walked*.
-    base : int
-        The node that the index of the tables begins with.
     way : Way
         Room for the path. A level is a node that is walked, or those pieces of a table that are tried in turn.
     at : int64 array
@@ -388,9 +340,10 @@ def _stitch(
         The block to fill: its events become labels, and its variables are left as they are. Where it is empty, trends
         are only counted.
     """
+    # One long loop, because what it would call in each turn needs more than ten arrays, each handed over by itself.
     target, starts, stops, begins, ends = graph.target, graph.start, graph.stop, graph.begins, graph.ends
     reach, reach_after, origin_before = graph.reach, graph.reach_after, graph.origin_before
-    node, rest, length = tables.node, tables.rest, tables.length
+    node, rest, length, base = tables.node, tables.rest, tables.length, tables.base
     entry_first, entry_middle, entry_last = tables.first, tables.middle, tables.last
     out_start, out_event, out_slice, path, levels = out.start, out.event, out.slice, way.label, way.level
     keep, most, size, window = len(out_start) > 0, len(out_slice), len(out_event) - WIDE, at[WINDOW]

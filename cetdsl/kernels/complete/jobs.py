@@ -8,7 +8,7 @@ last.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
@@ -16,11 +16,11 @@ from typing import NamedTuple
 import attrs
 import numpy as np
 
-from cetdsl.errors import GroupTooLarge, InvalidNode, nearest
+from cetdsl.errors import GroupTooLarge, InvalidNode
 from cetdsl.kernels.complete.anchors import choose_anchors
+from cetdsl.kernels.complete.cut_plan import algorithm_of
 from cetdsl.kernels.complete.cuts import (
     ENTRY_BYTES,
-    MODELS,
     Flow,
     Loads,
     Scope,
@@ -43,14 +43,11 @@ from cetdsl.kernels.complete.graphlets import (
     make_tables,
     make_way,
 )
-from cetdsl.kernels.complete.optimizer import OPTIMIZERS
 from cetdsl.kernels.graph.attribute_graph import NEVER
 from cetdsl.kernels.graph.shares import share_of_roots, split
 from cetdsl.kernels.graph.walk import FRAME_BYTES, Records, Trace, Walker, records_of
 from cetdsl.kernels.graph.windows import Windows, rules_of, windows_of
 from cetdsl.kernels.vocabulary import Bools, Graph, Ints, Shorts
-
-ALGORITHMS = ("auto", "m-cet", "t-cet", "h-cet", "anchors")
 
 #: Bytes for partial trends where no limit is given: more would not fit a processor's caches.
 USUAL_MEMORY = 8 * 2**20
@@ -65,54 +62,24 @@ _NONE, _NO, _YES = (np.array(values, dtype=np.bool_) for values in ([], [False],
 
 @attrs.frozen
 class Settings:
-    """How trends are extracted.
+    """How trends are extracted: by ``"auto"``, ``"m-cet"``, ``"t-cet"``, ``"h-cet"`` or ``"anchors"``.
 
-    Attributes
-    ----------
-    algorithm : {"auto", "m-cet", "t-cet", "h-cet", "anchors"}
-    memory : int or None
-        Bytes for partial trends and for the search, apart from the graph and the block that is handed over.
-    optimizer : {"branch-and-bound", "exhaustive", "greedy"}
-        What plans the graphlets of h-cet.
-    model : {"exact", "worst-case"}
-        The costs that it is given: exact numbers of partial trends, or those of the densest graph of as many vertices.
-    sharing : bool
-        Whether windows that overlap share graphlets.
-    thorough : bool
-        Plans every window, also where a walk takes less time than a plan.
+    ``memory`` is bytes for partial trends and for the search, apart from the graph and the block that is handed over.
+    With ``sharing``, windows that overlap share graphlets. A ``thorough`` extraction plans every window, also
+    where a walk takes less time than a plan.
     """
 
-    algorithm: str = attrs.field(default="auto")
-    memory: int | None = attrs.field(default=None)
-    optimizer: str = attrs.field(default="branch-and-bound")
-    model: str = attrs.field(default="exact")
+    algorithm: str = "auto"
+    memory: int | None = None
     sharing: bool = True
     thorough: bool = False
 
-    @algorithm.validator
-    def _check_algorithm(self, _: object, value: str) -> None:
-        _choose_among("algorithm", value, ALGORITHMS)
-
-    @optimizer.validator
-    def _check_optimizer(self, _: object, value: str) -> None:
-        _choose_among("optimizer", value, OPTIMIZERS)
-
-    @model.validator
-    def _check_model(self, _: object, value: str) -> None:
-        _choose_among("cost model", value, MODELS)
-
-    @memory.validator
-    def _check_memory(self, _: object, value: int | None) -> None:
-        if value is not None and value < STEP_BYTES:
+    def __attrs_post_init__(self) -> None:
+        if self.memory is not None and self.memory < STEP_BYTES:
             raise InvalidNode(
-                f"{value} bytes are not enough for one vertex, which takes {STEP_BYTES}",
+                f"{self.memory} bytes are not enough for one vertex, which takes {STEP_BYTES}",
                 hint="raise memory_limit, or leave it out",
             )
-
-
-def _choose_among(what: str, value: str, known: Iterable[str]) -> None:
-    if value not in known:
-        raise InvalidNode(f"no {what} {value!r}", hint=nearest(value, known, f"use {', '.join(known)}"))
 
 
 @attrs.define
@@ -126,48 +93,31 @@ class Measured:
 class Choice(NamedTuple):
     """What is to be kept of a window or pane, and what that is predicted to take.
 
-    Attributes
-    ----------
-    junctions : Junctions
-    cached : bool array
-        Which graphlets have tables.
-    entries : float
-        Partial trends kept.
-    predicted : float
-        Partial trends that the optimizer expects.
-    steps : float
-        See :class:`~cetdsl.kernels.complete.extract.Survey`.
-    anchors : int
-        Attribute vertices that are anchors.
+    ``cached`` says which graphlets have tables, ``entries`` is the number of partial trends that are kept, ``steps`` is
+    what a :class:`~cetdsl.kernels.complete.extract.Survey` predicts, and ``anchors`` the number of attribute vertices
+    that are anchors.
     """
 
     junctions: Junctions
     cached: Bools
     entries: float
-    predicted: float
     steps: float
     anchors: int = 0
 
+    @property
+    def algorithm(self) -> str:
+        """The published algorithm that this amounts to."""
+        return "anchors" if self.anchors else algorithm_of(self.cached)
 
-class _Pane(NamedTuple):
-    """A stretch of nodes that no window divides."""
 
-    scope: Scope
-    choice: Choice
+#: A stretch of nodes that no window divides, and what is to be kept of it.
+_Pane = tuple[Scope, Choice]
 
 
 class Work:
     """Makes the jobs of an extraction one after the other; each must be done before the next is asked for.
 
-    Parameters
-    ----------
-    graph : Graph
-    variable : int64 array, shape (states,)
-    low, high : int64 arrays, shape (windows,)
-    complete : bool
-    settings : Settings
-    measured : Measured, optional
-        Is told what the jobs took.
+    It is told what :func:`~cetdsl.kernels.complete.extract.extract` is; ``measured`` is told what the jobs took.
     """
 
     def __init__(
@@ -292,33 +242,24 @@ class Work:
         whole = np.array([scope.first, scope.last])
         if algorithm == "anchors":
             junctions, entries, visits, anchors = choose_anchors(graph, rules, scope, flow.paths, room / ENTRY_BYTES)
-            return Choice(junctions, _YES, entries, entries, entries + visits + flow.trend_refs, anchors)
+            return Choice(junctions, _YES, entries, entries + visits + flow.trend_refs, anchors)
         if algorithm == "t-cet":
-            entries, visits = self._count_pieces(scope, whole, flow)
-            return Choice(Junctions(whole, _NONE), _YES, entries, entries, entries + visits)
+            entries, visits = self._count_pieces(scope, flow)
+            return Choice(Junctions(whole, _NONE), _YES, entries, entries + visits)
         if algorithm == "h-cet" and room >= 0:
-            return self._choose_graphlets(scope, whole, room, flow)
-        return Choice(Junctions(whole, _NONE), _NO, 0.0, 0.0, flow.visits + flow.trend_refs)
+            return self._choose_graphlets(scope, room, flow)
+        return Choice(Junctions(whole, _NONE), _NO, 0.0, flow.visits + flow.trend_refs)
 
-    def _choose_graphlets(self, scope: Scope, whole: Ints, room: int, flow: Flow) -> Choice:
-        optimizer, model = self.settings.optimizer, self.settings.model
-        bounds, plan = plan_graphlets(self.graph, self.rules, scope, whole, room, optimizer, flow, model)
-        cached, predicted = np.array(plan.cached), plan.memory / ENTRY_BYTES
-        entries = predicted
-        if model != "exact":
-            # The limit holds even if the model does not: what is too large is walked.
-            sizes = np.zeros(len(cached))
-            for graphlet in np.flatnonzero(cached):
-                sizes[graphlet] = self._count_pieces(scope, bounds[graphlet : graphlet + 2], flow)[0]
-            cached &= np.cumsum(sizes) <= room / ENTRY_BYTES
-            entries = sizes[cached].sum()
-        return Choice(Junctions(bounds, _NONE), cached, entries, predicted, plan.cpu)
+    def _choose_graphlets(self, scope: Scope, room: int, flow: Flow, reuse: int = 0) -> Choice:
+        """The graphlets of a stretch of nodes, of which so many windows reuse what is kept."""
+        bounds, plan = plan_graphlets(self.graph, self.rules, scope, room, flow, reuse)
+        return Choice(Junctions(bounds, _NONE), np.array(plan.cached), plan.memory / ENTRY_BYTES, plan.cpu)
 
-    def _count_pieces(self, scope: Scope, stretch: Ints, flow: Flow) -> tuple[float, float]:
-        """The partial trends of a stretch of nodes, and the visits to them."""
-        first, last = stretch
-        paths = flow.paths[first - flow.first : last - flow.first]
-        return count_pieces(self.graph, self.rules, scope, Junctions(stretch, _NONE), first, last, paths)
+    def _count_pieces(self, scope: Scope, flow: Flow) -> tuple[float, float]:
+        """The partial trends of the stretch of nodes that a flow is of, and the visits to them."""
+        first, last = flow.first, flow.first + len(flow.paths)
+        junctions = Junctions(np.array([first, last]), _NONE)
+        return count_pieces(self.graph, self.rules, scope, junctions, first, last, flow.paths)
 
     def bytes_of(self, window: int, entries: float) -> float:
         """What the extraction from a window holds, with so many partial trends."""
@@ -349,23 +290,22 @@ class Work:
         scope = self._scope(window)
         nodes = scope.last - scope.first
         self._refuse_beyond(self.bytes_of(window, choice.entries), f"the partial trends of {nodes} vertices")
-        tables, way = make_tables(nodes, int(choice.entries)), make_way(int(self.loads.longest[window]))
-        self._fill(scope, choice, tables, scope.first, 0)
-        return self._stitcher(window, choice.junctions, tables, scope.first, way)
+        tables, way = make_tables(nodes, int(choice.entries), scope.first), make_way(int(self.loads.longest[window]))
+        self._fill(scope, choice, tables, 0)
+        return self._stitcher(window, choice.junctions, tables, way)
 
-    def _fill(self, scope: Scope, choice: Choice, tables: Tables, base: int, at: int) -> int:
+    def _fill(self, scope: Scope, choice: Choice, tables: Tables, at: int) -> int:
         """Builds the tables of all cached graphlets behind an entry; where they end."""
         begun = at
         for (first, last), cached in zip(pairwise(choice.junctions.bounds), choice.cached):
             if cached:
-                at = fill_tables(self.graph, self.rules, scope, choice.junctions, first, last, base, tables, at)
+                at = fill_tables(self.graph, self.rules, scope, choice.junctions, first, last, tables, at)
         self._measured.steps += at - begun
         return at
 
-    def _stitcher(self, window: int, junctions: Junctions, tables: Tables, base: int, way: Way) -> Stitcher:
-        scope = self._scope(window)
-        shared = (junctions, tables, base, way)
-        return Stitcher(self.graph, self._variable, self._labels, self.rules, scope, window, *shared)
+    def _stitcher(self, window: int, junctions: Junctions, tables: Tables, way: Way) -> Stitcher:
+        given = (self._scope(window), window, junctions, tables, way)
+        return Stitcher(self.graph, self._variable, self._labels, self.rules, *given)
 
     def _refuse_beyond(self, size: float, what: str) -> None:
         memory = MOST_MEMORY if self.settings.memory is None else self.settings.memory
@@ -392,26 +332,26 @@ class Work:
         # With equal steps, as many windows share a pane as panes make up a window.
         panes = self._panes(begin, bounds, last, room // most_panes, most_panes)
         # Entries of the panes before each one, and of those of each window.
-        before = np.cumsum([0] + [int(pane.choice.entries) for pane in panes])
+        before = np.cumsum([0] + [int(choice.entries) for _, choice in panes])
         entries = before[last_pane] - before[first_pane]
         if not entries.any():
             # Nothing is worth keeping for other windows.
             for window in range(begin, end):
                 yield self.job(window) if self._worth_a_plan[window] else self._walk(window, window + 1)
             return
-        tables, way = make_tables(widest, int(entries.max())), make_way(longest)
-        base, kept, filled, at = int(first[0]), 0, 0, 0
+        tables, way = make_tables(widest, int(entries.max()), int(first[0])), make_way(longest)
+        kept, filled, at = 0, 0, 0
         for number in range(end - begin):
-            if first[number] > base:
+            if first[number] > tables.base:
                 gone = int(before[first_pane[number]] - before[kept])
-                drop_tables(tables, int(first[number]) - base, gone, at)
-                base, kept, at = int(first[number]), int(first_pane[number]), at - gone
+                tables = drop_tables(tables, int(first[number]), gone, at)
+                kept, at = int(first_pane[number]), at - gone
             while filled < last_pane[number]:
-                at = self._fill(panes[filled].scope, panes[filled].choice, tables, base, at)
+                at = self._fill(*panes[filled], tables, at)
                 filled += 1
-            inside = [pane.choice.junctions.bounds for pane in panes[first_pane[number] : last_pane[number]]]
+            inside = [choice.junctions.bounds for _, choice in panes[first_pane[number] : last_pane[number]]]
             junctions = Junctions(np.unique(np.concatenate(inside)), _NONE)
-            yield self._stitcher(begin + number, junctions, tables, base, way)
+            yield self._stitcher(begin + number, junctions, tables, way)
 
     def _panes(self, begin: int, bounds: Ints, last: Ints, room: int, reuse: int) -> list[_Pane]:
         """The panes between bounds, each with so many bytes for its partial trends, which so many windows share."""
@@ -420,24 +360,23 @@ class Work:
             # The first window that holds the pane has the earliest trends; later ones need no others.
             window = begin + int(np.searchsorted(last, there))
             scope = Scope(int(self.windows.low[window]), NEVER, here, len(self.graph.event), lasting=True)
-            panes.append(_Pane(scope, self._choose_pane(scope, np.array([here, there]), room, reuse)))
+            panes.append((scope, self._choose_pane(scope, here, there, room, reuse)))
         return panes
 
-    def _choose_pane(self, scope: Scope, whole: Ints, room: int, reuse: int) -> Choice:
+    def _choose_pane(self, scope: Scope, first: int, last: int, room: int, reuse: int) -> Choice:
         """What is to be kept of a pane, as if it were entered wherever no edge of its own leads.
 
         How often it is, depends on the window. So there is no need to try hard.
         """
-        flow = find_flow(self.graph, self.rules, scope, whole[0], whole[1])
-        entries, visits = self._count_pieces(scope, whole, flow)
+        flow = find_flow(self.graph, self.rules, scope, first, last)
+        whole = Junctions(np.array([first, last]), _NONE)
+        entries, visits = self._count_pieces(scope, flow)
         steps, walked = entries / reuse + visits, flow.visits
         if steps >= walked:
-            return Choice(Junctions(whole, _NONE), _NO, 0.0, 0.0, walked)
+            return Choice(whole, _NO, 0.0, walked)
         if ENTRY_BYTES * entries <= room:
-            return Choice(Junctions(whole, _NONE), _YES, entries, entries, steps)
-        bounds, plan = plan_graphlets(self.graph, self.rules, scope, whole, room, "greedy", flow, reuse=reuse)
-        entries = plan.memory / ENTRY_BYTES
-        return Choice(Junctions(bounds, _NONE), np.array(plan.cached), entries, entries, plan.cpu)
+            return Choice(whole, _YES, entries, steps)
+        return self._choose_graphlets(scope, room, flow, reuse)
 
     # -- survey ----------------------------------------------------------------------------------------------------
 
@@ -446,11 +385,8 @@ class Work:
         scope, choice = self._scope(window), self.choose(window)
         flow = find_flow(self.graph, self.rules, scope, scope.first, scope.last)
         cuts = find_cuts(self.graph, self.rules, scope, scope.first, scope.last)
-        algorithm = "anchors" if choice.anchors else "t-cet" if choice.cached.all() else "h-cet"
-        if len(choice.cached) > 1 or not choice.cached.any():
-            algorithm = "h-cet" if choice.cached.any() else "m-cet"
         return (
-            algorithm,
+            choice.algorithm,
             flow.nodes,
             flow.edges,
             len(cuts) + 1 if flow.nodes else 0,
@@ -459,6 +395,6 @@ class Work:
             choice.anchors,
             flow.trends,
             flow.trend_refs,
-            self.bytes_of(window, choice.predicted),
+            self.bytes_of(window, choice.entries),
             choice.steps,
         )

@@ -7,7 +7,7 @@ drops what is beyond the best that it has seen itself.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,7 +24,7 @@ from cetdsl.kernels.graph.blocks import join_blocks, take_trends
 from cetdsl.kernels.graph.k_best import KBest, k_best_paths
 from cetdsl.kernels.graph.samples import sample_paths
 from cetdsl.kernels.vocabulary import Block, Bools, Ints
-from cetdsl.kernels.wire.chunks import CHUNK_EVENTS, Chunk, ChunkReader, refusing_too_large
+from cetdsl.kernels.wire.chunks import CHUNK_EVENTS, Chunk, Columns, by_chunks
 from cetdsl.kernels.wire.columns import from_numpy, ordered_bits, unscaled_integers, validity
 
 Numbers = NDArray[Any]
@@ -42,81 +42,52 @@ class _Found(NamedTuple):
         return _Found(take_trends(self.block, rows), self.shown.take(from_numpy(rows)), self.rank[rows])
 
 
-class _Lowest:
-    """Keeps the trends of a chunk that are among those of the lowest ranks of all chunks so far."""
-
-    def __init__(self, size: int) -> None:
-        self.size = size
-        self.ranks: Numbers | None = None
-
-    def of(self, found: list[_Found]) -> _Found | None:
-        """Those of a chunk's trends that may still be in the answer."""
-        if not found:
-            return None
-        trends = _joined(found)
-        known = 0 if self.ranks is None else len(self.ranks)
-        ranks = trends.rank if self.ranks is None else np.concatenate([self.ranks, trends.rank])
-        order = np.argsort(ranks, kind="stable")[: self.size]
-        self.ranks = ranks[order]
-        return trends.take(order[order >= known] - known)
-
-
-def _joined(found: list[_Found]) -> _Found:
-    """The trends of several finds."""
-    return _Found(
-        join_blocks([each.block for each in found]),
-        pa.concat_arrays([each.shown for each in found]),
-        np.concatenate([each.rank for each in found]),
-    )
-
-
 def _pick(
-    spec: SampleSpec | TopSpec, chunks: Iterable[Chunk], find: Callable[[Chunk], Iterator[_Found]]
-) -> Iterator[list[pa.Array]]:
+    spec: SampleSpec | TopSpec,
+    batches: Iterator[pa.RecordBatch],
+    chunk_events: int,
+    find: Callable[[Chunk], Iterator[_Found]],
+) -> Columns:
     """The rows of those trends found in each chunk that may still be in the answer."""
-    lowest = _Lowest(spec.size)
-    for chunk in chunks:
-        with refusing_too_large(spec.graph.trends.kernel, chunk):
-            found = list(find(chunk))
-        chosen = lowest.of(found)
-        if chosen is not None:
-            yield TrendRows(spec.graph.trends, chunk).rows(chosen.block, chosen.shown)
+    # The lowest ranks of all chunks so far.
+    lowest: list[Numbers] = []
+
+    def answer(chunk: Chunk) -> Columns:
+        if isinstance(spec, SampleSpec):
+            chunk = _one_per_window(chunk)
+        found = list(find(chunk))
+        if not found:
+            return
+        block, shown, rank = zip(*found)
+        trends = _Found(join_blocks(list(block)), pa.concat_arrays(shown), np.concatenate(rank))
+        known, ranks = sum(map(len, lowest)), np.concatenate([*lowest, trends.rank])
+        order = np.argsort(ranks, kind="stable")[: spec.size]
+        lowest[:] = [ranks[order]]
+        chosen = trends.take(order[order >= known] - known)
+        yield TrendRows(spec.graph.trends, chunk).rows(chosen.block, chosen.shown)
+
+    return by_chunks(spec.graph.trends.kernel, batches, chunk_events, answer)
 
 
 # -------------------------------------------------------------------------------------------------------- sample
 
 
-def sample_stream(
-    spec: SampleSpec, batches: Iterator[pa.RecordBatch], chunk_events: int = CHUNK_EVENTS
-) -> Iterator[list[pa.Array]]:
+def sample_stream(spec: SampleSpec, batches: Iterator[pa.RecordBatch], chunk_events: int = CHUNK_EVENTS) -> Columns:
     """Draws trends of a sorted stream; those with the smallest keys of all tasks are a uniform sample of all trends.
 
-    Parameters
-    ----------
-    spec : SampleSpec
-    batches : iterator of pyarrow.RecordBatch
-        Sorted by key, time bucket, time and tie-break columns.
-    chunk_events : int
-        Events per graph, at least.
-
-    Yields
-    ------
-    list of pyarrow.Array
-        Key columns, window if sliding, the sampling key, and the trend.
+    The columns are keys, the window if sliding, the sampling key, and the trend. A trend is a row of each window that
+    holds it, and each of these rows is drawn by itself.
     """
     kernel = spec.graph.trends.kernel
     graphs = Graphs(kernel)
 
     def draw(chunk: Chunk) -> Iterator[_Found]:
         for part in graphs.parts(chunk):
-            graph, salt = graphs.edges_of(chunk, part), _salts(kernel, chunk, part.slices)
-            drawn = sample_paths(
-                graph, graphs.variable, part.low, part.high, graphs.complete, spec.size, spec.seed, salt
-            )
+            windows, salt = (part.low, part.high), _salts(kernel, chunk, part.slices)
+            drawn = sample_paths(part.graph, graphs.variable, *windows, graphs.complete, spec.size, spec.seed, salt)
             yield _Found(placed(drawn.block, part), from_numpy(drawn.key), drawn.key)
 
-    # A trend is a row of each window that holds it, and each of these rows is drawn by itself.
-    return _pick(spec, map(_one_per_window, ChunkReader(kernel, batches, chunk_events)), draw)
+    return _pick(spec, batches, chunk_events, draw)
 
 
 def _one_per_window(chunk: Chunk) -> Chunk:
@@ -134,8 +105,8 @@ def _salts(spec: KernelSpec, chunk: Chunk, windows: Ints) -> Ints:
     rows = chunk.events.segment_start[slices.segment[windows]].tolist()
     salts = np.empty(len(windows), dtype=np.int64)
     for n, (row, start) in enumerate(zip(rows, slices.start[windows].tolist())):
-        place = repr((*(key[row].as_py() for key in keys), start))
-        digest = hashlib.blake2b(place.encode(errors="surrogatepass"), digest_size=8).digest()
+        told = repr((*(key[row].as_py() for key in keys), start))
+        digest = hashlib.blake2b(told.encode(errors="surrogatepass"), digest_size=8).digest()
         salts[n] = int.from_bytes(digest, "little", signed=True)
     return salts
 
@@ -143,36 +114,18 @@ def _salts(spec: KernelSpec, chunk: Chunk, windows: Ints) -> Ints:
 # ----------------------------------------------------------------------------------------------------------- top
 
 
-def top_stream(
-    spec: TopSpec, batches: Iterator[pa.RecordBatch], chunk_events: int = CHUNK_EVENTS
-) -> Iterator[list[pa.Array]]:
+def top_stream(spec: TopSpec, batches: Iterator[pa.RecordBatch], chunk_events: int = CHUNK_EVENTS) -> Columns:
     """Finds the heaviest trends of a sorted stream; the heaviest of all tasks are those of the whole.
 
-    Parameters
-    ----------
-    spec : TopSpec
-    batches : iterator of pyarrow.RecordBatch
-        Sorted by key, time bucket, time and tie-break columns.
-    chunk_events : int
-        Events per graph, at least.
-
-    Yields
-    ------
-    list of pyarrow.Array
-        Key columns, window if sliding, what the trend weighs, and the trend.
-
-    Raises
-    ------
-    CountOverflow
-        If a sum of whole numbers does not fit 64 bits.
+    The columns are keys, the window if sliding, what the trend weighs, and the trend. A sum of whole numbers that does
+    not fit 64 bits is a CountOverflow.
     """
-    kernel = spec.graph.trends.kernel
-    graphs = Graphs(kernel)
+    graphs = Graphs(spec.graph.trends.kernel)
 
     def find(chunk: Chunk) -> Iterator[_Found]:
         weights, valid = _weights(chunk)
         for part in graphs.parts(chunk):
-            graph = graphs.edges_of(chunk, part)
+            graph, windows = part.graph, (part.low, part.high)
             event = graph.event + part.first
             weight, present = weights[event], valid[event]
             if spec.variable >= 0:
@@ -180,11 +133,10 @@ def top_stream(
                 weight = np.where(bound, weight, weight.dtype.type(0))
                 # A count is 0 where a sum is NULL.
                 present = present & bound if chunk.values else present
-            slices = part.low, part.high
-            best = k_best_paths(graph, graphs.variable, *slices, graphs.complete, spec.size, weight, present)
+            best = k_best_paths(graph, graphs.variable, *windows, graphs.complete, spec.size, weight, present)
             yield _Found(placed(best.block, part), _weight_column(chunk, best), _falling(best))
 
-    return _pick(spec, ChunkReader(kernel, batches, chunk_events), find)
+    return _pick(spec, batches, chunk_events, find)
 
 
 def _weights(chunk: Chunk) -> tuple[Numbers, Bools]:

@@ -14,7 +14,7 @@ from cetdsl.ir.stages import Pool, WorkloadSpec
 from cetdsl.ir.windowing import SLIDING, SPAN
 from cetdsl.kernels.aggregate.stream import OpenKey, carry
 from cetdsl.kernels.answers.merge import merge_stream
-from cetdsl.kernels.answers.rows import Places, group_columns
+from cetdsl.kernels.answers.rows import RowNames, group_columns
 from cetdsl.kernels.answers.tables import AccumulatorTable, Values, accumulator_table, encode_partial, finish
 from cetdsl.kernels.shared.hamlet import Metrics, WorkloadEvaluator, evaluator_of
 from cetdsl.kernels.vocabulary import Ints
@@ -54,7 +54,7 @@ class _Query:
         if self.spec.answer.partial:
             columns = encode_partial(table)
         else:
-            columns = finish(self.spec, table, Places(self.spec, groups, start))
+            columns = finish(self.spec, table, RowNames(self.spec, groups, start))
         return self.pooled.columns(groups, start, columns)
 
 

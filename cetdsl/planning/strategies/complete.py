@@ -8,7 +8,9 @@ and those that another one contains are dropped.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import wraps
+from typing import TypeVar
 
 import attrs
 
@@ -46,16 +48,14 @@ ALGORITHMS = ("auto", "m-cet", "t-cet", "h-cet", "anchors", "joins", "balanced",
 #: The algorithms that list the paths of a graph within a task.
 IN_TASK = ("m-cet", "t-cet", "h-cet", "anchors")
 COUNT = Aggregate("count")
+_PAIRED = "AND at the top pairs two sets of trends"
 #: Bytes that the trends kept of one key and window may take where they are told by the definition.
 DEFINITION_BYTES = 2**30
 
 
 @attrs.frozen
 class CompleteRequest:
-    """The complete trends, or all of them where the graph serves these too.
-
-    ``completeness`` is ``"maximal"``, ``"ends"``, or ``"all"``.
-    """
+    """The complete trends; or all, if ``completeness`` is ``"all"`` (not ``"maximal"`` or ``"ends"``)."""
 
     resolved: ResolvedQuery
     completeness: str
@@ -71,6 +71,52 @@ class CompleteRequest:
                 "complete trends of an AND at the top are not defined: its answers are pairs of trends",
                 hint="ask for the complete trends of each side by itself",
             )
+
+    @property
+    def complete(self) -> CompleteRequest:
+        """The trends that are asked for, as other requests have them."""
+        return self
+
+
+@attrs.frozen
+class CountRequest:
+    """How many complete trends there are."""
+
+    complete: CompleteRequest
+    name: str
+    number: str
+
+
+@attrs.frozen
+class SampleRequest:
+    """So many of the trends, drawn without replacement."""
+
+    complete: CompleteRequest
+    size: int
+    seed: int
+
+
+@attrs.frozen
+class TopRequest:
+    """The heaviest trends; ``name`` is the column that shows what they weigh."""
+
+    complete: CompleteRequest
+    size: int
+    by: Aggregate
+    name: str
+
+
+@attrs.frozen
+class SurveyRequest:
+    """What there is to know about the graphs; ``measured`` by listing all of their trends, or not."""
+
+    complete: CompleteRequest
+    measured: bool
+
+
+#: What may be asked of complete trends.
+_Request = TypeVar("_Request", CompleteRequest, CountRequest, SampleRequest, TopRequest, SurveyRequest)
+_Plan = Operator | Declined
 
 
 def why_no_graph(compiled: Compiled, source: Source, completeness: str) -> str | None:
@@ -97,11 +143,22 @@ def why_no_graph(compiled: Compiled, source: Source, completeness: str) -> str |
 # ------------------------------------------------------------------------------------------------------- listing
 
 
-def build(request: CompleteRequest) -> BuildGraph | Declined:
-    """Each key's graph in the task that has the key; a lone graph in all tasks."""
+def _over_graph(give: Callable[[BuildGraph, _Request], _Plan]) -> Callable[[_Request], _Plan]:
+    """A strategy that gives what is asked for out of the graphs of the query, if its trends are paths of graphs."""
+
+    @wraps(give)
+    def strategy(request: _Request) -> _Plan:
+        built = _build(request.complete)
+        return built if isinstance(built, Declined) else give(built, request)
+
+    return strategy
+
+
+def _build(request: CompleteRequest) -> BuildGraph | Declined:
+    """Each key's graph in the task that has the key; the graph of all events in all tasks."""
     source = source_of(request.resolved)
     if len(request.compiled) != 1:
-        return Declined("AND at the top pairs two sets of trends")
+        return Declined(_PAIRED)
     compiled = request.compiled[0]
     reason = why_no_graph(compiled, source, request.completeness)
     if reason is not None:
@@ -109,39 +166,31 @@ def build(request: CompleteRequest) -> BuildGraph | Declined:
     spec = base_spec(source, compiled, request.completeness)
     algorithm = request.algorithm if request.algorithm in IN_TASK else "auto"
     # One group in one window is all that there is to do, so all cores do it.
-    alone = algorithm != "auto" and not source.keys and source.windowing.kind == WHOLE
-    return BuildGraph(Scan(source, compiled), spec, request.columns, algorithm, request.memory, alone)
+    shared = algorithm != "auto" and not source.keys and source.windowing.kind == WHOLE
+    return BuildGraph(Scan(source, compiled), spec, request.columns, algorithm, request.memory, shared)
 
 
-def graph(request: CompleteRequest) -> Operator | Declined:
-    """The paths of each key's graph, listed by the task that has the key; those of a lone graph by all tasks."""
-    built = build(request)
-    return built if isinstance(built, Declined) else _listed(built, request)
-
-
-def balanced(request: CompleteRequest) -> Operator | Declined:
-    """The paths of one large graph, in equal parts by as many tasks as there are cores."""
-    built = build(request)
-    if isinstance(built, Declined):
-        return built
-    if request.algorithm == "auto" and (built.source.keys or built.source.windowing.kind != WHOLE):
-        return Declined("keys or windows spread the trends over the tasks already")
-    return _listed(attrs.evolve(built, balanced=True), request)
-
-
-def _listed(built: BuildGraph, request: CompleteRequest) -> Operator:
+@_over_graph
+def graph(built: BuildGraph, request: CompleteRequest) -> Operator:
+    """The paths of each key's graph, listed by the task that has the key; if there is but one graph, by all tasks."""
     return limited(ListPaths(built, request.limit), request.limit)
 
 
-def joins(request: CompleteRequest) -> Operator | Declined:
+@_over_graph
+def balanced(built: BuildGraph, request: CompleteRequest) -> _Plan:
+    """The paths of one large graph, in equal parts by as many tasks as there are cores."""
+    if request.algorithm == "auto" and (built.source.keys or built.source.windowing.kind != WHOLE):
+        return Declined("keys or windows spread the trends over the tasks already")
+    return limited(ListPaths(attrs.evolve(built, balanced=True), request.limit), request.limit)
+
+
+@_over_graph
+def joins(built: BuildGraph, request: CompleteRequest) -> Operator:
     """The paths of a graph beyond a task's memory, by Spark's joins."""
-    built = build(request)
-    if isinstance(built, Declined):
-        return built
     return limited(JoinPaths(built.child, built.spec, request.columns, request.limit), request.limit)
 
 
-def definition(request: CompleteRequest) -> Operator | Declined:
+def definition(request: CompleteRequest) -> _Plan:
     """All trends, without those that others contain: its cost grows with the number of all trends."""
     if request.completeness == ALL:
         return list_trends(TrendsRequest(request.resolved, request.columns, request.limit, request.compiled))
@@ -157,98 +206,48 @@ def defined(request: CompleteRequest, more: Iterable[str] = ()) -> Operator:
     return DropContained(any_trends(scan, columns, identified=True), request.completeness, memory)
 
 
-# ------------------------------------------------------------------------------------------------------ counting
-
-
-@attrs.frozen
-class CountRequest:
-    """How many complete trends there are."""
-
-    complete: CompleteRequest
-    name: str
-    number: str
-
-
-def count_paths(request: CountRequest) -> Operator | Declined:
+@_over_graph
+def count_paths(built: BuildGraph, request: CountRequest) -> Operator:
     """The paths of each key's graph, counted along its edges without being listed."""
-    built = build(request.complete)
-    if isinstance(built, Declined):
-        return built
     accumulators = plan_accumulators(built.compiled, ((request.name, COUNT),))
     answer = accumulators.answer(built.source, request.number, bool(built.source.partitions))
     return merged(CountPaths(BuildGraph(built.child, attrs.evolve(built.spec, answer=answer))))
 
 
-def count_definition(request: CountRequest) -> Operator | Declined:
+def count_definition(request: CountRequest) -> _Plan:
     """The trends of the definition, listed and counted."""
     return AggregateTrends(defined(request.complete), ((request.name, COUNT),), request.number)
 
 
-# ----------------------------------------------------------------------------------------- some, or about them all
-
-
-@attrs.frozen
-class SampleRequest:
-    """So many of the trends, drawn without replacement."""
-
-    complete: CompleteRequest
-    size: int
-    seed: int
-
-
-def sample_paths(request: SampleRequest) -> Operator | Declined:
+@_over_graph
+def sample_paths(built: BuildGraph, request: SampleRequest) -> Operator:
     """Drawn from the paths of each key's graph, without listing the others."""
-    built = build(request.complete)
-    if isinstance(built, Declined):
-        return built
     return SamplePaths(attrs.evolve(built, settled=True), request.size, request.seed)
 
 
-def sample_definition(request: SampleRequest) -> Operator | Declined:
+def sample_definition(request: SampleRequest) -> _Plan:
     """Drawn from all that are listed."""
     listed = definition(request.complete)
     return listed if isinstance(listed, Declined) else SampleTrends(listed, request.size, request.seed)
 
 
-@attrs.frozen
-class TopRequest:
-    """The heaviest trends; ``name`` is the column that shows what they weigh."""
-
-    complete: CompleteRequest
-    size: int
-    by: Aggregate
-    name: str
-
-
-def top_paths(request: TopRequest) -> Operator | Declined:
+@_over_graph
+def top_paths(built: BuildGraph, request: TopRequest) -> Operator:
     """Found among the paths of each key's graph, without listing the others."""
-    built = build(request.complete)
-    if isinstance(built, Declined):
-        return built
     argument = request.by.argument
     values = () if argument is None or isinstance(argument, Length) else (strip(argument),)
     return TopPaths(attrs.evolve(built, values=values), request.size, request.by, request.name)
 
 
-def top_definition(request: TopRequest) -> Operator | Declined:
+def top_definition(request: TopRequest) -> _Plan:
     """Found among all that are listed."""
     if len(request.complete.compiled) != 1:
-        return Declined("AND at the top pairs two sets of trends")
+        return Declined(_PAIRED)
     listed = defined(request.complete, columns_in((request.by,)))
     return TopTrends(listed, request.size, request.by, request.name, request.complete.columns)
 
 
-@attrs.frozen
-class SurveyRequest:
-    """What there is to know about the graphs; ``measured`` by listing all of their trends, or not."""
-
-    complete: CompleteRequest
-    measured: bool
-
-
-def survey_graphs(request: SurveyRequest) -> Operator | Declined:
+@_over_graph
+def survey_graphs(built: BuildGraph, request: SurveyRequest) -> Operator:
     """What the kernel that builds each key's graph finds."""
-    built = build(request.complete)
-    if isinstance(built, Declined):
-        return built
     return SurveyGraphs(attrs.evolve(built, columns=None, balanced=False), request.measured)
