@@ -173,8 +173,10 @@ def survey(template: Template, frame: Frame, events: Events, decision_events: in
     """Reads the chunk once and counts what decisions depend on."""
     mask, instant, borders, islands = events.mask, events.instant, frame.border, frame.island
     near_start, near, near_columns = template.near_start, template.near, frame.near_columns
-    family_start, family_bits, plain_bits = template.family_start, template.family_bits, template.plain_bits
+    family_bits, plain_bits = template.family_bits, template.plain_bits
     variants, families = len(template.bit), len(family_bits)
+    members = np.stack((template.bit, frame.columns), axis=1)
+    family = np.stack((template.family_start[:-1], template.family_start[1:], family_bits), axis=1)
     most = 2
     for k in range(len(islands)):
         most += islands[k, 1] - islands[k, 0]
@@ -223,34 +225,35 @@ def survey(template: Template, frame: Frame, events: Events, decision_events: in
             for f in range(families):
                 if not (taken >> f) & 1:
                     continue
-                v, bits = family_start[f], family_bits[f]
-                if family_start[f + 1] > v + 1:
-                    known = of_variant[stretch]
-                    bound, apart[f] = _compare(template, frame.columns, mask, reference, known, f, apart[f], i, end)
+                if family[f, 1] > family[f, 0] + 1:
+                    bound, apart[f] = _compare(
+                        members, family, mask, reference, of_variant, stretch, f, apart[f], i, end
+                    )
                 else:
-                    bound = 0
+                    v, bound = family[f, 0], 0
                     for e in range(i, end):
-                        bound += (mask[e] & bits) != 0
+                        bound += (mask[e] & family_bits[f]) != 0
                     of_variant[stretch, v, BOUND] += bound
                     of_variant[stretch, v, TIES] += bound > 1
                 graphlet[stretch, f] += bound
             i = end
     count = stretch + 1
     for f in range(families):
-        if family_start[f + 1] > family_start[f] + 1:
+        if family[f, 1] > family[f, 0] + 1:
             for u in range(count):
                 # So far there is how much more or less each variant takes than the graphlet.
-                of_variant[u, family_start[f] : family_start[f + 1], BOUND] += graphlet[u, f]
+                of_variant[u, family[f, 0] : family[f, 1], BOUND] += graphlet[u, f]
     return Survey(start[:count], bursts[:count], graphlet[:count], of_variant[:count], reference, largest)
 
 
 @inlined
 def _compare(
-    template: Template,
-    columns: Ints,
+    members: Ints,
+    family: Ints,
     mask: Ints,
     reference: Ints,
-    known: Ints,
+    of_variant: Ints,
+    stretch: int,
     f: int,
     before: int,
     low: int,
@@ -258,10 +261,11 @@ def _compare(
 ) -> tuple[int, int]:
     """Compares the variants of a family at an instant: how many events its graphlet takes, and who does otherwise.
 
-    ``before`` are those that did otherwise at the instant before. Events of the graphlet are marked in ``reference``,
-    and what the variants do is counted in ``known``.
+    Variants are rows of ``members`` (variable, columns), families rows of ``family`` (first variant, end, variables as a
+    bit mask). ``before`` are those that did otherwise at the instant before. Events of the graphlet are marked in
+    ``reference``, and what the variants do is counted in ``of_variant``.
     """
-    first, last, bits = template.family_start[f], template.family_start[f + 1], template.family_bits[f]
+    first, last, bits = family[f, 0], family[f, 1], family[f, 2]
     deviating, bound = 0, 0
     for e in range(low, high):
         own = mask[e] & bits
@@ -271,20 +275,21 @@ def _compare(
         weight = 0
         if own != bits:
             for v in range(first, last):
-                weight += columns[v] if (own >> template.bit[v]) & 1 else -columns[v]
+                weight += members[v, 1] if (own >> members[v, 0]) & 1 else -members[v, 1]
         if weight >= 0:
             reference[e] |= 1 << f
             bound += 1
             own ^= bits
         deviating |= own
     if bound > 1:
-        known[first:last, TIES] += 1
+        for v in range(first, last):
+            of_variant[stretch, v, TIES] += 1
     if deviating:
         for v in range(first, last):
-            b = template.bit[v]
+            b = members[v, 0]
             if (deviating >> b) & 1:
-                known[v, DEVIATIONS] += (~before >> b) & 1
-                known[v, BOUND] -= bound
+                of_variant[stretch, v, DEVIATIONS] += (~before >> b) & 1
+                of_variant[stretch, v, BOUND] -= bound
                 for e in range(low, high):
-                    known[v, BOUND] += (mask[e] >> b) & 1
+                    of_variant[stretch, v, BOUND] += (mask[e] >> b) & 1
     return bound, deviating
