@@ -261,8 +261,8 @@ def _compare(
 ) -> tuple[int, int]:
     """Compares the variants of a family at an instant: how many events its graphlet takes, and who does otherwise.
 
-    Variants are rows of ``members`` (variable, columns), families rows of ``family`` (first variant, end, variables as a
-    bit mask). ``before`` are those that did otherwise at the instant before. Events of the graphlet are marked in
+    Variants are rows of ``members`` (variable, columns), families are rows of ``family`` (first variant, end, bits of
+    the variables). ``before`` are those that did otherwise at the instant before. Events of the graphlet are marked in
     ``reference``, and what the variants do is counted in ``of_variant``.
     """
     first, last, bits = family[f, 0], family[f, 1], family[f, 2]

@@ -1,8 +1,8 @@
 """The coefficients of graphlets: what events do to the total of any column that takes them.
 
 After some events a column's total is ``total + (g - 1) * x + h * x0`` (:mod:`~cetdsl.kernels.shared.snapshots`). The
-coefficients of consecutive events combine to ``(g1 * g2, g1 * h2 + h1 * g2)``. Those of a stretch are quotients of
-prefixes modulo a prime; rounded numbers, which cannot be divided without loss, are combined in a tree.
+coefficients of consecutive events combine to ``(g1 * g2, g1 * h2 + h1 * g2)``. Those of steps between two others
+are quotients of prefixes modulo a prime; rounded numbers, which cannot be divided without loss, are combined in a tree.
 """
 
 from __future__ import annotations
@@ -154,8 +154,8 @@ def between(found: Any, entry: Any, since: Any, now: Any, system: Any, g: Any, h
     raise NotImplementedError("called from compiled code only")
 
 
-# One of the two for each number system, and no branch: so they are small enough to be inlined by LLVM, which halves the
-# time that a tape takes.
+# One of the two for each number system, and no branch in one for all: so each is small enough for LLVM to inline it,
+# without which playing a tape of rounded numbers takes 1.1 to 2.8 times as long.
 @overload(between)
 def _between_like(found: Any, entry: Any, since: Any, now: Any, system: Any, g: Any, h: Any) -> Any:
     def quotient(found: Any, entry: Any, since: Any, now: Any, system: Any, g: Any, h: Any) -> Any:

@@ -26,6 +26,7 @@ from cetdsl.kernels.numbers.linear import System, Weights, add, less_one, multip
 from cetdsl.kernels.shared import operations as op
 from cetdsl.kernels.shared.cells import Cells
 from cetdsl.kernels.shared.coefficients import Coefficients, Table, between, count_steps, fill, room_for, weigh_step
+from cetdsl.kernels.shared.operations import Operations
 from cetdsl.kernels.shared.tape import OWN, SHARED, Tape
 from cetdsl.kernels.shared.template import Template
 from cetdsl.kernels.vocabulary import Ints
@@ -191,16 +192,7 @@ def play(
         np.full((rows, primes), system.zero),
         np.full(primes, system.zero),
     )
-    # WHY
-    total, influx, alive, joined, now, since = (
-        state.total,
-        state.influx,
-        state.alive,
-        state.joined,
-        state.now,
-        state.since,
-    )
-    step_g, step_h, operations, variant = state.step_g, state.step_h, tape.operation, template.variant
+    joined, now = state.joined, state.now
     most = 0
     for k in islands:
         most = max(most, tape.start[k + 1] - tape.start[k])
@@ -214,93 +206,144 @@ def play(
             mode = tape.mode[island, v]
             joined[v] = template.family[v] if mode == SHARED else families + v if mode == OWN else -1
         for k in range(tape.start[island], tape.start[island + 1]):
-            code = operations[k, op.CODE]
+            operation = tape.operation[k]
+            code = operation[op.CODE]
             if code == op.ADVANCE:
-                now[operations[k, op.GRAPHLET]] += 1
+                now[operation[op.GRAPHLET]] += 1
             elif code == op.SYNC:
-                slot, entry = operations[k, op.SLOT], joined[variant[operations[k, op.FIRST_NODE]]]
-                for node in range(operations[k, op.FIRST_NODE], operations[k, op.LAST_NODE]):
-                    first, last = (slot, slot + 1) if slot >= 0 else (0, cells.slots[node])
-                    _sync(cells, found, system, state, node, entry, first, last)
+                _play_sync(template, cells, found, system, state, operation)
             elif code == op.BIND:
-                b = operations[k, op.VARIABLE]
-                taken = operations[k, op.COUNT], operations[k, op.LOW], operations[k, op.HIGH]
-                for own in range(template.plain_start[b], template.plain_start[b + 1]):
-                    node = template.plain[own]
-                    slots = cells.slots[node]
-                    for s in range(template.source_start[node], template.source_start[node + 1]):
-                        near = template.source[s]
-                        if near < template.repeating:
-                            _sync(cells, found, system, state, near, joined[variant[near]], 0, slots)
-                    for s in range(template.target_start[node], template.target_start[node + 1]):
-                        near = template.target[s]
-                        _sync(cells, found, system, state, near, joined[variant[near]], 0, slots)
-                    _bind(template, cells, weights, mask, system, state, node, 0, taken)
-                    _apply(template, cells, system, state, node, 0)
+                _play_bind(template, cells, found, weights, mask, system, state, operation)
             elif code == op.VALUE:
-                stage, event = operations[k, op.STAGE] * cells.size, operations[k, op.LOW]
-                single = 1, event, event + 1
-                _bind(template, cells, weights, mask, system, state, operations[k, op.NODE], stage, single)
+                stage, event = operation[op.STAGE] * cells.size, operation[op.LOW]
+                _bind(template, cells, weights, mask, system, state, operation[op.NODE], stage, (1, event, event + 1))
             elif code == op.APPLY:
-                _apply(template, cells, system, state, operations[k, op.NODE], operations[k, op.STAGE] * cells.size)
+                _apply(template, cells, system, state, operation[op.NODE], operation[op.STAGE] * cells.size)
             elif code == op.EACH:
-                v, n = operations[k, op.VARIANT], operations[k, op.COUNT]
-                low, high = operations[k, op.LOW], operations[k, op.HIGH]
-                weighs = cells.weighed_start[v] < cells.weighed_start[v + 1]
-                if n > 0 and not weighs:
-                    for _ in range(n):
-                        _take_each(cells, total, influx, v, 1, system, step_h, False)
-                    continue
-                for e in range(low, high if n > 0 else low + 1):
-                    if n > 0 and not (mask[e] >> template.bit[v]) & 1:
-                        continue
-                    for row in range(rows):
-                        weigh(weights, row, mask, template.bit[v], e, e + 1 if n > 0 else high, step_h[row], system)
-                    _take_each(cells, total, influx, v, max(1, -n), system, step_h, weighs)
+                _play_each(template, cells, weights, mask, system, state, operation)
             elif code == op.JUMP:
-                v, n = operations[k, op.VARIANT], operations[k, op.COUNT]
-                weigh_step(operations[k], families + v, template, weights, mask, reference, system, step_h)
-                for t in range(primes):
-                    step_g[t] = system.power[n, t] if n > 0 else system.whole[1 - n, t]
-                for group in range(cells.weighed_start[v], cells.weighed_start[v + 1]):
-                    for cell in range(cells.weighed[group, 1], cells.weighed[group, 2]):
-                        base, row = cells.base[cell], cells.weighed[group, 0]
-                        _grow(total, influx, cell, base, row, system, step_g, step_h)
-                for cell in range(cells.counted[v, 0], cells.counted[v, 1]):
-                    _grow_count(total, influx, cell, system, step_g)
+                _play_jump(template, cells, weights, mask, reference, system, state, operation)
             elif code in (op.OPEN, op.CLOSE):
-                windows, slot, opens = operations[k, op.WINDOWS], operations[k, op.SLOT], code == op.OPEN
-                for entry in range(template.member_start[windows], template.member_start[windows + 1]):
-                    query = template.member[entry]
-                    for own in range(template.own_start[query], template.own_start[query + 1]):
-                        node = template.own[own]
-                        for accumulator in range(cells.accumulators[query]):
-                            cell = cells.first[cells.accumulator_start[node] + accumulator] + slot
-                            if not opens:
-                                first_row = cells.out_start[query] + operations[k, op.SLICE] * cells.accumulators[query]
-                                for t in range(primes):
-                                    if template.ends[node]:
-                                        answer = first_row + accumulator
-                                        out[answer, t] = add(out[answer, t], total[cell, t], system.prime[t])
-                                    total[cell, t] = system.zero
-                            if node < template.repeating:
-                                begins = opens and accumulator == 0 and template.begins[node]
-                                for t in range(primes):
-                                    influx[cell, t] = system.one if begins else system.zero
-                                if accumulator == 0:
-                                    graphlet = joined[variant[node]]
-                                    since[cell] = now[graphlet] if graphlet >= 0 else 0
-                alive[cells.slot_start[windows] + slot] = system.one if opens else system.zero
+                _play_border(template, cells, system, state, operation, out)
             elif code == op.SPLIT:
-                joined[operations[k, op.VARIANT]] = -1
+                joined[operation[op.VARIANT]] = -1
             elif code == op.MERGE:
-                v, graphlet = operations[k, op.VARIANT], operations[k, op.JOINED]
-                joined[v] = graphlet
-                since[cells.counted[v, 0] : cells.counted[v, 1]] = now[graphlet]
+                variant, graphlet = operation[op.VARIANT], operation[op.JOINED]
+                joined[variant] = graphlet
+                state.since[cells.counted[variant, 0] : cells.counted[variant, 1]] = now[graphlet]
             elif code == op.REFRESH:
-                link = operations[k, op.LINK]
+                link = operation[op.LINK]
                 for entry in range(template.link_start[link], template.link_start[link + 1]):
                     _refresh(template, cells, system, state, template.link_node[entry])
+
+
+@inlined
+def _play_sync(
+    template: Template, cells: Cells, found: Coefficients, system: System, state: _State, operation: Operations
+) -> None:
+    """Brings nodes of one variant up to its graphlet."""
+    slot = operation[op.SLOT]
+    entry = state.joined[template.variant[operation[op.FIRST_NODE]]]
+    for node in range(operation[op.FIRST_NODE], operation[op.LAST_NODE]):
+        first, last = (slot, slot + 1) if slot >= 0 else (0, cells.slots[node])
+        _sync(cells, found, system, state, node, entry, first, last)
+
+
+@inlined
+def _play_bind(
+    template: Template,
+    cells: Cells,
+    found: Coefficients,
+    weights: Weights,
+    mask: Ints,
+    system: System,
+    state: _State,
+    operation: Operations,
+) -> None:
+    """The plain nodes of a variable take events, after the nodes next to them have been brought up to date."""
+    variable, events = operation[op.VARIABLE], (operation[op.COUNT], operation[op.LOW], operation[op.HIGH])
+    joined, variant = state.joined, template.variant
+    for own in range(template.plain_start[variable], template.plain_start[variable + 1]):
+        node = template.plain[own]
+        for s in range(template.source_start[node], template.source_start[node + 1]):
+            near = template.source[s]
+            if near < template.repeating:
+                _sync(cells, found, system, state, near, joined[variant[near]], 0, cells.slots[node])
+        for s in range(template.target_start[node], template.target_start[node + 1]):
+            near = template.target[s]
+            _sync(cells, found, system, state, near, joined[variant[near]], 0, cells.slots[node])
+        _bind(template, cells, weights, mask, system, state, node, 0, events)
+        _apply(template, cells, system, state, node, 0)
+
+
+@inlined
+def _play_each(
+    template: Template, cells: Cells, weights: Weights, mask: Ints, system: System, state: _State, operation: Operations
+) -> None:
+    """A variant in no graphlet takes events one by one."""
+    v, count, low, high = operation[op.VARIANT], operation[op.COUNT], operation[op.LOW], operation[op.HIGH]
+    weighs, bit, h = cells.weighed_start[v] < cells.weighed_start[v + 1], template.bit[v], state.step_h
+    if count > 0 and not weighs:
+        for _ in range(count):
+            _take_each(cells, state.total, state.influx, v, 1, system, h, False)
+        return
+    for e in range(low, high if count > 0 else low + 1):
+        if count > 0 and not (mask[e] >> bit) & 1:
+            continue
+        for row in range(len(h)):
+            weigh(weights, row, mask, bit, e, e + 1 if count > 0 else high, h[row], system)
+        _take_each(cells, state.total, state.influx, v, max(1, -count), system, h, weighs)
+
+
+@inlined
+def _play_jump(
+    template: Template,
+    cells: Cells,
+    weights: Weights,
+    mask: Ints,
+    reference: Ints,
+    system: System,
+    state: _State,
+    operation: Operations,
+) -> None:
+    """A variant in no graphlet takes events at once."""
+    v, total, influx, g, h = operation[op.VARIANT], state.total, state.influx, state.step_g, state.step_h
+    entry = len(template.family_bits) + v
+    count = weigh_step(operation, entry, template, weights, mask, reference, system, h)
+    for t in range(len(g)):
+        g[t] = system.power[count, t] if count > 0 else system.whole[1 - count, t]
+    for k in range(cells.weighed_start[v], cells.weighed_start[v + 1]):
+        for cell in range(cells.weighed[k, 1], cells.weighed[k, 2]):
+            _grow(total, influx, cell, cells.base[cell], cells.weighed[k, 0], system, g, h)
+    for cell in range(cells.counted[v, 0], cells.counted[v, 1]):
+        _grow_count(total, influx, cell, system, g)
+
+
+@inlined
+def _play_border(
+    template: Template, cells: Cells, system: System, state: _State, operation: Operations, out: Table
+) -> None:
+    """A slice opens, or closes and gives its answer."""
+    windows, slot, opens = operation[op.WINDOWS], operation[op.SLOT], operation[op.CODE] == op.OPEN
+    for entry in range(template.member_start[windows], template.member_start[windows + 1]):
+        query = template.member[entry]
+        for own in range(template.own_start[query], template.own_start[query + 1]):
+            node = template.own[own]
+            for accumulator in range(cells.accumulators[query]):
+                cell = cells.first[cells.accumulator_start[node] + accumulator] + slot
+                if not opens:
+                    row = cells.out_start[query] + operation[op.SLICE] * cells.accumulators[query] + accumulator
+                    for t in range(len(system.prime)):
+                        if template.ends[node]:
+                            out[row, t] = add(out[row, t], state.total[cell, t], system.prime[t])
+                        state.total[cell, t] = system.zero
+                if node < template.repeating:
+                    begins = opens and accumulator == 0 and template.begins[node]
+                    state.influx[cell] = system.one if begins else system.zero
+                    if accumulator == 0:
+                        graphlet = state.joined[template.variant[node]]
+                        state.since[cell] = state.now[graphlet] if graphlet >= 0 else 0
+    state.alive[cells.slot_start[windows] + slot] = system.one if opens else system.zero
 
 
 @inlined
@@ -317,7 +360,7 @@ def _bind(
 ) -> None:
     """Stages the value of ``events`` that are bound on entering a plain node, in all slots.
 
-    They are so many, those of them that lie between two others.
+    These are how many they are, and the first and the end of the events that they are among.
     """
     total, staged, weight = state.total, state.staged, state.weight
     count, low, high = events
