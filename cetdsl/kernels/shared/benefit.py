@@ -173,17 +173,10 @@ def once(
     ``deviations[v]`` is the share of the events at which a variant is known to do otherwise than most; NaN: unknown.
     """
     of_variant = seen.of_variant.sum(axis=0, keepdims=True)
-    # Draws that differ with probability d begin a run of their own with probability d (1 - d).
+    # Draws that differ with probability d begin to differ with probability d (1 - d).
     expected = deviations * (1.0 - deviations) * seen.events.sum(axis=0)[template.family]
     known = ~np.isnan(deviations)
     of_variant[0, known, DEVIATIONS] = np.ceil(expected[known]).astype(np.int64)
-    whole = Survey(
-        seen.start[:1],
-        seen.bursts.sum(axis=0, keepdims=True),
-        seen.events.sum(axis=0, keepdims=True),
-        of_variant,
-        seen.reference,
-        seen.largest,
-    )
+    whole = seen._replace(events=seen.events.sum(axis=0, keepdims=True), of_variant=of_variant)
     chosen: NDArray[np.int8] = decide(template, columns, cells, rows, whole, rates).mode[0]
     return chosen

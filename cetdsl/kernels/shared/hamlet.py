@@ -161,25 +161,10 @@ class WorkloadEvaluator:
 
         What is infinite or not a number does not combine linearly.
         """
-        infinite = {
-            number
-            for number in {
-                accumulator.column
-                for spec in self.specs
-                for accumulator in spec.answer.accumulators
-                if _is_plain_sum(accumulator)
-            }
-            if not columns[number].is_exact and not np.isfinite(columns[number].doubles()).all()
-        }
-        return tuple(
-            q
-            for q, spec in enumerate(self.specs)
-            if len(slices[q].low)
-            and not any(
-                _is_plain_sum(accumulator) and accumulator.column in infinite
-                for accumulator in spec.answer.accumulators
-            )
-        )
+        summed = [{a.column for a in spec.answer.accumulators if _is_plain_sum(a)} for spec in self.specs]
+        rounded_columns = {column for column in set().union(*summed) if not columns[column].is_exact}
+        infinite = {column for column in rounded_columns if not np.isfinite(columns[column].doubles()).all()}
+        return tuple(q for q, own in enumerate(summed) if len(slices[q].low) and not own & infinite)
 
 
 def evaluator_of(spec: KernelSpec, in_panes: bool) -> Evaluator | PanesEvaluator:
