@@ -25,8 +25,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 import cetdsl as cet
 from cetdsl.analysis import Binding, analyse
 from cetdsl.execution.compat import function_names, schema_of
-from cetdsl.execution.operators import execute
-from cetdsl.execution.run import run
+from cetdsl.execution.operators import execute, run
 from cetdsl.ir.operators import Operator, Propagate, Scan, with_exchanges
 from cetdsl.pattern.expressions import Aggregate
 from cetdsl.planning.planner import Decision, plan_aggregate

@@ -18,7 +18,8 @@ from races import Result, Verdict, discard, result
 
 import cetdsl as cet
 from cetdsl import datasets
-from cetdsl.execution.workload import prepare_pass
+from cetdsl.execution.operators import execute
+from cetdsl.execution.workload import workload_spec
 from cetdsl.kernels.shared.hamlet import Metrics
 from cetdsl.kernels.shared.workload import QuerySet, query_sets
 from cetdsl.kernels.wire.chunks import Chunk, ChunkReader
@@ -62,9 +63,11 @@ class Loaded(NamedTuple):
             plan = cet.patterns(df, queries, time="ts", type="kind", sharing=sharing)._plan(number)
             if len(plan.passes) != 1 or plan.alone:
                 raise RuntimeError("the queries do not fit one pass")
-            prepared = prepare_pass(df, plan.passes[0], plan.sharing)
-            sets[sharing] = query_sets(prepared.spec)
-        spec, rows = prepared.spec, prepared.events.rows.toArrow()
+            [together] = plan.together
+            events = execute(df, together.child)
+            spec, _, _ = workload_spec(events, together)
+            sets[sharing] = query_sets(spec)
+        rows = events.data.toArrow()
         [chunk] = ChunkReader(spec.reader, iter(rows.to_batches()), 2**40, spec.queries)
         return cls(sets, chunk)
 

@@ -20,7 +20,7 @@ import cetdsl as cet
 from cetdsl.analysis import Binding, analyse
 from cetdsl.errors import UnsupportedQuery
 from cetdsl.execution.compat import schema_of
-from cetdsl.execution.run import run
+from cetdsl.execution.operators import run
 from cetdsl.pattern.query import Query
 from cetdsl.pattern.text import unparse
 from cetdsl.planning.planner import plan_aggregate

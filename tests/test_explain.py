@@ -11,21 +11,14 @@ import pytest
 
 from cetdsl.analysis import Binding, Field, Schema, analyse
 from cetdsl.errors import ResolutionError
-from cetdsl.explain import (
-    STAGES,
-    Explanation,
-    PlanView,
-    ViewEdge,
-    ViewNode,
-    automaton_view,
-    dot_of,
-    draw_automaton,
-    explain_query,
-    page_of,
-    pattern_view,
-    svg_of,
-    text_of,
-)
+from cetdsl.explain import Explanation, draw_automaton, explain_query
+from cetdsl.explain.automata import automaton_view, pattern_view
+from cetdsl.explain.graphviz import dot_of
+from cetdsl.explain.html import page_of
+from cetdsl.explain.stages import STAGES
+from cetdsl.explain.svg import svg_of
+from cetdsl.explain.text import text_of
+from cetdsl.explain.view import PlanView, ViewEdge, ViewNode
 from cetdsl.frontend.sase import parse
 from cetdsl.ir.indexes import TREE, index_of_edge
 from cetdsl.ir.machine import Edge

@@ -30,7 +30,7 @@ from cetdsl.aggregates.vocabulary import COUNT, MOMENTS, ODD, SUM
 from cetdsl.analysis import Binding, analyse
 from cetdsl.errors import CountOverflow, UnsupportedQuery
 from cetdsl.execution.compat import schema_of
-from cetdsl.execution.run import run
+from cetdsl.execution.operators import run
 from cetdsl.frontend.sase import parse
 from cetdsl.ir.accumulators import TRENDS, Accumulator
 from cetdsl.ir.kernel import KernelSpec

@@ -455,7 +455,8 @@ b[] stands for several events, but A is not repeated
 RETURN takes aggregates
   line 1: RETURN A.x PATTERN A
                  ^
-  hint: such as COUNT(*), COUNT(b), SUM(b.price) AS total, MAX(LENGTH)""",
+  hint: such as COUNT(*), SUM(b.price) AS total, MAX(LENGTH); there are COUNT, SUM, AVG, MIN, MAX, STDDEV, \
+STDDEV_SAMP, STDDEV_POP, VARIANCE, VAR_SAMP, VAR_POP""",
     "RETURN COUNT(A.x) PATTERN A": """\
 COUNT takes a variable or *, not a term
   line 1: RETURN COUNT(A.x) PATTERN A

@@ -23,10 +23,9 @@ from cetdsl.errors import (
     UnknownColumn,
     UnsupportedQuery,
 )
-from cetdsl.execution.workload import prepare_pass
+from cetdsl.execution.operators import execute
 from cetdsl.pattern.query import Query
 from cetdsl.planning.sharing import SHARING
-from cetdsl.planning.workload import Sharing
 
 FIGURE_4 = "AACBBBBAACCCBB"  # of the Hamlet paper
 FEATURES = generators.Features(returned_strings=True)
@@ -333,9 +332,8 @@ def test_events_of_many_types_travel_by_number(spark: Any, types: int, numbered:
     letters = [f"K{number}" for number in range(types)]
     queries = {f"q{n}": f"RETURN COUNT(*) AS n PATTERN SEQ({name}, K0+)" for n, name in enumerate(letters[1:])}
     many = df.patterns(queries, time="t")
-    [one] = many._plan("string").passes
-    prepared = prepare_pass(df, one, Sharing())
-    encoding = prepared.spec.reader.layout.encoding
+    [one] = many._plan("string").together
+    encoding = execute(df, one.child).spec.layout.encoding
     assert bool(encoding.dictionary) == numbered
     assert (encoding.bits > 0) == (types <= 31)
     got = {row.query: row.n for row in many.aggregate(number="string").collect()}

@@ -1,1 +1,13 @@
-"""From physical nodes to lazy DataFrames, by Spark's public API alone."""
+"""Physical plans as DataFrames. Each of these modules says by ``@runs`` which operators its functions run."""
+
+from cetdsl.execution import (  # noqa: F401
+    aggregate,
+    complete,
+    definition,
+    exchange,
+    fold,
+    joins,
+    panes,
+    trends,
+    workload,
+)

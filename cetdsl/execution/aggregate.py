@@ -7,114 +7,90 @@ from functools import reduce
 import attrs
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    DataType,
-    DecimalType,
-    DoubleType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-)
+from pyspark.sql import types as T
 
 from cetdsl.aggregates.vocabulary import Result
 from cetdsl.execution.exchange import typed
 from cetdsl.execution.operators import Rows, execute, runs
 from cetdsl.ir.accumulators import Output
 from cetdsl.ir.kernel import KernelSpec, is_whole_in_rows
-from cetdsl.ir.operators import CountPaths, Merge, Operator, PairCounts, Propagate, Union
+from cetdsl.ir.operators import CountPaths, Merge, MultiplyPanes, Operator, PairCounts, Propagate, Union
+from cetdsl.ir.operators.words import partial_keys
 from cetdsl.ir.source import Source
-from cetdsl.ir.windowing import SLIDING
 
 
-def count_type(number: str, scale: int = 0) -> DataType:
+def count_type(number: str, scale: int = 0) -> T.DataType:
     """The Spark type of a count or an exact sum in a number form."""
-    return {"decimal": DecimalType(38, scale), "string": StringType()}.get(number, DoubleType())
+    return {"decimal": T.DecimalType(38, scale), "string": T.StringType()}.get(number, T.DoubleType())
 
 
-def output_type(output: Output, number: str, value_types: tuple[DataType, ...], spec: KernelSpec) -> DataType:
+def output_type(output: Output, number: str, value_types: tuple[T.DataType, ...], spec: KernelSpec) -> T.DataType:
     """The Spark type of an output column."""
     accumulator = spec.answer.accumulators[output.value]
     if accumulator.is_length:
-        return LongType()
+        return T.LongType()
     if output.finish.result is Result.VALUE:
         return value_types[accumulator.column]
     if output.finish.result is Result.DOUBLE or output.type in ("double", "float"):
-        return DoubleType()
+        return T.DoubleType()
     scale = int(output.type[:-1].split(",")[1]) if output.type.startswith("decimal(") else 0
     return count_type(number, scale)
 
 
-def _bound_type(time_type: str) -> DataType:
-    return {"timestamp": TimestampType(), "timestamp_ntz": TimestampNTZType()}.get(time_type, LongType())
+def _bound_type(time_type: str) -> T.DataType:
+    return {"timestamp": T.TimestampType(), "timestamp_ntz": T.TimestampNTZType()}.get(time_type, T.LongType())
 
 
-def window_field(time_type: str) -> StructField:
+def window_field(time_type: str) -> T.StructField:
     """``window: struct<start, end>``, as Spark's ``window`` function gives it."""
     bound = _bound_type(time_type)
-    return StructField("window", StructType([StructField("start", bound), StructField("end", bound)]))
+    return T.StructField("window", T.StructType([T.StructField("start", bound), T.StructField("end", bound)]))
 
 
-def partial_fields(spec: KernelSpec, value_types: tuple[DataType, ...]) -> list[StructField]:
+def partial_fields(spec: KernelSpec, value_types: tuple[T.DataType, ...]) -> list[T.StructField]:
     """The columns of partial results, ``r0``, ``r1``, ..."""
-    kinds: list[DataType] = []
+    kinds: list[T.DataType] = []
     for accumulator in spec.answer.accumulators:
         if accumulator.is_additive:
-            kinds += [StringType()] if is_whole_in_rows(spec, accumulator) else [DoubleType(), DoubleType()]
+            kinds += [T.StringType()] if is_whole_in_rows(spec, accumulator) else [T.DoubleType(), T.DoubleType()]
     for accumulator in spec.answer.accumulators:
         if not accumulator.is_additive:
-            kinds.append(LongType() if accumulator.is_length else value_types[accumulator.column])
-    return [StructField(f"r{n}", kind) for n, kind in enumerate(kinds)]
+            kinds.append(T.LongType() if accumulator.is_length else value_types[accumulator.column])
+    return [T.StructField(f"r{n}", kind) for n, kind in enumerate(kinds)]
 
 
-@runs(Propagate, CountPaths)
-def propagate(df: DataFrame, plan: Propagate | CountPaths) -> Rows:
-    """The answer of a kernel: group columns, window, aggregates; or partial results."""
-    return answered(execute(df, plan.child), plan)
-
-
-def answered(rows: Rows, plan: Operator) -> Rows:
-    """What the stage of an operator makes of some rows: the answer, or partial results if the kernel is told so."""
-    spec, source = rows.spec, plan.source
-    if spec.answer.partial:
-        return rows.mapped(plan, spec, partial_schema(rows, source))
-    answer = rows.mapped(plan, spec, _answer_schema(rows, source, source.groups))
-    return rows.now(_named_answer(answer.data, spec, source.groups))
-
-
-def _answer_schema(rows: Rows, source: Source, groups: tuple[str, ...]) -> StructType:
-    """Of what a kernel answers: groups, window, aggregates."""
-    spec, fields = rows.spec, rows.frame.key_fields("g", groups)
-    if spec.query.windowing.kind == SLIDING:
-        fields.append(window_field(source.time_type))
-    for number, output in enumerate(spec.answer.outputs):
-        fields.append(StructField(f"r{number}", output_type(output, spec.answer.number, rows.types, spec)))
-    return StructType(fields)
-
-
-def _named_answer(answer: DataFrame, spec: KernelSpec, groups: tuple[str, ...]) -> DataFrame:
-    """An answer under the names that the user knows."""
-    window = ["window"] if spec.query.windowing.kind == SLIDING else []
-    return answer.toDF(*groups, *window, *(output.name for output in spec.answer.outputs))
-
-
-def partial_schema(rows: Rows, source: Source) -> StructType:
-    """Of partial results: groups, the start of the window, accumulators."""
-    fields = rows.frame.key_fields("g", source.groups)
-    if rows.spec.query.windowing.kind == SLIDING:
-        fields.append(StructField("w", LongType()))
-    return StructType(fields + partial_fields(rows.spec, rows.types))
+@runs(Propagate, CountPaths, MultiplyPanes)
+def answer(df: DataFrame, plan: Propagate | CountPaths | MultiplyPanes) -> Rows:
+    """The answer of a kernel: group columns, window, aggregates; or partial results if the kernel is told so."""
+    rows = execute(df, plan.child)
+    if rows.spec.answer.partial:
+        return rows.mapped(plan, rows.spec, partial_schema(rows, plan.source))
+    return _answered(rows, plan, rows.spec, plan.source.groups)
 
 
 @runs(Merge)
 def merge(df: DataFrame, plan: Merge) -> Rows:
     """The answer that partial results add up to."""
     rows = execute(df, plan.child)
-    schema = _answer_schema(rows, plan.source, plan.groups)
-    answer = rows.mapped(plan, rows.spec.with_answer(partial=False), schema)
-    return rows.now(_named_answer(answer.data, rows.spec, plan.groups))
+    return _answered(rows, plan, rows.spec.with_answer(partial=False), plan.groups)
+
+
+def _answered(rows: Rows, plan: Operator, spec: KernelSpec, groups: tuple[str, ...]) -> Rows:
+    """What a kernel answers, under the names that the user knows."""
+    fields = rows.frame.key_fields("g", groups)
+    if plan.source.window:
+        fields.append(window_field(plan.source.time_type))
+    for number, output in enumerate(spec.answer.outputs):
+        fields.append(T.StructField(f"r{number}", output_type(output, spec.answer.number, rows.types, spec)))
+    return rows.now(rows.mapped(plan, spec, T.StructType(fields)).data.toDF(*plan.gives))
+
+
+def partial_schema(rows: Rows, source: Source) -> T.StructType:
+    """Of partial results: groups, the start of the window, accumulators."""
+    fields = rows.frame.key_fields("g", source.groups)
+    if source.window:
+        fields.append(T.StructField("w", T.LongType()))
+    return T.StructType(fields + partial_fields(rows.spec, rows.types))
 
 
 @runs(Union)
@@ -123,7 +99,7 @@ def union(df: DataFrame, plan: Union) -> Rows:
 
     Each side reads the input by itself, and sends only the events that its own variables can bind.
     """
-    keys = len(plan.source.groups) + (plan.source.windowing.kind == SLIDING)
+    keys = len(plan.source.groups + plan.source.window)
     sides = [execute(df, part) for part in plan.parts]
     names = sides[0].data.columns
     numbered = [
@@ -141,7 +117,6 @@ def pair_counts(df: DataFrame, plan: PairCounts) -> Rows:
     spec = typed(plan.child.spec.with_answer(outputs=plan.outputs), rows.types)
     paired = attrs.evolve(rows, told=spec)
     data = rows.mapped(plan, spec, partial_schema(paired, plan.source)).data
-    groups = [f"g{n}" for n in range(len(plan.groups))] + (["w"] if plan.source.windowing.kind == SLIDING else [])
     accumulators = (field.name for field in partial_fields(spec, rows.types))
-    told = spec.with_answer(groups=len(plan.groups))
-    return attrs.evolve(paired, data=data.select(*groups, *accumulators), told=told)
+    data = data.select(*partial_keys(plan.source, plan.groups), *accumulators)
+    return attrs.evolve(paired, data=data, told=spec.with_answer(groups=len(plan.groups)))

@@ -19,8 +19,7 @@ from pyspark.sql.types import (
 
 from cetdsl.execution.operators import Rows, execute, runs
 from cetdsl.execution.trends import Shown, refuse_duplicates, trend_field, trends_spec
-from cetdsl.ir.operators import BuildGraph, ListPaths, SamplePaths, SurveyGraphs, TopPaths
-from cetdsl.ir.operators.build_graph import OverGraph
+from cetdsl.ir.operators import BuildGraph, ListPaths, OverGraph, SamplePaths, SurveyGraphs, TopPaths
 from cetdsl.ir.stages import SURVEY, GraphSpec, SampleSpec, SurveySpec, TopSpec
 from cetdsl.pattern.expressions import Length, variables
 

@@ -5,34 +5,18 @@ This is the one writer of the rows that kernels read; see :class:`~cetdsl.ir.lay
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import attrs
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    ByteType,
-    DataType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    MapType,
-    ShortType,
-    StructField,
-    StructType,
-    VariantType,
-)
+from pyspark.sql import types as T
 
 from cetdsl.execution.compat import parallelism
 from cetdsl.execution.lists import with_lists
 from cetdsl.execution.operators import Rows, execute, runs
 from cetdsl.execution.source import EventFrame, Terms
 from cetdsl.execution.worker import map_stage
-from cetdsl.ir.compiled import Compiled
 from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.layout import (
     BUCKET,
@@ -53,82 +37,18 @@ from cetdsl.ir.layout import (
     RunSpec,
     numbered,
 )
-from cetdsl.ir.operators import EventsInOrder, Exchange, Operator, Requirement, RowsInOrder
+from cetdsl.ir.operators import EventsInOrder, Exchange, Operator, RowsInOrder
 from cetdsl.ir.shares import share_numbers
-from cetdsl.ir.source import Source, kernel_sorts_shares
-from cetdsl.ir.windowing import SPAN
-from cetdsl.pattern.expressions import Attribute, Expr
-
-
-@attrs.frozen
-class Required:
-    """What a stage requires of its events beside what its query refers to.
-
-    Attributes
-    ----------
-    values : tuple of Expr
-        What aggregates run over.
-    event : tuple of str
-        The event's own columns that are shown.
-    identified : bool
-        Whether events have one more column, the last, that tells them from all others.
-    shares : int
-        If > 0, so many tasks get every event of a key each, and the share that they are to work on.
-    settled : bool
-        Whether simultaneous events have an order that is the same whenever the rows are computed. Shares of a key agree
-        on its trends only if all of them see its events in the same order, so theirs have.
-    in_runs : bool
-        Whether the events of a key are put together before they are sent, where they are numbers.
-    in_panes : bool
-        Whether events go to tasks by key and pane, each to one.
-    """
-
-    values: tuple[Expr, ...] = ()
-    event: tuple[str, ...] = ()
-    identified: bool = False
-    shares: int = 0
-    settled: bool = False
-    in_runs: bool = False
-    in_panes: bool = False
-
-
-@attrs.frozen
-class Exchanged:
-    """Events in the tasks of their keys.
-
-    Attributes
-    ----------
-    rows : DataFrame
-    layout : RowLayout
-    value_types : tuple of DataType
-    frame : EventFrame
-    """
-
-    rows: DataFrame
-    layout: RowLayout
-    value_types: tuple[DataType, ...]
-    frame: EventFrame
-
-    def spec(self, planned: KernelSpec) -> KernelSpec:
-        """What a kernel must know to answer a query over these rows."""
-        return attrs.evolve(typed(planned, self.value_types), layout=self.layout)
+from cetdsl.ir.source import kernel_sorts_shares
+from cetdsl.ir.windowing import overlaps
+from cetdsl.pattern.expressions import Attribute
 
 
 def exchange(rows: DataFrame, by: Sequence[str], order: Sequence[Column | str] = (), tasks: int = 0) -> DataFrame:
-    """Rows sent to the tasks of some columns, and sorted there.
+    """Rows sent to the tasks of some columns (of none: to one task), and sorted there if an order is given.
 
     Only ``repartition(...).sortWithinPartitions(...)`` was seen to keep an order for a Python worker;
-    ``groupBy().applyInArrow`` promises none.
-
-    Parameters
-    ----------
-    rows : DataFrame
-    by : sequence of str
-        If none, all rows go to one task.
-    order : sequence of Column or str
-        If none, rows stay in the order in which they arrive.
-    tasks : int, optional
-        How many tasks there are; by default the session decides.
+    ``groupBy().applyInArrow`` promises none. The session decides how many tasks there are, unless ``tasks`` does.
     """
     keys = list(map(F.expr, by))
     if tasks or not by:
@@ -139,66 +59,65 @@ def exchange(rows: DataFrame, by: Sequence[str], order: Sequence[Column | str] =
     return spread.sortWithinPartitions(*ordered) if ordered else spread
 
 
-def exchange_events(
-    df: DataFrame, source: Source, compiled: Compiled, spec: KernelSpec, required: Required
-) -> Exchanged:
+def _events_in_order(df: DataFrame, below: Operator, needed: EventsInOrder) -> Rows:
     """Projects each event to what a kernel needs, sends it to its key's task and sorts it there, or lets the kernel."""
-    if required.shares:
-        required = attrs.evolve(required, settled=True)
-    frame = EventFrame(df, source, compiled, by_dictionary=True, bare=not required.in_runs)
-    terms, layout = _project(frame, spec, required)
+    source, compiled, spec = below.source, below.compiled, needed.spec
+    shares = parallelism(df.sparkSession) if needed.shared else 0
+    needed = attrs.evolve(needed, settled=needed.settled or needed.shared)
+    frame = EventFrame(df, source, compiled, by_dictionary=True, bare=not needed.in_runs)
+    terms, layout = _project(frame, needed, shares)
     rows = _for_tasks(frame, spec, terms, layout)
     schema = rows.schema
     frame.refuse_collations(schema)
-    types = tuple(schema[name].dataType for name in numbered(VALUE, len(required.values)))
+    types = tuple(schema[name].dataType for name in numbered(VALUE, len(needed.values)))
     layout = layout.with_values(tuple(kind.simpleString() for kind in types))
     by, lone_share = list(layout.partition), layout.partition == (SHARE,)
-    runs = run_spec(schema, len(by)) if required.in_runs and frame.encoding.bits else None
+    runs = run_spec(schema, len(by)) if needed.in_runs and frame.encoding.bits else None
     if runs is not None:
         layout = attrs.evolve(layout, runs=runs)
         rows = map_stage(rows, "runs", runs, _run_schema(schema, runs))
     # A task has one share of a lone key, so that nothing is gained by sorting by it.
     order = [] if lone_share else by
-    if required.shares and kernel_sorts_shares(source, compiled):
+    if shares and kernel_sorts_shares(source, compiled):
         layout = attrs.evolve(layout, unsorted=True)
     elif compiled.lists:
         order = [*order, *frame.order, POSITION]  # which lists refer to
     else:
-        order = [*order, *(frame.settled_order if required.settled else frame.order)]
-    rows = exchange(rows, by, order, required.shares if lone_share else 0)
-    return Exchanged(rows, layout, types, frame)
+        order = [*order, *(frame.settled_order if needed.settled else frame.order)]
+    rows = exchange(rows, by, order, shares if lone_share else 0)
+    return Rows(rows, frame, types, attrs.evolve(typed(spec, types), layout=layout), shares)
 
 
-def _project(frame: EventFrame, spec: KernelSpec, required: Required) -> tuple[Terms, RowLayout]:
+def _project(frame: EventFrame, needed: EventsInOrder, shares: int) -> tuple[Terms, RowLayout]:
     """The columns to select, and the layout of those that are sent."""
-    lists = len(frame.compiled.lists)
+    spec, shown, lists = needed.spec, needed.columns or (), len(frame.compiled.lists)
     terms = frame.keys()
-    if required.shares:
-        terms[SHARE] = frame.shares(share_numbers(required.shares))
-    if required.in_panes:
+    if shares:
+        terms[SHARE] = frame.shares(share_numbers(shares))
+    if needed.in_panes:
         terms[BUCKET] = frame.pane()
     elif spec.query.windowing.cut:
-        terms[BUCKET] = _time_buckets(frame, spec)
+        terms[BUCKET] = frame.time_buckets(bool(spec.query.negations))
     terms |= frame.instant()
     terms |= frame.codes
-    terms |= {f"{VALUE}{n}": frame.term(expr) for n, expr in enumerate(required.values)}
+    terms |= {f"{VALUE}{n}": frame.term(expr) for n, expr in enumerate(needed.values)}
     sent = list(terms)
     if lists:
         sent += [POSITION, *numbered(LIST, lists)]
-    elif required.settled:
+    elif needed.settled:
         sent.append(FINGERPRINT)  # sending it takes less than leaving it out of sorted rows
-    if required.settled:
+    if needed.settled:
         terms[FINGERPRINT] = frame.fingerprint()
     # An event's columns as one struct would be sorted and sent later than flat ones.
-    event = _event_columns(frame, sent, required.event)
+    event = _event_columns(frame, sent, shown)
     own: Terms = {
         found.name: frame.own_name(name)
-        for name, found in zip(required.event, event, strict=True)
+        for name, found in zip(shown, event, strict=True)
         if isinstance(found, InColumn) and found.name not in sent
     }
-    if required.identified:
+    if needed.identified:
         event.append(InColumn(f"{EVENT}{len(event)}"))
-        own[f"{EVENT}{len(required.event)}"] = "monotonically_increasing_id()"
+        own[f"{EVENT}{len(shown)}"] = "monotonically_increasing_id()"
     layout = attrs.evolve(spec.layout, columns=(*sent, *own), encoding=frame.encoding, event=tuple(event))
     return terms | own, layout
 
@@ -209,7 +128,7 @@ def _for_tasks(frame: EventFrame, spec: KernelSpec, terms: Terms, layout: RowLay
         rows = with_lists(frame, terms)
     else:
         rows = frame.select({name: terms[name] for name in layout.columns})
-    if spec.query.windowing.cut and _overlaps(spec):
+    if spec.query.windowing.cut and overlaps(spec.query.windowing):
         rows = rows.withColumn(BUCKET, F.explode(BUCKET))
     if layout.has(SHARE):
         rows = rows.withColumn(SHARE, F.explode(SHARE))
@@ -244,17 +163,7 @@ def _event_columns(frame: EventFrame, sent: Sequence[str], shown: tuple[str, ...
     return found
 
 
-def _overlaps(spec: KernelSpec) -> bool:
-    return spec.query.windowing.kind == SPAN or spec.query.windowing.slide < spec.query.windowing.length
-
-
-def _time_buckets(frame: EventFrame, spec: KernelSpec) -> Column:
-    if _overlaps(spec):
-        return frame.time_buckets(looks_back=spec.query.windowing.kind == SPAN and bool(spec.query.negations))
-    return frame.time_bucket()
-
-
-def typed(spec: KernelSpec, value_types: tuple[DataType, ...]) -> KernelSpec:
+def typed(spec: KernelSpec, value_types: tuple[T.DataType, ...]) -> KernelSpec:
     """The specification with the types that Spark found for the aggregated terms."""
     texts = tuple(kind.simpleString() for kind in value_types)
     outputs = []
@@ -268,27 +177,25 @@ def typed(spec: KernelSpec, value_types: tuple[DataType, ...]) -> KernelSpec:
 
 
 #: The types of numbers that runs may hold, as NumPy knows them.
-_IN_RUNS: dict[type[DataType], str] = {
-    ByteType: "<i1",
-    ShortType: "<i2",
-    IntegerType: "<i4",
-    LongType: "<i8",
-    FloatType: "<f4",
-    DoubleType: "<f8",
+_IN_RUNS: dict[type[T.DataType], str] = {
+    T.ByteType: "<i1",
+    T.ShortType: "<i2",
+    T.IntegerType: "<i4",
+    T.LongType: "<i8",
+    T.FloatType: "<f4",
+    T.DoubleType: "<f8",
 }
 
 
-def run_spec(schema: StructType, keys: int) -> RunSpec | None:
+def run_spec(schema: T.StructType, keys: int) -> RunSpec | None:
     """How rows of so many keys, a time and numbers are put into runs; None if some column cannot be.
 
     Examples
     --------
-    >>> from pyspark.sql.types import StringType
-    >>> fields = [StructField("k0", StringType()), StructField("t", LongType()), StructField("v0", DoubleType())]
-    >>> run_spec(StructType(fields), 1)
+    >>> run_spec(T.StructType().add("k0", "string").add("t", "long").add("v0", "double"), 1)
     RunSpec(keys=1, columns=('<i8', '<f8'))
     """
-    nested = (ArrayType, MapType, StructType, VariantType)
+    nested = (T.ArrayType, T.MapType, T.StructType, T.VariantType)
     if any(isinstance(field.dataType, nested) for field in schema.fields[:keys]):
         return None
     columns = [_IN_RUNS.get(type(field.dataType)) for field in schema.fields[keys:]]
@@ -296,8 +203,8 @@ def run_spec(schema: StructType, keys: int) -> RunSpec | None:
     return RunSpec(keys, tuple(known)) if len(known) == len(columns) else None
 
 
-def _run_schema(schema: StructType, runs: RunSpec) -> StructType:
-    return StructType([*schema.fields[: runs.keys + 1], StructField("p", BinaryType())])
+def _run_schema(schema: T.StructType, runs: RunSpec) -> T.StructType:
+    return T.StructType([*schema.fields[: runs.keys + 1], T.StructField("p", T.BinaryType())])
 
 
 # ------------------------------------------------------------------------------------------- what operators require
@@ -306,30 +213,20 @@ def _run_schema(schema: StructType, runs: RunSpec) -> StructType:
 @runs(Exchange)
 def carry_out(df: DataFrame, plan: Exchange) -> Rows:
     """The rows of the operator below, as they are required."""
-    return _CARRY_OUT[type(plan.gives_rows)](df, plan.child, plan.gives_rows)
-
-
-def _events_in_order(df: DataFrame, below: Operator, needed: EventsInOrder) -> Rows:
-    shares = parallelism(df.sparkSession) if needed.shared else 0
-    required = Required(
-        needed.values,
-        needed.columns or (),
-        needed.identified,
-        shares,
-        settled=needed.settled,
-        in_panes=needed.in_panes,
-    )
-    events = exchange_events(df, below.source, below.compiled, needed.spec, required)
-    return Rows(events.rows, events.frame, events.value_types, events.spec(needed.spec), shares)
-
-
-def _rows_in_order(df: DataFrame, below: Operator, needed: RowsInOrder) -> Rows:
-    rows = execute(df, below)
+    needed = plan.gives_rows
+    if isinstance(needed, EventsInOrder):
+        return _events_in_order(df, plan.child, needed)
+    assert isinstance(needed, RowsInOrder), needed
+    rows = execute(df, plan.child)
     data = rows.data.selectExpr(*needed.select) if needed.select else rows.data
     return rows.now(exchange(data, needed.by, [*needed.by, *needed.order]))
 
 
-_CARRY_OUT: dict[type[Requirement], Callable[[DataFrame, Operator, Any], Rows]] = {
-    EventsInOrder: _events_in_order,
-    RowsInOrder: _rows_in_order,
-}
+def as_carried_out(df: DataFrame, plan: Operator) -> Operator:
+    """The plan with sorted runs only where events are numbers, which Spark's types tell."""
+    if not isinstance(plan, Exchange):
+        return plan.with_children(tuple(as_carried_out(df, child) for child in plan.children))
+    needed = plan.gives_rows
+    if isinstance(needed, EventsInOrder) and needed.in_runs:
+        needed = attrs.evolve(needed, in_runs=execute(df, plan).spec.layout.runs is not None)
+    return Exchange(as_carried_out(df, plan.child), needed)

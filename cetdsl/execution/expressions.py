@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ from pyspark.sql import functions as F
 
 from cetdsl.errors import UnsupportedQuery
 from cetdsl.pattern.expressions import (
+    HOLDS,
     Aggregate,
     Attribute,
     Binary,
@@ -22,19 +24,14 @@ from cetdsl.pattern.expressions import (
 )
 
 _BINARY: dict[str, Callable[[Any, Any], Any]] = {
-    "=": lambda a, b: a == b,
-    "!=": lambda a, b: a != b,
-    "<": lambda a, b: a < b,
-    "<=": lambda a, b: a <= b,
-    ">": lambda a, b: a > b,
-    ">=": lambda a, b: a >= b,
-    "+": lambda a, b: a + b,
-    "-": lambda a, b: a - b,
-    "*": lambda a, b: a * b,
-    "/": lambda a, b: a / b,
-    "%": lambda a, b: a % b,
-    "and": lambda a, b: a & b,
-    "or": lambda a, b: a | b,
+    **HOLDS,
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+    "%": operator.mod,
+    "and": operator.and_,
+    "or": operator.or_,
 }
 
 Resolve = Callable[[Expr], Column]
@@ -43,11 +40,7 @@ Resolve = Callable[[Expr], Column]
 def to_column(expr: Expr, resolve: Resolve) -> Column:
     """A term as a Spark column.
 
-    Parameters
-    ----------
-    expr : Expr
-    resolve : callable of Expr -> Column
-        The column of an attribute, an aggregate, LENGTH, or a condition given as a Spark column.
+    ``resolve`` gives the column of an attribute, an aggregate, LENGTH, or a condition given as a Spark column.
     """
     if isinstance(expr, Literal):
         return F.lit(expr.value)
@@ -62,7 +55,7 @@ def to_column(expr: Expr, resolve: Resolve) -> Column:
     if isinstance(expr, Call):
         arguments = [to_column(argument, resolve) for argument in expr.arguments]
         if expr.name == "in":
-            return combine(lambda a, b: a | b, [arguments[0] == value for value in arguments[1:]])
+            return combine(operator.or_, [arguments[0] == value for value in arguments[1:]])
         return F.call_function(expr.name, *arguments)
     raise UnsupportedQuery(f"{expr!r} has no Spark form")
 

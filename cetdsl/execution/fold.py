@@ -11,7 +11,6 @@ from cetdsl.execution.operators import Rows, runs
 from cetdsl.execution.source import EventFrame
 from cetdsl.ir.machine import Machine
 from cetdsl.ir.operators import Fold
-from cetdsl.ir.windowing import SLIDING
 
 _ZERO_TYPES = {"double": "double", "decimal": "decimal(38,0)"}
 
@@ -19,10 +18,10 @@ _ZERO_TYPES = {"double": "double", "decimal": "decimal(38,0)"}
 @runs(Fold)
 def fold(df: DataFrame, plan: Fold) -> Rows:
     """The answer of a fold plan: group columns, window, counts."""
-    source, compiled = plan.source, plan.compiled
+    source, compiled, wanted = plan.source, plan.compiled, plan.spec.answer
     frame = EventFrame(df, source, compiled)
     columns = frame.keys() | frame.instant()
-    sliding = source.windowing.kind == SLIDING
+    sliding = bool(source.window)
     if sliding:
         start = frame.ticks - F.pmod(frame.ticks, F.lit(source.windowing.slide).cast("bigint"))
         columns["w"] = F.when(frame.time.isNotNull(), start)
@@ -35,15 +34,14 @@ def fold(df: DataFrame, plan: Fold) -> Rows:
     if frame.checks_time:
         grouped = grouped.filter(refuse_nulls(source.time))
     folded = grouped.select(*by, _Fold(plan, frame).over(F.col("events")).alias("state"))
-    present = folded.select(*by, *(F.col(f"state.r{n}").alias(f"r{n}") for n in range(len(plan.accumulators))))
+    present = folded.select(*by, *(F.col(f"state.r{n}").alias(f"r{n}") for n in range(len(wanted.accumulators))))
     answer = present.filter(F.col("r0").isNull() | (F.col("r0") > 0))
     groups = [F.col(f"k{n}") for n in range(len(source.groups))]
     if sliding:
         groups.append(frame.window(F.col("w")).alias("window"))
     where = _place(by[: len(source.groups)], frame.window(F.col("w")) if sliding else None)
-    outputs = [_checked(f"r{output.value}", output.name, plan.number, where) for output in plan.outputs]
-    names = [*source.groups, *(["window"] if sliding else []), *(output.name for output in plan.outputs)]
-    return Rows(answer.select(*groups, *outputs).toDF(*names), frame)
+    outputs = [_checked(f"r{output.value}", output.name, wanted.number, where) for output in wanted.outputs]
+    return Rows(answer.select(*groups, *outputs).toDF(*plan.gives), frame)
 
 
 def refuse_nulls(time: str) -> Column:
@@ -89,10 +87,11 @@ class _Fold:
     def __init__(self, plan: Fold, frame: EventFrame) -> None:
         self.bits = frame.encoding.bits
         self.machine: Machine = plan.compiled.machine
-        self.accumulators = plan.accumulators
-        self.kind = _ZERO_TYPES[plan.number]
+        answer = plan.spec.answer
+        self.accumulators = answer.accumulators
+        self.kind = _ZERO_TYPES[answer.number]
         self.order = frame.order
-        self.exact = plan.number == "decimal"
+        self.exact = answer.number == "decimal"
         self.cells = [(q, k) for q in range(len(self.machine.variables)) for k in range(len(self.accumulators))]
 
     def over(self, events: Column) -> Column:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import cached_property
-from typing import Protocol
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import ByteType, DataType, DoubleType, FloatType, IntegerType, LongType, ShortType
+from pyspark.sql import types as T
 
 from cetdsl.errors import ResolutionError
 from cetdsl.execution.joins import JoinedGraph
 from cetdsl.execution.trends import refuse_duplicates
 from cetdsl.execution.vertices import KernelGraph, separable_steps, value_names
 from cetdsl.ir.operators import ShowGraph
-from cetdsl.ir.windowing import SLIDING
 from cetdsl.pattern.text import quote
 
 #: Instants in the text of ids, to the microsecond.
@@ -23,17 +21,6 @@ _INSTANTS = {
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
 }
-
-
-class _Parts(Protocol):
-    """Whoever builds the graph; the columns are those of :mod:`cetdsl.execution.vertices`."""
-
-    def vertices(self) -> DataFrame: ...
-    def edges(self) -> DataFrame: ...
-    def direct(self) -> DataFrame: ...
-    def attributes(self) -> DataFrame: ...
-    def from_edges(self) -> DataFrame: ...
-    def to_edges(self) -> DataFrame: ...
 
 
 class EventGraph:
@@ -53,8 +40,9 @@ class EventGraph:
     The ids of vertices are the same whenever they are computed, and in all these DataFrames, as long as the events are.
     """
 
-    def __init__(self, parts: _Parts, plan: ShowGraph) -> None:
-        self._parts = parts
+    def __init__(self, df: DataFrame, plan: ShowGraph) -> None:
+        refuse_duplicates(plan.columns)
+        self._parts = JoinedGraph(df, plan) if plan.joined else KernelGraph(df, plan)
         self._plan = plan
         self._steps = separable_steps(plan.compiled)
 
@@ -144,7 +132,7 @@ class EventGraph:
 
     def _unsigned_zeros(self, rows: DataFrame) -> DataFrame:
         """The rows with 0.0 for -0.0, which equals it but has a text of its own."""
-        doubles = [field for field in rows.schema.fields if isinstance(field.dataType, (DoubleType, FloatType))]
+        doubles = [field for field in rows.schema.fields if isinstance(field.dataType, (T.DoubleType, T.FloatType))]
         changed = {field.name: F.col(field.name) + F.lit(0.0).cast(field.dataType) for field in doubles}
         return rows.withColumns(changed) if changed else rows
 
@@ -203,10 +191,9 @@ class EventGraph:
     def _placed(self, rows: DataFrame, columns: list[Column]) -> DataFrame:
         """Rows with the key and window columns that an answer shows."""
         source = self._plan.source
-        shown = source.groups + source.asked_partitions
+        shown = source.shown_keys
         keys = [F.col(f"k{source.keys.index(name)}") for name in shown]
-        window = ["window"] if source.windowing.kind == SLIDING else []
-        answer = rows.select(*keys, *window, *columns)
+        answer = rows.select(*keys, *source.window, *columns)
         own = answer.columns[len(keys) :]
         clashing = [name for name in shown if name.casefold() in own]
         if clashing:
@@ -236,7 +223,7 @@ class EventGraph:
         if source.keys:
             keys = F.struct(*[F.col(f"k{n}").alias(name) for n, name in enumerate(source.keys)])
             parts += [F.to_json(keys, _INSTANTS), F.lit(":")]
-        if source.windowing.kind == SLIDING:
+        if source.window:
             start = F.col("window.start")
             parts += [F.unix_micros(start) if source.time_type == "timestamp" else start.cast("string"), F.lit(":")]
         return F.concat(*parts) if parts else F.lit("")
@@ -245,12 +232,12 @@ class EventGraph:
         return F.concat(self._place, self._position(state), F.lit(":"), F.col(number))
 
 
-def _range(number: int, op: str, kind: DataType) -> tuple[Column, Column, Column]:
+def _range(number: int, op: str, kind: T.DataType) -> tuple[Column, Column, Column]:
     """The bounds of a step's ranges, and how they are closed; NULL in rows of other steps."""
     low, high = F.col(f"low{number}"), F.col(f"high{number}")
     # The lower bound itself is in the range, and the upper one is not.
     starts, stops = F.lit(op in (">=", "<")), F.lit(op in (">=", "<"))
-    if op in (">", "<=") and isinstance(kind, (ByteType, ShortType, IntegerType, LongType)):
+    if op in (">", "<=") and isinstance(kind, (T.ByteType, T.ShortType, T.IntegerType, T.LongType)):
         # NULL where the bound is the largest number of its type: then it stays as it is.
         after_low, after_high = F.try_add(low, F.lit(1)), F.try_add(high, F.lit(1))
         starts, stops = after_low.isNotNull(), after_high.isNotNull()
@@ -260,13 +247,7 @@ def _range(number: int, op: str, kind: DataType) -> tuple[Column, Column, Column
     return low, high, F.when(F.col("step") == number, F.concat(left, right))
 
 
-def _common(kinds: list[DataType]) -> str:
+def _common(kinds: list[T.DataType]) -> str:
     """The type of values that are shown in one column: their own if they agree."""
     distinct = {kind.simpleString() for kind in kinds}
     return distinct.pop() if len(distinct) == 1 else "string"
-
-
-def event_graph(df: DataFrame, plan: ShowGraph) -> EventGraph:
-    """The graph of a plan."""
-    refuse_duplicates(plan.columns)
-    return EventGraph(JoinedGraph(df, plan) if plan.joined else KernelGraph(df, plan), plan)

@@ -25,7 +25,6 @@ from cetdsl.execution.vertices import KernelGraph, place_names, value_names
 from cetdsl.ir.kernel import MAXIMAL
 from cetdsl.ir.operators import JoinPaths, ShowGraph
 from cetdsl.ir.steps import Step, steps_of
-from cetdsl.ir.windowing import SLIDING
 from cetdsl.pattern.expressions import HOLDS, Attribute
 
 _LOG = logging.getLogger("cetdsl.joins")
@@ -150,13 +149,13 @@ class JoinedGraph:
             "e": frame.event_struct(names),
             "i": frame.fingerprint(),
         }
-        if source.windowing.kind == SLIDING:
+        if source.window:
             columns["w"] = frame.window_starts()
         rows = frame.select(columns)
         if frame.checks_time:
             nulls = rows.filter(F.col("u").isNull()).agg(F.count("*").alias("nulls"))
             rows = rows.crossJoin(F.broadcast(nulls)).filter(refuse_nulls(source.time)).drop("nulls")
-        if source.windowing.kind == SLIDING:
+        if source.window:
             starts = rows.withColumn("w", F.explode("w"))
             rows = starts.withColumn("window", frame.window(F.col("w"))).drop("w")
         return rows

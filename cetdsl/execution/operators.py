@@ -19,16 +19,8 @@ from cetdsl.ir.operators import Operator
 class Rows:
     """The rows that an operator gives, lazily, and what is known of the events that they come from.
 
-    Attributes
-    ----------
-    data : DataFrame
-    frame : EventFrame
-    types : tuple of DataType
-        Of the terms that are aggregated.
-    told : KernelSpec or None
-        What a kernel is told, with its rows as they really come; None where no kernel reads events.
-    shares : int
-        If > 0, so many tasks get all events of a key each.
+    ``types`` are those of the terms that are aggregated. ``told`` is what a kernel is told, with its rows as they
+    really come; None where no kernel reads events. If ``shares`` > 0, so many tasks get all events of a key each.
     """
 
     data: DataFrame
@@ -65,6 +57,11 @@ def runs(*kinds: type[Operator]) -> Callable[[_Run], _Run]:
         return function
 
     return register
+
+
+def run(df: DataFrame, plan: Operator) -> DataFrame:
+    """The lazy answer of a physical plan over a DataFrame of events."""
+    return execute(df, plan).data
 
 
 def execute(df: DataFrame, plan: Operator) -> Rows:

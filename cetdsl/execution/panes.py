@@ -1,15 +1,14 @@
-"""The panes strategy as DataFrames: events by key and pane to small matrices, these by key to windows."""
+"""The matrices of panes as rows, one per key and pane."""
 
 from __future__ import annotations
 
 from pyspark.sql import DataFrame
-from pyspark.sql.types import BinaryType, DataType, LongType, StringType, StructField, StructType
+from pyspark.sql import types as T
 
-from cetdsl.execution.aggregate import answered
 from cetdsl.execution.operators import Rows, execute, runs
 from cetdsl.ir.kernel import KernelSpec, is_exact_accumulator
 from cetdsl.ir.layout import KEY, of_panes
-from cetdsl.ir.operators import BuildPanes, MultiplyPanes
+from cetdsl.ir.operators import BuildPanes
 
 
 @runs(BuildPanes)
@@ -18,19 +17,13 @@ def build_panes(df: DataFrame, plan: BuildPanes) -> Rows:
     rows = execute(df, plan.child)
     kinds = _matrix_types(rows.spec)
     layout = of_panes(rows.spec.layout, len(kinds))
-    types = [*(field.dataType for field in rows.frame.key_fields(KEY, plan.source.keys)), LongType(), *kinds]
-    fields = [StructField(name, kind) for name, kind in zip(layout.columns, types, strict=True)]
-    return rows.mapped(plan, rows.spec, StructType(fields))
+    types = [*(field.dataType for field in rows.frame.key_fields(KEY, plan.source.keys)), T.LongType(), *kinds]
+    fields = [T.StructField(name, kind) for name, kind in zip(layout.columns, types, strict=True)]
+    return rows.mapped(plan, rows.spec, T.StructType(fields))
 
 
-@runs(MultiplyPanes)
-def multiply_panes(df: DataFrame, plan: MultiplyPanes) -> Rows:
-    """The answer of each group and window, or partial results."""
-    return answered(execute(df, plan.child), plan)
-
-
-def _matrix_types(spec: KernelSpec) -> list[DataType]:
+def _matrix_types(spec: KernelSpec) -> list[T.DataType]:
     """Two columns for the accumulators of whole numbers, small and large ones, and one for those that are rounded."""
     exact = [is_exact_accumulator(spec, accumulator) for accumulator in spec.answer.accumulators]
-    kinds: list[DataType] = [BinaryType(), StringType()] if any(exact) else []
-    return kinds if all(exact) else [*kinds, BinaryType()]
+    kinds: list[T.DataType] = [T.BinaryType(), T.StringType()] if any(exact) else []
+    return kinds if all(exact) else [*kinds, T.BinaryType()]

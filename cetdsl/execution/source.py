@@ -8,7 +8,7 @@ from functools import cached_property
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType, DoubleType, FloatType, StringType, StructField, StructType
+from pyspark.sql import types as T
 
 from cetdsl.errors import UnsupportedQuery
 from cetdsl.execution.compat import translated
@@ -16,7 +16,7 @@ from cetdsl.execution.expressions import combine, of_first, to_column
 from cetdsl.ir.compiled import CodeColumn, Compiled
 from cetdsl.ir.layout import Encoding
 from cetdsl.ir.source import Source
-from cetdsl.ir.windowing import SLIDING
+from cetdsl.ir.windowing import SLIDING, SPAN, overlaps
 from cetdsl.pattern.expressions import (
     Attribute,
     Binary,
@@ -41,17 +41,9 @@ Terms = dict[str, Column | str]
 class EventFrame:
     """A user's DataFrame with its columns renamed by position: ``c0``, ``c1``, ..., and opaque conditions ``o0``, ...
 
-    Renaming by position works whatever the names are: duplicate, dotted, or words such as ``window``.
-
-    Parameters
-    ----------
-    df : DataFrame
-    source : Source
-    compiled : Compiled
-        The query that the events are selected for.
-    by_dictionary, bare : bool
-        Whoever reads the events understands a dictionary of variables, and does without variables where there is but
-        one: see :class:`~cetdsl.ir.layout.Encoding`.
+    Renaming by position works whatever the names are: duplicate, dotted, or words such as ``window``. The events are
+    selected for the ``compiled`` query. Whoever reads them understands a dictionary of variables (``by_dictionary``),
+    and does without variables where there is but one (``bare``): see :class:`~cetdsl.ir.layout.Encoding`.
     """
 
     def __init__(
@@ -70,13 +62,9 @@ class EventFrame:
         widened = translated(lambda: df.select("*", *columns), "evaluate a condition") if columns else df
         self.frame = widened.toDF(*names)
 
-    def position(self, name: str) -> int:
-        """The position of the user's column of this exact name."""
-        return self._positions[name]
-
     def own_name(self, name: str) -> str:
         """The user's column of this exact name, under our name."""
-        return f"c{self.position(name)}"
+        return f"c{self._positions[name]}"
 
     def column(self, name: str) -> Column:
         """The user's column of this exact name, made once: each look at the JVM takes a while."""
@@ -85,9 +73,9 @@ class EventFrame:
             self._columns[own] = F.expr(own)
         return self._columns[own]
 
-    def type_of(self, name: str) -> DataType:
+    def type_of(self, name: str) -> T.DataType:
         """The type of the user's column of this exact name."""
-        return self.fields[self.position(name)].dataType
+        return self.fields[self._positions[name]].dataType
 
     def term(self, expr: Expr) -> Column | str:
         """A term over one event's own row; see :data:`Terms`."""
@@ -160,7 +148,7 @@ class EventFrame:
         columns: Terms = {}
         for key, name in zip(self.key_names, self.source.keys, strict=True):
             term, kind = self.own_name(name), self.type_of(name)
-            if isinstance(kind, (DoubleType, FloatType)):
+            if isinstance(kind, (T.DoubleType, T.FloatType)):
                 term = f"CASE WHEN {term} = 0 THEN CAST(0 AS {kind.simpleString()}) ELSE {term} END"
             columns[key] = f"CASE WHEN {self._time} IS NOT NULL THEN {term} END" if self.checks_time else term
         return columns
@@ -168,7 +156,7 @@ class EventFrame:
     @property
     def checks_time(self) -> bool:
         """Whether rows without a time must raise."""
-        nullable = self.fields[self.position(self.source.time)].nullable
+        nullable = self.fields[self._positions[self.source.time]].nullable
         return bool(nullable) and self.source.on_null_time == "error"
 
     @cached_property
@@ -224,9 +212,9 @@ class EventFrame:
             column, value = value, column
         if not (isinstance(column, Attribute) and isinstance(value, Literal) and isinstance(value.value, str)):
             return None
-        field = self.fields[self.position(column.name)]
+        field = self.fields[self._positions[column.name]]
         is_padded = any("CHAR" in key for key in field.metadata)  # CHAR(n) is a string with a note
-        return (column.name, value.value) if field.dataType == StringType() and not is_padded else None
+        return (column.name, value.value) if field.dataType == T.StringType() and not is_padded else None
 
     def fixed_texts(self) -> dict[str, tuple[str, ...]]:
         """The columns that the condition of every variable asks to be some text, and the text of each variable."""
@@ -313,7 +301,7 @@ class EventFrame:
             holds = holds & F.expr(f"pmod({self._ticks}, {windowing.slide}) < {windowing.length}")
         return rows.filter(absent | holds if self.checks_time else ~absent & holds)
 
-    def refuse_collations(self, schema: StructType) -> None:
+    def refuse_collations(self, schema: T.StructType) -> None:
         """Raises if a kernel would have to compare texts of a collation, for it compares them byte by byte.
 
         The schema is that of the rows that it is to read, with keys ``k0``, ..., compared values ``f0``, ... and
@@ -337,15 +325,15 @@ class EventFrame:
         return {f"f{n}": value for n, (value, _) in enumerate(self._codes)}
 
     @property
-    def code_types(self) -> list[DataType]:
+    def code_types(self) -> list[T.DataType]:
         """The types of :attr:`codes`."""
         return [kind for _, kind in self._codes]
 
     @cached_property
-    def _codes(self) -> list[tuple[Column | str, DataType]]:
+    def _codes(self) -> list[tuple[Column | str, T.DataType]]:
         return [self._code(column) for column in self.compiled.codes]
 
-    def _code(self, column: CodeColumn) -> tuple[Column | str, DataType]:
+    def _code(self, column: CodeColumn) -> tuple[Column | str, T.DataType]:
         value, own = self.row_column(column.expr), self._known_type(column.expr)
         kind = own if column.partner is None or own == self._known_type(column.partner) else None
         if kind is None:
@@ -359,28 +347,26 @@ class EventFrame:
             )
         return self.term(column.expr) if kind == own else value.cast(kind), kind
 
-    def _known_type(self, expr: Expr) -> DataType | None:
+    def _known_type(self, expr: Expr) -> T.DataType | None:
         """The type of a plain column, which needs no question to Spark."""
         return self.type_of(expr.name) if isinstance(expr, Attribute) else None
 
-    def _type_of(self, column: Column) -> DataType:
-        kind: DataType = translated(lambda: self.frame.select(column.alias("x")).schema[0].dataType, "type a term")
+    def _type_of(self, column: Column) -> T.DataType:
+        kind: T.DataType = translated(lambda: self.frame.select(column.alias("x")).schema[0].dataType, "type a term")
         return kind
 
-    def time_buckets(self, looks_back: bool) -> Column:
-        """The time buckets whose tasks need an event, for exploding; never empty, so that no row is lost."""
-        windowing = self.source.windowing
-        time = self.ticks
-        last = _floor_divide(time + (windowing.length if looks_back else 0), windowing.cut)
-        if windowing.kind == SLIDING:
-            first = _floor_divide(time - (windowing.length - 1), windowing.cut)
-        else:
-            first = _floor_divide(time - windowing.length, windowing.cut)
-        return F.coalesce(F.sequence(first, last), F.array(F.lit(0).cast("bigint")))
+    def time_buckets(self, negated: bool) -> Column:
+        """The time buckets whose tasks need an event, for exploding; never empty, so that no row is lost.
 
-    def time_bucket(self) -> Column:
-        """The one time bucket that needs an event, where windows do not overlap."""
-        return F.coalesce(_floor_divide(self.ticks, self.source.windowing.cut), F.lit(0).cast("bigint"))
+        Where windows do not overlap, the one time bucket.
+        """
+        windowing, time, zero = self.source.windowing, self.ticks, F.lit(0).cast("bigint")
+        if not overlaps(windowing):
+            return F.coalesce(_floor_divide(time, windowing.cut), zero)
+        spans = windowing.kind == SPAN
+        last = _floor_divide(time + (windowing.length if spans and negated else 0), windowing.cut)
+        first = _floor_divide(time - windowing.length + (0 if spans else 1), windowing.cut)
+        return F.coalesce(F.sequence(first, last), F.array(zero))
 
     def pane(self) -> Column:
         """The number of the pane that holds an event; NULL without a time."""
@@ -392,9 +378,9 @@ class EventFrame:
         after_end = F.pmod(self.ticks, F.lit(windowing.slide)) >= rest
         return number * 2 + after_end.cast("bigint")
 
-    def key_fields(self, prefix: str, names: Sequence[str]) -> list[StructField]:
+    def key_fields(self, prefix: str, names: Sequence[str]) -> list[T.StructField]:
         """Fields of the answer for key columns."""
-        return [StructField(f"{prefix}{number}", self.type_of(name)) for number, name in enumerate(names)]
+        return [T.StructField(f"{prefix}{number}", self.type_of(name)) for number, name in enumerate(names)]
 
     def event_struct(self, names: Sequence[str]) -> Column:
         """The user's columns as one struct, under our names."""
@@ -428,7 +414,7 @@ class EventFrame:
             bounds = [_clock(bound) for bound in bounds]
         return F.struct(bounds[0].alias("start"), bounds[1].alias("end"))
 
-    def term_type(self, expr: Expr) -> DataType:
+    def term_type(self, expr: Expr) -> T.DataType:
         """The type of a term over one event's row."""
         return self._type_of(self.row_column(expr))
 
@@ -466,7 +452,7 @@ def _clock(micros: Column) -> Column:
     return F.lit("1970-01-01").cast("timestamp_ntz") + F.make_dt_interval(secs=seconds)
 
 
-def _hashable(column: str, kind: DataType) -> str:
+def _hashable(column: str, kind: T.DataType) -> str:
     """A column that Spark can hash: it refuses maps and variants, wherever they are inside."""
     text = kind.simpleString()
     return f"to_json(struct({column}))" if "map<" in text or "variant" in text else column

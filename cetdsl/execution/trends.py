@@ -31,7 +31,6 @@ from cetdsl.ir.operators import (
 )
 from cetdsl.ir.source import Source
 from cetdsl.ir.stages import TrendsSpec
-from cetdsl.ir.windowing import SLIDING
 from cetdsl.pattern.expressions import Aggregate, Attribute, Expr, Length, Role, variables
 
 COUNT = Aggregate("count")
@@ -47,7 +46,7 @@ class Shown:
     @classmethod
     def of(cls, source: Source) -> Shown:
         """Those of the answers about a source."""
-        return cls(source.groups + source.asked_partitions, source.windowing.kind == SLIDING)
+        return cls(source.shown_keys, bool(source.window))
 
     @property
     def internal(self) -> list[str]:
@@ -82,7 +81,14 @@ class Shown:
 
     def narrow(self, rows: DataFrame, frame: EventFrame, columns: tuple[str, ...], *more: str) -> DataFrame:
         """Rows whose events have columns of our names, with the columns of an answer in their order."""
-        return rows.select(*self.internal, *more, narrowed(F.col("trend"), frame, columns).alias("trend"))
+        refuse_duplicates(columns)
+
+        def narrowed(binding: Column) -> Column:
+            event = binding.getField("event")
+            fields = [event.getField(frame.own_name(name)).alias(name) for name in columns]
+            return F.struct(binding.getField("variable").alias("variable"), F.struct(*fields).alias("event"))
+
+        return rows.select(*self.internal, *more, F.transform("trend", narrowed).alias("trend"))
 
 
 def trend_field(
@@ -116,7 +122,7 @@ def list_trends(df: DataFrame, plan: ListTrends) -> Rows:
     """Rows of keys, window and trend straight from the kernel."""
     refuse_duplicates(plan.columns)
     rows = execute(df, plan.child)
-    frame, shown = rows.frame, Shown(plan.keys, plan.source.windowing.kind == SLIDING)
+    frame, shown = rows.frame, Shown(plan.keys, bool(plan.source.window))
     fields = plan.columns if plan.named else tuple(map(frame.own_name, plan.columns))
     trend = trend_field(frame, plan.columns, fields, identified=plan.identified)
     spec = trends_spec(plan, plan.keys, rows.spec, (*fields, "id") if plan.identified else fields, plan.limit)
@@ -175,18 +181,6 @@ def top_trends(df: DataFrame, plan: TopTrends) -> Rows:
     weight = FinishedTrend(F.col("trend"), rows.frame).aggregate(plan.by)
     data = shown.narrow(rows.data.withColumn("weight", weight), rows.frame, plan.columns, "weight")
     return rows.now(data.orderBy(F.desc("weight")).limit(plan.size).toDF(*shown.names(plan.name)))
-
-
-def narrowed(trend: Column, frame: EventFrame, columns: tuple[str, ...]) -> Column:
-    """The trend with only some columns of its events, under the user's names."""
-    refuse_duplicates(columns)
-
-    def narrow(binding: Column) -> Column:
-        event = binding.getField("event")
-        fields = [event.getField(frame.own_name(name)).alias(name) for name in columns]
-        return F.struct(binding.getField("variable").alias("variable"), F.struct(*fields).alias("event"))
-
-    return F.transform(trend, narrow)
 
 
 class FinishedTrend:
@@ -306,18 +300,16 @@ def _outside_aggregates(expr: Expr) -> list[Expr]:
 def aggregate_trends(df: DataFrame, plan: AggregateTrends) -> Rows:
     """Aggregates over trends whose events have columns of our names."""
     rows, source = execute(df, plan.child), plan.source
-    shown = Shown.of(source)
     trend = FinishedTrend(F.col("trend"), rows.frame)
     outputs = [_Output(trend, aggregate, plan.number) for _, aggregate in plan.outputs]
     per_trend = [column.alias(f"a{n}_{k}") for n, out in enumerate(outputs) for k, column in enumerate(out.per_trend())]
-    groups = [f"g{n}" for n in range(len(source.groups))] + (["window"] if shown.sliding else [])
+    groups = [*(f"g{n}" for n in range(len(source.groups))), *source.window]
     picked = rows.data.select(*groups, F.lit(1).alias("one"), *per_trend)
     if arrays := [f"a{n}_0" for n, out in enumerate(outputs) if isinstance(out.function.finish, CentralMoment)]:
         picked = _by_value(picked, groups, arrays)
     answers = [out.overall(n).alias(f"r{n}") for n, out in enumerate(outputs)]
     grouped = picked.groupBy(*groups).agg(F.count("one").alias("one"), *answers).filter(F.col("one") > 0)
-    names = [*source.groups, *(["window"] if shown.sliding else []), *(name for name, _ in plan.outputs)]
-    return rows.now(grouped.drop("one").toDF(*names))
+    return rows.now(grouped.drop("one").toDF(*plan.gives))
 
 
 def _by_value(rows: DataFrame, groups: list[str], arrays: list[str]) -> DataFrame:

@@ -24,7 +24,7 @@ from functools import cached_property
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import BooleanType, DataType, IntegerType, LongType, StructField, StructType
+from pyspark.sql import types as T
 
 from cetdsl.execution.aggregate import window_field
 from cetdsl.execution.operators import Rows, execute
@@ -34,12 +34,11 @@ from cetdsl.ir.operators import ShowGraph
 from cetdsl.ir.source import Source
 from cetdsl.ir.stages import EventGraphSpec
 from cetdsl.ir.steps import Step, steps_of
-from cetdsl.ir.windowing import SLIDING
 
 
 def place_names(source: Source) -> list[str]:
     """The names of the columns K."""
-    return [f"k{n}" for n in range(len(source.keys))] + (["window"] if source.windowing.kind == SLIDING else [])
+    return [f"k{n}" for n in range(len(source.keys))] + list(source.window)
 
 
 def value_names(steps: Sequence[Step]) -> list[str]:
@@ -64,9 +63,9 @@ class KernelGraph:
         """One row per useful event and state."""
         rows = execute(self.df, self.plan.events(columns=self.plan.columns))
         frame = rows.frame
-        event = [StructField(name, frame.type_of(name)) for name in self.plan.columns]
-        flags = [StructField(name, BooleanType()) for name in ("first", "last", "source", "sink")]
-        fields = [_long("n"), _int("q"), *flags, StructField("event", StructType(event))]
+        event = [T.StructField(name, frame.type_of(name)) for name in self.plan.columns]
+        flags = [T.StructField(name, T.BooleanType()) for name in ("first", "last", "source", "sink")]
+        fields = [_long("n"), _int("q"), *flags, T.StructField("event", T.StructType(event))]
         return self._part("vertices", rows, fields)
 
     def edges(self) -> DataFrame:
@@ -87,7 +86,7 @@ class KernelGraph:
         for number, step in enumerate(self.steps):
             if step.order is not None:
                 for name in (f"low{number}", f"high{number}"):
-                    fields.append(StructField(name, self._valued.types[step.order.earlier]))
+                    fields.append(T.StructField(name, self._valued.types[step.order.earlier]))
                     columns.append(F.col(name).cast(self._types[step.order.earlier]).alias(name))
         return self._listed("attributes", fields, columns)
 
@@ -112,36 +111,36 @@ class KernelGraph:
         return execute(self.df, self.plan.events(tuple(code.expr for code in self.plan.compiled.codes)))
 
     @cached_property
-    def _types(self) -> list[DataType]:
+    def _types(self) -> list[T.DataType]:
         """The types in which they are compared."""
         return self._valued.frame.code_types
 
-    def _part(self, part: str, rows: Rows, fields: list[StructField]) -> DataFrame:
+    def _part(self, part: str, rows: Rows, fields: list[T.StructField]) -> DataFrame:
         source = self.plan.source
-        window = [window_field(source.time_type)] if source.windowing.kind == SLIDING else []
-        schema = StructType([*rows.frame.key_fields("k", source.keys), *window, *fields])
+        window = [window_field(source.time_type)] if source.window else []
+        schema = T.StructType([*rows.frame.key_fields("k", source.keys), *window, *fields])
         spec = EventGraphSpec(rows.spec, part, self.plan.columns)
         return map_stage(rows.data, "vertices", spec, schema)
 
     def _pairs(self, part: str) -> DataFrame:
         return self._part(part, self._bare, [_long("n0"), _int("q0"), _long("n1"), _int("q1")])
 
-    def _listed(self, part: str, more: list[StructField], columns: list[Column]) -> DataFrame:
+    def _listed(self, part: str, more: list[T.StructField], columns: list[Column]) -> DataFrame:
         """A part that names lists. The kernel gives a value as one of the two sides has it, and NULL for the other."""
         fields, values = [_int("step")], [F.col("step")]
         for number, step in enumerate(self.steps):
             for place, comparison in enumerate(step.equalities):
                 sides = {f"f{number}_{place}": comparison.later, f"g{number}_{place}": comparison.earlier}
-                fields += [StructField(name, self._valued.types[code]) for name, code in sides.items()]
+                fields += [T.StructField(name, self._valued.types[code]) for name, code in sides.items()]
                 value = F.coalesce(*(F.col(name).cast(self._types[comparison.later]) for name in sides))
                 values.append(value.alias(f"v{number}_{place}"))
         rows = self._part(part, self._valued, [*fields, *more])
         return rows.select(*place_names(self.plan.source), *values, *columns)
 
 
-def _long(name: str) -> StructField:
-    return StructField(name, LongType())
+def _long(name: str) -> T.StructField:
+    return T.StructField(name, T.LongType())
 
 
-def _int(name: str) -> StructField:
-    return StructField(name, IntegerType())
+def _int(name: str) -> T.StructField:
+    return T.StructField(name, T.IntegerType())

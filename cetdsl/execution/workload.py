@@ -6,7 +6,6 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from functools import reduce
-from typing import NamedTuple
 
 import attrs
 import pyarrow as pa
@@ -17,31 +16,19 @@ from pyspark.sql.types import DataType, LongType, StringType, StructField, Struc
 from cetdsl.errors import ResolutionError
 from cetdsl.execution.aggregate import output_type, partial_fields, window_field
 from cetdsl.execution.compat import arrow_type
-from cetdsl.execution.exchange import Exchanged, Required, exchange, exchange_events, typed
+from cetdsl.execution.exchange import typed
 from cetdsl.execution.expressions import combine, of_first
-from cetdsl.execution.run import run
-from cetdsl.execution.worker import map_stage
-from cetdsl.ir.stages import WorkloadSpec
-from cetdsl.ir.windowing import SLIDING
-from cetdsl.planning.workload import Pass, Sharing, WorkloadPlan
-
-#: Columns of a pass before the pool: query, keys, start of the window, window, metrics.
-_QUERY, _START, _WINDOW, _METRICS = "q", "w", "window", "metrics"
+from cetdsl.execution.operators import Rows, execute, runs
+from cetdsl.ir.layout import KEY, METRICS, POOLED, QUERY, WINDOW, of_pool
+from cetdsl.ir.operators import AnswerTogether, MergeTogether, PropagateTogether
+from cetdsl.ir.stages import Pool, WorkloadSpec
 
 
 @attrs.frozen
 class Answered:
-    """Where the answer of one query lies among the rows of a pass.
+    """Where the answer of one query lies among the rows of a pass: in those of its number, or in all for -1.
 
-    Attributes
-    ----------
-    name : str
-    rows : DataFrame
-    number : int
-        -1: all rows are its own, under the names of the answer.
-    groups, outputs : tuple of (str, str)
-        The name in the answer and the column of the rows.
-    sliding : bool
+    ``groups`` and ``outputs`` are pairs of the name in the answer and the column of the rows.
     """
 
     name: str
@@ -55,9 +42,14 @@ class Answered:
         """The answer of the query alone."""
         if self.number < 0:
             return self.rows
-        shown = [*self.groups, *([(_WINDOW, _WINDOW)] if self.sliding else []), *self.outputs]
-        own = self.rows.filter(F.col(_QUERY) == self.number)
+        shown = [*self.groups, *([("window", WINDOW)] if self.sliding else []), *self.outputs]
+        own = self.rows.filter(F.col(QUERY) == self.number)
         return own.select(*(F.col(column) for _, column in shown)).toDF(*(name for name, _ in shown))
+
+    @property
+    def window(self) -> str:
+        """The column of the window."""
+        return "window" if self.number < 0 else WINDOW
 
     def type_of(self, column: str) -> DataType:
         """The type of a column of the rows."""
@@ -77,129 +69,95 @@ class WorkloadRows:
 
     def metrics(self) -> DataFrame | None:
         """One row per task and set of queries that share; None if there is no pass."""
-        parts = [rows.filter(F.col(_QUERY) < 0).select(_METRICS) for rows in self.passes]
+        parts = [rows.filter(F.col(QUERY) < 0).select(F.col(METRICS).alias("metrics")) for rows in self.passes]
         return reduce(DataFrame.union, parts) if parts else None
 
 
-def workload_rows(df: DataFrame, plan: WorkloadPlan, order: Sequence[str]) -> WorkloadRows:
+def workload_rows(df: DataFrame, plan: AnswerTogether, order: Sequence[str]) -> WorkloadRows:
     """The rows of a workload, lazily; ``order`` names the queries in the order of the answer."""
     passes, answered = [], dict[str, Answered]()
-    for one in plan.passes:
-        rows, found = _pass_rows(df, one, plan.sharing)
-        passes.append(rows)
-        answered |= {each.name: each for each in found}
+    for one, together in zip(plan.passes, plan.together, strict=True):
+        rows = execute(df, one)
+        passes.append(rows.data)
+        spec, _, _ = workload_spec(rows, together)
+        for number, (member, own) in enumerate(zip(together.members, spec.answer.own, strict=True)):
+            groups = tuple((together.source.keys[key], f"{KEY}{key}") for key in member.groups)
+            outputs = tuple(zip(member.outputs, own, strict=True))
+            answered[member.name] = Answered(member.name, rows.data, number, groups, outputs, member.sliding)
     for alone in plan.alone:
-        rows = run(df, alone.decision.plan)
-        groups = tuple((group, group) for group in alone.groups)
-        outputs = tuple((column, column) for column in rows.columns[len(groups) + alone.sliding :])
-        answered[alone.name] = Answered(alone.name, rows, -1, groups, outputs, alone.sliding)
+        groups, outputs = (tuple((name, name) for name in names) for names in (alone.groups, alone.outputs))
+        answered[alone.name] = Answered(alone.name, execute(df, alone.plan).data, -1, groups, outputs, alone.sliding)
     return WorkloadRows(tuple(passes), tuple(answered[name] for name in order))
 
 
-class PreparedPass(NamedTuple):
-    """The sorted events of one pass, what the kernel must know, and the columns of its rows.
-
-    Attributes
-    ----------
-    events : Exchanged
-    spec : WorkloadSpec
-    partial : tuple of DataType
-        The columns of partial results; those of the answer where nothing is merged.
-    final : tuple of DataType
-    places : tuple of tuple of int
-        Which of ``final`` each query uses.
-    """
-
-    events: Exchanged
-    spec: WorkloadSpec
-    partial: tuple[DataType, ...]
-    final: tuple[DataType, ...]
-    places: tuple[tuple[int, ...], ...]
+@runs(PropagateTogether)
+def propagate_together(df: DataFrame, plan: PropagateTogether) -> Rows:
+    """The rows of the queries of a pass, or partial results of them."""
+    rows = execute(df, plan.child)
+    spec, schema, _ = workload_spec(rows, plan)
+    return rows.mapped(plan, spec, schema)
 
 
-def prepare_pass(df: DataFrame, plan: Pass, sharing: Sharing) -> PreparedPass:
-    """Sends the events of one pass to their tasks, and says what is to be done with them."""
-    events = exchange_events(df, plan.source, plan.compiled, plan.reader, Required(plan.values, in_runs=True))
-    types = events.value_types
-    specs = tuple(typed(member.spec, types) for member in plan.members)
-    numbers = {member.name: number for number, member in enumerate(plan.members)}
-    propagated = [member.propagation for member in plan.members]
-    final, places = _pool(
-        [[output_type(o, spec.answer.number, types, spec) for o in spec.answer.outputs] for spec in specs]
+@runs(MergeTogether)
+def merge_together(df: DataFrame, plan: MergeTogether) -> Rows:
+    """The rows that partial results add up to."""
+    rows = execute(df, plan.child)
+    [together] = (each for each in plan.walk() if isinstance(each, PropagateTogether))
+    spec, _, schema = workload_spec(rows, together)
+    return rows.mapped(plan, spec, schema)
+
+
+def workload_spec(rows: Rows, plan: PropagateTogether) -> tuple[WorkloadSpec, StructType, StructType]:
+    """What the kernel must know to answer the queries of a pass, and the schemas of what it gives and of the answer."""
+    types, members = rows.types, plan.members
+    specs = tuple(typed(member.spec, types) for member in members)
+    numbers = {name: number for number, name in enumerate(plan.queries)}
+    in_bursts = ((number,) for number, member in enumerate(members) if member.propagation.in_bursts)
+    answer, schema = _pool(
+        rows, plan, [[output_type(o, spec.answer.number, types, spec) for o in spec.answer.outputs] for spec in specs]
     )
-    partial, partial_places = final, places
-    if plan.merge:
-        partial, partial_places = _pool([[f.dataType for f in partial_fields(spec, types)] for spec in specs])
-    spec = WorkloadSpec(
-        events.spec(plan.reader),
-        tuple(member.name for member in plan.members),
-        specs,
-        tuple(member.groups for member in plan.members),
-        _arrow_pool(partial),
-        partial_places,
-        (),
-        plan.families,
-        (
-            *(tuple(numbers[name] for name in one.queries) for one in plan.sets),
-            *((number,) for number, how in enumerate(propagated) if how.in_bursts),
-        ),
-        tuple(how.why_not_in_panes is None for how in propagated),
-        sharing.mode,
-        tuple(sharing.deviations.get(member.name) for member in plan.members),
-    )
-    return PreparedPass(events, spec, partial, final, places)
-
-
-def _pass_rows(df: DataFrame, plan: Pass, sharing: Sharing) -> tuple[DataFrame, list[Answered]]:
-    events, spec, partial, final, places = prepare_pass(df, plan, sharing)
-    keys = events.frame.key_fields("g", plan.source.groups)
-    head = [StructField(_QUERY, LongType()), *keys, StructField(_START, LongType())]
-    head += [window_field(plan.source.time_type), StructField(_METRICS, StringType())]
-    rows = map_stage(events.rows, "workload", spec, _schema(head, partial))
-    if plan.merge:
-        by = [_QUERY, *(field.name for field in keys), _START]
-        merging = attrs.evolve(spec, pool=_arrow_pool(final), places=places, partial_places=spec.places)
-        rows = map_stage(exchange(rows, by, by), "merge workload", merging, _schema(head, final))
-    answered = [
-        Answered(
-            member.name,
-            rows,
-            number,
-            tuple((name, f"g{key}") for name, key in zip(member.group_names, member.groups, strict=True)),
-            tuple((output.name, f"p{place}") for output, place in zip(own.answer.outputs, at, strict=True)),
-            own.query.windowing.kind == SLIDING,
+    partial, given = None, schema
+    if any(spec.answer.partial for spec in specs):
+        partial, given = _pool(
+            rows, plan, [[field.dataType for field in partial_fields(spec, types)] for spec in specs]
         )
-        for number, (member, own, at) in enumerate(zip(plan.members, spec.queries, places, strict=True))
-    ]
-    return rows, answered
+    spec = WorkloadSpec(
+        rows.spec,
+        plan.queries,
+        specs,
+        tuple(member.groups for member in members),
+        partial,
+        answer,
+        plan.families,
+        (*(tuple(numbers[name] for name in one.queries) for one in plan.sets), *in_bursts),
+        tuple(member.propagation.why_not_in_panes is None for member in members),
+        plan.sharing.mode,
+        tuple(plan.sharing.deviations.get(name) for name in plan.queries),
+    )
+    return spec, given, schema
 
 
-def _schema(head: list[StructField], pool: tuple[DataType, ...]) -> StructType:
-    return StructType(head + [StructField(f"p{number}", kind) for number, kind in enumerate(pool)])
-
-
-def _pool(wanted: list[list[DataType]]) -> tuple[tuple[DataType, ...], tuple[tuple[int, ...], ...]]:
-    """The fewest columns that give each query one of every type it wants, and which ones it uses."""
-    numbers: dict[tuple[str, int], int] = {}
-    pool: list[DataType] = []
-    places = []
-    for kinds in wanted:
-        used: Counter[str] = Counter()
-        own = []
-        for kind in kinds:
+def _pool(rows: Rows, plan: PropagateTogether, wanted: list[list[DataType]]) -> tuple[Pool, StructType]:
+    """The fewest columns that give each query one of every type it wants, which ones it uses, and the rows' schema."""
+    names: dict[tuple[str, int], str] = {}
+    kinds: list[DataType] = []
+    own = []
+    for asked in wanted:
+        used, mine = Counter[str](), []
+        for kind in asked:
             key = (kind.json(), used[kind.json()])
             used[kind.json()] += 1
-            if key not in numbers:
-                numbers[key] = len(pool)
-                pool.append(kind)
-            own.append(numbers[key])
-        places.append(tuple(own))
-    return tuple(pool), tuple(places)
-
-
-def _arrow_pool(pool: tuple[DataType, ...]) -> tuple[tuple[str, bytes], ...]:
-    fields = [pa.field(f"p{number}", arrow_type(kind)) for number, kind in enumerate(pool)]
-    return tuple((field.name, pa.schema([field]).serialize().to_pybytes()) for field in fields)
+            if key not in names:
+                names[key] = f"{POOLED}{len(names)}"
+                kinds.append(kind)
+            mine.append(names[key])
+        own.append(tuple(mine))
+    layout, window = of_pool(rows.spec.layout, len(kinds)), window_field(plan.source.time_type).dataType
+    keys = [field.dataType for field in rows.frame.key_fields(KEY, plan.source.keys)]
+    every = (LongType(), *keys, LongType(), window, StringType(), *kinds)
+    fields = [StructField(name, kind) for name, kind in zip(layout.columns, every, strict=True)]
+    arrow = pa.schema([pa.field(name, arrow_type(kind)) for name, kind in zip(names.values(), kinds, strict=True)])
+    return Pool(layout, arrow.serialize().to_pybytes(), tuple(own)), StructType(fields)
 
 
 # ------------------------------------------------------------------------------------------ one answer for all
@@ -239,7 +197,7 @@ class _Columns:
                         hint="rename one of them with AS, or take the answers apart with results()",
                     )
             if one.sliding:
-                self.window = one.type_of(_WINDOW)
+                self.window = one.type_of(one.window)
         for name in ("query", "group", "window"):
             if name in self.outputs:
                 raise ResolutionError(
@@ -257,12 +215,12 @@ class _Columns:
             ]
             columns.append(F.struct(*groups).alias("group"))
         if self.window is not None:
-            of_window = [(one, _WINDOW if one.sliding else None) for one in answered]
+            of_window = [(one, one.window if one.sliding else None) for one in answered]
             columns.append(self._picked(of_window, self.window).alias("window"))
         for key, (shown, kind) in self.outputs.items():
             found = [(one, dict(_folded(one.outputs)).get(key)) for one in answered]
             columns.append(self._picked(found, kind).alias(shown))
-        kept = rows.filter(F.col(_QUERY) >= 0) if answered[0].number >= 0 else rows
+        kept = rows.filter(F.col(QUERY) >= 0) if answered[0].number >= 0 else rows
         return kept.select(*columns)
 
     def _picked(self, found: Sequence[tuple[Answered, str | None]], kind: DataType) -> Column:
@@ -286,11 +244,11 @@ def _name(answered: Sequence[Answered]) -> Column:
         return F.lit(answered[0].name)
     names = [one.name for one in sorted(answered, key=lambda one: one.number)]
     # One literal, which Spark reads once, instead of as many calls as there are queries.
-    return F.get(F.from_json(F.lit(json.dumps(names)), "array<string>"), F.col(_QUERY).cast("int"))
+    return F.get(F.from_json(F.lit(json.dumps(names)), "array<string>"), F.col(QUERY).cast("int"))
 
 
 def _is(one: Answered) -> Column:
-    return F.lit(True) if one.number < 0 else F.col(_QUERY) == one.number
+    return F.lit(True) if one.number < 0 else F.col(QUERY) == one.number
 
 
 def _folded(pairs: tuple[tuple[str, str], ...]) -> list[tuple[str, str]]:

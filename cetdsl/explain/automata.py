@@ -26,14 +26,8 @@ def automaton_view(
 ) -> PlanView:
     """The automaton of a pattern: one node per state, labelled by the variable that it binds.
 
-    Parameters
-    ----------
-    automaton : Automaton
-    adjacent_predicates : iterable of Expr
-        Predicates between neighbours, shown on the arrows that they restrict.
-    title : str
-    conditions : callable of Transition -> iterable of str, optional
-        Says more about an arrow.
+    Each of the ``adjacent_predicates``, between neighbours, is shown on the arrows that it restricts; ``conditions``
+    say more about an arrow, one per line.
 
     Examples
     --------
@@ -79,20 +73,10 @@ def state_labels(automaton: Automaton) -> list[str]:
 
 
 def draw_automaton(pattern: Pattern, adjacent_predicates: Iterable[Expr] = (), title: str = "") -> str:
-    """A picture of a pattern's automaton as SVG; neither Graphviz nor a network is needed.
+    """A picture of a pattern's automaton as an ``<svg>`` element; neither Graphviz nor a network is needed.
 
-    Parameters
-    ----------
-    pattern : Pattern
-    adjacent_predicates : iterable of Expr
-        Predicates between neighbours, shown on the arrows that they restrict.
-    title : str
-        For screen readers; the pattern's text by default.
-
-    Returns
-    -------
-    str
-        An ``<svg>`` element.
+    Predicates between neighbours are shown on the arrows that they restrict. The title, for screen readers, is the
+    pattern's text by default.
 
     Examples
     --------

@@ -41,32 +41,31 @@ def physical_views(decision: Decision) -> tuple[PlanView, ...]:
     found = [("cost", text) for text in plan.costs()]
     found += dict.fromkeys(fact for operator in plan.walk() for fact in operator.facts())
     facts += sorted(found, key=lambda fact: _FACTS.index(fact[0]))
-    steps = _Steps()
-    steps.add(Step("answer", (", ".join(map(quote_name, plan.gives)),)), steps.of(plan))
-    whole = PlanView("physical plan", tuple(steps.nodes), tuple(steps.edges), tuple(facts))
-    return (whole, *_automata(plan))
+    answer = Step("answer", (", ".join(map(quote_name, plan.gives)),))
+    return (steps_view("physical plan", plan, (answer,), tuple(facts)), *_automata(plan))
 
 
-class _Steps:
-    """The steps of a plan, from the events to the answer."""
+def steps_view(
+    title: str, plan: Operator, more: tuple[Step, ...] = (), facts: tuple[tuple[str, str], ...] = ()
+) -> PlanView:
+    """The steps of a plan, from the events to the answer, and ``more`` behind them."""
+    nodes: list[ViewNode] = []
+    edges: list[ViewEdge] = []
 
-    def __init__(self) -> None:
-        self.nodes: list[ViewNode] = []
-        self.edges: list[ViewEdge] = []
-
-    def of(self, plan: Operator) -> list[str]:
-        """The last steps of a plan: one, but for sides that nothing has brought together yet."""
-        ends = [end for child in plan.children for end in self.of(child)]
-        for step in plan.steps():
-            ends = [self.add(step, ends)]
+    def add(steps: Iterable[Step], ends: list[str]) -> list[str]:
+        for step in steps:
+            identity = str(len(nodes))
+            nodes.append(ViewNode(identity, step.label, step.details))
+            edges.extend(ViewEdge(before, identity) for before in ends)
+            ends = [identity]
         return ends
 
-    def add(self, step: Step, inputs: Iterable[str]) -> str:
-        """One more step, which reads what others give."""
-        identity = str(len(self.nodes))
-        self.nodes.append(ViewNode(identity, step.label, step.details))
-        self.edges += [ViewEdge(before, identity) for before in inputs]
-        return identity
+    def of(operator: Operator) -> list[str]:
+        # One last step, but for sides that nothing has brought together yet.
+        return add(operator.steps(), [end for child in operator.children for end in of(child)])
+
+    add(more, of(plan))
+    return PlanView(title, tuple(nodes), tuple(edges), facts)
 
 
 # -------------------------------------------------------------------------------------------------------- automata

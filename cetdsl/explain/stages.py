@@ -90,26 +90,8 @@ def explain_query(
 ) -> Explanation:
     """Explains one stage of a query, or all of :data:`STAGES`; no Spark job runs but for a survey.
 
-    Parameters
-    ----------
-    stage : {"parsed", "resolved", "rewritten", "physical", "spark", "complete", "survey"} or None
-    query : Query
-        As the user wrote it.
-    resolved, rewritten : ResolvedQuery
-    trace : Trace
-        The steps from the one to the other.
-    decision : Decision
-    dataframe : callable returning DataFrame
-        The answer; called for the stage ``spark`` only.
-    complete : callable returning Decision
-        How complete trends are listed; called for the stage ``complete`` only.
-    survey : callable returning mapping of str to numbers
-        Runs a survey of the graphs; called for the stage ``survey`` only.
-
-    Raises
-    ------
-    ResolutionError
-        If there is no such stage.
+    The trace has the steps from the resolved query to the rewritten one. What takes long is made only for its own
+    stage: the answer's ``dataframe`` for "spark", how ``complete`` trends are listed, and a ``survey`` of the graphs.
     """
     makers: dict[str, Callable[[], tuple[PlanView, ...]]] = {
         "parsed": lambda: (parsed_view(query),),

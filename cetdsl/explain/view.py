@@ -12,17 +12,10 @@ BOX, STATE, FINAL = "box", "state", "final"
 
 @attrs.frozen
 class ViewNode:
-    """One thing in a view.
+    """One thing in a view: a label, and further lines below it.
 
-    Parameters
-    ----------
-    id : str
-        Unique within the view, not empty.
-    label : str
-    details : tuple of str
-        Further lines.
-    shape : {"box", "state", "final"}
-        A step of a plan, a state of an automaton, or a state in which a trend may end.
+    The ``id`` is unique within the view and not empty. The shape says whether it is a step of a plan, a state of an
+    automaton, or a state in which a trend may end.
     """
 
     id: str = attrs.field(validator=attrs.validators.min_len(1))
@@ -42,17 +35,9 @@ class ViewEdge:
 
 @attrs.frozen
 class PlanView:
-    """A titled graph with facts beside it.
+    """A titled graph with facts beside it, which are names and values of what else is worth knowing.
 
-    Parameters
-    ----------
-    title : str
-    nodes : tuple of ViewNode
-    edges : tuple of ViewEdge
-    facts : tuple of (str, str)
-        What is worth knowing besides the graph: name and value.
-    text : str
-        What says in words the same as the graph, where there is something better than a list of its nodes.
+    ``text`` says in words the same as the graph, where there is something better than a list of its nodes.
 
     Examples
     --------

@@ -601,9 +601,9 @@ def _clause(kind: str) -> Callable[[str, int, pp.ParseResults], _Clause]:
 
 def _returned(text: str, at: int, tokens: pp.ParseResults) -> Returned:
     if not isinstance(tokens[0], Aggregate):
-        raise _error(
-            text, at, "RETURN takes aggregates", "such as COUNT(*), COUNT(b), SUM(b.price) AS total, MAX(LENGTH)"
-        )
+        known = ", ".join(map(str.upper, SPELLINGS))
+        hint = f"such as COUNT(*), SUM(b.price) AS total, MAX(LENGTH); there are {known}"
+        raise _error(text, at, "RETURN takes aggregates", hint)
     return Returned(*tokens)
 
 

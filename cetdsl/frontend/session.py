@@ -14,8 +14,8 @@ from cetdsl.analysis.resolve import Binding, ResolvedQuery, analyse
 from cetdsl.errors import InvalidNode, QueryTypeError, ResolutionError, nearest
 from cetdsl.execution.compat import function_names, refuse_streaming, schema_of
 from cetdsl.execution.complete import summary
-from cetdsl.execution.graph import EventGraph, event_graph
-from cetdsl.execution.run import run
+from cetdsl.execution.graph import EventGraph
+from cetdsl.execution.operators import run
 from cetdsl.explain import Explanation, explain_query
 from cetdsl.frontend.memory import parse_memory
 from cetdsl.frontend.patterns import query_of
@@ -545,7 +545,7 @@ class PatternFrame:
         """
         self._refuse()
         _, rewritten, _ = self._rewritten
-        return event_graph(self._df, plan_event_graph(rewritten, self._columns(columns), algorithm))
+        return EventGraph(self._df, plan_event_graph(rewritten, self._columns(columns), algorithm))
 
     # ---------------------------------------------------------------------------------------------- explain
 

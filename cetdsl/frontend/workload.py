@@ -6,21 +6,25 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
+import attrs
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from cetdsl.analysis.resolve import Binding, ResolvedQuery, analyse
 from cetdsl.errors import AnalysisErrors, CetdslError, InvalidNode, QueryTypeError, ResolutionError
 from cetdsl.execution.compat import function_names, refuse_streaming, schema_of
-from cetdsl.execution.workload import WorkloadRows, prepare_pass, union_of_answers, workload_rows
+from cetdsl.execution.exchange import as_carried_out
+from cetdsl.execution.workload import WorkloadRows, union_of_answers, workload_rows
 from cetdsl.explain import Explanation
 from cetdsl.explain.workload import explain_workload
 from cetdsl.frontend import sase
 from cetdsl.frontend.patterns import query_of
 from cetdsl.ir.accumulators import NUMBERS
+from cetdsl.ir.operators import AnswerTogether
+from cetdsl.ir.sharing import Sharing
 from cetdsl.pattern.query import Query
 from cetdsl.planning.sharing import SHARING
-from cetdsl.planning.workload import Sharing, WorkloadPlan, plan_workload
+from cetdsl.planning.workload import plan_workload
 from cetdsl.rewrite import rewrite
 
 
@@ -78,7 +82,7 @@ class Workload:
             raise AnalysisErrors(errors, "the workload")
         return found
 
-    def _plan(self, number: str) -> WorkloadPlan:
+    def _plan(self, number: str) -> AnswerTogether:
         if number not in NUMBERS:
             raise QueryTypeError(f"no number form {number!r}", hint=f"choose one of {', '.join(NUMBERS)}")
         return plan_workload(self._rewritten, number, self._sharing)
@@ -199,8 +203,8 @@ class Workload:
             ]
             sets = [row.asDict() for row in metrics.groupBy("queries").agg(*totals).orderBy("queries").collect()]
         plan = self._plan(number)
-        in_runs = [prepare_pass(self._df, one, plan.sharing).events.layout.runs is not None for one in plan.passes]
-        return explain_workload(plan, self._rewritten, in_runs, sets)
+        plan = attrs.evolve(plan, passes=tuple(as_carried_out(self._df, one) for one in plan.passes))
+        return explain_workload(plan, self._rewritten, sets)
 
 
 #: The columns of :meth:`Workload.metrics`.

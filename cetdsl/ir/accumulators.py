@@ -14,15 +14,9 @@ NUMBERS = ("decimal", "string", "double", "log2")
 class Accumulator:
     """One number that is propagated along trends.
 
-    Attributes
-    ----------
-    update : Update
-        What an event of ``variable`` brings: with a column, only where that is not NULL. Extremes without a column
-        are lengths of trends.
-    variable : int
-        -1: any; -2: none, which the number of trends has.
-    column : int
-        Position among the value columns; -1 for none.
+    ``update`` is what an event of ``variable`` (-1: of any; -2: of none, which the number of trends has) brings: where
+    there is a ``column`` among the value columns (-1: none), only events in which it is not NULL do. Extremes without a
+    column are lengths of trends.
     """
 
     update: Update

@@ -24,19 +24,9 @@ class CodeColumn:
 class Compiled:
     """A query (or one side of a top-level AND) in numbers.
 
-    Attributes
-    ----------
-    automaton : Automaton
-    variables : tuple of (str, Expr or None)
-        Name and condition of each variable; their positions are the numbers used everywhere below.
-    machine : Machine
-    negations : tuple of Negation
-    pairs : tuple of Pair
-    codes : tuple of CodeColumn
-    lists : tuple of Expr
-        Inseparable adjacent predicates, the later event's attributes in the NEXT role.
-    residual : tuple of Expr
-        Predicates that only a finished trend can be tested for.
+    ``variables`` are names and conditions; their positions are the numbers used in all that follows. ``lists`` are the
+    inseparable adjacent predicates, the later event's attributes in the NEXT role, and ``residual`` the predicates that
+    only a finished trend can be tested for.
     """
 
     automaton: Automaton

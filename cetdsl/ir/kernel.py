@@ -19,17 +19,9 @@ ALL, MAXIMAL, ENDS = "all", "maximal", "ends"
 class KernelQuery:
     """What is looked for among the events of a key, in numbers.
 
-    Attributes
-    ----------
-    machine : Machine
-    negations : tuple of Negation
-    windowing : Windowing
-    pairs : tuple of Pair
-    pivot : int
-        The variable, bound to one event of every trend, that makes a pass for each of its events, so that ``pairs``
-        compare with a fixed one: all of them where trends are counted, some where they are listed. -1 for none.
-    completeness : {"all", "maximal", "ends"}
-        Which trends are asked for.
+    ``pivot`` is the variable, bound to one event of every trend, that makes a pass for each of its events, so that
+    ``pairs`` compare with a fixed one: all of them where trends are counted, some where they are listed. -1: none.
+    ``completeness`` says which trends are asked for: "all", "maximal" or "ends".
     """
 
     machine: Machine
@@ -44,17 +36,8 @@ class KernelQuery:
 class Answer:
     """What the answer of a query consists of.
 
-    Attributes
-    ----------
-    groups : int
-        So many of the key columns, the first ones, are output.
-    accumulators : tuple of Accumulator
-    outputs : tuple of Output
-    number : {"decimal", "string", "double", "log2"}
-    exact : bool
-        Whether whole numbers are kept of counts and of sums of whole numbers.
-    partial : bool
-        Whether partial results are wanted, which are added up elsewhere.
+    The first ``groups`` key columns are output. Where the answer is ``exact``, whole numbers are kept of counts and of
+    sums of whole numbers. ``partial`` results are added up elsewhere.
     """
 
     groups: int = 0

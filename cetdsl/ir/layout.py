@@ -2,6 +2,8 @@
 
 One writer makes such rows (:mod:`cetdsl.execution.exchange`) and one reader takes them apart
 (:mod:`cetdsl.kernels.wire.chunks`). Both ask the layout for a column by its name; nobody else knows where one stands.
+So do the writer and the reader of rows that hold the answers of several queries
+(:mod:`cetdsl.kernels.shared.workload`).
 """
 
 from __future__ import annotations
@@ -17,7 +19,11 @@ import attrs
 #: of positions of earlier events, hash of the whole event, one of the event's own columns, part of a pane's matrix.
 KEY, SHARE, BUCKET, TIME, TIE, MASK, CODE = "k", "h", "s", "t", "b", "m", "f"
 VALUE, POSITION, LIST, FINGERPRINT, EVENT, MATRIX = "v", "p", "l", "i", "e", "x"
-_ORDER = (KEY, SHARE, BUCKET, TIME, TIE, MASK, CODE, VALUE, POSITION, LIST, FINGERPRINT, EVENT, MATRIX)
+#: Roles in rows that hold the answers of several queries: number of the query, start of the window, the window itself,
+#: metrics of a task, and one of the columns that the queries share.
+QUERY, START, WINDOW, METRICS, POOLED = "q", "w", "y", "r", "o"
+_OF_ANSWERS = (QUERY, KEY, START, WINDOW, METRICS, POOLED)
+_ORDER = (*_OF_ANSWERS, SHARE, BUCKET, TIME, TIE, MASK, CODE, VALUE, POSITION, LIST, FINGERPRINT, EVENT, MATRIX)
 
 
 def numbered(role: str, count: int) -> tuple[str, ...]:
@@ -35,16 +41,10 @@ def numbered(role: str, count: int) -> tuple[str, ...]:
 class Encoding:
     """How the time of an event and the variables that it may be bound to are put into columns.
 
-    By default both have columns of their own, and the variables are bits of a whole number.
-
-    Attributes
-    ----------
-    bits : int
-        If > 0, there is no column of variables: the time column holds ``time * 2**bits`` plus the variables.
-    dictionary : tuple of int
-        If any, a number stands there in place of the variables: that of their bits in this dictionary.
-    known : bool
-        Whether there is but one variable, and every event is bound to it, so that nothing needs to be said of it.
+    By default both have columns of their own, and the variables are bits of a whole number. If ``bits`` > 0, there is
+    no column of variables: the time column holds ``time * 2**bits`` plus the variables. If there is a ``dictionary``, a
+    number stands there in place of the variables: that of their bits in the dictionary. They are ``known`` where there
+    is but one variable, and every event is bound to it, so that nothing needs to be said of it.
     """
 
     bits: int = 0
@@ -91,22 +91,10 @@ def _in_order(names: Iterable[str]) -> tuple[str, ...]:
 class RowLayout:
     """What the rows hold in which events travel.
 
-    Attributes
-    ----------
-    columns : tuple of str
-        The names of the columns, in the order in which these stand.
-    time : str
-        The user's name of the time column.
-    time_type : {"timestamp", "timestamp_ntz", "bigint"}
-    values : tuple of str
-        The Spark types of the columns that aggregates run over.
-    encoding : Encoding
-    event : tuple of EventColumn
-        Where each of the event's own columns is found that are shown.
-    runs : RunSpec or None
-        How events were put into runs, if they come in runs.
-    unsorted : bool
-        Whether the rows of a task come in any order, and are to be sorted by time and fingerprint.
+    ``columns`` are the names of the columns, in the order in which these stand. ``time`` is the user's name of the time
+    column, and ``values`` are the Spark types of the columns that aggregates run over. ``event`` says where each of the
+    event's own columns is found that are shown, and ``runs`` how events were put into runs, if they come in runs. The
+    rows of a task are ``unsorted`` where they come in any order, to be sorted by time and fingerprint.
 
     Examples
     --------
@@ -171,6 +159,12 @@ class RowLayout:
     def lists(self) -> int:
         """How many lists of earlier events there are."""
         return len(self.all_of(LIST))
+
+
+def of_pool(events: RowLayout, pooled: int) -> RowLayout:
+    """The rows that hold the answers of several queries, for which these share so many columns."""
+    columns = (QUERY, *events.all_of(KEY), START, WINDOW, METRICS, *numbered(POOLED, pooled))
+    return RowLayout(columns, events.time, events.time_type)
 
 
 def of_panes(events: RowLayout, matrices: int) -> RowLayout:

@@ -33,13 +33,8 @@ class Edge:
 class Machine:
     """An automaton with predicates on its edges.
 
-    Attributes
-    ----------
-    variables : tuple of int
-        The variable that each state reads.
-    initial, final : tuple of (int, tuple of int)
-        State, and the negations that must have no match before the first or after the last event.
-    edges : tuple of Edge
+    ``variables`` says which variable each state reads. ``initial`` and ``final`` are states, each with the negations
+    that must have no match before the first or after the last event.
     """
 
     variables: tuple[int, ...]

@@ -11,15 +11,7 @@ from cetdsl.errors import ResolutionError, UnknownColumn
 
 @attrs.frozen
 class Field:
-    """A column.
-
-    Parameters
-    ----------
-    name : str
-        Any name: dots, spaces and words such as ``window`` are ordinary here.
-    type : str
-        Spark's simple string: ``bigint``, ``timestamp``, ``decimal(10,2)``, ``array<int>``.
-    """
+    """A column of any name, and its type as Spark's simple string: ``bigint``, ``decimal(10,2)``, ``array<int>``."""
 
     name: str
     type: str

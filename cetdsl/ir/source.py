@@ -6,28 +6,15 @@ import attrs
 
 from cetdsl.ir.compiled import Compiled
 from cetdsl.ir.schema import Schema
-from cetdsl.ir.windowing import WHOLE, Windowing
+from cetdsl.ir.windowing import SLIDING, WHOLE, Windowing
 
 
 @attrs.frozen
 class Source:
     """How events are read, keyed and cut by time.
 
-    Attributes
-    ----------
-    schema : Schema
-    time : str
-    time_type : str
-        Spark type of the time column.
-    tie_break : tuple of str
-    on_null_time : {"error", "skip"}
-    groups : tuple of str
-        Columns that are output, in the order of GROUP BY.
-    partitions : tuple of str
-        Further columns that are equal along a trend.
-    asked_partitions : tuple of str
-        Those of them that the user named.
-    windowing : Windowing
+    ``groups`` are the columns that are output, in the order of GROUP BY; ``partitions`` are further columns that are
+    equal along a trend, of which the user named ``asked_partitions``. Rows without a time are an "error", or a "skip".
     """
 
     schema: Schema
@@ -44,6 +31,16 @@ class Source:
     def keys(self) -> tuple[str, ...]:
         """All columns that are equal along a trend, the output ones first."""
         return self.groups + self.partitions
+
+    @property
+    def shown_keys(self) -> tuple[str, ...]:
+        """The key columns of an answer that has a row per trend."""
+        return self.groups + self.asked_partitions
+
+    @property
+    def window(self) -> tuple[str, ...]:
+        """The column of an answer that holds the window, if windows slide."""
+        return ("window",) if self.windowing.kind == SLIDING else ()
 
 
 def kernel_sorts_shares(source: Source, compiled: Compiled) -> bool:

@@ -5,22 +5,15 @@ from __future__ import annotations
 import attrs
 
 from cetdsl.ir.kernel import KernelSpec
+from cetdsl.ir.layout import RowLayout
 
 
 @attrs.frozen
 class TrendsSpec:
     """What a worker must know to list trends.
 
-    Attributes
-    ----------
-    kernel : KernelSpec
-    keys : tuple of int
-        Numbers of the keys that the answer shows.
-    variables : tuple of str
-    fields : tuple of str
-        Names of the event's fields in the answer.
-    limit : int
-        Trends that one task lists at most; -1: all.
+    ``keys`` are the numbers of the keys that the answer shows, ``fields`` the names of the event's fields in it. One
+    task lists ``limit`` trends at most; -1: all.
     """
 
     kernel: KernelSpec
@@ -34,16 +27,9 @@ class TrendsSpec:
 class GraphSpec:
     """What a worker must know to get trends out of the graph of a query.
 
-    Attributes
-    ----------
-    trends : TrendsSpec
-        ``trends.kernel.query.completeness`` says which ones.
-    algorithm : {"auto", "m-cet", "t-cet", "h-cet", "anchors"}
-    memory : int or None
-        Bytes that the algorithm may keep of partial trends; None: no limit.
-    shares : int
-        If > 0, so many tasks share a key: a column says which of as many equal parts of the key's trends is listed; see
-        :mod:`cetdsl.ir.shares`.
+    ``trends.kernel.query.completeness`` says which ones. ``algorithm`` is "auto", "m-cet", "t-cet", "h-cet" or
+    "anchors", and may keep ``memory`` bytes of partial trends (None: no limit). If ``shares`` > 0, so many tasks share
+    a key: a column says which of as many equal parts of the key's trends is listed; see :mod:`cetdsl.ir.shares`.
     """
 
     trends: TrendsSpec
@@ -108,18 +94,9 @@ class TopSpec:
 class ContainmentSpec:
     """What a worker must know to drop the trends that others contain.
 
-    Attributes
-    ----------
-    keys : int
-        Key columns, which come first; then the window if ``sliding``, the numbers of the trend's events (a list), the
-        names of their variables (a list), and the trend itself. A key's trends come longest first.
-    shown : tuple of int
-        Positions of the key columns that the answer shows.
-    sliding : bool
-    variables : tuple of str
-    completeness : {"maximal", "ends"}
-    memory : int
-        Bytes that the trends kept of one key and window may take.
+    Rows have ``keys`` key columns, the window if ``sliding``, the numbers of the trend's events (a list), the names of
+    their variables (a list), and the trend itself. A key's trends come longest first. ``shown`` are the positions of
+    the key columns that the answer shows; ``memory`` bounds the bytes that the trends kept of one key and window take.
     """
 
     keys: int
@@ -134,14 +111,9 @@ class ContainmentSpec:
 class EventGraphSpec:
     """What a worker must know to show the graph of a query as rows.
 
-    Attributes
-    ----------
-    kernel : KernelSpec
-        For vertices, the last columns of its input are those of the event; for what has to do with attribute
-        vertices its values are the columns that comparisons refer to.
-    part : {"vertices", "edges", "reduced", "direct", "attributes", "from", "to"}
-    fields : tuple of str
-        Names of the event's fields in the answer.
+    ``part`` is "vertices", "edges", "reduced", "direct", "attributes", "from" or "to". For vertices, the last columns
+    of the rows are those of the event, which the answer shows as ``fields``; for what has to do with attribute
+    vertices, the values are the columns that comparisons refer to.
     """
 
     kernel: KernelSpec
@@ -150,27 +122,31 @@ class EventGraphSpec:
 
 
 @attrs.frozen
+class Pool:
+    """Rows that hold the answers of several queries, by :func:`~cetdsl.ir.layout.of_pool`.
+
+    A row has the number of its query, the key columns (those that its query does not group by are NULL), the start of
+    its window (NULL without one), the window itself, and columns that the queries share, each of which uses as many of
+    a type as it needs. ``types`` is the serialised Arrow schema of these, and ``own`` names those of each query.
+    """
+
+    layout: RowLayout
+    types: bytes
+    own: tuple[tuple[str, ...], ...]
+
+
+@attrs.frozen
 class WorkloadSpec:
     """What a worker must know to answer several queries over the same rows.
-
-    A row of the answer has the number of its query, the key columns (those that its query does not group by are NULL),
-    the start of its window (NULL without one), the window itself, and a *pool* of columns that the queries share: each
-    uses as many of a type as it needs.
 
     Attributes
     ----------
     reader : KernelSpec
         What the rows hold.
-    names : tuple of str
-    queries : tuple of KernelSpec
-    groups : tuple of tuple of int
-        Per query the keys that it groups by.
-    pool : tuple of (str, bytes)
-        Name and serialised Arrow type of each column of the pool.
-    places : tuple of tuple of int
-        Per query the column of the pool of each of its own.
-    partial_places : tuple of tuple of int
-        The same of the partial results, for the stage that adds them up; empty where there is none.
+    names, queries, groups : tuple of str, of KernelSpec, of tuple of int
+        Per query; ``groups`` are the keys that it groups by.
+    partial, answer : Pool
+        The rows of partial results (None where these are not to be added up), and those of the answer.
     families : tuple of int
         Per variable the number of those that agree up to constants.
     sets : tuple of tuple of int
@@ -186,9 +162,8 @@ class WorkloadSpec:
     names: tuple[str, ...]
     queries: tuple[KernelSpec, ...]
     groups: tuple[tuple[int, ...], ...]
-    pool: tuple[tuple[str, bytes], ...]
-    places: tuple[tuple[int, ...], ...]
-    partial_places: tuple[tuple[int, ...], ...]
+    partial: Pool | None
+    answer: Pool
     families: tuple[int, ...]
     sets: tuple[tuple[int, ...], ...]
     in_panes: tuple[bool, ...]

@@ -13,15 +13,7 @@ ORDERS = ("<", "<=", ">", ">=")
 class Step:
     """An edge of a machine, its comparisons told apart.
 
-    Attributes
-    ----------
-    edge : Edge
-    equalities : tuple of Comparison
-        All equalities, which a hash answers.
-    order : Comparison or None
-        The first order, which sorted values answer.
-    rest : tuple of Comparison
-        The others, to be tested one by one.
+    A hash answers all ``equalities``, and sorted values the first ``order``; the ``rest`` is to be tested one by one.
     """
 
     edge: Edge

@@ -37,6 +37,11 @@ def count_in_panes(windowing: Windowing) -> Windowing:
     return Windowing(SLIDING, 2 * whole + 1, 2) if rest else Windowing(SLIDING, whole, 1)
 
 
+def overlaps(windowing: Windowing) -> bool:
+    """Whether an event may be in several windows, or spans."""
+    return windowing.kind == SPAN or windowing.slide < windowing.length
+
+
 def overlap(windowing: Windowing) -> int:
     """How many sliding windows an event is in at most."""
     return -(-windowing.length // windowing.slide)

@@ -35,16 +35,7 @@ _STAGES = {
 
 
 def run_stage(stage: str, payload: bytes, batches: _Batches) -> _Batches:
-    """Runs one stage over one task's batches.
-
-    Parameters
-    ----------
-    stage : str
-        A key of ``_STAGES``.
-    payload : bytes
-        The pickled specification of the stage, from :mod:`cetdsl.ir.stages`.
-    batches : iterator of pyarrow.RecordBatch
-    """
+    """Runs one stage, a key of ``_STAGES``, over one task's batches; its pickled plan is of :mod:`cetdsl.ir.stages`."""
     module, function = _STAGES[stage]
     stream: Any = getattr(import_module(f"cetdsl.kernels.{module}"), function)
     try:

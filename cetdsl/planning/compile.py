@@ -6,8 +6,6 @@ operator ``>`` between its values at two neighbouring events.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import attrs
 
 from cetdsl.analysis.classify import PredicateClass, adjacent_pair, negations_of, separate, shape
@@ -19,6 +17,7 @@ from cetdsl.ir.machine import Comparison, Edge, Machine, Negation, Pair
 from cetdsl.ir.windowing import WHOLE
 from cetdsl.pattern.automaton import Automaton, build_automaton, restrict_count
 from cetdsl.pattern.expressions import (
+    HOLDS,
     MIRRORED,
     Aggregate,
     Attribute,
@@ -38,17 +37,12 @@ from cetdsl.planning.pivots import search_pivot
 
 #: ``COUNT(b) >= n`` is compiled into states up to this n.
 MAX_COUNTED = 64
+#: The predicates between an earlier variable and the later one that is its neighbour.
+_Adjacent = dict[tuple[str, str], list[Expr]]
 
 
 def compile_query(resolved: ResolvedQuery, automaton: Automaton | None = None) -> Compiled:
-    """Compiles a rewritten query whose pattern is not a top-level AND.
-
-    Parameters
-    ----------
-    resolved : ResolvedQuery
-    automaton : Automaton, optional
-        In place of the pattern's own one.
-    """
+    """Compiles a rewritten query whose pattern is not a top-level AND, perhaps by another automaton."""
     return _Compiler(resolved, automaton).compile()
 
 
@@ -64,16 +58,14 @@ class _Compiler:
 
     def compile(self) -> Compiled:
         adjacent, pairwise, negated = self._sort_predicates()
-        names = list(dict.fromkeys(self.automaton.variables))
-        for negation in self.automaton.negations:
-            names += [event.variable for event in events(negation.part) if event.variable not in names]
-        names = list(dict.fromkeys(names))
+        negated_events = (event for negation in self.automaton.negations for event in events(negation.part))
+        names = list(dict.fromkeys([*self.automaton.variables, *(event.variable for event in negated_events)]))
         if len(names) > MAX_VARIABLES:
             raise UnsupportedQuery(f"the pattern has more than {MAX_VARIABLES} event variables")
         self.numbers = {name: number for number, name in enumerate(names)}
         pairs = []
         for predicate in pairwise:
-            pair = self._neighbours(predicate, self.automaton)
+            pair = _neighbours(predicate, self.automaton, self.pattern)
             if pair is not None:
                 adjacent.setdefault(pair, []).append(_as_adjacent(predicate, pair))
             elif (found := self._pair(predicate)) is not None:
@@ -93,10 +85,8 @@ class _Compiler:
             tuple(self.residual),
         )
 
-    def _sort_predicates(
-        self,
-    ) -> tuple[dict[tuple[str, str], list[Expr]], list[Expr], dict[Not, list[Expr]]]:
-        adjacent: dict[tuple[str, str], list[Expr]] = {}
+    def _sort_predicates(self) -> tuple[_Adjacent, list[Expr], dict[Not, list[Expr]]]:
+        adjacent: _Adjacent = {}
         pairwise: list[Expr] = []
         negated: dict[Not, list[Expr]] = {}
         for predicate in self.resolved.query.where:
@@ -125,31 +115,10 @@ class _Compiler:
         if not 1 <= limit <= MAX_COUNTED:
             return False
         try:
-            self.automaton = restrict_count(self.automaton, variable, limit, _COMPARE[op](bound))
+            self.automaton = restrict_count(self.automaton, variable, limit, lambda n: bool(HOLDS[op](n, bound)))
         except UnsupportedQuery:
             return False
         return True
-
-    def _neighbours(self, predicate: Expr, automaton: Automaton) -> tuple[str, str] | None:
-        """The (earlier, later) order of two variables that are always bound once and one right after the other."""
-        pair = variables(predicate)
-        if len(pair) != 2:
-            return None
-        for earlier, later in (pair, pair[::-1]):
-            if self._always_follows(automaton, earlier, later):
-                return earlier, later
-        return None
-
-    def _always_follows(self, automaton: Automaton, earlier: str, later: str) -> bool:
-        names = automaton.variables
-        if not all(binds_at_most_one(self.pattern, name) for name in (earlier, later)):
-            return False
-        # Every way to the later variable comes straight from the earlier one, and from there it goes nowhere else
-        # before; a trend that lacks either of them has no pair to compare.
-        if any(names[state] == later for state, _ in automaton.initial):
-            return False
-        steps = {(names[t.source], names[t.target]) for t in automaton.transitions}
-        return {u for u, v in steps if v == later} == {earlier} and {v for u, v in steps if u == earlier} == {later}
 
     def _pair(self, predicate: Expr) -> Pair | None:
         found = separate(predicate)
@@ -172,7 +141,7 @@ class _Compiler:
     def _code(self, column: CodeColumn) -> int:
         return self.codes.setdefault(column, len(self.codes))
 
-    def _machine(self, automaton: Automaton, adjacent: dict[tuple[str, str], list[Expr]]) -> Machine:
+    def _machine(self, automaton: Automaton, adjacent: _Adjacent) -> Machine:
         names = automaton.variables
         edges = []
         for step in automaton.transitions:
@@ -184,15 +153,8 @@ class _Compiler:
                 else:
                     later, earlier = self._comparison_columns(found.left, found.right)
                     comparisons.append(Comparison(found.op, later, earlier))
-            edges.append(
-                Edge(
-                    step.source,
-                    step.target,
-                    tuple(dict.fromkeys(comparisons)),
-                    tuple(dict.fromkeys(listed)),
-                    tuple(sorted(step.guards)),
-                )
-            )
+            conditions = tuple(dict.fromkeys(comparisons)), tuple(dict.fromkeys(listed)), tuple(sorted(step.guards))
+            edges.append(Edge(step.source, step.target, *conditions))
         return Machine(
             tuple(self.numbers[name] for name in names),
             tuple((state, tuple(sorted(guards))) for state, guards in automaton.initial),
@@ -203,9 +165,8 @@ class _Compiler:
     def _negation(self, node: Not, predicates: list[Expr]) -> Negation:
         automaton = build_automaton(node.part)
         own = {event.variable for event in events(node.part)}
-        adjacent: dict[tuple[str, str], list[Expr]] = {}
+        adjacent: _Adjacent = {}
         pairs, correlated = [], []
-        outer = self.pattern
         for predicate in predicates:
             if shape(predicate) is PredicateClass.ADJACENT:
                 pair = adjacent_pair(predicate)
@@ -213,9 +174,7 @@ class _Compiler:
                 adjacent.setdefault(pair, []).append(predicate)
                 continue
             inside = own.issuperset(variables(predicate))
-            self.pattern = node.part
-            between = self._neighbours(predicate, automaton) if inside else None
-            self.pattern = outer
+            between = _neighbours(predicate, automaton, node.part) if inside else None
             if between is not None:
                 adjacent.setdefault(between, []).append(_as_adjacent(predicate, between))
                 continue
@@ -242,16 +201,6 @@ class _Compiler:
         return Negation(machine, tuple(correlated), tuple(pairs), search_pivot(machine, tuple(pairs), WHOLE))
 
 
-_COMPARE: dict[str, Callable[[float], Callable[[int], bool]]] = {
-    "=": lambda bound: lambda n: n == bound,
-    "!=": lambda bound: lambda n: n != bound,
-    "<": lambda bound: lambda n: n < bound,
-    "<=": lambda bound: lambda n: n <= bound,
-    ">": lambda bound: lambda n: n > bound,
-    ">=": lambda bound: lambda n: n >= bound,
-}
-
-
 def _count_bound(predicate: Expr) -> tuple[str | None, str, float] | None:
     """``(variable or None for LENGTH, op, bound)`` of a comparison of a count with a constant."""
     if not isinstance(predicate, Binary) or predicate.op not in MIRRORED:
@@ -268,6 +217,27 @@ def _count_bound(predicate: Expr) -> tuple[str | None, str, float] | None:
     if isinstance(left, Aggregate) and left.definition.is_count:
         return left.variable, op, right.value
     return None
+
+
+def _neighbours(predicate: Expr, automaton: Automaton, pattern: Pattern) -> tuple[str, str] | None:
+    """The (earlier, later) order of two variables that are always bound once and one right after the other."""
+    pair = variables(predicate)
+    if len(pair) != 2 or not all(binds_at_most_one(pattern, name) for name in pair):
+        return None
+    orders = ((pair[0], pair[1]), (pair[1], pair[0]))
+    return next((order for order in orders if _always_follows(automaton, *order)), None)
+
+
+def _always_follows(automaton: Automaton, earlier: str, later: str) -> bool:
+    """Whether every way to the later variable comes straight from the earlier one, and from there goes nowhere else.
+
+    A trend that lacks either of them has no pair to compare.
+    """
+    names = automaton.variables
+    if any(names[state] == later for state, _ in automaton.initial):
+        return False
+    steps = {(names[t.source], names[t.target]) for t in automaton.transitions}
+    return {u for u, v in steps if v == later} == {earlier} and {v for u, v in steps if u == earlier} == {later}
 
 
 def _unnamed(predicate: Expr) -> Expr:

@@ -68,15 +68,9 @@ COMPLETE_STRATEGIES: dict[str, tuple[Callable[[CompleteRequest], Operator | Decl
 
 @attrs.frozen
 class Decision:
-    """A physical plan and how it came to be chosen.
+    """A physical plan, its strategy, and the strategies asked before that declined, with their reasons.
 
-    Attributes
-    ----------
-    plan : Operator
-        A tree, with exchanges where its operators require them.
-    strategy : str
-    declined : tuple of (str, str)
-        The strategies asked before, and their reasons.
+    The plan is a tree, with exchanges where its operators require them.
     """
 
     plan: Operator
@@ -90,15 +84,7 @@ def plan_aggregate(
     number: str,
     strategies: Sequence[Callable[[AggregateRequest], Operator | Declined]] = AGGREGATE_STRATEGIES,
 ) -> Decision:
-    """The plan of an aggregation.
-
-    Parameters
-    ----------
-    resolved : ResolvedQuery
-        Rewritten.
-    aggregates : tuple of (str, Aggregate)
-        Names and aggregates of the output columns.
-    number : {"decimal", "string", "double", "log2"}
+    """The plan of an aggregation, for a rewritten query and the names and aggregates of the output columns.
 
     Raises
     ------
@@ -110,27 +96,13 @@ def plan_aggregate(
 
 
 def plan_trends(resolved: ResolvedQuery, columns: tuple[str, ...], limit: int | None) -> Decision:
-    """The plan of an enumeration.
-
-    Parameters
-    ----------
-    resolved : ResolvedQuery
-        Rewritten.
-    columns : tuple of str
-        The columns of each event that the answer shows.
-    limit : int or None
-    """
+    """The plan of an enumeration that shows these columns of each event of at most so many trends."""
     request = TrendsRequest(resolved, columns, limit, compile_sides(resolved))
     return _first_plan(request, TREND_STRATEGIES)
 
 
 def plan_complete(request: CompleteRequest) -> Decision:
     """The plan of listing complete trends.
-
-    Parameters
-    ----------
-    request : CompleteRequest
-        ``algorithm`` is one of :data:`~cetdsl.planning.strategies.complete.ALGORITHMS`.
 
     Raises
     ------

@@ -9,17 +9,15 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Mapping
 
-import attrs
-
 from cetdsl.analysis.resolve import ResolvedQuery
 from cetdsl.ir.kernel import KernelQuery
 from cetdsl.ir.operators import Propagate
+from cetdsl.ir.sharing import Propagation, SharableSet
 from cetdsl.ir.windowing import SPAN
 from cetdsl.pattern.expressions import Length
 from cetdsl.pattern.nodes import Repeat, events
 from cetdsl.pattern.query import Returned
 from cetdsl.planning.panes import why_not_in_panes, why_panes_do_not_pay
-from cetdsl.sharing import SharableSet
 from cetdsl.sharing.families import family, kleene_signatures
 
 #: How a workload may decide what its queries share.
@@ -29,37 +27,12 @@ SHARING = ("dynamic", "static", "always", "never")
 FEW_IN_PANES = 6
 
 
-@attrs.frozen
-class Propagation:
-    """How one query of a pass is propagated.
-
-    Attributes
-    ----------
-    why_not_shared : str or None
-        None where it is in a sharable set.
-    in_bursts : bool
-        Whether a query that does not share is propagated burst by burst all the same, as sharable sets are.
-    why_not_in_panes : str or None
-        None where its windows are products of panes, should it be evaluated by itself, and not in bursts.
-    """
-
-    why_not_shared: str | None
-    in_bursts: bool
-    why_not_in_panes: str | None
-
-
 def plan_sharing(
     queries: Mapping[str, ResolvedQuery], plans: Mapping[str, Propagate], mode: str
 ) -> tuple[tuple[SharableSet, ...], dict[str, Propagation]]:
     """The sets of queries that share, each query in at most one, and how each query is propagated.
 
-    Parameters
-    ----------
-    queries : mapping of str to ResolvedQuery
-        Rewritten, by name: those of one pass, so with equal keys.
-    plans : mapping of str to Propagate
-        What each is alone.
-    mode : {"dynamic", "static", "always", "never"}
+    The queries are rewritten, by name: those of one pass, so with equal keys. The plans say what each is alone.
     """
     refused = {name: why_not_in_bursts(plan.spec.query) for name, plan in plans.items()}
     slow = {

@@ -15,23 +15,35 @@ import attrs
 
 from cetdsl.analysis.resolve import ResolvedQuery
 from cetdsl.ir.compiled import MAX_VARIABLES, CodeColumn, Compiled
-from cetdsl.ir.kernel import KernelSpec
+from cetdsl.ir.kernel import KernelQuery, KernelSpec
 from cetdsl.ir.layout import RowLayout
-from cetdsl.ir.machine import Comparison, Edge, Machine, Negation, Pair
-from cetdsl.ir.operators import Exchange, Merge, Operator, Propagate
+from cetdsl.ir.machine import Comparison, Machine, Negation, Pair
+from cetdsl.ir.operators import (
+    Alone,
+    AnswerTogether,
+    Exchange,
+    Merge,
+    MergeTogether,
+    Operator,
+    Propagate,
+    PropagateTogether,
+    Scan,
+    with_exchanges,
+)
+from cetdsl.ir.sharing import Member, Propagation, Sharing
 from cetdsl.ir.source import Source
 from cetdsl.ir.windowing import SLIDING, SPAN, WHOLE, Windowing
 from cetdsl.pattern.automaton import Automaton
 from cetdsl.pattern.expressions import Expr, strip
 from cetdsl.pattern.nodes import events
-from cetdsl.planning.planner import AGGREGATE_STRATEGIES, Decision, plan_aggregate
-from cetdsl.planning.sharing import Propagation, plan_sharing
+from cetdsl.planning.planner import AGGREGATE_STRATEGIES, plan_aggregate
+from cetdsl.planning.sharing import plan_sharing
 from cetdsl.planning.strategies.kernel import kernel
-from cetdsl.planning.windows import STRETCH_WINDOWS
-from cetdsl.sharing import SharableSet
+from cetdsl.planning.windows import BUCKET_WINDOWS
 from cetdsl.sharing.families import family
 
 _T = TypeVar("_T", bound=Hashable)
+_LookedFor = TypeVar("_LookedFor", KernelQuery, Negation)
 
 #: A variable's condition, and how many of its query have the same one before it: these are bound apart.
 _Variable = tuple[Expr | None, int]
@@ -39,106 +51,8 @@ _Variable = tuple[Expr | None, int]
 _STRATEGIES = (kernel, *(strategy for strategy in AGGREGATE_STRATEGIES if strategy is not kernel))
 
 
-@attrs.frozen
-class Sharing:
-    """Who decides what queries share.
-
-    Attributes
-    ----------
-    mode : {"dynamic", "static", "always", "never"}
-    deviations : dict of str to float
-        For the static mode, by query: the share of the events of its Kleene patterns at which it does otherwise than
-        most queries. What is not given is taken from the first events.
-    """
-
-    mode: str = "dynamic"
-    deviations: Mapping[str, float] = attrs.field(factory=dict)
-
-
-@attrs.frozen
-class Member:
-    """A query of a pass.
-
-    Attributes
-    ----------
-    name : str
-    spec : KernelSpec
-        Over the common numbers of the pass; all keys count as groups.
-    groups : tuple of int
-        The keys that the query groups by.
-    group_names : tuple of str
-    propagation : Propagation
-    """
-
-    name: str
-    spec: KernelSpec
-    groups: tuple[int, ...]
-    group_names: tuple[str, ...]
-    propagation: Propagation
-
-
-@attrs.frozen
-class Pass:
-    """Queries that are answered by one scan, one shuffle, one sort and one kernel.
-
-    Attributes
-    ----------
-    source : Source
-        Its windowing spans those of all members.
-    compiled : Compiled
-        The common variables, compared terms and lists; without an automaton of its own.
-    reader : KernelSpec
-        What the rows hold.
-    values : tuple of Expr
-    members : tuple of Member
-    families : tuple of int
-        Which common variables agree up to constants: the number of the family of each.
-    sets : tuple of SharableSet
-        The queries that share.
-    merge : bool
-        Whether partial results of several keys or tasks must be added up.
-    """
-
-    source: Source
-    compiled: Compiled
-    reader: KernelSpec
-    values: tuple[Expr, ...]
-    members: tuple[Member, ...]
-    families: tuple[int, ...]
-    sets: tuple[SharableSet, ...]
-    merge: bool
-
-
-@attrs.frozen
-class Alone:
-    """A query that no pass can take, with its own plan and why."""
-
-    name: str
-    decision: Decision
-    reason: str
-    groups: tuple[str, ...]
-    sliding: bool
-
-
-@attrs.frozen
-class WorkloadPlan:
-    """How the queries of a workload are answered."""
-
-    passes: tuple[Pass, ...]
-    alone: tuple[Alone, ...]
-    sharing: Sharing
-
-
-def plan_workload(queries: Mapping[str, ResolvedQuery], number: str, sharing: Sharing) -> WorkloadPlan:
-    """The plan of a workload.
-
-    Parameters
-    ----------
-    queries : mapping of str to ResolvedQuery
-        Rewritten, by name, each with its RETURN list.
-    number : {"decimal", "string", "double", "log2"}
-    sharing : Sharing
-    """
+def plan_workload(queries: Mapping[str, ResolvedQuery], number: str, sharing: Sharing) -> AnswerTogether:
+    """The plan of a workload: of rewritten queries by name, each with its RETURN list."""
     together: dict[str, Propagate] = {}
     alone: list[Alone] = []
     for name, resolved in queries.items():
@@ -151,9 +65,8 @@ def plan_workload(queries: Mapping[str, ResolvedQuery], number: str, sharing: Sh
             reason = dict(decision.declined).get(
                 "kernel", "an AND at the top pairs the trends of two passes of its own"
             )
-            window = resolved.query.window
-            sliding = window is not None and window.slide is not None
-            alone.append(Alone(name, decision, reason, tuple(dict.fromkeys(resolved.query.group_by)), sliding))
+            groups = tuple(dict.fromkeys(resolved.query.group_by))
+            alone.append(Alone(name, decision.plan, decision.strategy, reason, groups))
     passes: dict[Hashable, list[_Pass]] = {}
     for name, plan in together.items():
         source = plan.source
@@ -162,9 +75,8 @@ def plan_workload(queries: Mapping[str, ResolvedQuery], number: str, sharing: Sh
         if not open_passes or not open_passes[-1].takes(plan):
             open_passes.append(_Pass())
         open_passes[-1].add(name, plan, queries[name])
-    return WorkloadPlan(
-        tuple(one.finished(sharing.mode) for group in passes.values() for one in group), tuple(alone), sharing
-    )
+    planned = (with_exchanges(one.finished(sharing)) for group in passes.values() for one in group)
+    return AnswerTogether(tuple(planned), tuple(alone), sharing)
 
 
 def _carried_by(plan: Operator) -> Propagate | None:
@@ -185,6 +97,7 @@ class _Pass:
         self.codes: dict[CodeColumn, int] = {}
         self.lists: dict[Expr, int] = {}
         self.values: dict[Expr, int] = {}
+        self.renumber: dict[str, _Renumbering] = {}
 
     def takes(self, plan: Propagate) -> bool:
         """Whether one more query's variables fit into the bit mask."""
@@ -197,22 +110,22 @@ class _Pass:
         for (name_in_query, _), variable in zip(plan.compiled.variables, _variables(plan.compiled), strict=True):
             if _number(self.variables, variable) == len(self.families):
                 self.families.append(kinds[name_in_query])
-        for code in plan.compiled.codes:
-            _number(self.codes, code)
-        for term in plan.compiled.lists:
-            _number(self.lists, term)
-        for value in plan.values:
-            _number(self.values, value)
+        self.renumber[name] = _Renumbering(
+            [self.variables[variable] for variable in _variables(plan.compiled)],
+            [_number(self.codes, code) for code in plan.compiled.codes],
+            [_number(self.lists, term) for term in plan.compiled.lists],
+            [_number(self.values, value) for value in plan.values],
+        )
         self.plans[name] = plan
         self.resolved[name] = resolved
 
-    def finished(self, mode: str) -> Pass:
-        """The pass of all queries that were added."""
+    def finished(self, sharing: Sharing) -> Operator:
+        """The pass of all queries that were added; partial results of several keys or tasks are added up."""
         plans = list(self.plans.values())
         first = plans[0].source
         windowing = _common_windowing([plan.source.windowing for plan in plans])
         merge = any(plan.spec.answer.partial for plan in plans)
-        sets, propagation = plan_sharing(self.resolved, self.plans, mode)
+        sets, propagation = plan_sharing(self.resolved, self.plans, sharing.mode)
         source = attrs.evolve(first, groups=first.keys, partitions=(), asked_partitions=(), windowing=windowing)
         members = tuple(self._member(name, plan, source, merge, propagation[name]) for name, plan in self.plans.items())
         compiled = Compiled(
@@ -229,35 +142,23 @@ class _Pass:
         reader = members[0].spec.with_query(windowing=windowing, negations=negations)
         reader = reader.with_answer(accumulators=(), outputs=())
         order = {kind: number for number, kind in enumerate(dict.fromkeys(self.families))}
-        return Pass(
-            source,
-            compiled,
-            reader,
-            tuple(self.values),
-            members,
-            tuple(order[kind] for kind in self.families),
-            sets,
-            merge,
-        )
+        families = tuple(order[kind] for kind in self.families)
+        scan = Scan(source, compiled)
+        together = PropagateTogether(scan, reader, tuple(self.values), members, families, sets, sharing)
+        return MergeTogether(together) if merge else together
 
     def _member(self, name: str, plan: Propagate, source: Source, merge: bool, propagation: Propagation) -> Member:
-        compiled, spec = plan.compiled, plan.spec
-        renumber = _Renumbering(
-            [self.variables[variable] for variable in _variables(compiled)],
-            [self.codes[code] for code in compiled.codes],
-            [self.lists[term] for term in compiled.lists],
-            [self.values[value] for value in plan.values],
-        )
+        spec = self.renumber[name].spec(plan.spec)
         windowing = spec.query.windowing
         if windowing.kind != WHOLE:
             windowing = attrs.evolve(windowing, cut=source.windowing.cut)
         layout = RowLayout.of(
             len(source.keys), source.time, source.time_type, codes=len(self.codes), lists=len(self.lists)
         )
-        spec = attrs.evolve(renumber.spec(spec).with_query(windowing=windowing), layout=layout)
+        spec = attrs.evolve(spec.with_query(windowing=windowing), layout=layout)
         spec = spec.with_answer(groups=len(source.keys), partial=merge)
         groups = tuple(source.keys.index(column) for column in plan.source.groups)
-        return Member(name, spec, groups, plan.source.groups, propagation)
+        return Member(name, spec, groups, propagation)
 
 
 def _variables(compiled: Compiled) -> list[_Variable]:
@@ -276,13 +177,13 @@ def _number(numbers: dict[_T, int], thing: _T) -> int:
 
 
 def _common_windowing(windowings: list[Windowing]) -> Windowing:
-    """Stretches of time that hold the windows, or spans, of all queries."""
+    """Windows, or spans, and time buckets that hold those of all queries."""
     if len(set(windowings)) == 1:
         return windowings[0]
     if windowings[0].kind == WHOLE:
         return Windowing(WHOLE)
     longest = max(windowing.length for windowing in windowings)
-    cut = STRETCH_WINDOWS * longest
+    cut = BUCKET_WINDOWS * longest
     if any(windowing.kind == SPAN for windowing in windowings):
         return Windowing(SPAN, longest, 0, cut)
     slide = math.gcd(*(windowing.slide for windowing in windowings))
@@ -300,30 +201,23 @@ class _Renumbering:
 
     def spec(self, spec: KernelSpec) -> KernelSpec:
         """A query's specification in the numbers of the pass."""
-        renumbered = spec.with_query(
-            machine=self.machine(spec.query.machine),
-            negations=tuple(
-                Negation(
-                    self.machine(negation.machine),
-                    tuple(map(self.pair, negation.correlated)),
-                    tuple(map(self.pair, negation.pairs)),
-                    self.variable(negation.pivot),
-                )
-                for negation in spec.query.negations
-            ),
-            pairs=tuple(map(self.pair, spec.query.pairs)),
-            pivot=self.variable(spec.query.pivot),
+        query = self.looked_for(spec.query)
+        negations = (
+            attrs.evolve(self.looked_for(one), correlated=tuple(map(self.pair, one.correlated)))
+            for one in query.negations
         )
-        return renumbered.with_answer(
-            accumulators=tuple(
-                attrs.evolve(
-                    accumulator,
-                    variable=self.variable(accumulator.variable),
-                    column=self.values[accumulator.column] if accumulator.column >= 0 else accumulator.column,
-                )
-                for accumulator in spec.answer.accumulators
-            ),
-        )
+        query = attrs.evolve(query, negations=tuple(negations))
+        accumulators = []
+        for accumulator in spec.answer.accumulators:
+            column = self.values[accumulator.column] if accumulator.column >= 0 else accumulator.column
+            variable = self.variable(accumulator.variable)
+            accumulators.append(attrs.evolve(accumulator, variable=variable, column=column))
+        return attrs.evolve(spec, query=query).with_answer(accumulators=tuple(accumulators))
+
+    def looked_for(self, one: _LookedFor) -> _LookedFor:
+        """A query, or what must not match in a gap of it, in the numbers of the pass."""
+        pairs, pivot = tuple(map(self.pair, one.pairs)), self.variable(one.pivot)
+        return attrs.evolve(one, machine=self.machine(one.machine), pairs=pairs, pivot=pivot)
 
     def variable(self, number: int) -> int:
         """Numbers that stand for none or for any stay what they are."""
@@ -331,25 +225,14 @@ class _Renumbering:
 
     def machine(self, machine: Machine) -> Machine:
         """A machine over the variables and columns of the pass."""
-        edges = tuple(
-            Edge(
-                edge.source,
-                edge.target,
-                tuple(Comparison(c.op, self.codes[c.later], self.codes[c.earlier]) for c in edge.comparisons),
-                tuple(self.lists[number] for number in edge.listed),
-                edge.guards,
-            )
-            for edge in machine.edges
-        )
-        variables = tuple(self.variable(number) for number in machine.variables)
-        return Machine(variables, machine.initial, machine.final, edges)
+        edges = []
+        for edge in machine.edges:
+            compared = (Comparison(c.op, self.codes[c.later], self.codes[c.earlier]) for c in edge.comparisons)
+            listed = (self.lists[number] for number in edge.listed)
+            edges.append(attrs.evolve(edge, comparisons=tuple(compared), listed=tuple(listed)))
+        return attrs.evolve(machine, variables=tuple(map(self.variable, machine.variables)), edges=tuple(edges))
 
     def pair(self, pair: Pair) -> Pair:
         """A pairwise predicate over the variables and columns of the pass."""
-        return Pair(
-            pair.op,
-            self.variable(pair.left_variable),
-            self.codes[pair.left],
-            self.variable(pair.right_variable),
-            self.codes[pair.right],
-        )
+        left, right = self.variable(pair.left_variable), self.variable(pair.right_variable)
+        return Pair(pair.op, left, self.codes[pair.left], right, self.codes[pair.right])

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import attrs
 
+from cetdsl.ir.operators import words
 from cetdsl.ir.operators.operator import Step, Unary
-from cetdsl.ir.operators.words import columns_of, number_fact
 from cetdsl.pattern.expressions import Aggregate
 from cetdsl.pattern.text import quote
 
@@ -19,10 +19,10 @@ class AggregateTrends(Unary):
 
     @property
     def gives(self) -> tuple[str, ...]:
-        return columns_of(self.source, *(name for name, _ in self.outputs))
+        return (*self.source.groups, *self.source.window, *(name for name, _ in self.outputs))
 
     def steps(self) -> tuple[Step, ...]:
         return (Step("aggregate the trends", tuple(f"{name}: {quote(term)}" for name, term in self.outputs)),)
 
     def facts(self) -> tuple[tuple[str, str], ...]:
-        return (number_fact(self.number),)
+        return (words.number_fact(self.number),)

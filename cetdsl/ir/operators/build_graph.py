@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import attrs
 
-from cetdsl.ir.kernel import ALL, MAXIMAL, KernelSpec
-from cetdsl.ir.operators.exchange import EventsInOrder
+from cetdsl.ir.kernel import MAXIMAL, KernelSpec
+from cetdsl.ir.operators import words
+from cetdsl.ir.operators.events_in_order import EventsInOrder
 from cetdsl.ir.operators.operator import Requirement, Step, Unary
-from cetdsl.ir.operators.words import ALONG_EDGES, COMPLETENESS
 from cetdsl.pattern.expressions import Expr
 
 ALGORITHMS = {
@@ -23,22 +23,11 @@ ALGORITHMS = {
 class BuildGraph(Unary):
     """Builds the graph, within the stage of the operator above.
 
-    Attributes
-    ----------
-    spec : KernelSpec
-    columns : tuple of str or None
-        The columns of each event that are shown; None: no trends are listed.
-    algorithm : str or None
-        How paths are got out of the graph; None: they are not listed.
-    memory : int or None
-        Bytes that the algorithm may keep of partial trends; None: no limit.
-    balanced : bool
-        Whether as many tasks as there are cores share each key: all of them build its graph, and each lists a part of
-        the trends.
-    values : tuple of Expr
-        What events weigh.
-    settled : bool
-        Whether the paths come in the same order whenever they are computed.
+    ``columns`` of each event are shown, or no trends are listed (None). ``algorithm`` says how paths are got out of the
+    graph, None that they are not listed; it may keep ``memory`` bytes of partial trends (None: no limit). If
+    ``balanced``, as many tasks as there are cores share each key: all of them build its graph, and each lists a part of
+    the trends. ``values`` is what events weigh. If ``settled``, the paths come in the same order whenever they are
+    computed.
     """
 
     spec: KernelSpec
@@ -61,25 +50,12 @@ class BuildGraph(Unary):
         return (Step("kernel: build the graph", tuple(details)),)
 
     def costs(self, limit: int | None = None) -> tuple[str, ...]:
-        return (ALONG_EDGES,)
+        return (words.ALONG_EDGES,)
 
     def facts(self) -> tuple[tuple[str, str], ...]:
-        completeness = self.spec.query.completeness
-        if completeness == ALL:
-            return ()
-        trends = ("trends", COMPLETENESS[completeness])
-        if self.algorithm is None:
-            return (trends,)
+        trends = words.trends_fact(self.spec.query.completeness)
+        if not trends or self.algorithm is None:
+            return trends
         memory = "no limit" if self.memory is None else f"{self.memory} bytes per task"
-        return (
-            trends,
-            ("algorithm", f"{self.algorithm}: {ALGORITHMS[self.algorithm]}"),
-            ("memory", f"{memory} for partial trends"),
-        )
-
-
-@attrs.frozen
-class OverGraph(Unary):
-    """Base of the operators whose stage builds the graph first."""
-
-    child: BuildGraph
+        algorithm = f"{self.algorithm}: {ALGORITHMS[self.algorithm]}"
+        return *trends, ("algorithm", algorithm), ("memory", f"{memory} for partial trends")

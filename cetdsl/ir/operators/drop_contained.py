@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import attrs
 
-from cetdsl.ir.operators.exchange import RowsInOrder
+from cetdsl.ir.operators import words
 from cetdsl.ir.operators.operator import Requirement, Step, Unary
-from cetdsl.ir.operators.words import COMPLETENESS, columns_with_trend, keys_and_window, shuffle
-from cetdsl.ir.windowing import SLIDING
+from cetdsl.ir.operators.rows_in_order import RowsInOrder
 
 
 @attrs.frozen
@@ -24,24 +23,19 @@ class DropContained(Unary):
     @property
     def requires(self) -> tuple[Requirement | None, ...]:
         source = self.source
-        window = ("window",) if source.windowing.kind == SLIDING else ()
-        by = (*(f"g{n}" for n in range(len(source.keys))), *window)
+        by = (*(f"g{n}" for n in range(len(source.keys))), *source.window)
         select = (*by, "transform(trend, b -> b.event.id) AS i", "transform(trend, b -> b.variable) AS v", "trend")
-        keys = keys_and_window(source, source.keys)
-        said = Step(shuffle(keys)), Step("sort each task's trends by their length")
+        keys = words.keys_and_window(source, source.keys)
+        said = Step(words.shuffle(keys)), Step("sort each task's trends by their length")
         return (RowsInOrder(by, ("-size(i)",), select, said),)
 
-    @property
-    def gives(self) -> tuple[str, ...]:
-        return columns_with_trend(self.source)
-
     def steps(self) -> tuple[Step, ...]:
-        return (Step("kernel: drop the trends that a kept one contains", (COMPLETENESS[self.completeness],)),)
+        return (Step("kernel: drop the trends that a kept one contains", (words.COMPLETENESS[self.completeness],)),)
 
     def costs(self, limit: int | None = None) -> tuple[str, ...]:
         return ("grows with the number of all trends, complete or not",)
 
     def facts(self) -> tuple[tuple[str, str], ...]:
-        window = " and window" if self.source.windowing.kind == SLIDING else ""
+        window = " and window" if self.source.window else ""
         memory = f"{self.memory} bytes for the trends kept of one key{window}"
-        return ("trends", COMPLETENESS[self.completeness]), ("memory", memory)
+        return *words.trends_fact(self.completeness), ("memory", memory)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import attrs
 
-from cetdsl.ir.kernel import ALL, KernelSpec
+from cetdsl.ir.kernel import KernelSpec
+from cetdsl.ir.operators import words
 from cetdsl.ir.operators.operator import Step, Unary
-from cetdsl.ir.operators.words import COMPLETENESS, columns_with_trend, projected, until
 
 
 @attrs.frozen
@@ -18,20 +18,15 @@ class JoinPaths(Unary):
     limit: int | None
     walks = True
 
-    @property
-    def gives(self) -> tuple[str, ...]:
-        return columns_with_trend(self.source)
-
     def steps(self) -> tuple[Step, ...]:
         return (
-            Step("project", tuple(projected(self.source, self.compiled, ()))),
+            Step("project", tuple(words.projected(self.source, self.compiled, ()))),
             Step("join events to the graph"),
             Step("join paths with edges, round by round", ("complete paths leave in each round",)),
         )
 
     def costs(self, limit: int | None = None) -> tuple[str, ...]:
-        return (f"grows with the edges of the graph and with the number of its trends{until(limit)}",)
+        return (words.along_paths(limit),)
 
     def facts(self) -> tuple[tuple[str, str], ...]:
-        completeness = self.spec.query.completeness
-        return () if completeness == ALL else (("trends", COMPLETENESS[completeness]),)
+        return words.trends_fact(self.spec.query.completeness)

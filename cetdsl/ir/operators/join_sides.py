@@ -5,7 +5,6 @@ from __future__ import annotations
 import attrs
 
 from cetdsl.ir.operators.operator import Operator, Step
-from cetdsl.ir.operators.words import columns_with_trend
 
 
 @attrs.frozen
@@ -18,18 +17,7 @@ class JoinSides(Operator):
     left: Operator
     right: Operator
     distinct: bool
-
-    @property
-    def children(self) -> tuple[Operator, ...]:
-        return self.left, self.right
-
-    def with_children(self, children: tuple[Operator, ...]) -> Operator:
-        left, right = children
-        return attrs.evolve(self, left=left, right=right)
-
-    @property
-    def gives(self) -> tuple[str, ...]:
-        return columns_with_trend(self.source)
+    inputs = ("left", "right")
 
     def steps(self) -> tuple[Step, ...]:
         return (Step("join the trends of the two sides", ("per key and window",)),)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import attrs
 
-from cetdsl.ir.operators.build_graph import ALGORITHMS, OverGraph
+from cetdsl.ir.operators import words
+from cetdsl.ir.operators.build_graph import ALGORITHMS
 from cetdsl.ir.operators.operator import Step
-from cetdsl.ir.operators.words import columns_with_trend, until
+from cetdsl.ir.operators.over_graph import OverGraph
 
 
 @attrs.frozen
@@ -16,12 +17,8 @@ class ListPaths(OverGraph):
     limit: int | None = None
     stage = "graph"
 
-    @property
-    def gives(self) -> tuple[str, ...]:
-        return columns_with_trend(self.source)
-
     def steps(self) -> tuple[Step, ...]:
         return (Step("kernel: list the paths", (ALGORITHMS[self.child.algorithm or "auto"],)),)
 
     def costs(self, limit: int | None = None) -> tuple[str, ...]:
-        return (f"grows with the edges of the graph and with the number of its trends{until(limit)}",)
+        return (words.along_paths(limit),)

@@ -9,7 +9,9 @@ import attrs
 
 from cetdsl.ir.compiled import Compiled
 from cetdsl.ir.kernel import KernelSpec
+from cetdsl.ir.operators import words
 from cetdsl.ir.source import Source
+from cetdsl.pattern.expressions import Expr
 
 
 @attrs.frozen
@@ -30,32 +32,38 @@ class Requirement:
         raise NotImplementedError
 
 
+@attrs.frozen
 class Operator:
     """A physical operator. A plan is a tree of them, with a scan of events at each leaf.
 
     Attributes
     ----------
+    inputs : tuple of str
+        The names of the fields that hold its children.
     stage : str or None
         The stage of :mod:`cetdsl.kernels.entry` that runs it; None: Spark alone, or the stage of the operator above.
     walks : bool
         Whether it goes through the automaton of its query.
     indexed : bool
         Whether an index answers the predicates of each edge of the automaton; see :mod:`cetdsl.ir.indexes`.
+    aggregates : bool
+        Whether its rows are aggregates of each group and window; else a row is a trend.
     """
 
-    __slots__ = ()
+    inputs: ClassVar[tuple[str, ...]] = ()
     stage: ClassVar[str | None] = None
     walks: ClassVar[bool] = False
     indexed: ClassVar[bool] = False
+    aggregates: ClassVar[bool] = False
 
     @property
     def children(self) -> tuple[Operator, ...]:
         """The operators whose rows it reads."""
-        raise NotImplementedError
+        return tuple(getattr(self, name) for name in self.inputs)
 
     def with_children(self, children: tuple[Operator, ...]) -> Operator:
         """The same operator over other ones."""
-        raise NotImplementedError
+        return attrs.evolve(self, **dict(zip(self.inputs, children, strict=True)))
 
     @property
     def requires(self) -> tuple[Requirement | None, ...]:
@@ -65,7 +73,10 @@ class Operator:
     @property
     def gives(self) -> tuple[str, ...]:
         """The names of the answer's columns, if this operator gives the answer."""
-        return self.children[0].gives
+        source = self.source
+        if self.aggregates:
+            return (*source.groups, *source.window, *(output.name for output in self.spec.answer.outputs))
+        return (*source.shown_keys, *source.window, "trend")
 
     def steps(self) -> tuple[Step, ...]:
         """What it does, the first thing first."""
@@ -73,11 +84,11 @@ class Operator:
 
     def costs(self, limit: int | None = None) -> tuple[str, ...]:
         """How the time of the plan up to here grows, in words, if so many rows are wanted."""
-        return self.children[0].costs(limit)
+        return self.children[0].costs(limit) if self.children else ()
 
     def facts(self) -> tuple[tuple[str, str], ...]:
         """What is worth knowing besides: name and text."""
-        return ()
+        return (words.number_fact(self.spec.answer.number),) if self.aggregates else ()
 
     # What a plan of one scan has in common; of a plan of two sides these are the first one's.
 
@@ -110,14 +121,22 @@ class Operator:
 
 @attrs.frozen
 class Unary(Operator):
-    """An operator that reads the rows of one other."""
+    """Base of the operators that read the rows of one other."""
 
     child: Operator
+    inputs = ("child",)
+
+
+@attrs.frozen
+class Carry(Unary):
+    """Base of the operators that carry accumulators along the automaton; ``values`` is what these run over."""
+
+    spec: KernelSpec
+    values: tuple[Expr, ...]
+    walks = True
 
     @property
-    def children(self) -> tuple[Operator, ...]:
-        return (self.child,)
-
-    def with_children(self, children: tuple[Operator, ...]) -> Operator:
-        (child,) = children
-        return attrs.evolve(self, child=child)
+    def carried(self) -> tuple[str, ...]:
+        """The numbers that are carried along, in words."""
+        accumulators = self.spec.answer.accumulators
+        return tuple(words.of_accumulator(self.compiled, accumulator, self.values) for accumulator in accumulators)

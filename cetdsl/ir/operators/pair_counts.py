@@ -6,10 +6,10 @@ import attrs
 
 from cetdsl.ir.accumulators import Output
 from cetdsl.ir.kernel import KernelSpec
-from cetdsl.ir.operators.exchange import RowsInOrder
+from cetdsl.ir.operators import words
 from cetdsl.ir.operators.operator import Requirement, Step, Unary
 from cetdsl.ir.operators.propagate import propagation_costs
-from cetdsl.ir.windowing import SLIDING
+from cetdsl.ir.operators.rows_in_order import RowsInOrder
 
 
 @attrs.frozen
@@ -26,8 +26,7 @@ class PairCounts(Unary):
 
     @property
     def requires(self) -> tuple[Requirement | None, ...]:
-        window = ("w",) if self.source.windowing.kind == SLIDING else ()
-        return (RowsInOrder((*(f"g{n}" for n in range(len(self.source.groups))), *window), ("x",)),)
+        return (RowsInOrder(words.partial_keys(self.source, self.source.groups), ("x",)),)
 
     @property
     def spec(self) -> KernelSpec:

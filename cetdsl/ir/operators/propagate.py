@@ -8,47 +8,36 @@ import attrs
 
 from cetdsl.ir.compiled import Compiled
 from cetdsl.ir.indexes import index_of_edge
-from cetdsl.ir.kernel import KernelSpec
-from cetdsl.ir.operators.exchange import EventsInOrder
-from cetdsl.ir.operators.operator import Operator, Requirement, Step, Unary
-from cetdsl.ir.operators.words import carried, columns_of, number_fact, unit_of
-from cetdsl.pattern.expressions import Expr
+from cetdsl.ir.operators import words
+from cetdsl.ir.operators.events_in_order import EventsInOrder
+from cetdsl.ir.operators.operator import Carry, Operator, Requirement, Step
 
 _GROWTH = ("linear", "linear", "n log n", "quadratic (pairwise scan)")
 
 
 @attrs.frozen
-class Propagate(Unary):
+class Propagate(Carry):
     """Gives the answer of each group and window, or partial results if ``spec`` says so."""
 
-    spec: KernelSpec
-    values: tuple[Expr, ...]
     stage = "aggregate"
-    walks = True
     indexed = True
+    aggregates = True
 
     @property
     def requires(self) -> tuple[Requirement | None, ...]:
         return (EventsInOrder(self.spec, self.values),)
 
-    @property
-    def gives(self) -> tuple[str, ...]:
-        return columns_of(self.source, *(output.name for output in self.spec.answer.outputs))
-
     def steps(self) -> tuple[Step, ...]:
         label = "kernel: carry along the automaton" + (f" of the {self.side}" if self.side else "")
-        return (Step(label, tuple(carried(self.compiled, self.spec.answer.accumulators, self.values))),)
+        return (Step(label, self.carried),)
 
     def costs(self, limit: int | None = None) -> tuple[str, ...]:
         return propagation_costs([self])
 
-    def facts(self) -> tuple[tuple[str, str], ...]:
-        return (number_fact(self.spec.answer.number),)
-
 
 def propagation_costs(sides: Sequence[Operator]) -> tuple[str, ...]:
     """How the time of carrying numbers along the automata of some sides grows."""
-    unit = unit_of(sides[0].source)
+    unit = words.unit_of(sides[0].source)
     worst = max((_worst_index(side.compiled) for side in sides), default=0)
     costs = [f"{_GROWTH[worst]} in the events of {unit}"]
     for side in sides:

@@ -8,9 +8,12 @@ from cetdsl.ir.compiled import Compiled
 from cetdsl.ir.operators.operator import Operator, Step
 from cetdsl.ir.operators.words import amount_of_time
 from cetdsl.ir.source import Source
-from cetdsl.ir.windowing import SPAN, WHOLE, overlap
+from cetdsl.ir.windowing import SPAN, WHOLE, overlap, overlaps
 from cetdsl.pattern.expressions import strip
 from cetdsl.pattern.text import quote, quote_name
+
+#: So many variables are shown before the rest are only counted.
+_NAMED = 12
 
 
 @attrs.frozen
@@ -21,23 +24,13 @@ class Scan(Operator):
     compiled: Compiled
     side: str = ""
 
-    @property
-    def children(self) -> tuple[Operator, ...]:
-        return ()
-
-    def with_children(self, children: tuple[Operator, ...]) -> Operator:
-        assert not children
-        return self
-
-    @property
-    def gives(self) -> tuple[str, ...]:
-        return self.source.schema.names
-
     def steps(self) -> tuple[Step, ...]:
-        conditions = (
+        conditions = [
             f"{quote_name(name)}: {'every event' if condition is None else quote(strip(condition))}"
-            for name, condition in self.compiled.variables
-        )
+            for name, condition in self.compiled.variables[:_NAMED]
+        ]
+        if len(self.compiled.variables) > _NAMED:
+            conditions.append(f"and {len(self.compiled.variables) - _NAMED} more variables")
         return Step("events", self._reading()), Step("keep what some variable can bind", tuple(conditions))
 
     def _reading(self) -> tuple[str, ...]:
@@ -46,24 +39,20 @@ class Scan(Operator):
         skipped = "left out" if source.on_null_time == "skip" else "an error"
         return (f"time: {quote_name(source.time)} ({source.time_type})", *ties, f"rows without a time: {skipped}")
 
-    def costs(self, limit: int | None = None) -> tuple[str, ...]:
-        return ()
-
     def facts(self) -> tuple[tuple[str, str], ...]:
         source, windowing = self.source, self.source.windowing
         if windowing.kind == WHOLE:
             return (("windows", "none: the events of a key all together"),)
         length = amount_of_time(source, windowing.length)
-        overlaps = windowing.kind == SPAN or windowing.slide < windowing.length
         if windowing.kind == SPAN:
             text = f"none: a trend spans at most {length}"
         else:
             text = f"{length} long, one every {amount_of_time(source, windowing.slide)}"
-            if overlaps:
+            if overlaps(windowing):
                 text += f"; an event is in up to {overlap(windowing)}"
         if not windowing.cut:
             return (("windows", text),)
         how = f"{amount_of_time(source, windowing.cut)} each, so that many tasks share a key"
-        if overlaps:
+        if overlaps(windowing):
             how += f"; events within {length} of a border go to both"
         return ("windows", text), ("time buckets", how)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import attrs
 
 from cetdsl.ir.kernel import KernelSpec
-from cetdsl.ir.operators.exchange import EventsInOrder, Exchange
+from cetdsl.ir.operators.events_in_order import EventsInOrder
+from cetdsl.ir.operators.exchange import Exchange
 from cetdsl.ir.operators.operator import Unary
 from cetdsl.pattern.expressions import Expr
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import attrs
 
 from cetdsl.ir.operators.operator import Unary
-from cetdsl.ir.operators.words import columns_with_trend
 
 
 @attrs.frozen
@@ -13,7 +12,3 @@ class ShowTrends(Unary):
     """The columns of an answer, of rows that have names of ours; events show these columns."""
 
     columns: tuple[str, ...]
-
-    @property
-    def gives(self) -> tuple[str, ...]:
-        return columns_with_trend(self.source)

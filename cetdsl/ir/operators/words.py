@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from cetdsl.aggregates.vocabulary import Merge
 from cetdsl.ir.accumulators import TRENDS, Accumulator
@@ -10,7 +10,7 @@ from cetdsl.ir.compiled import Compiled
 from cetdsl.ir.kernel import ALL, ENDS, MAXIMAL
 from cetdsl.ir.source import Source
 from cetdsl.ir.windowing import SLIDING, SPAN, WHOLE
-from cetdsl.pattern.expressions import Attribute, Expr, Role, attributes, transform
+from cetdsl.pattern.expressions import Aggregate, Attribute, Expr, Length, Role, attributes, transform
 from cetdsl.pattern.query import Span
 from cetdsl.pattern.text import quote, quote_name
 
@@ -28,9 +28,24 @@ NUMBER_FORMS = {
 ALONG_EDGES = "grows with the edges of the graph, however many trends there are"
 
 
+#: So many queries are named before the rest are only counted.
+_NAMED = 6
+
+
+def some(names: Sequence[str]) -> str:
+    """The names of queries, of many only the first."""
+    shown = ", ".join(names[:_NAMED])
+    return shown if len(names) <= _NAMED else f"{shown} and {len(names) - _NAMED} more"
+
+
 def number_fact(number: str) -> tuple[str, str]:
     """Of what form the numbers of an answer are."""
     return "numbers", NUMBER_FORMS.get(number, number)
+
+
+def trends_fact(completeness: str) -> tuple[tuple[str, str], ...]:
+    """Which trends an answer is about, where it is not about all of them."""
+    return () if completeness == ALL else (("trends", COMPLETENESS[completeness]),)
 
 
 def until(limit: int | None) -> str:
@@ -38,35 +53,29 @@ def until(limit: int | None) -> str:
     return f", until {limit} are found" if limit is not None else ""
 
 
-def columns_of(source: Source, *more: str) -> tuple[str, ...]:
-    """The columns of an answer that has ``more`` of its own: groups, window, and these."""
-    return (*source.groups, *_window(source), *more)
-
-
-def columns_with_trend(source: Source, *more: str) -> tuple[str, ...]:
-    """The columns of an answer with a row per trend."""
-    return (*source.groups, *source.asked_partitions, *_window(source), *more, "trend")
-
-
-def _window(source: Source) -> tuple[str, ...]:
-    return ("window",) if source.windowing.kind == SLIDING else ()
+def along_paths(limit: int | None = None) -> str:
+    """How the time grows that listing the paths of a graph takes."""
+    return f"grows with the edges of the graph and with the number of its trends{until(limit)}"
 
 
 def keys_and_window(source: Source, keys: Iterable[str]) -> list[str]:
     """What tells apart the rows of an answer, or of what it is made of."""
-    return [*map(quote_name, keys), *_window(source)]
+    return [*map(quote_name, keys), *source.window]
+
+
+def partial_keys(source: Source, groups: Sequence[str]) -> tuple[str, ...]:
+    """Our names of what tells apart the rows of partial results."""
+    return (*(f"g{number}" for number in range(len(groups))), *(["w"] if source.window else []))
+
+
+def weight(by: Aggregate, name: str) -> str:
+    """What trends are ordered by."""
+    return name if isinstance(by.argument, Length) else quote(by)
 
 
 def shuffle(keys: list[str]) -> str:
     """A shuffle by keys."""
     return "shuffle by " + ", ".join(keys) if keys else "shuffle to one task, as there is no key"
-
-
-def in_order(source: Source, keys: list[str]) -> str:
-    """A sort of events by keys and time."""
-    return "sort each task's events by " + ", ".join(
-        [*keys, quote_name(source.time), *map(quote_name, source.tie_break)]
-    )
 
 
 def amount_of_time(source: Source, amount: int) -> str:
@@ -125,12 +134,8 @@ def pair_of_rows(predicate: Expr, earlier: str, later: str) -> str:
     return quote(transform(predicate, change))
 
 
-def carried(compiled: Compiled, accumulators: Iterable[Accumulator], values: tuple[Expr, ...]) -> list[str]:
-    """The numbers that are carried along trends."""
-    return [_accumulator(compiled, accumulator, values) for accumulator in accumulators]
-
-
-def _accumulator(compiled: Compiled, accumulator: Accumulator, values: tuple[Expr, ...]) -> str:
+def of_accumulator(compiled: Compiled, accumulator: Accumulator, values: tuple[Expr, ...]) -> str:
+    """The number that an accumulator carries along trends."""
     if accumulator == TRENDS:
         return "number of trends"
     if accumulator.is_length:

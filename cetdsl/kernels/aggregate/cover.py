@@ -43,20 +43,18 @@ class Cover(NamedTuple):
 
 
 def cover_of(pane: Ints, fresh: Bools, first: Ints, last: Ints, begin: Ints, length: int) -> Cover:
-    """How slices are made of blocks.
+    """How slices are made of blocks, which are as long as a window: ``length`` panes.
 
     Parameters
     ----------
     pane : int64 array, shape (panes,)
-        Their numbers, rising within each key.
+        Which pane of its key each is, rising within the key, as times have it.
     fresh : bool array, shape (panes,)
         Whether a key begins with the pane.
     first, last : int64 arrays, shape (slices,)
-        The first and the last pane of each slice.
+        The first and the last pane of each slice among these panes.
     begin : int64 array, shape (slices,)
-        The number of the pane that a window of the slice begins with.
-    length : int
-        Panes of a window.
+        The pane, counted as in ``pane``, that a window of the slice begins with; it may have no events.
     """
     block, own = pane // length, begin // length
     return Cover(fresh | changes(block), first, last, block[first] == own, block[last] != own)
@@ -71,11 +69,11 @@ def window_accumulators(spec: KernelSpec, steps: Steps, panes: list[Matrices], c
             whole, rounded = whole_answers(matrices, cover, steps)
         else:
             rounded = answers(matrices, cover, steps)
-        for place, k in enumerate(part.accumulators):
+        for row, k in enumerate(part.accumulators):
             if part.whole:
-                exact[k] = whole[:, place]
+                exact[k] = whole[:, row]
             if scaled[k] is None:
-                scaled[k] = np.ascontiguousarray(rounded[:, place])
+                scaled[k] = np.ascontiguousarray(rounded[:, row])
     return AccumulatorTable(exact, scaled, [])
 
 
@@ -115,13 +113,7 @@ def answers(matrices: Matrices, cover: Cover, steps: Steps) -> NDArray[Any]:
 
 
 def prefixes(matrices: Matrices, begins: Bools, final: Matrices) -> Matrices:
-    """For each matrix the product of its block up to it, times the column ``final``.
-
-    Parameters
-    ----------
-    begins : bool array
-        Whether a block begins with the matrix.
-    """
+    """For each matrix the product of its block up to it, times the column ``final``; ``begins``: where blocks begin."""
     out = np.empty((len(matrices), matrices.shape[1], matrices.shape[2], 1), dtype=matrices.dtype)
     before = np.zeros(0, dtype=np.int64)
     running = matrices[:0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,26 +77,16 @@ def _only_trends(accumulators: int, kind: Any) -> NDArray[Any]:
     return one
 
 
-class _Job:
-    """One evaluation: the passes share events, tables and runs."""
+class _Job(NamedTuple):
+    """One evaluation: the passes share events, tables and runs; ``slices`` is how many slices there are."""
 
-    def __init__(
-        self,
-        evaluator: Evaluator,
-        events: Events,
-        tables: Tables,
-        conditions: Conditions,
-        runs: Runs,
-        columns: list[ValueColumn],
-        slices: int,
-    ) -> None:
-        self.evaluator = evaluator
-        self.events = events
-        self.tables = tables
-        self.conditions = conditions
-        self.runs = runs
-        self.columns = columns
-        self.slices = slices
+    evaluator: Evaluator
+    events: Events
+    tables: Tables
+    conditions: Conditions
+    runs: Runs
+    columns: list[ValueColumn]
+    slices: int
 
     def _pass(self, accumulators: Accumulators, runs: Runs, zero: Any, one: NDArray[Any], prime: Any) -> NDArray[Any]:
         evaluator = self.evaluator
@@ -141,14 +131,14 @@ class _Job:
         weights[len(additive) :] = np.abs(weights[signed])
         accumulators = self._accumulators([*range(len(additive)), *signed], weights)
 
-        def run(kind: Any, rows: Ints) -> NDArray[Any]:
+        def added(kind: Any, rows: Ints) -> NDArray[Any]:
             return self._pass(
                 accumulators, self._some_runs(rows), kind(0), _only_trends(len(weights), kind), np.float64(0)
             )[rows]
 
         sizes = np.zeros(self.slices, dtype=np.int64)
         np.maximum.at(sizes, self.runs.window, self.runs.high - self.runs.low)
-        scaled = rounded(run, sizes > FEW_EVENTS, len(weights))
+        scaled = rounded(added, sizes > FEW_EVENTS, len(weights))
         found: list[Objects | None] = [None] * len(additive)
         if whole:
             largest = [len(additive) + signed.index(k) if k in signed else k for k in whole]
@@ -179,33 +169,26 @@ class _Job:
         lattice = self.evaluator.lattice
         if not lattice:
             return []
-        rows, how, one = [np.zeros(len(self.events.time), dtype=np.int64)], [-1], [0]
-        variable = [-1]
+        rows, how, one, variable = [np.zeros(len(self.events.time), dtype=np.int64)], [-1], [0], [-1]
+        # The smallest is found as what is left of a bound at most; lengths may be 0 then, ranks not.
+        least, bound = [0], [0]
         for accumulator in lattice:
+            largest = accumulator.update.merge is Merge.LARGEST
             variable.append(accumulator.variable)
+            how.append(ADD if accumulator.is_length else RAISE_TO)
             if accumulator.is_length:
-                sign = 1 if accumulator.update.merge is Merge.LARGEST else -1
-                rows.append(np.full(len(self.events.time), sign, dtype=np.int64))
-                how.append(ADD)
-                one.append(0 if sign > 0 else _LONG)
-                continue
-            ranks, values = self.columns[accumulator.column].ranks()
-            rows.append(
-                ranks if accumulator.update.merge is Merge.LARGEST else np.where(ranks > 0, len(values) + 1 - ranks, 0)
-            )
-            how.append(RAISE_TO)
-            one.append(0)
+                rows.append(np.full(len(self.events.time), 1 if largest else -1, dtype=np.int64))
+                least.append(0)
+                bound.append(_LONG)
+            else:
+                ranks, values = self.columns[accumulator.column].ranks()
+                rows.append(ranks if largest else np.where(ranks > 0, len(values) + 1 - ranks, 0))
+                least.append(1)
+                bound.append(len(values) + 1)
+            one.append(0 if largest or not accumulator.is_length else _LONG)
         accumulators = Accumulators(np.array(variable), np.array(how), np.array(rows))
         out = self._pass(accumulators, self.runs, np.int64(-1), np.array(one, dtype=np.int64), np.int64(0))
-        results = []
-        for position, accumulator in enumerate(lattice, 1):
-            values_out = out[:, position]
-            if accumulator.update.merge is Merge.LARGEST:
-                pass
-            elif accumulator.is_length:
-                values_out = np.where(values_out >= 0, _LONG - values_out, -1)
-            else:
-                size = len(self.columns[accumulator.column].ranks()[1])
-                values_out = np.where(values_out > 0, size + 1 - values_out, values_out)
-            results.append(values_out)
-        return results
+        for k, accumulator in enumerate(lattice, 1):
+            if accumulator.update.merge is not Merge.LARGEST:
+                out[:, k] = np.where(out[:, k] >= least[k], bound[k] - out[:, k], out[:, k])
+        return list(out.T[1:])

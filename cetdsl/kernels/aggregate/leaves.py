@@ -1,8 +1,8 @@
 """The matrix of each segment of some events: instants are multiplied in doubles, and these leaves as a tree.
 
-Instants are multiplied in doubles up to where these would round (or, where rounding is allowed, would leave their
-range). The leaves so got are multiplied as a balanced tree, in Python's whole numbers, whose products of large numbers
-cost less than their squares, or in scaled doubles.
+A leaf ends where the doubles would round (or, where rounding is allowed, would leave their range). Leaves are
+multiplied as a balanced tree, in Python's whole numbers, whose products of large numbers cost less than their squares,
+or in scaled doubles.
 """
 
 from __future__ import annotations
@@ -60,14 +60,8 @@ def weights_of(spec: KernelSpec, columns: list[ValueColumn], count: int) -> Weig
 def _limbs(accumulator: Accumulator, columns: list[ValueColumn], whole: bool, count: int) -> list[tuple[Floats, int]]:
     """The limbs of an accumulator, and the shift of each."""
     if accumulator.update.power == 0:
-        return [
-            (
-                np.ones(count)
-                if accumulator.column < 0
-                else columns[accumulator.column].weights(accumulator.update, whole),
-                0,
-            )
-        ]
+        counted = columns[accumulator.column].weights(accumulator.update, whole) if accumulator.column >= 0 else None
+        return [(np.ones(count) if counted is None else counted, 0)]
     column = columns[accumulator.column]
     if not whole:
         return _split_doubles(column.weights(accumulator.update, whole))
@@ -105,7 +99,11 @@ def _take(
     times: Floats,
     added: Floats,
 ) -> int:
-    """Notes the events of the instant of event ``i`` at each place that may read them, and gives the event after it."""
+    """Notes the events of the instant of event ``i`` at each place that may read them, and gives the event after it.
+
+    ``times[q]`` counts the events that the place ``q`` may read; ``added[k, q]`` adds up their weights in the limb
+    ``k - 1``. For the other arguments see :func:`_multiply_instants`.
+    """
     now = instant[i]
     while i < last and instant[i] == now:
         for q in range(1, len(variable)):
@@ -193,7 +191,7 @@ def _multiply_instants(
     steps: Steps,
     limit: float,
 ) -> tuple[Floats, Ints]:
-    """Multiplies runs of instants, as long as their numbers stay within a limit.
+    """Multiplies consecutive instants, as long as their numbers stay within a limit.
 
     Parameters
     ----------
@@ -210,14 +208,14 @@ def _multiply_instants(
     steps : Steps
         The places and the steps between them.
     limit : float
-        No number of a run of several instants is larger.
+        No number of a leaf of several instants is larger.
 
     Returns
     -------
-    float64 array, shape (runs, 1 + limbs, D, D)
-        The matrix of each run.
-    int64 array, shape (runs,)
-        The segment of each run, rising.
+    float64 array, shape (leaves, 1 + limbs, D, D)
+        The matrix of each leaf.
+    int64 array, shape (leaves,)
+        The segment of each leaf, rising.
     """
     variable, in_start, in_source, row_start, row = steps[:5]
     accumulators, places, segments = len(weights) + 1, len(variable), len(segment_start) - 1
@@ -231,7 +229,7 @@ def _multiply_instants(
         i, last = segment_start[s], segment_start[s + 1]
         while i < last:
             i = _take(i, last, instant, mask, weights, counted, variable, times, added)
-            # What is too large for the run as it stands begins the next one, which may be as large as one instant is.
+            # What is too large for the leaf as it stands begins the next one, which may be as large as one instant is.
             while True:
                 fits = _gain(matrix, gain, times, added, whole, in_start, in_source, row_start, row, limit)
                 if fits or fresh:
@@ -343,6 +341,6 @@ def scaled_leaves(part: Part, leaves: Leaves) -> Matrices:
 def _sums(a: Matrices, b: Matrices) -> Matrices:
     x, y = a.ravel(), b.ravel()
     out = np.empty(len(x), dtype=np.complex128)
-    for place in range(len(x)):
-        out[place] = add_scaled(x[place], y[place])
+    for k in range(len(x)):
+        out[k] = add_scaled(x[k], y[k])
     return out.reshape(a.shape)

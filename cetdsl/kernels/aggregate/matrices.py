@@ -1,11 +1,11 @@
 """The matrices that count trends, their entries, and their products.
 
 Where no two events are compared with each other, what an event does to the number of trends that end in each state is
-linear. Let entry ``(p, q)`` of a stretch's matrix be the number of ways to go on from state ``p`` to state ``q`` over
-its events, the states being the automaton's, from 1, and 0 the place before the first event. An instant's matrix is
-``I + sum(U_e)`` over its events, which do not see each other; ``U_e`` has a 1 for each step into a state that may read
-event ``e``. The matrix of consecutive stretches is the product of theirs, and a window's number of trends is what its
-matrix has in row 0 and the columns of the final states.
+linear. A *place* is a state of the machine, counted from 1, or 0: before the first event. A *step* leads from place to
+place. Let entry ``(p, q)`` of the matrix of consecutive events be the number of ways to go on from place ``p`` to place
+``q`` over them. An instant's matrix is ``I + sum(U_e)`` over its events, which do not see each other; ``U_e`` has a 1
+for each step to a place that may read event ``e``. The matrix of some events and those after them is the product of
+theirs, and a window's number of trends is what its matrix has in row 0 and the columns of the final states.
 
 A sum over the trends is one more matrix per accumulator, which follows the counts as a derivative does:
 ``(A, A') (B, B') = (A B, A B' + A' B)``. A *matrix* of this module is the array of all accumulators', shape
@@ -26,13 +26,13 @@ from cetdsl.kernels.answers.tables import additive_accumulators
 from cetdsl.kernels.numbers.arithmetic import add_scaled, normalised
 from cetdsl.kernels.vocabulary import Bools, Ints
 
-#: Matrices of all accumulators, the first axis numbering stretches: whole numbers in doubles where these are known
+#: Matrices of all accumulators, one after another along the first axis: whole numbers in doubles where these are known
 #: to hold them, else of type object; rounded numbers scaled, as complex ones.
 Matrices = NDArray[Any]
 
 
 class Steps(NamedTuple):
-    """A machine without predicates as arrays; place 0 comes before the first event, state ``s`` is place ``s + 1``.
+    """A machine without predicates as arrays; state ``s`` is place ``s + 1``.
 
     Attributes
     ----------
@@ -173,7 +173,7 @@ def _product_scaled(a: Matrices, b: Matrices) -> Matrices:
 
 
 def multiply_runs(matrices: Matrices, owner: Ints) -> Matrices:
-    """The product of each run of equal owners, neighbours first: large numbers meet numbers of their own size."""
+    """The product of the matrices of each owner, neighbours first: large numbers meet numbers of their own size."""
     while (owner[1:] == owner[:-1]).any():
         starts = np.nonzero(changes(owner))[0]
         rank = np.arange(len(owner)) - np.repeat(starts, np.diff(np.append(starts, len(owner))))

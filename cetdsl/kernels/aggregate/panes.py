@@ -45,7 +45,7 @@ from cetdsl.kernels.answers.rows import answer_columns, group_columns
 from cetdsl.kernels.answers.tables import AccumulatorTable, Values, additive_accumulators
 from cetdsl.kernels.numbers.scaled import Objects, Scaled
 from cetdsl.kernels.vocabulary import Events, Ints, Slices
-from cetdsl.kernels.wire.chunks import CHUNK_EVENTS, Chunk, ChunkReader, refusing_too_large
+from cetdsl.kernels.wire.chunks import CHUNK_EVENTS, Chunk, ChunkReader, Columns, by_chunks, refusing_too_large
 from cetdsl.kernels.wire.columns import from_numpy, validity
 from cetdsl.kernels.wire.values import ValueColumn
 
@@ -163,35 +163,24 @@ def _chunk_panes(spec: KernelSpec, steps: Steps) -> int:
     return max(rows, 4 * count_in_panes(spec.query.windowing).length, 1_024)
 
 
-def pane_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch], chunk_events: int = 0) -> Iterator[list[pa.Array]]:
-    """One row per key and pane: the first stage.
+def pane_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch], chunk_events: int = 0) -> Columns:
+    """One row per key and pane, which is the time bucket of the events: the first stage.
 
-    Parameters
-    ----------
-    spec : KernelSpec
-        Of the answer.
-    batches : iterator of pyarrow.RecordBatch
-        Events sorted by key, pane, time and tie-break columns; the number of the pane is that of the time bucket.
-    chunk_events : int
-        Events per kernel call, at least; 0: as many as their matrices allow.
-
-    Yields
-    ------
-    list of pyarrow.Array
-        Key columns, the pane and the matrix: for accumulators of whole numbers a column of doubles and one of text, for
-        others one of scaled doubles. See :func:`~cetdsl.ir.layout.of_panes`.
+    The columns are the keys, the pane and the matrix: for accumulators of whole numbers a column of doubles and one of
+    text, for others one of scaled doubles. See :func:`~cetdsl.ir.layout.of_panes`. A kernel's call gets as many events
+    as their matrices allow, unless ``chunk_events`` says how many.
     """
     steps = lay_out_steps(spec.query.machine)
-    events = spec.with_query(windowing=Windowing())
-    for chunk in ChunkReader(events, batches, chunk_events or _chunk_rows(spec, steps)):
+
+    def panes(chunk: Chunk) -> Columns:
         found = chunk.slices.segment
-        if not len(found):
-            continue
-        with refusing_too_large(events, chunk):
+        if len(found):
             known = chunk.events._replace(segment_start=chunk.events.segment_start[: len(found) + 1])
             matrices = pane_columns(spec, steps, known, chunk.values)
-        pane = chunk.column(BUCKET).take(from_numpy(chunk.events.segment_start[found]))
-        yield [*chunk.key_columns(range(spec.layout.keys), found), pane, *matrices]
+            pane = chunk.column(BUCKET).take(from_numpy(chunk.events.segment_start[found]))
+            yield [*chunk.key_columns(range(spec.layout.keys), found), pane, *matrices]
+
+    return by_chunks(spec.with_query(windowing=Windowing()), batches, chunk_events or _chunk_rows(spec, steps), panes)
 
 
 def window_stream(
@@ -244,8 +233,8 @@ def _encode_whole(part: Part, leaves: Leaves, steps: Steps) -> tuple[pa.Array, p
         matrices = multiply_runs(whole_leaves(part, leaves, ~in_small), leaves.owner[~in_small])
         # Hexadecimal: Python is quadratic in the digits of decimal ones.
         texts = [" ".join([format(entry, "x") for entry in row]) for row in _kept(matrices, steps).tolist()]
-        for place, entries in zip(np.nonzero(~small)[0], texts, strict=True):
-            text[place] = entries
+        for pane, entries in zip(np.nonzero(~small)[0], texts, strict=True):
+            text[pane] = entries
     return _binary(alone, small), pa.array(text, pa.string())
 
 

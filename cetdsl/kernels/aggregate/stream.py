@@ -14,7 +14,7 @@ from cetdsl.kernels.aggregate.evaluate import Evaluator
 from cetdsl.kernels.answers.rows import answer_columns, group_columns
 from cetdsl.kernels.answers.tables import AccumulatorTable, accumulator_table, concatenate, merge_rows
 from cetdsl.kernels.vocabulary import Ints
-from cetdsl.kernels.wire.chunks import CHUNK_EVENTS, Chunk, ChunkReader, refusing_too_large
+from cetdsl.kernels.wire.chunks import CHUNK_EVENTS, Chunk, Columns, by_chunks
 from cetdsl.kernels.wire.columns import from_numpy
 
 
@@ -25,31 +25,18 @@ class OpenKey(NamedTuple):
     groups: list[pa.Array]
 
 
-def aggregate_stream(
-    spec: KernelSpec, batches: Iterator[pa.RecordBatch], chunk_events: int = CHUNK_EVENTS
-) -> Iterator[list[pa.Array]]:
-    """Answers a query over a sorted stream.
+def aggregate_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch], chunk_events: int = CHUNK_EVENTS) -> Columns:
+    """Answers a query over a sorted stream: group columns, window if sliding, and outputs or partial accumulators.
 
-    Parameters
-    ----------
-    spec : KernelSpec
-    batches : iterator of pyarrow.RecordBatch
-        Sorted by key, time bucket, time and tie-break columns.
-    chunk_events : int
-        Events per kernel call, at least.
-
-    Yields
-    ------
-    list of pyarrow.Array
-        Group columns, window (struct, or its start alone for partial results) if sliding, and the outputs or
-        partial accumulators.
+    The window of a partial result is its start alone.
     """
     evaluator = Evaluator(spec)
     kept: OpenKey | None = None
-    for chunk in ChunkReader(spec, batches, chunk_events):
+
+    def answer(chunk: Chunk) -> Columns:
+        nonlocal kept
         slices = chunk.slices
-        with refusing_too_large(spec, chunk):
-            values = evaluator.evaluate(chunk.events, chunk.values, slices, chunk.bounds)
+        values = evaluator.evaluate(chunk.events, chunk.values, slices, chunk.bounds)
         found = np.nonzero(values.found[slices.slice])[0]
         segment = slices.segment[found]
         table = accumulator_table(spec, values, chunk.values, slices.slice[found], segment)
@@ -58,6 +45,8 @@ def aggregate_stream(
             table, groups, kept = carry(spec, chunk, table, groups, segment, kept)
         if len(table.scaled[0]):
             yield answer_columns(spec, table, groups, slices.start[found])
+
+    yield from by_chunks(spec, batches, chunk_events, answer)
     if kept is not None:
         yield answer_columns(spec, kept.table, kept.groups, np.zeros(1, dtype=np.int64))
 

@@ -70,31 +70,20 @@ def write_trend(
     trend: int,
     at: Index,
 ) -> int:
-    """Writes the path and one more binding into a block as a trend.
+    """Writes the path and one more binding into a block as a trend, and returns how many bindings the block has then.
 
     Takes the arrays of the block one by one: out of a tuple, Numba would fetch them again after each write.
 
     Parameters
     ----------
-    path : int64 array
-        The labels that the trend begins with.
-    depth : int
-        How many they are, at least 0.
-    label : int
-        The label of the last binding.
+    path, depth, label : int64 array, int, int
+        The labels that the trend begins with, how many they are (at least 0), and the label of its last binding.
     window : int
         The run's slice or the window that the trend was found in.
     out_start, out_event, out_slice : int64 arrays
         Those of a :class:`~cetdsl.kernels.vocabulary.Block`.
-    trend : int
-        How many trends the block has, and so the number of this one.
-    at : int
-        How many bindings the block has.
-
-    Returns
-    -------
-    int
-        How many bindings it has now.
+    trend, at : int
+        How many trends and how many bindings the block has before.
     """
     copy_path(path, depth, out_event, at)
     stop = int(at + depth + 1)

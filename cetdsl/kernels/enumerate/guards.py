@@ -17,12 +17,7 @@ from cetdsl.kernels.wire.windows import NEVER
 
 
 class GuardedMachine:
-    """A query's machine, whose guards between neighbours are comparisons with the latest starts of negated patterns.
-
-    Attributes
-    ----------
-    machine : Machine
-    """
+    """A query's machine, whose guards between neighbours are comparisons with the latest starts of negated patterns."""
 
     def __init__(self, spec: KernelSpec) -> None:
         self.machine = lower_guards(spec.query.machine, spec.layout.codes)

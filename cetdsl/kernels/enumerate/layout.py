@@ -237,8 +237,8 @@ class SearchLayout:
         for number, comparisons in enumerate(self.joins):
             f, g, size = equality_codes([c for c in comparisons if c.op == "="], events)
             # An event with a NULL is no candidate, so the search needs no look at NULLs.
-            later[number] = np.where(_all_valid(events, [c.later for c in comparisons]), f, -1)
-            earlier[number] = np.where(_all_valid(events, [c.earlier for c in comparisons]), g, -1)
+            later[number] = np.where(events.valid[[c.later for c in comparisons]].all(axis=0), f, -1)
+            earlier[number] = np.where(events.valid[[c.earlier for c in comparisons]].all(axis=0), g, -1)
             sizes.append(size)
         heads = np.cumsum([0] + [sizes[join] for join in self.edges.chain_join]).astype(np.int64)
         return JoinCodes(later, earlier, heads), int(heads[-1])
@@ -261,13 +261,6 @@ class SearchLayout:
             np.empty(heads, dtype=np.int32),
             np.zeros(heads, dtype=np.int64),
         )
-
-
-def _all_valid(events: Events, columns: list[int]) -> Bools:
-    out = np.ones(len(events.time), dtype=np.bool_)
-    for column in columns:
-        out &= events.valid[column]
-    return out
 
 
 @jit

@@ -254,12 +254,7 @@ def _search(
 
 
 class Search:
-    """The search for the trends of one query, for which the latest starts of negated patterns are given.
-
-    Parameters
-    ----------
-    spec : KernelSpec
-    """
+    """The search for the trends of one query, for which the latest starts of negated patterns are given."""
 
     def __init__(self, spec: KernelSpec) -> None:
         self._query = without_correlated(spec).query

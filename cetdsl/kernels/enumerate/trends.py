@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -14,42 +15,26 @@ from cetdsl.ir.stages import TrendsSpec
 from cetdsl.ir.windowing import SLIDING
 from cetdsl.kernels.enumerate.enumerator import Enumerator
 from cetdsl.kernels.vocabulary import Block, Ints
-from cetdsl.kernels.wire.chunks import CHUNK_EVENTS, Chunk, ChunkReader, refusing_too_large, window_column, window_type
+from cetdsl.kernels.wire.chunks import CHUNK_EVENTS, Chunk, Columns, by_chunks, window_column, window_type
 from cetdsl.kernels.wire.columns import from_numpy
 
 
-def trend_stream(
-    spec: TrendsSpec, batches: Iterator[pa.RecordBatch], chunk_events: int = CHUNK_EVENTS
-) -> Iterator[list[pa.Array]]:
-    """Lists the trends of a sorted stream.
+def trend_stream(spec: TrendsSpec, batches: Iterator[pa.RecordBatch], chunk_events: int = CHUNK_EVENTS) -> Columns:
+    """Lists the trends of a sorted stream: key columns, window if sliding, and ``list<struct<variable, event>>``."""
+    enumerator, left = Enumerator(spec.kernel), spec.limit
 
-    Parameters
-    ----------
-    spec : TrendsSpec
-    batches : iterator of pyarrow.RecordBatch
-        Sorted by key, time bucket, time and tie-break columns.
-    chunk_events : int
-        Events per kernel call, at least.
+    def trends(chunk: Chunk) -> Columns:
+        nonlocal left
+        rows = TrendRows(spec, chunk)
+        for block in enumerator.enumerate(chunk.events, chunk.slices, chunk.bounds, left):
+            left -= len(block.slice) if left >= 0 else 0
+            yield rows.rows(block)
 
-    Yields
-    ------
-    list of pyarrow.Array
-        Key columns, window if sliding, and the trend: ``list<struct<variable, event>>``.
-    """
-    enumerator = Enumerator(spec.kernel)
-    left = spec.limit
-    if left == 0:
-        return
-    for chunk in ChunkReader(spec.kernel, batches, chunk_events):
-        columns = TrendRows(spec, chunk)
-        with refusing_too_large(spec.kernel, chunk):
-            for block in enumerator.enumerate(chunk.events, chunk.slices, chunk.bounds, left):
-                if len(block.slice):
-                    yield columns.rows(block)
-                if left >= 0:
-                    left -= len(block.slice)
-        if left == 0:
-            return
+    if left != 0:
+        for columns in by_chunks(spec.kernel, batches, chunk_events, trends):
+            yield columns
+            if left == 0:
+                return
 
 
 class EventRows:
@@ -58,14 +43,18 @@ class EventRows:
     def __init__(self, chunk: Chunk, fields: tuple[str, ...], spec: KernelSpec) -> None:
         self._names = list(fields)
         columns = [_event_column(found, chunk, spec) for found in spec.layout.event]
-        self._columns = [_Repeated(column[0]) if _is_one_text(column) else column for column in columns]
+        # A kernel gives no rows but those that it got, so that they are not looked over once more.
+        self._take = [
+            _Repeated(column[0]).take if _is_one_text(column) else partial(pc.take, column, boundscheck=False)
+            for column in columns
+        ]
 
     def at(self, rows: Ints) -> pa.Array:
         """``struct<...>`` of the events in some rows."""
         if not self._names:
             return pa.array([{}] * len(rows), pa.struct([]))
         picked = from_numpy(rows)
-        return pa.StructArray.from_arrays([_taken(column, picked) for column in self._columns], names=self._names)
+        return pa.StructArray.from_arrays([take(picked) for take in self._take], names=self._names)
 
 
 def _event_column(found: EventColumn, chunk: Chunk, spec: KernelSpec) -> pa.Array:
@@ -75,11 +64,6 @@ def _event_column(found: EventColumn, chunk: Chunk, spec: KernelSpec) -> pa.Arra
     if isinstance(found, OfTime):
         return from_numpy(chunk.events.time, kind=window_type(spec))
     return chunk.column(found.name)
-
-
-def _taken(column: pa.Array | _Repeated, rows: pa.Array) -> pa.Array:
-    # A kernel gives no rows but those that it got, so that they are not looked over once more.
-    return column.take(rows) if isinstance(column, _Repeated) else pc.take(column, rows, boundscheck=False)
 
 
 def _of_variables(texts: tuple[str, ...], mask: Ints) -> pa.Array:

@@ -1,7 +1,7 @@
 """Which pairs of an event and a state are useful to a search: those from which a final state can be reached.
 
-One pass over a run, from its last event to its first, finds them and threads them onto chains. The *place* of an event
-is its number counted from the run's first.
+One pass over a run, from its last event to its first, finds them and threads them onto chains. A *run* is a range of
+events that is searched by itself, such as a slice; the *place* of an event is how many events of its run precede it.
 
 Numba counts references to every array of a tuple that is handed to a function which is not inlined, so what runs per
 event or per candidate gets single arrays. What few queries need is None for the others: Numba then leaves the code
@@ -97,18 +97,12 @@ def _first_on_chain(
     start, middle, end : int
         The rows ``start:middle`` are the join's orders, ``middle:end`` its ``!=``.
     codes : int64 array, shape (columns, n)
-    event : int
-        The event to be followed.
-    low : int
-        The run's first event.
-    best : int64 array
-        That of :class:`~cetdsl.kernels.enumerate.layout.Scratch`.
-    row : int
-        The chain's first row of ``best``.
-    following : int32 array, shape (longest run,)
-        The next place on the chain.
-    place : int
-        The head of the chain.
+    event, low : int
+        The event to be followed, and the run's first event.
+    best, row : int64 array, int
+        That of :class:`~cetdsl.kernels.enumerate.layout.Scratch`, and the chain's first row of it.
+    following, place : int32 array of shape (longest run,), int
+        The next place on the chain from each, and the head of the chain.
     """
     while place >= 0:
         if is_exhausted(comparison, start, middle, codes, event, best, row, place):
@@ -188,23 +182,15 @@ def find_useful(
 
     Parameters
     ----------
-    edges : Edges
-    given : SearchInput
-    guards : Guards or None
-        What judges where trends end; None where no negation guards them.
-    lists : Lists or None
-    scratch : Scratch
-    low, high : int
-        The events of the run.
-    pivot : int
-        Its pivot; -1: none.
+    edges, given, guards, lists, scratch
+        As the search has them; without ``guards``, a trend may end wherever the machine may.
+    low, high, pivot : int
+        The events of the run, and the one that is its pivot; -1: none.
     stamp : int
-        Tells the heads of this run's chains from those of other runs, so that none has to be cleared.
-
-    Notes
-    -----
-    A negative ``stamp`` marks a look at all spans of a slice at once: these differ in where they end.
+        Tells the heads of this run's chains from those of other runs, so that none has to be cleared. A negative one
+        marks a look at all spans of a slice at once: these differ in where they end.
     """
+    # What runs per event and edge stays in one loop with arrays of its own; see the module's docstring.
     events, tables = given.events, given.tables
     instant, mask, codes, valid = events.instant, events.mask, events.codes, events.valid
     variable, out_start, target_chain, joins = edges.variable, edges.out_start, edges.chain, edges.join

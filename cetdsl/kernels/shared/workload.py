@@ -10,9 +10,8 @@ from operator import itemgetter
 import numpy as np
 import pyarrow as pa
 
-from cetdsl.ir.kernel import KernelSpec
-from cetdsl.ir.layout import KEY
-from cetdsl.ir.stages import WorkloadSpec
+from cetdsl.ir.layout import KEY, METRICS, QUERY, START, WINDOW
+from cetdsl.ir.stages import Pool, WorkloadSpec
 from cetdsl.ir.windowing import SLIDING, SPAN
 from cetdsl.kernels.aggregate.stream import OpenKey, carry
 from cetdsl.kernels.answers.merge import merge_stream
@@ -31,7 +30,7 @@ class _Query:
     """One query of a workload: its rows, and what it knows of a key that goes on."""
 
     def __init__(self, workload: WorkloadSpec, number: int) -> None:
-        self.layout = PooledRows(workload, number)
+        self.pooled = PooledRows(workload, workload.partial or workload.answer, number)
         self.spec = workload.queries[number]
         self.kept: OpenKey | None = None
 
@@ -57,43 +56,40 @@ class _Query:
             columns = encode_partial(table)
         else:
             columns = finish(self.spec, table, Places(self.spec, groups, start))
-        return self.layout.row_columns(groups, start, columns)
+        return self.pooled.columns(groups, start, columns)
 
 
 class PooledRows:
     """How the rows of one query lie in the columns that all queries of a workload share."""
 
-    def __init__(self, workload: WorkloadSpec, number: int) -> None:
-        self.number = number
+    def __init__(self, workload: WorkloadSpec, pool: Pool, number: int) -> None:
+        self.number, self.layout = number, pool.layout
         self.spec = workload.queries[number]
         self.groups = workload.groups[number]
-        self.places = workload.places[number]
-        self.kinds = [pa.ipc.read_schema(pa.py_buffer(kind)).field(0).type for _, kind in workload.pool]
-        self.window = window_column(self.spec, np.zeros(0, dtype=np.int64)).type
+        self.own = pool.own[number]
+        window = window_column(self.spec, np.zeros(0, dtype=np.int64)).type
+        self.types = {START: pa.int64(), WINDOW: window, METRICS: pa.string()}
+        self.types |= {field.name: field.type for field in pa.ipc.read_schema(pa.py_buffer(pool.types))}
 
-    def row_columns(self, keys: list[pa.Array], start: Ints, own: list[pa.Array]) -> list[pa.Array]:
+    def columns(self, keys: list[pa.Array], start: Ints, own: list[pa.Array]) -> list[pa.Array]:
         """The common columns of some rows, of their keys, windows and own columns."""
         count = len(start)
-        columns = [from_numpy(np.full(count, self.number, dtype=np.int64))]
-        for position, key in enumerate(keys):
-            columns.append(key if position in self.groups else pa.nulls(count, key.type))
+        found = {QUERY: from_numpy(np.full(count, self.number, dtype=np.int64))}
+        for number, key in enumerate(keys):
+            found[f"{KEY}{number}"] = key if number in self.groups else pa.nulls(count, key.type)
         if self.spec.query.windowing.kind == SLIDING:
-            columns += [from_numpy(start), window_column(self.spec, start)]
-        else:
-            columns += [pa.nulls(count, pa.int64()), pa.nulls(count, self.window)]
-        columns.append(pa.nulls(count, pa.string()))
-        pool = [pa.nulls(count, kind) for kind in self.kinds]
-        for place, column in zip(self.places, own, strict=True):
-            pool[place] = column if column.type == self.kinds[place] else column.cast(self.kinds[place])
-        return columns + pool
+            found |= {START: from_numpy(start), WINDOW: window_column(self.spec, start)}
+        for name, column in zip(self.own, own, strict=True):
+            found[name] = column if column.type == self.types[name] else column.cast(self.types[name])
+        return self._in_order(found, count)
 
+    def of_metrics(self, keys: list[pa.DataType], metrics: str) -> list[pa.Array]:
+        """The row in which a task tells how it went: its query is -1, and all but the metrics is NULL."""
+        nothing = {f"{KEY}{number}": pa.nulls(1, kind) for number, kind in enumerate(keys)}
+        return self._in_order({QUERY: pa.array([-1]), METRICS: pa.array([metrics]), **nothing}, 1)
 
-def metrics_row(workload: WorkloadSpec, keys: list[pa.DataType], metrics: str) -> list[pa.Array]:
-    """The row in which a task tells how it went: its query is -1, and all but the metrics is NULL."""
-    layout = PooledRows(workload, 0)
-    columns = [from_numpy(np.full(1, -1, dtype=np.int64)), *(pa.nulls(1, kind) for kind in keys)]
-    columns += [pa.nulls(1, pa.int64()), pa.nulls(1, layout.window)]
-    return [*columns, pa.array([metrics]), *(pa.nulls(1, kind) for kind in layout.kinds)]
+    def _in_order(self, found: dict[str, pa.Array], count: int) -> list[pa.Array]:
+        return [found[name] if name in found else pa.nulls(count, self.types[name]) for name in self.layout.columns]
 
 
 def workload_stream(
@@ -112,7 +108,7 @@ def workload_stream(
     Yields
     ------
     list of pyarrow.Array
-        See :class:`~cetdsl.ir.stages.WorkloadSpec`.
+        See :class:`~cetdsl.ir.stages.Pool`.
     """
     return _together(_answers(workload, batches, chunk_events))
 
@@ -133,7 +129,7 @@ def _answers(workload: WorkloadSpec, batches: Iterator[pa.RecordBatch], chunk_ev
         yield from query.last_rows()
     for one in sets:
         if (told := one.told(workload.names)) is not None:
-            yield metrics_row(workload, keys, told)
+            yield queries[0].pooled.of_metrics(keys, told)
 
 
 def _together(rows: Iterator[list[pa.Array]]) -> Iterator[list[pa.Array]]:
@@ -196,7 +192,6 @@ def merge_workload(workload: WorkloadSpec, batches: Iterator[pa.RecordBatch]) ->
     Parameters
     ----------
     workload : WorkloadSpec
-        Its pool and places are those of the answer.
     batches : iterator of pyarrow.RecordBatch
         Rows of :func:`workload_stream`, sorted by query, keys and window.
     """
@@ -204,43 +199,38 @@ def merge_workload(workload: WorkloadSpec, batches: Iterator[pa.RecordBatch]) ->
 
 
 def _merged_answers(workload: WorkloadSpec, batches: Iterator[pa.RecordBatch]) -> Iterator[list[pa.Array]]:
-    for number, parts in groupby(_by_query(batches), key=itemgetter(0)):
-        if number < 0:
-            for _, rows in parts:
-                keys = [rows.column(k).type for k in range(1, workload.reader.layout.keys + 1)]
-                for text in rows.column(workload.reader.layout.keys + 3).to_pylist():
-                    yield metrics_row(workload, keys, text)
+    assert workload.partial is not None
+    layout = workload.partial.layout
+    for number, parts in groupby(_by_query(layout.position(QUERY), batches), key=itemgetter(0)):
+        answers = PooledRows(workload, workload.answer, max(number, 0))
+        if number >= 0:
+            yield from _merged(workload.partial, answers, (rows for _, rows in parts))
             continue
-        layout = PooledRows(workload, number)
-        spec = workload.queries[number]
-        yield from _merged(workload, layout, spec, (rows for _, rows in parts))
+        for _, rows in parts:
+            keys = [rows.column(layout.position(name)).type for name in layout.all_of(KEY)]
+            for text in rows.column(layout.position(METRICS)).to_pylist():
+                yield answers.of_metrics(keys, text)
 
 
-def _merged(
-    workload: WorkloadSpec, layout: PooledRows, spec: KernelSpec, batches: Iterator[pa.RecordBatch]
-) -> Iterator[list[pa.Array]]:
-    keys = workload.reader.layout.keys
-    sliding = spec.query.windowing.kind == SLIDING
-    first = keys + 4
-    own = [first + place for place in workload.partial_places[layout.number]]
+def _merged(partial: Pool, answers: PooledRows, batches: Iterator[pa.RecordBatch]) -> Iterator[list[pa.Array]]:
+    spec, layout = answers.spec, partial.layout
+    keys, sliding = layout.keys, spec.query.windowing.kind == SLIDING
+    read = (*layout.all_of(KEY), *([START] if sliding else []), *partial.own[answers.number])
     narrow = (
-        pa.RecordBatch.from_arrays(
-            [rows.column(k) for k in (*range(1, keys + 1), *([keys + 1] if sliding else []), *own)],
-            names=[f"r{n}" for n in range(keys + sliding + len(own))],
-        )
+        pa.RecordBatch.from_arrays([rows.column(layout.position(name)) for name in read], names=read)
         for rows in batches
     )
     for columns in merge_stream(spec.with_answer(partial=False), narrow):
         start = np.zeros(len(columns[0]), dtype=np.int64)
         if sliding:
             start = to_numpy(as_array(columns[keys].field("start")).cast(pa.int64()))
-        yield layout.row_columns(columns[:keys], start, columns[keys + sliding :])
+        yield answers.columns(columns[:keys], start, columns[keys + sliding :])
 
 
-def _by_query(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """The rows of each query, batch by batch."""
+def _by_query(query: int, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """The rows of each query, whose number stands in the column ``query``, batch by batch."""
     for batch in batches:
-        number = to_numpy(as_array(batch.column(0)))
+        number = to_numpy(as_array(batch.column(query)))
         bounds = [0, *(np.nonzero(number[1:] != number[:-1])[0] + 1).tolist(), batch.num_rows]
         for low, high in pairwise(bounds):
             if low < high:

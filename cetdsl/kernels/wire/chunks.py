@@ -6,7 +6,7 @@ needs are carried over into the next chunk; nothing else is kept, so memory is b
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -37,6 +37,8 @@ from cetdsl.kernels.wire.windows import NEVER, cut_slices
 #: Events per kernel call: large enough that the call's overhead vanishes, small enough to stay in the cache.
 CHUNK_EVENTS = 131_072
 _FOREVER = 2**62
+#: Parts of an answer, each a list of columns of equal length.
+Columns = Iterator[list[pa.Array]]
 
 
 class Chunk(NamedTuple):
@@ -203,7 +205,11 @@ class ChunkReader:
 
     def _refuse_nulls(self) -> None:
         if self.nulls:
-            raise null_time(self.layout.time, self.nulls)
+            rows = f"{self.nulls} row{'s' if self.nulls > 1 else ''}"
+            raise NullTime(
+                f"the time column {self.layout.time!r} is NULL in {rows}",
+                hint="clean the data, or leave these rows out with on_null_time='skip'",
+            )
 
     def _chunk(self, pending: list[pa.RecordBatch], complete: bool, continues: bool) -> Chunk:
         try:
@@ -257,8 +263,8 @@ class ChunkReader:
     def _time_and_mask(self, rows: pa.Table | pa.RecordBatch) -> tuple[Ints, Ints]:
         time, mask = np.empty((2, rows.num_rows), dtype=np.int64)
         encoding = self.layout.encoding
-        for place, part in parts(self._column(rows, TIME)):
-            time[place] = integers(part)
+        for where, part in parts(self._column(rows, TIME)):
+            time[where] = integers(part)
         if encoding.known:
             mask[:] = 1
         elif encoding.bits:
@@ -267,8 +273,8 @@ class ChunkReader:
             if encoding.dictionary:
                 mask = np.array(encoding.dictionary)[mask]
         else:
-            for place, part in parts(self._column(rows, MASK)):
-                mask[place] = integers(part)
+            for where, part in parts(self._column(rows, MASK)):
+                mask[where] = integers(part)
         return time, mask
 
     def _lists(self, table: pa.Table, segment_start: Ints, count: int) -> tuple[Ints, Ints]:
@@ -308,14 +314,6 @@ def _last_rows(batches: list[pa.RecordBatch], count: int) -> list[pa.RecordBatch
     return kept[::-1]
 
 
-def null_time(column: str, rows: int) -> NullTime:
-    """The error of rows without a time."""
-    return NullTime(
-        f"the time column {column!r} is NULL in {rows} row{'s' if rows > 1 else ''}",
-        hint="clean the data, or leave these rows out with on_null_time='skip'",
-    )
-
-
 def too_large(spec: KernelSpec, row: pa.RecordBatch | pa.Table, time: int, events: int) -> GroupTooLarge:
     """The error of a window that does not fit into the worker's memory; ``row`` and ``time`` are its last event's."""
     layout = spec.layout
@@ -339,6 +337,20 @@ def refusing_too_large(spec: KernelSpec, chunk: Chunk) -> Iterator[None]:
         last = int(chunk.events.segment_start[np.argmax(sizes) + 1]) - 1
         row, time = chunk.table.slice(last, 1), int(chunk.events.time[last])
         raise too_large(spec, row, time, int(sizes.max())) from error
+
+
+def by_chunks(
+    spec: KernelSpec, batches: Iterator[pa.RecordBatch], chunk_events: int, answer: Callable[[Chunk], Columns]
+) -> Columns:
+    """What a kernel answers to each chunk of a sorted stream, with errors that name the key which is too large.
+
+    So begins the function of every stage that reads events. It is given the specification of the stage, Arrow batches
+    sorted by key, time bucket, time and tie-break columns, and how many events a chunk has at least; it yields the
+    columns of its answer, part by part.
+    """
+    for chunk in ChunkReader(spec, batches, chunk_events):
+        with refusing_too_large(spec, chunk):
+            yield from answer(chunk)
 
 
 def window_type(spec: KernelSpec) -> pa.DataType:

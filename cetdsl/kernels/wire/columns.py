@@ -162,8 +162,9 @@ def differs_from_previous(columns: list[pa.Array], count: int) -> Bools:
     if count:
         changes[0] = True
     for column in columns:
-        if pa.types.is_floating(column.type) or not _is_plain(column.type):
-            codes, valid = order_codes([column]) if not pa.types.is_nested(column.type) else _nested_codes(column)
+        nested = pa.types.is_nested(column.type)
+        if nested or pa.types.is_floating(column.type) or pa.types.is_null(column.type):
+            codes, valid = _nested_codes(column) if nested else order_codes([column])
             changes[1:] |= (codes[0, 1:] != codes[0, :-1]) | (valid[0, 1:] != valid[0, :-1])
             continue
         changes[1:] |= truths(pc.not_equal(column[1:], column[:-1]))
@@ -171,10 +172,6 @@ def differs_from_previous(columns: list[pa.Array], count: int) -> Bools:
             valid = validity(column)
             changes[1:] |= valid[1:] != valid[:-1]
     return changes
-
-
-def _is_plain(kind: pa.DataType) -> bool:
-    return not (pa.types.is_null(kind) or pa.types.is_nested(kind))
 
 
 def _nested_codes(column: pa.Array) -> tuple[Ints, Bools]:
@@ -190,13 +187,6 @@ def _positive_zeros(value: object) -> object:
     if isinstance(value, dict):
         return {name: _positive_zeros(part) for name, part in value.items()}
     return [_positive_zeros(part) for part in value] if isinstance(value, list) else value
-
-
-def weights_of(column: pa.Array) -> tuple[NDArray[np.float64], bool]:
-    """A numeric column as doubles with 0 for NULL, and whether it is exact (integers, decimals)."""
-    exact = pa.types.is_integer(column.type) or pa.types.is_decimal(column.type)
-    # Rounded where it must be: long integers do not all have a double.
-    return to_numpy(column.cast(pa.float64(), safe=False)), exact
 
 
 def unscaled_integers(column: pa.Array) -> list[int] | Ints:

@@ -12,14 +12,9 @@ from cetdsl.kernels.wire.columns import as_array, from_numpy, integers, validity
 
 
 def in_order(time: int, tie: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """All rows of a task, by two columns of whole numbers, as Spark sorts them: NULL comes first.
+    """All rows of a task, which come in any order, by two columns of whole numbers as Spark sorts them: NULL first.
 
-    Parameters
-    ----------
-    time, tie : int
-        Positions of the columns. Few rows have the same time, and those in order already are left where they are.
-    batches : iterator of pyarrow.RecordBatch
-        In any order.
+    The columns are given by their positions. Few rows have the same time, and rows in order already stay as they are.
 
     Examples
     --------

@@ -42,20 +42,10 @@ def record_type(spec: RunSpec) -> np.dtype[Any]:
 def run_stream(
     spec: RunSpec, batches: Iterator[pa.RecordBatch], buffer_bytes: int = BUFFER_BYTES, run_bytes: int = RUN_BYTES
 ) -> Iterator[list[pa.Array]]:
-    """Turns events into runs.
+    """Turns events in any order (keys, time, other numbers) into runs: keys, time of the first event, and all as bytes.
 
-    Parameters
-    ----------
-    spec : RunSpec
-    batches : iterator of pyarrow.RecordBatch
-        Events in any order: their keys, their time and their other numbers.
-    buffer_bytes, run_bytes : int
-        Bytes of the events that are put in order at once, and of a run at most.
-
-    Yields
-    ------
-    list of pyarrow.Array
-        Keys, time of the first event, and the events as binary. Events without a time have runs without one.
+    Events without a time have runs without one. ``buffer_bytes`` of events are put in order at once, and a run has
+    ``run_bytes`` at most.
     """
     size = record_type(spec).itemsize
     most, longest = max(buffer_bytes // size, 1), max(run_bytes // size, 1)
@@ -144,20 +134,10 @@ def _cut(lengths: Ints, longest: int) -> Ints:
 def events_of_runs(
     spec: RunSpec, batches: Iterator[pa.RecordBatch], merged_events: int = MERGED_EVENTS
 ) -> Iterator[pa.RecordBatch]:
-    """Turns runs back into events.
+    """Turns runs, in order of their keys and first times, back into events in order of key and time.
 
-    Parameters
-    ----------
-    spec : RunSpec
-    batches : iterator of pyarrow.RecordBatch
-        Runs in order of their keys and first times.
-    merged_events : int
-        Events that are merged at once, about; besides, all runs are held that overlap with the last one.
-
-    Yields
-    ------
-    pyarrow.RecordBatch
-        Events in order of key and time, those without a time first.
+    Events without a time come first. About ``merged_events`` are merged at once; besides, all runs are held that
+    overlap with the last one.
     """
     held: pa.RecordBatch | None = None
     for runs in _few_at_once(spec, batches, merged_events):

@@ -12,7 +12,7 @@ from cetdsl.aggregates.vocabulary import Update
 from cetdsl.kernels.numbers.moments import Deviations, deviations_of_doubles, deviations_of_integers
 from cetdsl.kernels.numbers.scaled import Objects
 from cetdsl.kernels.vocabulary import Bools, Ints
-from cetdsl.kernels.wire.columns import from_numpy, order_codes, unscaled_integers, validity, weights_of
+from cetdsl.kernels.wire.columns import from_numpy, order_codes, to_numpy, unscaled_integers, validity
 
 
 class ValueColumn:
@@ -40,7 +40,8 @@ class ValueColumn:
         """The values as doubles, in units of a decimal's last digit; NULL is 0."""
         if pa.types.is_decimal(self.array.type):
             return np.array(unscaled_integers(self.array), dtype=np.float64)
-        return weights_of(self.array)[0]
+        # Rounded where it must be: long integers do not all have a double.
+        return to_numpy(self.array.cast(pa.float64(), safe=False))
 
     def deviations(self) -> Deviations:
         """The values about the median of their key."""

@@ -30,7 +30,7 @@ def list_trends(request: TrendsRequest) -> Operator | Declined:
     if scan.compiled.residual:
         return limited(ShowTrends(any_trends(scan, request.columns), request.columns), request.limit)
     spec = base_spec(source, scan.compiled)
-    listed = ListTrends(scan, spec, request.columns, shown_keys(source), request.limit, named=True)
+    listed = ListTrends(scan, spec, request.columns, request.limit, named=True)
     return limited(listed, request.limit)
 
 
@@ -49,19 +49,13 @@ def any_trends(scan: Scan, columns: Iterable[str], *, identified: bool = False) 
     source, residual = scan.source, scan.compiled.residual
     needed = {*columns, *columns_in(residual)}
     shown = tuple(name for name in source.schema.names if name in needed)
-    keys = source.keys if identified else shown_keys(source)
-    listed = ListTrends(scan, base_spec(source, scan.compiled), shown, keys, identified=identified)
+    listed = ListTrends(scan, base_spec(source, scan.compiled), shown, identified=identified)
     return CheckTrends(listed) if residual else listed
 
 
 def columns_in(terms: Iterable[Expr]) -> set[str]:
     """The columns that some terms mention."""
     return {node.name for term in terms for node in term.walk() if isinstance(node, Attribute)}
-
-
-def shown_keys(source: Source) -> tuple[str, ...]:
-    """The key columns of an answer with a row per trend."""
-    return source.groups + source.asked_partitions
 
 
 def limited(plan: Operator, limit: int | None) -> Operator:

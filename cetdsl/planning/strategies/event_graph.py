@@ -16,15 +16,7 @@ GRAPH_ALGORITHMS = ("auto", "kernel", "joins")
 
 
 def event_graph(resolved: ResolvedQuery, columns: tuple[str, ...], algorithm: str) -> ShowGraph:
-    """The plan of a query's graph.
-
-    Parameters
-    ----------
-    resolved : ResolvedQuery
-        Rewritten.
-    columns : tuple of str
-        The columns of each event that the vertices show.
-    algorithm : {"auto", "kernel", "joins"}
+    """The plan of the graph of a rewritten query, the vertices of which show these columns of each event.
 
     Raises
     ------

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import attrs
+
 from cetdsl.ir.operators import Fold, Operator, Scan
 from cetdsl.ir.windowing import SLIDING, SPAN, WHOLE
 from cetdsl.planning.accumulators import plan_accumulators
 from cetdsl.planning.panes import COMPARED, NEGATED, SPANNED
+from cetdsl.planning.strategies.kernel import base_spec
 from cetdsl.planning.strategies.request import AggregateRequest, Declined, source_of
 
 #: The fold's state is a struct with a field per state and accumulator; beyond this Spark's generated code is too long.
@@ -38,5 +41,6 @@ def fold(request: AggregateRequest) -> Operator | Declined:
         return Declined(f"{', '.join(sorted(others)).upper()} outgrows Spark's own numbers")
     if len(compiled.machine.variables) * len(accumulators.accumulators) > MAX_STATE_FIELDS:
         return Declined("the automaton has too many states for one expression")
-    outputs, values = tuple(accumulators.outputs), tuple(accumulators.values)
-    return Fold(Scan(source, compiled), tuple(accumulators.accumulators), outputs, values, request.number)
+    answer = accumulators.answer(source, request.number, partial=False)
+    spec = attrs.evolve(base_spec(source, compiled), answer=answer)
+    return Fold(Scan(source, compiled), spec, tuple(accumulators.values))

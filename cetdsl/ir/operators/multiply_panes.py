@@ -1,0 +1,45 @@
+"""MultiplyPanes: the matrices of panes, multiplied up to windows."""
+
+from __future__ import annotations
+
+import attrs
+
+from cetdsl.ir.layout import KEY, TIME, numbered
+from cetdsl.ir.operators import words
+from cetdsl.ir.operators.operator import Requirement, Step, Unary
+from cetdsl.ir.operators.rows_in_order import RowsInOrder
+from cetdsl.pattern.text import quote_name
+
+
+@attrs.frozen
+class MultiplyPanes(Unary):
+    """The answer of each group and window, or partial results if the specification says so."""
+
+    stage = "windows"
+    aggregates = True
+
+    @property
+    def requires(self) -> tuple[Requirement | None, ...]:
+        keys = list(map(quote_name, self.source.keys))
+        shuffle = Step(words.shuffle(keys), ("one row per key and pane",))
+        said = shuffle, Step("sort each task's panes by " + ", ".join([*keys, "pane"]))
+        return (RowsInOrder(numbered(KEY, len(keys)), (TIME,), said=said),)
+
+    def steps(self) -> tuple[Step, ...]:
+        return (Step("kernel: multiply the panes of each window", ("a suffix of one block, a prefix of the next",)),)
+
+    def costs(self, limit: int | None = None) -> tuple[str, ...]:
+        return (
+            "linear in the events, besides sorting them",
+            "two products of matrices per pane, one of vectors per window, however many windows overlap",
+        )
+
+    def facts(self) -> tuple[tuple[str, str], ...]:
+        source, windowing = self.source, self.source.windowing
+        rest = windowing.length % windowing.slide
+        if rest:
+            first, second = (words.amount_of_time(source, amount) for amount in (rest, windowing.slide - rest))
+            text = f"{first} and {second} in turn, between the windows' borders"
+        else:
+            text = f"{words.amount_of_time(source, windowing.slide)} each"
+        return *super().facts(), ("panes", text)

@@ -1,0 +1,55 @@
+"""PropagateTogether: many queries in one pass over the events that they have in common."""
+
+from __future__ import annotations
+
+import attrs
+
+from cetdsl.ir.kernel import KernelSpec
+from cetdsl.ir.operators import words
+from cetdsl.ir.operators.events_in_order import EventsInOrder
+from cetdsl.ir.operators.operator import Requirement, Step, Unary
+from cetdsl.ir.sharing import Member, SharableSet, Sharing
+from cetdsl.pattern.expressions import Expr
+
+
+@attrs.frozen
+class PropagateTogether(Unary):
+    """The rows of all queries, in columns that these share; partial results if the queries' specifications say so.
+
+    ``spec`` says what the rows hold, with windows that span those of all ``members``. ``families`` has the number of a
+    family for each of the common variables: those of one agree up to constants. The queries of each of ``sets`` share.
+    """
+
+    spec: KernelSpec
+    values: tuple[Expr, ...]
+    members: tuple[Member, ...]
+    families: tuple[int, ...]
+    sets: tuple[SharableSet, ...]
+    sharing: Sharing
+    stage = "workload"
+
+    @property
+    def requires(self) -> tuple[Requirement | None, ...]:
+        return (EventsInOrder(self.spec, self.values, in_runs=True),)
+
+    @property
+    def queries(self) -> tuple[str, ...]:
+        """The names of the queries."""
+        return tuple(member.name for member in self.members)
+
+    def steps(self) -> tuple[Step, ...]:
+        alike: dict[str, list[str]] = {}
+        for member in self.members:
+            how = member.propagation
+            if how.why_not_shared is None:
+                continue
+            if how.in_bursts:
+                way = f"burst by burst: {how.why_not_shared}"
+            elif how.why_not_in_panes is None:
+                way = f"in panes: {how.why_not_shared}"
+            else:
+                way = f"event by event: {how.why_not_shared}; not in panes: {how.why_not_in_panes}"
+            alike.setdefault(way, []).append(member.name)
+        shared = (f"{words.some(one.queries)} may share ({', '.join(sorted(one.variables))})+" for one in self.sets)
+        alone = (f"{words.some(names)} alone, {way}" for way, names in alike.items())
+        return (Step("kernel: all queries", (*shared, *alone)),)

@@ -1,0 +1,79 @@
+"""What a pass over the events of several queries is told of them: which share, and how each is propagated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+
+from cetdsl.ir.kernel import KernelSpec
+from cetdsl.ir.windowing import SLIDING
+from cetdsl.pattern.nodes import Repeat, events
+
+
+@attrs.frozen
+class Sharing:
+    """Who decides what queries share: ``mode`` is "dynamic", "static", "always" or "never".
+
+    ``deviations`` are for the static mode, by query: the share of the events of its Kleene patterns at which it does
+    otherwise than most queries. What is not given is taken from the first events.
+    """
+
+    mode: str = "dynamic"
+    deviations: Mapping[str, float] = attrs.field(factory=dict)
+
+
+@attrs.frozen
+class Propagation:
+    """How one query of a pass is propagated.
+
+    ``why_not_shared`` is None where it is in a sharable set. A query that does not share is propagated ``in_bursts``
+    all the same, as sharable sets are, or by itself: then its windows are products of panes where ``why_not_in_panes``
+    is None.
+    """
+
+    why_not_shared: str | None
+    in_bursts: bool
+    why_not_in_panes: str | None
+
+
+@attrs.frozen
+class SharableSet:
+    """Queries that share the propagation along a Kleene sub-pattern, burst by burst where that is less work.
+
+    ``kleene`` is the sub-pattern as each of the ``queries`` states it. ``pane`` is the greatest common divisor of all
+    lengths and slides, so that windows begin and end with panes; 0: no windows.
+    """
+
+    queries: tuple[str, ...]
+    kleene: tuple[Repeat, ...]
+    pane: int
+
+    @property
+    def variables(self) -> frozenset[str]:
+        """The variables of the sub-pattern, in the words of the first query."""
+        return frozenset(event.variable for event in events(self.kleene[0]))
+
+
+@attrs.frozen
+class Member:
+    """A query of a pass.
+
+    ``spec`` is over the variables and columns that the queries of the pass have in common; all keys count as groups
+    there. ``groups`` are the numbers of the keys that the query itself groups by.
+    """
+
+    name: str
+    spec: KernelSpec
+    groups: tuple[int, ...]
+    propagation: Propagation
+
+    @property
+    def sliding(self) -> bool:
+        """Whether its windows slide."""
+        return self.spec.query.windowing.kind == SLIDING
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The names of its aggregates."""
+        return tuple(output.name for output in self.spec.answer.outputs)
