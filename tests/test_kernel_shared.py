@@ -17,15 +17,8 @@ from cetdsl.ir.layout import RowLayout
 from cetdsl.ir.machine import Edge, Machine
 from cetdsl.ir.windowing import Windowing
 from cetdsl.kernels.aggregate.evaluate import Evaluator
-from cetdsl.kernels.numbers.linear import System, Weights
-from cetdsl.kernels.shared.benefit import EQUATION_7, Burst, benefit, nonshared_cost, shared_cost
-from cetdsl.kernels.shared.bursts import DECISION_EVENTS, frame_of, survey
-from cetdsl.kernels.shared.cells import cells_of
-from cetdsl.kernels.shared.hamlet import WorkloadEvaluator
-from cetdsl.kernels.shared.snapshots import play
-from cetdsl.kernels.shared.tape import RECORD, SHARED
-from cetdsl.kernels.shared.template import merge_machines
-from cetdsl.kernels.shared.writer import write_tape
+from cetdsl.kernels.numbers.scaled import from_scaled
+from cetdsl.kernels.shared.hamlet import Metrics, WorkloadEvaluator
 from cetdsl.kernels.vocabulary import Events
 from cetdsl.kernels.wire.values import ValueColumn
 from cetdsl.kernels.wire.windows import NEVER, cut_slices
@@ -180,58 +173,38 @@ def test_a_query_may_share_in_one_chunk_and_not_in_the_next() -> None:
 # --------------------------------------------------------------------------------------------- the paper's figures
 
 
-def snapshots(stream: str, patterns: list[tuple[str, dict[str, int]]], families: dict[int, int]) -> list[list[float]]:
-    """The kernel's table of snapshots, one row per snapshot, one column per query; the queries always share.
+def snapshots(
+    stream: str, before: list[int], patterns: list[tuple[str, dict[str, int]]], families: dict[int, int]
+) -> tuple[list[list[float]], Metrics]:
+    """What an event of type ``B`` before these places would add to each query's count: the snapshots there.
 
     ``x`` in a stream is an event of the type ``B`` that only the variable number 1 takes; else ``B`` is 1 and 3.
     """
     masks = {"a": 1, "b": 2 | 8, "c": 4, "x": 2}
-    found = events([masks[letter] for letter in stream], list(range(len(stream))))
     specs = [query(text, numbers, "double", Windowing(), (TRENDS,)) for text, numbers in patterns]
-    template = merge_machines(specs, families)
-    slices = cut_slices(specs[0].query.windowing, found.segment_start, found.time, np.zeros(1), True, NEVER)
-    frame = frame_of(template, [slices], 900)
-    seen = survey(template, frame, found, DECISION_EVENTS)
-    modes = np.zeros((len(seen.start), template.variants), dtype=np.int8)
-    assert SHARED == 0  # as the modes say
-    tape = write_tape(template, frame, found, seen, modes, True)
-    cells = cells_of(template, frame, [[[-1] * 64]] * len(specs), np.ones(len(specs), dtype=np.int64))
-    power, whole = 2.0 ** np.arange(tape.longest + 1), np.arange(max(seen.largest, tape.most_bound) + 2.0)
-    none = np.zeros((0, 1))
-    system = System(0.0, 1.0, np.zeros(1), np.zeros(1), power[:, None], none, whole[:, None], none)
-    weights = Weights(np.zeros(1, dtype=np.int64), np.zeros((0, len(stream))))
-    count = 1 + max(row[2] for row in tape.operation.tolist() if row[0] == RECORD)
-    out, table = np.zeros((len(specs), 1)), np.full((count, cells.repeating), np.nan)
-    play(template, frame, tape, cells, weights, found.mask, seen.reference, system, np.arange(1), out, table)
-    order = np.argsort(template.query[: template.repeating])
-    return [row[order].tolist() for row in table]
+
+    def counts(stream: str) -> tuple[list[float], Metrics]:
+        found = events([masks[letter] for letter in stream], list(range(len(stream))))
+        got, _, metrics = answers(specs, found, [], "always", families)
+        return [float(from_scaled(values.scaled[0])[0]) for values in got], metrics
+
+    rows = [np.subtract(counts(stream[:at] + "b")[0], counts(stream[:at])[0]).tolist() for at in before]
+    return rows, counts(stream)[1]
 
 
 def test_snapshots_of_figure_4() -> None:
     """x = 2 and 1, y = 34 and 19: both bursts of B continue one graphlet for both queries."""
     numbers = {"A": 0, "B": 1, "C": 2}
     both = [("SEQ(A, B+)", numbers), ("SEQ(C, B+)", numbers)]
-    assert snapshots("aacbbbbaacccbb", both, {}) == [[2.0, 1.0], [34.0, 19.0]]
+    found, metrics = snapshots("aacbbbbaacccbb", [3, 12], both, {})
+    assert found == [[2.0, 1.0], [34.0, 19.0]]
+    assert (metrics.bursts, metrics.event_snapshots) == (2, 0)
 
 
 def test_snapshots_at_a_single_event() -> None:
     """z = 8 and 2: b4 leads to b5 for q1 only, so what b5 takes is no longer the same multiple of x."""
     numbers = {"A": 0, "B": 1, "C": 2}
     both = [("SEQ(A, B+)", numbers), ("SEQ(C, B+)", {**numbers, "B": 3})]
-    assert snapshots("aacbxb", both, {1: 0, 3: 0}) == [[2.0, 1.0], [8.0, 2.0]]
-
-
-@pytest.mark.parametrize(
-    ("burst", "shared", "apart"),
-    [
-        (Burst(events=4, predecessors=7, graphlet=4, queries=2, created=1, propagated=1, types=2), 44, 56),
-        (Burst(events=4, predecessors=11, graphlet=4, queries=2, created=2, propagated=2, types=2), 120, 88),
-        (Burst(events=4, predecessors=15, graphlet=4, queries=2, created=1, propagated=1, types=2), 76, 120),
-    ],
-    ids=["share", "split", "merge"],
-)
-def test_costs_of_the_published_decisions(burst: Burst, shared: float, apart: float) -> None:
-    """Equation 7; its decisions are to share a burst, to split the next one, and to merge again."""
-    assert shared_cost(burst, EQUATION_7) == shared
-    assert nonshared_cost(burst, EQUATION_7) == apart
-    assert benefit(burst, EQUATION_7) == apart - shared
+    found, metrics = snapshots("aacbxb", [3, 5], both, {1: 0, 3: 0})
+    assert found == [[2.0, 1.0], [8.0, 2.0]]
+    assert (metrics.bursts, metrics.event_snapshots) == (1, 1)

@@ -23,7 +23,26 @@ _SIGN = -(2**63)
 
 
 class Program(NamedTuple):
-    """A machine as arrays; ``in_*`` describe the edges, sorted by target."""
+    """A machine as arrays.
+
+    Attributes
+    ----------
+    variable, begins, ends : arrays, shape (states,)
+        The variable of each state, and whether trends may begin and end there.
+    begin_guard_start, begin_guard, end_guard_start, end_guard : int64 arrays
+        The guards of each state that may begin, and of each that may end.
+    in_start : int64 array, shape (states + 1,)
+        The edges that lead to each state.
+    in_source, in_index, in_table, in_slot : int64 arrays, shape (edges,)
+        The source of each edge, what answers its predicates, and for an index its table and its slot.
+    comparison_start, comparison, listed_start, listed : int64 arrays
+        The comparisons (operator, later column, earlier column) of each edge, and its lists.
+    slot_start, slot_index, slot_table, slot_number : int64 arrays
+        The slots that events bound to each state are put in: the kind of index, its table, and the slot.
+    hash_slots, tree_slots : int
+    scans : bool
+        Whether some edge has no index.
+    """
 
     variable: Ints
     begins: NDArray[np.bool_]
@@ -220,7 +239,7 @@ def build_tables(layout: Layout, events: Events) -> Tables:
 
 @inlined
 def place_of(rising: Places | Ints, start: Index, stop: Index, least: Index) -> Index:
-    """The first place in a rising stretch that holds no less."""
+    """The first place in ``[start, stop)`` of rising numbers that holds no less."""
     while start < stop:
         middle = (start + stop) // 2
         if rising[middle] < least:

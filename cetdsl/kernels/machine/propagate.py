@@ -65,10 +65,16 @@ def propagate(
 ) -> None:
     """Propagates every run; ``out[window, accumulator]`` collects the values of its complete trends.
 
-    It is one long loop because all of its steps touch the same values and indexes, event by event.
-
     Parameters
     ----------
+    program, tables
+        The machine, and where each event stands in the indexes of its edges.
+    events, runs
+        The events of a chunk, and the runs over them that are propagated, each about one pivot or none.
+    conditions
+        What restricts the begin, the end and the events of a trend besides the edges.
+    accumulators
+        What is added when an event is bound.
     zero, one
         The value of no trend, and (array, one per accumulator) of a trend about to begin.
     prime
@@ -83,6 +89,8 @@ def propagate(
     kept : array, shape (n, states) or (0, 0)
         If not empty: receives the value of accumulator 0 of each event and state (of the last run that holds it).
     """
+    # This is one long loop because whatever is done for an event touches the same values and indexes: a call in there
+    # would copy the descriptors of all these arrays.
     states = len(program.variable)
     width = len(one)
     total = np.empty((states, width), dtype=one.dtype)

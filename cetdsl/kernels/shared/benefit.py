@@ -12,7 +12,6 @@ of a scan, and turns the whole events of a burst into one step; so each term has
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -20,88 +19,9 @@ from numpy.typing import NDArray
 
 from cetdsl.kernels._jit import inlined, jit
 from cetdsl.kernels.shared.bursts import BOUND, BREAKS, DEVIATIONS, SEATS, TIES, Survey
-from cetdsl.kernels.shared.tape import ALONE, NEVER, SHARED, Modes
+from cetdsl.kernels.shared.tape import NEVER, OWN, SHARED, Modes
 from cetdsl.kernels.shared.template import Template
 from cetdsl.kernels.vocabulary import Ints
-
-
-class Burst(NamedTuple):
-    """What the model knows of a burst.
-
-    Attributes
-    ----------
-    events : int
-        ``b``, of the burst.
-    predecessors : int
-        ``n``, events of the window so far.
-    graphlet : int
-        ``g``, events of the graphlet that the burst belongs to.
-    queries : int
-        ``k``, that could share it.
-    created, propagated : int
-        ``sc`` and ``sp``, snapshots.
-    types : int
-        ``p``, of predecessors per type and query.
-    """
-
-    events: int
-    predecessors: int
-    graphlet: int
-    queries: int
-    created: int
-    propagated: int
-    types: int = 1
-
-
-class Prices(NamedTuple):
-    """What one unit of each term costs; all 1 in equation 8, and ``find = 0`` in equation 7."""
-
-    create: float = 1.0
-    find: float = 1.0
-    scan: float = 1.0
-
-
-EQUATION_7 = Prices(find=0.0)
-EQUATION_8 = Prices()
-
-
-def shared_cost(burst: Burst, prices: Prices = EQUATION_8) -> float:
-    """What the burst costs in one graphlet for all queries.
-
-    Examples
-    --------
-    >>> shared_cost(Burst(4, 7, 4, 2, 1, 1, 2), EQUATION_7)
-    44.0
-    """
-    created = burst.created * burst.queries * burst.graphlet * burst.types
-    looked_up = prices.find * math.log2(burst.graphlet) + prices.scan * burst.predecessors * burst.propagated
-    return prices.create * created + burst.events * looked_up
-
-
-def nonshared_cost(burst: Burst, prices: Prices = EQUATION_8) -> float:
-    """What the burst costs in graphlets of each query's own.
-
-    Examples
-    --------
-    >>> nonshared_cost(Burst(4, 7, 4, 2, 1, 1, 2), EQUATION_7)
-    56.0
-    """
-    looked_up = prices.find * math.log2(burst.graphlet) + prices.scan * burst.predecessors
-    return burst.queries * burst.events * looked_up
-
-
-def benefit(burst: Burst, prices: Prices = EQUATION_8) -> float:
-    """What sharing saves; negative where it costs.
-
-    Examples
-    --------
-    >>> benefit(Burst(4, 7, 4, 2, 1, 1, 2), EQUATION_7)
-    12.0
-    """
-    return nonshared_cost(burst, prices) - shared_cost(burst, prices)
-
-
-# ---------------------------------------------------------------------------------------- prices of these kernels
 
 
 class Rates(NamedTuple):
@@ -120,7 +40,7 @@ class Rates(NamedTuple):
     event : float
         A variant that is not in step with its family takes an event, whatever its cells.
     detour : float
-        A variant leaves its family's graphlet for a run of events and joins it again, whatever its cells.
+        A variant leaves its family's graphlet for some events and joins it again, whatever its cells.
     """
 
     create: float
@@ -216,14 +136,14 @@ def _decide(
             for v in range(first, last):
                 share = cells[v] / max(columns[v], 1)
                 costs = _costs(rates, rows, of_variant, u, v, cells[v], share)
-                cost[v, SHARED], cost[v, ALONE], cost[v, NEVER] = costs
+                cost[v, SHARED], cost[v, OWN], cost[v, NEVER] = costs
                 if last == first + 1:
-                    cost[v, ALONE] = np.inf
+                    cost[v, OWN] = np.inf
                     common += rates.advance * of_variant[u, v, TIES]
-                saved += max(min(cost[v, ALONE], cost[v, NEVER]) - cost[v, SHARED], 0.0)
+                saved += max(min(cost[v, OWN], cost[v, NEVER]) - cost[v, SHARED], 0.0)
             for v in range(first, last):
                 made += 1
-                best = ALONE if cost[v, ALONE] < cost[v, NEVER] else NEVER
+                best = OWN if cost[v, OWN] < cost[v, NEVER] else NEVER
                 if saved >= common and cost[v, SHARED] <= cost[v, best]:
                     best = SHARED
                 if u == 0:
@@ -253,17 +173,10 @@ def once(
     ``deviations[v]`` is the share of the events at which a variant is known to do otherwise than most; NaN: unknown.
     """
     of_variant = seen.of_variant.sum(axis=0, keepdims=True)
-    # Draws that differ with probability d begin a run of their own with probability d (1 - d).
+    # Draws that differ with probability d begin to differ with probability d (1 - d).
     expected = deviations * (1.0 - deviations) * seen.events.sum(axis=0)[template.family]
     known = ~np.isnan(deviations)
     of_variant[0, known, DEVIATIONS] = np.ceil(expected[known]).astype(np.int64)
-    whole = Survey(
-        seen.start[:1],
-        seen.bursts.sum(axis=0, keepdims=True),
-        seen.events.sum(axis=0, keepdims=True),
-        of_variant,
-        seen.reference,
-        seen.largest,
-    )
+    whole = seen._replace(events=seen.events.sum(axis=0, keepdims=True), of_variant=of_variant)
     chosen: NDArray[np.int8] = decide(template, columns, cells, rows, whole, rates).mode[0]
     return chosen

@@ -20,7 +20,9 @@ from cetdsl.kernels.vocabulary import Bools, Events, Ints, Slices
 #: Shorter bursts are decided on together; bursts of more than four times as many events, in parts.
 DECISION_EVENTS = 64
 
-#: What is known of a variant in a stretch of bursts that is decided on as one.
+#: What is known of a variant in a *stretch*, which is as many bursts as are decided on as one: the events bound to it;
+#: how often it began to do otherwise than most of its family; the columns that plain events touched, and how often they
+#: did; and the instants of several events.
 BOUND, DEVIATIONS, SEATS, BREAKS, TIES = 0, 1, 2, 3, 4
 
 
@@ -35,7 +37,7 @@ class Frame(NamedTuple):
     border : int64 array, shape (borders, 4)
         Event number, whether a slice opens, windows, slice; in order, a slice's end before another one's begin.
     island : int64 array, shape (islands, 4)
-        First event and end, first border and end, of each stretch that columns span without a gap.
+        First event and end, first border and end, of each part of the chunk that columns span without a gap.
     long : bool array, shape (islands,)
         Whether a slice of the island has more events than ``few``.
     columns : int64 array, shape (variants,)
@@ -101,13 +103,12 @@ class Survey(NamedTuple):
     Attributes
     ----------
     start : int64 array, shape (stretches,)
-        The first event of each stretch of bursts that is decided on as one.
+        The first event of each stretch.
     bursts : int64 array, shape (stretches, families)
     events : int64 array, shape (stretches, families)
         Events that most columns of the family take: those of its graphlet.
     of_variant : int64 array, shape (stretches, variants, 5)
-        Events bound; runs of events at which the variant does otherwise than most; columns that plain events touch;
-        events that do so; instants of several events.
+        By the columns ``BOUND`` to ``TIES``.
     reference : int64 array, shape (n,) or (0,)
         Bit ``f`` is set at the events of family ``f``'s graphlet; empty where no family has two variants.
     largest : int
@@ -133,36 +134,49 @@ _NUMBER = np.zeros(64, dtype=np.int64)
 _NUMBER[[(int(_DE_BRUIJN) << number & (1 << 64) - 1) >> 58 for number in range(64)]] = np.arange(64)
 
 
-@jit
-def _most_take(template: Template, columns: Ints, family: int, mask: int) -> bool:
-    """Whether most columns of a family take an event with this mask."""
-    weight = 0
-    for v in range(template.family_start[family], template.family_start[family + 1]):
-        weight += columns[v] if (mask >> template.bit[v]) & 1 else -columns[v]
-    return weight >= 0
-
-
-@jit
-def bits_of(template: Template, family: int) -> int:
-    bits = 0
-    for v in range(template.family_start[family], template.family_start[family + 1]):
-        bits |= 1 << template.bit[v]
-    return bits
+@inlined
+def end_of_instant(instant: Ints, low: int, high: int) -> int:
+    """Where the events simultaneous with the one at ``low`` end."""
+    end = low + 1
+    while end < high and instant[end] == instant[low]:
+        end += 1
+    return end
 
 
 @inlined
-def is_bound_alone(crowded: int, bits: int) -> bool:
+def bound_to(mask: Ints, low: int, high: int) -> int:
+    """The variables that events can be bound to, as a bit mask."""
+    together = 0
+    for e in range(low, high):
+        together |= mask[e]
+    return together
+
+
+@inlined
+def taken_by(family_bits: Ints, together: int) -> int:
+    """The families of some variables, as a bit mask."""
+    taken = 0
+    for f in range(len(family_bits)):
+        if together & family_bits[f]:
+            taken |= 1 << f
+    return taken
+
+
+@inlined
+def is_for_one_node(crowded: int, plain: int) -> bool:
     """Whether plain events of these variables take one node of a query at most."""
-    return bits & (bits - 1) == 0 and bits & crowded == 0
+    return plain & (plain - 1) == 0 and plain & crowded == 0
 
 
 @jit
 def survey(template: Template, frame: Frame, events: Events, decision_events: int) -> Survey:
     """Reads the chunk once and counts what decisions depend on."""
     mask, instant, borders, islands = events.mask, events.instant, frame.border, frame.island
-    near_start, near, near_columns, columns = template.near_start, template.near, frame.near_columns, frame.columns
-    family_start, bit_of, crowded = template.family_start, template.bit, template.crowded
-    variants, families = len(bit_of), len(family_start) - 1
+    near_start, near, near_columns = template.near_start, template.near, frame.near_columns
+    family_bits, plain_bits = template.family_bits, template.plain_bits
+    variants, families = len(template.bit), len(family_bits)
+    members = np.stack((template.bit, frame.columns), axis=1)
+    family = np.stack((template.family_start[:-1], template.family_start[1:], family_bits), axis=1)
     most = 2
     for k in range(len(islands)):
         most += islands[k, 1] - islands[k, 0]
@@ -171,103 +185,111 @@ def survey(template: Template, frame: Frame, events: Events, decision_events: in
     bursts = np.zeros((most, families), dtype=np.int64)
     graphlet = np.zeros((most, families), dtype=np.int64)
     of_variant = np.zeros((most, variants, 5), dtype=np.int64)
-    mixed = families < variants
-    reference = np.zeros(len(mask) if mixed else 0, dtype=np.int64)
-    family_bits = np.array([bits_of(template, f) for f in range(families)])
-    variant_of = np.zeros(64, dtype=np.int64)
-    for v in range(variants):
-        variant_of[bit_of[v]] = v
-    plain_bits = 0
-    for b in range(len(template.plain_start) - 1):
-        if template.plain_start[b] < template.plain_start[b + 1]:
-            plain_bits |= 1 << b
-    apart = np.zeros(families, dtype=np.int64)  # variants that are out of step
-    largest, unit, waiting = 1, 0, 0
+    reference = np.zeros(len(mask) if families < variants else 0, dtype=np.int64)
+    apart = np.zeros(families, dtype=np.int64)  # the variants that did otherwise than most at the last event
+    largest, stretch, waiting = 1, 0, 0
     for k in range(len(islands)):
-        low, high = islands[k, 0], islands[k, 1]
-        border, last_border = islands[k, 2], islands[k, 3]
+        i, high, border, last_border = islands[k, 0], islands[k, 1], islands[k, 2], islands[k, 3]
         apart[:] = 0
         before = 0  # the families of the burst that is under way
-        bound_before = 0  # the one variable of plain nodes that the run under way is of
-        i = low
+        bound_before = 0  # the variable of the plain events under way, if they take one node only
         while i < high:
             while border < last_border and borders[border, 0] == i:
                 border += 1
                 before = bound_before = 0
-            end = i + 1
-            while end < high and instant[end] == instant[i]:
-                end += 1
+            end = end_of_instant(instant, i, high)
             largest = max(largest, end - i)
-            together = 0
-            for e in range(i, end):
-                together |= mask[e]
-            bits = together & plain_bits
-            taken = 0
-            for f in range(families):
-                if together & family_bits[f]:
-                    taken |= 1 << f
-            begins = bits != 0 or taken != before
+            together = bound_to(mask, i, end)
+            plain, taken = together & plain_bits, taken_by(family_bits, together)
+            begins = plain != 0 or taken != before
             if taken and waiting >= (decision_events if begins else 4 * decision_events):
-                unit, waiting = unit + 1, 0
-                start[unit] = i
+                stretch, waiting = stretch + 1, 0
+                start[stretch] = i
             if begins:
                 for f in range(families):
-                    bursts[unit, f] += (taken >> f) & 1
-            before = 0 if bits else taken
+                    bursts[stretch, f] += (taken >> f) & 1
+            before = 0 if plain else taken
             waiting += end - i if taken else 0
-            alone = end == i + 1 and taken == 0 and is_bound_alone(crowded, bits)
-            if bits | taken:
-                if alone and bits == bound_before:
-                    bits = 0
+            in_one_go = end == i + 1 and taken == 0 and is_for_one_node(template.crowded, plain)
+            if plain | taken:
+                if in_one_go and plain == bound_before:
+                    plain = 0
                 else:
-                    bound_before = bits if alone else 0
-            while bits:
-                b = lowest_bit(bits)
-                bits &= bits - 1
+                    bound_before = plain if in_one_go else 0
+            while plain:
+                b = lowest_bit(plain)
+                plain &= plain - 1
                 for entry in range(near_start[b], near_start[b + 1]):
-                    v = near[entry]
-                    of_variant[unit, v, SEATS] += near_columns[entry]
-                    of_variant[unit, v, BREAKS] += 1
+                    of_variant[stretch, near[entry], SEATS] += near_columns[entry]
+                    of_variant[stretch, near[entry], BREAKS] += 1
             for f in range(families):
                 if not (taken >> f) & 1:
                     continue
-                first = family_start[f]
-                if family_start[f + 1] == first + 1:
-                    bound = 0
+                if family[f, 1] > family[f, 0] + 1:
+                    bound, apart[f] = _compare(
+                        members, family, mask, reference, of_variant, stretch, f, apart[f], i, end
+                    )
+                else:
+                    v, bound = family[f, 0], 0
                     for e in range(i, end):
                         bound += (mask[e] & family_bits[f]) != 0
-                    graphlet[unit, f] += bound
-                    of_variant[unit, first, BOUND] += bound
-                    of_variant[unit, first, TIES] += bound > 1
-                    continue
-                deviating, bound = 0, 0
-                for e in range(i, end):
-                    own = mask[e] & family_bits[f]
-                    if own == 0:
-                        continue
-                    if own == family_bits[f] or _most_take(template, columns, f, own):
-                        reference[e] |= 1 << f
-                        bound += 1
-                        own ^= family_bits[f]
-                    deviating |= own
-                graphlet[unit, f] += bound
-                if bound > 1:
-                    of_variant[unit, first : family_start[f + 1], TIES] += 1
-                fresh = deviating & ~apart[f]
-                apart[f] = deviating
-                while deviating:
-                    b = lowest_bit(deviating)
-                    deviating &= deviating - 1
-                    v = variant_of[b]
-                    of_variant[unit, v, DEVIATIONS] += (fresh >> b) & 1
-                    of_variant[unit, v, BOUND] -= bound
-                    for e in range(i, end):
-                        of_variant[unit, v, BOUND] += (mask[e] >> b) & 1
+                    of_variant[stretch, v, BOUND] += bound
+                    of_variant[stretch, v, TIES] += bound > 1
+                graphlet[stretch, f] += bound
             i = end
-    count = unit + 1
-    for u in range(count):
-        for f in range(families):
-            if family_start[f + 1] > family_start[f] + 1:
-                for v in range(family_start[f], family_start[f + 1]):
-                    of_variant[u, v, BOUND] += graphlet[u, f]
+    count = stretch + 1
+    for f in range(families):
+        if family[f, 1] > family[f, 0] + 1:
+            for u in range(count):
+                # So far there is how much more or less each variant takes than the graphlet.
+                of_variant[u, family[f, 0] : family[f, 1], BOUND] += graphlet[u, f]
     return Survey(start[:count], bursts[:count], graphlet[:count], of_variant[:count], reference, largest)
+
+
+@inlined
+def _compare(
+    members: Ints,
+    family: Ints,
+    mask: Ints,
+    reference: Ints,
+    of_variant: Ints,
+    stretch: int,
+    f: int,
+    before: int,
+    low: int,
+    high: int,
+) -> tuple[int, int]:
+    """Compares the variants of a family at an instant: how many events its graphlet takes, and who does otherwise.
+
+    Variants are rows of ``members`` (variable, columns), families are rows of ``family`` (first variant, end, bits of
+    the variables). ``before`` are those that did otherwise at the instant before. Events of the graphlet are marked in
+    ``reference``, and what the variants do is counted in ``of_variant``.
+    """
+    first, last, bits = family[f, 0], family[f, 1], family[f, 2]
+    deviating, bound = 0, 0
+    for e in range(low, high):
+        own = mask[e] & bits
+        if own == 0:
+            continue
+        # Most columns take the event, if all do or if they outweigh the others.
+        weight = 0
+        if own != bits:
+            for v in range(first, last):
+                weight += members[v, 1] if (own >> members[v, 0]) & 1 else -members[v, 1]
+        if weight >= 0:
+            reference[e] |= 1 << f
+            bound += 1
+            own ^= bits
+        deviating |= own
+    if bound > 1:
+        for v in range(first, last):
+            of_variant[stretch, v, TIES] += 1
+    if deviating:
+        for v in range(first, last):
+            b = members[v, 0]
+            if (deviating >> b) & 1:
+                of_variant[stretch, v, DEVIATIONS] += (~before >> b) & 1
+                of_variant[stretch, v, BOUND] -= bound
+                for e in range(low, high):
+                    of_variant[stretch, v, BOUND] += (mask[e] >> b) & 1
+    return bound, deviating

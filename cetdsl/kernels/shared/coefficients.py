@@ -1,8 +1,8 @@
 """The coefficients of graphlets: what events do to the total of any column that takes them.
 
 After some events a column's total is ``total + (g - 1) * x + h * x0`` (:mod:`~cetdsl.kernels.shared.snapshots`). The
-coefficients of consecutive events combine to ``(g1 * g2, g1 * h2 + h1 * g2)``. Those of a stretch are quotients of
-prefixes modulo a prime; rounded numbers, which cannot be divided without loss, are combined in a tree.
+coefficients of consecutive events combine to ``(g1 * g2, g1 * h2 + h1 * g2)``. Those of steps between two others
+are quotients of prefixes modulo a prime; rounded numbers, which cannot be divided without loss, are combined in a tree.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 
 from cetdsl.kernels._jit import jit
 from cetdsl.kernels.numbers.linear import System, Weights, add, multiply, weigh
-from cetdsl.kernels.shared.tape import ADVANCE, Operations, Tape
+from cetdsl.kernels.shared import operations as op
+from cetdsl.kernels.shared.operations import Operations
+from cetdsl.kernels.shared.tape import Tape
 from cetdsl.kernels.shared.template import Template
 from cetdsl.kernels.vocabulary import Ints
 
@@ -26,7 +28,7 @@ Table = NDArray[Any]
 class Coefficients(NamedTuple):
     """The coefficients of an island's graphlets.
 
-    Each graphlet has a run of entries that begins at ``start``. Modulo primes entry ``p`` holds ``g``, ``1 / g`` and
+    The entries of a graphlet begin at ``start``. Modulo primes entry ``p`` holds ``g``, ``1 / g`` and
     ``h / g`` of its first ``p`` steps. Else the entries are a tree over its ``size`` steps: entry ``size + p`` is step
     ``p``, and entry ``e`` combines ``2 * e`` and ``2 * e + 1``.
     """
@@ -36,6 +38,19 @@ class Coefficients(NamedTuple):
     g: Table
     shrink: Table
     h: Table
+
+
+@jit
+def room_for(operations: int, graphlets: int, rows: int, out: Table) -> Coefficients:
+    """Room for the coefficients of so many operations, in numbers like those of ``out``."""
+    entries, primes = 2 * operations + 2 * graphlets, out.shape[1]
+    return Coefficients(
+        np.zeros(graphlets, dtype=np.int64),
+        np.zeros(graphlets, dtype=np.int64),
+        np.empty((entries, primes), dtype=out.dtype),
+        np.empty((entries, primes), dtype=out.dtype),
+        np.empty((entries, rows, primes), dtype=out.dtype),
+    )
 
 
 @jit
@@ -50,8 +65,8 @@ def weigh_step(
     h: Table,
 ) -> int:
     """Writes ``h`` of the events that an operation is about, and returns how often they double (``-m`` : ``1 + m``)."""
-    n, low, high = operation[2], operation[3], operation[4]
-    families = len(template.family_start) - 1
+    n, low, high = operation[op.COUNT], operation[op.LOW], operation[op.HIGH]
+    families = len(template.family_bits)
     for row in range(len(weights.start) - 1):
         if entry < families and template.family_start[entry + 1] > template.family_start[entry] + 1:
             weigh(weights, row, reference, entry, low, high, h[row], system)
@@ -66,86 +81,72 @@ def weigh_step(
 
 @jit
 def count_steps(tape: Tape, island: int, found: Coefficients) -> None:
-    """Gives each graphlet its run of entries."""
+    """Gives each graphlet its entries."""
     found.size[:] = 0
     for k in range(tape.start[island], tape.start[island + 1]):
-        if tape.operation[k, 0] == ADVANCE:
-            found.size[tape.operation[k, 1]] += 1
+        if tape.operation[k, op.CODE] == op.ADVANCE:
+            found.size[tape.operation[k, op.GRAPHLET]] += 1
     at = 0
     for entry in range(len(found.size)):
         found.start[entry] = at
         at += 2 * found.size[entry] + 2
 
 
+@jit
 def fill(
-    tape: Any, island: Any, template: Any, weights: Any, mask: Any, reference: Any, system: Any, h: Any, found: Any
-) -> Any:
-    raise NotImplementedError("called from compiled code only")
-
-
-@overload(fill)
-def _fill_like(
-    tape: Any, island: Any, template: Any, weights: Any, mask: Any, reference: Any, system: Any, h: Any, found: Any
-) -> Any:
-    def prefixes(
-        tape: Any, island: Any, template: Any, weights: Any, mask: Any, reference: Any, system: Any, h: Any, found: Any
-    ) -> Any:
-        primes, rows = len(system.prime), h.shape[0]
-        for entry in range(len(found.size)):
-            found.g[found.start[entry]] = system.one
-            found.shrink[found.start[entry]] = system.one
-            found.h[found.start[entry]] = system.zero
-            found.size[entry] = 0
-        for k in range(tape.start[island], tape.start[island + 1]):
-            operation = tape.operation[k]
-            if operation[0] != ADVANCE:
-                continue
-            entry = operation[1]
-            at = found.start[entry] + found.size[entry]
-            found.size[entry] += 1
-            n = weigh_step(operation, entry, template, weights, mask, reference, system, h)
+    tape: Tape,
+    island: int,
+    template: Template,
+    weights: Weights,
+    mask: Ints,
+    reference: Ints,
+    system: System,
+    h: Table,
+    found: Coefficients,
+) -> None:
+    """Works out the coefficients of an island's graphlets; ``h`` is room for those of one step."""
+    primes, rows, modular = len(system.prime), h.shape[0], len(system.halves) > 0
+    done = np.zeros(len(found.size), dtype=np.int64)
+    if modular:
+        for start in found.start:
+            found.g[start], found.shrink[start], found.h[start] = system.one, system.one, system.zero
+    for k in range(tape.start[island], tape.start[island + 1]):
+        operation = tape.operation[k]
+        if operation[op.CODE] != op.ADVANCE:
+            continue
+        entry = operation[op.GRAPHLET]
+        at = found.start[entry] + done[entry]
+        done[entry] += 1
+        n = weigh_step(operation, entry, template, weights, mask, reference, system, h)
+        if not modular:
+            at += found.size[entry]
+            found.g[at, 0] = system.power[n, 0] if n > 0 else system.whole[1 - n, 0]
+            found.h[at, :, 0] = h[:, 0]
+            continue
+        for t in range(primes):
+            prime, reciprocal = system.prime[t], system.reciprocal[t]
+            grown = system.power[n, t] if n > 0 else system.whole[1 - n, t]
+            shrunk = system.halves[n, t] if n > 0 else system.inverse[1 - n, t]
+            found.g[at + 1, t] = multiply(found.g[at, t], grown, prime, reciprocal)
+            found.shrink[at + 1, t] = multiply(found.shrink[at, t], shrunk, prime, reciprocal)
+        for row in range(rows):
             for t in range(primes):
                 prime, reciprocal = system.prime[t], system.reciprocal[t]
-                grown = system.power[n, t] if n > 0 else system.whole[1 - n, t]
                 shrunk = system.halves[n, t] if n > 0 else system.inverse[1 - n, t]
-                found.g[at + 1, t] = multiply(found.g[at, t], grown, prime, reciprocal)
-                found.shrink[at + 1, t] = multiply(found.shrink[at, t], shrunk, prime, reciprocal)
-            for row in range(rows):
-                for t in range(primes):
-                    prime, reciprocal = system.prime[t], system.reciprocal[t]
-                    shrunk = system.halves[n, t] if n > 0 else system.inverse[1 - n, t]
-                    drift = multiply(h[row, t], shrunk, prime, reciprocal)
-                    found.h[at + 1, row, t] = add(found.h[at, row, t], drift, prime)
+                drift = multiply(h[row, t], shrunk, prime, reciprocal)
+                found.h[at + 1, row, t] = add(found.h[at, row, t], drift, prime)
+    if not modular:
+        _fill_trees(system, found)
 
-    def trees(
-        tape: Any, island: Any, template: Any, weights: Any, mask: Any, reference: Any, system: Any, h: Any, found: Any
-    ) -> Any:
-        rows = h.shape[0]
-        filled = np.zeros(len(found.size), dtype=np.int64)
-        for k in range(tape.start[island], tape.start[island + 1]):
-            operation = tape.operation[k]
-            if operation[0] != ADVANCE:
-                continue
-            entry = operation[1]
-            at = found.start[entry] + found.size[entry] + filled[entry]
-            filled[entry] += 1
-            n = weigh_step(operation, entry, template, weights, mask, reference, system, h)
-            found.g[at, 0] = system.power[n, 0] if n > 0 else system.whole[1 - n, 0]
-            for row in range(rows):
-                found.h[at, row, 0] = h[row, 0]
-        for entry in range(len(found.size)):
-            start = found.start[entry]
-            for e in range(found.size[entry] - 1, 0, -1):
-                left, right, at = start + 2 * e, start + 2 * e + 1, start + e
-                for row in range(rows):
-                    found.h[at, row, 0] = add(
-                        multiply(found.g[left, 0], found.h[right, row, 0], system.prime[0], 0.0),
-                        multiply(found.h[left, row, 0], found.g[right, 0], system.prime[0], 0.0),
-                        system.prime[0],
-                    )
-                found.g[at, 0] = multiply(found.g[left, 0], found.g[right, 0], system.prime[0], 0.0)
 
-    return prefixes if isinstance(system.types[0], types.Integer) else trees
+@jit
+def _fill_trees(system: System, found: Coefficients) -> None:
+    """Combines the entries of steps to those of their trees."""
+    for entry in range(len(found.size)):
+        for e in range(found.size[entry] - 1, 0, -1):
+            at, left = found.start[entry] + e, found.start[entry] + 2 * e
+            found.g[at], found.h[at] = found.g[left], found.h[left]
+            _combine(found, left + 1, system, found.g[at], found.h[at])
 
 
 def between(found: Any, entry: Any, since: Any, now: Any, system: Any, g: Any, h: Any) -> Any:
@@ -153,6 +154,8 @@ def between(found: Any, entry: Any, since: Any, now: Any, system: Any, g: Any, h
     raise NotImplementedError("called from compiled code only")
 
 
+# One of the two for each number system, and no branch in one for all: so each is small enough for LLVM to inline it,
+# without which playing a tape of rounded numbers takes 1.1 to 2.8 times as long.
 @overload(between)
 def _between_like(found: Any, entry: Any, since: Any, now: Any, system: Any, g: Any, h: Any) -> Any:
     def quotient(found: Any, entry: Any, since: Any, now: Any, system: Any, g: Any, h: Any) -> Any:

@@ -32,7 +32,7 @@ from cetdsl.kernels.shared.benefit import DOUBLES, ONCE, RESIDUES, SCALED, Decis
 from cetdsl.kernels.shared.bursts import BOUND, DECISION_EVENTS, DEVIATIONS, SEATS, Frame, Survey, frame_of, survey
 from cetdsl.kernels.shared.cells import Cells, cells_of
 from cetdsl.kernels.shared.snapshots import play
-from cetdsl.kernels.shared.tape import ALONE, NEVER, SHARED, Modes, Tape
+from cetdsl.kernels.shared.tape import NEVER, OWN, SHARED, Modes, Tape
 from cetdsl.kernels.shared.template import BITS, Template, merge_machines
 from cetdsl.kernels.shared.writer import write_tape
 from cetdsl.kernels.vocabulary import Events, Ints, Slices
@@ -161,25 +161,10 @@ class WorkloadEvaluator:
 
         What is infinite or not a number does not combine linearly.
         """
-        infinite = {
-            number
-            for number in {
-                accumulator.column
-                for spec in self.specs
-                for accumulator in spec.answer.accumulators
-                if _is_plain_sum(accumulator)
-            }
-            if not columns[number].is_exact and not np.isfinite(columns[number].doubles()).all()
-        }
-        return tuple(
-            q
-            for q, spec in enumerate(self.specs)
-            if len(slices[q].low)
-            and not any(
-                _is_plain_sum(accumulator) and accumulator.column in infinite
-                for accumulator in spec.answer.accumulators
-            )
-        )
+        summed = [{a.column for a in spec.answer.accumulators if _is_plain_sum(a)} for spec in self.specs]
+        rounded_columns = {column for column in set().union(*summed) if not columns[column].is_exact}
+        infinite = {column for column in rounded_columns if not np.isfinite(columns[column].doubles()).all()}
+        return tuple(q for q, own in enumerate(summed) if len(slices[q].low) and not own & infinite)
 
 
 def evaluator_of(spec: KernelSpec, in_panes: bool) -> Evaluator | PanesEvaluator:
@@ -188,16 +173,6 @@ def evaluator_of(spec: KernelSpec, in_panes: bool) -> Evaluator | PanesEvaluator
 
 
 # ------------------------------------------------------------------------------------------------ shared queries
-
-
-class _Plan(NamedTuple):
-    """What one chunk's tape is made of, whatever the number system."""
-
-    template: Template
-    frame: Frame
-    events: Events
-    seen: Survey
-    tape: Tape
 
 
 class _SharedSet:
@@ -231,9 +206,8 @@ class _SharedSet:
         begun = time.perf_counter()
         decisions = self._decide(frame, seen)
         deciding = time.perf_counter() - begun
-        tape = write_tape(self.template, frame, events, seen, decisions.mode, False)
-        run = _Run(self, _Plan(self.template, frame, events, seen, tape), columns, slices)
-        values = run.values()
+        tape = write_tape(self.template, frame, events, seen, decisions.mode)
+        values = _Player(self, frame, events, seen, tape, columns, slices).values()
         return values, _metrics(self.template, frame, seen, decisions, deciding)
 
     def _by_window(self, slices: list[Slices]) -> list[Slices]:
@@ -304,23 +278,30 @@ def _metrics(template: Template, frame: Frame, seen: Survey, decisions: Decision
         merges=decisions.merges,
         snapshots=int(seen.of_variant[:, :, SEATS][follows].sum()),
         event_snapshots=int((seen.of_variant[:, :, DEVIATIONS] * frame.columns)[mode == SHARED].sum()),
-        propagated=int(seen.events[some].sum() + seen.of_variant[:, :, BOUND][mode == ALONE].sum()),
+        propagated=int(seen.events[some].sum() + seen.of_variant[:, :, BOUND][mode == OWN].sum()),
         decisions=decisions.made,
         deciding=deciding,
     )
 
 
-class _Run:
-    """One chunk: the tape is played in as many number systems as its counts need."""
+class _Player:
+    """One chunk, whose tape is played in as many number systems as its counts need."""
 
-    def __init__(self, shared: _SharedSet, plan: _Plan, columns: list[ValueColumn], slices: list[Slices]) -> None:
-        self.specs, self.additive = shared.specs, shared.additive
-        self.plan = plan
-        self.columns = columns
-        self.slices = slices
+    def __init__(
+        self,
+        shared: _SharedSet,
+        frame: Frame,
+        events: Events,
+        seen: Survey,
+        tape: Tape,
+        columns: list[ValueColumn],
+        slices: list[Slices],
+    ) -> None:
+        self.specs, self.additive, self.template = shared.specs, shared.additive, shared.template
+        self.frame, self.events, self.seen, self.tape, self.columns = frame, events, seen, tape, columns
         self.counts = np.array([len(cut.low) for cut in slices], dtype=np.int64)
-        starts = self.plan.frame.island[:, 0]
         #: The island of each slice, query after query.
+        starts = frame.island[:, 0]
         self.island = np.concatenate([np.searchsorted(starts, cut.low, side="right") - 1 for cut in slices])
         self.whole = [whole_accumulators(spec, columns) for spec in self.specs]
 
@@ -349,7 +330,6 @@ class _Run:
 
     def _scaled(self) -> Scaled:
         """The accumulators (then magnitudes) of each slice."""
-        plan = self.plan
         kinds = [
             [self._kind(q, k) for k in range(len(accumulators))]
             + [self._kind(q, k, magnitude=True) for k in self._signed(q)]
@@ -358,14 +338,14 @@ class _Run:
         rows, needed = _weight_rows(kinds)
         weights = Weights(
             np.arange(len(needed) + 1),
-            np.array([self._doubles(kind) for kind in needed]).reshape(len(needed), len(plan.events.time)),
+            np.array([self._doubles(kind) for kind in needed]).reshape(len(needed), len(self.events.time)),
         )
-        cells = cells_of(plan.template, plan.frame, rows, self.counts)
+        cells = cells_of(self.template, self.frame, rows, self.counts)
 
-        def run(kind: Any, rows: Ints) -> NDArray[Any]:
-            return self._played(cells, weights, _rounded(kind, plan), rows)[:, :, 0]
+        def one_pass(kind: Any, rows: Ints) -> NDArray[Any]:
+            return self._played(cells, weights, self._rounded(kind), rows)[:, :, 0]
 
-        return rounded(run, plan.frame.long[self.island], int(cells.accumulators.max()))
+        return rounded(one_pass, self.frame.long[self.island], int(cells.accumulators.max()))
 
     def _kind(self, q: int, k: int, magnitude: bool = False) -> tuple[int, _Kind]:
         """The variable of an accumulator, and what its events add."""
@@ -374,28 +354,16 @@ class _Run:
 
     def _doubles(self, kind: _Kind) -> NDArray[np.float64]:
         if kind.column < 0:
-            return np.ones(len(self.plan.events.time))
+            return np.ones(len(self.events.time))
         values = self.columns[kind.column].weights(kind.update, kind.whole)
         return np.abs(values) if kind.magnitude else values
 
     def _played(self, cells: Cells, weights: Weights, system: System, rows: Ints) -> NDArray[Any]:
         """The accumulators of some rows, shape (rows, most accumulators, primes)."""
-        plan = self.plan
         # One line more than there are accumulators is left 0, for those that a query has not.
         out = np.zeros((int((cells.accumulators * self.counts).sum()) + 1, len(system.prime)), dtype=system.prime.dtype)
-        play(
-            plan.template,
-            plan.frame,
-            plan.tape,
-            cells,
-            weights,
-            plan.events.mask,
-            plan.seen.reference,
-            system,
-            np.unique(self.island[rows]),
-            out,
-            np.zeros((0, 0), dtype=out.dtype),
-        )
+        mask, reference, islands = self.events.mask, self.seen.reference, np.unique(self.island[rows])
+        play(self.template, self.tape, cells, weights, mask, reference, system, islands, out)
         most = np.arange(cells.accumulators.max())
         line = [
             np.where(most < accumulators, first + np.arange(count)[:, None] * accumulators + most, -1)
@@ -417,15 +385,14 @@ class _Run:
             numbers[own, : len(whole)], magnitudes[own, : len(whole)] = scaled[own, whole], scaled[own, largest]
             limits[own, : len(whole)] = most_bits(self.specs[q])[whole]
 
-        def run(rows: Ints, primes: Residues) -> Residues:
-            return self._played(*self._whole_cells, _modular(primes, self.plan), rows)[:, : shape[1]]
+        def one_pass(rows: Ints, primes: Residues) -> Residues:
+            return self._played(*self._whole_cells, self._modular(primes), rows)[:, : shape[1]]
 
-        return exact(run, numbers, magnitudes, limits, MULTIPLIED)
+        return exact(one_pass, numbers, magnitudes, limits, MULTIPLIED)
 
     @cached_property
     def _whole_cells(self) -> tuple[Cells, Weights]:
         """Where whole numbers are kept, and what the events contribute to them."""
-        plan = self.plan
         kinds = [
             # The first accumulator weighs the others, so it is there in any case.
             [self._kind(q, k) for k in whole or [0]]
@@ -435,20 +402,47 @@ class _Run:
         limbs = [self._limbs(kind) for kind in needed]
         weights = Weights(
             np.cumsum([0, *map(len, limbs)]),
-            np.array([limb for group in limbs for limb in group], dtype=np.int64).reshape(-1, len(plan.events.time)),
+            np.array([limb for group in limbs for limb in group], dtype=np.int64).reshape(-1, len(self.events.time)),
         )
-        return cells_of(plan.template, plan.frame, rows, self.counts), weights
+        return cells_of(self.template, self.frame, rows, self.counts), weights
 
     def _limbs(self, kind: _Kind) -> list[Ints]:
         """Whole weights in pieces of :data:`LIMB_BITS` bits, the last one with the sign."""
         if kind.column < 0:
-            return [np.ones(len(self.plan.events.time), dtype=np.int64)]
+            return [np.ones(len(self.events.time), dtype=np.int64)]
         values = self.columns[kind.column].whole_weights(kind.update)
         limbs = []
         while len(values) and max(-int(values.min()), int(values.max())) >= 1 << LIMB_BITS:
             limbs.append((values & ((1 << LIMB_BITS) - 1)).astype(np.int64))
             values = values >> LIMB_BITS
         return [*limbs, values.astype(np.int64)]
+
+    # ------------------------------------------------------------------------------------------- number systems
+
+    def _rounded(self, kind: Any) -> System:
+        """Doubles, or scaled numbers."""
+        powers, wholes = np.arange(self.tape.longest + 1), np.arange(float(self._most))
+        nothing = np.zeros((0, 1), dtype=kind)
+        if kind is np.float64:
+            with np.errstate(over="ignore"):
+                power: NDArray[Any] = np.ldexp(1.0, powers)
+            one, whole = kind(1.0), wholes
+        else:
+            one, power, whole = kind(0.5 + 1j), 0.5 + (powers + 1) * 1j, to_scaled(wholes)
+        return System(kind(0), one, np.zeros(1, kind), np.zeros(1), power[:, None], nothing, whole[:, None], nothing)
+
+    def _modular(self, primes: Residues) -> System:
+        """Residues modulo some primes."""
+        reciprocal = 1.0 / primes.astype(np.float64)
+        power, halves = powers_of_two(self.tape.longest + 1, primes)
+        whole = np.repeat(np.arange(self._most, dtype=np.uint64)[:, None], len(primes), axis=1)
+        inverse = np.array([inverses(self._most, prime, r) for prime, r in zip(primes, reciprocal)]).T.copy()
+        return System(np.uint64(0), np.uint64(1), primes, reciprocal, power, halves, whole, inverse)
+
+    @property
+    def _most(self) -> int:
+        """More than the events that anything takes at once, one of an instant included."""
+        return max(self.seen.largest, self.tape.most_bound) + 2
 
 
 class _Kind(NamedTuple):
@@ -476,27 +470,3 @@ def _weight_rows(kinds: list[list[tuple[int, _Kind]]]) -> tuple[list[list[list[i
             of_accumulators.append([number if variable in (-1, v) else -1 for v in range(BITS)])
         rows.append(of_accumulators)
     return rows, list(numbers)
-
-
-def _rounded(kind: Any, plan: _Plan) -> System:
-    """Doubles, or scaled numbers."""
-    powers, wholes = np.arange(plan.tape.longest + 1), np.arange(max(plan.seen.largest, plan.tape.most_bound) + 2.0)
-    if kind is np.float64:
-        with np.errstate(over="ignore"):
-            power: NDArray[Any] = np.ldexp(1.0, powers)
-        whole: NDArray[Any] = wholes
-    else:
-        power, whole = 0.5 + (powers + 1) * 1j, to_scaled(wholes)
-    nothing = np.zeros((0, 1), dtype=kind)
-    one = kind(1) if kind is np.float64 else kind(0.5 + 1j)
-    return System(kind(0), one, np.zeros(1, kind), np.zeros(1), power[:, None], nothing, whole[:, None], nothing)
-
-
-def _modular(primes: NDArray[np.uint64], plan: _Plan) -> System:
-    """Residues modulo some primes."""
-    reciprocal = 1.0 / primes.astype(np.float64)
-    power, halves = powers_of_two(plan.tape.longest + 1, primes)
-    size = max(plan.seen.largest, plan.tape.most_bound) + 2
-    whole = np.repeat(np.arange(size, dtype=np.uint64)[:, None], len(primes), axis=1)
-    inverse = np.array([inverses(len(whole), prime, r) for prime, r in zip(primes, reciprocal)]).T.copy()
-    return System(np.uint64(0), np.uint64(1), primes, reciprocal, power, halves, whole, inverse)

@@ -23,27 +23,11 @@ import numpy as np
 
 from cetdsl.kernels._jit import inlined, jit
 from cetdsl.kernels.numbers.linear import System, Weights, add, less_one, multiply, weigh
-from cetdsl.kernels.shared.bursts import Frame
+from cetdsl.kernels.shared import operations as op
 from cetdsl.kernels.shared.cells import Cells
-from cetdsl.kernels.shared.coefficients import Coefficients, Table, between, count_steps, fill, weigh_step
-from cetdsl.kernels.shared.tape import (
-    ADVANCE,
-    ALONE,
-    APPLY,
-    BIND,
-    CLOSE,
-    EACH,
-    JUMP,
-    MERGE,
-    OPEN,
-    RECORD,
-    REFRESH,
-    SHARED,
-    SPLIT,
-    SYNC,
-    VALUE,
-    Tape,
-)
+from cetdsl.kernels.shared.coefficients import Coefficients, Table, between, count_steps, fill, room_for, weigh_step
+from cetdsl.kernels.shared.operations import Operations
+from cetdsl.kernels.shared.tape import OWN, SHARED, Tape
 from cetdsl.kernels.shared.template import Template
 from cetdsl.kernels.vocabulary import Ints
 
@@ -78,9 +62,9 @@ def _take_each(
     """A variant's cells take ``count`` simultaneous events; ``h`` is the sum of their weights."""
     primes = len(system.prime)
     if weighs:
-        for run in range(cells.weighed_start[v], cells.weighed_start[v + 1]):
-            row = cells.weighed[run, 0]
-            for cell in range(cells.weighed[run, 1], cells.weighed[run, 2]):
+        for k in range(cells.weighed_start[v], cells.weighed_start[v + 1]):
+            row = cells.weighed[k, 0]
+            for cell in range(cells.weighed[k, 1], cells.weighed[k, 2]):
                 base = cells.base[cell]
                 for t in range(primes):
                     prime = system.prime[t]
@@ -108,7 +92,7 @@ class _State(NamedTuple):
     total, influx : arrays, shape (cells, primes)
     alive : array, shape (slots, primes)
         One in the slots of windows that are open.
-    staged : array, shape (places * cells of a plain node, primes)
+    staged : array, shape (stages * cells of a plain node, primes)
         The values of events that are being bound.
     joined : int64 array, shape (variants,)
         The graphlet of each variant; -1: none.
@@ -117,9 +101,12 @@ class _State(NamedTuple):
     since : int64 array, shape (repeating cells,)
         How many of its graphlet's steps each cell has seen.
     asked : int64 array, shape (3,)
-        Graphlet and stretch of the coefficients ``g`` and ``h``.
+        Graphlet, first step and end of what the coefficients ``g`` and ``h`` are of.
     g, h : arrays, shapes (primes,), (rows, primes)
+    step_g, step_h : arrays, shapes (primes,), (rows, primes)
+        Room for the coefficients of one step.
     weight : array, shape (primes,)
+        Room for the weight of an event.
     """
 
     total: Table
@@ -132,6 +119,8 @@ class _State(NamedTuple):
     asked: Ints
     g: Table
     h: Table
+    step_g: Table
+    step_h: Table
     weight: Table
 
 
@@ -142,11 +131,8 @@ def _sync(
     """Brings slots ``[first, last)`` of a repeating node up to its graphlet, if it is in one."""
     if entry < 0:
         return
-    now, accumulator, last_accumulator = (
-        state.now[entry],
-        cells.accumulator_start[node],
-        cells.accumulator_start[node + 1],
-    )
+    now = state.now[entry]
+    accumulator, last_accumulator = cells.accumulator_start[node], cells.accumulator_start[node + 1]
     for r in range(first, last):
         base = cells.first[accumulator] + r
         since = state.since[base]
@@ -165,7 +151,6 @@ def _sync(
 @jit
 def play(
     template: Template,
-    frame: Frame,
     tape: Tape,
     cells: Cells,
     weights: Weights,
@@ -174,139 +159,191 @@ def play(
     system: System,
     islands: Ints,
     out: Table,
-    recorded: Table,
 ) -> None:
     """Plays a tape.
 
     Parameters
     ----------
-    islands : int64 array
-        Those that are played.
+    template, cells
+        The nodes of all queries, and where their numbers are kept.
+    tape, islands
+        What is to be done, and the islands for which it is done.
+    weights, mask, reference
+        What the events contribute, the variables that take each of them, and the families whose graphlets do.
+    system
+        What the numbers are.
     out : array, shape (rows, primes)
         Receives the accumulators of each query and slice.
-    recorded : array, shape (snapshots, cells of accumulator 0) or (0, 0)
-        Receives the snapshots that the tape asks for.
     """
     primes, rows = len(system.prime), len(weights.start) - 1
-    families, variants = len(template.family_start) - 1, len(template.bit)
-    windows = len(frame.slots)
-    places = max(tape.stages, 1) * cells.size
+    families, variants = len(template.family_bits), len(template.bit)
     state = _State(
         np.full((cells.count, primes), system.zero),
         np.full((cells.repeating, primes), system.zero),
-        np.full((cells.slot_start[windows], primes), system.zero),
-        np.full((places, primes), system.zero),
+        np.full((cells.slot_start[-1], primes), system.zero),
+        np.full((max(tape.stages, 1) * cells.size, primes), system.zero),
         np.zeros(variants, dtype=np.int64),
         np.zeros(families + variants, dtype=np.int64),
         np.zeros(cells.repeating, dtype=np.int64),
         np.full(3, -1, dtype=np.int64),
         np.full(primes, system.one),
         np.full((rows, primes), system.zero),
+        np.full(primes, system.one),
+        np.full((rows, primes), system.zero),
         np.full(primes, system.zero),
     )
-    total, influx, alive, joined, now = state.total, state.influx, state.alive, state.joined, state.now
-    step_g, step_h = state.g.copy(), state.h.copy()
-    operations = tape.operation
+    joined, now = state.joined, state.now
     most = 0
     for k in islands:
         most = max(most, tape.start[k + 1] - tape.start[k])
-    entries = 2 * most + 2 * (families + variants)
-    found = Coefficients(
-        np.zeros(families + variants, dtype=np.int64),
-        np.zeros(families + variants, dtype=np.int64),
-        np.empty((entries, primes), dtype=out.dtype),
-        np.empty((entries, primes), dtype=out.dtype),
-        np.empty((entries, rows, primes), dtype=out.dtype),
-    )
+    found = room_for(most, families + variants, rows, out)
     for island in islands:
         count_steps(tape, island, found)
-        fill(tape, island, template, weights, mask, reference, system, step_h, found)
+        fill(tape, island, template, weights, mask, reference, system, state.step_h, found)
         now[:] = 0
         state.asked[0] = -1
         for v in range(variants):
             mode = tape.mode[island, v]
-            joined[v] = template.family[v] if mode == SHARED else families + v if mode == ALONE else -1
+            joined[v] = template.family[v] if mode == SHARED else families + v if mode == OWN else -1
         for k in range(tape.start[island], tape.start[island + 1]):
-            code, x, n = operations[k, 0], operations[k, 1], operations[k, 2]
-            low, high = operations[k, 3], operations[k, 4]
-            if code == ADVANCE:
-                now[x] += 1
-            elif code == SYNC:
-                entry = joined[low]
-                for node in range(x, n):
-                    first, last = (high - 1, high) if high else (0, cells.slots[node])
-                    _sync(cells, found, system, state, node, entry, first, last)
-            elif code == BIND:
-                for own in range(template.plain_start[x], template.plain_start[x + 1]):
-                    node = template.plain[own]
-                    slots = cells.slots[node]
-                    for s in range(template.source_start[node], template.source_start[node + 1]):
-                        near = template.source[s]
-                        if near < template.repeating:
-                            _sync(cells, found, system, state, near, joined[template.variant[near]], 0, slots)
-                    for s in range(template.target_start[node], template.target_start[node + 1]):
-                        near = template.target[s]
-                        _sync(cells, found, system, state, near, joined[template.variant[near]], 0, slots)
-                    _bind(template, cells, weights, mask, system, state, node, 0, n, low, high)
-                    _apply(template, cells, system, state, node, 0)
-            elif code == VALUE:
-                _bind(template, cells, weights, mask, system, state, x, n * cells.size, 1, low, high)
-            elif code == APPLY:
-                _apply(template, cells, system, state, x, n * cells.size)
-            elif code == EACH:
-                weighs = cells.weighed_start[x] < cells.weighed_start[x + 1]
-                if n > 0 and not weighs:
-                    for _ in range(n):
-                        _take_each(cells, total, influx, x, 1, system, step_h, False)
-                    continue
-                for e in range(low, high if n > 0 else low + 1):
-                    if n > 0 and not (mask[e] >> template.bit[x]) & 1:
-                        continue
-                    for row in range(rows):
-                        weigh(weights, row, mask, template.bit[x], e, e + 1 if n > 0 else high, step_h[row], system)
-                    _take_each(cells, total, influx, x, max(1, -n), system, step_h, weighs)
-            elif code == JUMP:
-                weigh_step(operations[k], families + x, template, weights, mask, reference, system, step_h)
-                for t in range(primes):
-                    step_g[t] = system.power[n, t] if n > 0 else system.whole[1 - n, t]
-                for run in range(cells.weighed_start[x], cells.weighed_start[x + 1]):
-                    for cell in range(cells.weighed[run, 1], cells.weighed[run, 2]):
-                        base, row = cells.base[cell], cells.weighed[run, 0]
-                        _grow(total, influx, cell, base, row, system, step_g, step_h)
-                for cell in range(cells.counted[x, 0], cells.counted[x, 1]):
-                    _grow_count(total, influx, cell, system, step_g)
-            elif code in (OPEN, CLOSE):
-                for entry in range(template.member_start[x], template.member_start[x + 1]):
-                    query = template.member[entry]
-                    for own in range(template.own_start[query], template.own_start[query + 1]):
-                        node = template.own[own]
-                        for accumulator in range(cells.accumulators[query]):
-                            cell = cells.first[cells.accumulator_start[node] + accumulator] + n
-                            if code == CLOSE:
-                                row = cells.out_start[query] + low * cells.accumulators[query] + accumulator
-                                for t in range(primes):
-                                    if template.ends[node]:
-                                        out[row, t] = add(out[row, t], total[cell, t], system.prime[t])
-                                    total[cell, t] = system.zero
-                            if node < template.repeating:
-                                begins = code == OPEN and accumulator == 0 and template.begins[node]
-                                for t in range(primes):
-                                    influx[cell, t] = system.one if begins else system.zero
-                                if accumulator == 0:
-                                    graphlet = joined[template.variant[node]]
-                                    state.since[cell] = now[graphlet] if graphlet >= 0 else 0
-                alive[cells.slot_start[x] + n] = system.one if code == OPEN else system.zero
-            elif code == SPLIT:
-                joined[x] = -1
-            elif code == MERGE:
-                joined[x] = n
-                state.since[cells.counted[x, 0] : cells.counted[x, 1]] = now[n]
-            elif code == REFRESH:
-                for entry in range(template.link_start[x], template.link_start[x + 1]):
-                    _refresh(template, cells, system, total, influx, alive, template.link_node[entry])
-            elif code == RECORD:
-                for cell in range(cells.counted[x, 0], cells.counted[x, 1]):
-                    recorded[n, cell] = add(influx[cell, 0], total[cell, 0], system.prime[0])
+            operation = tape.operation[k]
+            code = operation[op.CODE]
+            if code == op.ADVANCE:
+                now[operation[op.GRAPHLET]] += 1
+            elif code == op.SYNC:
+                _play_sync(template, cells, found, system, state, operation)
+            elif code == op.BIND:
+                _play_bind(template, cells, found, weights, mask, system, state, operation)
+            elif code == op.VALUE:
+                stage, event = operation[op.STAGE] * cells.size, operation[op.LOW]
+                _bind(template, cells, weights, mask, system, state, operation[op.NODE], stage, (1, event, event + 1))
+            elif code == op.APPLY:
+                _apply(template, cells, system, state, operation[op.NODE], operation[op.STAGE] * cells.size)
+            elif code == op.EACH:
+                _play_each(template, cells, weights, mask, system, state, operation)
+            elif code == op.JUMP:
+                _play_jump(template, cells, weights, mask, reference, system, state, operation)
+            elif code in (op.OPEN, op.CLOSE):
+                _play_border(template, cells, system, state, operation, out)
+            elif code == op.SPLIT:
+                joined[operation[op.VARIANT]] = -1
+            elif code == op.MERGE:
+                variant, graphlet = operation[op.VARIANT], operation[op.JOINED]
+                joined[variant] = graphlet
+                state.since[cells.counted[variant, 0] : cells.counted[variant, 1]] = now[graphlet]
+            elif code == op.REFRESH:
+                link = operation[op.LINK]
+                for entry in range(template.link_start[link], template.link_start[link + 1]):
+                    _refresh(template, cells, system, state, template.link_node[entry])
+
+
+@inlined
+def _play_sync(
+    template: Template, cells: Cells, found: Coefficients, system: System, state: _State, operation: Operations
+) -> None:
+    """Brings nodes of one variant up to its graphlet."""
+    slot = operation[op.SLOT]
+    entry = state.joined[template.variant[operation[op.FIRST_NODE]]]
+    for node in range(operation[op.FIRST_NODE], operation[op.LAST_NODE]):
+        first, last = (slot, slot + 1) if slot >= 0 else (0, cells.slots[node])
+        _sync(cells, found, system, state, node, entry, first, last)
+
+
+@inlined
+def _play_bind(
+    template: Template,
+    cells: Cells,
+    found: Coefficients,
+    weights: Weights,
+    mask: Ints,
+    system: System,
+    state: _State,
+    operation: Operations,
+) -> None:
+    """The plain nodes of a variable take events, after the nodes next to them have been brought up to date."""
+    variable, events = operation[op.VARIABLE], (operation[op.COUNT], operation[op.LOW], operation[op.HIGH])
+    joined, variant = state.joined, template.variant
+    for own in range(template.plain_start[variable], template.plain_start[variable + 1]):
+        node = template.plain[own]
+        for s in range(template.source_start[node], template.source_start[node + 1]):
+            near = template.source[s]
+            if near < template.repeating:
+                _sync(cells, found, system, state, near, joined[variant[near]], 0, cells.slots[node])
+        for s in range(template.target_start[node], template.target_start[node + 1]):
+            near = template.target[s]
+            _sync(cells, found, system, state, near, joined[variant[near]], 0, cells.slots[node])
+        _bind(template, cells, weights, mask, system, state, node, 0, events)
+        _apply(template, cells, system, state, node, 0)
+
+
+@inlined
+def _play_each(
+    template: Template, cells: Cells, weights: Weights, mask: Ints, system: System, state: _State, operation: Operations
+) -> None:
+    """A variant in no graphlet takes events one by one."""
+    v, count, low, high = operation[op.VARIANT], operation[op.COUNT], operation[op.LOW], operation[op.HIGH]
+    weighs, bit, h = cells.weighed_start[v] < cells.weighed_start[v + 1], template.bit[v], state.step_h
+    if count > 0 and not weighs:
+        for _ in range(count):
+            _take_each(cells, state.total, state.influx, v, 1, system, h, False)
+        return
+    for e in range(low, high if count > 0 else low + 1):
+        if count > 0 and not (mask[e] >> bit) & 1:
+            continue
+        for row in range(len(h)):
+            weigh(weights, row, mask, bit, e, e + 1 if count > 0 else high, h[row], system)
+        _take_each(cells, state.total, state.influx, v, max(1, -count), system, h, weighs)
+
+
+@inlined
+def _play_jump(
+    template: Template,
+    cells: Cells,
+    weights: Weights,
+    mask: Ints,
+    reference: Ints,
+    system: System,
+    state: _State,
+    operation: Operations,
+) -> None:
+    """A variant in no graphlet takes events at once."""
+    v, total, influx, g, h = operation[op.VARIANT], state.total, state.influx, state.step_g, state.step_h
+    entry = len(template.family_bits) + v
+    count = weigh_step(operation, entry, template, weights, mask, reference, system, h)
+    for t in range(len(g)):
+        g[t] = system.power[count, t] if count > 0 else system.whole[1 - count, t]
+    for k in range(cells.weighed_start[v], cells.weighed_start[v + 1]):
+        for cell in range(cells.weighed[k, 1], cells.weighed[k, 2]):
+            _grow(total, influx, cell, cells.base[cell], cells.weighed[k, 0], system, g, h)
+    for cell in range(cells.counted[v, 0], cells.counted[v, 1]):
+        _grow_count(total, influx, cell, system, g)
+
+
+@inlined
+def _play_border(
+    template: Template, cells: Cells, system: System, state: _State, operation: Operations, out: Table
+) -> None:
+    """A slice opens, or closes and gives its answer."""
+    windows, slot, opens = operation[op.WINDOWS], operation[op.SLOT], operation[op.CODE] == op.OPEN
+    for entry in range(template.member_start[windows], template.member_start[windows + 1]):
+        query = template.member[entry]
+        for own in range(template.own_start[query], template.own_start[query + 1]):
+            node = template.own[own]
+            for accumulator in range(cells.accumulators[query]):
+                cell = cells.first[cells.accumulator_start[node] + accumulator] + slot
+                if not opens:
+                    row = cells.out_start[query] + operation[op.SLICE] * cells.accumulators[query] + accumulator
+                    for t in range(len(system.prime)):
+                        if template.ends[node]:
+                            out[row, t] = add(out[row, t], state.total[cell, t], system.prime[t])
+                        state.total[cell, t] = system.zero
+                if node < template.repeating:
+                    begins = opens and accumulator == 0 and template.begins[node]
+                    state.influx[cell] = system.one if begins else system.zero
+                    if accumulator == 0:
+                        graphlet = state.joined[template.variant[node]]
+                        state.since[cell] = state.now[graphlet] if graphlet >= 0 else 0
+    state.alive[cells.slot_start[windows] + slot] = system.one if opens else system.zero
 
 
 @inlined
@@ -318,13 +355,15 @@ def _bind(
     system: System,
     state: _State,
     node: int,
-    place: int,
-    count: int,
-    low: int,
-    high: int,
+    stage: int,
+    events: tuple[int, int, int],
 ) -> None:
-    """The value of ``count`` events, those of ``[low, high)`` that are bound on entering a plain node, in all slots."""
+    """Stages the value of ``events`` that are bound on entering a plain node, in all slots.
+
+    These are how many they are, and the first and the end of the events that they are among.
+    """
     total, staged, weight = state.total, state.staged, state.weight
+    count, low, high = events
     query, slots, primes = template.query[node], cells.slots[node], len(system.prime)
     alive = cells.slot_start[template.window[query]]
     for accumulator in range(cells.accumulators[query]):
@@ -333,7 +372,7 @@ def _bind(
             weigh(weights, row, mask, template.variable[node], low, high, weight, system)
         begins = accumulator == 0 and template.begins[node]
         for r in range(slots):
-            at = place + accumulator * slots + r
+            at = stage + accumulator * slots + r
             for t in range(primes):
                 staged[at, t] = state.alive[alive + r, t] if begins else system.zero
             for s in range(template.source_start[node], template.source_start[node + 1]):
@@ -344,10 +383,10 @@ def _bind(
                 _multiply_by(staged, at, count, system)
             if row >= 0:
                 for t in range(primes):
-                    gained = multiply(weight[t], staged[place + r, t], system.prime[t], system.reciprocal[t])
+                    gained = multiply(weight[t], staged[stage + r, t], system.prime[t], system.reciprocal[t])
                     staged[at, t] = add(staged[at, t], gained, system.prime[t])
     for r in range(slots):
-        _multiply_by(staged, place + r, count, system)
+        _multiply_by(staged, stage + r, count, system)
 
 
 @inlined
@@ -358,13 +397,13 @@ def _multiply_by(values: Table, at: int, count: int, system: System) -> None:
 
 
 @inlined
-def _apply(template: Template, cells: Cells, system: System, state: _State, node: int, place: int) -> None:
+def _apply(template: Template, cells: Cells, system: System, state: _State, node: int, stage: int) -> None:
     """Adds a bound event's value to its node's total and to what leads to repeating nodes."""
     total, influx, staged = state.total, state.influx, state.staged
     slots, primes = cells.slots[node], len(system.prime)
     for accumulator in range(cells.accumulators[template.query[node]]):
         for r in range(slots):
-            at = place + accumulator * slots + r
+            at = stage + accumulator * slots + r
             cell = cells.first[cells.accumulator_start[node] + accumulator] + r
             for t in range(primes):
                 total[cell, t] = add(total[cell, t], staged[at, t], system.prime[t])
@@ -375,10 +414,9 @@ def _apply(template: Template, cells: Cells, system: System, state: _State, node
 
 
 @jit
-def _refresh(
-    template: Template, cells: Cells, system: System, total: Table, influx: Table, alive: Table, node: int
-) -> None:
+def _refresh(template: Template, cells: Cells, system: System, state: _State, node: int) -> None:
     """Adds up anew what leads to a repeating node."""
+    total, influx, alive = state.total, state.influx, state.alive
     query = template.query[node]
     window = template.window[query]
     primes = len(system.prime)

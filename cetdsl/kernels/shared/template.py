@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cetdsl.ir.kernel import KernelSpec
+from cetdsl.ir.machine import Machine
 from cetdsl.ir.windowing import SPAN
 from cetdsl.kernels.vocabulary import Bools, Ints
 
@@ -44,6 +45,10 @@ class Template(NamedTuple):
         The nodes of variant ``v`` and windows ``w`` begin at entry ``v * windows + w``.
     family_start : int64 array, shape (families + 1,)
         The variants of each family.
+    family_bits : int64 array, shape (families,)
+        The variables of each family, as a bit mask.
+    plain_bits : int
+        The variables of plain nodes, as a bit mask.
     plain_start, plain : int64 arrays
         The plain nodes that read each variable.
     near_start, near : int64 arrays
@@ -51,7 +56,7 @@ class Template(NamedTuple):
     touch : int64 array, shape (touches, 2)
         Each plain node and repeating neighbour, as an entry of ``near`` and a query.
     crowded : int
-        Variables (a bit mask) that two plain nodes of one query read.
+        The variables that two plain nodes of one query read, as a bit mask.
     link_source, link_target : int64 arrays, shape (links,)
         Variants of which one leads to the other within a query.
     link_start, link_node : int64 arrays
@@ -77,6 +82,8 @@ class Template(NamedTuple):
     family: Ints
     part_start: Ints
     family_start: Ints
+    family_bits: Ints
+    plain_bits: int
     plain_start: Ints
     plain: Ints
     near_start: Ints
@@ -108,6 +115,15 @@ class Template(NamedTuple):
         return len(self.member_start) - 1
 
 
+class _State(NamedTuple):
+    """A state of a query's machine."""
+
+    query: int
+    state: int
+    variable: int
+    repeats: bool
+
+
 def merge_machines(specs: Sequence[KernelSpec], families: Mapping[int, int] | None = None) -> Template:
     """The merged template of queries, each of which repeats a variable and compares no events with each other.
 
@@ -116,79 +132,96 @@ def merge_machines(specs: Sequence[KernelSpec], families: Mapping[int, int] | No
     specs : sequence of KernelSpec
         Over all events, or over windows: a span is about each first event apart.
     families : mapping of int to int, optional
-        Variables that differ only by constants have equal numbers here; those left out are alone.
+        Variables that differ only by constants have equal numbers here; those left out are families of their own.
     """
     # Planning sees to it; without it the answers would be wrong.
     assert not any(s.query.windowing.kind == SPAN or s.query.pairs or s.query.negations for s in specs)
     assert not any(edge.comparisons or edge.listed for s in specs for edge in s.query.machine.edges)
     families = families or {}
+    machines = [spec.query.machine for spec in specs]
     windowings = list(dict.fromkeys(spec.query.windowing for spec in specs))
     window = [windowings.index(spec.query.windowing) for spec in specs]
-    states = []
-    for query, spec in enumerate(specs):
-        loops = {edge.source for edge in spec.query.machine.edges if edge.source == edge.target}
-        states += [(query, state, v, state in loops) for state, v in enumerate(spec.query.machine.variables)]
-    bits = {variable for _, _, variable, repeats in states if repeats}
-    order = sorted(bits, key=lambda variable: (families.get(variable, variable), variable))
+    loops = {(q, edge.source) for q, m in enumerate(machines) for edge in m.edges if edge.source == edge.target}
+    states = [
+        _State(q, state, v, (q, state) in loops) for q, m in enumerate(machines) for state, v in enumerate(m.variables)
+    ]
+    order = sorted({s.variable for s in states if s.repeats}, key=lambda v: (families.get(v, v), v))
     variant = {variable: number for number, variable in enumerate(order)}
     kinds = [families.get(variable, variable) for variable in order]
     family = np.cumsum([0] + [before != after for before, after in itertools.pairwise(kinds)])
-    states.sort(key=lambda s: (not s[3], variant[s[2]] if s[3] else 0, window[s[0]], s[0], s[1]))
-    node = {(query, state): number for number, (query, state, _, _) in enumerate(states)}
-    repeating = sum(repeats for *_, repeats in states)
-    sources: list[list[int]] = [[] for _ in states]
-    targets: list[list[int]] = [[] for _ in states]
-    links: dict[tuple[int, int], list[int]] = {}
-    for query, spec in enumerate(specs):
-        for edge in spec.query.machine.edges:
-            source, target = node[query, edge.source], node[query, edge.target]
-            if source == target:
-                continue
-            sources[target].append(source)
-            if target < repeating <= source:
-                targets[source].append(target)
-            elif target < repeating:
-                link = variant[states[source][2]], variant[states[target][2]]
-                links.setdefault(link, []).append(target)
+    family_start = np.searchsorted(family, np.arange(family[-1] + 2))
+    states.sort(
+        key=lambda s: (not s.repeats, variant[s.variable] if s.repeats else 0, window[s.query], s.query, s.state)
+    )
+    repeating = [s for s in states if s.repeats]
+    sources, targets, links = _neighbours(machines, states, variant)
     plain: list[list[int]] = [[] for _ in range(BITS)]
     touches: list[tuple[int, int, int]] = []
-    crowded = 0
-    for number in range(repeating, len(states)):
-        variable = states[number][2]
-        if any(states[other][0] == states[number][0] for other in plain[variable]):
-            crowded |= 1 << variable
-        plain[variable].append(number)
-        neighbours = [*targets[number], *(source for source in sources[number] if source < repeating)]
-        touches += [(variable, variant[states[neighbour][2]], states[number][0]) for neighbour in neighbours]
-    near = [sorted({v for read, v, _ in touches if read == variable}) for variable in range(BITS)]
-    entries = {pair: entry for entry, pair in enumerate((b, v) for b, group in enumerate(near) for v in group)}
-    parts = [variant[variable] * len(windowings) + window[query] for query, _, variable, _ in states[:repeating]]
-    initial = [{state for state, _ in spec.query.machine.initial} for spec in specs]
-    final = [{state for state, _ in spec.query.machine.final} for spec in specs]
+    crowded = set()
+    for number, own in enumerate(states[len(repeating) :], len(repeating)):
+        if any(states[other].query == own.query for other in plain[own.variable]):
+            crowded.add(own.variable)
+        plain[own.variable].append(number)
+        near = [*targets[number], *(source for source in sources[number] if source < len(repeating))]
+        touches += [(own.variable, variant[states[other].variable], own.query) for other in near]
+    near_variants = [sorted({v for read, v, _ in touches if read == variable}) for variable in range(BITS)]
+    entries = {pair: entry for entry, pair in enumerate((b, v) for b, group in enumerate(near_variants) for v in group)}
+    parts = [variant[s.variable] * len(windowings) + window[s.query] for s in repeating]
+    initial = [{state for state, _ in machine.initial} for machine in machines]
+    final = [{state for state, _ in machine.final} for machine in machines]
     return Template(
-        repeating,
-        _ints([query for query, *_ in states]),
-        _ints([variable for _, _, variable, _ in states]),
-        _ints([variant[variable] for _, _, variable, _ in states[:repeating]]),
+        len(repeating),
+        _ints([s.query for s in states]),
+        _ints([s.variable for s in states]),
+        _ints([variant[s.variable] for s in repeating]),
         _ints(window),
-        np.array([state in initial[query] for query, state, *_ in states]),
-        np.array([state in final[query] for query, state, *_ in states]),
+        np.array([s.state in initial[s.query] for s in states]),
+        np.array([s.state in final[s.query] for s in states]),
         *_grouped(sources),
         *_grouped(targets),
         _ints(order),
         _ints(list(family)[: len(order)]),
         np.searchsorted(parts, np.arange(len(order) * len(windowings) + 1)),
-        np.searchsorted(family, np.arange(family[-1] + 2)),
+        family_start,
+        _ints([_mask(order[low:high]) for low, high in itertools.pairwise(family_start)]),
+        _mask([variable for variable in range(BITS) if plain[variable]]),
         *_grouped(plain),
-        *_grouped(near),
+        *_grouped(near_variants),
         _ints([(entries[read, v], query) for read, v, query in touches]).reshape(-1, 2),
-        crowded,
+        _mask(list(crowded)),
         _ints([source for source, _ in links]),
         _ints([target for _, target in links]),
         *_grouped([sorted(set(nodes)) for nodes in links.values()]),
         *_grouped([[q for q in range(len(specs)) if window[q] == number] for number in range(len(windowings))]),
-        *_grouped([[n for n, state in enumerate(states) if state[0] == q] for q in range(len(specs))]),
+        *_grouped([[n for n, s in enumerate(states) if s.query == q] for q in range(len(specs))]),
     )
+
+
+def _neighbours(
+    machines: list[Machine], states: list[_State], variant: dict[int, int]
+) -> tuple[list[list[int]], list[list[int]], dict[tuple[int, int], list[int]]]:
+    """The sources of each node, the repeating targets of each plain node, and the nodes that each link leads to."""
+    node = {(s.query, s.state): number for number, s in enumerate(states)}
+    sources: list[list[int]] = [[] for _ in states]
+    targets: list[list[int]] = [[] for _ in states]
+    links: dict[tuple[int, int], list[int]] = {}
+    for query, machine in enumerate(machines):
+        for edge in machine.edges:
+            source, target = node[query, edge.source], node[query, edge.target]
+            if source == target:
+                continue
+            sources[target].append(source)
+            if states[source].repeats and states[target].repeats:
+                link = variant[states[source].variable], variant[states[target].variable]
+                links.setdefault(link, []).append(target)
+            elif states[target].repeats:
+                targets[source].append(target)
+    return sources, targets, links
+
+
+def _mask(variables: Sequence[int]) -> int:
+    """The variables as the bits of a signed number, as masks of events are."""
+    return int(np.bitwise_or.reduce(np.left_shift(1, _ints(variables)), initial=0))
 
 
 def _ints(values: Sequence[int] | Sequence[tuple[int, int]]) -> Ints:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from itertools import groupby, pairwise
+from operator import itemgetter
 
 import numpy as np
 import pyarrow as pa
@@ -161,18 +162,18 @@ class QuerySet:
         specs = [workload.queries[number] for number in members]
         deviations = [workload.deviations[number] for number in members]
         in_panes = [workload.in_panes[number] for number in members]
-        self._shared, self._alone = None, None
+        self._shared, self._single = None, None
         if members in workload.sets:
             families = dict(enumerate(workload.families))
             self._shared = WorkloadEvaluator(specs, workload.sharing, families, deviations, in_panes)
         else:
-            self._alone = evaluator_of(specs[0], in_panes[0])
+            self._single = evaluator_of(specs[0], in_panes[0])
 
     def evaluate(self, chunk: Chunk) -> list[Values]:
         """The values of the members over a chunk."""
         asked = [chunk.asked[number] for number in self.members]
-        if self._alone is not None:
-            return [self._alone.evaluate(chunk.events, chunk.values, *asked[0])]
+        if self._single is not None:
+            return [self._single.evaluate(chunk.events, chunk.values, *asked[0])]
         assert self._shared is not None
         values, metrics = self._shared.evaluate(chunk.events, chunk.values, *map(list, zip(*asked)))
         self.metrics = metrics if self.metrics is None else self.metrics.plus(metrics)
@@ -200,7 +201,7 @@ def merge_workload(workload: WorkloadSpec, batches: Iterator[pa.RecordBatch]) ->
 def _merged_answers(workload: WorkloadSpec, batches: Iterator[pa.RecordBatch]) -> Iterator[list[pa.Array]]:
     assert workload.partial is not None
     layout = workload.partial.layout
-    for number, parts in groupby(_runs(layout.position(QUERY), batches), key=lambda run: run[0]):
+    for number, parts in groupby(_by_query(layout.position(QUERY), batches), key=itemgetter(0)):
         answers = PooledRows(workload, workload.answer, max(number, 0))
         if number >= 0:
             yield from _merged(workload.partial, answers, (rows for _, rows in parts))
@@ -226,7 +227,7 @@ def _merged(partial: Pool, answers: PooledRows, batches: Iterator[pa.RecordBatch
         yield answers.columns(columns[:keys], start, columns[keys + sliding :])
 
 
-def _runs(query: int, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
+def _by_query(query: int, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
     """The rows of each query, whose number stands in the column ``query``, batch by batch."""
     for batch in batches:
         number = to_numpy(as_array(batch.column(query)))
