@@ -120,15 +120,14 @@ def cut_events(events: Events, first: int, last: int) -> Events:
     if first == 0 and last == len(events.time):
         return events
     # A part of a table has gaps where the table has several rows, and each kernel would be compiled for both forms.
-    codes, valid = (np.ascontiguousarray(table[:, first:last]) for table in (events.codes, events.valid))
     inner = events.segment_start[(events.segment_start > first) & (events.segment_start < last)]
     return Events(
         np.concatenate([[first], inner, [last]]).astype(np.int64) - first,
         events.time[first:last],
         events.instant[first:last],
         events.mask[first:last],
-        codes,
-        valid,
+        np.ascontiguousarray(events.codes[:, first:last]),
+        np.ascontiguousarray(events.valid[:, first:last]),
         np.ascontiguousarray(events.list_start[:, first : last + 1]),
         events.list_items - first,
     )
