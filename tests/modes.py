@@ -1,4 +1,4 @@
-"""Which cases of a test run on which kind of Spark (see ``conftest.py``)."""
+"""Which cases of a test run on which kind of Spark (see ``conftest.py``), and on what Java."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
+
+#: Thousands of small plans: a JVM that compiles quickly ends sooner than one that compiles well.
+QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 def more_on_classic(first: Any, *more: Any) -> list[Any]:

@@ -9,12 +9,15 @@ from __future__ import annotations
 import importlib
 import pkgutil
 
+from compile_once import compile_once
 from pyspark import daemon, worker  # noqa: F401 - what every worker imports
 
 import cetdsl.kernels
 
 for module in pkgutil.walk_packages(cetdsl.kernels.__path__, "cetdsl.kernels."):
     importlib.import_module(module.name)
+
+compile_once()
 
 if __name__ == "__main__":
     daemon.manager()

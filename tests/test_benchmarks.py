@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from modes import QUICK_JAVA
+
 SCRIPT = Path(__file__).parent.parent / "benchmarks" / "run.py"
 
 
@@ -17,6 +19,7 @@ def test_one_race_and_its_report(tmp_path: Path) -> None:
     )
     words = ["--only", "sequence", "--scale", "0.001", "--runs", "1", "--cores", "2", "--output", str(tmp_path)]
     environment = {name: value for name, value in os.environ.items() if name != "PYSPARK_SUBMIT_ARGS"}
+    environment["JDK_JAVA_OPTIONS"] = QUICK_JAVA
     done = subprocess.run(
         [sys.executable, str(SCRIPT), *words],
         capture_output=True,

@@ -85,7 +85,7 @@ def plain(spark: Any) -> tuple[Any, list[Any]]:
 
 
 @pytest.mark.parametrize("names", more_on_classic(NAMES[0], *((names,) for names in NAMES[1:])))
-@pytest.mark.parametrize("as_text", [False, True])
+@pytest.mark.parametrize("as_text", more_on_classic(False, True))
 def test_any_names(plain: tuple[Any, list[Any]], names: tuple[str, ...], as_text: bool) -> None:
     df, expected = plain
     assert ask(df.toDF(*names), names, as_text) == expected
@@ -206,8 +206,9 @@ def by_spark(df: Any, length: str, slide: str, kind: str) -> Any:
     return inside.select(cut).groupBy("window").count().select(*comparable("window", kind), "count")
 
 
-@pytest.mark.parametrize("zone_name", more_on_classic(*ZONES))
-@pytest.mark.parametrize("kind", more_on_classic("timestamp", "timestamp_ntz", "date"))
+@pytest.mark.classic
+@pytest.mark.parametrize("zone_name", ZONES)
+@pytest.mark.parametrize("kind", ["timestamp", "timestamp_ntz", "date"])
 def test_windows_are_those_of_spark(spark: Any, kind: str, zone_name: str) -> None:
     seconds = spark.createDataFrame([(float(s),) for s in SECONDS], "s double")
     with zone(spark, zone_name):
@@ -239,7 +240,8 @@ def test_windows_are_those_of_spark(spark: Any, kind: str, zone_name: str) -> No
         assert tagged([counted]) == tagged([by_spark(df, "1 hour", "1 hour", kind)])
 
 
-@pytest.mark.parametrize("kind", more_on_classic("smallint", "tinyint", "int", "bigint"))
+@pytest.mark.classic
+@pytest.mark.parametrize("kind", ["smallint", "tinyint", "int", "bigint"])
 def test_windows_of_ticks(spark: Any, kind: str) -> None:
     ticks = [-128, -100, -7, -6, -5, -1, 0, 1, 4, 5, 6, 100, 127]
     if kind == "bigint":
@@ -296,7 +298,8 @@ KEYS: list[tuple[str, list[Any]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("kind", "values"), more_on_classic(*KEYS))
+@pytest.mark.classic
+@pytest.mark.parametrize(("kind", "values"), KEYS)
 def test_key_types(spark: Any, kind: str, values: list[Any]) -> None:
     # Two windows of each key, so that a key comes more than once.
     rows = [(t, value) for t, value in enumerate(values * 3)]
@@ -352,7 +355,8 @@ def valued(spark: Any) -> Any:
     return spark.createDataFrame(rows, f"t int, {schema}").cache()
 
 
-@pytest.mark.parametrize("op", more_on_classic("<", ">=", "=", "!="))
+@pytest.mark.classic
+@pytest.mark.parametrize("op", ["<", ">=", "=", "!="])
 def test_comparisons_are_those_of_spark(valued: Any, op: str) -> None:
     left = valued.toDF(*(f"l_{name}" for name in valued.columns))
     right = valued.toDF(*(f"r_{name}" for name in valued.columns))
@@ -500,7 +504,8 @@ def test_the_first_and_the_last_day_of_time(spark: Any) -> None:
     assert df.pattern(cet.seq(a, b)).count_trends(number="string").first()["count"] == "2"
 
 
-@pytest.mark.parametrize("time", more_on_classic("stamp", "t", "day"))
+@pytest.mark.classic
+@pytest.mark.parametrize("time", ["stamp", "t", "day"])
 def test_events_are_shown_as_they_came(spark: Any, time: str) -> None:
     """Also columns that are keys, times, tie-breaks or compared, those of one text, and negative zeros."""
     fields = (

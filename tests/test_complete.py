@@ -20,6 +20,8 @@ from cetdsl.execution.compat import parallelism
 from cetdsl.ir.shares import task_of
 from cetdsl.session import readable
 
+pytestmark = pytest.mark.interpreted
+
 A, B = cet.events("A", "B")
 CLASSIC = os.environ.get("CETDSL_TEST_MODE", "classic") == "classic"
 CHAIN = "PATTERN Check+ c[] WHERE c.destination = NEXT(c).source"
@@ -53,7 +55,7 @@ def failing(answer: Any) -> str:
 # ----------------------------------------------------------------------------------------------------- published
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("algorithm", more_on_classic(*ALGORITHMS))
 @pytest.mark.parametrize("completeness", more_on_classic(*READINGS))
 def test_chains_of_checks(spark: Any, completeness: str, algorithm: str) -> None:
     four = checks(spark, "AB", "BC", "BD", "DE").pattern(CHAIN, time="t", type=None)

@@ -18,7 +18,6 @@ import generators
 import pyarrow as pa
 import pytest
 import reference
-from modes import more_on_classic
 from pyspark.sql import functions as F
 from test_kernel_aggregate import CUTTING, Worker, by_case, rows_of, sorted_batches
 
@@ -46,6 +45,8 @@ from cetdsl.planning.strategies.complete import (
     graph,
 )
 from cetdsl.planning.strategies.request import Declined, compile_sides
+
+pytestmark = pytest.mark.interpreted
 
 READINGS = (MAXIMAL, ENDS)
 EVERYTHING = generators.ALL.without("top_conjunction")
@@ -404,8 +405,9 @@ def judge(spark: Any) -> Judge:
     return Judge(spark, 80_000)
 
 
-@pytest.mark.parametrize("first", more_on_classic(300_000, 310_000))
-@pytest.mark.parametrize("turn", more_on_classic(*range(len(IN_TURN))))
+@pytest.mark.classic
+@pytest.mark.parametrize("first", [300_000, 310_000])
+@pytest.mark.parametrize("turn", range(len(IN_TURN)))
 def test_queries_with_a_graph(judge: Judge, first: int, turn: int) -> None:
     answered = 0
     for seed in range(first + 5 * turn, first + 5 * turn + 5):
@@ -422,7 +424,8 @@ def test_all_queries(judge: Judge, first: int) -> None:
         judge.judge(case.query, case.tie_break, ("auto",))
 
 
-@pytest.mark.parametrize(("first", "features"), more_on_classic((330_000, GRAPHS), (340_000, EVERYTHING)))
+@pytest.mark.classic
+@pytest.mark.parametrize(("first", "features"), [(330_000, GRAPHS), (340_000, EVERYTHING)])
 def test_counts(judge: Judge, first: int, features: generators.Features) -> None:
     for seed in range(first, first + 8):
         case = generators.random_case(seed, features)

@@ -29,7 +29,6 @@ from cetdsl.planning.strategies.fold import fold
 from cetdsl.planning.strategies.kernel import kernel
 from cetdsl.planning.strategies.request import Declined
 from cetdsl.rewrite import rewrite
-from conftest import mode
 
 STREAMS = 40
 SCHEMA = generators.SCHEMA + ", case int"
@@ -157,7 +156,7 @@ def property_of(examples: int, features: generators.Features) -> Any:
     def decorate(test: Any) -> Any:
         given_cases = given(case=generators.cases(features), number=st.sampled_from(NUMBERS))(test)
         return settings(
-            max_examples=examples if mode() == "classic" else examples // 4,
+            max_examples=examples,
             deadline=None,
             derandomize=True,
             phases=(Phase.explicit, Phase.generate),
@@ -185,6 +184,7 @@ def test_simple_queries(judge: Judge, case: generators.Case, number: str) -> Non
     assert judge.judge_trends(case.query, case.tie_break)
 
 
+@pytest.mark.classic
 @property_of(45, ALL)
 def test_all_queries(judge: Judge, case: generators.Case, number: str) -> None:
     answered = judge.judge(case.query, case.tie_break, number)

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from modes import QUICK_JAVA
 
 EXAMPLES = sorted((Path(__file__).parent.parent / "examples").glob("*.py"))
 #: What examples write to the folder that they are told; the others are told one too, and leave it empty.
@@ -41,6 +42,7 @@ def test_an_example_as_a_process(tmp_path: Path, tmp_path_factory: pytest.TempPa
     environment = {
         **os.environ,
         "PYSPARK_PYTHON": sys.executable,
+        "JDK_JAVA_OPTIONS": QUICK_JAVA,
         "PYSPARK_SUBMIT_ARGS": "--master local[2] pyspark-shell",
     }
     done = subprocess.run(

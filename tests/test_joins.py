@@ -17,6 +17,8 @@ from cetdsl.errors import UnsupportedQuery
 from cetdsl.execution.compat import schema_of
 from cetdsl.pattern.text import unparse
 
+pytestmark = pytest.mark.interpreted
+
 STREAMS = 20
 SCHEMA = generators.SCHEMA + ", case int"
 #: What has a graph whose paths are complete trends.
@@ -38,9 +40,10 @@ def df(spark: Any, rows: list[Any]) -> Any:
     return spark.createDataFrame([tuple(row.values()) for row in rows], SCHEMA).cache()
 
 
+@pytest.mark.classic
 @pytest.mark.parametrize(
     ("seed", "reading"),
-    more_on_classic((2, "maximal"), (15, "ends"), (20, "ends"), (28, "ends"), (15, "maximal")),
+    [(2, "maximal"), (15, "ends"), (20, "ends"), (28, "ends"), (15, "maximal")],
 )
 def test_trends_are_those_of_the_definition(df: Any, rows: list[Any], seed: int, reading: str) -> None:
     case = generators.random_case(seed, GRAPHS)

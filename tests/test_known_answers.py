@@ -67,7 +67,8 @@ KERNEL_ONLY = "PATTERN B+ WHERE B.x < NEXT(B).x GROUP BY g"
 PLAIN = "PATTERN B+ GROUP BY g"
 
 
-@pytest.mark.parametrize("query", more_on_classic(PLAIN, KERNEL_ONLY))
+@pytest.mark.classic
+@pytest.mark.parametrize("query", [PLAIN, KERNEL_ONLY])
 def test_decimal_is_exact_up_to_its_last_bit(spark: Any, query: str) -> None:
     rows = many(spark, 126, 125, 53, 54, 1).pattern(query, time="t").count_trends().collect()
     assert {row["g"]: row["count"] for row in rows} == {
@@ -132,6 +133,7 @@ def test_string_is_exact_at_any_size(spark: Any) -> None:
         assert found[g] == tuple(text_of(value) for value in expected)
 
 
+@pytest.mark.classic
 def test_log2(spark: Any) -> None:
     df = many(spark, 100_000, 10, 1)
     for query in (PLAIN, KERNEL_ONLY):
@@ -145,7 +147,8 @@ def test_log2(spark: Any) -> None:
         assert found[2]["n"] == 0.0
 
 
-@pytest.mark.parametrize("number", more_on_classic("decimal", "string", "double", "log2"))
+@pytest.mark.classic
+@pytest.mark.parametrize("number", ["decimal", "string", "double", "log2"])
 def test_average_and_extremes_far_outside_the_range_of_doubles(spark: Any, number: str) -> None:
     n = 3000
     df = many(spark, n).withColumns(

@@ -19,7 +19,6 @@ import pytest
 import reference
 import test_engines
 import test_kernel_shared
-from modes import more_on_classic
 from test_engines import SIMPLE, agrees
 from test_explain import explained
 from test_kernel_aggregate import CUTTING, NUMBERS, Worker, by_case, rows_at, rows_of, sorted_batches
@@ -344,7 +343,8 @@ def judge(spark: Any) -> test_engines.Judge:
     return test_engines.Judge(spark, 4_000)
 
 
-@pytest.mark.parametrize("seed", more_on_classic(*range(6)))
+@pytest.mark.classic
+@pytest.mark.parametrize("seed", range(6))
 def test_on_spark(judge: test_engines.Judge, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(test_engines, "STRATEGIES", {"panes": any_panes})
     case = generators.random_case(70_000 + seed, FEATURES)
@@ -364,7 +364,8 @@ def test_bad_times_on_spark(spark: Any) -> None:
     assert sorted((row.window.start, row.n) for row in skipping.collect()) == [(s, 1) for s in (-6, -4, -2, 0)]
 
 
-@pytest.mark.parametrize("kind", more_on_classic("timestamp", "timestamp_ntz", "date"))
+@pytest.mark.classic
+@pytest.mark.parametrize("kind", ["timestamp", "timestamp_ntz", "date"])
 def test_the_same_as_the_kernel_on_spark(spark: Any, kind: str) -> None:
     """Keys of NULL and NaN, partitions added up, decimals, ties; the windows of each type of time."""
     df = spark.range(400).selectExpr(

@@ -9,6 +9,8 @@ from pyspark.sql import functions as F
 
 from cetdsl.ir.shares import murmur3, share_numbers, task_of
 
+pytestmark = pytest.mark.classic
+
 
 def tasks_of(spark: Any, numbers: list[int], tasks: int) -> dict[int, int]:
     """The task that Spark sends each number to."""

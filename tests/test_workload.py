@@ -27,6 +27,8 @@ from cetdsl.execution.operators import execute
 from cetdsl.pattern.query import Query
 from cetdsl.planning.sharing import SHARING
 
+pytestmark = pytest.mark.interpreted
+
 FIGURE_4 = "AACBBBBAACCCBB"  # of the Hamlet paper
 FEATURES = generators.Features(returned_strings=True)
 
@@ -95,7 +97,8 @@ def judge_workload(
         many.unpersist()
 
 
-@pytest.mark.parametrize(("seed", "size"), more_on_classic((10_000, 2), (20_000, 5), (30_000, 8), (40_000, 12)))
+@pytest.mark.classic
+@pytest.mark.parametrize(("seed", "size"), [(10_000, 2), (20_000, 5), (30_000, 8), (40_000, 12)])
 def test_each_query_of_a_random_workload_gets_its_own_answer(spark: Any, seed: int, size: int) -> None:
     judge = Judge(spark, seed)
     queries = workload_of(judge, seed, size)
@@ -124,7 +127,8 @@ def common_kleene(spark: Any) -> tuple[Judge, dict[str, Query], dict[str, Any]]:
     return judge, queries, expected_of(judge, queries)
 
 
-@pytest.mark.parametrize("sharing", more_on_classic(*SHARING))
+@pytest.mark.classic
+@pytest.mark.parametrize("sharing", SHARING)
 def test_queries_with_a_common_kleene_pattern_agree_with_each_alone(common_kleene: Any, sharing: str) -> None:
     judge_workload(*common_kleene, sharing, "decimal")
 
@@ -227,6 +231,7 @@ MIXED = (
 )
 
 
+@pytest.mark.classic
 @pytest.mark.parametrize("seed", range(6))
 def test_what_explain_says_shares_is_what_the_kernel_shares(figure_4: Any, seed: int) -> None:
     """Every query is in a set, and then in its metrics, or explain says why it is not."""

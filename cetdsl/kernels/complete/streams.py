@@ -107,15 +107,16 @@ def cut_events(events: Events, first: int, last: int) -> Events:
     """Consecutive events as events of their own."""
     if first == 0 and last == len(events.time):
         return events
+    # A part of a table has gaps where the table has several rows, and each kernel would be compiled for both forms.
     inner = events.segment_start[(events.segment_start > first) & (events.segment_start < last)]
     return Events(
         np.concatenate([[first], inner, [last]]).astype(np.int64) - first,
         events.time[first:last],
         events.instant[first:last],
         events.mask[first:last],
-        events.codes[:, first:last],
-        events.valid[:, first:last],
-        events.list_start[:, first : last + 1],
+        np.ascontiguousarray(events.codes[:, first:last]),
+        np.ascontiguousarray(events.valid[:, first:last]),
+        np.ascontiguousarray(events.list_start[:, first : last + 1]),
         events.list_items - first,
     )
 

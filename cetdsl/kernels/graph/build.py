@@ -85,7 +85,8 @@ class GraphBuilder:
         origin, origin_before = find_origins(self.joins, ranks, events, horizon)
         reach, reach_after = find_reaches(self.joins, ranks, events, horizon, origin)
         useful = (origin >= 0) & (reach != NEVER)
-        event, state = np.nonzero(useful)
+        # What NumPy gives has gaps where there are several nodes, and each kernel would be compiled for both forms.
+        event, state = map(np.ascontiguousarray, np.nonzero(useful))
         numbers = origin[useful], origin_before[useful], reach[useful], reach_after[useful]
         begins, ends = self.joins.begins[state], self.joins.ends[state]
         return AttributeGraph(
