@@ -9,22 +9,20 @@ import platform
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, MapType, StructType
+
+import cetdsl as cet
+from cetdsl.demo import run_demo
 from cetdsl.errors import CetdslError, CommandLineError
+from cetdsl.pattern.expressions import attributes
 from cetdsl.session import readable, spark_session
 from cetdsl.tables import table
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-FORMATS = {
-    ".parquet": "parquet",
-    ".csv": "csv",
-    ".json": "json",
-    ".jsonl": "json",
-    ".ndjson": "json",
-}
+FORMATS = {".parquet": "parquet", ".csv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json"}
 #: CSV as everyone else writes it: with a header, and a quote inside quotes doubled.
 CSV = {"header": "true", "escape": '"'}
 _COMPRESSIONS = (".gz", ".bz2", ".zst", ".snappy", ".lz4")
@@ -40,17 +38,9 @@ examples:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line.
+    """Run the words after ``cetdsl``, by default those of this process.
 
-    Parameters
-    ----------
-    arguments : sequence of str, optional
-        The words after ``cetdsl``; by default those of this process.
-
-    Returns
-    -------
-    int
-        The exit status: 0, or 2 after one message on stderr.
+    The exit status is 0, or 2 after one message on stderr.
 
     Examples
     --------
@@ -171,10 +161,8 @@ def _add_spark(parser: argparse.ArgumentParser) -> None:
 
 class _Version(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
-        import cetdsl
-
         versions = [f"{name} {_version(name)}" for name in ("pyspark", "numba")]
-        print(", ".join([f"cetdsl {cetdsl.__version__}", *versions, f"Python {platform.python_version()}"]))
+        print(", ".join([f"cetdsl {cet.__version__}", *versions, f"Python {platform.python_version()}"]))
         parser.exit()
 
 
@@ -207,8 +195,6 @@ def _session(chosen: argparse.Namespace) -> Any:
 
 
 def _run(chosen: argparse.Namespace) -> None:
-    import cetdsl as cet
-
     if not chosen.trends and (chosen.limit or chosen.columns):
         raise CommandLineError("--limit and --columns speak of trends", hint="add --trends")
     query = cet.parse(_text(chosen.query))
@@ -240,8 +226,6 @@ def _run(chosen: argparse.Namespace) -> None:
 
 
 def _explain(chosen: argparse.Namespace) -> None:
-    import cetdsl as cet
-
     query = cet.parse(_text(chosen.query))
     inputs = _common_format(chosen)
     with _session(chosen) as spark:
@@ -249,8 +233,6 @@ def _explain(chosen: argparse.Namespace) -> None:
 
 
 def _demo(chosen: argparse.Namespace) -> None:
-    from cetdsl.demo import run_demo
-
     run_demo(lambda: _session(chosen), chosen.output)
 
 
@@ -289,8 +271,6 @@ def _format(path: str, option: str) -> str:
 
 
 def _bind(spark: SparkSession, kind: str, query: Any, chosen: argparse.Namespace) -> Any:
-    import cetdsl as cet
-
     return cet.pattern(
         _read(spark, kind, chosen.input),
         query,
@@ -308,8 +288,7 @@ def _read(spark: SparkSession, kind: str, paths: list[str]) -> DataFrame:
         events = spark.read.option("inferTimestamp", True).json(paths)
         if events.columns == ["_corrupt_record"]:
             raise CommandLineError(
-                f"{', '.join(paths)} holds no JSON that can be read",
-                hint="write one object per line: JSON Lines",
+                f"{', '.join(paths)} holds no JSON that can be read", hint="write one object per line: JSON Lines"
             )
         return events
     return spark.read.parquet(*paths)
@@ -317,8 +296,6 @@ def _read(spark: SparkSession, kind: str, paths: list[str]) -> DataFrame:
 
 def _mentioned(query: Any, time: str | None) -> list[str] | None:
     """The columns to show of a trend's events: its time and what the query speaks of."""
-    from cetdsl.pattern.expressions import attributes
-
     if time is None:
         return None
     names = [attribute.name for part in query.node.where for attribute in attributes(part)]
@@ -351,9 +328,6 @@ def _write(answer: DataFrame, kind: str, chosen: argparse.Namespace) -> None:
 
 def _flat(answer: DataFrame) -> DataFrame:
     """The answer in columns that CSV can hold: a window as two, a trend as JSON."""
-    from pyspark.sql import functions as F
-    from pyspark.sql.types import ArrayType, MapType, StructType
-
     columns = []
     for field in answer.schema.fields:
         column = F.col(f"`{field.name.replace('`', '``')}`")

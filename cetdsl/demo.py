@@ -11,15 +11,14 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from pyspark.sql import DataFrame, Row, SparkSession
 from typing_extensions import Self
 
+import cetdsl as cet
+from cetdsl.datasets import flights
 from cetdsl.errors import CommandLineError
 from cetdsl.tables import table
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, Row, SparkSession
 
 #: Three or more departures of one aircraft on one day, each with a longer delay than the one before.
 GROWING_DELAYS = """\
@@ -38,12 +37,8 @@ _ROWS = 10
 def run_demo(start: Callable[[], AbstractContextManager[SparkSession]], output: str | None = None) -> None:
     """Rank carriers' days by their growing delays, list the longest trends, and explain how that was computed.
 
-    Parameters
-    ----------
-    start : callable
-        Gives the Spark session to run in, as a context manager.
-    output : str, optional
-        A folder for the full answers (CSV) and the explanation (text). Nothing is written without it.
+    ``start`` gives the Spark session as a context manager. ``output`` is a folder for the full answers (CSV) and the
+    explanation (text); nothing is written without it.
     """
     folder = _folder(output)
     with _Progress() as progress:
@@ -59,9 +54,6 @@ def run_demo(start: Callable[[], AbstractContextManager[SparkSession]], output: 
 
 def _tour(spark: SparkSession, progress: _Progress) -> dict[str, str]:
     """Print the answers; the text of a file for each."""
-    import cetdsl as cet
-    from cetdsl.datasets import flights
-
     progress.step("loading flights")
     events = flights(spark).cache()
     progress.done(f"{events.count():,} flights that left New York City in 2013")
@@ -94,16 +86,15 @@ def _ranked(counts: DataFrame) -> list[Row]:
     return sorted(counts.collect(), key=lambda row: (-row.trends, -row.longest, row.carrier, row.window.start))
 
 
-def _longest(bound: object) -> list[Row]:
+def _longest(bound: cet.PatternFrame) -> list[Row]:
     """The trends by how many flights they have, then by how much the delay grew."""
     columns = ["scheduled", "tailnum", "origin", "dest", "dep_delay"]
-    rows: list[Row] = bound.trends(columns=columns).collect()  # type: ignore[attr-defined]
 
     def rank(row: Row) -> tuple[object, ...]:
         first, last = row.trend[0].event, row.trend[-1].event
         return -len(row.trend), first.dep_delay - last.dep_delay, first.scheduled, first.tailnum
 
-    return sorted(rows, key=rank)
+    return sorted(bound.trends(columns=columns).collect(), key=rank)
 
 
 def _described(row: Row) -> tuple[str, ...]:

@@ -58,12 +58,7 @@ class CetdslError(Exception):
     """
 
     def __init__(
-        self,
-        message: str,
-        *,
-        hint: str | None = None,
-        span: tuple[int, int] | None = None,
-        text: str | None = None,
+        self, message: str, *, hint: str | None = None, span: tuple[int, int] | None = None, text: str | None = None
     ) -> None:
         self.message = message
         self.hint = hint
@@ -147,8 +142,7 @@ class UnknownVariable(ResolutionError, LookupError):
     def among(cls, name: str, known: Iterable[str]) -> UnknownVariable:
         known = sorted(known)
         return cls(
-            f"no variable {name!r} in this pattern",
-            hint=nearest(name, known, f"the pattern binds {', '.join(known)}"),
+            f"no variable {name!r} in this pattern", hint=nearest(name, known, f"the pattern binds {', '.join(known)}")
         )
 
 
@@ -194,6 +188,14 @@ class AnalysisErrors(ResolutionError):
         for number, error in enumerate(self.errors, 1):
             lines.append(f" {number}. " + str(error).replace("\n", "\n    "))
         super().__init__("\n".join(lines))
+
+
+def raise_together(errors: Sequence[CetdslError], what: str = "the query") -> None:
+    """Raise the only error as it is, several of them as one; return if there is none."""
+    if len(errors) == 1:
+        raise errors[0]
+    if errors:
+        raise AnalysisErrors(errors, what)
 
 
 class RewriteCycle(CetdslError, RuntimeError):

@@ -25,12 +25,8 @@ install Java 17 or 21, then run the same command again:
 def java_problem(environ: Mapping[str, str] | None = None) -> tuple[str, str] | None:
     """What is wrong with the Java that Spark would start, and what to do; None when it is fine.
 
-    Looks where Spark's own launcher looks: ``JAVA_HOME`` when it is set, else ``java`` on the path.
-
-    Parameters
-    ----------
-    environ : mapping of str to str, optional
-        The environment; by default this process's own.
+    It looks where Spark's own launcher looks: ``JAVA_HOME`` when it is set, else ``java`` on the path. The environment
+    is this process's own unless another one is given.
 
     Examples
     --------

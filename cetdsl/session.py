@@ -9,13 +9,11 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from pyspark.sql import SparkSession
 
 from cetdsl.errors import CetdslError, EngineError
 from cetdsl.java import require_java
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 #: What differs from Spark's defaults, because these sessions serve one query and no one watches them.
 CONFIGURATION = {
@@ -31,14 +29,8 @@ def spark_session(
 ) -> Iterator[SparkSession]:
     """The running Spark session if there is one, else a new one that is stopped at the end.
 
-    Parameters
-    ----------
-    master : str, optional
-        As for ``spark-submit --master``; by default what Spark is configured for, or all local cores.
-    configuration : mapping of str to str, optional
-        Further Spark settings.
-    verbose : bool
-        Let Spark log to stderr. Otherwise its log goes to a temporary file, and is quoted if Spark does not start.
+    ``master`` is that of ``spark-submit --master``, by default what Spark is configured for, or all local cores. With
+    ``verbose`` Spark logs to stderr. Otherwise its log goes to a temporary file, and is quoted if Spark does not start.
 
     Raises
     ------
@@ -47,8 +39,6 @@ def spark_session(
     EngineError
         If Spark does not start.
     """
-    from pyspark.sql import SparkSession
-
     running = SparkSession.getActiveSession()
     if running is not None:
         yield running
@@ -96,11 +86,6 @@ def _stderr_into(path: Path) -> Iterator[None]:
 
 def readable(error: BaseException) -> str:
     r"""What to tell a user of an error that ended a query: cetdsl's own message, wherever it was raised, or Spark's.
-
-    Parameters
-    ----------
-    error : BaseException
-        An error of cetdsl, or of Spark, which may wrap one that a worker raised.
 
     Examples
     --------

@@ -13,13 +13,6 @@ _WIDEST = 100
 def table(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     """A table with its columns aligned, numbers to the right.
 
-    Parameters
-    ----------
-    names : sequence of str
-        The headings.
-    rows : iterable of sequences
-        The cells, row by row.
-
     Examples
     --------
     >>> print(table(["carrier", "trends"], [("B6", 27), ("EV", 4)]))

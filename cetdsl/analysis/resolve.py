@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
+from typing import Any
 
 import attrs
 
 from cetdsl.analysis import checks
 from cetdsl.analysis.types import TypeCheck, category, is_integer, is_orderable
 from cetdsl.errors import (
-    AnalysisErrors,
     CetdslError,
+    InvalidNode,
     QueryTypeError,
     ResolutionError,
     UnknownFunction,
     UnknownVariable,
     nearest,
+    raise_together,
 )
 from cetdsl.ir.schema import Field, Schema
 from cetdsl.pattern.expressions import (
@@ -32,7 +34,7 @@ from cetdsl.pattern.expressions import (
     transform,
     variables,
 )
-from cetdsl.pattern.nodes import And, Event, Pattern, events
+from cetdsl.pattern.nodes import And, Event, Pattern, dissolved, events
 from cetdsl.pattern.nodes import transform as transform_pattern
 from cetdsl.pattern.query import Query, Returned
 from cetdsl.pattern.text import quote
@@ -41,29 +43,28 @@ from cetdsl.pattern.text import quote
 KnownFunctions = Callable[[str], bool] | Collection[str]
 
 
-def _names(names: Iterable[str]) -> tuple[str, ...]:
-    return tuple(names)
+def _names(names: str | Iterable[str] | None) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names or ())
+
+
+def _check_on_null_time(_: object, __: object, what: str) -> None:
+    if what not in ("error", "skip"):
+        raise InvalidNode(f"on_null_time={what!r} is unknown", hint="use 'error' or 'skip'")
 
 
 @attrs.frozen
 class Binding:
     """How events are read from the columns of a DataFrame.
 
-    Parameters
-    ----------
-    time : str or None
-        The time column; None takes the only timestamp column.
-    tie_break : tuple of str
-        Columns that order events of the same time.
-    type : str or None
-        The column with the type of an event; None when every event is of every type.
-    on_null_time : {"error", "skip"}
+    ``time`` None takes the only timestamp column. ``tie_break`` names columns that order events of the same time;
+    a single name, or None for no column, will do. ``type`` is the column with the type of an event; None when every
+    event is of every type. ``on_null_time`` is ``"error"`` or ``"skip"``.
     """
 
     time: str | None = None
     tie_break: tuple[str, ...] = attrs.field(default=(), converter=_names)
     type: str | None = "type"
-    on_null_time: str = attrs.field(default="error", validator=attrs.validators.in_(("error", "skip")))
+    on_null_time: str = attrs.field(default="error", validator=_check_on_null_time)
 
 
 @attrs.frozen
@@ -75,14 +76,10 @@ class ResolvedQuery:
     query : Query
         All names exact; every ``Event.type`` is None, its test being part of ``Event.condition``; ``where`` is a
         tuple of conjuncts.
-    schema : Schema
-    time : Field
     time_unit : {"timestamp", "tick"}
         Dates count as timestamps.
-    tie_break : tuple of str
     type : str or None
         The type column, if some event needed it.
-    on_null_time : {"error", "skip"}
     columns : tuple of str
         The columns that the query reads; all of them until they are pruned.
     asked_partition_by : tuple of str
@@ -99,28 +96,19 @@ class ResolvedQuery:
     columns: tuple[str, ...]
     asked_partition_by: tuple[str, ...]
 
+    def with_query(self, **changes: Any) -> ResolvedQuery:
+        """The same with these fields of the query changed; this very object when they are equal to what they were."""
+        query = attrs.evolve(self.query, **changes)
+        return self if query == self.query else attrs.evolve(self, query=query)
+
 
 def analyse(
     query: Query, schema: Schema, binding: Binding | None = None, *, known_functions: KnownFunctions | None = None
 ) -> ResolvedQuery:
     """Resolve a query against the columns of a DataFrame.
 
-    Parameters
-    ----------
-    query : Query
-    schema : Schema
-    binding : Binding, optional
-    known_functions : callable or collection of str, optional
-        Which function names exist; all by default.
-
-    Returns
-    -------
-    ResolvedQuery
-
-    Raises
-    ------
-    ResolutionError
-        The error of the query, or AnalysisErrors with all of them if there are several.
+    Unless ``known_functions`` says which function names exist, all do. What is raised is the error of the query, or
+    AnalysisErrors with all of them if there are several.
 
     Examples
     --------
@@ -155,7 +143,7 @@ class _Analysis:
         asked = self.asked
         time = self.time_column()
         unit = None if time is None else "tick" if is_integer(time.type) else "timestamp"
-        tie_break = self.tie_break()
+        tie_break = self.keys(self.binding.tie_break, "tie_break column")
         type_ = self.type_column()
         returning = self.returning()
         pattern = self.pattern(type_)
@@ -167,7 +155,7 @@ class _Analysis:
             asked, pattern=pattern, where=where, partition_by=partition_by, group_by=group_by, returning=returning
         )
         self.note(checks.name_errors(query))
-        self.raise_errors()
+        raise_together(self.errors)
         assert time is not None
         assert unit is not None
         return ResolvedQuery(
@@ -194,12 +182,6 @@ class _Analysis:
                 error.message += f"; {within} asks for it" if within else ""
                 self.errors.append(error)
         return bool(found)
-
-    def raise_errors(self) -> None:
-        if len(self.errors) == 1:
-            raise self.errors[0]
-        if self.errors:
-            raise AnalysisErrors(self.errors)
 
     def resolve(self, name: str, what: str = "column", within: str = "") -> Field | None:
         try:
@@ -244,12 +226,6 @@ class _Analysis:
             error = ResolutionError("the DataFrame has no timestamp column", hint=hint)
         self.note([error])
         return None
-
-    def tie_break(self) -> tuple[str, ...]:
-        fields = [self.resolve(name, "tie_break column") for name in self.binding.tie_break]
-        known = [field for field in fields if field is not None]
-        self.note(checks.unorderable(field, "tie_break column") for field in known if not is_orderable(field.type))
-        return tuple(dict.fromkeys(field.name for field in known))
 
     def type_column(self) -> Field | None:
         """The type column, if some event needs it."""
@@ -377,12 +353,6 @@ def _count_to_length(node: Expr) -> Expr:
 
 def flatten_and(pattern: Pattern) -> Pattern:
     """AND of three events may be written as AND within AND, except at the top, where AND has two sides."""
-
-    def change(node: Pattern) -> Pattern:
-        if not isinstance(node, And):
-            return node
-        return And(tuple(inner for part in node.parts for inner in (part.parts if isinstance(part, And) else (part,))))
-
     if isinstance(pattern, And):
-        return And(tuple(part if isinstance(part, And) else transform_pattern(part, change) for part in pattern.parts))
-    return transform_pattern(pattern, change)
+        return And(tuple(part if isinstance(part, And) else flatten_and(part) for part in pattern.parts))
+    return transform_pattern(pattern, lambda node: dissolved(node, And))

@@ -13,21 +13,9 @@ _AMOUNT = re.compile(r"\s*(\d+)\s*([kmgtp]?)(?:i?b)?\s*", re.IGNORECASE | re.ASC
 
 
 def parse_memory(amount: str | int) -> int:
-    """A number of bytes.
+    """An amount in bytes, written as in Spark's settings with units of 1024, or given as a whole number of bytes.
 
-    Parameters
-    ----------
-    amount : str or int
-        As in Spark's settings, ``"512m"``, ``"1g"``, ``"64k"``, with units of 1024; or a whole number of bytes.
-
-    Returns
-    -------
-    int
-
-    Raises
-    ------
-    InvalidNode
-        If it is no amount of memory, or none at all.
+    InvalidNode is raised if it is no amount of memory, or none at all.
 
     Examples
     --------

@@ -25,25 +25,6 @@ from cetdsl.pattern.nodes import And, Event, Not, Or, Pattern, Repeat, Seq
 from cetdsl.pattern.query import Query, Returned, Span, Window
 from cetdsl.pattern.text import unparse, unparse_pattern
 
-__all__ = [
-    "EventVariable",
-    "PatternTerm",
-    "QueryTerm",
-    "absent",
-    "all_of",
-    "any_of",
-    "event",
-    "events",
-    "kleene",
-    "optional",
-    "parse",
-    "pattern_of",
-    "query_of",
-    "repeat",
-    "seq",
-    "star",
-]
-
 
 class _Askable:
     """What patterns and queries have in common: the clauses of a query, each giving a new one."""
@@ -262,8 +243,7 @@ class PatternTerm(_Askable):
 
     def __bool__(self) -> bool:
         raise AmbiguousTruth(
-            f"the pattern {self!r} has no truth value",
-            hint="join patterns with >>, | and & instead of and, or, not",
+            f"the pattern {self!r} has no truth value", hint="join patterns with >>, | and & instead of and, or, not"
         )
 
     def __eq__(self, other: object) -> bool:
@@ -454,11 +434,6 @@ def events(*names: str) -> tuple[EventVariable, ...]:
 def pattern_of(thing: object) -> Pattern:
     """The node of a pattern; a string is the event of that name.
 
-    Raises
-    ------
-    InvalidNode
-        If ``thing`` is no pattern.
-
     Examples
     --------
     >>> pattern_of("A")
@@ -483,21 +458,6 @@ def pattern_of(thing: object) -> Pattern:
 
 def query_of(thing: object) -> Query:
     """The query node of a query, a pattern, a node of these, or a text.
-
-    Parameters
-    ----------
-    thing : QueryTerm, PatternTerm, Query, Pattern or str
-
-    Returns
-    -------
-    Query
-
-    Raises
-    ------
-    InvalidNode
-        If ``thing`` is nothing of these.
-    ParseError
-        If the text is malformed.
 
     Examples
     --------

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
 
 import attrs
 from pyspark.sql import DataFrame
@@ -61,7 +60,7 @@ class PatternFrame:
         self._binding = binding
 
     def __repr__(self) -> str:
-        return f"<PatternFrame of {' '.join(str(query_of_text(self._query)).split())}>"
+        return f"<PatternFrame of {' '.join(unparse(self._query, lenient=True).split())}>"
 
     @property
     def query(self) -> Query:
@@ -76,8 +75,6 @@ class PatternFrame:
 
     def _analyse(self, query: Query) -> ResolvedQuery:
         return analyse(query, schema_of(self._df), self._binding, known_functions=function_names())
-
-    # ------------------------------------------------------------------------------------------- aggregates
 
     def count_trends(self, name: str = "count", number: str = "decimal") -> DataFrame:
         """The number of trends per group and window.
@@ -112,7 +109,7 @@ class PatternFrame:
         +-----+
         <BLANKLINE>
         """
-        return self._answer(((name, COUNT),), number)
+        return self._answer((Returned(COUNT, name),), number)
 
     def aggregate(self, *, number: str = "decimal", **aggregates: Term) -> DataFrame:
         """Aggregates over all trends per group and window.
@@ -146,33 +143,26 @@ class PatternFrame:
         +---+---+----+----+
         <BLANKLINE>
         """
-        return self._answer(self._returned(aggregates), number)
-
-    def _returned(self, aggregates: dict[str, Any]) -> tuple[tuple[str, Aggregate], ...]:
-        if aggregates:
-            return tuple((name, _aggregate_node(name, value)) for name, value in aggregates.items())
-        if not self._query.returning:
+        returning = tuple(Returned(_aggregate_node(name, value), name) for name, value in aggregates.items())
+        if not (returning or self._query.returning):
             raise ResolutionError(
                 "there is nothing to return",
                 hint="name the aggregates, .aggregate(n=cet.count()), or give the query a RETURN clause",
             )
-        return tuple((item.output_name, item.aggregate) for item in self._query.returning)
+        return self._answer(returning or self._query.returning, number)
 
-    def _answer(self, aggregates: tuple[tuple[str, Aggregate], ...], number: str) -> DataFrame:
-        self._refuse()
-        return run(self._df, self._decide(aggregates, number).plan)
+    def _answer(self, returning: tuple[Returned, ...], number: str) -> DataFrame:
+        refuse_streaming(self._df)
+        return run(self._df, self._decide(returning, number).plan)
 
-    def _decide(self, aggregates: tuple[tuple[str, Aggregate], ...], number: str) -> Decision:
-        _check_number(number)
-        returning = tuple(Returned(aggregate, name) for name, aggregate in aggregates)
-        rewritten, _ = rewrite(self._analyse(attrs.evolve(self._query, returning=returning)))
+    def _decide(self, returning: tuple[Returned, ...], number: str) -> Decision:
+        check_number(number)
+        rewritten = self._rewritten_returning(*returning)
         named = tuple((item.output_name, item.aggregate) for item in rewritten.query.returning)
         return plan_aggregate(rewritten, named, number)
 
-    def _refuse(self) -> None:
-        refuse_streaming(self._df)
-
-    # ----------------------------------------------------------------------------------------------- trends
+    def _rewritten_returning(self, *returning: Returned) -> ResolvedQuery:
+        return rewrite(self._analyse(attrs.evolve(self._query, returning=returning)))[0]
 
     def trends(self, limit: int | None = None, columns: Sequence[str] | None = None) -> DataFrame:
         """The trends themselves, one row each.
@@ -198,20 +188,14 @@ class PatternFrame:
         >>> sorted([(b.variable, b.event.x) for b in row.trend] for row in rows)
         [[('A', 5), ('B', 7)], [('A', 5), ('B', 9)]]
         """
-        self._refuse()
-        return run(self._df, self._decide_trends(limit, columns).plan)
-
-    def _decide_trends(self, limit: int | None, columns: Sequence[str] | None) -> Decision:
+        refuse_streaming(self._df)
         _, rewritten, _ = self._rewritten
-        return plan_trends(rewritten, self._columns(columns), _whole("limit", limit))
+        return run(self._df, plan_trends(rewritten, self._columns(columns), _whole("limit", limit)).plan)
 
     def _columns(self, columns: Sequence[str] | None) -> tuple[str, ...]:
         """The exact names of the columns to show."""
-        _, rewritten, _ = self._rewritten
-        schema = rewritten.schema
+        schema = self._rewritten[1].schema
         return schema.names if columns is None else tuple(schema.resolve(name).name for name in columns)
-
-    # ------------------------------------------------------------------------------------- complete trends
 
     def complete_trends(
         self,
@@ -261,7 +245,7 @@ class PatternFrame:
         >>> sorted([b.event.t for b in row.trend] for row in chains.complete_trends(columns=["t"]).collect())
         [[1, 2], [1, 3, 4]]
         """
-        self._refuse()
+        refuse_streaming(self._df)
         names = self._columns(columns)
         request = self._complete(completeness, algorithm, memory_limit, names, _whole("limit", limit))
         return run(self._df, plan_complete(request).plan)
@@ -295,8 +279,11 @@ class PatternFrame:
         >>> [rising.count_complete_trends(reading).first()["count"] for reading in ("maximal", "ends")]
         [Decimal('1'), Decimal('2')]
         """
-        self._refuse()
-        return run(self._df, self._decide_count(completeness, name, number).plan)
+        refuse_streaming(self._df)
+        check_number(number)
+        time = self._rewritten_returning(Returned(COUNT, name)).time.name
+        request = CountRequest(self._complete(completeness, columns=(time,)), name, number)
+        return run(self._df, plan_count_complete(request).plan)
 
     def sample_trends(
         self,
@@ -335,12 +322,12 @@ class PatternFrame:
         >>> rising.sample_trends(5, seed=1).count()
         5
         """
-        self._refuse()
+        refuse_streaming(self._df)
         size, names = _positive("n", n), self._columns(columns)
         if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
             raise InvalidNode(f"seed must be a whole number, not {seed!r}")
         chosen = random.randrange(2**63) if seed is None else seed % 2**63
-        request = self._any_trends(completeness, complete, names)
+        request = self._complete(completeness, columns=names, complete=complete)
         return run(self._df, plan_sample(request, size, chosen).plan)
 
     def top_trends(
@@ -389,9 +376,9 @@ class PatternFrame:
         +---+---------+
         <BLANKLINE>
         """
-        self._refuse()
+        refuse_streaming(self._df)
         size, names, weight = _positive("k", k), self._columns(columns), self._weight(by)
-        request = self._any_trends(completeness, complete, names)
+        request = self._complete(completeness, columns=names, complete=complete)
         name = "length" if isinstance(weight.argument, Length) else weight.function
         return run(self._df, plan_top(request, size, weight, name).plan)
 
@@ -446,24 +433,35 @@ class PatternFrame:
         +------+------+----+-----+-------+
         <BLANKLINE>
         """
-        self._refuse()
-        request = self._complete(completeness, algorithm, memory_limit, (), None)
+        refuse_streaming(self._df)
+        request = self._complete(completeness, algorithm, memory_limit)
         return run(self._df, plan_survey(request, measure).plan)
 
     def _complete(
         self,
         completeness: str,
-        algorithm: str,
-        memory_limit: str | int | None,
-        columns: tuple[str, ...],
-        limit: int | None,
+        algorithm: str = "auto",
+        memory_limit: str | int | None = None,
+        columns: tuple[str, ...] = (),
+        limit: int | None = None,
+        complete: bool = True,
     ) -> CompleteRequest:
-        if completeness not in (MAXIMAL, ENDS):
+        """The complete trends by either reading, or else all trends."""
+        if not complete:
+            completeness = ALL
+        elif completeness not in (MAXIMAL, ENDS):
             raise InvalidNode(f"no completeness {completeness!r}", hint=f"choose {MAXIMAL!r} or {ENDS!r}")
         if algorithm not in ALGORITHMS:
             hint = nearest(str(algorithm), ALGORITHMS, f"choose one of {', '.join(ALGORITHMS)}")
             raise InvalidNode(f"no algorithm {algorithm!r}", hint=hint)
-        memory = None if memory_limit is None else memory_of(memory_limit)
+        memory = None
+        if memory_limit is not None:
+            # Kernels take half a second to load.
+            from cetdsl.kernels.complete.jobs import Settings
+
+            memory = parse_memory(memory_limit)
+            # This raises unless it is enough for anything.
+            Settings(memory=memory)
         if memory is not None and algorithm == "joins":
             raise InvalidNode(
                 "algorithm 'joins' keeps its paths in Spark's shuffles, which memory_limit does not bound",
@@ -471,20 +469,6 @@ class PatternFrame:
             )
         _, rewritten, _ = self._rewritten
         return CompleteRequest(rewritten, completeness, algorithm, memory, columns, limit, compile_sides(rewritten))
-
-    def _any_trends(self, completeness: str, complete: bool, columns: tuple[str, ...]) -> CompleteRequest:
-        """The complete trends, or all of them."""
-        if complete:
-            return self._complete(completeness, "auto", None, columns, None)
-        _, rewritten, _ = self._rewritten
-        return CompleteRequest(rewritten, ALL, "auto", None, columns, None, compile_sides(rewritten))
-
-    def _decide_count(self, completeness: str, name: str, number: str) -> Decision:
-        _check_number(number)
-        returning = (Returned(COUNT, name),)
-        rewritten, _ = rewrite(self._analyse(attrs.evolve(self._query, returning=returning)))
-        request = self._complete(completeness, "auto", None, (rewritten.time.name,), None)
-        return plan_count_complete(CountRequest(request, name, number))
 
     def _weight(self, by: Term | None) -> Aggregate:
         """What trends are ordered by, checked and with the exact names of its columns."""
@@ -496,10 +480,7 @@ class PatternFrame:
             raise InvalidNode("by= is not an aggregate", hint=hint)
         if not node.definition.is_total or node == COUNT or isinstance(node.argument, Length):
             raise InvalidNode(f"trends cannot be ordered by {quote(node)}: it does not add up along a trend", hint=hint)
-        rewritten, _ = rewrite(self._analyse(attrs.evolve(self._query, returning=(Returned(node, "by"),))))
-        return rewritten.query.returning[0].aggregate
-
-    # ------------------------------------------------------------------------------------------------ graph
+        return self._rewritten_returning(Returned(node, "by")).query.returning[0].aggregate
 
     def graph(self, algorithm: str = "auto", columns: Sequence[str] | None = None) -> EventGraph:
         """The graph whose paths are the trends, as lazy DataFrames of vertices and edges.
@@ -543,11 +524,9 @@ class PatternFrame:
         >>> sorted((edge.src, edge.dst) for edge in graph.edges.collect())
         [('c:0', 'c:1'), ('c:0', 'c:2'), ('c:2', 'c:3')]
         """
-        self._refuse()
+        refuse_streaming(self._df)
         _, rewritten, _ = self._rewritten
         return EventGraph(self._df, plan_event_graph(rewritten, self._columns(columns), algorithm))
-
-    # ---------------------------------------------------------------------------------------------- explain
 
     def explain(
         self,
@@ -605,9 +584,8 @@ class PatternFrame:
         surviving        2, those on a trend
         ...
         """
-        aggregates = tuple((item.output_name, item.aggregate) for item in self._query.returning) or (("count", COUNT),)
         resolved, rewritten, trace = self._rewritten
-        decision = self._decide(aggregates, number)
+        decision = self._decide(self._query.returning or (Returned(COUNT),), number)
         asked = completeness, algorithm, memory_limit
         return explain_query(
             stage,
@@ -617,27 +595,12 @@ class PatternFrame:
             trace,
             decision,
             lambda: run(self._df, decision.plan),
-            lambda: plan_complete(self._complete(*asked, self._columns(None), None)),
+            lambda: plan_complete(self._complete(*asked, self._columns(None))),
             lambda: summary(self.survey_complete_trends(*asked, measure)),
         )
 
 
-def memory_of(amount: str | int) -> int:
-    """A memory limit in bytes, if it is enough for anything."""
-    # Kernels take half a second to load.
-    from cetdsl.kernels.complete.jobs import Settings
-
-    memory = parse_memory(amount)
-    Settings(memory=memory)
-    return memory
-
-
-def query_of_text(query: Query) -> str:
-    """The text of a query, for messages: conditions given as Spark columns are shown as they print."""
-    return unparse(query, lenient=True)
-
-
-def _check_number(number: str) -> None:
+def check_number(number: str) -> None:
     if number not in NUMBERS:
         raise QueryTypeError(f"no number form {number!r}", hint=f"choose one of {', '.join(NUMBERS)}")
 
@@ -708,9 +671,6 @@ def pattern(
     >>> cet.pattern(df, text, time="t", type=None).count_trends().first()["count"]
     Decimal('7')
     """
-    ties = (tie_break,) if isinstance(tie_break, str) else tuple(tie_break or ())
-    if on_null_time not in ("error", "skip"):
-        raise InvalidNode(f"on_null_time={on_null_time!r} is unknown", hint="use 'error' or 'skip'")
-    bound = PatternFrame(df, query_of(query), Binding(time, ties, type, on_null_time))
+    bound = PatternFrame(df, query_of(query), Binding(time, tie_break, type, on_null_time))
     bound._rewritten  # noqa: B018 - errors of the query are raised here, not when an answer is asked for
     return bound

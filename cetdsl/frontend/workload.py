@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -11,7 +12,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from cetdsl.analysis.resolve import Binding, ResolvedQuery, analyse
-from cetdsl.errors import AnalysisErrors, CetdslError, InvalidNode, QueryTypeError, ResolutionError
+from cetdsl.errors import AnalysisErrors, CetdslError, InvalidNode, ResolutionError, raise_together
 from cetdsl.execution.compat import function_names, refuse_streaming, schema_of
 from cetdsl.execution.exchange import as_carried_out
 from cetdsl.execution.workload import WorkloadRows, union_of_answers, workload_rows
@@ -19,7 +20,7 @@ from cetdsl.explain import Explanation
 from cetdsl.explain.workload import explain_workload
 from cetdsl.frontend import sase
 from cetdsl.frontend.patterns import query_of
-from cetdsl.ir.accumulators import NUMBERS
+from cetdsl.frontend.session import check_number
 from cetdsl.ir.operators import AnswerTogether
 from cetdsl.ir.sharing import Sharing
 from cetdsl.pattern.query import Query
@@ -76,15 +77,11 @@ class Workload:
                 errors += [_of_query(name, error) for error in several.errors]
             except CetdslError as error:
                 errors.append(_of_query(name, error))
-        if len(errors) == 1:
-            raise errors[0]
-        if errors:
-            raise AnalysisErrors(errors, "the workload")
+        raise_together(errors, "the workload")
         return found
 
     def _plan(self, number: str) -> AnswerTogether:
-        if number not in NUMBERS:
-            raise QueryTypeError(f"no number form {number!r}", hint=f"choose one of {', '.join(NUMBERS)}")
+        check_number(number)
         return plan_workload(self._rewritten, number, self._sharing)
 
     def _answered(self, number: str) -> WorkloadRows:
@@ -92,8 +89,6 @@ class Workload:
         if number not in self._rows:
             self._rows[number] = workload_rows(self._df, self._plan(number), tuple(self._queries))
         return self._rows[number]
-
-    # ---------------------------------------------------------------------------------------------- answers
 
     def aggregate(self, number: str = "decimal") -> DataFrame:
         """All answers as one DataFrame.
@@ -196,11 +191,8 @@ class Workload:
         sets: list[dict[str, Any]] = []
         if measured:
             metrics = self.metrics(number)
-            totals = [
-                (F.max if name == "unshared" else F.sum)(name).alias(name)
-                for name in metrics.columns
-                if name != "queries"
-            ]
+            names = [name for name in metrics.columns if name != "queries"]
+            totals = [(F.max if name == "unshared" else F.sum)(name).alias(name) for name in names]
             sets = [row.asDict() for row in metrics.groupBy("queries").agg(*totals).orderBy("queries").collect()]
         plan = self._plan(number)
         plan = attrs.evolve(plan, passes=tuple(as_carried_out(self._df, one) for one in plan.passes))
@@ -216,9 +208,7 @@ METRICS = (
 
 def _of_query(name: str, error: CetdslError) -> CetdslError:
     """The error with the name of its query in front."""
-    named = type(error).__new__(type(error))
-    Exception.__init__(named, *error.args)
-    named.__dict__.update(error.__dict__)
+    named = copy.copy(error)
     named.message = f"query {name!r}: {error.message}"
     return named
 
@@ -280,10 +270,9 @@ def patterns(
     >>> sorted((row.query, int(row["count"])) for row in answer.collect())
     [('pairs', 2), ('runs', 3)]
     """
-    ties = (tie_break,) if isinstance(tie_break, str) else tuple(tie_break or ())
     named = _named(queries)
     how = _sharing(sharing, deviations or {}, named)
-    workload = Workload(df, named, Binding(time, ties, type, on_null_time), how)
+    workload = Workload(df, named, Binding(time, tie_break, type, on_null_time), how)
     workload._rewritten  # noqa: B018 - errors of the queries are raised here, not when an answer is asked for
     return workload
 

@@ -413,8 +413,7 @@ def intersect(left: Automaton, right: Automaton) -> Automaton:
     """The words of both automata (neither may have guards: they could not be told apart)."""
     if left.negations or right.negations:
         raise UnsupportedQuery(
-            "AND of patterns that share a variable and hold a NOT",
-            hint="give the two sides different variable names",
+            "AND of patterns that share a variable and hold a NOT", hint="give the two sides different variable names"
         )
     pairs = [
         (p, q)

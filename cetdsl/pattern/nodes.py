@@ -59,59 +59,46 @@ def _patterns(value: Iterable[Pattern]) -> tuple[Pattern, ...]:
 
 
 @attrs.frozen
-class Seq(Pattern):
-    """All parts in this order of time. NOT may stand between, before or after the parts."""
+class Joined(Pattern):
+    """Base of the patterns that join several parts."""
 
     parts: tuple[Pattern, ...] = attrs.field(converter=_patterns)
-
-    def __attrs_post_init__(self) -> None:
-        if not self.parts:
-            raise InvalidNode("a sequence needs at least one part")
 
     @property
     def children(self) -> tuple[Pattern, ...]:
         return self.parts
 
     def with_children(self, children: tuple[Pattern, ...]) -> Pattern:
-        return Seq(children)
+        return type(self)(children)
 
 
 @attrs.frozen
-class Or(Pattern):
-    """Either of the parts."""
+class Seq(Joined):
+    """All parts in this order of time. NOT may stand between, before or after the parts."""
 
-    parts: tuple[Pattern, ...] = attrs.field(converter=_patterns)
+    def __attrs_post_init__(self) -> None:
+        if not self.parts:
+            raise InvalidNode("a sequence needs at least one part")
+
+
+@attrs.frozen
+class Or(Joined):
+    """Either of the parts."""
 
     def __attrs_post_init__(self) -> None:
         if not self.parts:
             raise InvalidNode("an alternative needs at least one part")
         _refuse_not(self.parts, "OR")
 
-    @property
-    def children(self) -> tuple[Pattern, ...]:
-        return self.parts
-
-    def with_children(self, children: tuple[Pattern, ...]) -> Pattern:
-        return Or(children)
-
 
 @attrs.frozen
-class And(Pattern):
+class And(Joined):
     """Both parts, in any order of time."""
-
-    parts: tuple[Pattern, ...] = attrs.field(converter=_patterns)
 
     def __attrs_post_init__(self) -> None:
         if len(self.parts) < 2:
             raise InvalidNode("AND needs at least two parts")
         _refuse_not(self.parts, "AND")
-
-    @property
-    def children(self) -> tuple[Pattern, ...]:
-        return self.parts
-
-    def with_children(self, children: tuple[Pattern, ...]) -> Pattern:
-        return And(children)
 
 
 @attrs.frozen
@@ -174,6 +161,13 @@ def transform(pattern: Pattern, change: Callable[[Pattern], Pattern]) -> Pattern
     children = pattern.children
     rebuilt = tuple(transform(child, change) for child in children)
     return change(pattern if rebuilt == children else pattern.with_children(rebuilt))
+
+
+def dissolved(node: Pattern, kind: type[Joined]) -> Pattern:
+    """A node of this kind with the parts of those of its parts that are of it too; any other node as it is."""
+    if not isinstance(node, kind):
+        return node
+    return kind(tuple(inner for part in node.parts for inner in (part.parts if isinstance(part, kind) else (part,))))
 
 
 def events(pattern: Pattern) -> list[Event]:

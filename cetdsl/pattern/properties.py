@@ -13,23 +13,6 @@ import attrs
 
 from cetdsl.pattern.nodes import And, Event, Not, Or, Pattern, Repeat, Seq, events, positive_events
 
-__all__ = [
-    "binds_at_least_one",
-    "binds_at_most_one",
-    "binds_exactly_one",
-    "bound_together",
-    "can_match_something",
-    "first_variables",
-    "follow_pairs",
-    "last_variables",
-    "maximum_length",
-    "minimum_length",
-    "negated_variables",
-    "nullable",
-    "positive_variables",
-    "sides",
-]
-
 
 def sides(pattern: Pattern) -> tuple[Pattern, ...]:
     """The patterns whose trends a query looks for: both sides of an AND at the top, else the pattern itself."""
@@ -75,11 +58,6 @@ def maximum_length(pattern: Pattern) -> int | None:
     return _count(pattern, None)[1]
 
 
-def can_match_something(pattern: Pattern) -> bool:
-    """Whether some word of the pattern binds an event."""
-    return maximum_length(pattern) != 0
-
-
 def binds_exactly_one(pattern: Pattern, variable: str) -> bool:
     """Whether each trend binds the variable to one event.
 
@@ -108,16 +86,6 @@ def follow_pairs(pattern: Pattern) -> set[tuple[str, str]]:
     [('a', 'b'), ('b', 'b')]
     """
     return set().union(*(_ends(side).follow for side in sides(pattern)))
-
-
-def first_variables(pattern: Pattern) -> set[str]:
-    """The variables that a trend can begin with."""
-    return set().union(*(_ends(side).first for side in sides(pattern)))
-
-
-def last_variables(pattern: Pattern) -> set[str]:
-    """The variables that a trend can end with."""
-    return set().union(*(_ends(side).last for side in sides(pattern)))
 
 
 def bound_together(pattern: Pattern) -> set[tuple[str, str]]:

@@ -21,13 +21,7 @@ from __future__ import annotations
 from cetdsl.analysis.resolve import ResolvedQuery
 from cetdsl.rewrite.engine import Batch, Trace, run_batches
 from cetdsl.rewrite.rule import Rule
-from cetdsl.rewrite.rules.booleans import (
-    drop_true,
-    fold_constants,
-    push_not,
-    simplify_condition,
-    split_conjunction,
-)
+from cetdsl.rewrite.rules.booleans import drop_true, fold_constants, push_not, simplify_condition, split_conjunction
 from cetdsl.rewrite.rules.columns import prune_columns
 from cetdsl.rewrite.rules.keys import drop_equality_of_key, equality_to_partition
 from cetdsl.rewrite.rules.predicates import (
@@ -46,13 +40,7 @@ from cetdsl.rewrite.rules.sequences import (
 )
 from cetdsl.rewrite.rules.unreachable import drop_unreachable, drop_vacuous_predicate, falsify_contradiction
 
-_SHAPE = (
-    flatten_sequence,
-    flatten_alternative,
-    deduplicate_alternatives,
-    unwrap_single,
-    collapse_nested_repetition,
-)
+_SHAPE = (flatten_sequence, flatten_alternative, deduplicate_alternatives, unwrap_single, collapse_nested_repetition)
 _SIMPLIFY = (push_not, fold_constants, split_conjunction, drop_true)
 _KEYS = (equality_to_partition, drop_equality_of_key)
 _PREDICATES = (normalise_adjacent, abs_to_two_comparisons, normalise_pairwise, push_local_predicate)

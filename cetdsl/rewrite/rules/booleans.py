@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import attrs
 
-from cetdsl.analysis.classify import Mentions, PredicateClass, classify, mentions, shape
+from cetdsl.analysis.classify import PredicateClass, classify, mentions, shape
 from cetdsl.analysis.resolve import ResolvedQuery
 from cetdsl.pattern.expressions import (
     COMPARISONS,
@@ -31,10 +31,7 @@ TRUE, FALSE = Literal(True), Literal(False)
 
 def with_where(resolved: ResolvedQuery, where: list[Expr]) -> ResolvedQuery:
     """The query with other predicates, each once."""
-    found = tuple(dict.fromkeys(where))
-    if found == resolved.query.where:
-        return resolved
-    return attrs.evolve(resolved, query=attrs.evolve(resolved.query, where=found))
+    return resolved.with_query(where=tuple(dict.fromkeys(where)))
 
 
 def rewrite_conditions(resolved: ResolvedQuery, change: Callable[[Expr], Expr]) -> ResolvedQuery:
@@ -55,15 +52,11 @@ def rewrite_predicates(resolved: ResolvedQuery, change: Callable[[Expr], Expr]) 
     The parts of a conjunction are predicates of their own wherever it stands in WHERE. A predicate that would become
     a conjunction stays as it is unless that makes no difference.
     """
-
-    def whole(expr: Expr) -> Expr:
-        return transform(expr, change)
-
     where = []
     for predicate in resolved.query.where:
-        changed = whole(predicate)
+        changed = transform(predicate, change)
         where.append(changed if may_split(changed, predicate, resolved.query.pattern) else predicate)
-    return rewrite_conditions(with_where(resolved, where), whole)
+    return rewrite_conditions(with_where(resolved, where), lambda expr: transform(expr, change))
 
 
 def may_split(conjunction: Expr, whole: Expr, pattern: Pattern) -> bool:
@@ -79,9 +72,7 @@ def push_not(resolved: ResolvedQuery) -> ResolvedQuery:
     """
 
     def change(node: Expr) -> Expr:
-        if not isinstance(node, Unary) or node.op != "not":
-            return node
-        return negated(node.operand)
+        return negated(node.operand) if isinstance(node, Unary) and node.op == "not" else node
 
     return rewrite_predicates(resolved, change)
 
@@ -116,10 +107,9 @@ def fold_constants(resolved: ResolvedQuery) -> ResolvedQuery:
 
 def scope(expr: Expr) -> tuple[PredicateClass, tuple[frozenset[str], ...]]:
     """What decides over which events a predicate speaks."""
-    found: Mentions = mentions(expr)
-    kind = shape(expr)
+    found = mentions(expr)
     groups = (found.plain, found.next, found.prev, found.aggregated)
-    return kind, tuple(frozenset(names) for names in groups)
+    return shape(expr), tuple(frozenset(names) for names in groups)
 
 
 def folded_node(node: Expr) -> Expr:

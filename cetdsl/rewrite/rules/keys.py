@@ -65,7 +65,7 @@ def equality_to_partition(resolved: ResolvedQuery) -> ResolvedQuery:
         where += [_not_null(name, column) for name in positive_variables(query.pattern)]
         known = (*query.partition_by, *query.group_by)
         keys = query.partition_by if column in known else (*query.partition_by, column)
-        return with_where(attrs.evolve(resolved, query=attrs.evolve(query, partition_by=keys)), where)
+        return with_where(resolved.with_query(partition_by=keys), where)
     return resolved
 
 

@@ -6,12 +6,7 @@ from decimal import Decimal
 
 import attrs
 
-from cetdsl.analysis.classify import (
-    PredicateClass,
-    mentions,
-    separate,
-    shape,
-)
+from cetdsl.analysis.classify import PredicateClass, mentions, separate, shape
 from cetdsl.analysis.resolve import ResolvedQuery
 from cetdsl.analysis.types import decimal_digits, type_of
 from cetdsl.ir.schema import Schema
@@ -77,9 +72,7 @@ def rename_negated(resolved: ResolvedQuery) -> ResolvedQuery:
 
     parts = tuple(renamed_side(side) for side in sides(pattern))
     changed = pattern.with_children(parts) if isinstance(pattern, And) else parts[0]
-    return (
-        resolved if changed == pattern else attrs.evolve(resolved, query=attrs.evolve(resolved.query, pattern=changed))
-    )
+    return resolved.with_query(pattern=changed)
 
 
 def renamed(pattern: Pattern, names: dict[str, str]) -> Pattern:

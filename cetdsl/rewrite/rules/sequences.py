@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import attrs
-
 from cetdsl.analysis.resolve import ResolvedQuery
-from cetdsl.pattern.nodes import And, Not, Or, Pattern, Repeat, Seq, transform
+from cetdsl.pattern.nodes import And, Not, Or, Pattern, Repeat, Seq, dissolved, transform
 from cetdsl.rewrite.rule import Keeps, rule
 
 
@@ -17,13 +15,12 @@ def rewrite_pattern(resolved: ResolvedQuery, change: Callable[[Pattern], Pattern
     AND at the top pairs trends while elsewhere it orders events, so a pattern that would become AND at the top by
     losing its frame keeps that frame, and so does a side of AND at the top.
     """
-    query = resolved.query
-    pattern = transform(query.pattern, change)
-    if isinstance(query.pattern, And):
+    pattern = transform(resolved.query.pattern, change)
+    if isinstance(resolved.query.pattern, And):
         pattern = pattern.with_children(tuple(_framed(side) for side in pattern.children))
     else:
         pattern = _framed(pattern)
-    return resolved if pattern == query.pattern else attrs.evolve(resolved, query=attrs.evolve(query, pattern=pattern))
+    return resolved.with_query(pattern=pattern)
 
 
 def _framed(pattern: Pattern) -> Pattern:
@@ -33,25 +30,13 @@ def _framed(pattern: Pattern) -> Pattern:
 @rule("flatten-sequence", keeps=Keeps.DERIVATIONS)
 def flatten_sequence(resolved: ResolvedQuery) -> ResolvedQuery:
     """SEQ(A, SEQ(B, NOT N), C)  ->  SEQ(A, B, NOT N, C)"""
-
-    def change(node: Pattern) -> Pattern:
-        if not isinstance(node, Seq):
-            return node
-        return Seq(tuple(inner for part in node.parts for inner in (part.parts if isinstance(part, Seq) else (part,))))
-
-    return rewrite_pattern(resolved, change)
+    return rewrite_pattern(resolved, lambda node: dissolved(node, Seq))
 
 
 @rule("flatten-alternative", keeps=Keeps.DERIVATIONS)
 def flatten_alternative(resolved: ResolvedQuery) -> ResolvedQuery:
     """A OR (B OR C)  ->  A OR B OR C"""
-
-    def change(node: Pattern) -> Pattern:
-        if not isinstance(node, Or):
-            return node
-        return Or(tuple(inner for part in node.parts for inner in (part.parts if isinstance(part, Or) else (part,))))
-
-    return rewrite_pattern(resolved, change)
+    return rewrite_pattern(resolved, lambda node: dissolved(node, Or))
 
 
 @rule("deduplicate-alternatives", keeps=Keeps.TRENDS)

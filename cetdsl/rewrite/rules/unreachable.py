@@ -10,16 +10,7 @@ from cetdsl.analysis.classify import PredicateClass, adjacent_pair, classify
 from cetdsl.analysis.resolve import ResolvedQuery
 from cetdsl.analysis.types import category
 from cetdsl.ir.schema import Schema
-from cetdsl.pattern.expressions import (
-    COMPARISONS,
-    MIRRORED,
-    Attribute,
-    Binary,
-    Expr,
-    Literal,
-    conjuncts,
-    variables,
-)
+from cetdsl.pattern.expressions import COMPARISONS, MIRRORED, Attribute, Binary, Expr, Literal, conjuncts, variables
 from cetdsl.pattern.nodes import And, Event, Not, Or, Pattern, Repeat, Seq, events
 from cetdsl.pattern.properties import bound_together, follow_pairs, nullable, positive_variables, sides
 from cetdsl.rewrite.rule import Keeps, rule
@@ -142,7 +133,7 @@ def drop_unreachable(resolved: ResolvedQuery) -> ResolvedQuery:
     if any(gone & set(variables(expr)) for expr in (*aggregated, *aggregated_where)) or reduced == query.pattern:
         return resolved
     where = tuple(predicate for predicate in query.where if not gone & set(variables(predicate)))
-    return attrs.evolve(resolved, query=attrs.evolve(query, pattern=reduced, where=where))
+    return resolved.with_query(pattern=reduced, where=where)
 
 
 def _nothing_left(resolved: ResolvedQuery) -> ResolvedQuery:
@@ -151,9 +142,7 @@ def _nothing_left(resolved: ResolvedQuery) -> ResolvedQuery:
     names = names or [positive_variables(query.pattern)[0]]
     dead = tuple(Event(name, None, FALSE) for name in names)
     pattern = dead[0] if len(dead) == 1 else Seq(dead)
-    if pattern == query.pattern and not query.where:
-        return resolved
-    return attrs.evolve(resolved, query=attrs.evolve(query, pattern=pattern, where=()))
+    return resolved.with_query(pattern=pattern, where=())
 
 
 def _lives(pattern: Pattern) -> tuple[bool, bool]:
