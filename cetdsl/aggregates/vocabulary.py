@@ -117,12 +117,8 @@ class Quotient(Finish):
 class CentralMoment(Finish):
     """The variance of ``n`` values, of the accumulators ``MOMENTS`` and ``ODD``: ``(q - s * s / n) / (n - less)``.
 
-    Attributes
-    ----------
-    less : {0, 1}
-        1 for the variance of a sample. It is NULL unless there are more values.
-    root : bool
-        Whether its square root is wanted.
+    ``less`` is 1 for the variance of a sample, else 0; the variance is NULL unless there are more values. ``root`` says
+    whether its square root is wanted.
     """
 
     less: int
@@ -133,17 +129,8 @@ class CentralMoment(Finish):
 class AggregateFunction:
     """An aggregate function.
 
-    Attributes
-    ----------
-    name : str
-        In lower case, as it is written.
-    input : Input
-    buffer : tuple of Update
-    finish : Finish
-    of_length : bool
-        Whether it also runs over the lengths of trends.
-    spellings : tuple of str
-        Other names of the same function.
+    Its ``name`` is in lower case, as it is written, and ``spellings`` are other names of it. ``of_length`` says whether
+    it also runs over the lengths of trends.
     """
 
     name: str

@@ -126,16 +126,8 @@ def adjacent_pair(predicate: Expr) -> tuple[str, str] | None:
 class Separable:
     """A comparison whose two sides speak of one event each: ``left op right``.
 
-    For an adjacent predicate ``left`` speaks of the later event; for a pairwise one of ``variables[0]``.
-
-    Attributes
-    ----------
-    left, right : Expr
-        The two sides.
-    op : str
-        One of the six comparisons.
-    variables : tuple of (str, str)
-        The variable of each side.
+    For an adjacent predicate ``left`` speaks of the later event; for a pairwise one of ``variables[0]``. ``op`` is one
+    of the six comparisons, and ``variables`` names the variable of each side.
     """
 
     left: Expr
@@ -154,9 +146,9 @@ def separate(predicate: Expr) -> Separable | None:
     ('>', 'NEXT', ('b', 'b'))
     """
     kind = shape(predicate)
-    if not isinstance(predicate, Binary) or predicate.op not in COMPARISONS:
-        return None
     if kind not in (PredicateClass.ADJACENT, PredicateClass.PAIRWISE):
+        return None
+    if not isinstance(predicate, Binary) or predicate.op not in COMPARISONS:
         return None
     left, right = _one_event(predicate.left), _one_event(predicate.right)
     if left is None or right is None or left == right:
@@ -171,12 +163,9 @@ def separate(predicate: Expr) -> Separable | None:
 def _one_event(expr: Expr) -> tuple[str, Role] | None:
     """The single (variable, role) that a side mentions."""
     found = mentions(expr)
-    names = [(name, role) for role, group in _groups(found) for name in group]
+    groups = (Role.EACH, found.plain), (Role.NEXT, found.next), (Role.PREV, found.prev)
+    names = [(name, role) for role, group in groups for name in group]
     return names[0] if len(names) == 1 and not found.has_aggregate else None
-
-
-def _groups(found: Mentions) -> tuple[tuple[Role, tuple[str, ...]], ...]:
-    return (Role.EACH, found.plain), (Role.NEXT, found.next), (Role.PREV, found.prev)
 
 
 def mixing_error(predicate: Expr) -> CetdslError | None:

@@ -33,28 +33,13 @@ _DECIMAL = re.compile(r"decimal\((\d+),\s*(-?\d+)\)")
 
 _STRING_FUNCTIONS = ("lower", "upper", "concat", "concat_ws", "trim", "ltrim", "rtrim", "substring", "initcap")
 _BOOLEAN_FUNCTIONS = (
-    "in",
-    "isnull",
-    "isnotnull",
-    "isnan",
-    "like",
-    "ilike",
-    "rlike",
-    "contains",
-    "startswith",
-    "endswith",
-) + ("equal_null", "regexp_like")
+    *("in", "isnull", "isnotnull", "isnan", "like", "ilike", "rlike"),
+    *("contains", "startswith", "endswith", "equal_null", "regexp_like"),
+)
 _INT_FUNCTIONS = (
-    "length",
-    "char_length",
-    "year",
-    "month",
-    "day",
-    "dayofmonth",
-    "dayofweek",
-    "dayofyear",
-    "quarter",
-) + ("weekofyear", "hour", "minute", "second", "datediff", "size", "ascii", "instr")
+    *("length", "char_length", "year", "month", "day", "dayofmonth", "dayofweek", "dayofyear", "quarter"),
+    *("weekofyear", "hour", "minute", "second", "datediff", "size", "ascii", "instr"),
+)
 _DOUBLE_FUNCTIONS = ("sqrt", "exp", "log", "ln", "log2", "log10", "pow", "power", "sin", "cos", "tan", "cbrt")
 _FIXED = {
     **dict.fromkeys(_STRING_FUNCTIONS, "string"),
@@ -126,13 +111,7 @@ def type_of(expr: Expr, schema: Schema) -> str | None:
 
 
 class TypeCheck:
-    """Infers types bottom-up and collects what is wrong on the way.
-
-    Attributes
-    ----------
-    errors : list of CetdslError
-        The errors found so far.
-    """
+    """Infers types bottom-up and collects what is wrong on the way in ``errors``."""
 
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
@@ -234,9 +213,8 @@ class TypeCheck:
             return types[0]
         if expr.op == "+" and kinds == ("interval", "instant"):
             return types[1]
-        if kinds == ("interval", "interval") and expr.op in ("+", "-"):
-            return None
-        if set(kinds) == {"interval", "number"} and expr.op in ("*", "/"):
+        scaled = set(kinds) == {"interval", "number"} and expr.op in ("*", "/")
+        if scaled or (kinds == ("interval", "interval") and expr.op in ("+", "-")):
             return None
         wrong = 0 if kinds[0] != "number" else 1
         side = (expr.left, expr.right)[wrong]

@@ -62,19 +62,8 @@ class Automaton:
 def build_automaton(pattern: Pattern) -> Automaton:
     """The minimal unambiguous automaton of a pattern.
 
-    Parameters
-    ----------
-    pattern : Pattern
-        AND may join single events only; a top-level AND of larger patterns is split before.
-
-    Returns
-    -------
-    Automaton
-
-    Raises
-    ------
-    UnsupportedQuery
-        If a variable is reached in two ways that differ in their NOTs, or there are too many states.
+    AND may join single events only; a top-level AND of larger patterns is split before. UnsupportedQuery is raised if
+    a variable is reached in two ways that differ in their NOTs, or there are too many states.
 
     Examples
     --------
@@ -85,7 +74,7 @@ def build_automaton(pattern: Pattern) -> Automaton:
     >>> [(t.source, t.target) for t in automaton.transitions]
     [(0, 1), (1, 1)]
     """
-    return minimise(_determinise(_Glushkov().build(expand_and(pattern))))
+    return minimise(_determinise(_Positions(expand_and(pattern))))
 
 
 def expand_and(pattern: Pattern) -> Pattern:
@@ -106,8 +95,6 @@ def expand_and(pattern: Pattern) -> Pattern:
 
     return transform_pattern(pattern, change)
 
-
-# ---------------------------------------------------------------------------------------- Glushkov's positions
 
 _Ways = dict[int, set[Guards]]
 
@@ -141,17 +128,15 @@ def _guarded(ways: _Ways, empties: set[Guards]) -> _Ways:
     return {position: _minimal(w | e for w in found for e in empties) for position, found in ways.items()}
 
 
-class _Glushkov:
-    """Builds the position automaton; NOT markers accumulate in the gap in which they stand."""
+class _Positions:
+    """The position automaton of a pattern; NOT markers accumulate in the gap in which they stand."""
 
-    def __init__(self) -> None:
+    def __init__(self, pattern: Pattern) -> None:
         self.variables: list[str] = []
         self.follow: dict[tuple[int, int], set[Guards]] = {}
         self.negations: dict[Not, int] = {}
-
-    def build(self, pattern: Pattern) -> _Positions:
         whole = self._fragment(pattern)
-        return _Positions(tuple(self.variables), whole.first, whole.last, self.follow, tuple(self.negations))
+        self.first, self.last = whole.first, whole.last
 
     def _fragment(self, node: Pattern) -> _Fragment:
         if isinstance(node, Event):
@@ -176,23 +161,19 @@ class _Glushkov:
         return self._repetition(node)
 
     def _repetition(self, node: Repeat) -> _Fragment:
+        number = max(node.at_least, 1) if node.at_most is None else node.at_most
+        copies = [self._fragment(node.part) for _ in range(number)]
         if node.at_most is None:
-            copies = [self._fragment(node.part) for _ in range(max(node.at_least, 1))]
-            self._link(copies[-1].last, copies[-1].first, {_NO_GUARDS})
-        else:
-            copies = [self._fragment(node.part) for _ in range(node.at_most)]
-            copies[node.at_least :] = [
-                _Fragment(_minimal(c.empty | {_NO_GUARDS}), c.first, c.last) for c in copies[node.at_least :]
-            ]
-        if node.at_least == 0 and node.at_most is None:
-            only = copies[0]
-            copies = [_Fragment(_minimal(only.empty | {_NO_GUARDS}), only.first, only.last)]
+            self._link(copies[-1].last, copies[-1].first)
+        copies[node.at_least :] = [
+            _Fragment(_minimal(c.empty | {_NO_GUARDS}), c.first, c.last) for c in copies[node.at_least :]
+        ]
         return self._sequence(copies)
 
     def _sequence(self, parts: list[_Fragment]) -> _Fragment:
         whole = parts[0]
         for part in parts[1:]:
-            self._link(whole.last, part.first, {_NO_GUARDS})
+            self._link(whole.last, part.first)
             whole = _Fragment(
                 _minimal(a | b for a in whole.empty for b in part.empty),
                 _merged(whole.first, _guarded(part.first, whole.empty)),
@@ -200,33 +181,25 @@ class _Glushkov:
             )
         return whole
 
-    def _link(self, last: _Ways, first: _Ways, between: set[Guards]) -> None:
+    def _link(self, last: _Ways, first: _Ways) -> None:
         for p, exits in last.items():
             for q, entries in first.items():
-                ways = {x | b | e for x in exits for b in between for e in entries}
+                ways = {x | e for x in exits for e in entries}
                 self.follow[p, q] = _minimal(self.follow.get((p, q), set()) | ways)
-
-
-@attrs.frozen
-class _Positions:
-    variables: tuple[str, ...]
-    first: _Ways
-    last: _Ways
-    follow: dict[tuple[int, int], set[Guards]]
-    negations: tuple[Not, ...]
-
-
-# --------------------------------------------------------------------------------- determinising over variables
 
 
 def _only_way(ways: Iterable[Guards], variable: str) -> Guards:
     weakest = _minimal(ways)
     if len(weakest) > 1:
-        raise UnsupportedQuery(
-            f"{variable!r} can be reached in two ways that differ in their NOTs",
-            hint="give the two occurrences of the event different variable names",
-        )
+        raise _two_ways(variable)
     return next(iter(weakest))
+
+
+def _two_ways(variable: str) -> UnsupportedQuery:
+    return UnsupportedQuery(
+        f"{variable!r} can be reached in two ways that differ in their NOTs",
+        hint="give the two occurrences of the event different variable names",
+    )
 
 
 def _determinise(positions: _Positions) -> Automaton:
@@ -246,7 +219,7 @@ def _determinise(positions: _Positions) -> Automaton:
             # Every member must be entered under the same guards, or the subset would forget them.
             guards = {_only_way(ways, variable) for ways in members.values()}
             if len(guards) > 1:
-                _only_way({frozenset((1,)), frozenset((2,))}, variable)
+                raise _two_ways(variable)
             subset = frozenset(members)
             if subset not in numbers:
                 if len(numbers) >= MAX_STATES:
@@ -270,10 +243,7 @@ def _determinise(positions: _Positions) -> Automaton:
         if exits:
             final.append((number, _only_way(exits, positions.variables[min(subset)])))
     variables = tuple(positions.variables[min(subset)] for subset in numbers)
-    return Automaton(variables, tuple(initial), tuple(final), tuple(transitions), positions.negations)
-
-
-# ------------------------------------------------------------------------------------- operations on automata
+    return Automaton(variables, tuple(initial), tuple(final), tuple(transitions), tuple(positions.negations))
 
 
 def minimise(automaton: Automaton) -> Automaton:
@@ -356,14 +326,7 @@ def restrict_count(automaton: Automaton, variable: str | None, limit: int, allow
 
     This is the product with a counter that stops at ``limit``; it turns ``COUNT(b) >= 3`` into states.
 
-    Parameters
-    ----------
-    automaton : Automaton
-    variable : str or None
-        The variable that is counted; None counts every binding.
-    limit : int
-        Counts from ``limit`` on are all the same to ``allowed``.
-    allowed : callable of int -> bool
+    ``variable`` None counts every binding. Counts from ``limit`` on are all the same to ``allowed``.
 
     Examples
     --------

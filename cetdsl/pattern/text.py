@@ -55,20 +55,8 @@ _WIDTH = 100
 def unparse(query: Query, *, lenient: bool = False) -> str:
     """The text of a query, one clause per line; it parses back to an equal query.
 
-    Parameters
-    ----------
-    query : Query
-    lenient : bool
-        Show a condition given as a Spark column as ``<...>``, which does not parse, instead of failing.
-
-    Returns
-    -------
-    str
-
-    Raises
-    ------
-    NotExpressible
-        If an event's condition is a Spark column, or a constant is of a type without text form.
+    NotExpressible is raised if an event's condition is a Spark column, or a constant is of a type without text form.
+    With ``lenient`` such a condition is shown as ``<...>``, which does not parse.
 
     Examples
     --------
@@ -167,12 +155,7 @@ def quote_text(value: str) -> str:
 
 
 def literal_text(value: Any) -> str:
-    """A constant as text.
-
-    Raises
-    ------
-    NotExpressible
-        If the type of ``value`` has no text form.
+    """A constant as text; NotExpressible is raised if its type has none.
 
     Examples
     --------
@@ -269,7 +252,10 @@ class _Writer:
 
     def leveled(self, node: Expr) -> tuple[str, int]:
         if isinstance(node, Binary):
-            return self.binary(node)
+            level = LEVELS[node.op]
+            # Comparisons do not associate; the others associate to the left.
+            left = self.term(node.left, level + 1 if level == COMPARISON else level)
+            return f"{left} {node.op.upper()} {self.term(node.right, level + 1)}", level
         if isinstance(node, Unary):
             if node.op == "not":
                 return "NOT " + self.term(node.operand, NOT), NOT
@@ -279,12 +265,6 @@ class _Writer:
         if isinstance(node, Call):
             return self.call(node)
         return self.atom(node), ATOM
-
-    def binary(self, node: Binary) -> tuple[str, int]:
-        level = LEVELS[node.op]
-        # Comparisons do not associate; the others associate to the left.
-        left = self.term(node.left, level + 1 if level == COMPARISON else level)
-        return f"{left} {node.op.upper()} {self.term(node.right, level + 1)}", level
 
     def call(self, node: Call) -> tuple[str, int]:
         arguments = node.arguments

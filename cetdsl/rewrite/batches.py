@@ -65,14 +65,6 @@ def all_rules() -> tuple[Rule, ...]:
 def rewrite(resolved: ResolvedQuery) -> tuple[ResolvedQuery, Trace]:
     """The query in the forms that the planner reads, and how it got there.
 
-    Parameters
-    ----------
-    resolved : ResolvedQuery
-
-    Returns
-    -------
-    tuple of (ResolvedQuery, Trace)
-
     Examples
     --------
     >>> from cetdsl.analysis import Field, Schema, analyse

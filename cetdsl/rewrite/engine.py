@@ -73,10 +73,7 @@ def run_batches(
 ) -> tuple[ResolvedQuery, Trace]:
     """Apply each batch to its fix point.
 
-    Raises
-    ------
-    RewriteCycle
-        If a batch comes back to a query that it has left, or takes more than ``step_limit`` steps.
+    RewriteCycle is raised if a batch comes back to a query that it has left, or takes more than ``step_limit`` steps.
     """
     steps: list[Step] = []
     for batch in batches:

@@ -27,14 +27,8 @@ class Keeps(enum.Enum):
 class Rule:
     """A named rewriting of a resolved query.
 
-    Attributes
-    ----------
-    name : str
-    keeps : Keeps
-    apply : callable
-        Gives the rewritten query, or the same object when it has nothing to do.
-    doc : str
-        ``before  ->  after``, in the text form of patterns.
+    ``apply`` gives the rewritten query, or the same object when it has nothing to do. ``doc`` says in the text form of
+    patterns what becomes of what.
     """
 
     name: str
