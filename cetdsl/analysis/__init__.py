@@ -2,18 +2,9 @@
 
 from __future__ import annotations
 
-from cetdsl.analysis.classify import (
-    PredicateClass,
-    Separable,
-    adjacent_pair,
-    classify,
-    mentions,
-    negations_of,
-    separate,
-    shape,
-)
+from cetdsl.analysis.classify import PredicateClass, adjacent_pair, classify, negations_of, separate, shape
 from cetdsl.analysis.resolve import Binding, ResolvedQuery, analyse
-from cetdsl.analysis.types import category, is_integer, is_orderable, type_of
+from cetdsl.analysis.types import type_of
 from cetdsl.ir.schema import Field, Schema
 
 __all__ = [
@@ -22,14 +13,9 @@ __all__ = [
     "PredicateClass",
     "ResolvedQuery",
     "Schema",
-    "Separable",
     "adjacent_pair",
     "analyse",
-    "category",
     "classify",
-    "is_integer",
-    "is_orderable",
-    "mentions",
     "negations_of",
     "separate",
     "shape",

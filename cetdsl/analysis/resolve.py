@@ -197,14 +197,11 @@ class _Analysis:
             return self.only_timestamp()
         field = self.resolve(self.binding.time, "time column")
         if field is not None and category(field.type) != "instant" and not is_integer(field.type):
-            self.note(
-                [
-                    QueryTypeError(
-                        f"the time column {field.name!r} is of type {field.type}",
-                        hint="time is a timestamp, a date or a whole number; cast the column",
-                    )
-                ]
+            error = QueryTypeError(
+                f"the time column {field.name!r} is of type {field.type}",
+                hint="time is a timestamp, a date or a whole number; cast the column",
             )
+            self.note([error])
             return None
         return field
 
@@ -234,15 +231,12 @@ class _Analysis:
             return None
         field = self.resolve(self.binding.type, "type column")
         if field is not None and category(field.type) != "string":
-            self.note(
-                [
-                    QueryTypeError(
-                        f"the type column {field.name!r} is of type {field.type}, but {typed[0].variable!r} asks "
-                        f"for the type {typed[0].type!r}",
-                        hint=f"cast it to string, or use event({typed[0].variable!r}, condition)",
-                    )
-                ]
+            error = QueryTypeError(
+                f"the type column {field.name!r} is of type {field.type}, but {typed[0].variable!r} asks for the type "
+                f"{typed[0].type!r}",
+                hint=f"cast it to string, or use event({typed[0].variable!r}, condition)",
             )
+            self.note([error])
             return None
         return field
 

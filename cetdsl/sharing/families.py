@@ -23,11 +23,7 @@ def unnamed(expr: Expr) -> Expr:
 
 def without_constants(expr: Expr) -> Expr:
     """A term with every constant replaced by one that stands for any."""
-
-    def change(node: Expr) -> Expr:
-        return ANY_CONSTANT if isinstance(node, Literal) else node
-
-    return transform(expr, change)
+    return transform(expr, lambda node: ANY_CONSTANT if isinstance(node, Literal) else node)
 
 
 def family(event: Event, type_column: str | None) -> Hashable:

@@ -10,7 +10,17 @@ from cetdsl.analysis.classify import PredicateClass, adjacent_pair, classify
 from cetdsl.analysis.resolve import ResolvedQuery
 from cetdsl.analysis.types import category
 from cetdsl.ir.schema import Schema
-from cetdsl.pattern.expressions import COMPARISONS, MIRRORED, Attribute, Binary, Expr, Literal, conjuncts, variables
+from cetdsl.pattern.expressions import (
+    COMPARISONS,
+    HOLDS,
+    MIRRORED,
+    Attribute,
+    Binary,
+    Expr,
+    Literal,
+    conjuncts,
+    variables,
+)
 from cetdsl.pattern.nodes import And, Event, Not, Or, Pattern, Repeat, Seq, events
 from cetdsl.pattern.properties import bound_together, follow_pairs, nullable, positive_variables, sides
 from cetdsl.rewrite.rule import Keeps, rule
@@ -76,13 +86,7 @@ def _excludes(op: str, value: int, other_op: str, other: int) -> bool:
         strict = op == ">" or other_op == "<"
         return value > other or (strict and value == other)
     if op == "=":
-        return not {
-            "=": value == other,
-            "<": value < other,
-            "<=": value <= other,
-            ">": value > other,
-            ">=": value >= other,
-        }[other_op]
+        return not HOLDS[other_op](value, other)
     return False
 
 
