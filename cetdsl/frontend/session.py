@@ -37,7 +37,7 @@ from cetdsl.planning.planner import (
 from cetdsl.planning.strategies.complete import ALGORITHMS, CompleteRequest, CountRequest
 from cetdsl.planning.strategies.event_graph import event_graph as plan_event_graph
 from cetdsl.planning.strategies.request import compile_sides
-from cetdsl.rewrite import Trace, rewrite
+from cetdsl.rewrite import rewrite
 
 COUNT = Aggregate("count")
 
@@ -68,10 +68,8 @@ class PatternFrame:
         return self._query
 
     @cached_property
-    def _rewritten(self) -> tuple[ResolvedQuery, ResolvedQuery, Trace]:
-        resolved = self._analyse(self._query)
-        rewritten, trace = rewrite(resolved)
-        return resolved, rewritten, trace
+    def _rewritten(self) -> ResolvedQuery:
+        return rewrite(self._analyse(self._query))[0]
 
     def _analyse(self, query: Query) -> ResolvedQuery:
         return analyse(query, schema_of(self._df), self._binding, known_functions=function_names())
@@ -189,12 +187,11 @@ class PatternFrame:
         [[('A', 5), ('B', 7)], [('A', 5), ('B', 9)]]
         """
         refuse_streaming(self._df)
-        _, rewritten, _ = self._rewritten
-        return run(self._df, plan_trends(rewritten, self._columns(columns), _whole("limit", limit)).plan)
+        return run(self._df, plan_trends(self._rewritten, self._columns(columns), _whole("limit", limit)).plan)
 
     def _columns(self, columns: Sequence[str] | None) -> tuple[str, ...]:
         """The exact names of the columns to show."""
-        schema = self._rewritten[1].schema
+        schema = self._rewritten.schema
         return schema.names if columns is None else tuple(schema.resolve(name).name for name in columns)
 
     def complete_trends(
@@ -467,8 +464,8 @@ class PatternFrame:
                 "algorithm 'joins' keeps its paths in Spark's shuffles, which memory_limit does not bound",
                 hint="leave memory_limit out, or choose another algorithm",
             )
-        _, rewritten, _ = self._rewritten
-        return CompleteRequest(rewritten, completeness, algorithm, memory, columns, limit, compile_sides(rewritten))
+        sides = compile_sides(self._rewritten)
+        return CompleteRequest(self._rewritten, completeness, algorithm, memory, columns, limit, sides)
 
     def _weight(self, by: Term | None) -> Aggregate:
         """What trends are ordered by, checked and with the exact names of its columns."""
@@ -525,8 +522,7 @@ class PatternFrame:
         [('c:0', 'c:1'), ('c:0', 'c:2'), ('c:2', 'c:3')]
         """
         refuse_streaming(self._df)
-        _, rewritten, _ = self._rewritten
-        return EventGraph(self._df, plan_event_graph(rewritten, self._columns(columns), algorithm))
+        return EventGraph(self._df, plan_event_graph(self._rewritten, self._columns(columns), algorithm))
 
     def explain(
         self,
@@ -584,7 +580,8 @@ class PatternFrame:
         surviving        2, those on a trend
         ...
         """
-        resolved, rewritten, trace = self._rewritten
+        resolved = self._analyse(self._query)
+        rewritten, trace = rewrite(resolved)
         decision = self._decide(self._query.returning or (Returned(COUNT),), number)
         asked = completeness, algorithm, memory_limit
         return explain_query(
