@@ -598,6 +598,7 @@ class PatternFrame:
 
 
 def check_number(number: str) -> None:
+    """Refuse what is no form of numbers."""
     if number not in NUMBERS:
         raise QueryTypeError(f"no number form {number!r}", hint=f"choose one of {', '.join(NUMBERS)}")
 
