@@ -1,4 +1,4 @@
-"""Queries changed in ways that give the rewrite rules something to do: dead events, ties, needless NOTs."""
+"""Queries changed in ways that give the rewrite rules something to do: dead events, ties, needless predicates."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from cetdsl.pattern.query import Query
 def mutated(query: Query, seed: int) -> Query:
     """The query with some of everything that rules look for."""
     choose = random.Random(seed)
-    for change in (_with_dead_events, _with_wrappers, _with_self_negation, _with_ties, _with_needless_not):
+    for change in (_with_dead_events, _with_wrappers, _with_self_negation, _with_ties, _with_needless_not, _with_true):
         if choose.random() < 0.4:
             try:
                 query = change(query, choose)
@@ -104,3 +104,8 @@ def _with_needless_not(query: Query, choose: random.Random) -> Query:
     else:
         where.append(Unary("not", Binary("or", Unary("not", local), Literal(False))))
     return attrs.evolve(query, where=tuple(where))
+
+
+def _with_true(query: Query, choose: random.Random) -> Query:
+    true = choose.choice([Literal(True), Binary("<", Literal(1), Literal(2))])
+    return attrs.evolve(query, where=(*query.where, true))

@@ -25,8 +25,6 @@ LAYERS = (
     "planning",
     "kernels",
     "execution",
-    "streaming",
-    "adaptive",
     "explain",
     "frontend",
     "__init__",

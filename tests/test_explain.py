@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import xml.etree.ElementTree as ET
 from html.parser import HTMLParser
+from pathlib import Path
 
 import attrs
 import pytest
@@ -15,6 +17,7 @@ from cetdsl.explain import Explanation, draw_automaton, explain_query
 from cetdsl.explain.automata import automaton_view, pattern_view
 from cetdsl.explain.graphviz import dot_of
 from cetdsl.explain.html import page_of
+from cetdsl.explain.physical import STRATEGIES
 from cetdsl.explain.stages import STAGES
 from cetdsl.explain.svg import svg_of
 from cetdsl.explain.text import text_of
@@ -26,7 +29,14 @@ from cetdsl.ir.operators import Merge
 from cetdsl.pattern.automaton import build_automaton
 from cetdsl.pattern.expressions import Aggregate
 from cetdsl.pattern.nodes import Event, Pattern, Repeat, Seq
-from cetdsl.planning.planner import plan_aggregate, plan_trends
+from cetdsl.planning.planner import (
+    _NAMES,
+    AGGREGATE_STRATEGIES,
+    COMPLETE_STRATEGIES,
+    TREND_STRATEGIES,
+    plan_aggregate,
+    plan_trends,
+)
 from cetdsl.rewrite import rewrite
 
 SCHEMA = Schema(
@@ -185,6 +195,21 @@ B       ends a trend
   -> B  B.Price < NEXT(B).Price  [TREE]
 """
     )
+
+
+def test_every_strategy_is_described() -> None:
+    complete = itertools.chain.from_iterable(COMPLETE_STRATEGIES.values())
+    named = {_NAMES.get(each, each.__name__) for each in (*AGGREGATE_STRATEGIES, *TREND_STRATEGIES, *complete)}
+    assert named == set(STRATEGIES)
+    page = (Path(__file__).parent.parent / "docs" / "execution.rst").read_text(encoding="utf-8")
+    for each in AGGREGATE_STRATEGIES:
+        assert f"* - ``{_NAMES.get(each, each.__name__)}``" in page
+
+
+def test_a_fact_of_a_new_name_comes_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Merge, "facts", lambda merge: (("weather", "fair"),))
+    facts = str(explained(RISING, "physical")).split("\n\n")[0].splitlines()
+    assert facts[-1].split() == ["weather", "fair"]
 
 
 def test_physical_of_a_fold_plan() -> None:

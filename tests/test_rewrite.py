@@ -276,6 +276,21 @@ def test_seeded_queries_have_the_same_trends(start: int) -> None:
             assert_same_trends(changed)
 
 
+def test_random_queries_give_every_rule_something_to_do() -> None:
+    """The judge sees no rule that is never applied; ``mutations.py`` makes what random queries lack."""
+    idle = set(RULES)
+    for seed in range(2000):
+        case = random_case(seed)
+        try:
+            found = _analysed(attrs.evolve(case, query=mutated(case.query, seed)))
+        except ResolutionError:
+            continue
+        idle -= set(rewrite(found)[1].rules)
+        if not idle:
+            return
+    raise AssertionError(f"never applied: {sorted(idle)}")
+
+
 def test_a_rule_that_is_wrong_would_be_found() -> None:
     """The judge sees a predicate that went missing."""
     found = 0

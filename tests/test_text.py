@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from nodes_strategy import event_lists, patterns, queries, terms
 
+from cetdsl.aggregates.functions import SPELLINGS
 from cetdsl.errors import CetdslError, InvalidNode, NotExpressible, ParseError
 from cetdsl.frontend.sase import grammar, parse, parse_condition, parse_predicates
 from cetdsl.pattern.expressions import (
@@ -455,8 +456,8 @@ b[] stands for several events, but A is not repeated
 RETURN takes aggregates
   line 1: RETURN A.x PATTERN A
                  ^
-  hint: such as COUNT(*), SUM(b.price) AS total, MAX(LENGTH); there are COUNT, SUM, AVG, MIN, MAX, STDDEV, \
-STDDEV_SAMP, STDDEV_POP, VARIANCE, VAR_SAMP, VAR_POP""",
+  hint: such as COUNT(*), SUM(b.price) AS total, MAX(LENGTH); there are """
+    + ", ".join(map(str.upper, SPELLINGS)),
     "RETURN COUNT(A.x) PATTERN A": """\
 COUNT takes a variable or *, not a term
   line 1: RETURN COUNT(A.x) PATTERN A

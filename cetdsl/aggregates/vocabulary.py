@@ -96,7 +96,7 @@ class Finish:
 
 @attrs.frozen
 class Total(Finish):
-    """The last accumulator; NULL where the first, if there are two, is 0."""
+    """The last accumulator, a count or a sum of first powers; NULL where the first, if there are two, is 0."""
 
     result = Result.TOTAL
 

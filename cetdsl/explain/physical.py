@@ -29,7 +29,7 @@ STRATEGIES = {
     "joins": "the paths of one large graph, extended by one event per round of joins",
     "definition": "lists all trends, and drops those that another one contains",
 }
-#: What operators say of themselves, in the order in which it is shown.
+#: What operators say of themselves, in the order in which it is shown; what has another name comes last.
 _FACTS = ("trends", "algorithm", "memory", "cost", "numbers", "windows", "time buckets", "panes")
 
 
@@ -40,7 +40,7 @@ def physical_views(decision: Decision) -> tuple[PlanView, ...]:
     facts += [("declined", f"{name}: {reason}") for name, reason in decision.declined]
     found = [("cost", text) for text in plan.costs()]
     found += dict.fromkeys(fact for operator in plan.walk() for fact in operator.facts())
-    facts += sorted(found, key=lambda fact: _FACTS.index(fact[0]))
+    facts += sorted(found, key=lambda fact: _FACTS.index(fact[0]) if fact[0] in _FACTS else len(_FACTS))
     answer = Step("answer", (", ".join(map(quote_name, plan.gives)),))
     return (steps_view("physical plan", plan, (answer,), tuple(facts)), *_automata(plan))
 
