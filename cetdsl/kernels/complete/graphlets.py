@@ -63,19 +63,12 @@ _FROM_ROOTS, _FROM_EDGES, _FROM_PIECES = range(3)
 
 
 class Tables(NamedTuple):
-    """The pieces of nodes.
+    """The pieces of nodes, those of a window or more from the node ``base`` on.
 
-    Attributes
-    ----------
-    first, middle, last : int32 arrays, shape (nodes,)
-        The entries ``first:middle`` are pieces that end a trend, ``middle:last`` those that a junction prolongs;
-        ``first`` is -1 for a node without a table. The nodes are those of a window, or more.
-    node, length : int32 arrays, shape (entries,)
-        The first node of the piece, and how many nodes it has.
-    rest : int32 array, shape (entries,)
-        How far away the entry of the rest of the piece is, always negative; 0: there is none.
-    base : int
-        The node of the graph that is the first one here.
+    The entries ``first:middle`` of a node are its pieces that end a trend, ``middle:last`` those that a junction
+    prolongs; ``first`` is -1 for a node without a table. Of each entry, ``node`` is the first node of the piece,
+    ``length`` how many nodes it has, and ``rest`` how far away the entry of its rest is, always negative; 0: there is
+    none.
     """
 
     first: Places
@@ -130,9 +123,6 @@ def make_tables(nodes: int, entries: int, base: int) -> Tables:
     first, middle, last = np.full((3, nodes), -1, dtype=np.int32)
     node, length, rest = np.empty((3, entries), dtype=np.int32)
     return Tables(first, middle, last, node, length, rest, base)
-
-
-# ---------------------------------------------------------------------------------------------------------- tables
 
 
 @inlined
@@ -248,9 +238,6 @@ def drop_tables(tables: Tables, base: int, entries: int, used: int) -> Tables:
     return tables._replace(base=base)
 
 
-# ---------------------------------------------------------------------------------------------------------- stitch
-
-
 class Stitcher:
     """Lists or counts the trends of one window, of this number, from tables.
 
@@ -332,10 +319,9 @@ def _stitch(
         The label of a binding of each node, see :mod:`~cetdsl.kernels.enumerate.blocks`.
     junctions, tables : Junctions, Tables
         A node without a table is a piece by itself, whose edges are junctions: it is *walked*.
-    way : Way
-        Room for the path. A level is a node that is walked, or those pieces of a table that are tried in turn.
-    at : int64 array
-        A position; its root is the next node that may begin a trend, its depth is that of levels.
+    way, at : Way, int64 array
+        Room for the path, and a position, whose root is the next node that may begin a trend, and whose depth is that
+        of levels. A level is a node that is walked, or those pieces of a table that are tried in turn.
     out : Block
         The block to fill: its events become labels, and its variables are left as they are. Where it is empty, trends
         are only counted.

@@ -63,14 +63,9 @@ _WHOLE = Accumulators(np.ones((1, 1), np.uint64), False, np.array([2**63], dtype
 
 
 class Samples(NamedTuple):
-    """Trends drawn at random.
+    """Trends drawn at random; those of a slice are neighbours in the ``block``, by rising key.
 
-    Attributes
-    ----------
-    key : float64 array, shape (trends,)
-        Logarithms of the keys: of several samples taken together, the trends with the n smallest are a sample of n.
-    block : Block
-        The trends; those of a slice are neighbours, by rising key.
+    A ``key`` is a logarithm: of several samples taken together, the trends with the n smallest are a sample of n.
     """
 
     key: Floats
@@ -80,19 +75,11 @@ class Samples(NamedTuple):
 def sample_paths(
     graph: Graph, variable: Ints, low: Ints, high: Ints, complete: bool, n: int, seed: int, salt: Ints
 ) -> Samples:
-    """Draws from the trends of all slices, uniformly and without replacement.
+    """Draws n of the trends of all slices, or all if there are fewer, uniformly and without replacement.
 
-    Parameters
-    ----------
-    graph, low, high, complete
-        As for :func:`~cetdsl.kernels.graph.counts.count_trends`.
-    variable : int64 array, shape (states,)
-        Bit number of the variable that each state reads.
-    n : int
-        The number of trends to draw. If there are fewer, all are drawn.
-    seed : int
-    salt : int64 array, shape (slices,)
-        Another number for each slice of the answer, the same wherever the slice is computed.
+    The graph, the slices and ``complete`` are as for :func:`~cetdsl.kernels.graph.counts.count_trends`, and
+    ``variable`` is the bit number of the variable that each state reads. ``salt`` is another number for each slice of
+    the answer, the same wherever the slice is computed.
 
     Examples
     --------
@@ -123,9 +110,6 @@ def sample_paths(
     return Samples(np.concatenate([key[:0], *keys]), join_blocks(blocks))
 
 
-# -------------------------------------------------------------------------------------------------- randomness
-
-
 @inlined
 def _mixed(word: _Word) -> _Word:
     """The output function of SplitMix64, of one word or each of several."""
@@ -144,9 +128,6 @@ def _states(seed: int, salt: Ints) -> Words:
 def _uniform(word: np.uint64) -> float:
     """A number between 0 and 1 and neither of them, from 52 bits of a word."""
     return (float(word >> np.uint64(12)) + 0.5) * 2.0**-52
-
-
-# -------------------------------------------------------------------------------------------------------- keys
 
 
 @jit
@@ -180,9 +161,6 @@ def _smallest_keys(log_size: Floats, size: Floats, state: Words, n: int) -> tupl
             following = _next_key(smallest, drawn[window], size[window], log_size[window], word)
         heapq.heapreplace(heap, (following, window))
     return owner, key
-
-
-# ------------------------------------------------------------------------------------------------------- draws
 
 
 @jit
@@ -232,15 +210,7 @@ def _draw_ranks(
 ) -> tuple[Ints, Ints]:
     """Different trends of each window, as many as are wanted: where each one's nodes begin, and the nodes.
 
-    Parameters
-    ----------
-    graph, windows, complete
-        As for :func:`sample_paths`, the windows in place of slices.
-    wanted : int64 array, shape (windows,)
-    state : uint64 array, shape (windows,)
-        Where the counter of each window begins.
-    accumulators : Accumulators
-        What counts the trends, one by one.
+    ``state`` says where the counter of each window begins, and the accumulators count the trends, one by one.
     """
     worth, room = make_worth(windows, accumulators, shared_targets(graph)), widest(windows)
     role, value, path, until = worth.role, worth.value, np.empty(room, np.int64), np.empty(room, np.uint64)

@@ -112,18 +112,9 @@ def _seek(
 ) -> Places:
     """The trend before which ``rest * 2**exponent`` refs of a window lie.
 
-    Of successors that rounding leaves nothing to choose from, it is the last: a larger ``rest`` never gives an earlier
-    trend.
-
-    Parameters
-    ----------
-    graph, windows, window
-        The window and the graph that it is a part of.
-    role : uint8 array, shape (nodes of the window,)
-    value : array, shape (nodes of the window, 2)
-        The trends that go on from each node, and their refs from there on.
-    rest : float
-    exponent : int
+    ``role`` and ``value`` are those of the window's nodes: the trends that go on from each, and their refs from there
+    on. Of successors that rounding leaves nothing to choose from, it is the last: a larger ``rest`` never gives an
+    earlier trend.
     """
     target, starts, stops = graph.target, graph.start, graph.stop
     first, last = windows.first[window], windows.last[window]
