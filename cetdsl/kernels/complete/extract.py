@@ -1,15 +1,15 @@
 """Every published way to get the trends out of a graph: one interface, and the same trends whichever way is chosen.
 
-=========  ==================================================================  =====================================
-algorithm  how                                                                 keeps
-=========  ==================================================================  =====================================
-m-cet      depth first (:mod:`cetdsl.kernels.graph.walk`)                            one trend
-t-cet      all partial trends first (:mod:`cetdsl.kernels.complete.graphlets`)          all of them
-h-cet      partial trends of graphlets, stitched depth first; the graphlets    what the memory limit allows
-           are chosen by exact costs (:mod:`cetdsl.kernels.complete.cuts`)
-anchors    partial trends between chosen attribute vertices                    what the memory limit allows
-           (:mod:`cetdsl.kernels.complete.anchors`), joined depth first
-=========  ==================================================================  =====================================
+=========  =====================================================================  ================================
+algorithm  how                                                                    keeps
+=========  =====================================================================  ================================
+m-cet      depth first (:mod:`cetdsl.kernels.graph.walk`)                         one trend
+t-cet      all partial trends first (:mod:`cetdsl.kernels.complete.graphlets`)    all of them
+h-cet      partial trends of graphlets, stitched depth first; the graphlets are   what the memory limit allows
+           chosen by exact costs (:mod:`cetdsl.kernels.complete.cuts`)
+anchors    partial trends between chosen attribute vertices, joined depth first   what the memory limit allows
+           (:mod:`cetdsl.kernels.complete.anchors`)
+=========  =====================================================================  ================================
 
 M-CET, T-CET and H-CET are those of Poppe et al., *Complete Event Trend Detection in High-Rate Event Streams*, SIGMOD
 2017; anchors, those of Mei et al., *Minimizing Cost of Complete Event Trend Detection*, ICPP 2021. What is listed in

@@ -39,7 +39,6 @@ from cetdsl.kernels.enumerate.blocks import (
     copy_path,
     in_blocks,
     make_position,
-    variable_bits,
     write_trend,
 )
 from cetdsl.kernels.graph.attribute_graph import NEVER
@@ -105,12 +104,6 @@ class Way(NamedTuple):
 
     label: Ints
     level: Ints
-
-
-def labels_of(graph: Graph, variable: Shorts) -> Ints:
-    """The label of a binding of each node, see :mod:`~cetdsl.kernels.enumerate.blocks`."""
-    bits = variable_bits(variable)
-    return graph.event | bits[graph.state] if bits.any() else graph.event
 
 
 def make_way(longest: int) -> Way:

@@ -39,10 +39,10 @@ from cetdsl.kernels.complete.graphlets import (
     count_pieces,
     drop_tables,
     fill_tables,
-    labels_of,
     make_tables,
     make_way,
 )
+from cetdsl.kernels.enumerate.blocks import variable_bits
 from cetdsl.kernels.graph.attribute_graph import NEVER
 from cetdsl.kernels.graph.shares import share_of_roots, split
 from cetdsl.kernels.graph.walk import FRAME_BYTES, Records, Trace, Walker, records_of
@@ -148,7 +148,9 @@ class Work:
 
     @cached_property
     def _labels(self) -> Ints:
-        return labels_of(self.graph, self._variable)
+        """The label of a binding of each node."""
+        bits = variable_bits(self._variable)
+        return self.graph.event | bits[self.graph.state] if bits.any() else self.graph.event
 
     def finish(self, job: Walker | Stitcher) -> None:
         """Notes what a job took."""

@@ -120,11 +120,8 @@ def _pass_over(graph: Graph | AttributeGraph, windows: Windows, complete: bool) 
 
 def _rounded(along: _Pass, slices: int, lengths: bool) -> Scaled:
     """The number of trends of each slice and perhaps the sum of their lengths, in doubles or scaled."""
-
-    def in_kind(kind: Any, rows: Ints) -> Values:
-        return along(rows, rounding(kind, lengths))
-
-    return rounded(in_kind, np.zeros(slices, dtype=np.bool_), 1 + lengths)
+    none = np.zeros(slices, dtype=np.bool_)
+    return rounded(lambda kind, rows: along(rows, rounding(kind, lengths)), none, 1 + lengths)
 
 
 def rounding(kind: Any, lengths: bool) -> Accumulators:
@@ -243,14 +240,11 @@ def fill_worth(
 @jit
 def worth_of(graph: Graph, windows: Windows, window: int, complete: bool, accumulators: Accumulators) -> Worth:
     """What the nodes of one window are worth, with room for no more."""
-    alone = Windows(
-        windows.low[window : window + 1],
-        windows.high[window : window + 1],
-        windows.first[window : window + 1],
-        windows.last[window : window + 1],
-    )
-    worth = make_worth(alone, accumulators, shared_targets(graph))
-    fill_worth(graph, alone, 0, complete, accumulators, worth)
+    low, high, first, last = windows
+    end = window + 1
+    one = Windows(low[window:end], high[window:end], first[window:end], last[window:end])
+    worth = make_worth(one, accumulators, shared_targets(graph))
+    fill_worth(graph, one, 0, complete, accumulators, worth)
     return worth
 
 

@@ -92,7 +92,9 @@ def sample_paths(
     """
     windows = windows_of(graph, low, high)
     scaled = scaled_counts(graph, windows, complete)[:, 0]
-    size, states = from_scaled(scaled), _states(seed, salt)
+    # Where the counter of each slice begins.
+    states = _mixed(_mixed(salt.astype(np.uint64)) ^ _mixed(np.array([seed % 2**64], dtype=np.uint64)))
+    size = from_scaled(scaled)
     owner, key = _smallest_keys(log2_of(scaled) * math.log(2.0), size, states, int(min(n, size.sum())))
     # The draws of a slice go to its keys from the smallest on.
     order = np.lexsort((key, owner))
@@ -116,12 +118,6 @@ def _mixed(word: _Word) -> _Word:
     word = (word ^ (word >> np.uint64(30))) * _FIRST_FACTOR
     word = (word ^ (word >> np.uint64(27))) * _SECOND_FACTOR
     return word ^ (word >> np.uint64(31))
-
-
-def _states(seed: int, salt: Ints) -> Words:
-    """Where the counter of each slice begins."""
-    seeded = _mixed(np.array([seed % 2**64], dtype=np.uint64))
-    return _mixed(_mixed(salt.astype(np.uint64)) ^ seeded)
 
 
 @inlined
