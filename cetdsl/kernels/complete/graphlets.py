@@ -78,11 +78,6 @@ class Tables(NamedTuple):
     rest: Places
     base: int
 
-    @property
-    def size(self) -> int:
-        """Bytes that the tables take."""
-        return INDEX_BYTES * len(self.first) + ENTRY_BYTES * len(self.node)
-
 
 class Junctions(NamedTuple):
     """Which edges are junctions: those that lead to a later graphlet or to an anchor.
@@ -258,7 +253,7 @@ class Stitcher:
         self._given = (graph, labels, rules, scope, junctions, tables, way, self._at)
         # The tables of one graphlet hold the trends themselves.
         self._joins = len(junctions.bounds) > 2 or len(junctions.anchored) > 0
-        self.bytes_held = tables.size + STEP_BYTES * len(way.level)
+        self.bytes_held = INDEX_BYTES * len(tables.first) + ENTRY_BYTES * len(tables.node) + STEP_BYTES * len(way.level)
         self.steps = 0
 
     def blocks(self, limit: int = -1, block: int = BLOCK) -> Iterator[Block]:

@@ -104,11 +104,6 @@ class Choice(NamedTuple):
     steps: float
     anchors: int = 0
 
-    @property
-    def algorithm(self) -> str:
-        """The published algorithm that this amounts to."""
-        return "anchors" if self.anchors else algorithm_of(self.cached)
-
 
 #: A stretch of nodes that no window divides, and what is to be kept of it.
 _Pane = tuple[Scope, Choice]
@@ -388,7 +383,7 @@ class Work:
         flow = find_flow(self.graph, self.rules, scope, scope.first, scope.last)
         cuts = find_cuts(self.graph, self.rules, scope, scope.first, scope.last)
         return (
-            choice.algorithm,
+            "anchors" if choice.anchors else algorithm_of(choice.cached),
             flow.nodes,
             flow.edges,
             len(cuts) + 1 if flow.nodes else 0,

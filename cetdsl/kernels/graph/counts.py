@@ -204,7 +204,7 @@ def fill_worth(
 ) -> None:
     """What every node of a window is worth.
 
-    Where successors run into a part of the targets that has been summed up for this window, that sum is taken: lists
+    Where successors lead into a part of the targets that has been summed up for this window, that sum is taken: lists
     that many nodes point into cost as much as they are long, not as many edges as they stand for.
     """
     starts, stops, target = graph.start, graph.stop, graph.target

@@ -173,7 +173,7 @@ class IncrementalGraph:
         return self._nodes
 
     def predecessors(self, node: Node) -> list[Node]:
-        """The nodes that may come right before one: as many steps as there are of them, if it came last."""
+        """The nodes that may come right before one; if it came last, this takes time in proportion to their number."""
         return sorted(earlier for join in self._into(node) for earlier in self._before(join, node))
 
     def edges(self) -> list[tuple[Node, Node]]:

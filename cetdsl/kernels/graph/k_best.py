@@ -131,7 +131,7 @@ def _list_trends(
     share : int64 array, shape (windows,)
         How many of the k heaviest trends each window has.
     window, rank, value, start, node : arrays
-        The window, rank and weight of each trend, where its nodes begin, and the nodes; nothing unless they are kept.
+        The window, rank and weight of each trend, where its nodes begin, and the nodes; nothing unless ``keep``.
     """
     search, width = make_search(graph, windows, layers), layers.after.shape[1]
     path, at, node, share = search.path, search.at, np.empty(0, np.int64), np.zeros(len(windows.low), np.int64)

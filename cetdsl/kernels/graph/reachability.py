@@ -1,6 +1,6 @@
 """What lies on a trend at all: two passes over the events, which find each node's origin and reach.
 
-The passes take n log n steps, because they read and write trees over the ranks of buckets and never look at an edge
+The passes take time n log n, because they read and write trees over the ranks of buckets and never look at an edge
 (but for edges whose predicates no index answers). They are one kernel: read against time, a machine whose edges are
 turned round leads from the ends of trends to their begins, and what was a reach is an origin.
 

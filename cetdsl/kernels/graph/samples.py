@@ -15,9 +15,9 @@ the other, as many as are asked for, and each with a random trend. The logarithm
 beyond any double.
 
 A random trend is a random rank in the canonical order if there are fewer than 2**61 trends: the exact number of trends
-that go on from each node leads down to the trend of that rank. Beyond, each step of a random walk goes to a successor
-with the probability that the rounded numbers say, which are right to about 1e-16 of their size. A trend that comes
-again is drawn again.
+that go on from each node leads down to the trend of that rank. Beyond, a random walk goes on to a successor with the
+probability that the rounded numbers say, which are right to about 1e-16 of their size. A trend that comes again is
+drawn again.
 
 All randomness comes from a counter that is hashed (SplitMix64, Steele et al. 2014) with the seed and a salt of the
 window. So a window has the same keys and trends wherever and with whatever else it is computed.
