@@ -33,7 +33,7 @@ def choose_anchors(
         anchored: Bools = np.zeros(scope.last - scope.first, dtype=np.bool_)
         anchored[group >= 0] = rank[group[group >= 0]] < count
         junctions = Junctions(bounds, anchored)
-        return junctions, *count_pieces(graph, rules, scope, junctions, scope.first, scope.last, paths)
+        return junctions, *count_pieces(graph, rules, scope, junctions, paths)
 
     few, many = 0, int((size > 0).sum())
     while few < many:

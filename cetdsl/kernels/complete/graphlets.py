@@ -179,15 +179,13 @@ def fill_tables(
 
 
 @jit
-def count_pieces(
-    graph: Graph, rules: Rules, scope: Scope, junctions: Junctions, first: int, last: int, paths: Floats
-) -> tuple[float, float]:
-    """The number of entries that the tables of a graphlet have, and the visits of a search to it.
+def count_pieces(graph: Graph, rules: Rules, scope: Scope, junctions: Junctions, paths: Floats) -> tuple[float, float]:
+    """The number of entries that the tables of the only graphlet have, and the visits of a search to it.
 
     ``paths`` is the number of ways to get to each of its nodes. For visits see :mod:`cetdsl.kernels.complete.cuts`.
     """
     target, starts, stops, ends = graph.target, graph.start, graph.stop, graph.ends
-    anchored, anchor_base = junctions.anchored, junctions.bounds[0]
+    anchored, first, last = junctions.anchored, junctions.bounds[0], junctions.bounds[1]
     origin, reach, reach_after = graph.origin, graph.reach, graph.reach_after
     ending, going = np.zeros(last - first), np.zeros(last - first)
     goes_on = _prolonged(graph, rules, scope, junctions, first, last)
@@ -205,7 +203,7 @@ def count_pieces(
             t = np.int64(target[k])
             if t >= last:
                 break
-            if _is_inner(anchored, anchor_base, t, last):
+            if _is_inner(anchored, first, t, last):
                 ending[here] += ending[t - first]
                 going[here] += going[t - first]
         entries += ending[here] + going[here]

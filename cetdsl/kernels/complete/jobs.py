@@ -236,27 +236,21 @@ class Work:
         graph, rules, scope, algorithm = self.graph, self.rules, self._scope(window), self.settings.algorithm
         room = self._room(scope.last - scope.first, int(self.loads.longest[window]))
         flow = find_flow(graph, rules, scope, scope.first, scope.last)
-        whole = np.array([scope.first, scope.last])
+        whole = Junctions(np.array([scope.first, scope.last]), _NONE)
         if algorithm == "anchors":
             junctions, entries, visits, anchors = choose_anchors(graph, rules, scope, flow.paths, room / ENTRY_BYTES)
             return Choice(junctions, _YES, entries, entries + visits + flow.trend_refs, anchors)
         if algorithm == "t-cet":
-            entries, visits = self._count_pieces(scope, flow)
-            return Choice(Junctions(whole, _NONE), _YES, entries, entries + visits)
+            entries, visits = count_pieces(graph, rules, scope, whole, flow.paths)
+            return Choice(whole, _YES, entries, entries + visits)
         if algorithm == "h-cet" and room >= 0:
             return self._choose_graphlets(scope, room, flow)
-        return Choice(Junctions(whole, _NONE), _NO, 0.0, flow.visits + flow.trend_refs)
+        return Choice(whole, _NO, 0.0, flow.visits + flow.trend_refs)
 
     def _choose_graphlets(self, scope: Scope, room: int, flow: Flow, reuse: int = 0) -> Choice:
         """The graphlets of a stretch of nodes, of which so many windows reuse what is kept."""
         bounds, plan = plan_graphlets(self.graph, self.rules, scope, room, flow, reuse)
         return Choice(Junctions(bounds, _NONE), np.array(plan.cached), plan.memory / ENTRY_BYTES, plan.cpu)
-
-    def _count_pieces(self, scope: Scope, flow: Flow) -> tuple[float, float]:
-        """The partial trends of the stretch of nodes that a flow is of, and the visits to them."""
-        first, last = flow.first, flow.first + len(flow.paths)
-        junctions = Junctions(np.array([first, last]), _NONE)
-        return count_pieces(self.graph, self.rules, scope, junctions, first, last, flow.paths)
 
     def bytes_of(self, window: int, entries: float) -> float:
         """What the extraction from a window holds, with so many partial trends."""
@@ -367,15 +361,13 @@ class Work:
         """
         flow = find_flow(self.graph, self.rules, scope, first, last)
         whole = Junctions(np.array([first, last]), _NONE)
-        entries, visits = self._count_pieces(scope, flow)
+        entries, visits = count_pieces(self.graph, self.rules, scope, whole, flow.paths)
         steps, walked = entries / reuse + visits, flow.visits
         if steps >= walked:
             return Choice(whole, _NO, 0.0, walked)
         if ENTRY_BYTES * entries <= room:
             return Choice(whole, _YES, entries, steps)
         return self._choose_graphlets(scope, room, flow, reuse)
-
-    # -- survey ----------------------------------------------------------------------------------------------------
 
     def survey(self, window: int) -> tuple[object, ...]:
         """The first columns of a :class:`~cetdsl.kernels.complete.extract.Survey`."""
