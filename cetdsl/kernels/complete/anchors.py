@@ -21,13 +21,8 @@ def choose_anchors(
 ) -> tuple[Junctions, float, float, int]:
     """The anchors of a window between which there are at most ``most`` partial trends, or as few as can be.
 
-    Returns
-    -------
-    junctions : Junctions
-    entries, visits : float
-        The partial trends, and how many of them a search visits.
-    anchors : int
-        The attribute vertices chosen.
+    Returns the junctions, the partial trends and how many of them a search visits, and the number of the attribute
+    vertices chosen.
     """
     bounds = np.array([scope.first, scope.last])
     group, size = _attribute_vertices(graph, scope)
@@ -38,7 +33,7 @@ def choose_anchors(
         anchored: Bools = np.zeros(scope.last - scope.first, dtype=np.bool_)
         anchored[group >= 0] = rank[group[group >= 0]] < count
         junctions = Junctions(bounds, anchored)
-        return junctions, *count_pieces(graph, rules, scope, junctions, scope.first, scope.last, paths)
+        return junctions, *count_pieces(graph, rules, scope, junctions, paths)
 
     few, many = 0, int((size > 0).sum())
     while few < many:

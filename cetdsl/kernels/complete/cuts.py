@@ -68,9 +68,6 @@ class Flow(NamedTuple):
     edges: int
 
 
-# ------------------------------------------------------------------------------------------------- pieces and flow
-
-
 @inlined
 def is_useful(origin: Places, reach: Places, scope: Scope, v: Index) -> bool:
     """Whether a node lies on a trend."""
@@ -237,16 +234,13 @@ def find_costs(
     return entries, cached, walked
 
 
-# ---------------------------------------------------------------------------------------------------------- plans
-
-
 def plan_graphlets(
     graph: Graph, rules: Rules, scope: Scope, memory: float, flow: Flow, reuse: int = 0
 ) -> tuple[Ints, CutPlan]:
     """The graphlets of the stretch of nodes that a flow is of: their bounds, and the plan.
 
-    ``memory`` is the number of bytes that all partial trends may take. So many windows ``reuse`` these, if any do; then
-    the graphlets are those of a pane, which is planned greedily.
+    All partial trends may take ``memory`` bytes. If ``reuse`` windows use them again, the graphlets are those of a
+    pane, which is planned greedily.
     """
     first, last = flow.first, flow.first + len(flow.paths)
     looks = max(MOST_LOOKS, flow.visits / 4) / max(flow.edges, 1)

@@ -1,15 +1,15 @@
 """Every published way to get the trends out of a graph: one interface, and the same trends whichever way is chosen.
 
-=========  ==================================================================  =====================================
-algorithm  how                                                                 keeps
-=========  ==================================================================  =====================================
-m-cet      depth first (:mod:`cetdsl.kernels.graph.walk`)                            one trend
-t-cet      all partial trends first (:mod:`cetdsl.kernels.complete.graphlets`)          all of them
-h-cet      partial trends of graphlets, stitched depth first; the graphlets    what the memory limit allows
-           are chosen by exact costs (:mod:`cetdsl.kernels.complete.cuts`)
-anchors    partial trends between chosen attribute vertices                    what the memory limit allows
-           (:mod:`cetdsl.kernels.complete.anchors`), joined depth first
-=========  ==================================================================  =====================================
+=========  =====================================================================  ================================
+algorithm  how                                                                    keeps
+=========  =====================================================================  ================================
+m-cet      depth first (:mod:`cetdsl.kernels.graph.walk`)                         one trend
+t-cet      all partial trends first (:mod:`cetdsl.kernels.complete.graphlets`)    all of them
+h-cet      partial trends of graphlets, stitched depth first; the graphlets are   what the memory limit allows
+           chosen by exact costs (:mod:`cetdsl.kernels.complete.cuts`)
+anchors    partial trends between chosen attribute vertices, joined depth first   what the memory limit allows
+           (:mod:`cetdsl.kernels.complete.anchors`)
+=========  =====================================================================  ================================
 
 M-CET, T-CET and H-CET are those of Poppe et al., *Complete Event Trend Detection in High-Rate Event Streams*, SIGMOD
 2017; anchors, those of Mei et al., *Minimizing Cost of Complete Event Trend Detection*, ICPP 2021. What is listed in
@@ -44,27 +44,16 @@ def extract(
     block: int = BLOCK,
     measured: Measured | None = None,
 ) -> Iterator[Block]:
-    """The trends of windows, in blocks.
+    """The trends of windows, in blocks of so many bindings; a trend that is longer makes a block of its own.
 
-    Parameters
-    ----------
-    graph : Graph
-    variable : int64 array, shape (states,)
-        Bit number of the variable that each state reads.
-    low, high : int64 arrays, shape (windows,)
-        The events of each window, ``low:high``.
-    complete : bool
-        Paths from sources to sinks; else from any node that begins a trend to any that ends one.
-    settings : Settings
-    limit : int
-        Stop after so many trends; -1: find all. No work is done for the others, so these are found by a walk.
-    share : (int, int)
-        ``(i, k)`` finds the i-th of k parts of the trends, with equally many refs (the sum of the lengths of trends)
-        each; about equally many where trends are put together from partial ones.
-    block : int
-        The number of bindings in a block. A trend that is longer makes a block of its own.
-    measured : Measured, optional
-        Is told what the extraction took.
+    ``variable`` is the bit number of the variable that each state reads, and ``low:high`` are the events of each
+    window. The trends are ``complete`` paths, from sources to sinks; else paths from any node that begins a trend to
+    any that ends one. After ``limit`` trends (-1: all) the extraction stops. No work is done for the others, so these
+    are found by a walk.
+
+    A ``share`` (i, k) finds the i-th of k parts of the trends, with equally many refs (the sum of the lengths of
+    trends) each; about equally many where trends are put together from partial ones. ``measured`` is told what the
+    extraction took.
     """
     work = Work(graph, variable, low, high, complete, settings, measured)
     for job in work.share(*share) if limit < 0 else work.walk(*share):

@@ -39,7 +39,6 @@ from cetdsl.kernels.enumerate.blocks import (
     copy_path,
     in_blocks,
     make_position,
-    variable_bits,
     write_trend,
 )
 from cetdsl.kernels.graph.attribute_graph import NEVER
@@ -63,19 +62,12 @@ _FROM_ROOTS, _FROM_EDGES, _FROM_PIECES = range(3)
 
 
 class Tables(NamedTuple):
-    """The pieces of nodes.
+    """The pieces of nodes, those of a window or more from the node ``base`` on.
 
-    Attributes
-    ----------
-    first, middle, last : int32 arrays, shape (nodes,)
-        The entries ``first:middle`` are pieces that end a trend, ``middle:last`` those that a junction prolongs;
-        ``first`` is -1 for a node without a table. The nodes are those of a window, or more.
-    node, length : int32 arrays, shape (entries,)
-        The first node of the piece, and how many nodes it has.
-    rest : int32 array, shape (entries,)
-        How far away the entry of the rest of the piece is, always negative; 0: there is none.
-    base : int
-        The node of the graph that is the first one here.
+    The entries ``first:middle`` of a node are its pieces that end a trend, ``middle:last`` those that a junction
+    prolongs; ``first`` is -1 for a node without a table. Of each entry, ``node`` is the first node of the piece,
+    ``length`` how many nodes it has, and ``rest`` how far away the entry of its rest is, always negative; 0: there is
+    none.
     """
 
     first: Places
@@ -85,11 +77,6 @@ class Tables(NamedTuple):
     length: Places
     rest: Places
     base: int
-
-    @property
-    def size(self) -> int:
-        """Bytes that the tables take."""
-        return INDEX_BYTES * len(self.first) + ENTRY_BYTES * len(self.node)
 
 
 class Junctions(NamedTuple):
@@ -114,12 +101,6 @@ class Way(NamedTuple):
     level: Ints
 
 
-def labels_of(graph: Graph, variable: Shorts) -> Ints:
-    """The label of a binding of each node, see :mod:`~cetdsl.kernels.enumerate.blocks`."""
-    bits = variable_bits(variable)
-    return graph.event | bits[graph.state] if bits.any() else graph.event
-
-
 def make_way(longest: int) -> Way:
     """Room for a path of so many nodes."""
     return Way(np.empty(longest + WIDE, dtype=np.int64), np.empty((longest, _COLUMNS), dtype=np.int64))
@@ -130,9 +111,6 @@ def make_tables(nodes: int, entries: int, base: int) -> Tables:
     first, middle, last = np.full((3, nodes), -1, dtype=np.int32)
     node, length, rest = np.empty((3, entries), dtype=np.int32)
     return Tables(first, middle, last, node, length, rest, base)
-
-
-# ---------------------------------------------------------------------------------------------------------- tables
 
 
 @inlined
@@ -201,15 +179,13 @@ def fill_tables(
 
 
 @jit
-def count_pieces(
-    graph: Graph, rules: Rules, scope: Scope, junctions: Junctions, first: int, last: int, paths: Floats
-) -> tuple[float, float]:
-    """The number of entries that the tables of a graphlet have, and the visits of a search to it.
+def count_pieces(graph: Graph, rules: Rules, scope: Scope, junctions: Junctions, paths: Floats) -> tuple[float, float]:
+    """The number of entries that the tables of the only graphlet have, and the visits of a search to it.
 
     ``paths`` is the number of ways to get to each of its nodes. For visits see :mod:`cetdsl.kernels.complete.cuts`.
     """
     target, starts, stops, ends = graph.target, graph.start, graph.stop, graph.ends
-    anchored, anchor_base = junctions.anchored, junctions.bounds[0]
+    anchored, first, last = junctions.anchored, junctions.bounds[0], junctions.bounds[1]
     origin, reach, reach_after = graph.origin, graph.reach, graph.reach_after
     ending, going = np.zeros(last - first), np.zeros(last - first)
     goes_on = _prolonged(graph, rules, scope, junctions, first, last)
@@ -227,7 +203,7 @@ def count_pieces(
             t = np.int64(target[k])
             if t >= last:
                 break
-            if _is_inner(anchored, anchor_base, t, last):
+            if _is_inner(anchored, first, t, last):
                 ending[here] += ending[t - first]
                 going[here] += going[t - first]
         entries += ending[here] + going[here]
@@ -246,9 +222,6 @@ def drop_tables(tables: Tables, base: int, entries: int, used: int) -> Tables:
     for column in (tables.node, tables.length, tables.rest):
         column[: used - entries] = column[entries:used]
     return tables._replace(base=base)
-
-
-# ---------------------------------------------------------------------------------------------------------- stitch
 
 
 class Stitcher:
@@ -278,7 +251,7 @@ class Stitcher:
         self._given = (graph, labels, rules, scope, junctions, tables, way, self._at)
         # The tables of one graphlet hold the trends themselves.
         self._joins = len(junctions.bounds) > 2 or len(junctions.anchored) > 0
-        self.bytes_held = tables.size + STEP_BYTES * len(way.level)
+        self.bytes_held = INDEX_BYTES * len(tables.first) + ENTRY_BYTES * len(tables.node) + STEP_BYTES * len(way.level)
         self.steps = 0
 
     def blocks(self, limit: int = -1, block: int = BLOCK) -> Iterator[Block]:
@@ -332,10 +305,9 @@ def _stitch(
         The label of a binding of each node, see :mod:`~cetdsl.kernels.enumerate.blocks`.
     junctions, tables : Junctions, Tables
         A node without a table is a piece by itself, whose edges are junctions: it is *walked*.
-    way : Way
-        Room for the path. A level is a node that is walked, or those pieces of a table that are tried in turn.
-    at : int64 array
-        A position; its root is the next node that may begin a trend, its depth is that of levels.
+    way, at : Way, int64 array
+        Room for the path, and a position, whose root is the next node that may begin a trend, and whose depth is that
+        of levels. A level is a node that is walked, or those pieces of a table that are tried in turn.
     out : Block
         The block to fill: its events become labels, and its variables are left as they are. Where it is empty, trends
         are only counted.

@@ -39,10 +39,10 @@ from cetdsl.kernels.complete.graphlets import (
     count_pieces,
     drop_tables,
     fill_tables,
-    labels_of,
     make_tables,
     make_way,
 )
+from cetdsl.kernels.enumerate.blocks import variable_bits
 from cetdsl.kernels.graph.attribute_graph import NEVER
 from cetdsl.kernels.graph.shares import share_of_roots, split
 from cetdsl.kernels.graph.walk import FRAME_BYTES, Records, Trace, Walker, records_of
@@ -104,11 +104,6 @@ class Choice(NamedTuple):
     steps: float
     anchors: int = 0
 
-    @property
-    def algorithm(self) -> str:
-        """The published algorithm that this amounts to."""
-        return "anchors" if self.anchors else algorithm_of(self.cached)
-
 
 #: A stretch of nodes that no window divides, and what is to be kept of it.
 _Pane = tuple[Scope, Choice]
@@ -148,7 +143,9 @@ class Work:
 
     @cached_property
     def _labels(self) -> Ints:
-        return labels_of(self.graph, self._variable)
+        """The label of a binding of each node."""
+        bits = variable_bits(self._variable)
+        return self.graph.event | bits[self.graph.state] if bits.any() else self.graph.event
 
     def finish(self, job: Walker | Stitcher) -> None:
         """Notes what a job took."""
@@ -239,27 +236,21 @@ class Work:
         graph, rules, scope, algorithm = self.graph, self.rules, self._scope(window), self.settings.algorithm
         room = self._room(scope.last - scope.first, int(self.loads.longest[window]))
         flow = find_flow(graph, rules, scope, scope.first, scope.last)
-        whole = np.array([scope.first, scope.last])
+        whole = Junctions(np.array([scope.first, scope.last]), _NONE)
         if algorithm == "anchors":
             junctions, entries, visits, anchors = choose_anchors(graph, rules, scope, flow.paths, room / ENTRY_BYTES)
             return Choice(junctions, _YES, entries, entries + visits + flow.trend_refs, anchors)
         if algorithm == "t-cet":
-            entries, visits = self._count_pieces(scope, flow)
-            return Choice(Junctions(whole, _NONE), _YES, entries, entries + visits)
+            entries, visits = count_pieces(graph, rules, scope, whole, flow.paths)
+            return Choice(whole, _YES, entries, entries + visits)
         if algorithm == "h-cet" and room >= 0:
             return self._choose_graphlets(scope, room, flow)
-        return Choice(Junctions(whole, _NONE), _NO, 0.0, flow.visits + flow.trend_refs)
+        return Choice(whole, _NO, 0.0, flow.visits + flow.trend_refs)
 
     def _choose_graphlets(self, scope: Scope, room: int, flow: Flow, reuse: int = 0) -> Choice:
         """The graphlets of a stretch of nodes, of which so many windows reuse what is kept."""
         bounds, plan = plan_graphlets(self.graph, self.rules, scope, room, flow, reuse)
         return Choice(Junctions(bounds, _NONE), np.array(plan.cached), plan.memory / ENTRY_BYTES, plan.cpu)
-
-    def _count_pieces(self, scope: Scope, flow: Flow) -> tuple[float, float]:
-        """The partial trends of the stretch of nodes that a flow is of, and the visits to them."""
-        first, last = flow.first, flow.first + len(flow.paths)
-        junctions = Junctions(np.array([first, last]), _NONE)
-        return count_pieces(self.graph, self.rules, scope, junctions, first, last, flow.paths)
 
     def bytes_of(self, window: int, entries: float) -> float:
         """What the extraction from a window holds, with so many partial trends."""
@@ -370,7 +361,7 @@ class Work:
         """
         flow = find_flow(self.graph, self.rules, scope, first, last)
         whole = Junctions(np.array([first, last]), _NONE)
-        entries, visits = self._count_pieces(scope, flow)
+        entries, visits = count_pieces(self.graph, self.rules, scope, whole, flow.paths)
         steps, walked = entries / reuse + visits, flow.visits
         if steps >= walked:
             return Choice(whole, _NO, 0.0, walked)
@@ -378,15 +369,13 @@ class Work:
             return Choice(whole, _YES, entries, steps)
         return self._choose_graphlets(scope, room, flow, reuse)
 
-    # -- survey ----------------------------------------------------------------------------------------------------
-
     def survey(self, window: int) -> tuple[object, ...]:
         """The first columns of a :class:`~cetdsl.kernels.complete.extract.Survey`."""
         scope, choice = self._scope(window), self.choose(window)
         flow = find_flow(self.graph, self.rules, scope, scope.first, scope.last)
         cuts = find_cuts(self.graph, self.rules, scope, scope.first, scope.last)
         return (
-            choice.algorithm,
+            "anchors" if choice.anchors else algorithm_of(choice.cached),
             flow.nodes,
             flow.edges,
             len(cuts) + 1 if flow.nodes else 0,

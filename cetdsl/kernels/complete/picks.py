@@ -69,9 +69,6 @@ def _pick(
     return by_chunks(spec.graph.trends.kernel, batches, chunk_events, answer)
 
 
-# -------------------------------------------------------------------------------------------------------- sample
-
-
 def sample_stream(spec: SampleSpec, batches: Iterator[pa.RecordBatch], chunk_events: int = CHUNK_EVENTS) -> Columns:
     """Draws trends of a sorted stream; those with the smallest keys of all tasks are a uniform sample of all trends.
 
@@ -109,9 +106,6 @@ def _salts(spec: KernelSpec, chunk: Chunk, windows: Ints) -> Ints:
         digest = hashlib.blake2b(told.encode(errors="surrogatepass"), digest_size=8).digest()
         salts[n] = int.from_bytes(digest, "little", signed=True)
     return salts
-
-
-# ----------------------------------------------------------------------------------------------------------- top
 
 
 def top_stream(spec: TopSpec, batches: Iterator[pa.RecordBatch], chunk_events: int = CHUNK_EVENTS) -> Columns:

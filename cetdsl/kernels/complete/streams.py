@@ -150,9 +150,6 @@ def _described(spec: KernelSpec, chunk: Chunk, part: Part) -> str:
     return first if first == last else f"one of the graphs from {first} to {last}"
 
 
-# ------------------------------------------------------------------------------------------------------- listing
-
-
 def graph_stream(spec: GraphSpec, batches: Iterator[pa.RecordBatch], chunk_events: int = CHUNK_EVENTS) -> Columns:
     """Lists the trends that are paths of the graphs of a sorted stream.
 
@@ -206,9 +203,6 @@ def placed(block: Block, part: Part) -> Block:
     return block._replace(event=event, slice=part.slices[block.slice])
 
 
-# ------------------------------------------------------------------------------------------------------ counting
-
-
 def count_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch], chunk_events: int = CHUNK_EVENTS) -> Columns:
     """Counts the trends that are paths of the graphs of a sorted stream, for one accumulator and one output.
 
@@ -235,9 +229,6 @@ def count_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch], chunk_even
             yield answer_columns(spec, table, groups, slices.start[counted])
 
     return by_chunks(spec, batches, chunk_events, counts)
-
-
-# ----------------------------------------------------------------------------------------------------- surveying
 
 
 def survey_stream(spec: SurveySpec, batches: Iterator[pa.RecordBatch], chunk_events: int = CHUNK_EVENTS) -> Columns:

@@ -35,26 +35,15 @@ NOWHERE, NEVER = -1, 2**31 - 1
 class Joins(NamedTuple):
     """The edges of a machine, ordered by their source state, as arrays.
 
-    Attributes
-    ----------
-    variable : int64 array, shape (states,)
-        Bit number of the variable that each state reads.
-    begins, ends : bool arrays, shape (states,)
-        Whether a trend may begin, or end, in the state.
-    out_start : int64 array, shape (states + 1,)
-        The edges that leave state ``q`` are ``out_start[q]:out_start[q + 1]``.
-    target : int64 array, shape (edges,)
-        The state that each edge leads to.
-    table : int64 array, shape (edges,)
-        The row of :class:`Ranks` that answers the edge's indexed predicates; -1: any later event may follow.
-    tested : bool array, shape (edges,)
-        Whether the edge needs a test of every two events, by the fields that follow.
-    comparison_start : int64 array, shape (edges + 1,)
-    comparison : int64 array, shape (comparisons, 3)
-        Predicates that no index answers: operator, column of the later event, column of the earlier one.
-    listed_start : int64 array, shape (edges + 1,)
-    listed : int64 array
-        List predicates of each edge, as numbers of rows of ``Events.list_start``.
+    State ``q`` reads the variable with the bit number ``variable[q]``, and a trend may begin or end in it where
+    ``begins`` or ``ends`` says so. The edges that leave it are ``out_start[q]:out_start[q + 1]``, each to the state
+    ``target``.
+
+    ``table`` is the row of :class:`Ranks` that answers an edge's indexed predicates; -1: any later event may follow. An
+    edge is ``tested`` if it needs a test of every two events: by the rows
+    ``comparison_start[edge]:comparison_start[edge + 1]`` of ``comparison``, predicates that no index answers (operator,
+    column of the later event, column of the earlier one), and by its list predicates, which ``listed`` holds in the
+    same way as numbers of rows of ``Events.list_start``.
     """
 
     variable: Ints
@@ -73,16 +62,12 @@ class Joins(NamedTuple):
 class Ranks(NamedTuple):
     """Where each event stands per table: in a bucket as the later event, and what it points at as the earlier one.
 
-    Attributes
-    ----------
-    bucket, rank : int32 arrays, shape (tables, events)
-        The bucket that the event stands in (-1: none, because a value is NULL), and the rank of its value, from 1.
-    wanted, limit : int32 arrays, shape (tables, events)
-        The bucket whose events may follow it (-1: none), and the highest rank there that its predicate allows.
-    first : int64 array, shape (tables + 1,)
-        The first bucket of each table, if those of all tables are numbered one after the other.
-    tree : int64 array, shape (buckets + 1,)
-        Where a tree over the ranks of each bucket, up to the highest one, begins, if they lie one after the other.
+    The first four have the shape (tables, events). ``bucket`` is that which the event stands in (-1: none, because a
+    value is NULL), and ``rank`` the rank of its value there, from 1; ``wanted`` is the bucket whose events may follow
+    it (-1: none), and ``limit`` the highest rank there that its predicate allows. If the buckets of all tables are
+    numbered one after the other, ``first`` is the first one of each table, and, at the end, their number. If the trees
+    over the ranks of all buckets, up to the highest one, lie one after the other, ``tree`` says where each begins, and
+    where the last one ends.
     """
 
     bucket: Places
@@ -96,18 +81,9 @@ class Ranks(NamedTuple):
 class Ranges(NamedTuple):
     """The buckets of all edges, one after the other, and the ranges of them that nodes point at.
 
-    Attributes
-    ----------
-    first : int64 array, shape (nodes + 1,)
-        The ranges of node ``v`` are ``first[v]:first[v + 1]``, one per out-edge of its state.
-    start, stop : int64 arrays, shape (ranges,)
-        The range as part of ``target``.
-    limit : int32 array, shape (ranges,)
-        The entries of the range with ``rank <= limit`` follow.
-    target, rank : int32 arrays
-        The nodes of all buckets, rising within each, and the ranks of their values.
-    skip : int32 array
-        The least rank of every 64 entries.
+    The ranges of node ``v`` are ``first[v]:first[v + 1]``, one per out-edge of its state. Of the entries ``start:stop``
+    of a range, those with ``rank <= limit`` follow. ``target`` are the nodes of all buckets, rising within each,
+    ``rank`` the ranks of their values, and ``skip`` the least rank of every 64 entries.
     """
 
     first: Ints
@@ -122,18 +98,8 @@ class Ranges(NamedTuple):
 class AttributeGraph(NamedTuple):
     """A graph whose edges are ranges of buckets.
 
-    Attributes
-    ----------
-    nodes : Graph
-        The useful nodes, with none of their successors listed.
-    ranges : Ranges
-        Their successors.
-    instant : int64 array, shape (nodes,)
-        Number of the instant of the node's event.
-    ranks : Ranks
-        The buckets of the events.
-    joins : Joins
-        The edges of the machine.
+    ``nodes`` are the useful nodes, with none of their successors listed: these are ``ranges`` of the buckets that
+    ``ranks`` and ``joins``, the edges of the machine, lay out. ``instant`` numbers the instants of the nodes' events.
     """
 
     nodes: Graph
@@ -147,14 +113,8 @@ class AttributeGraph(NamedTuple):
 def number_buckets(joins: Joins, ranks: Ranks) -> tuple[Ints, Ints, int]:
     """The buckets of all edges, numbered one after the other.
 
-    Edges that agree in table and target share their buckets, which belong to the first of them.
-
-    Returns
-    -------
-    owner, first : int64 arrays, shape (edges,)
-        The edge that the buckets of each edge belong to, and the number of their first one.
-    count : int
-        How many buckets there are.
+    Edges that agree in table and target share their buckets, which belong to the first of them. Returns the edge that
+    the buckets of each edge belong to (``owner``), the number of their ``first`` one, and how many buckets there are.
     """
     edges = len(joins.target)
     owner, first = np.arange(edges), np.zeros(edges, dtype=np.int64)

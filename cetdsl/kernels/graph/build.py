@@ -26,12 +26,8 @@ from cetdsl.pattern.expressions import MIRRORED
 class GraphBuilder:
     """Builds the graphs of one query, chunk after chunk of sorted events.
 
-    Parameters
-    ----------
-    machine : Machine
-        Its guards lowered to comparisons (:func:`~cetdsl.ir.indexes.lower_guards`).
-    length : int
-        Two events that are so far apart or more share no window; 0: all share one.
+    The guards of the machine are lowered to comparisons (:func:`~cetdsl.ir.indexes.lower_guards`). Two events that are
+    ``length`` apart or more share no window; 0: all share one.
     """
 
     def __init__(self, machine: Machine, length: int = 0) -> None:

@@ -14,14 +14,8 @@ from cetdsl.kernels.vocabulary import Graph, Ints
 class Census(NamedTuple):
     """Numbers per window.
 
-    Attributes
-    ----------
-    events : int64 array
-        Events that some variable may bind.
-    surviving : int64 array
-        Those of them that lie on a trend.
-    starts, ends : int64 array
-        Vertices (an event may be several, one per variable) with which a trend begins or ends.
+    ``events`` are those that some variable may bind, ``surviving`` those of them that lie on a trend; ``starts`` and
+    ``ends`` are vertices (an event may be several, one per variable) with which a trend begins or ends.
     """
 
     events: Ints

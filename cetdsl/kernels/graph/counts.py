@@ -49,14 +49,8 @@ Values = NDArray[Any]
 class Accumulators(NamedTuple):
     """What is summed up side by side.
 
-    Attributes
-    ----------
-    one : array, shape (1, accumulators)
-        The accumulators' values of a trend that ends where it stands.
-    lengths : bool
-        Whether accumulator 1 is the sum of the lengths of accumulator 0's trends.
-    primes : array, shape (accumulators,)
-        Of residues.
+    ``one``, of shape (1, accumulators), has the values of a trend that ends where it stands. ``lengths`` says whether
+    accumulator 1 is the sum of the lengths of accumulator 0's trends. ``primes`` are the moduli of residues.
     """
 
     one: Values
@@ -67,14 +61,8 @@ class Accumulators(NamedTuple):
 class Counts(NamedTuple):
     """How many trends the slices have.
 
-    Attributes
-    ----------
-    exact : object array, shape (slices,)
-        Python integers.
-    scaled : complex array, shape (slices,)
-        The same, rounded: ``mantissa + exponent * 1j``.
-    refs : complex array, shape (slices,)
-        The sum of the trends' lengths, rounded.
+    ``exact`` has Python integers, ``scaled`` the same as rounded :data:`~cetdsl.kernels.numbers.scaled.Scaled` numbers,
+    and ``refs`` the sum of the trends' lengths, rounded as well.
     """
 
     exact: Objects
@@ -89,18 +77,11 @@ _Pass = Callable[[Ints, Accumulators], Values]
 def count_trends(
     graph: Graph | AttributeGraph, low: Ints, high: Ints, complete: bool, most_bits: int | None = None
 ) -> Counts:
-    """Counts the trends of each slice.
+    """Counts the trends of each slice ``low:high`` of events.
 
-    Parameters
-    ----------
-    graph : Graph or AttributeGraph
-        For maximal trends the transitive reduction; all other counts need no edges, and are cheapest without.
-    low, high : int64 arrays, shape (slices,)
-        The events of each slice.
-    complete : bool
-        Whether to count only the paths that cannot be extended at either end.
-    most_bits : int, optional
-        Larger counts than ``2**most_bits`` are not worked out; ``exact`` holds what ``scaled`` says of them.
+    For maximal trends the graph is the transitive reduction; all other counts need no edges, and are cheapest without.
+    With ``complete`` only the paths that cannot be extended at either end count. Counts above ``2**most_bits`` are not
+    worked out; ``exact`` holds what ``scaled`` says of them.
 
     Examples
     --------
@@ -139,11 +120,8 @@ def _pass_over(graph: Graph | AttributeGraph, windows: Windows, complete: bool) 
 
 def _rounded(along: _Pass, slices: int, lengths: bool) -> Scaled:
     """The number of trends of each slice and perhaps the sum of their lengths, in doubles or scaled."""
-
-    def in_kind(kind: Any, rows: Ints) -> Values:
-        return along(rows, rounding(kind, lengths))
-
-    return rounded(in_kind, np.zeros(slices, dtype=np.bool_), 1 + lengths)
+    none = np.zeros(slices, dtype=np.bool_)
+    return rounded(lambda kind, rows: along(rows, rounding(kind, lengths)), none, 1 + lengths)
 
 
 def rounding(kind: Any, lengths: bool) -> Accumulators:
@@ -157,15 +135,9 @@ def rounding(kind: Any, lengths: bool) -> Accumulators:
 class Worth(NamedTuple):
     """What the nodes of one window are worth; row 0 is its first node, and there is room for those of the widest.
 
-    Attributes
-    ----------
-    role : uint8 array, shape (nodes,)
-        See :data:`~cetdsl.kernels.graph.windows.SEEN`.
-    value : array, shape (nodes, accumulators)
-    summed, sum_end : int64 arrays, shape (targets,) or (0,)
-        Where nodes share successors, the sum over the targets from ``k`` to ``sum_end[k]`` is kept in ``sum[k]``, right
-        for the window ``summed[k]`` alone.
-    sum : array, shape (targets, accumulators)
+    ``role`` has the bits of :data:`~cetdsl.kernels.graph.windows.SEEN`, ``value`` a column per accumulator. Where nodes
+    share successors, the sum over the targets from ``k`` to ``sum_end[k]`` is kept in row ``k`` of ``sum``, right for
+    the window ``summed[k]`` alone; where they do not, these three are empty.
     """
 
     role: Roles
@@ -232,7 +204,7 @@ def fill_worth(
 ) -> None:
     """What every node of a window is worth.
 
-    Where successors run into a part of the targets that has been summed up for this window, that sum is taken: lists
+    Where successors lead into a part of the targets that has been summed up for this window, that sum is taken: lists
     that many nodes point into cost as much as they are long, not as many edges as they stand for.
     """
     starts, stops, target = graph.start, graph.stop, graph.target
@@ -268,14 +240,11 @@ def fill_worth(
 @jit
 def worth_of(graph: Graph, windows: Windows, window: int, complete: bool, accumulators: Accumulators) -> Worth:
     """What the nodes of one window are worth, with room for no more."""
-    alone = Windows(
-        windows.low[window : window + 1],
-        windows.high[window : window + 1],
-        windows.first[window : window + 1],
-        windows.last[window : window + 1],
-    )
-    worth = make_worth(alone, accumulators, shared_targets(graph))
-    fill_worth(graph, alone, 0, complete, accumulators, worth)
+    low, high, first, last = windows
+    end = window + 1
+    one = Windows(low[window:end], high[window:end], first[window:end], last[window:end])
+    worth = make_worth(one, accumulators, shared_targets(graph))
+    fill_worth(graph, one, 0, complete, accumulators, worth)
     return worth
 
 
@@ -297,19 +266,13 @@ def _along_edges(graph: Graph, windows: Windows, complete: bool, accumulators: A
 
 
 class _Slots(NamedTuple):
-    """Where nodes stand in the Fenwick trees, one tree over the ranks of each bucket.
+    """Where nodes stand in the Fenwick trees, one tree over the ranks of each bucket, which have so many ``cells``
+    together.
 
-    Attributes
-    ----------
-    read, position : int64 arrays, shape (ranges,)
-        The cell before the first one of the bucket that a range is of, and the number of ranks that it allows; there
-        -1 where the graph lists the successors one by one, because no index answers the predicates.
-    start : int64 array, shape (nodes + 1,)
-        Node ``v`` stands in the buckets ``start[v]:start[v + 1]`` of the arrays that follow.
-    write, rank, size : int64 arrays
-        The cell before the first one of each bucket, the node's rank in it, and the number of its ranks.
-    cells : int
-        The number of cells of all trees.
+    Of each range, ``read`` is the cell before the first one of its bucket, and ``position`` the number of ranks that it
+    allows; -1 where the graph lists the successors one by one, because no index answers the predicates. Node ``v``
+    stands in the buckets ``start[v]:start[v + 1]``; of each of these, ``write`` is the cell before its first one,
+    ``rank`` the node's rank in it, and ``size`` the number of its ranks.
     """
 
     read: Ints

@@ -40,12 +40,8 @@ class Node(NamedTuple):
 class Origins(NamedTuple):
     """Where paths to a node begin.
 
-    Attributes
-    ----------
-    own : int
-        The latest event with which one begins; the node's own, if it may begin a trend.
-    before : int
-        The same over paths through a predecessor; ``NOWHERE`` if there is none.
+    ``own`` is the latest event with which one begins (the node's own, if it may begin a trend), ``before`` the same
+    over paths through a predecessor; ``NOWHERE`` if there is none.
     """
 
     own: int
@@ -55,14 +51,9 @@ class Origins(NamedTuple):
 class AttributeVertices(NamedTuple):
     """The attribute vertices of one list, as they are now.
 
-    Attributes
-    ----------
-    bounds : list of int
-        Vertex 0 holds the values below the first bound, vertex 1 those between it and the second, and so on.
-    vertex : dict of Node to int
-        The from-edges: the vertex that the value of a later event lies in.
-    range : dict of Node to (int, int)
-        The to-edges: an earlier event leads to the vertices from the first number to before the second.
+    Vertex 0 holds the values below the first of the ``bounds``, vertex 1 those between it and the second, and so on.
+    ``vertex`` are the from-edges: the vertex that the value of a later event lies in. ``range`` are the to-edges: an
+    earlier event leads to the vertices from the first number to before the second.
     """
 
     bounds: list[int]
@@ -73,20 +64,8 @@ class AttributeVertices(NamedTuple):
 class IncrementalGraph:
     """The graph of the events of one key.
 
-    Parameters
-    ----------
-    machine : Machine
-        Without NOT and without predicates that do not split into one side per event.
-
-    Raises
-    ------
-    UnsupportedQuery
-        If the machine has either.
-
-    Notes
-    -----
-    Where a step has more predicates than an index answers, an arrival also costs a test of each event that the index
-    leaves.
+    A machine with NOT, or with predicates that do not split into one side per event, is an UnsupportedQuery. Where a
+    step has more predicates than an index answers, an arrival also costs a test of each event that the index leaves.
 
     Examples
     --------
@@ -125,29 +104,12 @@ class IncrementalGraph:
         self._count = self._first = 0
         self._latest_instant: list[Node] = []  # its nodes do not see each other
 
-    # ------------------------------------------------------------------------------------------ arrival and expiry
-
     def append(self, instant: int, mask: int, values: Values) -> list[Node]:
-        """Adds an event.
+        """Adds an event, and returns the nodes that it adds; none if no trend can have come as far.
 
-        Parameters
-        ----------
-        instant : int
-            Not less than that of the event before; events of the same instant are simultaneous.
-        mask : int
-            Bit v is set when the event may be bound to variable v.
-        values : sequence of int or None
-            The columns that comparisons refer to, as numbers in the order of their values.
-
-        Returns
-        -------
-        list of Node
-            Those that the event adds; none if no trend can have come as far.
-
-        Raises
-        ------
-        InvalidNode
-            If the event comes too late.
+        Bit v of the ``mask`` is set if the event may be bound to variable v, and the ``values`` are the columns that
+        comparisons refer to, as numbers in the order of their values. Events of the same ``instant`` are simultaneous;
+        one that comes after a later one is an InvalidNode.
         """
         last = self._instants.get(self._count - 1, instant)
         if instant < last:
@@ -205,15 +167,13 @@ class IncrementalGraph:
         """The steps that lead to a node's state."""
         return (join for join in self._joins if join.step.edge.target == node.state)
 
-    # ------------------------------------------------------------------------------------------------- what there is
-
     @property
     def nodes(self) -> dict[Node, Origins]:
         """The nodes, in order of arrival."""
         return self._nodes
 
     def predecessors(self, node: Node) -> list[Node]:
-        """The nodes that may come right before one: as many steps as there are of them, if it came last."""
+        """The nodes that may come right before one; if it came last, this takes time in proportion to their number."""
         return sorted(earlier for join in self._into(node) for earlier in self._before(join, node))
 
     def edges(self) -> list[tuple[Node, Node]]:

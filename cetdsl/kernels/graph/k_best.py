@@ -25,15 +25,7 @@ from cetdsl.kernels.vocabulary import Block, Bools, Graph, Ints
 
 
 class KBest(NamedTuple):
-    """Trends by falling weight.
-
-    Attributes
-    ----------
-    weight : float64 or int64 array, shape (trends,)
-    present : bool array, shape (trends,)
-        Whether there was any value to add up; where not, the weight is 0.
-    block : Block
-    """
+    """Trends by falling weight; where a trend had no value to add up, it is not ``present``, and its weight is 0."""
 
     weight: Weights
     present: Bools
@@ -50,27 +42,15 @@ def k_best_paths(
     weight: Weights,
     present: Bools | None = None,
 ) -> KBest:
-    """The heaviest trends of all slices together.
+    """The k heaviest trends of all slices together, or all if there are fewer.
 
     Of trends of equal weight those of earlier slices come first, then those that come first in the canonical order
     (where sums are exact and no value is missing; else in an order that depends on the data alone).
 
-    Parameters
-    ----------
-    graph, low, high, complete
-        As for :func:`~cetdsl.kernels.graph.counts.count_trends`.
-    variable : int64 array, shape (states,)
-        Bit number of the variable that each state reads.
-    k : int
-        How many trends; all if there are fewer.
-    weight : float64 or int64 array, shape (nodes,)
-    present : bool array, shape (nodes,), optional
-        Whether a node has a value at all; those that have none add nothing.
-
-    Raises
-    ------
-    CountOverflow
-        If whole numbers add up to more than 64 bits hold.
+    The graph, the slices and ``complete`` are as for :func:`~cetdsl.kernels.graph.counts.count_trends`, and
+    ``variable`` is the bit number of the variable that each state reads. ``weight`` is what each node weighs; those
+    that are not ``present`` have no value and add nothing. Whole numbers that add up to more than 64 bits hold are a
+    CountOverflow.
 
     Examples
     --------
@@ -133,20 +113,16 @@ def _list_trends(
 
     Parameters
     ----------
-    graph : Graph
-    windows : Windows
-    complete : bool
-        Whether only paths that cannot be extended at either end count.
+    graph, windows, complete
+        Where the trends lie, and whether only paths that cannot be extended at either end count.
     layers : Layers
         The weights of the nodes.
     heaviest : (int64 array, array), shape (windows,)
         The rank and the sum of each window's heaviest trend.
     order : int64 array
         The windows that have trends, by falling weight of the heaviest.
-    wanted : int64 array, shape (windows,)
-        How many trends to list of each window at most.
-    k : int
-        How many trends of all windows together.
+    wanted, k : int64 array, shape (windows,), and int
+        How many trends to list of each window at most, and of all windows together.
     keep : bool
         Whether the trends are returned, or only the shares.
 
@@ -154,8 +130,8 @@ def _list_trends(
     -------
     share : int64 array, shape (windows,)
         How many of the k heaviest trends each window has.
-    window, rank : int64 array, value : array, start : int64 array, node : int64 array
-        The window, rank and weight of each trend, and where its nodes begin; nothing unless they are to be kept.
+    window, rank, value, start, node : arrays
+        The window, rank and weight of each trend, where its nodes begin, and the nodes; nothing unless ``keep``.
     """
     search, width = make_search(graph, windows, layers), layers.after.shape[1]
     path, at, node, share = search.path, search.at, np.empty(0, np.int64), np.zeros(len(windows.low), np.int64)

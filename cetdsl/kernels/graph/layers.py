@@ -31,17 +31,9 @@ LAST, NO_WAY = -1, -2
 class Layers(NamedTuple):
     """The nodes' values, and what layer a way is of.
 
-    Attributes
-    ----------
-    amount : int64 or float64 array, shape (nodes,)
-        The value if it is a number, else 0.
-    kind : int64 array, shape (nodes,)
-        Number of the kind of the node's value.
-    own : int64 array, shape (kinds,)
-        The layer of a single node.
-    after : int64 array, shape (kinds, layers)
-        The layer of a node that is followed by a way of some layer.
-    rank : int64 array, shape (layers,)
+    Of each node, ``amount`` is the value if it is a number, else 0, and ``kind`` the number of its kind. ``own`` is the
+    layer of a single node of each kind, ``after[kind, layer]`` that of a node that is followed by a way of some layer,
+    and ``rank`` the rank of each layer.
     """
 
     amount: Values

@@ -26,13 +26,7 @@ SKIP_BITS = 6
 def find_ranges(joins: Joins, ranks: Ranks, events: Events, horizon: Places, event: Ints, state: Ints) -> Ranges:
     """Sorts nodes, given by event and state, into buckets, and finds the ranges that they point at.
 
-    Parameters
-    ----------
-    joins, ranks, events
-        The edges of the machine, and the events and where they stand.
-    horizon : int32 array, shape (events,)
-        The first event that shares no window with each.
-    event, state : int64 arrays, shape (nodes,)
+    ``horizon`` is the first event that shares no window with each event.
     """
     # What is written to is made by NumPy, which asks the system for large pages.
     first = np.zeros(len(state) + 1, dtype=np.int64)

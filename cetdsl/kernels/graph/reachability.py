@@ -1,6 +1,6 @@
 """What lies on a trend at all: two passes over the events, which find each node's origin and reach.
 
-The passes take n log n steps, because they read and write trees over the ranks of buckets and never look at an edge
+The passes take time n log n, because they read and write trees over the ranks of buckets and never look at an edge
 (but for edges whose predicates no index answers). They are one kernel: read against time, a machine whose edges are
 turned round leads from the ends of trends to their begins, and what was a reach is an origin.
 
@@ -27,21 +27,12 @@ _NONE = np.zeros(0, dtype=np.int64)
 class _Course(NamedTuple):
     """What a pass goes over, in its own order of time and with edges in its own direction.
 
-    Attributes
-    ----------
-    sign : int
-        1: with time; -1: against it, so that event ``i`` is the one that is ``i`` events before the last.
-    segment_start : int64 array, shape (segments + 1,)
-    instant : int64 array, shape (events,)
-    exists : bool array, shape (events, states)
-        Which nodes are looked at.
-    oldest : int array, shape (events,)
-        The first event that shares a window with each; empty if no edge is tested.
-    begins : bool array, shape (states,)
-        The states that paths begin in.
-    source, target : int64 arrays, shape (edges,)
-    read, read_rank, write, write_rank : int32 arrays, shape (tables, events)
-        The bucket and rank at which an event asks for predecessors, and those at which it is told to its successors.
+    With ``sign`` 1 it goes with time; with -1 against it, so that event ``i`` is the one that is ``i`` events before
+    the last. Of shape (events, states), ``exists`` says which nodes are looked at. ``oldest`` is the first event that
+    shares a window with each event, empty if no edge is tested. Paths begin in the states that ``begins`` names, and
+    each edge leads from the state ``source`` to ``target``. Of shape (tables, events), ``read`` and ``read_rank`` are
+    the bucket and rank at which an event asks for predecessors, ``write`` and ``write_rank`` those at which it is told
+    to its successors.
     """
 
     sign: int
@@ -61,16 +52,9 @@ class _Course(NamedTuple):
 class _Trees(NamedTuple):
     """A Fenwick tree or stack of each bucket for each edge, a cell per rank; ``Ranks.tree`` says where they begin.
 
-    Attributes
-    ----------
-    entry : int32 array, shape (edges, cells)
-        Origins: what the trees or stacks hold.
-    bound : int32 array, shape (edges, cells)
-        The ranks of what is on a stack.
-    top : int32 array, shape (edges, buckets)
-        The cell after the last one of each stack.
-    total : int32 array, shape (edges,)
-        The one entry of an edge without predicates.
+    Of shape (edges, cells), ``entry`` has the origins that the trees or stacks hold, and ``bound`` the ranks of what is
+    on a stack; of shape (edges, buckets), ``top`` is the cell after the last one of each stack. ``total`` is the one
+    entry of an edge without predicates.
     """
 
     entry: Places
@@ -148,9 +132,6 @@ def _follows(joins: Joins, ranks: Ranks, events: Events, edge: int, earlier: int
     return edge_holds(joins, events, edge, earlier, later)
 
 
-# --------------------------------------------------------------------------------------------------------- stacks
-
-
 @inlined
 def _topmost(bound: Places, edge: int, low: int, top: int, rank: np.int64, sign: int) -> int:
     """The last cell of a stack ``low:top`` with ``sign * bound >= sign * rank``; ``low - 1`` if there is none.
@@ -182,9 +163,6 @@ def _put_on_top(
     return top + 1
 
 
-# ---------------------------------------------------------------------------------------------------------- pass
-
-
 def _pass_along(course: _Course, joins: Joins, ranks: Ranks, events: Events) -> tuple[Places, Places]:
     """The latest event with which a path to each node begins, and the same over paths through a predecessor."""
     # What the pass writes to is made by NumPy, which asks the system for large pages: a kernel of Numba would wait for
@@ -202,21 +180,13 @@ def _pass_along(course: _Course, joins: Joins, ranks: Ranks, events: Events) -> 
 def _pass(
     course: _Course, joins: Joins, ranks: Ranks, events: Events, trees: _Trees, origin: Places, before: Places
 ) -> None:
-    """Fills ``origin`` and ``before`` in one pass.
+    """Fills ``origin`` and ``before``, of shape (events, states) and ``NOWHERE`` at first, in one pass.
 
-    It is one function, and gives the arrays that it loops over names of their own: helpers that are handed the trees,
-    or looks at fields of tuples, count references at each event and cost a tenth of the time.
-
-    Parameters
-    ----------
-    course : _Course
-    joins, ranks, events
-        The same with time, for edges that test every two events.
-    trees : _Trees
-        Their entries are ``NOWHERE`` at first.
-    origin, before : int32 arrays, shape (events, states)
-        The answer, ``NOWHERE`` at first.
+    ``joins``, ``ranks`` and ``events`` go with time whichever way the course goes, for edges that test every two
+    events. All entries of the trees are ``NOWHERE`` at first.
     """
+    # One function, which gives the arrays that it loops over names of their own: helpers that are handed the trees, or
+    # looks at fields of tuples, count references at each event and cost a tenth of the time.
     sign, segment_start, instant, exists, oldest, begins, source, target, read, read_rank, write, write_rank = course
     entry, bound, top, total = trees
     first_bucket, tree = ranks.first, ranks.tree

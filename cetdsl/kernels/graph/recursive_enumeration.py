@@ -22,8 +22,6 @@ from cetdsl.kernels.vocabulary import Graph, Ints, Places
 #: In place of a way: the first one of its state; not looked for yet; there is no more.
 _THE_FIRST, _UNKNOWN, _NO_MORE = -2, -2, -1
 
-# ------------------------------------------------------------------------------------------------- candidates
-
 
 class Heaps(NamedTuple):
     """Heaps of candidates, the best on top: the heavier, then the one with the earlier state.
@@ -75,31 +73,15 @@ def _push(heaps: Heaps, start: int, size: int, value: float, state: int, way: in
         cell = (cell - 1) // 2
 
 
-# ------------------------------------------------------------------------------------------------ the search
-
-
 class Search(NamedTuple):
     """A search in one window after the other, with room for the states (node of the window and layer) of the widest.
 
-    Attributes
-    ----------
-    start, stop, target : arrays
-        The successors of the graph's nodes.
-    layers : Layers
-    role : uint8 array, shape (nodes of the window,)
-    best : array, shape (states,)
-        The weight of the best way from each state.
-    choice : int64 array, shape (states,)
-        The state with which it goes on, ``LAST`` or ``NO_WAY``.
-    first, latest : int64 arrays, shape (states,)
-        The best way and the one found last; -1: none has been looked for.
-    heap, size : int64 arrays, shape (states + 1,)
-        Where the candidates for the next way begin, -1 if they have not been collected, and how many there are. The
-        last heap is that of the trends.
-    path, chain : int64 arrays, shape (nodes of the window,)
-        Room for states that follow each other.
-    at : int64 array
-        Where the search is, see ``RANK``.
+    ``start``, ``stop`` and ``target`` are the graph's successors, ``role`` is of the window's nodes. Of each state,
+    ``best`` is the weight of the best way, ``choice`` the state with which it goes on, ``LAST`` or ``NO_WAY``;
+    ``first`` and ``latest`` are the best way and the one found last, -1 if none has been looked for. ``heap`` says
+    where its candidates for the next way begin, -1 if they have not been collected, and ``size`` how many there are;
+    the last heap is that of the trends. ``path`` and ``chain`` have room for states that follow each other. ``at`` says
+    where the search is, see ``RANK``.
     """
 
     start: Ints
@@ -197,19 +179,10 @@ def _first_way(search: Search, ways: Ways, x: int) -> int:
 def _keep_candidates(
     search: Search, heaps: Heaps, owner: int, value: Values, state: Ints, count: int, most: int
 ) -> Heaps:
-    """Makes a heap of the best of some candidates, and leaves room for one more.
+    """Makes a heap of at most ``most`` of the best of some candidates, and leaves room for one more.
 
-    Parameters
-    ----------
-    search : Search
-    heaps : Heaps
-    owner : int
-        The state whose candidates they are; beyond all states, they are trends.
-    value, state : arrays
-        The candidates; the array has room for more than ``count``.
-    count : int
-    most : int
-        How many to keep at most.
+    ``owner`` is the state whose candidates they are; beyond all states, they are trends. The first ``count`` entries of
+    ``value`` and ``state``, which have room for more, are the candidates.
     """
     found = Heaps(value, state, np.full(count, _THE_FIRST))
     for cell in range(count // 2 - 1, -1, -1):

@@ -23,17 +23,8 @@ _BIT_MAP_BYTES = 64 * 2**20
 def reduce_edges(graph: AttributeGraph, machine: Machine, most: int = 2**31) -> Graph | None:
     """The graph with only those edges that no longer path goes round: its transitive reduction.
 
-    Parameters
-    ----------
-    graph : AttributeGraph
-    machine : Machine
-    most : int
-        Edges at most: of the reduction where the relation is transitive, else of the whole graph.
-
-    Returns
-    -------
-    Graph or None
-        None if there are more edges.
+    None if there are more than ``most`` edges: of the reduction where the relation is transitive, else of the whole
+    graph.
     """
     if not _is_transitive(machine):
         listed = list_edges(graph, most)

@@ -15,9 +15,9 @@ the other, as many as are asked for, and each with a random trend. The logarithm
 beyond any double.
 
 A random trend is a random rank in the canonical order if there are fewer than 2**61 trends: the exact number of trends
-that go on from each node leads down to the trend of that rank. Beyond, each step of a random walk goes to a successor
-with the probability that the rounded numbers say, which are right to about 1e-16 of their size. A trend that comes
-again is drawn again.
+that go on from each node leads down to the trend of that rank. Beyond, a random walk goes on to a successor with the
+probability that the rounded numbers say, which are right to about 1e-16 of their size. A trend that comes again is
+drawn again.
 
 All randomness comes from a counter that is hashed (SplitMix64, Steele et al. 2014) with the seed and a salt of the
 window. So a window has the same keys and trends wherever and with whatever else it is computed.
@@ -63,14 +63,9 @@ _WHOLE = Accumulators(np.ones((1, 1), np.uint64), False, np.array([2**63], dtype
 
 
 class Samples(NamedTuple):
-    """Trends drawn at random.
+    """Trends drawn at random; those of a slice are neighbours in the ``block``, by rising key.
 
-    Attributes
-    ----------
-    key : float64 array, shape (trends,)
-        Logarithms of the keys: of several samples taken together, the trends with the n smallest are a sample of n.
-    block : Block
-        The trends; those of a slice are neighbours, by rising key.
+    A ``key`` is a logarithm: of several samples taken together, the trends with the n smallest are a sample of n.
     """
 
     key: Floats
@@ -80,19 +75,11 @@ class Samples(NamedTuple):
 def sample_paths(
     graph: Graph, variable: Ints, low: Ints, high: Ints, complete: bool, n: int, seed: int, salt: Ints
 ) -> Samples:
-    """Draws from the trends of all slices, uniformly and without replacement.
+    """Draws n of the trends of all slices, or all if there are fewer, uniformly and without replacement.
 
-    Parameters
-    ----------
-    graph, low, high, complete
-        As for :func:`~cetdsl.kernels.graph.counts.count_trends`.
-    variable : int64 array, shape (states,)
-        Bit number of the variable that each state reads.
-    n : int
-        The number of trends to draw. If there are fewer, all are drawn.
-    seed : int
-    salt : int64 array, shape (slices,)
-        Another number for each slice of the answer, the same wherever the slice is computed.
+    The graph, the slices and ``complete`` are as for :func:`~cetdsl.kernels.graph.counts.count_trends`, and
+    ``variable`` is the bit number of the variable that each state reads. ``salt`` is another number for each slice of
+    the answer, the same wherever the slice is computed.
 
     Examples
     --------
@@ -105,7 +92,9 @@ def sample_paths(
     """
     windows = windows_of(graph, low, high)
     scaled = scaled_counts(graph, windows, complete)[:, 0]
-    size, states = from_scaled(scaled), _states(seed, salt)
+    # Where the counter of each slice begins.
+    states = _mixed(_mixed(salt.astype(np.uint64)) ^ _mixed(np.array([seed % 2**64], dtype=np.uint64)))
+    size = from_scaled(scaled)
     owner, key = _smallest_keys(log2_of(scaled) * math.log(2.0), size, states, int(min(n, size.sum())))
     # The draws of a slice go to its keys from the smallest on.
     order = np.lexsort((key, owner))
@@ -123,9 +112,6 @@ def sample_paths(
     return Samples(np.concatenate([key[:0], *keys]), join_blocks(blocks))
 
 
-# -------------------------------------------------------------------------------------------------- randomness
-
-
 @inlined
 def _mixed(word: _Word) -> _Word:
     """The output function of SplitMix64, of one word or each of several."""
@@ -134,19 +120,10 @@ def _mixed(word: _Word) -> _Word:
     return word ^ (word >> np.uint64(31))
 
 
-def _states(seed: int, salt: Ints) -> Words:
-    """Where the counter of each slice begins."""
-    seeded = _mixed(np.array([seed % 2**64], dtype=np.uint64))
-    return _mixed(_mixed(salt.astype(np.uint64)) ^ seeded)
-
-
 @inlined
 def _uniform(word: np.uint64) -> float:
     """A number between 0 and 1 and neither of them, from 52 bits of a word."""
     return (float(word >> np.uint64(12)) + 0.5) * 2.0**-52
-
-
-# -------------------------------------------------------------------------------------------------------- keys
 
 
 @jit
@@ -180,9 +157,6 @@ def _smallest_keys(log_size: Floats, size: Floats, state: Words, n: int) -> tupl
             following = _next_key(smallest, drawn[window], size[window], log_size[window], word)
         heapq.heapreplace(heap, (following, window))
     return owner, key
-
-
-# ------------------------------------------------------------------------------------------------------- draws
 
 
 @jit
@@ -232,15 +206,7 @@ def _draw_ranks(
 ) -> tuple[Ints, Ints]:
     """Different trends of each window, as many as are wanted: where each one's nodes begin, and the nodes.
 
-    Parameters
-    ----------
-    graph, windows, complete
-        As for :func:`sample_paths`, the windows in place of slices.
-    wanted : int64 array, shape (windows,)
-    state : uint64 array, shape (windows,)
-        Where the counter of each window begins.
-    accumulators : Accumulators
-        What counts the trends, one by one.
+    ``state`` says where the counter of each window begins, and the accumulators count the trends, one by one.
     """
     worth, room = make_worth(windows, accumulators, shared_targets(graph)), widest(windows)
     role, value, path, until = worth.role, worth.value, np.empty(room, np.int64), np.empty(room, np.uint64)

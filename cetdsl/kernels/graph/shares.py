@@ -45,7 +45,9 @@ def split(graph: Graph, windows: Windows, complete: bool, fractions: Floats) -> 
         aim = fraction * ends[-1]
         window = min(int(np.searchsorted(ends, aim, side="right")), final)
         if window != weighed:
-            worth, weighed = worth_of(graph, windows, window, complete, _kind(int(refs[window].imag))), window
+            # All that goes on from a node goes on from some root, too, so what holds the refs of a window holds all.
+            counted = rounding(np.float64 if refs[window].imag < 1000 else np.complex128, True)
+            worth, weighed = worth_of(graph, windows, window, complete, counted), window
         before = ends[window - 1] if window else 0.0
         nodes = _seek(graph, windows, window, worth.role, worth.value, max(aim - before, 0.0), largest)
         traces.append(Trace(window, nodes))
@@ -72,12 +74,6 @@ def _refs(graph: Graph, windows: Windows, complete: bool) -> tuple[Scaled, int]:
     """The refs of each window, and the largest exponent among them."""
     refs = scaled_counts(graph, windows, complete, lengths=True)[:, 1]
     return refs, int(refs.imag.max(initial=0))
-
-
-def _kind(exponent: int) -> Accumulators:
-    """What counts trends and refs: in doubles, unless a window has more refs than these hold, else scaled."""
-    # All that goes on from a node goes on from some root, too, so what holds the refs of a window holds all.
-    return rounding(np.float64 if exponent < 1000 else np.complex128, True)
 
 
 @jit
@@ -112,18 +108,9 @@ def _seek(
 ) -> Places:
     """The trend before which ``rest * 2**exponent`` refs of a window lie.
 
-    Of successors that rounding leaves nothing to choose from, it is the last: a larger ``rest`` never gives an earlier
-    trend.
-
-    Parameters
-    ----------
-    graph, windows, window
-        The window and the graph that it is a part of.
-    role : uint8 array, shape (nodes of the window,)
-    value : array, shape (nodes of the window, 2)
-        The trends that go on from each node, and their refs from there on.
-    rest : float
-    exponent : int
+    ``role`` and ``value`` are those of the window's nodes: the trends that go on from each, and their refs from there
+    on. Of successors that rounding leaves nothing to choose from, it is the last: a larger ``rest`` never gives an
+    earlier trend.
     """
     target, starts, stops = graph.target, graph.start, graph.stop
     first, last = windows.first[window], windows.last[window]
@@ -131,10 +118,10 @@ def _seek(
     depth, v, below = 0, np.int64(-1), 0.0
     while True:
         if depth > 0 and role[v - first] & END:
-            alone = math.ldexp(float(depth), -exponent)
-            if rest < alone:
+            own = math.ldexp(float(depth), -exponent)
+            if rest < own:
                 break
-            rest -= alone
+            rest -= own
         cursor = first if depth == 0 else starts[v]
         stop = last if depth == 0 else successors_stop(starts, stops, target, v, last)
         chosen = np.int64(-1)

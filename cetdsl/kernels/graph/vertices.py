@@ -42,28 +42,18 @@ def vertex_stream(
 ) -> Iterator[list[pa.Array]]:
     """One part of the graphs of a sorted stream, window by window.
 
-    Parameters
-    ----------
-    spec : EventGraphSpec
-    batches : iterator of pyarrow.RecordBatch
-        Sorted by key, time bucket, time and tie-break columns, and simultaneous events in an order that never changes.
-    chunk_events : int
-        Events per kernel call, at least.
+    The batches are sorted by key, time bucket, time and tie-break columns, and simultaneous events come in an order
+    that never changes. The columns are keys, window if sliding, and then
 
-    Yields
-    ------
-    list of pyarrow.Array
-        Key columns, window if sliding, and then
-
-        ==========  ================================================================================================
-        vertices    event's number in its window, state, ``first``, ``last``, ``source``, ``sink``, event
-        edges       number and state of the earlier event, number and state of the later one; so for ``reduced``
-                    (edges that no longer path goes round) and ``direct`` (edges without attribute vertices)
-        attributes  step, per equality of any step a value of the later and of the earlier side (one is NULL), number
-                    of the vertex on the list of these values, per order of any step the lower and the upper bound
-        from        step, values as above, number of the vertex, number of the event
-        to          step, values as above, number of the event, the first vertex and the one after the last
-        ==========  ================================================================================================
+    ==========  ====================================================================================================
+    vertices    event's number in its window, state, ``first``, ``last``, ``source``, ``sink``, event
+    edges       number and state of the earlier event, number and state of the later one; so for ``reduced``
+                (edges that no longer path goes round) and ``direct`` (edges without attribute vertices)
+    attributes  step, per equality of any step a value of the later and of the earlier side (one is NULL), number
+                of the vertex on the list of these values, per order of any step the lower and the upper bound
+    from        step, values as above, number of the vertex, number of the event
+    to          step, values as above, number of the event, the first vertex and the one after the last
+    ==========  ====================================================================================================
     """
     guarded = GuardedMachine(spec.kernel)
     builder = GraphBuilder(guarded.machine, spec.kernel.query.windowing.length)
@@ -138,9 +128,6 @@ def _booleans(values: Bools) -> pa.Array:
     return pa.Array.from_buffers(pa.bool_(), len(values), [None, packed])
 
 
-# ------------------------------------------------------------------------------------------- vertices and edges
-
-
 def _vertices(windows: _Windows) -> Iterator[list[pa.Array]]:
     """The nodes that windows see."""
     nodes = windows.graph.nodes
@@ -203,19 +190,11 @@ def _listed(windows: _Windows, graph: AttributeGraph, chosen: Bools) -> Iterator
 def _successors(
     graph: AttributeGraph, chosen: Bools, node: Ints, high: Ints, last: Ints, degree: Ints, target: Places
 ) -> None:
-    """Counts the successors of nodes in their windows, or, if there is room for them, lists them.
+    """Counts the successors of nodes in their windows, or, if there is room for them in ``target``, lists them node by
+    node.
 
-    Parameters
-    ----------
-    graph : AttributeGraph
-    chosen : bool array, shape (ranges,)
-        Whose entries are successors.
-    node, high, last : int64 arrays, shape (n,)
-        Nodes, and of each one's window the events' end and the nodes' end.
-    degree : int64 array, shape (n,)
-        Receives the numbers of successors.
-    target : int32 array
-        Receives the successors of one node after the other; nothing if it is empty.
+    The entries of the ``chosen`` ranges are successors. Of each node's window, ``high`` and ``last`` are the events'
+    end and the nodes' end. ``degree`` receives the numbers of successors.
     """
     first, start, stop, limits, targets, rank, skip = graph.ranges
     reach, counting, at = graph.nodes.reach, len(target) == 0, 0
@@ -236,22 +215,13 @@ def _successors(
             degree[k] = found
 
 
-# -------------------------------------------------------------------------------------------- attribute vertices
-
-
 class Lists(NamedTuple):
     """The attribute vertices of one step: a list of them per window and per value of the equalities.
 
-    Attributes
-    ----------
-    begin : int64 array, shape (lists + 1,)
-        The vertices of list ``l`` are ``begin[l]:begin[l + 1]``; within the list they are numbered from 0.
-    low, high : int64 arrays, shape (vertices,)
-        The position, among the earlier events, of one whose bound the range begins or ends with; -1: unbounded.
-    vertex : int64 array, shape (later events,)
-        The vertex that the event's value lies in.
-    first, stop : int64 arrays, shape (earlier events,)
-        The vertices ``first:stop`` are those that the event leads to.
+    The vertices of list ``l`` are ``begin[l]:begin[l + 1]``; within the list they are numbered from 0. ``low`` and
+    ``high`` are the position, among the earlier events, of one whose bound the range begins or ends with; -1:
+    unbounded. ``vertex`` is that which the value of each later event lies in; each earlier event leads to the vertices
+    ``first:stop``.
     """
 
     begin: Ints
@@ -263,16 +233,10 @@ class Lists(NamedTuple):
 
 
 def cut_lists(op: str | None, count: int, later: tuple[Ints, Ints], earlier: tuple[Ints, Ints]) -> Lists:
-    """Cuts the values of each list at the bounds of its earlier events.
+    """Cuts the values of each of ``count`` lists at the bounds of its earlier events.
 
-    Parameters
-    ----------
-    op : {"<", "<=", ">", ">="} or None
-        How the later event's value compares with the earlier event's bound; None: lists are single values.
-    count : int
-        How many lists there are.
-    later, earlier : (int64 array, int64 array)
-        Each event's list, and its value or bound.
+    ``op`` is how the later event's value compares with the earlier event's bound; None: lists are single values.
+    ``later`` and ``earlier`` are the list of each event, and its value or bound.
 
     Examples
     --------
@@ -313,19 +277,10 @@ def cut_lists(op: str | None, count: int, later: tuple[Ints, Ints], earlier: tup
 
 
 class _Step(NamedTuple):
-    """The attribute vertices of a step in a block of windows.
+    """The attribute vertices of a step, by its ``number`` among the separable ones, in a block of windows.
 
-    Attributes
-    ----------
-    number : int
-        Among the separable steps.
-    later, earlier : _Seen
-        The nodes that stand on a list, or point at one.
-    later_list, earlier_list : int64 arrays
-        Which list.
-    lists : Lists
-    example : int64 array, shape (lists,)
-        One of the later nodes of each list, or one of the earlier ones counted on from these.
+    The ``later`` nodes stand on ``lists``, the ``earlier`` ones point at them; ``later_list`` and ``earlier_list`` say
+    at which. ``example`` is one of the later nodes of each list, or one of the earlier ones counted on from these.
     """
 
     number: int

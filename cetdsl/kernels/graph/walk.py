@@ -30,14 +30,7 @@ from cetdsl.kernels.enumerate.blocks import (
     variable_bits,
     write_trend,
 )
-from cetdsl.kernels.graph.windows import (
-    Rules,
-    Windows,
-    is_end,
-    is_root,
-    stop_before,
-    successors_stop,
-)
+from cetdsl.kernels.graph.windows import Rules, Windows, is_end, is_root, stop_before, successors_stop
 from cetdsl.kernels.machine.program import place_of
 from cetdsl.kernels.vocabulary import Block, Bools, Graph, Index, Ints, Places, Shorts
 
@@ -69,28 +62,14 @@ class _Stack(NamedTuple):
 
 
 #: What a walk asks of a node, side by side in memory: label, successors, and whether a trend ends.
-_RECORD = np.dtype(
-    [
-        ("label", np.int64),
-        ("start", np.int32),
-        ("stop", np.int32),
-        ("reach_after", np.int32),
-        ("ends", np.int32),
-    ]
-)
+_RECORD = np.dtype([("label", "i8"), ("start", "i4"), ("stop", "i4"), ("reach_after", "i4"), ("ends", "i4")])
 
 
 class Records(NamedTuple):
     """What a walk asks of the nodes of a graph.
 
-    Attributes
-    ----------
-    nodes : structured array, shape (nodes,)
-    entries : structured array
-        The nodes that the graph's ``target`` names, in its order: the successors of a node lie side by side, and so are
-        fetched together. Where they would take too much memory, ``nodes`` once more.
-    beside : bool
-        Whether they lie side by side.
+    ``entries`` are the nodes that the graph's ``target`` names, in its order: the successors of a node lie side by side
+    (``beside``), and so are fetched together. Where they would take too much memory, they are ``nodes`` once more.
     """
 
     nodes: NDArray[Any]
@@ -113,28 +92,13 @@ def records_of(graph: Graph, variable: Ints | Shorts) -> Records:
 class Walker:
     """Lists or counts the trends of windows depth first: m-cet.
 
-    Parameters
-    ----------
-    graph : Graph
-    variable : int64 array, shape (states,)
-        Bit number of the variable that each state reads.
-    records : callable
-        Gives what :func:`records_of` does; asked only if trends are listed.
-    windows : Windows
-    rules : Rules
-    window : int
-        The number of the first of these windows.
-    longest : int, optional
-        Events of the longest trend, or more.
-    begin, end : Trace, optional
-        The trend to begin with, and the one to stop before; by default all are listed.
+    ``variable`` is the bit number of the variable that each state reads. ``records`` gives what :func:`records_of`
+    does, and is asked only if trends are listed. The first of the windows has the number ``window``, and no trend is
+    longer than ``longest``. The search goes from the trend ``begin`` to before the trend ``end``; by default it finds
+    all.
 
-    Attributes
-    ----------
-    bytes_held : int
-        What the search takes, apart from the graph and the block.
-    steps : int
-        Nodes visited so far, and bindings written or counted.
+    ``bytes_held`` is what the search takes, apart from the graph and the block; ``steps`` are the nodes visited so far,
+    and the bindings written or counted.
     """
 
     def __init__(
@@ -244,10 +208,6 @@ def _walk(
 ) -> None:
     """Goes on from where ``at`` says until the block is full or the end is reached.
 
-    Takes so many arguments because it takes the arrays of the tuples that they come in one by one: out of tuples, Numba
-    would fetch them from memory again after each write, which makes the loop take twice as long. It is one long loop
-    for the same reason: next to nothing is done per turn, so each call would show.
-
     Parameters
     ----------
     target, begins, reach, origin_before : arrays
@@ -258,10 +218,8 @@ def _walk(
         Those of :class:`Windows`.
     complete, pruned : bool
         Those of :class:`Rules`.
-    end_window : int
-        The window of the trend to stop before, or the number of windows.
-    end_nodes : int32 array
-        The nodes of that trend.
+    end_window, end_nodes : int, int32 array
+        The window of the trend to stop before, or the number of windows, and the nodes of that trend.
     path_label, path_cursor, path_stop : int64 arrays, shape (longest + WIDE,)
         Those of the stack: the labels of the path, and which entries of ``target`` are still to be tried.
     at : int64 array
@@ -269,12 +227,9 @@ def _walk(
         own entry the number of nodes, ``tight``, that the path has in common with the trend to stop before.
     out_start, out_event, out_slice : int64 arrays
         The block to fill; ``out_event`` has room for ``WIDE`` more, and receives labels.
-
-    Notes
-    -----
-    While the path agrees with the end's (its first ``tight`` nodes do), the successors from the end's next node on are
-    cut off; when those before it are done with, the path follows the end by one node.
     """
+    # One long loop over arrays that are handed over one by one: next to nothing is done per turn, so each call would
+    # show, and out of tuples, Numba would fetch the arrays again after each write, which takes twice as long.
     most, size = len(out_slice), len(out_event) - WIDE
     window, root, depth, tight = at[WINDOW], at[ROOT], at[DEPTH], at[_TIGHT]
     trends, bindings, visits, need = 0, 0, 0, np.int64(0)
@@ -286,6 +241,8 @@ def _walk(
     while window < len(lows):
         low, high, last = lows[window], highs[window], lasts[window]
         bounded, inner = window == end_window, last < len(nodes)
+        # While the path agrees with the end's (its first ``tight`` nodes do), the successors from the end's next node
+        # on are cut off; when those before it are done with, the path follows the end by one node.
         floor = tight if bounded else 0
         # All that lies below the part of the path that follows the end; without a bound, below the root. Each trend up
         # to the path, and each of its extensions by a successor before the cursors, has been written.

@@ -18,15 +18,7 @@ SEEN, END, ROOT = 1, 2, 4
 
 
 class Windows(NamedTuple):
-    """Windows as stretches of a graph.
-
-    Attributes
-    ----------
-    low, high : int64 arrays, shape (windows,)
-        The events ``low:high``.
-    first, last : int64 arrays, shape (windows,)
-        Their nodes ``first:last``.
-    """
+    """Windows as parts of a graph: the events ``low:high`` of each, and its nodes ``first:last``."""
 
     low: Ints
     high: Ints
@@ -37,12 +29,8 @@ class Windows(NamedTuple):
 class Rules(NamedTuple):
     """How paths begin and end.
 
-    Attributes
-    ----------
-    complete : bool
-        Trends run from sources to sinks; else from any node that begins to any that ends.
-    pruned : bool
-        Some nodes end no trend, so a successor may lead nowhere within the window.
+    ``complete`` trends run from sources to sinks; others from any node that begins to any that ends. In a ``pruned``
+    graph some nodes end no trend, so a successor may lead nowhere within the window.
     """
 
     complete: bool
