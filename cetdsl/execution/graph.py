@@ -17,10 +17,7 @@ from cetdsl.ir.operators import ShowGraph
 from cetdsl.pattern.text import quote
 
 #: Instants in the text of ids, to the microsecond.
-_INSTANTS = {
-    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
-    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
-}
+_INSTANTS = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"}
 
 
 class EventGraph:

@@ -396,9 +396,7 @@ def join_paths(df: DataFrame, plan: JoinPaths) -> Rows:
     states = len(plan.compiled.machine.variables)
     coded = vertices.withColumn("c", F.col("n") * states + F.col("q"))
     arcs = edges.select(
-        *by,
-        (F.col("n0") * states + F.col("q0")).alias("at"),
-        (F.col("n1") * states + F.col("q1")).alias("c"),
+        *by, (F.col("n0") * states + F.col("q0")).alias("at"), (F.col("n1") * states + F.col("q1")).alias("c")
     )
     arcs = _join(arcs, coded.select(*by, "c", "sink"), [*by, "c"]).withColumnRenamed("c", "to").localCheckpoint()
     if arcs.count() <= _FEW_EDGES:

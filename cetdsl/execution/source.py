@@ -17,16 +17,7 @@ from cetdsl.ir.compiled import CodeColumn, Compiled
 from cetdsl.ir.layout import Encoding
 from cetdsl.ir.source import Source
 from cetdsl.ir.windowing import SLIDING, SPAN, overlaps
-from cetdsl.pattern.expressions import (
-    Attribute,
-    Binary,
-    Expr,
-    Literal,
-    Role,
-    SparkColumn,
-    conjunction,
-    conjuncts,
-)
+from cetdsl.pattern.expressions import Attribute, Binary, Expr, Literal, Role, SparkColumn, conjunction, conjuncts
 
 #: Room for variables beside the time in a packed event; leaves 59 bits of microseconds, more than the years 1 to 9999.
 PACKED_BITS = 5

@@ -25,17 +25,15 @@ from cetdsl.ir.kernel import ALL, ENDS, MAXIMAL
 from cetdsl.pattern.expressions import Aggregate, Length
 from cetdsl.pattern.query import Query, Returned
 from cetdsl.pattern.text import quote, unparse
-from cetdsl.planning.planner import (
-    Decision,
-    plan_aggregate,
-    plan_complete,
-    plan_count_complete,
-    plan_sample,
-    plan_survey,
-    plan_top,
-    plan_trends,
+from cetdsl.planning.planner import Decision, plan_aggregate, plan_complete, plan_trends
+from cetdsl.planning.strategies.complete import (
+    ALGORITHMS,
+    CompleteRequest,
+    CountRequest,
+    SampleRequest,
+    SurveyRequest,
+    TopRequest,
 )
-from cetdsl.planning.strategies.complete import ALGORITHMS, CompleteRequest, CountRequest
 from cetdsl.planning.strategies.event_graph import event_graph as plan_event_graph
 from cetdsl.planning.strategies.request import compile_sides
 from cetdsl.rewrite import Trace, rewrite
@@ -341,7 +339,7 @@ class PatternFrame:
             raise InvalidNode(f"seed must be a whole number, not {seed!r}")
         chosen = random.randrange(2**63) if seed is None else seed % 2**63
         request = self._any_trends(completeness, complete, names)
-        return run(self._df, plan_sample(request, size, chosen).plan)
+        return run(self._df, plan_complete(SampleRequest(request, size, chosen)).plan)
 
     def top_trends(
         self,
@@ -393,7 +391,7 @@ class PatternFrame:
         size, names, weight = _positive("k", k), self._columns(columns), self._weight(by)
         request = self._any_trends(completeness, complete, names)
         name = "length" if isinstance(weight.argument, Length) else weight.function
-        return run(self._df, plan_top(request, size, weight, name).plan)
+        return run(self._df, plan_complete(TopRequest(request, size, weight, name)).plan)
 
     def survey_complete_trends(
         self,
@@ -448,7 +446,7 @@ class PatternFrame:
         """
         self._refuse()
         request = self._complete(completeness, algorithm, memory_limit, (), None)
-        return run(self._df, plan_survey(request, measure).plan)
+        return run(self._df, plan_complete(SurveyRequest(request, measure)).plan)
 
     def _complete(
         self,
@@ -484,7 +482,7 @@ class PatternFrame:
         returning = (Returned(COUNT, name),)
         rewritten, _ = rewrite(self._analyse(attrs.evolve(self._query, returning=returning)))
         request = self._complete(completeness, "auto", None, (rewritten.time.name,), None)
-        return plan_count_complete(CountRequest(request, name, number))
+        return plan_complete(CountRequest(request, name, number))
 
     def _weight(self, by: Term | None) -> Aggregate:
         """What trends are ordered by, checked and with the exact names of its columns."""

@@ -115,7 +115,8 @@ class SurveyRequest:
 
 
 #: What may be asked of complete trends.
-_Request = TypeVar("_Request", CompleteRequest, CountRequest, SampleRequest, TopRequest, SurveyRequest)
+Request = CompleteRequest | CountRequest | SampleRequest | TopRequest | SurveyRequest
+_Request = TypeVar("_Request", bound=Request)
 _Plan = Operator | Declined
 
 
@@ -138,9 +139,6 @@ def why_no_graph(compiled: Compiled, source: Source, completeness: str) -> str |
         name = compiled.variables[twice[0]][0]
         return f"variable {name!r} stands at several places of the pattern, so part of a trend may be another reading"
     return None
-
-
-# ------------------------------------------------------------------------------------------------------- listing
 
 
 def _over_graph(give: Callable[[BuildGraph, _Request], _Plan]) -> Callable[[_Request], _Plan]:
