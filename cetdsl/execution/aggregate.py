@@ -1,4 +1,4 @@
-"""The kernel strategy as DataFrames: events mapped to answers, and these merged where they must be."""
+"""The strategies kernel and panes as DataFrames: events mapped to answers, and these merged where they must be."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from cetdsl.aggregates.vocabulary import Result
 from cetdsl.execution.exchange import typed
 from cetdsl.execution.operators import Rows, execute, runs
 from cetdsl.ir.accumulators import Output
-from cetdsl.ir.kernel import KernelSpec, is_whole_in_rows
-from cetdsl.ir.operators import CountPaths, Merge, MultiplyPanes, Operator, PairCounts, Propagate, Union
+from cetdsl.ir.kernel import KernelSpec, is_exact_accumulator, is_whole_in_rows
+from cetdsl.ir.layout import KEY, of_panes
+from cetdsl.ir.operators import BuildPanes, CountPaths, Merge, MultiplyPanes, Operator, PairCounts, Propagate, Union
 from cetdsl.ir.operators.words import partial_keys
 from cetdsl.ir.source import Source
 
@@ -66,6 +67,24 @@ def answer(df: DataFrame, plan: Propagate | CountPaths | MultiplyPanes) -> Rows:
     if rows.spec.answer.partial:
         return rows.mapped(plan, rows.spec, partial_schema(rows, plan.source))
     return _answered(rows, plan, rows.spec, plan.source.groups)
+
+
+@runs(BuildPanes)
+def build_panes(df: DataFrame, plan: BuildPanes) -> Rows:
+    """A matrix per key and pane, so that all cores work on one long key; no row is copied."""
+    rows = execute(df, plan.child)
+    kinds = _matrix_types(rows.spec)
+    layout = of_panes(rows.spec.layout, len(kinds))
+    types = [*(field.dataType for field in rows.frame.key_fields(KEY, plan.source.keys)), T.LongType(), *kinds]
+    fields = [T.StructField(name, kind) for name, kind in zip(layout.columns, types, strict=True)]
+    return rows.mapped(plan, rows.spec, T.StructType(fields))
+
+
+def _matrix_types(spec: KernelSpec) -> list[T.DataType]:
+    """Two columns for the accumulators of whole numbers, small and large ones, and one for those that are rounded."""
+    exact = [is_exact_accumulator(spec, accumulator) for accumulator in spec.answer.accumulators]
+    kinds: list[T.DataType] = [T.BinaryType(), T.StringType()] if any(exact) else []
+    return kinds if all(exact) else [*kinds, T.BinaryType()]
 
 
 @runs(Merge)

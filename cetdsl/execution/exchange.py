@@ -173,9 +173,6 @@ def typed(spec: KernelSpec, value_types: tuple[T.DataType, ...]) -> KernelSpec:
     return attrs.evolve(spec, layout=spec.layout.with_values(texts)).with_answer(outputs=tuple(outputs))
 
 
-# ---------------------------------------------------------------------------------------------------- sorted runs
-
-
 #: The types of numbers that runs may hold, as NumPy knows them.
 _IN_RUNS: dict[type[T.DataType], str] = {
     T.ByteType: "<i1",
@@ -205,9 +202,6 @@ def run_spec(schema: T.StructType, keys: int) -> RunSpec | None:
 
 def _run_schema(schema: T.StructType, runs: RunSpec) -> T.StructType:
     return T.StructType([*schema.fields[: runs.keys + 1], T.StructField("p", T.BinaryType())])
-
-
-# ------------------------------------------------------------------------------------------- what operators require
 
 
 @runs(Exchange)

@@ -372,9 +372,6 @@ def _union(parts: list[DataFrame]) -> DataFrame:
     return reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), parts)
 
 
-# -------------------------------------------------------------------------------------------------------- trends
-
-
 @runs(JoinPaths)
 def join_paths(df: DataFrame, plan: JoinPaths) -> Rows:
     """The complete trends, their paths extended by one event per round of joins.

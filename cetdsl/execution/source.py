@@ -92,8 +92,6 @@ class EventFrame:
 
         return to_column(expr, resolve)
 
-    # ------------------------------------------------------------------------------------------------ the parts
-
     @cached_property
     def time(self) -> Column:
         """The time column; dates as timestamps, which is how windows see them."""

@@ -18,9 +18,11 @@ from cetdsl.execution.expressions import to_column
 from cetdsl.execution.operators import Rows, execute, runs
 from cetdsl.execution.source import EventFrame
 from cetdsl.ir.kernel import KernelSpec
+from cetdsl.ir.layout import TREND
 from cetdsl.ir.operators import (
     AggregateTrends,
     CheckTrends,
+    DropContained,
     JoinSides,
     Limit,
     ListTrends,
@@ -30,7 +32,7 @@ from cetdsl.ir.operators import (
     TopTrends,
 )
 from cetdsl.ir.source import Source
-from cetdsl.ir.stages import TrendsSpec
+from cetdsl.ir.stages import ContainmentSpec, TrendsSpec
 from cetdsl.pattern.expressions import Aggregate, Attribute, Expr, Length, Role, variables
 
 COUNT = Aggregate("count")
@@ -183,6 +185,22 @@ def top_trends(df: DataFrame, plan: TopTrends) -> Rows:
     return rows.now(data.orderBy(F.desc("weight")).limit(plan.size).toDF(*shown.names(plan.name)))
 
 
+@runs(DropContained)
+def drop_contained(df: DataFrame, plan: DropContained) -> Rows:
+    """Complete trends by their definition, as rows of keys, window and trend; events have columns of our names.
+
+    Every trend goes to the task that has all of its key and window, longest first, and a kernel keeps those that no
+    kept one contains.
+    """
+    rows = execute(df, plan.child)
+    shown, source = Shown.of(plan.source), plan.source
+    shown_keys = tuple(source.keys.index(name) for name in shown.keys)
+    variables = tuple(name for name, _ in plan.compiled.variables)
+    spec = ContainmentSpec(plan.layout, shown_keys, variables, plan.completeness, plan.memory)
+    schema = StructType([*shown.places(rows.frame), StructField("trend", rows.data.schema[TREND].dataType)])
+    return rows.mapped(plan, spec, schema)
+
+
 class FinishedTrend:
     """Terms over a whole trend, as Spark expressions on its array of bindings."""
 
@@ -293,9 +311,6 @@ def _outside_aggregates(expr: Expr) -> list[Expr]:
     return [expr, *(node for child in expr.children for node in _outside_aggregates(child))]
 
 
-# ------------------------------------------------------------------------------------- aggregates over the rows
-
-
 @runs(AggregateTrends)
 def aggregate_trends(df: DataFrame, plan: AggregateTrends) -> Rows:
     """Aggregates over trends whose events have columns of our names."""
@@ -382,9 +397,6 @@ def _in_form(total: Column, number: str, scale: int) -> Column:
     if number == "string":
         return total.cast(f"decimal(38,{scale})").cast("string")
     return total.cast(count_type(number, scale))
-
-
-# ------------------------------------------------------------------------------------------- a top-level AND
 
 
 @runs(JoinSides)

@@ -99,8 +99,6 @@ class KernelGraph:
         names = ("n", "begin", "end")
         return self._listed("to", [_long(name) for name in names], [F.col(name) for name in names])
 
-    # ------------------------------------------------------------------------------------------------ the passes
-
     @cached_property
     def _bare(self) -> Rows:
         return execute(self.df, self.plan.events())

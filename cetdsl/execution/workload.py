@@ -160,9 +160,6 @@ def _pool(rows: Rows, plan: PropagateTogether, wanted: list[list[DataType]]) -> 
     return Pool(layout, arrow.serialize().to_pybytes(), tuple(own)), StructType(fields)
 
 
-# ------------------------------------------------------------------------------------------ one answer for all
-
-
 def union_of_answers(rows: WorkloadRows) -> DataFrame:
     """All answers as one DataFrame: ``query``, ``group``, ``window`` and the union of the aggregates.
 

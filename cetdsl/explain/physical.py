@@ -68,9 +68,6 @@ def steps_view(
     return PlanView(title, tuple(nodes), tuple(edges), facts)
 
 
-# -------------------------------------------------------------------------------------------------------- automata
-
-
 def _automata(plan: Operator) -> tuple[PlanView, ...]:
     views: dict[PlanView, None] = {}
     for side in plan.walk():

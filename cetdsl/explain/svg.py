@@ -112,9 +112,6 @@ class _Canvas:
         )
 
 
-# ------------------------------------------------------------------------------------------------------ automata
-
-
 @attrs.define
 class _State:
     """A state and its place; ``layer`` counts columns from the left."""
@@ -323,8 +320,6 @@ def _goes_below(source: _State, target: _State) -> bool:
         return height > 0
     return target.layer < source.layer
 
-
-# --------------------------------------------------------------------------------------------------------- trees
 
 _WRAP = 76
 _BETWEEN, _DOWN = 26.0, 34.0

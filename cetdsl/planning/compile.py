@@ -20,20 +20,20 @@ from cetdsl.pattern.expressions import (
     HOLDS,
     MIRRORED,
     Aggregate,
-    Attribute,
     Binary,
     Expr,
     Length,
     Literal,
     Role,
     strip,
-    transform,
     variables,
+    with_attributes,
 )
 from cetdsl.pattern.nodes import Event, Not, Pattern, events
 from cetdsl.pattern.properties import binds_at_most_one
 from cetdsl.pattern.text import quote
 from cetdsl.planning.pivots import search_pivot
+from cetdsl.sharing.families import unnamed
 
 #: ``COUNT(b) >= n`` is compiled into states up to this n.
 MAX_COUNTED = 64
@@ -149,7 +149,8 @@ class _Compiler:
             for predicate in adjacent.get((names[step.source], names[step.target]), ()):
                 found = separate(predicate)
                 if found is None:
-                    listed.append(self.lists.setdefault(_unnamed(predicate), len(self.lists)))
+                    # Over two rows: NEXT is the later, plain the earlier one.
+                    listed.append(self.lists.setdefault(unnamed(predicate), len(self.lists)))
                 else:
                     later, earlier = self._comparison_columns(found.left, found.right)
                     comparisons.append(Comparison(found.op, later, earlier))
@@ -240,25 +241,9 @@ def _always_follows(automaton: Automaton, earlier: str, later: str) -> bool:
     return {u for u, v in steps if v == later} == {earlier} and {v for u, v in steps if u == earlier} == {later}
 
 
-def _unnamed(predicate: Expr) -> Expr:
-    """An adjacent predicate over two rows: NEXT is the later, plain the earlier one."""
-
-    def change(node: Expr) -> Expr:
-        return Attribute(None, node.name, node.role) if isinstance(node, Attribute) else node
-
-    return transform(predicate, change)
-
-
 def _as_adjacent(predicate: Expr, pair: tuple[str, str]) -> Expr:
     """A pairwise predicate between neighbours, written with NEXT."""
-    later = pair[1]
-
-    def change(node: Expr) -> Expr:
-        if isinstance(node, Attribute) and node.variable == later:
-            return attrs.evolve(node, role=Role.NEXT)
-        return node
-
-    return transform(predicate, change)
+    return with_attributes(predicate, lambda a: attrs.evolve(a, role=Role.NEXT) if a.variable == pair[1] else a)
 
 
 def side_query(resolved: ResolvedQuery, side: Pattern) -> ResolvedQuery:

@@ -39,7 +39,7 @@ from cetdsl.pattern.nodes import events
 from cetdsl.planning.planner import AGGREGATE_STRATEGIES, plan_aggregate
 from cetdsl.planning.sharing import plan_sharing
 from cetdsl.planning.strategies.kernel import kernel
-from cetdsl.planning.windows import BUCKET_WINDOWS
+from cetdsl.planning.strategies.request import BUCKET_WINDOWS
 from cetdsl.sharing.families import family
 
 _T = TypeVar("_T", bound=Hashable)

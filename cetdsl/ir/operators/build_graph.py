@@ -59,3 +59,10 @@ class BuildGraph(Unary):
         memory = "no limit" if self.memory is None else f"{self.memory} bytes per task"
         algorithm = f"{self.algorithm}: {ALGORITHMS[self.algorithm]}"
         return *trends, ("algorithm", algorithm), ("memory", f"{memory} for partial trends")
+
+
+@attrs.frozen
+class OverGraph(Unary):
+    """Base of the operators that read a graph, whose stage builds it first."""
+
+    child: BuildGraph

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import attrs
 
+from cetdsl.ir.operators.build_graph import OverGraph
 from cetdsl.ir.operators.operator import Step
-from cetdsl.ir.operators.over_graph import OverGraph
 
 
 @attrs.frozen

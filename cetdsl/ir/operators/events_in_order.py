@@ -16,23 +16,15 @@ from cetdsl.pattern.text import quote_name
 class EventsInOrder(Requirement):
     """What a stage requires of its events, beside what its query refers to.
 
-    Attributes
-    ----------
-    values : tuple of Expr
-        What is aggregated of each event.
-    columns : tuple of str or None
-        The user's columns of each event that are shown; None: no events are.
-    identified : bool
-        Whether each event has one more column, the last, that tells it from all others.
-    shared : bool
-        Whether as many tasks as there are cores get all events of a key, each with the number of its share.
-    settled : bool
-        Whether simultaneous events have an order that is the same whenever the rows are computed. Shares of a key agree
-        on its trends only if all of them see its events in the same order, so theirs have.
-    in_panes : bool
-        Whether events go to tasks by key and pane.
-    in_runs : bool
-        Whether the events of a key are put into sorted runs before they are sent, where they are numbers.
+    ``values`` are aggregated of each event, and the user's ``columns`` of it are shown; None: no events are. Each
+    ``identified`` event has one more column, the last, that tells it from all others. If ``shared``, as many tasks as
+    there are cores get all events of a key, each with the number of its share.
+
+    If ``settled``, simultaneous events have an order that is the same whenever the rows are computed. Shares of a key
+    agree on its trends only if all of them see its events in the same order, so theirs have.
+
+    Events go to tasks by key and pane if ``in_panes``. Those of a key are put into sorted runs before they are sent if
+    ``in_runs``, where they are numbers.
     """
 
     spec: KernelSpec

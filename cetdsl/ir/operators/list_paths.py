@@ -5,9 +5,8 @@ from __future__ import annotations
 import attrs
 
 from cetdsl.ir.operators import words
-from cetdsl.ir.operators.build_graph import ALGORITHMS
+from cetdsl.ir.operators.build_graph import ALGORITHMS, OverGraph
 from cetdsl.ir.operators.operator import Step
-from cetdsl.ir.operators.over_graph import OverGraph
 
 
 @attrs.frozen

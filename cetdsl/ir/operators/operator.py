@@ -36,18 +36,10 @@ class Requirement:
 class Operator:
     """A physical operator. A plan is a tree of them, with a scan of events at each leaf.
 
-    Attributes
-    ----------
-    inputs : tuple of str
-        The names of the fields that hold its children.
-    stage : str or None
-        The stage of :mod:`cetdsl.kernels.entry` that runs it; None: Spark alone, or the stage of the operator above.
-    walks : bool
-        Whether it goes through the automaton of its query.
-    indexed : bool
-        Whether an index answers the predicates of each edge of the automaton; see :mod:`cetdsl.ir.indexes`.
-    aggregates : bool
-        Whether its rows are aggregates of each group and window; else a row is a trend.
+    ``inputs`` names the fields that hold its children, and ``stage`` the stage of :mod:`cetdsl.kernels.entry` that runs
+    it; None: Spark alone, or the stage of the operator above. An operator that ``walks`` goes through the automaton of
+    its query; if it is ``indexed``, an index answers the predicates of each edge, see :mod:`cetdsl.ir.indexes`. The
+    rows of one that ``aggregates`` are aggregates of each group and window; else a row is a trend.
     """
 
     inputs: ClassVar[tuple[str, ...]] = ()
@@ -90,7 +82,7 @@ class Operator:
         """What is worth knowing besides: name and text."""
         return (words.number_fact(self.spec.answer.number),) if self.aggregates else ()
 
-    # What a plan of one scan has in common; of a plan of two sides these are the first one's.
+    # A plan of one scan has these in common; of a plan of two sides they are the first one's.
 
     @property
     def source(self) -> Source:

@@ -9,7 +9,7 @@ from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.operators import BuildPanes, MultiplyPanes, Operator, Scan
 from cetdsl.ir.source import Source
 from cetdsl.pattern.expressions import Expr
-from cetdsl.planning.accumulators import plan_accumulators
+from cetdsl.planning.accumulators import AccumulatorPlan
 from cetdsl.planning.panes import COMPARED, why_not_in_panes, why_panes_do_not_pay
 from cetdsl.planning.strategies.kernel import base_spec, merged
 from cetdsl.planning.strategies.request import AggregateRequest, Declined, source_of
@@ -38,7 +38,7 @@ def any_panes(request: AggregateRequest) -> Operator | Declined:
         return Declined(COMPARED)
     # A pane is one task's work already.
     source = attrs.evolve(source, windowing=attrs.evolve(source.windowing, cut=0))
-    accumulators, merge = plan_accumulators(compiled, request.aggregates), bool(source.partitions)
+    accumulators, merge = AccumulatorPlan(compiled, request.aggregates), bool(source.partitions)
     spec = attrs.evolve(base_spec(source, compiled), answer=accumulators.answer(source, request.number, merge))
     reason = why_not_in_panes(spec) or _why_not_apart(spec, tuple(accumulators.values), source)
     if reason:
