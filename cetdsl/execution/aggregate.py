@@ -38,16 +38,6 @@ def output_type(output: Output, number: str, value_types: tuple[T.DataType, ...]
     return count_type(number, scale)
 
 
-def _bound_type(time_type: str) -> T.DataType:
-    return {"timestamp": T.TimestampType(), "timestamp_ntz": T.TimestampNTZType()}.get(time_type, T.LongType())
-
-
-def window_field(time_type: str) -> T.StructField:
-    """``window: struct<start, end>``, as Spark's ``window`` function gives it."""
-    bound = _bound_type(time_type)
-    return T.StructField("window", T.StructType([T.StructField("start", bound), T.StructField("end", bound)]))
-
-
 def partial_fields(spec: KernelSpec, value_types: tuple[T.DataType, ...]) -> list[T.StructField]:
     """The columns of partial results, ``r0``, ``r1``, ..."""
     kinds: list[T.DataType] = []
@@ -96,9 +86,7 @@ def merge(df: DataFrame, plan: Merge) -> Rows:
 
 def _answered(rows: Rows, plan: Operator, spec: KernelSpec, groups: tuple[str, ...]) -> Rows:
     """What a kernel answers, under the names that the user knows."""
-    fields = rows.frame.key_fields("g", groups)
-    if plan.source.window:
-        fields.append(window_field(plan.source.time_type))
+    fields = rows.frame.place_fields("g", groups)
     for number, output in enumerate(spec.answer.outputs):
         fields.append(T.StructField(f"r{number}", output_type(output, spec.answer.number, rows.types, spec)))
     return rows.now(rows.mapped(plan, spec, T.StructType(fields)).data.toDF(*plan.gives))

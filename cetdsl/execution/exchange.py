@@ -75,7 +75,8 @@ def _events_in_order(df: DataFrame, below: Operator, needed: EventsInOrder) -> R
     runs = run_spec(schema, len(by)) if needed.in_runs and frame.encoding.bits else None
     if runs is not None:
         layout = attrs.evolve(layout, runs=runs)
-        rows = map_stage(rows, "runs", runs, _run_schema(schema, runs))
+        of_runs = T.StructType([*schema.fields[: runs.keys + 1], T.StructField("p", T.BinaryType())])
+        rows = map_stage(rows, "runs", runs, of_runs)
     # A task has one share of a lone key, so that nothing is gained by sorting by it.
     order = [] if lone_share else by
     if shares and kernel_sorts_shares(source, compiled):
@@ -198,10 +199,6 @@ def run_spec(schema: T.StructType, keys: int) -> RunSpec | None:
     columns = [_IN_RUNS.get(type(field.dataType)) for field in schema.fields[keys:]]
     known = [column for column in columns if column is not None]
     return RunSpec(keys, tuple(known)) if len(known) == len(columns) else None
-
-
-def _run_schema(schema: T.StructType, runs: RunSpec) -> T.StructType:
-    return T.StructType([*schema.fields[: runs.keys + 1], T.StructField("p", T.BinaryType())])
 
 
 @runs(Exchange)

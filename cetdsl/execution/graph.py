@@ -46,8 +46,6 @@ class EventGraph:
     def __repr__(self) -> str:
         return f"<EventGraph with positions {', '.join(self._positions)}>"
 
-    # --------------------------------------------------------------------------------------------- event vertices
-
     @cached_property
     def vertices(self) -> DataFrame:
         """Event vertices.
@@ -74,8 +72,6 @@ class EventGraph:
 
     def _pairs(self, rows: DataFrame) -> DataFrame:
         return rows.select(self._vertex("n0", "q0").alias("src"), self._vertex("n1", "q1").alias("dst"))
-
-    # ----------------------------------------------------------------------------------------- attribute vertices
 
     @cached_property
     def attribute_vertices(self) -> DataFrame:
@@ -182,8 +178,6 @@ class EventGraph:
             F.coalesce(*[high.cast(kind) for high in highs]).alias("high"),
             F.coalesce(*bounds).alias("bounds"),
         ]
-
-    # ------------------------------------------------------------------------------------------------------- names
 
     def _placed(self, rows: DataFrame, columns: list[Column]) -> DataFrame:
         """Rows with the key and window columns that an answer shows."""

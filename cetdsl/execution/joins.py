@@ -25,7 +25,7 @@ from cetdsl.execution.vertices import KernelGraph, place_names, value_names
 from cetdsl.ir.kernel import MAXIMAL
 from cetdsl.ir.operators import JoinPaths, ShowGraph
 from cetdsl.ir.steps import Step, steps_of
-from cetdsl.pattern.expressions import HOLDS, Attribute
+from cetdsl.pattern.expressions import HOLDS, attributes
 
 _LOG = logging.getLogger("cetdsl.joins")
 #: Into how many stretches the times of a key and the values of a list are cut, for as many tasks to count along them,
@@ -54,10 +54,7 @@ class JoinedGraph:
         self.instant = ["u", *(f"b{n}" for n in range(len(plan.source.tie_break)))]
         self.steps = steps_of(self.machine)
 
-    # -------------------------------------------------------------------------------------------------- the parts
-
     def vertices(self) -> DataFrame:
-        """One row per useful event and state."""
         return self.flagged(self.edges())
 
     def flagged(self, edges: DataFrame) -> DataFrame:
@@ -81,24 +78,19 @@ class JoinedGraph:
         )
 
     def edges(self) -> DataFrame:
-        """One row per two events that may be neighbours in a trend."""
         return self._useful[1]
 
     def direct(self) -> DataFrame:
-        """The edges of the steps that have no attribute vertices."""
         inseparable = [join.edges() for join in self._joins if not join.step.is_separable]
         return _union(inseparable) if inseparable else self.edges().limit(0)
 
     def attributes(self) -> DataFrame:
-        """The attribute vertices."""
         return self._listed(_Join.attributes, "a")
 
     def from_edges(self) -> DataFrame:
-        """From attribute vertices to events."""
         return self._listed(lambda join: join.later, "a", "n")
 
     def to_edges(self) -> DataFrame:
-        """From events to stretches of attribute vertices."""
         return self._listed(lambda join: join.earlier, "n", "begin", "end")
 
     def _listed(self, part: Callable[[_Join], DataFrame], *more: str) -> DataFrame:
@@ -118,8 +110,6 @@ class JoinedGraph:
         bounds = [name for name in together.columns if name.startswith(("low", "high"))]
         return together.select(*self.by, "step", *value_names([join.step for join in separable]), *more, *bounds)
 
-    # ------------------------------------------------------------------------------------------------- the events
-
     @cached_property
     def nodes(self) -> DataFrame:
         """One row per event and state that it may be in: K, ``n``, ``q``, what events are compared by, and ``e``."""
@@ -138,7 +128,7 @@ class JoinedGraph:
     def _events(self) -> DataFrame:
         """The events, once per window."""
         source, frame, compiled = self.plan.source, self.frame, self.plan.compiled
-        listed = {node.name for term in compiled.lists for node in term.walk() if isinstance(node, Attribute)}
+        listed = {node.name for term in compiled.lists for node in attributes(term)}
         names = [name for name in source.schema.names if name in listed or name in self.plan.columns]
         columns: Terms = {
             **frame.keys(),

@@ -13,13 +13,13 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from cetdsl.execution.source import EventFrame, Terms
-from cetdsl.pattern.expressions import Attribute, Expr
+from cetdsl.pattern.expressions import Expr, attributes
 
 
 def with_lists(frame: EventFrame, columns: Terms) -> DataFrame:
     """The selected rows with the event's position ``p`` in its key and the lists ``l0``, ``l1``, ..."""
     compiled = frame.compiled
-    names = sorted({node.name for term in compiled.lists for node in term.walk() if isinstance(node, Attribute)})
+    names = sorted({node.name for term in compiled.lists for node in attributes(term)})
     rows = frame.select({**columns, "x": frame.event_struct(names), "u": frame.ticks})
     keys = frame.key_names
     order = frame.settled_order if "i" in columns else frame.order

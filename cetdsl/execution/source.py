@@ -46,7 +46,9 @@ class EventFrame:
         self._by_dictionary, self._bare = by_dictionary, bare
         self._positions = {field.name: number for number, field in reversed(list(enumerate(self.fields)))}
         self._columns: dict[str, Column] = {}
-        opaque = _opaque_conditions(compiled)
+        conditions = [condition for _, condition in compiled.variables if condition is not None]
+        nodes = (node for condition in conditions for node in condition.walk())
+        opaque = list(dict.fromkeys(node for node in nodes if isinstance(node, SparkColumn)))
         self.opaque = {node: f"o{number}" for number, node in enumerate(opaque)}
         columns = [node.column.alias(f"o{number}") for number, node in enumerate(opaque)]
         names = [f"c{number}" for number in range(len(self.fields))] + list(self.opaque.values())
@@ -223,18 +225,13 @@ class EventFrame:
         """
         if self._bare and len(self.compiled.variables) == 1:
             return Encoding(known=True)
-        if not self._has_room_beside_time:
+        small = ("timestamp", "timestamp_ntz", "date", "integer", "short", "byte")
+        if self.type_of(self.source.time).typeName() not in small or self.source.tie_break or self.compiled.lists:
             return Encoding()
         if len(self.compiled.variables) <= PACKED_BITS:
             return Encoding(PACKED_BITS)
         dictionary = self._dictionary if self._by_dictionary else ()
         return Encoding(PACKED_BITS, dictionary) if dictionary else Encoding()
-
-    @cached_property
-    def _has_room_beside_time(self) -> bool:
-        kind = self.type_of(self.source.time).typeName()
-        small = kind in ("timestamp", "timestamp_ntz", "date", "integer", "short", "byte")
-        return small and not self.source.tie_break and not self.compiled.lists
 
     @property
     def _dictionary(self) -> tuple[int, ...]:
@@ -371,6 +368,17 @@ class EventFrame:
         """Fields of the answer for key columns."""
         return [T.StructField(f"{prefix}{number}", self.type_of(name)) for number, name in enumerate(names)]
 
+    def place_fields(self, prefix: str, names: Sequence[str]) -> list[T.StructField]:
+        """Fields of the answer for key columns and, if windows slide, for the window."""
+        return self.key_fields(prefix, names) + ([self.window_field] if self.source.window else [])
+
+    @property
+    def window_field(self) -> T.StructField:
+        """``window: struct<start, end>``, as Spark's ``window`` function gives it."""
+        kinds = {"timestamp": T.TimestampType(), "timestamp_ntz": T.TimestampNTZType()}
+        bound = kinds.get(self.source.time_type, T.LongType())
+        return T.StructField("window", T.StructType([T.StructField("start", bound), T.StructField("end", bound)]))
+
     def event_struct(self, names: Sequence[str]) -> Column:
         """The user's columns as one struct, under our names."""
         return F.struct(*map(self.column, names))
@@ -412,18 +420,6 @@ def _named(name: str, term: Column | str) -> Column:
     return F.expr(f"{term} AS {name}") if isinstance(term, str) else term.alias(name)
 
 
-def _opaque_conditions(compiled: Compiled) -> list[SparkColumn]:
-    """The conditions given as Spark columns."""
-    found = [
-        node
-        for _, condition in compiled.variables
-        if condition is not None
-        for node in condition.walk()
-        if isinstance(node, SparkColumn)
-    ]
-    return list(dict.fromkeys(found))
-
-
 def _ntz_micros(time: str) -> str:
     """Microseconds from 1970 on by a clock without a zone; no function gives them, so whole seconds and the rest do.
 
@@ -454,7 +450,5 @@ def _floor_divide(value: Column, by: int) -> Column:
 
 
 def _mask_type(variables: int) -> str:
-    for bits, kind in ((7, "tinyint"), (15, "smallint"), (31, "int")):
-        if variables <= bits:
-            return kind
-    return "bigint"
+    kinds = ((7, "tinyint"), (15, "smallint"), (31, "int"))
+    return next((kind for bits, kind in kinds if variables <= bits), "bigint")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import reduce
 
 import attrs
 from pyspark.sql import Column, DataFrame
@@ -12,7 +12,7 @@ from pyspark.sql.types import ArrayType, LongType, StringType, StructField, Stru
 
 from cetdsl.aggregates.vocabulary import CentralMoment, Extreme, Merge, Quotient, Total
 from cetdsl.errors import ResolutionError, UnsupportedQuery
-from cetdsl.execution.aggregate import count_type, window_field
+from cetdsl.execution.aggregate import count_type
 from cetdsl.execution.compat import translated
 from cetdsl.execution.expressions import to_column
 from cetdsl.execution.operators import Rows, execute, runs
@@ -75,8 +75,7 @@ class Shown:
 
         A worker's rows that have the user's names need no projection behind it, which would copy every trend.
         """
-        window = [window_field(frame.source.time_type)] if self.sliding else []
-        fields = [*frame.key_fields("g", self.keys), *window]
+        fields = frame.place_fields("g", self.keys)
         if not named:
             return fields
         return [StructField(name, field.dataType) for name, field in zip(self.names(), fields)]
@@ -145,14 +144,12 @@ def trends_spec(
 def check_trends(df: DataFrame, plan: CheckTrends) -> Rows:
     """The trends that pass the residual predicates."""
     rows = execute(df, plan.child)
-    trend, data = FinishedTrend(F.col("trend"), rows.frame), rows.data
-    for predicate in plan.compiled.residual:
-        data = translated(partial(_kept, data, trend, predicate), "test a finished trend")
-    return rows.now(data)
+    trend = FinishedTrend(F.col("trend"), rows.frame)
 
+    def kept() -> DataFrame:
+        return reduce(DataFrame.filter, map(trend.holds, plan.compiled.residual), rows.data)
 
-def _kept(rows: DataFrame, trend: FinishedTrend, predicate: Expr) -> DataFrame:
-    return rows.filter(trend.holds(predicate))
+    return rows.now(translated(kept, "test a finished trend"))
 
 
 @runs(ShowTrends)
@@ -262,19 +259,16 @@ class FinishedTrend:
             return F.array_min(values) if function.buffer[0].merge is Merge.SMALLEST else F.array_max(values)
         if isinstance(function.finish, CentralMoment):
             return _central_moment(values, self.sum_type(node.argument), function.finish)
-        total = F.when(F.size(values) > 0, F.aggregate(values, self._zero(node.argument), lambda a, b: a + b))
+        zero = F.lit(0).cast(self.sum_type(node.argument))
+        total = F.when(F.size(values) > 0, F.aggregate(values, zero, lambda a, b: a + b))
         return total if isinstance(function.finish, Total) else total.cast("double") / F.size(values)
 
     def known(self, term: Expr) -> Column:
         """The values of a term that are not NULL."""
         return F.filter(self.values(term), lambda value: value.isNotNull())
 
-    def _zero(self, term: Expr) -> Column:
-        """Where a sum starts: in a type that has room."""
-        return F.lit(0).cast(self.sum_type(term))
-
     def sum_type(self, term: Expr) -> str:
-        """The type of a sum of a term."""
+        """The type of a sum of a term, which has room."""
         kind = self.frame.term_type(term).simpleString()
         if kind.startswith("decimal("):
             return f"decimal(38,{kind[:-1].split(',')[1]})"
@@ -356,17 +350,17 @@ class _Output:
 
     def per_trend(self) -> list[Column]:
         """The columns to compute for each trend."""
-        node = self.aggregate
+        node, finish = self.aggregate, self.function.finish
         if node == COUNT:
             return [F.lit(1)]
         if node.argument is None or isinstance(node.argument, Length):
             return [self.trend.aggregate(node)]
-        if isinstance(self.function.finish, CentralMoment):
+        if isinstance(finish, CentralMoment):
             return [self.trend.known(node.argument)]
-        if not isinstance(self.function.finish, Quotient):
-            return [self.trend.aggregate(node)]
-        count = F.size(self.trend.known(node.argument)).cast("bigint")
-        return [self.trend.aggregate(Aggregate("sum", None, node.argument)), count]
+        if isinstance(finish, Quotient):
+            count = F.size(self.trend.known(node.argument)).cast("bigint")
+            return [self.trend.aggregate(Aggregate("sum", None, node.argument)), count]
+        return [self.trend.aggregate(node)]
 
     def overall(self, number: int) -> Column:
         """The aggregate over all trends of a group and window."""

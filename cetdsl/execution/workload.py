@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, LongType, StringType, StructField, StructType
 
 from cetdsl.errors import ResolutionError
-from cetdsl.execution.aggregate import output_type, partial_fields, window_field
+from cetdsl.execution.aggregate import output_type, partial_fields
 from cetdsl.execution.compat import arrow_type
 from cetdsl.execution.exchange import typed
 from cetdsl.execution.expressions import combine, of_first
@@ -152,7 +152,7 @@ def _pool(rows: Rows, plan: PropagateTogether, wanted: list[list[DataType]]) -> 
                 kinds.append(kind)
             mine.append(names[key])
         own.append(tuple(mine))
-    layout, window = of_pool(rows.spec.layout, len(kinds)), window_field(plan.source.time_type).dataType
+    layout, window = of_pool(rows.spec.layout, len(kinds)), rows.frame.window_field.dataType
     keys = [field.dataType for field in rows.frame.key_fields(KEY, plan.source.keys)]
     every = (LongType(), *keys, LongType(), window, StringType(), *kinds)
     fields = [StructField(name, kind) for name, kind in zip(layout.columns, every, strict=True)]

@@ -74,16 +74,9 @@ class _Compiler:
                 self.residual.append(predicate)
         machine = self._machine(self.automaton, adjacent)
         negations = tuple(self._negation(node, negated.get(node, [])) for node in self.automaton.negations)
-        return Compiled(
-            self.automaton,
-            tuple((name, self.conditions.get(name)) for name in names),
-            machine,
-            negations,
-            tuple(pairs),
-            tuple(self.codes),
-            tuple(self.lists),
-            tuple(self.residual),
-        )
+        named = tuple((name, self.conditions.get(name)) for name in names)
+        codes, lists, residual = tuple(self.codes), tuple(self.lists), tuple(self.residual)
+        return Compiled(self.automaton, named, machine, negations, tuple(pairs), codes, lists, residual)
 
     def _sort_predicates(self) -> tuple[_Adjacent, list[Expr], dict[Not, list[Expr]]]:
         adjacent: _Adjacent = {}
@@ -187,11 +180,9 @@ class _Compiler:
                 )
             if inside:
                 pairs.append(found)
-            elif found.right_variable in {self._number(name) for name in own}:
-                correlated.append(
-                    Pair(MIRRORED[found.op], found.right_variable, found.right, found.left_variable, found.left)
-                )
             else:
+                if found.right_variable in {self._number(name) for name in own}:
+                    found = Pair(MIRRORED[found.op], found.right_variable, found.right, found.left_variable, found.left)
                 correlated.append(found)
         if pairs and correlated:
             raise UnsupportedQuery(

@@ -128,16 +128,9 @@ class _Pass:
         sets, propagation = plan_sharing(self.resolved, self.plans, sharing.mode)
         source = attrs.evolve(first, groups=first.keys, partitions=(), asked_partitions=(), windowing=windowing)
         members = tuple(self._member(name, plan, source, merge, propagation[name]) for name, plan in self.plans.items())
-        compiled = Compiled(
-            Automaton((), (), (), (), ()),
-            tuple((f"v{number}", condition) for (condition, _), number in self.variables.items()),
-            Machine((), (), (), ()),
-            (),
-            (),
-            tuple(self.codes),
-            tuple(self.lists),
-            (),
-        )
+        variables = tuple((f"v{number}", condition) for (condition, _), number in self.variables.items())
+        no_automaton, no_machine = Automaton((), (), (), (), ()), Machine((), (), (), ())
+        compiled = Compiled(no_automaton, variables, no_machine, (), (), tuple(self.codes), tuple(self.lists), ())
         negations = next((m.spec.query.negations for m in members if m.spec.query.negations), ())
         reader = members[0].spec.with_query(windowing=windowing, negations=negations)
         reader = reader.with_answer(accumulators=(), outputs=())

@@ -57,15 +57,9 @@ def base_spec(source: Source, compiled: Compiled, completeness: str = ALL) -> Ke
     """What every kernel needs to know, before it is said what the answer consists of."""
     pivot = search_pivot(compiled.machine, compiled.pairs, source.windowing.kind)
     query = KernelQuery(compiled.machine, compiled.negations, source.windowing, compiled.pairs, pivot, completeness)
-    layout = RowLayout.of(
-        len(source.keys),
-        source.time,
-        source.time_type,
-        len(source.tie_break),
-        len(compiled.codes),
-        len(compiled.lists),
-        bucketed=source.windowing.cut > 0,
-    )
+    ties, codes, lists = len(source.tie_break), len(compiled.codes), len(compiled.lists)
+    bucketed = source.windowing.cut > 0
+    layout = RowLayout.of(len(source.keys), source.time, source.time_type, ties, codes, lists, bucketed)
     return KernelSpec(query, layout, Answer(len(source.groups)))
 
 
