@@ -169,9 +169,7 @@ class JoinedGraph:
     @cached_property
     def _joins(self) -> list[_Join]:
         """The steps, over the useful nodes."""
-        if self._all_useful:
-            return self._joins_of_all
-        return [_Join(self, step, self._useful[0]) for step in self.steps]
+        return self._joins_of_all if self._all_useful else [_Join(self, step, self._useful[0]) for step in self.steps]
 
     @cached_property
     def _joins_of_all(self) -> list[_Join]:

@@ -162,7 +162,8 @@ class EventFrame:
             # Evaluated in less than half the time of a CASE.
             number = F.array_position(F.array(*map(F.lit, choices)), self.column(column))
             return F.coalesce(number, F.lit(0).cast("bigint"))
-        kind = _mask_type(len(self.compiled.variables))
+        kinds = ((7, "tinyint"), (15, "smallint"), (31, "int"))
+        kind = next((kind for bits, kind in kinds if len(self.compiled.variables) <= bits), "bigint")
         zero = F.lit(0).cast(kind)
 
         def bits_of(conditions: _Conditions) -> Column:
@@ -323,9 +324,8 @@ class EventFrame:
         value, own = self.row_column(column.expr), self._known_type(column.expr)
         kind = own if column.partner is None or own == self._known_type(column.partner) else None
         if kind is None:
-            kind = self._type_of(
-                value if column.partner is None else F.coalesce(value, self.row_column(column.partner))
-            )
+            both = value if column.partner is None else F.coalesce(value, self.row_column(column.partner))
+            kind = self._type_of(both)
         if kind.typeName() in ("array", "struct", "map", "variant"):
             raise UnsupportedQuery(
                 f"values of type {kind.simpleString()} cannot be compared along a trend",
@@ -391,9 +391,8 @@ class EventFrame:
     def shares(self, numbers: Sequence[int]) -> str:
         """The shares that get an event; one alone gets the rows without a time, so that these are counted once."""
         every = f"array({', '.join(map(str, numbers))})"
-        return (
-            f"CASE WHEN {self._time} IS NULL THEN array({numbers[0]}) ELSE {every} END" if self.checks_time else every
-        )
+        one = f"CASE WHEN {self._time} IS NULL THEN array({numbers[0]}) ELSE {every} END"
+        return one if self.checks_time else every
 
     def window_starts(self) -> Column:
         """The starts of all windows that hold an event, in ticks, of queries that slide."""
@@ -447,8 +446,3 @@ def _floor_divide(value: Column, by: int) -> Column:
     """Floor division of whole numbers, exact where dividing doubles would round."""
     divisor = F.lit(by).cast("bigint")
     return F.call_function("div", value - F.pmod(value, divisor), divisor)
-
-
-def _mask_type(variables: int) -> str:
-    kinds = ((7, "tinyint"), (15, "smallint"), (31, "int"))
-    return next((kind for bits, kind in kinds if variables <= bits), "bigint")

@@ -134,10 +134,8 @@ def trends_spec(
     plan: Operator, keys: tuple[str, ...], kernel: KernelSpec, fields: tuple[str, ...], limit: int | None
 ) -> TrendsSpec:
     """What a worker must know to list trends as rows."""
-    variables = tuple(name for name, _ in plan.compiled.variables)
-    return TrendsSpec(
-        kernel, tuple(map(plan.source.keys.index, keys)), variables, fields, -1 if limit is None else limit
-    )
+    shown, variables = tuple(map(plan.source.keys.index, keys)), tuple(name for name, _ in plan.compiled.variables)
+    return TrendsSpec(kernel, shown, variables, fields, -1 if limit is None else limit)
 
 
 @runs(CheckTrends)
@@ -190,8 +188,7 @@ def drop_contained(df: DataFrame, plan: DropContained) -> Rows:
     kept one contains.
     """
     rows = execute(df, plan.child)
-    shown, source = Shown.of(plan.source), plan.source
-    shown_keys = tuple(source.keys.index(name) for name in shown.keys)
+    shown, shown_keys = Shown.of(plan.source), tuple(map(plan.source.keys.index, plan.source.shown_keys))
     variables = tuple(name for name, _ in plan.compiled.variables)
     spec = ContainmentSpec(plan.layout, shown_keys, variables, plan.completeness, plan.memory)
     schema = StructType([*shown.places(rows.frame), StructField("trend", rows.data.schema[TREND].dataType)])
@@ -407,16 +404,11 @@ def join_sides(df: DataFrame, plan: JoinSides) -> Rows:
     same = F.lit(True)
     for name in Shown.of(source).internal:
         same = same & F.col(name).eqNullSafe(F.col(f"x_{name}"))
-    by_time = _by_time(left.frame, (source.time, *source.tie_break))
-    merged = F.array_sort(F.concat("trend", "x_trend"), by_time)
-    return left.now(left.data.join(right, same).withColumn("trend", merged))
+    names = [left.frame.own_name(name) for name in (source.time, *source.tie_break)]
 
-
-def _by_time(frame: EventFrame, order: tuple[str, ...]) -> Callable[[Column, Column], Column]:
-    names = [frame.own_name(name) for name in order]
-
-    def compare(left: Column, right: Column) -> Column:
-        a, b = (F.struct(*[side.getField("event").getField(name) for name in names]) for side in (left, right))
+    def by_time(one: Column, other: Column) -> Column:
+        a, b = (F.struct(*[side.getField("event").getField(name) for name in names]) for side in (one, other))
         return F.when(a < b, -1).when(a > b, 1).otherwise(0)
 
-    return compare
+    merged = F.array_sort(F.concat("trend", "x_trend"), by_time)
+    return left.now(left.data.join(right, same).withColumn("trend", merged))

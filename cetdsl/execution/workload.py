@@ -51,10 +51,6 @@ class Answered:
         """The column of the window."""
         return "window" if self.number < 0 else WINDOW
 
-    def type_of(self, column: str) -> DataType:
-        """The type of a column of the rows."""
-        return next(field.dataType for field in self.rows.schema.fields if field.name == column)
-
 
 @attrs.frozen
 class WorkloadRows:
@@ -113,14 +109,12 @@ def workload_spec(rows: Rows, plan: PropagateTogether) -> tuple[WorkloadSpec, St
     specs = tuple(typed(member.spec, types) for member in members)
     numbers = {name: number for number, name in enumerate(plan.queries)}
     in_bursts = ((number,) for number, member in enumerate(members) if member.propagation.in_bursts)
-    answer, schema = _pool(
-        rows, plan, [[output_type(o, spec.answer.number, types, spec) for o in spec.answer.outputs] for spec in specs]
-    )
+    finished = [[output_type(o, spec.answer.number, types, spec) for o in spec.answer.outputs] for spec in specs]
+    answer, schema = _pool(rows, plan, finished)
     partial, given = None, schema
     if any(spec.answer.partial for spec in specs):
-        partial, given = _pool(
-            rows, plan, [[field.dataType for field in partial_fields(spec, types)] for spec in specs]
-        )
+        unfinished = [[field.dataType for field in partial_fields(spec, types)] for spec in specs]
+        partial, given = _pool(rows, plan, unfinished)
     spec = WorkloadSpec(
         rows.spec,
         plan.queries,
@@ -183,9 +177,9 @@ class _Columns:
         owners: dict[str, str] = {}
         for one in answered:
             for name, column in one.groups:
-                self.groups.setdefault(name.casefold(), (name, one.type_of(column)))
+                self.groups.setdefault(name.casefold(), (name, one.rows.schema[column].dataType))
             for name, column in one.outputs:
-                kind = one.type_of(column)
+                kind = one.rows.schema[column].dataType
                 known, first = self.outputs.setdefault(name.casefold(), (name, kind)), owners.setdefault(name, one.name)
                 if known[1] != kind:
                     raise ResolutionError(
@@ -194,7 +188,7 @@ class _Columns:
                         hint="rename one of them with AS, or take the answers apart with results()",
                     )
             if one.sliding:
-                self.window = one.type_of(one.window)
+                self.window = one.rows.schema[one.window].dataType
         for name in ("query", "group", "window"):
             if name in self.outputs:
                 raise ResolutionError(

@@ -83,11 +83,9 @@ def _automata(plan: Operator) -> tuple[PlanView, ...]:
             if len(inner.variables) < 2 and not negation.machine.edges and not negation.correlated:
                 continue  # a lone event says nothing that its name has not said
             view = automaton_view(inner, title=short_pattern(node), conditions=partial(conditions, negation.machine))
-            facts = [
-                ("forbids", f"a match with {_pair_text(compiled, pair)}")
-                for pair in (*negation.correlated, *negation.pairs)
-            ]
-            views.setdefault(attrs.evolve(view, facts=tuple(facts)))
+            forbidden = (_pair_text(compiled, pair) for pair in (*negation.correlated, *negation.pairs))
+            facts = tuple(("forbids", f"a match with {text}") for text in forbidden)
+            views.setdefault(attrs.evolve(view, facts=facts))
     return tuple(views)
 
 

@@ -94,7 +94,7 @@ def explain_query(
     stage: the answer's ``dataframe`` for "spark", how ``complete`` trends are listed, and a ``survey`` of the graphs.
     """
     makers: dict[str, Callable[[], tuple[PlanView, ...]]] = {
-        "parsed": lambda: (parsed_view(query),),
+        "parsed": lambda: (pattern_view(query.pattern, "query", unparse(query, lenient=True)),),
         "resolved": lambda: (resolved_view(resolved),),
         "rewritten": lambda: (rewritten_view(trace), final_view(rewritten)),
         "physical": lambda: physical_views(decision),
@@ -130,11 +130,6 @@ def stages_of(stage: str | None) -> tuple[str, ...]:
             hint=nearest(str(stage), known, "leave the stage out to see the first five"),
         )
     return (stage,)
-
-
-def parsed_view(query: Query) -> PlanView:
-    """The query as it was written."""
-    return pattern_view(query.pattern, "query", unparse(query, lenient=True))
 
 
 def resolved_view(resolved: ResolvedQuery) -> PlanView:

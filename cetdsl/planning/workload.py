@@ -61,12 +61,10 @@ def plan_workload(queries: Mapping[str, ResolvedQuery], number: str, sharing: Sh
         carried = _carried_by(decision.plan)
         if carried is not None:
             together[name] = carried
-        else:
-            reason = dict(decision.declined).get(
-                "kernel", "an AND at the top pairs the trends of two passes of its own"
-            )
-            groups = tuple(dict.fromkeys(resolved.query.group_by))
-            alone.append(Alone(name, decision.plan, decision.strategy, reason, groups))
+            continue
+        reason = dict(decision.declined).get("kernel", "an AND at the top pairs the trends of two passes of its own")
+        groups = tuple(dict.fromkeys(resolved.query.group_by))
+        alone.append(Alone(name, decision.plan, decision.strategy, reason, groups))
     passes: dict[Hashable, list[_Pass]] = {}
     for name, plan in together.items():
         source = plan.source
@@ -145,9 +143,8 @@ class _Pass:
         windowing = spec.query.windowing
         if windowing.kind != WHOLE:
             windowing = attrs.evolve(windowing, cut=source.windowing.cut)
-        layout = RowLayout.of(
-            len(source.keys), source.time, source.time_type, codes=len(self.codes), lists=len(self.lists)
-        )
+        codes, lists = len(self.codes), len(self.lists)
+        layout = RowLayout.of(len(source.keys), source.time, source.time_type, codes=codes, lists=lists)
         spec = attrs.evolve(spec.with_query(windowing=windowing), layout=layout)
         spec = spec.with_answer(groups=len(source.keys), partial=merge)
         groups = tuple(source.keys.index(column) for column in plan.source.groups)

@@ -31,13 +31,11 @@ class Scan(Operator):
         ]
         if len(self.compiled.variables) > _NAMED:
             conditions.append(f"and {len(self.compiled.variables) - _NAMED} more variables")
-        return Step("events", self._reading()), Step("keep what some variable can bind", tuple(conditions))
-
-    def _reading(self) -> tuple[str, ...]:
         source = self.source
+        time = f"time: {quote_name(source.time)} ({source.time_type})"
         ties = ("ties broken by " + ", ".join(map(quote_name, source.tie_break)),) if source.tie_break else ()
-        skipped = "left out" if source.on_null_time == "skip" else "an error"
-        return (f"time: {quote_name(source.time)} ({source.time_type})", *ties, f"rows without a time: {skipped}")
+        skipped = f"rows without a time: {'left out' if source.on_null_time == 'skip' else 'an error'}"
+        return Step("events", (time, *ties, skipped)), Step("keep what some variable can bind", tuple(conditions))
 
     def facts(self) -> tuple[tuple[str, str], ...]:
         source, windowing = self.source, self.source.windowing

@@ -49,11 +49,7 @@ def any_panes(request: AggregateRequest) -> Operator | Declined:
 def _why_not_apart(spec: KernelSpec, values: tuple[Expr, ...], source: Source) -> str | None:
     """Why the panes of a key cannot be worked out by several tasks; None when they can."""
     types = TypeCheck(source.schema)
-    for accumulator in spec.answer.accumulators:
-        if accumulator.update.moment and not (
-            spec.answer.exact and decimal_digits(types.infer(values[accumulator.column]))
-        ):
-            return (
-                "the moments of rounded numbers are about a value of their key, which tasks of its panes do not share"
-            )
-    return None
+    of_moments = [values[one.column] for one in spec.answer.accumulators if one.update.moment]
+    if all(spec.answer.exact and decimal_digits(types.infer(value)) for value in of_moments):
+        return None
+    return "the moments of rounded numbers are about a value of their key, which tasks of its panes do not share"
