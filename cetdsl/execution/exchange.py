@@ -72,11 +72,11 @@ def _events_in_order(df: DataFrame, below: Operator, needed: EventsInOrder) -> R
     types = tuple(schema[name].dataType for name in numbered(VALUE, len(needed.values)))
     layout = layout.with_values(tuple(kind.simpleString() for kind in types))
     by, lone_share = list(layout.partition), layout.partition == (SHARE,)
-    runs = run_spec(schema, len(by)) if needed.in_runs and frame.encoding.bits else None
-    if runs is not None:
-        layout = attrs.evolve(layout, runs=runs)
-        of_runs = T.StructType([*schema.fields[: runs.keys + 1], T.StructField("p", T.BinaryType())])
-        rows = map_stage(rows, "runs", runs, of_runs)
+    in_runs = run_spec(schema, len(by)) if needed.in_runs and frame.encoding.bits else None
+    if in_runs is not None:
+        layout = attrs.evolve(layout, runs=in_runs)
+        packed = T.StructType([*schema.fields[: in_runs.keys + 1], T.StructField("p", T.BinaryType())])
+        rows = map_stage(rows, "runs", in_runs, packed)
     # A task has one share of a lone key, so that nothing is gained by sorting by it.
     order = [] if lone_share else by
     if shares and kernel_sorts_shares(source, compiled):

@@ -138,7 +138,7 @@ class EventGraph:
         for number, step in enumerate(self._steps):
             if step.equalities:
                 names = [quote(codes[c.later].expr) for c in step.equalities]
-                values = [F.col(f"v{number}_{place}").alias(name) for place, name in enumerate(names)]
+                values = [F.col(f"v{number}_{k}").alias(name) for k, name in enumerate(names)]
                 text = F.concat(F.lit(":"), F.to_json(F.struct(*values), _INSTANTS))
                 parts.append(F.when(F.col("step") == number, text).otherwise(""))
         return F.concat(*parts)

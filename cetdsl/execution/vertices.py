@@ -42,7 +42,7 @@ def place_names(source: Source) -> list[str]:
 
 def value_names(steps: Sequence[Step]) -> list[str]:
     """The names of the columns V."""
-    return [f"v{number}_{place}" for number, step in enumerate(steps) for place in range(len(step.equalities))]
+    return [f"v{number}_{k}" for number, step in enumerate(steps) for k in range(len(step.equalities))]
 
 
 def separable_steps(compiled: Compiled) -> list[Step]:
@@ -118,11 +118,11 @@ class KernelGraph:
         """A part that names lists. The kernel gives a value as one of the two sides has it, and NULL for the other."""
         fields, values = [_int("step")], [F.col("step")]
         for number, step in enumerate(self.steps):
-            for place, comparison in enumerate(step.equalities):
-                sides = {f"f{number}_{place}": comparison.later, f"g{number}_{place}": comparison.earlier}
+            for k, comparison in enumerate(step.equalities):
+                sides = {f"f{number}_{k}": comparison.later, f"g{number}_{k}": comparison.earlier}
                 fields += [T.StructField(name, self._valued.types[code]) for name, code in sides.items()]
                 value = F.coalesce(*(F.col(name).cast(self._types[comparison.later]) for name in sides))
-                values.append(value.alias(f"v{number}_{place}"))
+                values.append(value.alias(f"v{number}_{k}"))
         rows = self._part(part, self._valued, [*fields, *more])
         return rows.select(*place_names(self.plan.source), *values, *columns)
 

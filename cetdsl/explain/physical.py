@@ -1,4 +1,4 @@
-"""A physical plan as views: its steps, its cost in words, and the automata that it walks."""
+"""A physical plan as views: what it does, its cost in words, and the automata that it walks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cetdsl.explain.view import PlanView, ViewEdge, ViewNode
 from cetdsl.ir.compiled import Compiled
 from cetdsl.ir.indexes import INDEXES, index_of_edge
 from cetdsl.ir.machine import Machine, Pair
-from cetdsl.ir.operators import Operator, Step
+from cetdsl.ir.operators import Act, Operator
 from cetdsl.ir.operators.words import bound, pair_of_rows
 from cetdsl.pattern.automaton import Transition, build_automaton
 from cetdsl.pattern.expressions import MIRRORED, Role
@@ -41,28 +41,28 @@ def physical_views(decision: Decision) -> tuple[PlanView, ...]:
     found = [("cost", text) for text in plan.costs()]
     found += dict.fromkeys(fact for operator in plan.walk() for fact in operator.facts())
     facts += sorted(found, key=lambda fact: _FACTS.index(fact[0]))
-    answer = Step("answer", (", ".join(map(quote_name, plan.gives)),))
-    return (steps_view("physical plan", plan, (answer,), tuple(facts)), *_automata(plan))
+    answer = Act("answer", (", ".join(map(quote_name, plan.gives)),))
+    return (acts_view("physical plan", plan, (answer,), tuple(facts)), *_automata(plan))
 
 
-def steps_view(
-    title: str, plan: Operator, more: tuple[Step, ...] = (), facts: tuple[tuple[str, str], ...] = ()
+def acts_view(
+    title: str, plan: Operator, more: tuple[Act, ...] = (), facts: tuple[tuple[str, str], ...] = ()
 ) -> PlanView:
-    """The steps of a plan, from the events to the answer, and ``more`` behind them."""
+    """The acts of a plan's operators, from the events to the answer, and ``more`` behind them."""
     nodes: list[ViewNode] = []
     edges: list[ViewEdge] = []
 
-    def add(steps: Iterable[Step], ends: list[str]) -> list[str]:
-        for step in steps:
+    def add(acts: Iterable[Act], ends: list[str]) -> list[str]:
+        for act in acts:
             identity = str(len(nodes))
-            nodes.append(ViewNode(identity, step.label, step.details))
+            nodes.append(ViewNode(identity, act.label, act.details))
             edges.extend(ViewEdge(before, identity) for before in ends)
             ends = [identity]
         return ends
 
     def of(operator: Operator) -> list[str]:
-        # One last step, but for sides that nothing has brought together yet.
-        return add(operator.steps(), [end for child in operator.children for end in of(child)])
+        # One last act, but for sides that nothing has brought together yet.
+        return add(operator.acts(), [end for child in operator.children for end in of(child)])
 
     add(more, of(plan))
     return PlanView(title, tuple(nodes), tuple(edges), facts)

@@ -25,8 +25,8 @@ from cetdsl.ir.operators.list_trends import ListTrends as ListTrends
 from cetdsl.ir.operators.merge import Merge as Merge
 from cetdsl.ir.operators.merge_together import MergeTogether as MergeTogether
 from cetdsl.ir.operators.multiply_panes import MultiplyPanes as MultiplyPanes
+from cetdsl.ir.operators.operator import Act as Act
 from cetdsl.ir.operators.operator import Operator as Operator
-from cetdsl.ir.operators.operator import Step as Step
 from cetdsl.ir.operators.pair_counts import PairCounts as PairCounts
 from cetdsl.ir.operators.propagate import Propagate as Propagate
 from cetdsl.ir.operators.propagate_together import PropagateTogether as PropagateTogether

@@ -6,7 +6,7 @@ import attrs
 
 from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.operators import words
-from cetdsl.ir.operators.operator import Operator, Requirement, Step
+from cetdsl.ir.operators.operator import Act, Operator, Requirement
 from cetdsl.ir.source import kernel_sorts_shares
 from cetdsl.pattern.expressions import Expr
 from cetdsl.pattern.text import quote_name
@@ -36,25 +36,25 @@ class EventsInOrder(Requirement):
     in_panes: bool = False
     in_runs: bool = False
 
-    def steps(self, below: Operator) -> tuple[Step, ...]:
+    def acts(self, below: Operator) -> tuple[Act, ...]:
         source, compiled = below.source, below.compiled
         lines = words.projected(source, compiled, self.values)
         if self.columns is not None:
             lines.append("event: " + (", ".join(self.columns) or "no columns"))
-        steps = [Step("project", tuple(lines))]
+        acts = [Act("project", tuple(lines))]
         if compiled.lists:
             terms = (f"{words.pair_of_rows(term, 'e', 'e')} (e: the event)" for term in compiled.lists)
-            steps.append(Step("list which earlier event may precede", tuple(terms)))
+            acts.append(Act("list which earlier event may precede", tuple(terms)))
         keys = list(map(quote_name, source.keys)) + (["time bucket"] if source.windowing.cut else [])
         if self.in_panes:
             keys.append("pane")
         if self.shared:
-            steps.append(Step("copy to every share, one per core"))
+            acts.append(Act("copy to every share, one per core"))
             keys.insert(len(source.keys), "share")
         order = ", ".join([*keys, quote_name(source.time), *map(quote_name, source.tie_break)])
-        sort, shuffle = f"sort each task's events by {order}", Step(words.shuffle(keys))
+        sort, shuffle = f"sort each task's events by {order}", Act(words.shuffle(keys))
         if self.in_runs:
-            runs = Step(sort, ("put those of a key into sorted runs, one row each",))
-            return (*steps, runs, shuffle, Step("merge the runs of each key"))
+            runs = Act(sort, ("put those of a key into sorted runs, one row each",))
+            return (*acts, runs, shuffle, Act("merge the runs of each key"))
         by_kernel = self.shared and kernel_sorts_shares(source, compiled)
-        return (*steps, shuffle, Step(sort, ("by the kernel",) if by_kernel else ()))
+        return (*acts, shuffle, Act(sort, ("by the kernel",) if by_kernel else ()))

@@ -15,7 +15,7 @@ from cetdsl.pattern.expressions import Expr
 
 
 @attrs.frozen
-class Step:
+class Act:
     """One thing that an operator does, as ``explain`` shows it: a label, and details below it."""
 
     label: str
@@ -27,7 +27,7 @@ class Requirement:
 
     __slots__ = ()
 
-    def steps(self, below: Operator) -> tuple[Step, ...]:
+    def acts(self, below: Operator) -> tuple[Act, ...]:
         """How the rows of the operator below are made so."""
         raise NotImplementedError
 
@@ -70,7 +70,7 @@ class Operator:
             return (*source.groups, *source.window, *(output.name for output in self.spec.answer.outputs))
         return (*source.shown_keys, *source.window, "trend")
 
-    def steps(self) -> tuple[Step, ...]:
+    def acts(self) -> tuple[Act, ...]:
         """What it does, the first thing first."""
         return ()
 
