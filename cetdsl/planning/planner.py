@@ -64,10 +64,7 @@ def plan_aggregate(
 ) -> Decision:
     """The plan of an aggregation, for a rewritten query and the names and aggregates of the output columns.
 
-    Raises
-    ------
-    NoPhysicalPlan
-        If every strategy declines.
+    That every strategy declines is an error, :class:`NoPhysicalPlan`.
     """
     return _first_plan(AggregateRequest(resolved, aggregates, number, compile_sides(resolved)), strategies)
 
@@ -80,10 +77,7 @@ def plan_trends(resolved: ResolvedQuery, columns: tuple[str, ...], limit: int | 
 def plan_complete(request: complete.Request) -> Decision:
     """The plan of listing complete trends, or of what else is asked about them.
 
-    Raises
-    ------
-    UnsupportedQuery
-        If the algorithm that was asked for cannot take the query.
+    A query that the algorithm asked for cannot take is an :class:`UnsupportedQuery`.
     """
     if not isinstance(request, complete.CompleteRequest):
         return _first_plan(request, _ABOUT[type(request)])
