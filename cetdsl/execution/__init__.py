@@ -1,13 +1,3 @@
 """Physical plans as DataFrames. Each of these modules says by ``@runs`` which operators its functions run."""
 
-from cetdsl.execution import (  # noqa: F401
-    aggregate,
-    complete,
-    definition,
-    exchange,
-    fold,
-    joins,
-    panes,
-    trends,
-    workload,
-)
+from cetdsl.execution import aggregate, complete, exchange, fold, joins, trends, workload  # noqa: F401

@@ -1,4 +1,4 @@
-"""The kernel strategy as DataFrames: events mapped to answers, and these merged where they must be."""
+"""The strategies kernel and panes as DataFrames: events mapped to answers, and these merged where they must be."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from cetdsl.aggregates.vocabulary import Result
 from cetdsl.execution.exchange import typed
 from cetdsl.execution.operators import Rows, execute, runs
 from cetdsl.ir.accumulators import Output
-from cetdsl.ir.kernel import KernelSpec, is_whole_in_rows
-from cetdsl.ir.operators import CountPaths, Merge, MultiplyPanes, Operator, PairCounts, Propagate, Union
+from cetdsl.ir.kernel import KernelSpec, is_exact_accumulator, is_whole_in_rows
+from cetdsl.ir.layout import KEY, of_panes
+from cetdsl.ir.operators import BuildPanes, CountPaths, Merge, MultiplyPanes, Operator, PairCounts, Propagate, Union
 from cetdsl.ir.operators.words import partial_keys
 from cetdsl.ir.source import Source
 
@@ -35,16 +36,6 @@ def output_type(output: Output, number: str, value_types: tuple[T.DataType, ...]
         return T.DoubleType()
     scale = int(output.type[:-1].split(",")[1]) if output.type.startswith("decimal(") else 0
     return count_type(number, scale)
-
-
-def _bound_type(time_type: str) -> T.DataType:
-    return {"timestamp": T.TimestampType(), "timestamp_ntz": T.TimestampNTZType()}.get(time_type, T.LongType())
-
-
-def window_field(time_type: str) -> T.StructField:
-    """``window: struct<start, end>``, as Spark's ``window`` function gives it."""
-    bound = _bound_type(time_type)
-    return T.StructField("window", T.StructType([T.StructField("start", bound), T.StructField("end", bound)]))
 
 
 def partial_fields(spec: KernelSpec, value_types: tuple[T.DataType, ...]) -> list[T.StructField]:
@@ -68,6 +59,24 @@ def answer(df: DataFrame, plan: Propagate | CountPaths | MultiplyPanes) -> Rows:
     return _answered(rows, plan, rows.spec, plan.source.groups)
 
 
+@runs(BuildPanes)
+def build_panes(df: DataFrame, plan: BuildPanes) -> Rows:
+    """A matrix per key and pane, so that all cores work on one long key; no row is copied."""
+    rows = execute(df, plan.child)
+    kinds = _matrix_types(rows.spec)
+    layout = of_panes(rows.spec.layout, len(kinds))
+    types = [*(field.dataType for field in rows.frame.key_fields(KEY, plan.source.keys)), T.LongType(), *kinds]
+    fields = [T.StructField(name, kind) for name, kind in zip(layout.columns, types, strict=True)]
+    return rows.mapped(plan, rows.spec, T.StructType(fields))
+
+
+def _matrix_types(spec: KernelSpec) -> list[T.DataType]:
+    """Two columns for the accumulators of whole numbers, small and large ones, and one for those that are rounded."""
+    exact = [is_exact_accumulator(spec, accumulator) for accumulator in spec.answer.accumulators]
+    kinds: list[T.DataType] = [T.BinaryType(), T.StringType()] if any(exact) else []
+    return kinds if all(exact) else [*kinds, T.BinaryType()]
+
+
 @runs(Merge)
 def merge(df: DataFrame, plan: Merge) -> Rows:
     """The answer that partial results add up to."""
@@ -77,9 +86,7 @@ def merge(df: DataFrame, plan: Merge) -> Rows:
 
 def _answered(rows: Rows, plan: Operator, spec: KernelSpec, groups: tuple[str, ...]) -> Rows:
     """What a kernel answers, under the names that the user knows."""
-    fields = rows.frame.key_fields("g", groups)
-    if plan.source.window:
-        fields.append(window_field(plan.source.time_type))
+    fields = rows.frame.place_fields("g", groups)
     for number, output in enumerate(spec.answer.outputs):
         fields.append(T.StructField(f"r{number}", output_type(output, spec.answer.number, rows.types, spec)))
     return rows.now(rows.mapped(plan, spec, T.StructType(fields)).data.toDF(*plan.gives))

@@ -6,16 +6,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    DataType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-)
+from pyspark.sql import types as T
 
 from cetdsl.execution.operators import Rows, execute, runs
 from cetdsl.execution.trends import Shown, refuse_duplicates, trend_field, trends_spec
@@ -38,10 +29,10 @@ def _told(rows: Rows, plan: OverGraph, limit: int | None = None) -> GraphSpec:
     return GraphSpec(trends, graph.algorithm or "auto", graph.memory, rows.shares)
 
 
-def _schema(rows: Rows, plan: OverGraph, *more: StructField, named: bool = False) -> StructType:
+def _schema(rows: Rows, plan: OverGraph, *more: T.StructField, named: bool = False) -> T.StructType:
     """Keys and window, under our names or under the user's, what is more, and the trend."""
     shown, columns = Shown.of(plan.source), plan.child.columns or ()
-    return StructType([*shown.places(rows.frame, named=named), *more, trend_field(rows.frame, columns, columns)])
+    return T.StructType([*shown.places(rows.frame, named=named), *more, trend_field(rows.frame, columns, columns)])
 
 
 @runs(ListPaths)
@@ -57,7 +48,7 @@ def sample_paths(df: DataFrame, plan: SamplePaths) -> Rows:
     """The paths with the smallest random keys."""
     rows = execute(df, plan.child)
     spec = SampleSpec(_told(rows, plan), plan.size, plan.seed)
-    drawn = rows.mapped(plan, spec, _schema(rows, plan, StructField("key", DoubleType()))).data
+    drawn = rows.mapped(plan, spec, _schema(rows, plan, T.StructField("key", T.DoubleType()))).data
     return rows.now(drawn.orderBy("key").limit(plan.size).drop("key").toDF(*Shown.of(plan.source).names()))
 
 
@@ -68,31 +59,31 @@ def top_paths(df: DataFrame, plan: TopPaths) -> Rows:
     name = plan.by.variable if argument is None else None
     if argument is not None and not isinstance(argument, Length):
         name = variables(argument)[0]
-    kind = _weight_type(rows.types[0]) if rows.types else LongType()
+    kind = _weight_type(rows.types[0]) if rows.types else T.LongType()
     spec = TopSpec(_told(rows, plan), plan.size, -1 if name is None else plan.compiled.number_of(name))
-    found = rows.mapped(plan, spec, _schema(rows, plan, StructField("weight", kind))).data
+    found = rows.mapped(plan, spec, _schema(rows, plan, T.StructField("weight", kind))).data
     heaviest = found.orderBy(F.desc("weight")).limit(plan.size)
     return rows.now(heaviest.toDF(*Shown.of(plan.source).names(plan.name)))
 
 
-def _weight_type(kind: DataType) -> DataType:
+def _weight_type(kind: T.DataType) -> T.DataType:
     """The type of a sum, as kernels give it."""
-    if isinstance(kind, DecimalType):
-        return DecimalType(38, kind.scale)
-    return DoubleType() if isinstance(kind, (DoubleType, FloatType)) else DecimalType(38, 0)
+    if isinstance(kind, T.DecimalType):
+        return T.DecimalType(38, kind.scale)
+    return T.DoubleType() if isinstance(kind, (T.DoubleType, T.FloatType)) else T.DecimalType(38, 0)
 
 
 @runs(SurveyGraphs)
 def survey_graphs(df: DataFrame, plan: SurveyGraphs) -> Rows:
     """What there is to know about the graph of each group and window, and about the work of listing its trends."""
     rows, shown = execute(df, plan.child), Shown.of(plan.source)
-    told = [StructField(f"s{n}", _SURVEY_TYPES[kind]) for n, (_, kind) in enumerate(SURVEY)]
-    schema = StructType([*shown.places(rows.frame), *told])
+    told = [T.StructField(f"s{n}", _SURVEY_TYPES[kind]) for n, (_, kind) in enumerate(SURVEY)]
+    schema = T.StructType([*shown.places(rows.frame), *told])
     found = rows.mapped(plan, SurveySpec(_told(rows, plan), plan.measured), schema).data
     return rows.now(found.toDF(*shown.names_before(*(name for name, _ in SURVEY))))
 
 
-_SURVEY_TYPES = {"bigint": LongType(), "double": DoubleType(), "string": StringType()}
+_SURVEY_TYPES = {"bigint": T.LongType(), "double": T.DoubleType(), "string": T.StringType()}
 #: What the graphs of one task do not need at the same time.
 _LARGEST = ("predicted_bytes", "bytes")
 

@@ -72,10 +72,11 @@ def _events_in_order(df: DataFrame, below: Operator, needed: EventsInOrder) -> R
     types = tuple(schema[name].dataType for name in numbered(VALUE, len(needed.values)))
     layout = layout.with_values(tuple(kind.simpleString() for kind in types))
     by, lone_share = list(layout.partition), layout.partition == (SHARE,)
-    runs = run_spec(schema, len(by)) if needed.in_runs and frame.encoding.bits else None
-    if runs is not None:
-        layout = attrs.evolve(layout, runs=runs)
-        rows = map_stage(rows, "runs", runs, _run_schema(schema, runs))
+    in_runs = run_spec(schema, len(by)) if needed.in_runs and frame.encoding.bits else None
+    if in_runs is not None:
+        layout = attrs.evolve(layout, runs=in_runs)
+        packed = T.StructType([*schema.fields[: in_runs.keys + 1], T.StructField("p", T.BinaryType())])
+        rows = map_stage(rows, "runs", in_runs, packed)
     # A task has one share of a lone key, so that nothing is gained by sorting by it.
     order = [] if lone_share else by
     if shares and kernel_sorts_shares(source, compiled):
@@ -173,9 +174,6 @@ def typed(spec: KernelSpec, value_types: tuple[T.DataType, ...]) -> KernelSpec:
     return attrs.evolve(spec, layout=spec.layout.with_values(texts)).with_answer(outputs=tuple(outputs))
 
 
-# ---------------------------------------------------------------------------------------------------- sorted runs
-
-
 #: The types of numbers that runs may hold, as NumPy knows them.
 _IN_RUNS: dict[type[T.DataType], str] = {
     T.ByteType: "<i1",
@@ -201,13 +199,6 @@ def run_spec(schema: T.StructType, keys: int) -> RunSpec | None:
     columns = [_IN_RUNS.get(type(field.dataType)) for field in schema.fields[keys:]]
     known = [column for column in columns if column is not None]
     return RunSpec(keys, tuple(known)) if len(known) == len(columns) else None
-
-
-def _run_schema(schema: T.StructType, runs: RunSpec) -> T.StructType:
-    return T.StructType([*schema.fields[: runs.keys + 1], T.StructField("p", T.BinaryType())])
-
-
-# ------------------------------------------------------------------------------------------- what operators require
 
 
 @runs(Exchange)

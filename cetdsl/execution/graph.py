@@ -17,10 +17,7 @@ from cetdsl.ir.operators import ShowGraph
 from cetdsl.pattern.text import quote
 
 #: Instants in the text of ids, to the microsecond.
-_INSTANTS = {
-    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
-    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
-}
+_INSTANTS = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"}
 
 
 class EventGraph:
@@ -49,8 +46,6 @@ class EventGraph:
     def __repr__(self) -> str:
         return f"<EventGraph with positions {', '.join(self._positions)}>"
 
-    # --------------------------------------------------------------------------------------------- event vertices
-
     @cached_property
     def vertices(self) -> DataFrame:
         """Event vertices.
@@ -77,8 +72,6 @@ class EventGraph:
 
     def _pairs(self, rows: DataFrame) -> DataFrame:
         return rows.select(self._vertex("n0", "q0").alias("src"), self._vertex("n1", "q1").alias("dst"))
-
-    # ----------------------------------------------------------------------------------------- attribute vertices
 
     @cached_property
     def attribute_vertices(self) -> DataFrame:
@@ -145,7 +138,7 @@ class EventGraph:
         for number, step in enumerate(self._steps):
             if step.equalities:
                 names = [quote(codes[c.later].expr) for c in step.equalities]
-                values = [F.col(f"v{number}_{place}").alias(name) for place, name in enumerate(names)]
+                values = [F.col(f"v{number}_{k}").alias(name) for k, name in enumerate(names)]
                 text = F.concat(F.lit(":"), F.to_json(F.struct(*values), _INSTANTS))
                 parts.append(F.when(F.col("step") == number, text).otherwise(""))
         return F.concat(*parts)
@@ -185,8 +178,6 @@ class EventGraph:
             F.coalesce(*[high.cast(kind) for high in highs]).alias("high"),
             F.coalesce(*bounds).alias("bounds"),
         ]
-
-    # ------------------------------------------------------------------------------------------------------- names
 
     def _placed(self, rows: DataFrame, columns: list[Column]) -> DataFrame:
         """Rows with the key and window columns that an answer shows."""

@@ -3,7 +3,7 @@
 Attribute vertices are found by sorting. The bounds of earlier events and the values of later ones stand in one order,
 so the number of bounds so far says which range a value lies in. Then an order is a join of numbers, for which the
 ranges are dealt into blocks: two events meet if they share one. What must be counted along one key, its events in order
-of time and the bounds in order of value, is counted in many tasks: each has a stretch of the time or the values.
+of time and the bounds in order of value, is counted in many tasks: each has a section of the time or the values.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from cetdsl.execution.vertices import KernelGraph, place_names, value_names
 from cetdsl.ir.kernel import MAXIMAL
 from cetdsl.ir.operators import JoinPaths, ShowGraph
 from cetdsl.ir.steps import Step, steps_of
-from cetdsl.pattern.expressions import HOLDS, Attribute
+from cetdsl.pattern.expressions import HOLDS, attributes
 
 _LOG = logging.getLogger("cetdsl.joins")
-#: Into how many stretches the times of a key and the values of a list are cut, for as many tasks to count along them,
+#: Into how many sections the times of a key and the values of a list are cut, for as many tasks to count along them,
 #: and into how many blocks the ranges of a list are dealt.
-_STRETCHES, _BLOCKS = 64, 64
+_SECTIONS, _BLOCKS = 64, 64
 _HUGE = 1e300
 #: A graph of so many edges is sent to all tasks, which saves a shuffle of all paths in each round.
 _FEW_EDGES = 200_000
@@ -54,10 +54,7 @@ class JoinedGraph:
         self.instant = ["u", *(f"b{n}" for n in range(len(plan.source.tie_break)))]
         self.steps = steps_of(self.machine)
 
-    # -------------------------------------------------------------------------------------------------- the parts
-
     def vertices(self) -> DataFrame:
-        """One row per useful event and state."""
         return self.flagged(self.edges())
 
     def flagged(self, edges: DataFrame) -> DataFrame:
@@ -81,24 +78,19 @@ class JoinedGraph:
         )
 
     def edges(self) -> DataFrame:
-        """One row per two events that may be neighbours in a trend."""
         return self._useful[1]
 
     def direct(self) -> DataFrame:
-        """The edges of the steps that have no attribute vertices."""
         inseparable = [join.edges() for join in self._joins if not join.step.is_separable]
         return _union(inseparable) if inseparable else self.edges().limit(0)
 
     def attributes(self) -> DataFrame:
-        """The attribute vertices."""
         return self._listed(_Join.attributes, "a")
 
     def from_edges(self) -> DataFrame:
-        """From attribute vertices to events."""
         return self._listed(lambda join: join.later, "a", "n")
 
     def to_edges(self) -> DataFrame:
-        """From events to stretches of attribute vertices."""
         return self._listed(lambda join: join.earlier, "n", "begin", "end")
 
     def _listed(self, part: Callable[[_Join], DataFrame], *more: str) -> DataFrame:
@@ -110,7 +102,7 @@ class JoinedGraph:
         found = []
         for number, join in enumerate(separable):
             rows = part(join).withColumn("step", F.lit(number))
-            named = {f"v{place}": f"v{number}_{place}" for place in range(len(join.step.equalities))}
+            named = {f"v{k}": f"v{number}_{k}" for k in range(len(join.step.equalities))}
             if "low" in rows.columns:
                 named |= {"low": f"low{number}", "high": f"high{number}"}
             found.append(rows.select(*self.by, "step", *named, *more).withColumnsRenamed(named))
@@ -118,12 +110,10 @@ class JoinedGraph:
         bounds = [name for name in together.columns if name.startswith(("low", "high"))]
         return together.select(*self.by, "step", *value_names([join.step for join in separable]), *more, *bounds)
 
-    # ------------------------------------------------------------------------------------------------- the events
-
     @cached_property
     def nodes(self) -> DataFrame:
         """One row per event and state that it may be in: K, ``n``, ``q``, what events are compared by, and ``e``."""
-        events = _stretched(self._events(), self.by, F.col("u"))
+        events = _in_sections(self._events(), self.by, F.col("u"))
         order = [F.col(name) for name in (*self.instant, "m", "i")]
         numbered = _counted(events.withColumn("one", F.lit(1)), self.by, order, "one")
         states = [
@@ -138,7 +128,7 @@ class JoinedGraph:
     def _events(self) -> DataFrame:
         """The events, once per window."""
         source, frame, compiled = self.plan.source, self.frame, self.plan.compiled
-        listed = {node.name for term in compiled.lists for node in term.walk() if isinstance(node, Attribute)}
+        listed = {node.name for term in compiled.lists for node in attributes(term)}
         names = [name for name in source.schema.names if name in listed or name in self.plan.columns]
         columns: Terms = {
             **frame.keys(),
@@ -179,9 +169,7 @@ class JoinedGraph:
     @cached_property
     def _joins(self) -> list[_Join]:
         """The steps, over the useful nodes."""
-        if self._all_useful:
-            return self._joins_of_all
-        return [_Join(self, step, self._useful[0]) for step in self.steps]
+        return self._joins_of_all if self._all_useful else [_Join(self, step, self._useful[0]) for step in self.steps]
 
     @cached_property
     def _joins_of_all(self) -> list[_Join]:
@@ -222,7 +210,7 @@ class _Join:
         self.graph = graph
         self.step = step
         self.nodes = nodes
-        self.values = [f"v{place}" for place in range(len(step.equalities))]
+        self.values = [f"v{k}" for k in range(len(step.equalities))]
         self.list = [*graph.by, *self.values]
 
     @cached_property
@@ -266,7 +254,7 @@ class _Join:
         sides = [self._side(later=later).withColumn("late", F.lit(later)) for later in (False, True)]
         bound_first = self.step.order.op in (">=", "<")
         order = [F.col("y"), F.col("late").asc() if bound_first else F.col("late").desc()]
-        placed = _stretched(_union(sides), self.list, F.col("y"))
+        placed = _in_sections(_union(sides), self.list, F.col("y"))
         before = Window.partitionBy(*self.list, "z").orderBy(*order).rowsBetween(Window.unboundedPreceding, -1)
         bound = F.last(F.when(~F.col("late"), F.col("y")), ignorenulls=True).over(before)
         fresh = (~F.col("late") & ~F.col("y").eqNullSafe(bound)).cast("bigint")
@@ -319,8 +307,8 @@ def _block(vertex: Column) -> Column:
     return F.floor(vertex * _BLOCKS / F.col("width"))
 
 
-def _stretched(rows: DataFrame, by: list[str], value: Column) -> DataFrame:
-    """The rows with the number ``z`` of the stretch that a value lies in: equal stretches of what each key spans.
+def _in_sections(rows: DataFrame, by: list[str], value: Column) -> DataFrame:
+    """The rows with the number ``z`` of the section that a value lies in: equal sections of what each key spans.
 
     Values that are not numbers underneath are all in one.
     """
@@ -330,7 +318,7 @@ def _stretched(rows: DataFrame, by: list[str], value: Column) -> DataFrame:
     spans = rows.groupBy(*by).agg(F.min(number).alias("lowest"), F.max(number).alias("highest"))
     span = F.col("highest") - F.col("lowest")
     share = F.when(span > 0, (number - F.col("lowest")) / span).otherwise(0.0)
-    return _join(rows, spans, by).withColumn("z", F.floor(share * _STRETCHES)).drop("lowest", "highest")
+    return _join(rows, spans, by).withColumn("z", F.floor(share * _SECTIONS)).drop("lowest", "highest")
 
 
 def _as_double(rows: DataFrame, value: Column) -> Column | None:
@@ -348,10 +336,10 @@ def _as_double(rows: DataFrame, value: Column) -> Column | None:
 
 
 def _counted(rows: DataFrame, by: list[str], order: list[Column], what: str) -> DataFrame:
-    """The rows with the sum of a column along each key ``so_far``, and in ``total``; stretches rise with the order."""
+    """The rows with the sum of a column along each key ``so_far``, and in ``total``; sections rise with the order."""
     within = Window.partitionBy(*by, "z").orderBy(*order).rowsBetween(Window.unboundedPreceding, Window.currentRow)
     sums = rows.groupBy(*by, "z").agg(F.sum(what).alias("sum"))
-    # A row per stretch: few, so that the literal, for want of which Spark warns where there is no key, does no harm.
+    # A row per section: few, so that the literal, for want of which Spark warns where there is no key, does no harm.
     key = Window.partitionBy(*by, F.lit(0))
     earlier = key.orderBy("z").rowsBetween(Window.unboundedPreceding, -1)
     ahead = F.coalesce(F.sum("sum").over(earlier), _whole(0))
@@ -370,9 +358,6 @@ def _join(left: DataFrame, right: DataFrame, names: list[str], how: str = "inner
 
 def _union(parts: list[DataFrame]) -> DataFrame:
     return reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), parts)
-
-
-# -------------------------------------------------------------------------------------------------------- trends
 
 
 @runs(JoinPaths)
@@ -396,9 +381,7 @@ def join_paths(df: DataFrame, plan: JoinPaths) -> Rows:
     states = len(plan.compiled.machine.variables)
     coded = vertices.withColumn("c", F.col("n") * states + F.col("q"))
     arcs = edges.select(
-        *by,
-        (F.col("n0") * states + F.col("q0")).alias("at"),
-        (F.col("n1") * states + F.col("q1")).alias("c"),
+        *by, (F.col("n0") * states + F.col("q0")).alias("at"), (F.col("n1") * states + F.col("q1")).alias("c")
     )
     arcs = _join(arcs, coded.select(*by, "c", "sink"), [*by, "c"]).withColumnRenamed("c", "to").localCheckpoint()
     if arcs.count() <= _FEW_EDGES:

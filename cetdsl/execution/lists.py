@@ -7,26 +7,24 @@ the positions of the earlier events that may precede it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from cetdsl.execution.source import EventFrame, Terms
-from cetdsl.pattern.expressions import Attribute, Expr
+from cetdsl.pattern.expressions import Expr, attributes
 
 
 def with_lists(frame: EventFrame, columns: Terms) -> DataFrame:
     """The selected rows with the event's position ``p`` in its key and the lists ``l0``, ``l1``, ..."""
     compiled = frame.compiled
-    names = sorted({node.name for term in compiled.lists for node in term.walk() if isinstance(node, Attribute)})
+    names = sorted({node.name for term in compiled.lists for node in attributes(term)})
     rows = frame.select({**columns, "x": frame.event_struct(names), "u": frame.ticks})
     keys = frame.key_names
     order = frame.settled_order if "i" in columns else frame.order
     others = [name for name in rows.columns if name not in keys]
     event = F.struct(*order, *(name for name in others if name not in order))
     # Sorting whole structs would compare columns that have no order (maps), so only the ordering columns are compared.
-    by_order = F.array_sort(F.collect_list(event), _comparator(order))
+    by_order = F.array_sort(F.collect_list(event), lambda left, right: _compared(left, right, order))
     grouped = rows.groupBy(*keys).agg(by_order.alias("events"))
     length = frame.source.windowing.length
     lists = [_positions(frame, term, length).alias(f"l{n}") for n, term in enumerate(compiled.lists)]
@@ -35,16 +33,13 @@ def with_lists(frame: EventFrame, columns: Terms) -> DataFrame:
     return exploded.select(*keys, *kept, F.col("p").cast("bigint").alias("p"), *lists)
 
 
-def _comparator(order: list[str]) -> Callable[[Column, Column], Column]:
-    def compare(left: Column, right: Column) -> Column:
-        result = F.lit(0)
-        for name in reversed(order):
-            a, b = left.getField(name), right.getField(name)
-            nulls_first = F.when(a.isNull() & b.isNotNull(), -1).when(a.isNotNull() & b.isNull(), 1)
-            result = nulls_first.when(a < b, -1).when(a > b, 1).otherwise(result)
-        return result
-
-    return compare
+def _compared(left: Column, right: Column, order: list[str]) -> Column:
+    result = F.lit(0)
+    for name in reversed(order):
+        a, b = left.getField(name), right.getField(name)
+        nulls_first = F.when(a.isNull() & b.isNotNull(), -1).when(a.isNotNull() & b.isNull(), 1)
+        result = nulls_first.when(a < b, -1).when(a > b, 1).otherwise(result)
+    return result
 
 
 def _positions(frame: EventFrame, term: Expr, length: int) -> Column:

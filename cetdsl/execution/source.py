@@ -17,16 +17,7 @@ from cetdsl.ir.compiled import CodeColumn, Compiled
 from cetdsl.ir.layout import Encoding
 from cetdsl.ir.source import Source
 from cetdsl.ir.windowing import SLIDING, SPAN, overlaps
-from cetdsl.pattern.expressions import (
-    Attribute,
-    Binary,
-    Expr,
-    Literal,
-    Role,
-    SparkColumn,
-    conjunction,
-    conjuncts,
-)
+from cetdsl.pattern.expressions import Attribute, Binary, Expr, Literal, Role, SparkColumn, conjunction, conjuncts
 
 #: Room for variables beside the time in a packed event; leaves 59 bits of microseconds, more than the years 1 to 9999.
 PACKED_BITS = 5
@@ -55,7 +46,9 @@ class EventFrame:
         self._by_dictionary, self._bare = by_dictionary, bare
         self._positions = {field.name: number for number, field in reversed(list(enumerate(self.fields)))}
         self._columns: dict[str, Column] = {}
-        opaque = _opaque_conditions(compiled)
+        conditions = [condition for _, condition in compiled.variables if condition is not None]
+        nodes = (node for condition in conditions for node in condition.walk())
+        opaque = list(dict.fromkeys(node for node in nodes if isinstance(node, SparkColumn)))
         self.opaque = {node: f"o{number}" for number, node in enumerate(opaque)}
         columns = [node.column.alias(f"o{number}") for number, node in enumerate(opaque)]
         names = [f"c{number}" for number in range(len(self.fields))] + list(self.opaque.values())
@@ -100,8 +93,6 @@ class EventFrame:
             return row.getField(self.own_name(node.name))
 
         return to_column(expr, resolve)
-
-    # ------------------------------------------------------------------------------------------------ the parts
 
     @cached_property
     def time(self) -> Column:
@@ -171,7 +162,8 @@ class EventFrame:
             # Evaluated in less than half the time of a CASE.
             number = F.array_position(F.array(*map(F.lit, choices)), self.column(column))
             return F.coalesce(number, F.lit(0).cast("bigint"))
-        kind = _mask_type(len(self.compiled.variables))
+        kinds = ((7, "tinyint"), (15, "smallint"), (31, "int"))
+        kind = next((kind for bits, kind in kinds if len(self.compiled.variables) <= bits), "bigint")
         zero = F.lit(0).cast(kind)
 
         def bits_of(conditions: _Conditions) -> Column:
@@ -234,18 +226,13 @@ class EventFrame:
         """
         if self._bare and len(self.compiled.variables) == 1:
             return Encoding(known=True)
-        if not self._has_room_beside_time:
+        small = ("timestamp", "timestamp_ntz", "date", "integer", "short", "byte")
+        if self.type_of(self.source.time).typeName() not in small or self.source.tie_break or self.compiled.lists:
             return Encoding()
         if len(self.compiled.variables) <= PACKED_BITS:
             return Encoding(PACKED_BITS)
         dictionary = self._dictionary if self._by_dictionary else ()
         return Encoding(PACKED_BITS, dictionary) if dictionary else Encoding()
-
-    @cached_property
-    def _has_room_beside_time(self) -> bool:
-        kind = self.type_of(self.source.time).typeName()
-        small = kind in ("timestamp", "timestamp_ntz", "date", "integer", "short", "byte")
-        return small and not self.source.tie_break and not self.compiled.lists
 
     @property
     def _dictionary(self) -> tuple[int, ...]:
@@ -337,9 +324,8 @@ class EventFrame:
         value, own = self.row_column(column.expr), self._known_type(column.expr)
         kind = own if column.partner is None or own == self._known_type(column.partner) else None
         if kind is None:
-            kind = self._type_of(
-                value if column.partner is None else F.coalesce(value, self.row_column(column.partner))
-            )
+            both = value if column.partner is None else F.coalesce(value, self.row_column(column.partner))
+            kind = self._type_of(both)
         if kind.typeName() in ("array", "struct", "map", "variant"):
             raise UnsupportedQuery(
                 f"values of type {kind.simpleString()} cannot be compared along a trend",
@@ -382,6 +368,17 @@ class EventFrame:
         """Fields of the answer for key columns."""
         return [T.StructField(f"{prefix}{number}", self.type_of(name)) for number, name in enumerate(names)]
 
+    def place_fields(self, prefix: str, names: Sequence[str]) -> list[T.StructField]:
+        """Fields of the answer for key columns and, if windows slide, for the window."""
+        return self.key_fields(prefix, names) + ([self.window_field] if self.source.window else [])
+
+    @property
+    def window_field(self) -> T.StructField:
+        """``window: struct<start, end>``, as Spark's ``window`` function gives it."""
+        kinds = {"timestamp": T.TimestampType(), "timestamp_ntz": T.TimestampNTZType()}
+        bound = kinds.get(self.source.time_type, T.LongType())
+        return T.StructField("window", T.StructType([T.StructField("start", bound), T.StructField("end", bound)]))
+
     def event_struct(self, names: Sequence[str]) -> Column:
         """The user's columns as one struct, under our names."""
         return F.struct(*map(self.column, names))
@@ -394,9 +391,8 @@ class EventFrame:
     def shares(self, numbers: Sequence[int]) -> str:
         """The shares that get an event; one alone gets the rows without a time, so that these are counted once."""
         every = f"array({', '.join(map(str, numbers))})"
-        return (
-            f"CASE WHEN {self._time} IS NULL THEN array({numbers[0]}) ELSE {every} END" if self.checks_time else every
-        )
+        one = f"CASE WHEN {self._time} IS NULL THEN array({numbers[0]}) ELSE {every} END"
+        return one if self.checks_time else every
 
     def window_starts(self) -> Column:
         """The starts of all windows that hold an event, in ticks, of queries that slide."""
@@ -421,18 +417,6 @@ class EventFrame:
 
 def _named(name: str, term: Column | str) -> Column:
     return F.expr(f"{term} AS {name}") if isinstance(term, str) else term.alias(name)
-
-
-def _opaque_conditions(compiled: Compiled) -> list[SparkColumn]:
-    """The conditions given as Spark columns."""
-    found = [
-        node
-        for _, condition in compiled.variables
-        if condition is not None
-        for node in condition.walk()
-        if isinstance(node, SparkColumn)
-    ]
-    return list(dict.fromkeys(found))
 
 
 def _ntz_micros(time: str) -> str:
@@ -462,10 +446,3 @@ def _floor_divide(value: Column, by: int) -> Column:
     """Floor division of whole numbers, exact where dividing doubles would round."""
     divisor = F.lit(by).cast("bigint")
     return F.call_function("div", value - F.pmod(value, divisor), divisor)
-
-
-def _mask_type(variables: int) -> str:
-    for bits, kind in ((7, "tinyint"), (15, "smallint"), (31, "int")):
-        if variables <= bits:
-            return kind
-    return "bigint"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import reduce
 
 import attrs
 from pyspark.sql import Column, DataFrame
@@ -12,15 +12,17 @@ from pyspark.sql.types import ArrayType, LongType, StringType, StructField, Stru
 
 from cetdsl.aggregates.vocabulary import CentralMoment, Extreme, Merge, Quotient, Total
 from cetdsl.errors import ResolutionError, UnsupportedQuery
-from cetdsl.execution.aggregate import count_type, window_field
+from cetdsl.execution.aggregate import count_type
 from cetdsl.execution.compat import translated
 from cetdsl.execution.expressions import to_column
 from cetdsl.execution.operators import Rows, execute, runs
 from cetdsl.execution.source import EventFrame
 from cetdsl.ir.kernel import KernelSpec
+from cetdsl.ir.layout import TREND
 from cetdsl.ir.operators import (
     AggregateTrends,
     CheckTrends,
+    DropContained,
     JoinSides,
     Limit,
     ListTrends,
@@ -30,7 +32,7 @@ from cetdsl.ir.operators import (
     TopTrends,
 )
 from cetdsl.ir.source import Source
-from cetdsl.ir.stages import TrendsSpec
+from cetdsl.ir.stages import ContainmentSpec, TrendsSpec
 from cetdsl.pattern.expressions import Aggregate, Attribute, Expr, Length, Role, variables
 
 COUNT = Aggregate("count")
@@ -73,8 +75,7 @@ class Shown:
 
         A worker's rows that have the user's names need no projection behind it, which would copy every trend.
         """
-        window = [window_field(frame.source.time_type)] if self.sliding else []
-        fields = [*frame.key_fields("g", self.keys), *window]
+        fields = frame.place_fields("g", self.keys)
         if not named:
             return fields
         return [StructField(name, field.dataType) for name, field in zip(self.names(), fields)]
@@ -133,24 +134,20 @@ def trends_spec(
     plan: Operator, keys: tuple[str, ...], kernel: KernelSpec, fields: tuple[str, ...], limit: int | None
 ) -> TrendsSpec:
     """What a worker must know to list trends as rows."""
-    variables = tuple(name for name, _ in plan.compiled.variables)
-    return TrendsSpec(
-        kernel, tuple(map(plan.source.keys.index, keys)), variables, fields, -1 if limit is None else limit
-    )
+    shown, variables = tuple(map(plan.source.keys.index, keys)), tuple(name for name, _ in plan.compiled.variables)
+    return TrendsSpec(kernel, shown, variables, fields, -1 if limit is None else limit)
 
 
 @runs(CheckTrends)
 def check_trends(df: DataFrame, plan: CheckTrends) -> Rows:
     """The trends that pass the residual predicates."""
     rows = execute(df, plan.child)
-    trend, data = FinishedTrend(F.col("trend"), rows.frame), rows.data
-    for predicate in plan.compiled.residual:
-        data = translated(partial(_kept, data, trend, predicate), "test a finished trend")
-    return rows.now(data)
+    trend = FinishedTrend(F.col("trend"), rows.frame)
 
+    def kept() -> DataFrame:
+        return reduce(DataFrame.filter, map(trend.holds, plan.compiled.residual), rows.data)
 
-def _kept(rows: DataFrame, trend: FinishedTrend, predicate: Expr) -> DataFrame:
-    return rows.filter(trend.holds(predicate))
+    return rows.now(translated(kept, "test a finished trend"))
 
 
 @runs(ShowTrends)
@@ -181,6 +178,21 @@ def top_trends(df: DataFrame, plan: TopTrends) -> Rows:
     weight = FinishedTrend(F.col("trend"), rows.frame).aggregate(plan.by)
     data = shown.narrow(rows.data.withColumn("weight", weight), rows.frame, plan.columns, "weight")
     return rows.now(data.orderBy(F.desc("weight")).limit(plan.size).toDF(*shown.names(plan.name)))
+
+
+@runs(DropContained)
+def drop_contained(df: DataFrame, plan: DropContained) -> Rows:
+    """Complete trends by their definition, as rows of keys, window and trend; events have columns of our names.
+
+    Every trend goes to the task that has all of its key and window, longest first, and a kernel keeps those that no
+    kept one contains.
+    """
+    rows = execute(df, plan.child)
+    shown, shown_keys = Shown.of(plan.source), tuple(map(plan.source.keys.index, plan.source.shown_keys))
+    variables = tuple(name for name, _ in plan.compiled.variables)
+    spec = ContainmentSpec(plan.layout, shown_keys, variables, plan.completeness, plan.memory)
+    schema = StructType([*shown.places(rows.frame), StructField("trend", rows.data.schema[TREND].dataType)])
+    return rows.mapped(plan, spec, schema)
 
 
 class FinishedTrend:
@@ -244,19 +256,16 @@ class FinishedTrend:
             return F.array_min(values) if function.buffer[0].merge is Merge.SMALLEST else F.array_max(values)
         if isinstance(function.finish, CentralMoment):
             return _central_moment(values, self.sum_type(node.argument), function.finish)
-        total = F.when(F.size(values) > 0, F.aggregate(values, self._zero(node.argument), lambda a, b: a + b))
+        zero = F.lit(0).cast(self.sum_type(node.argument))
+        total = F.when(F.size(values) > 0, F.aggregate(values, zero, lambda a, b: a + b))
         return total if isinstance(function.finish, Total) else total.cast("double") / F.size(values)
 
     def known(self, term: Expr) -> Column:
         """The values of a term that are not NULL."""
         return F.filter(self.values(term), lambda value: value.isNotNull())
 
-    def _zero(self, term: Expr) -> Column:
-        """Where a sum starts: in a type that has room."""
-        return F.lit(0).cast(self.sum_type(term))
-
     def sum_type(self, term: Expr) -> str:
-        """The type of a sum of a term."""
+        """The type of a sum of a term, which has room."""
         kind = self.frame.term_type(term).simpleString()
         if kind.startswith("decimal("):
             return f"decimal(38,{kind[:-1].split(',')[1]})"
@@ -291,9 +300,6 @@ def _outside_aggregates(expr: Expr) -> list[Expr]:
     if isinstance(expr, Aggregate):
         return []
     return [expr, *(node for child in expr.children for node in _outside_aggregates(child))]
-
-
-# ------------------------------------------------------------------------------------- aggregates over the rows
 
 
 @runs(AggregateTrends)
@@ -341,17 +347,17 @@ class _Output:
 
     def per_trend(self) -> list[Column]:
         """The columns to compute for each trend."""
-        node = self.aggregate
+        node, finish = self.aggregate, self.function.finish
         if node == COUNT:
             return [F.lit(1)]
         if node.argument is None or isinstance(node.argument, Length):
             return [self.trend.aggregate(node)]
-        if isinstance(self.function.finish, CentralMoment):
+        if isinstance(finish, CentralMoment):
             return [self.trend.known(node.argument)]
-        if not isinstance(self.function.finish, Quotient):
-            return [self.trend.aggregate(node)]
-        count = F.size(self.trend.known(node.argument)).cast("bigint")
-        return [self.trend.aggregate(Aggregate("sum", None, node.argument)), count]
+        if isinstance(finish, Quotient):
+            count = F.size(self.trend.known(node.argument)).cast("bigint")
+            return [self.trend.aggregate(Aggregate("sum", None, node.argument)), count]
+        return [self.trend.aggregate(node)]
 
     def overall(self, number: int) -> Column:
         """The aggregate over all trends of a group and window."""
@@ -384,9 +390,6 @@ def _in_form(total: Column, number: str, scale: int) -> Column:
     return total.cast(count_type(number, scale))
 
 
-# ------------------------------------------------------------------------------------------- a top-level AND
-
-
 @runs(JoinSides)
 def join_sides(df: DataFrame, plan: JoinSides) -> Rows:
     """Pairs of trends, one of each side of a top-level AND, their bindings merged in order of time."""
@@ -401,16 +404,11 @@ def join_sides(df: DataFrame, plan: JoinSides) -> Rows:
     same = F.lit(True)
     for name in Shown.of(source).internal:
         same = same & F.col(name).eqNullSafe(F.col(f"x_{name}"))
-    by_time = _by_time(left.frame, (source.time, *source.tie_break))
-    merged = F.array_sort(F.concat("trend", "x_trend"), by_time)
-    return left.now(left.data.join(right, same).withColumn("trend", merged))
+    names = [left.frame.own_name(name) for name in (source.time, *source.tie_break)]
 
-
-def _by_time(frame: EventFrame, order: tuple[str, ...]) -> Callable[[Column, Column], Column]:
-    names = [frame.own_name(name) for name in order]
-
-    def compare(left: Column, right: Column) -> Column:
-        a, b = (F.struct(*[side.getField("event").getField(name) for name in names]) for side in (left, right))
+    def by_time(one: Column, other: Column) -> Column:
+        a, b = (F.struct(*[side.getField("event").getField(name) for name in names]) for side in (one, other))
         return F.when(a < b, -1).when(a > b, 1).otherwise(0)
 
-    return compare
+    merged = F.array_sort(F.concat("trend", "x_trend"), by_time)
+    return left.now(left.data.join(right, same).withColumn("trend", merged))

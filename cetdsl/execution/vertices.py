@@ -26,7 +26,6 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from cetdsl.execution.aggregate import window_field
 from cetdsl.execution.operators import Rows, execute
 from cetdsl.execution.worker import map_stage
 from cetdsl.ir.compiled import Compiled
@@ -43,7 +42,7 @@ def place_names(source: Source) -> list[str]:
 
 def value_names(steps: Sequence[Step]) -> list[str]:
     """The names of the columns V."""
-    return [f"v{number}_{place}" for number, step in enumerate(steps) for place in range(len(step.equalities))]
+    return [f"v{number}_{k}" for number, step in enumerate(steps) for k in range(len(step.equalities))]
 
 
 def separable_steps(compiled: Compiled) -> list[Step]:
@@ -60,7 +59,6 @@ class KernelGraph:
         self.steps = separable_steps(plan.compiled)
 
     def vertices(self) -> DataFrame:
-        """One row per useful event and state."""
         rows = execute(self.df, self.plan.events(columns=self.plan.columns))
         frame = rows.frame
         event = [T.StructField(name, frame.type_of(name)) for name in self.plan.columns]
@@ -69,7 +67,6 @@ class KernelGraph:
         return self._part("vertices", rows, fields)
 
     def edges(self) -> DataFrame:
-        """One row per two events that may be neighbours in a trend."""
         return self._pairs("edges")
 
     def reduced(self) -> DataFrame:
@@ -77,11 +74,9 @@ class KernelGraph:
         return self._pairs("reduced")
 
     def direct(self) -> DataFrame:
-        """The edges of the steps that have no attribute vertices."""
         return self._pairs("direct")
 
     def attributes(self) -> DataFrame:
-        """The attribute vertices."""
         fields, columns = [_long("a")], [F.col("a")]
         for number, step in enumerate(self.steps):
             if step.order is not None:
@@ -91,15 +86,11 @@ class KernelGraph:
         return self._listed("attributes", fields, columns)
 
     def from_edges(self) -> DataFrame:
-        """From attribute vertices to events."""
         return self._listed("from", [_long("a"), _long("n")], [F.col("a"), F.col("n")])
 
     def to_edges(self) -> DataFrame:
-        """From events to ranges of attribute vertices."""
         names = ("n", "begin", "end")
         return self._listed("to", [_long(name) for name in names], [F.col(name) for name in names])
-
-    # ------------------------------------------------------------------------------------------------ the passes
 
     @cached_property
     def _bare(self) -> Rows:
@@ -116,9 +107,7 @@ class KernelGraph:
         return self._valued.frame.code_types
 
     def _part(self, part: str, rows: Rows, fields: list[T.StructField]) -> DataFrame:
-        source = self.plan.source
-        window = [window_field(source.time_type)] if source.window else []
-        schema = T.StructType([*rows.frame.key_fields("k", source.keys), *window, *fields])
+        schema = T.StructType([*rows.frame.place_fields("k", self.plan.source.keys), *fields])
         spec = EventGraphSpec(rows.spec, part, self.plan.columns)
         return map_stage(rows.data, "vertices", spec, schema)
 
@@ -129,11 +118,11 @@ class KernelGraph:
         """A part that names lists. The kernel gives a value as one of the two sides has it, and NULL for the other."""
         fields, values = [_int("step")], [F.col("step")]
         for number, step in enumerate(self.steps):
-            for place, comparison in enumerate(step.equalities):
-                sides = {f"f{number}_{place}": comparison.later, f"g{number}_{place}": comparison.earlier}
+            for k, comparison in enumerate(step.equalities):
+                sides = {f"f{number}_{k}": comparison.later, f"g{number}_{k}": comparison.earlier}
                 fields += [T.StructField(name, self._valued.types[code]) for name, code in sides.items()]
                 value = F.coalesce(*(F.col(name).cast(self._types[comparison.later]) for name in sides))
-                values.append(value.alias(f"v{number}_{place}"))
+                values.append(value.alias(f"v{number}_{k}"))
         rows = self._part(part, self._valued, [*fields, *more])
         return rows.select(*place_names(self.plan.source), *values, *columns)
 

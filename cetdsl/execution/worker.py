@@ -7,15 +7,15 @@ to install instead of failing while it unpickles.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 
-def stage_function(stage: str, plan: Any) -> Callable[[Iterator[Any]], Iterator[Any]]:
-    """A function for ``mapInArrow`` that runs one stage of :mod:`cetdsl.kernels.entry`."""
+def map_stage(df: DataFrame, stage: str, plan: Any, schema: StructType) -> DataFrame:
+    """The DataFrame that a stage of :mod:`cetdsl.kernels.entry` makes of each task's rows."""
     payload = pickle.dumps(plan)
 
     def run(batches: Iterator[Any]) -> Iterator[Any]:
@@ -28,9 +28,4 @@ def stage_function(stage: str, plan: Any) -> Callable[[Iterator[Any]], Iterator[
             ) from error
         return run_stage(stage, payload, batches)
 
-    return run
-
-
-def map_stage(df: DataFrame, stage: str, plan: Any, schema: StructType) -> DataFrame:
-    """The DataFrame that a stage makes of each task's rows."""
-    return df.mapInArrow(stage_function(stage, plan), schema)
+    return df.mapInArrow(run, schema)

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, LongType, StringType, StructField, StructType
 
 from cetdsl.errors import ResolutionError
-from cetdsl.execution.aggregate import output_type, partial_fields, window_field
+from cetdsl.execution.aggregate import output_type, partial_fields
 from cetdsl.execution.compat import arrow_type
 from cetdsl.execution.exchange import typed
 from cetdsl.execution.expressions import combine, of_first
@@ -50,10 +50,6 @@ class Answered:
     def window(self) -> str:
         """The column of the window."""
         return "window" if self.number < 0 else WINDOW
-
-    def type_of(self, column: str) -> DataType:
-        """The type of a column of the rows."""
-        return next(field.dataType for field in self.rows.schema.fields if field.name == column)
 
 
 @attrs.frozen
@@ -113,14 +109,12 @@ def workload_spec(rows: Rows, plan: PropagateTogether) -> tuple[WorkloadSpec, St
     specs = tuple(typed(member.spec, types) for member in members)
     numbers = {name: number for number, name in enumerate(plan.queries)}
     in_bursts = ((number,) for number, member in enumerate(members) if member.propagation.in_bursts)
-    answer, schema = _pool(
-        rows, plan, [[output_type(o, spec.answer.number, types, spec) for o in spec.answer.outputs] for spec in specs]
-    )
+    finished = [[output_type(o, spec.answer.number, types, spec) for o in spec.answer.outputs] for spec in specs]
+    answer, schema = _pool(rows, plan, finished)
     partial, given = None, schema
     if any(spec.answer.partial for spec in specs):
-        partial, given = _pool(
-            rows, plan, [[field.dataType for field in partial_fields(spec, types)] for spec in specs]
-        )
+        unfinished = [[field.dataType for field in partial_fields(spec, types)] for spec in specs]
+        partial, given = _pool(rows, plan, unfinished)
     spec = WorkloadSpec(
         rows.spec,
         plan.queries,
@@ -152,15 +146,12 @@ def _pool(rows: Rows, plan: PropagateTogether, wanted: list[list[DataType]]) -> 
                 kinds.append(kind)
             mine.append(names[key])
         own.append(tuple(mine))
-    layout, window = of_pool(rows.spec.layout, len(kinds)), window_field(plan.source.time_type).dataType
+    layout, window = of_pool(rows.spec.layout, len(kinds)), rows.frame.window_field.dataType
     keys = [field.dataType for field in rows.frame.key_fields(KEY, plan.source.keys)]
     every = (LongType(), *keys, LongType(), window, StringType(), *kinds)
     fields = [StructField(name, kind) for name, kind in zip(layout.columns, every, strict=True)]
     arrow = pa.schema([pa.field(name, arrow_type(kind)) for name, kind in zip(names.values(), kinds, strict=True)])
     return Pool(layout, arrow.serialize().to_pybytes(), tuple(own)), StructType(fields)
-
-
-# ------------------------------------------------------------------------------------------ one answer for all
 
 
 def union_of_answers(rows: WorkloadRows) -> DataFrame:
@@ -186,9 +177,9 @@ class _Columns:
         owners: dict[str, str] = {}
         for one in answered:
             for name, column in one.groups:
-                self.groups.setdefault(name.casefold(), (name, one.type_of(column)))
+                self.groups.setdefault(name.casefold(), (name, one.rows.schema[column].dataType))
             for name, column in one.outputs:
-                kind = one.type_of(column)
+                kind = one.rows.schema[column].dataType
                 known, first = self.outputs.setdefault(name.casefold(), (name, kind)), owners.setdefault(name, one.name)
                 if known[1] != kind:
                     raise ResolutionError(
@@ -197,7 +188,7 @@ class _Columns:
                         hint="rename one of them with AS, or take the answers apart with results()",
                     )
             if one.sliding:
-                self.window = one.type_of(one.window)
+                self.window = one.rows.schema[one.window].dataType
         for name in ("query", "group", "window"):
             if name in self.outputs:
                 raise ResolutionError(

@@ -6,11 +6,7 @@ from collections.abc import Sequence
 
 from cetdsl.explain.view import BOX, FINAL, NOWHERE, PlanView, ViewNode
 
-_HEAD = (
-    "rankdir=LR",
-    'node [fontname="Helvetica", fontsize=11]',
-    'edge [fontname="Courier", fontsize=10]',
-)
+_HEAD = ("rankdir=LR", 'node [fontname="Helvetica", fontsize=11]', 'edge [fontname="Courier", fontsize=10]')
 
 
 def dot_of(views: PlanView | Sequence[PlanView]) -> str:

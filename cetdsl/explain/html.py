@@ -44,16 +44,15 @@ def page_of(title: str, sections: Iterable[tuple[str, tuple[PlanView, ...]]]) ->
     >>> page.startswith("<!DOCTYPE html>"), "PATTERN A" in page
     (True, True)
     """
-    return "\n".join(
-        [
-            "<!DOCTYPE html>",
-            '<html lang="en"><head><meta charset="utf-8">',
-            '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            f"<title>{escape(title)}</title>",
-            "<style>body { max-width: 72rem; margin: 2rem auto; padding: 0 1rem; background: #ffffff; }</style>",
-            "</head><body>",
-            fragment_of(sections),
-            "</body></html>",
-            "",
-        ]
-    )
+    lines = [
+        "<!DOCTYPE html>",
+        '<html lang="en"><head><meta charset="utf-8">',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        f"<title>{escape(title)}</title>",
+        "<style>body { max-width: 72rem; margin: 2rem auto; padding: 0 1rem; background: #ffffff; }</style>",
+        "</head><body>",
+        fragment_of(sections),
+        "</body></html>",
+        "",
+    ]
+    return "\n".join(lines)

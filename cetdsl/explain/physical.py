@@ -1,4 +1,4 @@
-"""A physical plan as views: its steps, its cost in words, and the automata that it walks."""
+"""A physical plan as views: what it does, its cost in words, and the automata that it walks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cetdsl.explain.view import PlanView, ViewEdge, ViewNode
 from cetdsl.ir.compiled import Compiled
 from cetdsl.ir.indexes import INDEXES, index_of_edge
 from cetdsl.ir.machine import Machine, Pair
-from cetdsl.ir.operators import Operator, Step
+from cetdsl.ir.operators import Act, Operator
 from cetdsl.ir.operators.words import bound, pair_of_rows
 from cetdsl.pattern.automaton import Transition, build_automaton
 from cetdsl.pattern.expressions import MIRRORED, Role
@@ -41,34 +41,31 @@ def physical_views(decision: Decision) -> tuple[PlanView, ...]:
     found = [("cost", text) for text in plan.costs()]
     found += dict.fromkeys(fact for operator in plan.walk() for fact in operator.facts())
     facts += sorted(found, key=lambda fact: _FACTS.index(fact[0]) if fact[0] in _FACTS else len(_FACTS))
-    answer = Step("answer", (", ".join(map(quote_name, plan.gives)),))
-    return (steps_view("physical plan", plan, (answer,), tuple(facts)), *_automata(plan))
+    answer = Act("answer", (", ".join(map(quote_name, plan.gives)),))
+    return (acts_view("physical plan", plan, (answer,), tuple(facts)), *_automata(plan))
 
 
-def steps_view(
-    title: str, plan: Operator, more: tuple[Step, ...] = (), facts: tuple[tuple[str, str], ...] = ()
+def acts_view(
+    title: str, plan: Operator, more: tuple[Act, ...] = (), facts: tuple[tuple[str, str], ...] = ()
 ) -> PlanView:
-    """The steps of a plan, from the events to the answer, and ``more`` behind them."""
+    """The acts of a plan's operators, from the events to the answer, and ``more`` behind them."""
     nodes: list[ViewNode] = []
     edges: list[ViewEdge] = []
 
-    def add(steps: Iterable[Step], ends: list[str]) -> list[str]:
-        for step in steps:
+    def add(acts: Iterable[Act], ends: list[str]) -> list[str]:
+        for act in acts:
             identity = str(len(nodes))
-            nodes.append(ViewNode(identity, step.label, step.details))
+            nodes.append(ViewNode(identity, act.label, act.details))
             edges.extend(ViewEdge(before, identity) for before in ends)
             ends = [identity]
         return ends
 
     def of(operator: Operator) -> list[str]:
-        # One last step, but for sides that nothing has brought together yet.
-        return add(operator.steps(), [end for child in operator.children for end in of(child)])
+        # One last act, but for sides that nothing has brought together yet.
+        return add(operator.acts(), [end for child in operator.children for end in of(child)])
 
     add(more, of(plan))
     return PlanView(title, tuple(nodes), tuple(edges), facts)
-
-
-# -------------------------------------------------------------------------------------------------------- automata
 
 
 def _automata(plan: Operator) -> tuple[PlanView, ...]:
@@ -86,11 +83,9 @@ def _automata(plan: Operator) -> tuple[PlanView, ...]:
             if len(inner.variables) < 2 and not negation.machine.edges and not negation.correlated:
                 continue  # a lone event says nothing that its name has not said
             view = automaton_view(inner, title=short_pattern(node), conditions=partial(conditions, negation.machine))
-            facts = [
-                ("forbids", f"a match with {_pair_text(compiled, pair)}")
-                for pair in (*negation.correlated, *negation.pairs)
-            ]
-            views.setdefault(attrs.evolve(view, facts=tuple(facts)))
+            forbidden = (_pair_text(compiled, pair) for pair in (*negation.correlated, *negation.pairs))
+            facts = tuple(("forbids", f"a match with {text}") for text in forbidden)
+            views.setdefault(attrs.evolve(view, facts=facts))
     return tuple(views)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -94,7 +94,7 @@ def explain_query(
     stage: the answer's ``dataframe`` for "spark", how ``complete`` trends are listed, and a ``survey`` of the graphs.
     """
     makers: dict[str, Callable[[], tuple[PlanView, ...]]] = {
-        "parsed": lambda: (parsed_view(query),),
+        "parsed": lambda: (pattern_view(query.pattern, "query", unparse(query, lenient=True)),),
         "resolved": lambda: (resolved_view(resolved),),
         "rewritten": lambda: (rewritten_view(trace), final_view(rewritten)),
         "physical": lambda: physical_views(decision),
@@ -132,28 +132,21 @@ def stages_of(stage: str | None) -> tuple[str, ...]:
     return (stage,)
 
 
-def parsed_view(query: Query) -> PlanView:
-    """The query as it was written."""
-    return pattern_view(query.pattern, "query", unparse(query, lenient=True))
-
-
 def resolved_view(resolved: ResolvedQuery) -> PlanView:
     """The query with the exact names of its columns, and how events are read."""
     unit = "whole ticks" if resolved.time_unit == "tick" else "microseconds"
-    facts = [("time", f"{quote_name(resolved.time.name)} ({resolved.time.type}), in {unit}")]
-    facts.append(("simultaneous", _ties(resolved.tie_break)))
-    facts.append(("type", quote_name(resolved.type) if resolved.type else "no column: conditions alone decide"))
-    facts.append(("no time", "the row is left out" if resolved.on_null_time == "skip" else "an error"))
+    ties = ", ".join(map(quote_name, resolved.tie_break))
     read = set(resolved.columns)
     columns = [f"{quote_name(f.name)} {f.type}" for f in resolved.schema.fields if f.name in read]
-    facts.append(("columns", ", ".join(columns) or "none"))
+    facts = (
+        ("time", f"{quote_name(resolved.time.name)} ({resolved.time.type}), in {unit}"),
+        ("simultaneous", f"ordered by {ties}" if ties else "events of the same time are never in one trend"),
+        ("type", quote_name(resolved.type) if resolved.type else "no column: conditions alone decide"),
+        ("no time", "the row is left out" if resolved.on_null_time == "skip" else "an error"),
+        ("columns", ", ".join(columns) or "none"),
+    )
     view = pattern_view(resolved.query.pattern, "query over the columns", unparse(resolved.query, lenient=True))
-    return attrs.evolve(view, facts=tuple(facts))
-
-
-def _ties(tie_break: Iterable[str]) -> str:
-    columns = ", ".join(map(quote_name, tie_break))
-    return f"ordered by {columns}" if columns else "events of the same time are never in one trend"
+    return attrs.evolve(view, facts=facts)
 
 
 def rewritten_view(trace: Trace) -> PlanView:

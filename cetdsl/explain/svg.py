@@ -42,16 +42,16 @@ class _Canvas:
         self.left = self.top = float("inf")
         self.right = self.bottom = float("-inf")
 
-    def reach(self, x: float, y: float) -> None:
-        self.left, self.right = min(self.left, x), max(self.right, x)
-        self.top, self.bottom = min(self.top, y), max(self.bottom, y)
+    def reach(self, *points: tuple[float, float]) -> None:
+        for x, y in points:
+            self.left, self.right = min(self.left, x), max(self.right, x)
+            self.top, self.bottom = min(self.top, y), max(self.bottom, y)
 
     def arrow(self, path: str, *points: tuple[float, float]) -> None:
         self.arrows.append(
             f'<path d="{path}" fill="none" stroke="{_SOFT}" stroke-width="1.4" marker-end="url(#cetdsl-arrow)"/>'
         )
-        for x, y in points:
-            self.reach(x, y)
+        self.reach(*points)
 
     def box(self, x: float, y: float, width: float, height: float, radius: float, stroke: str = _INK) -> None:
         """A rounded box around its centre."""
@@ -60,8 +60,7 @@ class _Canvas:
             f'<rect x="{left:.1f}" y="{top:.1f}" width="{width:.1f}" height="{height:.1f}" rx="{radius:.1f}" '
             f'fill="{_FILL}" stroke="{stroke}" stroke-width="1.5"/>'
         )
-        self.reach(left, top)
-        self.reach(left + width, top + height)
+        self.reach((left, top), (left + width, top + height))
 
     def text(
         self, x: float, y: float, text: str, *, anchor: str = "middle", bold: bool = False, colour: str = _INK
@@ -74,8 +73,7 @@ class _Canvas:
         )
         width = width_of(text)
         left = {"middle": x - width / 2, "start": x, "end": x - width}[anchor]
-        self.reach(left, y - _LINE / 2)
-        self.reach(left + width, y + _LINE / 2)
+        self.reach((left, y - _LINE / 2), (left + width, y + _LINE / 2))
 
     def label(self, x: float, bottom: float, label: str, anchor: str = "middle") -> None:
         """Lines that stand on ``bottom``, on white so that an arrow below them does not cross them."""
@@ -96,23 +94,19 @@ class _Canvas:
         margin = 10
         x, y = self.left - margin, self.top - margin
         width, height = self.right - self.left + 2 * margin, self.bottom - self.top + 2 * margin
-        return "\n".join(
-            [
-                f'<svg xmlns="http://www.w3.org/2000/svg" role="img" width="{width:.0f}" height="{height:.0f}" '
-                f'viewBox="{x:.1f} {y:.1f} {width:.1f} {height:.1f}" font-family="{_FONT}" font-size="{_SIZE}">',
-                f"<title>{escape(title)}</title>",
-                '<defs><marker id="cetdsl-arrow" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="7" '
-                f'markerHeight="7" orient="auto"><path d="M0 0L10 5L0 10z" fill="{_SOFT}"/></marker></defs>',
-                f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" fill="#ffffff"/>',
-                *self.arrows,
-                *self.shapes,
-                *self.texts,
-                "</svg>",
-            ]
-        )
-
-
-# ------------------------------------------------------------------------------------------------------ automata
+        parts = [
+            f'<svg xmlns="http://www.w3.org/2000/svg" role="img" width="{width:.0f}" height="{height:.0f}" '
+            f'viewBox="{x:.1f} {y:.1f} {width:.1f} {height:.1f}" font-family="{_FONT}" font-size="{_SIZE}">',
+            f"<title>{escape(title)}</title>",
+            '<defs><marker id="cetdsl-arrow" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="7" '
+            f'markerHeight="7" orient="auto"><path d="M0 0L10 5L0 10z" fill="{_SOFT}"/></marker></defs>',
+            f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" fill="#ffffff"/>',
+            *self.arrows,
+            *self.shapes,
+            *self.texts,
+            "</svg>",
+        ]
+        return "\n".join(parts)
 
 
 @attrs.define
@@ -156,8 +150,11 @@ def automaton_svg(view: PlanView) -> str:
     entries = [edge.target for edge in view.edges if edge.source == NOWHERE]
     _find_layers(states, steps, entries)
     _place(states, steps)
-    arcs = [edge for edge in steps if _is_arc(states, edge)]
-    for edge in arcs:
+    arcs = []
+    for edge in steps:
+        if edge.source == edge.target or states[edge.target].layer == states[edge.source].layer + 1:
+            continue
+        arcs.append(edge)
         if not _goes_below(states[edge.source], states[edge.target]):
             states[edge.target].arched_over = True
     canvas = _Canvas()
@@ -177,10 +174,6 @@ def automaton_svg(view: PlanView) -> str:
             canvas.box(state.x, state.y, state.width - 8, _STATE_HEIGHT - 8, _STATE_HEIGHT / 2 - 4)
         canvas.text(state.x, state.y, state.node.label, bold=True)
     return canvas.svg(view.title)
-
-
-def _is_arc(states: dict[str, _State], edge: ViewEdge) -> bool:
-    return edge.source != edge.target and states[edge.target].layer != states[edge.source].layer + 1
 
 
 def _find_layers(states: dict[str, _State], steps: list[ViewEdge], entries: list[str]) -> None:
@@ -323,8 +316,6 @@ def _goes_below(source: _State, target: _State) -> bool:
         return height > 0
     return target.layer < source.layer
 
-
-# --------------------------------------------------------------------------------------------------------- trees
 
 _WRAP = 76
 _BETWEEN, _DOWN = 26.0, 34.0

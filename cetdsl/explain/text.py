@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cetdsl.explain.view import FINAL, NOWHERE, PlanView, ViewEdge, ViewNode, children_of
+from cetdsl.explain.view import FINAL, NOWHERE, PlanView, ViewNode, children_of
 
 
 def text_of(view: PlanView) -> str:
@@ -69,13 +69,10 @@ def _states(view: PlanView) -> str:
     rows: list[tuple[str, str]] = []
     for node in view.nodes:
         rows.append((node.label, _ends(view, node)))
-        rows += [(f"  -> {labels[e.target]}", one_line(e.label)) for e in _arrows(view, node)]
+        arrows = [edge for edge in view.edges if edge.source == node.id and edge.target != NOWHERE]
+        rows += [(f"  -> {labels[edge.target]}", one_line(edge.label)) for edge in arrows]
     width = max((len(left) for left, _ in rows), default=0)
     return "\n".join(f"{left:{width}}  {right}".rstrip() for left, right in rows)
-
-
-def _arrows(view: PlanView, node: ViewNode) -> list[ViewEdge]:
-    return [edge for edge in view.edges if edge.source == node.id and edge.target != NOWHERE]
 
 
 def _ends(view: PlanView, node: ViewNode) -> str:

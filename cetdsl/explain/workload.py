@@ -6,7 +6,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 from cetdsl.analysis.resolve import ResolvedQuery
-from cetdsl.explain.physical import steps_view
+from cetdsl.explain.physical import acts_view
 from cetdsl.explain.stages import Explanation
 from cetdsl.explain.view import FINAL, NOWHERE, STATE, PlanView, ViewEdge, ViewNode
 from cetdsl.ir.operators import AnswerTogether
@@ -24,7 +24,7 @@ def explain_workload(
     sections: list[tuple[str, tuple[PlanView, ...]]] = [("workload", (PlanView("workload", facts=plan.facts()),))]
     for number, (one, together) in enumerate(zip(plan.passes, plan.together, strict=True), 1):
         views = [template_view(each, queries) for each in together.sets]
-        sections.append((f"pass {number}", (steps_view("plan", one), *views)))
+        sections.append((f"pass {number}", (acts_view("plan", one), *views)))
     if metrics:
         sections.append(("metrics", tuple(_metrics_view(one) for one in metrics)))
     return Explanation(tuple(sections))

@@ -24,17 +24,15 @@ from cetdsl.ir.kernel import ALL, ENDS, MAXIMAL
 from cetdsl.pattern.expressions import Aggregate, Length
 from cetdsl.pattern.query import Query, Returned
 from cetdsl.pattern.text import quote, unparse
-from cetdsl.planning.planner import (
-    Decision,
-    plan_aggregate,
-    plan_complete,
-    plan_count_complete,
-    plan_sample,
-    plan_survey,
-    plan_top,
-    plan_trends,
+from cetdsl.planning.planner import Decision, plan_aggregate, plan_complete, plan_trends
+from cetdsl.planning.strategies.complete import (
+    ALGORITHMS,
+    CompleteRequest,
+    CountRequest,
+    SampleRequest,
+    SurveyRequest,
+    TopRequest,
 )
-from cetdsl.planning.strategies.complete import ALGORITHMS, CompleteRequest, CountRequest
 from cetdsl.planning.strategies.event_graph import event_graph as plan_event_graph
 from cetdsl.planning.strategies.request import compile_sides
 from cetdsl.rewrite import rewrite
@@ -280,7 +278,7 @@ class PatternFrame:
         check_number(number)
         time = self._rewritten_returning(Returned(COUNT, name)).time.name
         request = CountRequest(self._complete(completeness, columns=(time,)), name, number)
-        return run(self._df, plan_count_complete(request).plan)
+        return run(self._df, plan_complete(request).plan)
 
     def sample_trends(
         self,
@@ -325,7 +323,7 @@ class PatternFrame:
             raise InvalidNode(f"seed must be a whole number, not {seed!r}")
         chosen = random.randrange(2**63) if seed is None else seed % 2**63
         request = self._complete(completeness, columns=names, complete=complete)
-        return run(self._df, plan_sample(request, size, chosen).plan)
+        return run(self._df, plan_complete(SampleRequest(request, size, chosen)).plan)
 
     def top_trends(
         self,
@@ -377,7 +375,7 @@ class PatternFrame:
         size, names, weight = _positive("k", k), self._columns(columns), self._weight(by)
         request = self._complete(completeness, columns=names, complete=complete)
         name = "length" if isinstance(weight.argument, Length) else weight.function
-        return run(self._df, plan_top(request, size, weight, name).plan)
+        return run(self._df, plan_complete(TopRequest(request, size, weight, name)).plan)
 
     def survey_complete_trends(
         self,
@@ -432,7 +430,7 @@ class PatternFrame:
         """
         refuse_streaming(self._df)
         request = self._complete(completeness, algorithm, memory_limit)
-        return run(self._df, plan_survey(request, measure).plan)
+        return run(self._df, plan_complete(SurveyRequest(request, measure)).plan)
 
     def _complete(
         self,

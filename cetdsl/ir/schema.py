@@ -47,12 +47,7 @@ class Schema:
     def resolve(self, name: str, what: str = "column") -> Field:
         """The column that a name means: an exact match first, else the only one that differs in case alone.
 
-        Raises
-        ------
-        UnknownColumn
-            If there is none.
-        ResolutionError
-            If there are several.
+        That there is none is an :class:`UnknownColumn`, that there are several a :class:`ResolutionError`.
         """
         found = [field for field in self.fields if field.name == name]
         if not found:

@@ -94,16 +94,9 @@ class TopSpec:
 class ContainmentSpec:
     """What a worker must know to drop the trends that others contain.
 
-    Attributes
-    ----------
-    layout : RowLayout
-        Rows of whole trends; those of a key and window come longest first.
-    shown : tuple of int
-        The numbers of the keys that the answer shows.
-    variables : tuple of str
-    completeness : {"maximal", "ends"}
-    memory : int
-        Bytes that the trends kept of one key and window may take.
+    ``layout`` is of rows of whole trends; those of a key and window come longest first. ``shown`` are the numbers of
+    the keys that the answer shows, and ``completeness`` is "maximal" or "ends". The trends kept of one key and window
+    may take ``memory`` bytes.
     """
 
     layout: RowLayout
@@ -145,23 +138,12 @@ class Pool:
 class WorkloadSpec:
     """What a worker must know to answer several queries over the same rows.
 
-    Attributes
-    ----------
-    reader : KernelSpec
-        What the rows hold.
-    names, queries, groups : tuple of str, of KernelSpec, of tuple of int
-        Per query; ``groups`` are the keys that it groups by.
-    partial, answer : Pool
-        The rows of partial results (None where these are not to be added up), and those of the answer.
-    families : tuple of int
-        Per variable the number of those that agree up to constants.
-    sets : tuple of tuple of int
-        The queries that one merged template propagates; those in none are evaluated by themselves.
-    in_panes : tuple of bool
-        Whether the windows of a query that is evaluated by itself are products of panes.
-    sharing : {"dynamic", "static", "always", "never"}
-    deviations : tuple of float or None
-        Per query what is known beforehand of how often it does otherwise than most, for static sharing.
+    ``reader`` says what the rows hold. Of each query there are ``names``, ``queries``, and ``groups``, the keys that it
+    groups by. ``partial`` are the rows of partial results (None where these are not to be added up), and ``answer``
+    those of the answer. ``families`` has per variable the number of those that agree up to constants. One merged
+    template propagates the queries of each of ``sets``; those in none are evaluated by themselves, and ``in_panes``
+    says of each whether its windows are then products of panes. ``sharing`` is the mode of
+    :class:`~cetdsl.ir.sharing.Sharing`, and ``deviations`` are what it knows beforehand of each query.
     """
 
     reader: KernelSpec

@@ -271,21 +271,16 @@ def transform(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
     return change(expr if rebuilt == children else expr.with_children(rebuilt))
 
 
+def with_attributes(expr: Expr, change: Callable[[Attribute], Attribute]) -> Expr:
+    """The term with each attribute replaced by ``change(attribute)``."""
+    return transform(expr, lambda node: change(node) if isinstance(node, Attribute) else node)
+
+
 def bind_attributes(expr: Expr, variable: str) -> Expr:
     """The condition of an event with its own columns given to ``variable``."""
-
-    def change(node: Expr) -> Expr:
-        if isinstance(node, Attribute) and node.variable is None:
-            return attrs.evolve(node, variable=variable)
-        return node
-
-    return transform(expr, change)
+    return with_attributes(expr, lambda a: attrs.evolve(a, variable=variable) if a.variable is None else a)
 
 
 def strip(expr: Expr) -> Expr:
     """A one-event term as a term over that event's own row."""
-
-    def change(node: Expr) -> Expr:
-        return Attribute(None, node.name) if isinstance(node, Attribute) else node
-
-    return transform(expr, change)
+    return with_attributes(expr, lambda attribute: Attribute(None, attribute.name))

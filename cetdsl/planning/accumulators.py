@@ -11,26 +11,21 @@ from cetdsl.pattern.expressions import Aggregate, Expr, Length, strip, variables
 
 
 class AccumulatorPlan:
-    """Accumulators, shared between the outputs, and the value columns that they read.
+    """The accumulators of a RETURN list, shared between its outputs, and the value columns that they read.
 
     Accumulator 0 is always the number of trends: the others are weighted by it.
     """
 
-    def __init__(self, compiled: Compiled) -> None:
+    def __init__(self, compiled: Compiled, aggregates: tuple[tuple[str, Aggregate], ...]) -> None:
         self.compiled = compiled
         self.accumulators: dict[Accumulator, int] = {TRENDS: 0}
         self.values: dict[Expr, int] = {}
         self.outputs: list[Output] = []
         self.absent: dict[str, int] = {}
-
-    def add(self, name: str, aggregate: Aggregate) -> None:
-        """Plans one output column."""
-        function = aggregate.definition
-        accumulators = [self._accumulator(aggregate, update) for update in function.buffer]
-        places = tuple(
-            self.accumulators.setdefault(accumulator, len(self.accumulators)) for accumulator in accumulators
-        )
-        self.outputs.append(Output(name, function.finish, places))
+        for name, aggregate in aggregates:
+            found = [self._accumulator(aggregate, update) for update in aggregate.definition.buffer]
+            inputs = tuple(self.accumulators.setdefault(one, len(self.accumulators)) for one in found)
+            self.outputs.append(Output(name, aggregate.definition.finish, inputs))
 
     def answer(self, source: Source, number: str, partial: bool) -> Answer:
         """What the answer of a query over a source consists of."""
@@ -53,11 +48,3 @@ class AccumulatorPlan:
             return Accumulator(update)
         # Of a trend, which has one length: how many there are is how many trends, their sum is how many events.
         return Accumulator(COUNT) if update.power else TRENDS
-
-
-def plan_accumulators(compiled: Compiled, aggregates: tuple[tuple[str, Aggregate], ...]) -> AccumulatorPlan:
-    """The accumulators of a RETURN list."""
-    plan = AccumulatorPlan(compiled)
-    for name, aggregate in aggregates:
-        plan.add(name, aggregate)
-    return plan

@@ -20,20 +20,20 @@ from cetdsl.pattern.expressions import (
     HOLDS,
     MIRRORED,
     Aggregate,
-    Attribute,
     Binary,
     Expr,
     Length,
     Literal,
     Role,
     strip,
-    transform,
     variables,
+    with_attributes,
 )
 from cetdsl.pattern.nodes import Event, Not, Pattern, events
 from cetdsl.pattern.properties import binds_at_most_one
 from cetdsl.pattern.text import quote
 from cetdsl.planning.pivots import search_pivot
+from cetdsl.sharing.families import unnamed
 
 #: ``COUNT(b) >= n`` is compiled into states up to this n.
 MAX_COUNTED = 64
@@ -74,16 +74,9 @@ class _Compiler:
                 self.residual.append(predicate)
         machine = self._machine(self.automaton, adjacent)
         negations = tuple(self._negation(node, negated.get(node, [])) for node in self.automaton.negations)
-        return Compiled(
-            self.automaton,
-            tuple((name, self.conditions.get(name)) for name in names),
-            machine,
-            negations,
-            tuple(pairs),
-            tuple(self.codes),
-            tuple(self.lists),
-            tuple(self.residual),
-        )
+        named = tuple((name, self.conditions.get(name)) for name in names)
+        codes, lists, residual = tuple(self.codes), tuple(self.lists), tuple(self.residual)
+        return Compiled(self.automaton, named, machine, negations, tuple(pairs), codes, lists, residual)
 
     def _sort_predicates(self) -> tuple[_Adjacent, list[Expr], dict[Not, list[Expr]]]:
         adjacent: _Adjacent = {}
@@ -149,7 +142,8 @@ class _Compiler:
             for predicate in adjacent.get((names[step.source], names[step.target]), ()):
                 found = separate(predicate)
                 if found is None:
-                    listed.append(self.lists.setdefault(_unnamed(predicate), len(self.lists)))
+                    # Over two rows: NEXT is the later, plain the earlier one.
+                    listed.append(self.lists.setdefault(unnamed(predicate), len(self.lists)))
                 else:
                     later, earlier = self._comparison_columns(found.left, found.right)
                     comparisons.append(Comparison(found.op, later, earlier))
@@ -186,11 +180,9 @@ class _Compiler:
                 )
             if inside:
                 pairs.append(found)
-            elif found.right_variable in {self._number(name) for name in own}:
-                correlated.append(
-                    Pair(MIRRORED[found.op], found.right_variable, found.right, found.left_variable, found.left)
-                )
             else:
+                if found.right_variable in {self._number(name) for name in own}:
+                    found = Pair(MIRRORED[found.op], found.right_variable, found.right, found.left_variable, found.left)
                 correlated.append(found)
         if pairs and correlated:
             raise UnsupportedQuery(
@@ -240,25 +232,9 @@ def _always_follows(automaton: Automaton, earlier: str, later: str) -> bool:
     return {u for u, v in steps if v == later} == {earlier} and {v for u, v in steps if u == earlier} == {later}
 
 
-def _unnamed(predicate: Expr) -> Expr:
-    """An adjacent predicate over two rows: NEXT is the later, plain the earlier one."""
-
-    def change(node: Expr) -> Expr:
-        return Attribute(None, node.name, node.role) if isinstance(node, Attribute) else node
-
-    return transform(predicate, change)
-
-
 def _as_adjacent(predicate: Expr, pair: tuple[str, str]) -> Expr:
     """A pairwise predicate between neighbours, written with NEXT."""
-    later = pair[1]
-
-    def change(node: Expr) -> Expr:
-        if isinstance(node, Attribute) and node.variable == later:
-            return attrs.evolve(node, role=Role.NEXT)
-        return node
-
-    return transform(predicate, change)
+    return with_attributes(predicate, lambda a: attrs.evolve(a, role=Role.NEXT) if a.variable == pair[1] else a)
 
 
 def side_query(resolved: ResolvedQuery, side: Pattern) -> ResolvedQuery:

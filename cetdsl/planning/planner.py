@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Any
 
 import attrs
 
@@ -11,58 +11,36 @@ from cetdsl.analysis.resolve import ResolvedQuery
 from cetdsl.errors import NoPhysicalPlan, UnsupportedQuery
 from cetdsl.ir.operators import Operator, with_exchanges
 from cetdsl.pattern.expressions import Aggregate
-from cetdsl.planning.strategies.complete import (
-    IN_TASK,
-    CompleteRequest,
-    CountRequest,
-    SampleRequest,
-    SurveyRequest,
-    TopRequest,
-    balanced,
-    count_definition,
-    count_paths,
-    definition,
-    graph,
-    joins,
-    sample_definition,
-    sample_paths,
-    survey_graphs,
-    top_definition,
-    top_paths,
-)
+from cetdsl.planning.strategies import complete
 from cetdsl.planning.strategies.enumerate import enumerate_and_aggregate, list_trends
 from cetdsl.planning.strategies.fold import fold
 from cetdsl.planning.strategies.kernel import kernel
 from cetdsl.planning.strategies.panes import panes
 from cetdsl.planning.strategies.request import AggregateRequest, Declined, TrendsRequest, compile_sides
 
-_Request = TypeVar("_Request")
+_Strategies = Sequence[Callable[[Any], Operator | Declined]]
 
-AGGREGATE_STRATEGIES: tuple[Callable[[AggregateRequest], Operator | Declined], ...] = (
-    fold,
-    panes,
-    kernel,
-    enumerate_and_aggregate,
-)
+AGGREGATE_STRATEGIES: _Strategies = (fold, panes, kernel, enumerate_and_aggregate)
+#: What lists complete trends, by ``algorithm=``.
+_LISTING: dict[str, _Strategies] = {
+    "auto": (complete.balanced, complete.graph, complete.definition),
+    "balanced": (complete.balanced,),
+    "joins": (complete.joins,),
+    "definition": (complete.definition,),
+    **dict.fromkeys(complete.IN_TASK, (complete.graph,)),
+}
+#: What answers the other requests about complete trends.
+_ABOUT: dict[type, _Strategies] = {
+    complete.CountRequest: (complete.count_paths, complete.count_definition),
+    complete.SampleRequest: (complete.sample_paths, complete.sample_definition),
+    complete.TopRequest: (complete.top_paths, complete.top_definition),
+    complete.SurveyRequest: (complete.survey_graphs,),
+}
 #: Strategies whose function does not bear their name.
 _NAMES: dict[object, str] = {
-    enumerate_and_aggregate: "enumerate",
-    list_trends: "enumerate",
-    count_paths: "graph",
-    count_definition: "definition",
-    sample_paths: "graph",
-    sample_definition: "definition",
-    top_paths: "graph",
-    top_definition: "definition",
-    survey_graphs: "graph",
-}
-TREND_STRATEGIES: tuple[Callable[[TrendsRequest], Operator | Declined], ...] = (list_trends,)
-COMPLETE_STRATEGIES: dict[str, tuple[Callable[[CompleteRequest], Operator | Declined], ...]] = {
-    "auto": (balanced, graph, definition),
-    "balanced": (balanced,),
-    "joins": (joins,),
-    "definition": (definition,),
-    **dict.fromkeys(IN_TASK, (graph,)),
+    **dict.fromkeys((enumerate_and_aggregate, list_trends), "enumerate"),
+    **dict.fromkeys((complete.count_paths, complete.sample_paths, complete.top_paths, complete.survey_graphs), "graph"),
+    **dict.fromkeys((complete.count_definition, complete.sample_definition, complete.top_definition), "definition"),
 }
 
 
@@ -82,34 +60,28 @@ def plan_aggregate(
     resolved: ResolvedQuery,
     aggregates: tuple[tuple[str, Aggregate], ...],
     number: str,
-    strategies: Sequence[Callable[[AggregateRequest], Operator | Declined]] = AGGREGATE_STRATEGIES,
+    strategies: _Strategies = AGGREGATE_STRATEGIES,
 ) -> Decision:
     """The plan of an aggregation, for a rewritten query and the names and aggregates of the output columns.
 
-    Raises
-    ------
-    NoPhysicalPlan
-        If every strategy declines.
+    That every strategy declines is an error, :class:`NoPhysicalPlan`.
     """
-    request = AggregateRequest(resolved, aggregates, number, compile_sides(resolved))
-    return _first_plan(request, strategies)
+    return _first_plan(AggregateRequest(resolved, aggregates, number, compile_sides(resolved)), strategies)
 
 
 def plan_trends(resolved: ResolvedQuery, columns: tuple[str, ...], limit: int | None) -> Decision:
     """The plan of an enumeration that shows these columns of each event of at most so many trends."""
-    request = TrendsRequest(resolved, columns, limit, compile_sides(resolved))
-    return _first_plan(request, TREND_STRATEGIES)
+    return _first_plan(TrendsRequest(resolved, columns, limit, compile_sides(resolved)), (list_trends,))
 
 
-def plan_complete(request: CompleteRequest) -> Decision:
-    """The plan of listing complete trends.
+def plan_complete(request: complete.Request) -> Decision:
+    """The plan of listing complete trends, or of what else is asked about them.
 
-    Raises
-    ------
-    UnsupportedQuery
-        If the algorithm that was asked for cannot take the query.
+    A query that the algorithm asked for cannot take is an :class:`UnsupportedQuery`.
     """
-    strategies = COMPLETE_STRATEGIES[request.algorithm]
+    if not isinstance(request, complete.CompleteRequest):
+        return _first_plan(request, _ABOUT[type(request)])
+    strategies = _LISTING[request.algorithm]
     if request.algorithm in ("auto", "definition"):
         return _first_plan(request, strategies)
     plan = strategies[0](request)
@@ -122,27 +94,7 @@ def plan_complete(request: CompleteRequest) -> Decision:
     return Decision(with_exchanges(plan), strategies[0].__name__, ())
 
 
-def plan_count_complete(request: CountRequest) -> Decision:
-    """The plan of counting complete trends."""
-    return _first_plan(request, (count_paths, count_definition))
-
-
-def plan_sample(request: CompleteRequest, size: int, seed: int) -> Decision:
-    """The plan of drawing so many trends."""
-    return _first_plan(SampleRequest(request, size, seed), (sample_paths, sample_definition))
-
-
-def plan_top(request: CompleteRequest, size: int, by: Aggregate, name: str) -> Decision:
-    """The plan of finding the heaviest trends; ``name`` is the column that shows what they weigh."""
-    return _first_plan(TopRequest(request, size, by, name), (top_paths, top_definition))
-
-
-def plan_survey(request: CompleteRequest, measured: bool) -> Decision:
-    """The plan of a survey of the graphs that complete trends are listed from."""
-    return _first_plan(SurveyRequest(request, measured), (survey_graphs,))
-
-
-def _first_plan(request: _Request, strategies: Sequence[Callable[[_Request], Operator | Declined]]) -> Decision:
+def _first_plan(request: object, strategies: _Strategies) -> Decision:
     declined: list[tuple[str, str]] = []
     for strategy in strategies:
         plan = strategy(request)

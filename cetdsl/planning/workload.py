@@ -39,7 +39,7 @@ from cetdsl.pattern.nodes import events
 from cetdsl.planning.planner import AGGREGATE_STRATEGIES, plan_aggregate
 from cetdsl.planning.sharing import plan_sharing
 from cetdsl.planning.strategies.kernel import kernel
-from cetdsl.planning.windows import BUCKET_WINDOWS
+from cetdsl.planning.strategies.request import BUCKET_WINDOWS
 from cetdsl.sharing.families import family
 
 _T = TypeVar("_T", bound=Hashable)
@@ -61,12 +61,10 @@ def plan_workload(queries: Mapping[str, ResolvedQuery], number: str, sharing: Sh
         carried = _carried_by(decision.plan)
         if carried is not None:
             together[name] = carried
-        else:
-            reason = dict(decision.declined).get(
-                "kernel", "an AND at the top pairs the trends of two passes of its own"
-            )
-            groups = tuple(dict.fromkeys(resolved.query.group_by))
-            alone.append(Alone(name, decision.plan, decision.strategy, reason, groups))
+            continue
+        reason = dict(decision.declined).get("kernel", "an AND at the top pairs the trends of two passes of its own")
+        groups = tuple(dict.fromkeys(resolved.query.group_by))
+        alone.append(Alone(name, decision.plan, decision.strategy, reason, groups))
     passes: dict[Hashable, list[_Pass]] = {}
     for name, plan in together.items():
         source = plan.source
@@ -128,16 +126,9 @@ class _Pass:
         sets, propagation = plan_sharing(self.resolved, self.plans, sharing.mode)
         source = attrs.evolve(first, groups=first.keys, partitions=(), asked_partitions=(), windowing=windowing)
         members = tuple(self._member(name, plan, source, merge, propagation[name]) for name, plan in self.plans.items())
-        compiled = Compiled(
-            Automaton((), (), (), (), ()),
-            tuple((f"v{number}", condition) for (condition, _), number in self.variables.items()),
-            Machine((), (), (), ()),
-            (),
-            (),
-            tuple(self.codes),
-            tuple(self.lists),
-            (),
-        )
+        variables = tuple((f"v{number}", condition) for (condition, _), number in self.variables.items())
+        no_automaton, no_machine = Automaton((), (), (), (), ()), Machine((), (), (), ())
+        compiled = Compiled(no_automaton, variables, no_machine, (), (), tuple(self.codes), tuple(self.lists), ())
         negations = next((m.spec.query.negations for m in members if m.spec.query.negations), ())
         reader = members[0].spec.with_query(windowing=windowing, negations=negations)
         reader = reader.with_answer(accumulators=(), outputs=())
@@ -152,9 +143,8 @@ class _Pass:
         windowing = spec.query.windowing
         if windowing.kind != WHOLE:
             windowing = attrs.evolve(windowing, cut=source.windowing.cut)
-        layout = RowLayout.of(
-            len(source.keys), source.time, source.time_type, codes=len(self.codes), lists=len(self.lists)
-        )
+        codes, lists = len(self.codes), len(self.lists)
+        layout = RowLayout.of(len(source.keys), source.time, source.time_type, codes=codes, lists=lists)
         spec = attrs.evolve(spec.with_query(windowing=windowing), layout=layout)
         spec = spec.with_answer(groups=len(source.keys), partial=merge)
         groups = tuple(source.keys.index(column) for column in plan.source.groups)

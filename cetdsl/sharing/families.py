@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
+import attrs
+
 from cetdsl.analysis.resolve import ResolvedQuery
-from cetdsl.pattern.expressions import Attribute, Expr, Literal, conjuncts, transform
+from cetdsl.pattern.expressions import Attribute, Expr, Literal, conjuncts, transform, with_attributes
 from cetdsl.pattern.nodes import Event, Pattern, Repeat, events
 
 #: Stands for a constant that may differ.
@@ -13,12 +15,8 @@ ANY_CONSTANT = Literal("?")
 
 
 def unnamed(expr: Expr) -> Expr:
-    """A term over one event without the name of its variable."""
-
-    def change(node: Expr) -> Expr:
-        return Attribute(None, node.name, node.role, node.index) if isinstance(node, Attribute) else node
-
-    return transform(expr, change)
+    """A term without the names of its variables."""
+    return with_attributes(expr, lambda attribute: attrs.evolve(attribute, variable=None))
 
 
 def without_constants(expr: Expr) -> Expr:

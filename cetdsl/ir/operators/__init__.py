@@ -8,6 +8,7 @@ from cetdsl.ir.operators.aggregate_trends import AggregateTrends as AggregateTre
 from cetdsl.ir.operators.answer_together import Alone as Alone
 from cetdsl.ir.operators.answer_together import AnswerTogether as AnswerTogether
 from cetdsl.ir.operators.build_graph import BuildGraph as BuildGraph
+from cetdsl.ir.operators.build_graph import OverGraph as OverGraph
 from cetdsl.ir.operators.build_panes import BuildPanes as BuildPanes
 from cetdsl.ir.operators.check_trends import CheckTrends as CheckTrends
 from cetdsl.ir.operators.count_paths import CountPaths as CountPaths
@@ -24,10 +25,8 @@ from cetdsl.ir.operators.list_trends import ListTrends as ListTrends
 from cetdsl.ir.operators.merge import Merge as Merge
 from cetdsl.ir.operators.merge_together import MergeTogether as MergeTogether
 from cetdsl.ir.operators.multiply_panes import MultiplyPanes as MultiplyPanes
+from cetdsl.ir.operators.operator import Act as Act
 from cetdsl.ir.operators.operator import Operator as Operator
-from cetdsl.ir.operators.operator import Requirement as Requirement
-from cetdsl.ir.operators.operator import Step as Step
-from cetdsl.ir.operators.over_graph import OverGraph as OverGraph
 from cetdsl.ir.operators.pair_counts import PairCounts as PairCounts
 from cetdsl.ir.operators.propagate import Propagate as Propagate
 from cetdsl.ir.operators.propagate_together import PropagateTogether as PropagateTogether

@@ -7,7 +7,7 @@ import attrs
 from cetdsl.ir.kernel import MAXIMAL, KernelSpec
 from cetdsl.ir.operators import words
 from cetdsl.ir.operators.events_in_order import EventsInOrder
-from cetdsl.ir.operators.operator import Requirement, Step, Unary
+from cetdsl.ir.operators.operator import Act, Requirement, Unary
 from cetdsl.pattern.expressions import Expr
 
 ALGORITHMS = {
@@ -43,11 +43,11 @@ class BuildGraph(Unary):
     def requires(self) -> tuple[Requirement | None, ...]:
         return (EventsInOrder(self.spec, self.values, self.columns, shared=self.balanced, settled=self.settled),)
 
-    def steps(self) -> tuple[Step, ...]:
+    def acts(self) -> tuple[Act, ...]:
         details = ["attribute ranges for predicates that order or equate values", "without events that lie on no trend"]
         if self.spec.query.completeness == MAXIMAL:
             details.append("without edges that a longer path goes round: the transitive reduction")
-        return (Step("kernel: build the graph", tuple(details)),)
+        return (Act("kernel: build the graph", tuple(details)),)
 
     def costs(self, limit: int | None = None) -> tuple[str, ...]:
         return (words.ALONG_EDGES,)
@@ -59,3 +59,10 @@ class BuildGraph(Unary):
         memory = "no limit" if self.memory is None else f"{self.memory} bytes per task"
         algorithm = f"{self.algorithm}: {ALGORITHMS[self.algorithm]}"
         return *trends, ("algorithm", algorithm), ("memory", f"{memory} for partial trends")
+
+
+@attrs.frozen
+class OverGraph(Unary):
+    """Base of the operators that read a graph, whose stage builds it first."""
+
+    child: BuildGraph

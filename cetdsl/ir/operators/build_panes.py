@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 
 from cetdsl.ir.operators.events_in_order import EventsInOrder
-from cetdsl.ir.operators.operator import Carry, Requirement, Step
+from cetdsl.ir.operators.operator import Act, Carry, Requirement
 
 
 @attrs.frozen
@@ -18,6 +18,6 @@ class BuildPanes(Carry):
     def requires(self) -> tuple[Requirement | None, ...]:
         return (EventsInOrder(self.spec, self.values, in_panes=True),)
 
-    def steps(self) -> tuple[Step, ...]:
+    def acts(self) -> tuple[Act, ...]:
         size = len(self.compiled.machine.variables) + 1
-        return (Step("kernel: one matrix per key and pane", (f"{size} x {size}, for each:", *self.carried)),)
+        return (Act("kernel: one matrix per key and pane", (f"{size} x {size}, for each:", *self.carried)),)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import attrs
 
-from cetdsl.ir.operators.operator import Step
-from cetdsl.ir.operators.over_graph import OverGraph
+from cetdsl.ir.operators.build_graph import OverGraph
+from cetdsl.ir.operators.operator import Act
 
 
 @attrs.frozen
@@ -15,5 +15,5 @@ class CountPaths(OverGraph):
     stage = "count"
     aggregates = True
 
-    def steps(self) -> tuple[Step, ...]:
-        return (Step("kernel: count the paths of each graph", ("no trend is listed",)),)
+    def acts(self) -> tuple[Act, ...]:
+        return (Act("kernel: count the paths of each graph", ("no trend is listed",)),)

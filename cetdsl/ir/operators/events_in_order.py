@@ -6,7 +6,7 @@ import attrs
 
 from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.operators import words
-from cetdsl.ir.operators.operator import Operator, Requirement, Step
+from cetdsl.ir.operators.operator import Act, Operator, Requirement
 from cetdsl.ir.source import kernel_sorts_shares
 from cetdsl.pattern.expressions import Expr
 from cetdsl.pattern.text import quote_name
@@ -16,23 +16,15 @@ from cetdsl.pattern.text import quote_name
 class EventsInOrder(Requirement):
     """What a stage requires of its events, beside what its query refers to.
 
-    Attributes
-    ----------
-    values : tuple of Expr
-        What is aggregated of each event.
-    columns : tuple of str or None
-        The user's columns of each event that are shown; None: no events are.
-    identified : bool
-        Whether each event has one more column, the last, that tells it from all others.
-    shared : bool
-        Whether as many tasks as there are cores get all events of a key, each with the number of its share.
-    settled : bool
-        Whether simultaneous events have an order that is the same whenever the rows are computed. Shares of a key agree
-        on its trends only if all of them see its events in the same order, so theirs have.
-    in_panes : bool
-        Whether events go to tasks by key and pane.
-    in_runs : bool
-        Whether the events of a key are put into sorted runs before they are sent, where they are numbers.
+    ``values`` are aggregated of each event, and the user's ``columns`` of it are shown; None: no events are. Each
+    ``identified`` event has one more column, the last, that tells it from all others. If ``shared``, as many tasks as
+    there are cores get all events of a key, each with the number of its share.
+
+    If ``settled``, simultaneous events have an order that is the same whenever the rows are computed. Shares of a key
+    agree on its trends only if all of them see its events in the same order, so theirs have.
+
+    Events go to tasks by key and pane if ``in_panes``. Those of a key are put into sorted runs before they are sent if
+    ``in_runs``, where they are numbers.
     """
 
     spec: KernelSpec
@@ -44,25 +36,25 @@ class EventsInOrder(Requirement):
     in_panes: bool = False
     in_runs: bool = False
 
-    def steps(self, below: Operator) -> tuple[Step, ...]:
+    def acts(self, below: Operator) -> tuple[Act, ...]:
         source, compiled = below.source, below.compiled
         lines = words.projected(source, compiled, self.values)
         if self.columns is not None:
             lines.append("event: " + (", ".join(self.columns) or "no columns"))
-        steps = [Step("project", tuple(lines))]
+        acts = [Act("project", tuple(lines))]
         if compiled.lists:
             terms = (f"{words.pair_of_rows(term, 'e', 'e')} (e: the event)" for term in compiled.lists)
-            steps.append(Step("list which earlier event may precede", tuple(terms)))
+            acts.append(Act("list which earlier event may precede", tuple(terms)))
         keys = list(map(quote_name, source.keys)) + (["time bucket"] if source.windowing.cut else [])
         if self.in_panes:
             keys.append("pane")
         if self.shared:
-            steps.append(Step("copy to every share, one per core"))
+            acts.append(Act("copy to every share, one per core"))
             keys.insert(len(source.keys), "share")
         order = ", ".join([*keys, quote_name(source.time), *map(quote_name, source.tie_break)])
-        sort, shuffle = f"sort each task's events by {order}", Step(words.shuffle(keys))
+        sort, shuffle = f"sort each task's events by {order}", Act(words.shuffle(keys))
         if self.in_runs:
-            runs = Step(sort, ("put those of a key into sorted runs, one row each",))
-            return (*steps, runs, shuffle, Step("merge the runs of each key"))
+            runs = Act(sort, ("put those of a key into sorted runs, one row each",))
+            return (*acts, runs, shuffle, Act("merge the runs of each key"))
         by_kernel = self.shared and kernel_sorts_shares(source, compiled)
-        return (*steps, shuffle, Step(sort, ("by the kernel",) if by_kernel else ()))
+        return (*acts, shuffle, Act(sort, ("by the kernel",) if by_kernel else ()))

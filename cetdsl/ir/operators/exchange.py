@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from cetdsl.ir.operators.operator import Operator, Requirement, Step, Unary
+from cetdsl.ir.operators.operator import Act, Operator, Requirement, Unary
 
 
 @attrs.frozen
@@ -13,17 +13,14 @@ class Exchange(Unary):
 
     gives_rows: Requirement
 
-    def steps(self) -> tuple[Step, ...]:
-        return self.gives_rows.steps(self.child)
+    def acts(self) -> tuple[Act, ...]:
+        return self.gives_rows.acts(self.child)
 
 
 def with_exchanges(plan: Operator) -> Operator:
     """The plan with an exchange wherever an operator requires something of rows that no exchange gives yet."""
-    pairs = zip(map(with_exchanges, plan.children), plan.requires, strict=True)
-    children = tuple(child if needed is None else _exchanged(child, needed) for child, needed in pairs)
-    return plan if children == plan.children else plan.with_children(children)
-
-
-def _exchanged(child: Operator, needed: Requirement) -> Exchange:
-    below = child.child if isinstance(child, Exchange) else child
-    return Exchange(below, needed)
+    children: list[Operator] = []
+    for child, needed in zip(map(with_exchanges, plan.children), plan.requires, strict=True):
+        below = child.child if isinstance(child, Exchange) else child
+        children.append(child if needed is None else Exchange(below, needed))
+    return plan if tuple(children) == plan.children else plan.with_children(tuple(children))

@@ -6,7 +6,7 @@ import attrs
 
 from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.operators import words
-from cetdsl.ir.operators.operator import Step, Unary
+from cetdsl.ir.operators.operator import Act, Unary
 
 
 @attrs.frozen
@@ -18,11 +18,11 @@ class JoinPaths(Unary):
     limit: int | None
     walks = True
 
-    def steps(self) -> tuple[Step, ...]:
+    def acts(self) -> tuple[Act, ...]:
         return (
-            Step("project", tuple(words.projected(self.source, self.compiled, ()))),
-            Step("join events to the graph"),
-            Step("join paths with edges, round by round", ("complete paths leave in each round",)),
+            Act("project", tuple(words.projected(self.source, self.compiled, ()))),
+            Act("join events to the graph"),
+            Act("join paths with edges, round by round", ("complete paths leave in each round",)),
         )
 
     def costs(self, limit: int | None = None) -> tuple[str, ...]:

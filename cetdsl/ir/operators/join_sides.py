@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from cetdsl.ir.operators.operator import Operator, Step
+from cetdsl.ir.operators.operator import Act, Operator
 
 
 @attrs.frozen
@@ -19,8 +19,8 @@ class JoinSides(Operator):
     distinct: bool
     inputs = ("left", "right")
 
-    def steps(self) -> tuple[Step, ...]:
-        return (Step("join the trends of the two sides", ("per key and window",)),)
+    def acts(self) -> tuple[Act, ...]:
+        return (Act("join the trends of the two sides", ("per key and window",)),)
 
     def costs(self, limit: int | None = None) -> tuple[str, ...]:
         return ("grows with the number of trends of each side, and of their pairs",)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from cetdsl.ir.operators.operator import Step, Unary
+from cetdsl.ir.operators.operator import Act, Unary
 
 
 @attrs.frozen
@@ -13,8 +13,8 @@ class Limit(Unary):
 
     count: int
 
-    def steps(self) -> tuple[Step, ...]:
-        return (Step(f"limit {self.count}"),)
+    def acts(self) -> tuple[Act, ...]:
+        return (Act(f"limit {self.count}"),)
 
     def costs(self, limit: int | None = None) -> tuple[str, ...]:
         return self.child.costs(self.count)

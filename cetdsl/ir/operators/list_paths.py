@@ -5,9 +5,8 @@ from __future__ import annotations
 import attrs
 
 from cetdsl.ir.operators import words
-from cetdsl.ir.operators.build_graph import ALGORITHMS
-from cetdsl.ir.operators.operator import Step
-from cetdsl.ir.operators.over_graph import OverGraph
+from cetdsl.ir.operators.build_graph import ALGORITHMS, OverGraph
+from cetdsl.ir.operators.operator import Act
 
 
 @attrs.frozen
@@ -17,8 +16,8 @@ class ListPaths(OverGraph):
     limit: int | None = None
     stage = "graph"
 
-    def steps(self) -> tuple[Step, ...]:
-        return (Step("kernel: list the paths", (ALGORITHMS[self.child.algorithm or "auto"],)),)
+    def acts(self) -> tuple[Act, ...]:
+        return (Act("kernel: list the paths", (ALGORITHMS[self.child.algorithm or "auto"],)),)
 
     def costs(self, limit: int | None = None) -> tuple[str, ...]:
         return (words.along_paths(limit),)

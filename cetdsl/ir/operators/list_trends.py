@@ -7,7 +7,7 @@ import attrs
 from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.operators import words
 from cetdsl.ir.operators.events_in_order import EventsInOrder
-from cetdsl.ir.operators.operator import Requirement, Step, Unary
+from cetdsl.ir.operators.operator import Act, Requirement, Unary
 
 
 @attrs.frozen
@@ -36,10 +36,10 @@ class ListTrends(Unary):
     def requires(self) -> tuple[Requirement | None, ...]:
         return (EventsInOrder(self.spec, columns=self.columns, identified=self.identified),)
 
-    def steps(self) -> tuple[Step, ...]:
+    def acts(self) -> tuple[Act, ...]:
         stops = (f"stops after {self.limit}",) if self.limit is not None else ()
         label = "kernel: list trends" + (f" of the {self.side}" if self.side else "")
-        return (Step(label, ("depth first, only where a trend can still be completed", *stops)),)
+        return (Act(label, ("depth first, only where a trend can still be completed", *stops)),)
 
     def costs(self, limit: int | None = None) -> tuple[str, ...]:
         return (f"grows with the number of trends{words.until(limit)}",)

@@ -15,7 +15,7 @@ from cetdsl.pattern.expressions import Expr
 
 
 @attrs.frozen
-class Step:
+class Act:
     """One thing that an operator does, as ``explain`` shows it: a label, and details below it."""
 
     label: str
@@ -27,7 +27,7 @@ class Requirement:
 
     __slots__ = ()
 
-    def steps(self, below: Operator) -> tuple[Step, ...]:
+    def acts(self, below: Operator) -> tuple[Act, ...]:
         """How the rows of the operator below are made so."""
         raise NotImplementedError
 
@@ -36,18 +36,10 @@ class Requirement:
 class Operator:
     """A physical operator. A plan is a tree of them, with a scan of events at each leaf.
 
-    Attributes
-    ----------
-    inputs : tuple of str
-        The names of the fields that hold its children.
-    stage : str or None
-        The stage of :mod:`cetdsl.kernels.entry` that runs it; None: Spark alone, or the stage of the operator above.
-    walks : bool
-        Whether it goes through the automaton of its query.
-    indexed : bool
-        Whether an index answers the predicates of each edge of the automaton; see :mod:`cetdsl.ir.indexes`.
-    aggregates : bool
-        Whether its rows are aggregates of each group and window; else a row is a trend.
+    ``inputs`` names the fields that hold its children, and ``stage`` the stage of :mod:`cetdsl.kernels.entry` that runs
+    it; None: Spark alone, or the stage of the operator above. An operator that ``walks`` goes through the automaton of
+    its query; if it is ``indexed``, an index answers the predicates of each edge, see :mod:`cetdsl.ir.indexes`. The
+    rows of one that ``aggregates`` are aggregates of each group and window; else a row is a trend.
     """
 
     inputs: ClassVar[tuple[str, ...]] = ()
@@ -78,7 +70,7 @@ class Operator:
             return (*source.groups, *source.window, *(output.name for output in self.spec.answer.outputs))
         return (*source.shown_keys, *source.window, "trend")
 
-    def steps(self) -> tuple[Step, ...]:
+    def acts(self) -> tuple[Act, ...]:
         """What it does, the first thing first."""
         return ()
 
@@ -90,7 +82,7 @@ class Operator:
         """What is worth knowing besides: name and text."""
         return (words.number_fact(self.spec.answer.number),) if self.aggregates else ()
 
-    # What a plan of one scan has in common; of a plan of two sides these are the first one's.
+    # A plan of one scan has these in common; of a plan of two sides they are the first one's.
 
     @property
     def source(self) -> Source:

@@ -7,7 +7,7 @@ import attrs
 from cetdsl.ir.accumulators import Output
 from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.operators import words
-from cetdsl.ir.operators.operator import Requirement, Step, Unary
+from cetdsl.ir.operators.operator import Act, Requirement, Unary
 from cetdsl.ir.operators.propagate import propagation_costs
 from cetdsl.ir.operators.rows_in_order import RowsInOrder
 
@@ -32,9 +32,9 @@ class PairCounts(Unary):
     def spec(self) -> KernelSpec:
         return self.child.spec.with_answer(outputs=self.outputs, groups=len(self.groups))
 
-    def steps(self) -> tuple[Step, ...]:
+    def acts(self) -> tuple[Act, ...]:
         formula = "C1 * C2" if self.sides == 2 else "C1*C2 + C1*C12 + C2*C12 + C12*(C12 - 1)/2"
-        return (Step("pair the trends of the two sides", (f"count = {formula}, per key and window",)),)
+        return (Act("pair the trends of the two sides", (f"count = {formula}, per key and window",)),)
 
     def costs(self, limit: int | None = None) -> tuple[str, ...]:
         return propagation_costs([side for side in self.walk() if side.walks])

@@ -10,7 +10,7 @@ from cetdsl.ir.compiled import Compiled
 from cetdsl.ir.indexes import index_of_edge
 from cetdsl.ir.operators import words
 from cetdsl.ir.operators.events_in_order import EventsInOrder
-from cetdsl.ir.operators.operator import Carry, Operator, Requirement, Step
+from cetdsl.ir.operators.operator import Act, Carry, Operator, Requirement
 
 _GROWTH = ("linear", "linear", "n log n", "quadratic (pairwise scan)")
 
@@ -27,9 +27,9 @@ class Propagate(Carry):
     def requires(self) -> tuple[Requirement | None, ...]:
         return (EventsInOrder(self.spec, self.values),)
 
-    def steps(self) -> tuple[Step, ...]:
+    def acts(self) -> tuple[Act, ...]:
         label = "kernel: carry along the automaton" + (f" of the {self.side}" if self.side else "")
-        return (Step(label, self.carried),)
+        return (Act(label, self.carried),)
 
     def costs(self, limit: int | None = None) -> tuple[str, ...]:
         return propagation_costs([self])

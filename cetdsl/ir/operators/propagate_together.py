@@ -7,7 +7,7 @@ import attrs
 from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.operators import words
 from cetdsl.ir.operators.events_in_order import EventsInOrder
-from cetdsl.ir.operators.operator import Requirement, Step, Unary
+from cetdsl.ir.operators.operator import Act, Requirement, Unary
 from cetdsl.ir.sharing import Member, SharableSet, Sharing
 from cetdsl.pattern.expressions import Expr
 
@@ -37,7 +37,7 @@ class PropagateTogether(Unary):
         """The names of the queries."""
         return tuple(member.name for member in self.members)
 
-    def steps(self) -> tuple[Step, ...]:
+    def acts(self) -> tuple[Act, ...]:
         alike: dict[str, list[str]] = {}
         for member in self.members:
             how = member.propagation
@@ -52,4 +52,4 @@ class PropagateTogether(Unary):
             alike.setdefault(way, []).append(member.name)
         shared = (f"{words.some(one.queries)} may share ({', '.join(sorted(one.variables))})+" for one in self.sets)
         alone = (f"{words.some(names)} alone, {way}" for way, names in alike.items())
-        return (Step("kernel: all queries", (*shared, *alone)),)
+        return (Act("kernel: all queries", (*shared, *alone)),)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from cetdsl.ir.operators.operator import Operator, Requirement, Step
+from cetdsl.ir.operators.operator import Act, Operator, Requirement
 
 
 @attrs.frozen
@@ -17,7 +17,7 @@ class RowsInOrder(Requirement):
     by: tuple[str, ...]
     order: tuple[str, ...] = ()
     select: tuple[str, ...] = ()
-    said: tuple[Step, ...] = ()
+    said: tuple[Act, ...] = ()
 
-    def steps(self, below: Operator) -> tuple[Step, ...]:
+    def acts(self, below: Operator) -> tuple[Act, ...]:
         return self.said

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import attrs
 
-from cetdsl.ir.operators.operator import Step
-from cetdsl.ir.operators.over_graph import OverGraph
+from cetdsl.ir.operators.build_graph import OverGraph
+from cetdsl.ir.operators.operator import Act
 
 
 @attrs.frozen
@@ -16,6 +16,6 @@ class SamplePaths(OverGraph):
     seed: int
     stage = "sample"
 
-    def steps(self) -> tuple[Step, ...]:
+    def acts(self) -> tuple[Act, ...]:
         details = (f"the {self.size} smallest of random keys, one per path", "no other path is listed")
-        return Step("kernel: draw paths", details), Step(f"the {self.size} smallest keys")
+        return Act("kernel: draw paths", details), Act(f"the {self.size} smallest keys")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from cetdsl.ir.operators.operator import Step, Unary
+from cetdsl.ir.operators.operator import Act, Unary
 
 
 @attrs.frozen
@@ -14,5 +14,5 @@ class SampleTrends(Unary):
     size: int
     seed: int
 
-    def steps(self) -> tuple[Step, ...]:
-        return Step("a random key per trend"), Step(f"the {self.size} smallest keys")
+    def acts(self) -> tuple[Act, ...]:
+        return Act("a random key per trend"), Act(f"the {self.size} smallest keys")

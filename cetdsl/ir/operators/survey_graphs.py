@@ -5,8 +5,8 @@ from __future__ import annotations
 import attrs
 
 from cetdsl.ir.operators import words
-from cetdsl.ir.operators.operator import Step
-from cetdsl.ir.operators.over_graph import OverGraph
+from cetdsl.ir.operators.build_graph import OverGraph
+from cetdsl.ir.operators.operator import Act
 from cetdsl.ir.stages import SURVEY
 
 
@@ -21,8 +21,8 @@ class SurveyGraphs(OverGraph):
     def gives(self) -> tuple[str, ...]:
         return (*self.source.shown_keys, *self.source.window, *(name for name, _ in SURVEY))
 
-    def steps(self) -> tuple[Step, ...]:
-        return (Step("survey: what the graphs hold, and what listing their trends takes"),)
+    def acts(self) -> tuple[Act, ...]:
+        return (Act("survey: what the graphs hold, and what listing their trends takes"),)
 
     def costs(self, limit: int | None = None) -> tuple[str, ...]:
         return (words.along_paths() if self.measured else words.ALONG_EDGES,)

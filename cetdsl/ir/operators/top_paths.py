@@ -5,8 +5,8 @@ from __future__ import annotations
 import attrs
 
 from cetdsl.ir.operators import words
-from cetdsl.ir.operators.operator import Step
-from cetdsl.ir.operators.over_graph import OverGraph
+from cetdsl.ir.operators.build_graph import OverGraph
+from cetdsl.ir.operators.operator import Act
 from cetdsl.pattern.expressions import Aggregate
 
 
@@ -23,7 +23,7 @@ class TopPaths(OverGraph):
     def gives(self) -> tuple[str, ...]:
         return (*self.source.shown_keys, *self.source.window, self.name, "trend")
 
-    def steps(self) -> tuple[Step, ...]:
+    def acts(self) -> tuple[Act, ...]:
         by = words.weight(self.by, self.name)
         details = ("best first: what is to come is known exactly", "no other path is listed")
-        return Step(f"kernel: the {self.size} paths of largest {by}", details), Step(f"the {self.size} of largest {by}")
+        return Act(f"kernel: the {self.size} paths of largest {by}", details), Act(f"the {self.size} of largest {by}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 
 from cetdsl.ir.operators import words
-from cetdsl.ir.operators.operator import Step, Unary
+from cetdsl.ir.operators.operator import Act, Unary
 from cetdsl.pattern.expressions import Aggregate
 
 
@@ -22,6 +22,6 @@ class TopTrends(Unary):
     def gives(self) -> tuple[str, ...]:
         return (*self.source.shown_keys, *self.source.window, self.name, "trend")
 
-    def steps(self) -> tuple[Step, ...]:
+    def acts(self) -> tuple[Act, ...]:
         by = words.weight(self.by, self.name)
-        return Step(f"work out {by}"), Step(f"the {self.size} of largest {by}")
+        return Act(f"work out {by}"), Act(f"the {self.size} of largest {by}")

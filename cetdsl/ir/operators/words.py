@@ -10,7 +10,7 @@ from cetdsl.ir.compiled import Compiled
 from cetdsl.ir.kernel import ALL, ENDS, MAXIMAL
 from cetdsl.ir.source import Source
 from cetdsl.ir.windowing import SLIDING, SPAN, WHOLE
-from cetdsl.pattern.expressions import Aggregate, Attribute, Expr, Length, Role, attributes, transform
+from cetdsl.pattern.expressions import Aggregate, Attribute, Expr, Length, Role, attributes, with_attributes
 from cetdsl.pattern.query import Span
 from cetdsl.pattern.text import quote, quote_name
 
@@ -26,8 +26,6 @@ NUMBER_FORMS = {
     "log2": "log2: the logarithm, good at any size",
 }
 ALONG_EDGES = "grows with the edges of the graph, however many trends there are"
-
-
 #: So many queries are named before the rest are only counted.
 _NAMED = 6
 
@@ -115,23 +113,14 @@ def projected(source: Source, compiled: Compiled, values: tuple[Expr, ...]) -> l
 
 def bound(expr: Expr, variable: str, role: Role) -> str:
     """A term over one event's row, as a term over the events of a variable."""
-
-    def change(node: Expr) -> Expr:
-        return Attribute(variable, node.name, role) if isinstance(node, Attribute) else node
-
-    text = quote(transform(expr, change))
+    text = quote(with_attributes(expr, lambda attribute: Attribute(variable, attribute.name, role)))
     return text if isinstance(expr, Attribute) or " " not in text else f"({text})"
 
 
 def pair_of_rows(predicate: Expr, earlier: str, later: str) -> str:
     """A predicate over the rows of two neighbours."""
-
-    def change(node: Expr) -> Expr:
-        if not isinstance(node, Attribute):
-            return node
-        return Attribute(later if node.role is Role.NEXT else earlier, node.name, node.role)
-
-    return quote(transform(predicate, change))
+    names = {Role.NEXT: later}
+    return quote(with_attributes(predicate, lambda a: Attribute(names.get(a.role, earlier), a.name, a.role)))
 
 
 def of_accumulator(compiled: Compiled, accumulator: Accumulator, values: tuple[Expr, ...]) -> str:

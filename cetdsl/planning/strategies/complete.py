@@ -38,7 +38,7 @@ from cetdsl.ir.source import Source
 from cetdsl.ir.windowing import SPAN, WHOLE
 from cetdsl.pattern.expressions import Aggregate, Length, strip
 from cetdsl.pattern.nodes import And
-from cetdsl.planning.accumulators import plan_accumulators
+from cetdsl.planning.accumulators import AccumulatorPlan
 from cetdsl.planning.strategies.enumerate import any_trends, columns_in, limited, list_trends
 from cetdsl.planning.strategies.kernel import base_spec, merged
 from cetdsl.planning.strategies.request import Declined, TrendsRequest, source_of
@@ -115,7 +115,8 @@ class SurveyRequest:
 
 
 #: What may be asked of complete trends.
-_Request = TypeVar("_Request", CompleteRequest, CountRequest, SampleRequest, TopRequest, SurveyRequest)
+Request = CompleteRequest | CountRequest | SampleRequest | TopRequest | SurveyRequest
+_Request = TypeVar("_Request", bound=Request)
 _Plan = Operator | Declined
 
 
@@ -138,9 +139,6 @@ def why_no_graph(compiled: Compiled, source: Source, completeness: str) -> str |
         name = compiled.variables[twice[0]][0]
         return f"variable {name!r} stands at several places of the pattern, so part of a trend may be another reading"
     return None
-
-
-# ------------------------------------------------------------------------------------------------------- listing
 
 
 def _over_graph(give: Callable[[BuildGraph, _Request], _Plan]) -> Callable[[_Request], _Plan]:
@@ -209,7 +207,7 @@ def defined(request: CompleteRequest, more: Iterable[str] = ()) -> Operator:
 @_over_graph
 def count_paths(built: BuildGraph, request: CountRequest) -> Operator:
     """The paths of each key's graph, counted along its edges without being listed."""
-    accumulators = plan_accumulators(built.compiled, ((request.name, COUNT),))
+    accumulators = AccumulatorPlan(built.compiled, ((request.name, COUNT),))
     answer = accumulators.answer(built.source, request.number, bool(built.source.partitions))
     return merged(CountPaths(BuildGraph(built.child, attrs.evolve(built.spec, answer=answer))))
 

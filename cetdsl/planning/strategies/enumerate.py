@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from cetdsl.ir.operators import AggregateTrends, CheckTrends, JoinSides, Limit, ListTrends, Operator, Scan, ShowTrends
 from cetdsl.ir.source import Source
-from cetdsl.pattern.expressions import Attribute, Expr
+from cetdsl.pattern.expressions import Expr, attributes
 from cetdsl.planning.strategies.kernel import base_spec
 from cetdsl.planning.strategies.request import AggregateRequest, Declined, TrendsRequest, source_of
 
@@ -55,7 +55,7 @@ def any_trends(scan: Scan, columns: Iterable[str], *, identified: bool = False) 
 
 def columns_in(terms: Iterable[Expr]) -> set[str]:
     """The columns that some terms mention."""
-    return {node.name for term in terms for node in term.walk() if isinstance(node, Attribute)}
+    return {node.name for term in terms for node in attributes(term)}
 
 
 def limited(plan: Operator, limit: int | None) -> Operator:

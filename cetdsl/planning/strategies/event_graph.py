@@ -18,10 +18,7 @@ GRAPH_ALGORITHMS = ("auto", "kernel", "joins")
 def event_graph(resolved: ResolvedQuery, columns: tuple[str, ...], algorithm: str) -> ShowGraph:
     """The plan of the graph of a rewritten query, the vertices of which show these columns of each event.
 
-    Raises
-    ------
-    UnsupportedQuery
-        If the trends of the query are not the paths of a graph, or Spark's joins cannot build it.
+    A query whose trends are not the paths of a graph is refused, and so are joins that cannot build it.
     """
     if algorithm not in GRAPH_ALGORITHMS:
         raise InvalidNode(f"no algorithm {algorithm!r}", hint=f"choose one of {', '.join(GRAPH_ALGORITHMS)}")

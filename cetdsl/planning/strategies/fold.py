@@ -6,7 +6,7 @@ import attrs
 
 from cetdsl.ir.operators import Fold, Operator, Scan
 from cetdsl.ir.windowing import SLIDING, SPAN, WHOLE
-from cetdsl.planning.accumulators import plan_accumulators
+from cetdsl.planning.accumulators import AccumulatorPlan
 from cetdsl.planning.panes import COMPARED, NEGATED, SPANNED
 from cetdsl.planning.strategies.kernel import base_spec
 from cetdsl.planning.strategies.request import AggregateRequest, Declined, source_of
@@ -35,7 +35,7 @@ def fold(request: AggregateRequest) -> Operator | Declined:
         return Declined("partitions of one group are added up in a second step")
     if request.number not in ("double", "decimal"):
         return Declined(f"Spark has no number for the form {request.number!r}")
-    accumulators = plan_accumulators(compiled, request.aggregates)
+    accumulators = AccumulatorPlan(compiled, request.aggregates)
     others = {aggregate.function for _, aggregate in request.aggregates if not aggregate.definition.is_count}
     if others:
         return Declined(f"{', '.join(sorted(others)).upper()} outgrows Spark's own numbers")

@@ -13,7 +13,7 @@ from cetdsl.ir.windowing import SPAN
 from cetdsl.pattern.automaton import intersect
 from cetdsl.pattern.nodes import Seq
 from cetdsl.pattern.properties import sides
-from cetdsl.planning.accumulators import AccumulatorPlan, plan_accumulators
+from cetdsl.planning.accumulators import AccumulatorPlan
 from cetdsl.planning.compile import compile_query, side_query
 from cetdsl.planning.pivots import always_first, joint_pivot, search_pivot
 from cetdsl.planning.strategies.request import AggregateRequest, Declined, source_of
@@ -28,7 +28,7 @@ def kernel(request: AggregateRequest) -> Operator | Declined:
             return Declined(reason)
     if request.is_pair:
         return _pair(request, source)
-    accumulators = plan_accumulators(request.compiled[0], request.aggregates)
+    accumulators = AccumulatorPlan(request.compiled[0], request.aggregates)
     merge = bool(source.partitions) or (source.windowing.kind == SPAN and source.windowing.cut > 0)
     return merged(_propagate(Scan(source, request.compiled[0]), accumulators, request.number, merge))
 
@@ -57,15 +57,9 @@ def base_spec(source: Source, compiled: Compiled, completeness: str = ALL) -> Ke
     """What every kernel needs to know, before it is said what the answer consists of."""
     pivot = search_pivot(compiled.machine, compiled.pairs, source.windowing.kind)
     query = KernelQuery(compiled.machine, compiled.negations, source.windowing, compiled.pairs, pivot, completeness)
-    layout = RowLayout.of(
-        len(source.keys),
-        source.time,
-        source.time_type,
-        len(source.tie_break),
-        len(compiled.codes),
-        len(compiled.lists),
-        bucketed=source.windowing.cut > 0,
-    )
+    ties, codes, lists = len(source.tie_break), len(compiled.codes), len(compiled.lists)
+    bucketed = source.windowing.cut > 0
+    layout = RowLayout.of(len(source.keys), source.time, source.time_type, ties, codes, lists, bucketed)
     return KernelSpec(query, layout, Answer(len(source.groups)))
 
 
@@ -93,11 +87,11 @@ def _pair(request: AggregateRequest, source: Source) -> Operator | Declined:
             if reason is not None:
                 return Declined(f"the trends that both sides of AND match: {reason}")
             parts.append(_side(request, Scan(inner, compiled, "trends of both sides")))
-    outputs = tuple(plan_accumulators(left, request.aggregates).outputs)
+    outputs = tuple(AccumulatorPlan(left, request.aggregates).outputs)
     return Merge(PairCounts(Union(tuple(parts)), outputs, source.groups, len(parts)), source.groups)
 
 
 def _side(request: AggregateRequest, scan: Scan) -> Propagate:
     """One set of trends of an AND; its counts are exact whatever the number form, because they will be multiplied."""
-    plan = _propagate(scan, plan_accumulators(scan.compiled, request.aggregates), request.number, True)
+    plan = _propagate(scan, AccumulatorPlan(scan.compiled, request.aggregates), request.number, True)
     return attrs.evolve(plan, spec=plan.spec.with_answer(exact=True, outputs=()))

@@ -9,7 +9,7 @@ from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.operators import BuildPanes, MultiplyPanes, Operator, Scan
 from cetdsl.ir.source import Source
 from cetdsl.pattern.expressions import Expr
-from cetdsl.planning.accumulators import plan_accumulators
+from cetdsl.planning.accumulators import AccumulatorPlan
 from cetdsl.planning.panes import COMPARED, why_not_in_panes, why_panes_do_not_pay
 from cetdsl.planning.strategies.kernel import base_spec, merged
 from cetdsl.planning.strategies.request import AggregateRequest, Declined, source_of
@@ -38,7 +38,7 @@ def any_panes(request: AggregateRequest) -> Operator | Declined:
         return Declined(COMPARED)
     # A pane is one task's work already.
     source = attrs.evolve(source, windowing=attrs.evolve(source.windowing, cut=0))
-    accumulators, merge = plan_accumulators(compiled, request.aggregates), bool(source.partitions)
+    accumulators, merge = AccumulatorPlan(compiled, request.aggregates), bool(source.partitions)
     spec = attrs.evolve(base_spec(source, compiled), answer=accumulators.answer(source, request.number, merge))
     reason = why_not_in_panes(spec) or _why_not_apart(spec, tuple(accumulators.values), source)
     if reason:
@@ -49,11 +49,7 @@ def any_panes(request: AggregateRequest) -> Operator | Declined:
 def _why_not_apart(spec: KernelSpec, values: tuple[Expr, ...], source: Source) -> str | None:
     """Why the panes of a key cannot be worked out by several tasks; None when they can."""
     types = TypeCheck(source.schema)
-    for accumulator in spec.answer.accumulators:
-        if accumulator.update.moment and not (
-            spec.answer.exact and decimal_digits(types.infer(values[accumulator.column]))
-        ):
-            return (
-                "the moments of rounded numbers are about a value of their key, which tasks of its panes do not share"
-            )
-    return None
+    of_moments = [values[one.column] for one in spec.answer.accumulators if one.update.moment]
+    if all(spec.answer.exact and decimal_digits(types.infer(value)) for value in of_moments):
+        return None
+    return "the moments of rounded numbers are about a value of their key, which tasks of its panes do not share"

@@ -8,14 +8,15 @@ from cetdsl.analysis.resolve import ResolvedQuery
 from cetdsl.errors import UnsupportedQuery
 from cetdsl.ir.compiled import Compiled
 from cetdsl.ir.source import Source
+from cetdsl.ir.windowing import SLIDING, SPAN, WHOLE, Windowing
 from cetdsl.pattern.expressions import Aggregate
 from cetdsl.pattern.nodes import And
 from cetdsl.pattern.properties import sides
+from cetdsl.pattern.query import Window
 from cetdsl.planning.compile import compile_query, side_query
-from cetdsl.planning.windows import windowing_of
 
-#: The type under which dates and timestamps are compared with window bounds.
-_TIME_TYPES = {"date": "timestamp"}
+#: One time bucket of a long key holds this many window lengths; it copies one length of events into its neighbour.
+BUCKET_WINDOWS = 8
 
 
 @attrs.frozen
@@ -68,7 +69,8 @@ def source_of(resolved: ResolvedQuery) -> Source:
     return Source(
         resolved.schema,
         resolved.time.name,
-        _TIME_TYPES.get(resolved.time.type, resolved.time.type),
+        # Dates are compared with window bounds as timestamps.
+        "timestamp" if resolved.time.type == "date" else resolved.time.type,
         resolved.tie_break,
         resolved.on_null_time,
         groups,
@@ -76,3 +78,16 @@ def source_of(resolved: ResolvedQuery) -> Source:
         tuple(name for name in resolved.asked_partition_by if name not in groups),
         windowing_of(query.window),
     )
+
+
+def windowing_of(window: Window | None) -> Windowing:
+    """The windows of a query, and the time buckets that spread one key over many tasks."""
+    if window is None:
+        return Windowing(WHOLE)
+    length = window.length.amount
+    if window.slide is None:
+        return Windowing(SPAN, length, 0, BUCKET_WINDOWS * length)
+    slide = window.slide.amount
+    if slide >= length:
+        return Windowing(SLIDING, length, slide, slide)
+    return Windowing(SLIDING, length, slide, -(-BUCKET_WINDOWS * length // slide) * slide)
