@@ -44,7 +44,7 @@ from cetdsl.kernels.aggregate.matrices import (
 from cetdsl.kernels.answers.rows import answer_columns, group_columns
 from cetdsl.kernels.answers.tables import AccumulatorTable, Values, additive_accumulators
 from cetdsl.kernels.numbers.scaled import Objects, Scaled
-from cetdsl.kernels.vocabulary import Events, Ints, Slices
+from cetdsl.kernels.vocabulary import Bools, Events, Ints, Slices
 from cetdsl.kernels.wire.chunks import CHUNK_EVENTS, Chunk, ChunkReader, Columns, by_chunks, refusing_too_large
 from cetdsl.kernels.wire.columns import from_numpy, validity
 from cetdsl.kernels.wire.values import ValueColumn
@@ -57,24 +57,14 @@ _WHOLE_COUNTS = 16
 _ANSWER_ROWS = 1_024
 
 
-# ------------------------------------------------------------------------------------------- both stages at once
-
-
 class _Cut(NamedTuple):
-    """Events cut into panes.
+    """Events cut into panes."""
 
-    Attributes
-    ----------
-    start : int64 array, shape (panes + 1,)
-        The first event of each pane, and the end.
-    number : int64 array, shape (panes,)
-    fresh : bool array, shape (panes,)
-        Whether a key begins with the pane.
-    """
-
+    #: The first event of each pane, and the end.
     start: Ints
     number: Ints
-    fresh: NDArray[np.bool_]
+    #: Whether a key begins with the pane.
+    fresh: Bools
 
 
 class PanesEvaluator:
@@ -137,7 +127,7 @@ class PanesEvaluator:
         return window_accumulators(self.spec, self.steps, matrices, cover)
 
 
-def _fresh(events: Events) -> NDArray[np.bool_]:
+def _fresh(events: Events) -> Bools:
     """Whether a key begins with the event."""
     fresh = np.zeros(len(events.time), dtype=np.bool_)
     fresh[events.segment_start[:-1]] = True
@@ -147,9 +137,6 @@ def _fresh(events: Events) -> NDArray[np.bool_]:
 def _starts(slices: Slices) -> Ints:
     """When the first window of each slice begins; windows may share one, and any of them cuts it rightly."""
     return slices.start[np.unique(slices.slice, return_index=True)[1]]
-
-
-# ------------------------------------------------------------------------------------------------ the two stages
 
 
 def _chunk_rows(spec: KernelSpec, steps: Steps) -> int:
@@ -246,7 +233,7 @@ def _kept(matrices: Matrices, steps: Steps) -> NDArray[Any]:
     return kept
 
 
-def _binary(rows: NDArray[Any], present: NDArray[np.bool_]) -> pa.Array:
+def _binary(rows: NDArray[Any], present: Bools) -> pa.Array:
     """The bytes of each row, where there is one, without a Python object for each."""
     width = rows.shape[1] * rows.itemsize
     offsets = np.append(0, np.cumsum(present)).astype(np.int64) * width

@@ -32,40 +32,30 @@ from cetdsl.kernels.wire.values import ValueColumn
 
 #: ``str`` refuses numbers of more than 4,300 digits.
 _STR_LIMIT = 10**4000
-
-
 #: Says of which group and window a row of an answer is.
 Descriptions = Callable[[int], str]
 
 
 class Values(NamedTuple):
-    """The accumulators' values for each slice.
+    """The accumulators' values for each slice."""
 
-    ``found`` says whether there is a trend at all. ``exact`` and ``scaled`` are as in `AccumulatorTable`; ``extremes``
-    are, per accumulator of an extreme, ranks (from 1) of its column's values, or lengths; less than 1 for none.
-    """
-
+    #: Whether there is a trend at all.
     found: Bools
+    #: As in `AccumulatorTable`.
     exact: list[Objects | None]
     scaled: list[Scaled]
+    #: Per accumulator of an extreme, ranks (from 1) of its column's values, or lengths; less than 1 for none.
     extremes: list[Ints]
 
 
 class AccumulatorTable(NamedTuple):
-    """Accumulator values, one row per group and window that has a trend.
+    """Accumulator values, one row per group and window that has a trend."""
 
-    Attributes
-    ----------
-    exact : list of object array or None
-        Per additive accumulator the whole numbers (of the last digit of a decimal), if they are wanted.
-    scaled : list of complex array
-        The same rounded, ``mantissa + exponent * 1j``; they stand for the exact ones where there are none.
-    extremes : list of pyarrow.Array
-        Per accumulator of an extreme the values, or lengths; NULL for none.
-    """
-
+    #: Per additive accumulator the whole numbers (of the last digit of a decimal), if they are wanted.
     exact: list[Objects | None]
+    #: The same rounded, ``mantissa + exponent * 1j``; they stand for the exact ones where there are none.
     scaled: list[Scaled]
+    #: Per accumulator of an extreme the values, or lengths; NULL for none.
     extremes: list[pa.Array]
 
     def take(self, rows: Ints) -> AccumulatorTable:
@@ -155,9 +145,6 @@ def merge_extremes(values: pa.Array, smallest: bool, starts: Ints) -> pa.Array:
     return distinct.take(from_numpy(best - 1, best <= 0))
 
 
-# ------------------------------------------------------------------------------------------- partial results
-
-
 def encode_partial(table: AccumulatorTable) -> list[pa.Array]:
     """Columns that carry a table to the merging stage: text for whole numbers, two doubles for scaled ones."""
     columns: list[pa.Array] = []
@@ -198,9 +185,6 @@ def scaled_integers(values: Objects) -> Scaled:
         mantissa, exponent = np.frexp(float(int(value) >> shift))
         out[row] = complex(mantissa, exponent + shift if mantissa else 0)
     return out
-
-
-# ------------------------------------------------------------------------------------------------ the answer
 
 
 def finish(spec: KernelSpec, table: AccumulatorTable, where: Descriptions) -> list[pa.Array]:

@@ -42,29 +42,19 @@ Columns = Iterator[list[pa.Array]]
 
 
 class Chunk(NamedTuple):
-    """Consecutive rows of the stream, ready for a kernel.
+    """Consecutive rows of the stream, ready for a kernel."""
 
-    Attributes
-    ----------
-    table : pyarrow.Table
-        The columns that are shown as they came, by the names of the layout; the other columns, all of them converted,
-        are held once and so are empty (of type null) here.
-    events : Events
-    values : list of ValueColumn
-    asked : list of (Slices, (int64 array, int64 array))
-        Per query what can be answered now, and per slice the times between which (from, before) a trend answered now
-        begins; these are used by spans.
-    continues : bool
-        Whether the first key was already open in the chunk before.
-    complete : bool
-        Whether the last key ends here.
-    """
-
+    #: The columns that are shown as they came, by the names of the layout; the other columns, all of them converted,
+    #: are held once and so are empty (of type null) here.
     table: pa.Table
     events: Events
     values: list[ValueColumn]
+    #: Per query what can be answered now, and per slice the times between which (from, before) a trend answered now
+    #: begins; these are used by spans.
     asked: list[tuple[Slices, tuple[Ints, Ints]]]
+    #: Whether the first key was already open in the chunk before.
     continues: bool
+    #: Whether the last key ends here.
     complete: bool
 
     def column(self, name: str) -> pa.Array:
@@ -128,17 +118,9 @@ class _Asked:
 
 
 class ChunkReader:
-    """Cuts a sorted stream into chunks.
+    """Cuts a sorted stream, whose rows ``spec`` describes, into chunks of at least ``chunk_events`` events.
 
-    Parameters
-    ----------
-    spec : KernelSpec
-        What the rows hold.
-    batches : iterator of pyarrow.RecordBatch
-    chunk_events : int
-        Events per chunk, at least.
-    queries : sequence of KernelSpec, optional
-        Those that read the stream, each with its own windows; by default only ``spec``.
+    Each of the ``queries`` that read the stream has its own windows; by default there is only ``spec``.
     """
 
     def __init__(

@@ -102,17 +102,9 @@ def _is_ranked(kind: pa.DataType) -> bool:
 
 
 def order_codes(columns: Sequence[pa.Array | pa.ChunkedArray]) -> tuple[Ints, Bools]:
-    """Integers in the order of the values, comparable across the columns, and which are not NULL.
+    """Integers in the order of the values, comparable across columns of one type, and which are not NULL.
 
-    Parameters
-    ----------
-    columns : sequence of pyarrow.Array or pyarrow.ChunkedArray, each of length n
-        Columns that are compared with each other have the same type.
-
-    Returns
-    -------
-    codes : int64 array, shape (columns, n)
-    valid : bool array, shape (columns, n)
+    Both have the shape (columns, n).
     """
     count = len(columns[0]) if columns else 0
     codes = np.zeros((len(columns), count), dtype=np.int64)
