@@ -111,11 +111,9 @@ def _rounded_moments(spec: KernelSpec, exact: list[Objects | None]) -> list[list
 def concatenate(tables: list[AccumulatorTable]) -> AccumulatorTable:
     """The rows of several tables, one below the other."""
     first = tables[0]
+    exact = [table.exact for table in tables]
     return AccumulatorTable(
-        [
-            None if accumulator is None else np.concatenate([table.exact[k] for table in tables])
-            for k, accumulator in enumerate(first.exact)
-        ],
+        [None if known is None else np.concatenate([one[k] for one in exact]) for k, known in enumerate(first.exact)],
         [np.concatenate([table.scaled[k] for table in tables]) for k in range(len(first.scaled))],
         [pa.concat_arrays([table.extremes[k] for table in tables]) for k in range(len(first.extremes))],
     )
@@ -123,14 +121,11 @@ def concatenate(tables: list[AccumulatorTable]) -> AccumulatorTable:
 
 def merge_rows(spec: KernelSpec, table: AccumulatorTable, starts: Ints) -> AccumulatorTable:
     """Neighbouring rows added up into one each, where others begin at each of ``starts``."""
-    extremes = [
-        merge_extremes(values, accumulator.update.merge is Merge.SMALLEST, starts)
-        for accumulator, values in zip(extreme_accumulators(spec), table.extremes, strict=True)
-    ]
+    smallest = [accumulator.update.merge is Merge.SMALLEST for accumulator in extreme_accumulators(spec)]
     return AccumulatorTable(
         [None if accumulator is None else np.add.reduceat(accumulator, starts) for accumulator in table.exact],
         [sum_scaled(accumulator, starts) for accumulator in table.scaled],
-        extremes,
+        [merge_extremes(values, least, starts) for values, least in zip(table.extremes, smallest, strict=True)],
     )
 
 

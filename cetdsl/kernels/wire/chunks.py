@@ -52,8 +52,6 @@ class Chunk(NamedTuple):
     #: Per query what can be answered now, and per slice the times between which (from, before) a trend answered now
     #: begins; these are used by spans.
     asked: list[tuple[Slices, tuple[Ints, Ints]]]
-    #: Whether the first key was already open in the chunk before.
-    continues: bool
     #: Whether the last key ends here.
     complete: bool
 
@@ -142,25 +140,24 @@ class ChunkReader:
 
     def __iter__(self) -> Iterator[Chunk]:
         pending: list[pa.RecordBatch] = []
-        waiting, target, continues = 0, self.chunk_events, False
+        waiting, target = 0, self.chunk_events
         for batch in self._timed():
             pending.append(batch)
             waiting += batch.num_rows
             if waiting < target or self._one_key_so_far(pending):
                 continue
-            chunk = self._chunk(pending, False, continues)
+            chunk = self._chunk(pending, False)
             rest = waiting - min(slices.keep_from for slices, _ in chunk.asked)
             if rest < waiting or any(len(slices.slice) for slices, _ in chunk.asked):
                 # Before the chunk is answered: it has its own copy, and two would be held.
                 pending = _last_rows(pending, rest)
                 yield chunk
-                continues = rest > 0
                 for asked, (slices, _) in zip(self.asked, chunk.asked, strict=True):
-                    asked.advance(slices, chunk.events.time, continues)
+                    asked.advance(slices, chunk.events.time, rest > 0)
             waiting = rest
             target = max(self.chunk_events, 2 * waiting)
         if waiting:
-            chunk = self._chunk(pending, True, continues)
+            chunk = self._chunk(pending, True)
             pending = []
             yield chunk
 
@@ -193,15 +190,15 @@ class ChunkReader:
                 hint="clean the data, or leave these rows out with on_null_time='skip'",
             )
 
-    def _chunk(self, pending: list[pa.RecordBatch], complete: bool, continues: bool) -> Chunk:
+    def _chunk(self, pending: list[pa.RecordBatch], complete: bool) -> Chunk:
         try:
-            return self._prepare(pa.Table.from_batches(pending), complete, continues)
+            return self._prepare(pa.Table.from_batches(pending), complete)
         except MemoryError as error:
             last = pending[-1].slice(pending[-1].num_rows - 1)
             time = int(self._time_and_mask(last)[0][0])
             raise too_large(self.spec, last, time, sum(batch.num_rows for batch in pending)) from error
 
-    def _prepare(self, table: pa.Table, complete: bool, continues: bool) -> Chunk:
+    def _prepare(self, table: pa.Table, complete: bool) -> Chunk:
         # Column by column, so that what came and what was made of it are not held side by side for all of them.
         layout = self.layout
         count = table.num_rows
@@ -236,7 +233,7 @@ class ChunkReader:
         asked = [each.cut(events, bucket, complete) for each in self.asked]
         values = [ValueColumn(as_array(self._column(table, name)), segment_start) for name in layout.all_of(VALUE)]
         rows = [kept.get(name, pa.nulls(count)) for name in layout.columns]
-        return Chunk(pa.table(rows, names=layout.columns), events, values, asked, continues, complete)
+        return Chunk(pa.table(rows, names=layout.columns), events, values, asked, complete)
 
     def _column(self, rows: pa.Table | pa.RecordBatch, name: str) -> pa.Array | pa.ChunkedArray:
         """The column of a name, whatever the rows themselves call it."""

@@ -36,9 +36,6 @@ def record_type(spec: RunSpec) -> np.dtype[Any]:
     return np.dtype(fields + [(f"v{n}", "?") for n in range(1, len(spec.columns))])
 
 
-# ---------------------------------------------------------------------------------------------------- writing runs
-
-
 def run_stream(
     spec: RunSpec, batches: Iterator[pa.RecordBatch], buffer_bytes: int = BUFFER_BYTES, run_bytes: int = RUN_BYTES
 ) -> Iterator[list[pa.Array]]:
@@ -126,9 +123,6 @@ def _cut(lengths: Ints, longest: int) -> Ints:
     pieces = -(-lengths // longest)
     before = np.repeat(np.cumsum(pieces) - pieces, pieces)
     return np.repeat(np.cumsum(lengths) - lengths, pieces) + (np.arange(len(before)) - before) * longest
-
-
-# ---------------------------------------------------------------------------------------------------- reading runs
 
 
 def events_of_runs(

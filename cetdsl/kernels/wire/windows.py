@@ -59,7 +59,7 @@ def _sliding(
     segments = len(segment_start) - 1
     low_list, high_list, segment_list, start_list, slice_list = [0], [0], [0], [0], [0]
     keep_from = segment_start[segments]
-    next_resume = -(2**62)
+    next_resume = NEVER
     for s in range(segments):
         first, last = segment_start[s], segment_start[s + 1]
         k = (time[first] - length) // slide + 1
