@@ -77,8 +77,7 @@ def _split_doubles(values: Floats) -> list[tuple[Floats, int]]:
     large = np.isfinite(values) & (np.abs(values) > 2.0**_LARGE_WEIGHT)
     limbs = [(np.where(large, 0.0, values), 0)]
     if large.any():
-        down = np.ldexp(np.where(large, values, 0.0), -2 * _LARGE_WEIGHT)
-        limbs.append((down, 2 * _LARGE_WEIGHT))
+        limbs.append((np.ldexp(np.where(large, values, 0.0), -2 * _LARGE_WEIGHT), 2 * _LARGE_WEIGHT))
     return limbs
 
 

@@ -81,10 +81,10 @@ class PanesEvaluator:
 
     def evaluate(self, events: Events, columns: list[ValueColumn], slices: Slices, bounds: tuple[Ints, Ints]) -> Values:
         """All accumulators over all slices; ``bounds`` are for queries whose trends have ends elsewhere."""
-        accumulators, count = len(additive_accumulators(self.spec)), len(slices.low)
+        count = len(slices.low)
         whole = [is_exact_accumulator(self.spec, accumulator) for accumulator in additive_accumulators(self.spec)]
         exact: list[Objects | None] = [np.zeros(count, dtype=object) if known else None for known in whole]
-        scaled: list[Scaled] = [np.zeros(count, dtype=np.complex128) for _ in range(accumulators)]
+        scaled: list[Scaled] = [np.zeros(count, dtype=np.complex128) for _ in whole]
         if count:
             cut = self._cut(events)
             weights = weights_of(self.spec, columns, len(events.time))
@@ -97,7 +97,7 @@ class PanesEvaluator:
                 high = max(int(np.searchsorted(last, first[low] + most)), low + 1)
                 own = slice(low, high)
                 found = self._windows(events, weights, cut, first[own], last[own], begin[own])
-                for k in range(accumulators):
+                for k in range(len(whole)):
                     scaled[k][own] = found.scaled[k]
                     if exact[k] is not None:
                         exact[k][own] = found.exact[k]  # type: ignore[index]
@@ -172,9 +172,7 @@ def pane_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch], chunk_event
     return by_chunks(spec.with_query(windowing=Windowing()), batches, chunk_events or _chunk_rows(spec, steps), panes)
 
 
-def window_stream(
-    spec: KernelSpec, batches: Iterator[pa.RecordBatch], chunk_panes: int = 0
-) -> Iterator[list[pa.Array]]:
+def window_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch], chunk_panes: int = 0) -> Columns:
     """The answer of each window from the rows of the panes, sorted by key and pane: the second stage.
 
     The columns are those of :func:`~cetdsl.kernels.aggregate.stream.aggregate_stream`.

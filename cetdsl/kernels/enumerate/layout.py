@@ -149,7 +149,7 @@ class SearchLayout:
         self.best_rows = int(best[-1])
         out = [[k for k, edge in enumerate(edges) if edge.source == state] for state in range(states)]
         listed = [list(edge.listed) for edge in edges]
-        places = {chain: number for number, chain in enumerate(chains)}
+        numbers = {chain: number for number, chain in enumerate(chains)}
         joins = [self.joins.index(edge.comparisons) for edge in edges]
         self.edges = Edges(
             variable=ints(list(machine.variables)),
@@ -158,7 +158,7 @@ class SearchLayout:
             out_start=starts_of(out),
             target=ints([edge.target for edge in edges]),
             join=ints(joins),
-            chain=ints([-1 if e.listed else places[e.target, join] for e, join in zip(edges, joins)]),
+            chain=ints([-1 if e.listed else numbers[e.target, join] for e, join in zip(edges, joins)]),
             order_start=ints(order_start),
             order_end=ints(order_end),
             comparison_end=ints(comparison_end),

@@ -15,7 +15,7 @@ orders, besides         the same, up to where the best value left on the chain n
 lists                   the inverted list of the event
 ======================  =====================================================================
 
-Simultaneous events are staged, as in :mod:`~cetdsl.kernels.aggregate.propagate`. Pairwise predicates are checked on the
+Simultaneous events are staged, as in :mod:`~cetdsl.kernels.machine.propagate`. Pairwise predicates are checked on the
 path; a variable that binds exactly one event in every trend (the *pivot*) gets a pass for each event it may be bound
 to, so that these predicates, too, are known when the useful pairs are found.
 """

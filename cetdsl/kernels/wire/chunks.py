@@ -36,7 +36,6 @@ from cetdsl.kernels.wire.windows import NEVER, cut_slices
 
 #: Events per kernel call: large enough that the call's overhead vanishes, small enough to stay in the cache.
 CHUNK_EVENTS = 131_072
-_FOREVER = 2**62
 #: Parts of an answer, each a list of columns of equal length.
 Columns = Iterator[list[pa.Array]]
 
@@ -83,32 +82,28 @@ class _Asked:
     def __init__(self, windowing: Windowing, looks_back: bool) -> None:
         self.windowing = windowing
         self.look_back = windowing.length if looks_back else 0
-        self.resume, self.answered = NEVER, -_FOREVER
+        self.resume, self.answered = NEVER, NEVER
 
     def cut(self, events: Events, bucket: Ints, complete: bool) -> tuple[Slices, tuple[Ints, Ints]]:
         """The slices that can be answered now, and the times between which their trends begin."""
         slices = cut_slices(
             self.windowing, events.segment_start, events.time, bucket, complete, self.resume, self.look_back
         )
-        return slices, self._bounds(len(slices.low), bucket, events.time, complete)
-
-    def _bounds(self, count: int, bucket: Ints, time: Ints, complete: bool) -> tuple[Ints, Ints]:
-        begin = np.full(count, -_FOREVER, dtype=np.int64)
-        end = np.full(count, _FOREVER, dtype=np.int64)
-        windowing = self.windowing
+        count, windowing = len(slices.low), self.windowing
+        begin, end = np.full(count, NEVER, dtype=np.int64), np.full(count, -NEVER, dtype=np.int64)
         if windowing.kind != SPAN or not count:
-            return begin, end
+            return slices, (begin, end)
         if windowing.cut:
             begin, end = bucket[:count] * windowing.cut, (bucket[:count] + 1) * windowing.cut
         begin[0] = max(begin[0], self.answered)
         if not complete:
             # The last event's own instant may still go on, so its trends' ends are not known yet.
-            end[-1] = min(end[-1], int(time[-1]) - windowing.length)
-        return begin, end
+            end[-1] = min(end[-1], int(events.time[-1]) - windowing.length)
+        return slices, (begin, end)
 
     def advance(self, slices: Slices, time: Ints, continues: bool) -> None:
         """Where the last key goes on, what has been answered of it must not be answered again."""
-        self.resume, self.answered = NEVER, -_FOREVER
+        self.resume, self.answered = NEVER, NEVER
         if continues:
             self.resume = slices.resume
             if self.windowing.kind == SPAN:

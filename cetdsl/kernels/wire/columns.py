@@ -111,10 +111,10 @@ def order_codes(columns: Sequence[pa.Array | pa.ChunkedArray]) -> tuple[Ints, Bo
     valid = np.zeros((len(columns), count), dtype=np.bool_)
     ranked: dict[pa.DataType, list[int]] = {}
     for row, column in enumerate(columns):
-        for place, part in parts(column):
-            valid[row, place] = validity(part)
+        for where, part in parts(column):
+            valid[row, where] = validity(part)
             if not _is_ranked(column.type):
-                codes[row, place] = _codes(part)
+                codes[row, where] = _codes(part)
         if _is_ranked(column.type):
             ranked.setdefault(column.type, []).append(row)
     for rows in ranked.values():

@@ -180,16 +180,11 @@ def _offsets(packed: pa.Array) -> Ints:
 def _in_order(spec: RunSpec, runs: pa.RecordBatch) -> tuple[Ints, _Records]:
     """The events of some runs in order of key and time, and for each the first run of its key."""
     offsets = _offsets(runs.column(spec.keys + 1))
-    size = record_type(spec).itemsize
-    records = np.frombuffer(
-        runs.column(spec.keys + 1).buffers()[2],
-        record_type(spec),
-        int(offsets[-1] - offsets[0]) // size,
-        offsets[0],
-    )
+    kind, packed = record_type(spec), runs.column(spec.keys + 1).buffers()[2]
+    records = np.frombuffer(packed, kind, int(offsets[-1] - offsets[0]) // kind.itemsize, offsets[0])
     first = np.arange(runs.num_rows)
     first[~differs_from_previous([runs.column(k) for k in range(spec.keys)], runs.num_rows)] = 0
-    owner = np.repeat(np.maximum.accumulate(first), np.diff(offsets) // size)
+    owner = np.repeat(np.maximum.accumulate(first), np.diff(offsets) // kind.itemsize)
     time = records["c0"]
     if not bool(((time[1:] >= time[:-1]) | (owner[1:] != owner[:-1])).all()):
         # Their keys are in order already.

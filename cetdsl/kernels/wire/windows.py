@@ -8,18 +8,12 @@ from cetdsl.ir.windowing import SLIDING, SPAN, Windowing
 from cetdsl.kernels._jit import jit
 from cetdsl.kernels.vocabulary import Ints, Slices
 
-#: "no window has been answered yet" and "answer everything".
+#: Before all times and windows: "none has been answered yet" and "answer everything"; its negative is behind them all.
 NEVER = -(2**62)
 
 
 def cut_slices(
-    windowing: Windowing,
-    segment_start: Ints,
-    time: Ints,
-    bucket: Ints,
-    complete: bool,
-    resume: int,
-    look_back: int = 0,
+    windowing: Windowing, segment_start: Ints, time: Ints, bucket: Ints, complete: bool, resume: int, look_back: int = 0
 ) -> Slices:
     """The slices that can be answered now.
 
@@ -47,14 +41,7 @@ def cut_slices(
 
 @jit
 def _sliding(
-    segment_start: Ints,
-    time: Ints,
-    bucket: Ints,
-    complete: bool,
-    resume: int,
-    length: int,
-    slide: int,
-    cut: int,
+    segment_start: Ints, time: Ints, bucket: Ints, complete: bool, resume: int, length: int, slide: int, cut: int
 ) -> tuple[Ints, Ints, Ints, Ints, Ints, int, int]:
     segments = len(segment_start) - 1
     low_list, high_list, segment_list, start_list, slice_list = [0], [0], [0], [0], [0]
