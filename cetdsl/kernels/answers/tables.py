@@ -27,7 +27,7 @@ from cetdsl.kernels.numbers.scaled import (
     to_scaled,
 )
 from cetdsl.kernels.vocabulary import Bools, Ints
-from cetdsl.kernels.wire.columns import from_numpy, to_numpy
+from cetdsl.kernels.wire.columns import from_bytes, from_numpy, to_numpy
 from cetdsl.kernels.wire.values import ValueColumn
 
 #: ``str`` refuses numbers of more than 4,300 digits.
@@ -146,7 +146,7 @@ def encode_partial(table: AccumulatorTable) -> list[pa.Array]:
     for exact, scaled in zip(table.exact, table.scaled, strict=True):
         if exact is not None:
             # Hexadecimal: Python refuses decimal conversions of more than 4,300 digits, and is quadratic there.
-            columns.append(pa.array([format(int(value), "x") for value in exact], pa.string()))
+            columns.append(from_bytes([b"%x" % int(value) for value in exact], pa.string()))
         else:
             columns += [from_numpy(scaled.real), from_numpy(scaled.imag)]
     return columns + list(table.extremes)

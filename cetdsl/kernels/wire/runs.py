@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from cetdsl.ir.layout import RunSpec
 from cetdsl.kernels.vocabulary import Ints
-from cetdsl.kernels.wire.columns import as_array, differs_from_previous, from_numpy, to_numpy, validity
+from cetdsl.kernels.wire.columns import as_array, differs_from_previous, from_bytes, from_numpy, to_numpy, validity
 
 #: Bytes of the events that are put in order at once.
 BUFFER_BYTES = 8 << 20
@@ -214,7 +214,7 @@ def _run(spec: RunSpec, like: pa.RecordBatch, records: _Records) -> pa.RecordBat
     if len(records) == 0:
         return None
     keys = [like.column(k) for k in range(spec.keys)]
-    packed = pa.array([records.tobytes()], pa.binary())
+    packed = from_bytes([records.tobytes()], pa.binary())
     return pa.RecordBatch.from_arrays([*keys, from_numpy(records["c0"][:1]), packed], names=like.schema.names)
 
 
