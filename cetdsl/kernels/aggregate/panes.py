@@ -46,7 +46,7 @@ from cetdsl.kernels.answers.tables import AccumulatorTable, Values, additive_acc
 from cetdsl.kernels.numbers.scaled import Objects, Scaled
 from cetdsl.kernels.vocabulary import Bools, Events, Ints, Slices
 from cetdsl.kernels.wire.chunks import CHUNK_EVENTS, Chunk, ChunkReader, Columns, by_chunks, refusing_too_large
-from cetdsl.kernels.wire.columns import from_numpy, validity
+from cetdsl.kernels.wire.columns import from_bytes, from_numpy, validity
 from cetdsl.kernels.wire.values import ValueColumn
 
 #: Entries of all matrices of a chunk, about; they bound its memory.
@@ -215,14 +215,14 @@ def _encode_whole(part: Part, leaves: Leaves, steps: Steps) -> tuple[pa.Array, p
     small = in_doubles(part, leaves)
     in_small = small[leaves.owner]
     alone = _kept(taken_accumulators(part, leaves, in_small), steps) if small.any() else np.zeros((0, 0))
-    text: list[str | None] = [None] * len(small)
+    text = [b""] * len(small)
     if not small.all():
         matrices = multiply_runs(whole_leaves(part, leaves, ~in_small), leaves.owner[~in_small])
         # Hexadecimal: Python is quadratic in the digits of decimal ones.
         texts = [" ".join([format(entry, "x") for entry in row]) for row in _kept(matrices, steps).tolist()]
         for pane, entries in zip(np.nonzero(~small)[0], texts, strict=True):
-            text[pane] = entries
-    return _binary(alone, small), pa.array(text, pa.string())
+            text[pane] = entries.encode()
+    return _binary(alone, small), from_bytes(text, pa.string(), small)
 
 
 def _kept(matrices: Matrices, steps: Steps) -> NDArray[Any]:

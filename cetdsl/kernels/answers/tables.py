@@ -266,8 +266,7 @@ def _exact_column(
     name: str, exact: Objects, absent: Bools | None, number: str, scale: int, where: Descriptions
 ) -> pa.Array:
     if number == "string":
-        texts = [_decimal_text(int(value), scale) for value in exact]
-        return pa.array(texts, pa.string(), mask=absent)
+        return from_bytes([_decimal_text(int(value), scale).encode() for value in exact], pa.string(), absent)
     magnitudes = np.abs(exact) if len(exact) else exact
     if len(exact) and max(magnitudes) >= DECIMAL_LIMIT:
         row = int(np.argmax(magnitudes >= DECIMAL_LIMIT))
