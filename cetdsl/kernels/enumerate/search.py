@@ -265,7 +265,7 @@ class Search:
         limit: int = -1,
         block: int = BLOCK,
     ) -> Iterator[Block]:
-        """All trends of all slices, or the first ``limit``, in blocks of so many bindings.
+        """All trends of all slices, or the first ``limit`` of them, in blocks of ``block`` bindings.
 
         ``before`` and ``until`` are the latest starts of negated patterns, as
         :class:`~cetdsl.kernels.machine.conditions.Conditions` has them; ``bounds`` say, with a span, from when to
