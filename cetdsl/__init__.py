@@ -1,46 +1,55 @@
-"""Event trends in PySpark: a declarative language of event patterns over DataFrames."""
+"""Event trends in PySpark: a declarative language of event patterns over DataFrames.
+
+A Python worker of Spark imports this package for its kernels alone, so the front end is loaded when one of its names is
+first asked for.
+"""
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from cetdsl.errors import CetdslError
 from cetdsl.frontend.install import install
-from cetdsl.frontend.patterns import (
-    EventVariable,
-    PatternTerm,
-    QueryTerm,
-    absent,
-    all_of,
-    any_of,
-    event,
-    events,
-    kleene,
-    optional,
-    parse,
-    repeat,
-    seq,
-    star,
-)
-from cetdsl.frontend.session import PatternFrame, pattern
-from cetdsl.frontend.terms import (
-    Term,
-    avg,
-    col,
-    count,
-    first,
-    fn,
-    last,
-    length,
-    max,
-    min,
-    next_,
-    prev,
-    stddev,
-    stddev_pop,
-    sum,
-    var_pop,
-    variance,
-)
-from cetdsl.frontend.workload import Workload, patterns
+
+if TYPE_CHECKING:
+    from cetdsl.frontend.patterns import (
+        EventVariable,
+        PatternTerm,
+        QueryTerm,
+        absent,
+        all_of,
+        any_of,
+        event,
+        events,
+        kleene,
+        optional,
+        parse,
+        repeat,
+        seq,
+        star,
+    )
+    from cetdsl.frontend.session import PatternFrame, pattern
+    from cetdsl.frontend.terms import (
+        Term,
+        avg,
+        col,
+        count,
+        first,
+        fn,
+        last,
+        length,
+        max,
+        min,
+        next_,
+        prev,
+        stddev,
+        stddev_pop,
+        sum,
+        var_pop,
+        variance,
+    )
+    from cetdsl.frontend.workload import Workload, patterns
 
 __version__ = "0.1.0"
 
@@ -82,5 +91,23 @@ __all__ = [
     "var_pop",
     "variance",
 ]
+
+# The package of this name is loaded now, as it would else take the function's place whenever it is first imported.
+import_module("cetdsl.pattern")
+del globals()["pattern"]
+
+if not TYPE_CHECKING:  # or type checkers would take any name for one of the package
+
+    def __getattr__(name: str) -> object:
+        for module in ("patterns", "terms", "session", "workload") if name in __all__ else ():
+            offered = vars(import_module(f"cetdsl.frontend.{module}"))
+            if name in offered:
+                globals()[name] = offered[name]
+                return offered[name]
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})
+
 
 install()

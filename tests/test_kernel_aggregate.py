@@ -470,8 +470,10 @@ from cetdsl.kernels.entry import run_stage
 from cetdsl.aggregates.vocabulary import Total
 from cetdsl.ir.accumulators import TRENDS, Output
 from cetdsl.ir.kernel import Answer, KernelQuery, KernelSpec
-from cetdsl.ir.layout import RowLayout
+from cetdsl.ir.layout import OfTime, OfVariable, RowLayout
 from cetdsl.ir.machine import Comparison, Edge, Machine
+from cetdsl.ir.stages import TrendsSpec
+import attrs
 import pickle
 
 machine = Machine((0,), ((0, ()),), ((0, ()),), (Edge(0, 0, (Comparison(">", 0, 0),)),))
@@ -481,10 +483,13 @@ key, time, mask = from_numpy(np.repeat([1, 2], 5)), from_numpy(np.tile(np.arange
 price = from_numpy(np.arange(10) * 0.5, absent=np.arange(10) == 7)
 batch = pa.RecordBatch.from_arrays([key, time, mask, price], names=["k0", "t", "m", "f0"])
 answers = [str(answer.column(1)[0]) for answer in run_stage("aggregate", pickle.dumps(spec), iter([batch]))]
+shown = attrs.evolve(spec, layout=attrs.evolve(spec.layout, event=(OfTime(), OfVariable(("A",)))))
+trends = pickle.dumps(TrendsSpec(shown, (0,), ("A",), ("t", "type")))
+answers += [str(sum(answer.num_rows for answer in run_stage("trends", trends, iter([batch]))))]
 print(answers, sorted({"pandas", "grpc"} & sys.modules.keys()))
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-    assert done.stdout == "['31'] []\n", done.stderr
+    assert done.stdout == "['31', '47'] []\n", done.stderr
 
 
 def test_one_large_window_is_not_read_again_and_again() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import importlib
 import inspect
 import os
 import re
@@ -28,6 +30,32 @@ ERRORS = [
 def test_all_names_exist() -> None:
     assert [name for name in cetdsl.__all__ if not hasattr(cetdsl, name)] == []
     assert len(set(cetdsl.__all__)) == len(cetdsl.__all__)
+
+
+def test_names_are_those_that_type_checkers_see() -> None:
+    tree = ast.parse(Path(cetdsl.__file__).read_text(encoding="utf-8"))
+    seen = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module != "typing"]
+    homes = {alias.name: importlib.import_module(str(node.module)) for node in seen for alias in node.names}
+    assert [name for name in NAMES if getattr(cetdsl, name) is not getattr(homes[name], name)] == []
+    assert set(cetdsl.__all__) <= set(dir(cetdsl))
+    with pytest.raises(AttributeError, match="module 'cetdsl' has no attribute 'sequence'"):
+        _ = cetdsl.sequence  # type: ignore[attr-defined]
+
+
+WORKER = """
+import sys
+from pyspark.sql import DataFrame
+from cetdsl.kernels import entry
+assert [name for name in sys.modules if name.startswith(("cetdsl.planning", "cetdsl.execution", "pyparsing"))] == []
+import cetdsl.pattern.nodes, cetdsl.frontend.session, cetdsl.frontend.workload
+for method in ("pattern", "patterns"):
+    assert getattr(cetdsl, method).__name__ == method
+    assert getattr(DataFrame, method) is getattr(DataFrame, method) is getattr(cetdsl, method)
+"""
+
+
+def test_a_worker_does_not_load_the_front_end() -> None:
+    subprocess.run([sys.executable, "-c", WORKER], cwd=DOCS.parent, check=True)
 
 
 def test_there_is_one_version() -> None:

@@ -17,32 +17,20 @@ Index = int | np.int64
 
 
 class Events(NamedTuple):
-    """The events of one chunk, sorted by key and time.
+    """The ``n`` events of one chunk, sorted by key and time."""
 
-    Attributes
-    ----------
-    segment_start : int64 array, shape (segments + 1,)
-        Where each key begins; the last entry is the number of events.
-    time : int64 array, shape (n,)
-    instant : int64 array, shape (n,)
-        Number of the event's instant, from 0, rising over the whole chunk.
-    mask : int64 array, shape (n,)
-        Bit v is set when the event may be bound to variable v.
-    codes : int64 array, shape (columns, n)
-        Values whose integer order is the order of the column.
-    valid : bool array, shape (columns, n)
-        Whether the value is not NULL.
-    list_start, list_items : int64 arrays
-        ``list_items[list_start[l, i]:list_start[l, i + 1]]`` are the events that may precede event ``i`` under list
-        predicate ``l``, ascending.
-    """
-
+    #: Where each key begins, shape (segments + 1,); the last entry is the number of events.
     segment_start: Ints
     time: Ints
+    #: Number of the event's instant, from 0, rising over the whole chunk.
     instant: Ints
+    #: Bit v is set when the event may be bound to variable v.
     mask: Ints
+    #: Values whose integer order is the order of the column, shape (columns, n), and whether each is not NULL.
     codes: Ints
-    valid: NDArray[np.bool_]
+    valid: Bools
+    #: ``list_items[list_start[l, i]:list_start[l, i + 1]]`` are the events that may precede event ``i`` under list
+    #: predicate ``l``, ascending.
     list_start: Ints
     list_items: Ints
 
@@ -51,76 +39,48 @@ class Slices(NamedTuple):
     """Slices of a chunk and the windows that they answer.
 
     Several windows that hold the same events share one slice, which is evaluated once.
-
-    Attributes
-    ----------
-    low, high : int64 arrays, shape (slices,)
-    segment : int64 array, shape (windows,)
-    start : int64 array, shape (windows,)
-        Start of each window, in the time column's unit.
-    slice : int64 array, shape (windows,)
-        The slice that answers each window.
-    keep_from : int
-        The first event that is still needed; the events before it are done with.
-    resume : int
-        The first window number of the last segment that was not answered.
     """
 
+    #: The first event of each slice and the one after its last, shape (slices,).
     low: Ints
     high: Ints
+    #: Of each window its key, its start in the time column's unit, and the slice that answers it; shape (windows,).
     segment: Ints
     start: Ints
     slice: Ints
+    #: The first event that is still needed; the events before it are done with.
     keep_from: int
+    #: The first window number of the last segment that was not answered.
     resume: int
 
 
 class Block(NamedTuple):
-    """A batch of trends.
+    """A batch of trends."""
 
-    Attributes
-    ----------
-    start : int64 array, shape (trends + 1,)
-        Where each trend's bindings begin; the last entry is their number.
-    event : int64 array
-        Chunk index of the event of each binding, in time order within a trend.
-    variable : int16 array
-        Bit number of the variable of each binding.
-    slice : int64 array, shape (trends,)
-        The slice that each trend was found in.
-    """
-
+    #: Where each trend's bindings begin, shape (trends + 1,); the last entry is their number.
     start: Ints
+    #: Of each binding the event's index in the chunk, in time order within a trend, and the variable's bit number.
     event: Ints
     variable: Shorts
+    #: The slice that each trend was found in.
     slice: Ints
 
 
 class Graph(NamedTuple):
-    """Nodes (events in states that lie on some trend) with their successors.
+    """Nodes (events in states that lie on some trend) with their successors."""
 
-    Attributes
-    ----------
-    event : int64 array, shape (nodes,)
-        Rising; the nodes of one event are neighbours.
-    state : int32 array, shape (nodes,)
-    begins, ends : bool arrays, shape (nodes,)
-        Whether a trend may begin, or end, with the node.
-    origin, origin_before, reach, reach_after : int32 arrays, shape (nodes,)
-        Event numbers that say what a window sees, see :mod:`cetdsl.kernels.graph.attribute_graph`.
-    start, stop : int64 arrays, shape (nodes,)
-        The successors of node ``v`` are ``target[start[v]:stop[v]]``, rising. Nodes may share them.
-    target : int32 array
-    """
-
+    #: The event and the state of each node. Events rise; the nodes of one event are neighbours.
     event: Ints
     state: Places
+    #: Whether a trend may begin, or end, with the node.
     begins: Bools
     ends: Bools
+    #: Event numbers that say what a window sees of the node, see :mod:`cetdsl.kernels.graph.attribute_graph`.
     origin: Places
     origin_before: Places
     reach: Places
     reach_after: Places
+    #: The successors of node ``v`` are ``target[start[v]:stop[v]]``, rising. Nodes may share them.
     start: Ints
     stop: Ints
     target: Places

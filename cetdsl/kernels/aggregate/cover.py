@@ -24,18 +24,11 @@ class Cover(NamedTuple):
     """How the slices of a chunk of panes are made of blocks, which are as long as a window.
 
     A window is a suffix of the block that it begins in and a prefix of the next one; either may have no events.
-
-    Attributes
-    ----------
-    begins : bool array, shape (panes,)
-        Whether a block begins with the pane.
-    first, last : int64 arrays, shape (slices,)
-        Panes with which the suffix begins and the prefix ends.
-    in_suffix, in_prefix : bool arrays, shape (slices,)
-        Whether there is one.
     """
 
+    #: Whether a block begins with the pane, shape (panes,).
     begins: Bools
+    #: Panes with which the suffix begins and the prefix ends, shape (slices,), and whether there is one.
     first: Ints
     last: Ints
     in_suffix: Bools
@@ -45,16 +38,9 @@ class Cover(NamedTuple):
 def cover_of(pane: Ints, fresh: Bools, first: Ints, last: Ints, begin: Ints, length: int) -> Cover:
     """How slices are made of blocks, which are as long as a window: ``length`` panes.
 
-    Parameters
-    ----------
-    pane : int64 array, shape (panes,)
-        Which pane of its key each is, rising within the key, as times have it.
-    fresh : bool array, shape (panes,)
-        Whether a key begins with the pane.
-    first, last : int64 arrays, shape (slices,)
-        The first and the last pane of each slice among these panes.
-    begin : int64 array, shape (slices,)
-        The pane, counted as in ``pane``, that a window of the slice begins with; it may have no events.
+    ``pane`` says which pane of its key each is, rising within the key, as times have it; ``fresh``, whether a key
+    begins with it. A slice has its ``first`` and ``last`` pane among these panes. ``begin`` is the pane, counted as in
+    ``pane``, that a window of the slice begins with; it may have no events.
     """
     block, own = pane // length, begin // length
     return Cover(fresh | changes(block), first, last, block[first] == own, block[last] != own)

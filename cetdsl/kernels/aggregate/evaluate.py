@@ -39,18 +39,11 @@ class Evaluator:
     def evaluate(self, events: Events, columns: list[ValueColumn], slices: Slices, bounds: tuple[Ints, Ints]) -> Values:
         """All accumulators over all slices."""
         events, before, until = self._guarded.with_guards(events)
-        job = _Job(
-            self,
-            events,
-            build_tables(self.layout, events),
-            conditions_of(self.spec.query, events, before, until),
-            runs_of(self.spec.query, slices, events, bounds),
-            columns,
-            len(slices.low),
-        )
+        tables, conditions = build_tables(self.layout, events), conditions_of(self.spec.query, events, before, until)
+        runs = runs_of(self.spec.query, slices, events, bounds)
+        job = _Job(self, events, tables, conditions, runs, columns, len(slices.low))
         scaled, exact = job.additive()
-        extremes = job.extremes()
-        return Values(scaled[0].real != 0, exact, scaled, extremes)
+        return Values(scaled[0].real != 0, exact, scaled, job.extremes())
 
 
 def whole_accumulators(spec: KernelSpec, columns: list[ValueColumn]) -> list[int]:
@@ -64,10 +57,9 @@ def whole_accumulators(spec: KernelSpec, columns: list[ValueColumn]) -> list[int
 def most_bits(spec: KernelSpec) -> NDArray[np.float64]:
     """The bits beyond which each additive accumulator is not worked out: a count that no decimal holds is an error."""
     counted = {output.value for output in spec.answer.outputs if isinstance(output.finish, Total)}
+    bounded = counted if spec.answer.number == "decimal" else set()
     additive = [(k, accumulator) for k, accumulator in enumerate(spec.answer.accumulators) if accumulator.is_additive]
-    counted = {k for k, accumulator in additive if k in counted and accumulator.update.power == 0}
-    decimal = spec.answer.number == "decimal"
-    return np.array([DECIMAL_BITS if decimal and k in counted else np.inf for k, _ in additive])
+    return np.array([DECIMAL_BITS if k in bounded and one.update.power == 0 else np.inf for k, one in additive])
 
 
 def _only_trends(accumulators: int, kind: Any) -> NDArray[Any]:

@@ -35,15 +35,10 @@ class Limb(NamedTuple):
 
 
 class Weights(NamedTuple):
-    """What events add to the accumulators beside the number of trends; the limbs of each add up to its weights.
-
-    Attributes
-    ----------
-    limbs : list of Limb
-    rows : float64 array, shape (limbs, n)
-    """
+    """What events add to the accumulators beside the number of trends; the limbs of each add up to its weights."""
 
     limbs: list[Limb]
+    #: Shape (limbs, n).
     rows: Floats
 
 
@@ -82,8 +77,7 @@ def _split_doubles(values: Floats) -> list[tuple[Floats, int]]:
     large = np.isfinite(values) & (np.abs(values) > 2.0**_LARGE_WEIGHT)
     limbs = [(np.where(large, 0.0, values), 0)]
     if large.any():
-        down = np.ldexp(np.where(large, values, 0.0), -2 * _LARGE_WEIGHT)
-        limbs.append((down, 2 * _LARGE_WEIGHT))
+        limbs.append((np.ldexp(np.where(large, values, 0.0), -2 * _LARGE_WEIGHT), 2 * _LARGE_WEIGHT))
     return limbs
 
 
@@ -191,31 +185,17 @@ def _multiply_instants(
     steps: Steps,
     limit: float,
 ) -> tuple[Floats, Ints]:
-    """Multiplies consecutive instants, as long as their numbers stay within a limit.
+    """Multiplies consecutive instants, as long as their numbers stay within a limit: leaves, and the segment of each.
 
     Parameters
     ----------
-    segment_start : int64 array, shape (segments + 1,)
-        The first event of each segment, and the end.
-    instant, mask : int64 arrays, shape (n,)
-        The instant of each event, and the variables that it may be bound to.
-    weights : float64 array, shape (limbs, n)
-        What each event contributes to each limb.
-    counted : int64 array, shape (limbs,)
-        The variable whose events have the weights; -1: any.
-    whole : bool array, shape (limbs,)
-        Whether a limb's numbers are limited besides the counts; the others follow these.
-    steps : Steps
-        The places and the steps between them.
-    limit : float
+    segment_start, instant, mask
+        Those of the events.
+    weights, counted, whole
+        Per limb what each event contributes, shape (limbs, n); the variable whose events have the weights, -1: any; and
+        whether its numbers are limited besides the counts; the others follow these.
+    limit
         No number of a leaf of several instants is larger.
-
-    Returns
-    -------
-    float64 array, shape (leaves, 1 + limbs, D, D)
-        The matrix of each leaf.
-    int64 array, shape (leaves,)
-        The segment of each leaf, rising.
     """
     variable, in_start, in_source, row_start, row = steps[:5]
     accumulators, places, segments = len(weights) + 1, len(variable), len(segment_start) - 1
@@ -256,17 +236,11 @@ def _doubled(out: Floats, owner: Ints) -> tuple[Floats, Ints]:
 
 
 class Leaves(NamedTuple):
-    """The segments of some events in doubles that do not round (or stay in their range).
+    """The segments of some events in doubles that do not round (or stay in their range)."""
 
-    Attributes
-    ----------
-    matrices : float64 array, shape (leaves, 1 + limbs, D, D)
-    owner : int64 array, shape (leaves,)
-        The segment of each, in order.
-    limbs : list of Limb
-    """
-
+    #: Shape (leaves, 1 + limbs, D, D).
     matrices: Floats
+    #: The segment of each leaf, rising.
     owner: Ints
     limbs: list[Limb]
 

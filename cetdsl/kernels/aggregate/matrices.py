@@ -32,27 +32,19 @@ Matrices = NDArray[Any]
 
 
 class Steps(NamedTuple):
-    """A machine without predicates as arrays; state ``s`` is place ``s + 1``.
+    """A machine without predicates as arrays; state ``s`` is place ``s + 1``."""
 
-    Attributes
-    ----------
-    variable : int64 array, shape (D,)
-        What each place reads; -1 for place 0.
-    in_start, in_source : int64 arrays
-        ``in_source[in_start[q]:in_start[q + 1]]`` are the places from which one step leads to ``q``.
-    row_start, row : int64 arrays
-        In the same way, the places from which one step or more lead to ``q``.
-    kept : tuple of two int64 arrays
-        Rows and columns of the entries that are not always 0.
-    final : bool array, shape (D,)
-    """
-
+    #: What each place reads; -1 for place 0.
     variable: Ints
+    #: ``in_source[in_start[q]:in_start[q + 1]]`` are the places from which one step leads to ``q``.
     in_start: Ints
     in_source: Ints
+    #: In the same way, the places from which one step or more lead to ``q``.
     row_start: Ints
     row: Ints
+    #: Rows and columns of the entries that are not always 0.
     kept: tuple[Ints, Ints]
+    #: Whether a trend may end in the place.
     final: Bools
 
 
@@ -91,17 +83,11 @@ def _by_column(relation: Bools) -> tuple[Ints, Ints]:
 
 
 class Part(NamedTuple):
-    """Accumulators that are computed together: the first is the number of trends, which weighs the others.
+    """Accumulators that are computed together: the first is the number of trends, which weighs the others."""
 
-    Attributes
-    ----------
-    accumulators : tuple of int
-        Positions among the additive accumulators.
-    whole : bool
-        Whole numbers of any size, else scaled doubles.
-    """
-
+    #: Positions among the additive accumulators.
     accumulators: tuple[int, ...]
+    #: Whether they are whole numbers of any size, else scaled doubles.
     whole: bool
 
 

@@ -44,9 +44,9 @@ from cetdsl.kernels.aggregate.matrices import (
 from cetdsl.kernels.answers.rows import answer_columns, group_columns
 from cetdsl.kernels.answers.tables import AccumulatorTable, Values, additive_accumulators
 from cetdsl.kernels.numbers.scaled import Objects, Scaled
-from cetdsl.kernels.vocabulary import Events, Ints, Slices
+from cetdsl.kernels.vocabulary import Bools, Events, Ints, Slices
 from cetdsl.kernels.wire.chunks import CHUNK_EVENTS, Chunk, ChunkReader, Columns, by_chunks, refusing_too_large
-from cetdsl.kernels.wire.columns import from_numpy, validity
+from cetdsl.kernels.wire.columns import from_bytes, from_numpy, validity
 from cetdsl.kernels.wire.values import ValueColumn
 
 #: Entries of all matrices of a chunk, about; they bound its memory.
@@ -57,24 +57,14 @@ _WHOLE_COUNTS = 16
 _ANSWER_ROWS = 1_024
 
 
-# ------------------------------------------------------------------------------------------- both stages at once
-
-
 class _Cut(NamedTuple):
-    """Events cut into panes.
+    """Events cut into panes."""
 
-    Attributes
-    ----------
-    start : int64 array, shape (panes + 1,)
-        The first event of each pane, and the end.
-    number : int64 array, shape (panes,)
-    fresh : bool array, shape (panes,)
-        Whether a key begins with the pane.
-    """
-
+    #: The first event of each pane, and the end.
     start: Ints
     number: Ints
-    fresh: NDArray[np.bool_]
+    #: Whether a key begins with the pane.
+    fresh: Bools
 
 
 class PanesEvaluator:
@@ -91,10 +81,10 @@ class PanesEvaluator:
 
     def evaluate(self, events: Events, columns: list[ValueColumn], slices: Slices, bounds: tuple[Ints, Ints]) -> Values:
         """All accumulators over all slices; ``bounds`` are for queries whose trends have ends elsewhere."""
-        accumulators, count = len(additive_accumulators(self.spec)), len(slices.low)
+        count = len(slices.low)
         whole = [is_exact_accumulator(self.spec, accumulator) for accumulator in additive_accumulators(self.spec)]
         exact: list[Objects | None] = [np.zeros(count, dtype=object) if known else None for known in whole]
-        scaled: list[Scaled] = [np.zeros(count, dtype=np.complex128) for _ in range(accumulators)]
+        scaled: list[Scaled] = [np.zeros(count, dtype=np.complex128) for _ in whole]
         if count:
             cut = self._cut(events)
             weights = weights_of(self.spec, columns, len(events.time))
@@ -107,7 +97,7 @@ class PanesEvaluator:
                 high = max(int(np.searchsorted(last, first[low] + most)), low + 1)
                 own = slice(low, high)
                 found = self._windows(events, weights, cut, first[own], last[own], begin[own])
-                for k in range(accumulators):
+                for k in range(len(whole)):
                     scaled[k][own] = found.scaled[k]
                     if exact[k] is not None:
                         exact[k][own] = found.exact[k]  # type: ignore[index]
@@ -137,7 +127,7 @@ class PanesEvaluator:
         return window_accumulators(self.spec, self.steps, matrices, cover)
 
 
-def _fresh(events: Events) -> NDArray[np.bool_]:
+def _fresh(events: Events) -> Bools:
     """Whether a key begins with the event."""
     fresh = np.zeros(len(events.time), dtype=np.bool_)
     fresh[events.segment_start[:-1]] = True
@@ -147,9 +137,6 @@ def _fresh(events: Events) -> NDArray[np.bool_]:
 def _starts(slices: Slices) -> Ints:
     """When the first window of each slice begins; windows may share one, and any of them cuts it rightly."""
     return slices.start[np.unique(slices.slice, return_index=True)[1]]
-
-
-# ------------------------------------------------------------------------------------------------ the two stages
 
 
 def _chunk_rows(spec: KernelSpec, steps: Steps) -> int:
@@ -185,9 +172,7 @@ def pane_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch], chunk_event
     return by_chunks(spec.with_query(windowing=Windowing()), batches, chunk_events or _chunk_rows(spec, steps), panes)
 
 
-def window_stream(
-    spec: KernelSpec, batches: Iterator[pa.RecordBatch], chunk_panes: int = 0
-) -> Iterator[list[pa.Array]]:
+def window_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch], chunk_panes: int = 0) -> Columns:
     """The answer of each window from the rows of the panes, sorted by key and pane: the second stage.
 
     The columns are those of :func:`~cetdsl.kernels.aggregate.stream.aggregate_stream`.
@@ -230,14 +215,14 @@ def _encode_whole(part: Part, leaves: Leaves, steps: Steps) -> tuple[pa.Array, p
     small = in_doubles(part, leaves)
     in_small = small[leaves.owner]
     alone = _kept(taken_accumulators(part, leaves, in_small), steps) if small.any() else np.zeros((0, 0))
-    text: list[str | None] = [None] * len(small)
+    text = [b""] * len(small)
     if not small.all():
         matrices = multiply_runs(whole_leaves(part, leaves, ~in_small), leaves.owner[~in_small])
         # Hexadecimal: Python is quadratic in the digits of decimal ones.
         texts = [" ".join([format(entry, "x") for entry in row]) for row in _kept(matrices, steps).tolist()]
         for pane, entries in zip(np.nonzero(~small)[0], texts, strict=True):
-            text[pane] = entries
-    return _binary(alone, small), pa.array(text, pa.string())
+            text[pane] = entries.encode()
+    return _binary(alone, small), from_bytes(text, pa.string(), small)
 
 
 def _kept(matrices: Matrices, steps: Steps) -> NDArray[Any]:
@@ -246,7 +231,7 @@ def _kept(matrices: Matrices, steps: Steps) -> NDArray[Any]:
     return kept
 
 
-def _binary(rows: NDArray[Any], present: NDArray[np.bool_]) -> pa.Array:
+def _binary(rows: NDArray[Any], present: Bools) -> pa.Array:
     """The bytes of each row, where there is one, without a Python object for each."""
     width = rows.shape[1] * rows.itemsize
     offsets = np.append(0, np.cumsum(present)).astype(np.int64) * width

@@ -60,10 +60,8 @@ def carry(
         # An open key keeps its last events, so it is the first key of the next chunk.
         joined, numbers = concatenate([kept.table, table]), np.append(0, segment)
         starts = np.nonzero(np.append(True, numbers[1:] != numbers[:-1]))[0]
-        groups = [
-            pa.concat_arrays([before, now]).take(from_numpy(starts))
-            for before, now in zip(kept.groups, groups, strict=True)
-        ]
+        rows = from_numpy(starts)
+        groups = [pa.concat_arrays(pair).take(rows) for pair in zip(kept.groups, groups, strict=True)]
         table, segment, kept = merge_rows(spec, joined, starts), numbers[starts], None
     if not chunk.complete and len(segment) and segment[-1] == last:
         row = np.array([len(segment) - 1])

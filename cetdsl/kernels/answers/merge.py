@@ -112,16 +112,20 @@ def _pairs(spec: KernelSpec, key: list[pa.Array], table: AccumulatorTable) -> It
     paired = _paired(spec, table, rows)
     found = np.nonzero([value > 0 for value in paired.exact[0]])[0]  # type: ignore[union-attr]
     if len(found):
-        keys = [column.take(from_numpy(starts)).take(from_numpy(found)) for column in key[:-1]]
-        yield keys + encode_partial(paired.take(found))
+        chosen = from_numpy(starts[found])
+        yield [column.take(chosen) for column in key[:-1]] + encode_partial(paired.take(found))
 
 
 def _paired(spec: KernelSpec, table: AccumulatorTable, rows: Ints) -> AccumulatorTable:
     counts = table.exact[0]
     assert counts is not None, "pairs are formed from exact counts"
-    whole = [np.array([int(counts[r]) if r >= 0 else 0 for r in side], dtype=object) for side in rows]
-    both = whole[2]
-    left, right = whole[0] - both, whole[1] - both
+
+    def of_sides(values: Objects) -> tuple[Objects, Objects, Objects]:
+        """The whole numbers of the trends that only the left side matches, only the right one, and both."""
+        left, right, both = (np.array([int(values[r]) if r >= 0 else 0 for r in side], dtype=object) for side in rows)
+        return left - both, right - both, both
+
+    left, right, both = of_sides(counts)
     in_pairs = (right + both, left + both, left + right + both - 1)
     exact: list[Objects | None] = []
     scaled: list[Scaled] = []
@@ -133,9 +137,7 @@ def _paired(spec: KernelSpec, table: AccumulatorTable, rows: Ints) -> Accumulato
         if k == 0:
             total = left * right + left * both + right * both + both * (both - 1) // 2
         else:
-            sides = [np.array([int(values[r]) if r >= 0 else 0 for r in side], dtype=object) for side in rows]
-            of_one = (sides[0] - sides[2], sides[1] - sides[2], sides[2])
-            total = sum(s * n for s, n in zip(of_one, in_pairs, strict=True))
+            total = sum(s * n for s, n in zip(of_sides(values), in_pairs, strict=True))
         exact.append(total)
         scaled.append(scaled_integers(total))
     return AccumulatorTable(exact, scaled, _pair_extremes(spec, table, rows))

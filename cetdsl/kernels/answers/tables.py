@@ -27,45 +27,35 @@ from cetdsl.kernels.numbers.scaled import (
     to_scaled,
 )
 from cetdsl.kernels.vocabulary import Bools, Ints
-from cetdsl.kernels.wire.columns import from_numpy, to_numpy
+from cetdsl.kernels.wire.columns import from_bytes, from_numpy, to_numpy
 from cetdsl.kernels.wire.values import ValueColumn
 
 #: ``str`` refuses numbers of more than 4,300 digits.
 _STR_LIMIT = 10**4000
-
-
 #: Says of which group and window a row of an answer is.
 Descriptions = Callable[[int], str]
 
 
 class Values(NamedTuple):
-    """The accumulators' values for each slice.
+    """The accumulators' values for each slice."""
 
-    ``found`` says whether there is a trend at all. ``exact`` and ``scaled`` are as in `AccumulatorTable`; ``extremes``
-    are, per accumulator of an extreme, ranks (from 1) of its column's values, or lengths; less than 1 for none.
-    """
-
+    #: Whether there is a trend at all.
     found: Bools
+    #: As in `AccumulatorTable`.
     exact: list[Objects | None]
     scaled: list[Scaled]
+    #: Per accumulator of an extreme, ranks (from 1) of its column's values, or lengths; less than 1 for none.
     extremes: list[Ints]
 
 
 class AccumulatorTable(NamedTuple):
-    """Accumulator values, one row per group and window that has a trend.
+    """Accumulator values, one row per group and window that has a trend."""
 
-    Attributes
-    ----------
-    exact : list of object array or None
-        Per additive accumulator the whole numbers (of the last digit of a decimal), if they are wanted.
-    scaled : list of complex array
-        The same rounded, ``mantissa + exponent * 1j``; they stand for the exact ones where there are none.
-    extremes : list of pyarrow.Array
-        Per accumulator of an extreme the values, or lengths; NULL for none.
-    """
-
+    #: Per additive accumulator the whole numbers (of the last digit of a decimal), if they are wanted.
     exact: list[Objects | None]
+    #: The same rounded, ``mantissa + exponent * 1j``; they stand for the exact ones where there are none.
     scaled: list[Scaled]
+    #: Per accumulator of an extreme the values, or lengths; NULL for none.
     extremes: list[pa.Array]
 
     def take(self, rows: Ints) -> AccumulatorTable:
@@ -121,11 +111,9 @@ def _rounded_moments(spec: KernelSpec, exact: list[Objects | None]) -> list[list
 def concatenate(tables: list[AccumulatorTable]) -> AccumulatorTable:
     """The rows of several tables, one below the other."""
     first = tables[0]
+    exact = [table.exact for table in tables]
     return AccumulatorTable(
-        [
-            None if accumulator is None else np.concatenate([table.exact[k] for table in tables])
-            for k, accumulator in enumerate(first.exact)
-        ],
+        [None if known is None else np.concatenate([one[k] for one in exact]) for k, known in enumerate(first.exact)],
         [np.concatenate([table.scaled[k] for table in tables]) for k in range(len(first.scaled))],
         [pa.concat_arrays([table.extremes[k] for table in tables]) for k in range(len(first.extremes))],
     )
@@ -133,14 +121,11 @@ def concatenate(tables: list[AccumulatorTable]) -> AccumulatorTable:
 
 def merge_rows(spec: KernelSpec, table: AccumulatorTable, starts: Ints) -> AccumulatorTable:
     """Neighbouring rows added up into one each, where others begin at each of ``starts``."""
-    extremes = [
-        merge_extremes(values, accumulator.update.merge is Merge.SMALLEST, starts)
-        for accumulator, values in zip(extreme_accumulators(spec), table.extremes, strict=True)
-    ]
+    smallest = [accumulator.update.merge is Merge.SMALLEST for accumulator in extreme_accumulators(spec)]
     return AccumulatorTable(
         [None if accumulator is None else np.add.reduceat(accumulator, starts) for accumulator in table.exact],
         [sum_scaled(accumulator, starts) for accumulator in table.scaled],
-        extremes,
+        [merge_extremes(values, least, starts) for values, least in zip(table.extremes, smallest, strict=True)],
     )
 
 
@@ -155,16 +140,13 @@ def merge_extremes(values: pa.Array, smallest: bool, starts: Ints) -> pa.Array:
     return distinct.take(from_numpy(best - 1, best <= 0))
 
 
-# ------------------------------------------------------------------------------------------- partial results
-
-
 def encode_partial(table: AccumulatorTable) -> list[pa.Array]:
     """Columns that carry a table to the merging stage: text for whole numbers, two doubles for scaled ones."""
     columns: list[pa.Array] = []
     for exact, scaled in zip(table.exact, table.scaled, strict=True):
         if exact is not None:
             # Hexadecimal: Python refuses decimal conversions of more than 4,300 digits, and is quadratic there.
-            columns.append(pa.array([format(int(value), "x") for value in exact], pa.string()))
+            columns.append(from_bytes([b"%x" % int(value) for value in exact], pa.string()))
         else:
             columns += [from_numpy(scaled.real), from_numpy(scaled.imag)]
     return columns + list(table.extremes)
@@ -198,9 +180,6 @@ def scaled_integers(values: Objects) -> Scaled:
         mantissa, exponent = np.frexp(float(int(value) >> shift))
         out[row] = complex(mantissa, exponent + shift if mantissa else 0)
     return out
-
-
-# ------------------------------------------------------------------------------------------------ the answer
 
 
 def finish(spec: KernelSpec, table: AccumulatorTable, where: Descriptions) -> list[pa.Array]:
@@ -287,8 +266,7 @@ def _exact_column(
     name: str, exact: Objects, absent: Bools | None, number: str, scale: int, where: Descriptions
 ) -> pa.Array:
     if number == "string":
-        texts = [_decimal_text(int(value), scale) for value in exact]
-        return pa.array(texts, pa.string(), mask=absent)
+        return from_bytes([_decimal_text(int(value), scale).encode() for value in exact], pa.string(), absent)
     magnitudes = np.abs(exact) if len(exact) else exact
     if len(exact) and max(magnitudes) >= DECIMAL_LIMIT:
         row = int(np.argmax(magnitudes >= DECIMAL_LIMIT))

@@ -72,18 +72,9 @@ def write_trend(
 ) -> int:
     """Writes the path and one more binding into a block as a trend, and returns how many bindings the block has then.
 
-    Takes the arrays of the block one by one: out of a tuple, Numba would fetch them again after each write.
-
-    Parameters
-    ----------
-    path, depth, label : int64 array, int, int
-        The labels that the trend begins with, how many they are (at least 0), and the label of its last binding.
-    window : int
-        The run's slice or the window that the trend was found in.
-    out_start, out_event, out_slice : int64 arrays
-        Those of a :class:`~cetdsl.kernels.vocabulary.Block`.
-    trend, at : int
-        How many trends and how many bindings the block has before.
+    The trend begins with ``depth`` labels of the path (0 or more) and ends with ``label``; ``window`` is the window, or
+    the run's slice, that it was found in. The block has so many trends and, ``at``, bindings before. Its arrays come
+    one by one: out of a tuple, Numba would fetch them again after each write.
     """
     copy_path(path, depth, out_event, at)
     stop = int(at + depth + 1)
@@ -103,19 +94,10 @@ def _part_labels(event: Ints, bindings: int, variable: Shorts) -> None:
 def in_blocks(
     fill: Callable[[Block], None], position: Ints, variable: Ints | Shorts, limit: int = -1, size: int = BLOCK
 ) -> Iterator[Block]:
-    """The blocks that a search fills.
+    """The blocks, of ``size`` bindings each, that a search fills; a trend that is longer makes a block of its own.
 
-    Parameters
-    ----------
-    fill : callable
-        Lets the search go on until a block is full, which shows in its position.
-    position : int64 array
-    variable : integer array, shape (states,)
-        Bit number of the variable that each state reads.
-    limit : int
-        The number of trends wanted; -1: all.
-    size : int
-        The number of bindings in a block. A trend that is longer makes a block of its own.
+    ``fill`` lets the search go on until a block is full, which shows in its ``position``. ``variable`` has the bit
+    number of the variable that each state reads, and ``limit`` is the number of trends wanted; -1: all.
     """
     remaining, room = limit, size
     # Known from the start if all states read the same variable.

@@ -19,31 +19,20 @@ from cetdsl.kernels.vocabulary import Bools, Events, Ints, Shorts
 
 
 class Path(NamedTuple):
-    """The bindings of the path, and what is still to be tried after each.
+    """The bindings of the path, and what is still to be tried after each."""
 
-    Attributes
-    ----------
-    label : int64 array, shape (longest + WIDE,)
-        Of each binding, see :mod:`~cetdsl.kernels.enumerate.blocks`. The other columns have the shape (longest,).
-    event : int64 array
-    variable : int16 array
-    state : int64 array
-        The state that the machine is in after the binding.
-    edge : int64 array
-        The edge that the successor of the binding was found along, or the one that is tried first.
-    cursor : int64 array
-        Where the next successor along that edge is looked for: an event of a chain, counted from the run's first, or a
-        position in an inverted list; -1: nowhere.
-    pending : bool array
-        Whether the gap before the binding is still to be judged, because its negations look at later bindings.
-    """
-
+    #: Of each binding, see :mod:`~cetdsl.kernels.enumerate.blocks`; with room for ``WIDE`` more than the others have.
     label: Ints
     event: Ints
     variable: Shorts
+    #: The state that the machine is in after the binding.
     state: Ints
+    #: The edge that the successor of the binding was found along, or the one that is tried first.
     edge: Ints
+    #: Where the next successor along that edge is looked for: an event of a chain, counted from the run's first, or a
+    #: position in an inverted list; -1: nowhere.
     cursor: Ints
+    #: Whether the gap before the binding is still to be judged, because its negations look at later bindings.
     pending: Bools
 
 
@@ -54,53 +43,33 @@ def make_path(longest: int) -> Path:
 
 
 class Correlated(NamedTuple):
-    """Correlated negations, their machines side by side, and the gaps that they guard.
+    """Correlated negations, their machines side by side, and the gaps that they guard."""
 
-    Attributes
-    ----------
-    state_start : int64 array, shape (negations + 1,)
-        Where the states of each machine begin among those of all.
-    pair_start : int64 array, shape (negations + 1,)
-        Where the predicates of each begin in ``pair``.
-    pair : int64 array, shape (pairs, 5)
-        Operator, variable of the negated pattern and its column, variable of the trend and its column.
-    edge_start, edge_guard : int64 arrays
-        ``edge_guard[edge_start[e]:edge_start[e + 1]]`` guard the gap that the edge ``e`` crosses.
-    begin_start, begin_guard, end_start, end_guard : int64 arrays
-        In the same way by state, those of the gap before a trend that begins in it, or after one that ends in it.
-    span : int
-        The windows' length.
-    within : bool
-        Whether that is the longest span of a trend, and so bounds the gap before it.
-    """
-
+    #: Where the states of each machine begin among those of all, and where its predicates do in ``pair``.
     state_start: Ints
     pair_start: Ints
+    #: Operator, variable of the negated pattern and its column, variable of the trend and its column.
     pair: Ints
+    #: ``edge_guard[edge_start[e]:edge_start[e + 1]]`` guard the gap that the edge ``e`` crosses.
     edge_start: Ints
     edge_guard: Ints
+    #: In the same way by state, those of the gap before a trend that begins in it, or after one that ends in it.
     begin_start: Ints
     begin_guard: Ints
     end_start: Ints
     end_guard: Ints
+    #: The windows' length, and whether that is the longest span of a trend, and so bounds the gap before it.
     span: int
     within: bool
 
 
 class Gaps(NamedTuple):
-    """What judges gaps where a negation is correlated.
-
-    Attributes
-    ----------
-    correlated : Correlated
-    negated : Program
-        The machines of all correlated negations as one.
-    reach : bool array, shape (longest run, states)
-        Room for which states of the negated machine the events of a gap get to.
-    """
+    """What judges gaps where a negation is correlated."""
 
     correlated: Correlated
+    #: The machines of all correlated negations as one.
     negated: Program
+    #: Room for which states of that machine the events of a gap get to, shape (longest run, states).
     reach: Bools
 
 

@@ -21,157 +21,100 @@ _ORDERS = ("<", "<=", ">", ">=")
 
 
 class Edges(NamedTuple):
-    """A machine's edges, sorted by source, with their joins and chains.
+    """A machine's edges, sorted by source, with their joins and chains."""
 
-    Attributes
-    ----------
-    variable : int64 array, shape (states,)
-        Bit number of the variable that each state reads.
-    bits : int64 array, shape (states,)
-        What that adds to a label, see :mod:`~cetdsl.kernels.enumerate.blocks`.
-    initial : int64 array
-        The states that a trend may begin in.
-    out_start : int64 array, shape (states + 1,)
-        The edges ``out_start[q]:out_start[q + 1]`` leave the state ``q``.
-    target, join, chain : int64 arrays, shape (edges,)
-        The state, the join and the chain of each edge; the chain is -1 where the edge looks at lists.
-    order_start, order_end, comparison_end : int64 arrays, shape (joins,)
-        The rows of ``comparison`` that hold each join's orders (``<``, ``<=``, ``>``, ``>=``), and behind these its
-        ``!=``. Equalities are not among them, as chains see to those.
-    comparison : int64 array, shape (comparisons, 3)
-        Operator, later column, earlier column.
-    listed_start, listed : int64 arrays
-        ``listed[listed_start[e]:listed_start[e + 1]]`` are the list predicates of the edge ``e``.
-    chain_start : int64 array, shape (states + 1,)
-        The chains ``chain_start[q]:chain_start[q + 1]`` lead into the state ``q``.
-    chain_join, best_start : int64 arrays, shape (chains,)
-        The join of each chain, and its first row in ``Scratch.best``.
-    ends : bool array, shape (states,)
-        Whether a trend may end in the state.
-    """
-
+    #: Bit number of the variable that each state reads.
     variable: Ints
+    #: What that adds to a label, see :mod:`~cetdsl.kernels.enumerate.blocks`; shape (states,).
     bits: Ints
+    #: The states that a trend may begin in.
     initial: Ints
+    #: The edges ``out_start[q]:out_start[q + 1]`` leave the state ``q``.
     out_start: Ints
+    #: The state, the join and the chain of each edge; the chain is -1 where the edge looks at lists.
     target: Ints
     join: Ints
     chain: Ints
+    #: The rows of ``comparison`` that hold each join's orders (``<``, ``<=``, ``>``, ``>=``), and behind these its
+    #: ``!=``. Equalities are not among them, as chains see to those.
     order_start: Ints
     order_end: Ints
     comparison_end: Ints
+    #: Operator, later column, earlier column; shape (comparisons, 3).
     comparison: Ints
+    #: ``listed[listed_start[e]:listed_start[e + 1]]`` are the list predicates of the edge ``e``.
     listed_start: Ints
     listed: Ints
+    #: The chains ``chain_start[q]:chain_start[q + 1]`` lead into the state ``q``.
     chain_start: Ints
+    #: The join of each chain, and its first row in ``Scratch.best``.
     chain_join: Ints
     best_start: Ints
+    #: Whether a trend may end in the state.
     ends: Bools
 
 
 class JoinCodes(NamedTuple):
-    """A chunk's values of the equality columns of each join.
+    """A chunk's values of the equality columns of each join."""
 
-    Attributes
-    ----------
-    later, earlier : int32 arrays, shape (joins, n)
-        The code of each event's values as the later and as the earlier one of two neighbours: an edge's equalities hold
-        where these agree. -1: one of the values that the join looks at is NULL.
-    head_start : int64 array, shape (chains + 1,)
-        Where the heads of each chain, one per code, begin among those of all chains.
-    """
-
+    #: The code of each event's values as the later and as the earlier one of two neighbours, shape (joins, n): an
+    #: edge's equalities hold where these agree. -1: one of the values that the join looks at is NULL.
     later: Places
     earlier: Places
+    #: Where the heads of each chain, one per code, begin among those of all chains; shape (chains + 1,).
     head_start: Ints
 
 
 class Lists(NamedTuple):
-    """A chunk's lists as they came, and inverted.
-
-    Attributes
-    ----------
-    start, items : int64 arrays
-        As :class:`~cetdsl.kernels.vocabulary.Events` has them.
-    inverse_start, inverse_items : int64 arrays
-        ``inverse_items[inverse_start[l, i]:inverse_start[l, i + 1]]`` are the later events whose list ``l`` holds the
-        event ``i``, ascending.
-    """
+    """A chunk's lists as :class:`~cetdsl.kernels.vocabulary.Events` has them, and inverted."""
 
     start: Ints
     items: Ints
+    #: ``inverse_items[inverse_start[l, i]:inverse_start[l, i + 1]]`` are the later events whose list ``l`` holds the
+    #: event ``i``, ascending.
     inverse_start: Ints
     inverse_items: Ints
 
 
 class Scratch(NamedTuple):
-    """Room for what is found out about the run that is being searched; its events count from the run's first.
+    """Room for what is found out about the run that is being searched; its events count from the run's first."""
 
-    Attributes
-    ----------
-    useful : bool array, shape (longest run, states)
-        Whether a trend of the run can be completed from the event in the state.
-    accept : bool array, shape (longest run, states)
-        Whether a trend may end there.
-    first : int32 array, shape (longest run, edges)
-        Where the search for the event's successors along the edge begins; -1: there is none.
-    next : int32 array, shape (chains, longest run)
-        The next event of the chain; -1: there is none.
-    best : int64 array, shape (orders of all chains, longest run)
-        Per order of a chain, the largest or smallest value of the event and of those that follow it on the chain.
-    head : int32 array, shape (heads,)
-        The first event of the chain, if ``head_stamp`` is that of the run.
-    head_stamp : int64 array, shape (heads,)
-    """
-
+    #: Whether a trend of the run can be completed from the event in the state, and whether one may end there; shape
+    #: (longest run, states).
     useful: Bools
     accept: Bools
+    #: Where the search for the event's successors along the edge begins, shape (longest run, edges); -1: there is none.
     first: Places
+    #: The next event of the chain, shape (chains, longest run); -1: there is none.
     next: Places
+    #: Per order of a chain, the largest or smallest value of the event and of those that follow it on the chain; shape
+    #: (orders of all chains, longest run).
     best: Ints
+    #: The first event of the chain at each of the heads, if ``head_stamp`` is that of the run.
     head: Places
     head_stamp: Ints
 
 
 class Guards(NamedTuple):
-    """What judges the begins and ends of trends where negations guard them.
-
-    Attributes
-    ----------
-    program : Program
-    conditions : Conditions
-    late : bool
-        Whether the gap before a trend is judged at its end (with a span).
-    """
+    """What judges the begins and ends of trends where negations guard them."""
 
     program: Program
     conditions: Conditions
+    #: Whether the gap before a trend is judged at its end (with a span).
     late: bool
 
 
 class SearchInput(NamedTuple):
-    """A chunk of events and the runs to search.
-
-    Attributes
-    ----------
-    events : Events
-        With the codes that guards compare.
-    tables : JoinCodes
-    runs : Runs
-    slice_low : int64 array, shape (slices,)
-        The first event of each slice.
-    pairs : int64 array, shape (pairs, 5)
-        The pairwise predicates: operator, left variable, its column, right variable, its column.
-    pivot_variable : int
-    pivot_pairs : int64 array, shape (pairs of the pivot, 4)
-        As in :class:`~cetdsl.kernels.machine.conditions.Conditions`.
-    """
+    """A chunk of events, with the codes that guards compare, and the runs to search."""
 
     events: Events
     tables: JoinCodes
     runs: Runs
+    #: The first event of each slice.
     slice_low: Ints
+    #: The pairwise predicates: operator, left variable, its column, right variable, its column.
     pairs: Ints
+    #: As in :class:`~cetdsl.kernels.machine.conditions.Conditions`.
     pivot_variable: int
     pivot_pairs: Ints
 
@@ -206,7 +149,7 @@ class SearchLayout:
         self.best_rows = int(best[-1])
         out = [[k for k, edge in enumerate(edges) if edge.source == state] for state in range(states)]
         listed = [list(edge.listed) for edge in edges]
-        places = {chain: number for number, chain in enumerate(chains)}
+        numbers = {chain: number for number, chain in enumerate(chains)}
         joins = [self.joins.index(edge.comparisons) for edge in edges]
         self.edges = Edges(
             variable=ints(list(machine.variables)),
@@ -215,7 +158,7 @@ class SearchLayout:
             out_start=starts_of(out),
             target=ints([edge.target for edge in edges]),
             join=ints(joins),
-            chain=ints([-1 if e.listed else places[e.target, join] for e, join in zip(edges, joins)]),
+            chain=ints([-1 if e.listed else numbers[e.target, join] for e, join in zip(edges, joins)]),
             order_start=ints(order_start),
             order_end=ints(order_end),
             comparison_end=ints(comparison_end),

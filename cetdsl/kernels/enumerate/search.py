@@ -15,7 +15,7 @@ orders, besides         the same, up to where the best value left on the chain n
 lists                   the inverted list of the event
 ======================  =====================================================================
 
-Simultaneous events are staged, as in :mod:`~cetdsl.kernels.aggregate.propagate`. Pairwise predicates are checked on the
+Simultaneous events are staged, as in :mod:`~cetdsl.kernels.machine.propagate`. Pairwise predicates are checked on the
 path; a variable that binds exactly one event in every trend (the *pivot*) gets a pass for each event it may be bound
 to, so that these predicates, too, are known when the useful pairs are found.
 """
@@ -124,30 +124,21 @@ def _search(
 ) -> None:
     """Goes on from where ``at`` says until the block is full or all trends are found.
 
-    It is one long loop, because what it would call in each turn needs more than ten arrays, each handed over by itself.
-
     Parameters
     ----------
-    edges : Edges
-        The machine.
-    given : SearchInput
-        The events and the runs to search.
-    guards : Guards or None
-        What judges the first gap and the last; None where no negation guards them.
-    gaps : Gaps or None
-        What judges gaps that a correlated negation guards; None without one.
-    lists : Lists or None
-        The events that may precede each event; None where no edge looks at such lists.
-    scratch : Scratch
-        Room for what the pass from back to front finds out about a run. A search that goes on finds its run's there.
-    path : Path
-        The path that the search stands on, with room for the longest run and ``WIDE`` more.
-    at : int64 array
+    guards, gaps, lists
+        None where no negation guards the first gap or the last, where none is correlated, and where no edge looks at
+        lists.
+    scratch
+        Where the pass from back to front notes what it finds out about a run. A search that goes on finds its run's.
+    at
         A position, see :mod:`~cetdsl.kernels.enumerate.blocks`. Its window is the run; its root, the next candidate of
         the run (event and initial state), or -1 where the run is done with.
-    out : Block
+    out
         The block to fill; its events become labels, and its variables are left as they are.
     """
+    # It is one long loop, because what it would call in each turn needs more than ten arrays, each handed over by
+    # itself.
     events, tables, pairs = given.events, given.tables, given.pairs
     codes, valid, slice_of_run = events.codes, events.valid, given.runs.window
     state_variable, bits, out_start, target = edges.variable, edges.bits, edges.out_start, edges.target
@@ -274,20 +265,11 @@ class Search:
         limit: int = -1,
         block: int = BLOCK,
     ) -> Iterator[Block]:
-        """All trends of all slices, in blocks.
+        """All trends of all slices, or the first ``limit`` of them, in blocks of ``block`` bindings.
 
-        Parameters
-        ----------
-        events : Events
-        before, until : int64 arrays, shape (negations, n)
-            As :class:`~cetdsl.kernels.machine.conditions.Conditions` has the latest starts of negated patterns.
-        slices : Slices
-        bounds : (int64 array, int64 array), each of shape (slices,)
-            With a span: from when to before when the first event of a trend lies.
-        limit : int
-            Stop after so many trends; -1: find all.
-        block : int
-            The number of bindings in a block. A trend that is longer makes a block of its own.
+        ``before`` and ``until`` are the latest starts of negated patterns, as
+        :class:`~cetdsl.kernels.machine.conditions.Conditions` has them; ``bounds`` say, with a span, from when to
+        before when the first event of a trend of each slice lies.
         """
         if len(slices.low) == 0 or limit == 0:
             return

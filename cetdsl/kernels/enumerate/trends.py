@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 
 import numpy as np
@@ -16,7 +16,7 @@ from cetdsl.ir.windowing import SLIDING
 from cetdsl.kernels.enumerate.enumerator import Enumerator
 from cetdsl.kernels.vocabulary import Block, Ints
 from cetdsl.kernels.wire.chunks import CHUNK_EVENTS, Chunk, Columns, by_chunks, window_column, window_type
-from cetdsl.kernels.wire.columns import from_numpy
+from cetdsl.kernels.wire.columns import from_bytes, from_numpy
 
 
 def trend_stream(spec: TrendsSpec, batches: Iterator[pa.RecordBatch], chunk_events: int = CHUNK_EVENTS) -> Columns:
@@ -69,7 +69,11 @@ def _event_column(found: EventColumn, chunk: Chunk, spec: KernelSpec) -> pa.Arra
 def _of_variables(texts: tuple[str, ...], mask: Ints) -> pa.Array:
     """The text of each event: that of any variable it may be bound to, for an event has one value only."""
     lowest = (mask & -mask).view(np.uint64)
-    return pa.array(texts, pa.string()).take(from_numpy(np.log2(lowest).astype(np.int64)))
+    return _names(texts).take(from_numpy(np.log2(lowest).astype(np.int64)))
+
+
+def _names(texts: Iterable[str]) -> pa.Array:
+    return from_bytes([text.encode() for text in texts], pa.string())
 
 
 def _is_one_text(column: pa.Array) -> bool:
@@ -99,8 +103,8 @@ class TrendRows:
         self.spec = spec
         self.chunk = chunk
         self._events = EventRows(chunk, spec.fields, spec.kernel)
-        self._names = pa.array(spec.variables, pa.string())
-        self._only_name = _Repeated(self._names[0])
+        names = _names(spec.variables)
+        self._variables = names if len(names) > 1 else _Repeated(names[0])
         # The first window of each slice; windows with the same events share a slice.
         order = np.argsort(chunk.slices.slice, kind="stable")
         self.windows = order
@@ -117,7 +121,7 @@ class TrendRows:
         if self.spec.kernel.query.windowing.kind == SLIDING:
             columns.append(window_column(self.spec.kernel, slices.start[window]))
         own = [*more, self._trends(block)]
-        return columns + (own if trend is None else [column.take(pa.array(trend)) for column in own])
+        return columns + (own if trend is None else [column.take(from_numpy(trend)) for column in own])
 
     def _windows(self, block: Block) -> tuple[Ints, Ints | None]:
         copies = self.first[block.slice + 1] - self.first[block.slice]
@@ -128,10 +132,6 @@ class TrendRows:
         return self.windows[self.first[block.slice[trend]] + within], trend
 
     def _trends(self, block: Block) -> pa.Array:
-        columns = [self._variables(block), self._events.at(block.event)]
+        columns = [self._variables.take(from_numpy(block.variable)), self._events.at(block.event)]
         binding = pa.StructArray.from_arrays(columns, names=["variable", "event"])
-        return pa.ListArray.from_arrays(pa.array(block.start.astype(np.int32)), binding)
-
-    def _variables(self, block: Block) -> pa.Array:
-        named = self._names if len(self._names) > 1 else self._only_name
-        return named.take(pa.array(block.variable))
+        return pa.ListArray.from_arrays(from_numpy(block.start.astype(np.int32)), binding)

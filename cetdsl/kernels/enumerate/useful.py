@@ -88,22 +88,11 @@ def _first_on_chain(
 ) -> int:
     """The first place of a chain with an event that may follow, or one before it if that is known to exist; -1: none.
 
-    It takes more than ten arguments because it runs per event and edge, and so gets single arrays.
-
-    Parameters
-    ----------
-    comparison : int64 array, shape (comparisons, 3)
-        That of :class:`~cetdsl.kernels.enumerate.layout.Edges`.
-    start, middle, end : int
-        The rows ``start:middle`` are the join's orders, ``middle:end`` its ``!=``.
-    codes : int64 array, shape (columns, n)
-    event, low : int
-        The event to be followed, and the run's first event.
-    best, row : int64 array, int
-        That of :class:`~cetdsl.kernels.enumerate.layout.Scratch`, and the chain's first row of it.
-    following, place : int32 array of shape (longest run,), int
-        The next place on the chain from each, and the head of the chain.
+    The rows ``start:middle`` of ``comparison`` are the join's orders, ``middle:end`` its ``!=``; ``event`` is to be
+    followed, in a run that begins with ``low``. The chain's first row of ``best`` is ``row``; ``following`` gives the
+    next place on the chain from each, and ``place`` is its head.
     """
+    # It takes more than ten arguments because it runs per event and edge, and so gets single arrays.
     while place >= 0:
         if is_exhausted(comparison, start, middle, codes, event, best, row, place):
             return -1
@@ -178,17 +167,11 @@ def find_useful(
     pivot: int,
     stamp: int,
 ) -> None:
-    """One pass over a run from its last event to its first, which fills ``scratch``.
+    """One pass over a run, the events ``low:high``, from its last event to its first, which fills ``scratch``.
 
-    Parameters
-    ----------
-    edges, given, guards, lists, scratch
-        As the search has them; without ``guards``, a trend may end wherever the machine may.
-    low, high, pivot : int
-        The events of the run, and the one that is its pivot; -1: none.
-    stamp : int
-        Tells the heads of this run's chains from those of other runs, so that none has to be cleared. A negative one
-        marks a look at all spans of a slice at once: these differ in where they end.
+    Without ``guards``, a trend may end wherever the machine may; without a ``pivot``, that is -1. The ``stamp`` tells
+    the heads of this run's chains from those of other runs, so that none has to be cleared. A negative one marks a look
+    at all spans of a slice at once: these differ in where they end.
     """
     # What runs per event and edge stays in one loop with arrays of its own; see the module's docstring.
     events, tables = given.events, given.tables

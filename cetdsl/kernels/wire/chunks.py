@@ -36,35 +36,22 @@ from cetdsl.kernels.wire.windows import NEVER, cut_slices
 
 #: Events per kernel call: large enough that the call's overhead vanishes, small enough to stay in the cache.
 CHUNK_EVENTS = 131_072
-_FOREVER = 2**62
 #: Parts of an answer, each a list of columns of equal length.
 Columns = Iterator[list[pa.Array]]
 
 
 class Chunk(NamedTuple):
-    """Consecutive rows of the stream, ready for a kernel.
+    """Consecutive rows of the stream, ready for a kernel."""
 
-    Attributes
-    ----------
-    table : pyarrow.Table
-        The columns that are shown as they came, by the names of the layout; the other columns, all of them converted,
-        are held once and so are empty (of type null) here.
-    events : Events
-    values : list of ValueColumn
-    asked : list of (Slices, (int64 array, int64 array))
-        Per query what can be answered now, and per slice the times between which (from, before) a trend answered now
-        begins; these are used by spans.
-    continues : bool
-        Whether the first key was already open in the chunk before.
-    complete : bool
-        Whether the last key ends here.
-    """
-
+    #: The columns that are shown as they came, by the names of the layout; the other columns, all of them converted,
+    #: are held once and so are empty (of type null) here.
     table: pa.Table
     events: Events
     values: list[ValueColumn]
+    #: Per query what can be answered now, and per slice the times between which (from, before) a trend answered now
+    #: begins; these are used by spans.
     asked: list[tuple[Slices, tuple[Ints, Ints]]]
-    continues: bool
+    #: Whether the last key ends here.
     complete: bool
 
     def column(self, name: str) -> pa.Array:
@@ -95,32 +82,28 @@ class _Asked:
     def __init__(self, windowing: Windowing, looks_back: bool) -> None:
         self.windowing = windowing
         self.look_back = windowing.length if looks_back else 0
-        self.resume, self.answered = NEVER, -_FOREVER
+        self.resume, self.answered = NEVER, NEVER
 
     def cut(self, events: Events, bucket: Ints, complete: bool) -> tuple[Slices, tuple[Ints, Ints]]:
         """The slices that can be answered now, and the times between which their trends begin."""
         slices = cut_slices(
             self.windowing, events.segment_start, events.time, bucket, complete, self.resume, self.look_back
         )
-        return slices, self._bounds(len(slices.low), bucket, events.time, complete)
-
-    def _bounds(self, count: int, bucket: Ints, time: Ints, complete: bool) -> tuple[Ints, Ints]:
-        begin = np.full(count, -_FOREVER, dtype=np.int64)
-        end = np.full(count, _FOREVER, dtype=np.int64)
-        windowing = self.windowing
+        count, windowing = len(slices.low), self.windowing
+        begin, end = np.full(count, NEVER, dtype=np.int64), np.full(count, -NEVER, dtype=np.int64)
         if windowing.kind != SPAN or not count:
-            return begin, end
+            return slices, (begin, end)
         if windowing.cut:
             begin, end = bucket[:count] * windowing.cut, (bucket[:count] + 1) * windowing.cut
         begin[0] = max(begin[0], self.answered)
         if not complete:
             # The last event's own instant may still go on, so its trends' ends are not known yet.
-            end[-1] = min(end[-1], int(time[-1]) - windowing.length)
-        return begin, end
+            end[-1] = min(end[-1], int(events.time[-1]) - windowing.length)
+        return slices, (begin, end)
 
     def advance(self, slices: Slices, time: Ints, continues: bool) -> None:
         """Where the last key goes on, what has been answered of it must not be answered again."""
-        self.resume, self.answered = NEVER, -_FOREVER
+        self.resume, self.answered = NEVER, NEVER
         if continues:
             self.resume = slices.resume
             if self.windowing.kind == SPAN:
@@ -128,17 +111,9 @@ class _Asked:
 
 
 class ChunkReader:
-    """Cuts a sorted stream into chunks.
+    """Cuts a sorted stream, whose rows ``spec`` describes, into chunks of at least ``chunk_events`` events.
 
-    Parameters
-    ----------
-    spec : KernelSpec
-        What the rows hold.
-    batches : iterator of pyarrow.RecordBatch
-    chunk_events : int
-        Events per chunk, at least.
-    queries : sequence of KernelSpec, optional
-        Those that read the stream, each with its own windows; by default only ``spec``.
+    Each of the ``queries`` that read the stream has its own windows; by default there is only ``spec``.
     """
 
     def __init__(
@@ -160,25 +135,24 @@ class ChunkReader:
 
     def __iter__(self) -> Iterator[Chunk]:
         pending: list[pa.RecordBatch] = []
-        waiting, target, continues = 0, self.chunk_events, False
+        waiting, target = 0, self.chunk_events
         for batch in self._timed():
             pending.append(batch)
             waiting += batch.num_rows
             if waiting < target or self._one_key_so_far(pending):
                 continue
-            chunk = self._chunk(pending, False, continues)
+            chunk = self._chunk(pending, False)
             rest = waiting - min(slices.keep_from for slices, _ in chunk.asked)
             if rest < waiting or any(len(slices.slice) for slices, _ in chunk.asked):
                 # Before the chunk is answered: it has its own copy, and two would be held.
                 pending = _last_rows(pending, rest)
                 yield chunk
-                continues = rest > 0
                 for asked, (slices, _) in zip(self.asked, chunk.asked, strict=True):
-                    asked.advance(slices, chunk.events.time, continues)
+                    asked.advance(slices, chunk.events.time, rest > 0)
             waiting = rest
             target = max(self.chunk_events, 2 * waiting)
         if waiting:
-            chunk = self._chunk(pending, True, continues)
+            chunk = self._chunk(pending, True)
             pending = []
             yield chunk
 
@@ -211,15 +185,15 @@ class ChunkReader:
                 hint="clean the data, or leave these rows out with on_null_time='skip'",
             )
 
-    def _chunk(self, pending: list[pa.RecordBatch], complete: bool, continues: bool) -> Chunk:
+    def _chunk(self, pending: list[pa.RecordBatch], complete: bool) -> Chunk:
         try:
-            return self._prepare(pa.Table.from_batches(pending), complete, continues)
+            return self._prepare(pa.Table.from_batches(pending), complete)
         except MemoryError as error:
             last = pending[-1].slice(pending[-1].num_rows - 1)
             time = int(self._time_and_mask(last)[0][0])
             raise too_large(self.spec, last, time, sum(batch.num_rows for batch in pending)) from error
 
-    def _prepare(self, table: pa.Table, complete: bool, continues: bool) -> Chunk:
+    def _prepare(self, table: pa.Table, complete: bool) -> Chunk:
         # Column by column, so that what came and what was made of it are not held side by side for all of them.
         layout = self.layout
         count = table.num_rows
@@ -254,7 +228,7 @@ class ChunkReader:
         asked = [each.cut(events, bucket, complete) for each in self.asked]
         values = [ValueColumn(as_array(self._column(table, name)), segment_start) for name in layout.all_of(VALUE)]
         rows = [kept.get(name, pa.nulls(count)) for name in layout.columns]
-        return Chunk(pa.table(rows, names=layout.columns), events, values, asked, continues, complete)
+        return Chunk(pa.table(rows, names=layout.columns), events, values, asked, complete)
 
     def _column(self, rows: pa.Table | pa.RecordBatch, name: str) -> pa.Array | pa.ChunkedArray:
         """The column of a name, whatever the rows themselves call it."""

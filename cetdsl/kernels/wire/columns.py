@@ -1,7 +1,8 @@
 """Arrow columns as NumPy arrays, and as integers whose order is the column's order in Spark.
 
-Numbers go from Arrow to NumPy and back by :func:`to_numpy` and :func:`from_numpy`: Arrow's own ways (``pyarrow.array``,
-``Array.to_numpy``, ``fill_null`` with a Python value) import pandas, which costs each Python worker 36 MB and 0.2 s.
+Numbers go from Arrow to NumPy and back by :func:`to_numpy` and :func:`from_numpy`, texts go to Arrow by
+:func:`from_bytes`: Arrow's own ways (``pyarrow.array``, ``pyarrow.scalar``, ``Array.to_numpy``, ``fill_null`` with a
+Python value) import pandas, which costs each Python worker 36 MB and 0.2 s.
 """
 
 from __future__ import annotations
@@ -33,9 +34,27 @@ def from_numpy(values: NDArray[Any], absent: Bools | None = None, kind: pa.DataT
     >>> from_numpy(np.array([1.5, 2.5]), absent=np.array([False, True])).to_pylist()
     [1.5, None]
     """
-    bitmap = None if absent is None else pa.py_buffer(np.packbits(~absent, bitorder="little"))
-    buffers = [bitmap, pa.py_buffer(np.ascontiguousarray(values))]
+    buffers = [_bitmap(absent), pa.py_buffer(np.ascontiguousarray(values))]
     return pa.Array.from_buffers(kind or pa.from_numpy_dtype(values.dtype), len(values), buffers)
+
+
+def from_bytes(values: Sequence[bytes], kind: pa.DataType, absent: Bools | None = None) -> pa.Array:
+    """Texts (encoded) or byte strings as an Arrow array of their type; NULL where ``absent``.
+
+    Examples
+    --------
+    >>> from_bytes([b"some", b"text"], pa.string()).to_pylist()
+    ['some', 'text']
+    """
+    offsets = np.cumsum([0, *map(len, values)])
+    if offsets[-1] >= 2**31:
+        raise MemoryError("the texts of a chunk exceed what one Arrow array can hold")
+    buffers = [_bitmap(absent), pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(b"".join(values))]
+    return pa.Array.from_buffers(kind, len(values), buffers)
+
+
+def _bitmap(absent: Bools | None) -> pa.Buffer | None:
+    return None if absent is None else pa.py_buffer(np.packbits(~absent, bitorder="little"))
 
 
 def to_numpy(column: pa.Array) -> NDArray[Any]:
@@ -102,27 +121,19 @@ def _is_ranked(kind: pa.DataType) -> bool:
 
 
 def order_codes(columns: Sequence[pa.Array | pa.ChunkedArray]) -> tuple[Ints, Bools]:
-    """Integers in the order of the values, comparable across the columns, and which are not NULL.
+    """Integers in the order of the values, comparable across columns of one type, and which are not NULL.
 
-    Parameters
-    ----------
-    columns : sequence of pyarrow.Array or pyarrow.ChunkedArray, each of length n
-        Columns that are compared with each other have the same type.
-
-    Returns
-    -------
-    codes : int64 array, shape (columns, n)
-    valid : bool array, shape (columns, n)
+    Both have the shape (columns, n).
     """
     count = len(columns[0]) if columns else 0
     codes = np.zeros((len(columns), count), dtype=np.int64)
     valid = np.zeros((len(columns), count), dtype=np.bool_)
     ranked: dict[pa.DataType, list[int]] = {}
     for row, column in enumerate(columns):
-        for place, part in parts(column):
-            valid[row, place] = validity(part)
+        for where, part in parts(column):
+            valid[row, where] = validity(part)
             if not _is_ranked(column.type):
-                codes[row, place] = _codes(part)
+                codes[row, where] = _codes(part)
         if _is_ranked(column.type):
             ranked.setdefault(column.type, []).append(row)
     for rows in ranked.values():

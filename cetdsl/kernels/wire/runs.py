@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from cetdsl.ir.layout import RunSpec
 from cetdsl.kernels.vocabulary import Ints
-from cetdsl.kernels.wire.columns import as_array, differs_from_previous, from_numpy, to_numpy, validity
+from cetdsl.kernels.wire.columns import as_array, differs_from_previous, from_bytes, from_numpy, to_numpy, validity
 
 #: Bytes of the events that are put in order at once.
 BUFFER_BYTES = 8 << 20
@@ -34,9 +34,6 @@ def record_type(spec: RunSpec) -> np.dtype[Any]:
     """The numbers of one event: its columns, and for each but the time a byte that says whether it is not NULL."""
     fields = [(f"c{n}", kind) for n, kind in enumerate(spec.columns)]
     return np.dtype(fields + [(f"v{n}", "?") for n in range(1, len(spec.columns))])
-
-
-# ---------------------------------------------------------------------------------------------------- writing runs
 
 
 def run_stream(
@@ -128,9 +125,6 @@ def _cut(lengths: Ints, longest: int) -> Ints:
     return np.repeat(np.cumsum(lengths) - lengths, pieces) + (np.arange(len(before)) - before) * longest
 
 
-# ---------------------------------------------------------------------------------------------------- reading runs
-
-
 def events_of_runs(
     spec: RunSpec, batches: Iterator[pa.RecordBatch], merged_events: int = MERGED_EVENTS
 ) -> Iterator[pa.RecordBatch]:
@@ -186,16 +180,11 @@ def _offsets(packed: pa.Array) -> Ints:
 def _in_order(spec: RunSpec, runs: pa.RecordBatch) -> tuple[Ints, _Records]:
     """The events of some runs in order of key and time, and for each the first run of its key."""
     offsets = _offsets(runs.column(spec.keys + 1))
-    size = record_type(spec).itemsize
-    records = np.frombuffer(
-        runs.column(spec.keys + 1).buffers()[2],
-        record_type(spec),
-        int(offsets[-1] - offsets[0]) // size,
-        offsets[0],
-    )
+    kind, packed = record_type(spec), runs.column(spec.keys + 1).buffers()[2]
+    records = np.frombuffer(packed, kind, int(offsets[-1] - offsets[0]) // kind.itemsize, offsets[0])
     first = np.arange(runs.num_rows)
     first[~differs_from_previous([runs.column(k) for k in range(spec.keys)], runs.num_rows)] = 0
-    owner = np.repeat(np.maximum.accumulate(first), np.diff(offsets) // size)
+    owner = np.repeat(np.maximum.accumulate(first), np.diff(offsets) // kind.itemsize)
     time = records["c0"]
     if not bool(((time[1:] >= time[:-1]) | (owner[1:] != owner[:-1])).all()):
         # Their keys are in order already.
@@ -225,7 +214,7 @@ def _run(spec: RunSpec, like: pa.RecordBatch, records: _Records) -> pa.RecordBat
     if len(records) == 0:
         return None
     keys = [like.column(k) for k in range(spec.keys)]
-    packed = pa.array([records.tobytes()], pa.binary())
+    packed = from_bytes([records.tobytes()], pa.binary())
     return pa.RecordBatch.from_arrays([*keys, from_numpy(records["c0"][:1]), packed], names=like.schema.names)
 
 

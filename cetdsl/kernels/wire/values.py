@@ -18,11 +18,7 @@ from cetdsl.kernels.wire.columns import from_numpy, order_codes, to_numpy, unsca
 class ValueColumn:
     """A column that aggregates run over, converted on first use.
 
-    Parameters
-    ----------
-    array : pyarrow.Array
-    starts : int64 array, optional
-        Where each key's values begin, and the end; those of one key by default.
+    ``starts`` says where each key's values begin, and the end; by default they are those of one key.
     """
 
     def __init__(self, array: pa.Array, starts: Ints | None = None) -> None:

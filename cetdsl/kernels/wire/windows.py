@@ -8,33 +8,19 @@ from cetdsl.ir.windowing import SLIDING, SPAN, Windowing
 from cetdsl.kernels._jit import jit
 from cetdsl.kernels.vocabulary import Ints, Slices
 
-#: "no window has been answered yet" and "answer everything".
+#: Before all times and windows: "none has been answered yet" and "answer everything"; its negative is behind them all.
 NEVER = -(2**62)
 
 
 def cut_slices(
-    windowing: Windowing,
-    segment_start: Ints,
-    time: Ints,
-    bucket: Ints,
-    complete: bool,
-    resume: int,
-    look_back: int = 0,
+    windowing: Windowing, segment_start: Ints, time: Ints, bucket: Ints, complete: bool, resume: int, look_back: int = 0
 ) -> Slices:
     """The slices that can be answered now.
 
-    Parameters
-    ----------
-    segment_start : int64 array, shape (segments + 1,)
-    time : int64 array, shape (n,)
-    bucket : int64 array, shape (segments,)
-        The number of the time bucket of each segment; used only if the windowing is cut.
-    complete : bool
-        Whether no more events of the last segment will come.
-    resume : int
-        Number of the first window of the first segment that has not been answered before.
-    look_back : int
-        With a span: how long before its first event a trend still depends on events (leading negation).
+    ``bucket`` is the number of each segment's time bucket, used only if the windowing is cut; ``complete``, whether no
+    more events of the last segment will come; ``resume``, the number of the first segment's first window that has not
+    been answered before; and ``look_back``, with a span, how long before its first event a trend still depends on
+    events (leading negation).
     """
     if windowing.kind == SLIDING:
         arguments = (windowing.length, windowing.slide, windowing.cut)
@@ -54,38 +40,26 @@ def cut_slices(
 
 
 @jit
-def _floor_divide(a: int, b: int) -> int:
-    return a // b  # int64 floor division in Numba, as in Python
-
-
-@jit
 def _sliding(
-    segment_start: Ints,
-    time: Ints,
-    bucket: Ints,
-    complete: bool,
-    resume: int,
-    length: int,
-    slide: int,
-    cut: int,
+    segment_start: Ints, time: Ints, bucket: Ints, complete: bool, resume: int, length: int, slide: int, cut: int
 ) -> tuple[Ints, Ints, Ints, Ints, Ints, int, int]:
     segments = len(segment_start) - 1
     low_list, high_list, segment_list, start_list, slice_list = [0], [0], [0], [0], [0]
     keep_from = segment_start[segments]
-    next_resume = -(2**62)
+    next_resume = NEVER
     for s in range(segments):
         first, last = segment_start[s], segment_start[s + 1]
-        k = _floor_divide(time[first] - length, slide) + 1
+        k = (time[first] - length) // slide + 1
         if s == 0:
             k = max(k, resume)
-        stop = _floor_divide(time[last - 1], slide) + 1
+        stop = time[last - 1] // slide + 1
         if cut > 0:
-            k = max(k, _floor_divide(bucket[s] * cut + slide - 1, slide))
-            stop = min(stop, _floor_divide((bucket[s] + 1) * cut + slide - 1, slide))
+            k = max(k, (bucket[s] * cut + slide - 1) // slide)
+            stop = min(stop, ((bucket[s] + 1) * cut + slide - 1) // slide)
         open_segment = s == segments - 1 and not complete
         if open_segment:
             # A window is closed once an event at or after its end has been seen.
-            stop = min(stop, _floor_divide(time[last - 1] - length, slide) + 1)
+            stop = min(stop, (time[last - 1] - length) // slide + 1)
         low, high = first, first
         while k < stop:
             start = k * slide
@@ -94,7 +68,7 @@ def _sliding(
             if low == last:
                 break
             if time[low] >= start + length:
-                k = max(k + 1, _floor_divide(time[low] - length, slide) + 1)
+                k = max(k + 1, (time[low] - length) // slide + 1)
                 continue
             high = max(high, low)
             while high < last and time[high] < start + length:
