@@ -40,16 +40,10 @@ _SPARE_BITS = 3
 
 
 class Moduli(NamedTuple):
-    """Primes that residues are taken modulo.
+    """Primes just below ``2**bits`` that residues are taken modulo.
 
-    Attributes
-    ----------
-    bits : int
-        They are just below ``2**bits``.
-    first : int
-        So many primes are in the first pass; each later one has as many as all before it, ...
-    most : int
-        ... but never more than this. Their residues lie side by side in memory.
+    The ``first`` ones are in the first pass; each later pass has as many as all before it, but never more than
+    ``most``. Their residues lie side by side in memory.
     """
 
     bits: int
@@ -98,13 +92,7 @@ ResiduePass = Callable[[Ints, Residues], Residues]
 def rounded(run: RoundedPass, long: Bools, accumulators: int) -> Scaled:
     """All accumulators rounded: in doubles, and scaled for the rows that leave their range.
 
-    Parameters
-    ----------
-    run : callable
-        See :data:`RoundedPass`.
-    long : bool array, shape (rows,)
-        The rows that are likely to, for which no doubles are tried.
-    accumulators : int
+    No doubles are tried for the rows that are ``long``, shape (rows,), and so are likely to.
     """
     out: Scaled = np.zeros((len(long), accumulators), dtype=np.complex128)
     unfit, short = long.copy(), np.flatnonzero(~long)
@@ -121,18 +109,9 @@ def rounded(run: RoundedPass, long: Bools, accumulators: int) -> Scaled:
 def exact(run: ResiduePass, scaled: Scaled, magnitudes: Scaled, most_bits: Any, moduli: Moduli) -> Objects:
     """Whole numbers: as they are where doubles hold them, else from residues.
 
-    Parameters
-    ----------
-    run : callable
-        See :data:`ResiduePass`.
-    scaled : complex array, shape (rows, accumulators)
-        The numbers, rounded.
-    magnitudes : complex array, shape (rows, accumulators)
-        What they would be if nothing cancelled out.
-    most_bits : float array, broadcast to (rows, accumulators)
-        Rows with a larger number than that end in an error that says how large it is, so none of their numbers is
-        worked out beyond this.
-    moduli : Moduli
+    The numbers are given rounded, and with the ``magnitudes`` that they would have if nothing cancelled out, both of
+    shape (rows, accumulators), to which ``most_bits`` is broadcast. Rows with a larger number than that end in an error
+    that says how large it is, so none of their numbers is worked out beyond this.
     """
     table = np.zeros(scaled.shape, dtype=object)
     bits = np.where(magnitudes.real != 0, magnitudes.imag, 0.0).max(axis=1, initial=0.0)
