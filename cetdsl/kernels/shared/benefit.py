@@ -59,7 +59,7 @@ RESIDUES = Rates(8.0, 40.0, 1.0, 4.0, 1.0, 500.0)
 def _costs(
     rates: Rates, rows: int, known: Ints, u: int, v: int, cells: int, share: float
 ) -> tuple[float, float, float]:
-    """What stretch ``u`` costs variant ``v``, of ``share`` cells per column: in its family's graphlet, its own, none."""
+    """Costs of stretch ``u`` for variant ``v`` of ``share`` cells a column: in its family's graphlet, its own, none."""
     touched = rates.create * share * known[u, v, SEATS] + rates.advance * known[u, v, BREAKS]
     apart = known[u, v, DEVIATIONS] * (2.0 * rates.create * cells + rates.detour)
     own = rates.advance * known[u, v, TIES] + (rates.weigh * rows + rates.event) * known[u, v, BOUND]

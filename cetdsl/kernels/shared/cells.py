@@ -57,8 +57,8 @@ class Cells(NamedTuple):
 def cells_of(template: Template, frame: Frame, rows: list[list[list[int]]], slices: Ints) -> Cells:
     """Lays out the cells.
 
-    ``rows`` are per query and accumulator the weights of each variable's events, by variable (-1: none); ``slices`` are how
-    many slices each query has.
+    ``rows`` are per query and accumulator the weights of each variable's events, by variable (-1: none); ``slices`` is
+    how many slices each query has.
     """
     nodes = len(template.query)
     accumulators = np.array([len(own) for own in rows], dtype=np.int64)
