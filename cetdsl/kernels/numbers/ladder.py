@@ -66,12 +66,6 @@ class Moduli(NamedTuple):
         batch = 1 << max(count - 1, 15).bit_length()  # at least 16
         return np.array(primes_below(self.bits, batch)[:count], dtype=np.uint64)
 
-    def combined(self, residues: Residues, primes: Residues) -> Objects:
-        """The numbers with some residues, shape (primes, numbers)."""
-        if self == MULTIPLIED:
-            return whole_numbers(residues, primes)
-        return from_residues(list(residues), tuple(primes.tolist()))
-
 
 #: For residues that are only added: the sum of two fits 64 bits.
 ADDED = Moduli(62, 8, 8)
@@ -121,6 +115,7 @@ def exact(run: ResiduePass, scaled: Scaled, magnitudes: Scaled, most_bits: Any, 
     table[doomed] = [nearest_whole(value) for value in magnitudes[doomed]]
     needed = moduli.needed(np.where(easy | doomed.any(axis=1), -1.0, bits))
     primes = moduli.primes(int(needed.max(initial=0)))
+    combine = whole_numbers if moduli == MULTIPLIED else from_residues
     rows, begin, blocks = np.flatnonzero(needed), 0, list[Residues]()
     while len(rows):
         end = min(begin + min(max(moduli.first, begin), moduli.most), len(primes))
@@ -128,7 +123,7 @@ def exact(run: ResiduePass, scaled: Scaled, magnitudes: Scaled, most_bits: Any, 
         for count in np.unique(needed[rows[needed[rows] <= end]]):
             ready = needed[rows] == count
             residues = np.concatenate([block[ready] for block in blocks], axis=2)[:, :, :count]
-            found = moduli.combined(residues.reshape(-1, count).T, primes[:count])
+            found = combine(residues.reshape(-1, count).T, primes[:count])
             table[rows[ready]] = found.reshape(-1, scaled.shape[1])
         waiting = needed[rows] > end
         rows, begin, blocks = rows[waiting], end, [block[waiting] for block in blocks]

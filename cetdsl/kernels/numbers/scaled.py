@@ -99,20 +99,20 @@ def primes_below(bits: int, count: int) -> tuple[int, ...]:
     return tuple(found)
 
 
-def from_residues(residues: list[NDArray[np.uint64]], primes: tuple[int, ...]) -> Objects:
-    """Whole numbers from their residues (Garner's form of the Chinese remainder theorem).
+def from_residues(residues: NDArray[np.uint64], primes: NDArray[np.uint64]) -> Objects:
+    """Whole numbers from their residues, shape (primes, numbers) (Garner's form of the Chinese remainder theorem).
 
     The numbers lie in ``[-P/2, P/2)``, P being the product of the primes.
 
     Examples
     --------
-    >>> p = primes_below(8, 2)
-    >>> from_residues([np.array([-5 % q], dtype=np.uint64) for q in p], p).tolist()
+    >>> p = np.array(primes_below(8, 2), dtype=np.uint64)
+    >>> from_residues(np.array([[-5 % int(q)] for q in p], dtype=np.uint64), p).tolist()
     [-5]
     """
+    modulus, *others = primes.tolist()
     values = residues[0].astype(object)
-    modulus = primes[0]
-    for residue, prime in zip(residues[1:], primes[1:], strict=True):
+    for residue, prime in zip(residues[1:], others, strict=True):
         inverse = pow(modulus, -1, prime)
         values = values + modulus * (((residue.astype(object) - values) * inverse) % prime)
         modulus *= prime

@@ -15,13 +15,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cetdsl.kernels._jit import inlined, jit
 from cetdsl.kernels.shared.bursts import BOUND, BREAKS, DEVIATIONS, SEATS, TIES, Survey
 from cetdsl.kernels.shared.operations import NEVER, OWN, SHARED, Modes
 from cetdsl.kernels.shared.template import Template
-from cetdsl.kernels.vocabulary import Ints
+from cetdsl.kernels.vocabulary import Floats, Ints
 
 
 class Rates(NamedTuple):
@@ -135,13 +134,7 @@ def _decide(
 
 
 def once(
-    template: Template,
-    columns: Ints,
-    cells: Ints,
-    rows: int,
-    seen: Survey,
-    rates: Rates,
-    deviations: NDArray[np.float64],
+    template: Template, columns: Ints, cells: Ints, rows: int, seen: Survey, rates: Rates, deviations: Floats
 ) -> Modes:
     """One decision for a whole chunk: that for all its bursts taken together.
 
@@ -153,5 +146,5 @@ def once(
     known = ~np.isnan(deviations)
     of_variant[0, known, DEVIATIONS] = np.ceil(expected[known]).astype(np.int64)
     whole = seen._replace(events=seen.events.sum(axis=0, keepdims=True), of_variant=of_variant)
-    chosen: NDArray[np.int8] = decide(template, columns, cells, rows, whole, rates).mode[0]
+    chosen: Modes = decide(template, columns, cells, rows, whole, rates).mode[0]
     return chosen

@@ -96,9 +96,7 @@ class WorkloadEvaluator:
         deviations: Sequence[float | None] | None = None,
         in_panes: Sequence[bool] | None = None,
     ) -> None:
-        self.specs = tuple(specs)
-        self.sharing = sharing
-        self.families = dict(families or {})
+        self.specs, self.sharing, self.families = tuple(specs), sharing, dict(families or {})
         self.deviations = tuple(deviations or [None] * len(self.specs))
         self.in_panes = tuple(in_panes or [False] * len(self.specs))
         #: A query by itself, or its extremes: which of the two it needs changes with the chunk.
@@ -132,11 +130,8 @@ class WorkloadEvaluator:
         return [found[q] for q in range(len(self.specs))], metrics
 
     def _members(self, columns: list[ValueColumn], slices: Sequence[Slices]) -> tuple[int, ...]:
-        """The queries with windows in this chunk, without those whose sums are infinite in places.
-
-        What is infinite or not a number does not combine linearly.
-        """
-        # Of what is added up as it is: moments are made of deviations, which are finite.
+        """The queries with windows in this chunk, but for those with infinite sums, which do not combine linearly."""
+        # The sums of a moment are made of deviations, which are finite.
         summed = [
             {a.column for a in spec.answer.accumulators if a.update.power == 1 and not a.update.moment}
             for spec in self.specs
@@ -157,8 +152,7 @@ class _SharedSet:
     def __init__(
         self, specs: Sequence[KernelSpec], sharing: str, families: Mapping[int, int], deviations: Sequence[float | None]
     ) -> None:
-        self.specs = specs
-        self.sharing = sharing
+        self.specs, self.sharing = specs, sharing
         self.template = merge_machines(specs, families)
         self.deviations = self._of_variants(deviations)
         self.additive = [additive_accumulators(spec) for spec in specs]
@@ -229,9 +223,7 @@ class _SharedSet:
 def _metrics(template: Template, frame: Frame, seen: Survey, decisions: Decisions, deciding: float) -> Metrics:
     mode = decisions.mode
     bursts = seen.bursts[:, template.family]
-    of_family = template.family_start[:-1]
-    some = np.logical_or.reduceat(mode == SHARED, of_family, axis=1)
-    follows = mode != NEVER
+    some = np.logical_or.reduceat(mode == SHARED, template.family_start[:-1], axis=1)
     return Metrics(
         queries=len(template.window),
         bursts=int(seen.bursts.sum()),
@@ -239,7 +231,7 @@ def _metrics(template: Template, frame: Frame, seen: Survey, decisions: Decision
         split=int(bursts[mode != SHARED].sum()),
         splits=decisions.splits,
         merges=decisions.merges,
-        snapshots=int(seen.of_variant[:, :, SEATS][follows].sum()),
+        snapshots=int(seen.of_variant[:, :, SEATS][mode != NEVER].sum()),
         event_snapshots=int((seen.of_variant[:, :, DEVIATIONS] * frame.columns)[mode == SHARED].sum()),
         propagated=int(seen.events[some].sum() + seen.of_variant[:, :, BOUND][mode == OWN].sum()),
         decisions=decisions.made,
@@ -263,8 +255,8 @@ class _Player:
         self.specs, self.additive, self.template = shared.specs, shared.additive, shared.template
         self.frame, self.events, self.seen, self.tape, self.columns = frame, events, seen, tape, columns
         self.counts = np.array([len(cut.low) for cut in slices], dtype=np.int64)
-        #: The island of each slice, query after query.
         starts = frame.island[:, 0]
+        #: The island of each slice, query after query.
         self.island = np.concatenate([np.searchsorted(starts, cut.low, side="right") - 1 for cut in slices])
         self.whole = [whole_accumulators(spec, columns) for spec in self.specs]
 
