@@ -16,7 +16,6 @@ from cetdsl.kernels.wire.columns import from_numpy, to_numpy
 
 OPERATORS = {"=": 0, "!=": 1, "<": 2, "<=": 3, ">": 4, ">=": 5}
 
-_NO_BUCKETS = np.zeros(0, dtype=np.int64)
 #: So many values are sorted byte by byte.
 _MANY_VALUES = 4_096
 #: The sign bit alone: turned over, it makes the order of bytes, which have no sign, that of the values.
@@ -73,7 +72,7 @@ class Program(NamedTuple):
 class Tables(NamedTuple):
     """Where each event stands in each index, for one chunk of events.
 
-    ``hash_query[t, i]`` and ``hash_update[t, i]`` are codes (-1: NULL). A tree is a run of slots that starts at
+    ``hash_query[t, i]`` and ``hash_update[t, i]`` are codes (-1: NULL). A tree is a row of slots that starts at
     ``*_base``; ``query_length`` slots from there precede the event, ``update_position`` is its own.
     """
 
@@ -206,7 +205,7 @@ def build_tables(layout: Layout, events: Events) -> Tables:
     for number, comparisons in enumerate(layout.trees):
         order = next(c for c in comparisons if c.op != "=")
         equalities = [c for c in comparisons if c.op == "="]
-        query_bucket = update_bucket = _NO_BUCKETS
+        query_bucket = update_bucket = np.zeros(0, dtype=np.int64)
         if equalities:
             query_bucket, update_bucket, _ = equality_codes(equalities, events)
         _place_in_trees(

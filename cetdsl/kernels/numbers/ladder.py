@@ -83,7 +83,7 @@ RoundedPass = Callable[[Any, Ints], NDArray[Any]]
 ResiduePass = Callable[[Ints, Residues], Residues]
 
 
-def rounded(run: RoundedPass, long: Bools, accumulators: int) -> Scaled:
+def rounded(one_pass: RoundedPass, long: Bools, accumulators: int) -> Scaled:
     """All accumulators rounded: in doubles, and scaled for the rows that leave their range.
 
     No doubles are tried for the rows that are ``long``, shape (rows,), and so are likely to.
@@ -91,16 +91,16 @@ def rounded(run: RoundedPass, long: Bools, accumulators: int) -> Scaled:
     out: Scaled = np.zeros((len(long), accumulators), dtype=np.complex128)
     unfit, short = long.copy(), np.flatnonzero(~long)
     if len(short):
-        doubles = run(np.float64, short)
+        doubles = one_pass(np.float64, short)
         out[short] = to_scaled(doubles)
         unfit[short] = ~np.isfinite(doubles).all(axis=1)
     beyond = np.flatnonzero(unfit)
     if len(beyond):
-        out[beyond] = run(np.complex128, beyond)
+        out[beyond] = one_pass(np.complex128, beyond)
     return out
 
 
-def exact(run: ResiduePass, scaled: Scaled, magnitudes: Scaled, most_bits: Any, moduli: Moduli) -> Objects:
+def exact(one_pass: ResiduePass, scaled: Scaled, magnitudes: Scaled, most_bits: Any, moduli: Moduli) -> Objects:
     """Whole numbers: as they are where doubles hold them, else from residues.
 
     The numbers are given rounded, and with the ``magnitudes`` that they would have if nothing cancelled out, both of
@@ -119,7 +119,7 @@ def exact(run: ResiduePass, scaled: Scaled, magnitudes: Scaled, most_bits: Any, 
     rows, begin, blocks = np.flatnonzero(needed), 0, list[Residues]()
     while len(rows):
         end = min(begin + min(max(moduli.first, begin), moduli.most), len(primes))
-        blocks.append(run(rows, primes[begin:end]))
+        blocks.append(one_pass(rows, primes[begin:end]))
         for count in np.unique(needed[rows[needed[rows] <= end]]):
             ready = needed[rows] == count
             residues = np.concatenate([block[ready] for block in blocks], axis=2)[:, :, :count]

@@ -20,8 +20,8 @@ class Cells(NamedTuple):
 
     Attributes
     ----------
-    count, repeating : int
-        Cells of all nodes, and of repeating ones.
+    count, repeating, size : int
+        Cells of all nodes, and of repeating ones; and the most that a plain node has.
     accumulator_start, first, row : int64 arrays, shapes (nodes + 1,), (entries,), (entries,)
         The entries of each node, one per accumulator: its first cell, and its weights (-1: none).
     base : int64 array, shape (repeating,)
@@ -34,8 +34,6 @@ class Cells(NamedTuple):
         The first slot of each window number, and how many slots that of each node has.
     accumulators, out_start : int64 arrays, shape (queries,)
         Accumulators of each query, and the row of the answer that its first slice begins at.
-    size : int
-        The most cells of a plain node.
     """
 
     count: int  # type: ignore[assignment]
@@ -87,10 +85,9 @@ def cells_of(template: Template, frame: Frame, rows: list[list[list[int]]], slic
         for weights, node, k in sorted(others):
             first[k] = cell
             base.append(first[accumulator_start[node]] + np.arange(slots[node]))
-            runs.append((weights, cell, cell + int(slots[node])))
-            cell = runs[-1][2]
-            if len(runs) > 1 and runs[-2][0] == weights:
-                runs[-2:] = [(weights, runs[-2][1], cell)]
+            begin = runs.pop()[1] if runs and runs[-1][0] == weights else cell
+            cell += int(slots[node])
+            runs.append((weights, begin, cell))
         weighed.append(runs)
     repeating = cell
     for node in range(template.repeating, nodes):

@@ -185,10 +185,8 @@ def between(found: Any, entry: Any, since: Any, now: Any, system: Any, g: Any, h
 @jit
 def _combine(found: Coefficients, at: int, system: System, g: Table, h: Table) -> None:
     """Combines coefficients, in any order: they commute."""
+    prime = system.prime[0]
     for row in range(h.shape[0]):
-        h[row, 0] = add(
-            multiply(g[0], found.h[at, row, 0], system.prime[0], 0.0),
-            multiply(h[row, 0], found.g[at, 0], system.prime[0], 0.0),
-            system.prime[0],
-        )
-    g[0] = multiply(g[0], found.g[at, 0], system.prime[0], 0.0)
+        grown = multiply(h[row, 0], found.g[at, 0], prime, 0.0)
+        h[row, 0] = add(multiply(g[0], found.h[at, row, 0], prime, 0.0), grown, prime)
+    g[0] = multiply(g[0], found.g[at, 0], prime, 0.0)

@@ -191,7 +191,10 @@ def play(
             if code == op.ADVANCE:
                 now[operation[op.GRAPHLET]] += 1
             elif code == op.SYNC:
-                _play_sync(template, cells, found, system, state, operation)
+                slot, graphlet = operation[op.SLOT], joined[template.variant[operation[op.FIRST_NODE]]]
+                for node in range(operation[op.FIRST_NODE], operation[op.LAST_NODE]):
+                    first, last = (slot, slot + 1) if slot >= 0 else (0, cells.slots[node])
+                    _sync(cells, found, system, state, node, graphlet, first, last)
             elif code == op.BIND:
                 _play_bind(template, cells, found, weights, mask, system, state, operation)
             elif code == op.VALUE:
@@ -208,25 +211,13 @@ def play(
             elif code == op.SPLIT:
                 joined[operation[op.VARIANT]] = -1
             elif code == op.MERGE:
-                variant, graphlet = operation[op.VARIANT], operation[op.JOINED]
-                joined[variant] = graphlet
-                state.since[cells.counted[variant, 0] : cells.counted[variant, 1]] = now[graphlet]
+                variant, entered = operation[op.VARIANT], operation[op.JOINED]
+                joined[variant] = entered
+                state.since[cells.counted[variant, 0] : cells.counted[variant, 1]] = now[entered]
             elif code == op.REFRESH:
                 link = operation[op.LINK]
                 for entry in range(template.link_start[link], template.link_start[link + 1]):
                     _refresh(template, cells, system, state, template.link_node[entry])
-
-
-@inlined
-def _play_sync(
-    template: Template, cells: Cells, found: Coefficients, system: System, state: _State, operation: Operations
-) -> None:
-    """Brings nodes of one variant up to its graphlet."""
-    slot = operation[op.SLOT]
-    entry = state.joined[template.variant[operation[op.FIRST_NODE]]]
-    for node in range(operation[op.FIRST_NODE], operation[op.LAST_NODE]):
-        first, last = (slot, slot + 1) if slot >= 0 else (0, cells.slots[node])
-        _sync(cells, found, system, state, node, entry, first, last)
 
 
 @inlined
