@@ -381,7 +381,7 @@ def test_rows_of_keys_that_go_on_have_a_start_each() -> None:
     spec, batches = spec_and_batches("PATTERN B+ GROUP BY case WITHIN 2", stream, 1)
     evaluator, rows = Evaluator(spec), RowsOfChunks(spec)
     found = []
-    for chunk in ChunkReader(spec, batches, 14):
+    for chunk in ChunkReader(spec, batches, 16):
         values = evaluator.evaluate(chunk.events, chunk.values, chunk.slices, chunk.bounds)
         found += rows.found(chunk, chunk.slices, values)
     found += rows.last()
