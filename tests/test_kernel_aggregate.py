@@ -35,7 +35,8 @@ from cetdsl.ir.schema import Field, Schema
 from cetdsl.ir.source import Source
 from cetdsl.ir.stages import TrendsSpec
 from cetdsl.ir.windowing import SLIDING, SPAN
-from cetdsl.kernels.aggregate.stream import aggregate_stream
+from cetdsl.kernels.aggregate.evaluate import Evaluator
+from cetdsl.kernels.aggregate.stream import RowsOfChunks, aggregate_stream
 from cetdsl.kernels.answers.merge import merge_stream, pair_stream
 from cetdsl.kernels.enumerate.trends import trend_stream
 from cetdsl.kernels.wire.chunks import ChunkReader
@@ -372,6 +373,20 @@ def spec_and_batches(text: str, rows: list[dict[str, Any]], size: int) -> tuple[
     plan = plan.child if isinstance(plan, Merge) else plan
     assert isinstance(plan, Propagate)
     return plan.spec, worker.batches(plan.source, plan.compiled, plan.spec, (), size)
+
+
+def test_rows_of_keys_that_go_on_have_a_start_each() -> None:
+    """Workloads count rows by their starts: also where the last key of a chunk is held back."""
+    stream = [row for case in range(3) for row in rows_at(list(range(9)), case=case)]
+    spec, batches = spec_and_batches("PATTERN B+ GROUP BY case WITHIN 2", stream, 1)
+    evaluator, rows = Evaluator(spec), RowsOfChunks(spec)
+    found = []
+    for chunk in ChunkReader(spec, batches, 16):
+        values = evaluator.evaluate(chunk.events, chunk.values, chunk.slices, chunk.bounds)
+        found += rows.found(chunk, chunk.slices, values)
+    found += rows.last()
+    assert sum(len(start) for *_, start in found) == 3
+    assert all({len(table.scaled[0]), *map(len, groups)} == {len(start)} for table, groups, start in found)
 
 
 def test_rows_out_of_order_are_an_error() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -12,17 +11,61 @@ from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.windowing import SPAN
 from cetdsl.kernels.aggregate.evaluate import Evaluator
 from cetdsl.kernels.answers.rows import answer_columns, group_columns
-from cetdsl.kernels.answers.tables import AccumulatorTable, accumulator_table, concatenate, merge_rows
-from cetdsl.kernels.vocabulary import Ints
+from cetdsl.kernels.answers.tables import AccumulatorTable, Values, accumulator_table, concatenate, merge_rows
+from cetdsl.kernels.vocabulary import Ints, Slices
 from cetdsl.kernels.wire.chunks import CHUNK_EVENTS, Chunk, Columns, by_chunks
 from cetdsl.kernels.wire.columns import from_numpy
 
+#: Rows of an answer: their accumulators, their group columns, and the starts of their windows.
+Rows = tuple[AccumulatorTable, list[pa.Array], Ints]
 
-class OpenKey(NamedTuple):
-    """What is known so far of the last key of a chunk, when it goes on (spans only)."""
 
-    table: AccumulatorTable
-    groups: list[pa.Array]
+class RowsOfChunks:
+    """The rows of a query's answer, chunk after chunk; with spans those of the last key wait until it has ended."""
+
+    def __init__(self, spec: KernelSpec) -> None:
+        self.spec = spec
+        self.waiting: Rows | None = None
+
+    def found(self, chunk: Chunk, slices: Slices, values: Values) -> Iterator[Rows]:
+        """The rows of a chunk's windows that hold a trend."""
+        found = np.nonzero(values.found[slices.slice])[0]
+        segment = slices.segment[found]
+        table = accumulator_table(self.spec, values, chunk.values, slices.slice[found], segment)
+        rows = table, group_columns(self.spec, chunk, segment), slices.start[found]
+        if self.spec.query.windowing.kind == SPAN:
+            rows = self._carry(chunk, rows, segment)
+        if len(rows[2]):
+            yield rows
+
+    def last(self) -> Iterator[Rows]:
+        """The rows of the last key, where they had to wait for the end of the stream."""
+        if self.waiting is not None:
+            yield self.waiting
+
+    def _carry(self, chunk: Chunk, rows: Rows, segment: Ints) -> Rows:
+        """Adds what earlier chunks found for the first key, and holds back the last one if it goes on."""
+        table, groups, _ = rows
+        last = len(chunk.events.segment_start) - 2
+        if self.waiting is not None:
+            # An open key keeps its last events, so it is the first key of the next chunk.
+            joined, numbers = concatenate([self.waiting[0], table]), np.append(0, segment)
+            starts = np.nonzero(np.append(True, numbers[1:] != numbers[:-1]))[0]
+            groups = [
+                pa.concat_arrays([before, now]).take(from_numpy(starts))
+                for before, now in zip(self.waiting[1], groups, strict=True)
+            ]
+            table, segment, self.waiting = merge_rows(self.spec, joined, starts), numbers[starts], None
+        done = np.arange(len(segment))
+        if not chunk.complete and len(segment) and segment[-1] == last:
+            self.waiting = _taken(table, groups, done[-1:])
+            done = done[:-1]
+        return _taken(table, groups, done)
+
+
+def _taken(table: AccumulatorTable, groups: list[pa.Array], rows: Ints) -> Rows:
+    """Some rows, which have no windows."""
+    return table.take(rows), [column.take(from_numpy(rows)) for column in groups], np.zeros_like(rows)
 
 
 def aggregate_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch], chunk_events: int = CHUNK_EVENTS) -> Columns:
@@ -30,42 +73,13 @@ def aggregate_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch], chunk_
 
     The window of a partial result is its start alone.
     """
-    evaluator = Evaluator(spec)
-    kept: OpenKey | None = None
+    evaluator, rows = Evaluator(spec), RowsOfChunks(spec)
 
     def answer(chunk: Chunk) -> Columns:
-        nonlocal kept
-        slices = chunk.slices
-        values = evaluator.evaluate(chunk.events, chunk.values, slices, chunk.bounds)
-        found = np.nonzero(values.found[slices.slice])[0]
-        segment = slices.segment[found]
-        table = accumulator_table(spec, values, chunk.values, slices.slice[found], segment)
-        groups = group_columns(spec, chunk, segment)
-        if spec.query.windowing.kind == SPAN:
-            table, groups, kept = carry(spec, chunk, table, groups, segment, kept)
-        if len(table.scaled[0]):
-            yield answer_columns(spec, table, groups, slices.start[found])
+        values = evaluator.evaluate(chunk.events, chunk.values, chunk.slices, chunk.bounds)
+        for found in rows.found(chunk, chunk.slices, values):
+            yield answer_columns(spec, *found)
 
     yield from by_chunks(spec, batches, chunk_events, answer)
-    if kept is not None:
-        yield answer_columns(spec, kept.table, kept.groups, np.zeros(1, dtype=np.int64))
-
-
-def carry(
-    spec: KernelSpec, chunk: Chunk, table: AccumulatorTable, groups: list[pa.Array], segment: Ints, kept: OpenKey | None
-) -> tuple[AccumulatorTable, list[pa.Array], OpenKey | None]:
-    """Adds what earlier chunks found for the first key, and holds back the last one if it goes on."""
-    last = len(chunk.events.segment_start) - 2
-    if kept is not None:
-        # An open key keeps its last events, so it is the first key of the next chunk.
-        joined, numbers = concatenate([kept.table, table]), np.append(0, segment)
-        starts = np.nonzero(np.append(True, numbers[1:] != numbers[:-1]))[0]
-        rows = from_numpy(starts)
-        groups = [pa.concat_arrays(pair).take(rows) for pair in zip(kept.groups, groups, strict=True)]
-        table, segment, kept = merge_rows(spec, joined, starts), numbers[starts], None
-    if not chunk.complete and len(segment) and segment[-1] == last:
-        row = np.array([len(segment) - 1])
-        kept = OpenKey(table.take(row), [column.take(from_numpy(row)) for column in groups])
-        before = np.arange(len(segment) - 1)
-        table, groups = table.take(before), [column.take(from_numpy(before)) for column in groups]
-    return table, groups, kept
+    for found in rows.last():
+        yield answer_columns(spec, *found)

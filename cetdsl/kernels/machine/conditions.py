@@ -14,7 +14,6 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from cetdsl.ir.kernel import KernelQuery
-from cetdsl.ir.machine import Pair
 from cetdsl.ir.windowing import SPAN
 from cetdsl.kernels._jit import inlined
 from cetdsl.kernels.machine.program import OPERATORS, Program, place_of
@@ -31,15 +30,11 @@ class Runs(NamedTuple):
 
     Attributes
     ----------
-    low, high : int64 arrays, shape (runs,)
-        The events of each run, ``low:high``.
-    pivot : int64 array, shape (runs,)
-        The one event that a run is about (-1: none): the one that its trends must begin with, or the one that the pivot
-        variable must be bound to.
-    window : int64 array, shape (runs,)
-        The slice that each run belongs to.
-    first : int64 array, shape (runs,)
-        The first event of that slice, which a run about a pivot need not begin with.
+    low, high, pivot : int64 arrays, shape (runs,)
+        The events of each run, ``low:high``, and the one that it is about (-1: none): the one that its trends must
+        begin with, or the one that the pivot variable must be bound to.
+    window, first : int64 arrays, shape (runs,)
+        The slice that each run belongs to, and its first event, which a run about a pivot need not begin with.
     """
 
     low: Ints
@@ -74,14 +69,8 @@ class Conditions(NamedTuple):
     span: int
 
 
-NO_CONDITIONS = Conditions(
-    -1,
-    np.zeros((0, 4), dtype=np.int64),
-    np.zeros((0, 0), dtype=np.int64),
-    np.zeros((0, 0), dtype=np.int64),
-    np.zeros(0, dtype=np.int64),
-    0,
-)
+_NOTHING = np.zeros((0, 0), dtype=np.int64)
+NO_CONDITIONS = Conditions(-1, np.zeros((0, 4), dtype=np.int64), _NOTHING, _NOTHING, np.zeros(0, dtype=np.int64), 0)
 
 
 def span_of(query: KernelQuery) -> int:
@@ -97,18 +86,13 @@ def conditions_of(query: KernelQuery, events: Events, before: Ints, until: Ints)
         instant_time = np.zeros(int(events.instant[-1]) + 1, dtype=np.int64)
         instant_time[events.instant] = events.time
     pivot = FIRST_EVENT if span or (query.pivot >= 0 and _pivot_begins(query)) else query.pivot
-    return Conditions(pivot, _pivot_pairs(query.pairs, query.pivot), before, until, instant_time, span)
-
-
-def _pivot_pairs(pairs: tuple[Pair, ...], pivot: int) -> Ints:
-    """What the pivot demands of other events, as :class:`Conditions` has it."""
-    rows = []
-    for pair in pairs:
-        if pair.right_variable == pivot:
-            rows.append((OPERATORS[pair.op], pair.left_variable, pair.left, pair.right))
-        elif pair.left_variable == pivot:
-            rows.append((OPERATORS[MIRRORED[pair.op]], pair.right_variable, pair.right, pair.left))
-    return np.array(rows, dtype=np.int64).reshape(-1, 4)
+    demands = []
+    for pair in query.pairs:
+        if pair.right_variable == query.pivot:
+            demands.append((OPERATORS[pair.op], pair.left_variable, pair.left, pair.right))
+        elif pair.left_variable == query.pivot:
+            demands.append((OPERATORS[MIRRORED[pair.op]], pair.right_variable, pair.right, pair.left))
+    return Conditions(pivot, np.array(demands, dtype=np.int64).reshape(-1, 4), before, until, instant_time, span)
 
 
 def _pivot_begins(query: KernelQuery) -> bool:
@@ -131,9 +115,8 @@ def runs_of(query: KernelQuery, slices: Slices, events: Events, bounds: tuple[In
         wanted = 1 << query.pivot
         pivots = pivot_runs(slices.low, slices.high, events.mask, wanted, _pivot_begins(query))
         return Runs(*pivots, slices.low[pivots[3]])
-    count = len(slices.low)
-    nowhere = np.full(count, -1, dtype=np.int64)
-    return Runs(slices.low, slices.high, nowhere, np.arange(count, dtype=np.int64), slices.low)
+    each = np.arange(len(slices.low), dtype=np.int64)
+    return Runs(slices.low, slices.high, np.full_like(each, -1), each, slices.low)
 
 
 class Tests(Protocol):

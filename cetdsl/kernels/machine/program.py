@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +16,6 @@ from cetdsl.kernels.wire.columns import from_numpy, to_numpy
 
 OPERATORS = {"=": 0, "!=": 1, "<": 2, "<=": 3, ">": 4, ">=": 5}
 
-_NO_BUCKETS = np.zeros(0, dtype=np.int64)
 #: So many values are sorted byte by byte.
 _MANY_VALUES = 4_096
 #: The sign bit alone: turned over, it makes the order of bytes, which have no sign, that of the values.
@@ -72,7 +72,7 @@ class Program(NamedTuple):
 class Tables(NamedTuple):
     """Where each event stands in each index, for one chunk of events.
 
-    ``hash_query[t, i]`` and ``hash_update[t, i]`` are codes (-1: NULL). A tree is a run of slots that starts at
+    ``hash_query[t, i]`` and ``hash_update[t, i]`` are codes (-1: NULL). A tree is a row of slots that starts at
     ``*_base``; ``query_length`` slots from there precede the event, ``update_position`` is its own.
     """
 
@@ -104,6 +104,11 @@ def flat(groups: list[Any]) -> Ints:
     return np.array([item for group in groups for item in group], dtype=np.int64)
 
 
+def grouped(groups: list[Any]) -> tuple[Ints, Ints]:
+    """Both :func:`starts_of` and :func:`flat`."""
+    return starts_of(groups), flat(groups)
+
+
 def lay_out(machine: Machine) -> Layout:
     """Arrays of a machine whose guards have been lowered.
 
@@ -123,17 +128,13 @@ def lay_out(machine: Machine) -> Layout:
     for edge in edges:
         kind = index_of(edge)
         index.append(kind)
-        if kind not in tables:
-            table.append(-1)
-            slot.append(-1)
-            continue
-        number = tables[kind].setdefault(edge.comparisons, len(tables[kind]))
-        key = (edge.source, kind, number)
-        if key not in slots:
-            slots[key] = numbers[kind]
-            numbers[kind] += 1
+        number = position = -1
+        if kind in tables:
+            number = tables[kind].setdefault(edge.comparisons, len(tables[kind]))
+            position = slots.setdefault((edge.source, kind, number), numbers[kind])
+            numbers[kind] = max(numbers[kind], position + 1)
         table.append(number)
-        slot.append(slots[key])
+        slot.append(position)
     by_target: list[list[int]] = [[] for _ in range(states)]
     for number, edge in enumerate(edges):
         by_target[edge.target].append(number)
@@ -142,33 +143,24 @@ def lay_out(machine: Machine) -> Layout:
         by_source[source].append((kind, number, position))
     comparisons = [[(OPERATORS[c.op], c.later, c.earlier) for c in edge.comparisons] for edge in edges]
     initial, final = dict(machine.initial), dict(machine.final)
-    begin_guards = [list(initial.get(state, ())) for state in range(states)]
-    end_guards = [list(final.get(state, ())) for state in range(states)]
-
-    def ints(values: list[int]) -> Ints:
-        return np.array(values, dtype=np.int64)
-
     program = Program(
-        ints(list(machine.variables)),
+        flat([machine.variables]),
         np.array([state in initial for state in range(states)], dtype=np.bool_),
         np.array([state in final for state in range(states)], dtype=np.bool_),
-        starts_of(begin_guards),
-        flat(begin_guards),
-        starts_of(end_guards),
-        flat(end_guards),
+        *grouped([initial.get(state, ()) for state in range(states)]),
+        *grouped([final.get(state, ()) for state in range(states)]),
         starts_of(by_target),
-        ints([edge.source for edge in edges]),
-        ints(index),
-        ints(table),
-        ints(slot),
+        flat([[edge.source for edge in edges]]),
+        flat([index]),
+        flat([table]),
+        flat([slot]),
         starts_of(comparisons),
-        np.array([c for group in comparisons for c in group], dtype=np.int64).reshape(-1, 3),
-        starts_of([edge.listed for edge in edges]),
-        flat([edge.listed for edge in edges]),
+        flat(comparisons).reshape(-1, 3),
+        *grouped([edge.listed for edge in edges]),
         starts_of(by_source),
-        ints([entry[0] for group in by_source for entry in group]),
-        ints([entry[1] for group in by_source for entry in group]),
-        ints([entry[2] for group in by_source for entry in group]),
+        flat([[kind for kind, _, _ in group] for group in by_source]),
+        flat([[number for _, number, _ in group] for group in by_source]),
+        flat([[position for _, _, position in group] for group in by_source]),
         numbers[HASH],
         numbers[TREE],
         SCAN in index,
@@ -183,19 +175,15 @@ def dense_codes(later: Ints, earlier: Ints) -> tuple[Ints, Ints, int]:
     return numbers[: len(later)], numbers[len(later) :], len(encoded.dictionary)
 
 
-def equality_codes(equalities: list[Comparison], events: Events) -> tuple[Ints, Ints, int]:
-    count = len(events.time)
+def equality_codes(equalities: Sequence[Comparison], events: Events) -> tuple[Ints, Ints, int]:
+    """Codes of all events as the later and as the earlier ones, equal where all columns are, and how many there are."""
     if not equalities:
-        zeros = np.zeros(count, dtype=np.int64)
+        zeros = np.zeros(len(events.time), dtype=np.int64)
         return zeros, zeros, 1
-    query = update = None
-    for comparison in equalities:
+    query, update, size = dense_codes(events.codes[equalities[0].later], events.codes[equalities[0].earlier])
+    for comparison in equalities[1:]:
         f, g, size = dense_codes(events.codes[comparison.later], events.codes[comparison.earlier])
-        if query is not None and update is not None:
-            f, g, size = dense_codes(query * size + f, update * size + g)
-        query, update = f, g
-    assert query is not None
-    assert update is not None
+        query, update, size = dense_codes(query * size + f, update * size + g)
     f_valid = np.logical_and.reduce([events.valid[c.later] for c in equalities])
     g_valid = np.logical_and.reduce([events.valid[c.earlier] for c in equalities])
     return np.where(f_valid, query, -1), np.where(g_valid, update, -1), size
@@ -208,7 +196,7 @@ def build_tables(layout: Layout, events: Events) -> Tables:
     hash_update = np.empty_like(hash_query)
     hash_codes = 0
     for number, comparisons in enumerate(layout.hashes):
-        hash_query[number], hash_update[number], size = equality_codes(list(comparisons), events)
+        hash_query[number], hash_update[number], size = equality_codes(comparisons, events)
         hash_codes = max(hash_codes, size)
     trees: NDArray[Any] = np.zeros((5, len(layout.trees), count), dtype=np.int32)  # half the memory of int64
     longest = int(np.diff(events.segment_start).max(initial=0)) if layout.trees else 0
@@ -217,7 +205,7 @@ def build_tables(layout: Layout, events: Events) -> Tables:
     for number, comparisons in enumerate(layout.trees):
         order = next(c for c in comparisons if c.op != "=")
         equalities = [c for c in comparisons if c.op == "="]
-        query_bucket = update_bucket = _NO_BUCKETS
+        query_bucket = update_bucket = np.zeros(0, dtype=np.int64)
         if equalities:
             query_bucket, update_bucket, _ = equality_codes(equalities, events)
         _place_in_trees(
@@ -234,7 +222,7 @@ def build_tables(layout: Layout, events: Events) -> Tables:
             trees[:, number],
             *room,
         )
-    return Tables(hash_query, hash_update, hash_codes, trees[0], trees[1], trees[2], trees[3], trees[4])
+    return Tables(hash_query, hash_update, hash_codes, *trees)
 
 
 @inlined
@@ -300,12 +288,13 @@ def _place_in_trees(
     ends where it stands itself, before or behind its equals. ``keys`` and ``places`` are room for two columns of the
     longest key's values and events.
     """
+    # It takes each array by itself because it does little else but write to arrays, where what came out of a tuple may
+    # be fetched again after each write (kernels/_jit.py). It is long because its parts would need most of them.
     bucketed = len(query_bucket) > 0
     flip = -1 if reverse else 0  # x ^ -1 is ~x, which reverses the order and cannot overflow
     for s in range(len(segment_start) - 1):
         first, last = segment_start[s], segment_start[s + 1]
-        members = places[0]
-        size = 0
+        members, size = places[0], 0
         for i in range(first, last):
             if earlier_valid[i] and (not bucketed or update_bucket[i] >= 0):
                 members[size] = i

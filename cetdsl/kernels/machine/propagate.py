@@ -67,30 +67,21 @@ def propagate(
 
     Parameters
     ----------
-    program, tables
-        The machine, and where each event stands in the indexes of its edges.
-    events, runs
-        The events of a chunk, and the runs over them that are propagated, each about one pivot or none.
-    conditions
-        What restricts the begin, the end and the events of a trend besides the edges.
-    accumulators
-        What is added when an event is bound.
-    zero, one
-        The value of no trend, and (array, one per accumulator) of a trend about to begin.
-    prime
-        The modulus of the ``uint64`` arithmetic; ignored by the others.
+    zero, one, prime
+        The value of no trend, and (array, one per accumulator) of a trend about to begin; and the modulus of the
+        ``uint64`` arithmetic, which the others ignore.
     first_state : int
         With guards before a trend and a span: the state that these runs' trends begin in; -1 otherwise: any.
     begin_at_instant : bool
         A trend begins with the number of its first instant as value.
     out : array, shape (windows, accumulators)
-    trace : array, shape (n,) or (0,)
-        If not empty: receives the value of accumulator 0 of the trends that end at each event.
-    kept : array, shape (n, states) or (0, 0)
-        If not empty: receives the value of accumulator 0 of each event and state (of the last run that holds it).
+    trace, kept : arrays, shapes (n,) or (0,), (n, states) or (0, 0)
+        If not empty, they receive the value of accumulator 0: of the trends that end at each event, and of each event
+        and state (of the last run that holds it).
     """
     # This is one long loop because whatever is done for an event touches the same values and indexes: a call in there
-    # would copy the descriptors of all these arrays.
+    # would copy the descriptors of all these arrays. It takes so much because it is all that aggregates of any kind and
+    # the guards have in common: what they do not share are its numbers, its runs, and where these begin and end up.
     states = len(program.variable)
     width = len(one)
     total = np.empty((states, width), dtype=one.dtype)

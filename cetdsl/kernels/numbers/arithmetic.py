@@ -13,15 +13,33 @@ dtype          meaning
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar, cast
 
 from numba import types
 from numba.extending import overload
 
 from cetdsl.kernels._jit import inlined
 
+_Chooser = TypeVar("_Chooser", bound=Callable[..., Any])
+
 #: How the int64 accumulators extend a value by one event.
 RAISE_TO, ADD = 0, 1
+
+
+def by_types(choose: _Chooser) -> _Chooser:
+    """A function for compiled code alone, given the one that chooses its implementation by the arguments' types.
+
+    Numba wants the signatures of the implementations spelled exactly like that of the function which chooses.
+    """
+
+    @wraps(choose)
+    def function(*_: Any) -> Any:
+        raise NotImplementedError("called from compiled code only")
+
+    overload(function)(choose)
+    return cast(_Chooser, function)
 
 
 @inlined
@@ -51,14 +69,10 @@ def add_scaled(a: complex, b: complex) -> complex:
     return normalised(a.real + math.ldexp(b.real, int(shift)), a.imag)
 
 
+@by_types
 def combine(a: Any, b: Any, prime: Any) -> Any:
     """The value of "either": the sum, or in the lattice the maximum."""
-    raise NotImplementedError("called from compiled code only")
 
-
-# Numba wants the signatures of the implementations spelled exactly like those of the typing functions.
-@overload(combine)
-def _combine(a: Any, b: Any, prime: Any) -> Any:
     def rounded(a: Any, b: Any, prime: Any) -> Any:
         return a + b
 
@@ -83,13 +97,10 @@ def _by_type(kind: Any, rounded: Any, scaled: Any, lattice: Any, modular: Any) -
     return lattice if kind.signed else modular
 
 
+@by_types
 def extend(value: Any, count: Any, weight: Any, how: int, prime: Any) -> Any:
     """The value of an accumulator after one more event: ``value + weight * count``, or its lattice counterpart."""
-    raise NotImplementedError("called from compiled code only")
 
-
-@overload(extend)
-def _extend(value: Any, count: Any, weight: Any, how: int, prime: Any) -> Any:
     def rounded(value: Any, count: Any, weight: Any, how: int, prime: Any) -> Any:
         return value + weight * count
 

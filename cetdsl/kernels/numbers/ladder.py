@@ -40,16 +40,10 @@ _SPARE_BITS = 3
 
 
 class Moduli(NamedTuple):
-    """Primes that residues are taken modulo.
+    """Primes just below ``2**bits`` that residues are taken modulo.
 
-    Attributes
-    ----------
-    bits : int
-        They are just below ``2**bits``.
-    first : int
-        So many primes are in the first pass; each later one has as many as all before it, ...
-    most : int
-        ... but never more than this. Their residues lie side by side in memory.
+    The ``first`` ones are in the first pass; each later pass has as many as all before it, but never more than
+    ``most``. Their residues lie side by side in memory.
     """
 
     bits: int
@@ -72,12 +66,6 @@ class Moduli(NamedTuple):
         batch = 1 << max(count - 1, 15).bit_length()  # at least 16
         return np.array(primes_below(self.bits, batch)[:count], dtype=np.uint64)
 
-    def combined(self, residues: Residues, primes: Residues) -> Objects:
-        """The numbers with some residues, shape (primes, numbers)."""
-        if self == MULTIPLIED:
-            return whole_numbers(residues, primes)
-        return from_residues(list(residues), tuple(primes.tolist()))
-
 
 #: For residues that are only added: the sum of two fits 64 bits.
 ADDED = Moduli(62, 8, 8)
@@ -95,44 +83,29 @@ RoundedPass = Callable[[Any, Ints], NDArray[Any]]
 ResiduePass = Callable[[Ints, Residues], Residues]
 
 
-def rounded(run: RoundedPass, long: Bools, accumulators: int) -> Scaled:
+def rounded(one_pass: RoundedPass, long: Bools, accumulators: int) -> Scaled:
     """All accumulators rounded: in doubles, and scaled for the rows that leave their range.
 
-    Parameters
-    ----------
-    run : callable
-        See :data:`RoundedPass`.
-    long : bool array, shape (rows,)
-        The rows that are likely to, for which no doubles are tried.
-    accumulators : int
+    No doubles are tried for the rows that are ``long``, shape (rows,), and so are likely to.
     """
     out: Scaled = np.zeros((len(long), accumulators), dtype=np.complex128)
     unfit, short = long.copy(), np.flatnonzero(~long)
     if len(short):
-        doubles = run(np.float64, short)
+        doubles = one_pass(np.float64, short)
         out[short] = to_scaled(doubles)
         unfit[short] = ~np.isfinite(doubles).all(axis=1)
     beyond = np.flatnonzero(unfit)
     if len(beyond):
-        out[beyond] = run(np.complex128, beyond)
+        out[beyond] = one_pass(np.complex128, beyond)
     return out
 
 
-def exact(run: ResiduePass, scaled: Scaled, magnitudes: Scaled, most_bits: Any, moduli: Moduli) -> Objects:
+def exact(one_pass: ResiduePass, scaled: Scaled, magnitudes: Scaled, most_bits: Any, moduli: Moduli) -> Objects:
     """Whole numbers: as they are where doubles hold them, else from residues.
 
-    Parameters
-    ----------
-    run : callable
-        See :data:`ResiduePass`.
-    scaled : complex array, shape (rows, accumulators)
-        The numbers, rounded.
-    magnitudes : complex array, shape (rows, accumulators)
-        What they would be if nothing cancelled out.
-    most_bits : float array, broadcast to (rows, accumulators)
-        Rows with a larger number than that end in an error that says how large it is, so none of their numbers is
-        worked out beyond this.
-    moduli : Moduli
+    The numbers are given rounded, and with the ``magnitudes`` that they would have if nothing cancelled out, both of
+    shape (rows, accumulators), to which ``most_bits`` is broadcast. Rows with a larger number than that end in an error
+    that says how large it is, so none of their numbers is worked out beyond this.
     """
     table = np.zeros(scaled.shape, dtype=object)
     bits = np.where(magnitudes.real != 0, magnitudes.imag, 0.0).max(axis=1, initial=0.0)
@@ -142,14 +115,15 @@ def exact(run: ResiduePass, scaled: Scaled, magnitudes: Scaled, most_bits: Any, 
     table[doomed] = [nearest_whole(value) for value in magnitudes[doomed]]
     needed = moduli.needed(np.where(easy | doomed.any(axis=1), -1.0, bits))
     primes = moduli.primes(int(needed.max(initial=0)))
+    combine = whole_numbers if moduli == MULTIPLIED else from_residues
     rows, begin, blocks = np.flatnonzero(needed), 0, list[Residues]()
     while len(rows):
         end = min(begin + min(max(moduli.first, begin), moduli.most), len(primes))
-        blocks.append(run(rows, primes[begin:end]))
+        blocks.append(one_pass(rows, primes[begin:end]))
         for count in np.unique(needed[rows[needed[rows] <= end]]):
             ready = needed[rows] == count
             residues = np.concatenate([block[ready] for block in blocks], axis=2)[:, :, :count]
-            found = moduli.combined(residues.reshape(-1, count).T, primes[:count])
+            found = combine(residues.reshape(-1, count).T, primes[:count])
             table[rows[ready]] = found.reshape(-1, scaled.shape[1])
         waiting = needed[rows] > end
         rows, begin, blocks = rows[waiting], end, [block[waiting] for block in blocks]

@@ -13,11 +13,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numba import types
-from numba.extending import overload
 from numpy.typing import NDArray
 
 from cetdsl.kernels._jit import inlined
-from cetdsl.kernels.numbers.arithmetic import normalised
+from cetdsl.kernels.numbers.arithmetic import by_types, normalised
 from cetdsl.kernels.vocabulary import Ints
 
 #: Whole weights are cut into limbs of so many bits, so that sums of them fit 64 bits.
@@ -30,16 +29,9 @@ _HALVES = np.ldexp(1.0, -np.arange(1075))
 class System(NamedTuple):
     """One number system, and the numbers that every expression is made of.
 
-    Attributes
-    ----------
-    zero, one : scalar
-    prime : array, shape (primes,)
-        Of the system's type; a single zero where the numbers are no residues.
-    reciprocal : float64 array, shape (primes,)
-    power, halves : array, shape (most + 1, primes)
-        ``2**n``, and for residues ``2**-n``.
-    whole, inverse : array, shape (most + 1, primes)
-        ``n``, and for residues ``1 / n``.
+    ``prime`` has the system's type, and is a single zero where the numbers are no residues. The tables have a row per
+    ``n`` and a column per prime: ``power`` is ``2**n``, and ``whole`` is ``n``; for residues alone ``halves`` is
+    ``2**-n``, and ``inverse`` is ``1 / n``.
     """
 
     zero: Any
@@ -62,13 +54,10 @@ class Weights(NamedTuple):
     limbs: NDArray[Any]
 
 
+@by_types
 def add(a: Any, b: Any, prime: Any) -> Any:
     """``a + b``; as :func:`cetdsl.kernels.numbers.arithmetic.combine`, but free of branches that cannot be foretold."""
-    raise NotImplementedError("called from compiled code only")
 
-
-@overload(add)
-def _add(a: Any, b: Any, prime: Any) -> Any:
     def modular(a: Any, b: Any, prime: Any) -> Any:
         return min(a + b, a + b - prime)  # below zero wraps around to what is very large
 
@@ -101,13 +90,10 @@ def _add_scaled(a: complex, b: complex) -> complex:
     return normalised(mantissa, a.imag)
 
 
+@by_types
 def multiply(a: Any, b: Any, prime: Any, reciprocal: Any) -> Any:
     """``a * b``; nothing times anything, be it infinite, is nothing."""
-    raise NotImplementedError("called from compiled code only")
 
-
-@overload(multiply)
-def _multiply(a: Any, b: Any, prime: Any, reciprocal: Any) -> Any:
     def modular(a: Any, b: Any, prime: Any, reciprocal: Any) -> Any:
         guess = np.uint64(np.int64(np.float64(np.int64(a)) * np.float64(np.int64(b)) * reciprocal))
         rest = a * b - guess * prime + prime
@@ -124,13 +110,10 @@ def _multiply(a: Any, b: Any, prime: Any, reciprocal: Any) -> Any:
     return modular if isinstance(a, types.Integer) else rounded if isinstance(a, types.Float) else scaled
 
 
+@by_types
 def less_one(a: Any, prime: Any) -> Any:
     """``a - 1`` for ``a >= 1``."""
-    raise NotImplementedError("called from compiled code only")
 
-
-@overload(less_one)
-def _less_one(a: Any, prime: Any) -> Any:
     def modular(a: Any, prime: Any) -> Any:
         return min(a - np.uint64(1), a - np.uint64(1) + prime)
 
@@ -143,13 +126,10 @@ def _less_one(a: Any, prime: Any) -> Any:
     return modular if isinstance(a, types.Integer) else rounded if isinstance(a, types.Float) else scaled
 
 
+@by_types
 def weigh(weights: Any, row: Any, source: Any, bit: Any, low: Any, high: Any, out: Any, system: Any) -> Any:
     """``out[t]`` becomes the sum of a row's weights over the events of ``[low, high)`` with a bit in ``source``."""
-    raise NotImplementedError("called from compiled code only")
 
-
-@overload(weigh)
-def _weigh(weights: Any, row: Any, source: Any, bit: Any, low: Any, high: Any, out: Any, system: Any) -> Any:
     def modular(weights: Any, row: Any, source: Any, bit: Any, low: Any, high: Any, out: Any, system: Any) -> Any:
         out[:] = system.zero
         for k in range(weights.start[row + 1] - 1, weights.start[row] - 1, -1):  # Horner's rule
@@ -179,12 +159,8 @@ def _residue(value: Any, prime: Any, reciprocal: float) -> Any:
     return min(min(rest, rest - prime), min(rest, rest - prime) - prime)
 
 
+@by_types
 def _number(value: Any, zero: Any) -> Any:
-    raise NotImplementedError("called from compiled code only")
-
-
-@overload(_number)
-def _number_like(value: Any, zero: Any) -> Any:
     def rounded(value: Any, zero: Any) -> Any:
         return value
 

@@ -35,17 +35,10 @@ _NOISE = 48
 
 
 class Deviations(NamedTuple):
-    """A column about the median of each segment.
+    """A column about the median of each segment, which is its ``origin``, in units of ``2**-bits``.
 
-    Attributes
-    ----------
-    origin : list of int
-        Of each segment, in units of ``2**-bits``.
-    values : float64 array, shape (n,)
-        Distances from the origin; 0 for NULL and for what is odd.
-    odd : bool array, shape (n,)
-        What has no distance: infinities and NaN, and what is too far from the origin for its square to be a double.
-    bits : int
+    The ``values`` are distances from the origin; 0 for NULL and for what is ``odd``. That has no distance: infinities
+    and NaN, and what is too far from the origin for its square to be a double.
     """
 
     origin: list[int]
@@ -70,7 +63,8 @@ def deviations_of_doubles(values: NDArray[np.float64], present: Bools, starts: I
     with np.errstate(over="ignore", invalid="ignore"):
         away = values - np.repeat(chosen, np.diff(starts))
         near = finite & (np.abs(away) < _FAR)
-    origin = [_unscaled(value) for value in chosen.tolist()]
+    ratios = [value.as_integer_ratio() for value in chosen.tolist()]
+    origin = [(numerator << SMALLEST) // denominator for numerator, denominator in ratios]
     return Deviations(origin, np.where(near, away, 0.0), present & ~near, SMALLEST)
 
 
@@ -101,12 +95,6 @@ def _medians(values: NDArray[np.float64], wanted: Bools, starts: Ints) -> Ints:
     some = counts > 0
     medians[some] = place[order[ends[:-1][some] + (counts[some] - 1) // 2]]
     return medians
-
-
-def _unscaled(value: float) -> int:
-    """A double in units of ``2**-SMALLEST``."""
-    numerator, denominator = value.as_integer_ratio()
-    return (numerator << SMALLEST) // denominator
 
 
 def about_zero(

@@ -15,12 +15,7 @@ Residues = NDArray[np.uint64]
 
 
 def whole_numbers(residues: Residues, primes: Residues) -> Objects:
-    """The numbers in ``[-P/2, P/2)``, P the product of the primes, that have these residues.
-
-    Parameters
-    ----------
-    residues : uint64 array, shape (primes, numbers)
-    primes : uint64 array, shape (primes,)
+    """The numbers in ``[-P/2, P/2)``, P the product of the primes, that have these residues, shape (primes, numbers).
 
     Examples
     --------
@@ -83,11 +78,9 @@ def _power(base: Any, exponent: Any, prime: Any, reciprocal: float) -> Any:
 def inverses(count: int, prime: int, reciprocal: float) -> Residues:
     """``1 / n`` modulo a prime for ``n < count`` (0 for 0)."""
     found = np.zeros(count, dtype=np.uint64)
-    for n in range(1, count):
+    found[1:2] = 1
+    for n in range(2, count):
         whole = np.uint64(n)
-        if n == 1:
-            found[n] = np.uint64(1)
-            continue
         # prime = (prime // n) * n + prime % n
         negative = prime - multiply(prime // whole, found[int(prime % whole)], prime, reciprocal)
         found[n] = negative if negative < prime else np.uint64(0)

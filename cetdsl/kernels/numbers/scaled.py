@@ -26,15 +26,13 @@ def to_scaled(values: NDArray[np.float64]) -> Scaled:
 def from_scaled(values: Scaled) -> NDArray[np.float64]:
     """Scaled numbers as doubles; infinite where they are out of range."""
     with np.errstate(over="ignore", under="ignore"):
-        doubles: NDArray[np.float64] = np.ldexp(values.real, np.clip(values.imag, -5000, 5000).astype(np.int32))
-    return doubles
+        return np.ldexp(values.real, np.clip(values.imag, -5000, 5000).astype(np.int32))
 
 
 def log2_of(values: Scaled) -> NDArray[np.float64]:
     """Logarithms to base 2: -inf of zero, NaN of a negative number."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        logarithms: NDArray[np.float64] = np.log2(values.real) + values.imag
-    return logarithms
+        return np.log2(values.real) + values.imag
 
 
 def ratio(numerators: Scaled, denominators: Scaled) -> NDArray[np.float64]:
@@ -47,7 +45,7 @@ def ratio(numerators: Scaled, denominators: Scaled) -> NDArray[np.float64]:
 
 
 def sum_scaled(values: Scaled, starts: NDArray[np.int64]) -> Scaled:
-    """Sums of runs of scaled numbers; run ``r`` begins at ``starts[r]``, all relative to the run's largest exponent."""
+    """Sums of groups of scaled numbers, which begin at ``starts``, each relative to the group's largest exponent."""
     exponent = np.where(values.real == 0, -np.inf, values.imag)
     largest = np.maximum.reduceat(exponent, starts)
     per_value = np.repeat(largest, np.diff(np.append(starts, len(values))))
@@ -69,14 +67,7 @@ def _is_prime(n: int) -> bool:
     for base in (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41):
         if n % base == 0:
             return n == base
-        x = pow(base, odd, n)
-        if x in (1, n - 1):
-            continue
-        for _ in range(twos - 1):
-            x = x * x % n
-            if x == n - 1:
-                break
-        else:
+        if pow(base, odd, n) != 1 and all(pow(base, odd << k, n) != n - 1 for k in range(twos)):
             return False
     return True
 
@@ -99,20 +90,20 @@ def primes_below(bits: int, count: int) -> tuple[int, ...]:
     return tuple(found)
 
 
-def from_residues(residues: list[NDArray[np.uint64]], primes: tuple[int, ...]) -> Objects:
-    """Whole numbers from their residues (Garner's form of the Chinese remainder theorem).
+def from_residues(residues: NDArray[np.uint64], primes: NDArray[np.uint64]) -> Objects:
+    """Whole numbers from their residues, shape (primes, numbers) (Garner's form of the Chinese remainder theorem).
 
     The numbers lie in ``[-P/2, P/2)``, P being the product of the primes.
 
     Examples
     --------
-    >>> p = primes_below(8, 2)
-    >>> from_residues([np.array([-5 % q], dtype=np.uint64) for q in p], p).tolist()
+    >>> p = np.array(primes_below(8, 2), dtype=np.uint64)
+    >>> from_residues(np.array([[-5 % int(q)] for q in p], dtype=np.uint64), p).tolist()
     [-5]
     """
-    values = residues[0].astype(object)
-    modulus = primes[0]
-    for residue, prime in zip(residues[1:], primes[1:], strict=True):
+    modulus, *others = map(int, primes)
+    values: Objects = residues[0].astype(object)
+    for residue, prime in zip(residues[1:], others, strict=True):
         inverse = pow(modulus, -1, prime)
         values = values + modulus * (((residue.astype(object) - values) * inverse) % prime)
         modulus *= prime

@@ -15,39 +15,28 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cetdsl.kernels._jit import inlined, jit
 from cetdsl.kernels.shared.bursts import BOUND, BREAKS, DEVIATIONS, SEATS, TIES, Survey
-from cetdsl.kernels.shared.tape import NEVER, OWN, SHARED, Modes
+from cetdsl.kernels.shared.operations import NEVER, OWN, SHARED, Modes
 from cetdsl.kernels.shared.template import Template
-from cetdsl.kernels.vocabulary import Ints
+from cetdsl.kernels.vocabulary import Floats, Ints
 
 
 class Rates(NamedTuple):
-    """Nanoseconds per unit of work, of one pass over a chunk's tape.
+    """Nanoseconds per unit of work, of one pass over a chunk's tape."""
 
-    Attributes
-    ----------
-    create : float
-        A snapshot of one cell (a number of one column) is brought up to date.
-    advance : float
-        A graphlet takes a step, be it one event or many.
-    weigh : float
-        One event's weight is added up for a graphlet.
-    each : float
-        One cell takes one event by itself.
-    event : float
-        A variant that is not in step with its family takes an event, whatever its cells.
-    detour : float
-        A variant leaves its family's graphlet for some events and joins it again, whatever its cells.
-    """
-
+    #: A snapshot of one cell (a number of one column) is brought up to date.
     create: float
+    #: A graphlet takes a step, be it one event or many.
     advance: float
+    #: One event's weight is added up for a graphlet.
     weigh: float
+    #: One cell takes one event by itself.
     each: float
+    #: A variant that is not in step with its family takes an event, whatever its cells.
     event: float
+    #: A variant leaves its family's graphlet for some events and joins it again, whatever its cells.
     detour: float
 
     def of_passes(self, count: float, once: Rates) -> Rates:
@@ -69,10 +58,7 @@ RESIDUES = Rates(8.0, 40.0, 1.0, 4.0, 1.0, 500.0)
 def _costs(
     rates: Rates, rows: int, known: Ints, u: int, v: int, cells: int, share: float
 ) -> tuple[float, float, float]:
-    """What stretch ``u`` of bursts costs variant ``v``: in its family's graphlet, in its own, and by itself.
-
-    ``share`` are the cells per column.
-    """
+    """Costs of stretch ``u`` for variant ``v`` of ``share`` cells a column: in its family's graphlet, its own, none."""
     touched = rates.create * share * known[u, v, SEATS] + rates.advance * known[u, v, BREAKS]
     apart = known[u, v, DEVIATIONS] * (2.0 * rates.create * cells + rates.detour)
     own = rates.advance * known[u, v, TIES] + (rates.weigh * rows + rates.event) * known[u, v, BOUND]
@@ -80,15 +66,9 @@ def _costs(
 
 
 class Decisions(NamedTuple):
-    """How each variant is propagated in each stretch of bursts.
+    """How each variant is propagated in each stretch of bursts: ``mode``, shape (stretches, variants).
 
-    Attributes
-    ----------
-    mode : int8 array, shape (stretches, variants)
-    made : int
-        How many decisions there were to make.
-    splits, merges : int
-        How often a variant left its family's graphlet, and joined it again.
+    So many decisions were ``made``, and so often a variant left its family's graphlet (``splits``) and joined it again.
     """
 
     mode: Modes
@@ -102,14 +82,8 @@ def decide(template: Template, columns: Ints, cells: Ints, rows: int, seen: Surv
 
     Whatever brings no snapshot of its own shares (their first pruning principle); each other variant is judged against
     the plan in which all but it share (the second one). A decision is revised when what it has cost by now would have
-    paid for the change.
-
-    Parameters
-    ----------
-    columns, cells : int64 arrays, shape (variants,)
-        Columns of each variant, and the numbers that are kept for them.
-    rows : int
-        Different weights that are summed up.
+    paid for the change. Each variant has so many ``columns`` and ``cells``, the numbers that are kept for them; so many
+    ``rows`` of different weights are summed up.
     """
     # Arrays, for whole tuples of them take longer to hand over than the decisions take.
     return Decisions(*_decide(template.family_start, columns, cells, rows, seen.events, seen.of_variant, rates))
@@ -160,13 +134,7 @@ def _decide(
 
 
 def once(
-    template: Template,
-    columns: Ints,
-    cells: Ints,
-    rows: int,
-    seen: Survey,
-    rates: Rates,
-    deviations: NDArray[np.float64],
+    template: Template, columns: Ints, cells: Ints, rows: int, seen: Survey, rates: Rates, deviations: Floats
 ) -> Modes:
     """One decision for a whole chunk: that for all its bursts taken together.
 
@@ -178,5 +146,5 @@ def once(
     known = ~np.isnan(deviations)
     of_variant[0, known, DEVIATIONS] = np.ceil(expected[known]).astype(np.int64)
     whole = seen._replace(events=seen.events.sum(axis=0, keepdims=True), of_variant=of_variant)
-    chosen: NDArray[np.int8] = decide(template, columns, cells, rows, whole, rates).mode[0]
+    chosen: Modes = decide(template, columns, cells, rows, whole, rates).mode[0]
     return chosen

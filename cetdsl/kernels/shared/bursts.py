@@ -36,14 +36,11 @@ class Frame(NamedTuple):
     slots : int64 array, shape (windows,)
     border : int64 array, shape (borders, 4)
         Event number, whether a slice opens, windows, slice; in order, a slice's end before another one's begin.
-    island : int64 array, shape (islands, 4)
-        First event and end, first border and end, of each part of the chunk that columns span without a gap.
-    long : bool array, shape (islands,)
-        Whether a slice of the island has more events than ``few``.
-    columns : int64 array, shape (variants,)
-        Columns of each variant.
-    near_columns : int64 array
-        Columns of each entry of ``Template.near`` that an event touches.
+    island, long : int64 array, shape (islands, 4), and bool array, shape (islands,)
+        First event and end, first border and end, of each part of the chunk that columns span without a gap; and
+        whether a slice there has more events than ``few``.
+    columns, near_columns : int64 arrays, shape (variants,), (entries,)
+        Columns of each variant, and those of each entry of ``Template.near`` that an event touches.
     """
 
     slots: Ints
@@ -94,9 +91,6 @@ def _islands(border: Ints) -> Ints:
     return island[:count].copy()
 
 
-# ----------------------------------------------------------------------------------------------- what there is
-
-
 class Survey(NamedTuple):
     """What a chunk's bursts are like, before anything is decided.
 
@@ -104,9 +98,8 @@ class Survey(NamedTuple):
     ----------
     start : int64 array, shape (stretches,)
         The first event of each stretch.
-    bursts : int64 array, shape (stretches, families)
-    events : int64 array, shape (stretches, families)
-        Events that most columns of the family take: those of its graphlet.
+    bursts, events : int64 arrays, shape (stretches, families)
+        The events are those that most columns of the family take: those of its graphlet.
     of_variant : int64 array, shape (stretches, variants, 5)
         By the columns ``BOUND`` to ``TIES``.
     reference : int64 array, shape (n,) or (0,)

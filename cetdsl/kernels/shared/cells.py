@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from cetdsl.kernels.machine.program import flat, starts_of
 from cetdsl.kernels.shared.bursts import Frame
 from cetdsl.kernels.shared.template import Template
 from cetdsl.kernels.vocabulary import Ints
@@ -19,26 +20,20 @@ class Cells(NamedTuple):
 
     Attributes
     ----------
-    count, repeating : int
-        Cells of all nodes, and of repeating ones.
-    accumulator_start : int64 array, shape (nodes + 1,)
-        The entries of each node in ``first`` and ``row``, one per accumulator.
-    first, row : int64 arrays
-        The first cell of each node and accumulator, and its weights (-1: none).
+    count, repeating, size : int
+        Cells of all nodes, and of repeating ones; and the most that a plain node has.
+    accumulator_start, first, row : int64 arrays, shapes (nodes + 1,), (entries,), (entries,)
+        The entries of each node, one per accumulator: its first cell, and its weights (-1: none).
     base : int64 array, shape (repeating,)
         The cell of accumulator 0 of each cell's node and slot.
     counted : int64 array, shape (variants, 2)
         The cells of accumulator 0.
     weighed_start, weighed : int64 arrays, shapes (variants + 1,), (..., 3)
         Weights and run of cells of the other accumulators.
-    slot_start : int64 array, shape (windows + 1,)
-        The first slot of each window number.
-    slots : int64 array, shape (nodes,)
-        The slots of each node's window number.
+    slot_start, slots : int64 arrays, shapes (windows + 1,), (nodes,)
+        The first slot of each window number, and how many slots that of each node has.
     accumulators, out_start : int64 arrays, shape (queries,)
         Accumulators of each query, and the row of the answer that its first slice begins at.
-    size : int
-        The most cells of a plain node.
     """
 
     count: int  # type: ignore[assignment]
@@ -60,23 +55,14 @@ class Cells(NamedTuple):
 def cells_of(template: Template, frame: Frame, rows: list[list[list[int]]], slices: Ints) -> Cells:
     """Lays out the cells.
 
-    Parameters
-    ----------
-    rows : list of list of list of int
-        Per query and accumulator the weights of each variable's events, by variable (-1: none).
-    slices : int64 array, shape (queries,)
-        How many slices each query has.
+    ``rows`` are per query and accumulator the weights of each variable's events, by variable (-1: none); ``slices`` is
+    how many slices each query has.
     """
     nodes = len(template.query)
-    accumulators = np.array([len(rows[query]) for query in range(len(rows))], dtype=np.int64)
+    accumulators = np.array([len(own) for own in rows], dtype=np.int64)
     accumulator_start = np.append(0, np.cumsum(accumulators[template.query]))
     first = np.zeros(accumulator_start[-1], dtype=np.int64)
-    row = np.full(accumulator_start[-1], -1, dtype=np.int64)
-    for node in range(nodes):
-        for accumulator in range(accumulators[template.query[node]]):
-            row[accumulator_start[node] + accumulator] = rows[template.query[node]][accumulator][
-                template.variable[node]
-            ]
+    row = flat([[by_variable[v] for by_variable in rows[q]] for q, v in zip(template.query, template.variable)])
     slots = frame.slots[template.window[template.query]]
     cell = 0
     base: list[Ints] = []
@@ -99,10 +85,9 @@ def cells_of(template: Template, frame: Frame, rows: list[list[list[int]]], slic
         for weights, node, k in sorted(others):
             first[k] = cell
             base.append(first[accumulator_start[node]] + np.arange(slots[node]))
-            runs.append((weights, cell, cell + int(slots[node])))
-            cell = runs[-1][2]
-            if len(runs) > 1 and runs[-2][0] == weights:
-                runs[-2:] = [(weights, runs[-2][1], cell)]
+            begin = runs.pop()[1] if runs and runs[-1][0] == weights else cell
+            cell += int(slots[node])
+            runs.append((weights, begin, cell))
         weighed.append(runs)
     repeating = cell
     for node in range(template.repeating, nodes):
@@ -118,8 +103,8 @@ def cells_of(template: Template, frame: Frame, rows: list[list[list[int]]], slic
         row,
         np.concatenate(base),
         counted,
-        np.cumsum([0, *map(len, weighed)]).astype(np.int64),
-        np.array([run for runs in weighed for run in runs], dtype=np.int64).reshape(-1, 3),
+        starts_of(weighed),
+        flat(weighed).reshape(-1, 3),
         np.append(0, np.cumsum(frame.slots)),
         slots,
         accumulators,

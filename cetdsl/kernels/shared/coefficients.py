@@ -11,14 +11,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numba import types
-from numba.extending import overload
 from numpy.typing import NDArray
 
 from cetdsl.kernels._jit import jit
+from cetdsl.kernels.numbers.arithmetic import by_types
 from cetdsl.kernels.numbers.linear import System, Weights, add, multiply, weigh
 from cetdsl.kernels.shared import operations as op
-from cetdsl.kernels.shared.operations import Operations
-from cetdsl.kernels.shared.tape import Tape
+from cetdsl.kernels.shared.operations import Operations, Tape
 from cetdsl.kernels.shared.template import Template
 from cetdsl.kernels.vocabulary import Ints
 
@@ -149,15 +148,12 @@ def _fill_trees(system: System, found: Coefficients) -> None:
             _combine(found, left + 1, system, found.g[at], found.h[at])
 
 
-def between(found: Any, entry: Any, since: Any, now: Any, system: Any, g: Any, h: Any) -> Any:
-    """Writes ``g`` and ``h`` of a graphlet's steps ``since <= p < now``."""
-    raise NotImplementedError("called from compiled code only")
-
-
 # One of the two for each number system, and no branch in one for all: so each is small enough for LLVM to inline it,
 # without which playing a tape of rounded numbers takes 1.1 to 2.8 times as long.
-@overload(between)
-def _between_like(found: Any, entry: Any, since: Any, now: Any, system: Any, g: Any, h: Any) -> Any:
+@by_types
+def between(found: Any, entry: Any, since: Any, now: Any, system: Any, g: Any, h: Any) -> Any:
+    """Writes ``g`` and ``h`` of a graphlet's steps ``since <= p < now``."""
+
     def quotient(found: Any, entry: Any, since: Any, now: Any, system: Any, g: Any, h: Any) -> Any:
         before, after = found.start[entry] + since, found.start[entry] + now
         for t in range(len(g)):
@@ -189,10 +185,8 @@ def _between_like(found: Any, entry: Any, since: Any, now: Any, system: Any, g: 
 @jit
 def _combine(found: Coefficients, at: int, system: System, g: Table, h: Table) -> None:
     """Combines coefficients, in any order: they commute."""
+    prime = system.prime[0]
     for row in range(h.shape[0]):
-        h[row, 0] = add(
-            multiply(g[0], found.h[at, row, 0], system.prime[0], 0.0),
-            multiply(h[row, 0], found.g[at, 0], system.prime[0], 0.0),
-            system.prime[0],
-        )
-    g[0] = multiply(g[0], found.g[at, 0], system.prime[0], 0.0)
+        grown = multiply(h[row, 0], found.g[at, 0], prime, 0.0)
+        h[row, 0] = add(multiply(g[0], found.h[at, row, 0], prime, 0.0), grown, prime)
+    g[0] = multiply(g[0], found.g[at, 0], prime, 0.0)

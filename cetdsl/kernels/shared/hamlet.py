@@ -4,8 +4,7 @@ The queries' machines are merged into one template; what their Kleene states hav
 a query shares is decided burst by burst (:mod:`~cetdsl.kernels.shared.benefit`), and what is decided is written down
 once (:mod:`~cetdsl.kernels.shared.writer`) and then carried out in each number system
 (:mod:`~cetdsl.kernels.shared.snapshots`). Over a chunk with infinite values, queries that sum them up are evaluated by
-themselves in the same call.
-The answers are those of each query alone.
+themselves in the same call. The answers are those of each query by itself.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cetdsl.aggregates.vocabulary import Update
-from cetdsl.ir.accumulators import Accumulator
 from cetdsl.ir.kernel import KernelSpec
 from cetdsl.kernels.aggregate.evaluate import Evaluator, most_bits, whole_accumulators
 from cetdsl.kernels.aggregate.panes import PanesEvaluator
@@ -31,8 +29,8 @@ from cetdsl.kernels.numbers.scaled import Objects, Scaled, to_scaled
 from cetdsl.kernels.shared.benefit import DOUBLES, ONCE, RESIDUES, SCALED, Decisions, decide, once
 from cetdsl.kernels.shared.bursts import BOUND, DECISION_EVENTS, DEVIATIONS, SEATS, Frame, Survey, frame_of, survey
 from cetdsl.kernels.shared.cells import Cells, cells_of
+from cetdsl.kernels.shared.operations import NEVER, OWN, SHARED, Modes, Tape
 from cetdsl.kernels.shared.snapshots import play
-from cetdsl.kernels.shared.tape import NEVER, OWN, SHARED, Modes, Tape
 from cetdsl.kernels.shared.template import BITS, Template, merge_machines
 from cetdsl.kernels.shared.writer import write_tape
 from cetdsl.kernels.vocabulary import Events, Ints, Slices
@@ -43,39 +41,27 @@ _IN_DOUBLES, _IN_SCALED = DOUBLES.of_passes(1, ONCE), SCALED.of_passes(1, ONCE)
 
 
 class Metrics(NamedTuple):
-    """What was done, and what was decided.
+    """What was done, and what was decided."""
 
-    Attributes
-    ----------
-    queries, unshared : int
-        Queries of the merged template, and those evaluated by themselves.
-    bursts : int
-        Bursts of the variables that Kleene states read.
-    shared, split : int
-        Graphlets that several variants propagated as one, and graphlets of one variant's own.
-    splits, merges : int
-        How often a variant left its family's graphlet for a stretch of bursts, and joined it again.
-    snapshots, event_snapshots : int
-        Snapshots of columns taken because what leads to the graphlet had changed or its total was read, and because a
-        single event was not for all variants.
-    propagated : int
-        Events whose coefficients were propagated for several columns at once.
-    decisions : int
-    deciding, seconds : float
-        Seconds spent on decisions, and in all.
-    """
-
+    #: Queries of the merged template, and those evaluated by themselves.
     queries: int = 0
     unshared: int = 0
+    #: Bursts of the variables that Kleene states read.
     bursts: int = 0
+    #: Graphlets that several variants propagated as one, and graphlets of one variant's own.
     shared: int = 0
     split: int = 0
+    #: How often a variant left its family's graphlet for a stretch of bursts, and joined it again.
     splits: int = 0
     merges: int = 0
+    #: Snapshots of columns taken because what leads to the graphlet had changed or its total was read, ...
     snapshots: int = 0
+    #: ... and because a single event was not for all variants.
     event_snapshots: int = 0
+    #: Events whose coefficients were propagated for several columns at once.
     propagated: int = 0
     decisions: int = 0
+    #: Seconds spent on decisions, and in all.
     deciding: float = 0.0
     seconds: float = 0.0
 
@@ -88,12 +74,11 @@ class Metrics(NamedTuple):
 class WorkloadEvaluator:
     """Evaluates queries that share over chunk after chunk of sorted events.
 
+    Their masks, codes, values and lists are numbered together. Whether they share (``sharing``) is decided for each
+    burst ("dynamic"), once, from ``deviations`` and the first chunk ("static"), or not at all ("always", "never").
+
     Parameters
     ----------
-    specs : sequence of KernelSpec
-        Their masks, codes, values and lists are numbered together.
-    sharing : {"dynamic", "static", "always", "never"}
-        Whether queries share is decided for each burst, once (from ``deviations`` and the first chunk), or not at all.
     families : mapping of int to int, optional
         Variables whose conditions differ by constants alone have equal numbers here.
     deviations : sequence of (float or None), optional
@@ -111,9 +96,7 @@ class WorkloadEvaluator:
         deviations: Sequence[float | None] | None = None,
         in_panes: Sequence[bool] | None = None,
     ) -> None:
-        self.specs = tuple(specs)
-        self.sharing = sharing
-        self.families = dict(families or {})
+        self.specs, self.sharing, self.families = tuple(specs), sharing, dict(families or {})
         self.deviations = tuple(deviations or [None] * len(self.specs))
         self.in_panes = tuple(in_panes or [False] * len(self.specs))
         #: A query by itself, or its extremes: which of the two it needs changes with the chunk.
@@ -121,19 +104,9 @@ class WorkloadEvaluator:
         self._sets: dict[tuple[int, ...], _SharedSet] = {}
 
     def evaluate(
-        self,
-        events: Events,
-        columns: list[ValueColumn],
-        slices: Sequence[Slices],
-        bounds: Sequence[tuple[Ints, Ints]],
+        self, events: Events, columns: list[ValueColumn], slices: Sequence[Slices], bounds: Sequence[tuple[Ints, Ints]]
     ) -> tuple[list[Values], Metrics]:
-        """All accumulators of all queries over their slices.
-
-        Parameters
-        ----------
-        slices, bounds : sequences, one entry per query
-            As :meth:`cetdsl.kernels.aggregate.evaluate.Evaluator.evaluate` takes them.
-        """
+        """All accumulators of all queries over their slices; slices and bounds have an entry per query."""
         begun = time.perf_counter()
         members = self._members(columns, slices)
         found: dict[int, Values] = {}
@@ -157,11 +130,12 @@ class WorkloadEvaluator:
         return [found[q] for q in range(len(self.specs))], metrics
 
     def _members(self, columns: list[ValueColumn], slices: Sequence[Slices]) -> tuple[int, ...]:
-        """The queries with windows in this chunk, without those whose sums are infinite in places.
-
-        What is infinite or not a number does not combine linearly.
-        """
-        summed = [{a.column for a in spec.answer.accumulators if _is_plain_sum(a)} for spec in self.specs]
+        """The queries with windows in this chunk, but for those with infinite sums, which do not combine linearly."""
+        # The sums of a moment are made of deviations, which are finite.
+        summed = [
+            {a.column for a in spec.answer.accumulators if a.update.power == 1 and not a.update.moment}
+            for spec in self.specs
+        ]
         rounded_columns = {column for column in set().union(*summed) if not columns[column].is_exact}
         infinite = {column for column in rounded_columns if not np.isfinite(columns[column].doubles()).all()}
         return tuple(q for q, own in enumerate(summed) if len(slices[q].low) and not own & infinite)
@@ -172,28 +146,16 @@ def evaluator_of(spec: KernelSpec, in_panes: bool) -> Evaluator | PanesEvaluator
     return PanesEvaluator(spec) if in_panes else Evaluator(spec)
 
 
-# ------------------------------------------------------------------------------------------------ shared queries
-
-
 class _SharedSet:
     """The queries of one merged template."""
 
     def __init__(
-        self,
-        specs: Sequence[KernelSpec],
-        sharing: str,
-        families: Mapping[int, int],
-        deviations: Sequence[float | None],
+        self, specs: Sequence[KernelSpec], sharing: str, families: Mapping[int, int], deviations: Sequence[float | None]
     ) -> None:
-        self.specs = specs
-        self.sharing = sharing
+        self.specs, self.sharing = specs, sharing
         self.template = merge_machines(specs, families)
         self.deviations = self._of_variants(deviations)
         self.additive = [additive_accumulators(spec) for spec in specs]
-        self._accumulators = np.array([len(found) for found in self.additive], dtype=np.int64)
-        self._weights = len(
-            {(accumulator.update, accumulator.column) for found in self.additive for accumulator in found[1:]}
-        )
         self._exact = any(spec.answer.exact for spec in specs)
         self.chosen: Modes | None = None
 
@@ -221,11 +183,13 @@ class _SharedSet:
 
     def _decide(self, frame: Frame, seen: Survey) -> Decisions:
         shape = (len(seen.start), self.template.variants)
-        if self.sharing == "always":
-            return Decisions(np.full(shape, SHARED, dtype=np.int8), 0, 0, 0)
-        if self.sharing == "never":
-            return Decisions(np.full(shape, NEVER, dtype=np.int8), 0, 0, 0)
-        cells, rows = self._sizes(frame)
+        if self.sharing in ("always", "never"):
+            return Decisions(np.full(shape, SHARED if self.sharing == "always" else NEVER, dtype=np.int8), 0, 0, 0)
+        query, variant = self.template.query[: self.template.repeating], self.template.variant
+        accumulators = np.array([len(found) for found in self.additive], dtype=np.int64)[query]
+        slots = frame.slots[self.template.window[query]]
+        cells = np.bincount(variant, accumulators * slots, self.template.variants).astype(np.int64)
+        rows = len({(added.update, added.column) for found in self.additive for added in found[1:]})
         arguments = (self.template, frame.columns, cells, rows, seen, self._rates(frame, seen))
         if self.sharing == "dynamic":
             return decide(*arguments)
@@ -244,13 +208,6 @@ class _SharedSet:
                 out[v] = np.nanmean(own)
         return out
 
-    def _sizes(self, frame: Frame) -> tuple[Ints, int]:
-        """Cells of each variant, and the number of different weights that are summed up."""
-        query = self.template.query[: self.template.repeating]
-        slots = frame.slots[self.template.window[query]]
-        cells = np.bincount(self.template.variant, self._accumulators[query] * slots, self.template.variants)
-        return cells.astype(np.int64), self._weights
-
     def _rates(self, frame: Frame, seen: Survey) -> Any:
         """What work costs over all passes that this chunk will take."""
         if not frame.long.any():
@@ -266,9 +223,7 @@ class _SharedSet:
 def _metrics(template: Template, frame: Frame, seen: Survey, decisions: Decisions, deciding: float) -> Metrics:
     mode = decisions.mode
     bursts = seen.bursts[:, template.family]
-    of_family = template.family_start[:-1]
-    some = np.logical_or.reduceat(mode == SHARED, of_family, axis=1)
-    follows = mode != NEVER
+    some = np.logical_or.reduceat(mode == SHARED, template.family_start[:-1], axis=1)
     return Metrics(
         queries=len(template.window),
         bursts=int(seen.bursts.sum()),
@@ -276,7 +231,7 @@ def _metrics(template: Template, frame: Frame, seen: Survey, decisions: Decision
         split=int(bursts[mode != SHARED].sum()),
         splits=decisions.splits,
         merges=decisions.merges,
-        snapshots=int(seen.of_variant[:, :, SEATS][follows].sum()),
+        snapshots=int(seen.of_variant[:, :, SEATS][mode != NEVER].sum()),
         event_snapshots=int((seen.of_variant[:, :, DEVIATIONS] * frame.columns)[mode == SHARED].sum()),
         propagated=int(seen.events[some].sum() + seen.of_variant[:, :, BOUND][mode == OWN].sum()),
         decisions=decisions.made,
@@ -300,8 +255,8 @@ class _Player:
         self.specs, self.additive, self.template = shared.specs, shared.additive, shared.template
         self.frame, self.events, self.seen, self.tape, self.columns = frame, events, seen, tape, columns
         self.counts = np.array([len(cut.low) for cut in slices], dtype=np.int64)
-        #: The island of each slice, query after query.
         starts = frame.island[:, 0]
+        #: The island of each slice, query after query.
         self.island = np.concatenate([np.searchsorted(starts, cut.low, side="right") - 1 for cut in slices])
         self.whole = [whole_accumulators(spec, columns) for spec in self.specs]
 
@@ -321,8 +276,6 @@ class _Player:
         """The rows of each query: tables have a row per slice, query after query."""
         ends = np.cumsum(self.counts).tolist()
         return ((q, slice(end - count, end)) for q, (end, count) in enumerate(zip(ends, self.counts.tolist())))
-
-    # ------------------------------------------------------------------------------------------- rounded numbers
 
     def _signed(self, q: int) -> list[int]:
         """Exact accumulators that may cancel out, whose magnitude must be bounded apart."""
@@ -372,8 +325,6 @@ class _Player:
         accumulators: NDArray[Any] = out[np.concatenate(line)[rows]]
         return accumulators
 
-    # --------------------------------------------------------------------------------------------- whole numbers
-
     def _exact(self, scaled: Scaled) -> Objects:
         """The whole accumulators of each slice."""
         shape = len(scaled), max(map(len, self.whole))
@@ -417,8 +368,6 @@ class _Player:
             values = values >> LIMB_BITS
         return [*limbs, values.astype(np.int64)]
 
-    # ------------------------------------------------------------------------------------------- number systems
-
     def _rounded(self, kind: Any) -> System:
         """Doubles, or scaled numbers."""
         powers, wholes = np.arange(self.tape.longest + 1), np.arange(float(self._most))
@@ -452,11 +401,6 @@ class _Kind(NamedTuple):
     column: int
     whole: bool
     magnitude: bool
-
-
-def _is_plain_sum(accumulator: Accumulator) -> bool:
-    """Whether an accumulator adds up values as they are, the infinite ones too."""
-    return accumulator.update.power == 1 and not accumulator.update.moment
 
 
 def _weight_rows(kinds: list[list[tuple[int, _Kind]]]) -> tuple[list[list[list[int]]], list[_Kind]]:

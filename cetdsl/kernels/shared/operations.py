@@ -1,17 +1,24 @@
-"""The operations of a tape: their codes, their operands, and the functions that write them.
+"""The tape: what is to be done to the snapshots of a chunk, in order of time and without any values.
 
 An operation is a row: its code, then its operands. An operand has the same column in all operations that have it. The
-writer of tapes appends rows by the functions below alone, one per code, and the player reads them by the same names.
+writer of tapes appends rows by the functions below alone, and the player reads them by the same names.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cetdsl.kernels._jit import inlined
+from cetdsl.kernels.vocabulary import Ints
 
+Modes = NDArray[np.int8]
 Operations = NDArray[np.int32]
+
+#: How a variant is propagated: in the graphlet of its family, in one of its own, or each column by itself.
+SHARED, OWN, NEVER = 0, 1, 2
 
 OPEN, CLOSE, ADVANCE, EACH, JUMP, SYNC, SPLIT, MERGE, BIND, VALUE, APPLY, REFRESH = range(12)
 
@@ -27,38 +34,44 @@ LOW = SLICE = LAST_NODE = 3
 HIGH = SLOT = 4
 
 
+class Tape(NamedTuple):
+    """What is to be done, in order of time.
+
+    Attributes
+    ----------
+    operation : int32 array, shape (operations, 5)
+    start : int64 array, shape (islands + 1,)
+        The operations of each island.
+    mode : int8 array, shape (islands, variants)
+        How each variant is propagated when the island begins.
+    stages, longest, most_bound : int
+        The most values that are staged at once, the most single events that are taken in one go, and the most events
+        that a plain node takes so.
+    """
+
+    operation: Operations
+    start: Ints
+    mode: Modes
+    stages: int
+    longest: int
+    most_bound: int
+
+
 @inlined
-def put_open(out: Operations, at: int, windows: int, slice: int, slot: int) -> int:
-    """A slice opens in a slot of its windows."""
-    out[at, CODE], out[at, WINDOWS], out[at, SLICE], out[at, SLOT] = OPEN, windows, slice, slot
+def put_border(out: Operations, at: int, code: int, windows: int, slice: int, slot: int) -> int:
+    """A slice opens in a slot of its windows, or (``CLOSE``) closes, whose totals are its answer."""
+    out[at, CODE], out[at, WINDOWS], out[at, SLICE], out[at, SLOT] = code, windows, slice, slot
     return at + 1
 
 
 @inlined
-def put_close(out: Operations, at: int, windows: int, slice: int, slot: int) -> int:
-    """A slice closes, whose totals are its answer."""
-    out[at, CODE], out[at, WINDOWS], out[at, SLICE], out[at, SLOT] = CLOSE, windows, slice, slot
-    return at + 1
+def put_events(out: Operations, at: int, code: int, taker: int, count: int, low: int, high: int) -> int:
+    """Events are taken: ``count`` single ones, or ``-count`` of an instant, which are among those in ``[low, high)``.
 
-
-@inlined
-def put_advance(out: Operations, at: int, graphlet: int, count: int, low: int, high: int) -> int:
-    """A graphlet takes ``count`` single events, or ``-count`` of an instant: those of it in ``[low, high)``."""
-    out[at, CODE], out[at, GRAPHLET], out[at, COUNT], out[at, LOW], out[at, HIGH] = ADVANCE, graphlet, count, low, high
-    return at + 1
-
-
-@inlined
-def put_each(out: Operations, at: int, variant: int, count: int, low: int, high: int) -> int:
-    """A variant in no graphlet takes events as above, one by one."""
-    out[at, CODE], out[at, VARIANT], out[at, COUNT], out[at, LOW], out[at, HIGH] = EACH, variant, count, low, high
-    return at + 1
-
-
-@inlined
-def put_jump(out: Operations, at: int, variant: int, count: int, low: int, high: int) -> int:
-    """A variant in no graphlet takes events as above, all at once."""
-    out[at, CODE], out[at, VARIANT], out[at, COUNT], out[at, LOW], out[at, HIGH] = JUMP, variant, count, low, high
+    The code says who takes them. ``ADVANCE``: a graphlet. ``EACH``, ``JUMP``: a variant in no graphlet, one by one or
+    all at once. ``BIND``: all plain nodes of a variable, after the nodes next to them have been brought up to date.
+    """
+    out[at, CODE], out[at, GRAPHLET], out[at, COUNT], out[at, LOW], out[at, HIGH] = code, taker, count, low, high
     return at + 1
 
 
@@ -80,13 +93,6 @@ def put_split(out: Operations, at: int, variant: int) -> int:
 def put_merge(out: Operations, at: int, variant: int, graphlet: int) -> int:
     """A variant in no graphlet joins one."""
     out[at, CODE], out[at, VARIANT], out[at, JOINED] = MERGE, variant, graphlet
-    return at + 1
-
-
-@inlined
-def put_bind(out: Operations, at: int, variable: int, count: int, low: int, high: int) -> int:
-    """All plain nodes of a variable take ``count`` events; the nodes next to them are brought up to date first."""
-    out[at, CODE], out[at, VARIABLE], out[at, COUNT], out[at, LOW], out[at, HIGH] = BIND, variable, count, low, high
     return at + 1
 
 

@@ -1,4 +1,4 @@
-"""Snapshots and what they grow into: a tape (:mod:`~cetdsl.kernels.shared.tape`) is played in one number system.
+"""Snapshots and what they grow into: a tape (:mod:`~cetdsl.kernels.shared.operations`) is played in one number system.
 
 A *column* (one window of one query) keeps for each repeating node two numbers: ``total``, the trends that end in the
 node, and ``influx``, those that lead to it from elsewhere (in Hamlet's words, the predecessors' totals). An event that
@@ -9,10 +9,10 @@ is a *snapshot*: after some events its total is::
     total + (g - 1) * x + h * x0     for sums (x0 is the snapshot of the count)
 
 where ``g`` and ``h`` depend on the events alone, not on the column. They are the *coefficients* of the graphlet,
-computed once for all columns that share it
-(:mod:`~cetdsl.kernels.shared.coefficients`). A column is brought up to date, which makes a new snapshot, only when its
-influx changes, its total is read, or it takes an event that the graphlet does not (or the other way round). Groups of
-simultaneous events, which do not see each other, have ``g = 1 + m``.
+computed once for all columns that share it (:mod:`~cetdsl.kernels.shared.coefficients`). A column is brought up to
+date, which makes a new snapshot, only when its influx changes, its total is read, or it takes an event that the
+graphlet does not (or the other way round). Groups of simultaneous events, which do not see each other, have
+``g = 1 + m``.
 """
 
 from __future__ import annotations
@@ -26,8 +26,7 @@ from cetdsl.kernels.numbers.linear import System, Weights, add, less_one, multip
 from cetdsl.kernels.shared import operations as op
 from cetdsl.kernels.shared.cells import Cells
 from cetdsl.kernels.shared.coefficients import Coefficients, Table, between, count_steps, fill, room_for, weigh_step
-from cetdsl.kernels.shared.operations import Operations
-from cetdsl.kernels.shared.tape import OWN, SHARED, Tape
+from cetdsl.kernels.shared.operations import OWN, SHARED, Operations, Tape
 from cetdsl.kernels.shared.template import Template
 from cetdsl.kernels.vocabulary import Ints
 
@@ -90,23 +89,15 @@ class _State(NamedTuple):
     Attributes
     ----------
     total, influx : arrays, shape (cells, primes)
-    alive : array, shape (slots, primes)
-        One in the slots of windows that are open.
-    staged : array, shape (stages * cells of a plain node, primes)
-        The values of events that are being bound.
-    joined : int64 array, shape (variants,)
-        The graphlet of each variant; -1: none.
-    now : int64 array, shape (graphlets,)
-        Steps that each graphlet has done.
-    since : int64 array, shape (repeating cells,)
-        How many of its graphlet's steps each cell has seen.
+    alive, staged : arrays, shapes (slots, primes), (stages * cells of a plain node, primes)
+        One in the slots of windows that are open; and the values of events that are being bound.
+    joined, now, since : int64 arrays, shapes (variants,), (graphlets,), (repeating cells,)
+        The graphlet of each variant (-1: none), the steps that each graphlet has done, and how many of these each cell
+        has seen.
     asked : int64 array, shape (3,)
         Graphlet, first step and end of what the coefficients ``g`` and ``h`` are of.
-    g, h : arrays, shapes (primes,), (rows, primes)
-    step_g, step_h : arrays, shapes (primes,), (rows, primes)
-        Room for the coefficients of one step.
-    weight : array, shape (primes,)
-        Room for the weight of an event.
+    g, h, step_g, step_h, weight : arrays, shapes (primes,), (rows, primes), (primes,), (rows, primes), (primes,)
+        The last three are room for the coefficients of one step, and for the weight of an event.
     """
 
     total: Table
@@ -160,20 +151,9 @@ def play(
     islands: Ints,
     out: Table,
 ) -> None:
-    """Plays a tape.
+    """Plays the tape of some islands; ``out``, shape (rows, primes), receives the accumulators of each query and slice.
 
-    Parameters
-    ----------
-    template, cells
-        The nodes of all queries, and where their numbers are kept.
-    tape, islands
-        What is to be done, and the islands for which it is done.
-    weights, mask, reference
-        What the events contribute, the variables that take each of them, and the families whose graphlets do.
-    system
-        What the numbers are.
-    out : array, shape (rows, primes)
-        Receives the accumulators of each query and slice.
+    ``mask`` and ``reference`` are the variables that take each event, and the families whose graphlets do.
     """
     primes, rows = len(system.prime), len(weights.start) - 1
     families, variants = len(template.family_bits), len(template.bit)
@@ -211,7 +191,10 @@ def play(
             if code == op.ADVANCE:
                 now[operation[op.GRAPHLET]] += 1
             elif code == op.SYNC:
-                _play_sync(template, cells, found, system, state, operation)
+                slot, graphlet = operation[op.SLOT], joined[template.variant[operation[op.FIRST_NODE]]]
+                for node in range(operation[op.FIRST_NODE], operation[op.LAST_NODE]):
+                    first, last = (slot, slot + 1) if slot >= 0 else (0, cells.slots[node])
+                    _sync(cells, found, system, state, node, graphlet, first, last)
             elif code == op.BIND:
                 _play_bind(template, cells, found, weights, mask, system, state, operation)
             elif code == op.VALUE:
@@ -228,25 +211,13 @@ def play(
             elif code == op.SPLIT:
                 joined[operation[op.VARIANT]] = -1
             elif code == op.MERGE:
-                variant, graphlet = operation[op.VARIANT], operation[op.JOINED]
-                joined[variant] = graphlet
-                state.since[cells.counted[variant, 0] : cells.counted[variant, 1]] = now[graphlet]
+                variant, entered = operation[op.VARIANT], operation[op.JOINED]
+                joined[variant] = entered
+                state.since[cells.counted[variant, 0] : cells.counted[variant, 1]] = now[entered]
             elif code == op.REFRESH:
                 link = operation[op.LINK]
                 for entry in range(template.link_start[link], template.link_start[link + 1]):
                     _refresh(template, cells, system, state, template.link_node[entry])
-
-
-@inlined
-def _play_sync(
-    template: Template, cells: Cells, found: Coefficients, system: System, state: _State, operation: Operations
-) -> None:
-    """Brings nodes of one variant up to its graphlet."""
-    slot = operation[op.SLOT]
-    entry = state.joined[template.variant[operation[op.FIRST_NODE]]]
-    for node in range(operation[op.FIRST_NODE], operation[op.LAST_NODE]):
-        first, last = (slot, slot + 1) if slot >= 0 else (0, cells.slots[node])
-        _sync(cells, found, system, state, node, entry, first, last)
 
 
 @inlined

@@ -17,6 +17,7 @@ import numpy as np
 from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.machine import Machine
 from cetdsl.ir.windowing import SPAN
+from cetdsl.kernels.machine.program import grouped
 from cetdsl.kernels.vocabulary import Bools, Ints
 
 #: Variables are bits of a mask.
@@ -30,41 +31,28 @@ class Template(NamedTuple):
     ----------
     repeating : int
         How many nodes repeat.
-    query, variable : int64 arrays, shape (nodes,)
-    variant : int64 array, shape (repeating,)
+    query, variable, variant, begins, ends : arrays, shape (nodes,) but for ``variant``, (repeating,)
     window : int64 array, shape (queries,)
         Queries with equal windows have equal numbers.
-    begins, ends : bool arrays, shape (nodes,)
-    source_start, source : int64 arrays
-        The nodes that lead to each node, itself left out.
-    target_start, target : int64 arrays
-        The repeating nodes that each plain node leads to.
+    source_start, source, target_start, target : int64 arrays
+        The nodes that lead to each node, itself left out; and the repeating nodes that each plain node leads to.
     bit, family : int64 arrays, shape (variants,)
         The variable of each variant, and its family.
     part_start : int64 array, shape (variants * windows + 1,)
         The nodes of variant ``v`` and windows ``w`` begin at entry ``v * windows + w``.
-    family_start : int64 array, shape (families + 1,)
-        The variants of each family.
-    family_bits : int64 array, shape (families,)
-        The variables of each family, as a bit mask.
-    plain_bits : int
-        The variables of plain nodes, as a bit mask.
-    plain_start, plain : int64 arrays
-        The plain nodes that read each variable.
-    near_start, near : int64 arrays
-        The variants next to these: theirs are the values that an event of the variable reads or changes.
+    family_start, family_bits : int64 arrays, shapes (families + 1,), (families,)
+        The variants of each family, and their variables as a bit mask.
+    plain_bits, crowded : int
+        As bit masks, the variables of plain nodes, and those that two plain nodes of one query read.
+    plain_start, plain, near_start, near : int64 arrays
+        The plain nodes that read each variable, and the variants next to these: theirs are the values that an event of
+        the variable reads or changes.
     touch : int64 array, shape (touches, 2)
         Each plain node and repeating neighbour, as an entry of ``near`` and a query.
-    crowded : int
-        The variables that two plain nodes of one query read, as a bit mask.
-    link_source, link_target : int64 arrays, shape (links,)
-        Variants of which one leads to the other within a query.
-    link_start, link_node : int64 arrays
-        The nodes that each link leads to.
-    member_start, member : int64 arrays
-        The queries of each window number.
-    own_start, own : int64 arrays
-        The nodes of each query.
+    link_source, link_target, link_start, link_node : int64 arrays
+        Variants of which one leads to the other within a query, and the nodes that each such link leads to.
+    member_start, member, own_start, own : int64 arrays
+        The queries of each window number, and the nodes of each query.
     """
 
     repeating: int
@@ -105,11 +93,6 @@ class Template(NamedTuple):
         return len(self.bit)
 
     @property
-    def families(self) -> int:
-        """How many families there are."""
-        return len(self.family_start) - 1
-
-    @property
     def windows(self) -> int:
         """How many different windows there are."""
         return len(self.member_start) - 1
@@ -124,20 +107,14 @@ class _State(NamedTuple):
     repeats: bool
 
 
-def merge_machines(specs: Sequence[KernelSpec], families: Mapping[int, int] | None = None) -> Template:
+def merge_machines(specs: Sequence[KernelSpec], families: Mapping[int, int]) -> Template:
     """The merged template of queries, each of which repeats a variable and compares no events with each other.
 
-    Parameters
-    ----------
-    specs : sequence of KernelSpec
-        Over all events, or over windows: a span is about each first event apart.
-    families : mapping of int to int, optional
-        Variables that differ only by constants have equal numbers here; those left out are families of their own.
+    Variables that differ only by constants have equal ``families``; those left out are families of their own.
     """
-    # Planning sees to it; without it the answers would be wrong.
+    # Planning sees to it; without it the answers would be wrong: a span is about each first event apart.
     assert not any(s.query.windowing.kind == SPAN or s.query.pairs or s.query.negations for s in specs)
     assert not any(edge.comparisons or edge.listed for s in specs for edge in s.query.machine.edges)
-    families = families or {}
     machines = [spec.query.machine for spec in specs]
     windowings = list(dict.fromkeys(spec.query.windowing for spec in specs))
     window = [windowings.index(spec.query.windowing) for spec in specs]
@@ -177,23 +154,23 @@ def merge_machines(specs: Sequence[KernelSpec], families: Mapping[int, int] | No
         _ints(window),
         np.array([s.state in initial[s.query] for s in states]),
         np.array([s.state in final[s.query] for s in states]),
-        *_grouped(sources),
-        *_grouped(targets),
+        *grouped(sources),
+        *grouped(targets),
         _ints(order),
         _ints(list(family)[: len(order)]),
         np.searchsorted(parts, np.arange(len(order) * len(windowings) + 1)),
         family_start,
         _ints([_mask(order[low:high]) for low, high in itertools.pairwise(family_start)]),
         _mask([variable for variable in range(BITS) if plain[variable]]),
-        *_grouped(plain),
-        *_grouped(near_variants),
+        *grouped(plain),
+        *grouped(near_variants),
         _ints([(entries[read, v], query) for read, v, query in touches]).reshape(-1, 2),
         _mask(list(crowded)),
         _ints([source for source, _ in links]),
         _ints([target for _, target in links]),
-        *_grouped([sorted(set(nodes)) for nodes in links.values()]),
-        *_grouped([[q for q in range(len(specs)) if window[q] == number] for number in range(len(windowings))]),
-        *_grouped([[n for n, s in enumerate(states) if s.query == q] for q in range(len(specs))]),
+        *grouped([sorted(set(nodes)) for nodes in links.values()]),
+        *grouped([[q for q in range(len(specs)) if window[q] == number] for number in range(len(windowings))]),
+        *grouped([[n for n, s in enumerate(states) if s.query == q] for q in range(len(specs))]),
     )
 
 
@@ -226,8 +203,3 @@ def _mask(variables: Sequence[int]) -> int:
 
 def _ints(values: Sequence[int] | Sequence[tuple[int, int]]) -> Ints:
     return np.array(values, dtype=np.int64)
-
-
-def _grouped(groups: Sequence[Sequence[int]]) -> tuple[Ints, Ints]:
-    start = np.cumsum([0, *map(len, groups)]).astype(np.int64)
-    return start, _ints([number for group in groups for number in group])

@@ -12,11 +12,11 @@ import pyarrow as pa
 
 from cetdsl.ir.layout import KEY, METRICS, QUERY, START, WINDOW
 from cetdsl.ir.stages import Pool, WorkloadSpec
-from cetdsl.ir.windowing import SLIDING, SPAN
-from cetdsl.kernels.aggregate.stream import OpenKey, carry
+from cetdsl.ir.windowing import SLIDING
+from cetdsl.kernels.aggregate.stream import RowsOfChunks
 from cetdsl.kernels.answers.merge import merge_stream
-from cetdsl.kernels.answers.rows import RowNames, group_columns
-from cetdsl.kernels.answers.tables import AccumulatorTable, Values, accumulator_table, encode_partial, finish
+from cetdsl.kernels.answers.rows import RowNames
+from cetdsl.kernels.answers.tables import AccumulatorTable, Values, encode_partial, finish
 from cetdsl.kernels.shared.hamlet import Metrics, WorkloadEvaluator, evaluator_of
 from cetdsl.kernels.vocabulary import Ints
 from cetdsl.kernels.wire.chunks import CHUNK_EVENTS, Chunk, ChunkReader, refusing_too_large, window_column
@@ -24,39 +24,6 @@ from cetdsl.kernels.wire.columns import as_array, from_numpy, to_numpy
 
 #: Rows that the answers of several queries are put together to, at least.
 _BATCH_ROWS = 4_096
-
-
-class _Query:
-    """One query of a workload: its rows, and what it knows of a key that goes on."""
-
-    def __init__(self, workload: WorkloadSpec, number: int) -> None:
-        self.pooled = PooledRows(workload, workload.partial or workload.answer, number)
-        self.spec = workload.queries[number]
-        self.kept: OpenKey | None = None
-
-    def rows(self, chunk: Chunk, values: Values, number: int) -> Iterator[list[pa.Array]]:
-        """The rows of a chunk's windows that hold a trend."""
-        slices = chunk.asked[number][0]
-        found = np.nonzero(values.found[slices.slice])[0]
-        segment = slices.segment[found]
-        table = accumulator_table(self.spec, values, chunk.values, slices.slice[found], segment)
-        groups = group_columns(self.spec, chunk, segment)
-        if self.spec.query.windowing.kind == SPAN:
-            table, groups, self.kept = carry(self.spec, chunk, table, groups, segment, self.kept)
-        if len(table.scaled[0]):
-            yield self._answer(table, groups, slices.start[found])
-
-    def last_rows(self) -> Iterator[list[pa.Array]]:
-        """The rows of the last key, where they had to wait for the end of the stream."""
-        if self.kept is not None:
-            yield self._answer(self.kept.table, self.kept.groups, np.zeros(1, dtype=np.int64))
-
-    def _answer(self, table: AccumulatorTable, groups: list[pa.Array], start: Ints) -> list[pa.Array]:
-        if self.spec.answer.partial:
-            columns = encode_partial(table)
-        else:
-            columns = finish(self.spec, table, RowNames(self.spec, groups, start))
-        return self.pooled.columns(groups, start, columns)
 
 
 class PooledRows:
@@ -83,6 +50,12 @@ class PooledRows:
             found[name] = column if column.type == self.types[name] else column.cast(self.types[name])
         return self._in_order(found, count)
 
+    def answer(self, table: AccumulatorTable, groups: list[pa.Array], start: Ints) -> list[pa.Array]:
+        """The same of rows as a query by itself would answer them."""
+        if self.spec.answer.partial:
+            return self.columns(groups, start, encode_partial(table))
+        return self.columns(groups, start, finish(self.spec, table, RowNames(self.spec, groups, start)))
+
     def of_metrics(self, keys: list[pa.DataType], metrics: str) -> list[pa.Array]:
         """The row in which a task tells how it went: its query is -1, and all but the metrics is NULL."""
         nothing = {f"{KEY}{number}": pa.nulls(1, kind) for number, kind in enumerate(keys)}
@@ -95,27 +68,15 @@ class PooledRows:
 def workload_stream(
     workload: WorkloadSpec, batches: Iterator[pa.RecordBatch], chunk_events: int = CHUNK_EVENTS
 ) -> Iterator[list[pa.Array]]:
-    """Answers several queries over a sorted stream.
-
-    Parameters
-    ----------
-    workload : WorkloadSpec
-    batches : iterator of pyarrow.RecordBatch
-        Sorted by key, time bucket, time and tie-break columns.
-    chunk_events : int
-        Events per kernel call, at least.
-
-    Yields
-    ------
-    list of pyarrow.Array
-        See :class:`~cetdsl.ir.stages.Pool`.
-    """
+    """Answers several queries over a sorted stream, in the columns of a :class:`~cetdsl.ir.stages.Pool`."""
     return _together(_answers(workload, batches, chunk_events))
 
 
 def _answers(workload: WorkloadSpec, batches: Iterator[pa.RecordBatch], chunk_events: int) -> Iterator[list[pa.Array]]:
     """The rows of each query and chunk, and then how it went."""
-    queries = [_Query(workload, number) for number in range(len(workload.queries))]
+    pool = workload.partial or workload.answer
+    pooled = [PooledRows(workload, pool, number) for number in range(len(workload.queries))]
+    rows = [RowsOfChunks(spec) for spec in workload.queries]
     sets = query_sets(workload)
     keys: list[pa.DataType] = []
     for chunk in ChunkReader(workload.reader, batches, chunk_events, workload.queries):
@@ -123,13 +84,15 @@ def _answers(workload: WorkloadSpec, batches: Iterator[pa.RecordBatch], chunk_ev
         for one in sets:
             with refusing_too_large(workload.reader, chunk):
                 values = one.evaluate(chunk)
-            for number, found in zip(one.members, values, strict=True):
-                yield from queries[number].rows(chunk, found, number)
-    for query in queries:
-        yield from query.last_rows()
+            for number, own in zip(one.members, values, strict=True):
+                for found in rows[number].found(chunk, chunk.asked[number][0], own):
+                    yield pooled[number].answer(*found)
+    for number, query in enumerate(rows):
+        for found in query.last():
+            yield pooled[number].answer(*found)
     for one in sets:
         if (told := one.told(workload.names)) is not None:
-            yield queries[0].pooled.of_metrics(keys, told)
+            yield pooled[0].of_metrics(keys, told)
 
 
 def _together(rows: Iterator[list[pa.Array]]) -> Iterator[list[pa.Array]]:
@@ -187,14 +150,7 @@ class QuerySet:
 
 
 def merge_workload(workload: WorkloadSpec, batches: Iterator[pa.RecordBatch]) -> Iterator[list[pa.Array]]:
-    """Adds up the partial rows of each query.
-
-    Parameters
-    ----------
-    workload : WorkloadSpec
-    batches : iterator of pyarrow.RecordBatch
-        Rows of :func:`workload_stream`, sorted by query, keys and window.
-    """
+    """Adds up the partial rows of :func:`workload_stream`, sorted by query, keys and window."""
     return _together(_merged_answers(workload, batches))
 
 

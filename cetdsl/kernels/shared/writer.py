@@ -10,17 +10,8 @@ import numpy as np
 
 from cetdsl.kernels._jit import inlined, jit
 from cetdsl.kernels.shared import operations as op
-from cetdsl.kernels.shared.bursts import (
-    Frame,
-    Survey,
-    bound_to,
-    end_of_instant,
-    is_for_one_node,
-    lowest_bit,
-    taken_by,
-)
-from cetdsl.kernels.shared.operations import Operations
-from cetdsl.kernels.shared.tape import NEVER, OWN, SHARED, Modes, Tape
+from cetdsl.kernels.shared.bursts import Frame, Survey, bound_to, end_of_instant, is_for_one_node, lowest_bit, taken_by
+from cetdsl.kernels.shared.operations import NEVER, OWN, SHARED, Modes, Operations, Tape
 from cetdsl.kernels.shared.template import Template
 from cetdsl.kernels.vocabulary import Events, Ints
 
@@ -63,10 +54,9 @@ def _flush(out: Operations, at: int, ledger: Ints, row: int) -> int:
         return at
     ledger[row, _COUNT] = 0
     if ledger[row, _MODE] == OWN:
-        return op.put_advance(out, at, row, count, low, high)
-    if ledger[row, _MODE] == NEVER:
-        return op.put_each(out, at, ledger[row, _VARIANT], count, low, high)
-    return op.put_jump(out, at, ledger[row, _VARIANT], count, low, high)
+        return op.put_events(out, at, op.ADVANCE, row, count, low, high)
+    code = op.EACH if ledger[row, _MODE] == NEVER else op.JUMP
+    return op.put_events(out, at, code, ledger[row, _VARIANT], count, low, high)
 
 
 @inlined
@@ -138,25 +128,9 @@ def _rooms(template: Template, rows: int) -> tuple[int, int, int]:
     return 2 * (nodes + neighbours + len(template.near)), 2 * len(template.bit) + 1, others
 
 
-@inlined
-def _with_room(out: Operations, at: int, room: int) -> Operations:
-    """The operations so far with room for so many more."""
-    if at + room <= len(out):
-        return out
-    larger = np.empty((2 * (at + room), op.OPERANDS), dtype=np.int32)
-    larger[:at] = out[:at]
-    return larger
-
-
 @jit
 def write_tape(template: Template, frame: Frame, events: Events, seen: Survey, modes: Modes) -> Tape:
-    """Writes down what is to be done to the columns' values.
-
-    Parameters
-    ----------
-    modes : int8 array, shape (stretches, variants)
-        How each variant is propagated in each stretch of bursts.
-    """
+    """Writes down what is to be done to the columns' values; ``modes``, shape (stretches, variants), are decided."""
     # Arrays of the inner loop have names: a look at a field of a tuple of arrays counts references.
     borders, islands, part_start = frame.border, frame.island, template.part_start
     near_start, near_rows = template.near_start, template.near + len(template.family_bits)
@@ -185,7 +159,11 @@ def write_tape(template: Template, frame: Frame, events: Events, seen: Survey, m
             while here < last_border and borders[here, 0] == i:
                 here += 1
             end = end_of_instant(instant, i, high) if i < high else i
-            out = _with_room(out, at, (here - border) * border_room + (end - i) * event_room + other_room)
+            room = at + (here - border) * border_room + (end - i) * event_room + other_room
+            if room > len(out):
+                larger = np.empty((2 * room, op.OPERANDS), dtype=np.int32)
+                larger[:at] = out[:at]
+                out = larger
             if border < here:
                 at = _cross(out, at, ledger, borders[border:here], frame.slots, part_start)
             border = here
@@ -210,7 +188,7 @@ def write_tape(template: Template, frame: Frame, events: Events, seen: Survey, m
                 end, count = _end_of_plain(mask, instant, plain, known_bits, i, until, high)
                 most_bound = max(most_bound, count)
                 at = _settle_near(out, at, ledger, near_start, near_rows, lowest_bit(plain))
-                at = op.put_bind(out, at, lowest_bit(plain), count, i, end)
+                at = op.put_events(out, at, op.BIND, lowest_bit(plain), count, i, end)
                 i = end
                 continue
             # Simultaneous events do not see each other: all values are staged before anything is taken.
@@ -254,7 +232,7 @@ def _cross(out: Operations, at: int, ledger: Ints, borders: Ints, slots: Ints, p
                 at = _settle(out, at, ledger, families + v)
                 if not opens:
                     at = op.put_sync(out, at, part_start[part], part_start[part + 1], slot)
-        at = op.put_open(out, at, windows, piece, slot) if opens else op.put_close(out, at, windows, piece, slot)
+        at = op.put_border(out, at, op.OPEN if opens else op.CLOSE, windows, piece, slot)
     return at
 
 
