@@ -23,7 +23,7 @@ from cetdsl.execution.compat import schema_of
 from cetdsl.execution.operators import run
 from cetdsl.pattern.query import Query
 from cetdsl.pattern.text import unparse
-from cetdsl.planning.planner import _NAMES, AGGREGATE_STRATEGIES, plan_aggregate
+from cetdsl.planning.planner import AGGREGATE_STRATEGIES, plan_aggregate, strategy_name
 from cetdsl.planning.strategies.panes import panes
 from cetdsl.planning.strategies.request import Declined
 from cetdsl.rewrite import rewrite
@@ -32,7 +32,7 @@ STREAMS = 40
 SCHEMA = generators.SCHEMA + ", case int"
 NUMBERS = ("decimal", "string", "double", "log2")
 #: All but panes, which declines where it would not pay; test_panes.py asks it whether that pays or not.
-STRATEGIES = {_NAMES.get(each, each.__name__): each for each in AGGREGATE_STRATEGIES if each is not panes}
+STRATEGIES = {strategy_name(each): each for each in AGGREGATE_STRATEGIES if each is not panes}
 SIMPLE = generators.Features().without(
     "negation", "edge_negation", "nested_negation", "complex_negation", "correlated_negation",
     "adjacent", "inseparable", "pairwise", "aggregate_predicates", "span", "partition", "top_conjunction",

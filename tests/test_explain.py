@@ -30,13 +30,13 @@ from cetdsl.pattern.automaton import build_automaton
 from cetdsl.pattern.expressions import Aggregate
 from cetdsl.pattern.nodes import Event, Pattern, Repeat, Seq
 from cetdsl.planning.planner import (
-    _ABOUT,
-    _LISTING,
-    _NAMES,
     AGGREGATE_STRATEGIES,
+    COMPLETE_REQUEST_STRATEGIES,
+    COMPLETE_STRATEGIES,
     list_trends,
     plan_aggregate,
     plan_trends,
+    strategy_name,
 )
 from cetdsl.rewrite import rewrite
 
@@ -199,12 +199,12 @@ B       ends a trend
 
 
 def test_every_strategy_is_described() -> None:
-    complete = itertools.chain(*_LISTING.values(), *_ABOUT.values())
-    named = {_NAMES.get(each, each.__name__) for each in (*AGGREGATE_STRATEGIES, list_trends, *complete)}
+    complete = itertools.chain(*COMPLETE_STRATEGIES.values(), *COMPLETE_REQUEST_STRATEGIES.values())
+    named = {strategy_name(each) for each in (*AGGREGATE_STRATEGIES, list_trends, *complete)}
     assert named == set(STRATEGIES)
     page = (Path(__file__).parent.parent / "docs" / "execution.rst").read_text(encoding="utf-8")
     for each in AGGREGATE_STRATEGIES:
-        assert f"* - ``{_NAMES.get(each, each.__name__)}``" in page
+        assert f"* - ``{strategy_name(each)}``" in page
 
 
 def test_a_fact_of_a_new_name_comes_last(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from cetdsl.ir.machine import Comparison, Edge, Machine
-from cetdsl.ir.steps import steps_of
+from cetdsl.ir.transitions import transitions_of
 from cetdsl.kernels.graph.attribute_graph import NEVER, NOWHERE
 from cetdsl.kernels.graph.build import GraphBuilder
 from cetdsl.kernels.graph.edges import list_edges
@@ -38,9 +38,9 @@ def _one(*comparisons: tuple[str, int, int], listed: tuple[int, ...] = ()) -> Ma
 
 
 def _machine(initial: tuple[int, ...], final: tuple[int, ...], *edges: tuple[Any, ...]) -> Machine:
-    steps = tuple(Edge(source, target, tuple(Comparison(*c) for c in rest)) for source, target, *rest in edges)
-    states = range(1 + max(state for edge in steps for state in (edge.source, edge.target)))
-    return Machine(tuple(states), tuple((q, ()) for q in initial), tuple((q, ()) for q in final), steps)
+    transitions = tuple(Edge(source, target, tuple(Comparison(*c) for c in rest)) for source, target, *rest in edges)
+    states = range(1 + max(state for edge in transitions for state in (edge.source, edge.target)))
+    return Machine(tuple(states), tuple((q, ()) for q in initial), tuple((q, ()) for q in final), transitions)
 
 
 MACHINES = {
@@ -397,7 +397,7 @@ def test_too_many_edges_are_not_reduced(name: str, needed: int) -> None:
 
 
 def test_which_machines_are_indexed() -> None:
-    indexed = {name for name, machine in MACHINES.items() if all(step.is_separable for step in steps_of(machine))}
+    indexed = {name for name, machine in MACHINES.items() if all(t.is_separable for t in transitions_of(machine))}
     assert set(MACHINES) - indexed == {
         *("unequal", "between", "listed", "listed in a key", "SEQ(A, B+)+", "three states"),
     }

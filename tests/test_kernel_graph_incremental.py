@@ -14,7 +14,7 @@ from test_kernel_graph import MACHINES, plain_events, successors
 
 from cetdsl.errors import InvalidNode, UnsupportedQuery
 from cetdsl.ir.machine import Edge, Machine
-from cetdsl.ir.steps import steps_of
+from cetdsl.ir.transitions import transitions_of
 from cetdsl.kernels.graph.build import GraphBuilder
 from cetdsl.kernels.graph.edges import list_edges
 from cetdsl.kernels.graph.incremental import AttributeVertices, IncrementalGraph, Node
@@ -56,7 +56,7 @@ def judge(machine: Machine, graph: IncrementalGraph, arrivals: list[Arrival], fi
 def judge_ranges(
     machine: Machine, graph: IncrementalGraph, number: int, arrivals: list[Arrival], nodes: list[Node]
 ) -> None:
-    step = steps_of(machine)[number]
+    t = transitions_of(machine)[number]
 
     def side(state: int, keys: list[int], column: int | None) -> list[tuple[Any, int, Node]]:
         found = []
@@ -68,14 +68,14 @@ def judge_ranges(
                 found.append((key, value, node))
         return found
 
-    later = side(step.edge.target, [c.later for c in step.equalities], step.order and step.order.later)
-    earlier = side(step.edge.source, [c.earlier for c in step.equalities], step.order and step.order.earlier)
+    later = side(t.edge.target, [c.later for c in t.equalities], t.order and t.order.later)
+    earlier = side(t.edge.source, [c.earlier for c in t.equalities], t.order and t.order.earlier)
     keys = sorted({key for key, _, _ in later + earlier})
     columns = [
         (np.array([keys.index(key) for key, _, _ in rows], dtype=np.int64), np.array([v for _, v, _ in rows], np.int64))
         for rows in (later, earlier)
     ]
-    lists = cut_lists(step.order.op if step.order else None, len(keys), *columns)
+    lists = cut_lists(t.order.op if t.order else None, len(keys), *columns)
     for place, key in enumerate(keys):
         low = lists.low[lists.begin[place] + 1 : lists.begin[place + 1]]
         expected = AttributeVertices(

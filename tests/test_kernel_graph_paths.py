@@ -14,12 +14,13 @@ from cetdsl.ir.machine import Comparison, Edge, Machine
 from cetdsl.kernels.graph import samples
 from cetdsl.kernels.graph.attribute_graph import AttributeGraph
 from cetdsl.kernels.graph.build import GraphBuilder
-from cetdsl.kernels.graph.counts import count_trends
+from cetdsl.kernels.graph.counts import count_trends, scaled_counts
 from cetdsl.kernels.graph.edges import list_edges
 from cetdsl.kernels.graph.k_best import KBest, k_best_paths
 from cetdsl.kernels.graph.reduction import reduce_edges
 from cetdsl.kernels.graph.samples import Samples, sample_paths
-from cetdsl.kernels.numbers.scaled import log2_of
+from cetdsl.kernels.graph.windows import windows_of
+from cetdsl.kernels.numbers.scaled import Scaled, from_scaled, log2_of
 from cetdsl.kernels.vocabulary import Block, Events, Graph, Ints
 
 READINGS = ("all", "ends", "maximal")
@@ -204,6 +205,11 @@ def expected(case: Case, low: int, high: int, reading: str) -> list[Trend]:
 # ---------------------------------------------------------------------------------------------------- counts
 
 
+def summed_lengths(graph: Graph, low: Ints, high: Ints, complete: bool) -> Scaled:
+    """The sum of the lengths of each slice's trends."""
+    return scaled_counts(graph, windows_of(graph, low, high), complete, lengths=True)[:, 1]
+
+
 @pytest.mark.parametrize("name", MACHINES)
 @pytest.mark.parametrize("reading", READINGS)
 def test_counts_are_those_of_the_definition(name: str, reading: str) -> None:
@@ -218,8 +224,8 @@ def test_counts_are_those_of_the_definition(name: str, reading: str) -> None:
             assert found.exact.tolist() == [len(trends) for trends in lists], seed
             assert all(type(count) is int for count in found.exact)
             np.testing.assert_array_equal(found.scaled.real * 2.0**found.scaled.imag, found.exact.astype(float))
-            refs = [sum(map(len, trends)) for trends in lists]
-            np.testing.assert_array_equal(found.refs.real * 2.0**found.refs.imag, refs)
+        lengths = summed_lengths(case.graph(reading), case.low, case.high, complete)
+        assert from_scaled(lengths).tolist() == [sum(map(len, trends)) for trends in lists], seed
 
 
 def python_counts(graph: Graph, low: int, high: int, complete: bool) -> tuple[int, int]:
@@ -253,20 +259,21 @@ def test_counts_beyond_any_machine_number(name: str, complete: bool) -> None:
     graph = case.graph("ends")
     wanted = [python_counts(graph, low, high, complete) for low, high in slices]
     assert max(wanted)[0].bit_length() > 2 * 61
-    for found in (
-        count_trends(graph, case.low, case.high, complete),
-        count_trends(case.built, case.low, case.high, complete),
-    ):
-        assert found.exact.tolist() == [number for number, _ in wanted]
-        for scaled, exact in ((found.scaled, [w[0] for w in wanted]), (found.refs, [w[1] for w in wanted])):
-            sizes = [number.bit_length() for number in exact]
-            logarithms = [
-                np.log2(float(number >> max(bits - 60, 0))) + max(bits - 60, 0)
-                for number, bits in zip(exact, sizes)
-                if number
-            ]
-            np.testing.assert_allclose(log2_of(scaled)[np.array(exact) > 0], logarithms, rtol=0, atol=1e-9)
-            assert (scaled.real[np.array(exact) == 0] == 0).all()
+    numbers, lengths = ([pair[k] for pair in wanted] for k in (0, 1))
+    rounded = [(summed_lengths(graph, case.low, case.high, complete), lengths)]
+    for counted in (graph, case.built):
+        found = count_trends(counted, case.low, case.high, complete)
+        assert found.exact.tolist() == numbers
+        rounded.append((found.scaled, numbers))
+    for scaled, exact in rounded:
+        sizes = [number.bit_length() for number in exact]
+        logarithms = [
+            np.log2(float(number >> max(bits - 60, 0))) + max(bits - 60, 0)
+            for number, bits in zip(exact, sizes)
+            if number
+        ]
+        np.testing.assert_allclose(log2_of(scaled)[np.array(exact) > 0], logarithms, rtol=0, atol=1e-9)
+        assert (scaled.real[np.array(exact) == 0] == 0).all()
 
 
 def test_a_count_too_large_to_be_wanted_is_rounded() -> None:

@@ -17,7 +17,7 @@ from cetdsl.analysis.types import type_of
 from cetdsl.errors import UnsupportedQuery
 from cetdsl.ir.operators import ShowGraph
 from cetdsl.ir.stages import EventGraphSpec
-from cetdsl.ir.steps import Step, steps_of
+from cetdsl.ir.transitions import Transition, transitions_of
 from cetdsl.ir.windowing import SLIDING
 from cetdsl.kernels.graph import vertices
 from cetdsl.kernels.graph.vertices import cut_lists, vertex_stream
@@ -62,7 +62,7 @@ class Found:
     def __init__(self, task: Task, chunk: int, batch: int) -> None:
         self.task = task
         self.plan = task.plan()
-        self.steps = [step for step in steps_of(self.plan.compiled.machine) if step.is_separable]
+        self.transitions = [t for t in transitions_of(self.plan.compiled.machine) if t.is_separable]
 
         def part(name: str) -> Iterator[tuple[Place, list[Any]]]:
             return task.part(self.plan, name, chunk, batch)
@@ -80,13 +80,13 @@ class Found:
         self.from_edges = [self._list(place, row, 2) for place, row in part("from")]
         self.to_edges = [self._list(place, row, 3) for place, row in part("to")]
 
-    def _list(self, place: Place, row: list[Any], more: int) -> tuple[Any, Step, list[Any]]:
-        """The name of a list, its step, and what stands after it."""
-        width = 2 * sum(len(step.equalities) for step in self.steps)
+    def _list(self, place: Place, row: list[Any], more: int) -> tuple[Any, Transition, list[Any]]:
+        """The name of a list, its transition, and what stands after it."""
+        width = 2 * sum(len(t.equalities) for t in self.transitions)
         values = tuple(reference._key(value) for value in row[1 : 1 + width])
         # Each value is that of the later or of the earlier side.
         either = tuple(b if a is None else a for a, b in zip(values[::2], values[1::2], strict=True))
-        return (place, row[0], either), self.steps[row[0]], row[1 + width :]
+        return (place, row[0], either), self.transitions[row[0]], row[1 + width :]
 
     # -------------------------------------------------------------------------------------------------- judging
 
@@ -104,7 +104,7 @@ class Found:
 
         paths = [path for node, flags in self.flags.items() if flags[0] for path in walk((node,))]
         assert {node for path in paths for node in path} == set(self.flags)
-        assert {step for path in paths for step in itertools.pairwise(path)} == set(self.edges)
+        assert {edge for path in paths for edge in itertools.pairwise(path)} == set(self.edges)
         targets, sources = {later for _, later in self.edges}, {earlier for earlier, _ in self.edges}
         for node, (_, _, source, sink) in self.flags.items():
             assert (source, sink) == (node not in targets, node not in sources)
@@ -140,11 +140,11 @@ class Found:
             numbers[name].append(number)
         assert all(sorted(found) == list(range(len(found))) for found in numbers.values())
         members = defaultdict(list)
-        for name, step, (number, n) in self.from_edges:
-            members[name, number].append((name[0], n, step.edge.target))
+        for name, transition, (number, n) in self.from_edges:
+            members[name, number].append((name[0], n, transition.edge.target))
         implied = list(self.direct)
-        for name, step, (n, begin, end) in self.to_edges:
-            earlier = (name[0], n, step.edge.source)
+        for name, transition, (n, begin, end) in self.to_edges:
+            earlier = (name[0], n, transition.edge.source)
             assert 0 <= begin <= end <= len(numbers[name])
             for number in range(begin, end):
                 for later in members[name, number]:

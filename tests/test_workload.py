@@ -190,8 +190,20 @@ def test_explain_shows_passes_sets_and_templates(figure_4: Any) -> None:
     assert "q5 alone  enumerate" in text
     assert "merged template" in many.explain().html()
     assert "+- merge the runs of each key" in text
+    assert "v0  A of q1, q4\nv1  B of q1, q2, q3\nv2  C of q2, q3, q4\n\nkernel: all queries" in text
     with_texts = figure_4.patterns({"q": "RETURN MAX(B.type) PATTERN B+"}, time="t").explain()
     assert "+- sort each task's events by t\n   +- shuffle" in str(with_texts)
+
+
+def test_explain_says_what_each_query_calls_a_common_variable(figure_4: Any) -> None:
+    texts = {
+        "plain": "RETURN COUNT(*) PATTERN SEQ(A a, B+ b) WHERE a.type = 'A' AND b.type = 'B'",
+        "renamed": "RETURN COUNT(*) PATTERN SEQ(A `first one`, NOT C, B+ b) WHERE b.type = 'B'",
+        "twice": "RETURN COUNT(*) PATTERN SEQ(B b, B c)",
+        **{f"q{number}": "RETURN COUNT(*) PATTERN SEQ(A a, C)" for number in range(8)},
+    }
+    text = str(figure_4.patterns(texts, time="t").explain())
+    assert "v0  a of plain, q0, q1, q2, q3, q4 and 3 more; `first one` of renamed" in text
 
 
 def test_metrics_have_one_row_per_task_and_set(figure_4: Any) -> None:

@@ -128,7 +128,7 @@ def analyse(
 
 
 class _Analysis:
-    """One run of analysis; its methods note errors and go on with what is still known."""
+    """One analysis; its methods note errors and go on with what is still known."""
 
     def __init__(self, query: Query, schema: Schema, binding: Binding, functions: KnownFunctions | None) -> None:
         self.asked = query

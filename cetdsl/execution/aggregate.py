@@ -1,4 +1,4 @@
-"""The strategies kernel and panes as DataFrames: events mapped to answers, and these merged where they must be."""
+"""Executes the strategies kernel and panes: events are mapped to answers, and these are merged where they must be."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from cetdsl.ir.source import Source
 
 
 def count_type(number: str, scale: int = 0) -> T.DataType:
-    """The Spark type of a count or an exact sum in a number form."""
+    """Returns the Spark type of a count or an exact sum in a number form."""
     return {"decimal": T.DecimalType(38, scale), "string": T.StringType()}.get(number, T.DoubleType())
 
 
 def output_type(output: Output, number: str, value_types: tuple[T.DataType, ...], spec: KernelSpec) -> T.DataType:
-    """The Spark type of an output column."""
+    """Returns the Spark type of an output column."""
     accumulator = spec.answer.accumulators[output.value]
     if accumulator.is_length:
         return T.LongType()
@@ -52,7 +52,7 @@ def partial_fields(spec: KernelSpec, value_types: tuple[T.DataType, ...]) -> lis
 
 @runs(Propagate, CountPaths, MultiplyPanes)
 def answer(df: DataFrame, plan: Propagate | CountPaths | MultiplyPanes) -> Rows:
-    """The answer of a kernel: group columns, window, aggregates; or partial results if the kernel is told so."""
+    """Gives the answer of a kernel: group columns, window, aggregates; or partial results if the plan says so."""
     rows = execute(df, plan.child)
     if rows.spec.answer.partial:
         return rows.mapped(plan, rows.spec, partial_schema(rows, plan.source))
@@ -61,7 +61,7 @@ def answer(df: DataFrame, plan: Propagate | CountPaths | MultiplyPanes) -> Rows:
 
 @runs(BuildPanes)
 def build_panes(df: DataFrame, plan: BuildPanes) -> Rows:
-    """A matrix per key and pane, so that all cores work on one long key; no row is copied."""
+    """Gives a matrix per key and pane, so that all cores work on one long key; no row is copied."""
     rows = execute(df, plan.child)
     kinds = _matrix_types(rows.spec)
     layout = of_panes(rows.spec.layout, len(kinds))
@@ -71,7 +71,7 @@ def build_panes(df: DataFrame, plan: BuildPanes) -> Rows:
 
 
 def _matrix_types(spec: KernelSpec) -> list[T.DataType]:
-    """Two columns for the accumulators of whole numbers, small and large ones, and one for those that are rounded."""
+    """Returns the columns of matrices: two for whole numbers, small and large ones, and one for rounded ones."""
     exact = [is_exact_accumulator(spec, accumulator) for accumulator in spec.answer.accumulators]
     kinds: list[T.DataType] = [T.BinaryType(), T.StringType()] if any(exact) else []
     return kinds if all(exact) else [*kinds, T.BinaryType()]
@@ -79,13 +79,13 @@ def _matrix_types(spec: KernelSpec) -> list[T.DataType]:
 
 @runs(Merge)
 def merge(df: DataFrame, plan: Merge) -> Rows:
-    """The answer that partial results add up to."""
+    """Adds up partial results to the answer."""
     rows = execute(df, plan.child)
     return _answered(rows, plan, rows.spec.with_answer(partial=False), plan.groups)
 
 
 def _answered(rows: Rows, plan: Operator, spec: KernelSpec, groups: tuple[str, ...]) -> Rows:
-    """What a kernel answers, under the names that the user knows."""
+    """Renames the columns of a kernel's answer to those that the user knows."""
     fields = rows.frame.place_fields("g", groups)
     for number, output in enumerate(spec.answer.outputs):
         fields.append(T.StructField(f"r{number}", output_type(output, spec.answer.number, rows.types, spec)))
@@ -93,7 +93,7 @@ def _answered(rows: Rows, plan: Operator, spec: KernelSpec, groups: tuple[str, .
 
 
 def partial_schema(rows: Rows, source: Source) -> T.StructType:
-    """Of partial results: groups, the start of the window, accumulators."""
+    """Returns the schema of partial results: groups, the start of the window, accumulators."""
     fields = rows.frame.key_fields("g", source.groups)
     if source.window:
         fields.append(T.StructField("w", T.LongType()))
@@ -102,7 +102,7 @@ def partial_schema(rows: Rows, source: Source) -> T.StructType:
 
 @runs(Union)
 def union(df: DataFrame, plan: Union) -> Rows:
-    """The partial results of the sides of an AND, the number of the side behind their keys.
+    """Puts the partial results of the sides of an AND together, with the number of the side behind their keys.
 
     Each side reads the input by itself, and sends only the events that its own variables can bind.
     """
@@ -118,7 +118,7 @@ def union(df: DataFrame, plan: Union) -> Rows:
 
 @runs(PairCounts)
 def pair_counts(df: DataFrame, plan: PairCounts) -> Rows:
-    """Partial results of pairs, one per key and window, for a merge by group."""
+    """Gives partial results of pairs, one per key and window, for a merge by group."""
     rows = execute(df, plan.child)
     # The sides' own counts may be of any size; only the number of pairs is an answer.
     spec = typed(plan.child.spec.with_answer(outputs=plan.outputs), rows.types)

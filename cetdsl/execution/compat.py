@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 
 def schema_of(df: DataFrame) -> Schema:
-    """Names and types of a DataFrame's columns."""
+    """Returns the names and types of a DataFrame's columns."""
     return Schema([Field(field.name, field.dataType.simpleString()) for field in df.schema.fields])
 
 
 def refuse_streaming(df: DataFrame) -> None:
-    """Grouped maps over a stream silently run once per micro-batch, so a stream is refused."""
+    """Raises for a stream, because a grouped map over it silently runs once per micro-batch."""
     if df.isStreaming:
         raise StreamingNotSupported(
             "a streaming DataFrame cannot be asked for trends yet",
@@ -40,7 +40,7 @@ USUAL_PARALLELISM = 8
 
 
 def parallelism(session: SparkSession) -> int:
-    """How many tasks can run at the same time, as far as Spark tells; runs no job."""
+    """Returns how many tasks can run at the same time, as far as Spark tells; runs no job."""
     try:
         return int(session.sparkContext.defaultParallelism)
     except PySparkException:
@@ -58,13 +58,13 @@ def parallelism(session: SparkSession) -> int:
 
 
 def arrow_type(kind: DataType) -> pa.DataType:
-    """The Arrow type in which Spark expects a column from a Python worker."""
+    """Returns the Arrow type in which Spark expects a column from a Python worker."""
     return to_arrow_type(kind)
 
 
 @lru_cache(maxsize=1)
 def function_names() -> frozenset[str]:
-    """The functions that a query may call: those of ``pyspark.sql.functions``."""
+    """Returns the functions that a query may call: those of ``pyspark.sql.functions``."""
     excluded = {"col", "column", "lit", "expr", "udf", "pandas_udf", "arrow_udf", "udtf", "call_udf", "call_function"}
     names = getattr(F, "__all__", None) or dir(F)
     return frozenset(
@@ -75,7 +75,7 @@ def function_names() -> frozenset[str]:
 
 
 def translated(action: Callable[[], Any], doing: str) -> Any:
-    """Runs an analysis step of Spark; what Spark cannot resolve becomes an error of cetdsl."""
+    """Runs an action of Spark's analysis, and turns an error about what cannot be resolved into one of cetdsl."""
     try:
         result = action()
         if isinstance(result, DataFrame):

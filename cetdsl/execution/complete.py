@@ -1,4 +1,4 @@
-"""Trends out of graphs as DataFrames: listed, sampled, ordered by what they weigh, and surveyed."""
+"""Executes operators over graphs: trends are listed, sampled, ordered by weight, and surveyed."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from cetdsl.pattern.expressions import Length, variables
 
 @runs(BuildGraph)
 def build_graph(df: DataFrame, plan: BuildGraph) -> Rows:
-    """The events of the graph, which the stage above builds."""
+    """Gives the events of the graph, which the stage above builds."""
     refuse_duplicates(plan.columns or ())
     return execute(df, plan.child)
 
 
 def _told(rows: Rows, plan: OverGraph, limit: int | None = None) -> GraphSpec:
-    """What the kernel must know to get trends out of the graph."""
+    """Returns what the kernel must know to get trends out of the graph."""
     graph, shown = plan.child, Shown.of(plan.source)
     trends = trends_spec(plan, shown.keys, rows.spec, graph.columns or (), limit)
     return GraphSpec(trends, graph.algorithm or "auto", graph.memory, rows.shares)
 
 
 def _schema(rows: Rows, plan: OverGraph, *more: T.StructField, named: bool = False) -> T.StructType:
-    """Keys and window, under our names or under the user's, what is more, and the trend."""
+    """Returns keys and window, under internal names or the user's, further columns, and the trend."""
     shown, columns = Shown.of(plan.source), plan.child.columns or ()
     return T.StructType([*shown.places(rows.frame, named=named), *more, trend_field(rows.frame, columns, columns)])
 
 
 @runs(ListPaths)
 def list_paths(df: DataFrame, plan: ListPaths) -> Rows:
-    """Keys, window, and the trend under the user's column names."""
+    """Gives keys, window, and the trend under the user's column names."""
     rows = execute(df, plan.child)
     spec = _told(rows, plan, plan.limit)
     return rows.mapped(plan, spec, _schema(rows, plan, named=True))
@@ -45,7 +45,7 @@ def list_paths(df: DataFrame, plan: ListPaths) -> Rows:
 
 @runs(SamplePaths)
 def sample_paths(df: DataFrame, plan: SamplePaths) -> Rows:
-    """The paths with the smallest random keys."""
+    """Gives the paths with the smallest random keys."""
     rows = execute(df, plan.child)
     spec = SampleSpec(_told(rows, plan), plan.size, plan.seed)
     drawn = rows.mapped(plan, spec, _schema(rows, plan, T.StructField("key", T.DoubleType()))).data
@@ -54,7 +54,7 @@ def sample_paths(df: DataFrame, plan: SamplePaths) -> Rows:
 
 @runs(TopPaths)
 def top_paths(df: DataFrame, plan: TopPaths) -> Rows:
-    """The heaviest paths first, with what they weigh."""
+    """Gives the heaviest paths first, with their weights."""
     rows, argument = execute(df, plan.child), plan.by.argument
     name = plan.by.variable if argument is None else None
     if argument is not None and not isinstance(argument, Length):
@@ -67,7 +67,7 @@ def top_paths(df: DataFrame, plan: TopPaths) -> Rows:
 
 
 def _weight_type(kind: T.DataType) -> T.DataType:
-    """The type of a sum, as kernels give it."""
+    """Returns the type of a sum, as kernels give it."""
     if isinstance(kind, T.DecimalType):
         return T.DecimalType(38, kind.scale)
     return T.DoubleType() if isinstance(kind, (T.DoubleType, T.FloatType)) else T.DecimalType(38, 0)
@@ -75,7 +75,7 @@ def _weight_type(kind: T.DataType) -> T.DataType:
 
 @runs(SurveyGraphs)
 def survey_graphs(df: DataFrame, plan: SurveyGraphs) -> Rows:
-    """What there is to know about the graph of each group and window, and about the work of listing its trends."""
+    """Gives a survey of the graph of each group and window, and of the work of listing its trends."""
     rows, shown = execute(df, plan.child), Shown.of(plan.source)
     told = [T.StructField(f"s{n}", _SURVEY_TYPES[kind]) for n, (_, kind) in enumerate(SURVEY)]
     schema = T.StructType([*shown.places(rows.frame), *told])
@@ -89,7 +89,7 @@ _LARGEST = ("predicted_bytes", "bytes")
 
 
 def summary(survey: DataFrame) -> dict[str, Any]:
-    """What a survey says of all groups and windows together; runs a job."""
+    """Sums up a survey over all groups and windows; runs a job."""
     # The survey's own columns come last, so that a key column of the same name cannot stand in for one.
     numbered = survey.toDF(*(f"x{n}" for n in range(len(survey.columns))))
     first = len(survey.columns) - len(SURVEY)

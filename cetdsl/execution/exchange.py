@@ -1,4 +1,4 @@
-"""Rows on their way to the tasks of their keys: projected, filtered, shuffled, and sorted there.
+"""Sends rows to the tasks of their keys: they are projected, filtered and shuffled, and sorted there.
 
 This is the one writer of the rows that kernels read; see :class:`~cetdsl.ir.layout.RowLayout`.
 """
@@ -45,10 +45,9 @@ from cetdsl.pattern.expressions import Attribute
 
 
 def exchange(rows: DataFrame, by: Sequence[str], order: Sequence[Column | str] = (), tasks: int = 0) -> DataFrame:
-    """Rows sent to the tasks of some columns (of none: to one task), and sorted there if an order is given.
+    """Sends rows to the tasks of some columns (of none: to one task), and sorts them there if an order is given.
 
-    Only ``repartition(...).sortWithinPartitions(...)`` was seen to keep an order for a Python worker;
-    ``groupBy().applyInArrow`` promises none. The session decides how many tasks there are, unless ``tasks`` does.
+    ``groupBy().applyInArrow`` promises no order. The session decides how many tasks there are, unless ``tasks`` does.
     """
     keys = list(map(F.expr, by))
     if tasks or not by:
@@ -90,7 +89,7 @@ def _events_in_order(df: DataFrame, below: Operator, needed: EventsInOrder) -> R
 
 
 def _project(frame: EventFrame, needed: EventsInOrder, shares: int) -> tuple[Terms, RowLayout]:
-    """The columns to select, and the layout of those that are sent."""
+    """Returns the columns to select, and the layout of those that are sent."""
     spec, shown, lists = needed.spec, needed.columns or (), len(frame.compiled.lists)
     terms = frame.keys()
     if shares:
@@ -124,7 +123,7 @@ def _project(frame: EventFrame, needed: EventsInOrder, shares: int) -> tuple[Ter
 
 
 def _for_tasks(frame: EventFrame, spec: KernelSpec, terms: Terms, layout: RowLayout) -> DataFrame:
-    """The rows that some variable can bind, once for each time bucket and each share that needs them."""
+    """Selects the rows that some variable can bind, once for each time bucket and each share that needs them."""
     if layout.lists:
         rows = with_lists(frame, terms)
     else:
@@ -137,7 +136,7 @@ def _for_tasks(frame: EventFrame, spec: KernelSpec, terms: Terms, layout: RowLay
 
 
 def _event_columns(frame: EventFrame, sent: Sequence[str], shown: tuple[str, ...]) -> list[EventColumn]:
-    """Where each of the user's columns is found that are shown: among those that are sent, as it is, or apart."""
+    """Finds each of the user's columns that are shown: among those that are sent, as it is, or in one of its own."""
     source = frame.source
     codes = [
         code.expr.name if isinstance(code.expr, Attribute) and kind == frame.type_of(code.expr.name) else None
@@ -165,7 +164,7 @@ def _event_columns(frame: EventFrame, sent: Sequence[str], shown: tuple[str, ...
 
 
 def typed(spec: KernelSpec, value_types: tuple[T.DataType, ...]) -> KernelSpec:
-    """The specification with the types that Spark found for the aggregated terms."""
+    """Returns the specification with the types that Spark found for the aggregated terms."""
     texts = tuple(kind.simpleString() for kind in value_types)
     outputs = []
     for output in spec.answer.outputs:
@@ -186,7 +185,7 @@ _IN_RUNS: dict[type[T.DataType], str] = {
 
 
 def run_spec(schema: T.StructType, keys: int) -> RunSpec | None:
-    """How rows of so many keys, a time and numbers are put into runs; None if some column cannot be.
+    """Returns how rows of keys, a time and numbers are put into sorted runs; None if some column cannot be.
 
     Examples
     --------
@@ -203,7 +202,7 @@ def run_spec(schema: T.StructType, keys: int) -> RunSpec | None:
 
 @runs(Exchange)
 def carry_out(df: DataFrame, plan: Exchange) -> Rows:
-    """The rows of the operator below, as they are required."""
+    """Gives the rows of the operator below, as they are required."""
     needed = plan.gives_rows
     if isinstance(needed, EventsInOrder):
         return _events_in_order(df, plan.child, needed)
@@ -214,7 +213,7 @@ def carry_out(df: DataFrame, plan: Exchange) -> Rows:
 
 
 def as_carried_out(df: DataFrame, plan: Operator) -> Operator:
-    """The plan with sorted runs only where events are numbers, which Spark's types tell."""
+    """Returns the plan with sorted runs only where events are numbers, which Spark's types tell."""
     if not isinstance(plan, Exchange):
         return plan.with_children(tuple(as_carried_out(df, child) for child in plan.children))
     needed = plan.gives_rows

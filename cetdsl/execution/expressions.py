@@ -1,4 +1,4 @@
-"""Terms as Spark columns."""
+"""Turns terms into Spark columns."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Resolve = Callable[[Expr], Column]
 
 
 def to_column(expr: Expr, resolve: Resolve) -> Column:
-    """A term as a Spark column.
+    """Turns a term into a Spark column.
 
     ``resolve`` gives the column of an attribute, an aggregate, LENGTH, or a condition given as a Spark column.
     """
@@ -61,7 +61,7 @@ def to_column(expr: Expr, resolve: Resolve) -> Column:
 
 
 def of_first(choices: Sequence[tuple[Column, Column]], otherwise: Column) -> Column:
-    """The value of the first condition that holds, or another one if none does."""
+    """Returns the value of the first condition that holds, or ``otherwise`` if none does."""
     value: Any = F
     for condition, chosen in choices:
         value = value.when(condition, chosen)
@@ -69,7 +69,7 @@ def of_first(choices: Sequence[tuple[Column, Column]], otherwise: Column) -> Col
 
 
 def combine(operation: Callable[[Column, Column], Column], columns: Sequence[Column]) -> Column:
-    """One column out of many by an associative operation, nested no deeper than needed: Connect refuses depth 100."""
+    """Combines many columns by an associative operation, nested no deeper than needed: Connect refuses depth 100."""
     if len(columns) == 1:
         return columns[0]
     middle = len(columns) // 2

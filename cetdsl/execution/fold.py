@@ -1,4 +1,4 @@
-"""The fold strategy: an ``aggregate()`` over each key's sorted array of events, in Spark expressions alone."""
+"""Executes the fold strategy: ``aggregate()`` over each key's sorted array of events, in Spark expressions alone."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ZERO_TYPES = {"double": "double", "decimal": "decimal(38,0)"}
 
 @runs(Fold)
 def fold(df: DataFrame, plan: Fold) -> Rows:
-    """The answer of a fold plan: group columns, window, counts."""
+    """Gives the answer of a fold plan: group columns, window, counts."""
     source, compiled, wanted = plan.source, plan.compiled, plan.spec.answer
     frame = EventFrame(df, source, compiled)
     columns = frame.keys() | frame.instant()
@@ -56,7 +56,7 @@ def refuse_nulls(time: str) -> Column:
 
 
 def _place(groups: list[str], window: Column | None) -> Column:
-    """The group and window of a row, for messages."""
+    """Describes the group and window of a row, for messages."""
     parts = []
     if groups:
         values = [F.coalesce(F.col(name).cast("string"), F.lit("NULL")) for name in groups]
@@ -68,7 +68,7 @@ def _place(groups: list[str], window: Column | None) -> Column:
 
 
 def _checked(column: str, name: str, number: str, where: Column) -> Column:
-    """A result, or the error of one that does not fit: NULL and infinity mean that it does not."""
+    """Returns a result, or raises an error if it does not fit, which NULL and infinity mean."""
     fits, hint = OVERFLOW_ADVICE[number]
     message = (f"cetdsl.errors.CountOverflow: {name!r} of ", f" does not fit {fits}\n  hint: {hint}")
     error = F.raise_error(F.concat(F.lit(message[0]), where, F.lit(message[1])))
@@ -78,7 +78,7 @@ def _checked(column: str, name: str, number: str, where: Column) -> Column:
 
 
 class _Fold:
-    """The automaton as an ``aggregate()``: per state and accumulator the sum so far, and the one before this instant.
+    """The automaton as an ``aggregate()``: per state and accumulator its sum so far, and that before this instant.
 
     Simultaneous events see only what was there before their instant. Additions of decimals that do not fit give NULL,
     which spreads only into results that it is really part of.
@@ -95,7 +95,7 @@ class _Fold:
         self.cells = [(q, k) for q in range(len(self.machine.variables)) for k in range(len(self.accumulators))]
 
     def over(self, events: Column) -> Column:
-        """The fold of an array of events."""
+        """Folds an array of events."""
         return F.aggregate(events, self._start(events), self._step, self._finish)
 
     def _number(self, value: int) -> Column:
@@ -122,7 +122,7 @@ class _Fold:
         return F.when(same, self._next(state, event, "before")).otherwise(self._next(state, event, "sum"))
 
     def _next(self, state: Column, event: Column, seen: str) -> Column:
-        """The state after an event that sees the sums ``seen``."""
+        """Returns the state after an event that sees the sums ``seen``."""
         before = {(q, k): state.getField(f"{seen}{q}_{k}") for q, k in self.cells}
         sums = []
         for q, variable in enumerate(self.machine.variables):
@@ -135,7 +135,7 @@ class _Fold:
         return F.struct(self._instant(event).alias("at"), *sums, *kept)
 
     def _values(self, state: int, variable: int, before: dict[tuple[int, int], Column]) -> list[Column]:
-        """The accumulators of the trends that end with an event bound on entering a state."""
+        """Returns the accumulators of the trends that end with an event bound on entering a state."""
         sources = [edge.source for edge in self.machine.edges if edge.target == state]
         begins = any(q == state for q, _ in self.machine.initial)
         values: list[Column] = []

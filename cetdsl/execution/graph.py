@@ -12,7 +12,7 @@ from pyspark.sql import types as T
 from cetdsl.errors import ResolutionError
 from cetdsl.execution.joins import JoinedGraph
 from cetdsl.execution.trends import refuse_duplicates
-from cetdsl.execution.vertices import KernelGraph, separable_steps, value_names
+from cetdsl.execution.vertices import KernelGraph, separable_transitions, value_names
 from cetdsl.ir.operators import ShowGraph
 from cetdsl.pattern.text import quote
 
@@ -27,12 +27,12 @@ class EventGraph:
     two vertices that are neighbours in some trend. So the trends are the paths from a vertex that is ``first`` to one
     that is ``last``.
 
-    Most edges need not be listed. Where a step of the pattern compares the later event with the earlier one by
+    Most edges need not be listed. Where a transition of the pattern compares the later event with the earlier one by
     equalities and at most one order, *attribute vertices* stand between them (Mei et al., ICPP 2021): single values, or
     ranges of values that no bound of an earlier event divides. A from-edge leads from each attribute vertex to the
     events whose value lies in it, and a to-edge from an event to a stretch of attribute vertices. All of these take
     space in proportion to the events. An event follows another one if it is later, and a from-edge leads to it from an
-    attribute vertex that a to-edge of the other one covers. The edges of other steps are the ``direct_edges``.
+    attribute vertex that a to-edge of the other one covers. The edges of other transitions are the ``direct_edges``.
 
     The ids of vertices are the same whenever they are computed, and in all these DataFrames, as long as the events are.
     """
@@ -41,7 +41,7 @@ class EventGraph:
         refuse_duplicates(plan.columns)
         self._parts = JoinedGraph(df, plan) if plan.joined else KernelGraph(df, plan)
         self._plan = plan
-        self._steps = separable_steps(plan.compiled)
+        self._transitions = separable_transitions(plan.compiled)
 
     def __repr__(self) -> str:
         return f"<EventGraph with positions {', '.join(self._positions)}>"
@@ -67,7 +67,7 @@ class EventGraph:
 
     @cached_property
     def direct_edges(self) -> DataFrame:
-        """The edges, ``src`` and ``dst``, of the steps that have no attribute vertices."""
+        """The edges, ``src`` and ``dst``, of the transitions that have no attribute vertices."""
         return self._pairs(self._parts.direct())
 
     def _pairs(self, rows: DataFrame) -> DataFrame:
@@ -82,12 +82,12 @@ class EventGraph:
         and ``number`` (the vertices of a list are numbered from 0 in the order of their values), ``values`` (those of
         the equalities), ``low``, ``high`` and ``bounds`` (of the order). Bounds are written as PostgreSQL does: ``[)``
         from ``low`` to before ``high``, ``(]`` from after ``low`` to ``high``, and NULL is no bound; ranges of whole
-        numbers are ``[)``. Values that differ in type from step to step are shown as strings.
+        numbers are ``[)``. Values that differ in type from transition to transition are shown as strings.
         """
         rows = self._unsigned_zeros(self._parts.attributes())
         columns = [
             self._attribute.alias("id"),
-            *(self._of_step(texts).alias(name) for name, texts in self._step_texts.items()),
+            *(self._of_transition(texts).alias(name) for name, texts in self._transition_texts.items()),
             self._list.alias("list"),
             F.col("a").alias("number"),
             self._values(rows).alias("values"),
@@ -112,35 +112,35 @@ class EventGraph:
         return rows.select(self._end("earlier").alias("src"), self._list.alias("list"), "begin", "end")
 
     @cached_property
-    def _step_texts(self) -> dict[str, list[str]]:
+    def _transition_texts(self) -> dict[str, list[str]]:
         codes = self._plan.compiled.codes
         return {
-            "earlier": [self._positions[step.edge.source] for step in self._steps],
-            "later": [self._positions[step.edge.target] for step in self._steps],
-            "attribute": [", ".join(quote(codes[c.later].expr) for c in step.index) for step in self._steps],
+            "earlier": [self._positions[transition.edge.source] for transition in self._transitions],
+            "later": [self._positions[transition.edge.target] for transition in self._transitions],
+            "attribute": [", ".join(quote(codes[c.later].expr) for c in t.index) for t in self._transitions],
         }
 
-    def _of_step(self, texts: list[str]) -> Column:
-        return F.get(F.array(*map(F.lit, texts)), F.col("step")) if texts else F.lit(None).cast("string")
+    def _of_transition(self, texts: list[str]) -> Column:
+        return F.get(F.array(*map(F.lit, texts)), F.col("transition")) if texts else F.lit(None).cast("string")
 
     def _unsigned_zeros(self, rows: DataFrame) -> DataFrame:
-        """The rows with 0.0 for -0.0, which equals it but has a text of its own."""
+        """Returns the rows with 0.0 for -0.0, which equals it but has a text of its own."""
         doubles = [field for field in rows.schema.fields if isinstance(field.dataType, (T.DoubleType, T.FloatType))]
         changed = {field.name: F.col(field.name) + F.lit(0.0).cast(field.dataType) for field in doubles}
         return rows.withColumns(changed) if changed else rows
 
     @property
     def _list(self) -> Column:
-        """Text for key, window, step and the values of equalities."""
-        texts, codes = self._step_texts, self._plan.compiled.codes
-        steps = [f"{earlier}->{later}" for earlier, later in zip(texts["earlier"], texts["later"], strict=True)]
-        parts = [self._place, self._of_step(steps)]
-        for number, step in enumerate(self._steps):
-            if step.equalities:
-                names = [quote(codes[c.later].expr) for c in step.equalities]
+        """Text for key, window, transition and the values of equalities."""
+        texts, codes = self._transition_texts, self._plan.compiled.codes
+        transitions = [f"{earlier}->{later}" for earlier, later in zip(texts["earlier"], texts["later"], strict=True)]
+        parts = [self._place, self._of_transition(transitions)]
+        for number, transition in enumerate(self._transitions):
+            if transition.equalities:
+                names = [quote(codes[c.later].expr) for c in transition.equalities]
                 values = [F.col(f"v{number}_{k}").alias(name) for k, name in enumerate(names)]
                 text = F.concat(F.lit(":"), F.to_json(F.struct(*values), _INSTANTS))
-                parts.append(F.when(F.col("step") == number, text).otherwise(""))
+                parts.append(F.when(F.col("transition") == number, text).otherwise(""))
         return F.concat(*parts)
 
     @property
@@ -148,26 +148,26 @@ class EventGraph:
         return F.concat(self._list, F.lit(":"), F.col("a"))
 
     def _end(self, side: str) -> Column:
-        """The id of the event vertex of a step's earlier or later side."""
-        return F.concat(self._place, self._of_step(self._step_texts[side]), F.lit(":"), F.col("n"))
+        """The id of the event vertex of a transition's earlier or later side."""
+        return F.concat(self._place, self._of_transition(self._transition_texts[side]), F.lit(":"), F.col("n"))
 
     def _values(self, rows: DataFrame) -> Column:
         """The values of the equalities as an array."""
-        names = value_names(self._steps)
+        names = value_names(self._transitions)
         kind = _common([rows.schema[name].dataType for name in names])
         array = F.lit(None).cast(f"array<{kind}>")
-        for number, step in enumerate(self._steps):
-            if step.equalities:
+        for number, transition in enumerate(self._transitions):
+            if transition.equalities:
                 own = F.array(*[F.col(name).cast(kind) for name in names if name.startswith(f"v{number}_")])
-                array = F.when(F.col("step") == number, own).otherwise(array)
+                array = F.when(F.col("transition") == number, own).otherwise(array)
         return array
 
     def _bounds(self, rows: DataFrame) -> list[Column]:
         """``low``, ``high`` and ``bounds``."""
         ranges = [
-            _range(number, step.order.op, rows.schema[f"low{number}"].dataType)
-            for number, step in enumerate(self._steps)
-            if step.order is not None
+            _range(number, transition.order.op, rows.schema[f"low{number}"].dataType)
+            for number, transition in enumerate(self._transitions)
+            if transition.order is not None
         ]
         if not ranges:
             return [F.lit(None).cast("string").alias(name) for name in ("low", "high", "bounds")]
@@ -180,7 +180,7 @@ class EventGraph:
         ]
 
     def _placed(self, rows: DataFrame, columns: list[Column]) -> DataFrame:
-        """Rows with the key and window columns that an answer shows."""
+        """Returns rows with the key and window columns that an answer shows."""
         source = self._plan.source
         shown = source.shown_keys
         keys = [F.col(f"k{source.keys.index(name)}") for name in shown]
@@ -224,7 +224,7 @@ class EventGraph:
 
 
 def _range(number: int, op: str, kind: T.DataType) -> tuple[Column, Column, Column]:
-    """The bounds of a step's ranges, and how they are closed; NULL in rows of other steps."""
+    """Returns the bounds of a transition's ranges, and how they are closed; NULL in rows of other transitions."""
     low, high = F.col(f"low{number}"), F.col(f"high{number}")
     # The lower bound itself is in the range, and the upper one is not.
     starts, stops = F.lit(op in (">=", "<")), F.lit(op in (">=", "<"))
@@ -235,10 +235,10 @@ def _range(number: int, op: str, kind: T.DataType) -> tuple[Column, Column, Colu
         low, high = F.coalesce(after_low, low), F.coalesce(after_high, high)
     left = F.when(low.isNotNull() & starts, "[").otherwise("(")
     right = F.when(high.isNull() | stops, ")").otherwise("]")
-    return low, high, F.when(F.col("step") == number, F.concat(left, right))
+    return low, high, F.when(F.col("transition") == number, F.concat(left, right))
 
 
 def _common(kinds: list[T.DataType]) -> str:
-    """The type of values that are shown in one column: their own if they agree."""
+    """Returns the type of values that are shown in one column: their own if they agree."""
     distinct = {kind.simpleString() for kind in kinds}
     return distinct.pop() if len(distinct) == 1 else "string"

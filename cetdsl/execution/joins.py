@@ -2,8 +2,8 @@
 
 Attribute vertices are found by sorting. The bounds of earlier events and the values of later ones stand in one order,
 so the number of bounds so far says which range a value lies in. Then an order is a join of numbers, for which the
-ranges are dealt into blocks: two events meet if they share one. What must be counted along one key, its events in order
-of time and the bounds in order of value, is counted in many tasks: each has a section of the time or the values.
+ranges are dealt into blocks: two events meet if they share one. Events are counted along one key in order of time, and
+bounds in order of value, by many tasks, each of which has a section of the time or the values.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from cetdsl.execution.trends import Shown, refuse_duplicates
 from cetdsl.execution.vertices import KernelGraph, place_names, value_names
 from cetdsl.ir.kernel import MAXIMAL
 from cetdsl.ir.operators import JoinPaths, ShowGraph
-from cetdsl.ir.steps import Step, steps_of
+from cetdsl.ir.transitions import Transition, transitions_of
 from cetdsl.pattern.expressions import HOLDS, attributes
 
 _LOG = logging.getLogger("cetdsl.joins")
@@ -39,9 +39,9 @@ _FEW_EDGES = 200_000
 class JoinedGraph:
     """A graph that Spark's joins build; :mod:`cetdsl.execution.vertices` describes its parts.
 
-    What takes space in proportion to the events is found, and kept as a checkpoint, when a part is first asked for; the
-    edges, which may be many more, are not. But where some variable cannot both begin a trend and end it, edges must
-    tell which events lie on one: from the first ones on and from the last ones back, in rounds of joins.
+    The parts that take space in proportion to the events are computed, and kept as a checkpoint, when one is first
+    asked for; the edges, which may be many more, are not. But where some variable cannot both begin a trend and end it,
+    edges must tell which events lie on one: from the first ones on and from the last ones back, in rounds of joins.
     """
 
     def __init__(self, df: DataFrame, plan: ShowGraph) -> None:
@@ -52,13 +52,13 @@ class JoinedGraph:
         self.final = [state for state, _ in self.machine.final]
         self.by = place_names(plan.source)
         self.instant = ["u", *(f"b{n}" for n in range(len(plan.source.tie_break)))]
-        self.steps = steps_of(self.machine)
+        self.transitions = transitions_of(self.machine)
 
     def vertices(self) -> DataFrame:
         return self.flagged(self.edges())
 
     def flagged(self, edges: DataFrame) -> DataFrame:
-        """The vertices, told where an edge leads to them or from them."""
+        """Returns the vertices, marked where an edge leads to them or from them."""
         node = [*self.by, "n", "q"]
         ends = [
             F.struct(F.col(f"n{end}").alias("n"), F.col(f"q{end}").alias("q"), F.lit(end == "1").alias("into"))
@@ -81,7 +81,7 @@ class JoinedGraph:
         return self._useful[1]
 
     def direct(self) -> DataFrame:
-        inseparable = [join.edges() for join in self._joins if not join.step.is_separable]
+        inseparable = [join.edges() for join in self._joins if not join.transition.is_separable]
         return _union(inseparable) if inseparable else self.edges().limit(0)
 
     def attributes(self) -> DataFrame:
@@ -94,21 +94,23 @@ class JoinedGraph:
         return self._listed(lambda join: join.earlier, "n", "begin", "end")
 
     def _listed(self, part: Callable[[_Join], DataFrame], *more: str) -> DataFrame:
-        """A part of each separable step, with the columns of all of them."""
-        separable = [join for join in self._joins if join.step.is_separable]
+        """Returns a part of each separable transition, with the columns of all of them."""
+        separable = [join for join in self._joins if join.transition.is_separable]
         if not separable:
-            columns = [F.lit(0).alias("step"), *(_whole(0).alias(name) for name in more)]
+            columns = [F.lit(0).alias("transition"), *(_whole(0).alias(name) for name in more)]
             return self.nodes.select(*self.by, *columns).limit(0)
         found = []
         for number, join in enumerate(separable):
-            rows = part(join).withColumn("step", F.lit(number))
-            named = {f"v{k}": f"v{number}_{k}" for k in range(len(join.step.equalities))}
+            rows = part(join).withColumn("transition", F.lit(number))
+            named = {f"v{k}": f"v{number}_{k}" for k in range(len(join.transition.equalities))}
             if "low" in rows.columns:
                 named |= {"low": f"low{number}", "high": f"high{number}"}
-            found.append(rows.select(*self.by, "step", *named, *more).withColumnsRenamed(named))
+            found.append(rows.select(*self.by, "transition", *named, *more).withColumnsRenamed(named))
         together = _union(found)
         bounds = [name for name in together.columns if name.startswith(("low", "high"))]
-        return together.select(*self.by, "step", *value_names([join.step for join in separable]), *more, *bounds)
+        return together.select(
+            *self.by, "transition", *value_names([join.transition for join in separable]), *more, *bounds
+        )
 
     @cached_property
     def nodes(self) -> DataFrame:
@@ -168,13 +170,13 @@ class JoinedGraph:
 
     @cached_property
     def _joins(self) -> list[_Join]:
-        """The steps, over the useful nodes."""
-        return self._joins_of_all if self._all_useful else [_Join(self, step, self._useful[0]) for step in self.steps]
+        """The transitions, over the useful nodes."""
+        return self._joins_of_all if self._all_useful else [_Join(self, t, self._useful[0]) for t in self.transitions]
 
     @cached_property
     def _joins_of_all(self) -> list[_Join]:
-        """The steps, over all nodes."""
-        return [_Join(self, step, self.nodes) for step in self.steps]
+        """The transitions, over all nodes."""
+        return [_Join(self, t, self.nodes) for t in self.transitions]
 
     @property
     def _all_useful(self) -> bool:
@@ -187,12 +189,12 @@ class JoinedGraph:
         return self.nodes.select(*self.by, *ends).limit(0)
 
     def _ends_in(self, edges: DataFrame, nodes: DataFrame, end: str) -> DataFrame:
-        """The edges of which one end is among some nodes."""
+        """Returns the edges of which one end is among some nodes."""
         named = nodes.withColumnsRenamed({"n": f"n{end}", "q": f"q{end}"})
         return _join(edges, named, [*self.by, f"n{end}", f"q{end}"], "left_semi")
 
     def _reached(self, edges: DataFrame, start: DataFrame, source: str, target: str) -> DataFrame:
-        """The nodes that edges lead to from some nodes, and these."""
+        """Returns the nodes that edges lead to from some nodes, and these."""
         node = [*self.by, "n", "q"]
         reached = front = start.localCheckpoint()
         while not front.isEmpty():
@@ -204,43 +206,43 @@ class JoinedGraph:
 
 
 class _Join:
-    """One step of the machine: its edges by an index as far as that goes, and by tests of two events for the rest."""
+    """Finds the edges of one transition: with an index as far as that goes, then with tests of two events."""
 
-    def __init__(self, graph: JoinedGraph, step: Step, nodes: DataFrame) -> None:
+    def __init__(self, graph: JoinedGraph, transition: Transition, nodes: DataFrame) -> None:
         self.graph = graph
-        self.step = step
+        self.transition = transition
         self.nodes = nodes
-        self.values = [f"v{k}" for k in range(len(step.equalities))]
+        self.values = [f"v{k}" for k in range(len(transition.equalities))]
         self.list = [*graph.by, *self.values]
 
     @cached_property
     def earlier(self) -> DataFrame:
         """The earlier events with their stretch of attribute vertices, from ``begin`` to before ``end``."""
-        if self.step.order is None:
+        if self.transition.order is None:
             return self._side(later=False).withColumns({"begin": _whole(0), "end": _whole(1)})
-        upwards = self.step.order.op in (">", ">=")
+        upwards = self.transition.order.op in (">", ">=")
         stretch = (F.col("cuts"), F.col("width")) if upwards else (_whole(0), F.col("cuts"))
         return self._merged.filter(~F.col("late")).withColumns({"begin": stretch[0], "end": stretch[1]})
 
     @cached_property
     def later(self) -> DataFrame:
         """The later events with their attribute vertex ``a``."""
-        if self.step.order is None:
+        if self.transition.order is None:
             return self._side(later=True).withColumn("a", _whole(0))
         return self._merged.filter("late").withColumn("a", F.col("cuts"))
 
     def _side(self, *, later: bool) -> DataFrame:
-        """The events of one side of the step, with the values of the equalities and ``y``, that of the order."""
-        step = self.step
-        state = step.edge.target if later else step.edge.source
-        named = dict(zip(self.values, step.equalities, strict=True))
-        if step.order is not None:
-            named["y"] = step.order
+        """The events of one side of the transition, with the values of the equalities and ``y``, that of the order."""
+        transition = self.transition
+        state = transition.edge.target if later else transition.edge.source
+        named = dict(zip(self.values, transition.equalities, strict=True))
+        if transition.order is not None:
+            named["y"] = transition.order
         columns = {name: F.col(f"f{c.later if later else c.earlier}") for name, c in named.items()}
         present = [column.isNotNull() for column in columns.values()]
         rows = self.nodes.filter(reduce(operator.and_, present, F.col("q") == state))
         # What is only shown need not be sorted.
-        kept = rows if step.edge.listed else rows.drop("e")
+        kept = rows if transition.edge.listed else rows.drop("e")
         return kept.withColumns(columns) if columns else kept  # Connect refuses none
 
     @cached_property
@@ -250,9 +252,9 @@ class _Join:
         The cut that a bound makes is before or after the values that equal it, and these are counted accordingly. The
         number of vertices of the list is ``width``.
         """
-        assert self.step.order is not None
+        assert self.transition.order is not None
         sides = [self._side(later=later).withColumn("late", F.lit(later)) for later in (False, True)]
-        bound_first = self.step.order.op in (">=", "<")
+        bound_first = self.transition.order.op in (">=", "<")
         order = [F.col("y"), F.col("late").asc() if bound_first else F.col("late").desc()]
         placed = _in_sections(_union(sides), self.list, F.col("y"))
         before = Window.partitionBy(*self.list, "z").orderBy(*order).rowsBetween(Window.unboundedPreceding, -1)
@@ -266,7 +268,7 @@ class _Join:
         """The attribute vertices: list, number ``a``, and bounds ``low`` and ``high``."""
         sides = [side.select(*self.list) for side in (self.earlier, self.later)]
         lowest = _union(sides).distinct().withColumn("a", _whole(0))
-        if self.step.order is None:
+        if self.transition.order is None:
             return lowest
         bounds = self._merged.filter("fresh = 1")
         lows = bounds.select(*self.list, F.col("cuts").alias("a"), F.col("y").alias("low"))
@@ -276,7 +278,7 @@ class _Join:
     def edges(self) -> DataFrame:
         """The pairs of neighbours: K, ``n0``, ``q0``, ``n1``, ``q1``."""
         earlier, later, shared = self.earlier, self.later, list(self.list)
-        if self.step.order is not None:
+        if self.transition.order is not None:
             shared.append("block")
             blocks = F.sequence(_block(F.col("begin")), _block(F.col("end") - 1))
             earlier = earlier.filter("begin < end").withColumn("block", F.explode(blocks))
@@ -290,11 +292,11 @@ class _Join:
         """What two events of a list, and of a block, must still pass."""
         graph = self.graph
         yield F.struct(*(f"{name}0" for name in graph.instant)) < F.struct(*(f"{name}1" for name in graph.instant))
-        if self.step.order is not None:
+        if self.transition.order is not None:
             yield (F.col("begin0") <= F.col("a1")) & (F.col("a1") < F.col("end0"))
-        for c in self.step.rest:
+        for c in self.transition.rest:
             yield HOLDS[c.op](F.col(f"f{c.later}1"), F.col(f"f{c.earlier}0"))
-        for number in self.step.edge.listed:
+        for number in self.transition.edge.listed:
             yield graph.frame.pair_column(graph.plan.compiled.lists[number], F.col("e0"), F.col("e1"))
 
 
@@ -308,9 +310,9 @@ def _block(vertex: Column) -> Column:
 
 
 def _in_sections(rows: DataFrame, by: list[str], value: Column) -> DataFrame:
-    """The rows with the number ``z`` of the section that a value lies in: equal sections of what each key spans.
+    """Adds the number ``z`` of the section that a value lies in; sections divide equally what each key spans.
 
-    Values that are not numbers underneath are all in one.
+    Values of a type that is not stored as numbers are all in one section.
     """
     number = _as_double(rows, value)
     if number is None:
@@ -322,7 +324,7 @@ def _in_sections(rows: DataFrame, by: list[str], value: Column) -> DataFrame:
 
 
 def _as_double(rows: DataFrame, value: Column) -> Column | None:
-    """A value as a number that never falls where the value rises; None for types without one."""
+    """Returns a value as a number that never falls where the value rises; None for types without one."""
     kind = rows.select(value).schema[0].dataType
     if isinstance(kind, TimestampType):
         value = F.unix_micros(value)
@@ -336,7 +338,7 @@ def _as_double(rows: DataFrame, value: Column) -> Column | None:
 
 
 def _counted(rows: DataFrame, by: list[str], order: list[Column], what: str) -> DataFrame:
-    """The rows with the sum of a column along each key ``so_far``, and in ``total``; sections rise with the order."""
+    """Adds a column's sum along each key, ``so_far`` and ``total``, to the rows; sections rise with the order."""
     within = Window.partitionBy(*by, "z").orderBy(*order).rowsBetween(Window.unboundedPreceding, Window.currentRow)
     sums = rows.groupBy(*by, "z").agg(F.sum(what).alias("sum"))
     # A row per section: few, so that the literal, for want of which Spark warns where there is no key, does no harm.
@@ -349,7 +351,7 @@ def _counted(rows: DataFrame, by: list[str], order: list[Column], what: str) -> 
 
 
 def _join(left: DataFrame, right: DataFrame, names: list[str], how: str = "inner") -> DataFrame:
-    """A join in which NULL equals NULL; ``right`` shares no other column names."""
+    """Joins such that NULL equals NULL; ``right`` shares no other column names."""
     renamed = right.withColumnsRenamed({name: f"x_{name}" for name in names})
     same = [F.col(name).eqNullSafe(F.col(f"x_{name}")) for name in names]
     joined = left.join(renamed, reduce(operator.and_, same, F.lit(True)), how)
@@ -362,10 +364,11 @@ def _union(parts: list[DataFrame]) -> DataFrame:
 
 @runs(JoinPaths)
 def join_paths(df: DataFrame, plan: JoinPaths) -> Rows:
-    """The complete trends, their paths extended by one event per round of joins.
+    """Gives the complete trends, whose paths are extended by one event per round of joins.
 
-    Runs its rounds when it is called; ``cetdsl.joins`` logs a line for each. The edges that "maximal" trends need,
-    those that no longer path goes round, are found by the kernel, key by key, and so are all edges of a query with NOT.
+    The rounds are executed when it is called; ``cetdsl.joins`` logs a line for each. The edges that "maximal" trends
+    need, those that no longer path bypasses, are found by the kernel, key by key, and so are all edges of a query with
+    NOT.
     """
     refuse_duplicates(plan.columns)
     shown = ShowGraph(plan.child, plan.spec, plan.columns, joined=True)
@@ -392,7 +395,7 @@ def join_paths(df: DataFrame, plan: JoinPaths) -> Rows:
 
 
 def _complete_paths(start: DataFrame, arcs: DataFrame, by: list[str], limit: int | None) -> DataFrame:
-    """All paths from the given ones to sinks, or so many of them.
+    """Returns all paths from the given ones to sinks, or so many of them.
 
     Every vertex lies on a trend, so every path leads to a sink, and a round needs no more than ``limit`` paths.
     """
@@ -411,16 +414,16 @@ def _complete_paths(start: DataFrame, arcs: DataFrame, by: list[str], limit: int
 
 
 def _as_answer(found: DataFrame, coded: DataFrame, by: list[str], plan: JoinPaths) -> DataFrame:
-    """Paths as rows of trends."""
+    """Turns paths into rows of trends."""
     shown = Shown.of(plan.source)
     names = F.array(*(F.lit(plan.compiled.variables[number][0]) for number in plan.compiled.machine.variables))
     binding = F.struct(F.get(names, F.col("q")).alias("variable"), "event").alias("binding")
     bindings = coded.select(*by, "c", "n", binding)
     each = found.withColumn("id", F.monotonically_increasing_id()).select(*by, "id", F.explode("path").alias("c"))
     # Events of a trend are numbered in the order of time.
-    steps = F.collect_list(F.struct("n", "binding"))
-    in_order = F.array_sort(steps, lambda a, b: (a.getField("n") - b.getField("n")).cast("int"))
-    rows = _join(each, bindings, [*by, "c"]).groupBy("id", *by).agg(in_order.alias("steps"))
-    trend = F.transform("steps", lambda step: step.getField("binding")).alias("trend")
+    bound = F.collect_list(F.struct("n", "binding"))
+    in_order = F.array_sort(bound, lambda a, b: (a.getField("n") - b.getField("n")).cast("int"))
+    rows = _join(each, bindings, [*by, "c"]).groupBy("id", *by).agg(in_order.alias("bound"))
+    trend = F.transform("bound", lambda one: one.getField("binding")).alias("trend")
     keys = [F.col(f"k{plan.source.keys.index(name)}") for name in shown.keys]
     return rows.select(*keys, *by[len(plan.source.keys) :], trend).toDF(*shown.names())

@@ -1,4 +1,4 @@
-"""Inseparable predicates, evaluated by Spark pair by pair within each key.
+"""Evaluates inseparable predicates with Spark, pair by pair within each key.
 
 A predicate such as ``SQRT(POW(NEXT(b).x - b.x, 2) + POW(NEXT(b).y - b.y, 2)) < 5`` splits into no two sides. Spark's
 own expressions decide it for every pair of events of a key within a window's length; the kernel gets, with each event,
@@ -43,7 +43,7 @@ def _compared(left: Column, right: Column, order: list[str]) -> Column:
 
 
 def _positions(frame: EventFrame, term: Expr, length: int) -> Column:
-    """Positions of the earlier events of the key that satisfy the predicate together with this row."""
+    """Returns positions of the earlier events of the key that satisfy the predicate together with this row."""
     later = F.col("row")
     before = F.slice(F.col("events"), F.lit(1), F.col("p"))
 

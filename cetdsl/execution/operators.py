@@ -1,4 +1,4 @@
-"""Which function runs which physical operator, and what it gives."""
+"""Registers which function executes which physical operator, and defines the rows that it gives."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from cetdsl.ir.operators import Operator
 class Rows:
     """The rows that an operator gives, lazily, and what is known of the events that they come from.
 
-    ``types`` are those of the terms that are aggregated. ``told`` is what a kernel is told, with its rows as they
-    really come; None where no kernel reads events. If ``shares`` > 0, so many tasks get all events of a key each.
+    ``types`` are those of the aggregated terms. ``told`` is the kernel's specification, with its rows as they really
+    come; None where no kernel reads events. If ``shares`` > 0, so many tasks get all events of a key each.
     """
 
     data: DataFrame
@@ -36,11 +36,11 @@ class Rows:
         return self.told
 
     def now(self, data: DataFrame) -> Rows:
-        """Other rows, of the same events."""
+        """Returns other rows, of the same events."""
         return attrs.evolve(self, data=data)
 
     def mapped(self, plan: Operator, told: Any, schema: StructType) -> Rows:
-        """What the kernel stage of an operator makes of these rows."""
+        """Returns the rows that the kernel stage of an operator makes of these."""
         assert plan.stage is not None, plan
         return self.now(map_stage(self.data, plan.stage, told, schema))
 
@@ -50,7 +50,7 @@ _RUN: dict[type[Operator], Callable[[DataFrame, Any], Rows]] = {}
 
 
 def runs(*kinds: type[Operator]) -> Callable[[_Run], _Run]:
-    """Says that a function runs operators of these kinds over a DataFrame of events."""
+    """Registers a function that executes operators of these kinds over a DataFrame of events."""
 
     def register(function: _Run) -> _Run:
         _RUN.update(dict.fromkeys(kinds, function))
@@ -60,10 +60,10 @@ def runs(*kinds: type[Operator]) -> Callable[[_Run], _Run]:
 
 
 def run(df: DataFrame, plan: Operator) -> DataFrame:
-    """The lazy answer of a physical plan over a DataFrame of events."""
+    """Returns the lazy answer of a physical plan over a DataFrame of events."""
     return execute(df, plan).data
 
 
 def execute(df: DataFrame, plan: Operator) -> Rows:
-    """The rows of an operator over a DataFrame of events, lazily."""
+    """Returns the rows of an operator over a DataFrame of events, lazily."""
     return _RUN[type(plan)](df, plan)

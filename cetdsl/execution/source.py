@@ -1,4 +1,4 @@
-"""Events as Spark columns with names of our own, so that no name of the user's can clash."""
+"""Events as Spark columns with internal names, so that no name of the user's can clash."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ PACKED_BITS = 5
 
 #: Numbers of variables, each with conditions that must all hold.
 _Conditions = list[tuple[int, list[Expr]]]
-#: Columns by name. Text, of names of our own only, takes Spark one look: a column takes one for each of its nodes and
-#: more.
+#: A Spark column, or SQL text over internal names only: Spark parses a text in one call from Python, while a column
+#: takes a call for each node of its expression.
 Terms = dict[str, Column | str]
 
 
@@ -56,26 +56,26 @@ class EventFrame:
         self.frame = widened.toDF(*names)
 
     def own_name(self, name: str) -> str:
-        """The user's column of this exact name, under our name."""
+        """Returns the internal name of the user's column of exactly this name."""
         return f"c{self._positions[name]}"
 
     def column(self, name: str) -> Column:
-        """The user's column of this exact name, made once: each look at the JVM takes a while."""
+        """Returns the user's column of exactly this name, made once: each call to the JVM takes a while."""
         own = self.own_name(name)
         if own not in self._columns:
             self._columns[own] = F.expr(own)
         return self._columns[own]
 
     def type_of(self, name: str) -> T.DataType:
-        """The type of the user's column of this exact name."""
+        """Returns the type of the user's column of exactly this name."""
         return self.fields[self._positions[name]].dataType
 
     def term(self, expr: Expr) -> Column | str:
-        """A term over one event's own row; see :data:`Terms`."""
+        """Returns a term over one event's own row; see :data:`Terms`."""
         return self.own_name(expr.name) if isinstance(expr, Attribute) else self.row_column(expr)
 
     def row_column(self, expr: Expr) -> Column:
-        """A term over one event's own row."""
+        """Returns a term over one event's own row as a column."""
         return to_column(expr, self._resolve)
 
     def _resolve(self, node: Expr) -> Column:
@@ -128,7 +128,7 @@ class EventFrame:
 
     @property
     def settled_order(self) -> list[str]:
-        """The same, and of what orders simultaneous events, too: variables and :meth:`fingerprint` ``i``."""
+        """As :attr:`order`, and what else orders simultaneous events: variables and :meth:`fingerprint` ``i``."""
         return [*self.instant(), "i"]
 
     def keys(self) -> Terms:
@@ -182,7 +182,7 @@ class EventFrame:
 
     @cached_property
     def _by_text(self) -> tuple[_Conditions, dict[str, dict[str, _Conditions]]]:
-        """The conditions of each variable: those that ask for no text, and the others by column and value."""
+        """The conditions of each variable: those that do not ask for a text, and the others by column and value."""
         rest: _Conditions = []
         by_value: dict[str, dict[str, _Conditions]] = {}
         for number, (_, condition) in enumerate(self.compiled.variables):
@@ -209,7 +209,7 @@ class EventFrame:
         return (column.name, value.value) if field.dataType == T.StringType() and not is_padded else None
 
     def fixed_texts(self) -> dict[str, tuple[str, ...]]:
-        """The columns that the condition of every variable asks to be some text, and the text of each variable."""
+        """The columns that the condition of every variable fixes to some text, and the text of each variable."""
         asked = []
         for _, condition in self.compiled.variables:
             parts = [] if condition is None else conjuncts(condition)
@@ -221,8 +221,8 @@ class EventFrame:
     def encoding(self) -> Encoding:
         """How time and variables are encoded.
 
-        Always packed for timestamps, not for any large tick. Even for those without a zone, whose number is not soon
-        made, it takes less than another column would.
+        They are always packed for timestamps, but not for ticks that may be large. Even for timestamps without a zone,
+        whose number takes long to compute, packing takes less time than another column would.
         """
         if self._bare and len(self.compiled.variables) == 1:
             return Encoding(known=True)
@@ -238,7 +238,7 @@ class EventFrame:
     def _dictionary(self) -> tuple[int, ...]:
         """The variables, as bits, of events of each kind, from 1; 0 is for those of none.
 
-        Empty where events cannot be told by one text alone.
+        It is empty where one text alone does not tell the kind of an event.
         """
         rest, by_value = self._by_text
         if rest or len(by_value) != 1:
@@ -265,7 +265,7 @@ class EventFrame:
         return {**dict(zip(self.order, ordered, strict=True)), "m": "m"}
 
     def select(self, columns: Terms) -> DataFrame:
-        """The rows that some variable can bind, with columns of these names; dropped before anything is shuffled.
+        """Selects the rows that some variable can bind, with these columns, before anything is shuffled.
 
         The columns may refer to :attr:`mask` as ``m``, unless the variable is known.
         """
@@ -334,7 +334,7 @@ class EventFrame:
         return self.term(column.expr) if kind == own else value.cast(kind), kind
 
     def _known_type(self, expr: Expr) -> T.DataType | None:
-        """The type of a plain column, which needs no question to Spark."""
+        """Returns the type of a plain column without asking Spark; None for other terms."""
         return self.type_of(expr.name) if isinstance(expr, Attribute) else None
 
     def _type_of(self, column: Column) -> T.DataType:
@@ -342,9 +342,9 @@ class EventFrame:
         return kind
 
     def time_buckets(self, negated: bool) -> Column:
-        """The time buckets whose tasks need an event, for exploding; never empty, so that no row is lost.
+        """Returns the time buckets whose tasks need an event, for exploding; never empty, so that no row is lost.
 
-        Where windows do not overlap, the one time bucket.
+        Where windows do not overlap, there is only one.
         """
         windowing, time, zero = self.source.windowing, self.ticks, F.lit(0).cast("bigint")
         if not overlaps(windowing):
@@ -365,11 +365,11 @@ class EventFrame:
         return number * 2 + after_end.cast("bigint")
 
     def key_fields(self, prefix: str, names: Sequence[str]) -> list[T.StructField]:
-        """Fields of the answer for key columns."""
+        """Returns the fields of the answer for key columns."""
         return [T.StructField(f"{prefix}{number}", self.type_of(name)) for number, name in enumerate(names)]
 
     def place_fields(self, prefix: str, names: Sequence[str]) -> list[T.StructField]:
-        """Fields of the answer for key columns and, if windows slide, for the window."""
+        """Returns the fields of the answer for key columns and, if windows slide, for the window."""
         return self.key_fields(prefix, names) + ([self.window_field] if self.source.window else [])
 
     @property
@@ -380,16 +380,16 @@ class EventFrame:
         return T.StructField("window", T.StructType([T.StructField("start", bound), T.StructField("end", bound)]))
 
     def event_struct(self, names: Sequence[str]) -> Column:
-        """The user's columns as one struct, under our names."""
+        """Returns the user's columns as one struct, under internal names."""
         return F.struct(*map(self.column, names))
 
     def fingerprint(self) -> str:
-        """A hash of all of the user's columns, which orders simultaneous events the same way on every run."""
+        """Returns a hash of all of the user's columns, which orders simultaneous events the same way every time."""
         hashed = [_hashable(f"c{n}", field.dataType) for n, field in enumerate(self.fields)]
         return f"xxhash64({', '.join(hashed)})"
 
     def shares(self, numbers: Sequence[int]) -> str:
-        """The shares that get an event; one alone gets the rows without a time, so that these are counted once."""
+        """Returns the shares that get an event; a single share gets the rows without a time, which it counts."""
         every = f"array({', '.join(map(str, numbers))})"
         one = f"CASE WHEN {self._time} IS NULL THEN array({numbers[0]}) ELSE {every} END"
         return one if self.checks_time else every
@@ -420,9 +420,10 @@ def _named(name: str, term: Column | str) -> Column:
 
 
 def _ntz_micros(time: str) -> str:
-    """Microseconds from 1970 on by a clock without a zone; no function gives them, so whole seconds and the rest do.
+    """Returns microseconds from 1970 on by a clock without a zone.
 
-    ``unix_timestamp`` reads such a clock as it is, and rounds towards zero.
+    No function of Spark does, so they are made of whole seconds and the rest. ``unix_timestamp`` reads such a clock as
+    it is, and rounds towards zero.
     """
     second = f"CAST(unix_timestamp({time}) AS bigint)"
     rest = f"pmod(CAST(date_part('SECOND', {time}) * 1000000 AS bigint), 1000000L)"
@@ -431,18 +432,18 @@ def _ntz_micros(time: str) -> str:
 
 
 def _clock(micros: Column) -> Column:
-    """Microseconds since the epoch as a timestamp without a zone; by way of the zone's clock some hours would blur."""
+    """Returns microseconds since the epoch as a timestamp without a zone; a zone's clock would confuse some hours."""
     seconds = (micros.cast("decimal(20,0)") * F.lit(Decimal("0.000001"))).cast("decimal(18,6)")
     return F.lit("1970-01-01").cast("timestamp_ntz") + F.make_dt_interval(secs=seconds)
 
 
 def _hashable(column: str, kind: T.DataType) -> str:
-    """A column that Spark can hash: it refuses maps and variants, wherever they are inside."""
+    """Returns a column that Spark can hash: it refuses maps and variants, wherever they are inside."""
     text = kind.simpleString()
     return f"to_json(struct({column}))" if "map<" in text or "variant" in text else column
 
 
 def _floor_divide(value: Column, by: int) -> Column:
-    """Floor division of whole numbers, exact where dividing doubles would round."""
+    """Divides whole numbers and rounds down, exactly, where dividing doubles would round."""
     divisor = F.lit(by).cast("bigint")
     return F.call_function("div", value - F.pmod(value, divisor), divisor)

@@ -1,4 +1,4 @@
-"""Trends as rows: the kernel enumerates, Spark tests and aggregates finished trends."""
+"""Trends as rows: the kernel enumerates them, and Spark tests and aggregates finished trends."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ class Shown:
 
     @classmethod
     def of(cls, source: Source) -> Shown:
-        """Those of the answers about a source."""
+        """Returns the columns of the answers about a source."""
         return cls(source.shown_keys, bool(source.window))
 
     @property
     def internal(self) -> list[str]:
-        """Their names while we work on them."""
+        """Their internal names."""
         return [f"g{n}" for n in range(len(self.keys))] + (["window"] if self.sliding else [])
 
     def names(self, *more: str) -> list[str]:
@@ -81,7 +81,7 @@ class Shown:
         return [StructField(name, field.dataType) for name, field in zip(self.names(), fields)]
 
     def narrow(self, rows: DataFrame, frame: EventFrame, columns: tuple[str, ...], *more: str) -> DataFrame:
-        """Rows whose events have columns of our names, with the columns of an answer in their order."""
+        """Returns rows whose events have columns of internal names, with the columns of an answer in their order."""
         refuse_duplicates(columns)
 
         def narrowed(binding: Column) -> Column:
@@ -95,7 +95,7 @@ class Shown:
 def trend_field(
     frame: EventFrame, columns: tuple[str, ...], fields: tuple[str, ...], *, identified: bool = False
 ) -> StructField:
-    """``trend: array<struct<variable, event>>`` that shows the user's ``columns`` of events as ``fields``.
+    """Returns ``trend: array<struct<variable, event>>`` that shows the user's ``columns`` of events as ``fields``.
 
     ``identified`` events have a last field, ``id``, that tells them from all others.
     """
@@ -120,7 +120,7 @@ def refuse_duplicates(names: tuple[str, ...]) -> None:
 
 @runs(ListTrends)
 def list_trends(df: DataFrame, plan: ListTrends) -> Rows:
-    """Rows of keys, window and trend straight from the kernel."""
+    """Gives rows of keys, window and trend straight from the kernel."""
     refuse_duplicates(plan.columns)
     rows = execute(df, plan.child)
     frame, shown = rows.frame, Shown(plan.keys, bool(plan.source.window))
@@ -133,14 +133,14 @@ def list_trends(df: DataFrame, plan: ListTrends) -> Rows:
 def trends_spec(
     plan: Operator, keys: tuple[str, ...], kernel: KernelSpec, fields: tuple[str, ...], limit: int | None
 ) -> TrendsSpec:
-    """What a worker must know to list trends as rows."""
+    """Returns what a worker must know to list trends as rows."""
     shown, variables = tuple(map(plan.source.keys.index, keys)), tuple(name for name, _ in plan.compiled.variables)
     return TrendsSpec(kernel, shown, variables, fields, -1 if limit is None else limit)
 
 
 @runs(CheckTrends)
 def check_trends(df: DataFrame, plan: CheckTrends) -> Rows:
-    """The trends that pass the residual predicates."""
+    """Gives the trends that pass the residual predicates."""
     rows = execute(df, plan.child)
     trend = FinishedTrend(F.col("trend"), rows.frame)
 
@@ -152,28 +152,28 @@ def check_trends(df: DataFrame, plan: CheckTrends) -> Rows:
 
 @runs(ShowTrends)
 def show_trends(df: DataFrame, plan: ShowTrends) -> Rows:
-    """Keys, window, and the trend under the user's column names."""
+    """Gives keys, window, and the trend under the user's column names."""
     rows, shown = execute(df, plan.child), Shown.of(plan.source)
     return rows.now(shown.narrow(rows.data, rows.frame, plan.columns).toDF(*shown.names()))
 
 
 @runs(Limit)
 def limit_rows(df: DataFrame, plan: Limit) -> Rows:
-    """So many rows of an answer."""
+    """Gives so many rows of an answer."""
     rows = execute(df, plan.child)
     return rows.now(rows.data.limit(plan.count))
 
 
 @runs(SampleTrends)
 def sample_trends(df: DataFrame, plan: SampleTrends) -> Rows:
-    """So many rows of an answer: those with the smallest random keys."""
+    """Gives so many rows of an answer: those with the smallest random keys."""
     rows = execute(df, plan.child)
     return rows.now(rows.data.orderBy(F.rand(plan.seed)).limit(plan.size))
 
 
 @runs(TopTrends)
 def top_trends(df: DataFrame, plan: TopTrends) -> Rows:
-    """The heaviest trends first, with what they weigh."""
+    """Gives the heaviest trends first, with their weights."""
     rows, shown = execute(df, plan.child), Shown.of(plan.source)
     weight = FinishedTrend(F.col("trend"), rows.frame).aggregate(plan.by)
     data = shown.narrow(rows.data.withColumn("weight", weight), rows.frame, plan.columns, "weight")
@@ -182,7 +182,7 @@ def top_trends(df: DataFrame, plan: TopTrends) -> Rows:
 
 @runs(DropContained)
 def drop_contained(df: DataFrame, plan: DropContained) -> Rows:
-    """Complete trends by their definition, as rows of keys, window and trend; events have columns of our names.
+    """Gives complete trends by their definition, as rows of keys, window and trend, under internal names.
 
     Every trend goes to the task that has all of its key and window, longest first, and a kernel keeps those that no
     kept one contains.
@@ -203,12 +203,12 @@ class FinishedTrend:
         self.frame = frame
 
     def events(self, variable: str) -> Column:
-        """The events bound to a variable, in order of time."""
+        """Returns the events bound to a variable, in order of time."""
         bound = F.filter(self.trend, lambda b: b.getField("variable") == F.lit(variable))
         return F.transform(bound, lambda b: b.getField("event"))
 
     def values(self, term: Expr) -> Column:
-        """A term's value at each event bound to its variable."""
+        """Returns a term's value at each event bound to its variable."""
         return F.transform(self.events(variables(term)[0]), lambda event: to_column(term, self._at({None: event})))
 
     def _at(self, bound: dict[str | None, Column]) -> Callable[[Expr], Column]:
@@ -220,7 +220,7 @@ class FinishedTrend:
         return resolve
 
     def holds(self, predicate: Expr) -> Column:
-        """Whether a residual predicate is true of the trend."""
+        """Returns whether a residual predicate is true of the trend."""
         has_rows = any(isinstance(n, Attribute) and n.role is Role.EACH for n in _outside_aggregates(predicate))
         holds = self._pairwise(predicate, variables(predicate), {}) if has_rows else to_column(predicate, self._whole)
         return F.coalesce(holds, F.lit(False))
@@ -243,7 +243,7 @@ class FinishedTrend:
         return F.get(events, index).getField(self.frame.own_name(node.name))
 
     def aggregate(self, node: Aggregate) -> Column:
-        """An aggregate over the events of this trend."""
+        """Returns an aggregate over the events of this trend."""
         function = node.definition
         if function.is_count:
             events = self.trend if node.variable is None else self.events(node.variable)
@@ -261,11 +261,11 @@ class FinishedTrend:
         return total if isinstance(function.finish, Total) else total.cast("double") / F.size(values)
 
     def known(self, term: Expr) -> Column:
-        """The values of a term that are not NULL."""
+        """Returns the values of a term that are not NULL."""
         return F.filter(self.values(term), lambda value: value.isNotNull())
 
     def sum_type(self, term: Expr) -> str:
-        """The type of a sum of a term, which has room."""
+        """Returns the type of a sum of a term, which has room for large sums."""
         kind = self.frame.term_type(term).simpleString()
         if kind.startswith("decimal("):
             return f"decimal(38,{kind[:-1].split(',')[1]})"
@@ -273,9 +273,9 @@ class FinishedTrend:
 
 
 def _central_moment(values: Column, kind: str, finish: CentralMoment) -> Column:
-    """The variance of an array of values, or its root, in one pass (Welford 1962).
+    """Returns the variance of an array of values, or its root, in one pass (Welford 1962).
 
-    The values are taken less the first one: of large whole numbers, that is exact where it is small.
+    The first value is subtracted from all values: of large whole numbers, such a difference is exact where it is small.
     """
 
     def step(state: Column, value: Column) -> Column:
@@ -304,7 +304,7 @@ def _outside_aggregates(expr: Expr) -> list[Expr]:
 
 @runs(AggregateTrends)
 def aggregate_trends(df: DataFrame, plan: AggregateTrends) -> Rows:
-    """Aggregates over trends whose events have columns of our names."""
+    """Gives aggregates over trends whose events have columns of internal names."""
     rows, source = execute(df, plan.child), plan.source
     trend = FinishedTrend(F.col("trend"), rows.frame)
     outputs = [_Output(trend, aggregate, plan.number) for _, aggregate in plan.outputs]
@@ -319,7 +319,7 @@ def aggregate_trends(df: DataFrame, plan: AggregateTrends) -> Rows:
 
 
 def _by_value(rows: DataFrame, groups: list[str], arrays: list[str]) -> DataFrame:
-    """A row per value of each trend, of several arrays side by side; its other columns are in the first row alone."""
+    """Makes a row per value of each trend, of several arrays side by side; other columns are in the first row alone."""
     others = [name for name in rows.columns if name not in (*groups, *arrays)]
     each = rows.select(*groups, *others, F.posexplode_outer(F.arrays_zip(*arrays)).alias("at", "each"))
     first = F.coalesce(F.col("at"), F.lit(0)) == 0
@@ -346,7 +346,7 @@ class _Output:
         self.number = number
 
     def per_trend(self) -> list[Column]:
-        """The columns to compute for each trend."""
+        """Returns the columns to compute for each trend."""
         node, finish = self.aggregate, self.function.finish
         if node == COUNT:
             return [F.lit(1)]
@@ -360,7 +360,7 @@ class _Output:
         return [self.trend.aggregate(node)]
 
     def overall(self, number: int) -> Column:
-        """The aggregate over all trends of a group and window."""
+        """Returns the aggregate over all trends of a group and window."""
         node, finish, first = self.aggregate, self.function.finish, F.col(f"a{number}_0")
         if isinstance(finish, Extreme):
             return F.min(first) if self.function.buffer[0].merge is Merge.SMALLEST else F.max(first)
@@ -392,7 +392,7 @@ def _in_form(total: Column, number: str, scale: int) -> Column:
 
 @runs(JoinSides)
 def join_sides(df: DataFrame, plan: JoinSides) -> Rows:
-    """Pairs of trends, one of each side of a top-level AND, their bindings merged in order of time."""
+    """Gives pairs of trends, one of each side of a top-level AND, with their bindings merged in order of time."""
     if not plan.distinct:
         raise UnsupportedQuery(
             "trends() cannot list the pairs of an AND whose sides share a variable",

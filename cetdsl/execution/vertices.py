@@ -1,20 +1,22 @@
 """The parts of a graph as the kernel gives them, task by task.
 
-Whoever builds a graph gives its parts as DataFrames of these columns; K stands for all key columns ``k0``, ``k1``, ...
-and the column ``window``, if windows slide:
+A graph's builder gives its parts as DataFrames with the columns below. K stands for all key columns ``k0``, ``k1``, ...
+and the column ``window``, if windows slide; V for the values of equalities.
 
 ==============  ====================================================================================================
 ``vertices``    K, ``n`` (number of the event within its key and window), ``q`` (state), ``first``, ``last``,
                 ``source``, ``sink``, ``event``
 ``edges``       K, ``n0``, ``q0`` (earlier event and its state), ``n1``, ``q1`` (later event)
-``direct``      the same, of the steps that have no attribute vertices
-``attributes``  K, ``step``, V, ``a`` (number of the attribute vertex on its list), per order ``low0``, ``high0``, ...
-``from_edges``  K, ``step``, V, ``a``, ``n``
-``to_edges``    K, ``step``, V, ``n``, ``begin``, ``end`` (the attribute vertices from ``begin`` to before ``end``)
+``direct``      the same, of the transitions that have no attribute vertices
+``attributes``  K, ``transition``, V, ``a`` (number of the attribute vertex on its list), and per order ``low0``,
+                ``high0``, ...
+``from_edges``  K, ``transition``, V, ``a``, ``n``
+``to_edges``    K, ``transition``, V, ``n``, ``begin``, ``end`` (attribute vertices from ``begin`` to before ``end``)
 ==============  ====================================================================================================
 
-``step`` numbers the separable steps of the machine, and V are the values of their equalities: ``v0_0``, ``v0_1``, ...
-for step 0, and so on; those of other steps are NULL. A list of attribute vertices is named by K, step and V.
+``transition`` numbers the separable transitions of the machine. The columns V are ``v0_0``, ``v0_1``, ... for
+transition 0, and so on; those of other transitions are NULL. A list of attribute vertices is named by K, transition and
+V.
 """
 
 from __future__ import annotations
@@ -32,22 +34,22 @@ from cetdsl.ir.compiled import Compiled
 from cetdsl.ir.operators import ShowGraph
 from cetdsl.ir.source import Source
 from cetdsl.ir.stages import EventGraphSpec
-from cetdsl.ir.steps import Step, steps_of
+from cetdsl.ir.transitions import Transition, transitions_of
 
 
 def place_names(source: Source) -> list[str]:
-    """The names of the columns K."""
+    """Returns the names of the columns K."""
     return [f"k{n}" for n in range(len(source.keys))] + list(source.window)
 
 
-def value_names(steps: Sequence[Step]) -> list[str]:
-    """The names of the columns V."""
-    return [f"v{number}_{k}" for number, step in enumerate(steps) for k in range(len(step.equalities))]
+def value_names(transitions: Sequence[Transition]) -> list[str]:
+    """Returns the names of the columns V."""
+    return [f"v{number}_{k}" for number, t in enumerate(transitions) for k in range(len(t.equalities))]
 
 
-def separable_steps(compiled: Compiled) -> list[Step]:
-    """The steps that have attribute vertices."""
-    return [step for step in steps_of(compiled.machine) if step.is_separable]
+def separable_transitions(compiled: Compiled) -> list[Transition]:
+    """Returns the transitions that have attribute vertices."""
+    return [transition for transition in transitions_of(compiled.machine) if transition.is_separable]
 
 
 class KernelGraph:
@@ -56,7 +58,7 @@ class KernelGraph:
     def __init__(self, df: DataFrame, plan: ShowGraph) -> None:
         self.df = df
         self.plan = plan
-        self.steps = separable_steps(plan.compiled)
+        self.transitions = separable_transitions(plan.compiled)
 
     def vertices(self) -> DataFrame:
         rows = execute(self.df, self.plan.events(columns=self.plan.columns))
@@ -78,11 +80,11 @@ class KernelGraph:
 
     def attributes(self) -> DataFrame:
         fields, columns = [_long("a")], [F.col("a")]
-        for number, step in enumerate(self.steps):
-            if step.order is not None:
+        for number, transition in enumerate(self.transitions):
+            if transition.order is not None:
                 for name in (f"low{number}", f"high{number}"):
-                    fields.append(T.StructField(name, self._valued.types[step.order.earlier]))
-                    columns.append(F.col(name).cast(self._types[step.order.earlier]).alias(name))
+                    fields.append(T.StructField(name, self._valued.types[transition.order.earlier]))
+                    columns.append(F.col(name).cast(self._types[transition.order.earlier]).alias(name))
         return self._listed("attributes", fields, columns)
 
     def from_edges(self) -> DataFrame:
@@ -115,10 +117,10 @@ class KernelGraph:
         return self._part(part, self._bare, [_long("n0"), _int("q0"), _long("n1"), _int("q1")])
 
     def _listed(self, part: str, more: list[T.StructField], columns: list[Column]) -> DataFrame:
-        """A part that names lists. The kernel gives a value as one of the two sides has it, and NULL for the other."""
-        fields, values = [_int("step")], [F.col("step")]
-        for number, step in enumerate(self.steps):
-            for k, comparison in enumerate(step.equalities):
+        """Returns a part that names lists. The kernel gives a value as one side has it, and NULL for the other side."""
+        fields, values = [_int("transition")], [F.col("transition")]
+        for number, transition in enumerate(self.transitions):
+            for k, comparison in enumerate(transition.equalities):
                 sides = {f"f{number}_{k}": comparison.later, f"g{number}_{k}": comparison.earlier}
                 fields += [T.StructField(name, self._valued.types[code]) for name, code in sides.items()]
                 value = F.coalesce(*(F.col(name).cast(self._types[comparison.later]) for name in sides))

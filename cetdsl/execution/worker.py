@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType
 
 
 def map_stage(df: DataFrame, stage: str, plan: Any, schema: StructType) -> DataFrame:
-    """The DataFrame that a stage of :mod:`cetdsl.kernels.entry` makes of each task's rows."""
+    """Returns the DataFrame that a stage of :mod:`cetdsl.kernels.entry` makes of each task's rows."""
     payload = pickle.dumps(plan)
 
     def run(batches: Iterator[Any]) -> Iterator[Any]:

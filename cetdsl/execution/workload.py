@@ -1,4 +1,4 @@
-"""A workload as DataFrames: one stage per pass, whose rows are then told apart by query."""
+"""Executes a workload: one stage per pass, whose rows are then told apart by query."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class WorkloadRows:
     answered: tuple[Answered, ...]
 
     def results(self) -> dict[str, DataFrame]:
-        """The answer of each query."""
+        """Returns the answer of each query."""
         return {one.name: one.answer() for one in self.answered}
 
     def metrics(self) -> DataFrame | None:
@@ -70,7 +70,7 @@ class WorkloadRows:
 
 
 def workload_rows(df: DataFrame, plan: AnswerTogether, order: Sequence[str]) -> WorkloadRows:
-    """The rows of a workload, lazily; ``order`` names the queries in the order of the answer."""
+    """Returns the rows of a workload, lazily; ``order`` names the queries in the order of the answer."""
     passes, answered = [], dict[str, Answered]()
     for one, together in zip(plan.passes, plan.together, strict=True):
         rows = execute(df, one)
@@ -88,7 +88,7 @@ def workload_rows(df: DataFrame, plan: AnswerTogether, order: Sequence[str]) -> 
 
 @runs(PropagateTogether)
 def propagate_together(df: DataFrame, plan: PropagateTogether) -> Rows:
-    """The rows of the queries of a pass, or partial results of them."""
+    """Gives the rows of the queries of a pass, or partial results of them."""
     rows = execute(df, plan.child)
     spec, schema, _ = workload_spec(rows, plan)
     return rows.mapped(plan, spec, schema)
@@ -96,7 +96,7 @@ def propagate_together(df: DataFrame, plan: PropagateTogether) -> Rows:
 
 @runs(MergeTogether)
 def merge_together(df: DataFrame, plan: MergeTogether) -> Rows:
-    """The rows that partial results add up to."""
+    """Gives the rows that partial results add up to."""
     rows = execute(df, plan.child)
     [together] = (each for each in plan.walk() if isinstance(each, PropagateTogether))
     spec, _, schema = workload_spec(rows, together)
@@ -132,7 +132,7 @@ def workload_spec(rows: Rows, plan: PropagateTogether) -> tuple[WorkloadSpec, St
 
 
 def _pool(rows: Rows, plan: PropagateTogether, wanted: list[list[DataType]]) -> tuple[Pool, StructType]:
-    """The fewest columns that give each query one of every type it wants, which ones it uses, and the rows' schema."""
+    """Returns the fewest columns that give each query one of every type it wants, which it uses, and their schema."""
     names: dict[tuple[str, int], str] = {}
     kinds: list[DataType] = []
     own = []
@@ -155,7 +155,7 @@ def _pool(rows: Rows, plan: PropagateTogether, wanted: list[list[DataType]]) -> 
 
 
 def union_of_answers(rows: WorkloadRows) -> DataFrame:
-    """All answers as one DataFrame: ``query``, ``group``, ``window`` and the union of the aggregates.
+    """Puts all answers into one DataFrame: ``query``, ``group``, ``window`` and the union of the aggregates.
 
     ``group`` is left out where no query has group columns, ``window`` where none slides.
     """
@@ -197,7 +197,7 @@ class _Columns:
                 )
 
     def of(self, answered: Sequence[Answered], rows: DataFrame) -> DataFrame:
-        """The answers that lie in some rows."""
+        """Returns the answers that lie in some rows."""
         columns = [_name(answered).alias("query")]
         if self.groups:
             groups = [
@@ -215,7 +215,7 @@ class _Columns:
         return kept.select(*columns)
 
     def _picked(self, found: Sequence[tuple[Answered, str | None]], kind: DataType) -> Column:
-        """The column of each query's own; NULL for the queries that have none."""
+        """Returns the column of each query's own; NULL for the queries that have none."""
         by_column: dict[str, list[Answered]] = {}
         for one, column in found:
             if column is not None:
@@ -230,7 +230,7 @@ class _Columns:
 
 
 def _name(answered: Sequence[Answered]) -> Column:
-    """The name of the query that a row is of."""
+    """Returns the name of the query that a row is of."""
     if answered[0].number < 0:
         return F.lit(answered[0].name)
     names = [one.name for one in sorted(answered, key=lambda one: one.number)]

@@ -47,16 +47,16 @@ def automaton_view(
     def guards_of(guards: Iterable[int]) -> list[str]:
         return [short_pattern(automaton.negations[guard]) for guard in sorted(guards)]
 
-    def label(step: Transition) -> str:
-        pair = (names[step.source], names[step.target])
+    def label(transition: Transition) -> str:
+        pair = (names[transition.source], names[transition.target])
         lines = [text for where, text in predicates if where == pair]
         if conditions is not None:
-            lines += conditions(step)
+            lines += conditions(transition)
         marks = [line for line in lines if line.startswith("[")]
-        return "\n".join([line for line in lines if line not in marks] + guards_of(step.guards) + marks)
+        return "\n".join([line for line in lines if line not in marks] + guards_of(transition.guards) + marks)
 
     edges = [ViewEdge(NOWHERE, str(q), "\n".join(guards_of(guards))) for q, guards in automaton.initial]
-    edges += [ViewEdge(str(step.source), str(step.target), label(step)) for step in automaton.transitions]
+    edges += [ViewEdge(str(t.source), str(t.target), label(t)) for t in automaton.transitions]
     edges += [ViewEdge(str(q), NOWHERE, "\n".join(guards_of(guards))) for q, guards in automaton.final if guards]
     nodes = [ViewNode(str(q), text, (), FINAL if q in final else STATE) for q, text in enumerate(labels)]
     return PlanView(title, tuple(nodes), tuple(edges))

@@ -12,7 +12,7 @@ from cetdsl.explain.view import PlanView, ViewEdge, ViewNode
 from cetdsl.ir.compiled import Compiled
 from cetdsl.ir.indexes import INDEXES, index_of_edge
 from cetdsl.ir.machine import Machine, Pair
-from cetdsl.ir.operators import Act, Operator
+from cetdsl.ir.operators import Operator, Step
 from cetdsl.ir.operators.words import bound, pair_of_rows
 from cetdsl.pattern.automaton import Transition, build_automaton
 from cetdsl.pattern.expressions import MIRRORED, Role
@@ -41,28 +41,28 @@ def physical_views(decision: Decision) -> tuple[PlanView, ...]:
     found = [("cost", text) for text in plan.costs()]
     found += dict.fromkeys(fact for operator in plan.walk() for fact in operator.facts())
     facts += sorted(found, key=lambda fact: _FACTS.index(fact[0]) if fact[0] in _FACTS else len(_FACTS))
-    answer = Act("answer", (", ".join(map(quote_name, plan.gives)),))
-    return (acts_view("physical plan", plan, (answer,), tuple(facts)), *_automata(plan))
+    answer = Step("answer", (", ".join(map(quote_name, plan.gives)),))
+    return (steps_view("physical plan", plan, (answer,), tuple(facts)), *_automata(plan))
 
 
-def acts_view(
-    title: str, plan: Operator, more: tuple[Act, ...] = (), facts: tuple[tuple[str, str], ...] = ()
+def steps_view(
+    title: str, plan: Operator, more: tuple[Step, ...] = (), facts: tuple[tuple[str, str], ...] = ()
 ) -> PlanView:
-    """The acts of a plan's operators, from the events to the answer, and ``more`` behind them."""
+    """The steps of a plan's operators, from the events to the answer, and ``more`` behind them."""
     nodes: list[ViewNode] = []
     edges: list[ViewEdge] = []
 
-    def add(acts: Iterable[Act], ends: list[str]) -> list[str]:
-        for act in acts:
+    def add(steps: Iterable[Step], ends: list[str]) -> list[str]:
+        for step in steps:
             identity = str(len(nodes))
-            nodes.append(ViewNode(identity, act.label, act.details))
+            nodes.append(ViewNode(identity, step.label, step.details))
             edges.extend(ViewEdge(before, identity) for before in ends)
             ends = [identity]
         return ends
 
     def of(operator: Operator) -> list[str]:
-        # One last act, but for sides that nothing has brought together yet.
-        return add(operator.acts(), [end for child in operator.children for end in of(child)])
+        # One last step, but for sides that nothing has brought together yet.
+        return add(operator.steps(), [end for child in operator.children for end in of(child)])
 
     add(more, of(plan))
     return PlanView(title, tuple(nodes), tuple(edges), facts)
@@ -75,7 +75,7 @@ def _automata(plan: Operator) -> tuple[PlanView, ...]:
             continue
         compiled = side.compiled
         title = f"automaton of the {side.side}" if side.side else "automaton"
-        conditions = partial(_step_conditions, compiled, side.indexed)
+        conditions = partial(_transition_conditions, compiled, side.indexed)
         view = automaton_view(compiled.automaton, title=title, conditions=partial(conditions, compiled.machine))
         views.setdefault(attrs.evolve(view, facts=tuple(_pair_facts(side))))
         for node, negation in zip(compiled.automaton.negations, compiled.negations):
@@ -89,11 +89,11 @@ def _automata(plan: Operator) -> tuple[PlanView, ...]:
     return tuple(views)
 
 
-def _step_conditions(compiled: Compiled, indexed: bool, machine: Machine, step: Transition) -> list[str]:
+def _transition_conditions(compiled: Compiled, indexed: bool, machine: Machine, transition: Transition) -> list[str]:
     """The predicates of an edge, and in brackets the index that answers it."""
     lines: list[str] = []
     for edge in machine.edges:
-        if (edge.source, edge.target) != (step.source, step.target):
+        if (edge.source, edge.target) != (transition.source, transition.target):
             continue
         earlier, later = (compiled.name_of(machine.variables[state]) for state in (edge.source, edge.target))
         for comparison in edge.comparisons:

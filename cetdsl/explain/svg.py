@@ -143,15 +143,15 @@ def automaton_svg(view: PlanView) -> str:
     (True, True)
     """
     states = {node.id: _State(node) for node in view.nodes}
-    steps = [edge for edge in view.edges if NOWHERE not in (edge.source, edge.target)]
-    for edge in steps:
+    transitions = [edge for edge in view.edges if NOWHERE not in (edge.source, edge.target)]
+    for edge in transitions:
         if edge.source == edge.target:
             states[edge.source].loop = edge.label
     entries = [edge.target for edge in view.edges if edge.source == NOWHERE]
-    _find_layers(states, steps, entries)
-    _place(states, steps)
+    _find_layers(states, transitions, entries)
+    _place(states, transitions)
     arcs = []
-    for edge in steps:
+    for edge in transitions:
         if edge.source == edge.target or states[edge.target].layer == states[edge.source].layer + 1:
             continue
         arcs.append(edge)
@@ -176,10 +176,10 @@ def automaton_svg(view: PlanView) -> str:
     return canvas.svg(view.title)
 
 
-def _find_layers(states: dict[str, _State], steps: list[ViewEdge], entries: list[str]) -> None:
+def _find_layers(states: dict[str, _State], transitions: list[ViewEdge], entries: list[str]) -> None:
     """The longest way to each state, ways back left out."""
     after: dict[str, list[str]] = {identity: [] for identity in states}
-    for edge in steps:
+    for edge in transitions:
         after[edge.source].append(edge.target)
     ahead: dict[str, list[str]] = {identity: [] for identity in states}
     finished: list[str] = []
@@ -203,14 +203,14 @@ def _find_layers(states: dict[str, _State], steps: list[ViewEdge], entries: list
             states[target].layer = max(states[target].layer, states[identity].layer + 1)
 
 
-def _place(states: dict[str, _State], steps: list[ViewEdge]) -> None:
+def _place(states: dict[str, _State], transitions: list[ViewEdge]) -> None:
     layers: list[list[_State]] = [[] for _ in range(max((s.layer for s in states.values()), default=0) + 1)]
     for state in states.values():
         layers[state.layer].append(state)
     for column in layers:
         column[-1].loop_below = len(column) > 1
     gaps = [50.0] * len(layers)
-    for edge in steps:
+    for edge in transitions:
         source = states[edge.source]
         if states[edge.target].layer == source.layer + 1:
             gaps[source.layer] = max(gaps[source.layer], width_of(edge.label) + 34)

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 from cetdsl.analysis.resolve import ResolvedQuery
-from cetdsl.explain.physical import acts_view
+from cetdsl.explain.physical import steps_view
 from cetdsl.explain.stages import Explanation
 from cetdsl.explain.view import FINAL, NOWHERE, STATE, PlanView, ViewEdge, ViewNode
 from cetdsl.ir.operators import AnswerTogether
@@ -24,7 +24,7 @@ def explain_workload(
     sections: list[tuple[str, tuple[PlanView, ...]]] = [("workload", (PlanView("workload", facts=plan.facts()),))]
     for number, (one, together) in enumerate(zip(plan.passes, plan.together, strict=True), 1):
         views = [template_view(each, queries) for each in together.sets]
-        sections.append((f"pass {number}", (acts_view("plan", one), *views)))
+        sections.append((f"pass {number}", (steps_view("plan", one, facts=together.facts()), *views)))
     if metrics:
         sections.append(("metrics", tuple(_metrics_view(one) for one in metrics)))
     return Explanation(tuple(sections))
@@ -54,7 +54,7 @@ def template_view(sharable: SharableSet, queries: Mapping[str, ResolvedQuery]) -
     """
     names: dict[Hashable, str] = {}
     shared: set[str] = set()
-    steps: dict[tuple[str, str], list[str]] = {}
+    arrows: dict[tuple[str, str], list[str]] = {}
     for query, repeat in zip(sharable.queries, sharable.kleene, strict=True):
         resolved = queries[query]
         kinds = {event.variable: family(event, resolved.type) for event in events(resolved.query.pattern)}
@@ -66,18 +66,18 @@ def template_view(sharable: SharableSet, queries: Mapping[str, ResolvedQuery]) -
         automaton = build_automaton(resolved.query.pattern)
         state = [identity[variable] for variable in automaton.variables]
         found = [(NOWHERE, state[q]) for q, _ in automaton.initial]
-        found += [(state[step.source], state[step.target]) for step in automaton.transitions]
+        found += [(state[t.source], state[t.target]) for t in automaton.transitions]
         found += [(state[q], NOWHERE) for q, _ in automaton.final]
         for ends in dict.fromkeys(found):
-            steps.setdefault(ends, []).append(query)
+            arrows.setdefault(ends, []).append(query)
     nodes = []
     for number, name in enumerate(names.values()):
-        ended = steps.get((str(number), NOWHERE))
+        ended = arrows.get((str(number), NOWHERE))
         details = ["shared"] if str(number) in shared else []
         if ended:
             details.append(f"ends trends of {some(ended)}")
         nodes.append(ViewNode(str(number), name, tuple(details), FINAL if ended else STATE))
-    edges = [ViewEdge(source, target, some(labels)) for (source, target), labels in steps.items() if target != NOWHERE]
+    edges = [ViewEdge(source, target, some(labels)) for (source, target), labels in arrows.items() if target != NOWHERE]
     facts = [("queries", some(sharable.queries))]
     if sharable.pane:
         facts.append(("pane", f"{sharable.pane} (greatest common divisor of all lengths and slides)"))

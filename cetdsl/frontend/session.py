@@ -206,7 +206,7 @@ class PatternFrame:
         ----------
         completeness : {"maximal", "ends"}
             What a trend must not be part of: ``maximal``, another trend from which some bindings are left out;
-            ``ends``, another trend as a run of neighbours, so that nothing can be put before or after it.
+            ``ends``, another trend as a contiguous part, so that nothing can be put before or after it.
         algorithm : {"auto", "m-cet", "t-cet", "h-cet", "anchors", "balanced", "joins", "definition"}
             All give the same trends. ``auto`` takes ``balanced`` for one large group, ``definition`` for what only
             the definition itself can tell, and what suits each graph otherwise.

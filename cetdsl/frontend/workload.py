@@ -151,7 +151,7 @@ class Workload:
         self._cached.clear()
 
     def metrics(self, number: str = "decimal") -> DataFrame:
-        """What each run tells of its work: one row per task and set of queries that may share.
+        """What each execution tells of its work: one row per task and set of queries that may share.
 
         Runs the workload when it is computed, unless :meth:`results` has cached its rows.
 

@@ -1,4 +1,4 @@
-"""What is carried along trends, and the columns of the answer made of it."""
+"""The numbers that are carried along trends, and the columns of the answer that are made of them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ NUMBERS = ("decimal", "string", "double", "log2")
 class Accumulator:
     """One number that is propagated along trends.
 
-    ``update`` is what an event of ``variable`` (-1: of any; -2: of none, which the number of trends has) brings: where
-    there is a ``column`` among the value columns (-1: none), only events in which it is not NULL do. Extremes without a
-    column are lengths of trends.
+    ``update`` says what an event of ``variable`` (-1: of any; -2: of none, for the number of trends) adds: if there is
+    a ``column`` among the value columns (-1: none), only events in which it is not NULL add something. Extremes without
+    a column are lengths of trends.
     """
 
     update: Update
@@ -42,7 +42,7 @@ TRENDS = Accumulator(COUNT, -2)
 class Output:
     """A column of the answer, made of accumulators.
 
-    ``inputs`` are the positions of those that ``finish`` speaks of. ``type`` is the Spark type of the aggregated
+    ``inputs`` are the positions of the accumulators that ``finish`` names. ``type`` is the Spark type of the aggregated
     column, or "" for counts.
     """
 

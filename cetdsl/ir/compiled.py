@@ -24,7 +24,7 @@ class CodeColumn:
 class Compiled:
     """A query (or one side of a top-level AND) in numbers.
 
-    ``variables`` are names and conditions; their positions are the numbers used in all that follows. ``lists`` are the
+    ``variables`` are names and conditions; their positions are the numbers used everywhere else. ``lists`` are the
     inseparable adjacent predicates, the later event's attributes in the NEXT role, and ``residual`` the predicates that
     only a finished trend can be tested for.
     """
@@ -39,10 +39,10 @@ class Compiled:
     residual: tuple[Expr, ...]
 
     def number_of(self, variable: str) -> int:
-        """The number of a variable; one that no event has when the variable can never be bound."""
+        """Returns the number of a variable, or one that no event has if the variable can never be bound."""
         names = [name for name, _ in self.variables]
         return names.index(variable) if variable in names else MAX_VARIABLES
 
     def name_of(self, number: int) -> str:
-        """The name of the variable of a number."""
+        """Returns the name of the variable of a number."""
         return self.variables[number][0] if number < len(self.variables) else "(never bound)"

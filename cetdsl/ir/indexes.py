@@ -16,14 +16,14 @@ from __future__ import annotations
 
 from cetdsl.ir.compiled import Compiled
 from cetdsl.ir.machine import Comparison, Edge, Machine
-from cetdsl.ir.steps import ORDERS
+from cetdsl.ir.transitions import ORDERS
 
 TOTAL, HASH, TREE, SCAN = 0, 1, 2, 3
 INDEXES = ("TOTAL", "HASH", "TREE", "SCAN")
 
 
 def index_of(edge: Edge) -> int:
-    """The cheapest index that answers an edge's predicates."""
+    """Returns the cheapest index that answers an edge's predicates."""
     orders = sum(c.op in ORDERS for c in edge.comparisons)
     if edge.listed or orders > 1 or any(c.op == "!=" for c in edge.comparisons):
         return SCAN
@@ -33,7 +33,7 @@ def index_of(edge: Edge) -> int:
 
 
 def lower_guards(machine: Machine, columns: int) -> Machine:
-    """Guards of the edges as comparisons: the earlier event must not precede the latest start of a match.
+    """Turns the guards of edges into comparisons: the earlier event must not precede the latest start of a match.
 
     Code column ``columns`` numbers the instants, column ``columns + 1 + g`` holds the latest start of a match of
     negation ``g`` that ends before the event.
@@ -46,5 +46,5 @@ def lower_guards(machine: Machine, columns: int) -> Machine:
 
 
 def index_of_edge(compiled: Compiled, edge: Edge) -> int:
-    """The index that answers an edge of a query once its guards are comparisons."""
+    """Returns the index that answers an edge of a query once its guards are comparisons."""
     return index_of(lower_guards(Machine((), (), (), (edge,)), len(compiled.codes)).edges[0])

@@ -1,4 +1,4 @@
-"""What a kernel is told of a query, of the rows that it reads, and of the answer that is wanted."""
+"""The parts of a kernel's task: the query, the rows that it reads, and the answer that is wanted."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ ALL, MAXIMAL, ENDS = "all", "maximal", "ends"
 class KernelQuery:
     """What is looked for among the events of a key, in numbers.
 
-    ``pivot`` is the variable, bound to one event of every trend, that makes a pass for each of its events, so that
-    ``pairs`` compare with a fixed one: all of them where trends are counted, some where they are listed. -1: none.
-    ``completeness`` says which trends are asked for: "all", "maximal" or "ends".
+    ``pivot`` is a variable that is bound to one event of every trend, -1: none. The kernel takes each of its events in
+    turn, so that the predicates in ``pairs`` compare with a fixed one: all of them where trends are counted, some where
+    they are listed. ``completeness`` says which trends are asked for: "all", "maximal" or "ends".
     """
 
     machine: Machine
@@ -36,8 +36,8 @@ class KernelQuery:
 class Answer:
     """What the answer of a query consists of.
 
-    The first ``groups`` key columns are output. Where the answer is ``exact``, whole numbers are kept of counts and of
-    sums of whole numbers. ``partial`` results are added up elsewhere.
+    The first ``groups`` key columns are output. Where the answer is ``exact``, counts and sums of whole numbers are
+    kept as whole numbers. ``partial`` results are added up elsewhere.
     """
 
     groups: int = 0
@@ -57,11 +57,11 @@ class KernelSpec:
     answer: Answer = attrs.field(factory=Answer)
 
     def with_query(self, **changes: Any) -> KernelSpec:
-        """The same over these rows, with changes to what is looked for."""
+        """Returns the same over these rows, with changes to what is looked for."""
         return attrs.evolve(self, query=attrs.evolve(self.query, **changes))
 
     def with_answer(self, **changes: Any) -> KernelSpec:
-        """The same query over these rows, with changes to what is answered."""
+        """Returns the same query over these rows, with changes to what is answered."""
         return attrs.evolve(self, answer=attrs.evolve(self.answer, **changes))
 
 
@@ -73,5 +73,5 @@ def is_exact_accumulator(spec: KernelSpec, accumulator: Accumulator) -> bool:
 
 
 def is_whole_in_rows(spec: KernelSpec, accumulator: Accumulator) -> bool:
-    """Whether rows of partial results hold whole numbers for this accumulator, as they do of all moments."""
+    """Whether partial results hold whole numbers for this accumulator, as they do for all moments."""
     return accumulator.update.moment or is_exact_accumulator(spec, accumulator)

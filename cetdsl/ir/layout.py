@@ -1,9 +1,8 @@
-"""Which columns the rows have in which events travel, and how what a row says of its event is encoded in them.
+"""The columns of the rows that carry events to kernels, and how facts about an event are encoded in them.
 
 One writer makes such rows (:mod:`cetdsl.execution.exchange`) and one reader takes them apart
-(:mod:`cetdsl.kernels.wire.chunks`). Both ask the layout for a column by its name; nobody else knows where one stands.
-So do the writer and the reader of rows that hold the answers of several queries
-(:mod:`cetdsl.kernels.shared.workload`).
+(:mod:`cetdsl.kernels.wire.chunks`). Both ask the layout for a column by its name; no other module knows its position.
+The same holds for the rows with the answers of several queries (:mod:`cetdsl.kernels.shared.workload`).
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import attrs
 #: The roles of columns, in the order in which columns stand. The name of a column is its role and, where there may be
 #: several of a role, a number: ``k0``, ``k1``, ``t``. In turn: partition or group key, number of the share of a key's
 #: work, number of the time bucket (a pane is one), time, tie-break column, bits of the variables that the event may be
-#: bound to, column that comparisons refer to, column that aggregates run over, position of the event in its key, list
+#: bound to, column that comparisons refer to, column that is aggregated, position of the event in its key, list
 #: of positions of earlier events, hash of the whole event, one of the event's own columns, part of a pane's matrix.
 KEY, SHARE, BUCKET, TIME, TIE, MASK, CODE = "k", "h", "s", "t", "b", "m", "f"
 VALUE, POSITION, LIST, FINGERPRINT, EVENT, MATRIX = "v", "p", "l", "i", "e", "x"
@@ -47,7 +46,7 @@ class Encoding:
     By default both have columns of their own, and the variables are bits of a whole number. If ``bits`` > 0, there is
     no column of variables: the time column holds ``time * 2**bits`` plus the variables. If there is a ``dictionary``, a
     number stands there in place of the variables: that of their bits in the dictionary. They are ``known`` where there
-    is but one variable, and every event is bound to it, so that nothing needs to be said of it.
+    is only one variable, and every event is bound to it, so that no column is needed for it.
     """
 
     bits: int = 0
@@ -92,12 +91,12 @@ def _in_order(names: Iterable[str]) -> tuple[str, ...]:
 
 @attrs.frozen
 class RowLayout:
-    """What the rows hold in which events travel.
+    """The columns of the rows that carry events.
 
-    ``columns`` are the names of the columns, in the order in which these stand. ``time`` is the user's name of the time
-    column, and ``values`` are the Spark types of the columns that aggregates run over. ``event`` says where each of the
-    event's own columns is found that are shown, and ``runs`` how events were put into runs, if they come in runs. The
-    rows of a task are ``unsorted`` where they come in any order, to be sorted by time and fingerprint.
+    ``columns`` are the names of the columns, in their order. ``time`` is the user's name of the time column, and
+    ``values`` are the Spark types of the aggregated columns. ``event`` says where to find each of the event's own
+    columns that are shown, and ``runs`` how events were put into sorted runs, if they were. The rows of a task are
+    ``unsorted`` where they come in any order, to be sorted by time and fingerprint.
 
     Examples
     --------
@@ -121,18 +120,18 @@ class RowLayout:
     def of(
         cls, keys: int, time: str, time_type: str, ties: int = 0, codes: int = 0, lists: int = 0, bucketed: bool = False
     ) -> RowLayout:
-        """The columns that a query demands: so many of each role, time and variables apart, no values yet."""
+        """Makes the layout that a query demands: so many columns of each role, time and variables apart, no values."""
         single = (TIME, MASK, *([BUCKET] if bucketed else ()), *([POSITION] if lists else ()))
         several = numbered(KEY, keys) + numbered(TIE, ties) + numbered(CODE, codes) + numbered(LIST, lists)
         return cls((*single, *several), time, time_type)
 
     def with_values(self, types: tuple[str, ...]) -> RowLayout:
-        """The same with columns of these Spark types for aggregates to run over."""
+        """Returns the same layout with aggregated columns of these Spark types."""
         others = [name for name in self.columns if name[0] != VALUE]
         return attrs.evolve(self, columns=(*others, *numbered(VALUE, len(types))), values=types)
 
     def position(self, name: str) -> int:
-        """Where the column of a name stands."""
+        """Returns the position of the column of a name."""
         return self.columns.index(name)
 
     def has(self, name: str) -> bool:
@@ -140,7 +139,7 @@ class RowLayout:
         return name in self.columns
 
     def all_of(self, role: str) -> tuple[str, ...]:
-        """The names of the columns of a role."""
+        """Returns the names of the columns of a role."""
         return tuple(name for name in self.columns if name[0] == role)
 
     @property
@@ -150,33 +149,33 @@ class RowLayout:
 
     @property
     def keys(self) -> int:
-        """How many partition and group keys there are."""
+        """The number of partition and group keys."""
         return len(self.all_of(KEY))
 
     @property
     def codes(self) -> int:
-        """How many columns there are that comparisons refer to."""
+        """The number of columns that comparisons refer to."""
         return len(self.all_of(CODE))
 
     @property
     def lists(self) -> int:
-        """How many lists of earlier events there are."""
+        """The number of lists of earlier events."""
         return len(self.all_of(LIST))
 
 
 def of_pool(events: RowLayout, pooled: int) -> RowLayout:
-    """The rows that hold the answers of several queries, for which these share so many columns."""
+    """Makes the layout of rows with the answers of several queries, for which these share so many columns."""
     columns = (QUERY, *events.all_of(KEY), START, WINDOW, METRICS, *numbered(POOLED, pooled))
     return RowLayout(columns, events.time, events.time_type)
 
 
 def of_panes(events: RowLayout, matrices: int) -> RowLayout:
-    """The rows between the two stages of panes: the keys of events, the number of a pane as time, and its matrix."""
+    """Makes the layout between the two stages of panes: the keys, the number of a pane as time, and its matrix."""
     columns = (*events.all_of(KEY), TIME, *numbered(MATRIX, matrices))
     return RowLayout(columns, events.time, "bigint", encoding=Encoding(known=True))
 
 
 def of_trends(keys: int, time: str, time_type: str, sliding: bool) -> RowLayout:
-    """The rows of whole trends, which are compared with each other within a key and window."""
+    """Makes the layout of rows of whole trends, which are compared with each other within a key and window."""
     columns = (*numbered(KEY, keys), *([WINDOW] if sliding else ()), NUMBERS, NAMES, TREND)
     return RowLayout(columns, time, time_type)

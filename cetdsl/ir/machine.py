@@ -16,7 +16,7 @@ class Comparison:
 
 @attrs.frozen
 class Edge:
-    """A step from one state to another, with what must hold between the two neighbouring events.
+    """A transition from one state to another, with what must hold between the two neighbouring events.
 
     ``listed`` names list columns: the earlier event must be in the later one's list (inseparable predicates).
     ``guards`` names negations that must have no match in the gap.
@@ -59,10 +59,10 @@ class Pair:
 
 @attrs.frozen
 class Negation:
-    """What must not match in a gap.
+    """A pattern that must not match in a gap.
 
     ``correlated`` relates its variables (left) to positive ones (right), ``pairs`` its own to each other; for these
-    ``pivot`` is what :class:`~cetdsl.ir.kernel.KernelQuery` says of the positive ones.
+    ``pivot`` means what it means in :class:`~cetdsl.ir.kernel.KernelQuery`.
     """
 
     machine: Machine

@@ -45,9 +45,9 @@ class Schema:
         return tuple(field.name for field in self.fields)
 
     def resolve(self, name: str, what: str = "column") -> Field:
-        """The column that a name means: an exact match first, else the only one that differs in case alone.
+        """Returns the column that a name means: an exact match first, else the only one that differs in case alone.
 
-        That there is none is an :class:`UnknownColumn`, that there are several a :class:`ResolutionError`.
+        If there is none, that is an :class:`UnknownColumn`; if there are several, a :class:`ResolutionError`.
         """
         found = [field for field in self.fields if field.name == name]
         if not found:
@@ -63,6 +63,6 @@ class Schema:
         return found[0]
 
     def type_of(self, name: str) -> str | None:
-        """The type of the column of exactly this name; None when there is no single one."""
+        """Returns the type of the column of exactly this name; None if there is no single one."""
         types = [field.type for field in self.fields if field.name == name]
         return types[0] if len(types) == 1 else None

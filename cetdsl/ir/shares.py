@@ -1,4 +1,4 @@
-"""Shares of a key's work: which number, as a column of rows, sends them to which task, and which task a number is of.
+"""Shares of a key's work are numbers in a column of rows, chosen so that each sends its rows to another task.
 
 Spark sends a row to the task that is the remainder of a hash of its keys. So the numbers from 0 on would leave some
 tasks without work and give others twice as much, and numbers are chosen by their hashes.
@@ -11,7 +11,7 @@ from functools import cache
 
 @cache
 def share_numbers(tasks: int) -> tuple[int, ...]:
-    """Numbers that ``repartition(tasks, column)`` sends to as many different tasks, the first to the first task.
+    """Returns numbers that ``repartition(tasks, column)`` sends to different tasks, the first to the first task.
 
     Examples
     --------
@@ -27,7 +27,7 @@ def share_numbers(tasks: int) -> tuple[int, ...]:
 
 
 def task_of(number: int, tasks: int) -> int:
-    """The one of so many tasks that a number sends a row to.
+    """Returns the task, of so many, to which Spark sends a row with this number.
 
     Examples
     --------
@@ -38,7 +38,7 @@ def task_of(number: int, tasks: int) -> int:
 
 
 def murmur3(number: int) -> int:
-    """Spark's hash of an ``int`` column: MurmurHash3 (32 bits, one block) with the seed 42, as a signed number.
+    """Computes Spark's hash of an ``int`` column: MurmurHash3 (32 bits, one block), seed 42, as a signed number.
 
     Examples
     --------

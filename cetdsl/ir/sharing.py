@@ -1,4 +1,4 @@
-"""What a pass over the events of several queries is told of them: which share, and how each is propagated."""
+"""The plan of a pass over the events of several queries: which of them share, and how each is propagated."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from cetdsl.pattern.nodes import Repeat, events
 class Sharing:
     """Who decides what queries share: ``mode`` is "dynamic", "static", "always" or "never".
 
-    ``deviations`` are for the static mode, by query: the share of the events of its Kleene patterns at which it does
-    otherwise than most queries. What is not given is taken from the first events.
+    ``deviations`` are for the static mode, by query: the share of the events of its Kleene patterns at which it differs
+    from most queries. For queries that are not named, it is estimated from the first events.
     """
 
     mode: str = "dynamic"
@@ -60,13 +60,15 @@ class Member:
     """A query of a pass.
 
     ``spec`` is over the variables and columns that the queries of the pass have in common; all keys count as groups
-    there. ``groups`` are the numbers of the keys that the query itself groups by.
+    there. ``groups`` are the numbers of the keys that the query itself groups by. ``variables`` pairs the number of
+    each common variable that the query has with the query's own name for it.
     """
 
     name: str
     spec: KernelSpec
     groups: tuple[int, ...]
     propagation: Propagation
+    variables: tuple[tuple[int, str], ...]
 
     @property
     def sliding(self) -> bool:

@@ -44,6 +44,6 @@ class Source:
 
 
 def kernel_sorts_shares(source: Source, compiled: Compiled) -> bool:
-    """Whether shares of a key go unsorted: time alone orders the events, and a kernel holds all before it begins."""
+    """Whether shares go unsorted: time alone orders the events, and a kernel holds all before it begins."""
     whole = not source.keys and source.windowing.kind == WHOLE
     return whole and not source.tie_break and not compiled.lists

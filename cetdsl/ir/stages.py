@@ -1,4 +1,4 @@
-"""What a worker must know to run one stage, beyond the query itself."""
+"""The plans of the stages that workers execute: what each must know beyond the query itself."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ SURVEY = (
 
 @attrs.frozen
 class SurveySpec:
-    """What a worker must know to survey graphs; ``measure`` lists all trends to see what that takes."""
+    """What a worker must know to survey graphs; with ``measure``, it lists all trends to measure the work."""
 
     graph: GraphSpec
     measure: bool
@@ -70,7 +70,7 @@ class SurveySpec:
 
 @attrs.frozen
 class SampleSpec:
-    """What a worker must know to draw ``size`` trends: each comes with a key, and the smallest keys are the sample."""
+    """What a worker must know to draw ``size`` trends: each gets a key, and the smallest keys are the sample."""
 
     graph: GraphSpec
     size: int
@@ -81,8 +81,8 @@ class SampleSpec:
 class TopSpec:
     """What a worker must know to find the ``size`` heaviest trends.
 
-    An event bound to ``variable`` (-1: to any) weighs its value in the first value column, or 1 if there is no such
-    column.
+    The weight of an event bound to ``variable`` (-1: to any) is its value in the first value column, or 1 if there is
+    no such column.
     """
 
     graph: GraphSpec
@@ -138,12 +138,12 @@ class Pool:
 class WorkloadSpec:
     """What a worker must know to answer several queries over the same rows.
 
-    ``reader`` says what the rows hold. Of each query there are ``names``, ``queries``, and ``groups``, the keys that it
-    groups by. ``partial`` are the rows of partial results (None where these are not to be added up), and ``answer``
+    ``reader`` says what the rows hold. Each query has an entry in ``names``, ``queries`` and ``groups`` (the keys that
+    it groups by). ``partial`` are the rows of partial results (None where these are not to be added up), and ``answer``
     those of the answer. ``families`` has per variable the number of those that agree up to constants. One merged
     template propagates the queries of each of ``sets``; those in none are evaluated by themselves, and ``in_panes``
     says of each whether its windows are then products of panes. ``sharing`` is the mode of
-    :class:`~cetdsl.ir.sharing.Sharing`, and ``deviations`` are what it knows beforehand of each query.
+    :class:`~cetdsl.ir.sharing.Sharing`, and ``deviations`` has an entry per query.
     """
 
     reader: KernelSpec

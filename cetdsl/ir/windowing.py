@@ -23,10 +23,10 @@ class Windowing:
 
 
 def count_in_panes(windowing: Windowing) -> Windowing:
-    """Sliding windows with panes as the unit of time, numbered from the epoch.
+    """Returns sliding windows with panes as the unit of time, numbered from the epoch.
 
-    A pane lies between two neighbouring starts and ends of windows. Where the slide divides the length there is one
-    per slide, else two: up to the end of a window, and from there on.
+    A pane lies between two neighbouring starts and ends of windows. Where the slide divides the length there is one per
+    slide, else two: up to the end of a window, and from there on.
 
     Examples
     --------
@@ -43,5 +43,5 @@ def overlaps(windowing: Windowing) -> bool:
 
 
 def overlap(windowing: Windowing) -> int:
-    """How many sliding windows an event is in at most."""
+    """Returns how many sliding windows an event is in at most."""
     return -(-windowing.length // windowing.slide)

@@ -1,17 +1,18 @@
-"""Numba, set up so that compiled kernels are kept on disk wherever that is possible.
+"""Sets Numba up so that compiled kernels are kept on disk wherever that is possible.
 
 The cache lies beside the source, or, where that is read-only (a cluster's site-packages), below the user's or the
-system's temporary directory. Numba itself compiles again when the file of a kernel has changed, but sees neither that a
-function which the kernel calls has changed, nor that a class that its index names has; and it compiles again when only
-a comment has changed, or the place of the file. So the cache here goes by what a kernel's module means: by the syntax
-trees, without docstrings, of the module and of all modules of the kernels that it imports, directly or not, and by the
-constants of ``cetdsl.ir`` among them. Each such version has a directory of its own. To parse all this in every worker
-would take longer than to load the machine code; so a small file beside the directories keeps what each text came to.
+system's temporary directory. Numba's own cache compiles a kernel again when its file has changed, even if only a
+comment has or the file has been moved, but it does not see a change of a function that the kernel calls, or of a class
+that its signature names. So the cache here goes by what a kernel's module means: by the syntax trees, without
+docstrings, of the module and of all modules of the kernels that it imports, directly or not, and by the constants of
+``cetdsl.ir`` among them. Each such version has a directory of its own. To parse all this in every worker would take
+longer than to load the machine code, so a small file beside the directories keeps the digest of each text.
 
-Before an inner loop, kernels give arrays out of tuples names of their own: each look at a field of a tuple of arrays
-counts references. The survey of bursts took 300 ns an event with such looks in its inner loops, and takes 11 without.
-Where such a loop writes to arrays, even what came out of a tuple may be fetched again after each write, so a kernel
-that does little else takes its arrays one by one: a walk takes half the time for it. Building graphs gains nothing.
+Before an inner loop, kernels give arrays out of tuples names of their own, because each access to a field of a tuple of
+arrays counts references. The survey of bursts took 300 ns per event with such accesses in its inner loops, and takes 11
+without. Where such a loop writes to arrays, even an array that was taken out of a tuple may be fetched again after each
+write, so a kernel that does little else takes its arrays one by one: a walk takes half the time for it. Building graphs
+gains nothing.
 """
 
 from __future__ import annotations
@@ -112,7 +113,7 @@ def _parse(module: str, source: _Source) -> _Syntax:
 
 
 class _Bare(ast.NodeTransformer):
-    """Takes the docstrings out of a syntax tree, which has no comments and, when it is dumped, no lines."""
+    """Removes the docstrings from a syntax tree; comments are not in it, and its dump has no line numbers."""
 
     def visit_Expr(self, node: ast.Expr) -> ast.Expr | None:
         return None if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str) else node
@@ -132,7 +133,7 @@ def _imports(tree: ast.Module, package: str) -> Iterator[str]:
 
 @cache
 def _version(module: str) -> str:
-    """A digest of all that the compiled code of a module may depend on."""
+    """Returns a digest of all that the compiled code of a module may depend on."""
     found: set[str] = set()
     waiting = [module]
     while waiting:
@@ -204,7 +205,7 @@ class _Cache(_caching.FunctionCache):  # type: ignore[misc]
 
 
 def jit(function: _Function) -> _Function:
-    """``numba.njit`` with the disk cache; ``nogil`` because kernels touch arrays only."""
+    """Compiles with ``numba.njit`` and the disk cache; ``nogil``, because kernels touch nothing but arrays."""
     return _compile(function, forceinline=False)
 
 

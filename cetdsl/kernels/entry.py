@@ -35,7 +35,7 @@ _STAGES = {
 
 
 def run_stage(stage: str, payload: bytes, batches: _Batches) -> _Batches:
-    """Runs one stage, a key of ``_STAGES``, over one task's batches; its pickled plan is of :mod:`cetdsl.ir.stages`."""
+    """Runs a stage, a key of ``_STAGES``, over a task's batches; ``payload`` pickles one of :mod:`cetdsl.ir.stages`."""
     module, function = _STAGES[stage]
     stream: Any = getattr(import_module(f"cetdsl.kernels.{module}"), function)
     try:

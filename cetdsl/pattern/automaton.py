@@ -1,8 +1,8 @@
 """From a pattern to an unambiguous automaton over its event variables.
 
 The position automaton (Glushkov 1961) has one state per occurrence of a variable; where a variable occurs more
-than once it is determinised over variables, so that every trend has exactly one run and counting runs counts
-trends. NOT contributes no state: it is a *guard* on the gap between two neighbouring bindings.
+than once it is determinised over variables, so that every trend has exactly one accepting path and counting paths
+counts trends. NOT contributes no state: it is a *guard* on the gap between two neighbouring bindings.
 """
 
 from __future__ import annotations
@@ -235,7 +235,7 @@ def _determinise(positions: _Positions) -> Automaton:
     initial = by_variable(sorted(positions.first.items()))
     transitions: list[Transition] = []
     for subset in queue:  # grows while it is walked
-        reached = [step for p in sorted(subset) for step in sorted(successors.get(p, ()), key=lambda s: s[0])]
+        reached = [pair for p in sorted(subset) for pair in sorted(successors.get(p, ()), key=lambda s: s[0])]
         transitions += [Transition(numbers[subset], q, guards) for q, guards in by_variable(reached)]
     final = []
     for subset, number in numbers.items():
@@ -254,14 +254,14 @@ def minimise(automaton: Automaton) -> Automaton:
         (variable, tuple(sorted(final[q])) if q in final else None) for q, variable in enumerate(automaton.variables)
     ]
     outgoing: list[list[Transition]] = [[] for _ in automaton.variables]
-    for step in automaton.transitions:
-        outgoing[step.source].append(step)
+    for transition in automaton.transitions:
+        outgoing[transition.source].append(transition)
     block = _numbered(signature)
     while True:
         refined = _numbered(
             [
-                (block[q], tuple(sorted((block[step.target], tuple(sorted(step.guards))) for step in steps)))
-                for q, steps in enumerate(outgoing)
+                (block[q], tuple(sorted((block[t.target], tuple(sorted(t.guards))) for t in leaving)))
+                for q, leaving in enumerate(outgoing)
             ]
         )
         if max(refined, default=-1) == max(block, default=-1):
@@ -279,13 +279,13 @@ def _relabel(automaton: Automaton, block: list[int]) -> Automaton:
     variables: dict[int, str] = {}
     for state, variable in enumerate(automaton.variables):
         variables.setdefault(block[state], variable)
-    steps = dict.fromkeys(Transition(block[t.source], block[t.target], t.guards) for t in automaton.transitions)
+    merged = dict.fromkeys(Transition(block[t.source], block[t.target], t.guards) for t in automaton.transitions)
     return attrs.evolve(
         automaton,
         variables=tuple(variables[number] for number in sorted(variables)),
         initial=tuple(dict.fromkeys((block[q], guards) for q, guards in automaton.initial)),
         final=tuple(dict.fromkeys((block[q], guards) for q, guards in automaton.final)),
-        transitions=tuple(sorted(steps, key=lambda t: (t.source, t.target))),
+        transitions=tuple(sorted(merged, key=lambda t: (t.source, t.target))),
     )
 
 
@@ -338,7 +338,7 @@ def restrict_count(automaton: Automaton, variable: str | None, limit: int, allow
     if len(automaton.variables) * (limit + 1) > MAX_STATES:
         raise UnsupportedQuery(f"counting to {limit} needs more than {MAX_STATES} states")
 
-    def step(count: int, state: int) -> int:
+    def counted(count: int, state: int) -> int:
         counts = variable is None or automaton.variables[state] == variable
         return min(count + 1, limit) if counts else count
 
@@ -349,7 +349,7 @@ def restrict_count(automaton: Automaton, variable: str | None, limit: int, allow
     queue: list[tuple[int, int]] = []
 
     def number(state: int, count: int) -> int:
-        pair = (state, step(count, state))
+        pair = (state, counted(count, state))
         if pair not in numbers:
             numbers[pair] = len(numbers)
             queue.append(pair)

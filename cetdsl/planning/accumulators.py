@@ -1,4 +1,4 @@
-"""Which numbers must be propagated to answer a RETURN list."""
+"""Chooses the accumulators that must be propagated to answer a RETURN list."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class AccumulatorPlan:
             self.outputs.append(Output(name, aggregate.definition.finish, inputs))
 
     def answer(self, source: Source, number: str, partial: bool) -> Answer:
-        """What the answer of a query over a source consists of."""
+        """Describes the answer of a query over a source."""
         exact = number in ("decimal", "string")
         return Answer(len(source.groups), tuple(self.accumulators), tuple(self.outputs), number, exact, partial)
 

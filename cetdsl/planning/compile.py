@@ -1,4 +1,4 @@
-"""From a rewritten query to an automaton with predicates on its edges, and the columns that these need.
+"""Compiles a rewritten query to an automaton with predicates on its edges, and the columns that these need.
 
 All terms are reduced to columns of single events here: ``b.price < NEXT(b).price`` becomes one column ``price`` and the
 operator ``>`` between its values at two neighbouring events.
@@ -137,9 +137,9 @@ class _Compiler:
     def _machine(self, automaton: Automaton, adjacent: _Adjacent) -> Machine:
         names = automaton.variables
         edges = []
-        for step in automaton.transitions:
+        for t in automaton.transitions:
             comparisons, listed = [], []
-            for predicate in adjacent.get((names[step.source], names[step.target]), ()):
+            for predicate in adjacent.get((names[t.source], names[t.target]), ()):
                 found = separate(predicate)
                 if found is None:
                     # Over two rows: NEXT is the later, plain the earlier one.
@@ -147,8 +147,8 @@ class _Compiler:
                 else:
                     later, earlier = self._comparison_columns(found.left, found.right)
                     comparisons.append(Comparison(found.op, later, earlier))
-            conditions = tuple(dict.fromkeys(comparisons)), tuple(dict.fromkeys(listed)), tuple(sorted(step.guards))
-            edges.append(Edge(step.source, step.target, *conditions))
+            conditions = tuple(dict.fromkeys(comparisons)), tuple(dict.fromkeys(listed)), tuple(sorted(t.guards))
+            edges.append(Edge(t.source, t.target, *conditions))
         return Machine(
             tuple(self.numbers[name] for name in names),
             tuple((state, tuple(sorted(guards))) for state, guards in automaton.initial),
@@ -194,7 +194,7 @@ class _Compiler:
 
 
 def _count_bound(predicate: Expr) -> tuple[str | None, str, float] | None:
-    """``(variable or None for LENGTH, op, bound)`` of a comparison of a count with a constant."""
+    """Returns ``(variable or None for LENGTH, op, bound)`` of a comparison of a count with a constant."""
     if not isinstance(predicate, Binary) or predicate.op not in MIRRORED:
         return None
     op, left, right = predicate.op, predicate.left, predicate.right
@@ -212,7 +212,7 @@ def _count_bound(predicate: Expr) -> tuple[str | None, str, float] | None:
 
 
 def _neighbours(predicate: Expr, automaton: Automaton, pattern: Pattern) -> tuple[str, str] | None:
-    """The (earlier, later) order of two variables that are always bound once and one right after the other."""
+    """Returns the (earlier, later) order of two variables that are always bound once, one right after the other."""
     pair = variables(predicate)
     if len(pair) != 2 or not all(binds_at_most_one(pattern, name) for name in pair):
         return None
@@ -221,24 +221,24 @@ def _neighbours(predicate: Expr, automaton: Automaton, pattern: Pattern) -> tupl
 
 
 def _always_follows(automaton: Automaton, earlier: str, later: str) -> bool:
-    """Whether every way to the later variable comes straight from the earlier one, and from there goes nowhere else.
+    """Whether every path to the later variable comes straight from the earlier one, and leads nowhere else from there.
 
     A trend that lacks either of them has no pair to compare.
     """
     names = automaton.variables
     if any(names[state] == later for state, _ in automaton.initial):
         return False
-    steps = {(names[t.source], names[t.target]) for t in automaton.transitions}
-    return {u for u, v in steps if v == later} == {earlier} and {v for u, v in steps if u == earlier} == {later}
+    pairs = {(names[t.source], names[t.target]) for t in automaton.transitions}
+    return {u for u, v in pairs if v == later} == {earlier} and {v for u, v in pairs if u == earlier} == {later}
 
 
 def _as_adjacent(predicate: Expr, pair: tuple[str, str]) -> Expr:
-    """A pairwise predicate between neighbours, written with NEXT."""
+    """Writes a pairwise predicate between neighbours with NEXT."""
     return with_attributes(predicate, lambda a: attrs.evolve(a, role=Role.NEXT) if a.variable == pair[1] else a)
 
 
 def side_query(resolved: ResolvedQuery, side: Pattern) -> ResolvedQuery:
-    """One side of a top-level AND as a query of its own: the predicates whose variables it binds."""
+    """Makes one side of a top-level AND a query of its own, with the predicates whose variables it binds."""
     bound = {event.variable for event in events(side) if isinstance(event, Event)}
     where = tuple(p for p in resolved.query.where if bound.issuperset(variables(p)))
     return attrs.evolve(resolved, query=attrs.evolve(resolved.query, pattern=side, where=where))

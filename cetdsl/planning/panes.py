@@ -1,4 +1,4 @@
-"""Whether windows are answered as products of panes: where that can be done, and where it takes less time."""
+"""Decides whether windows are answered as products of panes: where that can be done, and where it takes less time."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _EXTREMES = {Merge.SMALLEST: "MIN", Merge.LARGEST: "MAX"}
 
 
 def why_not_in_panes(spec: KernelSpec) -> str | None:
-    """Why the windows of a query are no products of panes; None when they are.
+    """Returns why the windows of a query are no products of panes; None when they are.
 
     Examples
     --------
     >>> from cetdsl.ir.kernel import KernelQuery
     >>> from cetdsl.ir.layout import RowLayout
     >>> from cetdsl.ir.machine import Edge, Machine
-    >>> steps = Machine((0, 1), ((0, ()),), ((1, ()),), (Edge(0, 1), Edge(1, 1)))
-    >>> why_not_in_panes(KernelSpec(KernelQuery(steps), RowLayout.of(0, "t", "bigint")))
+    >>> machine = Machine((0, 1), ((0, ()),), ((1, ()),), (Edge(0, 1), Edge(1, 1)))
+    >>> why_not_in_panes(KernelSpec(KernelQuery(machine), RowLayout.of(0, "t", "bigint")))
     'without windows nothing says how long a pane is'
     """
     query = spec.query
@@ -50,7 +50,7 @@ def why_not_in_panes(spec: KernelSpec) -> str | None:
 
 
 def why_panes_do_not_pay(windowing: Windowing) -> str | None:
-    """Why products of panes would take more time than each window by itself; None when they take less."""
+    """Returns why products of panes would take more time than each window by itself; None when they take less."""
     most = overlap(windowing)
     if most >= MIN_PANES_OVERLAP:
         return None

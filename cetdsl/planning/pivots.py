@@ -38,16 +38,16 @@ def always_first(machine: Machine, variable: int) -> bool:
 
 
 def joint_pivot(machine: Machine, pairs: tuple[Pair, ...]) -> int:
-    """The pivot that all pairwise predicates have in common, which counting needs; -1: none."""
+    """Returns the pivot that all pairwise predicates have in common, which counting needs; -1: none."""
     return next((v for v in _pivots(machine, pairs) if all(v in _variables(pair) for pair in pairs)), -1)
 
 
 def search_pivot(machine: Machine, pairs: tuple[Pair, ...], windows: str) -> int:
-    """The pivot that serves a search for trends best; -1: none.
+    """Returns the pivot that serves a search for trends best; -1: none.
 
-    Without a pivot a path is followed to where a predicate fails. For words of two that is cheaper than a pass for
-    every event of the pivot; for longer ones a search without a pivot may see any number of paths that lead nowhere.
-    Where windows are spans, the passes are about first events already.
+    Without a pivot a path is followed to where a predicate fails. For trends of two events that takes less time than a
+    pass for every event of the pivot; for longer ones a search without a pivot may visit any number of paths that lead
+    nowhere. Where windows are spans, the pivot is the first event already.
     """
     if len(machine.variables) <= 2 and all(edge.source != edge.target for edge in machine.edges):
         return -1
@@ -55,7 +55,7 @@ def search_pivot(machine: Machine, pairs: tuple[Pair, ...], windows: str) -> int
 
 
 def _pivots(machine: Machine, pairs: tuple[Pair, ...]) -> list[int]:
-    """The candidates, those with most predicates first, and then such as every trend begins with."""
+    """Returns the candidates, those with most predicates first, and of equals those that every trend begins with."""
     named = sorted(set().union(*map(_variables, pairs)))
     found = [variable for variable in named if binds_exactly_one(machine, variable)]
     return sorted(found, key=lambda v: (-sum(v in _variables(pair) for pair in pairs), not always_first(machine, v)))

@@ -20,24 +20,25 @@ from cetdsl.planning.strategies.request import AggregateRequest, Declined, Trend
 
 _Strategies = Sequence[Callable[[Any], Operator | Declined]]
 
+#: The strategies of aggregates, in the order in which they are asked.
 AGGREGATE_STRATEGIES: _Strategies = (fold, panes, kernel, enumerate_and_aggregate)
-#: What lists complete trends, by ``algorithm=``.
-_LISTING: dict[str, _Strategies] = {
+#: The strategies that list complete trends, by ``algorithm=``.
+COMPLETE_STRATEGIES: dict[str, _Strategies] = {
     "auto": (complete.balanced, complete.graph, complete.definition),
     "balanced": (complete.balanced,),
     "joins": (complete.joins,),
     "definition": (complete.definition,),
     **dict.fromkeys(complete.IN_TASK, (complete.graph,)),
 }
-#: What answers the other requests about complete trends.
-_ABOUT: dict[type, _Strategies] = {
+#: The strategies of the other requests about complete trends, by the class of the request.
+COMPLETE_REQUEST_STRATEGIES: dict[type, _Strategies] = {
     complete.CountRequest: (complete.count_paths, complete.count_definition),
     complete.SampleRequest: (complete.sample_paths, complete.sample_definition),
     complete.TopRequest: (complete.top_paths, complete.top_definition),
     complete.SurveyRequest: (complete.survey_graphs,),
 }
-#: Strategies whose function does not bear their name.
-_NAMES: dict[object, str] = {
+#: The names of the strategies that are not called like their function.
+STRATEGY_NAMES: dict[object, str] = {
     **dict.fromkeys((enumerate_and_aggregate, list_trends), "enumerate"),
     **dict.fromkeys((complete.count_paths, complete.sample_paths, complete.top_paths, complete.survey_graphs), "graph"),
     **dict.fromkeys((complete.count_definition, complete.sample_definition, complete.top_definition), "definition"),
@@ -62,26 +63,26 @@ def plan_aggregate(
     number: str,
     strategies: _Strategies = AGGREGATE_STRATEGIES,
 ) -> Decision:
-    """The plan of an aggregation, for a rewritten query and the names and aggregates of the output columns.
+    """Plans an aggregation, given a rewritten query and the names and aggregates of the output columns.
 
-    That every strategy declines is an error, :class:`NoPhysicalPlan`.
+    If every strategy declines, that is an error, :class:`NoPhysicalPlan`.
     """
     return _first_plan(AggregateRequest(resolved, aggregates, number, compile_sides(resolved)), strategies)
 
 
 def plan_trends(resolved: ResolvedQuery, columns: tuple[str, ...], limit: int | None) -> Decision:
-    """The plan of an enumeration that shows these columns of each event of at most so many trends."""
+    """Plans an enumeration of at most so many trends, which shows these columns of each event."""
     return _first_plan(TrendsRequest(resolved, columns, limit, compile_sides(resolved)), (list_trends,))
 
 
 def plan_complete(request: complete.Request) -> Decision:
-    """The plan of listing complete trends, or of what else is asked about them.
+    """Plans the listing of complete trends, or another request about them.
 
     A query that the algorithm asked for cannot take is an :class:`UnsupportedQuery`.
     """
     if not isinstance(request, complete.CompleteRequest):
-        return _first_plan(request, _ABOUT[type(request)])
-    strategies = _LISTING[request.algorithm]
+        return _first_plan(request, COMPLETE_REQUEST_STRATEGIES[type(request)])
+    strategies = COMPLETE_STRATEGIES[request.algorithm]
     if request.algorithm in ("auto", "definition"):
         return _first_plan(request, strategies)
     plan = strategies[0](request)
@@ -91,14 +92,19 @@ def plan_complete(request: complete.Request) -> Decision:
             f"{plan.reason}",
             hint="use algorithm='auto' or 'definition': all trends are listed, and those that others contain dropped",
         )
-    return Decision(with_exchanges(plan), strategies[0].__name__, ())
+    return Decision(with_exchanges(plan), strategy_name(strategies[0]), ())
+
+
+def strategy_name(strategy: Callable[[Any], Operator | Declined]) -> str:
+    """Returns the name by which ``explain`` shows a strategy."""
+    return STRATEGY_NAMES.get(strategy, strategy.__name__)
 
 
 def _first_plan(request: object, strategies: _Strategies) -> Decision:
     declined: list[tuple[str, str]] = []
     for strategy in strategies:
         plan = strategy(request)
-        name = _NAMES.get(strategy, strategy.__name__)
+        name = strategy_name(strategy)
         if not isinstance(plan, Declined):
             return Decision(with_exchanges(plan), name, tuple(declined))
         declined.append((name, plan.reason))

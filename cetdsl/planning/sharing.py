@@ -30,9 +30,10 @@ FEW_IN_PANES = 6
 def plan_sharing(
     queries: Mapping[str, ResolvedQuery], plans: Mapping[str, Propagate], mode: str
 ) -> tuple[tuple[SharableSet, ...], dict[str, Propagation]]:
-    """The sets of queries that share, each query in at most one, and how each query is propagated.
+    """Plans which queries share, each in at most one set, and how each query is propagated.
 
-    The queries are rewritten, by name: those of one pass, so with equal keys. The plans say what each is alone.
+    The queries are the rewritten ones of one pass, by name, so their keys are equal. The plans are those of each query
+    by itself.
     """
     refused = {name: why_not_in_bursts(plan.spec.query) for name, plan in plans.items()}
     slow = {
@@ -68,7 +69,7 @@ def plan_sharing(
 
 
 def why_not_in_bursts(query: KernelQuery) -> str | None:
-    """Why a query cannot be propagated burst by burst, as those are that share; None when it can."""
+    """Returns why a query cannot be propagated burst by burst, as shared queries are; None when it can."""
     if query.windowing.kind == SPAN:
         return "each of its trends has a span of its own"
     if query.pairs:
@@ -83,7 +84,7 @@ def why_not_in_bursts(query: KernelQuery) -> str | None:
 
 
 def _offers(resolved: ResolvedQuery, plan: Propagate) -> list[tuple[Hashable, Repeat]]:
-    """What a query can share: a Kleene sub-pattern, of which a variable repeats by itself, for a kind of aggregate."""
+    """Returns what a query can share: Kleene sub-patterns in which a variable repeats, per kind of aggregate."""
     machine, names = plan.compiled.machine, [name for name, _ in plan.compiled.variables]
     loops = {names[machine.variables[edge.source]] for edge in machine.edges if edge.source == edge.target}
     return [
@@ -96,7 +97,7 @@ def _offers(resolved: ResolvedQuery, plan: Propagate) -> list[tuple[Hashable, Re
 
 
 def _kinds(returning: tuple[Returned, ...]) -> set[Hashable]:
-    """How the aggregates of a RETURN list are computed; those of one kind are computed from each other's values."""
+    """Returns the kinds of aggregates in a RETURN list; those of one kind are computed from each other's values."""
     kinds: set[Hashable] = set()
     for item in returning:
         aggregate = item.aggregate

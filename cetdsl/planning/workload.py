@@ -1,4 +1,4 @@
-"""Many queries over the same events: one shuffle and one pass for all whose keys agree.
+"""Plans many queries over the same events: one shuffle and one pass for all whose keys agree.
 
 The variables, compared terms and aggregated terms of the queries of a pass are numbered together, so that one
 projection, one shuffle and one sort serve them all. Their windows may differ.
@@ -52,7 +52,7 @@ _STRATEGIES = (kernel, *(strategy for strategy in AGGREGATE_STRATEGIES if strate
 
 
 def plan_workload(queries: Mapping[str, ResolvedQuery], number: str, sharing: Sharing) -> AnswerTogether:
-    """The plan of a workload: of rewritten queries by name, each with its RETURN list."""
+    """Plans a workload of rewritten queries by name, each with its RETURN list."""
     together: dict[str, Propagate] = {}
     alone: list[Alone] = []
     for name, resolved in queries.items():
@@ -78,14 +78,14 @@ def plan_workload(queries: Mapping[str, ResolvedQuery], number: str, sharing: Sh
 
 
 def _carried_by(plan: Operator) -> Propagate | None:
-    """What carries the numbers of a plan along one automaton; None where that is not all that there is to it."""
+    """Returns the propagation of a plan along its one automaton; None where the plan does more than that."""
     while isinstance(plan, (Merge, Exchange)):
         plan = plan.child
     return plan if isinstance(plan, Propagate) else None
 
 
 class _Pass:
-    """A pass while queries are added to it."""
+    """Collects the queries of a pass."""
 
     def __init__(self) -> None:
         self.plans: dict[str, Propagate] = {}
@@ -103,7 +103,7 @@ class _Pass:
         return len(self.variables) + len(new) <= MAX_VARIABLES
 
     def add(self, name: str, plan: Propagate, resolved: ResolvedQuery) -> None:
-        """One more query."""
+        """Adds a query."""
         kinds = {event.variable: family(event, resolved.type) for event in events(resolved.query.pattern)}
         for (name_in_query, _), variable in zip(plan.compiled.variables, _variables(plan.compiled), strict=True):
             if _number(self.variables, variable) == len(self.families):
@@ -118,7 +118,7 @@ class _Pass:
         self.resolved[name] = resolved
 
     def finished(self, sharing: Sharing) -> Operator:
-        """The pass of all queries that were added; partial results of several keys or tasks are added up."""
+        """Returns the plan of the pass for all queries added; partial results of several keys or tasks are merged."""
         plans = list(self.plans.values())
         first = plans[0].source
         windowing = _common_windowing([plan.source.windowing for plan in plans])
@@ -148,11 +148,13 @@ class _Pass:
         spec = attrs.evolve(spec.with_query(windowing=windowing), layout=layout)
         spec = spec.with_answer(groups=len(source.keys), partial=merge)
         groups = tuple(source.keys.index(column) for column in plan.source.groups)
-        return Member(name, spec, groups, propagation)
+        names = (variable for variable, _ in plan.compiled.variables)
+        variables = tuple(zip(self.renumber[name].variables, names, strict=True))
+        return Member(name, spec, groups, propagation, variables)
 
 
 def _variables(compiled: Compiled) -> list[_Variable]:
-    """The variables of a query as a pass tells them apart."""
+    """Returns the variables of a query as a pass distinguishes them."""
     seen: Counter[Expr | None] = Counter()
     found = []
     for _, condition in compiled.variables:
@@ -167,7 +169,7 @@ def _number(numbers: dict[_T, int], thing: _T) -> int:
 
 
 def _common_windowing(windowings: list[Windowing]) -> Windowing:
-    """Windows, or spans, and time buckets that hold those of all queries."""
+    """Returns windows, or spans, and time buckets that hold those of all queries."""
     if len(set(windowings)) == 1:
         return windowings[0]
     if windowings[0].kind == WHOLE:
@@ -182,7 +184,7 @@ def _common_windowing(windowings: list[Windowing]) -> Windowing:
 
 @attrs.frozen
 class _Renumbering:
-    """From the numbers of one query to those of its pass."""
+    """Translates the numbers of one query to those of its pass."""
 
     variables: list[int]
     codes: list[int]
@@ -190,7 +192,7 @@ class _Renumbering:
     values: list[int]
 
     def spec(self, spec: KernelSpec) -> KernelSpec:
-        """A query's specification in the numbers of the pass."""
+        """Returns a query's specification in the numbers of the pass."""
         query = self.looked_for(spec.query)
         negations = (
             attrs.evolve(self.looked_for(one), correlated=tuple(map(self.pair, one.correlated)))
@@ -205,16 +207,16 @@ class _Renumbering:
         return attrs.evolve(spec, query=query).with_answer(accumulators=tuple(accumulators))
 
     def looked_for(self, one: _LookedFor) -> _LookedFor:
-        """A query, or what must not match in a gap of it, in the numbers of the pass."""
+        """Returns a query, or a negation of it, in the numbers of the pass."""
         pairs, pivot = tuple(map(self.pair, one.pairs)), self.variable(one.pivot)
         return attrs.evolve(one, machine=self.machine(one.machine), pairs=pairs, pivot=pivot)
 
     def variable(self, number: int) -> int:
-        """Numbers that stand for none or for any stay what they are."""
+        """Returns the number of a variable in the pass; numbers that stand for none or any stay the same."""
         return self.variables[number] if 0 <= number < len(self.variables) else number
 
     def machine(self, machine: Machine) -> Machine:
-        """A machine over the variables and columns of the pass."""
+        """Returns a machine over the variables and columns of the pass."""
         edges = []
         for edge in machine.edges:
             compared = (Comparison(c.op, self.codes[c.later], self.codes[c.earlier]) for c in edge.comparisons)
@@ -223,6 +225,6 @@ class _Renumbering:
         return attrs.evolve(machine, variables=tuple(map(self.variable, machine.variables)), edges=tuple(edges))
 
     def pair(self, pair: Pair) -> Pair:
-        """A pairwise predicate over the variables and columns of the pass."""
+        """Returns a pairwise predicate over the variables and columns of the pass."""
         left, right = self.variable(pair.left_variable), self.variable(pair.right_variable)
         return Pair(pair.op, left, self.codes[pair.left], right, self.codes[pair.right])

@@ -15,17 +15,17 @@ ANY_CONSTANT = Literal("?")
 
 
 def unnamed(expr: Expr) -> Expr:
-    """A term without the names of its variables."""
+    """Returns a term without the names of its variables."""
     return with_attributes(expr, lambda attribute: attrs.evolve(attribute, variable=None))
 
 
 def without_constants(expr: Expr) -> Expr:
-    """A term with every constant replaced by one that stands for any."""
+    """Returns a term with every constant replaced by one that stands for any."""
     return transform(expr, lambda node: ANY_CONSTANT if isinstance(node, Literal) else node)
 
 
 def family(event: Event, type_column: str | None) -> Hashable:
-    """What a variable has in common with those of other queries: its type, and its condition up to constants.
+    """Returns the family of a variable: what it looks for, its type and its condition up to constants.
 
     Examples
     --------
@@ -49,7 +49,7 @@ def family(event: Event, type_column: str | None) -> Hashable:
 
 
 def kleene_signatures(resolved: ResolvedQuery) -> dict[Hashable, Repeat]:
-    """The unbounded repetitions of a query, by what other queries' must equal to be shared.
+    """Returns the unbounded repetitions of a query, by the signature that another query's must equal to be shared.
 
     Two are alike when their patterns are, variable by variable up to constants.
     """

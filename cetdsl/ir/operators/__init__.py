@@ -1,7 +1,8 @@
-"""Physical operators, one per file: what a plan is a tree of.
+"""Physical operators, one per file; a plan is a tree of them.
 
-An operator owns its children, what it requires of their rows, what it gives, how ``explain`` describes it, how its time
-grows, and the name of the kernel stage that runs it. :mod:`cetdsl.execution` has one function for each.
+An operator owns its children, its requirements on their rows, the columns that it gives, its description for
+``explain``, how its time grows, and the name of the kernel stage that executes it. :mod:`cetdsl.execution` has one
+function for each.
 """
 
 from cetdsl.ir.operators.aggregate_trends import AggregateTrends as AggregateTrends
@@ -25,8 +26,8 @@ from cetdsl.ir.operators.list_trends import ListTrends as ListTrends
 from cetdsl.ir.operators.merge import Merge as Merge
 from cetdsl.ir.operators.merge_together import MergeTogether as MergeTogether
 from cetdsl.ir.operators.multiply_panes import MultiplyPanes as MultiplyPanes
-from cetdsl.ir.operators.operator import Act as Act
 from cetdsl.ir.operators.operator import Operator as Operator
+from cetdsl.ir.operators.operator import Step as Step
 from cetdsl.ir.operators.pair_counts import PairCounts as PairCounts
 from cetdsl.ir.operators.propagate import Propagate as Propagate
 from cetdsl.ir.operators.propagate_together import PropagateTogether as PropagateTogether

@@ -1,4 +1,4 @@
-"""AnswerTogether: the answers of many queries, of some passes and of plans of their own."""
+"""AnswerTogether: combines the answers of many queries, from some passes and from plans of their own."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cetdsl.ir.sharing import Member, Sharing
 
 @attrs.frozen
 class Alone:
-    """A query that no pass can take, with the plan and the strategy of its own and why."""
+    """A query that no pass can take, with a plan and strategy of its own, and the reason."""
 
     name: str
     plan: Operator
@@ -53,7 +53,7 @@ class AnswerTogether(Operator):
 
     @property
     def together(self) -> tuple[PropagateTogether, ...]:
-        """What answers the queries of each pass."""
+        """The operators that answer the queries of each pass."""
         return tuple(each for one in self.passes for each in one.walk() if isinstance(each, PropagateTogether))
 
     @property

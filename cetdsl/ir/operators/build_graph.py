@@ -7,7 +7,7 @@ import attrs
 from cetdsl.ir.kernel import MAXIMAL, KernelSpec
 from cetdsl.ir.operators import words
 from cetdsl.ir.operators.events_in_order import EventsInOrder
-from cetdsl.ir.operators.operator import Act, Requirement, Unary
+from cetdsl.ir.operators.operator import Requirement, Step, Unary
 from cetdsl.pattern.expressions import Expr
 
 ALGORITHMS = {
@@ -23,10 +23,10 @@ ALGORITHMS = {
 class BuildGraph(Unary):
     """Builds the graph, within the stage of the operator above.
 
-    ``columns`` of each event are shown, or no trends are listed (None). ``algorithm`` says how paths are got out of the
-    graph, None that they are not listed; it may keep ``memory`` bytes of partial trends (None: no limit). If
+    ``columns`` of each event are shown, or no trends are listed (None). ``algorithm`` says how paths are extracted from
+    the graph, None that they are not listed; it may keep ``memory`` bytes of partial trends (None: no limit). If
     ``balanced``, as many tasks as there are cores share each key: all of them build its graph, and each lists a part of
-    the trends. ``values`` is what events weigh. If ``settled``, the paths come in the same order whenever they are
+    the trends. ``values`` are the weights of events. If ``settled``, the paths come in the same order whenever they are
     computed.
     """
 
@@ -43,11 +43,11 @@ class BuildGraph(Unary):
     def requires(self) -> tuple[Requirement | None, ...]:
         return (EventsInOrder(self.spec, self.values, self.columns, shared=self.balanced, settled=self.settled),)
 
-    def acts(self) -> tuple[Act, ...]:
+    def steps(self) -> tuple[Step, ...]:
         details = ["attribute ranges for predicates that order or equate values", "without events that lie on no trend"]
         if self.spec.query.completeness == MAXIMAL:
             details.append("without edges that a longer path goes round: the transitive reduction")
-        return (Act("kernel: build the graph", tuple(details)),)
+        return (Step("kernel: build the graph", tuple(details)),)
 
     def costs(self, limit: int | None = None) -> tuple[str, ...]:
         return (words.ALONG_EDGES,)

@@ -1,16 +1,16 @@
-"""BuildPanes: small matrices of what each pane does."""
+"""BuildPanes: computes a small matrix of the numbers of trends per pane."""
 
 from __future__ import annotations
 
 import attrs
 
 from cetdsl.ir.operators.events_in_order import EventsInOrder
-from cetdsl.ir.operators.operator import Act, Carry, Requirement
+from cetdsl.ir.operators.operator import Carry, Requirement, Step
 
 
 @attrs.frozen
 class BuildPanes(Carry):
-    """A matrix per key and pane: what its events make of the numbers at its start."""
+    """Gives a matrix per key and pane: how its events transform the accumulators at its start."""
 
     stage = "panes"
 
@@ -18,6 +18,6 @@ class BuildPanes(Carry):
     def requires(self) -> tuple[Requirement | None, ...]:
         return (EventsInOrder(self.spec, self.values, in_panes=True),)
 
-    def acts(self) -> tuple[Act, ...]:
+    def steps(self) -> tuple[Step, ...]:
         size = len(self.compiled.machine.variables) + 1
-        return (Act("kernel: one matrix per key and pane", (f"{size} x {size}, for each:", *self.carried)),)
+        return (Step("kernel: one matrix per key and pane", (f"{size} x {size}, for each:", *self.carried)),)

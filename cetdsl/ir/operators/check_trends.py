@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from cetdsl.ir.operators.operator import Act, Unary
+from cetdsl.ir.operators.operator import Step, Unary
 from cetdsl.pattern.text import quote
 
 
@@ -12,5 +12,5 @@ from cetdsl.pattern.text import quote
 class CheckTrends(Unary):
     """Keeps the trends that the residual predicates of the query are true of."""
 
-    def acts(self) -> tuple[Act, ...]:
-        return (Act("test finished trends", tuple(quote(term) for term in self.compiled.residual)),)
+    def steps(self) -> tuple[Step, ...]:
+        return (Step("test finished trends", tuple(quote(term) for term in self.compiled.residual)),)

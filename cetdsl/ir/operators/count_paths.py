@@ -5,15 +5,15 @@ from __future__ import annotations
 import attrs
 
 from cetdsl.ir.operators.build_graph import OverGraph
-from cetdsl.ir.operators.operator import Act
+from cetdsl.ir.operators.operator import Step
 
 
 @attrs.frozen
 class CountPaths(OverGraph):
-    """The number of each group and window, or partial results if the specification says so."""
+    """Counts the paths of each group and window, or gives partial results if the specification says so."""
 
     stage = "count"
     aggregates = True
 
-    def acts(self) -> tuple[Act, ...]:
-        return (Act("kernel: count the paths of each graph", ("no trend is listed",)),)
+    def steps(self) -> tuple[Step, ...]:
+        return (Step("kernel: count the paths of each graph", ("no trend is listed",)),)

@@ -6,13 +6,13 @@ import attrs
 
 from cetdsl.ir.layout import KEY, NAMES, NUMBERS, TREND, WINDOW, RowLayout, of_trends
 from cetdsl.ir.operators import words
-from cetdsl.ir.operators.operator import Act, Requirement, Unary
+from cetdsl.ir.operators.operator import Requirement, Step, Unary
 from cetdsl.ir.operators.rows_in_order import RowsInOrder
 
 
 @attrs.frozen
 class DropContained(Unary):
-    """Of the trends of each key and window, longest first, those that no kept one contains.
+    """Keeps those trends of each key and window, longest first, that no kept one contains.
 
     ``memory`` bounds the bytes that the trends kept of one key and window may take.
     """
@@ -34,11 +34,11 @@ class DropContained(Unary):
         found |= {NUMBERS: "transform(trend, b -> b.event.id)", NAMES: "transform(trend, b -> b.variable)"}
         select = tuple(f"{found[name]} AS {name}" for name in self.layout.columns)
         keys = words.keys_and_window(self.source, self.source.keys)
-        said = Act(words.shuffle(keys)), Act("sort each task's trends by their length")
+        said = Step(words.shuffle(keys)), Step("sort each task's trends by their length")
         return (RowsInOrder(self.layout.partition, (f"-size({NUMBERS})",), select, said),)
 
-    def acts(self) -> tuple[Act, ...]:
-        return (Act("kernel: drop the trends that a kept one contains", (words.COMPLETENESS[self.completeness],)),)
+    def steps(self) -> tuple[Step, ...]:
+        return (Step("kernel: drop the trends that a kept one contains", (words.COMPLETENESS[self.completeness],)),)
 
     def costs(self, limit: int | None = None) -> tuple[str, ...]:
         return ("grows with the number of all trends, complete or not",)

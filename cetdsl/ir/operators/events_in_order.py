@@ -6,7 +6,7 @@ import attrs
 
 from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.operators import words
-from cetdsl.ir.operators.operator import Act, Operator, Requirement
+from cetdsl.ir.operators.operator import Operator, Requirement, Step
 from cetdsl.ir.source import kernel_sorts_shares
 from cetdsl.pattern.expressions import Expr
 from cetdsl.pattern.text import quote_name
@@ -14,14 +14,14 @@ from cetdsl.pattern.text import quote_name
 
 @attrs.frozen
 class EventsInOrder(Requirement):
-    """What a stage requires of its events, beside what its query refers to.
+    """The requirement of a stage on its events, beside the columns that its query refers to.
 
     ``values`` are aggregated of each event, and the user's ``columns`` of it are shown; None: no events are. Each
     ``identified`` event has one more column, the last, that tells it from all others. If ``shared``, as many tasks as
     there are cores get all events of a key, each with the number of its share.
 
     If ``settled``, simultaneous events have an order that is the same whenever the rows are computed. Shares of a key
-    agree on its trends only if all of them see its events in the same order, so theirs have.
+    agree on its trends only if all of them see its events in the same order, so the events of shares always have it.
 
     Events go to tasks by key and pane if ``in_panes``. Those of a key are put into sorted runs before they are sent if
     ``in_runs``, where they are numbers.
@@ -36,25 +36,25 @@ class EventsInOrder(Requirement):
     in_panes: bool = False
     in_runs: bool = False
 
-    def acts(self, below: Operator) -> tuple[Act, ...]:
+    def steps(self, below: Operator) -> tuple[Step, ...]:
         source, compiled = below.source, below.compiled
         lines = words.projected(source, compiled, self.values)
         if self.columns is not None:
             lines.append("event: " + (", ".join(self.columns) or "no columns"))
-        acts = [Act("project", tuple(lines))]
+        steps = [Step("project", tuple(lines))]
         if compiled.lists:
             terms = (f"{words.pair_of_rows(term, 'e', 'e')} (e: the event)" for term in compiled.lists)
-            acts.append(Act("list which earlier event may precede", tuple(terms)))
+            steps.append(Step("list which earlier event may precede", tuple(terms)))
         keys = list(map(quote_name, source.keys)) + (["time bucket"] if source.windowing.cut else [])
         if self.in_panes:
             keys.append("pane")
         if self.shared:
-            acts.append(Act("copy to every share, one per core"))
+            steps.append(Step("copy to every share, one per core"))
             keys.insert(len(source.keys), "share")
         order = ", ".join([*keys, quote_name(source.time), *map(quote_name, source.tie_break)])
-        sort, shuffle = f"sort each task's events by {order}", Act(words.shuffle(keys))
+        sort, shuffle = f"sort each task's events by {order}", Step(words.shuffle(keys))
         if self.in_runs:
-            runs = Act(sort, ("put those of a key into sorted runs, one row each",))
-            return (*acts, runs, shuffle, Act("merge the runs of each key"))
+            runs = Step(sort, ("put those of a key into sorted runs, one row each",))
+            return (*steps, runs, shuffle, Step("merge the runs of each key"))
         by_kernel = self.shared and kernel_sorts_shares(source, compiled)
-        return (*acts, shuffle, Act(sort, ("by the kernel",) if by_kernel else ()))
+        return (*steps, shuffle, Step(sort, ("by the kernel",) if by_kernel else ()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from cetdsl.ir.operators.operator import Act, Operator, Requirement, Unary
+from cetdsl.ir.operators.operator import Operator, Requirement, Step, Unary
 
 
 @attrs.frozen
@@ -13,8 +13,8 @@ class Exchange(Unary):
 
     gives_rows: Requirement
 
-    def acts(self) -> tuple[Act, ...]:
-        return self.gives_rows.acts(self.child)
+    def steps(self) -> tuple[Step, ...]:
+        return self.gives_rows.steps(self.child)
 
 
 def with_exchanges(plan: Operator) -> Operator:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 
 from cetdsl.ir.operators import words
-from cetdsl.ir.operators.operator import Act, Carry
+from cetdsl.ir.operators.operator import Carry, Step
 from cetdsl.pattern.text import quote_name
 
 
@@ -15,15 +15,15 @@ class Fold(Carry):
 
     aggregates = True
 
-    def acts(self) -> tuple[Act, ...]:
+    def steps(self) -> tuple[Step, ...]:
         source = self.source
         keys = words.keys_and_window(source, source.keys)
         order = ", ".join(map(quote_name, (source.time, *source.tie_break)))
         by = "group by " + ", ".join(keys) if keys else "one group, as there is no key"
         return (
-            Act("project", tuple(words.projected(source, self.compiled, self.values))),
-            Act(by, (f"collect_list, sorted by {order}",)),
-            Act("fold: aggregate() over the array", self.carried),
+            Step("project", tuple(words.projected(source, self.compiled, self.values))),
+            Step(by, (f"collect_list, sorted by {order}",)),
+            Step("fold: aggregate() over the array", self.carried),
         )
 
     def costs(self, limit: int | None = None) -> tuple[str, ...]:

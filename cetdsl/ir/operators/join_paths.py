@@ -6,23 +6,23 @@ import attrs
 
 from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.operators import words
-from cetdsl.ir.operators.operator import Act, Unary
+from cetdsl.ir.operators.operator import Step, Unary
 
 
 @attrs.frozen
 class JoinPaths(Unary):
-    """A row per trend, under the user's names, events with these columns; ``limit`` ends the rounds."""
+    """Gives a row per trend, under the user's names, with these columns of events; ``limit`` ends the rounds."""
 
     spec: KernelSpec
     columns: tuple[str, ...]
     limit: int | None
     walks = True
 
-    def acts(self) -> tuple[Act, ...]:
+    def steps(self) -> tuple[Step, ...]:
         return (
-            Act("project", tuple(words.projected(self.source, self.compiled, ()))),
-            Act("join events to the graph"),
-            Act("join paths with edges, round by round", ("complete paths leave in each round",)),
+            Step("project", tuple(words.projected(self.source, self.compiled, ()))),
+            Step("join events to the graph"),
+            Step("join paths with edges, round by round", ("complete paths leave in each round",)),
         )
 
     def costs(self, limit: int | None = None) -> tuple[str, ...]:

@@ -1,20 +1,20 @@
-"""Limit: so many rows of an answer."""
+"""Limit: a limited number of rows of an answer."""
 
 from __future__ import annotations
 
 import attrs
 
-from cetdsl.ir.operators.operator import Act, Unary
+from cetdsl.ir.operators.operator import Step, Unary
 
 
 @attrs.frozen
 class Limit(Unary):
-    """Any ``count`` rows."""
+    """Keeps any ``count`` rows."""
 
     count: int
 
-    def acts(self) -> tuple[Act, ...]:
-        return (Act(f"limit {self.count}"),)
+    def steps(self) -> tuple[Step, ...]:
+        return (Step(f"limit {self.count}"),)
 
     def costs(self, limit: int | None = None) -> tuple[str, ...]:
         return self.child.costs(self.count)

@@ -6,18 +6,18 @@ import attrs
 
 from cetdsl.ir.operators import words
 from cetdsl.ir.operators.build_graph import ALGORITHMS, OverGraph
-from cetdsl.ir.operators.operator import Act
+from cetdsl.ir.operators.operator import Step
 
 
 @attrs.frozen
 class ListPaths(OverGraph):
-    """A row per trend, under the user's names; one task lists ``limit`` at most."""
+    """Gives a row per trend, under the user's names; one task lists ``limit`` at most."""
 
     limit: int | None = None
     stage = "graph"
 
-    def acts(self) -> tuple[Act, ...]:
-        return (Act("kernel: list the paths", (ALGORITHMS[self.child.algorithm or "auto"],)),)
+    def steps(self) -> tuple[Step, ...]:
+        return (Step("kernel: list the paths", (ALGORITHMS[self.child.algorithm or "auto"],)),)
 
     def costs(self, limit: int | None = None) -> tuple[str, ...]:
         return (words.along_paths(limit),)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 
 from cetdsl.ir.operators import words
-from cetdsl.ir.operators.operator import Act, Requirement, Unary
+from cetdsl.ir.operators.operator import Requirement, Step, Unary
 from cetdsl.ir.operators.rows_in_order import RowsInOrder
 
 
@@ -24,7 +24,7 @@ class Merge(Unary):
     def gives(self) -> tuple[str, ...]:
         return (*self.groups, *self.source.window, *(output.name for output in self.spec.answer.outputs))
 
-    def acts(self) -> tuple[Act, ...]:
+    def steps(self) -> tuple[Step, ...]:
         keys = words.keys_and_window(self.source, self.groups)
         by = "by " + ", ".join(keys) if keys else "to one task"
-        return (Act("add up partial results", (f"shuffled {by}",)),)
+        return (Step("add up partial results", (f"shuffled {by}",)),)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 
 from cetdsl.ir.layout import KEY, QUERY, START, numbered
-from cetdsl.ir.operators.operator import Act, Requirement, Unary
+from cetdsl.ir.operators.operator import Requirement, Step, Unary
 from cetdsl.ir.operators.rows_in_order import RowsInOrder
 
 
@@ -19,5 +19,5 @@ class MergeTogether(Unary):
     def requires(self) -> tuple[Requirement | None, ...]:
         return (RowsInOrder((QUERY, *numbered(KEY, len(self.source.keys)), START)),)
 
-    def acts(self) -> tuple[Act, ...]:
-        return (Act("add up partial results", ("by query, group and window",)),)
+    def steps(self) -> tuple[Step, ...]:
+        return (Step("add up partial results", ("by query, group and window",)),)

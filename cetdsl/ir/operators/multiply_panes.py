@@ -6,14 +6,14 @@ import attrs
 
 from cetdsl.ir.layout import KEY, TIME, numbered
 from cetdsl.ir.operators import words
-from cetdsl.ir.operators.operator import Act, Requirement, Unary
+from cetdsl.ir.operators.operator import Requirement, Step, Unary
 from cetdsl.ir.operators.rows_in_order import RowsInOrder
 from cetdsl.pattern.text import quote_name
 
 
 @attrs.frozen
 class MultiplyPanes(Unary):
-    """The answer of each group and window, or partial results if the specification says so."""
+    """Gives the answer of each group and window, or partial results if the specification says so."""
 
     stage = "windows"
     aggregates = True
@@ -21,12 +21,12 @@ class MultiplyPanes(Unary):
     @property
     def requires(self) -> tuple[Requirement | None, ...]:
         keys = list(map(quote_name, self.source.keys))
-        shuffle = Act(words.shuffle(keys), ("one row per key and pane",))
-        said = shuffle, Act("sort each task's panes by " + ", ".join([*keys, "pane"]))
+        shuffle = Step(words.shuffle(keys), ("one row per key and pane",))
+        said = shuffle, Step("sort each task's panes by " + ", ".join([*keys, "pane"]))
         return (RowsInOrder(numbered(KEY, len(keys)), (TIME,), said=said),)
 
-    def acts(self) -> tuple[Act, ...]:
-        return (Act("kernel: multiply the panes of each window", ("a suffix of one block, a prefix of the next",)),)
+    def steps(self) -> tuple[Step, ...]:
+        return (Step("kernel: multiply the panes of each window", ("a suffix of one block, a prefix of the next",)),)
 
     def costs(self, limit: int | None = None) -> tuple[str, ...]:
         return (

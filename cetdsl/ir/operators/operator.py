@@ -1,4 +1,4 @@
-"""What every physical operator can be asked."""
+"""The base classes of physical operators, with the questions that every operator answers."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from cetdsl.pattern.expressions import Expr
 
 
 @attrs.frozen
-class Act:
-    """One thing that an operator does, as ``explain`` shows it: a label, and details below it."""
+class Step:
+    """One step of an operator's work, as ``explain`` shows it: a label, and details below it."""
 
     label: str
     details: tuple[str, ...] = ()
 
 
 class Requirement:
-    """What an operator needs of the rows that it reads; an exchange sees to it."""
+    """An operator's requirement on the rows that it reads, which an exchange fulfils."""
 
     __slots__ = ()
 
-    def acts(self, below: Operator) -> tuple[Act, ...]:
-        """How the rows of the operator below are made so."""
+    def steps(self, below: Operator) -> tuple[Step, ...]:
+        """Returns the steps by which the rows of the operator below come to fulfil it."""
         raise NotImplementedError
 
 
@@ -54,12 +54,12 @@ class Operator:
         return tuple(getattr(self, name) for name in self.inputs)
 
     def with_children(self, children: tuple[Operator, ...]) -> Operator:
-        """The same operator over other ones."""
+        """Returns the same operator over other children."""
         return attrs.evolve(self, **dict(zip(self.inputs, children, strict=True)))
 
     @property
     def requires(self) -> tuple[Requirement | None, ...]:
-        """What it needs of the rows of each child; None: nothing."""
+        """The requirement on the rows of each child; None: there is none."""
         return (None,) * len(self.children)
 
     @property
@@ -70,16 +70,16 @@ class Operator:
             return (*source.groups, *source.window, *(output.name for output in self.spec.answer.outputs))
         return (*source.shown_keys, *source.window, "trend")
 
-    def acts(self) -> tuple[Act, ...]:
-        """What it does, the first thing first."""
+    def steps(self) -> tuple[Step, ...]:
+        """Returns the steps of its work, in order."""
         return ()
 
     def costs(self, limit: int | None = None) -> tuple[str, ...]:
-        """How the time of the plan up to here grows, in words, if so many rows are wanted."""
+        """Describes how the time of the plan up to here grows, if so many rows are wanted."""
         return self.children[0].costs(limit) if self.children else ()
 
     def facts(self) -> tuple[tuple[str, str], ...]:
-        """What is worth knowing besides: name and text."""
+        """Returns further facts for ``explain``, as pairs of name and text."""
         return (words.number_fact(self.spec.answer.number),) if self.aggregates else ()
 
     # A plan of one scan has these in common; of a plan of two sides they are the first one's.
@@ -101,11 +101,11 @@ class Operator:
 
     @property
     def spec(self) -> KernelSpec:
-        """What the kernel is told."""
+        """The specification of the kernel's work."""
         return self.children[0].spec
 
     def walk(self) -> Iterator[Operator]:
-        """This operator and all below it, from the answer to the events."""
+        """Yields this operator and all below it, from the answer to the events."""
         yield self
         for child in self.children:
             yield from child.walk()
@@ -121,7 +121,7 @@ class Unary(Operator):
 
 @attrs.frozen
 class Carry(Unary):
-    """Base of the operators that carry accumulators along the automaton; ``values`` is what these run over."""
+    """Base of the operators that carry accumulators of ``values`` along the automaton."""
 
     spec: KernelSpec
     values: tuple[Expr, ...]

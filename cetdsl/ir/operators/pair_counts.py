@@ -1,4 +1,4 @@
-"""PairCounts: what the two sides of a top-level AND count, multiplied."""
+"""PairCounts: multiplies the counts of the two sides of a top-level AND."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import attrs
 from cetdsl.ir.accumulators import Output
 from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.operators import words
-from cetdsl.ir.operators.operator import Act, Requirement, Unary
+from cetdsl.ir.operators.operator import Requirement, Step, Unary
 from cetdsl.ir.operators.propagate import propagation_costs
 from cetdsl.ir.operators.rows_in_order import RowsInOrder
 
 
 @attrs.frozen
 class PairCounts(Unary):
-    """Pairs of different trends, one of each side, per key and window; reads the union of the sides.
+    """Counts pairs of different trends, one of each side, per key and window; reads the union of the sides.
 
     A third part of the union holds the trends that match on both sides. The rows are partial results of ``groups``.
     """
@@ -32,9 +32,9 @@ class PairCounts(Unary):
     def spec(self) -> KernelSpec:
         return self.child.spec.with_answer(outputs=self.outputs, groups=len(self.groups))
 
-    def acts(self) -> tuple[Act, ...]:
+    def steps(self) -> tuple[Step, ...]:
         formula = "C1 * C2" if self.sides == 2 else "C1*C2 + C1*C12 + C2*C12 + C12*(C12 - 1)/2"
-        return (Act("pair the trends of the two sides", (f"count = {formula}, per key and window",)),)
+        return (Step("pair the trends of the two sides", (f"count = {formula}, per key and window",)),)
 
     def costs(self, limit: int | None = None) -> tuple[str, ...]:
         return propagation_costs([side for side in self.walk() if side.walks])

@@ -10,7 +10,7 @@ from cetdsl.ir.compiled import Compiled
 from cetdsl.ir.indexes import index_of_edge
 from cetdsl.ir.operators import words
 from cetdsl.ir.operators.events_in_order import EventsInOrder
-from cetdsl.ir.operators.operator import Act, Carry, Operator, Requirement
+from cetdsl.ir.operators.operator import Carry, Operator, Requirement, Step
 
 _GROWTH = ("linear", "linear", "n log n", "quadratic (pairwise scan)")
 
@@ -27,16 +27,16 @@ class Propagate(Carry):
     def requires(self) -> tuple[Requirement | None, ...]:
         return (EventsInOrder(self.spec, self.values),)
 
-    def acts(self) -> tuple[Act, ...]:
+    def steps(self) -> tuple[Step, ...]:
         label = "kernel: carry along the automaton" + (f" of the {self.side}" if self.side else "")
-        return (Act(label, self.carried),)
+        return (Step(label, self.carried),)
 
     def costs(self, limit: int | None = None) -> tuple[str, ...]:
         return propagation_costs([self])
 
 
 def propagation_costs(sides: Sequence[Operator]) -> tuple[str, ...]:
-    """How the time of carrying numbers along the automata of some sides grows."""
+    """Describes how the time of propagation along the automata of some sides grows."""
     unit = words.unit_of(sides[0].source)
     worst = max((_worst_index(side.compiled) for side in sides), default=0)
     costs = [f"{_GROWTH[worst]} in the events of {unit}"]

@@ -7,14 +7,15 @@ import attrs
 from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.operators import words
 from cetdsl.ir.operators.events_in_order import EventsInOrder
-from cetdsl.ir.operators.operator import Act, Requirement, Unary
+from cetdsl.ir.operators.operator import Requirement, Step, Unary
 from cetdsl.ir.sharing import Member, SharableSet, Sharing
 from cetdsl.pattern.expressions import Expr
+from cetdsl.pattern.text import quote_name
 
 
 @attrs.frozen
 class PropagateTogether(Unary):
-    """The rows of all queries, in columns that these share; partial results if the queries' specifications say so.
+    """Gives the rows of all queries, in shared columns; partial results if the queries' specifications say so.
 
     ``spec`` says what the rows hold, with windows that span those of all ``members``. ``families`` has the number of a
     family for each of the common variables: those of one agree up to constants. The queries of each of ``sets`` share.
@@ -37,7 +38,7 @@ class PropagateTogether(Unary):
         """The names of the queries."""
         return tuple(member.name for member in self.members)
 
-    def acts(self) -> tuple[Act, ...]:
+    def steps(self) -> tuple[Step, ...]:
         alike: dict[str, list[str]] = {}
         for member in self.members:
             how = member.propagation
@@ -52,4 +53,18 @@ class PropagateTogether(Unary):
             alike.setdefault(way, []).append(member.name)
         shared = (f"{words.some(one.queries)} may share ({', '.join(sorted(one.variables))})+" for one in self.sets)
         alone = (f"{words.some(names)} alone, {way}" for way, names in alike.items())
-        return (Act("kernel: all queries", (*shared, *alone)),)
+        return (Step("kernel: all queries", (*shared, *alone)),)
+
+    def facts(self) -> tuple[tuple[str, str], ...]:
+        """Returns, for each common variable, its names in the queries."""
+        called: dict[int, dict[str, list[str]]] = {}
+        for member in self.members:
+            for number, name in member.variables:
+                called.setdefault(number, {}).setdefault(name, []).append(member.name)
+        return tuple(
+            (
+                self.compiled.name_of(number),
+                "; ".join(f"{quote_name(name)} of {words.some(queries)}" for name, queries in called[number].items()),
+            )
+            for number in sorted(called)
+        )

@@ -1,23 +1,24 @@
-"""RowsInOrder: the rows of an earlier stage that agree in some columns in one task, in order."""
+"""RowsInOrder: rows of an earlier stage, sent to one task if they agree in some columns, and sorted there."""
 
 from __future__ import annotations
 
 import attrs
 
-from cetdsl.ir.operators.operator import Act, Operator, Requirement
+from cetdsl.ir.operators.operator import Operator, Requirement, Step
 
 
 @attrs.frozen
 class RowsInOrder(Requirement):
-    """``by`` are our names of these columns; what orders the rows that agree in them, and what is taken along, is SQL.
+    """Requires that one task reads all rows that agree in the columns ``by``, in the given order.
 
-    ``select`` is empty where all columns are taken along. ``said`` is how ``explain`` says it.
+    These are internal names; the order of such rows, and the columns to keep, are SQL. ``select`` is empty where all
+    columns are kept. ``said`` are the steps that ``explain`` shows for it.
     """
 
     by: tuple[str, ...]
     order: tuple[str, ...] = ()
     select: tuple[str, ...] = ()
-    said: tuple[Act, ...] = ()
+    said: tuple[Step, ...] = ()
 
-    def acts(self, below: Operator) -> tuple[Act, ...]:
+    def steps(self, below: Operator) -> tuple[Step, ...]:
         return self.said

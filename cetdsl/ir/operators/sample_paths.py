@@ -1,11 +1,11 @@
-"""SamplePaths: paths drawn without replacement, none of the others being listed."""
+"""SamplePaths: draws paths without replacement, and lists no others."""
 
 from __future__ import annotations
 
 import attrs
 
 from cetdsl.ir.operators.build_graph import OverGraph
-from cetdsl.ir.operators.operator import Act
+from cetdsl.ir.operators.operator import Step
 
 
 @attrs.frozen
@@ -16,6 +16,6 @@ class SamplePaths(OverGraph):
     seed: int
     stage = "sample"
 
-    def acts(self) -> tuple[Act, ...]:
+    def steps(self) -> tuple[Step, ...]:
         details = (f"the {self.size} smallest of random keys, one per path", "no other path is listed")
-        return Act("kernel: draw paths", details), Act(f"the {self.size} smallest keys")
+        return Step("kernel: draw paths", details), Step(f"the {self.size} smallest keys")

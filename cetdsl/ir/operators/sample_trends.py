@@ -1,10 +1,10 @@
-"""SampleTrends: trends drawn without replacement from all of an answer."""
+"""SampleTrends: draws trends without replacement from all of an answer."""
 
 from __future__ import annotations
 
 import attrs
 
-from cetdsl.ir.operators.operator import Act, Unary
+from cetdsl.ir.operators.operator import Step, Unary
 
 
 @attrs.frozen
@@ -14,5 +14,5 @@ class SampleTrends(Unary):
     size: int
     seed: int
 
-    def acts(self) -> tuple[Act, ...]:
-        return Act("a random key per trend"), Act(f"the {self.size} smallest keys")
+    def steps(self) -> tuple[Step, ...]:
+        return Step("a random key per trend"), Step(f"the {self.size} smallest keys")

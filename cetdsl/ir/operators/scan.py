@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 
 from cetdsl.ir.compiled import Compiled
-from cetdsl.ir.operators.operator import Act, Operator
+from cetdsl.ir.operators.operator import Operator, Step
 from cetdsl.ir.operators.words import amount_of_time
 from cetdsl.ir.source import Source
 from cetdsl.ir.windowing import SPAN, WHOLE, overlap, overlaps
@@ -24,7 +24,7 @@ class Scan(Operator):
     compiled: Compiled
     side: str = ""
 
-    def acts(self) -> tuple[Act, ...]:
+    def steps(self) -> tuple[Step, ...]:
         conditions = [
             f"{quote_name(name)}: {'every event' if condition is None else quote(strip(condition))}"
             for name, condition in self.compiled.variables[:_NAMED]
@@ -35,7 +35,7 @@ class Scan(Operator):
         time = f"time: {quote_name(source.time)} ({source.time_type})"
         ties = ("ties broken by " + ", ".join(map(quote_name, source.tie_break)),) if source.tie_break else ()
         skipped = f"rows without a time: {'left out' if source.on_null_time == 'skip' else 'an error'}"
-        return Act("events", (time, *ties, skipped)), Act("keep what some variable can bind", tuple(conditions))
+        return Step("events", (time, *ties, skipped)), Step("keep what some variable can bind", tuple(conditions))
 
     def facts(self) -> tuple[tuple[str, str], ...]:
         source, windowing = self.source, self.source.windowing

@@ -13,7 +13,7 @@ from cetdsl.pattern.expressions import Expr
 
 @attrs.frozen
 class ShowGraph(Unary):
-    """The parts of the graph: from the kernel, each by a pass over the events, or ``joined`` by Spark."""
+    """Gives the parts of the graph: each from a kernel's pass over the events, or ``joined`` by Spark."""
 
     spec: KernelSpec
     columns: tuple[str, ...]
@@ -22,5 +22,5 @@ class ShowGraph(Unary):
     walks = True
 
     def events(self, values: tuple[Expr, ...] = (), columns: tuple[str, ...] | None = None) -> Exchange:
-        """The events that the pass of one part reads."""
+        """Returns the operator for the events that the pass of one part reads."""
         return Exchange(self.child, EventsInOrder(self.spec, values, columns, settled=True))

@@ -9,6 +9,6 @@ from cetdsl.ir.operators.operator import Unary
 
 @attrs.frozen
 class ShowTrends(Unary):
-    """The columns of an answer, of rows that have names of ours; events show these columns."""
+    """Renames the columns of rows of trends to those of an answer, whose events show these columns."""
 
     columns: tuple[str, ...]

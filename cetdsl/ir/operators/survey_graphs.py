@@ -1,4 +1,4 @@
-"""SurveyGraphs: what there is to know about the graphs, and about the work of listing their trends."""
+"""SurveyGraphs: surveys the graphs, and the work of listing their trends."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import attrs
 
 from cetdsl.ir.operators import words
 from cetdsl.ir.operators.build_graph import OverGraph
-from cetdsl.ir.operators.operator import Act
+from cetdsl.ir.operators.operator import Step
 from cetdsl.ir.stages import SURVEY
 
 
 @attrs.frozen
 class SurveyGraphs(OverGraph):
-    """One row per group and window; ``measured`` lists all trends, to see what that takes."""
+    """Gives one row per group and window; if ``measured``, all trends are listed to measure the work."""
 
     measured: bool
     stage = "survey"
@@ -21,8 +21,8 @@ class SurveyGraphs(OverGraph):
     def gives(self) -> tuple[str, ...]:
         return (*self.source.shown_keys, *self.source.window, *(name for name, _ in SURVEY))
 
-    def acts(self) -> tuple[Act, ...]:
-        return (Act("survey: what the graphs hold, and what listing their trends takes"),)
+    def steps(self) -> tuple[Step, ...]:
+        return (Step("survey: what the graphs hold, and what listing their trends takes"),)
 
     def costs(self, limit: int | None = None) -> tuple[str, ...]:
         return (words.along_paths() if self.measured else words.ALONG_EDGES,)

@@ -1,4 +1,4 @@
-"""TopPaths: the heaviest paths with what each weighs, none of the others being listed."""
+"""TopPaths: finds the heaviest paths and their weights, and lists no others."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import attrs
 
 from cetdsl.ir.operators import words
 from cetdsl.ir.operators.build_graph import OverGraph
-from cetdsl.ir.operators.operator import Act
+from cetdsl.ir.operators.operator import Step
 from cetdsl.pattern.expressions import Aggregate
 
 
@@ -23,7 +23,7 @@ class TopPaths(OverGraph):
     def gives(self) -> tuple[str, ...]:
         return (*self.source.shown_keys, *self.source.window, self.name, "trend")
 
-    def acts(self) -> tuple[Act, ...]:
+    def steps(self) -> tuple[Step, ...]:
         by = words.weight(self.by, self.name)
         details = ("best first: what is to come is known exactly", "no other path is listed")
-        return Act(f"kernel: the {self.size} paths of largest {by}", details), Act(f"the {self.size} of largest {by}")
+        return Step(f"kernel: the {self.size} paths of largest {by}", details), Step(f"the {self.size} of largest {by}")

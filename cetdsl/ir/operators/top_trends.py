@@ -1,11 +1,11 @@
-"""TopTrends: the heaviest of all trends that are listed, with what each weighs."""
+"""TopTrends: keeps the heaviest of all trends that are listed, with their weights."""
 
 from __future__ import annotations
 
 import attrs
 
 from cetdsl.ir.operators import words
-from cetdsl.ir.operators.operator import Act, Unary
+from cetdsl.ir.operators.operator import Step, Unary
 from cetdsl.pattern.expressions import Aggregate
 
 
@@ -22,6 +22,6 @@ class TopTrends(Unary):
     def gives(self) -> tuple[str, ...]:
         return (*self.source.shown_keys, *self.source.window, self.name, "trend")
 
-    def acts(self) -> tuple[Act, ...]:
+    def steps(self) -> tuple[Step, ...]:
         by = words.weight(self.by, self.name)
-        return Act(f"work out {by}"), Act(f"the {self.size} of largest {by}")
+        return Step(f"work out {by}"), Step(f"the {self.size} of largest {by}")

@@ -1,4 +1,4 @@
-"""Union: the rows of several operators, numbered by whose they are."""
+"""Union: puts the rows of several operators together, numbered by operator."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from cetdsl.ir.operators.operator import Operator
 
 @attrs.frozen
 class Union(Operator):
-    """All rows of all parts, with the number of the part in the column ``x``."""
+    """Gives all rows of all parts, with the number of the part in the column ``x``."""
 
     parts: tuple[Operator, ...]
 

@@ -1,4 +1,4 @@
-"""The words that operators have in common."""
+"""The wording that several operators share in ``explain``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from cetdsl.pattern.text import quote, quote_name
 COMPLETENESS = {
     ALL: "all trends",
     MAXIMAL: "maximal: trends that are not another one with some bindings left out",
-    ENDS: "ends: trends that are not a run of neighbours of another one",
+    ENDS: "ends: trends that are no contiguous part of another one",
 }
 NUMBER_FORMS = {
     "decimal": "decimal: exact, DECIMAL(38,0); a count that does not fit is an error",
@@ -31,66 +31,66 @@ _NAMED = 6
 
 
 def some(names: Sequence[str]) -> str:
-    """The names of queries, of many only the first."""
+    """Lists the names of queries; of many, only the first."""
     shown = ", ".join(names[:_NAMED])
     return shown if len(names) <= _NAMED else f"{shown} and {len(names) - _NAMED} more"
 
 
 def number_fact(number: str) -> tuple[str, str]:
-    """Of what form the numbers of an answer are."""
+    """Describes the form of an answer's numbers."""
     return "numbers", NUMBER_FORMS.get(number, number)
 
 
 def trends_fact(completeness: str) -> tuple[tuple[str, str], ...]:
-    """Which trends an answer is about, where it is not about all of them."""
+    """Describes which trends an answer is about, unless it is about all of them."""
     return () if completeness == ALL else (("trends", COMPLETENESS[completeness]),)
 
 
 def until(limit: int | None) -> str:
-    """Where listing ends."""
+    """Describes where listing ends."""
     return f", until {limit} are found" if limit is not None else ""
 
 
 def along_paths(limit: int | None = None) -> str:
-    """How the time grows that listing the paths of a graph takes."""
+    """Describes how the time of listing the paths of a graph grows."""
     return f"grows with the edges of the graph and with the number of its trends{until(limit)}"
 
 
 def keys_and_window(source: Source, keys: Iterable[str]) -> list[str]:
-    """What tells apart the rows of an answer, or of what it is made of."""
+    """Returns the names of the columns that distinguish the rows of an answer, or of partial results."""
     return [*map(quote_name, keys), *source.window]
 
 
 def partial_keys(source: Source, groups: Sequence[str]) -> tuple[str, ...]:
-    """Our names of what tells apart the rows of partial results."""
+    """Returns the internal names of the columns that distinguish rows of partial results."""
     return (*(f"g{number}" for number in range(len(groups))), *(["w"] if source.window else []))
 
 
 def weight(by: Aggregate, name: str) -> str:
-    """What trends are ordered by."""
+    """Describes the weight that orders trends."""
     return name if isinstance(by.argument, Length) else quote(by)
 
 
 def shuffle(keys: list[str]) -> str:
-    """A shuffle by keys."""
+    """Describes a shuffle by keys."""
     return "shuffle by " + ", ".join(keys) if keys else "shuffle to one task, as there is no key"
 
 
 def amount_of_time(source: Source, amount: int) -> str:
-    """An amount of time in the unit of the time column."""
+    """Describes an amount of time in the unit of the time column."""
     unit = "microsecond" if source.time_type.startswith("timestamp") else "tick"
     text = str(Span(amount, unit))
     return f"{text} ticks" if unit == "tick" else text
 
 
 def unit_of(source: Source) -> str:
-    """What is gone through at once."""
+    """Describes the part of the events that is processed at once."""
     unit = {WHOLE: "a key", SLIDING: "a window", SPAN: "a span"}[source.windowing.kind]
     return "the DataFrame" if not source.keys and unit == "a key" else unit
 
 
 def projected(source: Source, compiled: Compiled, values: tuple[Expr, ...]) -> list[str]:
-    """What is taken along of each event."""
+    """Describes the columns that are kept of each event."""
     lines = []
     if source.keys:
         added = [name for name in source.partitions if name not in source.asked_partitions]
@@ -112,19 +112,19 @@ def projected(source: Source, compiled: Compiled, values: tuple[Expr, ...]) -> l
 
 
 def bound(expr: Expr, variable: str, role: Role) -> str:
-    """A term over one event's row, as a term over the events of a variable."""
+    """Writes a term over one event's row as a term over the events of a variable."""
     text = quote(with_attributes(expr, lambda attribute: Attribute(variable, attribute.name, role)))
     return text if isinstance(expr, Attribute) or " " not in text else f"({text})"
 
 
 def pair_of_rows(predicate: Expr, earlier: str, later: str) -> str:
-    """A predicate over the rows of two neighbours."""
+    """Writes a predicate over the rows of two neighbours."""
     names = {Role.NEXT: later}
     return quote(with_attributes(predicate, lambda a: Attribute(names.get(a.role, earlier), a.name, a.role)))
 
 
 def of_accumulator(compiled: Compiled, accumulator: Accumulator, values: tuple[Expr, ...]) -> str:
-    """The number that an accumulator carries along trends."""
+    """Describes the number that an accumulator carries along trends."""
     if accumulator == TRENDS:
         return "number of trends"
     if accumulator.is_length:

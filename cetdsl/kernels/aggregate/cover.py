@@ -1,7 +1,7 @@
 """Windows as products of panes: each is a suffix of one block of panes and a prefix of the next.
 
-The panes of a key are cut into blocks as long as a window: two products per pane and a row times a column per window,
-however many windows overlap.
+The panes of a key are cut into blocks as long as a window. So there are two products per pane, and a product of a row
+and a column per window, however many windows overlap.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cetdsl.ir.kernel import KernelSpec
-from cetdsl.kernels.aggregate.matrices import Matrices, Steps, changes, one_of, parts_of, product, zeros
+from cetdsl.kernels.aggregate.matrices import Matrices, Transitions, changes, one_of, parts_of, product, zeros
 from cetdsl.kernels.answers.tables import AccumulatorTable, additive_accumulators, scaled_integers
 from cetdsl.kernels.numbers.ladder import EXACT_DOUBLE
 from cetdsl.kernels.numbers.scaled import Objects, Scaled, to_scaled
@@ -36,25 +36,36 @@ class Cover(NamedTuple):
 
 
 def cover_of(pane: Ints, fresh: Bools, first: Ints, last: Ints, begin: Ints, length: int) -> Cover:
-    """How slices are made of blocks, which are as long as a window: ``length`` panes.
+    """Finds how slices are made of blocks, which are ``length`` panes long, as windows are.
 
-    ``pane`` says which pane of its key each is, rising within the key, as times have it; ``fresh``, whether a key
-    begins with it. A slice has its ``first`` and ``last`` pane among these panes. ``begin`` is the pane, counted as in
-    ``pane``, that a window of the slice begins with; it may have no events.
+    Parameters
+    ----------
+    pane : int64 array, shape (panes,)
+        The number of each pane in its key, rising with time within the key.
+    fresh : bool array, shape (panes,)
+        Whether a key begins with the pane.
+    first, last : int64 arrays, shape (slices,)
+        The first and the last of these panes that each slice holds.
+    begin : int64 array, shape (slices,)
+        The number of the pane that a window of the slice begins with, counted as in ``pane``; it may have no events.
+    length : int
+        The panes of a window.
     """
     block, own = pane // length, begin // length
     return Cover(fresh | changes(block), first, last, block[first] == own, block[last] != own)
 
 
-def window_accumulators(spec: KernelSpec, steps: Steps, panes: list[Matrices], cover: Cover) -> AccumulatorTable:
-    """All accumulators over the windows of a cover; ``panes`` are the matrices of each part."""
+def window_accumulators(
+    spec: KernelSpec, transitions: Transitions, panes: list[Matrices], cover: Cover
+) -> AccumulatorTable:
+    """Computes all accumulators over the windows of a cover; ``panes`` are the matrices of each part."""
     exact: list[Objects | None] = [None] * len(additive_accumulators(spec))
     scaled: list[Any] = [None] * len(exact)
     for part, matrices in zip(parts_of(spec), panes, strict=True):
         if part.whole:
-            whole, rounded = whole_answers(matrices, cover, steps)
+            whole, rounded = whole_answers(matrices, cover, transitions)
         else:
-            rounded = answers(matrices, cover, steps)
+            rounded = answers(matrices, cover, transitions)
         for row, k in enumerate(part.accumulators):
             if part.whole:
                 exact[k] = whole[:, row]
@@ -63,43 +74,43 @@ def window_accumulators(spec: KernelSpec, steps: Steps, panes: list[Matrices], c
     return AccumulatorTable(exact, scaled, [])
 
 
-def whole_answers(matrices: Matrices, cover: Cover, steps: Steps) -> tuple[Objects, Scaled]:
-    """All accumulators of all slices in whole numbers, and the same scaled: through doubles where these suffice."""
+def whole_answers(matrices: Matrices, cover: Cover, transitions: Transitions) -> tuple[Objects, Scaled]:
+    """Computes the accumulators of all slices, in whole numbers and scaled; in doubles where these hold them."""
     shape = (len(cover.first), matrices.shape[1])
     small, exact = np.zeros(shape, dtype=np.bool_), np.zeros(shape, dtype=object)
     scaled: Scaled = np.zeros(shape, dtype=np.complex128)
     if matrices.dtype != object:
         with np.errstate(over="ignore", invalid="ignore"):
             # What rounds on the way is too large for a double in the answer as well, or multiplied by 0 there.
-            bound = answers(np.abs(matrices), cover, steps)
-            found = answers(matrices, cover, steps) if (matrices < 0).any() else bound
+            bound = answers(np.abs(matrices), cover, transitions)
+            found = answers(matrices, cover, transitions) if (matrices < 0).any() else bound
         small = bound <= EXACT_DOUBLE
         exact[small] = found[small].astype(np.int64)
         scaled[small] = to_scaled(found[small])
         if small.all():
             return exact, scaled
         matrices = matrices.astype(np.int64).astype(object)
-    large = answers(matrices, cover, steps)[~small]
+    large = answers(matrices, cover, transitions)[~small]
     exact[~small] = large
     scaled[~small] = scaled_integers(large)
     return exact, scaled
 
 
-def answers(matrices: Matrices, cover: Cover, steps: Steps) -> NDArray[Any]:
-    """All accumulators of all slices, shape (slices, accumulators): a row of a suffix times a column of a prefix."""
-    accumulators, places, dtype = matrices.shape[1], len(steps.final), matrices.dtype
+def answers(matrices: Matrices, cover: Cover, transitions: Transitions) -> NDArray[Any]:
+    """Computes the accumulators of all slices, shape (slices, accumulators): a suffix's row times a prefix's column."""
+    accumulators, places, dtype = matrices.shape[1], len(transitions.final), matrices.dtype
     before = zeros((len(cover.first), accumulators, 1, places), dtype)
     before[:, 0, 0, 0] = one_of(dtype)
     before[cover.in_suffix] = suffixes(matrices, cover.begins)[cover.first[cover.in_suffix]]
     final = zeros((1, accumulators, places, 1), dtype)
-    final[0, 0, steps.final, 0] = one_of(dtype)
+    final[0, 0, transitions.final, 0] = one_of(dtype)
     after = np.repeat(final, len(cover.last), axis=0)
     after[cover.in_prefix] = prefixes(matrices, cover.begins, final)[cover.last[cover.in_prefix]]
     return product(before, after)[:, :, 0, 0]
 
 
 def prefixes(matrices: Matrices, begins: Bools, final: Matrices) -> Matrices:
-    """For each matrix the product of its block up to it, times the column ``final``; ``begins``: where blocks begin."""
+    """Returns for each matrix the product of its block up to it, times ``final``; ``begins`` marks the blocks."""
     out = np.empty((len(matrices), matrices.shape[1], matrices.shape[2], 1), dtype=matrices.dtype)
     before = np.zeros(0, dtype=np.int64)
     running = matrices[:0]
@@ -111,7 +122,7 @@ def prefixes(matrices: Matrices, begins: Bools, final: Matrices) -> Matrices:
 
 
 def suffixes(matrices: Matrices, begins: Bools) -> Matrices:
-    """For each matrix the first row of the product of its block from it on."""
+    """Returns for each matrix the first row of the product of its block from it on."""
     out = np.empty((len(matrices), matrices.shape[1], 1, matrices.shape[3]), dtype=matrices.dtype)
     after = np.zeros(0, dtype=np.int64)
     running = matrices[:0]
@@ -125,7 +136,7 @@ def suffixes(matrices: Matrices, begins: Bools) -> Matrices:
 
 
 def _by_rank(begins: Bools) -> Iterator[Ints]:
-    """The first matrices of all blocks, then all second ones, and so on."""
+    """Yields the first matrices of all blocks, then all second ones, and so on."""
     starts = np.nonzero(begins)[0]
     rank = np.arange(len(begins)) - np.repeat(starts, np.diff(np.append(starts, len(begins))))
     order = np.argsort(rank, kind="stable")

@@ -1,4 +1,4 @@
-"""The values of all accumulators over all slices of a chunk, exact where that is asked for."""
+"""Evaluates all accumulators over all slices of a chunk, exactly where that is asked for."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cetdsl.aggregates.vocabulary import Merge, Total
 from cetdsl.ir.kernel import KernelSpec
 from cetdsl.kernels.answers.tables import Values, additive_accumulators, extreme_accumulators
 from cetdsl.kernels.enumerate.guards import GuardedMachine
-from cetdsl.kernels.machine.conditions import Conditions, Runs, conditions_of, runs_of, span_of
+from cetdsl.kernels.machine.conditions import Conditions, Subslices, conditions_of, span_of, subslices_of
 from cetdsl.kernels.machine.program import Tables, build_tables, lay_out
 from cetdsl.kernels.machine.propagate import Accumulators, propagate
 from cetdsl.kernels.numbers.arithmetic import ADD, RAISE_TO
@@ -40,14 +40,14 @@ class Evaluator:
         """All accumulators over all slices."""
         events, before, until = self._guarded.with_guards(events)
         tables, conditions = build_tables(self.layout, events), conditions_of(self.spec.query, events, before, until)
-        runs = runs_of(self.spec.query, slices, events, bounds)
-        job = _Job(self, events, tables, conditions, runs, columns, len(slices.low))
+        subslices = subslices_of(self.spec.query, slices, events, bounds)
+        job = _Job(self, events, tables, conditions, subslices, columns, len(slices.low))
         scaled, exact = job.additive()
         return Values(scaled[0].real != 0, exact, scaled, job.extremes())
 
 
 def whole_accumulators(spec: KernelSpec, columns: list[ValueColumn]) -> list[int]:
-    """The additive accumulators that whole numbers are kept of."""
+    """Returns the additive accumulators that are also computed as whole numbers."""
     accumulators = enumerate(additive_accumulators(spec)) if spec.answer.exact else ()
     return [
         k for k, accumulator in accumulators if accumulator.update.power == 0 or columns[accumulator.column].is_exact
@@ -55,7 +55,7 @@ def whole_accumulators(spec: KernelSpec, columns: list[ValueColumn]) -> list[int
 
 
 def most_bits(spec: KernelSpec) -> NDArray[np.float64]:
-    """The bits beyond which each additive accumulator is not worked out: a count that no decimal holds is an error."""
+    """Returns the bits beyond which additive accumulators are not exact: a count that no decimal holds is an error."""
     counted = {output.value for output in spec.answer.outputs if isinstance(output.finish, Total)}
     bounded = counted if spec.answer.number == "decimal" else set()
     additive = [(k, accumulator) for k, accumulator in enumerate(spec.answer.accumulators) if accumulator.is_additive]
@@ -63,24 +63,26 @@ def most_bits(spec: KernelSpec) -> NDArray[np.float64]:
 
 
 def _only_trends(accumulators: int, kind: Any) -> NDArray[Any]:
-    """The accumulators of a trend that has no event yet: it counts, and adds up to nothing."""
+    """Returns the accumulators of a trend without events: its count is one, and its sums are zero."""
     one = np.zeros(accumulators, dtype=kind)
     one[0] = 1
     return one
 
 
 class _Job(NamedTuple):
-    """One evaluation: the passes share events, tables and runs; ``slices`` is how many slices there are."""
+    """One evaluation, whose passes share events, tables and subslices; there are so many ``slices``."""
 
     evaluator: Evaluator
     events: Events
     tables: Tables
     conditions: Conditions
-    runs: Runs
+    subslices: Subslices
     columns: list[ValueColumn]
     slices: int
 
-    def _pass(self, accumulators: Accumulators, runs: Runs, zero: Any, one: NDArray[Any], prime: Any) -> NDArray[Any]:
+    def _pass(
+        self, accumulators: Accumulators, subslices: Subslices, zero: Any, one: NDArray[Any], prime: Any
+    ) -> NDArray[Any]:
         evaluator = self.evaluator
         out = np.full((self.slices, len(one)), zero)
         # With a span the gap before a trend is judged at its end, and so per guarded first state.
@@ -92,7 +94,7 @@ class _Job(NamedTuple):
                 self.events,
                 self.conditions,
                 accumulators,
-                runs,
+                subslices,
                 zero,
                 one,
                 prime,
@@ -104,14 +106,14 @@ class _Job(NamedTuple):
             )
         return out
 
-    def _some_runs(self, rows: Ints) -> Runs:
+    def _some_subslices(self, rows: Ints) -> Subslices:
         wanted = np.zeros(self.slices, dtype=np.bool_)
         wanted[rows] = True
-        chosen = wanted[self.runs.window]
-        return Runs(*(column[chosen] for column in self.runs))
+        chosen = wanted[self.subslices.window]
+        return Subslices(*(column[chosen] for column in self.subslices))
 
     def additive(self) -> tuple[list[Scaled], list[Objects | None]]:
-        """Scaled values of the additive accumulators, and exact ones where the number form is exact."""
+        """Returns scaled values of the additive accumulators, and whole ones where the number form is exact."""
         spec, additive = self.evaluator.spec, self.evaluator.additive
         whole = whole_accumulators(spec, self.columns)
         signed = [k for k in whole if additive[k].update.may_cancel]
@@ -125,11 +127,11 @@ class _Job(NamedTuple):
 
         def added(kind: Any, rows: Ints) -> NDArray[Any]:
             return self._pass(
-                accumulators, self._some_runs(rows), kind(0), _only_trends(len(weights), kind), np.float64(0)
+                accumulators, self._some_subslices(rows), kind(0), _only_trends(len(weights), kind), np.float64(0)
             )[rows]
 
         sizes = np.zeros(self.slices, dtype=np.int64)
-        np.maximum.at(sizes, self.runs.window, self.runs.high - self.runs.low)
+        np.maximum.at(sizes, self.subslices.window, self.subslices.high - self.subslices.low)
         scaled = rounded(added, sizes > FEW_EVENTS, len(weights))
         found: list[Objects | None] = [None] * len(additive)
         if whole:
@@ -142,7 +144,7 @@ class _Job(NamedTuple):
         return [scaled[:, k] for k in range(len(additive))], found
 
     def _accumulators(self, numbers: list[int], weights: NDArray[Any]) -> Accumulators:
-        """Additive accumulators by number, some of them twice; the first has no weights."""
+        """Returns the additive accumulators of some numbers, which may repeat; the first has no weights."""
         variable = np.array([self.evaluator.additive[k].variable for k in numbers], dtype=np.int64)
         return Accumulators(variable, np.array([-1] + [0] * (len(numbers) - 1), dtype=np.int64), weights)
 
@@ -154,7 +156,7 @@ class _Job(NamedTuple):
             if accumulator.column >= 0:
                 weights[position] = self.columns[accumulator.column].residues(accumulator.update, int(prime))
         accumulators, one = self._accumulators(whole, weights), _only_trends(len(whole), np.uint64)
-        return self._pass(accumulators, self._some_runs(rows), np.uint64(0), one, prime)[rows, :, None]
+        return self._pass(accumulators, self._some_subslices(rows), np.uint64(0), one, prime)[rows, :, None]
 
     def extremes(self) -> list[Ints]:
         """The lattice accumulators."""
@@ -179,7 +181,7 @@ class _Job(NamedTuple):
                 bound.append(len(values) + 1)
             one.append(0 if largest or not accumulator.is_length else _LONG)
         accumulators = Accumulators(np.array(variable), np.array(how), np.array(rows))
-        out = self._pass(accumulators, self.runs, np.int64(-1), np.array(one, dtype=np.int64), np.int64(0))
+        out = self._pass(accumulators, self.subslices, np.int64(-1), np.array(one, dtype=np.int64), np.int64(0))
         for k, accumulator in enumerate(lattice, 1):
             if accumulator.update.merge is not Merge.LARGEST:
                 out[:, k] = np.where(out[:, k] >= least[k], bound[k] - out[:, k], out[:, k])

@@ -1,8 +1,8 @@
-"""The matrix of each segment of some events: instants are multiplied in doubles, and these leaves as a tree.
+"""The matrix of each segment of some events: products of instants in doubles are the leaves of a tree of products.
 
 A leaf ends where the doubles would round (or, where rounding is allowed, would leave their range). Leaves are
-multiplied as a balanced tree, in Python's whole numbers, whose products of large numbers cost less than their squares,
-or in scaled doubles.
+multiplied as a balanced tree, in Python's whole numbers, which it multiplies in less than quadratic time, or in scaled
+doubles.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from cetdsl.ir.accumulators import Accumulator
 from cetdsl.ir.kernel import KernelSpec, is_exact_accumulator
 from cetdsl.kernels._jit import inlined, jit
-from cetdsl.kernels.aggregate.matrices import Matrices, Part, Steps, multiply_runs, zeros
+from cetdsl.kernels.aggregate.matrices import Matrices, Part, Transitions, multiply_neighbours, zeros
 from cetdsl.kernels.answers.tables import additive_accumulators
 from cetdsl.kernels.numbers.arithmetic import add_scaled
 from cetdsl.kernels.numbers.ladder import DOUBLE_BITS, EXACT_DOUBLE
@@ -35,7 +35,7 @@ class Limb(NamedTuple):
 
 
 class Weights(NamedTuple):
-    """What events add to the accumulators beside the number of trends; the limbs of each add up to its weights."""
+    """What events add to the accumulators other than the number of trends, whose weights are sums of limbs."""
 
     limbs: list[Limb]
     #: Shape (limbs, n).
@@ -93,10 +93,10 @@ def _take(
     times: Floats,
     added: Floats,
 ) -> int:
-    """Notes the events of the instant of event ``i`` at each place that may read them, and gives the event after it.
+    """Notes the events of the instant of event ``i`` at each place that may read them, and returns the event after it.
 
-    ``times[q]`` counts the events that the place ``q`` may read; ``added[k, q]`` adds up their weights in the limb
-    ``k - 1``. For the other arguments see :func:`_multiply_instants`.
+    ``times[q]`` counts the events that the place ``q`` may read; ``added[k, q]`` adds up their weights in the limb ``k
+    - 1``. For the other arguments see :func:`_multiply_instants`.
     """
     now = instant[i]
     while i < last and instant[i] == now:
@@ -123,7 +123,7 @@ def _gain(
     row: Ints,
     limit: float,
 ) -> bool:
-    """Writes what the noted events add to the matrix, and says whether all stays within the limit after them."""
+    """Writes what the noted events add to the matrix, and returns whether everything stays within the limit."""
     fits, accumulators = True, len(matrix)
     for q in range(1, len(times)):
         if times[q] == 0.0:
@@ -154,7 +154,7 @@ def _gain(
 
 @inlined
 def _add_gain(matrix: Floats, gain: Floats, times: Floats, added: Floats, row_start: Ints, row: Ints) -> None:
-    """Adds what the noted events add, and forgets them."""
+    """Adds what the noted events add to the matrix, and clears the notes."""
     for q in range(1, len(times)):
         if times[q] != 0.0:
             for at in range(row_start[q], row_start[q + 1]):
@@ -168,7 +168,7 @@ def _add_gain(matrix: Floats, gain: Floats, times: Floats, added: Floats, row_st
 
 @inlined
 def _begin(matrix: Floats) -> None:
-    """Makes a matrix that of no events."""
+    """Sets a matrix to that of no events."""
     matrix[:] = 0.0
     for p in range(matrix.shape[1]):
         matrix[0, p, p] = 1.0
@@ -182,22 +182,24 @@ def _multiply_instants(
     weights: Floats,
     counted: Ints,
     whole: Bools,
-    steps: Steps,
+    transitions: Transitions,
     limit: float,
 ) -> tuple[Floats, Ints]:
-    """Multiplies consecutive instants, as long as their numbers stay within a limit: leaves, and the segment of each.
+    """Multiplies consecutive instants while their numbers stay within a limit; returns leaves, and each one's segment.
 
     Parameters
     ----------
     segment_start, instant, mask
         Those of the events.
     weights, counted, whole
-        Per limb what each event contributes, shape (limbs, n); the variable whose events have the weights, -1: any; and
-        whether its numbers are limited besides the counts; the others follow these.
+        What each event contributes per limb, shape (limbs, n); the variable whose events have the weights, -1: any; and
+        whether the limb's numbers are limited like the counts.
+    transitions
+        The machine.
     limit
         No number of a leaf of several instants is larger.
     """
-    variable, in_start, in_source, row_start, row = steps[:5]
+    variable, in_start, in_source, row_start, row = transitions[:5]
     accumulators, places, segments = len(weights) + 1, len(variable), len(segment_start) - 1
     out, owner = np.empty((segments, accumulators, places, places)), np.empty(segments, dtype=np.int64)
     matrix, gain = np.zeros((accumulators, places, places)), np.zeros((accumulators, places, places))
@@ -231,12 +233,12 @@ def _multiply_instants(
 
 @jit
 def _doubled(out: Floats, owner: Ints) -> tuple[Floats, Ints]:
-    """The same with room for twice as much."""
+    """Returns the arrays with twice the room."""
     return np.concatenate((out, np.empty_like(out))), np.concatenate((owner, np.empty_like(owner)))
 
 
 class Leaves(NamedTuple):
-    """The segments of some events in doubles that do not round (or stay in their range)."""
+    """The leaves of the segments of some events, in doubles that do not round (or stay in their range)."""
 
     #: Shape (leaves, 1 + limbs, D, D).
     matrices: Floats
@@ -245,11 +247,11 @@ class Leaves(NamedTuple):
     limbs: list[Limb]
 
     def of(self, part: Part) -> list[tuple[int, Limb]]:
-        """The limbs of a part's accumulators, and where they are among the matrices."""
+        """Returns the limbs of a part's accumulators, and their positions among the matrices."""
         return [(row, limb) for row, limb in enumerate(self.limbs, 1) if limb.accumulator in part.accumulators]
 
 
-def leaves_of(spec: KernelSpec, steps: Steps, events: Events, weights: Weights) -> Leaves:
+def leaves_of(spec: KernelSpec, transitions: Transitions, events: Events, weights: Weights) -> Leaves:
     """Multiplies the instants of each segment of some events."""
     accumulators = [additive_accumulators(spec)[limb.accumulator] for limb in weights.limbs]
     matrices, owner = _multiply_instants(
@@ -259,33 +261,33 @@ def leaves_of(spec: KernelSpec, steps: Steps, events: Events, weights: Weights) 
         weights.rows,
         np.array([accumulator.variable for accumulator in accumulators], dtype=np.int64),
         np.array([is_exact_accumulator(spec, accumulator) for accumulator in accumulators], dtype=np.bool_),
-        steps,
+        transitions,
         EXACT_DOUBLE if spec.answer.exact else _ROUNDED_LIMIT,
     )
     return Leaves(matrices, owner, weights.limbs)
 
 
 def in_doubles(part: Part, leaves: Leaves) -> Bools:
-    """The segments whose matrices are a single leaf, which is not made of limbs."""
+    """Returns which segments have a single leaf that needs no limbs, so that their matrices are doubles."""
     small: Bools = np.bincount(leaves.owner) == 1
     return small & (not any(limb.shift for _, limb in leaves.of(part)))
 
 
 def taken_accumulators(part: Part, leaves: Leaves, rows: Bools) -> Floats:
-    """Some leaves, with the part's accumulators only."""
+    """Returns some leaves, with the part's accumulators only."""
     return leaves.matrices[rows][:, [0, *(row for row, _ in leaves.of(part))]]
 
 
 def in_whole_numbers(part: Part, leaves: Leaves) -> Matrices:
-    """The matrix of each segment, in doubles where these hold all of them."""
+    """Returns the matrix of each segment, in doubles where these hold all of them."""
     small = in_doubles(part, leaves)
     if small.all():
         return taken_accumulators(part, leaves, small)
-    return multiply_runs(whole_leaves(part, leaves, np.ones(len(leaves.owner), dtype=np.bool_)), leaves.owner)
+    return multiply_neighbours(whole_leaves(part, leaves, np.ones(len(leaves.owner), dtype=np.bool_)), leaves.owner)
 
 
 def whole_leaves(part: Part, leaves: Leaves, rows: Bools) -> Matrices:
-    """Some leaves in whole numbers, limbs put together."""
+    """Returns some leaves in whole numbers, with limbs put together."""
     taken = leaves.matrices[rows]
     out = zeros((len(taken), len(part.accumulators), *taken.shape[2:]), object)
     out[:, 0] = taken[:, 0].astype(np.int64).astype(object)
@@ -297,7 +299,7 @@ def whole_leaves(part: Part, leaves: Leaves, rows: Bools) -> Matrices:
 
 
 def scaled_leaves(part: Part, leaves: Leaves) -> Matrices:
-    """The leaves in scaled numbers, limbs put together."""
+    """Returns the leaves in scaled numbers, with limbs put together."""
     taken = leaves.matrices
     out = zeros((len(taken), len(part.accumulators), *taken.shape[2:]), np.complex128)
     out[:, 0] = to_scaled(taken[:, 0])

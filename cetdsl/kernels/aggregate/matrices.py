@@ -1,15 +1,15 @@
 """The matrices that count trends, their entries, and their products.
 
 Where no two events are compared with each other, what an event does to the number of trends that end in each state is
-linear. A *place* is a state of the machine, counted from 1, or 0: before the first event. A *step* leads from place to
-place. Let entry ``(p, q)`` of the matrix of consecutive events be the number of ways to go on from place ``p`` to place
-``q`` over them. An instant's matrix is ``I + sum(U_e)`` over its events, which do not see each other; ``U_e`` has a 1
-for each step to a place that may read event ``e``. The matrix of some events and those after them is the product of
-theirs, and a window's number of trends is what its matrix has in row 0 and the columns of the final states.
+linear. A *place* is a state of the machine, counted from 1, or 0: before the first event. A *transition* leads from
+place to place. Let entry ``(p, q)`` of the matrix of consecutive events be the number of ways to go on from place ``p``
+to place ``q`` over them. An instant's matrix is ``I + sum(U_e)`` over its events, which do not see each other; ``U_e``
+has a 1 for each transition to a place that may read event ``e``. The matrix of some events and those after them is the
+product of theirs, and a window's number of trends is the sum of its matrix over row 0 and the columns of final states.
 
-A sum over the trends is one more matrix per accumulator, which follows the counts as a derivative does:
-``(A, A') (B, B') = (A B, A B' + A' B)``. A *matrix* of this module is the array of all accumulators', shape
-(accumulators, D, D), that of the counts first.
+A sum over the trends is one more matrix per accumulator, which follows the counts as a derivative does: ``(A, A') (B,
+B') = (A B, A B' + A' B)``. A *matrix* of this module is the array of all accumulators', shape (accumulators, D, D),
+that of the counts first.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from cetdsl.kernels.vocabulary import Bools, Ints
 Matrices = NDArray[Any]
 
 
-class Steps(NamedTuple):
-    """A machine without predicates as arrays; state ``s`` is place ``s + 1``."""
+class Transitions(NamedTuple):
+    """The transitions of a machine without predicates as arrays; state ``s`` is place ``s + 1``."""
 
     #: What each place reads; -1 for place 0.
     variable: Ints
-    #: ``in_source[in_start[q]:in_start[q + 1]]`` are the places from which one step leads to ``q``.
+    #: ``in_source[in_start[q]:in_start[q + 1]]`` are the places from which one transition leads to ``q``.
     in_start: Ints
     in_source: Ints
-    #: In the same way, the places from which one step or more lead to ``q``.
+    #: In the same way, the places from which one transition or more lead to ``q``.
     row_start: Ints
     row: Ints
     #: Rows and columns of the entries that are not always 0.
@@ -48,33 +48,33 @@ class Steps(NamedTuple):
     final: Bools
 
 
-def lay_out_steps(machine: Machine) -> Steps:
+def lay_out_transitions(machine: Machine) -> Transitions:
     """The arrays of a machine.
 
     Examples
     --------
     >>> from cetdsl.ir.machine import Edge, Machine
-    >>> steps = lay_out_steps(Machine((0, 1), ((0, ()),), ((1, ()),), (Edge(0, 1), Edge(1, 1))))
-    >>> [steps.in_source[a:b].tolist() for a, b in zip(steps.in_start, steps.in_start[1:])]
+    >>> transitions = lay_out_transitions(Machine((0, 1), ((0, ()),), ((1, ()),), (Edge(0, 1), Edge(1, 1))))
+    >>> [transitions.in_source[a:b].tolist() for a, b in zip(transitions.in_start, transitions.in_start[1:])]
     [[], [0], [1, 2]]
-    >>> [steps.row[a:b].tolist() for a, b in zip(steps.row_start, steps.row_start[1:])]
+    >>> [transitions.row[a:b].tolist() for a, b in zip(transitions.row_start, transitions.row_start[1:])]
     [[], [0], [0, 1, 2]]
     """
     size = len(machine.variables) + 1
-    step = np.zeros((size, size), dtype=np.bool_)
-    step[0, [state + 1 for state, _ in machine.initial]] = True
+    transition = np.zeros((size, size), dtype=np.bool_)
+    transition[0, [state + 1 for state, _ in machine.initial]] = True
     for edge in machine.edges:
-        step[edge.source + 1, edge.target + 1] = True
-    reach = step.copy()
+        transition[edge.source + 1, edge.target + 1] = True
+    reach = transition.copy()
     for middle in range(size):
         reach |= reach[:, middle, None] & reach[None, middle, :]
     final = np.zeros(size, dtype=np.bool_)
     final[[state + 1 for state, _ in machine.final]] = True
-    in_start, in_source = _by_column(step)
+    in_start, in_source = _by_column(transition)
     row_start, row = _by_column(reach)
     variable = np.array([-1, *machine.variables], dtype=np.int64)
     kept_row, kept_column = np.nonzero(reach | np.eye(size, dtype=np.bool_))
-    return Steps(variable, in_start, in_source, row_start, row, (kept_row, kept_column), final)
+    return Transitions(variable, in_start, in_source, row_start, row, (kept_row, kept_column), final)
 
 
 def _by_column(relation: Bools) -> tuple[Ints, Ints]:
@@ -113,7 +113,7 @@ def parts_of(spec: KernelSpec) -> list[Part]:
 
 
 def product(a: Matrices, b: Matrices) -> Matrices:
-    """Products of matrices of all accumulators, one by one along the first axis.
+    """Multiplies matrices of all accumulators, one by one along the first axis.
 
     Examples
     --------
@@ -131,7 +131,7 @@ def product(a: Matrices, b: Matrices) -> Matrices:
 
 @inlined
 def _times(a: complex, b: complex) -> complex:
-    """The product; no trend at all, or a sum over none, is 0 whatever the other side."""
+    """Multiplies two scaled numbers; zero (no trend, or a sum over none) wins over any other factor."""
     if a.real == 0.0 or b.real == 0.0:
         return complex(0.0, 0.0)
     return normalised(a.real * b.real, a.imag + b.imag)
@@ -158,8 +158,8 @@ def _product_scaled(a: Matrices, b: Matrices) -> Matrices:
     return out
 
 
-def multiply_runs(matrices: Matrices, owner: Ints) -> Matrices:
-    """The product of the matrices of each owner, neighbours first: large numbers meet numbers of their own size."""
+def multiply_neighbours(matrices: Matrices, owner: Ints) -> Matrices:
+    """Multiplies the matrices of each owner, neighbours first, so that large numbers meet others of their size."""
     while (owner[1:] == owner[:-1]).any():
         starts = np.nonzero(changes(owner))[0]
         rank = np.arange(len(owner)) - np.repeat(starts, np.diff(np.append(starts, len(owner))))

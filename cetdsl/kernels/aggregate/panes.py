@@ -1,4 +1,4 @@
-"""Windows by panes: the matrices of panes are multiplied out apart, and windows are products of panes.
+"""Windows as products of panes: each pane's matrix is computed once, and windows are products of these.
 
 What an event does to the number of trends is linear where no two events are compared with each other, so a pane is one
 small matrix (:mod:`~cetdsl.kernels.aggregate.matrices`) of its events (:mod:`~cetdsl.kernels.aggregate.leaves`), and a
@@ -34,10 +34,10 @@ from cetdsl.kernels.aggregate.leaves import (
 from cetdsl.kernels.aggregate.matrices import (
     Matrices,
     Part,
-    Steps,
+    Transitions,
     changes,
-    lay_out_steps,
-    multiply_runs,
+    lay_out_transitions,
+    multiply_neighbours,
     parts_of,
     zeros,
 )
@@ -70,17 +70,17 @@ class _Cut(NamedTuple):
 class PanesEvaluator:
     """Evaluates a query whose windows are products of panes, chunk after chunk of sorted events.
 
-    What :class:`~cetdsl.kernels.aggregate.evaluate.Evaluator` does event by event and window by window, with each event
-    multiplied once, however many windows it is in.
+    It answers as :class:`~cetdsl.kernels.aggregate.evaluate.Evaluator` does, but multiplies each event once, however
+    many windows hold it.
     """
 
     def __init__(self, spec: KernelSpec) -> None:
         self.spec = spec
-        self.steps = lay_out_steps(spec.query.machine)
+        self.transitions = lay_out_transitions(spec.query.machine)
         self.panes = count_in_panes(spec.query.windowing)
 
     def evaluate(self, events: Events, columns: list[ValueColumn], slices: Slices, bounds: tuple[Ints, Ints]) -> Values:
-        """All accumulators over all slices; ``bounds`` are for queries whose trends have ends elsewhere."""
+        """Computes all accumulators over all slices; ``bounds`` matter to spans alone."""
         count = len(slices.low)
         whole = [is_exact_accumulator(self.spec, accumulator) for accumulator in additive_accumulators(self.spec)]
         exact: list[Objects | None] = [np.zeros(count, dtype=object) if known else None for known in whole]
@@ -91,7 +91,7 @@ class PanesEvaluator:
             first = np.searchsorted(cut.start, slices.low, side="right") - 1
             last = np.searchsorted(cut.start, slices.high, side="left") - 1
             begin = _starts(slices) // self.spec.query.windowing.slide * self.panes.slide
-            most, low = _chunk_panes(self.spec, self.steps), 0
+            most, low = _chunk_panes(self.spec, self.transitions), 0
             while low < count:
                 # Windows whose panes fit into memory, one window at least.
                 high = max(int(np.searchsorted(last, first[low] + most)), low + 1)
@@ -116,15 +116,17 @@ class PanesEvaluator:
     def _windows(
         self, events: Events, weights: Weights, cut: _Cut, first: Ints, last: Ints, begin: Ints
     ) -> AccumulatorTable:
-        """All accumulators of windows from their first to their last pane, which begin with a pane's number."""
+        """Computes all accumulators of windows, from their ``first`` to their ``last`` pane; see :func:`cover_of`."""
         a, b = int(first[0]), int(last[-1]) + 1
-        leaves = leaves_of(self.spec, self.steps, events._replace(segment_start=cut.start[a : b + 1]), weights)
+        leaves = leaves_of(self.spec, self.transitions, events._replace(segment_start=cut.start[a : b + 1]), weights)
         matrices = [
-            in_whole_numbers(part, leaves) if part.whole else multiply_runs(scaled_leaves(part, leaves), leaves.owner)
+            in_whole_numbers(part, leaves)
+            if part.whole
+            else multiply_neighbours(scaled_leaves(part, leaves), leaves.owner)
             for part in parts_of(self.spec)
         ]
         cover = cover_of(cut.number[a:b], cut.fresh[a:b], first - a, last - a, begin, self.panes.length)
-        return window_accumulators(self.spec, self.steps, matrices, cover)
+        return window_accumulators(self.spec, self.transitions, matrices, cover)
 
 
 def _fresh(events: Events) -> Bools:
@@ -135,53 +137,55 @@ def _fresh(events: Events) -> Bools:
 
 
 def _starts(slices: Slices) -> Ints:
-    """When the first window of each slice begins; windows may share one, and any of them cuts it rightly."""
+    """Returns when the first window of each slice begins; any window that shares the slice cuts it equally well."""
     return slices.start[np.unique(slices.slice, return_index=True)[1]]
 
 
-def _chunk_rows(spec: KernelSpec, steps: Steps) -> int:
-    numbers = len(additive_accumulators(spec)) * len(steps.variable) ** 2
+def _chunk_rows(spec: KernelSpec, transitions: Transitions) -> int:
+    numbers = len(additive_accumulators(spec)) * len(transitions.variable) ** 2
     return min(max(_CHUNK_NUMBERS // numbers, 1_024), CHUNK_EVENTS)
 
 
-def _chunk_panes(spec: KernelSpec, steps: Steps) -> int:
-    """Panes of a chunk: those of several windows, as what two chunks share is multiplied twice."""
-    rows = _chunk_rows(spec, steps)
+def _chunk_panes(spec: KernelSpec, transitions: Transitions) -> int:
+    """Returns the panes of a chunk: those of several windows, because what two chunks share is multiplied twice."""
+    rows = _chunk_rows(spec, transitions)
     if any(part.whole for part in parts_of(spec)):
         rows //= _WHOLE_COUNTS
     return max(rows, 4 * count_in_panes(spec.query.windowing).length, 1_024)
 
 
 def pane_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch], chunk_events: int = 0) -> Columns:
-    """One row per key and pane, which is the time bucket of the events: the first stage.
+    """Yields one row per key and pane, which is the time bucket of the events: the first stage.
 
     The columns are the keys, the pane and the matrix: for accumulators of whole numbers a column of doubles and one of
     text, for others one of scaled doubles. See :func:`~cetdsl.ir.layout.of_panes`. A kernel's call gets as many events
     as their matrices allow, unless ``chunk_events`` says how many.
     """
-    steps = lay_out_steps(spec.query.machine)
+    transitions = lay_out_transitions(spec.query.machine)
 
     def panes(chunk: Chunk) -> Columns:
         found = chunk.slices.segment
         if len(found):
             known = chunk.events._replace(segment_start=chunk.events.segment_start[: len(found) + 1])
-            matrices = pane_columns(spec, steps, known, chunk.values)
+            matrices = pane_columns(spec, transitions, known, chunk.values)
             pane = chunk.column(BUCKET).take(from_numpy(chunk.events.segment_start[found]))
             yield [*chunk.key_columns(range(spec.layout.keys), found), pane, *matrices]
 
-    return by_chunks(spec.with_query(windowing=Windowing()), batches, chunk_events or _chunk_rows(spec, steps), panes)
+    return by_chunks(
+        spec.with_query(windowing=Windowing()), batches, chunk_events or _chunk_rows(spec, transitions), panes
+    )
 
 
 def window_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch], chunk_panes: int = 0) -> Columns:
-    """The answer of each window from the rows of the panes, sorted by key and pane: the second stage.
+    """Yields the answer of each window from the rows of the panes, sorted by key and pane: the second stage.
 
     The columns are those of :func:`~cetdsl.kernels.aggregate.stream.aggregate_stream`.
     """
-    steps = lay_out_steps(spec.query.machine)
+    transitions = lay_out_transitions(spec.query.machine)
     windowing = count_in_panes(spec.query.windowing)
     matrices = sum(1 + part.whole for part in parts_of(spec))
     panes = attrs.evolve(spec.with_query(windowing=windowing), layout=of_panes(spec.layout, matrices))
-    for chunk in ChunkReader(panes, batches, chunk_panes or _chunk_panes(spec, steps)):
+    for chunk in ChunkReader(panes, batches, chunk_panes or _chunk_panes(spec, transitions)):
         events, slices = chunk.events, chunk.slices
         if not len(slices.low):
             continue
@@ -189,7 +193,7 @@ def window_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch], chunk_pan
             cover = cover_of(
                 events.time, _fresh(events), slices.low, slices.high - 1, _starts(slices), windowing.length
             )
-            table = window_accumulators(spec, steps, _decoded(spec, steps, chunk), cover)
+            table = window_accumulators(spec, transitions, _decoded(spec, transitions, chunk), cover)
         found = np.nonzero(table.scaled[0].real[slices.slice] != 0)[0]
         for rows in np.split(found, range(_ANSWER_ROWS, len(found), _ANSWER_ROWS)) if len(found) else ():
             groups = group_columns(spec, chunk, slices.segment[rows])
@@ -197,42 +201,44 @@ def window_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch], chunk_pan
             yield answer_columns(spec, table.take(slices.slice[rows]), groups, start)
 
 
-def pane_columns(spec: KernelSpec, steps: Steps, events: Events, columns: list[ValueColumn]) -> list[pa.Array]:
-    """The matrix of each segment of some events, as columns; :func:`_decode` reads them."""
-    leaves = leaves_of(spec, steps, events, weights_of(spec, columns, len(events.time)))
+def pane_columns(
+    spec: KernelSpec, transitions: Transitions, events: Events, columns: list[ValueColumn]
+) -> list[pa.Array]:
+    """Returns the matrix of each segment of some events as columns, which :func:`_decode` reads."""
+    leaves = leaves_of(spec, transitions, events, weights_of(spec, columns, len(events.time)))
     out: list[pa.Array] = []
     for part in parts_of(spec):
         if part.whole:
-            out += _encode_whole(part, leaves, steps)
+            out += _encode_whole(part, leaves, transitions)
         else:
-            rounded = multiply_runs(scaled_leaves(part, leaves), leaves.owner)
-            out.append(_binary(_kept(rounded, steps), np.ones(len(rounded), dtype=np.bool_)))
+            rounded = multiply_neighbours(scaled_leaves(part, leaves), leaves.owner)
+            out.append(_binary(_kept(rounded, transitions), np.ones(len(rounded), dtype=np.bool_)))
     return out
 
 
-def _encode_whole(part: Part, leaves: Leaves, steps: Steps) -> tuple[pa.Array, pa.Array]:
-    """A column of doubles for panes that fit them, and one of text for the others."""
+def _encode_whole(part: Part, leaves: Leaves, transitions: Transitions) -> tuple[pa.Array, pa.Array]:
+    """Returns a column of doubles for the panes that fit them, and one of text for the others."""
     small = in_doubles(part, leaves)
     in_small = small[leaves.owner]
-    alone = _kept(taken_accumulators(part, leaves, in_small), steps) if small.any() else np.zeros((0, 0))
+    alone = _kept(taken_accumulators(part, leaves, in_small), transitions) if small.any() else np.zeros((0, 0))
     text = [b""] * len(small)
     if not small.all():
-        matrices = multiply_runs(whole_leaves(part, leaves, ~in_small), leaves.owner[~in_small])
+        matrices = multiply_neighbours(whole_leaves(part, leaves, ~in_small), leaves.owner[~in_small])
         # Hexadecimal: Python is quadratic in the digits of decimal ones.
-        texts = [" ".join([format(entry, "x") for entry in row]) for row in _kept(matrices, steps).tolist()]
+        texts = [" ".join([format(entry, "x") for entry in row]) for row in _kept(matrices, transitions).tolist()]
         for pane, entries in zip(np.nonzero(~small)[0], texts, strict=True):
             text[pane] = entries.encode()
     return _binary(alone, small), from_bytes(text, pa.string(), small)
 
 
-def _kept(matrices: Matrices, steps: Steps) -> NDArray[Any]:
-    """The entries that are not always 0, one row per matrix."""
-    kept: NDArray[Any] = matrices[:, :, steps.kept[0], steps.kept[1]].reshape(len(matrices), -1)
+def _kept(matrices: Matrices, transitions: Transitions) -> NDArray[Any]:
+    """Returns the entries that are not always 0, one row per matrix."""
+    kept: NDArray[Any] = matrices[:, :, transitions.kept[0], transitions.kept[1]].reshape(len(matrices), -1)
     return kept
 
 
 def _binary(rows: NDArray[Any], present: Bools) -> pa.Array:
-    """The bytes of each row, where there is one, without a Python object for each."""
+    """Returns the bytes of each row where there is one, without a Python object for each."""
     width = rows.shape[1] * rows.itemsize
     offsets = np.append(0, np.cumsum(present)).astype(np.int64) * width
     if offsets[-1] >= 2**31:
@@ -242,26 +248,26 @@ def _binary(rows: NDArray[Any], present: Bools) -> pa.Array:
     return pa.Array.from_buffers(pa.binary(), len(present), buffers)
 
 
-def _decode(part: Part, columns: list[pa.Array], steps: Steps) -> Matrices:
-    """The matrices of some rows of panes: in doubles, of objects, or scaled, whichever holds all of them."""
+def _decode(part: Part, columns: list[pa.Array], transitions: Transitions) -> Matrices:
+    """Returns the matrices of some rows of panes in doubles, objects or scaled numbers, whichever holds all of them."""
     present = validity(columns[0])
     small = np.frombuffer(b"".join(columns[0].drop_null().to_pylist()), np.float64 if part.whole else np.complex128)
-    small = small.reshape(int(present.sum()), len(part.accumulators), len(steps.kept[0]))
+    small = small.reshape(int(present.sum()), len(part.accumulators), len(transitions.kept[0]))
     if not present.all():
         texts = columns[1].drop_null().to_pylist()
-        flat = zeros((len(present), len(part.accumulators), len(steps.kept[0])), object)
+        flat = zeros((len(present), len(part.accumulators), len(transitions.kept[0])), object)
         flat[present] = small.astype(np.int64).astype(object).reshape(-1, *flat.shape[1:])
         large = np.array([[int(entry, 16) for entry in row.split(" ")] for row in texts], dtype=object)
         flat[~present] = large.reshape(len(texts), *flat.shape[1:])
         small = flat
-    places = len(steps.variable)
+    places = len(transitions.variable)
     out = zeros((len(present), len(part.accumulators), places, places), small.dtype)
-    out[:, :, steps.kept[0], steps.kept[1]] = small
+    out[:, :, transitions.kept[0], transitions.kept[1]] = small
     return out
 
 
-def _decoded(spec: KernelSpec, steps: Steps, chunk: Chunk) -> list[Matrices]:
-    """Per part the matrices of a chunk of panes."""
+def _decoded(spec: KernelSpec, transitions: Transitions, chunk: Chunk) -> list[Matrices]:
+    """Returns the matrices of a chunk of panes, per part."""
     parts = parts_of(spec)
     names = iter(numbered(MATRIX, sum(1 + part.whole for part in parts)))
-    return [_decode(part, [chunk.column(next(names)) for _ in range(1 + part.whole)], steps) for part in parts]
+    return [_decode(part, [chunk.column(next(names)) for _ in range(1 + part.whole)], transitions) for part in parts]

@@ -1,4 +1,4 @@
-"""Aggregates over the trends of a sorted stream: chunk by chunk, state carried from one to the next."""
+"""Aggregates over the trends of a sorted stream, chunk by chunk, with open keys carried from one to the next."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Rows = tuple[AccumulatorTable, list[pa.Array], Ints]
 
 
 class RowsOfChunks:
-    """The rows of a query's answer, chunk after chunk; with spans those of the last key wait until it has ended."""
+    """The rows of a query's answer, chunk after chunk; with spans the last key's rows wait until the key has ended."""
 
     def __init__(self, spec: KernelSpec) -> None:
         self.spec = spec
@@ -39,7 +39,7 @@ class RowsOfChunks:
             yield rows
 
     def last(self) -> Iterator[Rows]:
-        """The rows of the last key, where they had to wait for the end of the stream."""
+        """Returns the rows of the last key, if they had to wait for the end of the stream."""
         if self.waiting is not None:
             yield self.waiting
 
@@ -64,7 +64,7 @@ class RowsOfChunks:
 
 
 def _taken(table: AccumulatorTable, groups: list[pa.Array], rows: Ints) -> Rows:
-    """Some rows, which have no windows."""
+    """Returns some rows of an answer without windows."""
     return table.take(rows), [column.take(from_numpy(rows)) for column in groups], np.zeros_like(rows)
 
 

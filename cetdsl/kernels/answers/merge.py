@@ -1,4 +1,4 @@
-"""The second, small stage: partial results of several tasks or keys added up, pairs of two sides formed."""
+"""The second, small stage: partial results of several tasks or keys are added up, and pairs of two sides formed."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _taken(rows: _Keyed, chosen: Ints) -> _Keyed:
 
 
 def _joined(held: _Keyed | None, rows: _Keyed) -> _Keyed:
-    """The rows behind those that were held back, if any were."""
+    """Appends rows to those that were held back, if any were."""
     if held is None:
         return rows
     return [pa.concat_arrays(pair) for pair in zip(held[0], rows[0], strict=True)], concatenate([held[1], rows[1]])
@@ -48,7 +48,7 @@ def _starts(key: list[pa.Array], table: AccumulatorTable) -> Ints:
 
 
 def _merged_chunks(spec: KernelSpec, keys: int, batches: Iterator[pa.RecordBatch]) -> Iterator[_Keyed]:
-    """Rows with equal keys (the first ``keys`` columns, which the rows are sorted by) added up."""
+    """Adds up rows whose keys are equal: the first ``keys`` columns, which the rows are sorted by."""
     held: _Keyed | None = None
     for batch in batches:
         if batch.num_rows == 0:
@@ -66,9 +66,9 @@ def _merged_chunks(spec: KernelSpec, keys: int, batches: Iterator[pa.RecordBatch
 
 
 def merge_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch]) -> Iterator[list[pa.Array]]:
-    """Adds up partial rows of a group and window and gives the answer's columns.
+    """Adds up partial rows of a group and window and yields the answer's columns.
 
-    The rows are sorted by group and window: the group columns of the answer come first, then the window's start if
+    The rows are sorted by group and window. The group columns of the answer come first, then the window's start if
     sliding, then the partial accumulators.
     """
     sliding = spec.query.windowing.kind == SLIDING
@@ -121,7 +121,7 @@ def _paired(spec: KernelSpec, table: AccumulatorTable, rows: Ints) -> Accumulato
     assert counts is not None, "pairs are formed from exact counts"
 
     def of_sides(values: Objects) -> tuple[Objects, Objects, Objects]:
-        """The whole numbers of the trends that only the left side matches, only the right one, and both."""
+        """Returns the accumulators of the trends that only the left side matches, only the right one, and both."""
         left, right, both = (np.array([int(values[r]) if r >= 0 else 0 for r in side], dtype=object) for side in rows)
         return left - both, right - both, both
 

@@ -80,7 +80,7 @@ def extreme_accumulators(spec: KernelSpec) -> list[Accumulator]:
 def accumulator_table(
     spec: KernelSpec, values: Values, columns: list[ValueColumn], rows: Ints, segment: Ints
 ) -> AccumulatorTable:
-    """The values of some slices, typed; ``segment`` are the segments that they cut."""
+    """Makes a typed table of the accumulators of some slices; row ``r`` is of segment ``segment[r]``."""
     extremes: list[pa.Array] = []
     for accumulator, found in zip(extreme_accumulators(spec), values.extremes, strict=True):
         picked = found[rows]
@@ -100,7 +100,7 @@ def accumulator_table(
 
 
 def _rounded_moments(spec: KernelSpec, exact: list[Objects | None]) -> list[list[int]]:
-    """Where the moments of each variable and column are, unless whole numbers of all of them are known."""
+    """Returns where the moments of each variable and column are, unless whole numbers of all of them are known."""
     groups: dict[tuple[int, int], list[int]] = {}
     for k, accumulator in enumerate(additive_accumulators(spec)):
         if accumulator.update.moment:
@@ -120,7 +120,7 @@ def concatenate(tables: list[AccumulatorTable]) -> AccumulatorTable:
 
 
 def merge_rows(spec: KernelSpec, table: AccumulatorTable, starts: Ints) -> AccumulatorTable:
-    """Neighbouring rows added up into one each, where others begin at each of ``starts``."""
+    """Adds up neighbouring rows; each group of them begins at one of ``starts``."""
     smallest = [accumulator.update.merge is Merge.SMALLEST for accumulator in extreme_accumulators(spec)]
     return AccumulatorTable(
         [None if accumulator is None else np.add.reduceat(accumulator, starts) for accumulator in table.exact],
@@ -130,7 +130,7 @@ def merge_rows(spec: KernelSpec, table: AccumulatorTable, starts: Ints) -> Accum
 
 
 def merge_extremes(values: pa.Array, smallest: bool, starts: Ints) -> pa.Array:
-    """The smallest or largest value of the rows from each of ``starts`` to the next, NULLs left out."""
+    """Returns the smallest or largest value of the rows from each of ``starts`` to the next, NULLs left out."""
     ranks, distinct = ValueColumn(values).ranks()
     if smallest:
         ranks = np.where(ranks > 0, len(distinct) + 1 - ranks, 0)
@@ -141,7 +141,7 @@ def merge_extremes(values: pa.Array, smallest: bool, starts: Ints) -> pa.Array:
 
 
 def encode_partial(table: AccumulatorTable) -> list[pa.Array]:
-    """Columns that carry a table to the merging stage: text for whole numbers, two doubles for scaled ones."""
+    """Makes columns that carry a table to the merging stage: text for whole numbers, two doubles for scaled ones."""
     columns: list[pa.Array] = []
     for exact, scaled in zip(table.exact, table.scaled, strict=True):
         if exact is not None:
@@ -183,9 +183,9 @@ def scaled_integers(values: Objects) -> Scaled:
 
 
 def finish(spec: KernelSpec, table: AccumulatorTable, where: Descriptions) -> list[pa.Array]:
-    """The output columns of a table.
+    """Makes the output columns of a table.
 
-    A count or sum that does not fit its number form is a CountOverflow, which says ``where`` the row is.
+    A count or sum that does not fit its number form raises CountOverflow, which says ``where`` the row is.
     """
     return [_finish_output(spec, output, table, where) for output in spec.answer.outputs]
 
@@ -282,7 +282,7 @@ def _exact_column(
 
 
 def _decimal_text(value: int, scale: int) -> str:
-    """A whole number of last digits as text; its length is not bounded by Python's guard against large conversions."""
+    """Writes a whole number of last digits as decimal text, at any size (see :func:`integer_text`)."""
     text = integer_text(abs(value))
     if scale:
         text = text.rjust(scale + 1, "0")
@@ -291,7 +291,7 @@ def _decimal_text(value: int, scale: int) -> str:
 
 
 def integer_text(value: int) -> str:
-    """Decimal digits of a whole number of any size (``str`` refuses more than 4,300 digits)."""
+    """Writes the decimal digits of a whole number of any size (``str`` refuses more than 4,300 digits)."""
     if value < _STR_LIMIT:
         return str(value)
     half = (value.bit_length() * 30103 // 100000) // 2

@@ -1,4 +1,4 @@
-"""Which attribute vertices are anchors: as few as possible, so that the partial trends between them fit the memory.
+"""Chooses anchors among the attribute vertices: as few as keep the partial trends between them within the memory.
 
 An attribute vertex is a list of nodes that the edges of many others lead to. In a graph whose nodes share stretches of
 targets, these stretches, united where they overlap, are the lists. Where every node has a stretch of its own, each
@@ -19,7 +19,7 @@ from cetdsl.kernels.vocabulary import Bools, Floats, Graph, Ints
 def choose_anchors(
     graph: Graph, rules: Rules, scope: Scope, paths: Floats, most: float
 ) -> tuple[Junctions, float, float, int]:
-    """The anchors of a window between which there are at most ``most`` partial trends, or as few as can be.
+    """Chooses the anchors of a window so that at most ``most`` partial trends lie between them, or as few as can be.
 
     Returns the junctions, the partial trends and how many of them a search visits, and the number of the attribute
     vertices chosen.
@@ -47,7 +47,7 @@ def choose_anchors(
 
 @jit
 def _attribute_vertices(graph: Graph, scope: Scope) -> tuple[Ints, Ints]:
-    """The attribute vertex of each node of a window, -1 for none, and the edges that lead to each of these."""
+    """Returns the attribute vertex of each node of a window, -1 for none, and how many edges lead to each vertex."""
     target, starts, stops, origin, reach = graph.target, graph.start, graph.stop, graph.origin, graph.reach
     first, last = scope.first, scope.last
     count = last - first

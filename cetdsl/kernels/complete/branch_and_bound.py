@@ -1,4 +1,4 @@
-"""Branch and bound: the best cut plan, found by looking only at partial plans that can still become it."""
+"""Branch and bound finds the best cut plan by looking only at partial plans that can still become it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ DENSE = 16
 
 
 def branch_and_bound(costs: Costs, limit: float, budget: int = BUDGET) -> CutPlan:
-    """The best plan, found by looking only at partial plans that can still become it.
+    """Returns the best plan, found by looking only at partial plans that can still become it.
 
     After ``budget`` partial plans the search goes on with a sample of `WIDTH` per boundary, and the plan that it finds
     is not marked as optimal. The plan's ``considered`` counts the partial plans.
@@ -41,8 +41,9 @@ def branch_and_bound(costs: Costs, limit: float, budget: int = BUDGET) -> CutPla
     Notes
     -----
     Three principles prune the search. *Infeasible level*: no plan of so few graphlets fits the limit, not even if it
-    were perfectly balanced. *Unbalanced node*: a graphlet that, with the least memory that the rest needs, breaks the
-    limit. *Inefficient branch*: its CPU, with the least that the rest needs, is not below that of a plan already known.
+    were perfectly balanced. *Unbalanced node*: a graphlet exceeds the limit together with the least memory that the
+    rest needs. *Inefficient branch*: a graphlet's CPU, with the least that the rest needs, is not below that of a plan
+    that is known.
 
     Plans that are nearly balanced come first and supply that known plan: they are the cheapest where each byte has a
     price. The price at which the cheapest plan just fits also makes the third principle sharper, because a plan that
@@ -85,20 +86,20 @@ class _Known(NamedTuple):
 
     @property
     def most_cpu(self) -> float:
-        """What a plan that is as good costs at most."""
+        """Returns the CPU that a plan which is as good costs at most."""
         return self.path.cpu * (1 + ROUNDING)
 
     def most_priced(self, limit: float) -> float:
-        """What a plan that is as good and fits the limit costs at most, with all its bytes paid for."""
+        """Returns what a plan that is as good and fits the limit costs at most, with all its bytes paid for."""
         return (self.path.cpu + self.price * limit) * (1 + ROUNDING) if self.price else self.most_cpu
 
 
 def _nearly_balanced(choices: Choices, limit: float) -> _Known:
-    """A good plan within the limit: the cheapest, or as cheap as one that exceeds it, where each byte has a price.
+    """Finds a good plan within the limit: the cheapest plan if each byte had a price.
 
-    The plans that are the cheapest at some price are the corners of a convex line, from the least CPU, which takes too
-    much memory, to the least memory. The two corners next to the limit are found by asking for what lies below the
-    straight line between two plans on either side of it.
+    It may also be as cheap as such a plan that exceeds the limit. The plans that are the cheapest at some price are the
+    corners of a convex line, from the least CPU, which takes too much memory, to the least memory. The two corners next
+    to the limit are found by asking for what lies below the straight line between two plans on either side of it.
     """
     above = cheapest(choices, choices.cpu)
     if above.memory <= limit:
@@ -117,7 +118,7 @@ def _nearly_balanced(choices: Choices, limit: float) -> _Known:
 
 
 def _lowest_level(memory: Floats, limit: float) -> int:
-    """Levels below this one, that is, plans of fewer graphlets, are infeasible.
+    """Returns the level below which no plan is feasible; a plan's level is the number of its graphlets.
 
     g graphlets of m atoms need at least as much memory as if they all had the same length m / g, and if every length
     needed the least that the convex hull of all graphlets of all lengths allows. This bound falls with g.
@@ -183,7 +184,7 @@ class _Search:
         self.considered = 0
 
     def _least_cpu(self) -> Floats:
-        """Row g: the least CPU of the atoms before each boundary in at least g graphlets."""
+        """Row g is the least CPU of the atoms before each boundary in at least g graphlets."""
         cpu = self.choices.cpu.min(axis=0)
         rows = [least_before(self.choices.cpu)]
         while len(rows) < self.level:
@@ -191,7 +192,7 @@ class _Search:
         return np.array(rows)
 
     def best(self, budget: float, width: int | None = None) -> list[Graphlet] | None:
-        """The best plan, or None if there is none or finding it takes more than the budget.
+        """Returns the best plan, or None if there is none or finding it takes more than the budget.
 
         With a ``width``, only so many partial plans per boundary are followed.
         """
@@ -222,13 +223,13 @@ class _Search:
         return graphlets
 
     def _sample(self, partial: _Partial, width: int) -> Ints:
-        """Half of them the cheapest at the known price, the other half evenly spread from small to large."""
+        """Chooses partial plans: half of them the cheapest at the known price, the others spread over all sizes."""
         cheapest = np.argsort(partial.cpu + self.price * partial.memory, kind="stable")[: width // 2]
         spread = np.linspace(0, len(partial.start) - 1, width - width // 2).astype(np.int64)
         return np.union1d(cheapest, spread)
 
     def _extend(self, partial: _Partial, start: int, way: Ints, rest: Ints) -> _Partial:
-        """The partial plans with one more graphlet each, without unbalanced nodes and inefficient branches."""
+        """Adds one graphlet each to partial plans, without unbalanced nodes and inefficient branches."""
         memory = partial.memory + self.choices.memory[way, start, partial.start]
         cpu = partial.cpu + self.choices.cpu[way, start, partial.start]
         graphlets = partial.graphlets + 1
@@ -242,7 +243,7 @@ class _Search:
 
 
 def _not_undercut(partial: _Partial) -> Ints:
-    """Those to which no other is at most as large, and cheaper or as cheap in fewer graphlets; by rising memory."""
+    """Keeps the partial plans that no other one undercuts in memory, and in CPU or graphlets; by rising memory."""
     rank = np.empty(len(partial.start), dtype=np.int64)
     rank[np.lexsort((partial.memory, partial.graphlets, partial.cpu))] = np.arange(len(rank))
     order = np.lexsort((rank, partial.memory))

@@ -1,4 +1,4 @@
-"""Trends without those that another one of their key and window contains: the definition of completeness, as it stands.
+"""Drops trends that another one of their key and window contains: the definition of completeness, taken literally.
 
 The trends of a key come longest first. So what could contain a trend has come before it, and, since containment is
 transitive, is itself kept or contained in one that is. Only kept trends are remembered: their bindings stand one after
@@ -34,7 +34,7 @@ _CODE_BYTES, _TREND_BYTES, _BINDING_BYTES = 64, 16, 16
 
 
 class _Table(NamedTuple):
-    """The distinct bindings of a key, in an open hash table; ``key`` is that of which an entry is, others are free."""
+    """The distinct bindings of a key, in an open hash table; entries with the ``key`` of another one are free."""
 
     key: Ints
     event: Ints
@@ -61,10 +61,10 @@ class _Kept(NamedTuple):
 
 
 def containment_stream(spec: ContainmentSpec, batches: Iterator[pa.RecordBatch]) -> Iterator[list[pa.Array]]:
-    """The trends that no other one of their key and window contains, out of rows sorted by these and by falling length.
+    """Yields the trends that no other one of their key and window contains.
 
-    The columns are the shown keys, the window if sliding, and the trend. Kept trends of one key and window that outgrow
-    the memory that they may take are a GroupTooLarge.
+    The rows are sorted by key, window and falling length. The columns are the shown keys, the window if sliding, and
+    the trend. Kept trends of one key and window that outgrow the memory that they may take are a GroupTooLarge.
     """
     sieve, position = _Sieve(spec), spec.layout.position
     names = pa.array(spec.variables, pa.string())
@@ -90,7 +90,7 @@ def containment_stream(spec: ContainmentSpec, batches: Iterator[pa.RecordBatch])
 
 
 def _fresh(keys: list[pa.Array], before: list[pa.Array] | None, count: int) -> Bools:
-    """Where a key and window begin; ``before`` holds those of the row before the first one."""
+    """Whether each row begins a key and window; ``before`` holds those of the row before the first one."""
     if before is None:
         return differs_from_previous(keys, count)
     joined = [pa.concat_arrays(pair) for pair in zip(before, keys, strict=True)]
@@ -107,19 +107,19 @@ class _Sieve:
         self.kept = _Kept(*(np.zeros(0, dtype=kind) for kind in ("i8", "i8", "i4", "i4", "i8", "i8", "u8")))
 
     def sift(self, start: Ints, event: Ints, variable: Ints, fresh: Bools) -> Bools:
-        """Which of some trends are kept; ``fresh`` says where another key and window begins."""
+        """Returns which of some trends are kept; ``fresh`` says where another key and window begins."""
         self._make_room(len(fresh), len(event))
         unbroken = self.spec.completeness != MAXIMAL
         return _sift(start, event, variable, fresh, unbroken, self.counters, self.table, self.kept)
 
     @property
     def bytes_kept(self) -> int:
-        """What the kept trends of the present key and window take."""
+        """Returns the bytes that the kept trends of the present key and window take."""
         codes, trends, bindings = (int(n) for n in self.counters[1:])
         return _CODE_BYTES * codes + _TREND_BYTES * trends + _BINDING_BYTES * bindings
 
     def _make_room(self, trends: int, bindings: int) -> None:
-        """So many more trends and bindings will fit."""
+        """Makes room for so many more trends and bindings."""
         _, codes, owners, held = (int(n) for n in self.counters + [0, bindings, trends, bindings])
         sizes = (codes, codes, held, held, held, owners + 1, owners)
         self.kept = _Kept(*(_grown(column, size) for column, size in zip(self.kept, sizes)))
@@ -143,7 +143,7 @@ def _too_large(spec: ContainmentSpec, keys: list[pa.Array], sieve: _Sieve) -> Gr
 
 
 def _grown(array: Any, size: int) -> Any:
-    """The array with room for so many, and then some."""
+    """Returns the array with room for at least so many entries."""
     if len(array) >= size:
         return array
     out = np.empty(max(size, 3 * len(array) // 2), dtype=array.dtype)
@@ -157,7 +157,7 @@ def _new_table(size: int) -> _Table:
 
 @inlined
 def _slot(table: _Table, key: int, event: int, variable: int) -> int:
-    """The slot of a binding, or the free one where it belongs."""
+    """Returns the slot of a binding, or the free one where it belongs."""
     last = len(table.key) - 1
     mixed = np.uint64(event) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(variable) * np.uint64(0xC2B2AE3D27D4EB4F)
     slot = np.int64((mixed ^ (mixed >> np.uint64(29))) & np.uint64(last))
@@ -168,7 +168,7 @@ def _slot(table: _Table, key: int, event: int, variable: int) -> int:
 
 @jit
 def _move(old: _Table, new: _Table, key: int) -> None:
-    """The bindings of a key into another table."""
+    """Moves the bindings of a key into another table."""
     for old_slot in range(len(old.key)):
         if key > 0 and old.key[old_slot] == key:
             slot = _slot(new, key, old.event[old_slot], old.variable[old_slot])
@@ -178,7 +178,7 @@ def _move(old: _Table, new: _Table, key: int) -> None:
 
 @inlined
 def _is_subsequence(kept: _Kept, trend: Places, low: int, high: int) -> bool:
-    """Whether the kept bindings ``low:high`` hold all of a trend's, which are in the same order."""
+    """Whether the kept bindings ``low:high`` hold all of a trend's in the same order."""
     at = low
     for code in trend:
         while at < high and kept.code[at] != code:
@@ -191,7 +191,7 @@ def _is_subsequence(kept: _Kept, trend: Places, low: int, high: int) -> bool:
 
 @inlined
 def _is_stretch(kept: _Kept, trend: Places, low: int, high: int) -> bool:
-    """Whether a trend stands at ``low`` among the kept bindings before ``high``."""
+    """Whether a trend's bindings stand side by side from ``low`` on, before ``high``."""
     same = low + len(trend) <= high
     for k in range(len(trend)):
         same = same and kept.code[low + k] == trend[k]
@@ -223,7 +223,7 @@ def _is_contained(kept: _Kept, trend: Places, signature: np.uint64, unbroken: bo
 def _sift(
     start: Ints, event: Ints, variable: Ints, fresh: Bools, unbroken: bool, counters: Ints, table: _Table, kept: _Kept
 ) -> Bools:
-    """Which trends are kept; there must be room for all of them."""
+    """Returns which trends are kept; there must be room for all of them."""
     out = np.zeros(len(fresh), dtype=np.bool_)
     codes = np.empty(len(event), dtype=np.int32)
     one = np.uint64(1)

@@ -1,4 +1,4 @@
-"""Plans of where to cut a graph into graphlets, and which of them to cache: what the optimizers of h-cet choose from.
+"""Cut plans: where to cut a graph into graphlets, and which of these to cache. The optimizers of h-cet choose one.
 
 A graph is a row of *atoms* (atomic graphlets, 0 to m - 1 in time), which cannot be cut. A plan cuts it between some of
 them. Each *graphlet*, the atoms between two cuts, is either *cached*: its partial trends are kept in memory and
@@ -27,8 +27,8 @@ from cetdsl.kernels.vocabulary import Bools, Floats
 #: The two ways to go through a graphlet; first axis of the arrays of `Choices`.
 CACHED, WALKED = 0, 1
 
-#: CPU is compared to this many binary digits of the least that any plan could need. Trends are so many that the rest is
-#: noise, but noise in which millions of plans differ.
+#: CPU is compared to this many binary digits of the least that any plan could need. Beyond them millions of plans
+#: differ, but by too little to matter.
 DIGITS = 40
 #: Stands for what is larger; sums and products of two such numbers are still in the range of doubles.
 HUGE = 1e150
@@ -86,12 +86,12 @@ class CutPlan:
 
     @property
     def graphlets(self) -> tuple[tuple[int, int], ...]:
-        """First atom of each graphlet, and the one after its last."""
+        """The first atom of each graphlet, and the one after its last."""
         return tuple(pairwise((0, *self.cuts, self.atoms)))
 
 
 def algorithm_of(cached: Sequence[bool] | Bools) -> str:
-    """The published algorithm that graphlets amount to of which these are cached."""
+    """Returns the published algorithm that a plan amounts to; ``cached`` says which of its graphlets are cached."""
     if len(cached) == 1 and cached[0]:
         return "t-cet"
     return "h-cet" if any(cached) else "m-cet"
@@ -115,11 +115,11 @@ class Choices(NamedTuple):
     cpu: Floats
 
     def priced(self, price: float) -> Floats:
-        """The CPU of each graphlet, and the price of its bytes."""
+        """Returns the CPU of each graphlet plus the price of its bytes."""
         return self.cpu + price * self.memory if price else self.cpu
 
     def without(self, weights: Floats, most: float) -> Choices:
-        """These choices but for the graphlets with which every plan weighs more than ``most``."""
+        """Returns these choices but for the graphlets with which every plan weighs more than ``most``."""
         dropped = least_before(weights)[:-1, None] + weights + _least_after(weights) > most
         return Choices(np.where(dropped, np.inf, self.memory), np.where(dropped, np.inf, self.cpu))
 
@@ -133,7 +133,7 @@ class Path(NamedTuple):
 
 
 def choices_of(costs: Costs, limit: float) -> Choices:
-    """All graphlets; their CPU is in units of the last of the `DIGITS` of the least that a plan could need."""
+    """Makes all graphlets; their CPU is in units of the last of the `DIGITS` of the least that a plan could need."""
     walk = np.full_like(costs.cpu, np.inf) if costs.walk is None else costs.walk
     memory = np.stack([costs.memory, np.zeros_like(walk)])
     cpu = np.stack([costs.cpu, walk])
@@ -148,7 +148,7 @@ def choices_of(costs: Costs, limit: float) -> Choices:
 
 
 def least_before(weights: Floats) -> Floats:
-    """The least weight of all atoms before each boundary; infinite where no plan cuts there."""
+    """Returns the least weight of all atoms before each boundary; infinite where no plan cuts there."""
     weights = weights.min(axis=0)
     before = np.zeros(len(weights) + 1)
     for there in range(1, len(before)):
@@ -157,7 +157,7 @@ def least_before(weights: Floats) -> Floats:
 
 
 def _least_after(weights: Floats) -> Floats:
-    """The least weight of all atoms after each boundary."""
+    """Returns the least weight of all atoms after each boundary."""
     weights = weights.min(axis=0)
     after = np.zeros(len(weights) + 1)
     for back in range(len(weights) - 1, -1, -1):
@@ -166,7 +166,7 @@ def _least_after(weights: Floats) -> Floats:
 
 
 def cheapest(choices: Choices, weights: Floats) -> Path:
-    """The plan of least weight."""
+    """Returns the plan of least weight."""
     before = least_before(weights)
     way, weights = weights.argmin(axis=0), weights.min(axis=0)
     graphlets: list[Graphlet] = []
@@ -179,7 +179,7 @@ def cheapest(choices: Choices, weights: Floats) -> Path:
 
 
 def make_plan(costs: Costs, graphlets: Iterable[Graphlet], considered: int, optimal: bool) -> CutPlan:
-    """The plan of these graphlets, with walks that lie side by side made one."""
+    """Makes the plan of these graphlets, with walks that lie side by side made one."""
     merged: list[Graphlet] = []
     for graphlet in graphlets:
         if merged and merged[-1].way == graphlet.way == WALKED:
@@ -206,5 +206,5 @@ def _cpu(costs: Costs, graphlet: Graphlet) -> float:
 
 
 def uncached_plan(costs: Costs, considered: int) -> CutPlan:
-    """The answer where nothing else fits."""
+    """Makes the plan that keeps nothing, for when nothing else fits."""
     return make_plan(costs, [Graphlet(WALKED, 0, costs.atoms)], considered, optimal=True)

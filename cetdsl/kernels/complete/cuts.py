@@ -1,4 +1,4 @@
-"""Where the graph of a window can be cut, what each graphlet would cost exactly, and what the optimizer makes of it.
+"""Finds where the graph of a window can be cut and the exact cost of each graphlet, and has the optimizer plan cuts.
 
 A *cut* is a point in time such that every edge that crosses it leads from one of the last vertices before it to one of
 the first ones beyond: all successors of its source lie beyond, and all predecessors of its target before it. Between
@@ -7,9 +7,9 @@ where there are more, and an atom whose own partial trends break the memory limi
 that costs some visits but no trend.
 
 The number of partial trends of a graphlet is the number of paths in it, which adds up edge by edge, and so does the
-number of times that a search comes by. So costs are exact, however many trends there are, as long as doubles hold them.
-They count what is put on the path that the search stands on: a vertex that is walked, all vertices of a partial trend
-that is prolonged, and, since it is only read, one for a partial trend that ends a trend.
+number of times that a search visits it. So costs are exact, however many trends there are, as long as doubles hold
+them. They count what is put on the path that the search stands on: a vertex that is walked, all vertices of a partial
+trend that is prolonged, and, since it is only read, one for a partial trend that ends a trend.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ class Scope(NamedTuple):
 class Flow(NamedTuple):
     """The paths from roots to each node of a stretch, which begins with the node ``first``.
 
-    ``paths`` is how many there are to each node, ``refs`` the sum of their lengths, and ``visits`` the number of all of
-    them: a walk comes by so often. ``longest`` is the length of the longest path. ``trends`` and ``trend_refs`` are the
-    number and the lengths of those that are trends; ``nodes`` and ``edges`` lie on trends.
+    ``paths`` is the number of paths to each node, ``refs`` the sum of their lengths, and ``visits`` the number of all
+    of them, which is how often a walk visits a node. ``longest`` is the length of the longest path. ``trends`` and
+    ``trend_refs`` are the number and the lengths of those that are trends; ``nodes`` and ``edges`` lie on trends.
     """
 
     first: int
@@ -95,7 +95,7 @@ def ends_elsewhere(ends: Bools, reach_after: Places, rules: Rules, scope: Scope,
 
 @jit
 def find_flow(graph: Graph, rules: Rules, scope: Scope, first: int, last: int) -> Flow:
-    """The paths within a stretch of nodes; those without a predecessor in it are roots."""
+    """Finds the paths within a stretch of nodes; those without a predecessor in it are roots."""
     target, starts, stops, begins, ends = graph.target, graph.start, graph.stop, graph.begins, graph.ends
     origin, reach, reach_after = graph.origin, graph.reach, graph.reach_after
     paths, refs = np.zeros(last - first), np.zeros(last - first)
@@ -128,7 +128,7 @@ def find_flow(graph: Graph, rules: Rules, scope: Scope, first: int, last: int) -
 
 
 class Loads(NamedTuple):
-    """What it takes to walk windows, an entry for each: vertices to be visited, edges, and the longest trend."""
+    """The cost of walking windows, an entry for each: vertices to be visited, edges, and the longest trend."""
 
     visits: Floats
     edges: Ints
@@ -137,7 +137,7 @@ class Loads(NamedTuple):
 
 @jit
 def find_loads(graph: Graph, rules: Rules, windows: Windows) -> Loads:
-    """What it takes to walk windows."""
+    """Finds the cost of walking windows."""
     count = len(windows.low)
     visits, edges, longest = np.empty(count), np.empty(count, dtype=np.int64), np.empty(count, dtype=np.int64)
     for w in range(count):
@@ -149,7 +149,7 @@ def find_loads(graph: Graph, rules: Rules, windows: Windows) -> Loads:
 
 @jit
 def find_cuts(graph: Graph, rules: Rules, scope: Scope, first: int, last: int) -> Ints:
-    """The nodes before which a stretch can be cut, but for its first."""
+    """Finds the nodes before which a stretch can be cut, but for its first."""
     target, starts, stops, origin, reach = graph.target, graph.start, graph.stop, graph.origin, graph.reach
     count = last - first
     earliest, latest = np.full(count, last, dtype=np.int64), np.full(count, -1, dtype=np.int64)
@@ -190,7 +190,7 @@ def find_cuts(graph: Graph, rules: Rules, scope: Scope, first: int, last: int) -
 def find_costs(
     graph: Graph, rules: Rules, scope: Scope, bounds: Ints, paths: Floats, most: float
 ) -> tuple[Floats, Floats, Floats]:
-    """Partial trends, visits if cached and visits if walked, of all graphlets between bounds.
+    """Finds partial trends, visits if cached and visits if walked, of all graphlets between bounds.
 
     The first two are infinite for graphlets of more than ``most`` partial trends.
     """
@@ -237,7 +237,7 @@ def find_costs(
 def plan_graphlets(
     graph: Graph, rules: Rules, scope: Scope, memory: float, flow: Flow, reuse: int = 0
 ) -> tuple[Ints, CutPlan]:
-    """The graphlets of the stretch of nodes that a flow is of: their bounds, and the plan.
+    """Plans the graphlets of the stretch of nodes that a flow is of: returns their bounds, and the plan.
 
     All partial trends may take ``memory`` bytes. If ``reuse`` windows use them again, the graphlets are those of a
     pane, which is planned greedily.
@@ -282,7 +282,7 @@ def _joined(bounds: Ints, flow: Flow, most: int) -> Ints:
 
 
 def _cut_up(bounds: Ints, chosen: NDArray[np.intp], more: int) -> Ints:
-    """The bounds, and so many more within the chosen stretches, in proportion to their nodes."""
+    """Returns the bounds, and so many more within the chosen stretches, in proportion to their nodes."""
     sizes = np.diff(bounds)[chosen]
     parts = np.minimum(1 + (more * sizes) // sizes.sum(), sizes)
     inner = [np.linspace(bounds[c], bounds[c + 1], p + 1)[1:-1].astype(np.int64) for c, p in zip(chosen, parts)]

@@ -44,7 +44,7 @@ def extract(
     block: int = BLOCK,
     measured: Measured | None = None,
 ) -> Iterator[Block]:
-    """The trends of windows, in blocks of so many bindings; a trend that is longer makes a block of its own.
+    """Yields the trends of windows, in blocks of so many bindings; a trend that is longer makes a block of its own.
 
     ``variable`` is the bit number of the variable that each state reads, and ``low:high`` are the events of each
     window. The trends are ``complete`` paths, from sources to sinks; else paths from any node that begins a trend to
@@ -67,7 +67,7 @@ def extract(
 def count_refs(
     graph: Graph, low: Ints, high: Ints, *, complete: bool, settings: Settings = USUAL, measured: Measured | None = None
 ) -> tuple[Ints, Ints]:
-    """The number of trends of each window and the sum of their lengths, by finding all of them and keeping none."""
+    """Counts the trends of each window and sums up their lengths, by finding all of them and keeping none."""
     work = Work(graph, np.zeros(1, dtype=np.int64), low, high, complete, settings, measured)
     trends, refs = np.zeros(len(low), dtype=np.int64), np.zeros(len(low), dtype=np.int64)
     for job in work.jobs():
@@ -85,8 +85,8 @@ class Survey(NamedTuple):
     ``algorithm`` is the published one that the plan amounts to; ``nodes`` and ``edges`` are those on trends; ``atoms``
     are atomic graphlets. The plan has so many ``graphlets``, with a cut between each two, of which so many are
     ``cached``, or so many ``anchors``. There are so many ``trends``; ``refs`` is the sum of their lengths, exact below
-    2**53. The extraction is predicted to hold ``predicted_bytes`` and to take ``predicted_steps``: the vertices and
-    partial trends that it visits, the partial trends that it writes, and the refs of trends that it puts together.
+    2**53. The extraction is predicted to hold ``predicted_bytes`` and to take ``predicted_steps``: a step is a vertex
+    or partial trend that it visits, a partial trend that it writes, or a ref of a trend that it puts together.
     ``bytes`` and ``steps`` are as measured, -1 if they were not.
     """
 
@@ -108,7 +108,7 @@ class Survey(NamedTuple):
 def survey(
     graph: Graph, low: Ints, high: Ints, *, complete: bool, settings: Settings = USUAL, measure: bool = False
 ) -> Survey:
-    """What there is to know about the extraction from each window; to ``measure`` it, all trends are found."""
+    """Surveys the extraction from each window; to ``measure`` it, all trends are found."""
     rows = []
     for number in range(len(low)):
         measured = Measured()

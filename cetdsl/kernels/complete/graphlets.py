@@ -1,7 +1,7 @@
 """Trends stitched together from partial trends that are kept: t-cet, h-cet and anchors, which differ in what they keep.
 
-The edges of a window are told apart: *inner* edges and *junctions*. A *piece* is a path of inner edges from a node to
-where the trend ends or a junction leads on, and a trend is a row of pieces joined by junctions.
+Edges of a window are either *inner* edges or *junctions*. A *piece* is a path of inner edges from a node to where the
+trend ends or a junction leads on, and a trend is a row of pieces joined by junctions.
 
 =========  ==================================================================================================
 t-cet      all edges are inner, so the pieces are the trends
@@ -66,8 +66,8 @@ class Tables(NamedTuple):
 
     The entries ``first:middle`` of a node are its pieces that end a trend, ``middle:last`` those that a junction
     prolongs; ``first`` is -1 for a node without a table. Of each entry, ``node`` is the first node of the piece,
-    ``length`` how many nodes it has, and ``rest`` how far away the entry of its rest is, always negative; 0: there is
-    none.
+    ``length`` is the number of its nodes, and ``rest`` the distance to the entry of the rest of the piece, which is
+    negative, or 0 if there is no rest.
     """
 
     first: Places
@@ -102,12 +102,12 @@ class Way(NamedTuple):
 
 
 def make_way(longest: int) -> Way:
-    """Room for a path of so many nodes."""
+    """Makes room for a path of so many nodes."""
     return Way(np.empty(longest + WIDE, dtype=np.int64), np.empty((longest, _COLUMNS), dtype=np.int64))
 
 
 def make_tables(nodes: int, entries: int, base: int) -> Tables:
-    """Room for the tables of so many nodes from ``base`` on; none has one yet."""
+    """Makes room for the tables of so many nodes from ``base`` on; none has one yet."""
     first, middle, last = np.full((3, nodes), -1, dtype=np.int32)
     node, length, rest = np.empty((3, entries), dtype=np.int32)
     return Tables(first, middle, last, node, length, rest, base)
@@ -120,7 +120,7 @@ def _is_inner(anchored: Bools, base: Index, t: Index, bound: Index) -> bool:
 
 @jit
 def _prolonged(graph: Graph, rules: Rules, scope: Scope, junctions: Junctions, first: int, last: int) -> Bools:
-    """Which nodes of a stretch end pieces that a junction may prolong."""
+    """Whether each node of a stretch ends pieces that a junction may prolong."""
     target, starts, stops, ends = graph.target, graph.start, graph.stop, graph.ends
     origin, reach, reach_after = graph.origin, graph.reach, graph.reach_after
     anchored, base = junctions.anchored, junctions.bounds[0]
@@ -145,7 +145,7 @@ def _prolonged(graph: Graph, rules: Rules, scope: Scope, junctions: Junctions, f
 def fill_tables(
     graph: Graph, rules: Rules, scope: Scope, junctions: Junctions, first: int, last: int, tables: Tables, at: int
 ) -> int:
-    """Adds the tables of the graphlet ``first:last`` behind the entry ``at``; where they end."""
+    """Adds the tables of the graphlet ``first:last`` behind the entry ``at``, and returns where they end."""
     goes_on = _prolonged(graph, rules, scope, junctions, first, last)
     target, starts, stops, ends = graph.target, graph.start, graph.stop, graph.ends
     anchored, anchor_base = junctions.anchored, junctions.bounds[0]
@@ -180,7 +180,7 @@ def fill_tables(
 
 @jit
 def count_pieces(graph: Graph, rules: Rules, scope: Scope, junctions: Junctions, paths: Floats) -> tuple[float, float]:
-    """The number of entries that the tables of the only graphlet have, and the visits of a search to it.
+    """Counts the entries that the tables of the only graphlet have, and the visits of a search to it.
 
     ``paths`` is the number of ways to get to each of its nodes. For visits see :mod:`cetdsl.kernels.complete.cuts`.
     """
@@ -255,7 +255,7 @@ class Stitcher:
         self.steps = 0
 
     def blocks(self, limit: int = -1, block: int = BLOCK) -> Iterator[Block]:
-        """The trends, in blocks of so many bindings; a trend that is longer makes a block of its own."""
+        """Yields the trends, in blocks of so many bindings; a trend that is longer makes a block of its own."""
 
         def fill(out: Block) -> None:
             _stitch(*self._given, out)
@@ -264,7 +264,7 @@ class Stitcher:
         return in_blocks(fill, self._at, self._variable, limit, block)
 
     def count(self) -> tuple[Ints, Ints]:
-        """The number of trends and the sum of their lengths, found by stitching all of them and keeping none."""
+        """Counts the trends and sums up their lengths, by stitching all of them and keeping none."""
         nothing = np.empty(0, dtype=np.int64)
         _stitch(*self._given, Block(nothing, nothing, self._variable[:0], nothing))
         self.steps += int(self._at[VISITS]) + (int(self._at[_REFS]) if self._joins else 0)
@@ -333,14 +333,15 @@ def _stitch(
     if keep:
         out_start[0] = 0
     while True:
-        # The pieces ``entry:entry_stop`` each end a trend behind the first ``prefix`` nodes of the path.
+        # Every trend that comes before the path, its pieces and the cursors of its levels is written or counted. The
+        # pieces ``entry:entry_stop`` each end a trend behind the first ``prefix`` nodes of the path.
         if entry < entry_stop and not keep:
             for more in length[entry:entry_stop]:
                 refs += more
             refs += (entry_stop - entry) * prefix
             trends += entry_stop - entry
             entry = entry_stop
-        while entry < entry_stop:
+        while entry < entry_stop:  # the block holds the trends of the pieces before
             need = prefix + length[entry]
             if trends == most or bindings + need > size:
                 break
@@ -352,7 +353,8 @@ def _stitch(
             entry += 1
         if entry < entry_stop:
             break
-        # The node ``t`` that the next piece begins with, or the one that the next piece ends with.
+        # Finds the node ``t`` that the next piece begins with, or the one that the next piece ends with: along the
+        # edges that the last piece has left, else the next piece of the last level, else the next root.
         if edge < edge_stop:
             t = np.int64(target[edge])
             if (rules.pruned and reach[t] >= high) or (len(anchored) > 0 and not anchored[t - bounds[0]]):

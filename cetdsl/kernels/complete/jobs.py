@@ -1,4 +1,4 @@
-"""Which way to get the trends out of each window, and the work done in that order.
+"""Chooses how to get the trends out of each window, and makes jobs that do the work in order.
 
 Windows that a walk is done with sooner than a plan could be made are walked, many of them in one call. Windows that
 overlap share graphlets: the stretches of nodes between the bounds of all windows (*panes*) are planned one by one, and
@@ -91,7 +91,7 @@ class Measured:
 
 
 class Choice(NamedTuple):
-    """What is to be kept of a window or pane, and what that is predicted to take.
+    """What is to be kept of a window or pane, and the predicted cost of that.
 
     ``cached`` says which graphlets have tables, ``entries`` is the number of partial trends that are kept, ``steps`` is
     what a :class:`~cetdsl.kernels.complete.extract.Survey` predicts, and ``anchors`` the number of attribute vertices
@@ -112,7 +112,7 @@ _Pane = tuple[Scope, Choice]
 class Work:
     """Makes the jobs of an extraction one after the other; each must be done before the next is asked for.
 
-    It is told what :func:`~cetdsl.kernels.complete.extract.extract` is; ``measured`` is told what the jobs took.
+    Its arguments are those of :func:`~cetdsl.kernels.complete.extract.extract`.
     """
 
     def __init__(
@@ -134,7 +134,7 @@ class Work:
 
     @cached_property
     def loads(self) -> Loads:
-        """What it would take to walk each window."""
+        """The cost of walking each window."""
         return find_loads(self.graph, self.rules, self.windows)
 
     @cached_property
@@ -148,12 +148,12 @@ class Work:
         return self.graph.event | bits[self.graph.state] if bits.any() else self.graph.event
 
     def finish(self, job: Walker | Stitcher) -> None:
-        """Notes what a job took."""
+        """Adds the cost of a job to what was measured."""
         self._measured.steps += job.steps
         self._measured.bytes = max(self._measured.bytes, job.bytes_held)
 
     def jobs(self) -> Iterator[Walker | Stitcher]:
-        """Jobs that find all trends, window by window."""
+        """Yields jobs that find all trends, window by window."""
         count = len(self.windows.low)
         if self.settings.algorithm in ("auto", "m-cet"):
             yield self._walk(0, count)
@@ -173,7 +173,7 @@ class Work:
             window = stop
 
     def share(self, part: int, parts: int) -> Iterator[Walker | Stitcher]:
-        """Jobs that find one of equal parts of the trends.
+        """Yields jobs that find one of equal parts of the trends.
 
         A walk goes from one trend to another, so its parts are equal whatever the graph. Trends that are put together
         from partial ones are divided by their first events, so that each part needs only what these lead to.
@@ -188,7 +188,7 @@ class Work:
             yield from Work(own, self._variable, low, high, self.rules.complete, self.settings, self._measured).jobs()
 
     def walk(self, part: int, parts: int) -> Iterator[Walker]:
-        """The job that walks one of equal parts of the trends."""
+        """Makes the job that walks one of equal parts of the trends."""
         wanted = [number for number in (part, part + 1) if 0 < number < parts]
         traces = split(self.graph, self.windows, self.rules.complete, np.array(wanted) / parts)
         if traces is not None:
@@ -196,7 +196,7 @@ class Work:
             yield self._walk(0, len(self.windows.low), begin, traces[-1] if part + 1 < parts else None)
 
     def _heavy(self) -> Bools:
-        """Which windows are worth a plan, be it together with others."""
+        """Whether each window is worth a plan, be it together with others."""
         among = self._shares.copy()
         among[:-1] |= self._shares[1:]
         heavy: Bools = self._worth_a_plan | (among & (self.loads.visits >= SHARING_VISITS))
@@ -204,7 +204,7 @@ class Work:
 
     @cached_property
     def _worth_a_plan(self) -> Bools:
-        """Which windows are worth a plan of their own."""
+        """Whether each window is worth a plan of its own."""
         size = self.loads.edges + self.windows.last - self.windows.first
         worth: Bools = self.loads.visits >= np.maximum(PLANNING_VISITS, PLANNING_LOOKS * size)
         if self.settings.thorough or self.settings.algorithm != "h-cet":
@@ -213,7 +213,7 @@ class Work:
 
     @cached_property
     def _shares(self) -> Bools:
-        """Which windows share graphlets with the one before."""
+        """Whether each window shares graphlets with the one before."""
         first, last = self.windows.first, self.windows.last
         shares = np.zeros(len(first), dtype=np.bool_)
         if self.settings.sharing and self.settings.algorithm == "h-cet":
@@ -227,12 +227,12 @@ class Work:
         return Scope(low, high, first, last, lasting=False)
 
     def _room(self, nodes: int, longest: int) -> int:
-        """Bytes that are left for partial trends."""
+        """Returns the bytes that are left for partial trends."""
         memory = USUAL_MEMORY if self.settings.memory is None else self.settings.memory
         return min(memory - INDEX_BYTES * nodes - STEP_BYTES * longest, ENTRY_BYTES * (2**31 - 1))
 
     def choose(self, window: int) -> Choice:
-        """What is to be kept of a window by itself."""
+        """Chooses what is to be kept of a window by itself."""
         graph, rules, scope, algorithm = self.graph, self.rules, self._scope(window), self.settings.algorithm
         room = self._room(scope.last - scope.first, int(self.loads.longest[window]))
         flow = find_flow(graph, rules, scope, scope.first, scope.last)
@@ -248,12 +248,12 @@ class Work:
         return Choice(whole, _NO, 0.0, flow.visits + flow.trend_refs)
 
     def _choose_graphlets(self, scope: Scope, room: int, flow: Flow, reuse: int = 0) -> Choice:
-        """The graphlets of a stretch of nodes, of which so many windows reuse what is kept."""
+        """Chooses the graphlets of a stretch of nodes, of which so many windows reuse what is kept."""
         bounds, plan = plan_graphlets(self.graph, self.rules, scope, room, flow, reuse)
         return Choice(Junctions(bounds, _NONE), np.array(plan.cached), plan.memory / ENTRY_BYTES, plan.cpu)
 
     def bytes_of(self, window: int, entries: float) -> float:
-        """What the extraction from a window holds, with so many partial trends."""
+        """Returns the bytes that the extraction from a window holds, with so many partial trends."""
         longest = int(self.loads.longest[window])
         if entries == 0:
             return float(FRAME_BYTES * longest)
@@ -263,7 +263,7 @@ class Work:
     def _walk(
         self, begin: int, end: int, start: Trace | None = None, stop: Trace | None = None, *, exact: bool = False
     ) -> Walker:
-        """The job that walks windows; with a limit, or if ``exact``, it holds no more than the longest trend needs."""
+        """Makes the job that walks windows; with a limit, or if ``exact``, it holds what the longest trend needs."""
         windows = Windows(*(column[begin:end] for column in self.windows))
         longest = None
         if exact or self.settings.memory is not None:
@@ -274,7 +274,7 @@ class Work:
         )
 
     def job(self, window: int) -> Walker | Stitcher:
-        """The job of one window by itself."""
+        """Makes the job of one window by itself."""
         choice = self.choose(window)
         if choice.entries == 0:
             return self._walk(window, window + 1, exact=True)
@@ -286,7 +286,7 @@ class Work:
         return self._stitcher(window, choice.junctions, tables, way)
 
     def _fill(self, scope: Scope, choice: Choice, tables: Tables, at: int) -> int:
-        """Builds the tables of all cached graphlets behind an entry; where they end."""
+        """Builds the tables of all cached graphlets behind an entry, and returns where they end."""
         begun = at
         for (first, last), cached in zip(pairwise(choice.junctions.bounds), choice.cached):
             if cached:
@@ -310,7 +310,7 @@ class Work:
     # -- windows that overlap --------------------------------------------------------------------------------------
 
     def _stitch_series(self, begin: int, end: int) -> Iterator[Walker | Stitcher]:
-        """The jobs of windows each of which overlaps the next one."""
+        """Yields the jobs of windows each of which overlaps the next one."""
         first, last = self.windows.first[begin:end], self.windows.last[begin:end]
         widest, longest = int((last - first).max()), int(self.loads.longest[begin:end].max())
         room = self._room(widest, longest)
@@ -345,7 +345,7 @@ class Work:
             yield self._stitcher(begin + number, junctions, tables, way)
 
     def _panes(self, begin: int, bounds: Ints, last: Ints, room: int, reuse: int) -> list[_Pane]:
-        """The panes between bounds, each with so many bytes for its partial trends, which so many windows share."""
+        """Plans the panes between bounds, which so many windows share, each with so many bytes for partial trends."""
         panes = []
         for here, there in pairwise(bounds.tolist()):
             # The first window that holds the pane has the earliest trends; later ones need no others.
@@ -355,9 +355,9 @@ class Work:
         return panes
 
     def _choose_pane(self, scope: Scope, first: int, last: int, room: int, reuse: int) -> Choice:
-        """What is to be kept of a pane, as if it were entered wherever no edge of its own leads.
+        """Chooses what is to be kept of a pane, as if it were entered wherever no edge of its own leads.
 
-        How often it is, depends on the window. So there is no need to try hard.
+        Where it is really entered depends on the window, so a rough choice will do.
         """
         flow = find_flow(self.graph, self.rules, scope, first, last)
         whole = Junctions(np.array([first, last]), _NONE)
@@ -370,7 +370,7 @@ class Work:
         return self._choose_graphlets(scope, room, flow, reuse)
 
     def survey(self, window: int) -> tuple[object, ...]:
-        """The first columns of a :class:`~cetdsl.kernels.complete.extract.Survey`."""
+        """Returns the first columns of a :class:`~cetdsl.kernels.complete.extract.Survey`."""
         scope, choice = self._scope(window), self.choose(window)
         flow = find_flow(self.graph, self.rules, scope, scope.first, scope.last)
         cuts = find_cuts(self.graph, self.rules, scope, scope.first, scope.last)

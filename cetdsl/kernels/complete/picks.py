@@ -31,7 +31,7 @@ Numbers = NDArray[Any]
 
 
 class _Found(NamedTuple):
-    """Trends, what is shown beside each, and its rank."""
+    """Trends, the values that are shown beside each, and their ranks."""
 
     block: Block
     shown: pa.Array
@@ -48,7 +48,7 @@ def _pick(
     chunk_events: int,
     find: Callable[[Chunk], Iterator[_Found]],
 ) -> Columns:
-    """The rows of those trends found in each chunk that may still be in the answer."""
+    """Yields the rows of those trends found in each chunk that may still be in the answer."""
     # The lowest ranks of all chunks so far.
     lowest: list[Numbers] = []
 
@@ -88,7 +88,7 @@ def sample_stream(spec: SampleSpec, batches: Iterator[pa.RecordBatch], chunk_eve
 
 
 def _one_per_window(chunk: Chunk) -> Chunk:
-    """The chunk with no slice shared by windows."""
+    """Returns the chunk with a slice of its own for each window."""
     slices = chunk.slices
     own = np.arange(len(slices.slice))
     apart = slices._replace(low=slices.low[slices.slice], high=slices.high[slices.slice], slice=own)
@@ -96,7 +96,7 @@ def _one_per_window(chunk: Chunk) -> Chunk:
 
 
 def _salts(spec: KernelSpec, chunk: Chunk, windows: Ints) -> Ints:
-    """A number for each window, told from its key and its start: the same one wherever it is drawn from."""
+    """Returns a number for each window that depends on its key and its start alone, not on the task that draws."""
     slices = chunk.slices
     keys = [chunk.column(name) for name in spec.layout.all_of(KEY)]
     rows = chunk.events.segment_start[slices.segment[windows]].tolist()
@@ -111,8 +111,8 @@ def _salts(spec: KernelSpec, chunk: Chunk, windows: Ints) -> Ints:
 def top_stream(spec: TopSpec, batches: Iterator[pa.RecordBatch], chunk_events: int = CHUNK_EVENTS) -> Columns:
     """Finds the heaviest trends of a sorted stream; the heaviest of all tasks are those of the whole.
 
-    The columns are keys, the window if sliding, what the trend weighs, and the trend. A sum of whole numbers that does
-    not fit 64 bits is a CountOverflow.
+    The columns are keys, the window if sliding, the weight of the trend, and the trend. A sum of whole numbers that
+    does not fit 64 bits is a CountOverflow.
     """
     graphs = Graphs(spec.graph.trends.kernel)
 
@@ -134,7 +134,7 @@ def top_stream(spec: TopSpec, batches: Iterator[pa.RecordBatch], chunk_events: i
 
 
 def _weights(chunk: Chunk) -> tuple[Numbers, Bools]:
-    """What each event weighs, whole numbers (of the last digit of a decimal) or doubles, and whether it is not NULL."""
+    """Returns the weight of each event, whole (of a decimal's last digit) or a double, and whether it is not NULL."""
     count = len(chunk.events.time)
     if not chunk.values:
         return np.ones(count, dtype=np.int64), np.ones(count, dtype=np.bool_)
@@ -149,7 +149,7 @@ def _weights(chunk: Chunk) -> tuple[Numbers, Bools]:
 
 
 def _weight_column(chunk: Chunk, found: KBest) -> pa.Array:
-    """What trends weigh, in the type of their answer: DECIMAL(38) for sums of whole numbers and decimals."""
+    """Returns the weights of trends in the type of their answer: DECIMAL(38) for whole numbers and decimals."""
     column = from_numpy(found.weight, None if found.present.all() else ~found.present)
     if not chunk.values or found.weight.dtype == np.float64:
         return column
@@ -161,6 +161,6 @@ def _weight_column(chunk: Chunk, found: KBest) -> pa.Array:
 
 
 def _falling(found: KBest) -> Numbers:
-    """Numbers that rise as Spark's falling order has the weights: NaN first, NULL last."""
+    """Returns numbers that rise as Spark's falling order has the weights: NaN first, NULL last."""
     bits = ordered_bits(found.weight.astype(np.float64)) if found.weight.dtype == np.float64 else found.weight
     return np.where(found.present, np.invert(bits.astype(np.int64)), np.iinfo(np.int64).max)

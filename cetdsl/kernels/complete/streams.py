@@ -1,4 +1,4 @@
-"""Trends out of graphs: a sorted stream of events, a graph per chunk of it, and its paths listed, counted or surveyed.
+"""Trends out of graphs: a graph is built per chunk of a sorted stream, and its paths are listed, counted or surveyed.
 
 The graph of a chunk serves all of its windows. Where its edges would be too many, the windows are split into halves
 until they fit; the edges of a single window that are too many are an error, but for a count that needs no edges.
@@ -77,7 +77,7 @@ class Graphs:
         self.builder = GraphBuilder(self._guarded.machine, windowing.length if windowing.kind == SLIDING else 0)
 
     def parts(self, chunk: Chunk, slices: Ints | None = None, *, listed: bool = True) -> Iterator[Part]:
-        """The slices of a chunk (by default all of them) with their graphs; ``listed``: with edges."""
+        """Yields the slices of a chunk (by default all of them) with their graphs; ``listed``: with edges."""
         low, high = chunk.slices.low, chunk.slices.high
         waiting = [np.arange(len(low)) if slices is None else slices]
         if len(waiting[0]) == 0:
@@ -104,7 +104,7 @@ class Graphs:
 
 
 def cut_events(events: Events, first: int, last: int) -> Events:
-    """Consecutive events as events of their own."""
+    """Returns consecutive events as events of their own."""
     if first == 0 and last == len(events.time):
         return events
     # A part of a table has gaps where the table has several rows, and each kernel would be compiled for both forms.
@@ -122,7 +122,7 @@ def cut_events(events: Events, first: int, last: int) -> Events:
 
 
 def _too_many_edges(spec: KernelSpec, chunk: Chunk, part: Part) -> GroupTooLarge:
-    """The error of a window whose graph does not fit into memory."""
+    """Makes the error of a window whose graph does not fit into memory."""
     where, events = _described(spec, chunk, part), int(part.high[0] - part.low[0])
     return GroupTooLarge(
         f"{where}: {events} events are joined by more than {MOST_EDGES} edges, too many for one task",
@@ -133,7 +133,7 @@ def _too_many_edges(spec: KernelSpec, chunk: Chunk, part: Part) -> GroupTooLarge
 
 @contextmanager
 def _naming_the_group(spec: KernelSpec, chunk: Chunk, part: Part) -> Iterator[None]:
-    """Says of which group an error is that an extraction from its graph meets."""
+    """Adds the group to an error that an extraction from the graph of a part meets."""
     try:
         yield
     except GroupTooLarge as error:
@@ -141,7 +141,7 @@ def _naming_the_group(spec: KernelSpec, chunk: Chunk, part: Part) -> Iterator[No
 
 
 def _described(spec: KernelSpec, chunk: Chunk, part: Part) -> str:
-    """The group and window of a part, or those from and to which it goes."""
+    """Describes the group and window of a part, or those from and to which it goes."""
     ends = part.slices[[0, -1]]
     windows = np.searchsorted(chunk.slices.slice, ends)
     groups = group_columns(spec, chunk, chunk.slices.segment[windows])
@@ -180,7 +180,7 @@ def graph_stream(spec: GraphSpec, batches: Iterator[pa.RecordBatch], chunk_event
 
 
 def _shares(spec: GraphSpec, chunk: Chunk) -> Iterator[tuple[tuple[int, int], Ints]]:
-    """The shares of the keys of a chunk, and the slices of which each is to be listed."""
+    """Yields the shares of the keys of a chunk, and the slices of which each is to be listed."""
     if not spec.shares:
         yield (0, 1), np.arange(len(chunk.slices.low))
         return
@@ -198,7 +198,7 @@ def _shares(spec: GraphSpec, chunk: Chunk) -> Iterator[tuple[tuple[int, int], In
 
 
 def placed(block: Block, part: Part) -> Block:
-    """A block of a part in terms of its chunk."""
+    """Returns a block of a part with the event and slice numbers of its chunk."""
     event = block.event + part.first if part.first else block.event
     return block._replace(event=event, slice=part.slices[block.slice])
 
@@ -232,7 +232,7 @@ def count_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch], chunk_even
 
 
 def survey_stream(spec: SurveySpec, batches: Iterator[pa.RecordBatch], chunk_events: int = CHUNK_EVENTS) -> Columns:
-    """Says what the graphs of a sorted stream hold, and what listing their trends takes.
+    """Surveys the graphs of a sorted stream, and what listing their trends takes.
 
     The columns are keys, the window if sliding, and those of :data:`~cetdsl.ir.stages.SURVEY`.
     """
@@ -259,7 +259,7 @@ def survey_stream(spec: SurveySpec, batches: Iterator[pa.RecordBatch], chunk_eve
 
 
 def _survey_columns(held: Census, work: Survey) -> list[pa.Array]:
-    """What is known of some graphs and of their trends, as columns of the answer; what was not measured is NULL."""
+    """Makes columns of what is known of some graphs and of their trends; what was not measured is NULL."""
     known = {**held._asdict(), **work._asdict(), "vertices": work.nodes, "cuts": work.graphlets - 1}
     return [
         pa.array(known[name].tolist(), pa.string())

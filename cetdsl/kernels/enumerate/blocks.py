@@ -1,8 +1,8 @@
-"""What the depth-first searches have in common: where a search is, the path that it stands on, and how it fills blocks.
+"""What the depth-first searches have in common: their state, the path that they stand on, and how they fill blocks.
 
 There are three: along chains of useful events (:mod:`~cetdsl.kernels.enumerate.search`), along the edges of a graph
 (:mod:`cetdsl.kernels.graph.walk`), and piece by piece (:mod:`cetdsl.kernels.complete.graphlets`). Each has a loop of
-its own, as one for two of them took 7 to 18 % longer. What they share:
+its own, because one loop for two of them took 7 to 18 % longer. What they share:
 
 * A *label* is a binding in one integer: the event, and above its ``EVENT_BITS`` bits the number of the variable, or
   zero where all states read the same variable.
@@ -28,14 +28,14 @@ WIDE = 8
 #: Bits of the event in a label.
 EVENT_BITS = 48
 
-#: Entries of a position: the run or window that the search is in, the next candidate for a first binding, how many
+#: Entries of a position: the subslice or window that the search is in, the next candidate for a first binding, how many
 #: bindings (or levels) lie on the path; of the last call, the trends and bindings written and the nodes visited; and
 #: the length of the trend that has no room in the block (0: no trend is left).
 WINDOW, ROOT, DEPTH, TRENDS, BINDINGS, VISITS, NEED, OWN = range(8)
 
 
 def make_position(own: int = 0) -> Ints:
-    """A position before all trends of the first window, with so many entries of one's own."""
+    """Returns a position before all trends of the first window, with ``own`` entries more for one search alone."""
     return np.zeros(OWN + own, dtype=np.int64)
 
 
@@ -45,7 +45,7 @@ def is_constant(variable: Ints | Shorts) -> bool:
 
 
 def variable_bits(variable: Ints | Shorts) -> Ints:
-    """What the variable of each state adds to the labels of its bindings."""
+    """Returns what the variable of each state adds to the labels of its bindings."""
     bits = np.asarray(variable, dtype=np.int64) << EVENT_BITS
     return np.zeros_like(bits) if is_constant(variable) else bits
 
@@ -70,11 +70,20 @@ def write_trend(
     trend: int,
     at: Index,
 ) -> int:
-    """Writes the path and one more binding into a block as a trend, and returns how many bindings the block has then.
+    """Writes the path and one more binding into a block as a trend; returns the number of bindings in the block.
 
-    The trend begins with ``depth`` labels of the path (0 or more) and ends with ``label``; ``window`` is the window, or
-    the run's slice, that it was found in. The block has so many trends and, ``at``, bindings before. Its arrays come
-    one by one: out of a tuple, Numba would fetch them again after each write.
+    Parameters
+    ----------
+    path : int64 array
+        The labels of the path; the trend begins with the first ``depth`` of them (0 or more).
+    depth, label : int
+        The trend ends with ``label``, its binding number ``depth``.
+    window : int
+        The window, or the subslice's slice, that the trend was found in.
+    out_start, out_event, out_slice : int64 arrays
+        Those of the block. They come one by one: out of a tuple, Numba would fetch them again after each write.
+    trend, at : int
+        The numbers of trends and of bindings that the block has already.
     """
     copy_path(path, depth, out_event, at)
     stop = int(at + depth + 1)
@@ -85,7 +94,7 @@ def write_trend(
 
 @jit
 def _part_labels(event: Ints, bindings: int, variable: Shorts) -> None:
-    """Leaves the events of labels where these are, and writes their variables."""
+    """Splits labels in place: the events stay where the labels were, and the variables are written apart."""
     for k in range(bindings):
         variable[k] = event[k] >> EVENT_BITS
         event[k] &= (1 << EVENT_BITS) - 1
@@ -94,7 +103,7 @@ def _part_labels(event: Ints, bindings: int, variable: Shorts) -> None:
 def in_blocks(
     fill: Callable[[Block], None], position: Ints, variable: Ints | Shorts, limit: int = -1, size: int = BLOCK
 ) -> Iterator[Block]:
-    """The blocks, of ``size`` bindings each, that a search fills; a trend that is longer makes a block of its own.
+    """Yields the blocks, of ``size`` bindings each, that a search fills; a longer trend makes a block of its own.
 
     ``fill`` lets the search go on until a block is full, which shows in its ``position``. ``variable`` has the bit
     number of the variable that each state reads, and ``limit`` is the number of trends wanted; -1: all.
@@ -120,10 +129,10 @@ def in_blocks(
 
 
 def _make_block(trends: int, bindings: int, variables: Shorts | None) -> Block:
-    """Room for a block; for its variables, too, unless they are given.
+    """Makes room for a block, and for its variables unless they are given.
 
-    It is one piece of memory. What is given back in small pieces goes to the system, which clears every page before it
-    is used again: that may take longer than to find the trends.
+    It is one piece of memory, because small pieces go back to the system, which clears every page before it is used
+    again: that may take longer than to find the trends.
     """
     sizes = np.cumsum([trends + 1, trends, bindings + WIDE, (bindings + 3) // 4 if variables is None else 0])
     start, window, event, rest, _ = np.split(np.empty(sizes[-1], dtype=np.int64), sizes)
@@ -131,7 +140,7 @@ def _make_block(trends: int, bindings: int, variables: Shorts | None) -> Block:
 
 
 def _filled(out: Block, trends: int, bindings: int) -> Block:
-    """The filled part of a block; copied where that frees more than it costs."""
+    """Returns the filled part of a block; it is copied where that frees more memory than it takes."""
     found = Block(out.start[: trends + 1], out.event[:bindings], out.variable[:bindings], out.slice[:trends])
     if 2 * bindings > len(out.event):
         return found

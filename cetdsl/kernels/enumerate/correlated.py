@@ -1,4 +1,4 @@
-"""Negations whose predicates look at the trend: each gap that they guard is judged as soon as the path allows it."""
+"""Negations whose predicates refer to the trend: each gap that they guard is judged as soon as the path allows it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from cetdsl.kernels.vocabulary import Bools, Events, Ints, Shorts
 
 
 class Path(NamedTuple):
-    """The bindings of the path, and what is still to be tried after each."""
+    """The bindings of the path, and what remains to be tried after each."""
 
     #: Of each binding, see :mod:`~cetdsl.kernels.enumerate.blocks`; with room for ``WIDE`` more than the others have.
     label: Ints
@@ -29,8 +29,8 @@ class Path(NamedTuple):
     state: Ints
     #: The edge that the successor of the binding was found along, or the one that is tried first.
     edge: Ints
-    #: Where the next successor along that edge is looked for: an event of a chain, counted from the run's first, or a
-    #: position in an inverted list; -1: nowhere.
+    #: Where the search for the next successor along that edge goes on: an event of a chain, counted from the first of
+    #: the subslice, or a position in an inverted list; -1: nowhere.
     cursor: Ints
     #: Whether the gap before the binding is still to be judged, because its negations look at later bindings.
     pending: Bools
@@ -64,17 +64,17 @@ class Correlated(NamedTuple):
 
 
 class Gaps(NamedTuple):
-    """What judges gaps where a negation is correlated."""
+    """What it takes to judge gaps that correlated negations guard."""
 
     correlated: Correlated
     #: The machines of all correlated negations as one.
     negated: Program
-    #: Room for which states of that machine the events of a gap get to, shape (longest run, states).
+    #: Room for which states of that machine the events of a gap get to, shape (longest subslice, states).
     reach: Bools
 
 
 def lay_out_correlated(spec: KernelSpec) -> tuple[Correlated, Program]:
-    """The correlated negations of a query, numbered anew, their machines united into one."""
+    """Lays out the correlated negations of a query, numbered anew, with their machines united into one."""
     chosen = [number for number, negation in enumerate(spec.query.negations) if negation.correlated]
     new = {number: k for k, number in enumerate(chosen)}
     variables: list[int] = []
@@ -121,7 +121,7 @@ def pair_row(pair: Pair) -> tuple[int, int, int, int, int]:
 
 
 def without_correlated(spec: KernelSpec) -> KernelSpec:
-    """The query with correlated negations (numbers kept) that guard nothing and match nothing."""
+    """Returns the query with its correlated negations emptied: they keep their numbers, but guard and match nothing."""
     gone = {number for number, negation in enumerate(spec.query.negations) if negation.correlated}
     if not gone:
         return spec
@@ -143,7 +143,7 @@ def without_correlated(spec: KernelSpec) -> KernelSpec:
 
 @jit
 def _bound_to(path: Path, depth: int, variable: int) -> int:
-    """The event of the path that is bound to a variable, -1: none."""
+    """Returns the event of the path that is bound to a variable; -1: none."""
     for d in range(depth):
         if path.variable[d] == variable:
             return int(path.event[d])
@@ -152,7 +152,7 @@ def _bound_to(path: Path, depth: int, variable: int) -> int:
 
 @jit
 def _is_decided(correlated: Correlated, path: Path, depth: int, guard: int) -> bool:
-    """Whether the path binds all that a negation looks at."""
+    """Whether the path binds all variables that a negation refers to."""
     for k in range(correlated.pair_start[guard], correlated.pair_start[guard + 1]):
         if _bound_to(path, depth, correlated.pair[k, 3]) < 0:
             return False
@@ -163,7 +163,7 @@ def _is_decided(correlated: Correlated, path: Path, depth: int, guard: int) -> b
 def _relates(
     correlated: Correlated, events: Events, path: Path, depth: int, guard: int, event: int, variable: int
 ) -> bool:
-    """Whether an event, bound to a variable of the negated pattern, satisfies what relates it to the trend."""
+    """Whether an event, bound to a variable of the negated pattern, fits the path by the predicates between the two."""
     if (events.mask[event] >> variable) & 1 == 0:
         return False
     for k in range(correlated.pair_start[guard], correlated.pair_start[guard + 1]):
@@ -212,7 +212,10 @@ def _has_match(gaps: Gaps, events: Events, path: Path, depth: int, guard: int, l
 def _gap(
     correlated: Correlated, events: Events, path: Path, depth: int, position: int, low: int, high: int
 ) -> tuple[int, int]:
-    """The events strictly before the binding at a position (or after the last one) and after the one before it."""
+    """Returns the range of the events in the gap before a position of the path.
+
+    These are strictly before the binding there (or up to ``high`` behind the last one) and after the binding before it.
+    """
     begin, end = low, high
     if position > 0:
         begin = path.event[position - 1] + 1

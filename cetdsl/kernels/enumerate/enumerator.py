@@ -1,4 +1,4 @@
-"""The trends of a query, one by one: negated patterns first, then the search."""
+"""Lists the trends of a query: negated patterns are matched first, then the search goes over the events."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Enumerator:
     def enumerate(
         self, events: Events, slices: Slices, bounds: tuple[Ints, Ints], limit: int = -1, block: int = BLOCK
     ) -> Iterator[Block]:
-        """All trends of all slices, in blocks; for the parameters see :meth:`Search.blocks`."""
+        """Yields all trends of all slices, in blocks; for the parameters see :meth:`Search.blocks`."""
         if len(slices.low):
             events, before, until = self._guarded.with_guards(events)
             yield from self._search.blocks(events, before, until, slices, bounds, limit, block)

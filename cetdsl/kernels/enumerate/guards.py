@@ -9,7 +9,7 @@ from cetdsl.ir.indexes import lower_guards
 from cetdsl.ir.kernel import KernelQuery, KernelSpec
 from cetdsl.ir.machine import Negation
 from cetdsl.kernels.enumerate.search import Search
-from cetdsl.kernels.machine.conditions import NO_CONDITIONS, Runs
+from cetdsl.kernels.machine.conditions import NO_CONDITIONS, Subslices
 from cetdsl.kernels.machine.program import build_tables, lay_out
 from cetdsl.kernels.machine.propagate import Accumulators, propagate
 from cetdsl.kernels.vocabulary import Events, Ints, Slices
@@ -17,16 +17,16 @@ from cetdsl.kernels.wire.windows import NEVER
 
 
 class GuardedMachine:
-    """A query's machine, whose guards between neighbours are comparisons with the latest starts of negated patterns."""
+    """The machine of a query whose guards are comparisons with the latest starts of negated patterns."""
 
     def __init__(self, spec: KernelSpec) -> None:
         self.machine = lower_guards(spec.query.machine, spec.layout.codes)
         self._negations = [_Negated(spec, negation) for negation in spec.query.negations]
 
     def with_guards(self, events: Events) -> tuple[Events, Ints, Ints]:
-        """The events with the instant and each negation's latest start as further code columns.
+        """Adds code columns to the events: the instant, and the latest start of each negation's matches.
 
-        Besides, the latest starts of matches that end before (at or before) each event, of shape (negations, n).
+        Also returns the latest starts of matches that end before (at or before) each event, of shape (negations, n).
         """
         count, negations = len(events.time), len(self._negations)
         before, until = np.empty((2, negations, count if negations else 0), dtype=np.int64)
@@ -58,7 +58,7 @@ class _Negated:
         segments = len(events.segment_start) - 1
         low, high = events.segment_start[:-1], events.segment_start[1:]
         nowhere = np.full(segments, -1, dtype=np.int64)
-        runs = Runs(low, high, nowhere, np.zeros(segments, dtype=np.int64), low)
+        subslices = Subslices(low, high, nowhere, np.zeros(segments, dtype=np.int64), low)
         accumulators = Accumulators(np.array([-1]), np.array([-1]), np.zeros((1, count), dtype=np.int64))
         propagate(
             self._layout.program,
@@ -66,7 +66,7 @@ class _Negated:
             events,
             NO_CONDITIONS,
             accumulators,
-            runs,
+            subslices,
             np.int64(-1),
             np.zeros(1, dtype=np.int64),
             np.int64(0),
@@ -93,7 +93,7 @@ class _Negated:
 
 
 def _running_latest(events: Events, latest: Ints) -> tuple[Ints, Ints]:
-    """Latest starts of matches that end before, and at or before, each event, within its key."""
+    """Returns the latest starts of matches that end before, and at or before, each event, within its key."""
     before, until = np.empty_like(latest), np.empty_like(latest)
     for first, last in zip(events.segment_start[:-1], events.segment_start[1:], strict=True):
         running = np.maximum.accumulate(latest[first:last])

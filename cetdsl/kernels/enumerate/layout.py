@@ -1,4 +1,4 @@
-"""What a search goes by: a machine's edges by source, a chunk's values as codes, and room for what is found out.
+"""The arrays of a search: a machine's edges by source, a chunk's values as codes, and room for what the search finds.
 
 A *join* is the set of comparisons of an edge. A *chain* is a join into one state: the search threads the useful events
 of that state onto it, one chain for each value of the join's equality columns.
@@ -13,7 +13,7 @@ import numpy as np
 from cetdsl.ir.machine import Edge, Machine
 from cetdsl.kernels._jit import jit
 from cetdsl.kernels.enumerate.blocks import variable_bits
-from cetdsl.kernels.machine.conditions import Conditions, Runs
+from cetdsl.kernels.machine.conditions import Conditions, Subslices
 from cetdsl.kernels.machine.program import OPERATORS, Program, equality_codes, flat, starts_of
 from cetdsl.kernels.vocabulary import Bools, Events, Ints, Places
 
@@ -77,26 +77,26 @@ class Lists(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Room for what is found out about the run that is being searched; its events count from the run's first."""
+    """Room for what is known of the subslice that is being searched; its events count from its first one."""
 
-    #: Whether a trend of the run can be completed from the event in the state, and whether one may end there; shape
-    #: (longest run, states).
+    #: Whether a trend of the subslice can be completed from the event in the state, and whether one may end there;
+    #: shape (longest subslice, states).
     useful: Bools
     accept: Bools
-    #: Where the search for the event's successors along the edge begins, shape (longest run, edges); -1: there is none.
+    #: Where the search for the event's successors along the edge begins, shape (longest subslice, edges); -1: none.
     first: Places
-    #: The next event of the chain, shape (chains, longest run); -1: there is none.
+    #: The next event of the chain, shape (chains, longest subslice); -1: there is none.
     next: Places
     #: Per order of a chain, the largest or smallest value of the event and of those that follow it on the chain; shape
-    #: (orders of all chains, longest run).
+    #: (orders of all chains, longest subslice).
     best: Ints
-    #: The first event of the chain at each of the heads, if ``head_stamp`` is that of the run.
+    #: The first event of the chain at each of the heads, if ``head_stamp`` is that of the subslice.
     head: Places
     head_stamp: Ints
 
 
 class Guards(NamedTuple):
-    """What judges the begins and ends of trends where negations guard them."""
+    """What it takes to judge the begins and ends of trends that negations guard."""
 
     program: Program
     conditions: Conditions
@@ -105,11 +105,11 @@ class Guards(NamedTuple):
 
 
 class SearchInput(NamedTuple):
-    """A chunk of events, with the codes that guards compare, and the runs to search."""
+    """A chunk of events, with the codes that guards compare, and the subslices to search."""
 
     events: Events
     tables: JoinCodes
-    runs: Runs
+    subslices: Subslices
     #: The first event of each slice.
     slice_low: Ints
     #: The pairwise predicates: operator, left variable, its column, right variable, its column.
@@ -128,7 +128,7 @@ def by_source(machine: Machine) -> list[Edge]:
 
 
 class SearchLayout:
-    """A machine's edges by source, and what a search needs of each chunk of events."""
+    """Lays out a machine's edges by source, and prepares what a search needs of each chunk of events."""
 
     def __init__(self, machine: Machine) -> None:
         edges = by_source(machine)
@@ -193,7 +193,7 @@ class SearchLayout:
         return Lists(events.list_start, events.list_items, *_invert(events.list_start, events.list_items))
 
     def scratch(self, longest: int, heads: int) -> Scratch:
-        """Room for runs of up to so many events."""
+        """Room for subslices of up to so many events."""
         states = len(self.edges.variable)
         return Scratch(
             np.zeros((longest, states), dtype=np.bool_),
@@ -208,7 +208,7 @@ class SearchLayout:
 
 @jit
 def _invert(list_start: Ints, list_items: Ints) -> tuple[Ints, Ints]:
-    """For each list and event, the later events whose list it is in, ascending."""
+    """Lists, for each list predicate and event, the later events whose list holds that event, ascending."""
     lists, count = list_start.shape[0], list_start.shape[1] - 1
     start = np.zeros((lists, count + 1), dtype=np.int64)
     items = np.empty(len(list_items), dtype=np.int64)

@@ -1,7 +1,7 @@
 """All trends of a slice, one by one, in blocks of arrays.
 
-A depth-first search that goes only where a trend can still be completed. Before a slice is searched, one pass over
-its events from the last to the first finds the *useful* pairs (event, state), those from which a final state can be
+A depth-first search goes only where a trend can still be completed. Before a slice is searched, one pass over its
+events from the last to the first finds the *useful* pairs (event, state), those from which a final state can be
 reached, and threads them into *chains*: the useful events of one state with one value of the equality columns, in time
 order. Each pair remembers where the chain of each of its edges begins, so that the search follows links and never looks
 for a successor among events that cannot be one.
@@ -16,8 +16,8 @@ lists                   the inverted list of the event
 ======================  =====================================================================
 
 Simultaneous events are staged, as in :mod:`~cetdsl.kernels.machine.propagate`. Pairwise predicates are checked on the
-path; a variable that binds exactly one event in every trend (the *pivot*) gets a pass for each event it may be bound
-to, so that these predicates, too, are known when the useful pairs are found.
+path. Where one variable binds exactly one event in every trend, the *pivot*, each event that it may bind has a subslice
+of its own, so that its pairwise predicates are known when the useful pairs are found.
 """
 
 from __future__ import annotations
@@ -54,7 +54,15 @@ from cetdsl.kernels.enumerate.correlated import (
 )
 from cetdsl.kernels.enumerate.layout import Edges, Guards, Lists, Scratch, SearchInput, SearchLayout
 from cetdsl.kernels.enumerate.useful import comparisons_hold, find_hopeful, find_useful, is_exhausted, next_listed
-from cetdsl.kernels.machine.conditions import Runs, compare, conditions_of, may_begin, may_end, runs_of, span_of
+from cetdsl.kernels.machine.conditions import (
+    Subslices,
+    compare,
+    conditions_of,
+    may_begin,
+    may_end,
+    span_of,
+    subslices_of,
+)
 from cetdsl.kernels.machine.program import lay_out
 from cetdsl.kernels.vocabulary import Block, Bools, Events, Ints, Shorts, Slices
 
@@ -82,19 +90,19 @@ def _pairs_allow(pairs: Ints, codes: Ints, valid: Bools, path_event: Ints, path_
 
 
 @jit
-def _next_root(edges: Edges, given: SearchInput, guards: Guards | None, useful: Bools, run: int, root: int) -> int:
-    """The number of the next candidate (event and initial state) that begins a trend of a run; -1: no more."""
-    low, high, pivot = given.runs.low[run], given.runs.high[run], given.runs.pivot[run]
+def _next_root(edges: Edges, given: SearchInput, guards: Guards | None, useful: Bools, subslice: int, root: int) -> int:
+    """Returns the number of the next candidate (event and initial state) that begins a trend; -1: no more."""
+    low, high, pivot = given.subslices.low[subslice], given.subslices.high[subslice], given.subslices.pivot[subslice]
     initial = edges.initial
     if given.pivot_variable == -2:
         high = pivot + 1
         root = max(root, (pivot - low) * len(initial))
-    slice_low = given.slice_low[given.runs.window[run]]
+    slice_low = given.slice_low[given.subslices.window[subslice]]
     while root < (high - low) * len(initial):
         place, state = root // len(initial), initial[root % len(initial)]
         begins = useful[place, state]
         if guards is not None and begins:
-            # The gap before a trend begins with the slice, also where the run begins with its pivot.
+            # The gap before a trend begins with the slice, also where the subslice begins with its pivot.
             event = low + place
             begins = may_begin(guards.program, given.events, guards.conditions, state, event, slice_low, pivot)
         if begins:
@@ -104,10 +112,15 @@ def _next_root(edges: Edges, given: SearchInput, guards: Guards | None, useful: 
 
 
 @inlined
-def _extent(given: SearchInput, run: int) -> tuple[int, int, int, int]:
-    """A run's events ``low:high``, its pivot, and the first event of its slice."""
-    runs = given.runs
-    return runs.low[run], runs.high[run], runs.pivot[run], given.slice_low[runs.window[run]]
+def _extent(given: SearchInput, subslice: int) -> tuple[int, int, int, int]:
+    """Returns a subslice's events ``low:high``, its pivot, and the first event of its slice."""
+    subslices = given.subslices
+    return (
+        subslices.low[subslice],
+        subslices.high[subslice],
+        subslices.pivot[subslice],
+        given.slice_low[subslices.window[subslice]],
+    )
 
 
 @jit
@@ -122,25 +135,31 @@ def _search(
     at: Ints,
     out: Block,
 ) -> None:
-    """Goes on from where ``at`` says until the block is full or all trends are found.
+    """Goes on from the position ``at`` until the block is full or all trends are found.
 
     Parameters
     ----------
+    edges : Edges
+        The machine.
+    given : SearchInput
+        The events of the chunk, their codes, and the subslices to search.
     guards, gaps, lists
-        None where no negation guards the first gap or the last, where none is correlated, and where no edge looks at
-        lists.
-    scratch
-        Where the pass from back to front notes what it finds out about a run. A search that goes on finds its run's.
-    at
-        A position, see :mod:`~cetdsl.kernels.enumerate.blocks`. Its window is the run; its root, the next candidate of
-        the run (event and initial state), or -1 where the run is done with.
-    out
+        None where no negation guards the begin or the end of a trend, where no negation is correlated, and where no
+        edge has a list.
+    scratch : Scratch
+        What the pass from back to front has found in the subslice that ``at`` is in.
+    path : Path
+        The bindings that the search stands on.
+    at : int64 array
+        A position, see :mod:`~cetdsl.kernels.enumerate.blocks`. Its window is the subslice; its root is the next
+        candidate of the subslice (event and initial state), or -1 where the subslice is finished.
+    out : Block
         The block to fill; its events become labels, and its variables are left as they are.
     """
     # It is one long loop, because what it would call in each turn needs more than ten arrays, each handed over by
     # itself.
     events, tables, pairs = given.events, given.tables, given.pairs
-    codes, valid, slice_of_run = events.codes, events.valid, given.runs.window
+    codes, valid, slice_of_subslice = events.codes, events.valid, given.subslices.window
     state_variable, bits, out_start, target = edges.variable, edges.bits, edges.out_start, edges.target
     joins, chains, comparison, order_start = edges.join, edges.chain, edges.comparison, edges.order_start
     order_end, comparison_end, best_start = edges.order_end, edges.comparison_end, edges.best_start
@@ -149,10 +168,10 @@ def _search(
     path_label, path_edge, path_cursor = path.label, path.edge, path.cursor
     out_trend, out_event, out_slice = out.start, out.event, out.slice
     most, size = len(out_slice), len(out_event) - WIDE
-    run, depth, root, need = at[WINDOW], at[DEPTH], at[ROOT], at[NEED]
+    subslice, depth, root, need = at[WINDOW], at[DEPTH], at[ROOT], at[NEED]
     low = high = pivot = slice_low = 0
-    if run >= 0:
-        low, high, pivot, slice_low = _extent(given, run)
+    if subslice >= 0:
+        low, high, pivot, slice_low = _extent(given, subslice)
     trends, bindings, label = 0, 0, path_label[depth - 1] if need > 0 else np.int64(0)
     out_trend[0] = 0
     while True:
@@ -161,7 +180,7 @@ def _search(
         if need > 0:
             if trends == most or bindings + need > size:
                 break
-            window = slice_of_run[run]
+            window = slice_of_subslice[subslice]
             bindings = write_trend(
                 path_label, depth - 1, label, window, out_trend, out_event, out_slice, trends, bindings
             )
@@ -170,13 +189,13 @@ def _search(
             need = 0
         if depth == 0:
             if root < 0:
-                run += 1
-                if run == len(slice_of_run):
+                subslice += 1
+                if subslice == len(slice_of_subslice):
                     break
-                low, high, pivot, slice_low = _extent(given, run)
-                find_useful(edges, given, guards, lists, scratch, low, high, pivot, run + 1)
+                low, high, pivot, slice_low = _extent(given, subslice)
+                find_useful(edges, given, guards, lists, scratch, low, high, pivot, subslice + 1)
                 root = 0
-            root = _next_root(edges, given, guards, scratch.useful, run, root)
+            root = _next_root(edges, given, guards, scratch.useful, subslice, root)
             if root < 0:
                 continue
             later, state = low + root // len(edges.initial), edges.initial[root % len(edges.initial)]
@@ -187,6 +206,7 @@ def _search(
             end = out_start[path_state[depth - 1] + 1]
             later = -1
             while edge < end:
+                # No successor along the edges before ``edge``, nor before ``cursor`` along it, is left to try.
                 if cursor < 0:
                     edge += 1
                     if edge < end:
@@ -240,12 +260,12 @@ def _search(
             path_label[depth - 1] = label
     if need > 0:
         path_label[depth - 1] = label
-    at[WINDOW], at[DEPTH], at[ROOT] = run, depth, root
+    at[WINDOW], at[DEPTH], at[ROOT] = subslice, depth, root
     at[TRENDS], at[BINDINGS], at[NEED] = trends, bindings, need
 
 
 class Search:
-    """The search for the trends of one query, for which the latest starts of negated patterns are given."""
+    """Searches for the trends of one query, given the latest starts of its negated patterns."""
 
     def __init__(self, spec: KernelSpec) -> None:
         self._query = without_correlated(spec).query
@@ -265,11 +285,11 @@ class Search:
         limit: int = -1,
         block: int = BLOCK,
     ) -> Iterator[Block]:
-        """All trends of all slices, or the first ``limit`` of them, in blocks of ``block`` bindings.
+        """Yields all trends of all slices, or the first ``limit`` of them, in blocks of ``block`` bindings.
 
-        ``before`` and ``until`` are the latest starts of negated patterns, as
-        :class:`~cetdsl.kernels.machine.conditions.Conditions` has them; ``bounds`` say, with a span, from when to
-        before when the first event of a trend of each slice lies.
+        ``before`` and ``until`` are the latest starts of negated patterns, as in
+        :class:`~cetdsl.kernels.machine.conditions.Conditions`. With a span, ``bounds`` are the times from which and
+        before which the first event of a trend of each slice lies.
         """
         if len(slices.low) == 0 or limit == 0:
             return
@@ -285,21 +305,21 @@ class Search:
     def _prepare(
         self, events: Events, before: Ints, until: Ints, slices: Slices, bounds: tuple[Ints, Ints]
     ) -> tuple[tuple[SearchInput, Guards | None, Gaps | None, Lists | None, Scratch], int]:
-        """What a search is given (its middle arguments), and the length of the longest run."""
+        """Makes the arguments ``given`` to ``scratch`` of a search, and the length of the longest subslice."""
         query, layout = self._query, self._layout
         conditions = conditions_of(query, events, before, until)
-        runs = runs_of(query, slices, events, bounds)
+        subslices = subslices_of(query, slices, events, bounds)
         codes, heads = layout.tables(events)
         lists = layout.lists(events)
         pivot_pairs = conditions.pivot_pair
-        given = SearchInput(events, codes, runs, slices.low, self._pairs, conditions.pivot_variable, pivot_pairs)
+        given = SearchInput(events, codes, subslices, slices.low, self._pairs, conditions.pivot_variable, pivot_pairs)
         widest = int((slices.high - slices.low).max())
         span = span_of(query) > 0
         scratch = layout.scratch(widest, heads)
         if span:
             # Spans overlap by nearly all of their length, so a first look throws out those that begin in vain.
             hopeful = find_hopeful(layout.edges, given._replace(pivot_pairs=pivot_pairs[:0]), lists, scratch, slices)
-            given = given._replace(runs=Runs(*(column[hopeful] for column in runs)))
+            given = given._replace(subslices=Subslices(*(column[hopeful] for column in subslices)))
         guards = gaps = None
         leading = any(names for _, names in query.machine.initial)
         if leading or any(names for _, names in query.machine.final):

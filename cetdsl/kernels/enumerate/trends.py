@@ -1,4 +1,4 @@
-"""Trends as Arrow columns: what the enumeration kernel finds, with the events themselves."""
+"""Trends as Arrow columns: the bindings that the enumeration finds, with the events themselves."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def trend_stream(spec: TrendsSpec, batches: Iterator[pa.RecordBatch], chunk_even
 
 
 class EventRows:
-    """The events of one chunk, as answers show them: with these fields, each where the layout says."""
+    """The events of one chunk with the fields that an answer shows, each where the layout says it is."""
 
     def __init__(self, chunk: Chunk, fields: tuple[str, ...], spec: KernelSpec) -> None:
         self._names = list(fields)
@@ -67,7 +67,7 @@ def _event_column(found: EventColumn, chunk: Chunk, spec: KernelSpec) -> pa.Arra
 
 
 def _of_variables(texts: tuple[str, ...], mask: Ints) -> pa.Array:
-    """The text of each event: that of any variable it may be bound to, for an event has one value only."""
+    """Returns the text that stands for each event's type, by any variable that it may be bound to."""
     lowest = (mask & -mask).view(np.uint64)
     return _names(texts).take(from_numpy(np.log2(lowest).astype(np.int64)))
 
@@ -77,7 +77,7 @@ def _names(texts: Iterable[str]) -> pa.Array:
 
 
 def _is_one_text(column: pa.Array) -> bool:
-    """Whether all events have the same text, as those of one type do: then none needs to be looked up."""
+    """Whether all events have the same text, which then need not be looked up for each."""
     if column.null_count or not len(column) or not (pa.types.is_string(column.type) or pa.types.is_binary(column.type)):
         return False
     return all(pc.all(pc.equal(some, column[0])).as_py() for some in (column[:64], column))

@@ -1,11 +1,11 @@
 """Which pairs of an event and a state are useful to a search: those from which a final state can be reached.
 
-One pass over a run, from its last event to its first, finds them and threads them onto chains. A *run* is a range of
-events that is searched by itself, such as a slice; the *place* of an event is how many events of its run precede it.
+A pass over a subslice, from its last event to its first, finds them and threads them onto chains. The *place* of an
+event is the number of events of its subslice that precede it.
 
-Numba counts references to every array of a tuple that is handed to a function which is not inlined, so what runs per
-event or per candidate gets single arrays. What few queries need is None for the others: Numba then leaves the code
-that asks for it out, which halves the time to compile.
+Numba counts references to every array of a tuple that is handed to a function which is not inlined, so functions that
+run per event or per candidate get single arrays. What few queries need is None for the others: Numba then leaves out
+the code that uses it, which halves the time to compile.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ def comparisons_hold(comparison: Ints, start: int, end: int, codes: Ints, earlie
 def is_exhausted(
     comparison: Ints, start: int, end: int, codes: Ints, earlier: int, best: Ints, row: int, place: int
 ) -> bool:
-    """Whether some order comparison ``start:end`` holds with no event of the chain from a place on.
+    """Whether some order comparison of ``start:end`` holds for no event of the chain from a place on.
 
-    The comparisons' rows of ``best`` begin with ``row``.
+    The rows of ``best`` for these comparisons begin with ``row``.
     """
     for c in range(start, end):
         if not compare(comparison[c, 0], best[row + c - start, place], codes[comparison[c, 2], earlier]):
@@ -54,7 +54,7 @@ def next_listed(
     high: int,
     cursor: int,
 ) -> int:
-    """Where, from ``cursor`` on, the event's inverted list names one that may follow it along the edge; -1: nowhere."""
+    """Returns where, from ``cursor`` on, the event's inverted list has one that may follow along the edge; -1: none."""
     join, first = edges.join[edge], edges.listed_start[edge]
     base = lists.inverse_start[edges.listed[first], event]
     end = lists.inverse_start[edges.listed[first], event + 1]
@@ -86,14 +86,25 @@ def _first_on_chain(
     following: Places,
     place: int,
 ) -> int:
-    """The first place of a chain with an event that may follow, or one before it if that is known to exist; -1: none.
+    """Returns the first place of a chain whose event may follow, or one before it if that is known to exist; -1: none.
 
-    The rows ``start:middle`` of ``comparison`` are the join's orders, ``middle:end`` its ``!=``; ``event`` is to be
-    followed, in a run that begins with ``low``. The chain's first row of ``best`` is ``row``; ``following`` gives the
-    next place on the chain from each, and ``place`` is its head.
+    Parameters
+    ----------
+    comparison : int64 array, shape (comparisons, 3)
+        Operator, later column and earlier column of each comparison.
+    start, middle, end : int
+        The rows ``start:middle`` of ``comparison`` are the join's orders, ``middle:end`` its ``!=``.
+    codes : int64 array, shape (columns, n)
+        The values of the events.
+    event, low : int
+        The event that is to be followed, and the first event of the subslice.
+    best, row : int64 array, shape (orders of all chains, longest subslice), int
+        The best value left on each chain from each place on; the chain's first row.
+    following, place : int32 array, shape (longest subslice,), int
+        The next place on the chain from each (-1: none), and the chain's head.
     """
     # It takes more than ten arguments because it runs per event and edge, and so gets single arrays.
-    while place >= 0:
+    while place >= 0:  # no place of the chain before this one may follow
         if is_exhausted(comparison, start, middle, codes, event, best, row, place):
             return -1
         # The best value decides about one order comparison; more of them are tried event by event.
@@ -117,7 +128,7 @@ def _pivot_pairs_allow(pairs: Ints, codes: Ints, valid: Bools, pivot: int, event
 
 @jit
 def _may_end_here(edges: Edges, events: Events, guards: Guards, state: int, event: int, high: int, pivot: int) -> bool:
-    """Whether a trend of the run may end here, for one of the states that it may have begun in."""
+    """Whether a trend of the subslice may end here, for one of the states that it may have begun in."""
     if not guards.late:
         return may_end(guards.program, events, guards.conditions, state, -1, event, high, pivot)
     for first in edges.initial:
@@ -167,11 +178,11 @@ def find_useful(
     pivot: int,
     stamp: int,
 ) -> None:
-    """One pass over a run, the events ``low:high``, from its last event to its first, which fills ``scratch``.
+    """Fills ``scratch`` for a subslice, the events ``low:high``, in one pass from its last event to its first.
 
-    Without ``guards``, a trend may end wherever the machine may; without a ``pivot``, that is -1. The ``stamp`` tells
-    the heads of this run's chains from those of other runs, so that none has to be cleared. A negative one marks a look
-    at all spans of a slice at once: these differ in where they end.
+    Without ``guards``, a trend may end wherever the machine may; without a ``pivot``, that is -1. The heads of chains
+    bear the ``stamp`` of the subslice, so that none has to be cleared for the next one. A negative stamp marks a pass
+    over all spans of a slice at once; as these end at different events, guards of the end are not asked.
     """
     # What runs per event and edge stays in one loop with arrays of its own; see the module's docstring.
     events, tables = given.events, given.tables
@@ -184,7 +195,7 @@ def find_useful(
     best, heads, head_stamp = scratch.best, scratch.head, scratch.head_stamp
     pivot_variable, pivot_pairs = given.pivot_variable, given.pivot_pairs
     end = high
-    while end > low:
+    while end > low:  # the chains hold the useful events of ``end:high``
         start = end - 1
         while start > low and instant[start - 1] == instant[start]:
             start -= 1
@@ -234,16 +245,16 @@ def find_useful(
 
 @jit
 def find_hopeful(edges: Edges, given: SearchInput, lists: Lists | None, scratch: Scratch, slices: Slices) -> Bools:
-    """Which spans begin with an event from which some trend, however long, can be completed."""
-    runs = given.runs
-    hopeful = np.zeros(len(runs.low), dtype=np.bool_)
+    """Returns which spans begin with an event from which some trend, however long, can be completed."""
+    subslices = given.subslices
+    hopeful = np.zeros(len(subslices.low), dtype=np.bool_)
     r = 0
     for s in range(len(slices.low)):
         low, high = slices.low[s], slices.high[s]
-        if r < len(runs.low) and runs.window[r] == s:
+        if r < len(subslices.low) and subslices.window[r] == s:
             find_useful(edges, given, None, lists, scratch, low, high, -1, -1 - s)
-        while r < len(runs.low) and runs.window[r] == s:
+        while r < len(subslices.low) and subslices.window[r] == s:
             for state in edges.initial:
-                hopeful[r] |= scratch.useful[runs.pivot[r] - low, state]
+                hopeful[r] |= scratch.useful[subslices.pivot[r] - low, state]
             r += 1
     return hopeful

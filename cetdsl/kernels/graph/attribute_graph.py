@@ -5,7 +5,7 @@ equality columns stand in a *bucket* in order of time, each with the rank of its
 of the bucket that is later, with the highest rank that its predicate allows (attribute-based indexing, ICPP 2021). So
 the whole graph takes space in proportion to the events.
 
-A window is a stretch of events. What it sees of the graph follows from four numbers per node, so a graph is built once
+A window is a stretch of events. Four numbers per node tell what the window sees of the graph, so a graph is built once
 however many windows overlap:
 
 =================  =================================================================================================
@@ -64,10 +64,10 @@ class Ranks(NamedTuple):
 
     The first four have the shape (tables, events). ``bucket`` is that which the event stands in (-1: none, because a
     value is NULL), and ``rank`` the rank of its value there, from 1; ``wanted`` is the bucket whose events may follow
-    it (-1: none), and ``limit`` the highest rank there that its predicate allows. If the buckets of all tables are
-    numbered one after the other, ``first`` is the first one of each table, and, at the end, their number. If the trees
-    over the ranks of all buckets, up to the highest one, lie one after the other, ``tree`` says where each begins, and
-    where the last one ends.
+    it (-1: none), and ``limit`` the highest rank there that its predicate allows. The buckets of all tables are
+    numbered one after the other: ``first`` is the first one of each table, and at the end their number. The trees over
+    the ranks of all buckets, up to the highest one, lie one after the other: ``tree`` says where each begins, and where
+    the last ends.
     """
 
     bucket: Places
@@ -111,7 +111,7 @@ class AttributeGraph(NamedTuple):
 
 @jit
 def number_buckets(joins: Joins, ranks: Ranks) -> tuple[Ints, Ints, int]:
-    """The buckets of all edges, numbered one after the other.
+    """Numbers the buckets of all edges, one after the other.
 
     Edges that agree in table and target share their buckets, which belong to the first of them. Returns the edge that
     the buckets of each edge belong to (``owner``), the number of their ``first`` one, and how many buckets there are.
@@ -133,7 +133,7 @@ def number_buckets(joins: Joins, ranks: Ranks) -> tuple[Ints, Ints, int]:
 
 @inlined
 def bucket_of(joins: Joins, ranks: Ranks, edge: int, i: int, state: int) -> int:
-    """The bucket of an edge that event ``i`` in a state stands in; -1: none."""
+    """Returns the bucket of an edge that event ``i`` in a state stands in; -1: none."""
     if state != joins.target[edge]:
         return -1
     return 0 if joins.table[edge] < 0 else int(ranks.bucket[joins.table[edge], i])
@@ -141,13 +141,13 @@ def bucket_of(joins: Joins, ranks: Ranks, edge: int, i: int, state: int) -> int:
 
 @inlined
 def rank_of(joins: Joins, ranks: Ranks, edge: int, i: int) -> int:
-    """The rank of event ``i`` in its bucket of an edge."""
+    """Returns the rank of event ``i`` in its bucket of an edge."""
     return 1 if joins.table[edge] < 0 else int(ranks.rank[joins.table[edge], i])
 
 
 @inlined
 def wanted_of(joins: Joins, ranks: Ranks, edge: int, i: int) -> tuple[int, int]:
-    """The bucket of an edge whose events may follow event ``i``, and their highest rank; (-1, 0): there is none."""
+    """Returns the bucket of an edge whose events may follow event ``i``, and their highest rank; (-1, 0): none may."""
     table = joins.table[edge]
     if table < 0:
         return 0, 1

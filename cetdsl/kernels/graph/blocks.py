@@ -1,4 +1,4 @@
-"""Batches of trends taken apart and put together, and columns that grow."""
+"""Batches of trends are taken apart and put together, and columns grow."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cetdsl.kernels.vocabulary import Block, Ints
 
 
 def members_of(start: Ints, stop: Ints) -> tuple[Ints, Ints]:
-    """Which range each member of several ranges is of, and the members.
+    """Lists the members of several ranges: the number of the range that each is of, and the members themselves.
 
     Examples
     --------
@@ -48,7 +48,7 @@ def join_blocks(blocks: Sequence[Block]) -> Block:
 
 @jit
 def widened(column: NDArray[Any], used: int, more: int) -> NDArray[Any]:
-    """A column with room for more entries than the first so many, which are in use."""
+    """Returns a column with room for ``more`` entries behind those that are ``used``."""
     if used + more <= len(column):
         return column
     wider = np.empty(2 * (used + more), dtype=column.dtype)
@@ -58,7 +58,7 @@ def widened(column: NDArray[Any], used: int, more: int) -> NDArray[Any]:
 
 @jit
 def add_path(start: Ints, node: Ints, trend: int, path: Ints, depth: int) -> Ints:
-    """Writes the first ``depth`` nodes of a path as a trend behind the ones before it, and says where it ends."""
+    """Writes the first ``depth`` nodes of a path as a trend behind the ones before it, and notes where it ends."""
     used = start[trend]
     node = widened(node, used, depth)
     node[used : used + depth] = path[:depth]

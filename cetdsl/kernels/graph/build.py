@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cetdsl.ir.machine import Comparison, Edge, Machine
-from cetdsl.ir.steps import steps_of
+from cetdsl.ir.transitions import transitions_of
 from cetdsl.kernels._jit import jit
 from cetdsl.kernels.graph.attribute_graph import NEVER, AttributeGraph, Joins, Ranks
 from cetdsl.kernels.graph.ranges import find_ranges
@@ -33,17 +33,17 @@ class GraphBuilder:
     def __init__(self, machine: Machine, length: int = 0) -> None:
         self.machine = machine
         self.length = length
-        steps = steps_of(machine)
-        edges = [step.edge for step in steps]
+        transitions = transitions_of(machine)
+        edges = [transition.edge for transition in transitions]
         states = len(machine.variables)
         self._tables: list[tuple[Comparison, ...]] = []
         table, tests, listed = [], [], []
-        for step in steps:
-            if step.index and step.index not in self._tables:
-                self._tables.append(step.index)
-            table.append(self._tables.index(step.index) if step.index else -1)
-            tests.append([(OPERATORS[c.op], c.later, c.earlier) for c in step.rest])
-            listed.append(list(step.edge.listed))
+        for transition in transitions:
+            if transition.index and transition.index not in self._tables:
+                self._tables.append(transition.index)
+            table.append(self._tables.index(transition.index) if transition.index else -1)
+            tests.append([(OPERATORS[c.op], c.later, c.earlier) for c in transition.rest])
+            listed.append(list(transition.edge.listed))
         initial, final = {state for state, _ in machine.initial}, {state for state, _ in machine.final}
         self.joins = Joins(
             _ints(machine.variables),
@@ -52,7 +52,7 @@ class GraphBuilder:
             _starts([[e for e in edges if e.source == q] for q in range(states)]),
             _ints([edge.target for edge in edges]),
             _ints(table),
-            np.array([bool(step.rest or step.edge.listed) for step in steps], dtype=np.bool_),
+            np.array([bool(transition.rest or transition.edge.listed) for transition in transitions], dtype=np.bool_),
             _starts(tests),
             np.array([test for group in tests for test in group], dtype=np.int64).reshape(-1, 3),
             _starts(listed),
@@ -96,7 +96,7 @@ class GraphBuilder:
         )
 
     def _ranks(self, events: Events) -> Ranks:
-        """Where every event stands in the buckets of each table.
+        """Finds where every event stands in the buckets of each table.
 
         Read against time, an edge leads from the later event to the earlier one. Then the index tables of the machine
         place the later events in order of their values, and say how many of them an earlier event's predicate allows.
@@ -123,17 +123,17 @@ class GraphBuilder:
 
 
 def _ints(values: Iterable[int]) -> Ints:
-    """Whole numbers as an array, though there be none."""
+    """Makes an array of whole numbers, also of none."""
     return np.array(list(values), dtype=np.int64)
 
 
 def _starts(groups: Iterable[Sequence[Any]]) -> Ints:
-    """Where each group begins if they lie one after the other, and where the last one ends."""
+    """Returns where each group begins if they lie one after the other, and where the last one ends."""
     return _starts_of(_ints(map(len, groups)))
 
 
 def _starts_of(sizes: NDArray[Any]) -> Ints:
-    """As :func:`_starts`, of groups of these sizes."""
+    """Does as :func:`_starts` does, for groups of these sizes."""
     return np.append(0, np.cumsum(sizes)).astype(np.int64)
 
 

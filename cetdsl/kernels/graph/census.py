@@ -1,4 +1,4 @@
-"""What windows hold of a graph: how many events lie on their trends, and how many begin or end one."""
+"""Counts what windows hold of a graph: the events that lie on their trends, and those that begin or end one."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def census(graph: Graph, low: Ints, high: Ints, complete: bool) -> Census:
 
 @jit
 def _count(graph: Graph, windows: Windows, complete: bool) -> tuple[Ints, Ints, Ints]:
-    """The events that lie on trends of each window, and its vertices that begin and end some."""
+    """Counts the events that lie on trends of each window, and the vertices that begin and end some."""
     events, role = graph.event, np.empty(widest(windows), dtype=np.uint8)
     out = np.zeros((3, len(windows.low)), dtype=np.int64)
     for window in range(len(windows.low)):

@@ -1,11 +1,11 @@
-"""The number of trends of a graph, and of their bindings, without listing them.
+"""Counts the trends of a graph, and the sum of their lengths, without listing them.
 
-A node is worth the number of ways on which a trend can go on from it to its end: one if it may end there, and what its
-successors are worth. So one pass from the last node to the first counts every window's trends. The values are computed
-in the number systems of :mod:`~cetdsl.kernels.numbers.arithmetic`: doubles as long as they are in range, then scaled
-numbers, and residues modulo primes where a count is too large for a double to be exact. What a node is worth depends on
-where the window ends, so overlapping windows are gone through one by one: the work is that of all windows together, the
-memory that of the widest.
+The *worth* of a node is the number of ways on which a trend can go on from it to its end: one if it may end there, plus
+the worth of its successors. So one pass from the last node to the first counts every window's trends. The values are
+computed in the number systems of :mod:`~cetdsl.kernels.numbers.arithmetic`: doubles as long as they are in range, then
+scaled numbers, and residues modulo primes where a count is too large for a double to be exact. The worth of a node
+depends on where the window ends, so overlapping windows are gone through one by one: the work is that of all windows
+together, the memory that of the widest.
 
 Two kernels do the same pass:
 
@@ -47,7 +47,7 @@ Values = NDArray[Any]
 
 
 class Accumulators(NamedTuple):
-    """What is summed up side by side.
+    """The accumulators that one pass sums up side by side.
 
     ``one``, of shape (1, accumulators), has the values of a trend that ends where it stands. ``lengths`` says whether
     accumulator 1 is the sum of the lengths of accumulator 0's trends. ``primes`` are the moduli of residues.
@@ -61,13 +61,11 @@ class Accumulators(NamedTuple):
 class Counts(NamedTuple):
     """How many trends the slices have.
 
-    ``exact`` has Python integers, ``scaled`` the same as rounded :data:`~cetdsl.kernels.numbers.scaled.Scaled` numbers,
-    and ``refs`` the sum of the trends' lengths, rounded as well.
+    ``exact`` has Python integers, ``scaled`` the same as rounded :data:`~cetdsl.kernels.numbers.scaled.Scaled` numbers.
     """
 
     exact: Objects
     scaled: Scaled
-    refs: Scaled
 
 
 #: Sums up accumulators over some of the slices.
@@ -81,7 +79,7 @@ def count_trends(
 
     For maximal trends the graph is the transitive reduction; all other counts need no edges, and are cheapest without.
     With ``complete`` only the paths that cannot be extended at either end count. Counts above ``2**most_bits`` are not
-    worked out; ``exact`` holds what ``scaled`` says of them.
+    computed exactly: ``exact`` is then rounded, as ``scaled`` is.
 
     Examples
     --------
@@ -99,19 +97,18 @@ def count_trends(
     def residues(rows: Ints, primes: Values) -> Values:
         return along(rows, Accumulators(np.ones_like(primes)[None], False, primes))[:, None]
 
-    scaled = _rounded(along, len(low), lengths=True)
-    counts = scaled[:, :1]
+    scaled = _rounded(along, len(low), lengths=False)
     limit = np.inf if most_bits is None else most_bits
-    return Counts(exact(residues, counts, counts, limit, ADDED)[:, 0], scaled[:, 0], scaled[:, 1])
+    return Counts(exact(residues, scaled, scaled, limit, ADDED)[:, 0], scaled[:, 0])
 
 
 def scaled_counts(graph: Graph, windows: Windows, complete: bool, *, lengths: bool = False) -> Scaled:
-    """The number of trends of each window, and in a second column the sum of their ``lengths``, rounded."""
+    """Counts each window's trends, rounded; with ``lengths``, a second column is the sum of their lengths."""
     return _rounded(_pass_over(graph, windows, complete), len(windows.low), lengths)
 
 
 def _pass_over(graph: Graph | AttributeGraph, windows: Windows, complete: bool) -> _Pass:
-    """What sums up accumulators over the trends of some of the windows."""
+    """Makes the function that sums up accumulators over the trends of some of the windows."""
     if isinstance(graph, Graph):
         return lambda rows, accumulators: _along_edges(graph, take_windows(windows, rows), complete, accumulators)
     slots = _plant(graph)
@@ -119,13 +116,13 @@ def _pass_over(graph: Graph | AttributeGraph, windows: Windows, complete: bool) 
 
 
 def _rounded(along: _Pass, slices: int, lengths: bool) -> Scaled:
-    """The number of trends of each slice and perhaps the sum of their lengths, in doubles or scaled."""
+    """Counts the trends of each slice, and perhaps sums up their lengths, in doubles or scaled numbers."""
     none = np.zeros(slices, dtype=np.bool_)
     return rounded(lambda kind, rows: along(rows, rounding(kind, lengths)), none, 1 + lengths)
 
 
 def rounding(kind: Any, lengths: bool) -> Accumulators:
-    """A count, and perhaps a sum of lengths, in doubles or scaled numbers."""
+    """Makes the accumulators of a count, and perhaps of a sum of lengths, in doubles or scaled numbers."""
     return Accumulators(np.array([[1, 0][: 1 + lengths]], dtype=kind), lengths, np.zeros(1 + lengths))
 
 
@@ -133,7 +130,7 @@ def rounding(kind: Any, lengths: bool) -> Accumulators:
 
 
 class Worth(NamedTuple):
-    """What the nodes of one window are worth; row 0 is its first node, and there is room for those of the widest.
+    """The worth of the nodes of one window; row 0 is its first node, and there is room for those of the widest.
 
     ``role`` has the bits of :data:`~cetdsl.kernels.graph.windows.SEEN`, ``value`` a column per accumulator. Where nodes
     share successors, the sum over the targets from ``k`` to ``sum_end[k]`` is kept in row ``k`` of ``sum``, right for
@@ -149,7 +146,7 @@ class Worth(NamedTuple):
 
 @jit
 def make_worth(windows: Windows, accumulators: Accumulators, targets: int) -> Worth:
-    """Room for what nodes are worth, and for the sums over so many targets that nodes share."""
+    """Makes room for the worth of nodes, and for the sums over so many ``targets`` that nodes share."""
     one, room = accumulators.one, widest(windows)
     return Worth(
         np.empty(room, np.uint8),
@@ -162,7 +159,7 @@ def make_worth(windows: Windows, accumulators: Accumulators, targets: int) -> Wo
 
 @inlined
 def shared_targets(graph: Graph) -> int:
-    """The number of targets if nodes have successors in common that are listed once only, else 0."""
+    """Returns the number of targets if nodes have successors in common that are listed once only, else 0."""
     return len(graph.target) if (graph.stop - graph.start).sum() > len(graph.target) else 0
 
 
@@ -182,7 +179,7 @@ def clear_row(total: Values, row: int) -> None:
 
 @inlined
 def finish_row(value: Values, row: int, role: int, one: Values, lengths: bool, primes: Values) -> None:
-    """The value of a node, given the sum over its successors."""
+    """Completes the value of a node, which has the sum over its successors, by the trends that end there."""
     if role & END:
         add_row(value, row, one, 0, primes)
     if lengths:
@@ -191,7 +188,7 @@ def finish_row(value: Values, row: int, role: int, one: Values, lengths: bool, p
 
 @inlined
 def in_units(value: complex, exponent: float) -> float:
-    """A number, scaled or a double, as a multiple of ``2**exponent``."""
+    """Returns a number, scaled or a double, as a multiple of ``2**exponent``."""
     return math.ldexp(value.real, int(max(value.imag - exponent, -2000.0)))
 
 
@@ -202,7 +199,7 @@ def in_units(value: complex, exponent: float) -> float:
 def fill_worth(
     graph: Graph, windows: Windows, window: int, complete: bool, accumulators: Accumulators, worth: Worth
 ) -> None:
-    """What every node of a window is worth.
+    """Fills in the worth of every node of a window.
 
     Where successors lead into a part of the targets that has been summed up for this window, that sum is taken: lists
     that many nodes point into cost as much as they are long, not as many edges as they stand for.
@@ -239,7 +236,7 @@ def fill_worth(
 
 @jit
 def worth_of(graph: Graph, windows: Windows, window: int, complete: bool, accumulators: Accumulators) -> Worth:
-    """What the nodes of one window are worth, with room for no more."""
+    """Returns the worth of the nodes of one window, with room for no more."""
     low, high, first, last = windows
     end = window + 1
     one = Windows(low[window:end], high[window:end], first[window:end], last[window:end])
@@ -250,7 +247,7 @@ def worth_of(graph: Graph, windows: Windows, window: int, complete: bool, accumu
 
 @jit
 def _along_edges(graph: Graph, windows: Windows, complete: bool, accumulators: Accumulators) -> Values:
-    """The accumulators of each window, by the successors of its nodes."""
+    """Computes the accumulators of each window by the successors of its nodes."""
     worth = make_worth(windows, accumulators, shared_targets(graph))
     role, value = worth.role, worth.value
     out = np.zeros((len(windows.low), accumulators.one.shape[1]), accumulators.one.dtype)
@@ -266,8 +263,7 @@ def _along_edges(graph: Graph, windows: Windows, complete: bool, accumulators: A
 
 
 class _Slots(NamedTuple):
-    """Where nodes stand in the Fenwick trees, one tree over the ranks of each bucket, which have so many ``cells``
-    together.
+    """Where nodes stand in the Fenwick trees: one tree over the ranks of each bucket, with ``cells`` in all of them.
 
     Of each range, ``read`` is the cell before the first one of its bucket, and ``position`` the number of ranks that it
     allows; -1 where the graph lists the successors one by one, because no index answers the predicates. Node ``v``
@@ -330,7 +326,7 @@ def _plant(graph: AttributeGraph) -> _Slots:
 def _along_ranks(
     graph: AttributeGraph, slots: _Slots, windows: Windows, complete: bool, accumulators: Accumulators
 ) -> Values:
-    """The accumulators of each window, by the trees that its nodes stand in."""
+    """Computes the accumulators of each window by the trees that its nodes stand in."""
     instant, nodes = graph.instant, graph.nodes
     first_range, range_start, range_stop, _, target, _, _ = graph.ranges
     read, position, start = slots.read, slots.position, slots.start

@@ -1,4 +1,4 @@
-"""The edges of a graph counted, or listed node by node out of the ranges that stand for them."""
+"""Counts the edges of a graph, or lists them node by node out of the ranges that stand for them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cetdsl.kernels.vocabulary import Graph, Ints, Places
 
 @jit
 def _count_edges(graph: AttributeGraph) -> Ints:
-    """The number of successors of each node."""
+    """Counts the successors of each node."""
     ranges, nodes = graph.ranges, len(graph.nodes.event)
     out = np.zeros(nodes, dtype=np.int64)
     for v in range(nodes):
@@ -43,13 +43,13 @@ def list_edges(graph: AttributeGraph, most: int = 2**31) -> Graph | None:
 
 
 def with_edges(graph: AttributeGraph, start: Ints, stop: Ints, target: Places) -> Graph:
-    """The nodes of a graph with successors of their own."""
+    """Returns the nodes of a graph with successors of their own."""
     return graph.nodes._replace(start=start, stop=stop, target=target)
 
 
 @jit
 def _listed_edges(graph: AttributeGraph, degree: Ints) -> tuple[Ints, Ints, Places]:
-    """Where the successors of each node, of which there are ``degree``, begin and end, and the successors."""
+    """Lists the successors of each node, which has ``degree`` of them: where they begin and end, and the successors."""
     ranges, nodes = graph.ranges, len(graph.nodes.event)
     start, stop = np.zeros(nodes, dtype=np.int64), np.zeros(nodes, dtype=np.int64)
     # Every entry is written, and the next one over it if it does not count: that takes no branch.

@@ -1,13 +1,13 @@
-"""The graph of a stream's events, kept right as they arrive and expire.
+"""The graph of a stream's events, maintained as they arrive and expire.
 
-Attribute vertices are cut where the bounds of the events lie that have arrived. A new bound splits the range that it
-falls into, and the last event with this bound takes it away again, so that two ranges become one. No edge is moved for
-that. A list keeps the values of later events in order, and the bounds of earlier ones in order beside them: a from-edge
-is the range that a value lies in now, and a to-edge begins or ends at a bound and not at a number. So an event costs a
-binary search in each list that it joins or leaves, and the move of what is behind it, a block of memory; however many
-events lie in the range that it splits.
+The bounds of the events that have arrived cut the attribute vertices. A new bound splits the range that it falls into,
+and when the last event with this bound expires, the two ranges become one again. No edge is moved for that. A list
+keeps the values of later events in order, and the bounds of earlier ones in order beside them: a from-edge is the range
+that a value lies in now, and a to-edge begins or ends at a bound and not at a number. So an event costs a binary search
+in each list that it joins or leaves, and the move of what is behind it, a block of memory; however many events lie in
+the range that it splits.
 
-What will come is not known, so every node may still end a trend. But a node is kept only if a path leads to it from
+Future events are not known, so every node may still end a trend. But a node is kept only if a path leads to it from
 where a trend may begin. The latest event with which such a path begins, its *origin*, says when it expires.
 """
 
@@ -22,7 +22,7 @@ import numpy as np
 
 from cetdsl.errors import InvalidNode, UnsupportedQuery
 from cetdsl.ir.machine import Machine
-from cetdsl.ir.steps import Step, steps_of
+from cetdsl.ir.transitions import Transition, transitions_of
 from cetdsl.kernels.graph.attribute_graph import NOWHERE
 from cetdsl.kernels.graph.vertices import cut_lists
 from cetdsl.pattern.expressions import HOLDS
@@ -62,10 +62,11 @@ class AttributeVertices(NamedTuple):
 
 
 class IncrementalGraph:
-    """The graph of the events of one key.
+    """The graph of the events of one key, which grows event by event.
 
     A machine with NOT, or with predicates that do not split into one side per event, is an UnsupportedQuery. Where a
-    step has more predicates than an index answers, an arrival also costs a test of each event that the index leaves.
+    transition has more predicates than an index answers, an arrival also costs a test of each event that the index
+    leaves.
 
     Examples
     --------
@@ -90,8 +91,8 @@ class IncrementalGraph:
     """
 
     def __init__(self, machine: Machine) -> None:
-        self._joins = [_Join(step) for step in steps_of(machine)]
-        if any(join.step.edge.listed or join.step.edge.guards for join in self._joins):
+        self._joins = [_Join(transition) for transition in transitions_of(machine)]
+        if any(join.transition.edge.listed or join.transition.edge.guards for join in self._joins):
             raise UnsupportedQuery(
                 "a graph that grows event by event takes no NOT, and no predicate that splits into no side per event"
             )
@@ -105,7 +106,7 @@ class IncrementalGraph:
         self._latest_instant: list[Node] = []  # its nodes do not see each other
 
     def append(self, instant: int, mask: int, values: Values) -> list[Node]:
-        """Adds an event, and returns the nodes that it adds; none if no trend can have come as far.
+        """Adds an event, and returns the nodes that it adds; there are none if no trend can have got there.
 
         Bit v of the ``mask`` is set if the event may be bound to variable v, and the ``values`` are the columns that
         comparisons refer to, as numbers in the order of their values. Events of the same ``instant`` are simultaneous;
@@ -139,10 +140,10 @@ class IncrementalGraph:
         return list(added)
 
     def _origin_before(self, node: Node) -> int:
-        """The latest origin of the nodes that may come before one."""
+        """Returns the latest origin of the nodes that may come before one."""
         found = [NOWHERE]
         for join in self._into(node):
-            if join.step.rest:
+            if join.transition.rest:
                 found += [self._nodes[earlier].own for earlier in self._before(join, node)]
             else:
                 found.append(join.latest(self._values[node.event]))
@@ -150,7 +151,7 @@ class IncrementalGraph:
         return latest if latest >= self._first else NOWHERE
 
     def expire(self, first: int) -> None:
-        """Forgets the events before one, and the nodes that only these led to."""
+        """Forgets the events before the ``first`` one that stays, and the nodes that only these led to."""
         for event in range(self._first, min(first, self._count)):
             for node in self._of_origin.pop(event, ()):
                 for join in self._joins:
@@ -164,8 +165,8 @@ class IncrementalGraph:
         self._latest_instant = [node for node in self._latest_instant if node in self._nodes]
 
     def _into(self, node: Node) -> Iterator[_Join]:
-        """The steps that lead to a node's state."""
-        return (join for join in self._joins if join.step.edge.target == node.state)
+        """Yields the joins of the transitions that lead to a node's state."""
+        return (join for join in self._joins if join.transition.edge.target == node.state)
 
     @property
     def nodes(self) -> dict[Node, Origins]:
@@ -173,19 +174,19 @@ class IncrementalGraph:
         return self._nodes
 
     def predecessors(self, node: Node) -> list[Node]:
-        """The nodes that may come right before one; if it came last, this takes time in proportion to their number."""
+        """Returns the nodes that may come right before one; if it came last, in time proportional to their number."""
         return sorted(earlier for join in self._into(node) for earlier in self._before(join, node))
 
     def edges(self) -> list[tuple[Node, Node]]:
         """All edges, in order of arrival of their later nodes."""
         return [(earlier, later) for later in self._nodes for earlier in self.predecessors(later)]
 
-    def ranges(self, step: int, key: tuple[int, ...] = ()) -> AttributeVertices:
-        """The attribute vertices of a step (numbered by source and target), for some values of its equalities."""
-        return self._joins[step].ranges(key)
+    def ranges(self, transition: int, key: tuple[int, ...] = ()) -> AttributeVertices:
+        """Returns the attribute vertices of a transition (by source and target), for some values of its equalities."""
+        return self._joins[transition].ranges(key)
 
     def _before(self, join: _Join, node: Node) -> Iterator[Node]:
-        """The earlier nodes that a step leads from to one."""
+        """Returns the earlier nodes from which a transition leads to one."""
         values, instant = self._values[node.event], self._instants[node.event]
         for earlier in join.allowing(values):
             if self._instants[earlier.event] < instant and join.passes(self._values[earlier.event], values):
@@ -193,33 +194,33 @@ class IncrementalGraph:
 
 
 class _Join:
-    """The lists of one step, by the values of its equalities.
+    """The lists of one transition, by the values of its equalities.
 
-    An order is turned so that it reads ``value >= cut``: values and bounds change their sign for "less", and the cut of
-    a bound that is not allowed itself is the next number.
+    Every order is turned into ``value >= cut``: values and bounds change their sign for "less", and the cut of a bound
+    that is not allowed itself is the next number.
     """
 
-    def __init__(self, step: Step) -> None:
-        self.step = step
-        order = step.order
+    def __init__(self, transition: Transition) -> None:
+        self.transition = transition
+        order = transition.order
         self.op = order.op if order else None
-        self.later = [c.later for c in step.equalities], order.later if order else None
-        self.earlier = [c.earlier for c in step.equalities], order.earlier if order else None
+        self.later = [c.later for c in transition.equalities], order.later if order else None
+        self.earlier = [c.earlier for c in transition.equalities], order.earlier if order else None
         self.sign = -1 if self.op in ("<", "<=") else 1
         self.strict = int(self.op in ("<", ">"))
         self.lists: defaultdict[tuple[int | None, ...], _List] = defaultdict(_List)
 
     def _side(self, values: Values, side: tuple[list[int], int | None]) -> tuple[tuple[int | None, ...], int] | None:
-        """The list of an event as the later or the earlier one, and its turned value or bound; None if one is NULL."""
+        """Returns the list of an event on one side, and its turned value or bound; None if a value is NULL."""
         columns, column = side
         key, value = tuple(values[c] for c in columns), 0 if column is None else values[column]
         return None if value is None or None in key else (key, self.sign * value)
 
     def entries_of(self, node: Node, values: Values) -> Iterator[tuple[list[tuple[int, Node]], int]]:
-        """What holds a node's from-edge and its to-edge, if it has any, and the value or cut that it stands at."""
-        if node.state == self.step.edge.target and (found := self._side(values, self.later)):
+        """Returns what holds a node's from-edge and to-edge, if it has any, and the value or cut that it stands at."""
+        if node.state == self.transition.edge.target and (found := self._side(values, self.later)):
             yield self.lists[found[0]].values, found[1]
-        if node.state == self.step.edge.source and (found := self._side(values, self.earlier)):
+        if node.state == self.transition.edge.source and (found := self._side(values, self.earlier)):
             yield self.lists[found[0]].cuts, found[1] + self.strict
 
     def forget_empty(self, values: Values) -> None:
@@ -230,17 +231,17 @@ class _Join:
                 del self.lists[found[0]]
 
     def announce(self, node: Node, values: Values, origin: int, first: int) -> None:
-        """Tells the list that a node leads to where paths to the node begin; origins before ``first`` are expired."""
-        if node.state == self.step.edge.source and (found := self._side(values, self.earlier)):
+        """Tells the list that a node leads to where paths to the node begin; origins before ``first`` have expired."""
+        if node.state == self.transition.edge.source and (found := self._side(values, self.earlier)):
             self.lists[found[0]].announce(found[1] + self.strict, origin, first)
 
     def latest(self, values: Values) -> int:
-        """The latest origin that was announced to the list that an event stands on, by those that allow its value."""
+        """Returns the latest origin that was announced to an event's list by a node that allows its value."""
         found = self._side(values, self.later)
         return NOWHERE if found is None or found[0] not in self.lists else self.lists[found[0]].latest(found[1])
 
     def allowing(self, values: Values) -> Iterator[Node]:
-        """The nodes that lead to the range that an event's value lies in."""
+        """Returns the nodes that lead to the range that an event's value lies in."""
         found = self._side(values, self.later)
         if found is not None and found[0] in self.lists:
             for cut, node in self.lists[found[0]].cuts:
@@ -250,7 +251,7 @@ class _Join:
 
     def passes(self, earlier: Values, later: Values) -> bool:
         """Whether two events pass the tests that no index answers."""
-        for c in self.step.rest:
+        for c in self.transition.rest:
             a, b = later[c.later], earlier[c.earlier]
             if a is None or b is None or not HOLDS[c.op](a, b):
                 return False
@@ -282,7 +283,7 @@ class _List:
         self.origins: list[int] = []
 
     def announce(self, cut: int, origin: int, first: int) -> None:
-        """From a cut on, paths begin with an origin, or with a later one; those before ``first`` have expired."""
+        """Notes that paths from a cut on begin with ``origin``, or later; origins before ``first`` have expired."""
         expired = bisect_left(self.origins, first)
         del self.rises[:expired], self.origins[:expired]
         at = bisect_left(self.rises, cut)
@@ -294,6 +295,6 @@ class _List:
         self.rises[at:end], self.origins[at:end] = [cut], [origin]
 
     def latest(self, value: int) -> int:
-        """The latest origin up to a value."""
+        """Returns the latest origin up to a value."""
         at = bisect_right(self.rises, value)
         return self.origins[at - 1] if at else NOWHERE

@@ -42,15 +42,15 @@ def k_best_paths(
     weight: Weights,
     present: Bools | None = None,
 ) -> KBest:
-    """The k heaviest trends of all slices together, or all if there are fewer.
+    """Finds the k heaviest trends of all slices together, or all if there are fewer.
 
     Of trends of equal weight those of earlier slices come first, then those that come first in the canonical order
     (where sums are exact and no value is missing; else in an order that depends on the data alone).
 
     The graph, the slices and ``complete`` are as for :func:`~cetdsl.kernels.graph.counts.count_trends`, and
-    ``variable`` is the bit number of the variable that each state reads. ``weight`` is what each node weighs; those
-    that are not ``present`` have no value and add nothing. Whole numbers that add up to more than 64 bits hold are a
-    CountOverflow.
+    ``variable`` is the bit number of the variable that each state reads. ``weight`` is the weight of each node; nodes
+    that are not ``present`` have no value and add nothing. If whole numbers may add up to more than 64 bits hold, that
+    is a CountOverflow.
 
     Examples
     --------
@@ -85,7 +85,7 @@ def k_best_paths(
 
 
 def _refuse_overflow(graph: Graph, windows: Windows, complete: bool, weight: Weights) -> None:
-    """The magnitudes along every trend have to add up to what 64 bits hold, with some allowance for rounding."""
+    """Raises unless the magnitudes along every trend add up to what 64 bits hold, with some allowance for rounding."""
     magnitudes = layers_of(np.abs(weight.astype(np.float64)), np.ones(len(weight), dtype=np.bool_))
     largest = float(find_heaviest(graph, windows, complete, magnitudes)[1].max())
     if largest >= 2.0**63 * (1 - 1e-9):
@@ -107,9 +107,9 @@ def _list_trends(
     k: int,
     keep: bool,
 ) -> tuple[Ints, Ints, Ints, Values, Ints, Ints]:
-    """The k heaviest trends of all windows, or only how many of them each window has.
+    """Lists the k heaviest trends of all windows, or only counts how many of them each window has.
 
-    The windows list as many trends as are wanted of each, or until the k-th best so far beats their next one.
+    Each window lists as many trends as are wanted of it, or until the k-th best so far beats its next one.
 
     Parameters
     ----------

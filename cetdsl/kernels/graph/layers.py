@@ -1,4 +1,4 @@
-"""What trends weigh, and the heaviest way on from each node: the first pass of the k-best search.
+"""The weights of trends, and the heaviest way on from each node: the first pass of the k-best search.
 
 Values that do not add up like numbers are kept apart. A way belongs to a *layer*: the set of the kinds of values (none,
 number, infinity, minus infinity, NaN) that are on it. Within a layer sums are numbers, and each layer is of one rank in
@@ -29,7 +29,7 @@ LAST, NO_WAY = -1, -2
 
 
 class Layers(NamedTuple):
-    """The nodes' values, and what layer a way is of.
+    """The nodes' values, and the layers that ways belong to.
 
     Of each node, ``amount`` is the value if it is a number, else 0, and ``kind`` the number of its kind. ``own`` is the
     layer of a single node of each kind, ``after[kind, layer]`` that of a node that is followed by a way of some layer,
@@ -44,7 +44,7 @@ class Layers(NamedTuple):
 
 
 def layers_of(weight: Weights, present: Bools) -> Layers:
-    """The layers of the ways over nodes of these weights, some of them without a value."""
+    """Finds the layers of the ways over nodes of these weights, some of which have no value."""
     bits = np.where(present, _NUMBER, 0)
     if weight.dtype == np.float64:
         bits = np.where(present & np.isnan(weight), _NAN, bits)
@@ -65,7 +65,7 @@ def layers_of(weight: Weights, present: Bools) -> Layers:
 
 
 def _rank(layer: int) -> int:
-    """The rank of a layer's sums in Spark's order of weights."""
+    """Returns the rank of a layer's sums in Spark's order of weights."""
     if layer & _NAN or (layer & _INFINITE and layer & _MINUS_INFINITE):
         return IS_NAN
     if layer & _INFINITE:
@@ -76,7 +76,7 @@ def _rank(layer: int) -> int:
 
 
 def spelled(value: Weights, rank: Ints, weight: Weights) -> Weights:
-    """The sums of trends, of which the sum of the numbers and the rank are given, in the type of the weights."""
+    """Returns the sums of trends, given as sums of the numbers and ranks, in the type of the weights."""
     if weight.dtype == np.int64:
         return value.astype(np.int64)
     spelled = value.astype(np.float64)
@@ -89,7 +89,7 @@ def spelled(value: Weights, rank: Ints, weight: Weights) -> Weights:
 def fill_ways(
     graph: Graph, windows: Windows, window: int, role: Roles, layers: Layers, best: Values, choice: Ints
 ) -> None:
-    """The best way from every state (node of a window and layer): what it weighs, and the state that it goes on with.
+    """Finds the best way from every state (node of a window and layer): its weight, and the state that it goes on with.
 
     State ``row * layers + layer`` stands for the window's node ``row``. Of equal ways the first one is the best.
     """
@@ -119,7 +119,7 @@ def fill_ways(
 
 @jit
 def find_heaviest(graph: Graph, windows: Windows, complete: bool, layers: Layers) -> tuple[Ints, Values]:
-    """The rank and the sum of each window's heaviest trend; rank -1: it has none."""
+    """Finds the rank and the sum of each window's heaviest trend; rank -1: it has none."""
     width, room = layers.after.shape[1], widest(windows)
     role, choice = np.empty(room, np.uint8), np.empty(room * width, np.int64)
     best = np.empty(room * width, layers.amount.dtype)

@@ -42,7 +42,7 @@ def find_ranges(joins: Joins, ranks: Ranks, events: Events, horizon: Places, eve
 def _fill_buckets(
     joins: Joins, ranks: Ranks, event: Ints, state: Ints, owner: Ints, first: Ints, count: int
 ) -> tuple[Ints, Places, Places]:
-    """Sorts nodes into the numbered buckets: where each bucket begins, the nodes of all, and their ranks."""
+    """Sorts nodes into the numbered buckets: returns where each begins, the nodes of all, and their ranks."""
     nodes, edges = len(event), len(owner)
     begin = np.zeros(count + 1, dtype=np.int64)
     for edge in range(edges):
@@ -69,7 +69,7 @@ def _fill_buckets(
 
 @inlined
 def _first_not_before(target: Places, event: Ints, k: int, high: int, bound: int) -> int:
-    """The first entry of a bucket, from entry ``k`` on, whose event is not before a bound."""
+    """Returns the first entry of a bucket, from entry ``k`` on, whose event is not before a bound."""
     while k < high and event[target[k]] < bound:
         k += 1
     return k
@@ -124,7 +124,7 @@ def _fill_ranges(
 
 @inlined
 def next_entry(rank: Places, skip: Places, k: int, stop: int, limit: int) -> int:
-    """The first entry, from entry ``k`` on, whose rank is within the limit; ``stop`` if there is none."""
+    """Returns the first entry, from entry ``k`` on, whose rank is within the limit; ``stop`` if there is none."""
     while k < stop:
         if rank[k] <= limit:
             return k

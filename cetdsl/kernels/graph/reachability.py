@@ -1,12 +1,12 @@
-"""What lies on a trend at all: two passes over the events, which find each node's origin and reach.
+"""Two passes over the events find each node's origin and reach, and so which nodes lie on a trend at all.
 
-The passes take time n log n, because they read and write trees over the ranks of buckets and never look at an edge
-(but for edges whose predicates no index answers). They are one kernel: read against time, a machine whose edges are
-turned round leads from the ends of trends to their begins, and what was a reach is an origin.
+The passes take time n log n, because they read and write trees over the ranks of buckets and never look at an edge (but
+for edges whose predicates no index answers). Both are one kernel: read against time, a machine whose edges are turned
+round leads from the ends of trends to their begins, and what was a reach is an origin.
 
-Where each event that an edge leaves begins a trend itself, the latest predecessor of all is asked for: events that a
-later one outdoes are dropped, and those left are a stack whose ranks fall or rise, which is searched from its end on
-in a few cells that lie together. Fenwick trees, each level of which may miss the caches, are for the other edges.
+Where each event that an edge leaves begins a trend itself, only the latest predecessor matters: events that a later one
+outdoes are dropped, and those left are a stack whose ranks fall or rise, which is searched from its end on in a few
+cells that lie together. Fenwick trees, each level of which may miss the caches, are for the other edges.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NONE = np.zeros(0, dtype=np.int64)
 
 
 class _Course(NamedTuple):
-    """What a pass goes over, in its own order of time and with edges in its own direction.
+    """The order in which a pass goes over the events, with edges in its own direction.
 
     With ``sign`` 1 it goes with time; with -1 against it, so that event ``i`` is the one that is ``i`` events before
     the last. Of shape (events, states), ``exists`` says which nodes are looked at. ``oldest`` is the first event that
@@ -50,7 +50,7 @@ class _Course(NamedTuple):
 
 
 class _Trees(NamedTuple):
-    """A Fenwick tree or stack of each bucket for each edge, a cell per rank; ``Ranks.tree`` says where they begin.
+    """A Fenwick tree or stack per bucket and edge, with a cell per rank; ``Ranks.tree`` says where they begin.
 
     Of shape (edges, cells), ``entry`` has the origins that the trees or stacks hold, and ``bound`` the ranks of what is
     on a stack; of shape (edges, buckets), ``top`` is the cell after the last one of each stack. ``total`` is the one
@@ -64,7 +64,7 @@ class _Trees(NamedTuple):
 
 
 def find_origins(joins: Joins, ranks: Ranks, events: Events, horizon: Places) -> tuple[Places, Places]:
-    """``origin`` and ``origin_before`` of every event (row) and state (column)."""
+    """Finds ``origin`` and ``origin_before`` of every event (row) and state (column)."""
     # Events end to share windows in the order in which they come.
     oldest = np.searchsorted(horizon, np.arange(len(horizon)), side="right") if joins.tested.any() else _NONE
     course = _Course(
@@ -81,7 +81,7 @@ def find_origins(joins: Joins, ranks: Ranks, events: Events, horizon: Places) ->
 
 
 def find_reaches(joins: Joins, ranks: Ranks, events: Events, horizon: Places, origin: Places) -> tuple[Places, Places]:
-    """``reach`` and ``reach_after`` of every event and state that a path from a begin leads to."""
+    """Finds ``reach`` and ``reach_after`` of every event and state that a path from a begin leads to."""
     count = len(events.time)
     source, target = _ends_of_edges(joins)
     course = _Course(
@@ -101,13 +101,13 @@ def find_reaches(joins: Joins, ranks: Ranks, events: Events, horizon: Places, or
 
 
 def _ends_of_edges(joins: Joins) -> tuple[Ints, Ints]:
-    """The source and the target of each edge."""
+    """Returns the source and the target of each edge."""
     return np.repeat(np.arange(len(joins.variable)), np.diff(joins.out_start)), joins.target
 
 
 @jit
 def find_horizon(segment_start: Ints, time: Ints, length: int) -> Places:
-    """For each event the first one that can share no window with it: too late, or of another key."""
+    """Finds for each event the first one that can share no window with it: too late, or of another key."""
     out = np.empty(len(time), dtype=np.int32)
     for s in range(len(segment_start) - 1):
         stop = segment_start[s]
@@ -122,7 +122,7 @@ def find_horizon(segment_start: Ints, time: Ints, length: int) -> Places:
 
 @inlined
 def _follows(joins: Joins, ranks: Ranks, events: Events, edge: int, earlier: int, later: int) -> bool:
-    """Whether an event may follow another one along an edge, time apart."""
+    """Whether an event may follow another one along an edge, apart from their times."""
     table = joins.table[edge]
     if table >= 0:
         if ranks.wanted[table, earlier] < 0 or ranks.wanted[table, earlier] != ranks.bucket[table, later]:
@@ -134,9 +134,9 @@ def _follows(joins: Joins, ranks: Ranks, events: Events, edge: int, earlier: int
 
 @inlined
 def _topmost(bound: Places, edge: int, low: int, top: int, rank: np.int64, sign: int) -> int:
-    """The last cell of a stack ``low:top`` with ``sign * bound >= sign * rank``; ``low - 1`` if there is none.
+    """Returns the last cell of a stack ``low:top`` with ``sign * bound >= sign * rank``; ``low - 1`` if there is none.
 
-    These cells come first. The search doubles its strides from the top down.
+    Such cells precede all others. The search doubles its strides from the top down.
     """
     stride, high = 1, top
     while high - stride >= low and sign * bound[edge, high - stride] < sign * rank:
@@ -164,7 +164,7 @@ def _put_on_top(
 
 
 def _pass_along(course: _Course, joins: Joins, ranks: Ranks, events: Events) -> tuple[Places, Places]:
-    """The latest event with which a path to each node begins, and the same over paths through a predecessor."""
+    """Returns the latest event with which a path to each node begins, and the same over paths through a predecessor."""
     # What the pass writes to is made by NumPy, which asks the system for large pages: a kernel of Numba would wait for
     # each small one.
     edges = len(joins.target)

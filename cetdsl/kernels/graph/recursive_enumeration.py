@@ -1,10 +1,10 @@
-"""The next best ways of a window, found only as far as they are asked for: recursive enumeration.
+"""Recursive enumeration finds the next best ways of a window only as far as they are asked for.
 
 A node's j-th best way is the best of its *candidates*: for each successor the first of that one's ways that the node
 has not used yet. To find the next, the candidate that was taken last is replaced by the following way of the same
 successor, which may have to be found in the same manner: the search goes down one path and comes back (Jiménez and
-Marzal 1999). So k trends cost k times their length, not counting the first pass
-(:mod:`~cetdsl.kernels.graph.layers`), and never more candidates are kept than edges.
+Marzal 1999). So k trends cost k times their length, not counting the first pass (:mod:`~cetdsl.kernels.graph.layers`),
+and never more candidates are kept than edges.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _THE_FIRST, _UNKNOWN, _NO_MORE = -2, -2, -1
 
 
 class Heaps(NamedTuple):
-    """Heaps of candidates, the best on top: the heavier, then the one with the earlier state.
+    """Heaps of candidates, the best on top: the heaviest, and of equally heavy ones that with the earliest state.
 
-    A candidate is the state that goes on, and which of its ways; the heaps of all states lie in the same arrays.
+    A candidate is the state that goes on, and the number of its way; the heaps of all states lie in the same arrays.
     """
 
     value: Values
@@ -44,7 +44,7 @@ def _beats(heaps: Heaps, a: int, b: int) -> bool:
 
 @inlined
 def _swap(heaps: Heaps, a: int, b: int) -> None:
-    """Lets two candidates change their cells."""
+    """Exchanges the cells of two candidates."""
     heaps.value[a], heaps.value[b] = heaps.value[b], heaps.value[a]
     heaps.state[a], heaps.state[b] = heaps.state[b], heaps.state[a]
     heaps.way[a], heaps.way[b] = heaps.way[b], heaps.way[a]
@@ -116,7 +116,7 @@ _WAYS, _CELLS, _TREND, RANK, FIRST, _LAST = range(6)
 
 @jit
 def make_search(graph: Graph, windows: Windows, layers: Layers) -> Search:
-    """A search that is in no window yet."""
+    """Makes a search that is in no window yet."""
     room, width = widest(windows), layers.after.shape[1]
     states, heaps = np.empty((3, room * width), np.int64), np.empty((2, room * width + 1), np.int64)
     paths, best = np.empty((2, room), np.int64), np.empty(room * width, layers.amount.dtype)
@@ -140,7 +140,7 @@ def make_search(graph: Graph, windows: Windows, layers: Layers) -> Search:
 
 @jit
 def open_window(search: Search, graph: Graph, windows: Windows, window: int, complete: bool) -> None:
-    """Makes ready for the trends of another window."""
+    """Prepares the search for the trends of another window."""
     fill_roles(graph, windows, window, complete, search.role)
     fill_ways(graph, windows, window, search.role, search.layers, search.best, search.choice)
     first, last, at = windows.first[window], windows.last[window], search.at
@@ -152,7 +152,7 @@ def open_window(search: Search, graph: Graph, windows: Windows, window: int, com
 
 @inlined
 def _add_way(search: Search, ways: Ways, x: int, value: float, rest: int) -> int:
-    """Notes a way from a state that weighs so much and goes on with another way; returns its number."""
+    """Notes a way from a state, of weight ``value``, that goes on with the way ``rest``; returns its number."""
     way = int(search.at[_WAYS])
     search.at[_WAYS] += 1
     ways.value[way], ways.state[way], ways.rest[way], ways.following[way] = value, x, rest, _UNKNOWN
@@ -162,7 +162,7 @@ def _add_way(search: Search, ways: Ways, x: int, value: float, rest: int) -> int
 
 @inlined
 def _first_way(search: Search, ways: Ways, x: int) -> int:
-    """The best way of a state, which the pass backwards has found."""
+    """Returns the best way of a state, which the pass backwards has found."""
     first, choice, chain, depth = search.first, search.choice, search.chain, 0
     while x != LAST and first[x] < 0:
         chain[depth] = x
@@ -203,7 +203,7 @@ def _keep_candidates(
 
 @jit
 def _collect_ways(search: Search, heaps: Heaps, x: int, most: int) -> Heaps:
-    """The candidates of a state, but for its best way: that which goes nowhere, and the first one of each successor."""
+    """Collects the candidates of a state but for its best way: ending there, and the first way of each successor."""
     target, after, choice, best = search.target, search.layers.after, search.choice, search.best
     width, first, last = after.shape[1], search.at[FIRST], search.at[_LAST]
     v, layer = x // width + first, x % width
@@ -227,7 +227,7 @@ def _collect_ways(search: Search, heaps: Heaps, x: int, most: int) -> Heaps:
 
 @jit
 def _collect_trends(search: Search, heaps: Heaps, rank: int, most: int) -> Heaps:
-    """The candidates for the trends of one rank: the best way of each root and layer."""
+    """Collects the candidates for the trends of one rank: the best way of each root and layer."""
     choice, best, role, ranks = search.choice, search.best, search.role, search.layers.rank
     width, rows = len(ranks), search.at[_LAST] - search.at[FIRST]
     value, state, count = np.empty(rows * width, best.dtype), np.empty(rows * width, np.int64), 0
@@ -242,7 +242,7 @@ def _collect_trends(search: Search, heaps: Heaps, rank: int, most: int) -> Heaps
 
 @inlined
 def _replace_candidate(search: Search, ways: Ways, heaps: Heaps, owner: int, taken: int, amount: float) -> None:
-    """In place of a way that was taken, its state offers the one that follows, if there is one."""
+    """Replaces a way that was taken by the one that follows it in the same state, if there is one."""
     following = ways.following[taken] if taken >= 0 else _NO_MORE
     if following >= 0:
         start, size, value = search.heap[owner], search.size[owner], amount + ways.value[following]
@@ -252,7 +252,7 @@ def _replace_candidate(search: Search, ways: Ways, heaps: Heaps, owner: int, tak
 
 @inlined
 def _take_candidate(search: Search, ways: Ways, heaps: Heaps, owner: int) -> tuple[float, int]:
-    """Removes the best candidate of a heap: what it weighs, and its way, -1 for the one that goes nowhere."""
+    """Removes the best candidate of a heap; returns its weight, and its way, -1 for the one that ends there."""
     start, value = search.heap[owner], heaps.value[search.heap[owner]]
     state, way = heaps.state[start], heaps.way[start]
     search.size[owner] -= 1
@@ -291,7 +291,7 @@ def _find_following(search: Search, ways: Ways, heaps: Heaps, x: int, most: int)
 
 @jit
 def next_trend(search: Search, ways: Ways, heaps: Heaps, most: int) -> tuple[Ways, Heaps, int]:
-    """The next best trend of the window as a way, -1 if there is no more; of each state, the best ``most`` are kept."""
+    """Returns the window's next best trend as a way, -1 if there is no more; each state keeps its best ``most``."""
     at, trends, last, used = search.at, len(search.best), search.at[_TREND], search.at[_WAYS]
     # A way for each node of the path, and the first ways of states that had none.
     more = (at[_LAST] - at[FIRST]) * (search.layers.after.shape[1] + 1)

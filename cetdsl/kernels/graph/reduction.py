@@ -1,4 +1,4 @@
-"""The transitive reduction of a graph: only those edges stay that no longer path goes round.
+"""The transitive reduction of a graph keeps only the edges that no longer path bypasses.
 
 A detour lies between its ends in time, so the reduction is the same in every window. And it passes only through nodes
 that lie on a trend, as its ends do.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from cetdsl.ir.machine import Machine
-from cetdsl.ir.steps import ORDERS, steps_of
+from cetdsl.ir.transitions import ORDERS, transitions_of
 from cetdsl.kernels._jit import jit
 from cetdsl.kernels.graph.attribute_graph import NEVER, AttributeGraph
 from cetdsl.kernels.graph.blocks import widened
@@ -21,7 +21,7 @@ _BIT_MAP_BYTES = 64 * 2**20
 
 
 def reduce_edges(graph: AttributeGraph, machine: Machine, most: int = 2**31) -> Graph | None:
-    """The graph with only those edges that no longer path goes round: its transitive reduction.
+    """Returns the transitive reduction of a graph: the graph with only those edges that no longer path bypasses.
 
     None if there are more than ``most`` edges: of the reduction where the relation is transitive, else of the whole
     graph.
@@ -42,13 +42,13 @@ def _is_transitive(machine: Machine) -> bool:
     """Whether "may follow" is transitive: one state, and all comparisons between values of one column."""
     if len(machine.variables) != 1 or len(machine.edges) != 1:
         return False
-    (step,) = steps_of(machine)
-    return step.is_separable and all(c.later == c.earlier for c in step.edge.comparisons)
+    (transition,) = transitions_of(machine)
+    return transition.is_separable and all(c.later == c.earlier for c in transition.edge.comparisons)
 
 
 @jit
 def _first_instants(graph: AttributeGraph) -> Ints:
-    """Where each node's successors of the earliest instant end: they hide all later ones of an unordered list."""
+    """Returns where each node's successors of the earliest instant end: they hide all later ones of a plain list."""
     start, target, instant = graph.ranges.start, graph.ranges.target, graph.instant
     stop = start.copy()
     for v in range(len(stop)):
@@ -59,7 +59,7 @@ def _first_instants(graph: AttributeGraph) -> Ints:
 
 @jit
 def _earliest(tree: Places, base: int, size: int, low: int, high: int) -> int:
-    """The earliest node of the ranks ``low:high`` (from 0) in a segment tree; ``NEVER`` if there is none."""
+    """Returns the earliest node of the ranks ``low:high`` (from 0) in a segment tree; ``NEVER`` if there is none."""
     found = NEVER
     left, right = low + size, high + size
     while left < right:
@@ -87,7 +87,7 @@ def _push(heap: Ints, size: int, node: int, low: int, high: int) -> int:
 
 @jit
 def _pop(heap: Ints, size: int) -> int:
-    """Takes the first stretch off a heap."""
+    """Removes the first stretch from a heap."""
     last = size - 1
     node, low, high = heap[last, 0], heap[last, 1], heap[last, 2]
     cell, child = 0, 1
@@ -104,9 +104,9 @@ def _pop(heap: Ints, size: int) -> int:
 
 @jit
 def _staircases(graph: AttributeGraph, most: int) -> tuple[Ints, Ints, Places]:
-    """The reduction of an order, edge by edge: each successor hides the later ones that it allows itself.
+    """Computes the reduction of an order, edge by edge: each successor hides the later ones that it allows itself.
 
-    Goes from the last node to the first, so that the tree of each bucket, nodes by rank, holds later ones only. The
+    It goes from the last node to the first, so that the tree of each bucket, nodes by rank, holds later ones only. The
     successors of a node come out of the ranks that it allows in order of time, from a heap of stretches of ranks: one
     that shows splits its stretch, and the ranks that it hides are cut off the others when their turn comes.
     """
@@ -171,7 +171,7 @@ def _staircases(graph: AttributeGraph, most: int) -> tuple[Ints, Ints, Places]:
 
 @jit
 def _irredundant(start: Ints, stop: Ints, target: Places) -> tuple[Ints, Places]:
-    """The edges of any graph that no longer path goes round; where each node's begin, and the targets.
+    """Returns the edges of any graph that no longer path bypasses: where each node's begin, and the targets.
 
     A node's successors are tried in order of time, against the set of what those that were kept lead to. The sets are
     bit maps over a block of nodes at a time, which bounds their memory.

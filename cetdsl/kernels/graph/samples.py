@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +36,7 @@ from cetdsl.kernels._jit import inlined, jit
 from cetdsl.kernels.graph.blocks import add_path, join_blocks
 from cetdsl.kernels.graph.counts import (
     Accumulators,
+    Worth,
     fill_worth,
     in_units,
     make_worth,
@@ -114,7 +115,7 @@ def sample_paths(
 
 @inlined
 def _mixed(word: _Word) -> _Word:
-    """The output function of SplitMix64, of one word or each of several."""
+    """Applies the output function of SplitMix64 to a word or to each of several."""
     word = (word ^ (word >> np.uint64(30))) * _FIRST_FACTOR
     word = (word ^ (word >> np.uint64(27))) * _SECOND_FACTOR
     return word ^ (word >> np.uint64(31))
@@ -122,13 +123,13 @@ def _mixed(word: _Word) -> _Word:
 
 @inlined
 def _uniform(word: np.uint64) -> float:
-    """A number between 0 and 1 and neither of them, from 52 bits of a word."""
+    """Makes a number strictly between 0 and 1 from 52 bits of a word."""
     return (float(word >> np.uint64(12)) + 0.5) * 2.0**-52
 
 
 @jit
 def _next_key(before: float, drawn: int, size: float, log_size: float, word: np.uint64) -> float:
-    """The logarithm of the key that follows ``drawn`` smaller ones, the last of which is ``before``."""
+    """Returns the logarithm of the key that follows ``drawn`` smaller ones, the last of which is ``before``."""
     gap = math.log(-math.log(_uniform(word))) - (math.log(size - drawn) if size < math.inf else log_size)
     if before == -math.inf:
         return gap
@@ -138,7 +139,7 @@ def _next_key(before: float, drawn: int, size: float, log_size: float, word: np.
 
 @jit
 def _smallest_keys(log_size: Floats, size: Floats, state: Words, n: int) -> tuple[Ints, Floats]:
-    """The n smallest keys of all slices together, rising, and the slice of each."""
+    """Draws the n smallest keys of all slices together; returns the slice of each, and the keys, rising."""
     drawn, counter = np.zeros(len(size), dtype=np.int64), state.copy()
     heap = [(math.inf, -1)]
     for window in range(len(size)):
@@ -161,7 +162,7 @@ def _smallest_keys(log_size: Floats, size: Floats, state: Words, n: int) -> tupl
 
 @jit
 def _no_names(count: int) -> Words:
-    """A hash table for so many names."""
+    """Makes a hash table for so many names."""
     slots = 4
     while slots < 2 * count:
         slots *= 2
@@ -170,7 +171,7 @@ def _no_names(count: int) -> Words:
 
 @inlined
 def _is_new(names: Words, name: np.uint64) -> bool:
-    """Puts a name into a hash table; False if it was there."""
+    """Puts a name into a hash table, and returns whether it was not there."""
     mask = np.uint64(len(names) - 1)
     slot = _mixed(name) & mask
     while names[slot] != _NOTHING:
@@ -182,8 +183,18 @@ def _is_new(names: Words, name: np.uint64) -> bool:
 
 
 @jit
+def _room(
+    graph: Graph, windows: Windows, wanted: Ints, accumulators: Accumulators
+) -> tuple[Worth, NDArray[Any], Ints, Ints, Ints]:
+    """Makes room to draw in: the worth of a window's nodes, its running total, a path, and the trends drawn so far."""
+    worth, room = make_worth(windows, accumulators, shared_targets(graph)), widest(windows)
+    until, path = np.empty(room, accumulators.primes.dtype), np.empty(room, np.int64)
+    return worth, until, path, np.zeros(wanted.sum() + 1, dtype=np.int64), np.empty(0, dtype=np.int64)
+
+
+@jit
 def _descend(graph: Graph, first: int, role: Roles, value: Words, rank: np.uint64, path: Ints) -> int:
-    """The path of a rank among those that begin with the node ``path[0]``; returns its length."""
+    """Writes the path of a rank among those that begin with the node ``path[0]``, and returns its length."""
     start, target = graph.start, graph.target
     depth = 1
     while True:
@@ -204,13 +215,12 @@ def _descend(graph: Graph, first: int, role: Roles, value: Words, rank: np.uint6
 def _draw_ranks(
     graph: Graph, windows: Windows, complete: bool, wanted: Ints, state: Words, accumulators: Accumulators
 ) -> tuple[Ints, Ints]:
-    """Different trends of each window, as many as are wanted: where each one's nodes begin, and the nodes.
+    """Draws different trends of each window, as many as are wanted: where each one's nodes begin, and the nodes.
 
     ``state`` says where the counter of each window begins, and the accumulators count the trends, one by one.
     """
-    worth, room = make_worth(windows, accumulators, shared_targets(graph)), widest(windows)
-    role, value, path, until = worth.role, worth.value, np.empty(room, np.int64), np.empty(room, np.uint64)
-    start, node, trend = np.zeros(wanted.sum() + 1, dtype=np.int64), np.empty(0, dtype=np.int64), 0
+    worth, until, path, start, node = _room(graph, windows, wanted, accumulators)
+    role, value, trend = worth.role, worth.value, 0
     for window in range(len(wanted)):
         first, last, counter = windows.first[window], windows.last[window], state[window]
         fill_worth(graph, windows, window, complete, accumulators, worth)
@@ -239,7 +249,7 @@ def _draw_ranks(
 def _wander(
     graph: Graph, first: int, last: int, role: Roles, value: Scaled, counter: np.uint64, path: Ints
 ) -> tuple[int, np.uint64]:
-    """A random path that begins with the node ``path[0]``; returns its length, and the counter."""
+    """Draws a random path that begins with the node ``path[0]``; returns its length, and the counter."""
     start, stop, target = graph.start, graph.stop, graph.target
     depth = 1
     while True:
@@ -266,7 +276,7 @@ def _wander(
 
 @jit
 def _name(path: Ints, depth: int) -> np.uint64:
-    """A hash of a path; that of another path is the same with a probability of 2**-64."""
+    """Hashes a path; another path has the same hash with a probability of 2**-64."""
     word = _ZERO
     for d in range(depth):
         word = _mixed((word + _GOLDEN) ^ np.uint64(path[d]))
@@ -277,10 +287,9 @@ def _name(path: Ints, depth: int) -> np.uint64:
 def _draw_walks(
     graph: Graph, windows: Windows, complete: bool, wanted: Ints, state: Words, accumulators: Accumulators
 ) -> tuple[Ints, Ints]:
-    """As :func:`_draw_ranks`, for any number of trends, which are counted in scaled numbers."""
-    worth, room = make_worth(windows, accumulators, shared_targets(graph)), widest(windows)
-    role, value, path, until = worth.role, worth.value, np.empty(room, np.int64), np.empty(room, np.float64)
-    start, node, trend = np.zeros(wanted.sum() + 1, dtype=np.int64), np.empty(0, dtype=np.int64), 0
+    """Does as :func:`_draw_ranks` does, for any number of trends, which are counted in scaled numbers."""
+    worth, until, path, start, node = _room(graph, windows, wanted, accumulators)
+    role, value, trend = worth.role, worth.value, 0
     for window in range(len(wanted)):
         first, last, counter = windows.first[window], windows.last[window], state[window]
         fill_worth(graph, windows, window, complete, accumulators, worth)

@@ -1,7 +1,7 @@
 """Equal parts of the trends of a graph, found without a search.
 
-What the nodes of a window are worth (:mod:`~cetdsl.kernels.graph.counts`) says how many trends lie below each branch
-and how long they are, and one descent leads to the trend at any given fraction of the whole.
+The worth of the nodes of a window (:mod:`~cetdsl.kernels.graph.counts`) says how many trends lie below each branch and
+how long they are, and one descent leads to the trend at any given fraction of the whole.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ from cetdsl.kernels.vocabulary import Bools, Floats, Graph, Places
 
 
 def split(graph: Graph, windows: Windows, complete: bool, fractions: Floats) -> list[Trace] | None:
-    """The trends at given fractions of the refs (sum of lengths) of all windows; None if there is no trend.
+    """Finds the trends at given fractions of the *refs* of all windows; None if there is no trend.
 
-    They come in the order of the fractions, and the same fraction gives the same trend wherever it is asked for.
+    The refs of some trends are the sum of their lengths. The trends come in the order of the fractions, and the same
+    fraction gives the same trend wherever it is asked for.
     """
     refs, largest = _refs(graph, windows, complete)
     if not refs.any():
@@ -55,7 +56,7 @@ def split(graph: Graph, windows: Windows, complete: bool, fractions: Floats) -> 
 
 
 def share_of_roots(graph: Graph, windows: Windows, complete: bool, part: int, parts: int) -> Graph:
-    """The graph of the trends that begin at one of ``parts`` stretches of roots, with about as many refs each."""
+    """Returns the graph of the trends from one of ``parts`` stretches of roots, with about as many refs each."""
     sizes = _root_refs(graph, windows, complete, rounding(np.float64, True), 0)
     if not np.isfinite(sizes.sum()):
         _, largest = _refs(graph, windows, complete)
@@ -71,14 +72,14 @@ def share_of_roots(graph: Graph, windows: Windows, complete: bool, part: int, pa
 
 
 def _refs(graph: Graph, windows: Windows, complete: bool) -> tuple[Scaled, int]:
-    """The refs of each window, and the largest exponent among them."""
+    """Returns the refs of each window, and the largest exponent among them."""
     refs = scaled_counts(graph, windows, complete, lengths=True)[:, 1]
     return refs, int(refs.imag.max(initial=0))
 
 
 @jit
 def _root_refs(graph: Graph, windows: Windows, complete: bool, accumulators: Accumulators, exponent: int) -> Floats:
-    """The refs of the trends of all windows that begin at each node, in multiples of ``2**exponent``."""
+    """Sums up the refs of the trends of all windows by the node that they begin at, in multiples of ``2**exponent``."""
     worth = make_worth(windows, accumulators, shared_targets(graph))
     role, value, sizes = worth.role, worth.value, np.zeros(len(graph.event))
     for window in range(len(windows.low)):
@@ -92,7 +93,7 @@ def _root_refs(graph: Graph, windows: Windows, complete: bool, accumulators: Acc
 
 @jit
 def _reached(graph: Graph, begins: Bools) -> Bools:
-    """The nodes that a path from one that begins leads to."""
+    """Whether a path from a node that begins leads to each node."""
     target, starts, stops = graph.target, graph.start, graph.stop
     out = begins.copy()
     for v in range(len(out)):
@@ -106,11 +107,11 @@ def _reached(graph: Graph, begins: Bools) -> Bools:
 def _seek(
     graph: Graph, windows: Windows, window: int, role: Roles, value: Values, rest: float, exponent: int
 ) -> Places:
-    """The trend before which ``rest * 2**exponent`` refs of a window lie.
+    """Finds the trend before which ``rest * 2**exponent`` refs of a window lie.
 
-    ``role`` and ``value`` are those of the window's nodes: the trends that go on from each, and their refs from there
-    on. Of successors that rounding leaves nothing to choose from, it is the last: a larger ``rest`` never gives an
-    earlier trend.
+    ``role`` and ``value`` are those of the window's nodes: the number of trends that go on from each, and their refs
+    from there on. Where rounding leaves none of the successors, it takes the last one: so a larger ``rest`` never gives
+    an earlier trend.
     """
     target, starts, stops = graph.target, graph.start, graph.stop
     first, last = windows.first[window], windows.last[window]

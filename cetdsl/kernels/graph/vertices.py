@@ -1,9 +1,10 @@
 """The graph of a query as rows: its vertices and edges, and the attribute vertices that stand for most of the edges.
 
-An *attribute vertex* is a single value, where a step of the pattern demands equality, or a range of values that the
-bounds of earlier events leave undivided, where it demands an order. A *from-edge* leads from it to an event whose value
-lies in it; a *to-edge* leads from an event to a stretch of attribute vertices, those whose values its predicate allows
-(Mei et al., ICPP 2021). So the two kinds take space in proportion to the events, however many edges they stand for.
+An *attribute vertex* is a single value, where a transition of the pattern demands equality, or a range of values that
+the bounds of earlier events leave undivided, where it demands an order. A *from-edge* leads from it to an event whose
+value lies in it; a *to-edge* leads from an event to a stretch of attribute vertices, those whose values its predicate
+allows (Mei et al., ICPP 2021). So the two kinds take space in proportion to the events, however many edges they stand
+for.
 
 All rows of a block of windows are found at once, by sorting: there may be very many small windows.
 """
@@ -17,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from cetdsl.ir.stages import EventGraphSpec
-from cetdsl.ir.steps import steps_of
+from cetdsl.ir.transitions import transitions_of
 from cetdsl.ir.windowing import SLIDING
 from cetdsl.kernels._jit import jit
 from cetdsl.kernels.enumerate.guards import GuardedMachine
@@ -49,10 +50,10 @@ def vertex_stream(
     vertices    event's number in its window, state, ``first``, ``last``, ``source``, ``sink``, event
     edges       number and state of the earlier event, number and state of the later one; so for ``reduced``
                 (edges that no longer path goes round) and ``direct`` (edges without attribute vertices)
-    attributes  step, per equality of any step a value of the later and of the earlier side (one is NULL), number
-                of the vertex on the list of these values, per order of any step the lower and the upper bound
-    from        step, values as above, number of the vertex, number of the event
-    to          step, values as above, number of the event, the first vertex and the one after the last
+    attributes  transition; per equality of any transition a value of the later and of the earlier side (one is NULL);
+                number of the vertex on the list of these values; per order of any transition the two bounds
+    from        transition, values as above, number of the vertex, number of the event
+    to          transition, values as above, number of the event, the first vertex and the one after the last
     ==========  ====================================================================================================
     """
     guarded = GuardedMachine(spec.kernel)
@@ -84,14 +85,14 @@ class _Windows:
         self.chunk = chunk
         self.events = events
         self.graph = graph
-        self.steps = steps_of(spec.kernel.query.machine)
-        self.separable = [step for step in self.steps if step.is_separable]
+        self.transitions = transitions_of(spec.kernel.query.machine)
+        self.separable = [t for t in self.transitions if t.is_separable]
         slices = chunk.slices
         self.low, self.high = slices.low[slices.slice], slices.high[slices.slice]
         self.first, self.last = np.searchsorted(graph.nodes.event, [self.low, self.high])
 
     def blocks(self) -> Iterator[_Seen]:
-        """The nodes of so many windows at a time."""
+        """Yields the nodes that some windows see, for so many windows at a time."""
         origin, reach = self.graph.nodes.origin, self.graph.nodes.reach
         for some in _blocks(self.last - self.first):
             window, node = members_of(self.first[some], self.last[some])
@@ -107,7 +108,7 @@ class _Windows:
         return columns
 
     def node_columns(self, seen: _Seen) -> list[pa.Array]:
-        """The event's number in its window, and the state."""
+        """Returns the event's number in its window, and the state."""
         number = self.graph.nodes.event[seen.node] - self.low[seen.window]
         return [from_numpy(number), from_numpy(self.graph.nodes.state[seen.node])]
 
@@ -147,13 +148,13 @@ def _edges(windows: _Windows) -> Iterator[list[pa.Array]]:
 
 
 def _direct(windows: _Windows) -> Iterator[list[pa.Array]]:
-    """The edges of the steps that have no attribute vertices."""
-    graph, steps = windows.graph, windows.steps
-    # A node has a range for each step that leaves its state, in their order.
+    """The edges of the transitions that have no attribute vertices."""
+    graph, transitions = windows.graph, windows.transitions
+    # A node has a range for each transition that leaves its state, in their order.
     owner, _ = members_of(graph.ranges.first[:-1], graph.ranges.first[1:])
-    earliest = np.searchsorted([step.edge.source for step in steps], graph.nodes.state)
+    earliest = np.searchsorted([transition.edge.source for transition in transitions], graph.nodes.state)
     number = np.arange(len(owner)) + (earliest - graph.ranges.first[:-1])[owner]
-    return _listed(windows, graph, np.array([not step.is_separable for step in steps], dtype=np.bool_)[number])
+    return _listed(windows, graph, np.array([not t.is_separable for t in transitions], dtype=np.bool_)[number])
 
 
 def _reduced(windows: _Windows) -> Iterator[list[pa.Array]]:
@@ -216,7 +217,7 @@ def _successors(
 
 
 class Lists(NamedTuple):
-    """The attribute vertices of one step: a list of them per window and per value of the equalities.
+    """The attribute vertices of one transition: a list of them per window and per value of the equalities.
 
     The vertices of list ``l`` are ``begin[l]:begin[l + 1]``; within the list they are numbered from 0. ``low`` and
     ``high`` are the position, among the earlier events, of one whose bound the range begins or ends with; -1:
@@ -276,8 +277,8 @@ def cut_lists(op: str | None, count: int, later: tuple[Ints, Ints], earlier: tup
     return Lists(begin, low, high, vertex, first, stop)
 
 
-class _Step(NamedTuple):
-    """The attribute vertices of a step, by its ``number`` among the separable ones, in a block of windows.
+class _Vertices(NamedTuple):
+    """The attribute vertices of a transition, by its ``number`` among the separable ones, in a block of windows.
 
     The ``later`` nodes stand on ``lists``, the ``earlier`` ones point at them; ``later_list`` and ``earlier_list`` say
     at which. ``example`` is one of the later nodes of each list, or one of the earlier ones counted on from these.
@@ -292,12 +293,12 @@ class _Step(NamedTuple):
     example: Ints
 
 
-def _steps(windows: _Windows) -> Iterator[_Step]:
-    """The separable steps of each block of windows."""
-    codes = [equality_codes(list(step.equalities), windows.events) for step in windows.separable]
+def _vertices_of(windows: _Windows) -> Iterator[_Vertices]:
+    """The separable transitions of each block of windows."""
+    codes = [equality_codes(list(transition.equalities), windows.events) for transition in windows.separable]
     for seen in windows.blocks():
-        for number, (step, (of_later, of_earlier, size)) in enumerate(zip(windows.separable, codes, strict=True)):
-            order, edge = step.order, step.edge
+        for number, (transition, (of_later, of_earlier, size)) in enumerate(zip(windows.separable, codes, strict=True)):
+            order, edge = transition.order, transition.edge
             columns = (order.later, order.earlier) if order else (None, None)
             later, later_key, value = _side(windows, seen, edge.target, size, of_later, columns[0])
             earlier, earlier_key, bound = _side(windows, seen, edge.source, size, of_earlier, columns[1])
@@ -305,13 +306,13 @@ def _steps(windows: _Windows) -> Iterator[_Step]:
             _, example, list_ = np.unique(keys, return_index=True, return_inverse=True)
             later_list, earlier_list = list_[: len(later_key)], list_[len(later_key) :]
             lists = cut_lists(order.op if order else None, len(example), (later_list, value), (earlier_list, bound))
-            yield _Step(number, later, earlier, later_list, earlier_list, lists, example)
+            yield _Vertices(number, later, earlier, later_list, earlier_list, lists, example)
 
 
 def _side(
     windows: _Windows, seen: _Seen, state: int, size: int, code: Ints, column: int | None
 ) -> tuple[_Seen, Ints, Ints]:
-    """The nodes of a state that have all values, each with a number for its window and equal values, and its value."""
+    """Returns the nodes of a state that have all values, a number for window and equalities of each, and a value."""
     events, nodes = windows.events, windows.graph.nodes
     side = seen.among(nodes.state[seen.node] == state)
     event = nodes.event[side.node]
@@ -325,15 +326,15 @@ def _side(
 
 def _attributes(windows: _Windows) -> Iterator[list[pa.Array]]:
     """The attribute vertices, with the bounds between which they lie."""
-    for found in _steps(windows):
+    for found in _vertices_of(windows):
         lists = found.lists
         owner, vertex = members_of(lists.begin[:-1], lists.begin[1:])
         window = np.concatenate([found.later.window, found.earlier.window])[found.example]
         event = np.append(windows.graph.nodes.event[found.earlier.node], 0)
         bounds = [
-            _values(windows, found, number, step.order.earlier, event[rows], rows < 0)
-            for number, step in enumerate(windows.separable)
-            if step.order
+            _values(windows, found, number, transition.order.earlier, event[rows], rows < 0)
+            for number, transition in enumerate(windows.separable)
+            if transition.order
             for rows in (lists.low, lists.high)
         ]
         yield _rows(windows, found, window[owner], owner, from_numpy(vertex - lists.begin[owner]), *bounds)
@@ -341,35 +342,35 @@ def _attributes(windows: _Windows) -> Iterator[list[pa.Array]]:
 
 def _from(windows: _Windows) -> Iterator[list[pa.Array]]:
     """The from-edges."""
-    for found in _steps(windows):
+    for found in _vertices_of(windows):
         event = windows.node_columns(found.later)[0]
         yield _rows(windows, found, found.later.window, found.later_list, from_numpy(found.lists.vertex), event)
 
 
 def _to(windows: _Windows) -> Iterator[list[pa.Array]]:
     """The to-edges."""
-    for found in _steps(windows):
+    for found in _vertices_of(windows):
         ends = windows.node_columns(found.earlier)[0], from_numpy(found.lists.first), from_numpy(found.lists.stop)
         yield _rows(windows, found, found.earlier.window, found.earlier_list, *ends)
 
 
-def _rows(windows: _Windows, found: _Step, window: Ints, lists: Ints, *more: pa.Array) -> list[pa.Array]:
-    """The window, the step, the values of its equalities as the later or as the earlier events have them, and more."""
+def _rows(windows: _Windows, found: _Vertices, window: Ints, lists: Ints, *more: pa.Array) -> list[pa.Array]:
+    """Puts the columns of rows together: window, transition, the values of its equalities on either side, and more."""
     nodes = windows.graph.nodes
     event = np.concatenate([nodes.event[found.later.node], nodes.event[found.earlier.node]])[found.example][lists]
     is_later = (found.example < len(found.later.node))[lists]
     values = [
         _values(windows, found, number, column, event, hidden)
-        for number, step in enumerate(windows.separable)
-        for comparison in step.equalities
+        for number, transition in enumerate(windows.separable)
+        for comparison in transition.equalities
         for column, hidden in ((comparison.later, ~is_later), (comparison.earlier, is_later))
     ]
-    step = from_numpy(np.full(len(lists), found.number, dtype=np.int32))
-    return [*windows.window_columns(window), step, *values, *more]
+    transition = from_numpy(np.full(len(lists), found.number, dtype=np.int32))
+    return [*windows.window_columns(window), transition, *values, *more]
 
 
-def _values(windows: _Windows, found: _Step, number: int, column: int, event: Ints, hidden: Bools) -> pa.Array:
-    """The column of a step's rows that is for the values of step ``number``: NULL where hidden, or for another step."""
+def _values(windows: _Windows, found: _Vertices, number: int, column: int, event: Ints, hidden: Bools) -> pa.Array:
+    """Returns the column for the values of transition ``number`` in the rows of ``found``; NULL where hidden."""
     values = windows.chunk.values[column].array
     return values.take(from_numpy(event, hidden)) if number == found.number else pa.nulls(len(event), values.type)
 

@@ -1,8 +1,8 @@
-"""The trends of a graph depth first: one trend in memory, from any trend to any other.
+"""Lists the trends of a graph depth first, with one trend in memory, from any trend to any other.
 
-The canonical order of trends is that of a depth-first search: earlier nodes first, and a trend before its extensions.
-A search can begin at any trend, given as the list of its nodes (a *path*), and stop before any other, so the trends of
-a window fall into parts that share nothing; :mod:`~cetdsl.kernels.graph.shares` finds where equal parts begin.
+The canonical order of trends is that of a depth-first search: earlier nodes first, and a trend before its extensions. A
+search can begin at any trend, given as the list of its nodes (a *path*), and stop before any other, so the trends of a
+window fall into parts that share nothing; :mod:`~cetdsl.kernels.graph.shares` finds where equal parts begin.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ _RECORD = np.dtype([("label", "i8"), ("start", "i4"), ("stop", "i4"), ("reach_af
 
 
 class Records(NamedTuple):
-    """What a walk asks of the nodes of a graph.
+    """What a walk reads of the nodes of a graph.
 
     ``entries`` are the nodes that the graph's ``target`` names, in its order: the successors of a node lie side by side
     (``beside``), and so are fetched together. Where they would take too much memory, they are ``nodes`` once more.
@@ -78,7 +78,7 @@ class Records(NamedTuple):
 
 
 def records_of(graph: Graph, variable: Ints | Shorts) -> Records:
-    """The records for walks; ``variable`` is the bit number of the one that each state reads."""
+    """Makes the records for walks; ``variable`` is the bit number of the one that each state reads."""
     count, used = len(graph.event), int(graph.stop.max(initial=0))
     nodes = np.empty(count, dtype=_RECORD)
     nodes["label"] = graph.event | variable_bits(variable)[graph.state]
@@ -127,7 +127,7 @@ class Walker:
         self.bytes_held = FRAME_BYTES * self._longest
 
     def blocks(self, limit: int = -1, block: int = BLOCK) -> Iterator[Block]:
-        """The trends, in blocks of so many bindings; a trend that is longer makes a block of its own."""
+        """Yields the trends, in blocks of so many bindings; a trend that is longer makes a block of its own."""
         if self._longest == 0:
             return
         graph, windows, records, at = self.graph, self.windows, self._records(), make_position(own=1)
@@ -143,7 +143,7 @@ class Walker:
             yield found._replace(slice=found.slice + self.window) if self.window else found
 
     def count(self) -> tuple[Ints, Ints]:
-        """The number of trends of each window and the sum of their lengths, by a walk over all of them."""
+        """Counts the trends of each window and sums up their lengths, by a walk over all of them."""
         trends, refs, visits = _tally(self.graph, self.windows, self.rules, self._longest)
         self.steps += int(visits) + int(refs.sum())
         return trends, refs
@@ -155,8 +155,8 @@ def _stand_before(
 ) -> None:
     """Puts the search right before the trend ``begin``, so that this is the next one that it finds.
 
-    All nodes of that trend but the last lie on the path then, and the cursor of the last of these points to the trend's
-    last node. Where the path agrees with the trend ``end`` to stop before, ``_TIGHT`` says so.
+    All nodes of that trend but the last then lie on the path, and the cursor of the last of these points to the trend's
+    last node. Where the path agrees with the trend ``end`` to stop before, the entry ``_TIGHT`` of ``at`` says so.
     """
     at[:] = 0
     window = begin.window
@@ -211,9 +211,9 @@ def _walk(
     Parameters
     ----------
     target, begins, reach, origin_before : arrays
-        Columns of the :class:`~cetdsl.kernels.vocabulary.Graph`, where walks seldom look.
+        Columns of the :class:`~cetdsl.kernels.vocabulary.Graph`, which the walk seldom reads.
     nodes, entries, beside
-        Those of :class:`Records`, where they look at every node.
+        Those of :class:`Records`, which the walk reads at every node.
     lows, highs, firsts, lasts : int64 arrays, shape (windows,)
         Those of :class:`Windows`.
     complete, pruned : bool
@@ -229,7 +229,7 @@ def _walk(
         The block to fill; ``out_event`` has room for ``WIDE`` more, and receives labels.
     """
     # One long loop over arrays that are handed over one by one: next to nothing is done per turn, so each call would
-    # show, and out of tuples, Numba would fetch the arrays again after each write, which takes twice as long.
+    # cost much, and out of tuples, Numba would fetch the arrays again after each write, which takes twice as long.
     most, size = len(out_slice), len(out_event) - WIDE
     window, root, depth, tight = at[WINDOW], at[ROOT], at[DEPTH], at[_TIGHT]
     trends, bindings, visits, need = 0, 0, 0, np.int64(0)
@@ -239,6 +239,7 @@ def _walk(
     if depth > 0:
         cursor, stop = path_cursor[depth - 1], path_stop[depth - 1]
     while window < len(lows):
+        # All trends of the windows before, and of the roots before ``root`` but for those below the path, are written.
         low, high, last = lows[window], highs[window], lasts[window]
         bounded, inner = window == end_window, last < len(nodes)
         # While the path agrees with the end's (its first ``tight`` nodes do), the successors from the end's next node
@@ -325,7 +326,7 @@ def _walk(
 
 @jit
 def _tally(graph: Graph, windows: Windows, rules: Rules, longest: int) -> tuple[Ints, Ints, int]:
-    """The number of trends of each window and the sum of their lengths, by a walk; how many vertices it visits."""
+    """Walks over all trends: returns how many each window has, the sum of their lengths, and the vertices visited."""
     target, starts, stops, begins, ends = graph.target, graph.start, graph.stop, graph.begins, graph.ends
     reach, reach_after, origin_before = graph.reach, graph.reach_after, graph.origin_before
     count = len(windows.low)

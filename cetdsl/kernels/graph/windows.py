@@ -29,7 +29,7 @@ class Windows(NamedTuple):
 class Rules(NamedTuple):
     """How paths begin and end.
 
-    ``complete`` trends run from sources to sinks; others from any node that begins to any that ends. In a ``pruned``
+    ``complete`` trends go from sources to sinks; others from any node that begins to any that ends. In a ``pruned``
     graph some nodes end no trend, so a successor may lead nowhere within the window.
     """
 
@@ -38,7 +38,7 @@ class Rules(NamedTuple):
 
 
 def windows_of(graph: Graph, low: Ints, high: Ints) -> Windows:
-    """The windows of a graph that hold given stretches of events."""
+    """Returns the windows of a graph that hold given stretches of events."""
     low, high = np.asarray(low, dtype=np.int64), np.asarray(high, dtype=np.int64)
     return Windows(low, high, np.searchsorted(graph.event, low), np.searchsorted(graph.event, high))
 
@@ -58,7 +58,7 @@ def widest(windows: Windows) -> int:
 
 
 def rules_of(graph: Graph, complete: bool) -> Rules:
-    """How the paths of a graph begin and end."""
+    """Returns how the paths of a graph begin and end."""
     return Rules(complete, not bool(graph.ends.all()))
 
 
@@ -78,7 +78,7 @@ def is_end(ends: Bools, reach_after: Places, complete: bool, v: Index, high: int
 
 @inlined
 def stop_before(target: Places, start: Index, stop: Index, last: Index) -> Index:
-    """Where the entries of a stretch of successors that lie before the node ``last`` end."""
+    """Returns where, in a stretch of successors, the entries that lie before the node ``last`` end."""
     if stop == start or target[stop - 1] < last:
         return stop
     return place_of(target, start, stop, last)
@@ -86,13 +86,13 @@ def stop_before(target: Places, start: Index, stop: Index, last: Index) -> Index
 
 @inlined
 def successors_stop(starts: Ints, stops: Ints, target: Places, v: Index, last: Index) -> Index:
-    """Where the successors of a node before the node ``last`` end."""
+    """Returns where the successors of a node that lie before the node ``last`` end."""
     return stop_before(target, starts[v], stops[v], last)
 
 
 @jit
 def fill_roles(graph: Graph, windows: Windows, window: int, complete: bool, role: Roles) -> None:
-    """What each node of a window is to its trends; ``complete`` ones run from sources to sinks."""
+    """Fills in what each node of a window is to its trends; ``complete`` ones go from sources to sinks."""
     begins, ends, origin, reach = graph.begins, graph.ends, graph.origin, graph.reach
     before, after = graph.origin_before, graph.reach_after
     low, high, first = windows.low[window], windows.high[window], windows.first[window]

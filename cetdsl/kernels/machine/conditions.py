@@ -1,7 +1,8 @@
-"""What may be bound, where a trend may begin and end, and the runs that a slice is evaluated in.
+"""What may be bound, where a trend may begin and end, and the subslices that a slice is evaluated in.
 
-A *run* is one pass over the events of a slice. Most slices take one run each. Where a predicate or a span relates all
-events of a trend to one of them, there is a run for each event that may be that one, its *pivot*.
+A *subslice* is a range of a slice's events that is evaluated by itself. Most slices are one subslice. Where a predicate
+or a span relates all events of a trend to one of them, there is a subslice for each event that may be that one, its
+*pivot*.
 
 A *guard* is a negation that must have no match in a gap: before a trend, after it, or between two neighbours. Guards
 between neighbours are comparisons (:func:`~cetdsl.kernels.machine.program.lower_guards`), the others are judged here.
@@ -18,23 +19,23 @@ from cetdsl.ir.windowing import SPAN
 from cetdsl.kernels._jit import inlined
 from cetdsl.kernels.machine.program import OPERATORS, Program, place_of
 from cetdsl.kernels.vocabulary import Events, Ints, Slices
-from cetdsl.kernels.wire.windows import pivot_runs, span_runs
+from cetdsl.kernels.wire.windows import pivot_subslices, span_subslices
 from cetdsl.pattern.expressions import MIRRORED
 
 #: The pivot is the first event of the trend, whatever its variable.
 FIRST_EVENT = -2
 
 
-class Runs(NamedTuple):
-    """The runs over a chunk's slices.
+class Subslices(NamedTuple):
+    """The subslices of a chunk's slices.
 
     Attributes
     ----------
-    low, high, pivot : int64 arrays, shape (runs,)
-        The events of each run, ``low:high``, and the one that it is about (-1: none): the one that its trends must
-        begin with, or the one that the pivot variable must be bound to.
-    window, first : int64 arrays, shape (runs,)
-        The slice that each run belongs to, and its first event, which a run about a pivot need not begin with.
+    low, high, pivot : int64 arrays, shape (subslices,)
+        The events of each subslice, ``low:high``, and its pivot (-1: none): the event that its trends must begin with,
+        or the one that the pivot variable must be bound to.
+    window, first : int64 arrays, shape (subslices,)
+        The slice that each subslice belongs to, and the first event of that slice, which may lie before ``low``.
     """
 
     low: Ints
@@ -79,7 +80,7 @@ def span_of(query: KernelQuery) -> int:
 
 
 def conditions_of(query: KernelQuery, events: Events, before: Ints, until: Ints) -> Conditions:
-    """What restricts the trends in these events; ``before`` and ``until`` are the latest starts of negated patterns."""
+    """Returns what restricts the trends in these events; ``before`` and ``until`` are as in :class:`Conditions`."""
     span = span_of(query)
     instant_time = np.zeros(0, dtype=np.int64)
     if span and query.negations:
@@ -100,27 +101,27 @@ def _pivot_begins(query: KernelQuery) -> bool:
     return all(query.machine.variables[state] == query.pivot for state, _ in query.machine.initial)
 
 
-def runs_of(query: KernelQuery, slices: Slices, events: Events, bounds: tuple[Ints, Ints]) -> Runs:
-    """One run per slice, or per slice and pivot.
+def subslices_of(query: KernelQuery, slices: Slices, events: Events, bounds: tuple[Ints, Ints]) -> Subslices:
+    """Returns one subslice per slice, or per slice and pivot.
 
-    ``bounds`` are, with a span, from when to before when the first event of a trend of each slice lies.
+    With a span, ``bounds`` are the times from which and before which the first event of a trend of each slice lies.
     """
     if span := span_of(query):
         beginning = 0
         for state, _ in query.machine.initial:
             beginning |= 1 << query.machine.variables[state]
-        spans = span_runs(slices.low, slices.high, events.mask, events.time, beginning, span, *bounds)
-        return Runs(*spans, slices.low[spans[3]])
+        spans = span_subslices(slices.low, slices.high, events.mask, events.time, beginning, span, *bounds)
+        return Subslices(*spans, slices.low[spans[3]])
     if query.pivot >= 0:
         wanted = 1 << query.pivot
-        pivots = pivot_runs(slices.low, slices.high, events.mask, wanted, _pivot_begins(query))
-        return Runs(*pivots, slices.low[pivots[3]])
+        pivots = pivot_subslices(slices.low, slices.high, events.mask, wanted, _pivot_begins(query))
+        return Subslices(*pivots, slices.low[pivots[3]])
     each = np.arange(len(slices.low), dtype=np.int64)
-    return Runs(slices.low, slices.high, np.full_like(each, -1), each, slices.low)
+    return Subslices(slices.low, slices.high, np.full_like(each, -1), each, slices.low)
 
 
 class Tests(Protocol):
-    """What the edges of a program ask of two neighbours: operator, later and earlier column; and lists."""
+    """The tests of two neighbours by each edge: comparisons (operator, later column, earlier column), and lists."""
 
     @property
     def comparison_start(self) -> Ints: ...
@@ -173,7 +174,7 @@ def edge_holds(tests: Tests, events: Events, edge: int, earlier: int, later: int
 
 @inlined
 def pivot_allows(events: Events, conditions: Conditions, pivot: int, event: int, variable: int) -> bool:
-    """Whether an event may be bound to a variable in a run about this pivot."""
+    """Whether an event may be bound to a variable in a subslice about this pivot."""
     if conditions.pivot_variable == variable:
         return event == pivot
     for k in range(conditions.pivot_pair.shape[0]):
@@ -190,7 +191,7 @@ def pivot_allows(events: Events, conditions: Conditions, pivot: int, event: int,
 def may_begin(
     program: Program, events: Events, conditions: Conditions, state: int, event: int, low: int, pivot: int
 ) -> bool:
-    """Whether a trend of this run may begin with the event in the state."""
+    """Whether a trend of this subslice may begin with the event in the state."""
     if not program.begins[state] or (conditions.pivot_variable == -2 and event != pivot):
         return False
     if conditions.span == 0:
@@ -211,7 +212,7 @@ def may_end(
     high: int,
     pivot: int,
 ) -> bool:
-    """Whether a trend of this run may end with the event in the state.
+    """Whether a trend of this subslice may end with the event in the state.
 
     With a span the gap before the trend reaches back from its *last* event, so it is judged here; ``first_state``
     is -1 where no begin has guards.

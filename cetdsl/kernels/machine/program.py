@@ -73,7 +73,7 @@ class Tables(NamedTuple):
     """Where each event stands in each index, for one chunk of events.
 
     ``hash_query[t, i]`` and ``hash_update[t, i]`` are codes (-1: NULL). A tree is a row of slots that starts at
-    ``*_base``; ``query_length`` slots from there precede the event, ``update_position`` is its own.
+    ``*_base``; the ``query_length`` slots from there hold what precedes the event, and ``update_position`` is its own.
     """
 
     hash_query: Ints
@@ -100,17 +100,17 @@ def starts_of(groups: list[Any]) -> Ints:
 
 
 def flat(groups: list[Any]) -> Ints:
-    """The integers of all groups side by side."""
+    """Returns the integers of all groups, laid side by side."""
     return np.array([item for group in groups for item in group], dtype=np.int64)
 
 
 def grouped(groups: list[Any]) -> tuple[Ints, Ints]:
-    """Both :func:`starts_of` and :func:`flat`."""
+    """Returns both :func:`starts_of` and :func:`flat`."""
     return starts_of(groups), flat(groups)
 
 
 def lay_out(machine: Machine) -> Layout:
-    """Arrays of a machine whose guards have been lowered.
+    """Lays out a machine whose guards have been lowered as arrays.
 
     Examples
     --------
@@ -169,14 +169,14 @@ def lay_out(machine: Machine) -> Layout:
 
 
 def dense_codes(later: Ints, earlier: Ints) -> tuple[Ints, Ints, int]:
-    """Two columns as numbers 0, 1, ... that are equal exactly where the values are (hashed, not sorted)."""
+    """Numbers the values of two arrays together, from 0: returns the codes of both, and how many there are."""
     encoded = from_numpy(np.concatenate([later, earlier])).dictionary_encode()
     numbers = to_numpy(encoded.indices).astype(np.int64)
     return numbers[: len(later)], numbers[len(later) :], len(encoded.dictionary)
 
 
 def equality_codes(equalities: Sequence[Comparison], events: Events) -> tuple[Ints, Ints, int]:
-    """Codes of all events as the later and as the earlier ones, equal where all columns are, and how many there are."""
+    """Returns codes of all events as later and as earlier ones, equal where all columns are, and their number."""
     if not equalities:
         zeros = np.zeros(len(events.time), dtype=np.int64)
         return zeros, zeros, 1
@@ -227,7 +227,7 @@ def build_tables(layout: Layout, events: Events) -> Tables:
 
 @inlined
 def place_of(rising: Places | Ints, start: Index, stop: Index, least: Index) -> Index:
-    """The first place in ``[start, stop)`` of rising numbers that holds no less."""
+    """Returns the first place in ``[start, stop)`` of rising numbers that is not below ``least``."""
     while start < stop:
         middle = (start + stop) // 2
         if rising[middle] < least:
@@ -239,7 +239,7 @@ def place_of(rising: Places | Ints, start: Index, stop: Index, least: Index) -> 
 
 @jit
 def _sorted_by(values: Ints, spare: Ints, members: Places, other: Places) -> tuple[Places, Places]:
-    """Members in the order of their values, equals as they are: many of them byte by byte, in linear time.
+    """Sorts members by their values, stably; many of them byte by byte, in linear time.
 
     The values and what is ``spare`` are lost, and the members come back in one of the two arrays for them, which are
     returned with that one first: one key may have millions of events, so nothing is kept twice.
@@ -281,18 +281,36 @@ def _place_in_trees(
     keys: Ints,
     places: Places,
 ) -> None:
-    """Sorts each key's events by (bucket, value) and finds each event's place and its query's end.
+    """Sorts each key's events by (bucket, value) and finds each event's place and the end of its query.
 
-    The tree of a bucket occupies the slots of its own events, so all trees of a chunk need one slot per event. Without
-    buckets (empty arrays) all events of a key share a tree. Where both sides are the ``same`` columns, an event's query
-    ends where it stands itself, before or behind its equals. ``keys`` and ``places`` are room for two columns of the
-    longest key's values and events.
+    The tree of a bucket occupies the slots of its own events, so all trees of a chunk need one slot per event.
+
+    Parameters
+    ----------
+    segment_start : int64 array, shape (segments + 1,)
+        Where each key's events begin.
+    query_bucket, update_bucket : int64 arrays, shape (n,) or (0,)
+        The bucket that each event queries as the later one, and that it is put in as the earlier one (-1: none).
+        Without buckets, all events of a key share a tree.
+    later, earlier : int64 arrays, shape (n,)
+        The values that are compared, of each event as the later and as the earlier one.
+    later_valid, earlier_valid : bool arrays, shape (n,)
+        Whether these are not NULL.
+    reverse, inclusive : bool
+        Whether a query finds the larger values, and whether it finds equal ones.
+    same : bool
+        Whether both sides are the same columns: then a query ends where its event stands, before or behind its equals.
+    out : int32 array, shape (5, n)
+        Receives the row of this tree in the last five fields of :class:`Tables`.
+    keys, places : int64 and int32 arrays, shape (2, longest)
+        Room for two copies of the longest key's values, and of its events.
     """
     # It takes each array by itself because it does little else but write to arrays, where what came out of a tuple may
     # be fetched again after each write (kernels/_jit.py). It is long because its parts would need most of them.
     bucketed = len(query_bucket) > 0
     flip = -1 if reverse else 0  # x ^ -1 is ~x, which reverses the order and cannot overflow
     for s in range(len(segment_start) - 1):
+        # The events of the keys before have their places. Of this key, ``members`` are the events that enter a tree.
         first, last = segment_start[s], segment_start[s + 1]
         members, size = places[0], 0
         for i in range(first, last):
@@ -313,6 +331,7 @@ def _place_in_trees(
         buckets = update_bucket[members] if bucketed else update_bucket
         start = 0
         while start < size:
+            # Members before ``start`` have their places; ``start:end`` is one bucket, rising by value.
             end = size
             if bucketed:
                 end = start + 1
@@ -320,6 +339,7 @@ def _place_in_trees(
                     end += 1
             equal, behind = start, start
             for position in range(start, end):
+                # ``equal:behind`` are the members with the same value as the one before ``position``.
                 i = members[position]
                 out[2, i] = first + start
                 out[3, i] = position - start + 1
@@ -344,6 +364,7 @@ def _place_in_trees(
             base = low
             target = later[i] ^ flip
             while low < high:
+                # The query takes what stands before ``low``, and nothing from ``high`` on.
                 middle = (low + high) // 2
                 value = values[middle]
                 if value < target or (inclusive and value == target):

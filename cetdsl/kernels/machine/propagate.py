@@ -18,16 +18,17 @@ from numpy.typing import NDArray
 
 from cetdsl.ir.indexes import HASH, TOTAL, TREE
 from cetdsl.kernels._jit import jit
-from cetdsl.kernels.machine.conditions import Conditions, Runs, edge_holds, may_begin, may_end, pivot_allows
+from cetdsl.kernels.machine.conditions import Conditions, Subslices, edge_holds, may_begin, may_end, pivot_allows
 from cetdsl.kernels.machine.program import Program, Tables
 from cetdsl.kernels.numbers.arithmetic import combine, extend
 from cetdsl.kernels.vocabulary import Events, Ints
 
 
 class Accumulators(NamedTuple):
-    """What is added when an event is bound; accumulator 0 is the number of trends (in the lattice: that there is one).
+    """The accumulators of a propagation; number 0 counts the trends (in the lattice it says that there is one).
 
-    ``weights[l, i]`` is what event ``i`` contributes to accumulator ``l``, when ``variable[l]`` is its variable or -1.
+    ``weights[l, i]`` is what event ``i`` contributes to accumulator ``l``, if ``variable[l]`` is its variable or -1,
+    and ``how[l]`` is an operation of :mod:`~cetdsl.kernels.numbers.arithmetic`.
     """
 
     variable: Ints
@@ -36,12 +37,12 @@ class Accumulators(NamedTuple):
 
 
 @jit
-def _largest_instant(events: Events, runs: Runs) -> int:
+def _largest_instant(events: Events, subslices: Subslices) -> int:
     largest = 1
-    for r in range(len(runs.low)):
+    for r in range(len(subslices.low)):
         size = 0
-        for i in range(runs.low[r], runs.high[r]):
-            size = size + 1 if i > runs.low[r] and events.instant[i] == events.instant[i - 1] else 1
+        for i in range(subslices.low[r], subslices.high[r]):
+            size = size + 1 if i > subslices.low[r] and events.instant[i] == events.instant[i - 1] else 1
             largest = max(largest, size)
     return largest
 
@@ -53,7 +54,7 @@ def propagate(
     events: Events,
     conditions: Conditions,
     accumulators: Accumulators,
-    runs: Runs,
+    subslices: Subslices,
     zero: Any,
     one: NDArray[Any],
     prime: Any,
@@ -63,48 +64,56 @@ def propagate(
     trace: NDArray[Any],
     kept: NDArray[Any],
 ) -> None:
-    """Propagates every run; ``out[window, accumulator]`` collects the values of its complete trends.
+    """Propagates every subslice, and adds the values of its complete trends to ``out``.
 
     Parameters
     ----------
+    program, tables, events, conditions
+        The automaton, the index tables of the chunk, its ``n`` events, and what restricts its trends.
+    accumulators
+        What is carried along, of as many accumulators as ``one`` has entries.
+    subslices
+        The ranges of events to propagate, each by itself.
     zero, one, prime
-        The value of no trend, and (array, one per accumulator) of a trend about to begin; and the modulus of the
-        ``uint64`` arithmetic, which the others ignore.
+        The value of no trend; an array of the values of a trend about to begin, one per accumulator; and the modulus
+        of ``uint64`` arithmetic, which the other number systems ignore.
     first_state : int
-        With guards before a trend and a span: the state that these runs' trends begin in; -1 otherwise: any.
+        The state that trends begin in, where the guards before a trend are judged at its end (with a span); -1: any.
     begin_at_instant : bool
-        A trend begins with the number of its first instant as value.
-    out : array, shape (windows, accumulators)
+        Whether accumulator 0 of a trend begins with the number of its first instant, in place of ``one[0]``.
+    out : array, shape (slices, accumulators)
+        Receives the values of the complete trends of each slice.
     trace, kept : arrays, shapes (n,) or (0,), (n, states) or (0, 0)
-        If not empty, they receive the value of accumulator 0: of the trends that end at each event, and of each event
-        and state (of the last run that holds it).
+        If not empty, these receive the value of accumulator 0: of the trends that end with each event, and of each
+        event in each state (of the last subslice that holds it).
     """
     # This is one long loop because whatever is done for an event touches the same values and indexes: a call in there
     # would copy the descriptors of all these arrays. It takes so much because it is all that aggregates of any kind and
-    # the guards have in common: what they do not share are its numbers, its runs, and where these begin and end up.
+    # the guards have in common; these differ in numbers and subslices, and in where trends begin.
     states = len(program.variable)
     width = len(one)
     total = np.empty((states, width), dtype=one.dtype)
     hashed = np.full((program.hash_slots, max(tables.hash_codes, 1), width), zero)
     trees = np.full((program.tree_slots, len(events.time) + 1, width), zero)
-    block = _largest_instant(events, runs)
+    block = _largest_instant(events, subslices)
     value = np.full((block, states, width), zero)
     live = np.zeros((block, states), dtype=np.bool_)
     longest = 0
     if program.scans:
-        for r in range(len(runs.low)):
-            longest = max(longest, runs.high[r] - runs.low[r])
+        for r in range(len(subslices.low)):
+            longest = max(longest, subslices.high[r] - subslices.low[r])
     scan_value = np.full((longest, states, width), zero)
     scan_live = np.zeros((longest, states), dtype=np.bool_)
     # Checks that most queries do not need are decided once.
     plain_begin = conditions.pivot_variable != -2 and first_state < 0 and len(program.begin_guard) == 0
     plain_end = len(program.end_guard) == 0 and (conditions.span == 0 or first_state < 0)
     traced, keeps = len(trace) > 0, kept.shape[0] > 0
-    for r in range(len(runs.low)):
-        low, high, pivot, window = runs.low[r], runs.high[r], runs.pivot[r], runs.window[r]
+    for r in range(len(subslices.low)):
+        low, high, pivot, window = subslices.low[r], subslices.high[r], subslices.pivot[r], subslices.window[r]
         total[:] = zero
         start = low
         while start < high:
+            # Totals, trees, hash tables and ``out`` hold the values of the events ``low:start``, and of no others.
             end = start + 1
             instant = events.instant[start]
             while end < high and events.instant[end] == instant:
@@ -126,13 +135,14 @@ def propagate(
                     begins = program.begins[q]
                     if begins and not plain_begin:
                         begins = (first_state < 0 or q == first_state) and may_begin(
-                            program, events, conditions, q, i, runs.first[r], pivot
+                            program, events, conditions, q, i, subslices.first[r], pivot
                         )
                     for k in range(width):
                         value[place, q, k] = one[k] if begins else zero
                     if begins and begin_at_instant:
                         value[place, q, 0] = instant
                     for edge in range(program.in_start[q], program.in_start[q + 1]):
+                        # ``value`` holds what begins here and what comes along the edges before this one.
                         kind = program.in_index[edge]
                         source = program.in_source[edge]
                         if kind == TOTAL:
@@ -149,10 +159,10 @@ def propagate(
                             base, position = tables.query_base[table, i], tables.query_length[table, i]
                             for k in range(width):
                                 found = value[place, q, k]
-                                step = position
-                                while step > 0:
-                                    found = combine(found, trees[slot, base + step, k], prime)
-                                    step &= step - 1
+                                node = position
+                                while node > 0:  # ``found`` lacks the first ``node`` places of the tree
+                                    found = combine(found, trees[slot, base + node, k], prime)
+                                    node &= node - 1
                                 value[place, q, k] = found
                         elif program.listed_start[edge] < program.listed_start[edge + 1]:
                             row = program.listed[program.listed_start[edge]]
@@ -183,6 +193,7 @@ def propagate(
                                     accumulators.how[k],
                                     prime,
                                 )
+            # All values of the instant are known and change no more, so the indexes may take them.
             for i in range(start, end):
                 place = i - start
                 for q in range(states):
@@ -227,7 +238,7 @@ def propagate(
 def _clear(
     program: Program, tables: Tables, low: int, high: int, hashed: NDArray[Any], trees: NDArray[Any], zero: Any
 ) -> None:
-    """Takes a run's events out of the indexes again, touching no more than the run did."""
+    """Takes a subslice's events out of the indexes again, and touches no more of them than the subslice did."""
     for q in range(len(program.variable)):
         for entry in range(program.slot_start[q], program.slot_start[q + 1]):
             slot, table = program.slot_number[entry], program.slot_table[entry]

@@ -29,9 +29,9 @@ RAISE_TO, ADD = 0, 1
 
 
 def by_types(choose: _Chooser) -> _Chooser:
-    """A function for compiled code alone, given the one that chooses its implementation by the arguments' types.
+    """Makes a function for compiled code alone whose implementation ``choose`` picks by the types of the arguments.
 
-    Numba wants the signatures of the implementations spelled exactly like that of the function which chooses.
+    Numba requires that the implementations name their parameters exactly as ``choose`` does.
     """
 
     @wraps(choose)
@@ -71,7 +71,7 @@ def add_scaled(a: complex, b: complex) -> complex:
 
 @by_types
 def combine(a: Any, b: Any, prime: Any) -> Any:
-    """The value of "either": the sum, or in the lattice the maximum."""
+    """Returns the value of "either of two sets of trends": the sum, or in the lattice the maximum."""
 
     def rounded(a: Any, b: Any, prime: Any) -> Any:
         return a + b
@@ -99,7 +99,7 @@ def _by_type(kind: Any, rounded: Any, scaled: Any, lattice: Any, modular: Any) -
 
 @by_types
 def extend(value: Any, count: Any, weight: Any, how: int, prime: Any) -> Any:
-    """The value of an accumulator after one more event: ``value + weight * count``, or its lattice counterpart."""
+    """Returns an accumulator after one more event: ``value + weight * count``, or its counterpart in the lattice."""
 
     def rounded(value: Any, count: Any, weight: Any, how: int, prime: Any) -> Any:
         return value + weight * count

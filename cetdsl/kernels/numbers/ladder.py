@@ -1,10 +1,9 @@
 """The ladder of number systems: doubles, scaled numbers beyond their range, and residues where every digit counts.
 
-Numbers come in tables: a row per slice (or window), a column per accumulator. What a row adds up to is worked out by a
-*pass* of some kernel over chosen rows in one number system; the ladder says which rows need which system, and puts
-whole numbers together. Passes add and multiply whole numbers, and take none away from each other but by their signs,
-which magnitudes leave out: so a number whose magnitude is below ``2**53`` has not been rounded on its way, in either
-system.
+Numbers come in tables with a row per slice (or window) and a column per accumulator. A *pass* of some kernel computes
+chosen rows in one number system; the ladder decides which rows need which system, and restores whole numbers from
+residues. Passes only add and multiply, and the *magnitudes* are what they would compute if all weights were positive.
+So a number whose magnitude is below ``2**53`` has not been rounded on its way, in either system.
 """
 
 from __future__ import annotations
@@ -42,8 +41,8 @@ _SPARE_BITS = 3
 class Moduli(NamedTuple):
     """Primes just below ``2**bits`` that residues are taken modulo.
 
-    The ``first`` ones are in the first pass; each later pass has as many as all before it, but never more than
-    ``most``. Their residues lie side by side in memory.
+    The first pass takes ``first`` of them; each later pass takes as many as all before it, but never more than
+    ``most``. The residues of one pass lie side by side in memory.
     """
 
     bits: int
@@ -51,7 +50,7 @@ class Moduli(NamedTuple):
     most: int
 
     def needed(self, bits: NDArray[np.float64]) -> Ints:
-        """How many primes tell numbers of so many bits, whatever their signs; none where the bits are negative.
+        """Returns how many primes determine signed numbers of so many bits; 0 where the bits are negative.
 
         Examples
         --------
@@ -84,9 +83,9 @@ ResiduePass = Callable[[Ints, Residues], Residues]
 
 
 def rounded(one_pass: RoundedPass, long: Bools, accumulators: int) -> Scaled:
-    """All accumulators rounded: in doubles, and scaled for the rows that leave their range.
+    """Computes all accumulators rounded: in doubles, and in scaled numbers for the rows that leave their range.
 
-    No doubles are tried for the rows that are ``long``, shape (rows,), and so are likely to.
+    Rows that are ``long``, a mask of shape (rows,), are likely to overflow, so no doubles are tried for them.
     """
     out: Scaled = np.zeros((len(long), accumulators), dtype=np.complex128)
     unfit, short = long.copy(), np.flatnonzero(~long)
@@ -101,11 +100,11 @@ def rounded(one_pass: RoundedPass, long: Bools, accumulators: int) -> Scaled:
 
 
 def exact(one_pass: ResiduePass, scaled: Scaled, magnitudes: Scaled, most_bits: Any, moduli: Moduli) -> Objects:
-    """Whole numbers: as they are where doubles hold them, else from residues.
+    """Computes whole numbers: rounded ones are taken where doubles hold them, others are restored from residues.
 
     The numbers are given rounded, and with the ``magnitudes`` that they would have if nothing cancelled out, both of
-    shape (rows, accumulators), to which ``most_bits`` is broadcast. Rows with a larger number than that end in an error
-    that says how large it is, so none of their numbers is worked out beyond this.
+    shape (rows, accumulators), to which ``most_bits`` is broadcast. A row with a larger number than that ends in an
+    error that says how large it is, so none of its numbers is computed exactly.
     """
     table = np.zeros(scaled.shape, dtype=object)
     bits = np.where(magnitudes.real != 0, magnitudes.imag, 0.0).max(axis=1, initial=0.0)

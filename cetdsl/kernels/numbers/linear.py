@@ -1,9 +1,9 @@
 """Products and weights: what linear expressions need beyond :mod:`~cetdsl.kernels.numbers.arithmetic`.
 
-Residues are computed in lockstep, for a row of primes at a time, so that what is done once per event or burst is done
-once for all of them, and the processor's vectors are filled. Doubles and scaled numbers are a row of one.
+Residues modulo all primes of a row are computed side by side, so that what is done once per event or burst is done once
+for all of them, and the processor's vector registers are filled. Doubles and scaled numbers are a row of one.
 
-Primes are below ``2**50``, for a product's quotient can then be guessed in doubles: it is off by one at most, which two
+Primes are below ``2**50``, so the quotient of a product can be guessed in doubles: it is off by one at most, which two
 conditional subtractions put right.
 """
 
@@ -27,7 +27,7 @@ _HALVES = np.ldexp(1.0, -np.arange(1075))
 
 
 class System(NamedTuple):
-    """One number system, and the numbers that every expression is made of.
+    """A number system, with tables of the numbers that every expression is made of.
 
     ``prime`` has the system's type, and is a single zero where the numbers are no residues. The tables have a row per
     ``n`` and a column per prime: ``power`` is ``2**n``, and ``whole`` is ``n``; for residues alone ``halves`` is
@@ -45,7 +45,7 @@ class System(NamedTuple):
 
 
 class Weights(NamedTuple):
-    """What the events contribute to sums: rows of doubles, or of whole numbers in limbs.
+    """The numbers that events contribute to sums: rows of doubles, or of whole numbers in limbs.
 
     Row ``r`` is ``sum(limbs[k] * 2**(LIMB_BITS * (k - start[r])))`` over ``start[r] <= k < start[r + 1]``.
     """
@@ -56,7 +56,7 @@ class Weights(NamedTuple):
 
 @by_types
 def add(a: Any, b: Any, prime: Any) -> Any:
-    """``a + b``; as :func:`cetdsl.kernels.numbers.arithmetic.combine`, but free of branches that cannot be foretold."""
+    """Adds like :func:`cetdsl.kernels.numbers.arithmetic.combine`, but without a branch that may be mispredicted."""
 
     def modular(a: Any, b: Any, prime: Any) -> Any:
         return min(a + b, a + b - prime)  # below zero wraps around to what is very large
@@ -92,7 +92,7 @@ def _add_scaled(a: complex, b: complex) -> complex:
 
 @by_types
 def multiply(a: Any, b: Any, prime: Any, reciprocal: Any) -> Any:
-    """``a * b``; nothing times anything, be it infinite, is nothing."""
+    """Multiplies; zero times anything is zero, even if the other factor is infinite."""
 
     def modular(a: Any, b: Any, prime: Any, reciprocal: Any) -> Any:
         guess = np.uint64(np.int64(np.float64(np.int64(a)) * np.float64(np.int64(b)) * reciprocal))
@@ -128,7 +128,7 @@ def less_one(a: Any, prime: Any) -> Any:
 
 @by_types
 def weigh(weights: Any, row: Any, source: Any, bit: Any, low: Any, high: Any, out: Any, system: Any) -> Any:
-    """``out[t]`` becomes the sum of a row's weights over the events of ``[low, high)`` with a bit in ``source``."""
+    """Sets ``out[t]`` to the sum of a row's weights over the events of ``[low, high)`` with a bit in ``source``."""
 
     def modular(weights: Any, row: Any, source: Any, bit: Any, low: Any, high: Any, out: Any, system: Any) -> Any:
         out[:] = system.zero
@@ -153,7 +153,7 @@ def weigh(weights: Any, row: Any, source: Any, bit: Any, low: Any, high: Any, ou
 
 @inlined
 def _residue(value: Any, prime: Any, reciprocal: float) -> Any:
-    """A number below ``2**62`` in size modulo a prime, by the trick of :func:`multiply`."""
+    """Reduces a number below ``2**62`` in size modulo a prime, with a quotient guessed as in :func:`multiply`."""
     guess = np.int64(np.float64(value) * reciprocal)
     rest = np.uint64(value - guess * np.int64(prime)) + prime
     return min(min(rest, rest - prime), min(rest, rest - prime) - prime)

@@ -1,4 +1,4 @@
-"""Sums of powers from which other sums are subtracted, so that what is left must not be mere rounding.
+"""Sums of powers for the variance, taken about an origin so that subtracting them leaves more than rounding errors.
 
 The variance of n values with the sum ``s`` and the sum of squares ``q`` is ``(q - s * s / n) / n``. In doubles nothing
 is left of it when the values are large and lie close together. Where whole numbers are propagated there is no such
@@ -35,10 +35,10 @@ _NOISE = 48
 
 
 class Deviations(NamedTuple):
-    """A column about the median of each segment, which is its ``origin``, in units of ``2**-bits``.
+    """The deviations of a column from the median of each segment, its ``origin``, in units of ``2**-bits``.
 
-    The ``values`` are distances from the origin; 0 for NULL and for what is ``odd``. That has no distance: infinities
-    and NaN, and what is too far from the origin for its square to be a double.
+    The ``values`` are distances from the origin, and 0 for NULL and for what is ``odd``: infinities, NaN, and values so
+    far from the origin that the square of the distance is no double.
     """
 
     origin: list[int]
@@ -85,7 +85,7 @@ def deviations_of_integers(values: list[int] | Ints, present: Bools, starts: Int
 
 
 def _medians(values: NDArray[np.float64], wanted: Bools, starts: Ints) -> Ints:
-    """Where the lower median of each segment's wanted values stands; -1 where there are none."""
+    """Finds the position of the lower median of each segment's wanted values; -1 where there are none."""
     segment = np.repeat(np.arange(len(starts) - 1), np.diff(starts))[wanted]
     place = np.nonzero(wanted)[0]
     order = np.lexsort((values[wanted], segment))
@@ -100,7 +100,7 @@ def _medians(values: NDArray[np.float64], wanted: Bools, starts: Ints) -> Ints:
 def about_zero(
     sums: Sequence[Objects | Scaled], deviations: Deviations, segment: Ints
 ) -> tuple[Objects, Objects, Objects]:
-    """Sums of the powers 0, 1 and 2 of values, of those of their deviations; segment ``segment[r]`` is row ``r``'s."""
+    """Turns sums of the powers 0, 1, 2 of deviations into those of the values; row ``r`` is of ``segment[r]``."""
     bits = deviations.bits
     count, first, second = (_whole(part, power * bits) for power, part in enumerate(sums))
     for row, (n, s, q) in enumerate(zip(count, first, second, strict=True)):
@@ -112,7 +112,7 @@ def about_zero(
 
 
 def _whole(values: Objects | Scaled, bits: int) -> Objects:
-    """Numbers in units of ``2**-bits``."""
+    """Returns numbers as whole multiples of ``2**-bits``."""
     if values.dtype == object:
         return values.astype(object)
     out: Objects = np.zeros(len(values), dtype=object)
@@ -123,7 +123,10 @@ def _whole(values: Objects | Scaled, bits: int) -> Objects:
 
 
 def central_moment(count: int, first: int, second: int, unit: Fraction, less: int) -> float:
-    """The sum of squared distances from the mean, divided by ``count - less``; of values that are multiples of a unit.
+    """Returns the sum of squared distances from the mean, divided by ``count - less``.
+
+    ``first`` and ``second`` are the sums of the values and of their squares, in multiples of ``unit`` and of its
+    square.
 
     Examples
     --------

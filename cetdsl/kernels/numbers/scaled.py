@@ -36,7 +36,7 @@ def log2_of(values: Scaled) -> NDArray[np.float64]:
 
 
 def ratio(numerators: Scaled, denominators: Scaled) -> NDArray[np.float64]:
-    """Quotients of scaled numbers, right even where both are out of the range of doubles."""
+    """Divides scaled numbers; the quotients are right even where both numbers are out of the range of doubles."""
     with np.errstate(divide="ignore", invalid="ignore"):
         quotient = numerators.real / denominators.real
     shift = np.clip(numerators.imag - denominators.imag, -5000, 5000).astype(np.int32)
@@ -45,7 +45,7 @@ def ratio(numerators: Scaled, denominators: Scaled) -> NDArray[np.float64]:
 
 
 def sum_scaled(values: Scaled, starts: NDArray[np.int64]) -> Scaled:
-    """Sums of groups of scaled numbers, which begin at ``starts``, each relative to the group's largest exponent."""
+    """Adds up groups of scaled numbers, which begin at ``starts``, each relative to its largest exponent."""
     exponent = np.where(values.real == 0, -np.inf, values.imag)
     largest = np.maximum.reduceat(exponent, starts)
     per_value = np.repeat(largest, np.diff(np.append(starts, len(values))))
@@ -58,7 +58,7 @@ def sum_scaled(values: Scaled, starts: NDArray[np.int64]) -> Scaled:
 
 
 def _is_prime(n: int) -> bool:
-    """Miller-Rabin; these bases decide it for all n below 3.3e24 (Sorenson and Webster 2015)."""
+    """Tests by Miller-Rabin; its bases decide all n below 3.3e24 (Sorenson and Webster 2015)."""
     if n % 2 == 0:
         return n == 2
     odd, twos = n - 1, 0
@@ -91,7 +91,7 @@ def primes_below(bits: int, count: int) -> tuple[int, ...]:
 
 
 def from_residues(residues: NDArray[np.uint64], primes: NDArray[np.uint64]) -> Objects:
-    """Whole numbers from their residues, shape (primes, numbers) (Garner's form of the Chinese remainder theorem).
+    """Restores whole numbers from residues of shape (primes, numbers), by Garner's algorithm.
 
     The numbers lie in ``[-P/2, P/2)``, P being the product of the primes.
 
@@ -123,7 +123,7 @@ def nearest_whole(value: complex) -> int:
 
 
 def overflow(name: str, where: str, log2: float, number: str, scale: int = 0) -> CountOverflow:
-    """The error of a result that does not fit its form; ``scale`` is that of a sum of decimals."""
+    """Makes the error of a result that does not fit its form; ``scale`` is that of a sum of decimals."""
     fits, hint = OVERFLOW_ADVICE["decimal" if number == "decimal" else "double"]
     if scale:
         fits = f"DECIMAL(38, {scale})"

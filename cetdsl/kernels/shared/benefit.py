@@ -1,4 +1,4 @@
-"""To share or not to share: what a burst costs in a shared graphlet, and what query by query.
+"""The benefit of sharing: what a burst costs in a shared graphlet, and what query by query.
 
 The model is that of Hamlet (SIGMOD 2021, section 4), its equation 8::
 
@@ -7,7 +7,7 @@ The model is that of Hamlet (SIGMOD 2021, section 4), its equation 8::
     Benefit   = NonShared - Shared
 
 It counts the work of a program that scans predecessors. The kernels here sum them up in advance, which leaves ``n = 1``
-of a scan, and turns the whole events of a burst into one step; so each term has a price, which is measured.
+of a scan, and propagate the whole events of a burst in one step. So each term has a price, which is measured.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ class Rates(NamedTuple):
 
     #: A snapshot of one cell (a number of one column) is brought up to date.
     create: float
-    #: A graphlet takes a step, be it one event or many.
+    #: A graphlet takes the events of one step, be it one event or many.
     advance: float
     #: One event's weight is added up for a graphlet.
     weigh: float
     #: One cell takes one event by itself.
     each: float
-    #: A variant that is not in step with its family takes an event, whatever its cells.
+    #: A variant takes an event that its family does not, or the other way round, whatever its cells.
     event: float
     #: A variant leaves its family's graphlet for some events and joins it again, whatever its cells.
     detour: float
 
     def of_passes(self, count: float, once: Rates) -> Rates:
-        """The rates of so many passes, and of what is done once before them."""
+        """Returns the rates of so many passes, and of the work done once before them."""
         return Rates(*(count * own + before for own, before in zip(self, once)))
 
 
@@ -58,7 +58,7 @@ RESIDUES = Rates(8.0, 40.0, 1.0, 4.0, 1.0, 500.0)
 def _costs(
     rates: Rates, rows: int, known: Ints, u: int, v: int, cells: int, share: float
 ) -> tuple[float, float, float]:
-    """Costs of stretch ``u`` for variant ``v`` of ``share`` cells a column: in its family's graphlet, its own, none."""
+    """Returns the costs of stretch ``u`` for variant ``v``: in its family's graphlet, in its own, and in none."""
     touched = rates.create * share * known[u, v, SEATS] + rates.advance * known[u, v, BREAKS]
     apart = known[u, v, DEVIATIONS] * (2.0 * rates.create * cells + rates.detour)
     own = rates.advance * known[u, v, TIES] + (rates.weigh * rows + rates.event) * known[u, v, BOUND]
@@ -136,9 +136,9 @@ def _decide(
 def once(
     template: Template, columns: Ints, cells: Ints, rows: int, seen: Survey, rates: Rates, deviations: Floats
 ) -> Modes:
-    """One decision for a whole chunk: that for all its bursts taken together.
+    """Makes one decision for a whole chunk: that for all its bursts taken together.
 
-    ``deviations[v]`` is the share of the events at which a variant is known to do otherwise than most; NaN: unknown.
+    ``deviations[v]`` is the share of the events at which a variant is known to differ from most; NaN: unknown.
     """
     of_variant = seen.of_variant.sum(axis=0, keepdims=True)
     # Draws that differ with probability d begin to differ with probability d (1 - d).

@@ -1,10 +1,10 @@
 """The bursts of a chunk: which windows are open when, and what decisions on sharing depend on.
 
-A *burst* is a maximal run of events that a family's variants, and nothing else, can be bound to, with no window opening
-or closing inside (Hamlet, SIGMOD 2021, definition 10). What bursts do to the counts of a query depends on how many of
-its events the query takes, not on what the counts are. So the stream is read once, decisions included, and written
-down as a tape (:mod:`~cetdsl.kernels.shared.writer`); the tape is played in each number system, and once per row of
-primes where counts are exact.
+A *burst* is a longest sequence of consecutive events that a family's variants, and nothing else, can be bound to, with
+no window opening or closing inside (Hamlet, SIGMOD 2021, definition 10). What bursts do to the counts of a query
+depends on how many of its events the query takes, not on what the counts are. So the stream is read once, decisions
+included, and written down as a tape (:mod:`~cetdsl.kernels.shared.writer`); the tape is played in each number system,
+and once per row of primes where counts are exact.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Frame(NamedTuple):
 
 
 def frame_of(template: Template, slices: list[Slices], few: int) -> Frame:
-    """The frame of a chunk; ``slices[w]`` are those of window number ``w``."""
+    """Makes the frame of a chunk; ``slices[w]`` are those of window number ``w``."""
     slots, borders = [], []
     for number, cut in enumerate(slices):
         if np.any(np.diff(cut.low) < 0) or np.any(np.diff(cut.high) < 0):
@@ -92,7 +92,7 @@ def _islands(border: Ints) -> Ints:
 
 
 class Survey(NamedTuple):
-    """What a chunk's bursts are like, before anything is decided.
+    """The numbers of a chunk's bursts that decisions depend on.
 
     Attributes
     ----------
@@ -129,7 +129,7 @@ _NUMBER[[(int(_DE_BRUIJN) << number & (1 << 64) - 1) >> 58 for number in range(6
 
 @inlined
 def end_of_instant(instant: Ints, low: int, high: int) -> int:
-    """Where the events simultaneous with the one at ``low`` end."""
+    """Returns where the events simultaneous with the one at ``low`` end."""
     end = low + 1
     while end < high and instant[end] == instant[low]:
         end += 1
@@ -138,7 +138,7 @@ def end_of_instant(instant: Ints, low: int, high: int) -> int:
 
 @inlined
 def bound_to(mask: Ints, low: int, high: int) -> int:
-    """The variables that events can be bound to, as a bit mask."""
+    """Returns the variables that events can be bound to, as a bit mask."""
     together = 0
     for e in range(low, high):
         together |= mask[e]
@@ -147,7 +147,7 @@ def bound_to(mask: Ints, low: int, high: int) -> int:
 
 @inlined
 def taken_by(family_bits: Ints, together: int) -> int:
-    """The families of some variables, as a bit mask."""
+    """Returns the families of some variables, as a bit mask."""
     taken = 0
     for f in range(len(family_bits)):
         if together & family_bits[f]:
@@ -157,7 +157,7 @@ def taken_by(family_bits: Ints, together: int) -> int:
 
 @inlined
 def is_for_one_node(crowded: int, plain: int) -> bool:
-    """Whether plain events of these variables take one node of a query at most."""
+    """Whether plain events of these variables are for one node of each query at most."""
     return plain & (plain - 1) == 0 and plain & crowded == 0
 
 
@@ -252,11 +252,11 @@ def _compare(
     low: int,
     high: int,
 ) -> tuple[int, int]:
-    """Compares the variants of a family at an instant: how many events its graphlet takes, and who does otherwise.
+    """Compares the variants of a family at an instant: which events its graphlet takes, and which variants differ.
 
     Variants are rows of ``members`` (variable, columns), families are rows of ``family`` (first variant, end, bits of
-    the variables). ``before`` are those that did otherwise at the instant before. Events of the graphlet are marked in
-    ``reference``, and what the variants do is counted in ``of_variant``.
+    the variables). ``before`` are those that differed at the instant before. Events of the graphlet are marked in
+    ``reference``, and the events and differences of the variants are counted in ``of_variant``.
     """
     first, last, bits = family[f, 0], family[f, 1], family[f, 2]
     deviating, bound = 0, 0

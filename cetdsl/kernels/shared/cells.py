@@ -1,4 +1,4 @@
-"""Where the numbers of each column are kept."""
+"""The cells that hold the numbers of each column (one window of one query)."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from cetdsl.kernels.vocabulary import Ints
 
 
 class Cells(NamedTuple):
-    """Where the numbers of each column are kept: one *cell* per node, accumulator and slot.
+    """The numbers of columns: one *cell* per node, accumulator and slot.
 
     The cells of repeating nodes come first, variant by variant: accumulator 0 of all nodes, then the other accumulators
-    by weight, so that what is done to a variant is done to few runs of cells.
+    by weight, so that what is done to a variant is done to few ranges of cells.
 
     Attributes
     ----------
@@ -29,7 +29,7 @@ class Cells(NamedTuple):
     counted : int64 array, shape (variants, 2)
         The cells of accumulator 0.
     weighed_start, weighed : int64 arrays, shapes (variants + 1,), (..., 3)
-        Weights and run of cells of the other accumulators.
+        Weights and range of cells of the other accumulators.
     slot_start, slots : int64 arrays, shapes (windows + 1,), (nodes,)
         The first slot of each window number, and how many slots that of each node has.
     accumulators, out_start : int64 arrays, shape (queries,)
@@ -81,14 +81,14 @@ def cells_of(template: Template, frame: Frame, rows: list[list[list[int]]], slic
             for node in range(low, high)
             for k in range(accumulator_start[node] + 1, accumulator_start[node + 1])
         ]
-        runs: list[tuple[int, int, int]] = []
+        ranges: list[tuple[int, int, int]] = []
         for weights, node, k in sorted(others):
             first[k] = cell
             base.append(first[accumulator_start[node]] + np.arange(slots[node]))
-            begin = runs.pop()[1] if runs and runs[-1][0] == weights else cell
+            begin = ranges.pop()[1] if ranges and ranges[-1][0] == weights else cell
             cell += int(slots[node])
-            runs.append((weights, begin, cell))
-        weighed.append(runs)
+            ranges.append((weights, begin, cell))
+        weighed.append(ranges)
     repeating = cell
     for node in range(template.repeating, nodes):
         for k in range(accumulator_start[node], accumulator_start[node + 1]):

@@ -27,9 +27,9 @@ Table = NDArray[Any]
 class Coefficients(NamedTuple):
     """The coefficients of an island's graphlets.
 
-    The entries of a graphlet begin at ``start``. Modulo primes entry ``p`` holds ``g``, ``1 / g`` and
-    ``h / g`` of its first ``p`` steps. Else the entries are a tree over its ``size`` steps: entry ``size + p`` is step
-    ``p``, and entry ``e`` combines ``2 * e`` and ``2 * e + 1``.
+    The entries of a graphlet begin at ``start``. Modulo primes entry ``p`` holds ``g``, ``1 / g`` and ``h / g`` of its
+    first ``p`` steps, each of which is one operation of the tape. Else the entries are a tree over its ``size`` steps:
+    entry ``size + p`` is step ``p``, and entry ``e`` combines ``2 * e`` and ``2 * e + 1``.
     """
 
     start: Ints
@@ -41,7 +41,7 @@ class Coefficients(NamedTuple):
 
 @jit
 def room_for(operations: int, graphlets: int, rows: int, out: Table) -> Coefficients:
-    """Room for the coefficients of so many operations, in numbers like those of ``out``."""
+    """Makes room for the coefficients of so many operations, in numbers like those of ``out``."""
     entries, primes = 2 * operations + 2 * graphlets, out.shape[1]
     return Coefficients(
         np.zeros(graphlets, dtype=np.int64),
@@ -103,7 +103,7 @@ def fill(
     h: Table,
     found: Coefficients,
 ) -> None:
-    """Works out the coefficients of an island's graphlets; ``h`` is room for those of one step."""
+    """Computes the coefficients of an island's graphlets; ``h`` is room for those of one step."""
     primes, rows, modular = len(system.prime), h.shape[0], len(system.halves) > 0
     done = np.zeros(len(found.size), dtype=np.int64)
     if modular:
@@ -140,7 +140,7 @@ def fill(
 
 @jit
 def _fill_trees(system: System, found: Coefficients) -> None:
-    """Combines the entries of steps to those of their trees."""
+    """Fills in the inner entries of the trees, which combine those of the steps."""
     for entry in range(len(found.size)):
         for e in range(found.size[entry] - 1, 0, -1):
             at, left = found.start[entry] + e, found.start[entry] + 2 * e

@@ -1,8 +1,8 @@
 """Shared online trend aggregation: many queries over a chunk of events in one pass (Hamlet, SIGMOD 2021).
 
-The queries' machines are merged into one template; what their Kleene states have in common is propagated once. Whether
-a query shares is decided burst by burst (:mod:`~cetdsl.kernels.shared.benefit`), and what is decided is written down
-once (:mod:`~cetdsl.kernels.shared.writer`) and then carried out in each number system
+The queries' machines are merged into one template; the Kleene states that they have in common are propagated once.
+Whether a query shares is decided burst by burst (:mod:`~cetdsl.kernels.shared.benefit`), and the decisions are written
+down once (:mod:`~cetdsl.kernels.shared.writer`) and then carried out in each number system
 (:mod:`~cetdsl.kernels.shared.snapshots`). Over a chunk with infinite values, queries that sum them up are evaluated by
 themselves in the same call. The answers are those of each query by itself.
 """
@@ -41,7 +41,7 @@ _IN_DOUBLES, _IN_SCALED = DOUBLES.of_passes(1, ONCE), SCALED.of_passes(1, ONCE)
 
 
 class Metrics(NamedTuple):
-    """What was done, and what was decided."""
+    """Counts of the work done and of the decisions made."""
 
     #: Queries of the merged template, and those evaluated by themselves.
     queries: int = 0
@@ -66,7 +66,7 @@ class Metrics(NamedTuple):
     seconds: float = 0.0
 
     def plus(self, other: Metrics) -> Metrics:
-        """The metrics of two calls together: sums, but for the numbers of queries."""
+        """Returns the metrics of two calls together: sums, but for the numbers of queries."""
         sums = (own + more for own, more in zip(self[2:], other[2:]))
         return Metrics(max(self.queries, other.queries), max(self.unshared, other.unshared), *sums)  # type: ignore[arg-type]
 
@@ -106,7 +106,7 @@ class WorkloadEvaluator:
     def evaluate(
         self, events: Events, columns: list[ValueColumn], slices: Sequence[Slices], bounds: Sequence[tuple[Ints, Ints]]
     ) -> tuple[list[Values], Metrics]:
-        """All accumulators of all queries over their slices; slices and bounds have an entry per query."""
+        """Computes all accumulators of all queries over their slices; slices and bounds have an entry per query."""
         begun = time.perf_counter()
         members = self._members(columns, slices)
         found: dict[int, Values] = {}
@@ -130,7 +130,7 @@ class WorkloadEvaluator:
         return [found[q] for q in range(len(self.specs))], metrics
 
     def _members(self, columns: list[ValueColumn], slices: Sequence[Slices]) -> tuple[int, ...]:
-        """The queries with windows in this chunk, but for those with infinite sums, which do not combine linearly."""
+        """Returns the queries with windows in this chunk but for those with infinite sums, which are not linear."""
         # The sums of a moment are made of deviations, which are finite.
         summed = [
             {a.column for a in spec.answer.accumulators if a.update.power == 1 and not a.update.moment}
@@ -142,7 +142,7 @@ class WorkloadEvaluator:
 
 
 def evaluator_of(spec: KernelSpec, in_panes: bool) -> Evaluator | PanesEvaluator:
-    """What evaluates a query by itself, as it is planned."""
+    """Makes the evaluator of a query by itself, as it is planned."""
     return PanesEvaluator(spec) if in_panes else Evaluator(spec)
 
 
@@ -162,7 +162,7 @@ class _SharedSet:
     def evaluate(
         self, events: Events, columns: list[ValueColumn], slices: list[Slices]
     ) -> tuple[list[Values], Metrics]:
-        """The additive accumulators of all queries."""
+        """Computes the additive accumulators of all queries."""
         frame = frame_of(self.template, self._by_window(slices), FEW_EVENTS)
         seen = survey(self.template, frame, events, DECISION_EVENTS)
         begun = time.perf_counter()
@@ -199,7 +199,7 @@ class _SharedSet:
         return Decisions(np.broadcast_to(self.chosen, shape).copy(), made, 0, 0)
 
     def _of_variants(self, deviations: Sequence[float | None]) -> NDArray[np.float64]:
-        """What is known beforehand of each variant: the mean over its queries; NaN where nothing is."""
+        """Returns the known deviation of each variant: the mean over its queries; NaN where nothing is known."""
         known = np.array([np.nan if part is None else part for part in deviations], dtype=np.float64)
         out = np.full(self.template.variants, np.nan)
         for v in range(self.template.variants):
@@ -209,7 +209,7 @@ class _SharedSet:
         return out
 
     def _rates(self, frame: Frame, seen: Survey) -> Any:
-        """What work costs over all passes that this chunk will take."""
+        """Returns the rates of all passes that this chunk will take."""
         if not frame.long.any():
             return _IN_DOUBLES
         if not self._exact:
@@ -240,7 +240,7 @@ def _metrics(template: Template, frame: Frame, seen: Survey, decisions: Decision
 
 
 class _Player:
-    """One chunk, whose tape is played in as many number systems as its counts need."""
+    """Plays the tape of one chunk in as many number systems as its counts need."""
 
     def __init__(
         self,
@@ -261,7 +261,7 @@ class _Player:
         self.whole = [whole_accumulators(spec, columns) for spec in self.specs]
 
     def values(self) -> list[Values]:
-        """The additive accumulators of all queries."""
+        """Computes the additive accumulators of all queries."""
         scaled = self._scaled()
         whole = self._exact(scaled)
         answers = []
@@ -273,16 +273,16 @@ class _Player:
         return answers
 
     def _own(self) -> Iterator[tuple[int, slice]]:
-        """The rows of each query: tables have a row per slice, query after query."""
+        """Yields the rows of each query: tables have a row per slice, query after query."""
         ends = np.cumsum(self.counts).tolist()
         return ((q, slice(end - count, end)) for q, (end, count) in enumerate(zip(ends, self.counts.tolist())))
 
     def _signed(self, q: int) -> list[int]:
-        """Exact accumulators that may cancel out, whose magnitude must be bounded apart."""
+        """Returns the exact accumulators that may cancel out, whose magnitude must be bounded apart."""
         return [k for k in self.whole[q] if self.additive[q][k].update.may_cancel]
 
     def _scaled(self) -> Scaled:
-        """The accumulators (then magnitudes) of each slice."""
+        """Computes the accumulators (then magnitudes) of each slice, scaled."""
         kinds = [
             [self._kind(q, k) for k in range(len(accumulators))]
             + [self._kind(q, k, magnitude=True) for k in self._signed(q)]
@@ -301,7 +301,7 @@ class _Player:
         return rounded(one_pass, self.frame.long[self.island], int(cells.accumulators.max()))
 
     def _kind(self, q: int, k: int, magnitude: bool = False) -> tuple[int, _Kind]:
-        """The variable of an accumulator, and what its events add."""
+        """Returns the variable of an accumulator, and what its events add."""
         accumulator = self.additive[q][k]
         return accumulator.variable, _Kind(accumulator.update, accumulator.column, k in self.whole[q], magnitude)
 
@@ -312,7 +312,7 @@ class _Player:
         return np.abs(values) if kind.magnitude else values
 
     def _played(self, cells: Cells, weights: Weights, system: System, rows: Ints) -> NDArray[Any]:
-        """The accumulators of some rows, shape (rows, most accumulators, primes)."""
+        """Plays the tape; returns the accumulators of some rows, shape (rows, most accumulators, primes)."""
         # One line more than there are accumulators is left 0, for those that a query has not.
         out = np.zeros((int((cells.accumulators * self.counts).sum()) + 1, len(system.prime)), dtype=system.prime.dtype)
         mask, reference, islands = self.events.mask, self.seen.reference, np.unique(self.island[rows])
@@ -326,7 +326,7 @@ class _Player:
         return accumulators
 
     def _exact(self, scaled: Scaled) -> Objects:
-        """The whole accumulators of each slice."""
+        """Computes the whole accumulators of each slice."""
         shape = len(scaled), max(map(len, self.whole))
         numbers, magnitudes = np.zeros(shape, dtype=np.complex128), np.zeros(shape, dtype=np.complex128)
         limits = np.full(shape, np.inf)
@@ -343,7 +343,7 @@ class _Player:
 
     @cached_property
     def _whole_cells(self) -> tuple[Cells, Weights]:
-        """Where whole numbers are kept, and what the events contribute to them."""
+        """Returns where whole numbers are kept, and what the events contribute to them."""
         kinds = [
             # The first accumulator weighs the others, so it is there in any case.
             [self._kind(q, k) for k in whole or [0]]
@@ -358,7 +358,7 @@ class _Player:
         return cells_of(self.template, self.frame, rows, self.counts), weights
 
     def _limbs(self, kind: _Kind) -> list[Ints]:
-        """Whole weights in pieces of :data:`LIMB_BITS` bits, the last one with the sign."""
+        """Cuts whole weights into pieces of :data:`LIMB_BITS` bits, the last one with the sign."""
         if kind.column < 0:
             return [np.ones(len(self.events.time), dtype=np.int64)]
         values = self.columns[kind.column].whole_weights(kind.update)
@@ -369,7 +369,7 @@ class _Player:
         return [*limbs, values.astype(np.int64)]
 
     def _rounded(self, kind: Any) -> System:
-        """Doubles, or scaled numbers."""
+        """Makes the number system of doubles, or of scaled numbers."""
         powers, wholes = np.arange(self.tape.longest + 1), np.arange(float(self._most))
         nothing = np.zeros((0, 1), dtype=kind)
         if kind is np.float64:
@@ -381,7 +381,7 @@ class _Player:
         return System(kind(0), one, np.zeros(1, kind), np.zeros(1), power[:, None], nothing, whole[:, None], nothing)
 
     def _modular(self, primes: Residues) -> System:
-        """Residues modulo some primes."""
+        """Makes the number system of residues modulo some primes."""
         reciprocal = 1.0 / primes.astype(np.float64)
         power, halves = powers_of_two(self.tape.longest + 1, primes)
         whole = np.repeat(np.arange(self._most, dtype=np.uint64)[:, None], len(primes), axis=1)
@@ -390,7 +390,7 @@ class _Player:
 
     @property
     def _most(self) -> int:
-        """More than the events that anything takes at once, one of an instant included."""
+        """Returns more than the events that anything takes at once, one of an instant included."""
         return max(self.seen.largest, self.tape.most_bound) + 2
 
 
@@ -404,7 +404,7 @@ class _Kind(NamedTuple):
 
 
 def _weight_rows(kinds: list[list[tuple[int, _Kind]]]) -> tuple[list[list[list[int]]], list[_Kind]]:
-    """Numbers different weights; per query, accumulator and variable which of them counts (-1: none)."""
+    """Numbers the different weights; returns per query, accumulator and variable which of them counts (-1: none)."""
     numbers: dict[_Kind, int] = {}
     rows: list[list[list[int]]] = []
     for accumulators in kinds:

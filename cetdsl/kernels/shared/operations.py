@@ -1,4 +1,4 @@
-"""The tape: what is to be done to the snapshots of a chunk, in order of time and without any values.
+"""The tape: the operations on the snapshots of a chunk, in order of time and without any values.
 
 An operation is a row: its code, then its operands. An operand has the same column in all operations that have it. The
 writer of tapes appends rows by the functions below alone, and the player reads them by the same names.
@@ -35,7 +35,7 @@ HIGH = SLOT = 4
 
 
 class Tape(NamedTuple):
-    """What is to be done, in order of time.
+    """The operations on a chunk, in order of time.
 
     Attributes
     ----------
@@ -59,14 +59,14 @@ class Tape(NamedTuple):
 
 @inlined
 def put_border(out: Operations, at: int, code: int, windows: int, slice: int, slot: int) -> int:
-    """A slice opens in a slot of its windows, or (``CLOSE``) closes, whose totals are its answer."""
+    """Appends: a slice opens in a slot of its windows, or (``CLOSE``) closes, whose totals are its answer."""
     out[at, CODE], out[at, WINDOWS], out[at, SLICE], out[at, SLOT] = code, windows, slice, slot
     return at + 1
 
 
 @inlined
 def put_events(out: Operations, at: int, code: int, taker: int, count: int, low: int, high: int) -> int:
-    """Events are taken: ``count`` single ones, or ``-count`` of an instant, which are among those in ``[low, high)``.
+    """Appends: ``count`` single events, or ``-count`` of an instant, among those in ``[low, high)`` are taken.
 
     The code says who takes them. ``ADVANCE``: a graphlet. ``EACH``, ``JUMP``: a variant in no graphlet, one by one or
     all at once. ``BIND``: all plain nodes of a variable, after the nodes next to them have been brought up to date.
@@ -77,41 +77,41 @@ def put_events(out: Operations, at: int, code: int, taker: int, count: int, low:
 
 @inlined
 def put_sync(out: Operations, at: int, first: int, last: int, slot: int) -> int:
-    """Repeating nodes ``[first, last)`` of one variant are brought up to its graphlet, in one slot or (-1) in all."""
+    """Appends: a variable's repeating nodes ``[first, last)`` catch up with its graphlet, in one slot or all (-1)."""
     out[at, CODE], out[at, FIRST_NODE], out[at, LAST_NODE], out[at, SLOT] = SYNC, first, last, slot
     return at + 1
 
 
 @inlined
 def put_split(out: Operations, at: int, variant: int) -> int:
-    """A variant, all of whose nodes are up to date, leaves its graphlet."""
+    """Appends: a variant, all of whose nodes are up to date, leaves its graphlet."""
     out[at, CODE], out[at, VARIANT] = SPLIT, variant
     return at + 1
 
 
 @inlined
 def put_merge(out: Operations, at: int, variant: int, graphlet: int) -> int:
-    """A variant in no graphlet joins one."""
+    """Appends: a variant in no graphlet joins one."""
     out[at, CODE], out[at, VARIANT], out[at, JOINED] = MERGE, variant, graphlet
     return at + 1
 
 
 @inlined
 def put_value(out: Operations, at: int, node: int, stage: int, event: int) -> int:
-    """The value of an event at a plain node is worked out and staged, for simultaneous events do not see it."""
+    """Appends: the value of an event at a plain node is computed and staged; simultaneous events do not see it."""
     out[at, CODE], out[at, NODE], out[at, STAGE], out[at, LOW] = VALUE, node, stage, event
     return at + 1
 
 
 @inlined
 def put_apply(out: Operations, at: int, node: int, stage: int) -> int:
-    """A plain node takes a staged value."""
+    """Appends: a plain node takes a staged value."""
     out[at, CODE], out[at, NODE], out[at, STAGE] = APPLY, node, stage
     return at + 1
 
 
 @inlined
 def put_refresh(out: Operations, at: int, link: int) -> int:
-    """The sources of a link's nodes have new values; all of both are up to date."""
+    """Appends: the sources of a link's nodes have new values; all of both are up to date."""
     out[at, CODE], out[at, LINK] = REFRESH, link
     return at + 1

@@ -1,4 +1,4 @@
-"""Snapshots and what they grow into: a tape (:mod:`~cetdsl.kernels.shared.operations`) is played in one number system.
+"""Snapshots and their growth: a tape (:mod:`~cetdsl.kernels.shared.operations`) is played in one number system.
 
 A *column* (one window of one query) keeps for each repeating node two numbers: ``total``, the trends that end in the
 node, and ``influx``, those that lead to it from elsewhere (in Hamlet's words, the predecessors' totals). An event that
@@ -33,7 +33,7 @@ from cetdsl.kernels.vocabulary import Ints
 
 @inlined
 def _grow(total: Table, influx: Table, cell: int, base: int, row: int, system: System, g: Table, h: Table) -> None:
-    """A cell other than accumulator 0 takes the events that ``g`` and ``h`` stand for."""
+    """Lets a cell other than accumulator 0 take the events that ``g`` and ``h`` stand for."""
     for t in range(len(g)):
         prime, reciprocal = system.prime[t], system.reciprocal[t]
         snapshot = add(influx[cell, t], total[cell, t], prime)
@@ -46,7 +46,7 @@ def _grow(total: Table, influx: Table, cell: int, base: int, row: int, system: S
 
 @inlined
 def _grow_count(total: Table, influx: Table, cell: int, system: System, g: Table) -> None:
-    """A cell of accumulator 0 takes the events that ``g`` stands for."""
+    """Lets a cell of accumulator 0 take the events that ``g`` stands for."""
     for t in range(len(g)):
         prime = system.prime[t]
         snapshot = add(influx[cell, t], total[cell, t], prime)
@@ -58,7 +58,7 @@ def _grow_count(total: Table, influx: Table, cell: int, system: System, g: Table
 def _take_each(
     cells: Cells, total: Table, influx: Table, v: int, count: int, system: System, h: Table, weighs: bool
 ) -> None:
-    """A variant's cells take ``count`` simultaneous events; ``h`` is the sum of their weights."""
+    """Lets a variant's cells take ``count`` simultaneous events; ``h`` is the sum of their weights."""
     primes = len(system.prime)
     if weighs:
         for k in range(cells.weighed_start[v], cells.weighed_start[v + 1]):
@@ -84,7 +84,7 @@ def _take_each(
 
 
 class _State(NamedTuple):
-    """What is known after the operations played so far; its arrays are written to.
+    """The values after the operations played so far; its arrays are written to.
 
     Attributes
     ----------
@@ -231,7 +231,7 @@ def _play_bind(
     state: _State,
     operation: Operations,
 ) -> None:
-    """The plain nodes of a variable take events, after the nodes next to them have been brought up to date."""
+    """Lets the plain nodes of a variable take events, after the nodes next to them have been brought up to date."""
     variable, events = operation[op.VARIABLE], (operation[op.COUNT], operation[op.LOW], operation[op.HIGH])
     joined, variant = state.joined, template.variant
     for own in range(template.plain_start[variable], template.plain_start[variable + 1]):
@@ -251,7 +251,7 @@ def _play_bind(
 def _play_each(
     template: Template, cells: Cells, weights: Weights, mask: Ints, system: System, state: _State, operation: Operations
 ) -> None:
-    """A variant in no graphlet takes events one by one."""
+    """Lets a variant in no graphlet take events one by one."""
     v, count, low, high = operation[op.VARIANT], operation[op.COUNT], operation[op.LOW], operation[op.HIGH]
     weighs, bit, h = cells.weighed_start[v] < cells.weighed_start[v + 1], template.bit[v], state.step_h
     if count > 0 and not weighs:
@@ -277,7 +277,7 @@ def _play_jump(
     state: _State,
     operation: Operations,
 ) -> None:
-    """A variant in no graphlet takes events at once."""
+    """Lets a variant in no graphlet take events at once."""
     v, total, influx, g, h = operation[op.VARIANT], state.total, state.influx, state.step_g, state.step_h
     entry = len(template.family_bits) + v
     count = weigh_step(operation, entry, template, weights, mask, reference, system, h)
@@ -294,7 +294,7 @@ def _play_jump(
 def _play_border(
     template: Template, cells: Cells, system: System, state: _State, operation: Operations, out: Table
 ) -> None:
-    """A slice opens, or closes and gives its answer."""
+    """Opens a slice, or closes it and writes its answer."""
     windows, slot, opens = operation[op.WINDOWS], operation[op.SLOT], operation[op.CODE] == op.OPEN
     for entry in range(template.member_start[windows], template.member_start[windows + 1]):
         query = template.member[entry]
@@ -329,9 +329,9 @@ def _bind(
     stage: int,
     events: tuple[int, int, int],
 ) -> None:
-    """Stages the value of ``events`` that are bound on entering a plain node, in all slots.
+    """Stages the value of events that are bound on entering a plain node, in all slots.
 
-    These are how many they are, and the first and the end of the events that they are among.
+    ``events`` are their number, and the first and the end of the events that they are among.
     """
     total, staged, weight = state.total, state.staged, state.weight
     count, low, high = events

@@ -1,9 +1,9 @@
 """The merged template of a workload: the machines of all queries side by side, with the Kleene states that they share.
 
-A state that repeats without a predicate is *repeating*; all repeating states that read one variable grow in step,
-whatever their query and window, and can be propagated once. Such a variable is a *variant*: variants that differ by the
-constants of their conditions alone form a *family*, and mostly grow in step as well. All other states are *plain*; they
-are private to their query (Hamlet, SIGMOD 2021, section 3.1).
+A state that repeats without a predicate is *repeating*; all repeating states that read one variable take the same
+events, whatever their query and window, and can be propagated once. Such a variable is a *variant*: variants that
+differ by the constants of their conditions alone form a *family*, and mostly take the same events as well. All other
+states are *plain*; they are private to their query (Hamlet, SIGMOD 2021, section 3.1).
 """
 
 from __future__ import annotations
@@ -89,12 +89,12 @@ class Template(NamedTuple):
 
     @property
     def variants(self) -> int:
-        """How many variants there are."""
+        """The number of variants."""
         return len(self.bit)
 
     @property
     def windows(self) -> int:
-        """How many different windows there are."""
+        """The number of different windows."""
         return len(self.member_start) - 1
 
 
@@ -108,7 +108,7 @@ class _State(NamedTuple):
 
 
 def merge_machines(specs: Sequence[KernelSpec], families: Mapping[int, int]) -> Template:
-    """The merged template of queries, each of which repeats a variable and compares no events with each other.
+    """Merges the machines of queries, each of which repeats a variable and compares no events with each other.
 
     Variables that differ only by constants have equal ``families``; those left out are families of their own.
     """
@@ -177,7 +177,7 @@ def merge_machines(specs: Sequence[KernelSpec], families: Mapping[int, int]) -> 
 def _neighbours(
     machines: list[Machine], states: list[_State], variant: dict[int, int]
 ) -> tuple[list[list[int]], list[list[int]], dict[tuple[int, int], list[int]]]:
-    """The sources of each node, the repeating targets of each plain node, and the nodes that each link leads to."""
+    """Returns the sources of each node, the repeating targets of each plain node, and each link with its nodes."""
     node = {(s.query, s.state): number for number, s in enumerate(states)}
     sources: list[list[int]] = [[] for _ in states]
     targets: list[list[int]] = [[] for _ in states]
@@ -197,7 +197,7 @@ def _neighbours(
 
 
 def _mask(variables: Sequence[int]) -> int:
-    """The variables as the bits of a signed number, as masks of events are."""
+    """Returns the variables as the bits of a signed number, as masks of events are."""
     return int(np.bitwise_or.reduce(np.left_shift(1, _ints(variables)), initial=0))
 
 

@@ -39,7 +39,7 @@ class PooledRows:
         self.types |= {field.name: field.type for field in pa.ipc.read_schema(pa.py_buffer(pool.types))}
 
     def columns(self, keys: list[pa.Array], start: Ints, own: list[pa.Array]) -> list[pa.Array]:
-        """The common columns of some rows, of their keys, windows and own columns."""
+        """Returns the common columns of some rows, from their keys, windows and own columns."""
         count = len(start)
         found = {QUERY: from_numpy(np.full(count, self.number, dtype=np.int64))}
         for number, key in enumerate(keys):
@@ -51,13 +51,13 @@ class PooledRows:
         return self._in_order(found, count)
 
     def answer(self, table: AccumulatorTable, groups: list[pa.Array], start: Ints) -> list[pa.Array]:
-        """The same of rows as a query by itself would answer them."""
+        """Returns the common columns of rows that a query by itself would answer."""
         if self.spec.answer.partial:
             return self.columns(groups, start, encode_partial(table))
         return self.columns(groups, start, finish(self.spec, table, RowNames(self.spec, groups, start)))
 
     def of_metrics(self, keys: list[pa.DataType], metrics: str) -> list[pa.Array]:
-        """The row in which a task tells how it went: its query is -1, and all but the metrics is NULL."""
+        """Returns the row of a task's metrics: its query is -1, and everything else is NULL."""
         nothing = {f"{KEY}{number}": pa.nulls(1, kind) for number, kind in enumerate(keys)}
         return self._in_order({QUERY: pa.array([-1]), METRICS: pa.array([metrics]), **nothing}, 1)
 
@@ -73,7 +73,7 @@ def workload_stream(
 
 
 def _answers(workload: WorkloadSpec, batches: Iterator[pa.RecordBatch], chunk_events: int) -> Iterator[list[pa.Array]]:
-    """The rows of each query and chunk, and then how it went."""
+    """Yields the rows of each query and chunk, and in the end those of the metrics."""
     pool = workload.partial or workload.answer
     pooled = [PooledRows(workload, pool, number) for number in range(len(workload.queries))]
     rows = [RowsOfChunks(spec) for spec in workload.queries]
@@ -96,7 +96,7 @@ def _answers(workload: WorkloadSpec, batches: Iterator[pa.RecordBatch], chunk_ev
 
 
 def _together(rows: Iterator[list[pa.Array]]) -> Iterator[list[pa.Array]]:
-    """The same rows in fewer batches: each costs Spark as much as hundreds of rows do."""
+    """Yields the same rows in fewer batches: each costs Spark as much as hundreds of rows do."""
     waiting: list[list[pa.Array]] = []
     count = 0
     for columns in rows:
@@ -110,14 +110,14 @@ def _together(rows: Iterator[list[pa.Array]]) -> Iterator[list[pa.Array]]:
 
 
 def query_sets(workload: WorkloadSpec) -> list[QuerySet]:
-    """The queries of each merged template, and then each other one by itself."""
+    """Makes the sets of queries: those of each merged template, and then each other query by itself."""
     taken = {number for members in workload.sets for number in members}
     singles = [(number,) for number in range(len(workload.queries)) if number not in taken]
     return [QuerySet(workload, members) for members in (*workload.sets, *singles)]
 
 
 class QuerySet:
-    """Queries that are evaluated together, and how it went."""
+    """Queries that are evaluated together, with the metrics of that."""
 
     def __init__(self, workload: WorkloadSpec, members: tuple[int, ...]) -> None:
         self.members = members
@@ -133,7 +133,7 @@ class QuerySet:
             self._single = evaluator_of(specs[0], in_panes[0])
 
     def evaluate(self, chunk: Chunk) -> list[Values]:
-        """The values of the members over a chunk."""
+        """Computes the values of the members over a chunk."""
         asked = [chunk.asked[number] for number in self.members]
         if self._single is not None:
             return [self._single.evaluate(chunk.events, chunk.values, *asked[0])]
@@ -143,7 +143,7 @@ class QuerySet:
         return values
 
     def told(self, names: tuple[str, ...]) -> str | None:
-        """The metrics as JSON; None if there is nothing to tell."""
+        """Returns the metrics as JSON; None if there are none."""
         if self.metrics is None or len(self.members) < 2:
             return None
         return json.dumps({**self.metrics._asdict(), "queries": [names[number] for number in self.members]})
@@ -184,7 +184,7 @@ def _merged(partial: Pool, answers: PooledRows, batches: Iterator[pa.RecordBatch
 
 
 def _by_query(query: int, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """The rows of each query, whose number stands in the column ``query``, batch by batch."""
+    """Yields the rows of each query, whose number stands in the column ``query``, batch by batch."""
     for batch in batches:
         number = to_numpy(as_array(batch.column(query)))
         bounds = [0, *(np.nonzero(number[1:] != number[:-1])[0] + 1).tolist(), batch.num_rows]

@@ -1,4 +1,4 @@
-"""Writes the tape of a chunk: what its bursts, borders of windows and decisions on sharing come to, event by event.
+"""Writes the tape of a chunk: its bursts, the borders of its windows and the decisions on sharing become operations.
 
 What has not been written yet is kept in the *ledger*. It has a row per graphlet: those of the families come first, then
 those that variants may have of their own, which stand for the variants too.
@@ -18,7 +18,7 @@ from cetdsl.kernels.vocabulary import Events, Ints
 #: A plain node takes no more events than this in one go.
 MOST_BOUND = 256
 
-#: The mode of a variant that belongs in the graphlet of its family, but has left it while it does otherwise than most.
+#: The mode of a variant that belongs in the graphlet of its family, but has left it while it differs from most.
 _OUT = 3
 
 #: Columns of the ledger: how many events a row has taken that are not on the tape yet, and which they are among.
@@ -48,7 +48,7 @@ def _new_ledger(template: Template, windows: int) -> Ints:
 
 @inlined
 def _flush(out: Operations, at: int, ledger: Ints, row: int) -> int:
-    """Writes down what a row has taken."""
+    """Writes down the events that a row has taken."""
     count, low, high = ledger[row, _COUNT], ledger[row, _LOW], ledger[row, _HIGH]
     if count == 0:
         return at
@@ -61,13 +61,13 @@ def _flush(out: Operations, at: int, ledger: Ints, row: int) -> int:
 
 @inlined
 def _settle(out: Operations, at: int, ledger: Ints, row: int) -> int:
-    """Writes down all that a variant has taken so far, so that its values can be read or changed."""
+    """Writes down the events that a variant has taken so far, so that its values can be read or changed."""
     return _flush(out, at, ledger, ledger[row, _FAMILY] if ledger[row, _MODE] == SHARED else row)
 
 
 @inlined
 def _settle_near(out: Operations, at: int, ledger: Ints, near_start: Ints, near_rows: Ints, variable: int) -> int:
-    """Writes down what the variants have taken that are next to the plain nodes of a variable."""
+    """Writes down what the variants next to the plain nodes of a variable have taken."""
     for entry in range(near_start[variable], near_start[variable + 1]):
         at = _settle(out, at, ledger, near_rows[entry])
     return at
@@ -75,7 +75,7 @@ def _settle_near(out: Operations, at: int, ledger: Ints, near_start: Ints, near_
 
 @inlined
 def _take(out: Operations, at: int, ledger: Ints, row: int, count: int, low: int, high: int) -> int:
-    """A row takes ``count`` simultaneous events among those in ``[low, high)``."""
+    """Lets a row take ``count`` simultaneous events among those in ``[low, high)``."""
     if count == 1:
         if ledger[row, _COUNT] == 0:
             ledger[row, _LOW] = low
@@ -89,7 +89,7 @@ def _take(out: Operations, at: int, ledger: Ints, row: int, count: int, low: int
 
 @inlined
 def _leave(out: Operations, at: int, ledger: Ints, row: int) -> int:
-    """A variant leaves its graphlet, if it is in one."""
+    """Takes a variant out of its graphlet, if it is in one."""
     at = _settle(out, at, ledger, row)
     if ledger[row, _MODE] == SHARED or ledger[row, _MODE] == OWN:
         at = op.put_sync(out, at, ledger[row, _FIRST_NODE], ledger[row, _LAST_NODE], -1)
@@ -100,7 +100,7 @@ def _leave(out: Operations, at: int, ledger: Ints, row: int) -> int:
 
 @inlined
 def _join(out: Operations, at: int, ledger: Ints, row: int, mode: int) -> int:
-    """A variant that is in no graphlet joins one, if its new mode says so."""
+    """Lets a variant that is in no graphlet join one, if its new mode says so."""
     at = _settle(out, at, ledger, row)
     ledger[row, _MODE] = mode
     if mode == NEVER:
@@ -121,7 +121,7 @@ def _sync_next(out: Operations, at: int, start: Ints, nodes: Ints, repeating: in
 
 @jit
 def _rooms(template: Template, rows: int) -> tuple[int, int, int]:
-    """The most operations of an instant: for each of its events, for each border there, and besides."""
+    """Returns the most operations of an instant: for each of its events, for each border there, and besides."""
     nodes, links = len(template.query) - template.repeating, len(template.link_source)
     neighbours = len(template.source) + len(template.target)
     others = 20 * rows + 2 * (links * (3 + neighbours) + len(template.link_node)) + 16
@@ -130,7 +130,7 @@ def _rooms(template: Template, rows: int) -> tuple[int, int, int]:
 
 @jit
 def write_tape(template: Template, frame: Frame, events: Events, seen: Survey, modes: Modes) -> Tape:
-    """Writes down what is to be done to the columns' values; ``modes``, shape (stretches, variants), are decided."""
+    """Writes the operations on the columns' values; ``modes``, shape (stretches, variants), are the decisions."""
     # Arrays of the inner loop have names: a look at a field of a tuple of arrays counts references.
     borders, islands, part_start = frame.border, frame.island, template.part_start
     near_start, near_rows = template.near_start, template.near + len(template.family_bits)
@@ -210,7 +210,7 @@ def write_tape(template: Template, frame: Frame, events: Events, seen: Survey, m
 
 @jit
 def _longest(out: Operations, count: int) -> int:
-    """The most single events that one of so many operations takes at once."""
+    """Returns the most single events that one of so many operations takes at once."""
     longest = 1
     for k in range(count):
         if out[k, op.CODE] == op.ADVANCE or out[k, op.CODE] == op.JUMP:
@@ -220,7 +220,7 @@ def _longest(out: Operations, count: int) -> int:
 
 @inlined
 def _cross(out: Operations, at: int, ledger: Ints, borders: Ints, slots: Ints, part_start: Ints) -> int:
-    """Slices close and open, after the variants in them have been brought up to date."""
+    """Closes and opens slices, after the variants in them have been brought up to date."""
     variants = (len(part_start) - 1) // len(slots)
     families = len(ledger) - variants
     for row in range(len(borders)):
@@ -238,7 +238,7 @@ def _cross(out: Operations, at: int, ledger: Ints, borders: Ints, slots: Ints, p
 
 @inlined
 def _change_modes(out: Operations, at: int, ledger: Ints, families: int, modes: Modes) -> int:
-    """A new stretch begins, in which variants may be propagated in another way."""
+    """Begins a new stretch, in which variants may be propagated in another way."""
     for row in range(families, len(ledger)):
         mode, before = modes[row - families], ledger[row, _MODE]
         if before != mode and not (before == _OUT and mode == SHARED):
@@ -249,9 +249,9 @@ def _change_modes(out: Operations, at: int, ledger: Ints, families: int, modes: 
 
 @inlined
 def _end_of_plain(mask: Ints, instant: Ints, bits: int, known: int, low: int, until: int, high: int) -> tuple[int, int]:
-    """Where the events in a row end that only the variable ``bits`` can be bound to, and how many there are.
+    """Returns where the consecutive events that only the variable ``bits`` can be bound to end, and their number.
 
-    Events that none of the ``known`` variables can be bound to do not end them, more than one event of an instant do.
+    Events that none of the ``known`` variables can be bound to do not end them, but several events of an instant do.
     """
     end, count, e = low + 1, 1, low + 1
     while e < until and count < MOST_BOUND and (e + 1 == high or instant[e + 1] != instant[e]):
@@ -276,7 +276,7 @@ def _bind(
     high: int,
     applies: bool,
 ) -> tuple[int, int]:
-    """Works out the values of an instant's events at plain nodes, or applies them; gives how many there are, too."""
+    """Computes the values of an instant's events at plain nodes, or applies them; also returns their number."""
     stage = 0
     for e in range(low, high):
         bits = mask[e] & template.plain_bits
@@ -300,7 +300,7 @@ def _bind(
 def _take_instant(
     out: Operations, at: int, ledger: Ints, mask: Ints, reference: Ints, families: int, low: int, high: int, taken: int
 ) -> int:
-    """The families that are ``taken`` take the events of an instant; their variants that take one have ``_MOVED``."""
+    """Lets the families that are ``taken`` take an instant's events; variants that take one are marked ``_MOVED``."""
     for f in range(families):
         if not (taken >> f) & 1:
             continue
@@ -312,7 +312,7 @@ def _take_instant(
             at = _take(out, at, ledger, f if ledger[first, _MODE] == SHARED else first, count, low, high)
             ledger[first, _MOVED] = 1
             continue
-        # Variants in step with the family take what its graphlet takes; the others are seen to one by one.
+        # Variants that take what their family takes are in its graphlet; the others are handled one by one.
         count, deviating, together = 0, 0, 0
         for e in range(low, high):
             own = mask[e] & bits
@@ -346,7 +346,7 @@ def _take_instant(
 
 @jit
 def _refresh(out: Operations, at: int, ledger: Ints, template: Template, link: int) -> int:
-    """The nodes of a link learn what their sources are worth by now."""
+    """Tells the nodes of a link the present values of their sources."""
     families = len(template.family_bits)
     at = _settle(out, at, ledger, families + template.link_source[link])
     at = _settle(out, at, ledger, families + template.link_target[link])

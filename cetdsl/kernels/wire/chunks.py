@@ -1,4 +1,4 @@
-"""A sorted stream of Arrow batches, cut into chunks for a kernel.
+"""Cuts a sorted stream of Arrow batches into chunks for a kernel.
 
 A chunk ends where enough events have come to be worth a kernel call. Events that an open window (or an open key) still
 needs are carried over into the next chunk; nothing else is kept, so memory is bounded by one window of one key.
@@ -48,8 +48,8 @@ class Chunk(NamedTuple):
     table: pa.Table
     events: Events
     values: list[ValueColumn]
-    #: Per query what can be answered now, and per slice the times between which (from, before) a trend answered now
-    #: begins; these are used by spans.
+    #: For each query the slices that can be answered now. With spans, a trend of slice ``s`` is answered now if the
+    #: time of its first event is in ``[begin[s], end[s])``, which are the two arrays beside the slices.
     asked: list[tuple[Slices, tuple[Ints, Ints]]]
     #: Whether the last key ends here.
     complete: bool
@@ -59,13 +59,13 @@ class Chunk(NamedTuple):
         return as_array(self.table.column(name))
 
     def key_columns(self, keys: Iterable[int], segment: Ints) -> list[pa.Array]:
-        """The values that some segments have in the keys of these numbers."""
+        """Returns the key columns of these numbers, with a value for each of some segments."""
         rows = from_numpy(self.events.segment_start[segment])
         return [self.column(f"{KEY}{key}").take(rows) for key in keys]
 
     @property
     def slices(self) -> Slices:
-        """What can be answered now, for the only query."""
+        """The slices that can be answered now, for the only query."""
         ((slices, _),) = self.asked
         return slices
 
@@ -77,7 +77,7 @@ class Chunk(NamedTuple):
 
 
 class _Asked:
-    """What one query asks of a stream: its windows, and how far they have been answered."""
+    """The windows of one query over the stream, and how far they have been answered."""
 
     def __init__(self, windowing: Windowing, looks_back: bool) -> None:
         self.windowing = windowing
@@ -102,7 +102,7 @@ class _Asked:
         return slices, (begin, end)
 
     def advance(self, slices: Slices, time: Ints, continues: bool) -> None:
-        """Where the last key goes on, what has been answered of it must not be answered again."""
+        """Notes, where the last key goes on, what of it has been answered and must not be answered again."""
         self.resume, self.answered = NEVER, NEVER
         if continues:
             self.resume = slices.resume
@@ -157,7 +157,7 @@ class ChunkReader:
             yield chunk
 
     def _one_key_so_far(self, pending: list[pa.RecordBatch]) -> bool:
-        """Whether nothing can be answered yet: without windows, as long as the first key goes on."""
+        """Returns whether nothing can be answered yet: without windows, as long as the first key goes on."""
         if any(asked.windowing.kind != WHOLE for asked in self.asked):
             return False
         first, last = pending[0], pending[-1]
@@ -165,7 +165,7 @@ class ChunkReader:
         return all(first.column(k)[0].equals(last.column(k)[-1]) for k in keys)
 
     def _timed(self) -> Iterator[pa.RecordBatch]:
-        """The batches; rows without a time, which are sorted first and all sent to one task, raise."""
+        """Yields the batches; rows without a time, which are sorted first and all sent to one task, raise."""
         for batch in self.batches:
             if batch.num_rows == 0:
                 continue
@@ -231,7 +231,7 @@ class ChunkReader:
         return Chunk(pa.table(rows, names=layout.columns), events, values, asked, complete)
 
     def _column(self, rows: pa.Table | pa.RecordBatch, name: str) -> pa.Array | pa.ChunkedArray:
-        """The column of a name, whatever the rows themselves call it."""
+        """Returns the column of a name of the layout, whatever the rows themselves call it."""
         return rows.column(self.layout.position(name))
 
     def _time_and_mask(self, rows: pa.Table | pa.RecordBatch) -> tuple[Ints, Ints]:
@@ -252,7 +252,7 @@ class ChunkReader:
         return time, mask
 
     def _lists(self, table: pa.Table, segment_start: Ints, count: int) -> tuple[Ints, Ints]:
-        """List columns as positions in the chunk; what lies before the chunk is dropped."""
+        """Turns list columns into positions in the chunk, without what lies before the chunk."""
         names = self.layout.all_of(LIST)
         start = np.zeros((len(names), count + 1), dtype=np.int64)
         items: list[NDArray[np.int64]] = []
@@ -279,7 +279,7 @@ class ChunkReader:
 
 
 def _last_rows(batches: list[pa.RecordBatch], count: int) -> list[pa.RecordBatch]:
-    """The last rows of some batches, without a copy of them and without a hold on the rows before."""
+    """Returns the last rows of some batches, without copying them or holding on to the rows before."""
     kept: list[pa.RecordBatch] = []
     while count > 0:
         batch = batches[-1 - len(kept)]
@@ -289,7 +289,7 @@ def _last_rows(batches: list[pa.RecordBatch], count: int) -> list[pa.RecordBatch
 
 
 def too_large(spec: KernelSpec, row: pa.RecordBatch | pa.Table, time: int, events: int) -> GroupTooLarge:
-    """The error of a window that does not fit into the worker's memory; ``row`` and ``time`` are its last event's."""
+    """Makes the error of a window that exceeds the worker's memory; ``row`` and ``time`` are its last event's."""
     layout = spec.layout
     key = tuple(row.column(layout.position(name))[0].as_py() for name in layout.all_of(KEY))
     when = pa.array([time]).cast(window_type(spec))[0]
@@ -316,11 +316,11 @@ def refusing_too_large(spec: KernelSpec, chunk: Chunk) -> Iterator[None]:
 def by_chunks(
     spec: KernelSpec, batches: Iterator[pa.RecordBatch], chunk_events: int, answer: Callable[[Chunk], Columns]
 ) -> Columns:
-    """What a kernel answers to each chunk of a sorted stream, with errors that name the key which is too large.
+    """Yields a kernel's answer to each chunk of a sorted stream; errors of too large a key name that key.
 
-    So begins the function of every stage that reads events. It is given the specification of the stage, Arrow batches
-    sorted by key, time bucket, time and tie-break columns, and how many events a chunk has at least; it yields the
-    columns of its answer, part by part.
+    The function of every stage that reads events begins with this one. The batches are sorted by key, time bucket, time
+    and tie-break columns, ``chunk_events`` is the least number of events of a chunk, and each answer is a list of
+    columns.
     """
     for chunk in ChunkReader(spec, batches, chunk_events):
         with refusing_too_large(spec, chunk):

@@ -1,8 +1,8 @@
 """Arrow columns as NumPy arrays, and as integers whose order is the column's order in Spark.
 
-Numbers go from Arrow to NumPy and back by :func:`to_numpy` and :func:`from_numpy`, texts go to Arrow by
-:func:`from_bytes`: Arrow's own ways (``pyarrow.array``, ``pyarrow.scalar``, ``Array.to_numpy``, ``fill_null`` with a
-Python value) import pandas, which costs each Python worker 36 MB and 0.2 s.
+Numbers go from Arrow to NumPy and back by :func:`to_numpy` and :func:`from_numpy`, and strings go to Arrow by
+:func:`from_bytes`, because Arrow's own functions (``pyarrow.array``, ``pyarrow.scalar``, ``Array.to_numpy``,
+``fill_null`` with a Python value) import pandas, which costs each Python worker 36 MB and 0.2 s.
 """
 
 from __future__ import annotations
@@ -20,14 +20,16 @@ from cetdsl.kernels.vocabulary import Bools, Ints
 
 
 def as_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """One contiguous array."""
+    """Returns a column as one contiguous array."""
     if isinstance(column, pa.ChunkedArray):
         return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
     return column
 
 
 def from_numpy(values: NDArray[Any], absent: Bools | None = None, kind: pa.DataType | None = None) -> pa.Array:
-    """Numbers as an Arrow array, without a copy; NULL where ``absent``, and of another type of as many bytes if given.
+    """Makes an Arrow array of numbers without a copy, with NULL where ``absent``.
+
+    ``kind`` is another type of as many bytes that the array is to have.
 
     Examples
     --------
@@ -39,7 +41,7 @@ def from_numpy(values: NDArray[Any], absent: Bools | None = None, kind: pa.DataT
 
 
 def from_bytes(values: Sequence[bytes], kind: pa.DataType, absent: Bools | None = None) -> pa.Array:
-    """Texts (encoded) or byte strings as an Arrow array of their type; NULL where ``absent``.
+    """Makes an Arrow array of encoded strings or of byte strings; NULL where ``absent``.
 
     Examples
     --------
@@ -85,7 +87,7 @@ def validity(column: pa.Array) -> Bools:
 
 
 def integers(column: pa.Array) -> Ints:
-    """The values of a column that is a number of something underneath; NULL becomes 0."""
+    """Returns the integers that a column of numbers, times or truth values is stored as; NULL becomes 0."""
     if pa.types.is_timestamp(column.type) or pa.types.is_duration(column.type):
         column = column.view(pa.int64())
     elif pa.types.is_date(column.type):
@@ -110,7 +112,7 @@ def ordered_bits(values: NDArray[np.float64]) -> Ints:
 
 
 def _is_ranked(kind: pa.DataType) -> bool:
-    """Whether only ranks within the chunk give an integer for each value."""
+    """Returns whether values of a type become integers only as ranks within the chunk."""
     return bool(
         pa.types.is_string(kind)
         or pa.types.is_large_string(kind)
@@ -121,7 +123,7 @@ def _is_ranked(kind: pa.DataType) -> bool:
 
 
 def order_codes(columns: Sequence[pa.Array | pa.ChunkedArray]) -> tuple[Ints, Bools]:
-    """Integers in the order of the values, comparable across columns of one type, and which are not NULL.
+    """Returns integers in the order of the values, comparable across columns of one type, and which are not NULL.
 
     Both have the shape (columns, n).
     """
@@ -142,7 +144,7 @@ def order_codes(columns: Sequence[pa.Array | pa.ChunkedArray]) -> tuple[Ints, Bo
 
 
 def parts(column: pa.Array | pa.ChunkedArray) -> Iterator[tuple[slice, pa.Array]]:
-    """A column as it came, batch by batch, and where each stands: what is made of a batch on the way stays small."""
+    """Yields the batches of a column and where each stands, so that whatever is made of a batch stays small."""
     start = 0
     for chunk in column.chunks if isinstance(column, pa.ChunkedArray) else [column]:
         yield slice(start, start + len(chunk)), chunk
@@ -150,7 +152,7 @@ def parts(column: pa.Array | pa.ChunkedArray) -> Iterator[tuple[slice, pa.Array]
 
 
 def _codes(column: pa.Array) -> Ints:
-    """The integers of a column whose values have some of their own."""
+    """Returns the integers of a column whose type is not ranked."""
     if pa.types.is_null(column.type):
         return np.zeros(len(column), dtype=np.int64)
     if pa.types.is_floating(column.type):
@@ -192,7 +194,7 @@ def _nested_codes(column: pa.Array) -> tuple[Ints, Bools]:
 
 
 def _positive_zeros(value: object) -> object:
-    """A nested value with 0.0 for -0.0, as Spark groups it."""
+    """Replaces -0.0 by 0.0 in a nested value, because Spark groups the two as one."""
     if isinstance(value, float):
         return value + 0.0
     if isinstance(value, dict):
@@ -201,7 +203,7 @@ def _positive_zeros(value: object) -> object:
 
 
 def unscaled_integers(column: pa.Array) -> list[int] | Ints:
-    """An integer or decimal column as whole numbers of its last digit (NULL: 0).
+    """Returns an integer or decimal column as whole numbers of its last digit; NULL becomes 0.
 
     Decimals of more than 18 digits do not fit 64 bits and come as Python ints.
     """

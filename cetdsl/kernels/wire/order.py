@@ -1,4 +1,4 @@
-"""The order of a lone key's events, where they are held all together anyway: sooner made here than by Spark."""
+"""Sorts the events of a lone key, which a task holds all together anyway; that takes less time than Spark's sort."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from cetdsl.kernels.wire.columns import as_array, from_numpy, integers, validity
 
 
 def in_order(time: int, tie: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """All rows of a task, which come in any order, by two columns of whole numbers as Spark sorts them: NULL first.
+    """Sorts all rows of a task by two columns of whole numbers, given by their positions, as Spark does: NULL first.
 
-    The columns are given by their positions. Few rows have the same time, and rows in order already stay as they are.
+    Few rows may have the same time. Rows that are in order already stay as they are.
 
     Examples
     --------
@@ -34,7 +34,7 @@ def in_order(time: int, tie: int, batches: Iterator[pa.RecordBatch]) -> Iterator
 
 
 def _order(column: pa.Array, tie: Ints) -> Ints | None:
-    """The order of the rows; None if they are in order."""
+    """Returns the order of the rows; None if they are in order."""
     time = integers(column)
     if column.null_count:
         return np.asarray(np.lexsort((tie, time, validity(column))))

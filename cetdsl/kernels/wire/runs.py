@@ -1,8 +1,8 @@
-"""Sorted runs: many events of a key in one row, because what a shuffle costs is rows, not bytes.
+"""Sorted runs: many events of a key in one row, because the cost of a shuffle grows with the rows, not with the bytes.
 
-Each task puts the events that it reads in order of key and time, up to a million at a time, and writes the events of a
-key as one *run*: the key, the time of the first event, and the numbers of all events as bytes. Spark shuffles and sorts
-the runs, by their first times, and :func:`events_of_runs` merges them back into the events in order of time.
+Each task sorts the events that it reads by key and time, up to a million at a time, and writes those of a key as one
+*run*: the key, the time of the first event, and the numbers of all events as bytes. Spark shuffles and sorts the runs,
+by their first times, and :func:`events_of_runs` merges them back into the events in order of time.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _Records = NDArray[Any]
 
 
 def record_type(spec: RunSpec) -> np.dtype[Any]:
-    """The numbers of one event: its columns, and for each but the time a byte that says whether it is not NULL."""
+    """Returns the type of an event's numbers: its columns, each but the time with a byte that is 0 for NULL, else 1."""
     fields = [(f"c{n}", kind) for n, kind in enumerate(spec.columns)]
     return np.dtype(fields + [(f"v{n}", "?") for n in range(1, len(spec.columns))])
 
@@ -91,7 +91,7 @@ def _records(spec: RunSpec, events: pa.Table) -> _Records:
 
 
 def _numbers(keys: Sequence[pa.Array], count: int) -> tuple[Ints, int]:
-    """A number for each event that is the same for equal keys, and how many there are; NULL equals NULL."""
+    """Numbers the keys of events: equal keys, also NULL ones, have one number. Also returns how many there are."""
     number, numbers = np.zeros(count, dtype=np.int64), min(count, 1)
     for key in keys:
         encoded = key.dictionary_encode(null_encoding="encode")
@@ -110,7 +110,7 @@ def _order(time: Ints, number: Ints) -> Ints:
 
 
 def _then_by(number: Ints, order: Ints | None) -> Ints:
-    """Events, or those of ``order``, in order of a number; those of one number stay in order."""
+    """Sorts events, or those of ``order``, by a number; those of one number stay in order."""
     # NumPy sorts numbers of 16 bits by their digits, in a tenth of the time.
     small = number.astype(np.uint16) if number.max(initial=0) < 1 << 16 else number
     if order is None:
@@ -119,7 +119,7 @@ def _then_by(number: Ints, order: Ints | None) -> Ints:
 
 
 def _cut(lengths: Ints, longest: int) -> Ints:
-    """Where runs of these lengths begin, each cut into pieces of ``longest`` events at most."""
+    """Returns where runs of these lengths begin if each is cut into pieces of ``longest`` events at most."""
     pieces = -(-lengths // longest)
     before = np.repeat(np.cumsum(pieces) - pieces, pieces)
     return np.repeat(np.cumsum(lengths) - lengths, pieces) + (np.arange(len(before)) - before) * longest
@@ -156,7 +156,7 @@ def events_of_runs(
 
 
 def _few_at_once(spec: RunSpec, batches: Iterator[pa.RecordBatch], most: int) -> Iterator[pa.RecordBatch]:
-    """The rows of batches, so many at once that they hold few events."""
+    """Yields the rows of batches, so few at once that they hold about ``most`` events."""
     most_bytes = most * record_type(spec).itemsize
     for rows in batches:
         columns = [rows.column(k) for k in range(spec.keys + 1)]
@@ -178,7 +178,7 @@ def _offsets(packed: pa.Array) -> Ints:
 
 
 def _in_order(spec: RunSpec, runs: pa.RecordBatch) -> tuple[Ints, _Records]:
-    """The events of some runs in order of key and time, and for each the first run of its key."""
+    """Returns the records of some runs in order of key and time, and for each the first run of its key."""
     offsets = _offsets(runs.column(spec.keys + 1))
     kind, packed = record_type(spec), runs.column(spec.keys + 1).buffers()[2]
     records = np.frombuffer(packed, kind, int(offsets[-1] - offsets[0]) // kind.itemsize, offsets[0])
@@ -193,7 +193,7 @@ def _in_order(spec: RunSpec, runs: pa.RecordBatch) -> tuple[Ints, _Records]:
 
 
 def _events(spec: RunSpec, runs: pa.RecordBatch, owner: Ints, records: _Records) -> pa.RecordBatch:
-    """Events as rows; ``owner`` is a run that has the key of each."""
+    """Makes rows of events; ``owner`` is a run that has the key of each."""
     rows = from_numpy(owner)
     columns = [runs.column(k).take(rows) for k in range(spec.keys)]
     for n in range(len(spec.columns)):
@@ -203,14 +203,14 @@ def _events(spec: RunSpec, runs: pa.RecordBatch, owner: Ints, records: _Records)
 
 
 def _without_time(spec: RunSpec, run: pa.RecordBatch) -> pa.RecordBatch:
-    """The events of a run that has no time; whoever reads them refuses them."""
+    """Returns the events of a run that has no time; the reader of the events refuses them."""
     events = _events(spec, run, *_in_order(spec, run))
     time = pa.nulls(events.num_rows, events.column(spec.keys).type)
     return _batch([time if k == spec.keys else events.column(k) for k in range(events.num_columns)])
 
 
 def _run(spec: RunSpec, like: pa.RecordBatch, records: _Records) -> pa.RecordBatch | None:
-    """Events as a run of the same key as another one; None if there are none."""
+    """Makes a run of events, with the key of another run; None if there are no events."""
     if len(records) == 0:
         return None
     keys = [like.column(k) for k in range(spec.keys)]

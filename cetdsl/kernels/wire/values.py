@@ -1,4 +1,4 @@
-"""The columns that aggregates run over."""
+"""The columns whose values are aggregated."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cetdsl.kernels.wire.columns import from_numpy, order_codes, to_numpy, unsca
 
 
 class ValueColumn:
-    """A column that aggregates run over, converted on first use.
+    """A column whose values are aggregated; they are converted on first use.
 
     ``starts`` says where each key's values begin, and the end; by default they are those of one key.
     """
@@ -40,7 +40,7 @@ class ValueColumn:
         return to_numpy(self.array.cast(pa.float64(), safe=False))
 
     def deviations(self) -> Deviations:
-        """The values about the median of their key."""
+        """The deviations of the values from the median of their key."""
         if self._deviations is None:
             present = validity(self.array)
             if self.is_exact:
@@ -50,14 +50,14 @@ class ValueColumn:
         return self._deviations
 
     def weights(self, update: Update, whole: bool) -> NDArray[np.float64]:
-        """What each event adds to an accumulator, rounded: ``whole`` where whole numbers are propagated as well."""
+        """Returns what each event adds to an accumulator as doubles; ``whole`` if it has a whole number as well."""
         if update.power == 0:
             return self._counted(update).astype(np.float64)
         values = self.deviations().values if update.moment and not whole else self.doubles()
         return values if update.power == 1 else values**update.power
 
     def whole_weights(self, update: Update) -> Ints | Objects:
-        """The same in whole numbers, those too large for 64 bits as Python's."""
+        """Returns what each event adds to an accumulator as whole numbers, Python's where 64 bits are too few."""
         if update.power == 0:
             return self._counted(update).astype(np.int64)
         found: Any = unscaled_integers(self.array)
@@ -68,7 +68,7 @@ class ValueColumn:
         return powers
 
     def residues(self, update: Update, prime: int) -> NDArray[np.uint64]:
-        """The same modulo a prime, of 31 bits at most."""
+        """Returns what each event adds to an accumulator, modulo a prime of 31 bits at most."""
         if update.power == 0:
             return self._counted(update).astype(np.uint64)
         whole = unscaled_integers(self.array)

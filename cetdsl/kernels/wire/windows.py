@@ -1,4 +1,4 @@
-"""Which slices of a chunk are to be evaluated: windows, spans, pivots."""
+"""Finds the slices of a chunk that are to be evaluated for windows, spans and pivots."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ NEVER = -(2**62)
 def cut_slices(
     windowing: Windowing, segment_start: Ints, time: Ints, bucket: Ints, complete: bool, resume: int, look_back: int = 0
 ) -> Slices:
-    """The slices that can be answered now.
+    """Returns the slices that can be answered now.
 
-    ``bucket`` is the number of each segment's time bucket, used only if the windowing is cut; ``complete``, whether no
-    more events of the last segment will come; ``resume``, the number of the first segment's first window that has not
-    been answered before; and ``look_back``, with a span, how long before its first event a trend still depends on
-    events (leading negation).
+    ``bucket`` is the number of each segment's time bucket, which is used only if the windowing is cut. ``complete``
+    says whether no more events of the last segment will come. ``resume`` is the number of the first segment's first
+    window that has not been answered before. ``look_back`` says, with a span, how long before its first event a trend
+    still depends on events (because of a leading negation).
     """
     if windowing.kind == SLIDING:
         arguments = (windowing.length, windowing.slide, windowing.cut)
@@ -98,8 +98,8 @@ def _sliding(
 
 
 @jit
-def pivot_runs(low: Ints, high: Ints, mask: Ints, wanted: int, from_pivot: bool) -> tuple[Ints, Ints, Ints, Ints]:
-    """One run per slice and event that may be bound to one of the ``wanted`` variables (a bit mask)."""
+def pivot_subslices(low: Ints, high: Ints, mask: Ints, wanted: int, from_pivot: bool) -> tuple[Ints, Ints, Ints, Ints]:
+    """Returns a subslice per slice and event that may be bound to one of the ``wanted`` variables (a bit mask)."""
     size = 0
     for s in range(len(low)):
         for i in range(low[s], high[s]):
@@ -118,12 +118,12 @@ def pivot_runs(low: Ints, high: Ints, mask: Ints, wanted: int, from_pivot: bool)
 
 
 @jit
-def span_runs(
+def span_subslices(
     low: Ints, high: Ints, mask: Ints, time: Ints, wanted: int, length: int, begin: Ints, end: Ints
 ) -> tuple[Ints, Ints, Ints, Ints]:
-    """One run per event that may begin a trend: from it to the last event within the span.
+    """Returns a subslice per event that may begin a trend: from it to the last event within the span.
 
-    ``begin[s] <= time < end[s]`` bounds the first events that slice ``s`` is to answer.
+    Slice ``s`` answers the trends whose first event has ``begin[s] <= time < end[s]``.
     """
     size = 0
     for s in range(len(low)):

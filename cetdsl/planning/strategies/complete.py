@@ -1,8 +1,8 @@
 """complete: the trends that are not part of another one, from the graph of the query or by the definition itself.
 
-The trends of a *graph-shaped* query are the paths of a graph of events, and its complete trends are paths that are told
-from the others edge by edge. What relates events that are no neighbours has no such graph. Then all trends are listed,
-and those that another one contains are dropped.
+The trends of a *graph-shaped* query are the paths of a graph of events, and the edges at either end of a path tell
+whether it is complete. A query whose predicates relate events that are no neighbours has no such graph. Then all trends
+are listed, and those that another one contains are dropped.
 """
 
 from __future__ import annotations
@@ -74,13 +74,13 @@ class CompleteRequest:
 
     @property
     def complete(self) -> CompleteRequest:
-        """The trends that are asked for, as other requests have them."""
+        """The trends that are asked for, under the name that other requests have for them."""
         return self
 
 
 @attrs.frozen
 class CountRequest:
-    """How many complete trends there are."""
+    """Asks for the number of complete trends."""
 
     complete: CompleteRequest
     name: str
@@ -89,7 +89,7 @@ class CountRequest:
 
 @attrs.frozen
 class SampleRequest:
-    """So many of the trends, drawn without replacement."""
+    """Asks for so many of the trends, drawn without replacement."""
 
     complete: CompleteRequest
     size: int
@@ -98,7 +98,7 @@ class SampleRequest:
 
 @attrs.frozen
 class TopRequest:
-    """The heaviest trends; ``name`` is the column that shows what they weigh."""
+    """Asks for the heaviest trends; ``name`` is the column that shows their weights."""
 
     complete: CompleteRequest
     size: int
@@ -108,7 +108,7 @@ class TopRequest:
 
 @attrs.frozen
 class SurveyRequest:
-    """What there is to know about the graphs; ``measured`` by listing all of their trends, or not."""
+    """Asks for a survey of the graphs; if ``measured``, all of their trends are listed for it."""
 
     complete: CompleteRequest
     measured: bool
@@ -121,7 +121,7 @@ _Plan = Operator | Declined
 
 
 def why_no_graph(compiled: Compiled, source: Source, completeness: str) -> str | None:
-    """Why the wanted trends are not the paths of a graph; None when they are."""
+    """Returns why the wanted trends are not the paths of a graph; None when they are."""
     machine = compiled.machine
     if compiled.residual:
         return "a predicate needs the finished trend (an aggregate of it, or an inseparable pair of events)"
@@ -142,7 +142,7 @@ def why_no_graph(compiled: Compiled, source: Source, completeness: str) -> str |
 
 
 def _over_graph(give: Callable[[BuildGraph, _Request], _Plan]) -> Callable[[_Request], _Plan]:
-    """A strategy that gives what is asked for out of the graphs of the query, if its trends are paths of graphs."""
+    """Makes a strategy that answers from the graphs of the query, if its trends are paths of graphs."""
 
     @wraps(give)
     def strategy(request: _Request) -> _Plan:
@@ -153,7 +153,7 @@ def _over_graph(give: Callable[[BuildGraph, _Request], _Plan]) -> Callable[[_Req
 
 
 def _build(request: CompleteRequest) -> BuildGraph | Declined:
-    """Each key's graph in the task that has the key; the graph of all events in all tasks."""
+    """Builds each key's graph in the task that has the key, or the graph of all events in all tasks."""
     source = source_of(request.resolved)
     if len(request.compiled) != 1:
         return Declined(_PAIRED)
@@ -170,13 +170,13 @@ def _build(request: CompleteRequest) -> BuildGraph | Declined:
 
 @_over_graph
 def graph(built: BuildGraph, request: CompleteRequest) -> Operator:
-    """The paths of each key's graph, listed by the task that has the key; if there is but one graph, by all tasks."""
+    """Lists the paths of each key's graph in the task that has the key; if there is but one graph, in all tasks."""
     return limited(ListPaths(built, request.limit), request.limit)
 
 
 @_over_graph
 def balanced(built: BuildGraph, request: CompleteRequest) -> _Plan:
-    """The paths of one large graph, in equal parts by as many tasks as there are cores."""
+    """Lists the paths of one large graph, in equal parts by as many tasks as there are cores."""
     if request.algorithm == "auto" and (built.source.keys or built.source.windowing.kind != WHOLE):
         return Declined("keys or windows spread the trends over the tasks already")
     return limited(ListPaths(attrs.evolve(built, balanced=True), request.limit), request.limit)
@@ -184,19 +184,19 @@ def balanced(built: BuildGraph, request: CompleteRequest) -> _Plan:
 
 @_over_graph
 def joins(built: BuildGraph, request: CompleteRequest) -> Operator:
-    """The paths of a graph beyond a task's memory, by Spark's joins."""
+    """Lists the paths of a graph beyond a task's memory, with Spark's joins."""
     return limited(JoinPaths(built.child, built.spec, request.columns, request.limit), request.limit)
 
 
 def definition(request: CompleteRequest) -> _Plan:
-    """All trends, without those that others contain: its cost grows with the number of all trends."""
+    """Lists all trends but those that others contain: its cost grows with the number of all trends."""
     if request.completeness == ALL:
         return list_trends(TrendsRequest(request.resolved, request.columns, request.limit, request.compiled))
     return limited(ShowTrends(defined(request), request.columns), request.limit)
 
 
 def defined(request: CompleteRequest, more: Iterable[str] = ()) -> Operator:
-    """The trends of the definition, complete or all, with ``more`` columns of their events; one scan only."""
+    """Lists the trends of the definition, complete or all, with ``more`` columns of their events; one scan only."""
     scan, columns = Scan(source_of(request.resolved), request.compiled[0]), {*request.columns, *more}
     if request.completeness == ALL:
         return any_trends(scan, columns)
@@ -206,39 +206,39 @@ def defined(request: CompleteRequest, more: Iterable[str] = ()) -> Operator:
 
 @_over_graph
 def count_paths(built: BuildGraph, request: CountRequest) -> Operator:
-    """The paths of each key's graph, counted along its edges without being listed."""
+    """Counts the paths of each key's graph along its edges, without listing them."""
     accumulators = AccumulatorPlan(built.compiled, ((request.name, COUNT),))
     answer = accumulators.answer(built.source, request.number, bool(built.source.partitions))
     return merged(CountPaths(BuildGraph(built.child, attrs.evolve(built.spec, answer=answer))))
 
 
 def count_definition(request: CountRequest) -> _Plan:
-    """The trends of the definition, listed and counted."""
+    """Lists the trends of the definition and counts them."""
     return AggregateTrends(defined(request.complete), ((request.name, COUNT),), request.number)
 
 
 @_over_graph
 def sample_paths(built: BuildGraph, request: SampleRequest) -> Operator:
-    """Drawn from the paths of each key's graph, without listing the others."""
+    """Draws from the paths of each key's graph, without listing the others."""
     return SamplePaths(attrs.evolve(built, settled=True), request.size, request.seed)
 
 
 def sample_definition(request: SampleRequest) -> _Plan:
-    """Drawn from all that are listed."""
+    """Draws from all trends, which are listed."""
     listed = definition(request.complete)
     return listed if isinstance(listed, Declined) else SampleTrends(listed, request.size, request.seed)
 
 
 @_over_graph
 def top_paths(built: BuildGraph, request: TopRequest) -> Operator:
-    """Found among the paths of each key's graph, without listing the others."""
+    """Finds the heaviest paths of each key's graph, without listing the others."""
     argument = request.by.argument
     values = () if argument is None or isinstance(argument, Length) else (strip(argument),)
     return TopPaths(attrs.evolve(built, values=values), request.size, request.by, request.name)
 
 
 def top_definition(request: TopRequest) -> _Plan:
-    """Found among all that are listed."""
+    """Finds the heaviest of all trends, which are listed."""
     if len(request.complete.compiled) != 1:
         return Declined(_PAIRED)
     listed = defined(request.complete, columns_in((request.by,)))
@@ -247,5 +247,5 @@ def top_definition(request: TopRequest) -> _Plan:
 
 @_over_graph
 def survey_graphs(built: BuildGraph, request: SurveyRequest) -> Operator:
-    """What the kernel that builds each key's graph finds."""
+    """Surveys each key's graph in the kernel that builds it."""
     return SurveyGraphs(attrs.evolve(built, columns=None, balanced=False), request.measured)

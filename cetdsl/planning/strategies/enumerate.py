@@ -1,4 +1,4 @@
-"""enumerate: list the trends, test what only a finished trend can be tested for, and aggregate them."""
+"""enumerate: lists the trends, tests the predicates that need a finished trend, and aggregates them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cetdsl.planning.strategies.request import AggregateRequest, Declined, Trend
 
 
 def enumerate_and_aggregate(request: AggregateRequest) -> Operator | Declined:
-    """The last resort of aggregation: its cost grows with the number of trends."""
+    """Lists all trends and aggregates them, as a last resort: its cost grows with the number of trends."""
     if request.is_pair:
         return Declined("AND at the top would pair all trends of one side with all of the other")
     source, compiled = source_of(request.resolved), request.compiled[0]
@@ -22,7 +22,7 @@ def enumerate_and_aggregate(request: AggregateRequest) -> Operator | Declined:
 
 
 def list_trends(request: TrendsRequest) -> Operator | Declined:
-    """Depth-first enumeration inside the kernel, streamed in Arrow batches."""
+    """Enumerates trends depth first inside the kernel, streamed in Arrow batches."""
     source = source_of(request.resolved)
     if len(request.compiled) == 2:
         return limited(_pairs(request, source), request.limit)
@@ -35,7 +35,7 @@ def list_trends(request: TrendsRequest) -> Operator | Declined:
 
 
 def _pairs(request: TrendsRequest, source: Source) -> Operator:
-    """Both sides' trends become one array, so their events carry the same columns."""
+    """Pairs the trends of both sides; as they become one array, their events carry the same columns."""
     left, right = request.compiled
     order = (source.time, *source.tie_break)
     needed = {*request.columns, *order, *columns_in((*left.residual, *right.residual))}
@@ -45,7 +45,7 @@ def _pairs(request: TrendsRequest, source: Source) -> Operator:
 
 
 def any_trends(scan: Scan, columns: Iterable[str], *, identified: bool = False) -> Operator:
-    """All trends with at least these columns of their events, under names of ours; see :class:`ListTrends`."""
+    """Lists all trends with at least these columns of their events, under internal names; see :class:`ListTrends`."""
     source, residual = scan.source, scan.compiled.residual
     needed = {*columns, *columns_in(residual)}
     shown = tuple(name for name in source.schema.names if name in needed)
@@ -54,10 +54,10 @@ def any_trends(scan: Scan, columns: Iterable[str], *, identified: bool = False) 
 
 
 def columns_in(terms: Iterable[Expr]) -> set[str]:
-    """The columns that some terms mention."""
+    """Returns the columns that some terms mention."""
     return {node.name for term in terms for node in attributes(term)}
 
 
 def limited(plan: Operator, limit: int | None) -> Operator:
-    """So many rows of a plan."""
+    """Limits a plan to so many rows."""
     return plan if limit is None else Limit(plan, limit)

@@ -16,7 +16,7 @@ GRAPH_ALGORITHMS = ("auto", "kernel", "joins")
 
 
 def event_graph(resolved: ResolvedQuery, columns: tuple[str, ...], algorithm: str) -> ShowGraph:
-    """The plan of the graph of a rewritten query, the vertices of which show these columns of each event.
+    """Plans the graph of a rewritten query, whose vertices show these columns of each event.
 
     A query whose trends are not the paths of a graph is refused, and so are joins that cannot build it.
     """

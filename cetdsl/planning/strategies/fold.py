@@ -1,4 +1,4 @@
-"""fold: built-in Spark expressions only; no Python worker is started."""
+"""fold: uses built-in Spark expressions only; no Python worker is started."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAX_STATE_FIELDS = 64
 
 
 def fold(request: AggregateRequest) -> Operator | Declined:
-    """An ``aggregate()`` over the sorted array of each key's events, with the automaton's values as its state."""
+    """Folds the sorted array of each key's events with ``aggregate()``, whose state is the automaton's values."""
     source = source_of(request.resolved)
     if request.is_pair:
         return Declined("AND at the top pairs two sets of trends")

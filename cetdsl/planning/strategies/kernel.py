@@ -34,12 +34,12 @@ def kernel(request: AggregateRequest) -> Operator | Declined:
 
 
 def merged(plan: Operator) -> Operator:
-    """The plan, or the merge of its partial results where the answer is made of several."""
+    """Returns the plan, or the merge of its partial results where the answer is made of several."""
     return Merge(plan, plan.source.groups) if plan.spec.answer.partial else plan
 
 
 def why_not_propagate(compiled: Compiled, source: Source) -> str | None:
-    """Why counts cannot be carried along the automaton; None when they can."""
+    """Returns why counts cannot be carried along the automaton; None when they can."""
     if compiled.residual:
         return "a predicate needs the finished trend (an aggregate of it, or an inseparable pair of events)"
     if any(negation.correlated for negation in compiled.negations):
@@ -54,7 +54,7 @@ def why_not_propagate(compiled: Compiled, source: Source) -> str | None:
 
 
 def base_spec(source: Source, compiled: Compiled, completeness: str = ALL) -> KernelSpec:
-    """What every kernel needs to know, before it is said what the answer consists of."""
+    """Returns what every kernel needs to know, before the answer is specified."""
     pivot = search_pivot(compiled.machine, compiled.pairs, source.windowing.kind)
     query = KernelQuery(compiled.machine, compiled.negations, source.windowing, compiled.pairs, pivot, completeness)
     ties, codes, lists = len(source.tie_break), len(compiled.codes), len(compiled.lists)
@@ -71,7 +71,7 @@ def _propagate(scan: Scan, accumulators: AccumulatorPlan, number: str, partial: 
 
 
 def _pair(request: AggregateRequest, source: Source) -> Operator | Declined:
-    """Both sides, and the trends that they share, each with the same accumulators.
+    """Plans both sides of an AND, and the trends that they share, each with the same accumulators.
 
     Pairs are formed within one key, so every key is output here and merged later.
     """
@@ -92,6 +92,6 @@ def _pair(request: AggregateRequest, source: Source) -> Operator | Declined:
 
 
 def _side(request: AggregateRequest, scan: Scan) -> Propagate:
-    """One set of trends of an AND; its counts are exact whatever the number form, because they will be multiplied."""
+    """Plans one set of trends of an AND; its counts are exact in any number form, because they are multiplied."""
     plan = _propagate(scan, AccumulatorPlan(scan.compiled, request.aggregates), request.number, True)
     return attrs.evolve(plan, spec=plan.spec.with_answer(exact=True, outputs=()))

@@ -1,4 +1,4 @@
-"""panes: small matrices of what each pane does, multiplied up to windows (heavily overlapping windows)."""
+"""panes: multiplies small matrices of panes up to windows (for heavily overlapping windows)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cetdsl.planning.strategies.request import AggregateRequest, Declined, sourc
 
 
 def panes(request: AggregateRequest) -> Operator | Declined:
-    """As :func:`any_panes`, where windows overlap enough, or numbers of any size are asked for.
+    """Plans :func:`any_panes` where windows overlap enough, or numbers of any size are asked for.
 
     Such numbers are products of numbers of equal size here. The kernel has a pass per few dozen bits of the largest,
     and so takes time with the square of the events of a window: 200 times as long for 16,000 of them.
@@ -47,7 +47,7 @@ def any_panes(request: AggregateRequest) -> Operator | Declined:
 
 
 def _why_not_apart(spec: KernelSpec, values: tuple[Expr, ...], source: Source) -> str | None:
-    """Why the panes of a key cannot be worked out by several tasks; None when they can."""
+    """Returns why several tasks cannot compute the panes of a key; None when they can."""
     types = TypeCheck(source.schema)
     of_moments = [values[one.column] for one in spec.answer.accumulators if one.update.moment]
     if all(spec.answer.exact and decimal_digits(types.infer(value)) for value in of_moments):

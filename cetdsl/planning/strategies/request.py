@@ -1,4 +1,4 @@
-"""What a strategy is asked for, and how it declines."""
+"""The requests that strategies answer, and how they decline."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ BUCKET_WINDOWS = 8
 
 @attrs.frozen
 class Declined:
-    """Why a strategy does not answer a request."""
+    """The reason why a strategy does not answer a request."""
 
     reason: str
 
 
 @attrs.frozen
 class AggregateRequest:
-    """Aggregates over all trends."""
+    """Asks for aggregates over all trends."""
 
     resolved: ResolvedQuery
     aggregates: tuple[tuple[str, Aggregate], ...]
@@ -43,7 +43,7 @@ class AggregateRequest:
 
 @attrs.frozen
 class TrendsRequest:
-    """The trends themselves."""
+    """Asks for the trends themselves."""
 
     resolved: ResolvedQuery
     columns: tuple[str, ...]
@@ -52,7 +52,7 @@ class TrendsRequest:
 
 
 def compile_sides(resolved: ResolvedQuery) -> tuple[Compiled, ...]:
-    """The compiled query, or its two sides for a top-level AND."""
+    """Compiles the query, or its two sides for a top-level AND."""
     pattern = resolved.query.pattern
     if not isinstance(pattern, And):
         return (compile_query(resolved),)
@@ -62,7 +62,7 @@ def compile_sides(resolved: ResolvedQuery) -> tuple[Compiled, ...]:
 
 
 def source_of(resolved: ResolvedQuery) -> Source:
-    """How the events of a query are read, keyed and cut by time."""
+    """Returns how the events of a query are read, keyed and cut by time."""
     query = resolved.query
     groups = tuple(dict.fromkeys(query.group_by))
     partitions = tuple(name for name in dict.fromkeys(query.partition_by) if name not in groups)
@@ -81,7 +81,7 @@ def source_of(resolved: ResolvedQuery) -> Source:
 
 
 def windowing_of(window: Window | None) -> Windowing:
-    """The windows of a query, and the time buckets that spread one key over many tasks."""
+    """Returns the windows of a query, and the time buckets that spread one key over many tasks."""
     if window is None:
         return Windowing(WHOLE)
     length = window.length.amount
