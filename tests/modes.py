@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
 #: Thousands of small plans: a JVM that compiles quickly ends sooner than one that compiles well.
 QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+#: What makes Spark interpret plans rather than compile them, and plan them once rather than after each shuffle.
+#: Beside saving half of the time, tasks are then as many as the session says, where Spark would join small ones.
+SIMPLE_PLANS = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+}
 
 
 def more_on_classic(first: Any, *more: Any) -> list[Any]:
@@ -18,3 +26,19 @@ def more_on_classic(first: Any, *more: Any) -> list[Any]:
 
 def _values(case: Any) -> Iterable[Any]:
     return case if isinstance(case, tuple) else (case,)
+
+
+@contextmanager
+def settings(spark: Any, values: dict[str, str]) -> Iterator[None]:
+    """The session with some settings, for a while."""
+    before = {name: spark.conf.get(name, None) for name in values}
+    for name, value in values.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, value)

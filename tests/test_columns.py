@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from decimal import Decimal
 from functools import reduce
 from typing import Any
 
 import pytest
-from modes import more_on_classic
+from modes import more_on_classic, settings
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 import cetdsl as cet
 from cetdsl.errors import CetdslError, ResolutionError, UnsupportedQuery
+
+pytestmark = pytest.mark.simple_plans
 
 A, B = cet.events("A", "B")
 EACH = cet.event("e")  # every row
@@ -180,16 +180,6 @@ def tagged(answers: list[Any]) -> list[Any]:
     return sorted(tuple(row) for row in whole.collect())
 
 
-@contextmanager
-def zone(spark: Any, name: str) -> Iterator[None]:
-    before = spark.conf.get("spark.sql.session.timeZone")
-    spark.conf.set("spark.sql.session.timeZone", name)
-    try:
-        yield
-    finally:
-        spark.conf.set("spark.sql.session.timeZone", before)
-
-
 def comparable(window: str, kind: str) -> list[Any]:
     """The bounds of a window in a form that no time zone can blur."""
     bounds = [F.col(f"{window}.{side}") for side in ("start", "end")]
@@ -211,7 +201,7 @@ def by_spark(df: Any, length: str, slide: str, kind: str) -> Any:
 @pytest.mark.parametrize("kind", ["timestamp", "timestamp_ntz", "date"])
 def test_windows_are_those_of_spark(spark: Any, kind: str, zone_name: str) -> None:
     seconds = spark.createDataFrame([(float(s),) for s in SECONDS], "s double")
-    with zone(spark, zone_name):
+    with settings(spark, {"spark.sql.session.timeZone": zone_name}):
         moment = F.timestamp_micros(F.round(F.col("s") * 1_000_000).cast("bigint"))
         if kind == "timestamp_ntz":
             # Any clock time can be a timestamp without a zone, also one that the zone's clock skips.
@@ -222,16 +212,14 @@ def test_windows_are_those_of_spark(spark: Any, kind: str, zone_name: str) -> No
         lengths = [*LENGTHS, *GAPPED] if kind != "date" else OF_DATES
         expected = tagged([by_spark(df, length, slide, kind) for length, slide in lengths])
         assert expected
-        # Exact text is beyond the fold, so both engines have their turn.
-        for form in ("decimal", "string"):
-            answers = [
-                df.pattern(EACH.within(length, slide=slide), time="t", type=None).count_trends(number=form)
-                for length, slide in lengths
-            ]
-            found = [
-                a.select(*comparable("window", kind), F.col("count").cast("bigint").alias("count")) for a in answers
-            ]
-            assert tagged(found) == expected, form
+        # Exact text is beyond the fold, so both engines have their turn: each with each length, in one time zone or another.
+        answers = [
+            df.pattern(EACH.within(length, slide=slide), time="t", type=None).count_trends(number=form)
+            for number, (length, slide) in enumerate(lengths, ZONES.index(zone_name))
+            for form in (("decimal", "string")[number % 2],)
+        ]
+        found = [a.select(*comparable("window", kind), F.col("count").cast("bigint").alias("count")) for a in answers]
+        assert tagged(found) == expected
         answer = df.pattern(EACH.within("1 hour", slide="1 hour"), time="t", type=None).count_trends()
         listed = df.pattern(EACH.within("1 hour", slide="1 hour"), time="t", type=None).trends()
         windowed = df.groupBy(F.window("t", "1 hour")).count().schema["window"].dataType

@@ -6,11 +6,12 @@ import itertools
 import math
 import os
 import re
+from collections import Counter
 from decimal import Decimal
 from typing import Any
 
 import pytest
-from modes import more_on_classic
+from modes import more_on_classic, settings
 from pyspark.sql import functions as F
 
 import cetdsl as cet
@@ -20,7 +21,7 @@ from cetdsl.execution.compat import parallelism
 from cetdsl.ir.shares import task_of
 from cetdsl.session import readable
 
-pytestmark = pytest.mark.interpreted
+pytestmark = pytest.mark.simple_plans
 
 A, B = cet.events("A", "B")
 CLASSIC = os.environ.get("CETDSL_TEST_MODE", "classic") == "classic"
@@ -260,6 +261,20 @@ def test_tasks_get_equal_shares_of_one_large_group(spark: Any, deposits: Any, al
     assert sum(refs) > 3000
     assert max(refs) <= 1.1 * sum(refs) / len(refs)
     assert trends.count() == asked.count_complete_trends("ends").first()["count"]
+
+
+@pytest.mark.classic
+@pytest.mark.parametrize("window", ["", "WITHIN 30 SLIDE 10"])
+def test_shares_of_many_keys_list_each_trend_once(spark: Any, deposits: Any, window: str) -> None:
+    """No two tasks have the same keys, unless Spark joins all partitions of a small shuffle, as it usually does."""
+    keyed = deposits.filter("t < 120").withColumn("k", F.expr("CASE WHEN t < 60 THEN 0 ELSE t DIV 3 END"))
+    asked = keyed.pattern(f"{CHAIN} GROUP BY k {window}", time="t", type=None)
+    expected = Counter(map(str, asked.complete_trends("ends", "m-cet", columns=["t"]).collect()))
+    assert expected.total() > 250
+    for algorithm in ("balanced", "h-cet"):
+        with settings(spark, {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "7"}):
+            answer = asked.complete_trends("ends", algorithm, columns=["t"])
+            assert Counter(map(str, answer.collect())) == expected
 
 
 def test_shares_that_come_to_one_task_are_an_error(spark: Any, deposits: Any, monkeypatch: pytest.MonkeyPatch) -> None:

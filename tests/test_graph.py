@@ -23,7 +23,7 @@ from cetdsl.pattern.query import Query
 from cetdsl.pattern.text import unparse
 from cetdsl.session import readable
 
-pytestmark = pytest.mark.interpreted
+pytestmark = pytest.mark.simple_plans
 
 FRAMES = ("vertices", "edges", "direct_edges", "attribute_vertices", "from_edges", "to_edges")
 STREAMS = 25

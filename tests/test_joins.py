@@ -17,7 +17,7 @@ from cetdsl.errors import UnsupportedQuery
 from cetdsl.execution.compat import schema_of
 from cetdsl.pattern.text import unparse
 
-pytestmark = pytest.mark.interpreted
+pytestmark = pytest.mark.simple_plans
 
 STREAMS = 20
 SCHEMA = generators.SCHEMA + ", case int"

@@ -27,7 +27,7 @@ from cetdsl.execution.operators import execute
 from cetdsl.pattern.query import Query
 from cetdsl.planning.sharing import SHARING
 
-pytestmark = pytest.mark.interpreted
+pytestmark = pytest.mark.simple_plans
 
 FIGURE_4 = "AACBBBBAACCCBB"  # of the Hamlet paper
 FEATURES = generators.Features(returned_strings=True)

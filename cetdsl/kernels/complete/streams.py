@@ -37,6 +37,9 @@ from cetdsl.kernels.wire.columns import from_numpy, integers
 
 #: No number of more bits is a DECIMAL(38, 0).
 _DECIMAL_BITS = 128
+#: Shares of a key divide the trends of slices of so many events or more; they take turns with smaller ones.
+DIVIDED_EVENTS = 16
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 #: Edges of one graph at most: half a gigabyte, and as much again while a transitive reduction is made.
 MOST_EDGES = 2**27
 
@@ -54,6 +57,10 @@ class Part(NamedTuple):
     slices: Ints
     low: Ints
     high: Ints
+
+    def only(self, chosen: Ints) -> Part:
+        """The same graph with some of its slices, by their numbers in this part."""
+        return self._replace(slices=self.slices[chosen], low=self.low[chosen], high=self.high[chosen])
 
     @property
     def graph(self) -> Graph:
@@ -162,15 +169,16 @@ def graph_stream(spec: GraphSpec, batches: Iterator[pa.RecordBatch], chunk_event
         nonlocal left
         rows = TrendRows(spec.trends, chunk)
         for share, slices in _shares(spec, chunk):
-            for part in graphs.parts(chunk, slices):
-                windows, complete = (part.low, part.high), graphs.complete
-                found = extract(
-                    part.graph, graphs.variable, *windows, complete=complete, settings=settings, limit=left, share=share
-                )
-                with _naming_the_group(kernel, chunk, part):
-                    for block in found:
-                        left -= len(block.slice) if left >= 0 else 0
-                        yield rows.rows(placed(block, part))
+            for whole in graphs.parts(chunk, slices):
+                for part, own in _portions(whole, chunk, share):
+                    found = extract(
+                        part.graph, graphs.variable, part.low, part.high, complete=graphs.complete, settings=settings,
+                        limit=left, share=own,
+                    )  # fmt: skip
+                    with _naming_the_group(kernel, chunk, part):
+                        for block in found:
+                            left -= len(block.slice) if left >= 0 else 0
+                            yield rows.rows(placed(block, part))
 
     if left != 0:
         for columns in by_chunks(kernel, batches, chunk_events, trends):
@@ -195,6 +203,28 @@ def _shares(spec: GraphSpec, chunk: Chunk) -> Iterator[tuple[tuple[int, int], In
     shares = np.array([task_of(one, spec.shares) for one in number], dtype=np.int64)[segment]
     for share in np.unique(shares).tolist():
         yield (share, spec.shares), np.flatnonzero(shares == share)
+
+
+def _portions(part: Part, chunk: Chunk, share: tuple[int, int]) -> Iterator[tuple[Part, tuple[int, int]]]:
+    """Yields the slices of a part that a share lists whole, and each of those of which it lists its part.
+
+    Which trends a share has depends on nothing but the slice that they are in: beside it, another task may have other
+    keys, and other windows in its chunks. So each large slice is divided by itself, and a small one is listed by one
+    share, which its first time and its length choose.
+    """
+    number, shares = share
+    if shares == 1:
+        yield part, share
+        return
+    size = part.high - part.low
+    # Fibonacci hashing: windows and events often begin at multiples of some length.
+    hashed = ((chunk.events.time[part.low + part.first] + size).astype(np.uint64) * _GOLDEN) >> np.uint64(32)
+    chosen = hashed % np.uint64(shares) == number
+    small = np.flatnonzero((size < DIVIDED_EVENTS) & chosen)
+    if len(small):
+        yield part.only(small), (0, 1)
+    for one in np.flatnonzero(size >= DIVIDED_EVENTS):
+        yield part.only(np.array([one])), share
 
 
 def placed(block: Block, part: Part) -> Block:
