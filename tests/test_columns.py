@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import itertools
 import math
 from decimal import Decimal
 from functools import reduce
@@ -213,10 +214,10 @@ def test_windows_are_those_of_spark(spark: Any, kind: str, zone_name: str) -> No
         expected = tagged([by_spark(df, length, slide, kind) for length, slide in lengths])
         assert expected
         # Exact text is beyond the fold, so both engines have their turn: each with each length, in one time zone or another.
+        first, second = ("decimal", "string")[:: 1 if ZONES.index(zone_name) % 2 else -1]
         answers = [
             df.pattern(EACH.within(length, slide=slide), time="t", type=None).count_trends(number=form)
-            for number, (length, slide) in enumerate(lengths, ZONES.index(zone_name))
-            for form in (("decimal", "string")[number % 2],)
+            for (length, slide), form in zip(lengths, itertools.cycle([first, second]), strict=False)
         ]
         found = [a.select(*comparable("window", kind), F.col("count").cast("bigint").alias("count")) for a in answers]
         assert tagged(found) == expected
