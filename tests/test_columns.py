@@ -213,7 +213,7 @@ def test_windows_are_those_of_spark(spark: Any, kind: str, zone_name: str) -> No
         lengths = [*LENGTHS, *GAPPED] if kind != "date" else OF_DATES
         expected = tagged([by_spark(df, length, slide, kind) for length, slide in lengths])
         assert expected
-        # Exact text is beyond the fold, so both engines have their turn: each with each length, in one time zone or another.
+        # Exact text is beyond the fold, so both engines have their turn: over the time zones, with each length.
         first, second = ("decimal", "string")[:: 1 if ZONES.index(zone_name) % 2 else -1]
         answers = [
             df.pattern(EACH.within(length, slide=slide), time="t", type=None).count_trends(number=form)
