@@ -57,15 +57,14 @@ COUNT = Aggregate("count")
 #: (events per chunk, rows per batch); all at once first.
 CUTTING = ((2**20, 2**20), (1, 1), (3, 2))
 
+FEATURES = generators.Features(returned_strings=True, aggregate_predicates=False, correlated_negation=False)
+
 
 def cuttings(turn: int, cuts: tuple[int, ...]) -> Iterator[tuple[int, tuple[int, int]]]:
     """Time buckets with ways of cutting the stream: all pairs in three turns; without buckets all ways at once."""
     for number, cut in enumerate(cuts):
         ways = CUTTING if len(cuts) == 1 else (CUTTING[(turn + number) % len(CUTTING)],)
         yield from ((cut, way) for way in ways)
-
-
-FEATURES = generators.Features(returned_strings=True, aggregate_predicates=False, correlated_negation=False)
 
 
 class Worker:

@@ -31,6 +31,7 @@ from cetdsl.kernels.graph.census import Census, census
 from cetdsl.kernels.graph.counts import count_trends
 from cetdsl.kernels.graph.edges import list_edges
 from cetdsl.kernels.graph.reduction import reduce_edges
+from cetdsl.kernels.numbers.mixing import mixed
 from cetdsl.kernels.vocabulary import Block, Events, Graph, Ints
 from cetdsl.kernels.wire.chunks import CHUNK_EVENTS, Chunk, Columns, by_chunks, window_column
 from cetdsl.kernels.wire.columns import from_numpy, integers
@@ -39,7 +40,8 @@ from cetdsl.kernels.wire.columns import from_numpy, integers
 _DECIMAL_BITS = 128
 #: Shares of a key divide the trends of slices of so many events or more; they take turns with smaller ones.
 DIVIDED_EVENTS = 16
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+#: The only share of slices that are listed whole.
+WHOLE_SLICES = (0, 1)
 #: Edges of one graph at most: half a gigabyte, and as much again while a transitive reduction is made.
 MOST_EDGES = 2**27
 
@@ -58,9 +60,10 @@ class Part(NamedTuple):
     low: Ints
     high: Ints
 
-    def only(self, chosen: Ints) -> Part:
-        """The same graph with some of its slices, by their numbers in this part."""
-        return self._replace(slices=self.slices[chosen], low=self.low[chosen], high=self.high[chosen])
+    def alone(self) -> Iterator[Part]:
+        """Yields the graph with each of its slices alone."""
+        for n in range(len(self.slices)):
+            yield self._replace(slices=self.slices[n : n + 1], low=self.low[n : n + 1], high=self.high[n : n + 1])
 
     @property
     def graph(self) -> Graph:
@@ -170,10 +173,10 @@ def graph_stream(spec: GraphSpec, batches: Iterator[pa.RecordBatch], chunk_event
         rows = TrendRows(spec.trends, chunk)
         for share, slices in _shares(spec, chunk):
             for whole in graphs.parts(chunk, slices):
-                for part, own in _portions(whole, chunk, share):
+                for part in [whole] if share == WHOLE_SLICES else whole.alone():
                     found = extract(
                         part.graph, graphs.variable, part.low, part.high, complete=graphs.complete, settings=settings,
-                        limit=left, share=own,
+                        limit=left, share=share,
                     )  # fmt: skip
                     with _naming_the_group(kernel, chunk, part):
                         for block in found:
@@ -188,9 +191,15 @@ def graph_stream(spec: GraphSpec, batches: Iterator[pa.RecordBatch], chunk_event
 
 
 def _shares(spec: GraphSpec, chunk: Chunk) -> Iterator[tuple[tuple[int, int], Ints]]:
-    """Yields the shares of the keys of a chunk, and the slices of which each is to be listed."""
+    """Yields the slices of a chunk that are to be listed whole, and those of which each share is to be listed.
+
+    Which trends a share has depends on nothing but the slice that they are in: beside it, another task may have other
+    keys, and other windows in its chunks. So each large slice is to be divided by itself, and a small one is listed by
+    one share, which its first time and its length choose.
+    """
+    low, high = chunk.slices.low, chunk.slices.high
     if not spec.shares:
-        yield (0, 1), np.arange(len(chunk.slices.low))
+        yield WHOLE_SLICES, np.arange(len(low))
         return
     number = integers(chunk.column(SHARE))[chunk.events.segment_start[:-1]].tolist()
     if not spec.trends.kernel.layout.keys and len(number) > 1:
@@ -199,32 +208,13 @@ def _shares(spec: GraphSpec, chunk: Chunk) -> Iterator[tuple[tuple[int, int], In
             hint="this is a defect of cetdsl or of the Spark version; use algorithm='joins', and please report it with "
             "the physical plan",
         )
-    segment = np.searchsorted(chunk.events.segment_start, chunk.slices.low, side="right") - 1
+    segment = np.searchsorted(chunk.events.segment_start, low, side="right") - 1
     shares = np.array([task_of(one, spec.shares) for one in number], dtype=np.int64)[segment]
-    for share in np.unique(shares).tolist():
-        yield (share, spec.shares), np.flatnonzero(shares == share)
-
-
-def _portions(part: Part, chunk: Chunk, share: tuple[int, int]) -> Iterator[tuple[Part, tuple[int, int]]]:
-    """Yields the slices of a part that a share lists whole, and each of those of which it lists its part.
-
-    Which trends a share has depends on nothing but the slice that they are in: beside it, another task may have other
-    keys, and other windows in its chunks. So each large slice is divided by itself, and a small one is listed by one
-    share, which its first time and its length choose.
-    """
-    number, shares = share
-    if shares == 1:
-        yield part, share
-        return
-    size = part.high - part.low
-    # Fibonacci hashing: windows and events often begin at multiples of some length.
-    hashed = ((chunk.events.time[part.low + part.first] + size).astype(np.uint64) * _GOLDEN) >> np.uint64(32)
-    chosen = hashed % np.uint64(shares) == number
-    small = np.flatnonzero((size < DIVIDED_EVENTS) & chosen)
-    if len(small):
-        yield part.only(small), (0, 1)
-    for one in np.flatnonzero(size >= DIVIDED_EVENTS):
-        yield part.only(np.array([one])), share
+    small = high - low < DIVIDED_EVENTS
+    turn = mixed((chunk.events.time[low] + (high - low)).astype(np.uint64)) % np.uint64(spec.shares)
+    yield WHOLE_SLICES, np.flatnonzero(small & (turn == shares))
+    for share in np.unique(shares[~small]).tolist():
+        yield (share, spec.shares), np.flatnonzero(~small & (shares == share))
 
 
 def placed(block: Block, part: Part) -> Block:

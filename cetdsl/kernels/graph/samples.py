@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,11 +45,9 @@ from cetdsl.kernels.graph.counts import (
     shared_targets,
 )
 from cetdsl.kernels.graph.windows import END, ROOT, Roles, Windows, take_windows, widest, windows_of
+from cetdsl.kernels.numbers.mixing import Words, mixed
 from cetdsl.kernels.numbers.scaled import Scaled, from_scaled, log2_of
 from cetdsl.kernels.vocabulary import Block, Floats, Graph, Ints
-
-Words = NDArray[np.uint64]
-_Word = TypeVar("_Word", np.uint64, Words)
 
 #: Windows with fewer trends draw ranks; rounding is far from making this 2**62.
 _MOST_RANKS = 2.0**61
@@ -57,7 +55,6 @@ _MOST_RANKS = 2.0**61
 _NOTHING = np.uint64(2**64 - 1)
 #: By how much the counter goes on: 2**64 divided by the golden ratio.
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-_FIRST_FACTOR, _SECOND_FACTOR = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _ZERO, _ONE = np.uint64(0), np.uint64(1)
 #: Counts in whole numbers: residues of so large a "prime" are the numbers themselves.
 _WHOLE = Accumulators(np.ones((1, 1), np.uint64), False, np.array([2**63], dtype=np.uint64))
@@ -94,7 +91,7 @@ def sample_paths(
     windows = windows_of(graph, low, high)
     scaled = scaled_counts(graph, windows, complete)[:, 0]
     # Where the counter of each slice begins.
-    states = _mixed(_mixed(salt.astype(np.uint64)) ^ _mixed(np.array([seed % 2**64], dtype=np.uint64)))
+    states = mixed(mixed(salt.astype(np.uint64)) ^ mixed(np.array([seed % 2**64], dtype=np.uint64)))
     size = from_scaled(scaled)
     owner, key = _smallest_keys(log2_of(scaled) * math.log(2.0), size, states, int(min(n, size.sum())))
     # The draws of a slice go to its keys from the smallest on.
@@ -105,20 +102,12 @@ def sample_paths(
     for rows, draw, counted in ((ranked, _draw_ranks, _WHOLE), (~ranked, _draw_walks, rounding(np.complex128, False))):
         if rows.any():
             chosen, wanted = np.unique(owner[rows], return_counts=True)
-            own, counters = take_windows(windows, chosen), _mixed(states[chosen] + _GOLDEN)
+            own, counters = take_windows(windows, chosen), mixed(states[chosen] + _GOLDEN)
             start, node = draw(graph, own, complete, wanted, counters, counted)
             bound = variable[graph.state[node]].astype(np.int16)
             keys.append(key[rows])
             blocks.append(Block(start, graph.event[node], bound, owner[rows]))
     return Samples(np.concatenate([key[:0], *keys]), join_blocks(blocks))
-
-
-@inlined
-def _mixed(word: _Word) -> _Word:
-    """Applies the output function of SplitMix64 to a word or to each of several."""
-    word = (word ^ (word >> np.uint64(30))) * _FIRST_FACTOR
-    word = (word ^ (word >> np.uint64(27))) * _SECOND_FACTOR
-    return word ^ (word >> np.uint64(31))
 
 
 @inlined
@@ -145,7 +134,7 @@ def _smallest_keys(log_size: Floats, size: Floats, state: Words, n: int) -> tupl
     for window in range(len(size)):
         if size[window] > 0:
             counter[window] += _GOLDEN
-            heap.append((_next_key(-math.inf, 0, size[window], log_size[window], _mixed(counter[window])), window))
+            heap.append((_next_key(-math.inf, 0, size[window], log_size[window], mixed(counter[window])), window))
     heapq.heapify(heap)
     owner, key = np.empty(n, dtype=np.int64), np.empty(n)
     for k in range(n):
@@ -153,7 +142,7 @@ def _smallest_keys(log_size: Floats, size: Floats, state: Words, n: int) -> tupl
         owner[k], key[k] = window, smallest
         drawn[window] += 1
         counter[window] += _GOLDEN
-        word, following = _mixed(counter[window]), math.inf
+        word, following = mixed(counter[window]), math.inf
         if drawn[window] < size[window]:
             following = _next_key(smallest, drawn[window], size[window], log_size[window], word)
         heapq.heapreplace(heap, (following, window))
@@ -173,7 +162,7 @@ def _no_names(count: int) -> Words:
 def _is_new(names: Words, name: np.uint64) -> bool:
     """Puts a name into a hash table, and returns whether it was not there."""
     mask = np.uint64(len(names) - 1)
-    slot = _mixed(name) & mask
+    slot = mixed(name) & mask
     while names[slot] != _NOTHING:
         if names[slot] == name:
             return False
@@ -234,7 +223,7 @@ def _draw_ranks(
         names, stop = _no_names(wanted[window]), trend + wanted[window]
         while trend < stop:
             counter += _GOLDEN
-            rank = _mixed(counter) & mask
+            rank = mixed(counter) & mask
             if rank >= total or not _is_new(names, rank):
                 continue
             row = int(np.searchsorted(until[: last - first], rank, side="right"))
@@ -256,7 +245,7 @@ def _wander(
         v = path[depth - 1]
         worth, following = value[v - first, 0], -1
         counter += _GOLDEN
-        left = _uniform(_mixed(counter)) * worth.real
+        left = _uniform(mixed(counter)) * worth.real
         if role[v - first] & END:
             left -= in_units(complex(1.0, 0.0), worth.imag)
         if left >= 0.0 or not role[v - first] & END:
@@ -279,7 +268,7 @@ def _name(path: Ints, depth: int) -> np.uint64:
     """Hashes a path; another path has the same hash with a probability of 2**-64."""
     word = _ZERO
     for d in range(depth):
-        word = _mixed((word + _GOLDEN) ^ np.uint64(path[d]))
+        word = mixed((word + _GOLDEN) ^ np.uint64(path[d]))
     return word if word != _NOTHING else _ZERO
 
 
@@ -305,7 +294,7 @@ def _draw_walks(
         names, stop = _no_names(wanted[window]), trend + wanted[window]
         while trend < stop:
             counter += _GOLDEN
-            aim = _uniform(_mixed(counter)) * total
+            aim = _uniform(mixed(counter)) * total
             path[0] = first + min(np.searchsorted(until[: last - first], aim, side="right"), final)
             depth, counter = _wander(graph, first, last, role, value, counter, path)
             if _is_new(names, _name(path, depth)):
