@@ -28,6 +28,7 @@ __all__ = [
     "ResolutionError",
     "RewriteCycle",
     "StreamingNotSupported",
+    "TimeOutOfRange",
     "UnknownColumn",
     "UnknownFunction",
     "UnknownVariable",
@@ -216,6 +217,10 @@ class EngineError(CetdslError, RuntimeError):
 
 class NullTime(EngineError, ValueError):
     """The time column holds NULLs."""
+
+
+class TimeOutOfRange(EngineError, OverflowError):
+    """A time, or the bound of a window that holds it, cannot be expressed."""
 
 
 #: What a result did not fit, and what to do, by the number form that was asked for.

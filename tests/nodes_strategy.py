@@ -151,7 +151,8 @@ _PATTERNS = _patterns()
 
 
 SPANS = st.one_of(
-    st.builds(Span, st.integers(1, 2**62 - 1), st.sampled_from(["microsecond", "tick"])),
+    st.builds(Span, st.integers(1, 2**61), st.just("tick")),
+    st.builds(Span, st.integers(1, 9_998 * 365 * 86_400_000_000), st.just("microsecond")),
     st.builds(Span, st.sampled_from([1_000, 60_000_000, 3_600_000_000, 604_800_000_000]), st.just("microsecond")),
     st.builds(Span, st.integers(1, 30), st.just("month")),
 )

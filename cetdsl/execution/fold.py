@@ -19,7 +19,7 @@ _ZERO_TYPES = {"double": "double", "decimal": "decimal(38,0)"}
 def fold(df: DataFrame, plan: Fold) -> Rows:
     """Gives the answer of a fold plan: group columns, window, counts."""
     source, compiled, wanted = plan.source, plan.compiled, plan.spec.answer
-    frame = EventFrame(df, source, compiled)
+    frame = EventFrame(df, source, compiled, by_dictionary=True)
     columns = frame.keys() | frame.instant()
     sliding = bool(source.window)
     if sliding:
@@ -85,7 +85,7 @@ class _Fold:
     """
 
     def __init__(self, plan: Fold, frame: EventFrame) -> None:
-        self.bits = frame.encoding.bits
+        self.encoding = frame.encoding
         self.machine: Machine = plan.compiled.machine
         answer = plan.spec.answer
         self.accumulators = answer.accumulators
@@ -105,11 +105,20 @@ class _Fold:
         return F.try_add(a, b).cast(self.kind) if self.exact else a + b
 
     def _instant(self, event: Column) -> Column:
-        if self.bits:
-            return F.shiftright(event, self.bits)
+        if self.encoding.bits:
+            return F.shiftright(event, self.encoding.bits)
         if len(self.order) == 1:
             return event.getField(self.order[0])
         return F.struct(*[event.getField(name).alias(name) for name in self.order])
+
+    def _binds(self, event: Column, variable: int) -> Column:
+        """Whether an event may be bound to a variable."""
+        bits, dictionary = self.encoding.bits, self.encoding.dictionary
+        if dictionary:
+            kind = event.bitwiseAND(F.lit((1 << bits) - 1))
+            return kind.isin([number for number, mask in enumerate(dictionary) if mask >> variable & 1])
+        mask = event if bits else event.getField("m")
+        return mask.bitwiseAND(F.lit(1 << variable)) != 0
 
     def _start(self, events: Column) -> Column:
         zeros = [self._number(0).alias(f"{part}{q}_{k}") for part in ("sum", "before") for q, k in self.cells]
@@ -126,8 +135,7 @@ class _Fold:
         before = {(q, k): state.getField(f"{seen}{q}_{k}") for q, k in self.cells}
         sums = []
         for q, variable in enumerate(self.machine.variables):
-            mask = event if self.bits else event.getField("m")
-            bound = mask.bitwiseAND(F.lit(1 << variable)) != 0
+            bound = self._binds(event, variable)
             for k, value in enumerate(self._values(q, variable, before)):
                 total = state.getField(f"sum{q}_{k}")
                 sums.append(F.when(bound, self._add(total, value)).otherwise(total).alias(f"sum{q}_{k}"))

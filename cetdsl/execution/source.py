@@ -13,14 +13,16 @@ from pyspark.sql import types as T
 from cetdsl.errors import UnsupportedQuery
 from cetdsl.execution.compat import translated
 from cetdsl.execution.expressions import combine, of_first, to_column
+from cetdsl.execution.times import refuse_times
 from cetdsl.ir.compiled import CodeColumn, Compiled
 from cetdsl.ir.layout import Encoding
 from cetdsl.ir.source import Source
 from cetdsl.ir.windowing import SLIDING, SPAN, overlaps
 from cetdsl.pattern.expressions import Attribute, Binary, Expr, Literal, Role, SparkColumn, conjunction, conjuncts
 
-#: Room for variables beside the time in a packed event; leaves 59 bits of microseconds, more than the years 1 to 9999.
-PACKED_BITS = 5
+#: Room for variables beside the time in a packed event, by the type of the time column: five bits leave 59 for
+#: microseconds, more than the years 1 to 9999 have, and ticks leave one (see :data:`~cetdsl.ir.windowing.LAST_TICK`).
+_PACKED_BITS = {"timestamp": 5, "timestamp_ntz": 5, "date": 5, "integer": 5, "short": 5, "byte": 5, "long": 1}
 
 #: Numbers of variables, each with conditions that must all hold.
 _Conditions = list[tuple[int, list[Expr]]]
@@ -152,7 +154,9 @@ class EventFrame:
 
     @cached_property
     def mask(self) -> Column:
-        """The bits of the variables that an event may be bound to, or their number in the dictionary.
+        """The bits of the variables that an event may be bound to, or one more than their number in the dictionary.
+
+        It is 0 for an event of no variable.
 
         Where conditions ask for different values of one text, as those on the type of the event do, only the first
         value that an event has is looked for.
@@ -221,32 +225,29 @@ class EventFrame:
     def encoding(self) -> Encoding:
         """How time and variables are encoded.
 
-        They are always packed for timestamps, but not for ticks that may be large. Even for timestamps without a zone,
-        whose number takes long to compute, packing takes less time than another column would.
+        They are packed where there is room. Even for timestamps without a zone, whose number takes long to compute,
+        packing takes less time than another column would.
         """
         if self._bare and len(self.compiled.variables) == 1:
             return Encoding(known=True)
-        small = ("timestamp", "timestamp_ntz", "date", "integer", "short", "byte")
-        if self.type_of(self.source.time).typeName() not in small or self.source.tie_break or self.compiled.lists:
+        if self.source.tie_break or self.compiled.lists:
             return Encoding()
-        if len(self.compiled.variables) <= PACKED_BITS:
-            return Encoding(PACKED_BITS)
+        bits = _PACKED_BITS[self.type_of(self.source.time).typeName()]
+        if len(self.compiled.variables) <= bits:
+            return Encoding(bits)
         dictionary = self._dictionary if self._by_dictionary else ()
-        return Encoding(PACKED_BITS, dictionary) if dictionary else Encoding()
+        return Encoding(bits, dictionary) if 0 < len(dictionary) <= 1 << bits else Encoding()
 
     @property
     def _dictionary(self) -> tuple[int, ...]:
-        """The variables, as bits, of events of each kind, from 1; 0 is for those of none.
-
-        It is empty where one text alone does not tell the kind of an event.
-        """
+        """The variables, as bits, of events of each kind; empty where one text alone does not tell an event's kind."""
         rest, by_value = self._by_text
         if rest or len(by_value) != 1:
             return ()
         [choices] = by_value.values()
-        if len(choices) >= 1 << PACKED_BITS or any(parts for kind in choices.values() for _, parts in kind):
+        if any(parts for kind in choices.values() for _, parts in kind):
             return ()
-        return (0, *(sum(1 << number for number, _ in kind) for kind in choices.values()))
+        return tuple(sum(1 << number for number, _ in kind) for kind in choices.values())
 
     def instant(self) -> Terms:
         """Time, tie-break columns and variables, as ``t``, ``b0``, ... and ``m``.
@@ -260,7 +261,8 @@ class EventFrame:
             ordered += map(self.own_name, self.source.tie_break)
             return dict(zip(self.order, ordered, strict=True))
         if self.encoding.bits:
-            return {"t": f"shiftleft({self._ticks}, {self.encoding.bits}) + CAST(m AS bigint)"}
+            mask = "m - 1" if self.encoding.dictionary else "m"
+            return {"t": f"shiftleft({self._ticks}, {self.encoding.bits}) + CAST({mask} AS bigint)"}
         ordered = [self._time, *map(self.own_name, self.source.tie_break)]
         return {**dict(zip(self.order, ordered, strict=True)), "m": "m"}
 
@@ -286,6 +288,10 @@ class EventFrame:
             rows, holds = rows.withColumn("m", self.mask), F.expr("m != 0")
         if windowing.kind == SLIDING and windowing.slide > windowing.length:
             holds = holds & F.expr(f"pmod({self._ticks}, {windowing.slide}) < {windowing.length}")
+        time = self.source.time
+        in_range = refuse_times(self.own_name(time), self.type_of(time).typeName(), self.source)
+        if in_range is not None:
+            holds = holds & in_range
         return rows.filter(absent | holds if self.checks_time else ~absent & holds)
 
     def refuse_collations(self, schema: T.StructType) -> None:

@@ -45,8 +45,8 @@ class Encoding:
 
     By default both have columns of their own, and the variables are bits of a whole number. If ``bits`` > 0, there is
     no column of variables: the time column holds ``time * 2**bits`` plus the variables. If there is a ``dictionary``, a
-    number stands there in place of the variables: that of their bits in the dictionary. They are ``known`` where there
-    is only one variable, and every event is bound to it, so that no column is needed for it.
+    number stands there in place of the variables: the position of their bits in the dictionary. They are ``known``
+    where there is only one variable, and every event is bound to it, so that no column is needed for it.
     """
 
     bits: int = 0

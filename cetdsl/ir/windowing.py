@@ -7,6 +7,16 @@ import attrs
 #: A window specification's ``kind``.
 WHOLE, SLIDING, SPAN = "whole", "sliding", "span"
 
+#: The first and the last time that an event may have, in the time column's own unit: differences of two of them, and of
+#: one of them and a window, are 64-bit numbers, and one bit is left for the kind of the event.
+FIRST_TICK, LAST_TICK = -(2**62), 2**62 - 1
+#: In microseconds: the years 1 to 9999, which are those of Python's datetime.
+FIRST_MICROSECOND, LAST_MICROSECOND = -62_135_596_800_000_000, 253_402_300_799_999_999
+#: The longest window, span or slide.
+LONGEST_WINDOW = 2**61
+#: The longest time bucket: with it, the ends of the buckets of all times are 64-bit numbers.
+LONGEST_BUCKET = 2**61
+
 
 @attrs.frozen
 class Windowing:
@@ -20,6 +30,37 @@ class Windowing:
     length: int = 0
     slide: int = 0
     cut: int = 0
+
+
+def cut_into(windowing: Windowing, windows: int) -> Windowing:
+    """Returns the windowing with time buckets in which so many windows, or spans, can start one after the other.
+
+    Examples
+    --------
+    >>> cut_into(Windowing(SLIDING, 50, 20), 8)
+    Windowing(kind='sliding', length=50, slide=20, cut=400)
+    """
+    unit = windowing.slide or 1
+    cut = min(-(-windows * windowing.length // unit), LONGEST_BUCKET // unit) * unit
+    return attrs.evolve(windowing, cut=cut)
+
+
+def expressible(windowing: Windowing, first: int, last: int) -> tuple[int, int]:
+    """Returns the first and the last time of events all of whose windows start and end between these two times.
+
+    The end of a window, which it does not hold, may be one behind the last time.
+
+    Examples
+    --------
+    >>> expressible(Windowing(SLIDING, 50, 20), -100, 100), expressible(Windowing(SPAN, 50), -100, 100)
+    ((-70, 59), (-100, 100))
+    """
+    if windowing.kind != SLIDING:
+        return first, last
+    length, slide = windowing.length, windowing.slide
+    earliest = (-(-first // slide) - 1) * slide + length
+    latest = ((last + 1 - length) // slide + 1) * slide - 1
+    return max(first, earliest), min(last, latest)
 
 
 def count_in_panes(windowing: Windowing) -> Windowing:

@@ -38,6 +38,8 @@ _ALIASES = {
     "wk": "week",
 }
 _CALENDAR = ("month", "quarter", "year")
+#: The longest window by its unit; all times of events lie within 9999 years, or 2^63 ticks.
+_LONGEST = {"microsecond": 9_998 * 365 * 86_400_000_000, "tick": 2**61, "month": 9_998 * 12}
 
 
 @attrs.frozen
@@ -65,8 +67,11 @@ class Span:
     def __attrs_post_init__(self) -> None:
         if self.amount < 1:
             raise WindowError(f"a window length must be positive, not {self.amount}")
-        if self.amount >= 2**62:
-            raise WindowError(f"a window length of {self.amount} {self.unit}s is out of range")
+        if self.amount > _LONGEST[self.unit]:
+            raise WindowError(
+                f"a window length of {self.amount} {self.unit}s is out of range",
+                hint="the longest ones are 9998 years, and 2^61 ticks of an integer time column",
+            )
 
     @classmethod
     def parse(cls, value: object) -> Span:

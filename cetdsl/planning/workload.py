@@ -32,7 +32,7 @@ from cetdsl.ir.operators import (
 )
 from cetdsl.ir.sharing import Member, Propagation, Sharing
 from cetdsl.ir.source import Source
-from cetdsl.ir.windowing import SLIDING, SPAN, WHOLE, Windowing
+from cetdsl.ir.windowing import SLIDING, SPAN, WHOLE, Windowing, cut_into
 from cetdsl.pattern.automaton import Automaton
 from cetdsl.pattern.expressions import Expr, strip
 from cetdsl.pattern.nodes import events
@@ -175,11 +175,12 @@ def _common_windowing(windowings: list[Windowing]) -> Windowing:
     if windowings[0].kind == WHOLE:
         return Windowing(WHOLE)
     longest = max(windowing.length for windowing in windowings)
-    cut = BUCKET_WINDOWS * longest
     if any(windowing.kind == SPAN for windowing in windowings):
-        return Windowing(SPAN, longest, 0, cut)
-    slide = math.gcd(*(windowing.slide for windowing in windowings))
-    return Windowing(SLIDING, longest, min(slide, longest), cut)
+        common = Windowing(SPAN, longest)
+    else:
+        slide = math.gcd(*(windowing.slide for windowing in windowings))
+        common = Windowing(SLIDING, longest, min(slide, longest))
+    return cut_into(common, BUCKET_WINDOWS)
 
 
 @attrs.frozen

@@ -8,7 +8,7 @@ from cetdsl.analysis.resolve import ResolvedQuery
 from cetdsl.errors import UnsupportedQuery
 from cetdsl.ir.compiled import Compiled
 from cetdsl.ir.source import Source
-from cetdsl.ir.windowing import SLIDING, SPAN, WHOLE, Windowing
+from cetdsl.ir.windowing import SLIDING, SPAN, WHOLE, Windowing, cut_into
 from cetdsl.pattern.expressions import Aggregate
 from cetdsl.pattern.nodes import And
 from cetdsl.pattern.properties import sides
@@ -86,8 +86,8 @@ def windowing_of(window: Window | None) -> Windowing:
         return Windowing(WHOLE)
     length = window.length.amount
     if window.slide is None:
-        return Windowing(SPAN, length, 0, BUCKET_WINDOWS * length)
+        return cut_into(Windowing(SPAN, length), BUCKET_WINDOWS)
     slide = window.slide.amount
     if slide >= length:
         return Windowing(SLIDING, length, slide, slide)
-    return Windowing(SLIDING, length, slide, -(-BUCKET_WINDOWS * length // slide) * slide)
+    return cut_into(Windowing(SLIDING, length, slide), BUCKET_WINDOWS)

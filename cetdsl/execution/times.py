@@ -1,0 +1,59 @@
+"""Which times events may have: those that, with all of their windows, can be expressed."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from cetdsl.ir.source import Source
+from cetdsl.ir.windowing import (
+    FIRST_MICROSECOND,
+    FIRST_TICK,
+    LAST_MICROSECOND,
+    LAST_TICK,
+    SLIDING,
+    expressible,
+)
+
+_DAY = 86_400_000_000
+
+
+def refuse_times(column: str, kind: str, source: Source) -> Column | None:
+    """Raises in rows whose time, in a column of some type, cannot be expressed with all of its windows; true in others.
+
+    None is returned if every value of the type can be.
+    """
+    if kind in ("integer", "short", "byte"):
+        return None
+    also = ", and so must be the bounds of all windows that hold them" if source.windowing.kind == SLIDING else ""
+    after = (
+        f", in the time column {source.time!r}, is out of range: times must be {_range(kind)}{also}\n"
+        "  hint: correct such rows, or leave them out with a filter, before the query"
+    )
+    before = F.lit("cetdsl.errors.TimeOutOfRange: the time ")
+    error = F.raise_error(F.concat(before, F.col(column).cast("string"), F.lit(after)))
+    first, last = _literals(kind, source)
+    return F.when(F.expr(f"{column} BETWEEN {first} AND {last}"), F.lit(True)).otherwise(error.cast("boolean"))
+
+
+def _range(kind: str) -> str:
+    return "from -2^62 to 2^62 - 1" if kind == "long" else "in the years 1 to 9999, in UTC"
+
+
+def _literals(kind: str, source: Source) -> tuple[str, str]:
+    """Returns the first and the last time as SQL text."""
+    if kind == "long":
+        ticks = expressible(source.windowing, FIRST_TICK, LAST_TICK)
+        return f"({ticks[0]}L)", f"({ticks[1]}L)"
+    first, last = expressible(source.windowing, FIRST_MICROSECOND, LAST_MICROSECOND)
+    if kind == "date":
+        return f"DATE '{_clock(first + _DAY - 1).date()}'", f"DATE '{_clock(last - _DAY + 1).date()}'"
+    word, zone = ("TIMESTAMP_NTZ", "") if kind == "timestamp_ntz" else ("TIMESTAMP", " UTC")
+    times = [f"{word} '{_clock(each).isoformat(' ', 'microseconds')}{zone}'" for each in (first, last)]
+    return times[0], times[1]
+
+
+def _clock(micros: int) -> datetime:
+    return datetime(1970, 1, 1) + timedelta(microseconds=micros)
