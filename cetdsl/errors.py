@@ -7,7 +7,9 @@ Each class derives from :class:`CetdslError` and from the builtin that a caller 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from difflib import get_close_matches
 
 __all__ = [
@@ -34,6 +36,8 @@ __all__ = [
     "UnknownVariable",
     "UnsupportedQuery",
     "WindowError",
+    "recover",
+    "recovering",
 ]
 
 
@@ -250,3 +254,95 @@ class MissingDependency(CetdslError, ImportError):
 
 class CommandLineError(CetdslError, ValueError):
     """The command line was used wrongly."""
+
+
+#: What makes Spark's workers the Python of the program, on one machine.
+SAME_PYTHON = "import os, sys; os.environ['PYSPARK_PYTHON'] = sys.executable"
+#: An error of ours as Spark hands it on: class, message, and then the ends that Spark's texts have.
+_OWN = re.compile(r"\bcetdsl\.errors\.(\w+): (.*?)\s*(?:SQLSTATE: \w+|\n\s+at |\n\n|\Z)", re.DOTALL)
+#: What Spark says if its workers are another Python, which does not get as far as our code.
+_OTHER_PYTHON = re.compile(
+    r"(No module named '(?:pyarrow|pandas|numpy|pyspark)\b[\w.]*'|\[PYTHON_VERSION_MISMATCH\][^\n]*"
+    r"|Cannot run program \"[^\n]*python[^\n]*\": [^\n]*)",
+    re.IGNORECASE,
+)
+
+
+def recover(error: BaseException) -> CetdslError | None:
+    """The error of cetdsl that an exception of Spark stands for.
+
+    What is found while a query runs is raised in a Python worker or in the JVM, and reaches the program as text inside
+    an exception of PySpark, on Spark Connect of another class than on classic Spark.
+
+    Parameters
+    ----------
+    error : BaseException
+        What an action such as ``collect`` has raised.
+
+    Returns
+    -------
+    CetdslError or None
+        None if the exception has nothing to do with cetdsl.
+
+    Examples
+    --------
+    >>> missing = spark.createDataFrame([(1, "B"), (None, "B")], "t int, type string")
+    >>> try:
+    ...     missing.pattern("PATTERN B+", time="t").count_trends().collect()
+    ... except Exception as error:
+    ...     print(type(cet.errors.recover(error)).__name__, cet.errors.recover(error).message, sep=": ")
+    NullTime: the time column 't' is NULL in 1 row
+    """
+    seen: list[BaseException] = []
+    current: BaseException | None = error
+    while current is not None and current not in seen:
+        if isinstance(current, CetdslError):
+            return current
+        text = str(current)
+        own = _OWN.search(text)
+        if own:
+            return _restored(own[1], own[2])
+        other = _OTHER_PYTHON.search(text)
+        if other:
+            return MissingDependency(
+                f"Spark's Python workers are another Python, which cannot run the query: {other[1]}",
+                hint=f"on one machine, write this before the session starts: {SAME_PYTHON}; on a cluster, install"
+                " cetdsl in the Python of the executors",
+            )
+        seen.append(current)
+        current = getattr(current, "_cause", None) or current.__cause__
+    return None
+
+
+def _restored(name: str, text: str) -> CetdslError:
+    cls = globals().get(name)
+    if not (isinstance(cls, type) and issubclass(cls, CetdslError)):
+        cls = EngineError  # of another version of cetdsl
+    message, _, hint = text.partition("\n  hint: ")
+    return _rebuild(cls, (message,), {"message": message, "hint": hint or None, "span": None, "text": None})
+
+
+@contextmanager
+def recovering() -> Iterator[None]:
+    """A block, or with ``@recovering()`` a function, that raises cetdsl's errors in place of Spark's.
+
+    Spark's exception stays the error's ``__context__``. Whatever has nothing to do with cetdsl is raised as it is.
+
+    Examples
+    --------
+    >>> missing = spark.createDataFrame([(1, "B"), (None, "B")], "t int, type string")
+    >>> answer = missing.pattern("PATTERN B+", time="t").count_trends()
+    >>> with cet.errors.recovering():
+    ...     answer.collect()
+    Traceback (most recent call last):
+        ...
+    cetdsl.errors.NullTime: the time column 't' is NULL in 1 row
+      hint: clean the data, or leave these rows out with on_null_time='skip'
+    """
+    try:
+        yield
+    except Exception as error:
+        own = recover(error)
+        if own is None or own is error:
+            raise
+        raise own from None

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from cetdsl.errors import CetdslError, EngineError
+from cetdsl.errors import EngineError, recover
 from cetdsl.java import require_java
 
 #: What differs from Spark's defaults, because these sessions serve one query and no one watches them.
@@ -94,11 +94,8 @@ def readable(error: BaseException) -> str:
     >>> readable(RuntimeError("[PATH_NOT_FOUND] Path does not exist: file:/nope. SQLSTATE: 42K03"))
     'Path does not exist: file:/nope.'
     """
-    if isinstance(error, CetdslError):
-        return str(error)
-    # A worker's error reaches the driver as text: traceback, class, message, and then Spark's own stack.
-    own = re.search(r"cetdsl\.errors\.\w+: (.*?)\s*(?:SQLSTATE: \w+|\n\s+at |\n\n|\Z)", str(error), re.DOTALL)
-    return own[1] if own else first_line(error)
+    own = recover(error)
+    return first_line(error) if own is None else str(own)
 
 
 def first_line(error: BaseException) -> str:

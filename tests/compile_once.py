@@ -17,19 +17,21 @@ from typing import Any
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.dispatcher import Dispatcher
 
+from cetdsl.kernels._disk import place
+
 try:
     import fcntl
 except ImportError:  # pragma: no cover - only Unix has these locks, and elsewhere each process compiles for itself
     fcntl = None
 
-_FILE = Path(tempfile.gettempdir()) / "cetdsl-tests-compile.lock"
+_FOLDER = place() or Path(tempfile.gettempdir())
 
 
 def compile_once() -> None:
     """Has Numba look for the machine code of a kernel, compile it and write it down while others wait."""
     if fcntl is None:
         return
-    plain, file = Dispatcher.compile, os.open(_FILE, os.O_RDWR | os.O_CREAT, 0o666)
+    plain, file = Dispatcher.compile, os.open(_FOLDER / "tests-compile.lock", os.O_RDWR | os.O_CREAT, 0o600)
 
     def compile_alone(dispatcher: Any, signature: Any) -> Any:
         cached = getattr(dispatcher._cache, "cache_path", None)

@@ -37,6 +37,7 @@ LAYERS = (
 )
 #: The rooms of the kernels, lowest first. A module may import its own room and those before it.
 ROOMS = (
+    "_disk",
     "_jit",
     "vocabulary",
     "numbers",

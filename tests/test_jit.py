@@ -53,6 +53,8 @@ class Kernels:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.cache = folder / "here", folder / "cache"
+        self.more: dict[str, str] = {}
+        self.log = ""
         for name, text in {
             "cetdsl/__init__.py": "",
             "cetdsl/errors.py": "MissingDependency = Exception\n",
@@ -70,7 +72,8 @@ class Kernels:
             path = self.folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
-        shutil.copy(PACKAGE / "kernels" / "_jit.py", self.folder / "cetdsl" / "kernels")
+        for name in ("_disk.py", "_jit.py"):
+            shutil.copy(PACKAGE / "kernels" / name, self.folder / "cetdsl" / "kernels")
 
     def edit(self, name: str, before: str, after: str) -> None:
         path = self.folder / "cetdsl" / name
@@ -80,7 +83,7 @@ class Kernels:
 
     def run(self, *callers: str, warm: bool = False) -> dict[str, tuple[int, bool]]:
         """What ``call(10)`` of each caller gives, and whether it was compiled; ``warm`` forbids to parse anything."""
-        environment = {**os.environ, "PYTHONPATH": str(self.folder), "NUMBA_CACHE_DIR": str(self.cache)}
+        environment = {**os.environ, "PYTHONPATH": str(self.folder), "NUMBA_CACHE_DIR": str(self.cache), **self.more}
         done = subprocess.run(
             [sys.executable, "-c", RUN, ",".join(callers), *(["warm"] if warm else [])],
             cwd=self.cache.parent,
@@ -90,6 +93,7 @@ class Kernels:
             check=False,
         )
         assert done.returncode == 0, done.stderr
+        self.log = done.stderr
         return {name: (value, compiled) for name, (value, compiled) in json.loads(done.stdout).items()}
 
 
@@ -133,8 +137,8 @@ def test_docstrings_comments_lines_and_places_compile_nothing_again(kernels: Ker
 def test_a_damaged_note_of_a_syntax_tree_is_made_again(kernels: Kernels) -> None:
     assert kernels.run("name") == {"name": (21, True)}
     notes = sorted(kernels.cache.glob("syntax-*"))
-    damages = ["", "x", "0 cetdsl.kernels.name\n", "\0" * 100, None]
-    # The package of kernels, _jit, name, low, low.leaf.
+    damages = ["", "x", "0 cetdsl.kernels.name\n", "\0" * 100, notes[0].read_text(errors="ignore")[:-1], None]
+    # The package of kernels, _disk, _jit, name, low, low.leaf.
     for note, damage in zip(notes, damages, strict=True):
         note.unlink() if damage is None else note.write_text(damage)
     assert kernels.run("name") == {"name": (21, False)}

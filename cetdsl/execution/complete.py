@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from cetdsl.errors import recovering
 from cetdsl.execution.operators import Rows, execute, runs
 from cetdsl.execution.trends import Shown, refuse_duplicates, trend_field, trends_spec
 from cetdsl.ir.operators import BuildGraph, ListPaths, OverGraph, SamplePaths, SurveyGraphs, TopPaths
@@ -88,6 +89,7 @@ _SURVEY_TYPES = {"bigint": T.LongType(), "double": T.DoubleType(), "string": T.S
 _LARGEST = ("predicted_bytes", "bytes")
 
 
+@recovering()
 def summary(survey: DataFrame) -> dict[str, Any]:
     """Sums up a survey over all groups and windows; runs a job."""
     # The survey's own columns come last, so that a key column of the same name cannot stand in for one.

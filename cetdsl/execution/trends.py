@@ -256,8 +256,10 @@ class FinishedTrend:
             return F.array_min(values) if function.buffer[0].merge is Merge.SMALLEST else F.array_max(values)
         if isinstance(function.finish, CentralMoment):
             return _central_moment(values, self.sum_type(node.argument), function.finish)
-        zero = F.lit(0).cast(self.sum_type(node.argument))
-        total = F.when(F.size(values) > 0, F.aggregate(values, zero, lambda a, b: a + b))
+        kind = self.sum_type(node.argument)
+        # It is NULL from where it does not fit, in either ANSI mode of the session.
+        total = F.aggregate(values, F.lit(0).cast(kind), lambda a, b: F.try_add(a, b).try_cast(kind))
+        total = F.when(F.size(values) > 0, F.coalesce(total, _too_many_digits("the sum over one trend", kind)))
         return total if isinstance(function.finish, Total) else total.cast("double") / F.size(values)
 
     def known(self, term: Expr) -> Column:
@@ -281,7 +283,9 @@ def _central_moment(values: Column, kind: str, finish: CentralMoment) -> Column:
     def step(state: Column, value: Column) -> Column:
         origin = F.coalesce(state.getField("origin"), value.cast(kind))
         count = state.getField("count") + 1
-        away = (value.cast(kind) - origin).cast("double")
+        away = F.try_subtract(value.cast(kind), origin).cast("double")
+        if kind.startswith("decimal"):  # a difference that does not fit is large, and doubles tell it well enough
+            away = F.coalesce(away, value.cast("double") - origin.cast("double"))
         delta = away - state.getField("mean")
         mean = state.getField("mean") + delta / count
         squares = state.getField("squares") + delta * (away - mean)
@@ -369,16 +373,24 @@ class _Output:
         if isinstance(node.argument, Length):
             return F.avg(first)
         if isinstance(finish, Quotient):
-            return F.try_divide(F.sum(first).cast("double"), F.sum(F.col(f"a{number}_1")))
+            total = F.coalesce(F.try_sum(first).cast("double"), F.sum(first.cast("double")))
+            return F.try_divide(total, F.sum(F.col(f"a{number}_1")))
         if self.function.is_count:
             return _in_form(F.sum(first), self.number, 0)
         assert node.argument is not None
         kind = self.trend.sum_type(node.argument)
         if kind == "double":
             return F.sum(first).cast("double")
-        error = "cetdsl.errors.CountOverflow: a sum over enumerated trends has more than 38 digits\n  hint: use AVG"
-        total = F.when(F.count(first) > 0, F.coalesce(F.try_sum(first), F.raise_error(F.lit(error)).cast(kind)))
+        total = F.coalesce(F.try_sum(first), _too_many_digits("a sum over enumerated trends", kind))
+        total = F.when(F.count(first) > 0, total)
         return _in_form(total, self.number, int(kind[:-1].split(",")[1]))
+
+
+def _too_many_digits(what: str, kind: str) -> Column:
+    """Raises, as a value of that type."""
+    hint = "cast the column to double, whose sums are rounded"
+    error = f"cetdsl.errors.CountOverflow: {what} has more than 38 digits\n  hint: {hint}"
+    return F.raise_error(F.lit(error)).cast(kind)
 
 
 def _in_form(total: Column, number: str, scale: int) -> Column:

@@ -13,19 +13,33 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
+from cetdsl.errors import SAME_PYTHON
+
 
 def map_stage(df: DataFrame, stage: str, plan: Any, schema: StructType) -> DataFrame:
     """Returns the DataFrame that a stage of :mod:`cetdsl.kernels.entry` makes of each task's rows."""
-    payload = pickle.dumps(plan)
+    payload, line = pickle.dumps(plan), SAME_PYTHON
 
     def run(batches: Iterator[Any]) -> Iterator[Any]:
+        import os
+
         try:
-            from cetdsl.kernels.entry import run_stage
-        except ImportError as error:
-            raise ImportError(
-                f"a Python worker of this cluster cannot import cetdsl's kernels: {error}\n"
-                "  hint: install the same cetdsl (with Numba) in the Python environment of every executor"
-            ) from error
-        return run_stage(stage, payload, batches)
+            try:
+                from cetdsl.kernels.entry import run_stage
+            except ImportError as error:
+                # Of the name that recover() looks for: the real class cannot be imported here either.
+                missing = type("MissingDependency", (ImportError,), {"__module__": "cetdsl.errors"})
+                raise missing(
+                    f"a Python worker cannot import cetdsl's kernels: {error}\n"
+                    "  hint: install the same cetdsl (with Numba) in the Python environment of every executor; on one "
+                    f"machine, write this before the session starts: {line}"
+                ) from None
+            yield from run_stage(stage, payload, batches)
+        except Exception as error:
+            if type(error).__module__ == "cetdsl.errors":
+                # Spark then hands on the message alone. The worker process ends with an error, so nobody else's
+                # traceback is hidden.
+                os.environ["SPARK_HIDE_TRACEBACK"] = "1"
+            raise
 
     return df.mapInArrow(run, schema)

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from cetdsl.analysis.resolve import Binding, ResolvedQuery, analyse
-from cetdsl.errors import AnalysisErrors, CetdslError, InvalidNode, ResolutionError, raise_together
+from cetdsl.errors import AnalysisErrors, CetdslError, InvalidNode, ResolutionError, raise_together, recovering
 from cetdsl.execution.compat import function_names, refuse_streaming, schema_of
 from cetdsl.execution.exchange import as_carried_out
 from cetdsl.execution.workload import WorkloadRows, union_of_answers, workload_rows
@@ -193,7 +193,8 @@ class Workload:
             metrics = self.metrics(number)
             names = [name for name in metrics.columns if name != "queries"]
             totals = [(F.max if name == "unshared" else F.sum)(name).alias(name) for name in names]
-            sets = [row.asDict() for row in metrics.groupBy("queries").agg(*totals).orderBy("queries").collect()]
+            with recovering():
+                sets = [row.asDict() for row in metrics.groupBy("queries").agg(*totals).orderBy("queries").collect()]
         plan = self._plan(number)
         plan = attrs.evolve(plan, passes=tuple(as_carried_out(self._df, one) for one in plan.passes))
         return explain_workload(plan, self._rewritten, sets)

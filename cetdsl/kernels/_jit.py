@@ -1,12 +1,14 @@
 """Sets Numba up so that compiled kernels are kept on disk wherever that is possible.
 
-The cache lies beside the source, or, where that is read-only (a cluster's site-packages), below the user's or the
-system's temporary directory. Numba's own cache compiles a kernel again when its file has changed, even if only a
-comment has or the file has been moved, but it does not see a change of a function that the kernel calls, or of a class
-that its signature names. So the cache here goes by what a kernel's module means: by the syntax trees, without
-docstrings, of the module and of all modules of the kernels that it imports, directly or not, and by the constants of
-``cetdsl.ir`` among them. Each such version has a directory of its own. To parse all this in every worker would take
-longer than to load the machine code, so a small file beside the directories keeps the digest of each text.
+Numba's own cache compiles a kernel again when its file has changed, even if only a comment has or the file has been
+moved, but it does not see a change of a function that the kernel calls, or of a class that its signature names. So the
+cache here goes by what a kernel's module means: by the syntax trees, without docstrings, of the module and of all
+modules of the kernels that it imports, directly or not, and by the constants of ``cetdsl.ir`` among them. Each such
+version has a directory of its own. To parse all this in every worker would take longer than to load the machine code,
+so a small file beside the directories keeps the digest of each text.
+
+Numba keeps an index per function, and two processes that write it at once may leave one signature with the code of
+another. Here each signature has a file of its own, which is trusted and whole or else not used (``_disk``).
 
 Before an inner loop, kernels give arrays out of tuples names of their own, because each access to a field of a tuple of
 arrays counts references. The survey of bursts took 300 ns per event with such accesses in its inner loops, and takes 11
@@ -18,12 +20,9 @@ gains nothing.
 from __future__ import annotations
 
 import ast
-import getpass
 import hashlib
-import os
+import pickle
 import sys
-import tempfile
-import uuid
 from collections.abc import Callable, Iterator
 from functools import cache
 from importlib import import_module
@@ -32,6 +31,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, cast
 
 from cetdsl.errors import MissingDependency
+from cetdsl.kernels import _disk
 
 try:
     import numba
@@ -43,6 +43,7 @@ except ImportError as error:  # pragma: no cover - needs an environment without 
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _caching: Any = import_module("numba.core.caching")
+_serialize: Any = import_module("numba.core.serialize")
 _loader: Any = globals()["__loader__"]
 _HERE = Path(__file__).parent
 _KERNELS, _IR = "cetdsl.kernels.", "cetdsl.ir."
@@ -86,20 +87,15 @@ def _syntax(module: str) -> _Syntax:
     assert source is not None
     own = _loader.get_data(__file__)
     key = hashlib.sha256(f"{sys.implementation.cache_tag} {module} ".encode() + own + source.text).hexdigest()
-    memo = _place() / f"syntax-{key[:32]}"
-    try:
-        digest, *imports, end = memo.read_text(encoding="utf-8").split()
-        if end == key:
-            return _Syntax(digest, tuple(imports))
-    except (OSError, ValueError):
-        pass  # not there, or damaged
+    folder = _disk.place()
+    assert folder is not None
+    memo = folder / f"syntax-{key[:32]}"
+    known = _disk.read(memo)
+    if known:
+        digest, *imports = known.decode().split()
+        return _Syntax(digest, tuple(imports))
     syntax = _parse(module, source)
-    draft = memo.with_suffix(f".{uuid.uuid4().hex}")
-    try:
-        draft.write_text(" ".join([syntax.digest, *syntax.imports, key]), encoding="utf-8")
-        draft.replace(memo)
-    except OSError:
-        pass  # the next process parses again
+    _disk.write(memo, " ".join([syntax.digest, *syntax.imports]).encode())
     return syntax
 
 
@@ -147,31 +143,6 @@ def _version(module: str) -> str:
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 
-def _writable(directory: Path) -> bool:
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError:
-        return False
-    return os.access(directory, os.W_OK)
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # a container's user may have no name
-        return str(os.getuid()) if hasattr(os, "getuid") else "user"
-
-
-@cache
-def _place() -> Path:
-    """Where compiled kernels are kept: the first writable place."""
-    places = [_HERE / "__pycache__", Path(tempfile.gettempdir()) / f"cetdsl-{_user()}"]
-    given = os.environ.get("NUMBA_CACHE_DIR")
-    if given:
-        places.insert(0, Path(given))
-    return next(filter(_writable, places), None) or Path(tempfile.mkdtemp(prefix="cetdsl-"))
-
-
 class _Locator(_caching._CacheLocator):  # type: ignore[misc]
     """Tells Numba where the machine code of a function is kept, and by what it stays valid."""
 
@@ -180,8 +151,13 @@ class _Locator(_caching._CacheLocator):  # type: ignore[misc]
         self._module = function.__module__
         self._stamp = _version(self._module)
 
+    def ensure_cache_path(self) -> None:
+        """Nothing: the folder is made where a file is written."""
+
     def get_cache_path(self) -> str:
-        return str(_place() / f"kernels-{self._stamp}")
+        folder = _disk.place()
+        assert folder is not None
+        return str(folder / f"kernels-{self._stamp}")
 
     def get_source_stamp(self) -> str:
         return self._stamp
@@ -200,8 +176,41 @@ class _Files(_caching.CompileResultCacheImpl):  # type: ignore[misc]
         self._filename_base = self.get_filename_base(function.__qualname__, getattr(sys, "abiflags", ""))
 
 
+class _File:
+    """The files of one function, one per signature and processor: Numba's key, and what belongs to it."""
+
+    def __init__(self, folder: str, name: str) -> None:
+        self._folder, self._name = Path(folder), name
+
+    def _path(self, key: Any) -> Path:
+        # The text of a key is the same in each process; what it is pickled as is not.
+        return self._folder / f"{self._name}-{hashlib.sha256(repr(key).encode()).hexdigest()[:16]}.kernel"
+
+    def load(self, key: Any) -> Any:
+        body = _disk.read(self._path(key))
+        if body is None:
+            return None
+        found, data = pickle.loads(body)
+        return data if found == key else None
+
+    def save(self, key: Any, data: Any) -> None:
+        _disk.write(self._path(key), _serialize.dumps((key, data)))
+
+
 class _Cache(_caching.FunctionCache):  # type: ignore[misc]
     _impl_class = _Files
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function)
+        self._cache_file = _File(self._cache_path, self._impl.filename_base)
+
+    def load_overload(self, signature: Any, target: Any) -> Any:
+        try:
+            return super().load_overload(signature, target)
+        except Exception as error:
+            # Whole, but of another version of what it names: any error may come of that, and none is worth a query.
+            _disk.LOG.warning("a kernel in %s cannot be loaded, and is compiled anew: %r", self._cache_path, error)
+            return None
 
 
 def jit(function: _Function) -> _Function:
@@ -216,6 +225,7 @@ def inlined(function: _Function) -> _Function:
 
 def _compile(function: _Function, *, forceinline: bool) -> _Function:
     compiled: Any = numba.njit(nogil=True, error_model="numpy", forceinline=forceinline)(function)
-    if _source(function.__module__):  # without it nothing would tell one version from the next
+    # Without the source nothing would tell one version from the next.
+    if _source(function.__module__) and _disk.place():
         compiled._cache = _Cache(function)
     return cast(_Function, compiled)

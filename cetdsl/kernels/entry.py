@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from cetdsl.errors import CetdslError
+from cetdsl.errors import CetdslError, GroupTooLarge
 
 _Batches = Iterator[pa.RecordBatch]
 
@@ -44,3 +44,9 @@ def run_stage(stage: str, payload: bytes, batches: _Batches) -> _Batches:
     except CetdslError as error:
         # Spark shows the worker's traceback; the frames of a kernel would only bury what went wrong.
         raise error.with_traceback(None) from None
+    except MemoryError:
+        # Where the kernel knows the group, it has said so.
+        raise GroupTooLarge(
+            f"a task of the stage {stage!r} needs more than this worker's memory",
+            hint="shorten WITHIN, add partition columns or predicates, or give the Python workers more memory",
+        ) from None

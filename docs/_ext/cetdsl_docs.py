@@ -206,7 +206,7 @@ class ErrorReference(Generated):
         from cetdsl import errors
 
         for name in sorted(errors.__all__):
-            if name != "CetdslError":
+            if inspect.isclass(getattr(errors, name)) and name != "CetdslError":
                 yield f".. autoexception:: cetdsl.errors.{name}()"
                 yield ""
 
