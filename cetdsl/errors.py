@@ -100,10 +100,10 @@ def point_at(text: str, span: tuple[int, int]) -> str:
                              ^
     """
     start = min(span[0], len(text))
-    line_start = text.rfind("\n", 0, start) + 1
-    line_end = text.find("\n", start)
-    line_end = len(text) if line_end < 0 else line_end
-    line_number = text.count("\n", 0, start) + 1
+    breaks = [found.end() for found in re.finditer(r"\r\n|\r|\n", text[:start])]
+    line_start, line_number = (breaks[-1] if breaks else 0), len(breaks) + 1
+    rest = re.compile(r"[^\r\n]*").match(text, start)
+    line_end = rest.end() if rest else len(text)
     prefix = f"  line {line_number}: "
     width = max(1, min(span[1], line_end) - start)
     line = text[line_start:line_end]

@@ -13,7 +13,6 @@ from cetdsl.errors import CetdslError, QueryTypeError, ResolutionError, Unsuppor
 from cetdsl.ir.schema import Field
 from cetdsl.pattern.expressions import (
     Aggregate,
-    Call,
     Expr,
     Length,
     Literal,
@@ -34,12 +33,6 @@ from cetdsl.pattern.properties import (
 )
 from cetdsl.pattern.query import Query, Span
 from cetdsl.pattern.text import quote
-
-#: Their value is not a function of the row, so an answer would depend on how Spark runs it.
-_NOT_A_FUNCTION_OF_THE_ROW = frozenset(
-    ("rand", "randn", "random", "uuid", "shuffle", "randstr", "monotonically_increasing_id", "spark_partition_id")
-    + ("input_file_name", "row_number", "rank", "dense_rank", "lag", "lead", "ntile", "explode", "posexplode")
-)
 
 Errors = Iterator[CetdslError]
 
@@ -114,17 +107,6 @@ def condition_errors(event: Event) -> Errors:
             f"the condition of {event.variable!r} speaks of more than one event: {quote(event.condition)}",
             hint="move it to WHERE",
         )
-    yield from function_errors(event.condition)
-
-
-def function_errors(expr: Expr) -> Errors:
-    """Functions whose value is not a function of the row."""
-    for node in expr.walk():
-        if isinstance(node, Call) and node.name.lower() in _NOT_A_FUNCTION_OF_THE_ROW:
-            yield UnsupportedQuery(
-                f"{node.name}() gives no fixed value for a row, so it cannot be part of a predicate",
-                hint="compute it as a column of the DataFrame first",
-            )
 
 
 def predicate_errors(predicate: Expr, pattern: Pattern) -> Errors:
@@ -145,7 +127,6 @@ def predicate_errors(predicate: Expr, pattern: Pattern) -> Errors:
 
 
 def _side_errors(predicate: Expr, pattern: Pattern, neighbours: set[tuple[str, str]]) -> Errors:
-    yield from function_errors(predicate)
     if any(isinstance(node, SparkColumn) for node in predicate.walk()):
         yield UnsupportedQuery(
             "a Spark column in WHERE does not say which event it speaks of",

@@ -8,6 +8,7 @@ from typing import Any
 import attrs
 
 from cetdsl.analysis import checks
+from cetdsl.analysis.functions import function_errors
 from cetdsl.analysis.types import TypeCheck, category, is_integer, is_orderable
 from cetdsl.errors import (
     CetdslError,
@@ -305,7 +306,9 @@ class _Analysis:
         before = len(self.errors)
         missing = [name for name in variables(expr) if name not in self.variables]
         self.note((self.unknown_variable(name) for name in missing), within)
-        complete = not missing and not self.unknown_functions(expr, within)
+        complete = (
+            not missing and not self.unknown_functions(expr, within) and not self.note(function_errors(expr), within)
+        )
 
         def exact(node: Expr) -> Expr:
             nonlocal complete
@@ -332,7 +335,7 @@ class _Analysis:
             return False
         names = () if callable(known) else known
         missing = [name for name in calls if not (known(name) if callable(known) else name in known)]
-        otherwise = "cetdsl knows every function of pyspark.sql.functions"
+        otherwise = "a query calls functions of pyspark.sql.functions"
         unknown = (
             UnknownFunction(f"no function {name!r} in pyspark.sql.functions", hint=nearest(name, names, otherwise))
             for name in missing

@@ -54,13 +54,17 @@ T = TypeVar("T")
 _SHAPE = "a query reads [RETURN ...] PATTERN ... [WHERE ...] [GROUP BY ...] [WITHIN ... [SLIDE ...]]"
 _LENGTHS = "write 10 minutes, 1 day, 90 s, or a number of ticks"
 _ARITHMETIC_OR_COMPARISON = r"==|!=|<>|<=|>=|[=<>+\-*/%]"
-_SPACE = r"(?:\s|--[^\n]*)*"
+# No part of a text can be split in two ways by any of these: what does not match is found out in one pass.
+_COMMENT = r"--[^\n\r]*"
+_SPACE = rf"\s*(?:{_COMMENT}(?:[\n\r]\s*|\Z))*"
 _QUOTED_NAME = r"`(?:[^`]|``)+`"
-_STRING = r"'(?:[^']|'')*'" + r'|"(?:[^"]|"")*"'
+_STRING = r"'[^']*(?:''[^']*)*'" + r'|"[^"]*(?:""[^"]*)*"'
+_DIGITS = "[0-9]+"
 _TOKEN = re.compile(
     rf"(?P<string>{_STRING})|(?P<quoted>{_QUOTED_NAME})|(?P<word>\w+)|(?P<open>[(\[{{])|(?P<close>[)\]}}])"
     rf"|<=|>=|==|!=|<>|\S"
 )
+_BLANK = re.compile(_SPACE)
 _NAMED = re.compile(rf"NAME{_SPACE}(?P<name>(?P<plain>[^\W\d]\w*)|(?P<quoted>{_QUOTED_NAME})){_SPACE}:", re.IGNORECASE)
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
 
@@ -139,8 +143,7 @@ def parse_queries(text: str) -> dict[str, Query]:
         name = named["plain"] or named["quoted"][1:-1].replace("``", "`")
         if name in queries:
             raise _error(text, named.start("name"), f"there are two queries of the name {name!r}", "rename one of them")
-        # What is not of this query becomes blank, so that places in the text stay what they are.
-        queries[name] = parse(_blank(text[: named.end()]) + text[named.end() : stop])
+        queries[name] = _parse_part(text, named.end(), stop)
     if not queries:
         raise ParseError("there is no query in the text", hint="write NAME q1: RETURN ... PATTERN ...;")
     return queries
@@ -157,8 +160,13 @@ def _statements(text: str) -> Iterable[tuple[int, int]]:
         yield start, len(text)
 
 
-def _blank(text: str) -> str:
-    return re.sub(r"[^\n]", " ", text)
+def _parse_part(text: str, start: int, stop: int) -> Query:
+    """The query that a part of a text states; errors point into the whole text."""
+    try:
+        return parse(text[start:stop])
+    except ParseError as error:
+        span = None if error.span is None else (error.span[0] + start, error.span[1] + start)
+        raise ParseError(error.message, hint=error.hint, span=span, text=text) from None
 
 
 def parse_predicates(text: str, pattern: Pattern) -> tuple[tuple[Expr, ...], tuple[str, ...]]:
@@ -305,7 +313,7 @@ def _read(text: object, kind: type[T]) -> T:
 
 def _skip(text: str, at: int) -> int:
     """The place of the next token."""
-    found = re.compile(_SPACE).match(text, at)
+    found = _BLANK.match(text, at)
     return found.end() if found else at
 
 
@@ -414,7 +422,7 @@ def _in_test(text: str, at: int, tokens: pp.ParseResults) -> _Test:
 
 def _number(text: str, at: int, tokens: pp.ParseResults) -> Literal:
     digits = re.sub(r"\s", "", tokens[0])
-    if digits.lstrip("-").isdigit():
+    if re.fullmatch(rf"-?{_DIGITS}", digits):
         return Literal(_checked(text, at, _whole_number, digits))
     value = float(digits)
     if math.isinf(value):
@@ -469,18 +477,20 @@ def _neighbour(text: str, at: int, tokens: pp.ParseResults) -> Attribute:
 
 def _indexed(text: str, at: int, tokens: pp.ParseResults) -> Attribute:
     variable, index, column = tokens
-    index = "".join(index.split())
-    if re.fullmatch(r"-?\d+", index):
-        return _checked(text, at, Attribute, variable, column, Role.NTH, int(index))
-    moved = re.fullmatch(rf"(?:{ANY_NAME})?(|[+-]1)", index)
-    if moved is None:
+    number = re.fullmatch(rf"(-?)\s*({_DIGITS})", index.strip())
+    if number is not None:
+        nth = _checked(text, at, _whole_number, "".join(number.groups()))
+        return _checked(text, at, Attribute, variable, column, Role.NTH, nth)
+    moved = re.fullmatch(rf"({ANY_NAME}|)\s*(|[+-]\s*1)", index.strip())
+    # A superscript two is no digit, but not the name of an index either.
+    if moved is None or not (moved[1].isidentifier() or not moved[1]):
         raise _error(
             text,
             at,
             f"{variable}[{index}] is not an event of {variable}",
             f"write {variable}[i], {variable}[i-1], {variable}[i+1], or {variable}[2] for the third one",
         )
-    return Attribute(variable, column, {"": Role.EACH, "-1": Role.PREV, "+1": Role.NEXT}[moved[1]])
+    return Attribute(variable, column, {"": Role.EACH, "-": Role.PREV, "+": Role.NEXT}[moved[2][:1]])
 
 
 def _attribute(text: str, at: int, tokens: pp.ParseResults) -> Expr:
@@ -744,7 +754,7 @@ def _build(commented: bool) -> _Rules:
     whole_expression = (expression + pp.StringEnd().set_name("end of text")).set_name("predicate")
     for rule in (query, whole_expression):
         if commented:
-            rule.ignore(pp.Regex(r"--[^\n]*"))
+            rule.ignore(pp.Regex(_COMMENT).set_name("comment"))
         # Tabs must stay, or the places in error messages would be wrong.
         rule.parse_with_tabs().streamline()
     return _Rules(query, whole_expression)
@@ -754,7 +764,7 @@ def _operand_rule(expression: pp.Forward, name: pp.ParserElement) -> pp.ParserEl
     lpar, rpar, lbracket, rbracket = map(pp.Suppress, "()[]")
     dot_column = pp.Suppress(".") - _name(ANY_NAME, "column name")
     string = pp.Regex(_STRING).set_name("string").set_parse_action(_string)
-    number = pp.Regex(r"(?:-\s*)?(?:\d+(?:\.\d+)?|\.\d+)(?:[eE][+-]?\d+)?(?!\w)")
+    number = pp.Regex(rf"(?:-\s*)?(?:{_DIGITS}(?:\.{_DIGITS})?|\.{_DIGITS})(?:[eE][+-]?{_DIGITS})?(?!\w)")
     distinct = pp.Regex(rf"(?ai:DISTINCT)\b(?!{_SPACE}[).,\[])").set_name("DISTINCT").set_parse_action(_distinct)
     arguments = pp.Literal("*") | expression
     rules: list[tuple[str, pp.ParserElement, Callable[[str, int, pp.ParseResults], Expr]]] = [
@@ -778,7 +788,7 @@ def _operand_rule(expression: pp.Forward, name: pp.ParserElement) -> pp.ParserEl
         ),
         (
             "indexed attribute",
-            name + lbracket + pp.Regex(r"[^\[\]\n]*").set_name("index") - rbracket - dot_column,
+            name + lbracket + pp.Regex(r"[^\[\]\n\r]*").set_name("index") - rbracket - dot_column,
             _indexed,
         ),
         ("attribute", name + pp.Opt(dot_column), _attribute),
@@ -790,7 +800,7 @@ def _operand_rule(expression: pp.Forward, name: pp.ParserElement) -> pp.ParserEl
 
 def _expression_rule(expression: pp.Forward, name: pp.ParserElement) -> pp.ParserElement:
     not_, and_, or_ = (_keyword(word).set_parse_action(_sign) for word in ("NOT", "AND", "OR"))
-    minus = pp.Regex(r"-(?!\s*\.?\d)").set_name("minus").set_parse_action(_sign)
+    minus = pp.Regex(r"-(?!\s*\.?[0-9])").set_name("minus").set_parse_action(_sign)
     bang = pp.Regex(r"!(?!=)").set_name("!").set_parse_action(_sign)
     operand = _operand_rule(expression, name)
     signed = pp.ZeroOrMore(not_ | bang | minus) + operand
@@ -814,7 +824,7 @@ def _expression_rule(expression: pp.Forward, name: pp.ParserElement) -> pp.Parse
 def _pattern_rule(expression: pp.Forward, name: pp.ParserElement) -> pp.ParserElement:
     pattern = pp.Forward()
     pattern.set_name("pattern")
-    count = pp.Regex(r"\d{1,9}(?!\w)").set_name("count")
+    count = pp.Regex(r"[0-9]{1,9}(?!\w)").set_name("count")
     times = pp.Regex(r"[+*?]").set_name("+ * ?") | pp.Literal("{") - count - pp.Opt(
         pp.Literal(",") - pp.Opt(count)
     ) - pp.Suppress("}")
@@ -860,7 +870,7 @@ def _query_rule(pattern: pp.ParserElement, expression: pp.ParserElement, name: p
 
     returned = (expression + pp.Opt(pp.Suppress(_keyword("AS")) - name)).set_name("returned aggregate")
     returned.set_parse_action(_returned)
-    amount = pp.Regex(r"\d+(?:\.\d+)?").set_name("length")
+    amount = pp.Regex(rf"{_DIGITS}(?:\.{_DIGITS})?").set_name("length")
     unit = pp.Regex(PLAIN_NAME).set_name("unit of time")
     length = pp.OneOrMore(amount + pp.Opt(unit)).set_name("length").set_parse_action(_length)
     group_by = (keyword("GROUPBY") | keyword("GROUP") - keyword("BY")).set_name("GROUP BY")

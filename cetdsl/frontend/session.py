@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from functools import cached_property
 
 import attrs
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 
 from cetdsl.analysis.resolve import Binding, ResolvedQuery, analyse
 from cetdsl.errors import InvalidNode, QueryTypeError, ResolutionError, nearest
 from cetdsl.execution.compat import function_names, refuse_streaming, schema_of
 from cetdsl.execution.complete import summary
+from cetdsl.execution.conditions import refuse_changing_conditions
 from cetdsl.execution.graph import EventGraph
 from cetdsl.execution.operators import run
 from cetdsl.explain import Explanation, explain_query
@@ -21,7 +22,8 @@ from cetdsl.frontend.patterns import query_of
 from cetdsl.frontend.terms import Term, to_expr
 from cetdsl.ir.accumulators import NUMBERS
 from cetdsl.ir.kernel import ALL, ENDS, MAXIMAL
-from cetdsl.pattern.expressions import Aggregate, Length
+from cetdsl.pattern.expressions import Aggregate, Length, SparkColumn
+from cetdsl.pattern.nodes import events
 from cetdsl.pattern.query import Query, Returned
 from cetdsl.pattern.text import quote, unparse
 from cetdsl.planning.planner import Decision, plan_aggregate, plan_complete, plan_trends
@@ -595,6 +597,13 @@ class PatternFrame:
         )
 
 
+def spark_columns(query: Query) -> list[Column]:
+    """The conditions that are given as Spark columns."""
+    conditions = [event.condition for event in events(query.pattern) if event.condition is not None]
+    nodes = (node for condition in conditions for node in condition.walk() if isinstance(node, SparkColumn))
+    return [node.column for node in dict.fromkeys(nodes)]
+
+
 def check_number(number: str) -> None:
     """Refuse what is no form of numbers."""
     if number not in NUMBERS:
@@ -669,4 +678,5 @@ def pattern(
     """
     bound = PatternFrame(df, query_of(query), Binding(time, tie_break, type, on_null_time))
     bound._rewritten  # noqa: B018 - errors of the query are raised here, not when an answer is asked for
+    refuse_changing_conditions(df, spark_columns(bound.query))
     return bound

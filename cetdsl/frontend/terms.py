@@ -423,7 +423,7 @@ def col(name: str) -> Term:
 
 
 class Functions:
-    """Every function of ``pyspark.sql.functions``, over terms: ``fn.abs(B.x)``, ``fn["abs"](B.x)``.
+    """The functions of one row of ``pyspark.sql.functions``, over terms: ``fn.abs(B.x)``, ``fn["abs"](B.x)``.
 
     The name is checked when the query meets a DataFrame, not here.
 

@@ -14,13 +14,14 @@ from pyspark.sql import functions as F
 from cetdsl.analysis.resolve import Binding, ResolvedQuery, analyse
 from cetdsl.errors import AnalysisErrors, CetdslError, InvalidNode, ResolutionError, raise_together, recovering
 from cetdsl.execution.compat import function_names, refuse_streaming, schema_of
+from cetdsl.execution.conditions import refuse_changing_conditions
 from cetdsl.execution.exchange import as_carried_out
 from cetdsl.execution.workload import WorkloadRows, union_of_answers, workload_rows
 from cetdsl.explain import Explanation
 from cetdsl.explain.workload import explain_workload
 from cetdsl.frontend import sase
 from cetdsl.frontend.patterns import query_of
-from cetdsl.frontend.session import check_number
+from cetdsl.frontend.session import check_number, spark_columns
 from cetdsl.ir.operators import AnswerTogether
 from cetdsl.ir.sharing import Sharing
 from cetdsl.pattern.query import Query
@@ -275,6 +276,11 @@ def patterns(
     how = _sharing(sharing, deviations or {}, named)
     workload = Workload(df, named, Binding(time, tie_break, type, on_null_time), how)
     workload._rewritten  # noqa: B018 - errors of the queries are raised here, not when an answer is asked for
+    for name, query in named.items():
+        try:
+            refuse_changing_conditions(df, spark_columns(query))
+        except CetdslError as error:
+            raise _of_query(name, error) from None
     return workload
 
 

@@ -40,6 +40,15 @@ _ALIASES = {
 _CALENDAR = ("month", "quarter", "year")
 #: The longest window by its unit; all times of events lie within 9999 years, or 2^63 ticks.
 _LONGEST = {"microsecond": 9_998 * 365 * 86_400_000_000, "tick": 2**61, "month": 9_998 * 12}
+_PART = r"([0-9]+)\s*([A-Za-z]+)"
+
+
+def _amount(digits: str) -> int:
+    """The number that the digits write; one of thousands of digits, which Python does not read, is out of range."""
+    significant = digits.lstrip("0")
+    if len(significant) > 20:
+        raise WindowError(f"a window length of {len(significant)} digits is out of range")
+    return int(significant or "0")
 
 
 @attrs.frozen
@@ -93,19 +102,19 @@ class Span:
         hint = "write '10 minutes', '1 day', '90 s', or a whole number of ticks for an integer time column"
         if not isinstance(value, str):
             raise WindowError(f"{value!r} is not a length of time", hint=hint)
-        if re.fullmatch(r"\s*\d+\s*", value):
-            return cls(int(value), "tick")
-        parts = re.findall(r"(\d+)\s*([A-Za-z]+)", value)
-        if not parts or re.sub(r"(\d+)\s*([A-Za-z]+)", "", value).strip(" ,"):
+        if re.fullmatch(r"\s*[0-9]+\s*", value):
+            return cls(_amount(value.strip()), "tick")
+        if not re.fullmatch(rf"[\s,]*(?:{_PART}[\s,]*)+", value):
             raise WindowError(f"{value!r} is not a length of time", hint=hint)
         micros = months = 0
-        for amount, word in parts:
+        for digits, word in re.findall(_PART, value):
+            amount = _amount(digits)
             unit = word.lower()
             unit = _ALIASES.get(unit) or _ALIASES.get(unit.rstrip("s")) or unit.rstrip("s")
             if unit in _CALENDAR:
-                months += int(amount)
+                months += amount
             elif unit in MICROSECONDS:
-                micros += int(amount) * MICROSECONDS[unit]
+                micros += amount * MICROSECONDS[unit]
             else:
                 raise WindowError(f"{word!r} is not a unit of time", hint=hint)
         return cls(months, "month") if months else cls(micros, "microsecond")
