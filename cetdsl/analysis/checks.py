@@ -126,7 +126,7 @@ def predicate_errors(predicate: Expr, pattern: Pattern) -> Errors:
         yield from _side_errors(predicate, side, neighbours)
 
 
-def _side_errors(predicate: Expr, pattern: Pattern, neighbours: set[tuple[str, str]]) -> Errors:
+def _side_errors(predicate: Expr, pattern: Pattern, neighbours: frozenset[tuple[str, str]]) -> Errors:
     if any(isinstance(node, SparkColumn) for node in predicate.walk()):
         yield UnsupportedQuery(
             "a Spark column in WHERE does not say which event it speaks of",

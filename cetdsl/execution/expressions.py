@@ -9,7 +9,9 @@ from typing import Any
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from cetdsl.analysis.types import decimal_digits, literal_type, type_of
 from cetdsl.errors import UnsupportedQuery
+from cetdsl.ir.schema import Schema
 from cetdsl.pattern.expressions import (
     HOLDS,
     Aggregate,
@@ -37,27 +39,57 @@ _BINARY: dict[str, Callable[[Any, Any], Any]] = {
 Resolve = Callable[[Expr], Column]
 
 
-def to_column(expr: Expr, resolve: Resolve) -> Column:
+def to_column(expr: Expr, resolve: Resolve, schema: Schema) -> Column:
     """Turns a term into a Spark column.
 
-    ``resolve`` gives the column of an attribute, an aggregate, LENGTH, or a condition given as a Spark column.
+    ``resolve`` gives the column of an attribute, an aggregate, LENGTH, or a condition given as a Spark column. The
+    names of attributes are those of ``schema``.
     """
     if isinstance(expr, Literal):
         return F.lit(expr.value)
     if isinstance(expr, (Attribute, Aggregate, Length, SparkColumn)):
         return resolve(expr)
     if isinstance(expr, Unary):
-        operand = to_column(expr.operand, resolve)
+        operand = to_column(expr.operand, resolve, schema)
         return -operand if expr.op == "-" else ~operand
     if isinstance(expr, Binary):
         # Spark infers decimals for literals of either side, as in SQL.
-        return _BINARY[expr.op](to_column(expr.left, resolve), to_column(expr.right, resolve))  # type: ignore[no-any-return]
+        sides = (to_column(side, resolve, schema) for side in (expr.left, expr.right))
+        return _BINARY[expr.op](*sides)  # type: ignore[no-any-return]
     if isinstance(expr, Call):
-        arguments = [to_column(argument, resolve) for argument in expr.arguments]
+        arguments = [to_column(argument, resolve, schema) for argument in expr.arguments]
         if expr.name == "in":
-            return combine(operator.or_, [arguments[0] == value for value in arguments[1:]])
+            return _is_in(arguments[0], type_of(expr.arguments[0], schema), expr.arguments[1:], arguments[1:])
         return F.call_function(expr.name, *arguments)
     raise UnsupportedQuery(f"{expr!r} has no Spark form")
+
+
+def _is_in(column: Column, kind: str | None, options: Sequence[Expr], columns: Sequence[Column]) -> Column:
+    """Whether a column of a type, if that is known, equals one of some options.
+
+    Spark takes minutes to plan thousands of comparisons. Its own IN brings all options to one type before it compares,
+    so it takes those for which that makes no difference.
+    """
+    listed: list[Column] = []
+    cases: list[Column] = []
+    for option, value in dict(zip(options, columns, strict=True)).items():
+        if isinstance(option, Literal) and _is_compared_exactly(kind, option.value):
+            listed.append(value)
+        else:
+            cases.append(column == value)
+    if listed:
+        cases.append(column.isin(listed))
+    return combine(operator.or_, cases)
+
+
+def _is_compared_exactly(kind: str | None, value: object) -> bool:
+    """Whether a value of this type and a constant keep their values in any list of such constants."""
+    if value == 0 or value != value:
+        return False  # Spark's set of many doubles tells 0 from -0
+    digits = decimal_digits(kind), decimal_digits(literal_type(value))
+    if digits[0] is not None and digits[1] is not None:
+        return all(whole - scale <= 20 and scale <= 18 for whole, scale in (digits[0], digits[1]))
+    return kind is not None and kind == literal_type(value)
 
 
 def of_first(choices: Sequence[tuple[Column, Column]], otherwise: Column) -> Column:

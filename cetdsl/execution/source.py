@@ -78,7 +78,7 @@ class EventFrame:
 
     def row_column(self, expr: Expr) -> Column:
         """Returns a term over one event's own row as a column."""
-        return to_column(expr, self._resolve)
+        return to_column(expr, self._resolve, self.source.schema)
 
     def _resolve(self, node: Expr) -> Column:
         if isinstance(node, SparkColumn):
@@ -94,7 +94,7 @@ class EventFrame:
             row = later if node.role is Role.NEXT else earlier
             return row.getField(self.own_name(node.name))
 
-        return to_column(expr, resolve)
+        return to_column(expr, resolve, self.source.schema)
 
     @cached_property
     def time(self) -> Column:

@@ -209,7 +209,10 @@ class FinishedTrend:
 
     def values(self, term: Expr) -> Column:
         """Returns a term's value at each event bound to its variable."""
-        return F.transform(self.events(variables(term)[0]), lambda event: to_column(term, self._at({None: event})))
+        return F.transform(self.events(variables(term)[0]), lambda event: self._column(term, self._at({None: event})))
+
+    def _column(self, term: Expr, resolve: Callable[[Expr], Column]) -> Column:
+        return to_column(term, resolve, self.frame.source.schema)
 
     def _at(self, bound: dict[str | None, Column]) -> Callable[[Expr], Column]:
         def resolve(node: Expr) -> Column:
@@ -222,12 +225,13 @@ class FinishedTrend:
     def holds(self, predicate: Expr) -> Column:
         """Returns whether a residual predicate is true of the trend."""
         has_rows = any(isinstance(n, Attribute) and n.role is Role.EACH for n in _outside_aggregates(predicate))
-        holds = self._pairwise(predicate, variables(predicate), {}) if has_rows else to_column(predicate, self._whole)
-        return F.coalesce(holds, F.lit(False))
+        if has_rows:
+            return self._pairwise(predicate, variables(predicate), {})
+        return F.coalesce(self._column(predicate, self._whole), F.lit(False))
 
     def _pairwise(self, predicate: Expr, left: list[str], bound: dict[str | None, Column]) -> Column:
         if not left:
-            return F.coalesce(to_column(predicate, self._at(bound)), F.lit(False))
+            return F.coalesce(self._column(predicate, self._at(bound)), F.lit(False))
         name, *rest = left
         return F.forall(self.events(name), lambda event: self._pairwise(predicate, rest, {**bound, name: event}))
 

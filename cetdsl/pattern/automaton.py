@@ -7,24 +7,30 @@ counts trends. NOT contributes no state: it is a *guard* on the gap between two 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from itertools import permutations
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
+from typing import NamedTuple
 
 import attrs
 
 from cetdsl.errors import UnsupportedQuery
 from cetdsl.pattern.nodes import And, Event, Not, Or, Pattern, Repeat, Seq
-from cetdsl.pattern.nodes import transform as transform_pattern
 
 #: More states than this would make every event cost more than a window of events is worth.
 MAX_STATES = 4096
+#: So many transitions, and so many steps to find them, take one or two seconds each.
+MAX_TRANSITIONS = 100_000
+MAX_STEPS = 10_000_000
+#: The most occurrences of variables, repetitions counted, in a pattern and in its NOTs.
+MAX_POSITIONS = 4 * MAX_STATES
+#: A pair of positions takes time and memory like so many steps.
+_STEPS_OF_PAIR = 10
 
 Guards = frozenset[int]
 _NO_GUARDS: Guards = frozenset()
 
 
-@attrs.frozen
-class Transition:
+class Transition(NamedTuple):
     """``target`` may be bound directly after ``source`` when no guard's NOT matches in the gap."""
 
     source: int
@@ -59,8 +65,61 @@ class Automaton:
         return not self.initial or not self.final
 
 
-def build_automaton(pattern: Pattern) -> Automaton:
-    """The minimal unambiguous automaton of a pattern.
+#: The sets of guards under which something is reached: a trend needs one that lets it pass.
+_Ways = frozenset[Guards]
+_NEVER: _Ways = frozenset()
+_FREELY: _Ways = frozenset((_NO_GUARDS,))
+
+
+def _weakest(ways: _Ways) -> _Ways:
+    if _NO_GUARDS in ways:
+        return _FREELY
+    return ways if len(ways) < 2 else frozenset(way for way in ways if not any(other < way for other in ways))
+
+
+def _either(first: _Ways, second: _Ways) -> _Ways:
+    if first is _FREELY or second is _FREELY:
+        return _FREELY
+    return first if first == second else _weakest(first | second)
+
+
+class Work:
+    """The steps that the automata of a query have taken so far; a query that would take minutes is refused."""
+
+    def __init__(self) -> None:
+        self._steps = 0
+        self._positions = 0
+
+    def spend(self, steps: int) -> None:
+        self._steps += steps
+        if self._steps > MAX_STEPS:
+            raise UnsupportedQuery(
+                "the pattern has too many ways through it: to tell them apart takes a number of steps that grows with "
+                "the square of its optional parts in a row",
+                hint="use fewer optional parts in a row, or a repetition of one part",
+            )
+
+    def add_position(self) -> None:
+        self._positions += 1
+        if self._positions > MAX_POSITIONS:
+            raise UnsupportedQuery(
+                f"the pattern and its NOTs need more than {MAX_POSITIONS} states together",
+                hint="use smaller bounds in repeat(), or a Kleene with COUNT(b) >= n",
+            )
+
+    def both(self, first: _Ways, second: _Ways) -> _Ways:
+        """The ways that pass two places one after the other."""
+        if first is _FREELY:
+            return second
+        if second is _FREELY:
+            return first
+        size = len(first) * len(second)
+        self.spend(size * size + _STEPS_OF_PAIR * sum(map(len, first)) * len(second))
+        return _weakest(frozenset(a | b for a in first for b in second))
+
+
+def build_automaton(pattern: Pattern, work: Work | None = None) -> Automaton:
+    """The minimal unambiguous automaton of a pattern; ``work`` is what others of the same query have cost.
 
     AND may join single events only; a top-level AND of larger patterns is split before. UnsupportedQuery is raised if
     a variable is reached in two ways that differ in their NOTs, or there are too many states.
@@ -74,69 +133,45 @@ def build_automaton(pattern: Pattern) -> Automaton:
     >>> [(t.source, t.target) for t in automaton.transitions]
     [(0, 1), (1, 1)]
     """
-    return minimise(_determinise(_Positions(expand_and(pattern))))
+    return minimise(_determinise(_Positions(pattern, work or Work())))
 
 
-def expand_and(pattern: Pattern) -> Pattern:
-    """AND of single events as the alternatives of their orders."""
-
-    def change(node: Pattern) -> Pattern:
-        if not isinstance(node, And):
-            return node
-        if not all(isinstance(part, Event) for part in node.parts):
-            raise UnsupportedQuery(
-                "AND of larger patterns can only stand at the top of a query",
-                hint="inside SEQ, OR or a repetition AND joins single events",
-            )
-        if len(node.parts) > 6:
-            raise UnsupportedQuery("AND of more than six events has too many orders")
-        orders = dict.fromkeys(permutations(node.parts))
-        return Or(tuple(Seq(order) for order in orders))
-
-    return transform_pattern(pattern, change)
-
-
-_Ways = dict[int, set[Guards]]
+def _orders(parts: tuple[Pattern, ...]) -> Pattern:
+    """AND of single events as the alternatives of their orders, those that begin alike as one."""
+    if not all(isinstance(part, Event) for part in parts):
+        raise UnsupportedQuery(
+            "AND of larger patterns can only stand at the top of a query",
+            hint="inside SEQ, OR or a repetition AND joins single events",
+        )
+    if len(parts) > 6:
+        raise UnsupportedQuery(
+            "AND of more than six events has too many orders",
+            hint="use a repetition of their alternatives, (A OR B OR C)+, and COUNT of each",
+        )
+    if len(parts) == 1:
+        return parts[0]
+    rest = {part: (*parts[:n], *parts[n + 1 :]) for n, part in enumerate(parts)}
+    return Or(tuple(Seq((part, _orders(others))) for part, others in rest.items()))
 
 
 @attrs.frozen
 class _Fragment:
     """The first and last positions of a sub-pattern, and the guards under which it may be empty."""
 
-    empty: set[Guards]
-    first: _Ways
-    last: _Ways
-
-
-def _minimal(ways: Iterable[Guards]) -> set[Guards]:
-    """Only the weakest guard sets: a trend needs one way that lets it pass."""
-    distinct = set(ways)
-    return {way for way in distinct if not any(other < way for other in distinct)}
-
-
-def _merged(*parts: _Ways) -> _Ways:
-    merged: _Ways = {}
-    for part in parts:
-        for position, ways in part.items():
-            merged[position] = _minimal(merged.get(position, set()) | ways)
-    return merged
-
-
-def _guarded(ways: _Ways, empties: set[Guards]) -> _Ways:
-    if not empties:
-        return {}
-    return {position: _minimal(w | e for w in found for e in empties) for position, found in ways.items()}
+    empty: _Ways
+    first: dict[int, _Ways]
+    last: dict[int, _Ways]
 
 
 class _Positions:
     """The position automaton of a pattern; NOT markers accumulate in the gap in which they stand."""
 
-    def __init__(self, pattern: Pattern) -> None:
+    def __init__(self, pattern: Pattern, work: Work) -> None:
         self.variables: list[str] = []
-        self.follow: dict[tuple[int, int], set[Guards]] = {}
+        self.follow: list[dict[int, _Ways]] = []
         self.negations: dict[Not, int] = {}
-        whole = self._fragment(pattern)
-        self.first, self.last = whole.first, whole.last
+        self.work = work
+        self.whole = self._fragment(pattern)
 
     def _fragment(self, node: Pattern) -> _Fragment:
         if isinstance(node, Event):
@@ -145,51 +180,78 @@ class _Positions:
                     f"the pattern needs more than {MAX_STATES} states",
                     hint="use smaller bounds in repeat(), or a Kleene with COUNT(b) >= n",
                 )
+            self.work.add_position()
             position = len(self.variables)
             self.variables.append(node.variable)
-            return _Fragment(set(), {position: {_NO_GUARDS}}, {position: {_NO_GUARDS}})
+            self.follow.append({})
+            return _Fragment(_NEVER, {position: _FREELY}, {position: _FREELY})
         if isinstance(node, Not):
             guard = self.negations.setdefault(node, len(self.negations))
-            return _Fragment({frozenset((guard,))}, {}, {})
+            return _Fragment(frozenset((frozenset((guard,)),)), {}, {})
         if isinstance(node, Seq):
             return self._sequence([self._fragment(part) for part in node.parts])
         if isinstance(node, Or):
             parts = [self._fragment(part) for part in node.parts]
-            empty = _minimal(guards for part in parts for guards in part.empty)
-            return _Fragment(empty, _merged(*(p.first for p in parts)), _merged(*(p.last for p in parts)))
+            empty = _weakest(_NEVER.union(*(part.empty for part in parts)))
+            # No position is in two parts.
+            first = {position: ways for part in parts for position, ways in part.first.items()}
+            return _Fragment(empty, first, {position: ways for part in parts for position, ways in part.last.items()})
+        if isinstance(node, And):
+            return self._fragment(_orders(node.parts))
         assert isinstance(node, Repeat), node
         return self._repetition(node)
 
     def _repetition(self, node: Repeat) -> _Fragment:
-        number = max(node.at_least, 1) if node.at_most is None else node.at_most
-        copies = [self._fragment(node.part) for _ in range(number)]
+        """Makes one copy of the part after the other, of which only the last ones may be left out.
+
+        A trend that leaves a copy out and takes the next one is found without that, so each copy is entered from the
+        one before it alone. A part that may be empty may always be left out.
+        """
+        copy = self._fragment(node.part)
+        required = 0 if _NO_GUARDS in copy.empty else node.at_least
+        number = max(required, 1) if node.at_most is None else node.at_most
+        copies = [copy, *(self._fragment(node.part) for _ in range(number - 1))]
         if node.at_most is None:
             self._link(copies[-1].last, copies[-1].first)
-        copies[node.at_least :] = [
-            _Fragment(_minimal(c.empty | {_NO_GUARDS}), c.first, c.last) for c in copies[node.at_least :]
-        ]
-        return self._sequence(copies)
+        parts = copies[:required]
+        if optional := copies[required:]:
+            for earlier, later in pairwise(optional):
+                self._link(earlier.last, later.first)
+            last = {position: ways for one in optional for position, ways in one.last.items()}
+            parts.append(_Fragment(_FREELY, optional[0].first, last))
+        return self._sequence(parts)
 
     def _sequence(self, parts: list[_Fragment]) -> _Fragment:
-        whole = parts[0]
+        both = self.work.both
+        empty, first, last = parts[0].empty, dict(parts[0].first), parts[0].last
         for part in parts[1:]:
-            self._link(whole.last, part.first)
-            whole = _Fragment(
-                _minimal(a | b for a in whole.empty for b in part.empty),
-                _merged(whole.first, _guarded(part.first, whole.empty)),
-                _merged(part.last, _guarded(whole.last, part.empty)),
-            )
-        return whole
+            self._link(last, part.first)
+            if empty:
+                first.update({position: both(ways, empty) for position, ways in part.first.items()})
+            if part.empty:
+                self.work.spend(len(last))
+                left = last if part.empty is _FREELY else {p: both(ways, part.empty) for p, ways in last.items()}
+                last = {**left, **part.last}
+            else:
+                last = part.last
+            empty = both(empty, part.empty) if empty and part.empty else _NEVER
+        return _Fragment(empty, first, last)
 
-    def _link(self, last: _Ways, first: _Ways) -> None:
+    def _link(self, last: dict[int, _Ways], first: dict[int, _Ways]) -> None:
+        self.work.spend(_STEPS_OF_PAIR * len(last) * len(first))
+        freely = all(ways is _FREELY for ways in first.values())
         for p, exits in last.items():
+            follow = self.follow[p]
+            if freely and exits is _FREELY:
+                follow.update(first)
+                continue
             for q, entries in first.items():
-                ways = {x | e for x in exits for e in entries}
-                self.follow[p, q] = _minimal(self.follow.get((p, q), set()) | ways)
+                ways = self.work.both(exits, entries)
+                follow[q] = _either(follow[q], ways) if q in follow else ways
 
 
-def _only_way(ways: Iterable[Guards], variable: str) -> Guards:
-    weakest = _minimal(ways)
+def _only_way(ways: _Ways, variable: str) -> Guards:
+    weakest = _weakest(ways)
     if len(weakest) > 1:
         raise _two_ways(variable)
     return next(iter(weakest))
@@ -203,21 +265,18 @@ def _two_ways(variable: str) -> UnsupportedQuery:
 
 
 def _determinise(positions: _Positions) -> Automaton:
-    successors: dict[int, list[tuple[int, set[Guards]]]] = {}
-    for (p, q), ways in positions.follow.items():
-        successors.setdefault(p, []).append((q, ways))
-
     numbers: dict[frozenset[int], int] = {}
     queue: list[frozenset[int]] = []
 
-    def by_variable(reached: Iterable[tuple[int, set[Guards]]]) -> list[tuple[int, Guards]]:
-        groups: dict[str, dict[int, set[Guards]]] = {}
-        for position, ways in reached:
-            groups.setdefault(positions.variables[position], {}).setdefault(position, set()).update(ways)
+    def by_variable(reached: dict[int, _Ways]) -> list[tuple[int, Guards]]:
+        positions.work.spend(_STEPS_OF_PAIR * len(reached))
+        groups: dict[str, list[int]] = {}
+        for position in sorted(reached):
+            groups.setdefault(positions.variables[position], []).append(position)
         result = []
         for variable, members in groups.items():
             # Every member must be entered under the same guards, or the subset would forget them.
-            guards = {_only_way(ways, variable) for ways in members.values()}
+            guards = {_only_way(ways, variable) for ways in {reached[position] for position in members}}
             if len(guards) > 1:
                 raise _two_ways(variable)
             subset = frozenset(members)
@@ -232,45 +291,81 @@ def _determinise(positions: _Positions) -> Automaton:
             result.append((numbers[subset], guards.pop()))
         return result
 
-    initial = by_variable(sorted(positions.first.items()))
+    freely = [{q for q, ways in follow.items() if ways is _FREELY} for follow in positions.follow]
+    guarded = [[pair for pair in follow.items() if pair[1] is not _FREELY] for follow in positions.follow]
+    initial = by_variable(positions.whole.first)
     transitions: list[Transition] = []
     for subset in queue:  # grows while it is walked
-        reached = [pair for p in sorted(subset) for pair in sorted(successors.get(p, ()), key=lambda s: s[0])]
+        reached: dict[int, _Ways] = {}
+        for p in subset:
+            positions.work.spend(len(positions.follow[p]))
+            for q, ways in guarded[p]:
+                reached[q] = _either(reached[q], ways) if q in reached else ways
+        reached |= dict.fromkeys(set().union(*(freely[p] for p in subset)), _FREELY)
         transitions += [Transition(numbers[subset], q, guards) for q, guards in by_variable(reached)]
+        _check_transitions(transitions)
     final = []
+    last = positions.whole.last
     for subset, number in numbers.items():
-        exits = [guards for p in subset for guards in positions.last.get(p, ())]
+        exits = _NEVER.union(*(last[p] for p in subset if p in last))
         if exits:
             final.append((number, _only_way(exits, positions.variables[min(subset)])))
     variables = tuple(positions.variables[min(subset)] for subset in numbers)
     return Automaton(variables, tuple(initial), tuple(final), tuple(transitions), tuple(positions.negations))
 
 
+def _check_transitions(transitions: Sequence[Transition]) -> None:
+    if len(transitions) > MAX_TRANSITIONS:
+        raise UnsupportedQuery(
+            f"the pattern needs more than {MAX_TRANSITIONS} transitions between its states",
+            hint="use fewer optional parts in a row and fewer alternatives in a repetition",
+        )
+
+
 def minimise(automaton: Automaton) -> Automaton:
-    """The same language with the fewest states (Moore's partition refinement), useless states removed."""
+    """The same language with the fewest states, useless states removed.
+
+    Blocks of states are split until all states of one lead to the same blocks (Hopcroft 1971). Of a block that is split
+    after it has split others, only the smaller part can split more, so the time grows with n log n.
+    """
     automaton = trim(automaton)
     final = dict(automaton.final)
-    signature: list[object] = [
-        (variable, tuple(sorted(final[q])) if q in final else None) for q, variable in enumerate(automaton.variables)
-    ]
-    outgoing: list[list[Transition]] = [[] for _ in automaton.variables]
+    block = _numbered([(variable, final.get(q)) for q, variable in enumerate(automaton.variables)])
+    members: list[set[int]] = [set() for _ in range(max(block, default=-1) + 1)]
+    for state, number in enumerate(block):
+        members[number].add(state)
+    incoming: list[list[Transition]] = [[] for _ in automaton.variables]
     for transition in automaton.transitions:
-        outgoing[transition.source].append(transition)
-    block = _numbered(signature)
-    while True:
-        refined = _numbered(
-            [
-                (block[q], tuple(sorted((block[t.target], tuple(sorted(t.guards))) for t in leaving)))
-                for q, leaving in enumerate(outgoing)
-            ]
-        )
-        if max(refined, default=-1) == max(block, default=-1):
-            break
-        block = refined
-    return _relabel(automaton, block)
+        incoming[transition.target].append(transition)
+    waiting = list(range(len(members)))
+    is_waiting = [True] * len(members)
+    while waiting:
+        splitter = waiting.pop()
+        is_waiting[splitter] = False
+        leading: dict[Guards, dict[int, None]] = {}
+        for state in members[splitter]:
+            for transition in incoming[state]:
+                leading.setdefault(transition.guards, {})[transition.source] = None
+        for sources in leading.values():
+            hit: dict[int, list[int]] = {}
+            for state in sources:
+                hit.setdefault(block[state], []).append(state)
+            for number, found in hit.items():
+                if len(found) == len(members[number]):
+                    continue
+                new = len(members)
+                members.append(set(found))
+                members[number].difference_update(found)
+                for state in found:
+                    block[state] = new
+                again = number if not is_waiting[number] and len(members[number]) < len(found) else new
+                is_waiting.append(False)
+                is_waiting[again] = True
+                waiting.append(again)
+    return _relabel(automaton, _numbered(block))
 
 
-def _numbered(keys: list[object]) -> list[int]:
+def _numbered(keys: Sequence[object]) -> list[int]:
     numbers: dict[object, int] = {}
     return [numbers.setdefault(key, len(numbers)) for key in keys]
 
@@ -294,6 +389,8 @@ def trim(automaton: Automaton) -> Automaton:
     forward = _reach({q for q, _ in automaton.initial}, [(t.source, t.target) for t in automaton.transitions])
     backward = _reach({q for q, _ in automaton.final}, [(t.target, t.source) for t in automaton.transitions])
     useful = forward & backward
+    if len(useful) == len(automaton.variables):
+        return automaton
     numbers = {old: new for new, old in enumerate(sorted(useful))}
     return attrs.evolve(
         automaton,
@@ -337,6 +434,8 @@ def restrict_count(automaton: Automaton, variable: str | None, limit: int, allow
     """
     if len(automaton.variables) * (limit + 1) > MAX_STATES:
         raise UnsupportedQuery(f"counting to {limit} needs more than {MAX_STATES} states")
+    if len(automaton.transitions) * (limit + 1) > MAX_TRANSITIONS:
+        raise UnsupportedQuery(f"counting to {limit} needs more than {MAX_TRANSITIONS} transitions")
 
     def counted(count: int, state: int) -> int:
         counts = variable is None or automaton.variables[state] == variable
@@ -378,29 +477,48 @@ def intersect(left: Automaton, right: Automaton) -> Automaton:
         raise UnsupportedQuery(
             "AND of patterns that share a variable and hold a NOT", hint="give the two sides different variable names"
         )
-    pairs = [
-        (p, q)
-        for p, variable in enumerate(left.variables)
-        for q, other in enumerate(right.variables)
-        if variable == other
-    ]
-    numbers = {pair: n for n, pair in enumerate(pairs)}
-    arrows = {(t.source, t.target) for t in right.transitions}
-    initial = {q for q, _ in right.initial}
-    final = {q for q, _ in right.final}
-    transitions = [
-        Transition(numbers[p, q], numbers[t.target, r])
-        for p, q in pairs
-        for t in left.transitions
-        if t.source == p
-        for r in range(len(right.variables))
-        if (q, r) in arrows and (t.target, r) in numbers
-    ]
+    numbers: dict[tuple[int, int], int] = {}
+    queue: list[tuple[int, int]] = []
+
+    def numbered(left_states: Iterable[int], right_states: Iterable[int]) -> list[int]:
+        """The pairs that read the same variable; an automaton reaches one state by each."""
+        by_variable = {right.variables[q]: q for q in right_states}
+        found = []
+        for p in left_states:
+            if left.variables[p] in by_variable:
+                pair = p, by_variable[left.variables[p]]
+                if pair not in numbers:
+                    numbers[pair] = len(numbers)
+                    queue.append(pair)
+                found.append(numbers[pair])
+        if len(numbers) > MAX_STATES:
+            raise UnsupportedQuery(
+                f"the trends that both sides of AND match need more than {MAX_STATES} states",
+                hint="use smaller bounds in repeat(), or give the two sides different variable names",
+            )
+        return found
+
+    after = [_targets(automaton) for automaton in (left, right)]
+    initial = numbered((p for p, _ in left.initial), (q for q, _ in right.initial))
+    transitions: list[Transition] = []
+    for p, q in queue:  # grows while it is walked
+        source = numbers[p, q]
+        transitions += [Transition(source, target) for target in numbered(after[0][p], after[1][q])]
+        _check_transitions(transitions)
+    final = {p for p, _ in left.final}, {q for q, _ in right.final}
     return minimise(
         Automaton(
-            tuple(left.variables[p] for p, _ in pairs),
-            tuple((numbers[p, q], _NO_GUARDS) for p, _ in left.initial for q in initial if (p, q) in numbers),
-            tuple((numbers[p, q], _NO_GUARDS) for p, _ in left.final for q in final if (p, q) in numbers),
+            tuple(left.variables[p] for p, _ in numbers),
+            tuple((number, _NO_GUARDS) for number in initial),
+            tuple((number, _NO_GUARDS) for (p, q), number in numbers.items() if p in final[0] and q in final[1]),
             tuple(transitions),
         )
     )
+
+
+def _targets(automaton: Automaton) -> list[list[int]]:
+    """Where the transitions from each state lead."""
+    targets: list[list[int]] = [[] for _ in automaton.variables]
+    for transition in automaton.transitions:
+        targets[transition.source].append(transition.target)
+    return targets

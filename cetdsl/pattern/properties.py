@@ -7,11 +7,42 @@ is a pair of trends, so that nothing of one side ever follows anything of the ot
 
 from __future__ import annotations
 
-from itertools import product
-
-import attrs
+from collections.abc import Callable
+from functools import lru_cache, wraps
+from itertools import combinations, product
+from typing import TypeVar
 
 from cetdsl.pattern.nodes import And, Event, Not, Or, Pattern, Repeat, Seq, events, positive_events
+
+_Property = TypeVar("_Property")
+#: So many patterns are remembered with what was found out about them.
+_REMEMBERED = 64
+
+
+class _Same:
+    """A pattern that is known by being the same object: to compare patterns takes as long as to look through them."""
+
+    __slots__ = ("pattern",)
+
+    def __init__(self, pattern: Pattern) -> None:
+        self.pattern = pattern
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.pattern is other.pattern
+
+    def __hash__(self) -> int:
+        return id(self.pattern)
+
+
+def _once_per_pattern(find: Callable[[Pattern], _Property]) -> Callable[[Pattern], _Property]:
+    """Remembers what was found: each predicate of a query asks for the same."""
+    remembered = lru_cache(_REMEMBERED)(lambda same: find(same.pattern))
+
+    @wraps(find)
+    def found(pattern: Pattern) -> _Property:
+        return remembered(_Same(pattern))
+
+    return found
 
 
 def sides(pattern: Pattern) -> tuple[Pattern, ...]:
@@ -19,11 +50,13 @@ def sides(pattern: Pattern) -> tuple[Pattern, ...]:
     return pattern.parts if isinstance(pattern, And) else (pattern,)
 
 
+@_once_per_pattern
 def positive_variables(pattern: Pattern) -> tuple[str, ...]:
     """The variables outside every NOT, each once, in reading order."""
     return tuple(dict.fromkeys(event.variable for event in positive_events(pattern)))
 
 
+@_once_per_pattern
 def negated_variables(pattern: Pattern) -> tuple[str, ...]:
     """The variables that occur under a NOT and nowhere else, each once, in reading order."""
     positive = set(positive_variables(pattern))
@@ -76,7 +109,8 @@ def binds_at_least_one(pattern: Pattern, variable: str) -> bool:
     return all(_count(side, variable)[0] >= 1 for side in _binding_sides(pattern, variable))
 
 
-def follow_pairs(pattern: Pattern) -> set[tuple[str, str]]:
+@_once_per_pattern
+def follow_pairs(pattern: Pattern) -> frozenset[tuple[str, str]]:
     """Which variable can be bound directly after which, as (earlier, later).
 
     Examples
@@ -85,10 +119,14 @@ def follow_pairs(pattern: Pattern) -> set[tuple[str, str]]:
     >>> sorted(follow_pairs(Seq((a, Repeat(b)))))
     [('a', 'b'), ('b', 'b')]
     """
-    return set().union(*(_ends(side).follow for side in sides(pattern)))
+    follow: set[tuple[str, str]] = set()
+    for side in sides(pattern):
+        _ends(side, follow)
+    return frozenset(follow)
 
 
-def bound_together(pattern: Pattern) -> set[tuple[str, str]]:
+@_once_per_pattern
+def bound_together(pattern: Pattern) -> frozenset[tuple[str, str]]:
     """The pairs of variables, in both orders, that one trend can bind.
 
     Examples
@@ -97,7 +135,10 @@ def bound_together(pattern: Pattern) -> set[tuple[str, str]]:
     >>> sorted(bound_together(Seq((a, Or((b, c))))))
     [('a', 'b'), ('a', 'c'), ('b', 'a'), ('c', 'a')]
     """
-    return set().union(*(_together(side) for side in sides(pattern)))
+    together: set[tuple[str, str]] = set()
+    for side in sides(pattern):
+        _together(side, together)
+    return frozenset(together)
 
 
 def _binding_sides(pattern: Pattern, variable: str) -> tuple[Pattern, ...]:
@@ -126,65 +167,59 @@ def _no_bound_wins(bounds: list[int | None], combine: object) -> int | None:
     return combine(known) if len(known) == len(bounds) else None  # type: ignore[operator]
 
 
-@attrs.frozen
-class _Ends:
-    nullable: bool
-    first: frozenset[str]
-    last: frozenset[str]
-    follow: frozenset[tuple[str, str]]
+#: Whether a pattern may be empty, and its first and last variables.
+_Ends = tuple[bool, frozenset[str], frozenset[str]]
+_NOTHING: _Ends = (True, frozenset(), frozenset())
 
 
-_NOTHING = _Ends(True, frozenset(), frozenset(), frozenset())
-
-
-def _ends(pattern: Pattern) -> _Ends:
+def _ends(pattern: Pattern, follow: set[tuple[str, str]]) -> _Ends:
+    """The ends of a pattern; which variable can be bound directly after which is added to ``follow``."""
     if isinstance(pattern, Not):
         return _NOTHING
     if isinstance(pattern, Event):
         own = frozenset({pattern.variable})
-        return _Ends(False, own, own, frozenset())
-    inner = [_ends(child) for child in pattern.children]
+        return False, own, own
+    inner = [_ends(child, follow) for child in pattern.children]
     if isinstance(pattern, Seq):
         whole = _NOTHING
         for part in inner:
-            whole = _joined(whole, part)
+            follow.update(product(whole[2], part[1]))
+            begins = whole[1] | part[1] if whole[0] else whole[1]
+            ends = whole[2] | part[2] if part[0] else part[2]
+            whole = whole[0] and part[0], begins, ends
         return whole
-    first = frozenset().union(*(part.first for part in inner))
-    last = frozenset().union(*(part.last for part in inner))
-    follow = frozenset().union(*(part.follow for part in inner))
+    first: frozenset[str] = frozenset().union(*(part[1] for part in inner))
+    last: frozenset[str] = frozenset().union(*(part[2] for part in inner))
     if isinstance(pattern, Or):
-        return _Ends(any(part.nullable for part in inner), first, last, follow)
+        return any(part[0] for part in inner), first, last
     if isinstance(pattern, Repeat):
         if pattern.at_most is None or pattern.at_most > 1:
-            follow |= frozenset(product(last, first))
-        return _Ends(inner[0].nullable or pattern.at_least == 0, first, last, follow)
-    for i, earlier in enumerate(inner):
-        for j, later in enumerate(inner):
-            if i != j:
-                follow |= frozenset(product(earlier.last, later.first))
-    return _Ends(all(part.nullable for part in inner), first, last, follow)
+            follow.update(product(last, first))
+        return inner[0][0] or pattern.at_least == 0, first, last
+    for earlier, later in combinations(inner, 2):
+        follow.update(product(earlier[2], later[1]), product(later[2], earlier[1]))
+    return all(part[0] for part in inner), first, last
 
 
-def _joined(left: _Ends, right: _Ends) -> _Ends:
-    return _Ends(
-        left.nullable and right.nullable,
-        left.first | right.first if left.nullable else left.first,
-        left.last | right.last if right.nullable else right.last,
-        left.follow | right.follow | frozenset(product(left.last, right.first)),
-    )
+#: Stands for several parts of a sequence.
+_MANY = -1
 
 
-def _together(pattern: Pattern) -> set[tuple[str, str]]:
-    if isinstance(pattern, (Not, Event)):
-        return set()
-    inner: set[tuple[str, str]] = set().union(*(_together(child) for child in pattern.children))
-    names = [positive_variables(child) for child in pattern.children]
-    if isinstance(pattern, Repeat) and (pattern.at_most is None or pattern.at_most > 1):
-        names = names * 2
-    if isinstance(pattern, Or):
-        return inner
-    for i, left in enumerate(names):
-        for j, right in enumerate(names):
-            if i != j:
-                inner |= set(product(left, right))
-    return inner
+def _together(pattern: Pattern, together: set[tuple[str, str]]) -> frozenset[str]:
+    """The variables of a pattern; the pairs that one trend can bind are added to ``together``."""
+    if isinstance(pattern, Not):
+        return frozenset()
+    if isinstance(pattern, Event):
+        return frozenset({pattern.variable})
+    inner = [_together(child, together) for child in pattern.children]
+    names = frozenset().union(*inner)
+    if isinstance(pattern, Repeat):
+        if pattern.at_most is None or pattern.at_most > 1:
+            together.update(product(names, names))
+    elif not isinstance(pattern, Or):
+        part: dict[str, int] = {}
+        for number, own in enumerate(inner):
+            part.update((name, _MANY if name in part else number) for name in own)
+        pairs = product(names, names)
+        together.update((u, v) for u, v in pairs if part[u] != part[v] or part[u] == _MANY)
+    return names

@@ -15,7 +15,7 @@ from cetdsl.errors import UnsupportedQuery
 from cetdsl.ir.compiled import MAX_VARIABLES, CodeColumn, Compiled
 from cetdsl.ir.machine import Comparison, Edge, Machine, Negation, Pair
 from cetdsl.ir.windowing import WHOLE
-from cetdsl.pattern.automaton import Automaton, build_automaton, restrict_count
+from cetdsl.pattern.automaton import Automaton, Work, build_automaton, restrict_count
 from cetdsl.pattern.expressions import (
     HOLDS,
     MIRRORED,
@@ -50,7 +50,8 @@ class _Compiler:
     def __init__(self, resolved: ResolvedQuery, automaton: Automaton | None) -> None:
         self.resolved = resolved
         self.pattern = resolved.query.pattern
-        self.automaton = automaton or build_automaton(self.pattern)
+        self.work = Work()
+        self.automaton = automaton or build_automaton(self.pattern, self.work)
         self.codes: dict[CodeColumn, int] = {}
         self.lists: dict[Expr, int] = {}
         self.residual: list[Expr] = []
@@ -61,7 +62,10 @@ class _Compiler:
         negated_events = (event for negation in self.automaton.negations for event in events(negation.part))
         names = list(dict.fromkeys([*self.automaton.variables, *(event.variable for event in negated_events)]))
         if len(names) > MAX_VARIABLES:
-            raise UnsupportedQuery(f"the pattern has more than {MAX_VARIABLES} event variables")
+            raise UnsupportedQuery(
+                f"the pattern has more than {MAX_VARIABLES} event variables",
+                hint="let one variable stand for several types of events: event('x', condition)",
+            )
         self.numbers = {name: number for number, name in enumerate(names)}
         pairs = []
         for predicate in pairwise:
@@ -136,19 +140,13 @@ class _Compiler:
 
     def _machine(self, automaton: Automaton, adjacent: _Adjacent) -> Machine:
         names = automaton.variables
+        conditions: dict[tuple[str, str], tuple[tuple[Comparison, ...], tuple[int, ...]]] = {}
         edges = []
         for t in automaton.transitions:
-            comparisons, listed = [], []
-            for predicate in adjacent.get((names[t.source], names[t.target]), ()):
-                found = separate(predicate)
-                if found is None:
-                    # Over two rows: NEXT is the later, plain the earlier one.
-                    listed.append(self.lists.setdefault(unnamed(predicate), len(self.lists)))
-                else:
-                    later, earlier = self._comparison_columns(found.left, found.right)
-                    comparisons.append(Comparison(found.op, later, earlier))
-            conditions = tuple(dict.fromkeys(comparisons)), tuple(dict.fromkeys(listed)), tuple(sorted(t.guards))
-            edges.append(Edge(t.source, t.target, *conditions))
+            pair = names[t.source], names[t.target]
+            if pair not in conditions:
+                conditions[pair] = self._edge_conditions(adjacent.get(pair, []))
+            edges.append(Edge(t.source, t.target, *conditions[pair], tuple(sorted(t.guards))))
         return Machine(
             tuple(self.numbers[name] for name in names),
             tuple((state, tuple(sorted(guards))) for state, guards in automaton.initial),
@@ -156,8 +154,20 @@ class _Compiler:
             tuple(edges),
         )
 
+    def _edge_conditions(self, predicates: list[Expr]) -> tuple[tuple[Comparison, ...], tuple[int, ...]]:
+        comparisons, listed = [], []
+        for predicate in predicates:
+            found = separate(predicate)
+            if found is None:
+                # Over two rows: NEXT is the later, plain the earlier one.
+                listed.append(self.lists.setdefault(unnamed(predicate), len(self.lists)))
+            else:
+                later, earlier = self._comparison_columns(found.left, found.right)
+                comparisons.append(Comparison(found.op, later, earlier))
+        return tuple(dict.fromkeys(comparisons)), tuple(dict.fromkeys(listed))
+
     def _negation(self, node: Not, predicates: list[Expr]) -> Negation:
-        automaton = build_automaton(node.part)
+        automaton = build_automaton(node.part, self.work)
         own = {event.variable for event in events(node.part)}
         adjacent: _Adjacent = {}
         pairs, correlated = [], []

@@ -19,16 +19,18 @@ def binds_exactly_one(machine: Machine, variable: int) -> bool:
     final = {state for state, _ in machine.final}
     waiting = [(state, int(machine.variables[state] == variable)) for state, _ in machine.initial]
     seen = set(waiting)
+    targets: list[list[int]] = [[] for _ in machine.variables]
+    for edge in machine.edges:
+        targets[edge.source].append(edge.target)
     while waiting:
         state, times = waiting.pop()
         if state in final and times != 1:
             return False
-        for edge in machine.edges:
-            if edge.source == state:
-                pair = edge.target, min(times + (machine.variables[edge.target] == variable), 2)
-                if pair not in seen:
-                    seen.add(pair)
-                    waiting.append(pair)
+        for target in targets[state]:
+            pair = target, min(times + (machine.variables[target] == variable), 2)
+            if pair not in seen:
+                seen.add(pair)
+                waiting.append(pair)
     return True
 
 

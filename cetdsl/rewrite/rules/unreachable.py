@@ -34,7 +34,7 @@ def falsify_contradiction(resolved: ResolvedQuery) -> ResolvedQuery:
 
 
 def _never(condition: Expr, schema: Schema) -> bool:
-    parts = conjuncts(condition)
+    parts = dict.fromkeys(conjuncts(condition))
     if any(_is_null_or_false(part) for part in parts) or any(negated(part) in parts for part in parts):
         return True
     bounds: dict[Attribute, list[tuple[str, object]]] = {}
@@ -45,8 +45,16 @@ def _never(condition: Expr, schema: Schema) -> bool:
     return any(
         _contradict(schema.type_of(attribute.name), *pair)
         for attribute, known in bounds.items()
-        for pair in combinations(known, 2)
+        for pair in combinations(_decisive(known), 2)
     )
+
+
+def _decisive(known: list[tuple[str, object]]) -> list[tuple[str, object]]:
+    """Of the bounds of a column those that contradict others if any do: the tightest, and two values that differ."""
+    whole = [bound for bound in known if isinstance(bound[1], int) and not isinstance(bound[1], bool)]
+    rising = sorted(whole, key=lambda bound: int(str(bound[1])))
+    texts = [bound for bound in dict.fromkeys(known) if bound[0] == "=" and isinstance(bound[1], str)]
+    return list(dict.fromkeys([*dict(rising).items(), *dict(reversed(rising)).items(), *texts[:2]]))
 
 
 def _is_null_or_false(part: Expr) -> bool:
