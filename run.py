@@ -64,6 +64,11 @@ def doctests(arguments: list[str]) -> Iterator[Command]:
     yield ["-m", "pytest", *IN_PARALLEL, "--doctest-modules", "cetdsl", *arguments], {}
 
 
+def fuzz(arguments: list[str]) -> Iterator[Command]:
+    path = os.pathsep.join(filter(None, [str(ROOT), str(ROOT / "tests"), os.environ.get("PYTHONPATH")]))
+    yield ["-m", "fuzz", *arguments], {"PYTHONPATH": path}
+
+
 def lint(arguments: list[str]) -> Iterator[Command]:
     yield ["-m", "ruff", "check", *arguments], {}
     yield ["-m", "ruff", "format", "--check", *arguments], {}
@@ -81,6 +86,7 @@ TASKS = {
     "demo": Task("the demo, on a year of real flights", "demo", demo, folder=None),
     "test": Task("all tests: on a local cluster, on Spark Connect, on classic Spark", "dev,connect,demo,plot", test),
     "doctests": Task("only the examples in the docstrings", "dev,connect,demo,plot", doctests),
+    "fuzz": Task("attacks that chance makes up; --minutes, --seed, --rounds, --only", "dev,connect,demo,plot", fuzz),
     "lint": Task("ruff: rules and format", "dev,connect,demo,plot", lint, needs_java=False),
     "types": Task("mypy --strict", "dev,connect,demo,plot", types, needs_java=False),
     "docs": Task("the documentation, into docs/_build/html", "docs", docs),

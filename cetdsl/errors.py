@@ -77,7 +77,8 @@ class CetdslError(Exception):
             parts.append(point_at(self.text, self.span))
         if self.hint:
             parts.append(f"  hint: {self.hint}")
-        return "\n".join(parts)
+        # A text that is quoted may hold half of a surrogate pair, which no terminal and no file takes.
+        return "\n".join(parts).encode(errors="backslashreplace").decode()
 
     def __reduce__(self) -> tuple[object, ...]:
         return (_rebuild, (type(self), self.args, self.__dict__))

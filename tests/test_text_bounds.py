@@ -11,7 +11,7 @@ from functools import cache
 import pyparsing as pp
 import pytest
 
-from cetdsl.errors import ParseError
+from cetdsl.errors import CetdslError, ParseError
 from cetdsl.frontend import sase
 from cetdsl.frontend.sase import parse, parse_queries
 from cetdsl.pattern import query
@@ -140,3 +140,10 @@ def test_what_is_an_index(index: str, role: Role) -> None:
 def test_digits_are_those_of_ascii(text: str) -> None:
     with pytest.raises(ParseError):
         parse(f"PATTERN A+ {text}")
+
+
+@pytest.mark.parametrize("text", ["\ud800", "PATTERN A WHERE A.x = '\udfff' 1", "PATTERN `\ud800`{2,1}"])
+def test_errors_can_be_printed(text: str) -> None:
+    with pytest.raises(CetdslError, match=r"\\ud") as refused:
+        parse(text)
+    assert str(refused.value).encode()

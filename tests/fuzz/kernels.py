@@ -1,0 +1,121 @@
+"""Random streams, cut in any way into batches, chunks and time buckets, through the kernels; the reference judges."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+import attrs
+import generators
+import test_complete_engines
+import test_kernel_aggregate
+from test_kernel_aggregate import CUTTING, NUMBERS
+
+from cetdsl.errors import UnsupportedQuery
+from cetdsl.frontend.sase import parse
+from cetdsl.ir.kernel import ENDS, MAXIMAL
+from cetdsl.pattern.text import unparse
+from fuzz.cases import Case, Failure, Kind, within, without_parts
+
+#: Seconds of one case; most of them are the reference's.
+LIMIT = 60
+
+
+@attrs.frozen
+class Kernel(Case):
+    """A query over streams, told apart by ``case``: aggregates and all trends."""
+
+    text: str
+    rows: list[dict[str, Any]]
+    ties: tuple[str, ...]
+    number: str
+    cuts: tuple[int, ...]
+    turn: int
+
+    def check(self, spark: Any = None) -> None:
+        query = parse(self.text)
+        rows = [{**row, "id": index} for index, row in enumerate(self.rows)]
+        with within(LIMIT):
+            test_kernel_aggregate.check(query, rows, self.ties, self.number, self.cuts, self.turn)
+            test_kernel_aggregate.check_trends(query, rows, self.ties, self.cuts[:2], self.turn)
+
+    def smaller(self) -> Iterator[Case]:
+        for rows in without_parts(self.rows):
+            yield attrs.evolve(self, rows=rows)
+        yield from with_smaller_text(self)
+
+
+@attrs.frozen
+class Complete(Case):
+    """A query over streams: the complete trends of one reading, by one algorithm."""
+
+    text: str
+    rows: list[dict[str, Any]]
+    ties: tuple[str, ...]
+    completeness: str
+    algorithm: str
+    cut: int
+    turn: int
+
+    def check(self, spark: Any = None) -> None:
+        query = test_complete_engines.by_case(parse(self.text))
+        rows = [{**row, "id": index} for index, row in enumerate(self.rows)]
+        task = test_complete_engines.Task(query, rows, self.ties, self.cut)
+        chunk, batch = CUTTING[self.turn]
+        with within(LIMIT):
+            try:
+                if self.algorithm == "definition":
+                    found = task.defined(self.completeness, batch)
+                else:
+                    found = task.complete(task.graph(self.completeness), self.algorithm, chunk, batch)
+            except UnsupportedQuery:
+                return
+            expected = test_complete_engines.expected_trends(query, rows, self.completeness, self.ties)
+            if found != expected:
+                raise Failure(f"too many: {found - expected}, missing: {expected - found}")
+
+    def smaller(self) -> Iterator[Case]:
+        for rows in without_parts(self.rows):
+            yield attrs.evolve(self, rows=rows)
+        yield from with_smaller_text(self)
+
+
+def with_smaller_text(case: Any) -> Iterator[Any]:
+    """The case with queries that say less."""
+    query = parse(case.text)
+    for index in range(len(query.where)):
+        yield attrs.evolve(
+            case, text=unparse(attrs.evolve(query, where=query.where[:index] + query.where[index + 1 :]))
+        )
+    for index in range(len(query.returning) if len(query.returning) > 1 else 0):
+        rest = query.returning[:index] + query.returning[index + 1 :]
+        yield attrs.evolve(case, text=unparse(attrs.evolve(query, returning=rest)))
+    for field, none in (("group_by", ()), ("partition_by", ()), ("window", None)):
+        if getattr(query, field):
+            yield attrs.evolve(case, text=unparse(attrs.evolve(query, **{field: none})))
+
+
+def streams(choose: Random, features: generators.Features) -> tuple[generators.Case, list[dict[str, Any]]]:
+    """A query, a stream that fits it, and some that may not."""
+    case = generators.random_case(choose.getrandbits(40), features)
+    more = [generators.random_stream(choose.getrandbits(40)) for _ in range(choose.randint(0, 3))]
+    return case, generators.stack([case.rows, *more])
+
+
+def kernel(choose: Random) -> Kernel:
+    case, rows = streams(choose, test_kernel_aggregate.FEATURES)
+    cuts = (-1, *choose.sample((1, 2, 3, 7), 2)) if case.query.window is not None else (-1,)
+    return Kernel(unparse(case.query), rows, case.tie_break, choose.choice(NUMBERS), cuts, choose.randint(0, 2))
+
+
+def complete(choose: Random) -> Complete:
+    features = choose.choice((test_complete_engines.GRAPHS, test_complete_engines.EVERYTHING))
+    case, rows = streams(choose, features.without("aggregate_predicates"))
+    algorithm = choose.choice((*test_complete_engines.IN_TASK, "definition"))
+    cut = choose.choice(test_complete_engines.cuts_of(case.query))
+    completeness = choose.choice((MAXIMAL, ENDS))
+    return Complete(unparse(case.query), rows, case.tie_break, completeness, algorithm, cut, choose.randint(0, 2))
+
+
+KINDS = {"kernels": Kind(kernel, 20), "complete": Kind(complete, 20)}
