@@ -15,6 +15,7 @@ from cetdsl.execution.compat import function_names, refuse_streaming, schema_of
 from cetdsl.execution.complete import summary
 from cetdsl.execution.graph import EventGraph
 from cetdsl.execution.operators import run
+from cetdsl.execution.python import require_worker_python
 from cetdsl.explain import Explanation, explain_query
 from cetdsl.frontend.memory import parse_memory
 from cetdsl.frontend.patterns import query_of
@@ -659,6 +660,8 @@ def pattern(
         If the text is malformed.
     ResolutionError
         If the query does not fit the DataFrame; several errors are reported at once.
+    MissingDependency
+        If Spark runs on this machine, and its Python workers are another Python, without what cetdsl needs.
 
     Examples
     --------
@@ -669,4 +672,5 @@ def pattern(
     """
     bound = PatternFrame(df, query_of(query), Binding(time, tie_break, type, on_null_time))
     bound._rewritten  # noqa: B018 - errors of the query are raised here, not when an answer is asked for
+    require_worker_python(df.sparkSession)
     return bound

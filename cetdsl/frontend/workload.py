@@ -15,6 +15,7 @@ from cetdsl.analysis.resolve import Binding, ResolvedQuery, analyse
 from cetdsl.errors import AnalysisErrors, CetdslError, InvalidNode, ResolutionError, raise_together, recovering
 from cetdsl.execution.compat import function_names, refuse_streaming, schema_of
 from cetdsl.execution.exchange import as_carried_out
+from cetdsl.execution.python import require_worker_python
 from cetdsl.execution.workload import WorkloadRows, union_of_answers, workload_rows
 from cetdsl.explain import Explanation
 from cetdsl.explain.workload import explain_workload
@@ -261,6 +262,8 @@ def patterns(
         If a text is malformed.
     ResolutionError
         If queries do not fit the DataFrame; the errors of all of them are reported at once.
+    MissingDependency
+        If Spark runs on this machine, and its Python workers are another Python, without what cetdsl needs.
 
     Examples
     --------
@@ -275,6 +278,7 @@ def patterns(
     how = _sharing(sharing, deviations or {}, named)
     workload = Workload(df, named, Binding(time, tie_break, type, on_null_time), how)
     workload._rewritten  # noqa: B018 - errors of the queries are raised here, not when an answer is asked for
+    require_worker_python(df.sparkSession)
     return workload
 
 
