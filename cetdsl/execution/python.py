@@ -10,10 +10,10 @@ import sys
 from functools import lru_cache
 from pathlib import Path
 
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from cetdsl.errors import SAME_PYTHON, MissingDependency
+from cetdsl.execution.compat import context_of
 
 _NEEDED = ("cetdsl", "pyarrow", "numba", "numpy", "attr", "platformdirs")
 _ASK = f"""
@@ -33,11 +33,8 @@ def require_worker_python(session: SparkSession) -> None:
     MissingDependency
         If there is no such Python, it is of another version, or it lacks a package.
     """
-    try:
-        context = session.sparkContext
-    except PySparkException:
-        return  # Connect has none
-    if not (context.master or "").startswith("local"):
+    context = context_of(session)
+    if context is None or not (context.master or "").startswith("local"):
         return
     problem = _problem(context.pythonExec, frozenset({**os.environ, **context.environment}.items()))
     if problem:
