@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -39,12 +40,19 @@ def refuse_streaming(df: DataFrame) -> None:
 USUAL_PARALLELISM = 8
 
 
+def context_of(session: SparkSession) -> SparkContext | None:
+    """Returns the context of a session; None on Connect, which has only settings."""
+    try:
+        return session.sparkContext
+    except PySparkException:
+        return None
+
+
 def parallelism(session: SparkSession) -> int:
     """Returns how many tasks can run at the same time, as far as Spark tells; runs no job."""
-    try:
-        return int(session.sparkContext.defaultParallelism)
-    except PySparkException:
-        pass  # Connect has no context, only its settings
+    context = context_of(session)
+    if context is not None:
+        return int(context.defaultParallelism)
     setting = session.conf.get("spark.default.parallelism", None)
     if setting is not None:
         return int(setting)

@@ -16,6 +16,7 @@ from cetdsl.execution.complete import summary
 from cetdsl.execution.conditions import refuse_changing_conditions
 from cetdsl.execution.graph import EventGraph
 from cetdsl.execution.operators import run
+from cetdsl.execution.python import require_worker_python
 from cetdsl.explain import Explanation, explain_query
 from cetdsl.frontend.memory import parse_memory
 from cetdsl.frontend.patterns import query_of
@@ -668,6 +669,8 @@ def pattern(
         If the text is malformed.
     ResolutionError
         If the query does not fit the DataFrame; several errors are reported at once.
+    MissingDependency
+        If Spark runs on this machine, and its Python workers are another Python, without what cetdsl needs.
 
     Examples
     --------
@@ -679,4 +682,5 @@ def pattern(
     bound = PatternFrame(df, query_of(query), Binding(time, tie_break, type, on_null_time))
     bound._rewritten  # noqa: B018 - errors of the query are raised here, not when an answer is asked for
     refuse_changing_conditions(df, spark_columns(bound.query))
+    require_worker_python(df.sparkSession)
     return bound
