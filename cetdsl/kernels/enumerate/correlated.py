@@ -121,8 +121,8 @@ def pair_row(pair: Pair) -> tuple[int, int, int, int, int]:
 
 
 def without_correlated(spec: KernelSpec) -> KernelSpec:
-    """Returns the query with its correlated negations emptied: they keep their numbers, but guard and match nothing."""
-    gone = {number for number, negation in enumerate(spec.query.negations) if negation.correlated}
+    """Returns the query with the negations that look at trends emptied: they keep their numbers, but match nothing."""
+    gone = {number for number, negation in enumerate(spec.query.negations) if negation.looks_at_trend}
     if not gone:
         return spec
 
@@ -137,7 +137,9 @@ def without_correlated(spec: KernelSpec) -> KernelSpec:
         tuple(attrs.evolve(edge, guards=kept(edge.guards)) for edge in machine.edges),
     )
     nothing = Machine((), (), (), ())
-    negations = tuple(attrs.evolve(n, machine=nothing, pairs=()) if n.correlated else n for n in spec.query.negations)
+    negations = tuple(
+        attrs.evolve(n, machine=nothing, pairs=()) if n.looks_at_trend else n for n in spec.query.negations
+    )
     return spec.with_query(machine=stripped, negations=negations)
 
 
