@@ -9,6 +9,7 @@ import attrs
 from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType, StructType
 
+from cetdsl.execution.compat import within_depth
 from cetdsl.execution.source import EventFrame
 from cetdsl.execution.worker import map_stage
 from cetdsl.ir.kernel import KernelSpec
@@ -61,7 +62,8 @@ def runs(*kinds: type[Operator]) -> Callable[[_Run], _Run]:
 
 def run(df: DataFrame, plan: Operator) -> DataFrame:
     """Returns the lazy answer of a physical plan over a DataFrame of events."""
-    return execute(df, plan).data
+    with within_depth():
+        return execute(df, plan).data
 
 
 def execute(df: DataFrame, plan: Operator) -> Rows:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
-from functools import reduce
 
 import attrs
 from pyspark.sql import Column, DataFrame
@@ -14,7 +14,7 @@ from cetdsl.aggregates.vocabulary import CentralMoment, Extreme, Merge, Quotient
 from cetdsl.errors import ResolutionError, UnsupportedQuery
 from cetdsl.execution.aggregate import count_type
 from cetdsl.execution.compat import translated
-from cetdsl.execution.expressions import to_column
+from cetdsl.execution.expressions import combine, to_column
 from cetdsl.execution.operators import Rows, execute, runs
 from cetdsl.execution.source import EventFrame
 from cetdsl.ir.kernel import KernelSpec
@@ -145,7 +145,7 @@ def check_trends(df: DataFrame, plan: CheckTrends) -> Rows:
     trend = FinishedTrend(F.col("trend"), rows.frame)
 
     def kept() -> DataFrame:
-        return reduce(DataFrame.filter, map(trend.holds, plan.compiled.residual), rows.data)
+        return rows.data.filter(combine(operator.and_, list(map(trend.holds, plan.compiled.residual))))
 
     return rows.now(translated(kept, "test a finished trend"))
 
@@ -201,6 +201,7 @@ class FinishedTrend:
     def __init__(self, trend: Column, frame: EventFrame) -> None:
         self.trend = trend
         self.frame = frame
+        self._columns: dict[Expr, Column] = {}
 
     def events(self, variable: str) -> Column:
         """Returns the events bound to a variable, in order of time."""
@@ -232,6 +233,12 @@ class FinishedTrend:
         return F.forall(self.events(name), lambda event: self._pairwise(predicate, rest, {**bound, name: event}))
 
     def _whole(self, node: Expr) -> Column:
+        """Returns the value that a node has of the whole trend, made once for all predicates that mention it."""
+        if node not in self._columns:
+            self._columns[node] = self._made(node)
+        return self._columns[node]
+
+    def _made(self, node: Expr) -> Column:
         if isinstance(node, Length):
             return F.size(self.trend).cast("bigint")
         if isinstance(node, Aggregate):

@@ -13,6 +13,8 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
+from cetdsl.execution.compat import refuse_unsendable
+
 
 def map_stage(df: DataFrame, stage: str, plan: Any, schema: StructType) -> DataFrame:
     """Returns the DataFrame that a stage of :mod:`cetdsl.kernels.entry` makes of each task's rows."""
@@ -28,4 +30,5 @@ def map_stage(df: DataFrame, stage: str, plan: Any, schema: StructType) -> DataF
             ) from error
         return run_stage(stage, payload, batches)
 
+    refuse_unsendable(schema)
     return df.mapInArrow(run, schema)
