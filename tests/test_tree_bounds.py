@@ -13,11 +13,15 @@ import pytest
 from modes import more_on_classic
 
 import cetdsl as cet
+from cetdsl.analysis import Field, Schema, analyse
 from cetdsl.errors import CetdslError, InvalidNode, ParseError, QueryTypeError, UnsupportedQuery, WindowError
 from cetdsl.frontend.sase import parse, parse_queries
 from cetdsl.pattern.expressions import DEEPEST, Binary, Expr, Literal, conjunction, conjuncts, joined, operands
+from cetdsl.pattern.nodes import events as events_of
 from cetdsl.pattern.query import Span
 from cetdsl.pattern.text import unparse
+from cetdsl.rewrite import rewrite
+from cetdsl.rewrite.rules import unreachable
 
 A, B = cet.events("A", "B")
 JOIN: dict[str, Callable[[Any, Any], Any]] = {
@@ -75,6 +79,20 @@ def test_differences_and_products_keep_their_order() -> None:
     [predicate] = parse(text).where
     assert predicate.depth == 32
     assert parse(unparse(parse(text))) == parse(text)
+
+
+def test_many_bounds_are_compared_once_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[object] = []
+    plain = unreachable._contradict
+    monkeypatch.setattr(unreachable, "_contradict", lambda *pair: (compared.append(pair), plain(*pair))[1])
+    schema = Schema([Field("ts", "timestamp"), Field("type", "string"), Field("x", "int")])
+    text = "PATTERN A WHERE " + " AND ".join(f"A.x > {n} AND A.x <= {1000 - n}" for n in range(300))
+    for more, never in (("", False), (" AND A.x = 800", True), (" AND A.x < 299", True), (" AND A.x >= 701", False)):
+        compared.clear()
+        rewritten, _ = rewrite(analyse(parse(text + more), schema))
+        [event] = events_of(rewritten.query.pattern)
+        assert (event.condition == Literal(False)) is never
+        assert len(compared) < 50
 
 
 # --- Deep trees ------------------------------------------------------------------------------------------------------

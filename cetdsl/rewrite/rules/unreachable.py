@@ -34,7 +34,7 @@ def falsify_contradiction(resolved: ResolvedQuery) -> ResolvedQuery:
 
 
 def _never(condition: Expr, schema: Schema) -> bool:
-    parts = conjuncts(condition)
+    parts = dict.fromkeys(conjuncts(condition))
     if any(_is_null_or_false(part) for part in parts) or any(negated(part) in parts for part in parts):
         return True
     bounds: dict[Attribute, list[tuple[str, object]]] = {}
@@ -45,8 +45,24 @@ def _never(condition: Expr, schema: Schema) -> bool:
     return any(
         _contradict(schema.type_of(attribute.name), *pair)
         for attribute, known in bounds.items()
-        for pair in combinations(known, 2)
+        for pair in combinations(_strongest(known), 2)
     )
+
+
+def _strongest(known: list[tuple[str, object]]) -> list[tuple[str, object]]:
+    """A few of the bounds of an attribute, of which two contradict each other if any two do."""
+    whole = [(op, value) for op, value in known if isinstance(value, int) and not isinstance(value, bool)]
+    lower = [pair for pair in whole if pair[0] in (">", ">=")]
+    upper = [pair for pair in whole if pair[0] in ("<", "<=")]
+    found: list[tuple[str, object]] = []
+    for kind in (int, str):
+        # Two values that differ contradict each other; more of them say nothing more.
+        found += list(dict.fromkeys(pair for pair in known if pair[0] == "=" and type(pair[1]) is kind))[:2]
+    if lower:
+        found.append(max(lower, key=lambda pair: (pair[1], pair[0] == ">")))
+    if upper:
+        found.append(min(upper, key=lambda pair: (pair[1], pair[0] == "<=")))
+    return found
 
 
 def _is_null_or_false(part: Expr) -> bool:
