@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from functools import partial, reduce
+from functools import partial
 
 import attrs
 from pyspark.sql import Column, DataFrame
@@ -161,7 +161,8 @@ def check_trends(df: DataFrame, plan: CheckTrends) -> Rows:
     trend = FinishedTrend(F.col("trend"), rows.frame)
 
     def kept() -> DataFrame:
-        data = reduce(DataFrame.filter, map(trend.holds, compiled.residual), rows.data)
+        holding = list(map(trend.holds, compiled.residual))
+        data = rows.data.filter(combine(operator.and_, holding)) if holding else rows.data
         for place, one in enumerate(compiled.deferred):
             forbidden = F.exists(_matches_name(place), partial(trend.is_forbidden_by, one))
             data = data.filter(~forbidden).drop(_matches_name(place))
@@ -226,6 +227,7 @@ class FinishedTrend:
     def __init__(self, trend: Column, frame: EventFrame) -> None:
         self.trend = trend
         self.frame = frame
+        self._columns: dict[Expr, Column] = {}
 
     def events(self, variable: str) -> Column:
         """Returns the events bound to a variable, in order of time."""
@@ -265,6 +267,12 @@ class FinishedTrend:
         return F.forall(self.events(name), lambda event: self._pairwise(predicate, rest, {**bound, name: event}))
 
     def _whole(self, node: Expr) -> Column:
+        """Returns the value that a node has of the whole trend, made once for all predicates that mention it."""
+        if node not in self._columns:
+            self._columns[node] = self._made(node)
+        return self._columns[node]
+
+    def _made(self, node: Expr) -> Column:
         if isinstance(node, Length):
             return F.size(self.trend).cast("bigint")
         if isinstance(node, Aggregate):
