@@ -24,6 +24,7 @@ sys.path.insert(0, str(HERE.parent))
 
 import graphs  # after the line above: the repository's own cetdsl must be found first
 import panes
+import plans
 import races
 import sharing
 from events import Events
@@ -31,7 +32,7 @@ from pyspark.sql import SparkSession
 
 from cetdsl.java import require_java
 
-RACES = {**races.RACES, **panes.RACES, **graphs.RACES, **sharing.RACES}
+RACES = {**races.RACES, **panes.RACES, **graphs.RACES, **sharing.RACES, **plans.RACES}
 CHILDREN = {**races.CHILDREN, **panes.CHILDREN}
 
 
