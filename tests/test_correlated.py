@@ -8,11 +8,20 @@ from collections import Counter
 from typing import Any
 
 import generators
+import numpy as np
 import pytest
 import reference
 from pyspark.sql import functions as F
 
 import cetdsl as cet
+from cetdsl.errors import GroupTooLarge
+from cetdsl.ir.kernel import KernelQuery, KernelSpec
+from cetdsl.ir.layout import RowLayout
+from cetdsl.ir.machine import Edge, Machine, Negation
+from cetdsl.kernels.enumerate import deferred
+from cetdsl.kernels.enumerate.enumerator import Enumerator
+from cetdsl.kernels.vocabulary import Events
+from cetdsl.kernels.wire.windows import NEVER, cut_slices
 
 pytestmark = pytest.mark.simple_plans
 
@@ -161,3 +170,44 @@ def test_explain_says_how_predicates_of_not_are_tested(judge: Judge) -> None:
     assert "kernel: a NOT depends on which events the trend binds" in shown
     assert "no match of" in shown
     assert "n.x * a.x > 2" in shown
+
+
+@pytest.mark.classic
+def test_sums_of_large_numbers_do_not_overflow(spark: Any) -> None:
+    """They are compared as decimals; in Spark's own bigint they would fail or wrap."""
+    rows = [(1, "A", 2**63 - 1), (2, "N", 2**63 - 1), (3, "B", 0), (4, "A", -(2**63)), (5, "N", -1), (6, "B", 0)]
+    df = spark.createDataFrame(rows, "t bigint, type string, x bigint")
+    answer = df.pattern("PATTERN SEQ(A, NOT N, B) WHERE N.x + A.x > 2", time="t").trends(columns=["t"])
+    found = sorted(tuple(binding.event.t for binding in row.trend) for row in answer.collect())
+    assert found == [(4, 6)]
+
+
+def test_matches_are_handed_on_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    block = deferred.Block(
+        np.array([0, 2, 4, 5]), np.arange(5), np.zeros(5, dtype=np.int16), np.zeros(3, dtype=np.int64)
+    )
+    monkeypatch.setattr(deferred, "PIECE", 4)
+    assert list(deferred.pieces(block, [np.array([2, 9, 0])])) == [(0, 1), (1, 2), (2, 3)]
+    assert list(deferred.pieces(block, [np.array([1, 1, 0])])) == [(0, 2), (2, 3)]
+    assert [part.tolist() for part in deferred.part_of(block, 1, 3)[:2]] == [[0, 2, 3], [2, 3, 4]]
+
+
+def test_too_many_matches_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The matches of NOT, all of which a predicate may have to see, are kept while trends are listed."""
+    machine = Machine((0, 1), ((0, ()),), ((1, ()),), (Edge(0, 1, guards=(0,)),))
+    negated = Machine((2,), ((0, ()),), ((0, ()),), (Edge(0, 0),))
+    query = KernelQuery(machine, (Negation(negated, deferred=True),))
+    spec = KernelSpec(query, RowLayout.of(0, "t", "bigint"))
+    time, none = np.arange(8), np.zeros(0, dtype=np.int64)
+    codes = np.zeros((0, 8), dtype=np.int64)
+    lists = np.zeros((0, 9), dtype=np.int64)
+    mask = np.array([1, 4, 4, 2, 4, 4, 4, 2])
+    events = Events(np.array([0, 8]), time, time, mask, codes, codes.astype(bool), lists, none)
+    slices = cut_slices(query.windowing, events.segment_start, time, np.zeros(1, dtype=np.int64), True, NEVER)
+    gaps = deferred.DeferredNegation(spec, 0).match(events, slices)
+    trends = next(Enumerator(spec).enumerate(events, slices, (time[:1], time[:1])))
+    # The 3 matches of C+ between the first two events, and the 31 of the five up to the last one.
+    assert gaps.count(trends).tolist() == [3, 31]
+    monkeypatch.setattr(deferred, "MOST", 10)
+    with pytest.raises(GroupTooLarge, match="matches of more than 10 events"):
+        deferred.DeferredNegation(spec, 0).match(events, slices)

@@ -20,7 +20,7 @@ from cetdsl.kernels.enumerate.search import Search
 from cetdsl.kernels.vocabulary import Block, Events, Ints, Slices
 from cetdsl.kernels.wire.windows import NEVER
 
-#: Bindings of matches that are handed on in one batch of trends, unless a single trend has more.
+#: Trends and matches that are handed on in one batch, unless a single trend has more.
 PIECE = 131_072
 #: Bindings of matches that a task can hold.
 MOST = 50_000_000
