@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from functools import partial, reduce
+from functools import partial
 
 import attrs
 from pyspark.sql import Column, DataFrame
@@ -161,7 +161,9 @@ def check_trends(df: DataFrame, plan: CheckTrends) -> Rows:
     trend = FinishedTrend(F.col("trend"), rows.frame)
 
     def kept() -> DataFrame:
-        data = reduce(DataFrame.filter, map(trend.holds, compiled.residual), rows.data)
+        data = rows.data
+        if compiled.residual:
+            data = data.filter(combine(operator.and_, list(map(trend.holds, compiled.residual))))
         for place, one in enumerate(compiled.deferred):
             forbidden = F.exists(_matches_name(place), partial(trend.is_forbidden_by, one))
             data = data.filter(~forbidden).drop(_matches_name(place))
