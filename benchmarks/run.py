@@ -22,7 +22,8 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
-import graphs  # after the line above: the repository's own cetdsl must be found first
+import bounds  # after the line above: the repository's own cetdsl must be found first
+import graphs
 import panes
 import races
 import sharing
@@ -31,7 +32,7 @@ from pyspark.sql import SparkSession
 
 from cetdsl.java import require_java
 
-RACES = {**races.RACES, **panes.RACES, **graphs.RACES, **sharing.RACES}
+RACES = {**races.RACES, **panes.RACES, **graphs.RACES, **sharing.RACES, **bounds.RACES}
 CHILDREN = {**races.CHILDREN, **panes.CHILDREN}
 
 

@@ -259,13 +259,13 @@ class CommandLineError(CetdslError, ValueError):
 
 #: What makes Spark's workers the Python of the program, on one machine.
 SAME_PYTHON = "import os, sys; os.environ['PYSPARK_PYTHON'] = sys.executable"
-#: An error of ours as Spark hands it on: class, message, and then the ends that Spark's texts have.
-_OWN = re.compile(r"\bcetdsl\.errors\.(\w+): (.*?)\s*(?:SQLSTATE: \w+|\n\s+at |\n\n|\Z)", re.DOTALL)
+#: An error of ours as Spark hands it on: class, message, and then the ends that Spark's texts have. Plans in errors of
+#: Spark's own hold such texts as well, inside of expressions.
+_OWN = r"(?s)(?:^|(?<=\n)|(?<=: )|(?<=\] ))cetdsl\.errors\.(\w+): (.*?)\s*(?:SQLSTATE: \w+|\n\s+at |\n\n|\Z)"
 #: What Spark says if its workers are another Python, which does not get as far as our code.
-_OTHER_PYTHON = re.compile(
+_OTHER_PYTHON = (
     r"(No module named '(?:pyarrow|pandas|numpy|pyspark)\b[\w.]*'|\[PYTHON_VERSION_MISMATCH\][^\n]*"
-    r"|Cannot run program \"[^\n]*python[^\n]*\": [^\n]*)",
-    re.IGNORECASE,
+    r"|Cannot run program \"[^\n]*python[^\n]*\": [^\n]*)"
 )
 
 
@@ -300,10 +300,10 @@ def recover(error: BaseException) -> CetdslError | None:
         if isinstance(current, CetdslError):
             return current
         text = str(current)
-        own = _OWN.search(text)
+        own = re.search(_OWN, text)
         if own:
             return _restored(own[1], own[2])
-        other = _OTHER_PYTHON.search(text)
+        other = re.search(_OTHER_PYTHON, text)
         if other:
             return MissingDependency(
                 f"Spark's Python workers are another Python, which cannot run the query: {other[1]}",

@@ -1,4 +1,9 @@
 # ruff: noqa: F401, T201
+import os
+import sys
+
+os.environ["PYSPARK_PYTHON"] = sys.executable  # Spark's workers are this Python
+
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import random
 
@@ -9,7 +10,7 @@ import attrs
 
 from cetdsl.errors import InvalidNode
 from cetdsl.pattern.expressions import Attribute, Binary, Expr, Literal, Role, Unary, variables
-from cetdsl.pattern.nodes import Event, Not, Or, Pattern, Repeat, Seq, events, positive_events, transform
+from cetdsl.pattern.nodes import Event, Not, Or, Pattern, Repeat, Seq, events, negations, positive_events, transform
 from cetdsl.pattern.properties import follow_pairs
 from cetdsl.pattern.query import Query
 
@@ -17,7 +18,16 @@ from cetdsl.pattern.query import Query
 def mutated(query: Query, seed: int) -> Query:
     """The query with some of everything that rules look for."""
     choose = random.Random(seed)
-    for change in (_with_dead_events, _with_wrappers, _with_self_negation, _with_ties, _with_needless_not, _with_true):
+    changes = (
+        _with_dead_events,
+        _with_wrappers,
+        _with_self_negation,
+        _with_ties,
+        _with_needless_not,
+        _with_true,
+        _with_alternatives_of_not,
+    )
+    for change in changes:
         if choose.random() < 0.4:
             try:
                 query = change(query, choose)
@@ -104,6 +114,16 @@ def _with_needless_not(query: Query, choose: random.Random) -> Query:
     else:
         where.append(Unary("not", Binary("or", Unary("not", local), Literal(False))))
     return attrs.evolve(query, where=tuple(where))
+
+
+def _with_alternatives_of_not(query: Query, choose: random.Random) -> Query:
+    negated = [event.variable for node in negations(query.pattern) for event in events(node)]
+    if not negated:
+        return query
+    name, other = choose.choice(negated), choose.choice(positive_events(query.pattern)).variable
+    pairs = [Binary(op, Attribute(name, column), Attribute(other, column)) for op, column in ("<x", "=g", ">x")]
+    either = functools.reduce(lambda left, right: Binary("or", left, right), pairs[: choose.choice((2, 3))])
+    return attrs.evolve(query, where=(*query.where, either))
 
 
 def _with_true(query: Query, choose: random.Random) -> Query:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Sequence
+from decimal import Decimal
 
 import attrs
 from hypothesis import strategies as st
@@ -42,14 +43,16 @@ LITERALS = st.one_of(
     st.none(),
     st.booleans(),
     st.integers(-9, 9),
-    st.integers(),
+    st.integers(-(2**63), 2**63 - 1),
     st.floats(),
     st.sampled_from([1.05, 1e20, -1e-7, 5e-324]),
     _TEXT,
     st.sampled_from(["it's", "''", "--", "a -- b\n", '"', "\t", "passive"]),
-    st.decimals(allow_nan=False),
+    st.builds(
+        lambda digits, exponent: Decimal(digits).scaleb(exponent), st.integers(-(10**18), 10**18), st.integers(-18, 18)
+    ),
     st.dates(),
-    st.datetimes(timezones=_ZONES),
+    st.datetimes(datetime.datetime(2, 1, 1), datetime.datetime(9998, 12, 31), timezones=_ZONES),
 ).map(Literal)
 
 _FUNCTIONS = st.sampled_from(

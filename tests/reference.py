@@ -547,6 +547,8 @@ def _call(name: str, values: list[Any]) -> Any:
         if any(value is not None and _compare("=", first, value) for value in values[1:]):
             return True
         return None if None in values[1:] else False
+    if name == "datediff":
+        return None if None in values else (first - values[1]).days
     simple = {"abs": abs, "upper": str.upper, "lower": str.lower, "length": len}
     if name not in simple:
         raise TypeError(f"the judge does not know the function {name!r}")

@@ -6,12 +6,14 @@ import itertools
 import math
 import pickle
 import random
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
 import reference
+from modes import settings
 from test_kernel_aggregate import Worker
 
 import cetdsl as cet
@@ -152,3 +154,16 @@ def test_every_finish_has_a_name_of_its_own() -> None:
     for one, other in itertools.combinations(FUNCTIONS.values(), 2):
         assert (one.input, one.buffer, one.finish) != (other.input, other.buffer, other.finish)
     assert {f.finish.less for f in FUNCTIONS.values() if isinstance(f.finish, CentralMoment)} == {0, 1}
+
+
+@pytest.mark.classic
+@pytest.mark.parametrize("ansi", ["true", "false"])
+def test_numbers_that_38_digits_just_hold(spark: Any, ansi: str) -> None:
+    """Neither their differences nor their sum have room; deviations and averages are doubles anyway."""
+    rows = [(1, Decimal(9) * 10**37), (2, Decimal(-9) * 10**37), (3, Decimal(9) * 10**37)]
+    df = spark.createDataFrame(rows, "t int, x decimal(38, 0)")
+    with settings(spark, {"spark.sql.ansi.enabled": ansi}):
+        far = df.pattern("PATTERN B{2} b[] WHERE STDDEV(b.x) > 1.2e38", time="t", type=None).count_trends()
+        assert far.first()["count"] == 2
+        mean = df.filter("x > 0").pattern("PATTERN B b WHERE AVG(b.x) = FIRST(b).x", time="t", type=None)
+        assert mean.aggregate(mean=cet.avg(cet.event("b").x)).first()["mean"] == pytest.approx(9e37, rel=1e-12)

@@ -101,6 +101,10 @@ SHAPES: dict[str, tuple[str, str]] = {
         where(f"SEQ(A, NOT {row(MANY)}, B)", [f"V{n % 60}.x < V{(n * 7 + 1) % 60}.x" for n in range(400)]),
         "",
     ),
+    "alternatives for NOT": (
+        where("SEQ(A, NOT N, B)", [f"(N.x = A.x + {n} OR N.s = B.s)" for n in range(180)]),
+        "",
+    ),
     "distances": (where("SEQ(A, B)", [f"ABS(A.x - B.x) < {n}" for n in range(390)]), ""),
     "aggregates of a trend": (where("SEQ(A+, B+)", [f"SUM(A.x) + {n} < MAX(B.x)" for n in range(330)]), ""),
     "bounds of one column": (where("SEQ(A, B)", [f"A.x > {n}" for n in range(250)]), ""),

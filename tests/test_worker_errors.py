@@ -235,6 +235,8 @@ def test_an_unknown_class_is_an_error_of_the_engine() -> None:
     found = recover(RuntimeError(TOLD.format("OfAnotherVersion")))
     assert type(found) is EngineError
     assert recover(RuntimeError("Job aborted: my own error")) is None
+    plan = "[INTERNAL_ERROR] raise_error(concat(cetdsl.errors.NullTime: the time column 't' is NULL in , n))"
+    assert recover(RuntimeError(plan)) is None
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import reduce
-
 import attrs
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -11,6 +9,7 @@ from pyspark.sql import types as T
 
 from cetdsl.aggregates.vocabulary import Result
 from cetdsl.execution.exchange import typed
+from cetdsl.execution.expressions import combine
 from cetdsl.execution.operators import Rows, execute, runs
 from cetdsl.ir.accumulators import Output
 from cetdsl.ir.kernel import KernelSpec, is_exact_accumulator, is_whole_in_rows
@@ -113,7 +112,7 @@ def union(df: DataFrame, plan: Union) -> Rows:
         side.data.select(*names[:keys], F.lit(number).cast("bigint").alias("x"), *names[keys:])
         for number, side in enumerate(sides)
     ]
-    return sides[0].now(reduce(DataFrame.unionByName, numbered))
+    return sides[0].now(combine(DataFrame.unionByName, numbered))
 
 
 @runs(PairCounts)

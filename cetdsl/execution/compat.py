@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import contextmanager
 from functools import lru_cache
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_type
-from pyspark.sql.types import DataType
+from pyspark.sql.types import DataType, StructType
 
-from cetdsl.errors import CetdslError, QueryTypeError, StreamingNotSupported
+from cetdsl.errors import CetdslError, QueryTypeError, StreamingNotSupported, UnsupportedQuery
 from cetdsl.ir.schema import Field, Schema
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 
 def schema_of(df: DataFrame) -> Schema:
@@ -35,16 +38,24 @@ def refuse_streaming(df: DataFrame) -> None:
         )
 
 
+_ASKS_ZONE = "timezone" in signature(to_arrow_type).parameters
 #: How many tasks share one large key where Connect's server does not tell how many it can run.
 USUAL_PARALLELISM = 8
 
 
+def context_of(session: SparkSession) -> SparkContext | None:
+    """Returns the context of a session; None on Connect, which has only settings."""
+    try:
+        return session.sparkContext
+    except PySparkException:
+        return None
+
+
 def parallelism(session: SparkSession) -> int:
     """Returns how many tasks can run at the same time, as far as Spark tells; runs no job."""
-    try:
-        return int(session.sparkContext.defaultParallelism)
-    except PySparkException:
-        pass  # Connect has no context, only its settings
+    context = context_of(session)
+    if context is not None:
+        return int(context.defaultParallelism)
     setting = session.conf.get("spark.default.parallelism", None)
     if setting is not None:
         return int(setting)
@@ -59,7 +70,20 @@ def parallelism(session: SparkSession) -> int:
 
 def arrow_type(kind: DataType) -> pa.DataType:
     """Returns the Arrow type in which Spark expects a column from a Python worker."""
-    return to_arrow_type(kind)
+    # Newer versions want to know of which zone timestamps are; whole numbers in UTC they are in any case.
+    return to_arrow_type(kind, timezone="UTC") if _ASKS_ZONE else to_arrow_type(kind)
+
+
+def refuse_unsendable(schema: StructType) -> None:
+    """Raises if Spark cannot send values of some column to a Python worker, or take them back."""
+    for field in schema.fields:
+        try:
+            arrow_type(field.dataType)
+        except PySparkException:
+            raise QueryTypeError(
+                f"Spark cannot exchange values of type {field.dataType.simpleString()} with Python workers",
+                hint="cast the column to months, a number or a string before asking, or do not show it: columns=[...]",
+            ) from None
 
 
 @lru_cache(maxsize=1)
@@ -72,6 +96,20 @@ def function_names() -> frozenset[str]:
         for name in names
         if callable(getattr(F, name, None)) and name[0].islower() and name not in excluded
     )
+
+
+@contextmanager
+def within_depth() -> Iterator[None]:
+    """Turns the error of Spark Connect's messages, which nest a hundred levels deep at most, into one of cetdsl."""
+    try:
+        yield
+    except Exception as error:
+        if type(error).__name__ != "DecodeError":  # of protobuf, which classic Spark does without
+            raise
+        raise UnsupportedQuery(
+            "Spark Connect cannot read a plan as deep as that of this query and its DataFrame together",
+            hint="compute inner parts of terms as columns, and checkpoint() or save the DataFrame before asking",
+        ) from error
 
 
 def translated(action: Callable[[], Any], doing: str) -> Any:

@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from cetdsl.execution.compat import parallelism
+from cetdsl.execution.compat import parallelism, refuse_unsendable
 from cetdsl.execution.lists import with_lists
 from cetdsl.execution.operators import Rows, execute, runs
 from cetdsl.execution.source import EventFrame, Terms
@@ -68,6 +68,7 @@ def _events_in_order(df: DataFrame, below: Operator, needed: EventsInOrder) -> R
     rows = _for_tasks(frame, spec, terms, layout)
     schema = rows.schema
     frame.refuse_collations(schema)
+    refuse_unsendable(schema)
     types = tuple(schema[name].dataType for name in numbered(VALUE, len(needed.values)))
     layout = layout.with_values(tuple(kind.simpleString() for kind in types))
     by, lone_share = list(layout.partition), layout.partition == (SHARE,)

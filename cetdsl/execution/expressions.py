@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from datetime import date, datetime
+from typing import Any, TypeVar
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -24,6 +25,8 @@ from cetdsl.pattern.expressions import (
     SparkColumn,
     Unary,
 )
+
+T = TypeVar("T")
 
 _BINARY: dict[str, Callable[[Any, Any], Any]] = {
     **HOLDS,
@@ -46,7 +49,9 @@ def to_column(expr: Expr, resolve: Resolve, schema: Schema) -> Column:
     names of attributes are those of ``schema``.
     """
     if isinstance(expr, Literal):
-        return F.lit(expr.value)
+        is_day = isinstance(expr.value, date) and not isinstance(expr.value, datetime)
+        # PySpark writes years before 1000 with fewer digits than Java reads.
+        return F.expr(f"DATE '{expr.value.isoformat()}'") if is_day and expr.value.year < 1000 else F.lit(expr.value)
     if isinstance(expr, (Attribute, Aggregate, Length, SparkColumn)):
         return resolve(expr)
     if isinstance(expr, Unary):
@@ -100,9 +105,9 @@ def of_first(choices: Sequence[tuple[Column, Column]], otherwise: Column) -> Col
     return value.otherwise(otherwise) if choices else otherwise
 
 
-def combine(operation: Callable[[Column, Column], Column], columns: Sequence[Column]) -> Column:
-    """Combines many columns by an associative operation, nested no deeper than needed: Connect refuses depth 100."""
-    if len(columns) == 1:
-        return columns[0]
-    middle = len(columns) // 2
-    return operation(combine(operation, columns[:middle]), combine(operation, columns[middle:]))
+def combine(operation: Callable[[T, T], T], parts: Sequence[T]) -> T:
+    """Combines columns or plans by an associative operation, no deeper than needed: Connect refuses depth 100."""
+    if len(parts) == 1:
+        return parts[0]
+    middle = len(parts) // 2
+    return operation(combine(operation, parts[:middle]), combine(operation, parts[middle:]))

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from cetdsl.errors import ResolutionError, recovering
+from cetdsl.execution.compat import within_depth
 from cetdsl.execution.joins import JoinedGraph
 from cetdsl.execution.trends import refuse_duplicates
 from cetdsl.execution.vertices import KernelGraph, separable_transitions, value_names
@@ -48,6 +49,7 @@ class EventGraph:
 
     @cached_property
     @recovering()  # joins run jobs
+    @within_depth()
     def vertices(self) -> DataFrame:
         """Event vertices.
 
@@ -63,12 +65,14 @@ class EventGraph:
 
     @cached_property
     @recovering()  # joins run jobs
+    @within_depth()
     def edges(self) -> DataFrame:
         """All edges: ``src`` and ``dst``, ids of vertices."""
         return self._pairs(self._parts.edges())
 
     @cached_property
     @recovering()  # joins run jobs
+    @within_depth()
     def direct_edges(self) -> DataFrame:
         """The edges, ``src`` and ``dst``, of the transitions that have no attribute vertices."""
         return self._pairs(self._parts.direct())
@@ -78,6 +82,7 @@ class EventGraph:
 
     @cached_property
     @recovering()  # joins run jobs
+    @within_depth()
     def attribute_vertices(self) -> DataFrame:
         """Attribute vertices.
 
@@ -101,6 +106,7 @@ class EventGraph:
 
     @cached_property
     @recovering()  # joins run jobs
+    @within_depth()
     def from_edges(self) -> DataFrame:
         """``src``, the id of an attribute vertex, and ``dst``, that of an event vertex whose value lies in it."""
         rows = self._unsigned_zeros(self._parts.from_edges())
@@ -108,6 +114,7 @@ class EventGraph:
 
     @cached_property
     @recovering()  # joins run jobs
+    @within_depth()
     def to_edges(self) -> DataFrame:
         """From event vertices to attribute vertices.
 

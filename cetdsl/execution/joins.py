@@ -11,12 +11,13 @@ from __future__ import annotations
 import logging
 import operator
 from collections.abc import Callable, Iterable
-from functools import cached_property, reduce
+from functools import cached_property
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import DateType, NumericType, TimestampType
 
+from cetdsl.execution.expressions import combine
 from cetdsl.execution.fold import refuse_nulls
 from cetdsl.execution.operators import Rows, runs
 from cetdsl.execution.source import EventFrame, Terms
@@ -240,7 +241,7 @@ class _Join:
             named["y"] = transition.order
         columns = {name: F.col(f"f{c.later if later else c.earlier}") for name, c in named.items()}
         present = [column.isNotNull() for column in columns.values()]
-        rows = self.nodes.filter(reduce(operator.and_, present, F.col("q") == state))
+        rows = self.nodes.filter(combine(operator.and_, [*present, F.col("q") == state]))
         # What is only shown need not be sorted.
         kept = rows if transition.edge.listed else rows.drop("e")
         return kept.withColumns(columns) if columns else kept  # Connect refuses none
@@ -285,7 +286,7 @@ class _Join:
             later = later.withColumn("block", _block(F.col("a")))
         earlier = earlier.toDF(*(name if name in shared else f"{name}0" for name in earlier.columns))
         later = later.toDF(*(name if name in shared else f"{name}1" for name in later.columns))
-        pairs = _join(earlier, later, shared).filter(reduce(operator.and_, self._tests()))
+        pairs = _join(earlier, later, shared).filter(combine(operator.and_, list(self._tests())))
         return pairs.select(*self.graph.by, "n0", "q0", "n1", "q1")
 
     def _tests(self) -> Iterable[Column]:
@@ -354,12 +355,12 @@ def _join(left: DataFrame, right: DataFrame, names: list[str], how: str = "inner
     """Joins such that NULL equals NULL; ``right`` shares no other column names."""
     renamed = right.withColumnsRenamed({name: f"x_{name}" for name in names})
     same = [F.col(name).eqNullSafe(F.col(f"x_{name}")) for name in names]
-    joined = left.join(renamed, reduce(operator.and_, same, F.lit(True)), how)
+    joined = left.join(renamed, combine(operator.and_, same) if same else F.lit(True), how)
     return joined.drop(*(f"x_{name}" for name in names))
 
 
 def _union(parts: list[DataFrame]) -> DataFrame:
-    return reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), parts)
+    return combine(lambda a, b: a.unionByName(b, allowMissingColumns=True), parts)
 
 
 @runs(JoinPaths)

@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType, StructType
 
 from cetdsl.errors import recovering
+from cetdsl.execution.compat import within_depth
 from cetdsl.execution.source import EventFrame
 from cetdsl.execution.worker import map_stage
 from cetdsl.ir.kernel import KernelSpec
@@ -62,7 +63,8 @@ def runs(*kinds: type[Operator]) -> Callable[[_Run], _Run]:
 
 def run(df: DataFrame, plan: Operator) -> DataFrame:
     """Returns the lazy answer of a physical plan over a DataFrame of events."""
-    with recovering():  # some plans run jobs, such as joins round by round
+    # Some plans run jobs, such as joins round by round.
+    with recovering(), within_depth():
         return execute(df, plan).data
 
 

@@ -14,7 +14,7 @@ from cetdsl.errors import UnsupportedQuery
 from cetdsl.execution.compat import translated
 from cetdsl.execution.expressions import combine, of_first, to_column
 from cetdsl.execution.times import refuse_times
-from cetdsl.ir.compiled import CodeColumn, Compiled
+from cetdsl.ir.compiled import Compiled
 from cetdsl.ir.layout import Encoding
 from cetdsl.ir.source import Source
 from cetdsl.ir.windowing import SLIDING, SPAN, overlaps
@@ -324,28 +324,40 @@ class EventFrame:
 
     @cached_property
     def _codes(self) -> list[tuple[Column | str, T.DataType]]:
-        return [self._code(column) for column in self.compiled.codes]
-
-    def _code(self, column: CodeColumn) -> tuple[Column | str, T.DataType]:
-        value, own = self.row_column(column.expr), self._known_type(column.expr)
-        kind = own if column.partner is None or own == self._known_type(column.partner) else None
-        if kind is None:
-            both = value if column.partner is None else F.coalesce(value, self.row_column(column.partner))
-            kind = self._type_of(both)
-        if kind.typeName() in ("array", "struct", "map", "variant"):
-            raise UnsupportedQuery(
-                f"values of type {kind.simpleString()} cannot be compared along a trend",
-                hint="compare a field or an element of them",
-            )
-        return self.term(column.expr) if kind == own else value.cast(kind), kind
+        values = [self.row_column(column.expr) for column in self.compiled.codes]
+        kinds = [self._known_type(column.expr) for column in self.compiled.codes]
+        common: dict[int, Column] = {}
+        for n, column in enumerate(self.compiled.codes):
+            if column.partner is not None and (kinds[n] is None or kinds[n] != self._known_type(column.partner)):
+                common[n] = F.coalesce(values[n], self.row_column(column.partner))
+            elif kinds[n] is None:
+                common[n] = values[n]
+        found = dict(zip(common, self._types_of(list(common.values())), strict=True))
+        for kind in (*found.values(), *filter(None, kinds)):
+            if kind.typeName() in ("array", "struct", "map", "variant"):
+                raise UnsupportedQuery(
+                    f"values of type {kind.simpleString()} cannot be compared along a trend",
+                    hint="compare a field or an element of them",
+                )
+        codes: list[tuple[Column | str, T.DataType]] = []
+        for n, column in enumerate(self.compiled.codes):
+            own = kinds[n]
+            common_type = found.get(n, own)
+            assert common_type is not None
+            codes.append((self.term(column.expr) if common_type == own else values[n].cast(common_type), common_type))
+        return codes
 
     def _known_type(self, expr: Expr) -> T.DataType | None:
         """Returns the type of a plain column without asking Spark; None for other terms."""
         return self.type_of(expr.name) if isinstance(expr, Attribute) else None
 
-    def _type_of(self, column: Column) -> T.DataType:
-        kind: T.DataType = translated(lambda: self.frame.select(column.alias("x")).schema[0].dataType, "type a term")
-        return kind
+    def _types_of(self, columns: list[Column]) -> list[T.DataType]:
+        """Returns the types of terms; Spark is asked once, which takes as long for one term as for a hundred."""
+        if not columns:
+            return []
+        named = [column.alias(f"x{n}") for n, column in enumerate(columns)]
+        schema: T.StructType = translated(lambda: self.frame.select(*named).schema, "type a term")
+        return [field.dataType for field in schema.fields]
 
     def time_buckets(self, negated: bool) -> Column:
         """Returns the time buckets whose tasks need an event, for exploding; never empty, so that no row is lost.
@@ -418,7 +430,7 @@ class EventFrame:
 
     def term_type(self, expr: Expr) -> T.DataType:
         """The type of a term over one event's row."""
-        return self._type_of(self.row_column(expr))
+        return self._types_of([self.row_column(expr)])[0]
 
 
 def _named(name: str, term: Column | str) -> Column:

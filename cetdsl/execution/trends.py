@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
-from functools import reduce
+from functools import partial
 
 import attrs
 from pyspark.sql import Column, DataFrame
@@ -14,9 +15,10 @@ from cetdsl.aggregates.vocabulary import CentralMoment, Extreme, Merge, Quotient
 from cetdsl.errors import ResolutionError, UnsupportedQuery
 from cetdsl.execution.aggregate import count_type
 from cetdsl.execution.compat import translated
-from cetdsl.execution.expressions import to_column
+from cetdsl.execution.expressions import combine, to_column
 from cetdsl.execution.operators import Rows, execute, runs
 from cetdsl.execution.source import EventFrame
+from cetdsl.ir.compiled import Deferred
 from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.layout import TREND
 from cetdsl.ir.operators import (
@@ -33,7 +35,7 @@ from cetdsl.ir.operators import (
 )
 from cetdsl.ir.source import Source
 from cetdsl.ir.stages import ContainmentSpec, TrendsSpec
-from cetdsl.pattern.expressions import Aggregate, Attribute, Expr, Length, Role, variables
+from cetdsl.pattern.expressions import Aggregate, Attribute, Expr, Length, Role, attributes, variables
 
 COUNT = Aggregate("count")
 
@@ -127,7 +129,21 @@ def list_trends(df: DataFrame, plan: ListTrends) -> Rows:
     fields = plan.columns if plan.named else tuple(map(frame.own_name, plan.columns))
     trend = trend_field(frame, plan.columns, fields, identified=plan.identified)
     spec = trends_spec(plan, plan.keys, rows.spec, (*fields, "id") if plan.identified else fields, plan.limit)
-    return rows.mapped(plan, spec, StructType([*shown.places(frame, named=plan.named), trend]))
+    matches, deferred = [], []
+    for place, one in enumerate(plan.compiled.deferred):
+        terms = (node for predicate in one.predicates for node in attributes(predicate))
+        needed = {node.name for node in terms if node.variable in one.variables}
+        columns = tuple(name for name in plan.columns if name in needed)
+        kind = ArrayType(trend_field(frame, columns, tuple(map(frame.own_name, columns))).dataType)
+        matches.append(StructField(_matches_name(place), kind))
+        deferred.append((one.negation, tuple(map(plan.columns.index, columns))))
+    spec = attrs.evolve(spec, deferred=tuple(deferred))
+    return rows.mapped(plan, spec, StructType([*shown.places(frame, named=plan.named), *matches, trend]))
+
+
+def _matches_name(place: int) -> str:
+    """The column of the matches of a deferred negation."""
+    return f"x{place}"
 
 
 def trends_spec(
@@ -140,12 +156,17 @@ def trends_spec(
 
 @runs(CheckTrends)
 def check_trends(df: DataFrame, plan: CheckTrends) -> Rows:
-    """Gives the trends that pass the residual predicates."""
-    rows = execute(df, plan.child)
+    """Gives the trends that pass the residual predicates, and that no match of a deferred negation forbids."""
+    rows, compiled = execute(df, plan.child), plan.compiled
     trend = FinishedTrend(F.col("trend"), rows.frame)
 
     def kept() -> DataFrame:
-        return reduce(DataFrame.filter, map(trend.holds, plan.compiled.residual), rows.data)
+        holding = list(map(trend.holds, compiled.residual))
+        data = rows.data.filter(combine(operator.and_, holding)) if holding else rows.data
+        for place, one in enumerate(compiled.deferred):
+            forbidden = F.exists(_matches_name(place), partial(trend.is_forbidden_by, one))
+            data = data.filter(~forbidden).drop(_matches_name(place))
+        return data
 
     return rows.now(translated(kept, "test a finished trend"))
 
@@ -195,17 +216,22 @@ def drop_contained(df: DataFrame, plan: DropContained) -> Rows:
     return rows.mapped(plan, spec, schema)
 
 
+def _events_of(trend: Column, variable: str) -> Column:
+    bound = F.filter(trend, lambda b: b.getField("variable") == F.lit(variable))
+    return F.transform(bound, lambda b: b.getField("event"))
+
+
 class FinishedTrend:
     """Terms over a whole trend, as Spark expressions on its array of bindings."""
 
     def __init__(self, trend: Column, frame: EventFrame) -> None:
         self.trend = trend
         self.frame = frame
+        self._columns: dict[Expr, Column] = {}
 
     def events(self, variable: str) -> Column:
         """Returns the events bound to a variable, in order of time."""
-        bound = F.filter(self.trend, lambda b: b.getField("variable") == F.lit(variable))
-        return F.transform(bound, lambda b: b.getField("event"))
+        return _events_of(self.trend, variable)
 
     def values(self, term: Expr) -> Column:
         """Returns a term's value at each event bound to its variable."""
@@ -229,6 +255,11 @@ class FinishedTrend:
             return self._pairwise(predicate, variables(predicate), {})
         return F.coalesce(self._column(predicate, self._whole), F.lit(False))
 
+    def is_forbidden_by(self, deferred: Deferred, match: Column) -> Column:
+        """Whether the predicates of a negation are true of the trend and of one of its matches."""
+        both = _MatchedTrend(self.trend, self.frame, deferred.variables, match)
+        return combine(operator.and_, [both.holds(predicate) for predicate in deferred.predicates])
+
     def _pairwise(self, predicate: Expr, left: list[str], bound: dict[str | None, Column]) -> Column:
         if not left:
             return F.coalesce(self._column(predicate, self._at(bound)), F.lit(False))
@@ -236,6 +267,12 @@ class FinishedTrend:
         return F.forall(self.events(name), lambda event: self._pairwise(predicate, rest, {**bound, name: event}))
 
     def _whole(self, node: Expr) -> Column:
+        """Returns the value that a node has of the whole trend, made once for all predicates that mention it."""
+        if node not in self._columns:
+            self._columns[node] = self._made(node)
+        return self._columns[node]
+
+    def _made(self, node: Expr) -> Column:
         if isinstance(node, Length):
             return F.size(self.trend).cast("bigint")
         if isinstance(node, Aggregate):
@@ -276,6 +313,18 @@ class FinishedTrend:
         if kind.startswith("decimal("):
             return f"decimal(38,{kind[:-1].split(',')[1]})"
         return "double" if kind in ("double", "float") else "decimal(38,0)"
+
+
+class _MatchedTrend(FinishedTrend):
+    """Terms over a trend and a match of a negated pattern."""
+
+    def __init__(self, trend: Column, frame: EventFrame, negated: tuple[str, ...], match: Column) -> None:
+        super().__init__(trend, frame)
+        self._negated, self._match = negated, match
+
+    def events(self, variable: str) -> Column:
+        """Returns the events bound to a variable, by the match or by the trend."""
+        return _events_of(self._match if variable in self._negated else self.trend, variable)
 
 
 def _central_moment(values: Column, kind: str, finish: CentralMoment) -> Column:

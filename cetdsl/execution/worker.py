@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from cetdsl.errors import SAME_PYTHON
+from cetdsl.execution.compat import refuse_unsendable
 
 
 def map_stage(df: DataFrame, stage: str, plan: Any, schema: StructType) -> DataFrame:
@@ -42,4 +43,5 @@ def map_stage(df: DataFrame, stage: str, plan: Any, schema: StructType) -> DataF
                 os.environ["SPARK_HIDE_TRACEBACK"] = "1"
             raise
 
+    refuse_unsendable(schema)
     return df.mapInArrow(run, schema)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
-from functools import reduce
 
 import attrs
 import pyarrow as pa
@@ -66,7 +65,7 @@ class WorkloadRows:
     def metrics(self) -> DataFrame | None:
         """One row per task and set of queries that share; None if there is no pass."""
         parts = [rows.filter(F.col(QUERY) < 0).select(F.col(METRICS).alias("metrics")) for rows in self.passes]
-        return reduce(DataFrame.union, parts) if parts else None
+        return combine(DataFrame.union, parts) if parts else None
 
 
 def workload_rows(df: DataFrame, plan: AnswerTogether, order: Sequence[str]) -> WorkloadRows:
@@ -164,7 +163,7 @@ def union_of_answers(rows: WorkloadRows) -> DataFrame:
     for passed in rows.passes:
         parts.append(columns.of([one for one in rows.answered if one.rows is passed], passed))
     parts += [columns.of([one], one.rows) for one in rows.answered if one.number < 0]
-    return reduce(DataFrame.union, parts)
+    return combine(DataFrame.union, parts)
 
 
 class _Columns:

@@ -32,6 +32,7 @@ from cetdsl.pattern.expressions import (
     Unary,
     bind_attributes,
     conjuncts,
+    joined,
     transform,
 )
 from cetdsl.pattern.nodes import And, Event, Not, Or, Pattern, Repeat, Seq, events
@@ -133,6 +134,7 @@ def parse_queries(text: str) -> dict[str, Query]:
                                  ^^^^^^^
       hint: begin each query with NAME and a colon: NAME q1: RETURN ...
     """
+    _refuse_surrogates(text)
     queries: dict[str, Query] = {}
     for start, stop in _statements(text):
         named = _NAMED.match(text, start, stop)
@@ -297,6 +299,7 @@ def _read(text: object, kind: type[T]) -> T:
     """The query or the expression that a text states."""
     if not isinstance(text, str):
         raise InvalidNode(f"a query text is a string, not {type(text).__name__}")
+    _refuse_surrogates(text)
     if _skip(text, 0) == len(text):
         raise ParseError("the text is empty", hint=_SHAPE if kind is Query else "write a predicate such as b.price > 5")
     try:
@@ -309,6 +312,18 @@ def _read(text: object, kind: type[T]) -> T:
         raise ParseError("the query is nested too deeply", hint="remove parentheses that change nothing") from None
     assert isinstance(result, kind)
     return result
+
+
+def _refuse_surrogates(text: str) -> None:
+    found = re.search("[\ud800-\udfff]", text)
+    if found is not None:
+        # The text of the error must be one that can be printed.
+        raise _error(
+            text.encode(errors="replace").decode(),
+            found.start(),
+            f"{found[0]!r} is half of a surrogate pair, which is no character",
+            "decode what the text was read from with the right encoding",
+        )
 
 
 def _skip(text: str, at: int) -> int:
@@ -337,6 +352,11 @@ def _checked(text: str, at: int, build: Callable[..., T], *arguments: Any, hint:
         raise
     except CetdslError as error:
         raise _error(text, at, error.message, error.hint or hint) from None
+
+
+def _placed(action: Callable[[str, int, pp.ParseResults], T]) -> Callable[[str, int, pp.ParseResults], T]:
+    """The parse action, whose refusals get a place."""
+    return lambda text, at, tokens: _checked(text, at, action, text, at, tokens)
 
 
 # --- Parse actions: expressions --------------------------------------------------------------------------------------
@@ -384,7 +404,7 @@ class _Chain:
             whole: Expr = Call(item.function, (left, *item.items))
             return Unary("not", whole) if item.negated else whole
         if item.word in LEVELS:
-            return Binary(item.word, left, self.tree(level + 1))
+            return joined(item.word, (left, self.tree(level + 1)))
         word = item.word.removeprefix("not ")
         whole = Call("like", (left, self.tree(SUM))) if word == "like" else self.between(left, item)
         return whole if item.word == word else Unary("not", whole)
@@ -461,9 +481,10 @@ def _typed_literal(text: str, at: int, tokens: pp.ParseResults) -> Literal:
     kind = tokens[0].upper()
     read, example = _TYPED[kind]
     try:
-        return Literal(read(tokens[1].value))
+        value = read(tokens[1].value)
     except (ValueError, InvalidOperation):
         raise _error(text, at, f"{tokens[1].value!r} is not a {kind.lower()}", f"write {kind} '{example}'") from None
+    return Literal(value)
 
 
 def _constant(text: str, at: int, tokens: pp.ParseResults) -> Literal:
@@ -763,7 +784,7 @@ def _build(commented: bool) -> _Rules:
 def _operand_rule(expression: pp.Forward, name: pp.ParserElement) -> pp.ParserElement:
     lpar, rpar, lbracket, rbracket = map(pp.Suppress, "()[]")
     dot_column = pp.Suppress(".") - _name(ANY_NAME, "column name")
-    string = pp.Regex(_STRING).set_name("string").set_parse_action(_string)
+    string = pp.Regex(_STRING).set_name("string").set_parse_action(_placed(_string))
     number = pp.Regex(rf"(?:-\s*)?(?:{_DIGITS}(?:\.{_DIGITS})?|\.{_DIGITS})(?:[eE][+-]?{_DIGITS})?(?!\w)")
     distinct = pp.Regex(rf"(?ai:DISTINCT)\b(?!{_SPACE}[).,\[])").set_name("DISTINCT").set_parse_action(_distinct)
     arguments = pp.Literal("*") | expression
@@ -794,7 +815,7 @@ def _operand_rule(expression: pp.Forward, name: pp.ParserElement) -> pp.ParserEl
         ("attribute", name + pp.Opt(dot_column), _attribute),
         ("equivalence", lbracket - _listed(name) - rbracket, lambda text, at, tokens: _Equivalence(tuple(tokens), at)),
     ]
-    atoms = [string] + [rule.set_name(label).set_parse_action(action) for label, rule, action in rules]
+    atoms = [string] + [rule.set_name(label).set_parse_action(_placed(action)) for label, rule, action in rules]
     return pp.MatchFirst([*atoms, (lpar - expression - rpar).set_name("parenthesised")]).set_name("operand")
 
 
@@ -818,7 +839,7 @@ def _expression_rule(expression: pp.Forward, name: pp.ParserElement) -> pp.Parse
     ).set_parse_action(_sign)
     symbol = pp.Regex(rf"{_ARITHMETIC_OR_COMPARISON}|\^").set_name("= != < <= > >= + - * / % ^").set_parse_action(_sign)
     operator = (and_ | or_ | symbol | worded).set_name("operator")
-    return (signed + pp.ZeroOrMore(test | operator - signed)).set_parse_action(_expression)
+    return (signed + pp.ZeroOrMore(test | operator - signed)).set_parse_action(_placed(_expression))
 
 
 def _pattern_rule(expression: pp.Forward, name: pp.ParserElement) -> pp.ParserElement:

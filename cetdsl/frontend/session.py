@@ -16,13 +16,14 @@ from cetdsl.execution.complete import summary
 from cetdsl.execution.conditions import refuse_changing_conditions
 from cetdsl.execution.graph import EventGraph
 from cetdsl.execution.operators import run
+from cetdsl.execution.python import require_worker_python
 from cetdsl.explain import Explanation, explain_query
 from cetdsl.frontend.memory import parse_memory
 from cetdsl.frontend.patterns import query_of
 from cetdsl.frontend.terms import Term, to_expr
 from cetdsl.ir.accumulators import NUMBERS
 from cetdsl.ir.kernel import ALL, ENDS, MAXIMAL
-from cetdsl.pattern.expressions import Aggregate, Length, SparkColumn
+from cetdsl.pattern.expressions import Aggregate, Length, SparkColumn, shown_number
 from cetdsl.pattern.nodes import events
 from cetdsl.pattern.query import Query, Returned
 from cetdsl.pattern.text import quote, unparse
@@ -612,14 +613,25 @@ def check_number(number: str) -> None:
 
 def _whole(name: str, number: int | None) -> int | None:
     if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 0):
-        raise InvalidNode(f"{name} must be a whole number of trends, not {number!r}")
-    return number
+        raise InvalidNode(f"{name} must be a whole number of trends, not {_shown(number)}")
+    return None if number is None else _below_limit(name, number)
 
 
 def _positive(name: str, number: int) -> int:
     if isinstance(number, bool) or not isinstance(number, int) or number < 1:
-        raise InvalidNode(f"{name} must be a number of trends, at least 1, not {number!r}")
+        raise InvalidNode(f"{name} must be a number of trends, at least 1, not {_shown(number)}")
+    return _below_limit(name, number)
+
+
+def _below_limit(name: str, number: int) -> int:
+    """Spark counts the rows that it is to keep in 32 bits."""
+    if number >= 2**31:
+        raise InvalidNode(f"{name} is below 2^31, not {shown_number(number)}", hint="leave it out to get all trends")
     return number
+
+
+def _shown(number: object) -> str:
+    return shown_number(number) if isinstance(number, int) and not isinstance(number, bool) else repr(number)
 
 
 def _aggregate_node(name: str, value: object) -> Aggregate:
@@ -668,6 +680,8 @@ def pattern(
         If the text is malformed.
     ResolutionError
         If the query does not fit the DataFrame; several errors are reported at once.
+    MissingDependency
+        If Spark runs on this machine, and its Python workers are another Python, without what cetdsl needs.
 
     Examples
     --------
@@ -679,4 +693,5 @@ def pattern(
     bound = PatternFrame(df, query_of(query), Binding(time, tie_break, type, on_null_time))
     bound._rewritten  # noqa: B018 - errors of the query are raised here, not when an answer is asked for
     refuse_changing_conditions(df, spark_columns(bound.query))
+    require_worker_python(df.sparkSession)
     return bound

@@ -11,7 +11,7 @@ from typing import NoReturn
 import attrs
 
 from cetdsl.errors import AmbiguousTruth, InvalidNode
-from cetdsl.pattern.expressions import Aggregate, Attribute, Binary, Call, Expr, Length, Literal, Role, Unary
+from cetdsl.pattern.expressions import Aggregate, Attribute, Call, Expr, Length, Literal, Role, Unary, joined
 from cetdsl.pattern.nodes import Event
 from cetdsl.pattern.text import unparse_expression
 
@@ -180,7 +180,7 @@ class Term:
             listed = tuple(values[0])
         elif len(values) == 1 and isinstance(values[0], (set, frozenset)):
             # A set has no order of its own; equal queries should have equal text.
-            listed = tuple(sorted(values[0], key=repr))
+            listed = tuple(sorted(map(to_expr, values[0]), key=repr))
         if not listed:
             raise InvalidNode("isin needs at least one value", hint="a predicate that never holds is ~(B.x == B.x)")
         return Term(Call("in", (self.node, *map(to_expr, listed))))
@@ -248,7 +248,10 @@ def to_expr(value: object) -> Expr:
 
 
 def _shown(value: object) -> str:
-    text = repr(value)
+    try:
+        text = repr(value)
+    except ValueError:  # Python writes no number of thousands of digits
+        text = "something"
     return f"{text if len(text) <= 60 else text[:57] + '...'} ({type(value).__name__})"
 
 
@@ -279,7 +282,7 @@ def _remedy(value: object) -> str:
 
 
 def _binary(op: str, left: object, right: object) -> Term:
-    return Term(Binary(op, to_expr(left), to_expr(right)))
+    return Term(joined(op, (to_expr(left), to_expr(right))))
 
 
 def _connective(op: str, left: object, right: object) -> Term:

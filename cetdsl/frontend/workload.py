@@ -16,6 +16,7 @@ from cetdsl.errors import AnalysisErrors, CetdslError, InvalidNode, ResolutionEr
 from cetdsl.execution.compat import function_names, refuse_streaming, schema_of
 from cetdsl.execution.conditions import refuse_changing_conditions
 from cetdsl.execution.exchange import as_carried_out
+from cetdsl.execution.python import require_worker_python
 from cetdsl.execution.workload import WorkloadRows, union_of_answers, workload_rows
 from cetdsl.explain import Explanation
 from cetdsl.explain.workload import explain_workload
@@ -262,6 +263,8 @@ def patterns(
         If a text is malformed.
     ResolutionError
         If queries do not fit the DataFrame; the errors of all of them are reported at once.
+    MissingDependency
+        If Spark runs on this machine, and its Python workers are another Python, without what cetdsl needs.
 
     Examples
     --------
@@ -281,6 +284,7 @@ def patterns(
             refuse_changing_conditions(df, spark_columns(query))
         except CetdslError as error:
             raise _of_query(name, error) from None
+    require_worker_python(df.sparkSession)
     return workload
 
 

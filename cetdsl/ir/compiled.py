@@ -21,6 +21,19 @@ class CodeColumn:
 
 
 @attrs.frozen
+class Deferred:
+    """A negation, by its number, whose predicates are evaluated when trends have been listed.
+
+    It forbids a trend by each of its matches for which all ``predicates`` hold. ``variables`` are those that a match
+    binds; all others are of the trend.
+    """
+
+    negation: int
+    variables: tuple[str, ...]
+    predicates: tuple[Expr, ...]
+
+
+@attrs.frozen
 class Compiled:
     """A query (or one side of a top-level AND) in numbers.
 
@@ -37,6 +50,12 @@ class Compiled:
     codes: tuple[CodeColumn, ...]
     lists: tuple[Expr, ...]
     residual: tuple[Expr, ...]
+    deferred: tuple[Deferred, ...] = ()
+
+    @property
+    def unfinished(self) -> tuple[Expr, ...]:
+        """The predicates that are evaluated when trends have been listed."""
+        return (*self.residual, *(predicate for one in self.deferred for predicate in one.predicates))
 
     def number_of(self, variable: str) -> int:
         """Returns the number of a variable, or one that no event has if the variable can never be bound."""

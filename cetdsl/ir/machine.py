@@ -62,10 +62,17 @@ class Negation:
     """A pattern that must not match in a gap.
 
     ``correlated`` relates its variables (left) to positive ones (right), ``pairs`` its own to each other; for these
-    ``pivot`` means what it means in :class:`~cetdsl.ir.kernel.KernelQuery`.
+    ``pivot`` means what it means in :class:`~cetdsl.ir.kernel.KernelQuery`. If it is ``deferred``, its matches forbid
+    a trend only by predicates that are judged later.
     """
 
     machine: Machine
     correlated: tuple[Pair, ...] = ()
     pairs: tuple[Pair, ...] = ()
     pivot: int = -1
+    deferred: bool = False
+
+    @property
+    def looks_at_trend(self) -> bool:
+        """Whether it depends on the events of the trend what it forbids."""
+        return bool(self.correlated) or self.deferred

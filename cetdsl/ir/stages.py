@@ -13,7 +13,8 @@ class TrendsSpec:
     """What a worker must know to list trends.
 
     ``keys`` are the numbers of the keys that the answer shows, ``fields`` the names of the event's fields in it. One
-    task lists ``limit`` trends at most; -1: all.
+    task lists ``limit`` trends at most; -1: all. For each ``deferred`` negation, given by its number, trends come with
+    the matches that may forbid them, whose events have some of the fields, by their numbers; then there is no limit.
     """
 
     kernel: KernelSpec
@@ -21,6 +22,7 @@ class TrendsSpec:
     variables: tuple[str, ...]
     fields: tuple[str, ...]
     limit: int = -1
+    deferred: tuple[tuple[int, tuple[int, ...]], ...] = ()
 
 
 @attrs.frozen

@@ -6,9 +6,11 @@ whose equality is identity because Spark columns have none of their own.
 
 from __future__ import annotations
 
+import datetime
 import enum
 import operator
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from decimal import Decimal
 from typing import Any
 
 import attrs
@@ -36,6 +38,18 @@ MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 #: The comparison that holds exactly when the key does not (NULLs aside).
 NEGATED = {"=": "!=", "!=": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 
+#: How many levels of terms, or of patterns, may stand inside each other. Spark Connect reads about fifty, and Java's
+#: stack ends somewhat later.
+DEEPEST = 40
+#: Operations whose long chains become trees that are no deeper than they have to be.
+_BALANCED = ("and", "or", "+")
+#: The depth from which on they do; what is shorter is joined from the left, as it is written.
+_LONG = 16
+#: The first whole number that has no place in Spark's BIGINT, and the most digits of its DECIMAL.
+_BIGINT_END, _DECIMAL_DIGITS = 2**63, 38
+#: The first position that no event of a trend has.
+_INDEX_END = 2**31
+
 
 class Role(enum.Enum):
     """Which of the events bound to a variable an attribute speaks of."""
@@ -52,6 +66,7 @@ class Expr:
     """Base of all terms and predicates."""
 
     __slots__ = ()
+    depth = 1
 
     @property
     def children(self) -> tuple[Expr, ...]:
@@ -69,6 +84,44 @@ class Expr:
             yield from child.walk()
 
 
+def depth_over(children: Iterable[Any]) -> int:
+    """How many levels a node over these has; InvalidNode is raised if Spark could not read as many."""
+    depth = 1 + max((child.depth for child in children), default=0)
+    if depth > DEEPEST:
+        raise InvalidNode(
+            f"more than {DEEPEST} levels stand inside each other",
+            hint="compute inner parts as columns of the DataFrame first, and leave out what changes nothing",
+        )
+    return depth
+
+
+#: The default of the field ``depth``: how many levels a node has, itself counted.
+DEPTH: Any = attrs.Factory(lambda self: depth_over(self.children), takes_self=True)
+
+
+def check_text(_: Any, __: Any, value: Any) -> None:
+    """Refuses text that is not Unicode, which neither Spark nor a file can hold."""
+    if isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise InvalidNode(
+                f"{value!r} holds half of a surrogate pair, which is no character",
+                hint="decode what it was read from with the right encoding",
+            ) from None
+
+
+def shown_number(number: int) -> str:
+    """A whole number as messages show it: one of very many digits by their number.
+
+    Examples
+    --------
+    >>> shown_number(-7), shown_number(10**5000)
+    ('-7', 'a number of 16610 bits')
+    """
+    return str(number) if number.bit_length() <= 256 else f"a number of {number.bit_length()} bits"
+
+
 def as_terms(terms: Iterable[Expr]) -> tuple[Expr, ...]:
     """Any sequence of terms as a tuple."""
     return tuple(terms)
@@ -76,9 +129,26 @@ def as_terms(terms: Iterable[Expr]) -> tuple[Expr, ...]:
 
 @attrs.frozen
 class Literal(Expr):
-    """A constant: None, bool, int, float, str, Decimal, date, datetime."""
+    """A constant: None, bool, int, float, str, Decimal, date, datetime; one that Spark has a type for."""
 
-    value: Any
+    value: Any = attrs.field(validator=check_text)
+
+    def __attrs_post_init__(self) -> None:
+        value = self.value
+        if isinstance(value, int) and not -_BIGINT_END <= value < _BIGINT_END:
+            raise InvalidNode(
+                f"{shown_number(value)} is beyond the range of BIGINT",
+                hint=f"up to {_DECIMAL_DIGITS} digits fit into a decimal: DECIMAL '...', in Python Decimal('...')",
+            )
+        if isinstance(value, Decimal):
+            _check_decimal(value)
+        if isinstance(value, datetime.datetime) and value.tzinfo is not None:
+            try:
+                value.astimezone(datetime.timezone.utc)
+            except OverflowError:
+                raise InvalidNode(
+                    f"{value.isoformat(' ')} is not within the years 1 to 9999 in UTC", hint="write it without a zone"
+                ) from None
 
     def __eq__(self, other: object) -> bool:
         # 1, 1.0 and True are equal in Python but are different constants in SQL.
@@ -90,6 +160,18 @@ class Literal(Expr):
         return hash((type(self.value), "nan" if self.value != self.value else self.value))
 
 
+def _check_decimal(value: Decimal) -> None:
+    digits = value.as_tuple()
+    if not isinstance(digits.exponent, int):
+        raise InvalidNode(f"{value} is no decimal", hint=f"only doubles have it: DOUBLE '{str(value).lstrip('-s')}'")
+    whole, scale = len(digits.digits) + max(digits.exponent, 0), max(-digits.exponent, 0)
+    if max(whole, scale) > _DECIMAL_DIGITS:
+        raise InvalidNode(
+            f"a decimal of {max(whole, scale)} digits is too long: there is place for {_DECIMAL_DIGITS}",
+            hint="write a double, such as 1e50",
+        )
+
+
 @attrs.frozen
 class Attribute(Expr):
     """A column of the events bound to a variable: ``b.price``, ``NEXT(b).price``, ``b[2].price``.
@@ -98,8 +180,8 @@ class Attribute(Expr):
     ``index`` (0-based) belongs to ``Role.NTH`` alone.
     """
 
-    variable: str | None
-    name: str = attrs.field(validator=attrs.validators.min_len(1))
+    variable: str | None = attrs.field(validator=check_text)
+    name: str = attrs.field(validator=attrs.validators.and_(attrs.validators.min_len(1), check_text))
     role: Role = Role.EACH
     index: int | None = None
 
@@ -108,8 +190,13 @@ class Attribute(Expr):
             raise InvalidNode("an index belongs to an n-th event, and only to it")
         if self.index is not None and self.index < 0:
             raise InvalidNode(
-                f"the index of {self.variable}[{self.index}] is negative",
+                f"the index of {self.variable}[{shown_number(self.index)}] is negative",
                 hint=f"count from 0, or use LAST({self.variable})",
+            )
+        if self.index is not None and self.index >= _INDEX_END:
+            raise InvalidNode(
+                f"no trend is as long as the index of {self.variable}[{shown_number(self.index)}] asks for",
+                hint=f"an index is below 2^31; LAST({self.variable}) is the last event",
             )
 
 
@@ -119,6 +206,7 @@ class Unary(Expr):
 
     op: str = attrs.field(validator=attrs.validators.in_(("-", "not")))
     operand: Expr
+    depth: int = attrs.field(init=False, eq=False, repr=False, default=DEPTH)
 
     @property
     def children(self) -> tuple[Expr, ...]:
@@ -135,6 +223,7 @@ class Binary(Expr):
     op: str = attrs.field(validator=attrs.validators.in_((*COMPARISONS, *ARITHMETIC, *CONNECTIVES)))
     left: Expr
     right: Expr
+    depth: int = attrs.field(init=False, eq=False, repr=False, default=DEPTH)
 
     @property
     def children(self) -> tuple[Expr, ...]:
@@ -148,8 +237,9 @@ class Binary(Expr):
 class Call(Expr):
     """A function of ``pyspark.sql.functions``, or ``in`` (a value, then the list it may be in)."""
 
-    name: str
+    name: str = attrs.field(validator=check_text)
     arguments: tuple[Expr, ...] = attrs.field(converter=as_terms)
+    depth: int = attrs.field(init=False, eq=False, repr=False, default=DEPTH)
 
     @property
     def children(self) -> tuple[Expr, ...]:
@@ -186,8 +276,9 @@ class Aggregate(Expr):
     """
 
     function: str = attrs.field(converter=_spelt, validator=attrs.validators.in_(AGGREGATES))
-    variable: str | None = None
+    variable: str | None = attrs.field(default=None, validator=check_text)
     argument: Expr | None = None
+    depth: int = attrs.field(init=False, eq=False, repr=False, default=DEPTH)
 
     def __attrs_post_init__(self) -> None:
         name, counts = self.function.upper(), self.definition.is_count
@@ -249,19 +340,47 @@ def conjuncts(expr: Expr) -> list[Expr]:
     >>> len(conjuncts(Binary("and", Binary("<", x, y), Binary("and", x, y))))
     3
     """
-    if isinstance(expr, Binary) and expr.op == "and":
-        return conjuncts(expr.left) + conjuncts(expr.right)
+    return operands(expr, "and")
+
+
+def operands(expr: Expr, op: str) -> list[Expr]:
+    """What an operation joins, left to right, however it is nested."""
+    if isinstance(expr, Binary) and expr.op == op:
+        return operands(expr.left, op) + operands(expr.right, op)
     return [expr]
 
 
-def conjunction(parts: list[Expr]) -> Expr:
+def conjunction(parts: Sequence[Expr]) -> Expr:
     """The parts joined by AND; TRUE when there are none."""
-    if not parts:
-        return Literal(True)
-    whole = parts[0]
-    for part in parts[1:]:
-        whole = Binary("and", whole, part)
-    return whole
+    return joined("and", parts) if parts else Literal(True)
+
+
+def joined(op: str, parts: Sequence[Expr]) -> Expr:
+    """The parts joined by an operation: from the left, but no deeper than needed where very many are joined.
+
+    Every tree of AND, OR and + that users build is made here, so that of some hundred parts Spark can read it.
+
+    Examples
+    --------
+    >>> parts = [Attribute("a", f"x{n}") for n in range(1000)]
+    >>> joined("or", parts[:3]) == Binary("or", Binary("or", parts[0], parts[1]), parts[2])
+    True
+    >>> joined("or", parts).depth
+    11
+    """
+    if op not in _BALANCED or max(part.depth for part in parts) + len(parts) - 1 <= _LONG:
+        whole = parts[0]
+        for part in parts[1:]:
+            whole = Binary(op, whole, part)
+        return whole
+    return _balanced(op, [inner for part in parts for inner in operands(part, op)])
+
+
+def _balanced(op: str, parts: Sequence[Expr]) -> Expr:
+    if len(parts) == 1:
+        return parts[0]
+    middle = (len(parts) + 1) // 2
+    return Binary(op, _balanced(op, parts[:middle]), _balanced(op, parts[middle:]))
 
 
 def transform(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:

@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterable, Iterator
 import attrs
 
 from cetdsl.errors import InvalidNode
-from cetdsl.pattern.expressions import Expr
+from cetdsl.pattern.expressions import DEPTH, Expr, check_text, shown_number
 
 
 class Pattern:
     """Base of all pattern nodes."""
 
     __slots__ = ()
+    depth = 1
 
     @property
     def children(self) -> tuple[Pattern, ...]:
@@ -45,8 +46,8 @@ class Event(Pattern):
         What must hold of the row besides its type.
     """
 
-    variable: str = attrs.field(validator=attrs.validators.min_len(1))
-    type: str | None = None
+    variable: str = attrs.field(validator=attrs.validators.and_(attrs.validators.min_len(1), check_text))
+    type: str | None = attrs.field(default=None, validator=check_text)
     condition: Expr | None = None
 
 
@@ -58,11 +59,20 @@ def _patterns(value: Iterable[Pattern]) -> tuple[Pattern, ...]:
     return parts
 
 
+def _pattern(value: Pattern) -> Pattern:
+    return _patterns((value,))[0]
+
+
+def _shown(bound: int | None) -> str:
+    return "None" if bound is None else shown_number(bound)
+
+
 @attrs.frozen
 class Joined(Pattern):
     """Base of the patterns that join several parts."""
 
     parts: tuple[Pattern, ...] = attrs.field(converter=_patterns)
+    depth: int = attrs.field(init=False, eq=False, repr=False, default=DEPTH)
 
     @property
     def children(self) -> tuple[Pattern, ...]:
@@ -108,16 +118,16 @@ class Repeat(Pattern):
     ``Repeat(p, 1, None)`` is Kleene plus, ``(0, None)`` Kleene star, ``(0, 1)`` optional.
     """
 
-    part: Pattern
+    part: Pattern = attrs.field(converter=_pattern)
     at_least: int = 1
     at_most: int | None = None
+    depth: int = attrs.field(init=False, eq=False, repr=False, default=DEPTH)
 
     def __attrs_post_init__(self) -> None:
-        _patterns((self.part,))
         _refuse_not((self.part,), "a repetition")
         if self.at_least < 0 or (self.at_most is not None and self.at_most < max(self.at_least, 1)):
             raise InvalidNode(
-                f"cannot repeat {self.at_least} to {self.at_most} times",
+                f"cannot repeat {shown_number(self.at_least)} to {_shown(self.at_most)} times",
                 hint="0 <= at_least <= at_most and at_most >= 1",
             )
 
@@ -133,10 +143,10 @@ class Repeat(Pattern):
 class Not(Pattern):
     """No match of the part in the gap of the sequence where this stands."""
 
-    part: Pattern
+    part: Pattern = attrs.field(converter=_pattern)
+    depth: int = attrs.field(init=False, eq=False, repr=False, default=DEPTH)
 
     def __attrs_post_init__(self) -> None:
-        _patterns((self.part,))
         if any(isinstance(node, Not) for node in self.part.walk()):
             raise InvalidNode("a negated pattern cannot hold another NOT")
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import attrs
 
 from cetdsl.errors import InvalidNode, WindowError
-from cetdsl.pattern.expressions import Aggregate, Attribute, Expr, Length, as_terms
+from cetdsl.pattern.expressions import Aggregate, Attribute, Expr, Length, as_terms, check_text, shown_number
 from cetdsl.pattern.nodes import Event, Pattern, events
 
 #: Microseconds per unit of a length.
@@ -75,10 +75,10 @@ class Span:
 
     def __attrs_post_init__(self) -> None:
         if self.amount < 1:
-            raise WindowError(f"a window length must be positive, not {self.amount}")
+            raise WindowError(f"a window length must be positive, not {shown_number(self.amount)}")
         if self.amount > _LONGEST[self.unit]:
             raise WindowError(
-                f"a window length of {self.amount} {self.unit}s is out of range",
+                f"a window length of {shown_number(self.amount)} {self.unit}s is out of range",
                 hint="the longest ones are 9998 years, and 2^61 ticks of an integer time column",
             )
 
@@ -144,7 +144,7 @@ class Returned:
     """One item of RETURN: an aggregate and the name of its column."""
 
     aggregate: Aggregate
-    name: str | None = None
+    name: str | None = attrs.field(default=None, validator=check_text)
 
     @property
     def output_name(self) -> str:
@@ -162,6 +162,9 @@ class Returned:
 
 def _names(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(names)
+
+
+_TEXTS = attrs.validators.deep_iterable(check_text)
 
 
 def _items(items: Iterable[Returned]) -> tuple[Returned, ...]:
@@ -185,8 +188,8 @@ class Query:
 
     pattern: Pattern
     where: tuple[Expr, ...] = attrs.field(default=(), converter=as_terms)
-    partition_by: tuple[str, ...] = attrs.field(default=(), converter=_names)
-    group_by: tuple[str, ...] = attrs.field(default=(), converter=_names)
+    partition_by: tuple[str, ...] = attrs.field(default=(), converter=_names, validator=_TEXTS)
+    group_by: tuple[str, ...] = attrs.field(default=(), converter=_names, validator=_TEXTS)
     window: Window | None = None
     returning: tuple[Returned, ...] = attrs.field(default=(), converter=_items)
 

@@ -12,7 +12,7 @@ from cetdsl.analysis.classify import PredicateClass, adjacent_pair, negations_of
 from cetdsl.analysis.resolve import ResolvedQuery
 from cetdsl.analysis.types import type_of
 from cetdsl.errors import UnsupportedQuery
-from cetdsl.ir.compiled import MAX_VARIABLES, CodeColumn, Compiled
+from cetdsl.ir.compiled import MAX_VARIABLES, CodeColumn, Compiled, Deferred
 from cetdsl.ir.machine import Comparison, Edge, Machine, Negation, Pair
 from cetdsl.ir.windowing import WHOLE
 from cetdsl.pattern.automaton import Automaton, Work, build_automaton, restrict_count
@@ -31,7 +31,6 @@ from cetdsl.pattern.expressions import (
 )
 from cetdsl.pattern.nodes import Event, Not, Pattern, events
 from cetdsl.pattern.properties import binds_at_most_one
-from cetdsl.pattern.text import quote
 from cetdsl.planning.pivots import search_pivot
 from cetdsl.sharing.families import unnamed
 
@@ -55,6 +54,7 @@ class _Compiler:
         self.codes: dict[CodeColumn, int] = {}
         self.lists: dict[Expr, int] = {}
         self.residual: list[Expr] = []
+        self.deferred: list[Deferred] = []
         self.conditions = {event.variable: event.condition for event in events(self.pattern)}
 
     def compile(self) -> Compiled:
@@ -77,10 +77,12 @@ class _Compiler:
             else:
                 self.residual.append(predicate)
         machine = self._machine(self.automaton, adjacent)
-        negations = tuple(self._negation(node, negated.get(node, [])) for node in self.automaton.negations)
+        nodes = enumerate(self.automaton.negations)
+        negations = tuple(self._negation(number, node, negated.get(node, [])) for number, node in nodes)
         named = tuple((name, self.conditions.get(name)) for name in names)
         codes, lists, residual = tuple(self.codes), tuple(self.lists), tuple(self.residual)
-        return Compiled(self.automaton, named, machine, negations, tuple(pairs), codes, lists, residual)
+        finished = residual, tuple(self.deferred)
+        return Compiled(self.automaton, named, machine, negations, tuple(pairs), codes, lists, *finished)
 
     def _sort_predicates(self) -> tuple[_Adjacent, list[Expr], dict[Not, list[Expr]]]:
         adjacent: _Adjacent = {}
@@ -166,11 +168,13 @@ class _Compiler:
                 comparisons.append(Comparison(found.op, later, earlier))
         return tuple(dict.fromkeys(comparisons)), tuple(dict.fromkeys(listed))
 
-    def _negation(self, node: Not, predicates: list[Expr]) -> Negation:
+    def _negation(self, number: int, node: Not, predicates: list[Expr]) -> Negation:
+        before = len(self.deferred)
         automaton = build_automaton(node.part, self.work)
         own = {event.variable for event in events(node.part)}
         adjacent: _Adjacent = {}
-        pairs, correlated = [], []
+        inner: list[Expr] = []
+        relating: list[Expr] = []
         for predicate in predicates:
             if shape(predicate) is PredicateClass.ADJACENT:
                 pair = adjacent_pair(predicate)
@@ -181,26 +185,26 @@ class _Compiler:
             between = _neighbours(predicate, automaton, node.part) if inside else None
             if between is not None:
                 adjacent.setdefault(between, []).append(_as_adjacent(predicate, between))
-                continue
-            found = self._pair(predicate) if shape(predicate) is PredicateClass.PAIRWISE else None
-            if found is None:
-                raise UnsupportedQuery(
-                    f"{quote(predicate)} on a negated variable does not split into one side per event",
-                    hint="compare one term of the negated event with one term of another event",
-                )
-            if inside:
-                pairs.append(found)
             else:
-                if found.right_variable in {self._number(name) for name in own}:
-                    found = Pair(MIRRORED[found.op], found.right_variable, found.right, found.left_variable, found.left)
-                correlated.append(found)
-        if pairs and correlated:
-            raise UnsupportedQuery(
-                "a NOT with pairwise predicates both among its own variables and with others",
-                hint="write the inner ones between neighbours, with NEXT",
-            )
-        machine = self._machine(automaton, adjacent)
-        return Negation(machine, tuple(correlated), tuple(pairs), search_pivot(machine, tuple(pairs), WHOLE))
+                (inner if inside else relating).append(predicate)
+        separable = [predicate for predicate in inner if separate(predicate) is not None]
+        pairs = tuple(found for predicate in separable if (found := self._pair(predicate)) is not None)
+        finished = [predicate for predicate in inner if predicate not in separable]
+        # What a kernel finds by looking at one event of a match and one of the trend at a time needs no whole match.
+        if finished or (pairs and relating) or any(separate(predicate) is None for predicate in relating):
+            self.deferred.append(Deferred(number, tuple(sorted(own)), (*relating, *finished)))
+            relating = []
+        correlated = tuple(self._correlated(predicate, own) for predicate in relating)
+        machine, deferred = self._machine(automaton, adjacent), len(self.deferred) > before
+        return Negation(machine, correlated, pairs, search_pivot(machine, pairs, WHOLE), deferred)
+
+    def _correlated(self, predicate: Expr, own: set[str]) -> Pair:
+        """A predicate that relates a negated variable, on the left, to one of the trend."""
+        found = self._pair(predicate)
+        assert found is not None, predicate
+        if found.right_variable in {self._number(name) for name in own}:
+            return Pair(MIRRORED[found.op], found.right_variable, found.right, found.left_variable, found.left)
+        return found
 
 
 def _count_bound(predicate: Expr) -> tuple[str | None, str, float] | None:

@@ -24,6 +24,7 @@ from cetdsl.rewrite.rule import Rule
 from cetdsl.rewrite.rules.booleans import drop_true, fold_constants, push_not, simplify_condition, split_conjunction
 from cetdsl.rewrite.rules.columns import prune_columns
 from cetdsl.rewrite.rules.keys import drop_equality_of_key, equality_to_partition
+from cetdsl.rewrite.rules.negations import alternatives_of_not, separate_sums
 from cetdsl.rewrite.rules.predicates import (
     abs_to_two_comparisons,
     normalise_adjacent,
@@ -43,7 +44,14 @@ from cetdsl.rewrite.rules.unreachable import drop_unreachable, drop_vacuous_pred
 _SHAPE = (flatten_sequence, flatten_alternative, deduplicate_alternatives, unwrap_single, collapse_nested_repetition)
 _SIMPLIFY = (push_not, fold_constants, split_conjunction, drop_true)
 _KEYS = (equality_to_partition, drop_equality_of_key)
-_PREDICATES = (normalise_adjacent, abs_to_two_comparisons, normalise_pairwise, push_local_predicate)
+_PREDICATES = (
+    normalise_adjacent,
+    abs_to_two_comparisons,
+    separate_sums,
+    alternatives_of_not,
+    normalise_pairwise,
+    push_local_predicate,
+)
 _PRUNE = (simplify_condition, falsify_contradiction, drop_unreachable, drop_vacuous_predicate)
 
 #: The last batch holds the rules of all others again: a dropped branch leaves single parts behind, and what it stood

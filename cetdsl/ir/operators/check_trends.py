@@ -1,4 +1,4 @@
-"""CheckTrends: predicates that only a finished trend can be tested for."""
+"""CheckTrends: predicates that only a finished trend can be tested for, and those of NOTs that look at it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,16 @@ from cetdsl.pattern.text import quote
 
 @attrs.frozen
 class CheckTrends(Unary):
-    """Keeps the trends that the residual predicates of the query are true of."""
+    """Keeps the trends that the residual predicates of the query are true of, and that no deferred NOT forbids."""
 
     def steps(self) -> tuple[Step, ...]:
-        return (Step("test finished trends", tuple(quote(term) for term in self.compiled.residual)),)
+        tests = [quote(term) for term in self.compiled.residual]
+        for one in self.compiled.deferred:
+            forbidding = " and ".join(map(quote, one.predicates))
+            tests.append(f"no match of {quote(self.compiled.automaton.negations[one.negation].part)} with {forbidding}")
+        return (Step("test finished trends", tuple(tests)),)
+
+    def costs(self, limit: int | None = None) -> tuple[str, ...]:
+        if not self.compiled.deferred:
+            return super().costs(limit)
+        return (*super().costs(limit), "and with the matches of NOT in the gaps of each trend")

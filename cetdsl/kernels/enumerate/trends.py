@@ -13,6 +13,7 @@ from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.layout import EventColumn, OfTime, OfVariable
 from cetdsl.ir.stages import TrendsSpec
 from cetdsl.ir.windowing import SLIDING
+from cetdsl.kernels.enumerate.deferred import DeferredNegation, GuardedGaps, part_of, pieces
 from cetdsl.kernels.enumerate.enumerator import Enumerator
 from cetdsl.kernels.vocabulary import Block, Ints
 from cetdsl.kernels.wire.chunks import CHUNK_EVENTS, Chunk, Columns, by_chunks, window_column, window_type
@@ -22,10 +23,16 @@ from cetdsl.kernels.wire.columns import from_bytes, from_numpy
 def trend_stream(spec: TrendsSpec, batches: Iterator[pa.RecordBatch], chunk_events: int = CHUNK_EVENTS) -> Columns:
     """Lists the trends of a sorted stream: key columns, window if sliding, and ``list<struct<variable, event>>``."""
     enumerator, left = Enumerator(spec.kernel), spec.limit
+    deferred = [(DeferredNegation(spec.kernel, number), fields) for number, fields in spec.deferred]
 
     def trends(chunk: Chunk) -> Columns:
         nonlocal left
         rows = TrendRows(spec, chunk)
+        if deferred:
+            guarded = [(one.match(chunk.events, chunk.slices), fields) for one, fields in deferred]
+            for block in enumerator.enumerate(chunk.events, chunk.slices, chunk.bounds):
+                yield from _with_matches(rows, block, guarded)
+            return
         for block in enumerator.enumerate(chunk.events, chunk.slices, chunk.bounds, left):
             left -= len(block.slice) if left >= 0 else 0
             yield rows.rows(block)
@@ -35,6 +42,19 @@ def trend_stream(spec: TrendsSpec, batches: Iterator[pa.RecordBatch], chunk_even
             yield columns
             if left == 0:
                 return
+
+
+def _with_matches(rows: TrendRows, block: Block, guarded: list[tuple[GuardedGaps, tuple[int, ...]]]) -> Columns:
+    """The answer's columns for a block, with the matches that may forbid each trend, in batches."""
+    counts = [gaps.count(block) for gaps, _ in guarded]
+    for begin, end in pieces(block, counts):
+        columns = []
+        for (gaps, fields), all_counts in zip(guarded, counts, strict=True):
+            own = all_counts[begin:end]
+            lengths = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(own)])
+            matches = rows.trends(gaps.pick(block, begin, end, own), fields)
+            columns.append(pa.ListArray.from_arrays(from_numpy(lengths.astype(np.int32)), matches))
+        yield rows.rows(part_of(block, begin, end), *columns)
 
 
 class EventRows:
@@ -49,12 +69,14 @@ class EventRows:
             for column in columns
         ]
 
-    def at(self, rows: Ints) -> pa.Array:
-        """``struct<...>`` of the events in some rows."""
-        if not self._names:
+    def at(self, rows: Ints, fields: tuple[int, ...] | None = None) -> pa.Array:
+        """``struct<...>`` of the events in some rows: of some fields, by their numbers, or of all."""
+        chosen = range(len(self._names)) if fields is None else fields
+        if not chosen:
             return pa.array([{}] * len(rows), pa.struct([]))
         picked = from_numpy(rows)
-        return pa.StructArray.from_arrays([take(picked) for take in self._take], names=self._names)
+        columns = [self._take[field](picked) for field in chosen]
+        return pa.StructArray.from_arrays(columns, names=[self._names[field] for field in chosen])
 
 
 def _event_column(found: EventColumn, chunk: Chunk, spec: KernelSpec) -> pa.Array:
@@ -120,7 +142,7 @@ class TrendRows:
         columns = self.chunk.key_columns(self.spec.keys, slices.segment[window])
         if self.spec.kernel.query.windowing.kind == SLIDING:
             columns.append(window_column(self.spec.kernel, slices.start[window]))
-        own = [*more, self._trends(block)]
+        own = [*more, self.trends(block)]
         return columns + (own if trend is None else [column.take(from_numpy(trend)) for column in own])
 
     def _windows(self, block: Block) -> tuple[Ints, Ints | None]:
@@ -131,7 +153,8 @@ class TrendRows:
         within = np.arange(len(trend)) - np.repeat(np.cumsum(copies) - copies, copies)
         return self.windows[self.first[block.slice[trend]] + within], trend
 
-    def _trends(self, block: Block) -> pa.Array:
-        columns = [self._variables.take(from_numpy(block.variable)), self._events.at(block.event)]
+    def trends(self, block: Block, fields: tuple[int, ...] | None = None) -> pa.Array:
+        """``list<struct<variable, event>>`` of the bindings of each trend, with some fields of events, or with all."""
+        columns = [self._variables.take(from_numpy(block.variable)), self._events.at(block.event, fields)]
         binding = pa.StructArray.from_arrays(columns, names=["variable", "event"])
         return pa.ListArray.from_arrays(from_numpy(block.start.astype(np.int32)), binding)

@@ -127,7 +127,7 @@ def why_no_graph(compiled: Compiled, source: Source, completeness: str) -> str |
         return "a predicate needs the finished trend (an aggregate of it, or an inseparable pair of events)"
     if compiled.pairs:
         return "a pairwise predicate relates events that are no neighbours"
-    if any(negation.correlated for negation in compiled.negations):
+    if any(negation.looks_at_trend for negation in compiled.negations):
         return "a NOT depends on which events the trend binds"
     if any(guards for _, guards in (*machine.initial, *machine.final)):
         return "a NOT at the beginning or the end looks beyond the trend"

@@ -16,7 +16,7 @@ def enumerate_and_aggregate(request: AggregateRequest) -> Operator | Declined:
     if request.is_pair:
         return Declined("AND at the top would pair all trends of one side with all of the other")
     source, compiled = source_of(request.resolved), request.compiled[0]
-    needed = columns_in((*compiled.residual, *(aggregate for _, aggregate in request.aggregates)))
+    needed = columns_in((*compiled.unfinished, *(aggregate for _, aggregate in request.aggregates)))
     trends = any_trends(Scan(source, compiled), needed or {source.time})
     return AggregateTrends(trends, request.aggregates, request.number)
 
@@ -27,7 +27,7 @@ def list_trends(request: TrendsRequest) -> Operator | Declined:
     if len(request.compiled) == 2:
         return limited(_pairs(request, source), request.limit)
     scan = Scan(source, request.compiled[0])
-    if scan.compiled.residual:
+    if scan.compiled.unfinished:
         return limited(ShowTrends(any_trends(scan, request.columns), request.columns), request.limit)
     spec = base_spec(source, scan.compiled)
     listed = ListTrends(scan, spec, request.columns, request.limit, named=True)
@@ -38,7 +38,7 @@ def _pairs(request: TrendsRequest, source: Source) -> Operator:
     """Pairs the trends of both sides; as they become one array, their events carry the same columns."""
     left, right = request.compiled
     order = (source.time, *source.tie_break)
-    needed = {*request.columns, *order, *columns_in((*left.residual, *right.residual))}
+    needed = {*request.columns, *order, *columns_in((*left.unfinished, *right.unfinished))}
     sides = [any_trends(Scan(source, *side), needed) for side in ((left, "left side"), (right, "right side"))]
     distinct = not set(left.automaton.variables) & set(right.automaton.variables)
     return ShowTrends(JoinSides(sides[0], sides[1], distinct), request.columns)
@@ -46,11 +46,11 @@ def _pairs(request: TrendsRequest, source: Source) -> Operator:
 
 def any_trends(scan: Scan, columns: Iterable[str], *, identified: bool = False) -> Operator:
     """Lists all trends with at least these columns of their events, under internal names; see :class:`ListTrends`."""
-    source, residual = scan.source, scan.compiled.residual
-    needed = {*columns, *columns_in(residual)}
+    source, unfinished = scan.source, scan.compiled.unfinished
+    needed = {*columns, *columns_in(unfinished)}
     shown = tuple(name for name in source.schema.names if name in needed)
     listed = ListTrends(scan, base_spec(source, scan.compiled), shown, identified=identified)
-    return CheckTrends(listed) if residual else listed
+    return CheckTrends(listed) if unfinished else listed
 
 
 def columns_in(terms: Iterable[Expr]) -> set[str]:

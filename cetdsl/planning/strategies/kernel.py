@@ -42,7 +42,7 @@ def why_not_propagate(compiled: Compiled, source: Source) -> str | None:
     """Returns why counts cannot be carried along the automaton; None when they can."""
     if compiled.residual:
         return "a predicate needs the finished trend (an aggregate of it, or an inseparable pair of events)"
-    if any(negation.correlated for negation in compiled.negations):
+    if any(negation.looks_at_trend for negation in compiled.negations):
         return "a NOT depends on which events the trend binds"
     if compiled.pairs:
         pivot = joint_pivot(compiled.machine, compiled.pairs)

@@ -45,16 +45,24 @@ def _never(condition: Expr, schema: Schema) -> bool:
     return any(
         _contradict(schema.type_of(attribute.name), *pair)
         for attribute, known in bounds.items()
-        for pair in combinations(_decisive(known), 2)
+        for pair in combinations(_strongest(known), 2)
     )
 
 
-def _decisive(known: list[tuple[str, object]]) -> list[tuple[str, object]]:
-    """Of the bounds of a column those that contradict others if any do: the tightest, and two values that differ."""
-    whole = [bound for bound in known if isinstance(bound[1], int) and not isinstance(bound[1], bool)]
-    rising = sorted(whole, key=lambda bound: int(str(bound[1])))
-    texts = [bound for bound in dict.fromkeys(known) if bound[0] == "=" and isinstance(bound[1], str)]
-    return list(dict.fromkeys([*dict(rising).items(), *dict(reversed(rising)).items(), *texts[:2]]))
+def _strongest(known: list[tuple[str, object]]) -> list[tuple[str, object]]:
+    """A few of the bounds of an attribute, of which two contradict each other if any two do."""
+    whole = [(op, value) for op, value in known if isinstance(value, int) and not isinstance(value, bool)]
+    lower = [pair for pair in whole if pair[0] in (">", ">=")]
+    upper = [pair for pair in whole if pair[0] in ("<", "<=")]
+    found: list[tuple[str, object]] = []
+    for kind in (int, str):
+        # Two values that differ contradict each other; more of them say nothing more.
+        found += list(dict.fromkeys(pair for pair in known if pair[0] == "=" and type(pair[1]) is kind))[:2]
+    if lower:
+        found.append(max(lower, key=lambda pair: (pair[1], pair[0] == ">")))
+    if upper:
+        found.append(min(upper, key=lambda pair: (pair[1], pair[0] == "<=")))
+    return found
 
 
 def _is_null_or_false(part: Expr) -> bool:

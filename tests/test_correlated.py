@@ -1,0 +1,213 @@
+"""Predicates that relate a negated event to the trend, of any shape, against the reference."""
+
+from __future__ import annotations
+
+import datetime
+import functools
+from collections import Counter
+from typing import Any
+
+import generators
+import numpy as np
+import pytest
+import reference
+from pyspark.sql import functions as F
+
+import cetdsl as cet
+from cetdsl.errors import GroupTooLarge
+from cetdsl.ir.kernel import KernelQuery, KernelSpec
+from cetdsl.ir.layout import RowLayout
+from cetdsl.ir.machine import Edge, Machine, Negation
+from cetdsl.kernels.enumerate import deferred
+from cetdsl.kernels.enumerate.enumerator import Enumerator
+from cetdsl.kernels.vocabulary import Events
+from cetdsl.kernels.wire.windows import NEVER, cut_slices
+
+pytestmark = pytest.mark.simple_plans
+
+STREAMS = 30
+SCHEMA = generators.SCHEMA + ", case int, day date"
+#: Predicates on ``n`` in ``SEQ(A a, NOT C n, B b)``.
+SHAPES = (
+    "n.x + a.x > 2",
+    "n.x * a.x > 2",
+    "n.x > a.x + b.x",
+    "n.x = a.x OR n.s = b.s",
+    "DATEDIFF(n.day, a.day) < 1",
+    "n.x - a.x BETWEEN -1 AND 2",
+    "n.y + a.y < b.y",
+    "NOT (n.x > a.x AND n.name = b.name)",
+    "n.x + a.x > 2 AND n.x < b.x",
+    "2 * n.x - a.x >= b.x - 1",
+)
+#: Other places of NOT, and larger patterns in it, each with predicates.
+PLACES = (
+    ("SEQ(NOT C n, A a, B b)", "n.x + b.x > 2"),
+    ("SEQ(A a, B b, NOT C n)", "n.x * a.x < b.x"),
+    ("SEQ(A a, SEQ(B, NOT C n, B)+)", "n.x - a.x IN (0, 1)"),
+    ("SEQ(A a, NOT C n, B+, NOT D m, A b)", "n.x + a.x > b.x AND m.x * a.x < 4"),
+    ("SEQ(A a, NOT SEQ(C n, A m), B b)", "n.x + m.x > a.x AND m.x > b.x"),
+    ("SEQ(A a, NOT SEQ(C n, B m), B b)", "n.x < m.x AND n.x <= a.x"),
+    ("SEQ(A a, NOT SEQ(C n, B m), B b)", "n.x + m.x > 2"),
+    ("SEQ(A a, NOT C+ n, B b)", "n.x + a.x > 1"),
+    ("SEQ(A a, NOT SEQ(C n, C+ m), B b)", "n.x < NEXT(m).x AND m.x * a.x > n.x"),
+    ("SEQ(A a, NOT (C n AND B m), B b)", "n.x < a.x AND m.x > a.x"),
+    ("SEQ(A a, NOT (C n AND B m), B b)", "n.x < m.x"),
+    ("SEQ(A a, NOT (C n AND B m), B b)", "n.x + m.x > a.x"),
+    ("SEQ(A a, NOT (C n OR D m), B b)", "n.x < a.x AND m.x + a.x > 3"),
+)
+WINDOWS = ("", "WITHIN 4", "WITHIN 6 SLIDE 2", "WITHIN 5 SLIDE 5")
+KEYS = ("", "[k]")
+
+
+def text_of(pattern: str, predicate: str, keys: str = "", window: str = "") -> str:
+    where = " AND ".join(part for part in (f"({predicate})", keys) if part)
+    return f"PATTERN {pattern} WHERE {where} GROUP BY case {window}"
+
+
+ALL = [("SEQ(A a, NOT C n, B b)", shape) for shape in SHAPES] + list(PLACES)
+
+
+class Judge:
+    """Streams in one DataFrame."""
+
+    def __init__(self, spark: Any) -> None:
+        rows = generators.stack([generators.random_stream(40_000 + n, 7) for n in range(STREAMS)])
+        start = datetime.date(2024, 1, 1)
+        self.rows = [{**row, "day": start + datetime.timedelta(days=row["x"] or 0)} for row in rows]
+        self.df = spark.createDataFrame([tuple(row.values()) for row in self.rows], SCHEMA).cache()
+
+    def expected(self, text: str) -> Counter[Any]:
+        query = cet.parse(text)._query()
+        found: Counter[Any] = Counter()
+        for (group, window, _), trends in reference.trends(query, self.rows).items():
+            found.update((*group, window and window[0], tuple(trend)) for trend in trends)
+        return found
+
+    def judge(self, texts: list[str]) -> None:
+        """Compares the trends of many queries with the reference, and their counts, in one job each."""
+        listed, counted = [], []
+        for number, text in enumerate(texts):
+            query = self.df.pattern(text, time="t")
+            window = F.col("window.start") if "SLIDE" in text else F.lit(None).cast("int")
+            trends = query.trends(columns=["id"])
+            listed.append(trends.select(F.lit(number), "case", window, "trend"))
+            if number % 4 == 0:
+                counted.append(query.count_trends().select(F.lit(number), "case", window, "count"))
+        found: list[Counter[Any]] = [Counter() for _ in texts]
+        for number, case, start, trend in functools.reduce(lambda a, b: a.union(b), listed).collect():
+            found[number][case, start, tuple((binding.event.id, binding.variable) for binding in trend)] += 1
+        counts = {row[:3]: row[3] for row in functools.reduce(lambda a, b: a.union(b), counted).collect()}
+        for number, text in enumerate(texts):
+            expected = self.expected(text)
+            assert found[number] == expected, text
+            if number % 4 == 0:
+                sizes = Counter((number, *place) for *place, _ in expected.elements())
+                assert sizes == {place: count for place, count in counts.items() if place[0] == number}, text
+
+
+@pytest.fixture(scope="module")
+def judge(spark: Any) -> Judge:
+    return Judge(spark)
+
+
+@pytest.mark.classic
+@pytest.mark.parametrize("window", WINDOWS)
+def test_predicates_of_not_against_the_reference(judge: Judge, window: str) -> None:
+    """Every other query has a key in each window, and every other one of the larger patterns is asked."""
+    turn = WINDOWS.index(window)
+    asked = [*ALL[: len(SHAPES)], *PLACES[turn // 2 % 2 :: 2]]
+    judge.judge([text_of(*query, KEYS[(number + turn) % 2], window) for number, query in enumerate(asked)])
+
+
+def test_a_few_predicates_of_not(judge: Judge) -> None:
+    judge.judge([text_of(*query, window=WINDOWS[2]) for query in (ALL[1], ALL[3], PLACES[9], ALL[4])])
+
+
+@pytest.mark.classic
+def test_what_not_forbids_is_not_idle(judge: Judge) -> None:
+    """The streams tell each query from the one without NOT and from the one without predicates."""
+    for pattern, predicate in ALL:
+        with_all = judge.expected(text_of(pattern, predicate))
+        forbidding = judge.expected(text_of(pattern, "TRUE"))
+        assert with_all != forbidding, (pattern, predicate)
+
+
+@pytest.mark.classic
+def test_complete_trends_with_predicates_of_not(judge: Judge) -> None:
+    for pattern, predicate in (ALL[0], ALL[2], ALL[12]):
+        text = text_of(pattern, predicate)
+        query = cet.parse(text)._query()
+        expected = Counter(
+            (*group, tuple(trend))
+            for (group, _, _), trends in reference.complete_trends(query, judge.rows).items()
+            for trend in trends
+        )
+        answer = judge.df.pattern(text, time="t").complete_trends(columns=["id"])
+        rows = [(row["case"], tuple((b.event.id, b.variable) for b in row.trend)) for row in answer.collect()]
+        assert Counter(rows) == expected, text
+
+
+@pytest.mark.classic
+def test_both_sides_of_and_have_nots(judge: Judge) -> None:
+    text = text_of("SEQ(A a, NOT C n, B b) AND SEQ(B c, NOT C m, A d)", "n.x + a.x > 2 AND m.x * c.x < 3")
+    query = cet.parse(text)._query()
+    expected = {group: len(trends) for (group, _, _), trends in reference.trends(query, judge.rows).items()}
+    found = judge.df.pattern(text, time="t").trends(columns=["id"]).groupBy("case").count().collect()
+    assert {(row["case"],): row["count"] for row in found} == expected
+
+
+def test_limits_count_what_is_left(judge: Judge) -> None:
+    text = text_of("SEQ(A a, NOT C n, B b)", "n.x * a.x > 2")
+    answer = judge.df.pattern(text, time="t").trends(limit=3, columns=["id"]).collect()
+    assert len(answer) == 3
+    listed = {(row["case"], None, tuple((b.event.id, b.variable) for b in row.trend)) for row in answer}
+    assert listed <= set(judge.expected(text))
+
+
+def test_explain_says_how_predicates_of_not_are_tested(judge: Judge) -> None:
+    shown = str(judge.df.pattern(text_of("SEQ(A a, NOT C n, B b)", "n.x * a.x > 2"), time="t").explain("physical"))
+    assert "kernel: a NOT depends on which events the trend binds" in shown
+    assert "no match of" in shown
+    assert "n.x * a.x > 2" in shown
+
+
+@pytest.mark.classic
+def test_sums_of_large_numbers_do_not_overflow(spark: Any) -> None:
+    """They are compared as decimals; in Spark's own bigint they would fail or wrap."""
+    rows = [(1, "A", 2**63 - 1), (2, "N", 2**63 - 1), (3, "B", 0), (4, "A", -(2**63)), (5, "N", -1), (6, "B", 0)]
+    df = spark.createDataFrame(rows, "t bigint, type string, x bigint")
+    answer = df.pattern("PATTERN SEQ(A, NOT N, B) WHERE N.x + A.x > 2", time="t").trends(columns=["t"])
+    found = sorted(tuple(binding.event.t for binding in row.trend) for row in answer.collect())
+    assert found == [(4, 6)]
+
+
+def test_matches_are_handed_on_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    block = deferred.Block(
+        np.array([0, 2, 4, 5]), np.arange(5), np.zeros(5, dtype=np.int16), np.zeros(3, dtype=np.int64)
+    )
+    monkeypatch.setattr(deferred, "PIECE", 4)
+    assert list(deferred.pieces(block, [np.array([2, 9, 0])])) == [(0, 1), (1, 2), (2, 3)]
+    assert list(deferred.pieces(block, [np.array([1, 1, 0])])) == [(0, 2), (2, 3)]
+    assert [part.tolist() for part in deferred.part_of(block, 1, 3)[:2]] == [[0, 2, 3], [2, 3, 4]]
+
+
+def test_too_many_matches_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The matches of NOT, all of which a predicate may have to see, are kept while trends are listed."""
+    machine = Machine((0, 1), ((0, ()),), ((1, ()),), (Edge(0, 1, guards=(0,)),))
+    negated = Machine((2,), ((0, ()),), ((0, ()),), (Edge(0, 0),))
+    query = KernelQuery(machine, (Negation(negated, deferred=True),))
+    spec = KernelSpec(query, RowLayout.of(0, "t", "bigint"))
+    time, none = np.arange(8), np.zeros(0, dtype=np.int64)
+    codes = np.zeros((0, 8), dtype=np.int64)
+    lists = np.zeros((0, 9), dtype=np.int64)
+    mask = np.array([1, 4, 4, 2, 4, 4, 4, 2])
+    events = Events(np.array([0, 8]), time, time, mask, codes, codes.astype(bool), lists, none)
+    slices = cut_slices(query.windowing, events.segment_start, time, np.zeros(1, dtype=np.int64), True, NEVER)
+    gaps = deferred.DeferredNegation(spec, 0).match(events, slices)
+    trends = next(Enumerator(spec).enumerate(events, slices, (time[:1], time[:1])))
+    # The 3 matches of C+ between the first two events, and the 31 of the five up to the last one.
+    assert gaps.count(trends).tolist() == [3, 31]
+    monkeypatch.setattr(deferred, "MOST", 10)
+    with pytest.raises(GroupTooLarge, match="matches of more than 10 events"):
+        deferred.DeferredNegation(spec, 0).match(events, slices)
