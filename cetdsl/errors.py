@@ -113,6 +113,38 @@ def point_at(text: str, span: tuple[int, int]) -> str:
     return f"{prefix}{line}\n{' ' * len(prefix)}{padding}{'^' * width}"
 
 
+def shown(value: object) -> str:
+    """What a message shows of a value that is refused, whatever it is.
+
+    Examples
+    --------
+    >>> shown("x"), shown(10**5000), shown("x" * 500)[-5:]
+    ("'x'", 'a value of type int', 'xx...')
+    """
+    try:
+        text = repr(value)
+    except Exception:  # Python writes no number of thousands of digits, and a class may do as it likes
+        return f"a value of type {type(value).__name__}"
+    return text if len(text) <= 200 else text[:197] + "..."
+
+
+def is_one_of(value: object, words: Iterable[str]) -> bool:
+    """Whether a value is one of some words; a column of Spark, say, cannot even be compared with them."""
+    return isinstance(value, str) and value in words
+
+
+def names_of(names: object, what: str) -> tuple[str, ...]:
+    """The names that a user gave, as a single one or as several."""
+    if isinstance(names, str):
+        return (names,)
+    if isinstance(names, Iterable) and not isinstance(names, (bytes, bytearray)):
+        try:
+            return tuple(names)
+        except TypeError:  # columns of Spark say that they can be iterated over
+            pass
+    raise InvalidNode(f"{what} takes names of columns, not {shown(names)}", hint='write a list of names, ["x", "y"]')
+
+
 def nearest(name: str, known: Iterable[str], otherwise: str) -> str:
     """The hint for an unknown name: its nearest known neighbour, or ``otherwise``."""
     candidates = sorted(set(known))

@@ -359,3 +359,46 @@ def test_a_fold_groups_by_collation(events: Any) -> None:
     found = cet.pattern(collated, FOLD, time="t", type="type").count_trends().collect()
     expected = cet.pattern(events, FOLD, time="t", type="type").count_trends().collect()
     assert sorted(row[-1] for row in found) == sorted(row[-1] for row in expected)
+
+
+# ---------------------------------------------------------------------------------------------------- odd arguments
+
+ODD = {
+    "an int": lambda: 7,
+    "bytes": lambda: b"x",
+    "lists": lambda: [["x"]],
+    "a function": lambda: len,
+    "an event": lambda: A,
+    "a term": lambda: A.x,
+    "5,001 digits": lambda: 10**5000,
+    "a Spark column": lambda: F.col("x"),
+}
+
+
+@pytest.mark.classic
+@pytest.mark.parametrize("odd", ODD)
+def test_odd_arguments_are_refused_by_our_errors(events: Any, odd: str) -> None:
+    odd = ODD[odd]()
+    bound = events.pattern(FOLD, time="t")
+    asked = {
+        "time": lambda: events.pattern(FOLD, time=odd),
+        "type": lambda: events.pattern(FOLD, time="t", type=odd),
+        "tie_break": lambda: events.pattern(FOLD, time="t", tie_break=odd),
+        "on_null_time": lambda: events.pattern(FOLD, time="t", on_null_time=odd),
+        "query": lambda: events.pattern(A.x if odd is A else odd, time="t"),
+        "name": lambda: bound.count_trends(odd),
+        "number": lambda: bound.count_trends(number=odd),
+        "columns": lambda: bound.trends(columns=odd),
+        "a column": lambda: bound.trends(columns=[odd]),
+        "columns of a graph": lambda: bound.graph(columns=odd),
+        "completeness": lambda: bound.complete_trends(odd),
+        "algorithm": lambda: bound.complete_trends(algorithm=odd),
+        "algorithm of a graph": lambda: bound.graph(algorithm=odd),
+        "sharing": lambda: events.patterns({"q": FOLD}, time="t", sharing=odd),
+        "name of a query": lambda: events.patterns({odd if odd.__hash__ else None: FOLD}, time="t"),
+        "function": lambda: cet.fn[odd],
+    }
+    for what, ask in asked.items():
+        with pytest.raises(errors.CetdslError) as refused:
+            pytest.fail(f"{what} takes {ask()}")
+        assert refused.value.hint or what == "name of a query", what

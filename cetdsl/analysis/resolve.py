@@ -17,8 +17,11 @@ from cetdsl.errors import (
     ResolutionError,
     UnknownFunction,
     UnknownVariable,
+    is_one_of,
+    names_of,
     nearest,
     raise_together,
+    shown,
 )
 from cetdsl.ir.schema import Field, Schema
 from cetdsl.pattern.expressions import (
@@ -45,12 +48,12 @@ KnownFunctions = Callable[[str], bool] | Collection[str]
 
 
 def _names(names: str | Iterable[str] | None) -> tuple[str, ...]:
-    return (names,) if isinstance(names, str) else tuple(names or ())
+    return () if names is None else names_of(names, "tie_break=")
 
 
 def _check_on_null_time(_: object, __: object, what: str) -> None:
-    if what not in ("error", "skip"):
-        raise InvalidNode(f"on_null_time={what!r} is unknown", hint="use 'error' or 'skip'")
+    if not is_one_of(what, ("error", "skip")):
+        raise InvalidNode(f"on_null_time={shown(what)} is unknown", hint="use 'error' or 'skip'")
 
 
 @attrs.frozen

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 import attrs
 
-from cetdsl.errors import AmbiguousTruth, InvalidNode
+from cetdsl.errors import AmbiguousTruth, InvalidNode, shown
 from cetdsl.frontend import sase
 from cetdsl.frontend.terms import Occurrence, Term, is_spark_column, is_special, to_expr
 from cetdsl.pattern.expressions import (
@@ -161,14 +161,14 @@ def _predicate(value: object) -> Expr:
         hint = "write it with event variables: .where(B.price > 5); or as the condition of event('B', condition)"
     else:
         hint = "write .where(B.price > 5), or the text 'B.price > 5'"
-    raise InvalidNode(f"{value!r} is not a predicate", hint=hint)
+    raise InvalidNode(f"{shown(value)} is not a predicate", hint=hint)
 
 
 def _columns(columns: tuple[object, ...], method: str) -> tuple[str, ...]:
     for column in columns:
         if not isinstance(column, str) or not column:
-            shown = column.node.name if isinstance(column, Term) and isinstance(column.node, Attribute) else "company"
-            raise InvalidNode(f"{column!r} is not the name of a column", hint=f"write .{method}({shown!r})")
+            likely = column.node.name if isinstance(column, Term) and isinstance(column.node, Attribute) else "company"
+            raise InvalidNode(f"{shown(column)} is not the name of a column", hint=f"write .{method}({likely!r})")
     return tuple(str(column) for column in columns)
 
 
@@ -176,7 +176,7 @@ def _aggregate(value: object) -> Aggregate:
     node = value.node if isinstance(value, Term) else value
     if not isinstance(node, Aggregate):
         raise InvalidNode(
-            f"{value!r} is not an aggregate",
+            f"{shown(value)} is not an aggregate",
             hint="use count(), count(B), sum(B.x), avg(B.x), min(B.x), max(B.x) or max(length())",
         )
     return node
@@ -319,7 +319,7 @@ class EventVariable(PatternTerm):
             Attribute(self._event.variable, "*", Role.NTH, key)
             return Occurrence(self._event.variable, Role.NTH, key)
         raise InvalidNode(
-            f"{key!r} is neither a column nor a number",
+            f"{shown(key)} is neither a column nor a number",
             hint="write B['price'] for a column, B[2].price for one of the third event",
         )
 
@@ -379,9 +379,11 @@ def event(variable: str, condition: object = None, *, type: str | None = None) -
     EVENT(big, big.amount > 1000)
     """
     if not isinstance(variable, str) or not variable:
-        raise InvalidNode(f"{variable!r} is not the name of an event variable", hint="write event('A')")
+        raise InvalidNode(f"{shown(variable)} is not the name of an event variable", hint="write event('A')")
     if type is not None and not isinstance(type, str):
-        raise InvalidNode(f"the type {type!r} of {variable} is not a string", hint="compare other types by condition")
+        raise InvalidNode(
+            f"the type {shown(type)} of {variable} is not a string", hint="compare other types by condition"
+        )
     if condition is None:
         return EventVariable(Event(variable, variable if type is None else type))
     return EventVariable(Event(variable, type, _condition(condition, variable)))
@@ -396,7 +398,7 @@ def _condition(condition: object, variable: str) -> Expr:
         node = bind_attributes(to_expr(condition), variable)
     else:
         raise InvalidNode(
-            f"{condition!r} is not a condition of the event {variable}",
+            f"{shown(condition)} is not a condition of the event {variable}",
             hint="write col('amount') > 1000, 'amount > 1000', or a Spark column",
         )
     others = [name for name in variables(node) if name != variable]
@@ -450,10 +452,10 @@ def pattern_of(thing: object) -> Pattern:
         raise InvalidNode("a query cannot be part of a pattern", hint=hint)
     if isinstance(thing, (Term, Occurrence)):
         hint = "predicates go into .where(...), the condition of one event into event('B', condition)"
-        raise InvalidNode(f"the term {thing!r} is not a pattern", hint=hint)
+        raise InvalidNode(f"the term {shown(thing)} is not a pattern", hint=hint)
     if isinstance(thing, (list, tuple)):
         raise InvalidNode(f"a {type(thing).__name__} is not a pattern", hint="write seq(A, B), or seq(*parts)")
-    raise InvalidNode(f"{thing!r} is not a pattern", hint="build event variables with events('A', 'B')")
+    raise InvalidNode(f"{shown(thing)} is not a pattern", hint="build event variables with events('A', 'B')")
 
 
 def query_of(thing: object) -> Query:
@@ -473,7 +475,8 @@ def query_of(thing: object) -> Query:
     if isinstance(thing, _Askable):
         return thing._query()
     raise InvalidNode(
-        f"{thing!r} is not a query", hint="pass a pattern such as seq(A, kleene(B)), or the text 'PATTERN SEQ(A, B+)'"
+        f"{shown(thing)} is not a query",
+        hint="pass a pattern such as seq(A, kleene(B)), or the text 'PATTERN SEQ(A, B+)'",
     )
 
 
@@ -610,7 +613,7 @@ def repeat(pattern: object, at_least: int, at_most: int | None = None) -> Patter
     """
     for bound in (at_least, *([] if at_most is None else [at_most])):
         if not isinstance(bound, int) or isinstance(bound, bool):
-            raise InvalidNode(f"{bound!r} is not a number of repetitions", hint="write repeat(B, 2, 3)")
+            raise InvalidNode(f"{shown(bound)} is not a number of repetitions", hint="write repeat(B, 2, 3)")
     return PatternTerm(Repeat(pattern_of(pattern), at_least, at_most))
 
 

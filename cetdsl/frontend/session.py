@@ -10,7 +10,7 @@ import attrs
 from pyspark.sql import Column, DataFrame
 
 from cetdsl.analysis.resolve import Binding, ResolvedQuery, analyse
-from cetdsl.errors import InvalidNode, QueryTypeError, ResolutionError, nearest
+from cetdsl.errors import InvalidNode, QueryTypeError, ResolutionError, is_one_of, names_of, nearest, shown
 from cetdsl.execution.compat import function_names, refuse_streaming, schema_of
 from cetdsl.execution.complete import summary
 from cetdsl.execution.conditions import refuse_changing_conditions
@@ -193,7 +193,9 @@ class PatternFrame:
     def _columns(self, columns: Sequence[str] | None) -> tuple[str, ...]:
         """The exact names of the columns to show."""
         schema = self._rewritten.schema
-        return schema.names if columns is None else tuple(schema.resolve(name).name for name in columns)
+        if columns is None:
+            return schema.names
+        return tuple(schema.resolve(name).name for name in names_of(columns, "columns="))
 
     def complete_trends(
         self,
@@ -447,11 +449,11 @@ class PatternFrame:
         """The complete trends by either reading, or else all trends."""
         if not complete:
             completeness = ALL
-        elif completeness not in (MAXIMAL, ENDS):
-            raise InvalidNode(f"no completeness {completeness!r}", hint=f"choose {MAXIMAL!r} or {ENDS!r}")
-        if algorithm not in ALGORITHMS:
-            hint = nearest(str(algorithm), ALGORITHMS, f"choose one of {', '.join(ALGORITHMS)}")
-            raise InvalidNode(f"no algorithm {algorithm!r}", hint=hint)
+        elif not is_one_of(completeness, (MAXIMAL, ENDS)):
+            raise InvalidNode(f"no completeness {shown(completeness)}", hint=f"choose {MAXIMAL!r} or {ENDS!r}")
+        if not is_one_of(algorithm, ALGORITHMS):
+            hint = nearest(shown(algorithm), ALGORITHMS, f"choose one of {', '.join(ALGORITHMS)}")
+            raise InvalidNode(f"no algorithm {shown(algorithm)}", hint=hint)
         memory = None
         if memory_limit is not None:
             # Kernels take half a second to load.
@@ -607,8 +609,8 @@ def spark_columns(query: Query) -> list[Column]:
 
 def check_number(number: str) -> None:
     """Refuse what is no form of numbers."""
-    if number not in NUMBERS:
-        raise QueryTypeError(f"no number form {number!r}", hint=f"choose one of {', '.join(NUMBERS)}")
+    if not is_one_of(number, NUMBERS):
+        raise QueryTypeError(f"no number form {shown(number)}", hint=f"choose one of {', '.join(NUMBERS)}")
 
 
 def _whole(name: str, number: int | None) -> int | None:
@@ -631,7 +633,7 @@ def _below_limit(name: str, number: int) -> int:
 
 
 def _shown(number: object) -> str:
-    return shown_number(number) if isinstance(number, int) and not isinstance(number, bool) else repr(number)
+    return shown_number(number) if isinstance(number, int) and not isinstance(number, bool) else shown(number)
 
 
 def _aggregate_node(name: str, value: object) -> Aggregate:

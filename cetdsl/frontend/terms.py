@@ -10,7 +10,7 @@ from typing import NoReturn
 
 import attrs
 
-from cetdsl.errors import AmbiguousTruth, InvalidNode
+from cetdsl.errors import AmbiguousTruth, InvalidNode, shown
 from cetdsl.pattern.expressions import Aggregate, Attribute, Call, Expr, Length, Literal, Role, Unary, joined
 from cetdsl.pattern.nodes import Event
 from cetdsl.pattern.text import unparse_expression
@@ -442,6 +442,11 @@ class Functions:
         return self[name]
 
     def __getitem__(self, name: str) -> Callable[..., Term]:
+        if not isinstance(name, str):
+            raise InvalidNode(
+                f"the name of a function is a string, not {shown(name)}", hint='write cetdsl.fn["abs"](B.x)'
+            )
+
         def call(*arguments: object) -> Term:
             return Term(Call(name, tuple(map(to_expr, arguments))))
 

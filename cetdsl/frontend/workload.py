@@ -12,7 +12,16 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from cetdsl.analysis.resolve import Binding, ResolvedQuery, analyse
-from cetdsl.errors import AnalysisErrors, CetdslError, InvalidNode, ResolutionError, raise_together, recovering
+from cetdsl.errors import (
+    AnalysisErrors,
+    CetdslError,
+    InvalidNode,
+    ResolutionError,
+    is_one_of,
+    raise_together,
+    recovering,
+    shown,
+)
 from cetdsl.execution.compat import function_names, refuse_streaming, schema_of
 from cetdsl.execution.conditions import refuse_changing_conditions
 from cetdsl.execution.exchange import as_carried_out
@@ -289,8 +298,8 @@ def patterns(
 
 
 def _sharing(mode: str, deviations: Mapping[str, float], queries: Mapping[str, Query]) -> Sharing:
-    if mode not in SHARING:
-        raise InvalidNode(f"no sharing mode {mode!r}", hint=f"choose one of {', '.join(SHARING)}")
+    if not is_one_of(mode, SHARING):
+        raise InvalidNode(f"no sharing mode {shown(mode)}", hint=f"choose one of {', '.join(SHARING)}")
     if deviations and mode != "static":
         raise InvalidNode(
             f"deviations are given, but sharing is {mode!r} and does not go by them",
@@ -303,7 +312,7 @@ def _sharing(mode: str, deviations: Mapping[str, float], queries: Mapping[str, Q
                 hint=f"its queries are {', '.join(queries)}",
             )
         if not isinstance(part, (int, float)) or not 0 <= part <= 1:
-            raise InvalidNode(f"the deviation of query {name!r} is a share from 0 to 1, not {part!r}")
+            raise InvalidNode(f"the deviation of query {name!r} is a share from 0 to 1, not {shown(part)}")
     return Sharing(mode, dict(deviations))
 
 
@@ -320,7 +329,7 @@ def _named(queries: object) -> dict[str, Query]:
     found: dict[str, Query] = {}
     for name, query in queries.items():
         if not isinstance(name, str) or not name:
-            raise InvalidNode(f"a query's name is a non-empty string, not {name!r}")
+            raise InvalidNode(f"a query's name is a non-empty string, not {shown(name)}")
         try:
             found[name] = query_of(query)
         except CetdslError as error:

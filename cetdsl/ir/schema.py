@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import attrs
 
-from cetdsl.errors import ResolutionError, UnknownColumn
+from cetdsl.errors import QueryTypeError, ResolutionError, UnknownColumn, shown
 
 
 @attrs.frozen
@@ -49,6 +49,10 @@ class Schema:
 
         If there is none, that is an :class:`UnknownColumn`; if there are several, a :class:`ResolutionError`.
         """
+        if not isinstance(name, str):
+            raise QueryTypeError(
+                f"the name of a {what} is a string, not {shown(name)}", hint="write its name in quotes"
+            )
         found = [field for field in self.fields if field.name == name]
         if not found:
             found = [field for field in self.fields if field.name.casefold() == name.casefold()]

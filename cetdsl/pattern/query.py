@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import Any
 
 import attrs
 
-from cetdsl.errors import InvalidNode, WindowError
+from cetdsl.errors import InvalidNode, WindowError, shown
 from cetdsl.pattern.expressions import Aggregate, Attribute, Expr, Length, as_terms, check_text, shown_number
 from cetdsl.pattern.nodes import Event, Pattern, events
 
@@ -139,12 +140,17 @@ class Window:
     slide: Span | None = None
 
 
+def _check_name(_: Any, __: Any, name: Any) -> None:
+    if name is not None and not isinstance(name, str):
+        raise InvalidNode(f"the name of a returned column is a string, not {shown(name)}", hint="write it in quotes")
+
+
 @attrs.frozen
 class Returned:
     """One item of RETURN: an aggregate and the name of its column."""
 
     aggregate: Aggregate
-    name: str | None = attrs.field(default=None, validator=check_text)
+    name: str | None = attrs.field(default=None, validator=[_check_name, check_text])
 
     @property
     def output_name(self) -> str:

@@ -39,7 +39,8 @@ COLUMNS = """t bigint, s int, type string, x int, y double, k string, g int, nam
 price double, ts timestamp, dt date, ntz timestamp_ntz, flag boolean, small tinyint, short smallint, f float,
 d decimal(10,2), huge decimal(38,0), tiny decimal(38,38), raw binary, list array<int>, map map<string,int>,
 row struct<a:int,b:string>, source string, destination string, ticker string, patient int, activity string, rate int,
-volume bigint, amount double, kind string"""
+volume bigint, amount double, kind string,
+days interval day to second, months interval year to month"""
 SCHEMA = Schema([Field(*column.strip().split(" ", 1)) for column in re.split(r",(?![^<(]*[>)])", COLUMNS)])
 TIMES = ("t", "ts", "ntz", "dt")
 

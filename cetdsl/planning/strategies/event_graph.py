@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cetdsl.analysis.resolve import ResolvedQuery
-from cetdsl.errors import InvalidNode, UnsupportedQuery
+from cetdsl.errors import InvalidNode, UnsupportedQuery, is_one_of, shown
 from cetdsl.ir.kernel import ALL
 from cetdsl.ir.operators import Scan, ShowGraph
 from cetdsl.pattern.nodes import And
@@ -20,8 +20,8 @@ def event_graph(resolved: ResolvedQuery, columns: tuple[str, ...], algorithm: st
 
     A query whose trends are not the paths of a graph is refused, and so are joins that cannot build it.
     """
-    if algorithm not in GRAPH_ALGORITHMS:
-        raise InvalidNode(f"no algorithm {algorithm!r}", hint=f"choose one of {', '.join(GRAPH_ALGORITHMS)}")
+    if not is_one_of(algorithm, GRAPH_ALGORITHMS):
+        raise InvalidNode(f"no algorithm {shown(algorithm)}", hint=f"choose one of {', '.join(GRAPH_ALGORITHMS)}")
     if isinstance(resolved.query.pattern, And):
         raise _no_graph("AND at the top pairs two sets of trends")
     source = source_of(resolved)
