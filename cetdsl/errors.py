@@ -361,6 +361,11 @@ def recovering() -> Iterator[None]:
 
     Spark's exception stays the error's ``__context__``. Whatever has nothing to do with cetdsl is raised as it is.
 
+    Yields
+    ------
+    None
+        What stands in the block needs nothing of it.
+
     Examples
     --------
     >>> missing = spark.createDataFrame([(1, "B"), (None, "B")], "t int, type string")
