@@ -122,3 +122,19 @@ def test_passes_take_more_and_more_primes() -> None:
 def test_primes_are_the_largest_of_their_size(moduli: Moduli) -> None:
     assert tuple(moduli.primes(20).tolist()) == primes_below(moduli.bits, 20)
     assert moduli.primes(0).tolist() == []
+
+
+def test_passes_before_are_not_copied_with_each_pass() -> None:
+    taken: list[int] = []
+
+    class Watched(np.ndarray[Any, Any]):
+        def __getitem__(self, key: Any) -> Any:
+            taken.append(1)
+            return super().__getitem__(key)
+
+    passes = Passes([[2**6000 - 1]])
+    plain = passes.run_residues
+    passes.run_residues = lambda rows, primes: plain(rows, primes).view(Watched)  # type: ignore[method-assign]
+    assert passes.exact(ADDED_ALONE).tolist() == [[2**6000 - 1]]
+    assert len(passes.residues) > 90
+    assert len(taken) < 4 * len(passes.residues)

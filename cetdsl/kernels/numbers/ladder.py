@@ -125,5 +125,7 @@ def exact(one_pass: ResiduePass, scaled: Scaled, magnitudes: Scaled, most_bits: 
             found = combine(residues.reshape(-1, count).T, primes[:count])
             table[rows[ready]] = found.reshape(-1, scaled.shape[1])
         waiting = needed[rows] > end
-        rows, begin, blocks = rows[waiting], end, [block[waiting] for block in blocks]
+        begin = end
+        if not waiting.all():  # else each pass would copy all passes before it
+            rows, blocks = rows[waiting], [block[waiting] for block in blocks]
     return table
