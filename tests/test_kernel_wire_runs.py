@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from cetdsl.ir.layout import RunSpec
 from cetdsl.kernels.wire import runs
+from cetdsl.kernels.wire.columns import as_array
 from cetdsl.kernels.wire.runs import events_of_runs, record_type, run_stream
 
 SPEC = RunSpec(2, ("<i8", "<f8", "<i2"))
@@ -133,3 +134,9 @@ def test_nan_and_the_bounds_of_numbers_survive() -> None:
     found = rows_of(list(events_of_runs(spec, iter(shuffled_and_sorted(written, spec, 9)))))
     assert [row[0] for row in found] == [-(2**63), 0, 2**63 - 1]
     assert [str(row[1]) for row in found] == ["inf", "nan", "-0.0"]
+
+
+def test_more_text_than_an_array_holds_is_a_lack_of_memory() -> None:
+    part = pa.array(["x" * 2**20] * 64)
+    with pytest.raises(MemoryError, match="more than one array"):
+        as_array(pa.chunked_array([part] * 33))

@@ -20,9 +20,15 @@ from cetdsl.kernels.vocabulary import Bools, Ints
 
 
 def as_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """Returns a column as one contiguous array."""
+    """Returns a column as one contiguous array.
+
+    Text that is more than an array can hold, 2 GiB, is a :class:`MemoryError`.
+    """
     if isinstance(column, pa.ChunkedArray):
-        return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+        try:
+            return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+        except pa.ArrowInvalid as error:
+            raise MemoryError(f"a column of {column.nbytes} bytes is more than one array of Arrow holds") from error
     return column
 
 
