@@ -402,3 +402,9 @@ def test_odd_arguments_are_refused_by_our_errors(events: Any, odd: str) -> None:
         with pytest.raises(errors.CetdslError) as refused:
             pytest.fail(f"{what} takes {ask()}")
         assert refused.value.hint or what == "name of a query", what
+
+
+@pytest.mark.parametrize("bind", [cet.pattern, cet.patterns])
+def test_events_are_a_dataframe(bind: Any) -> None:
+    with pytest.raises(errors.InvalidNode, match=r"events are a DataFrame of Spark, not \[1, 2\]"):
+        bind([1, 2], {"q": "PATTERN A"} if bind is cet.patterns else "PATTERN A", time="t")

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F
+from pyspark.sql.types import IntegerType, StructType
 
 import cetdsl as cet
 from cetdsl import errors
@@ -139,7 +140,7 @@ class Recorded:
 
 def failing_stage(events: Any, error: BaseException) -> Any:
     """A kernel stage that raises this error."""
-    stage = map_stage(Recorded(), "runs", None, "x int").function  # type: ignore[arg-type]
+    stage = map_stage(Recorded(), "runs", None, StructType().add("x", IntegerType())).function  # type: ignore[arg-type]
 
     def run(batches: Any) -> Any:
         import sys

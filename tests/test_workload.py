@@ -342,7 +342,7 @@ def test_streaming_is_refused(spark: Any) -> None:
         many.aggregate()
 
 
-@pytest.mark.parametrize(("types", "numbered"), more_on_classic((5, False), (12, True), (31, True), (32, False)))
+@pytest.mark.parametrize(("types", "numbered"), more_on_classic((5, False), (12, True), (32, True), (33, False)))
 def test_events_of_many_types_travel_by_number(spark: Any, types: int, numbered: bool) -> None:
     kind = F.when(F.col("id") % 7 == 0, F.lit(None)).otherwise(F.concat(F.lit("K"), (F.hash("id") % types).cast("int")))
     df = spark.range(300).select(F.timestamp_seconds("id").alias("t"), F.regexp_replace(kind, "-", "").alias("type"))
@@ -352,7 +352,7 @@ def test_events_of_many_types_travel_by_number(spark: Any, types: int, numbered:
     [one] = many._plan("string").together
     encoding = execute(df, one.child).spec.layout.encoding
     assert bool(encoding.dictionary) == numbered
-    assert (encoding.bits > 0) == (types <= 31)
+    assert (encoding.bits > 0) == (types <= 32)
     got = {row.query: row.n for row in many.aggregate(number="string").collect()}
     asked = [name for name in queries if name in got][:3]
     assert asked

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import DataType, StructType
 
-from cetdsl.errors import CetdslError, QueryTypeError, StreamingNotSupported, UnsupportedQuery
+from cetdsl.errors import CetdslError, InvalidNode, QueryTypeError, StreamingNotSupported, UnsupportedQuery, shown
 from cetdsl.ir.schema import Field, Schema
 
 if TYPE_CHECKING:
@@ -27,6 +27,15 @@ if TYPE_CHECKING:
 def schema_of(df: DataFrame) -> Schema:
     """Returns the names and types of a DataFrame's columns."""
     return Schema([Field(field.name, field.dataType.simpleString()) for field in df.schema.fields])
+
+
+def require_dataframe(df: object) -> None:
+    """Raises for what is no DataFrame of Spark, such as one of pandas."""
+    if not isinstance(df, DataFrame):
+        raise InvalidNode(
+            f"events are a DataFrame of Spark, not {shown(df)}",
+            hint="write cet.pattern(df, query, time=...); spark.createDataFrame makes one of pandas into one of Spark",
+        )
 
 
 def refuse_streaming(df: DataFrame) -> None:

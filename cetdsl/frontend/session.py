@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame
 
 from cetdsl.analysis.resolve import Binding, ResolvedQuery, analyse
 from cetdsl.errors import InvalidNode, QueryTypeError, ResolutionError, is_one_of, names_of, nearest, shown
-from cetdsl.execution.compat import function_names, refuse_streaming, schema_of
+from cetdsl.execution.compat import function_names, refuse_streaming, require_dataframe, schema_of
 from cetdsl.execution.complete import summary
 from cetdsl.execution.conditions import refuse_changing_conditions
 from cetdsl.execution.graph import EventGraph
@@ -692,6 +692,7 @@ def pattern(
     >>> cet.pattern(df, text, time="t", type=None).count_trends().first()["count"]
     Decimal('7')
     """
+    require_dataframe(df)
     bound = PatternFrame(df, query_of(query), Binding(time, tie_break, type, on_null_time))
     bound._rewritten  # noqa: B018 - errors of the query are raised here, not when an answer is asked for
     refuse_changing_conditions(df, spark_columns(bound.query))

@@ -22,7 +22,7 @@ from cetdsl.errors import (
     recovering,
     shown,
 )
-from cetdsl.execution.compat import function_names, refuse_streaming, schema_of
+from cetdsl.execution.compat import function_names, refuse_streaming, require_dataframe, schema_of
 from cetdsl.execution.conditions import refuse_changing_conditions
 from cetdsl.execution.exchange import as_carried_out
 from cetdsl.execution.python import require_worker_python
@@ -284,6 +284,7 @@ def patterns(
     >>> sorted((row.query, int(row["count"])) for row in answer.collect())
     [('pairs', 2), ('runs', 3)]
     """
+    require_dataframe(df)
     named = _named(queries)
     how = _sharing(sharing, deviations or {}, named)
     workload = Workload(df, named, Binding(time, tie_break, type, on_null_time), how)

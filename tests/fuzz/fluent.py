@@ -100,6 +100,7 @@ ASKED: dict[str, Callable[[Any, Any, Any], Any]] = {
     "pattern ties": lambda df, a, b: df.pattern("PATTERN A", time="t", tie_break=a).trends(),
     "pattern null": lambda df, a, b: df.pattern("PATTERN A", time="t", on_null_time=a),
     "cet.pattern": lambda df, a, b: cet.pattern(df, a, time=b),
+    "cet.pattern of": lambda df, a, b: cet.pattern(a, "PATTERN A", time=b),
     "patterns": lambda df, a, b: df.patterns(a, time="t"),
     "patterns of": lambda df, a, b: df.patterns({a if isinstance(a, str) else "q": b}, time="t").results(),
     "patterns sharing": lambda df, a, b: df.patterns({"q": "PATTERN A RETURN COUNT(*)"}, time="t", sharing=a),
