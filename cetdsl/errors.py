@@ -383,4 +383,7 @@ def recovering() -> Iterator[None]:
         own = recover(error)
         if own is None or own is error:
             raise
-        raise own from None
+        try:
+            raise own from None
+        finally:
+            del own  # which refers to this frame: in a circle, all that the frames below hold would live on

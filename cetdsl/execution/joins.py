@@ -210,11 +210,14 @@ class _Join:
     """Finds the edges of one transition: with an index as far as that goes, then with tests of two events."""
 
     def __init__(self, graph: JoinedGraph, transition: Transition, nodes: DataFrame) -> None:
-        self.graph = graph
+        # Not the graph itself: checkpoints in a circle of objects would be left to the garbage collector, which may run
+        # while Spark Connect's client holds a lock that it needs to give them back, and then both wait for ever.
+        self.frame, self.by, self.instant = graph.frame, graph.by, graph.instant
+        self.listed = graph.plan.compiled.lists
         self.transition = transition
         self.nodes = nodes
         self.values = [f"v{k}" for k in range(len(transition.equalities))]
-        self.list = [*graph.by, *self.values]
+        self.list = [*self.by, *self.values]
 
     @cached_property
     def earlier(self) -> DataFrame:
@@ -287,18 +290,17 @@ class _Join:
         earlier = earlier.toDF(*(name if name in shared else f"{name}0" for name in earlier.columns))
         later = later.toDF(*(name if name in shared else f"{name}1" for name in later.columns))
         pairs = _join(earlier, later, shared).filter(combine(operator.and_, list(self._tests())))
-        return pairs.select(*self.graph.by, "n0", "q0", "n1", "q1")
+        return pairs.select(*self.by, "n0", "q0", "n1", "q1")
 
     def _tests(self) -> Iterable[Column]:
         """What two events of a list, and of a block, must still pass."""
-        graph = self.graph
-        yield F.struct(*(f"{name}0" for name in graph.instant)) < F.struct(*(f"{name}1" for name in graph.instant))
+        yield F.struct(*(f"{name}0" for name in self.instant)) < F.struct(*(f"{name}1" for name in self.instant))
         if self.transition.order is not None:
             yield (F.col("begin0") <= F.col("a1")) & (F.col("a1") < F.col("end0"))
         for c in self.transition.rest:
             yield HOLDS[c.op](F.col(f"f{c.later}1"), F.col(f"f{c.earlier}0"))
         for number in self.transition.edge.listed:
-            yield graph.frame.pair_column(graph.plan.compiled.lists[number], F.col("e0"), F.col("e1"))
+            yield self.frame.pair_column(self.listed[number], F.col("e0"), F.col("e1"))
 
 
 def _whole(number: int) -> Column:
