@@ -178,25 +178,3 @@ assert "pyspark" not in sys.modules
 """
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-
-
-def _names_outside_kernels(node: ast.AST) -> Iterator[str]:
-    """The names that Python reads, without those in compiled functions."""
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.FunctionDef) and _decorators(child) & {"jit", "inner", "inlined"}:
-            continue
-        if isinstance(child, (ast.Name, ast.Attribute)):
-            yield child.id if isinstance(child, ast.Name) else child.attr
-        yield from _names_outside_kernels(child)
-
-
-def _decorators(function: ast.FunctionDef) -> set[str]:
-    return {each.id for each in function.decorator_list if isinstance(each, ast.Name)}
-
-
-def test_what_python_does_not_call_is_not_compiled_for_it() -> None:
-    trees = [ast.parse(path.read_text()) for path in [*MODULES, *(ROOT / "tests").glob("*.py")]]
-    called = {name for tree in trees for name in _names_outside_kernels(tree)}
-    functions = [node for tree in trees for node in tree.body if isinstance(node, ast.FunctionDef)]
-    compiled = {function.name for function in functions if "jit" in _decorators(function)}
-    assert compiled <= called, "compile these with @inner"

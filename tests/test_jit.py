@@ -16,8 +16,6 @@ from pathlib import Path
 
 import pytest
 
-from cetdsl.kernels import _jit
-
 PACKAGE = Path(__file__).parent.parent / "cetdsl"
 
 LEAF = "from cetdsl.kernels._jit import jit\n\n@jit\ndef double(x):\n    return 2 * x\n"
@@ -190,18 +188,3 @@ def test_compiled_functions_depend_on_kernels_and_constants_only() -> None:
             if isinstance(node, ast.Name) and node.id in outside:
                 assert outside[node.id].startswith("cetdsl.ir."), f"{path}: {node.id}"
                 assert node.id.isupper(), f"{path}: {node.id}"
-
-
-def test_python_cannot_call_what_is_compiled_for_kernels_alone() -> None:
-    @_jit.inner
-    def twice(number: int) -> int:
-        return 2 * number
-
-    @_jit.jit
-    def four_times(number: int) -> int:
-        return twice(twice(number))
-
-    for _ in range(2):  # before and after it is compiled
-        with pytest.raises(TypeError, match="called by kernels alone"):
-            twice(1)
-        assert four_times(1) == 4

@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cetdsl.ir.machine import Comparison
-from cetdsl.kernels._jit import jit
 from cetdsl.kernels.machine import program
-from cetdsl.kernels.machine.program import dense_codes, equality_codes
+from cetdsl.kernels.machine.program import dense_codes, equality_codes, place_of
 from cetdsl.kernels.vocabulary import Events
 
 SMALL = st.lists(st.integers(-3, 3), min_size=1, max_size=12)
@@ -50,10 +49,6 @@ def test_several_equalities_have_one_code_and_null_has_none(rows: list[list[int 
         for n, earlier in enumerate(rows):
             equal = None not in (later[0], later[2], earlier[1], earlier[2]) and later[::2] == earlier[1:]
             assert (f[m] == g[n] >= 0) == equal
-
-
-#: As Python can call it.
-place_of = jit(program.place_of.py_func)
 
 
 @settings(deadline=None)

@@ -6,11 +6,7 @@ import math
 
 import pytest
 
-from cetdsl.kernels._jit import jit
-from cetdsl.kernels.numbers import arithmetic
-
-# As Python can call them.
-normalised, add_scaled = jit(arithmetic.normalised.py_func), jit(arithmetic.add_scaled.py_func)
+from cetdsl.kernels.numbers.arithmetic import add_scaled, normalised
 
 HUGE = normalised(1.0, 5_000.0)
 INFINITE = normalised(math.inf, 0.0)

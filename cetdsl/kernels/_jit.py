@@ -215,38 +215,17 @@ class _Cache(_caching.FunctionCache):  # type: ignore[misc]
 
 def jit(function: _Function) -> _Function:
     """Compiles with ``numba.njit`` and the disk cache; ``nogil``, because kernels touch nothing but arrays."""
-    return cast(_Function, _compile(function))
-
-
-def inner(function: _Function) -> _Function:
-    """As :func:`jit`, for functions that kernels alone call.
-
-    They go without what Python calls, which takes tuples of arrays apart: about a quarter of the time to compile.
-    """
-    return cast(_Function, _for_kernels(_compile(function, no_cpython_wrapper=True)))
+    return _compile(function, forceinline=False)
 
 
 def inlined(function: _Function) -> _Function:
-    """As :func:`inner`, for small functions in inner loops: a call would copy each array's descriptor."""
-    return cast(_Function, _for_kernels(_compile(function, no_cpython_wrapper=True, forceinline=True)))
+    """As :func:`jit`, for small functions in inner loops: a call would copy each array's descriptor."""
+    return _compile(function, forceinline=True)
 
 
-def _compile(function: _Function, **options: bool) -> Any:
-    njit: Any = numba.njit  # which knows of more options than its type says
-    # No code in C calls kernels.
-    compiled = njit(nogil=True, error_model="numpy", no_cfunc_wrapper=True, **options)(function)
+def _compile(function: _Function, *, forceinline: bool) -> _Function:
+    compiled: Any = numba.njit(nogil=True, error_model="numpy", forceinline=forceinline)(function)
     # Without the source nothing would tell one version from the next.
     if _source(function.__module__) and _disk.place():
         compiled._cache = _Cache(function)
-    return compiled
-
-
-def _for_kernels(compiled: Any) -> Any:
-    """Has a call from Python raise an error; Numba would jump to where nothing is."""
-
-    def refuse(*_: object, **__: object) -> None:
-        raise TypeError(f"{compiled.py_func.__qualname__} is called by kernels alone: compile it with @jit")
-
-    compiled._insert = lambda *_: None  # what Python would call
-    compiled._compile_for_args = refuse
-    return compiled
+    return cast(_Function, compiled)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from cetdsl.ir.accumulators import Accumulator
 from cetdsl.ir.kernel import KernelSpec, is_exact_accumulator
-from cetdsl.kernels._jit import inlined, inner, jit
+from cetdsl.kernels._jit import inlined, jit
 from cetdsl.kernels.aggregate.matrices import Matrices, Part, Transitions, multiply_neighbours, zeros
 from cetdsl.kernels.answers.tables import additive_accumulators
 from cetdsl.kernels.numbers.arithmetic import add_scaled
@@ -231,7 +231,7 @@ def _multiply_instants(
     return out[:size], owner[:size]
 
 
-@inner
+@jit
 def _doubled(out: Floats, owner: Ints) -> tuple[Floats, Ints]:
     """Returns the arrays with twice the room."""
     return np.concatenate((out, np.empty_like(out))), np.concatenate((owner, np.empty_like(owner)))

@@ -20,7 +20,7 @@ from cetdsl.errors import GroupTooLarge
 from cetdsl.ir.kernel import MAXIMAL
 from cetdsl.ir.layout import KEY, NAMES, NUMBERS, TREND, WINDOW
 from cetdsl.ir.stages import ContainmentSpec
-from cetdsl.kernels._jit import inlined, inner, jit
+from cetdsl.kernels._jit import inlined, jit
 from cetdsl.kernels.vocabulary import Bools, Ints, Places
 from cetdsl.kernels.wire.columns import as_array, differs_from_previous, from_numpy, integers, to_numpy
 
@@ -198,7 +198,7 @@ def _is_stretch(kept: _Kept, trend: Places, low: int, high: int) -> bool:
     return same
 
 
-@inner
+@jit
 def _is_contained(kept: _Kept, trend: Places, signature: np.uint64, unbroken: bool) -> bool:
     """Whether a longer one of the kept trends contains a trend, all of whose bindings occur among them."""
     rarest = 0

@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cetdsl.kernels._jit import inlined, inner, jit
+from cetdsl.kernels._jit import inlined, jit
 from cetdsl.kernels.complete.cuts import ENTRY_BYTES, Scope, ends_elsewhere, is_useful, leads_to
 from cetdsl.kernels.enumerate.blocks import (
     BINDINGS,
@@ -118,7 +118,7 @@ def _is_inner(anchored: Bools, base: Index, t: Index, bound: Index) -> bool:
     return bool(t < bound and (len(anchored) == 0 or not anchored[t - base]))
 
 
-@inner
+@jit
 def _prolonged(graph: Graph, rules: Rules, scope: Scope, junctions: Junctions, first: int, last: int) -> Bools:
     """Whether each node of a stretch ends pieces that a junction may prolong."""
     target, starts, stops, ends = graph.target, graph.start, graph.stop, graph.ends

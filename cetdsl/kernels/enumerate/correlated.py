@@ -10,7 +10,7 @@ import numpy as np
 from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.machine import Edge, Machine, Pair
 from cetdsl.ir.windowing import SPAN
-from cetdsl.kernels._jit import inner, jit
+from cetdsl.kernels._jit import jit
 from cetdsl.kernels.enumerate.blocks import WIDE
 from cetdsl.kernels.enumerate.layout import by_source, ints
 from cetdsl.kernels.machine.conditions import compare, edge_holds
@@ -143,7 +143,7 @@ def without_correlated(spec: KernelSpec) -> KernelSpec:
     return spec.with_query(machine=stripped, negations=negations)
 
 
-@inner
+@jit
 def _bound_to(path: Path, depth: int, variable: int) -> int:
     """Returns the event of the path that is bound to a variable; -1: none."""
     for d in range(depth):
@@ -152,7 +152,7 @@ def _bound_to(path: Path, depth: int, variable: int) -> int:
     return -1
 
 
-@inner
+@jit
 def _is_decided(correlated: Correlated, path: Path, depth: int, guard: int) -> bool:
     """Whether the path binds all variables that a negation refers to."""
     for k in range(correlated.pair_start[guard], correlated.pair_start[guard + 1]):
@@ -161,7 +161,7 @@ def _is_decided(correlated: Correlated, path: Path, depth: int, guard: int) -> b
     return True
 
 
-@inner
+@jit
 def _relates(
     correlated: Correlated, events: Events, path: Path, depth: int, guard: int, event: int, variable: int
 ) -> bool:
@@ -180,7 +180,7 @@ def _relates(
     return True
 
 
-@inner
+@jit
 def _reaches(program: Program, events: Events, reach: Bools, state: int, event: int, low: int) -> bool:
     if program.begins[state]:
         return True
@@ -195,7 +195,7 @@ def _reaches(program: Program, events: Events, reach: Bools, state: int, event: 
     return False
 
 
-@inner
+@jit
 def _has_match(gaps: Gaps, events: Events, path: Path, depth: int, guard: int, low: int, high: int) -> bool:
     """Whether a negated pattern has a match among the events ``low:high`` that forbids this path."""
     correlated, program, reach = gaps.correlated, gaps.negated, gaps.reach
@@ -210,7 +210,7 @@ def _has_match(gaps: Gaps, events: Events, path: Path, depth: int, guard: int, l
     return False
 
 
-@inner
+@jit
 def _gap(
     correlated: Correlated, events: Events, path: Path, depth: int, position: int, low: int, high: int
 ) -> tuple[int, int]:
@@ -233,7 +233,7 @@ def _gap(
     return begin, end
 
 
-@inner
+@jit
 def _guards_of(correlated: Correlated, path: Path, depth: int, position: int) -> Ints:
     """The correlated negations of the gap before a position."""
     if position == 0:
@@ -246,7 +246,7 @@ def _guards_of(correlated: Correlated, path: Path, depth: int, position: int) ->
     return correlated.edge_guard[correlated.edge_start[edge] : correlated.edge_start[edge + 1]]
 
 
-@inner
+@jit
 def _gap_is_free(gaps: Gaps, events: Events, path: Path, depth: int, position: int, low: int, high: int) -> bool:
     guards = _guards_of(gaps.correlated, path, depth, position)
     if len(guards) == 0:
@@ -258,7 +258,7 @@ def _gap_is_free(gaps: Gaps, events: Events, path: Path, depth: int, position: i
     return free
 
 
-@inner
+@jit
 def new_gap_allows(gaps: Gaps, events: Events, path: Path, depth: int, low: int, high: int) -> bool:
     """Judges the gap before the last binding as soon as all that its negations look at is bound."""
     position = depth - 1

@@ -28,7 +28,7 @@ import numpy as np
 
 from cetdsl.ir.indexes import lower_guards
 from cetdsl.ir.kernel import KernelSpec
-from cetdsl.kernels._jit import inlined, inner, jit
+from cetdsl.kernels._jit import inlined, jit
 from cetdsl.kernels.enumerate.blocks import (
     BINDINGS,
     BLOCK,
@@ -67,7 +67,7 @@ from cetdsl.kernels.machine.program import lay_out
 from cetdsl.kernels.vocabulary import Block, Bools, Events, Ints, Shorts, Slices
 
 
-@inner
+@jit
 def _pairs_allow(pairs: Ints, codes: Ints, valid: Bools, path_event: Ints, path_variable: Shorts, depth: int) -> bool:
     """Whether the last binding satisfies its pairwise predicates with all bindings before it."""
     last = depth - 1
@@ -89,7 +89,7 @@ def _pairs_allow(pairs: Ints, codes: Ints, valid: Bools, path_event: Ints, path_
     return True
 
 
-@inner
+@jit
 def _next_root(edges: Edges, given: SearchInput, guards: Guards | None, useful: Bools, subslice: int, root: int) -> int:
     """Returns the number of the next candidate (event and initial state) that begins a trend; -1: no more."""
     low, high, pivot = given.subslices.low[subslice], given.subslices.high[subslice], given.subslices.pivot[subslice]

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from cetdsl.kernels._jit import inner, jit
+from cetdsl.kernels._jit import jit
 from cetdsl.kernels.enumerate.layout import Edges, Guards, JoinCodes, Lists, Scratch, SearchInput
 from cetdsl.kernels.machine.conditions import compare, is_listed, may_end
 from cetdsl.kernels.vocabulary import Bools, Events, Ints, Places, Slices
 
 
-@inner
+@jit
 def comparisons_hold(comparison: Ints, start: int, end: int, codes: Ints, earlier: int, later: int) -> bool:
     """Whether the comparisons ``start:end`` hold."""
     for c in range(start, end):
@@ -27,7 +27,7 @@ def comparisons_hold(comparison: Ints, start: int, end: int, codes: Ints, earlie
     return True
 
 
-@inner
+@jit
 def is_exhausted(
     comparison: Ints, start: int, end: int, codes: Ints, earlier: int, best: Ints, row: int, place: int
 ) -> bool:
@@ -41,7 +41,7 @@ def is_exhausted(
     return False
 
 
-@inner
+@jit
 def next_listed(
     edges: Edges,
     events: Events,
@@ -72,7 +72,7 @@ def next_listed(
     return -1
 
 
-@inner
+@jit
 def _first_on_chain(
     comparison: Ints,
     start: int,
@@ -116,7 +116,7 @@ def _first_on_chain(
     return -1
 
 
-@inner
+@jit
 def _pivot_pairs_allow(pairs: Ints, codes: Ints, valid: Bools, pivot: int, event: int, variable: int) -> bool:
     for k in range(pairs.shape[0]):
         if pairs[k, 1] == variable:
@@ -126,7 +126,7 @@ def _pivot_pairs_allow(pairs: Ints, codes: Ints, valid: Bools, pivot: int, event
     return True
 
 
-@inner
+@jit
 def _may_end_here(edges: Edges, events: Events, guards: Guards, state: int, event: int, high: int, pivot: int) -> bool:
     """Whether a trend of the subslice may end here, for one of the states that it may have begun in."""
     if not guards.late:
@@ -166,7 +166,7 @@ def _link(
                     scratch.best[row, place] = best
 
 
-@inner
+@jit
 def find_useful(
     edges: Edges,
     given: SearchInput,

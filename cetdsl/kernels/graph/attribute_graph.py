@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cetdsl.kernels._jit import inlined, inner
+from cetdsl.kernels._jit import inlined, jit
 from cetdsl.kernels.vocabulary import Bools, Graph, Ints, Places
 
 #: No path begins before here; no path ends after here (beyond any event).
@@ -109,7 +109,7 @@ class AttributeGraph(NamedTuple):
     joins: Joins
 
 
-@inner
+@jit
 def number_buckets(joins: Joins, ranks: Ranks) -> tuple[Ints, Ints, int]:
     """Numbers the buckets of all edges, one after the other.
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cetdsl.kernels._jit import inner, jit
+from cetdsl.kernels._jit import jit
 from cetdsl.kernels.vocabulary import Block, Ints
 
 
@@ -56,7 +56,7 @@ def widened(column: NDArray[Any], used: int, more: int) -> NDArray[Any]:
     return wider
 
 
-@inner
+@jit
 def add_path(start: Ints, node: Ints, trend: int, path: Ints, depth: int) -> Ints:
     """Writes the first ``depth`` nodes of a path as a trend behind the ones before it, and notes where it ends."""
     used = start[trend]

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cetdsl.kernels._jit import inlined, inner, jit
+from cetdsl.kernels._jit import inlined, jit
 from cetdsl.kernels.graph.attribute_graph import AttributeGraph, bucket_of, number_buckets, rank_of, wanted_of
 from cetdsl.kernels.graph.windows import (
     END,
@@ -144,7 +144,7 @@ class Worth(NamedTuple):
     sum: Values
 
 
-@inner
+@jit
 def make_worth(windows: Windows, accumulators: Accumulators, targets: int) -> Worth:
     """Makes room for the worth of nodes, and for the sums over so many ``targets`` that nodes share."""
     one, room = accumulators.one, widest(windows)
@@ -195,7 +195,7 @@ def in_units(value: complex, exponent: float) -> float:
 # ------------------------------------------------------------------------------------------ along listed edges
 
 
-@inner
+@jit
 def fill_worth(
     graph: Graph, windows: Windows, window: int, complete: bool, accumulators: Accumulators, worth: Worth
 ) -> None:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cetdsl.kernels._jit import inner, jit
+from cetdsl.kernels._jit import jit
 from cetdsl.kernels.graph.windows import END, ROOT, SEEN, Roles, Windows, fill_roles, widest
 from cetdsl.kernels.vocabulary import Bools, Graph, Ints
 
@@ -85,7 +85,7 @@ def spelled(value: Weights, rank: Ints, weight: Weights) -> Weights:
     return spelled
 
 
-@inner
+@jit
 def fill_ways(
     graph: Graph, windows: Windows, window: int, role: Roles, layers: Layers, best: Values, choice: Ints
 ) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cetdsl.kernels._jit import inlined, inner, jit
+from cetdsl.kernels._jit import inlined, jit
 from cetdsl.kernels.graph.attribute_graph import (
     NEVER,
     Joins,
@@ -38,7 +38,7 @@ def find_ranges(joins: Joins, ranks: Ranks, events: Events, horizon: Places, eve
     return ranges._replace(target=target, rank=rank, skip=skip)
 
 
-@inner
+@jit
 def _fill_buckets(
     joins: Joins, ranks: Ranks, event: Ints, state: Ints, owner: Ints, first: Ints, count: int
 ) -> tuple[Ints, Places, Places]:

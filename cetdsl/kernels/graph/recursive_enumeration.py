@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cetdsl.kernels._jit import inlined, inner
+from cetdsl.kernels._jit import inlined, jit
 from cetdsl.kernels.graph.blocks import widened
 from cetdsl.kernels.graph.layers import IS_NAN, LAST, NO_WAY, Layers, Values, fill_ways
 from cetdsl.kernels.graph.windows import END, ROOT, Roles, Windows, fill_roles, widest
@@ -50,7 +50,7 @@ def _swap(heaps: Heaps, a: int, b: int) -> None:
     heaps.way[a], heaps.way[b] = heaps.way[b], heaps.way[a]
 
 
-@inner
+@jit
 def _sink(heaps: Heaps, start: int, size: int, cell: int) -> None:
     """Lets a candidate of the heap ``start:start + size`` sink below the better ones."""
     while 2 * cell + 1 < size:
@@ -63,7 +63,7 @@ def _sink(heaps: Heaps, start: int, size: int, cell: int) -> None:
         cell = child
 
 
-@inner
+@jit
 def _push(heaps: Heaps, start: int, size: int, value: float, state: int, way: int) -> None:
     """Adds a candidate to the ``size`` that a heap has."""
     heaps.value[start + size], heaps.state[start + size], heaps.way[start + size] = value, state, way
@@ -114,7 +114,7 @@ class Ways(NamedTuple):
 _WAYS, _CELLS, _TREND, RANK, FIRST, _LAST = range(6)
 
 
-@inner
+@jit
 def make_search(graph: Graph, windows: Windows, layers: Layers) -> Search:
     """Makes a search that is in no window yet."""
     room, width = widest(windows), layers.after.shape[1]
@@ -138,7 +138,7 @@ def make_search(graph: Graph, windows: Windows, layers: Layers) -> Search:
     )
 
 
-@inner
+@jit
 def open_window(search: Search, graph: Graph, windows: Windows, window: int, complete: bool) -> None:
     """Prepares the search for the trends of another window."""
     fill_roles(graph, windows, window, complete, search.role)
@@ -175,7 +175,7 @@ def _first_way(search: Search, ways: Ways, x: int) -> int:
     return way
 
 
-@inner
+@jit
 def _keep_candidates(
     search: Search, heaps: Heaps, owner: int, value: Values, state: Ints, count: int, most: int
 ) -> Heaps:
@@ -201,7 +201,7 @@ def _keep_candidates(
     return heaps
 
 
-@inner
+@jit
 def _collect_ways(search: Search, heaps: Heaps, x: int, most: int) -> Heaps:
     """Collects the candidates of a state but for its best way: ending there, and the first way of each successor."""
     target, after, choice, best = search.target, search.layers.after, search.choice, search.best
@@ -225,7 +225,7 @@ def _collect_ways(search: Search, heaps: Heaps, x: int, most: int) -> Heaps:
     return _keep_candidates(search, heaps, x, value, state, count, most)
 
 
-@inner
+@jit
 def _collect_trends(search: Search, heaps: Heaps, rank: int, most: int) -> Heaps:
     """Collects the candidates for the trends of one rank: the best way of each root and layer."""
     choice, best, role, ranks = search.choice, search.best, search.role, search.layers.rank
@@ -263,7 +263,7 @@ def _take_candidate(search: Search, ways: Ways, heaps: Heaps, owner: int) -> tup
     return value, way
 
 
-@inner
+@jit
 def _find_following(search: Search, ways: Ways, heaps: Heaps, x: int, most: int) -> Heaps:
     """Finds the next best way of a state, and those that it needs for that."""
     width, latest, path, depth = search.layers.after.shape[1], search.latest, search.path, 0
@@ -289,7 +289,7 @@ def _find_following(search: Search, ways: Ways, heaps: Heaps, x: int, most: int)
     return heaps
 
 
-@inner
+@jit
 def next_trend(search: Search, ways: Ways, heaps: Heaps, most: int) -> tuple[Ways, Heaps, int]:
     """Returns the window's next best trend as a way, -1 if there is no more; each state keeps its best ``most``."""
     at, trends, last, used = search.at, len(search.best), search.at[_TREND], search.at[_WAYS]

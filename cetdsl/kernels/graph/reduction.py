@@ -10,7 +10,7 @@ import numpy as np
 
 from cetdsl.ir.machine import Machine
 from cetdsl.ir.transitions import ORDERS, transitions_of
-from cetdsl.kernels._jit import inner, jit
+from cetdsl.kernels._jit import jit
 from cetdsl.kernels.graph.attribute_graph import NEVER, AttributeGraph
 from cetdsl.kernels.graph.blocks import widened
 from cetdsl.kernels.graph.edges import list_edges, with_edges
@@ -57,7 +57,7 @@ def _first_instants(graph: AttributeGraph) -> Ints:
     return stop
 
 
-@inner
+@jit
 def _earliest(tree: Places, base: int, size: int, low: int, high: int) -> int:
     """Returns the earliest node of the ranks ``low:high`` (from 0) in a segment tree; ``NEVER`` if there is none."""
     found = NEVER
@@ -74,7 +74,7 @@ def _earliest(tree: Places, base: int, size: int, low: int, high: int) -> int:
     return found
 
 
-@inner
+@jit
 def _push(heap: Ints, size: int, node: int, low: int, high: int) -> int:
     """Adds a stretch of ranks to a heap ordered by the earliest node of each."""
     cell = size
@@ -85,7 +85,7 @@ def _push(heap: Ints, size: int, node: int, low: int, high: int) -> int:
     return size + 1
 
 
-@inner
+@jit
 def _pop(heap: Ints, size: int) -> int:
     """Removes the first stretch from a heap."""
     last = size - 1

@@ -32,7 +32,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cetdsl.kernels._jit import inlined, inner, jit
+from cetdsl.kernels._jit import inlined, jit
 from cetdsl.kernels.graph.blocks import add_path, join_blocks
 from cetdsl.kernels.graph.counts import (
     Accumulators,
@@ -45,7 +45,7 @@ from cetdsl.kernels.graph.counts import (
     shared_targets,
 )
 from cetdsl.kernels.graph.windows import END, ROOT, Roles, Windows, take_windows, widest, windows_of
-from cetdsl.kernels.numbers.mixing import Words, mixed, mixed_word
+from cetdsl.kernels.numbers.mixing import Words, mixed
 from cetdsl.kernels.numbers.scaled import Scaled, from_scaled, log2_of
 from cetdsl.kernels.vocabulary import Block, Floats, Graph, Ints
 
@@ -116,7 +116,7 @@ def _uniform(word: np.uint64) -> float:
     return (float(word >> np.uint64(12)) + 0.5) * 2.0**-52
 
 
-@inner
+@jit
 def _next_key(before: float, drawn: int, size: float, log_size: float, word: np.uint64) -> float:
     """Returns the logarithm of the key that follows ``drawn`` smaller ones, the last of which is ``before``."""
     gap = math.log(-math.log(_uniform(word))) - (math.log(size - drawn) if size < math.inf else log_size)
@@ -134,7 +134,7 @@ def _smallest_keys(log_size: Floats, size: Floats, state: Words, n: int) -> tupl
     for window in range(len(size)):
         if size[window] > 0:
             counter[window] += _GOLDEN
-            heap.append((_next_key(-math.inf, 0, size[window], log_size[window], mixed_word(counter[window])), window))
+            heap.append((_next_key(-math.inf, 0, size[window], log_size[window], mixed(counter[window])), window))
     heapq.heapify(heap)
     owner, key = np.empty(n, dtype=np.int64), np.empty(n)
     for k in range(n):
@@ -142,14 +142,14 @@ def _smallest_keys(log_size: Floats, size: Floats, state: Words, n: int) -> tupl
         owner[k], key[k] = window, smallest
         drawn[window] += 1
         counter[window] += _GOLDEN
-        word, following = mixed_word(counter[window]), math.inf
+        word, following = mixed(counter[window]), math.inf
         if drawn[window] < size[window]:
             following = _next_key(smallest, drawn[window], size[window], log_size[window], word)
         heapq.heapreplace(heap, (following, window))
     return owner, key
 
 
-@inner
+@jit
 def _no_names(count: int) -> Words:
     """Makes a hash table for so many names."""
     slots = 4
@@ -162,7 +162,7 @@ def _no_names(count: int) -> Words:
 def _is_new(names: Words, name: np.uint64) -> bool:
     """Puts a name into a hash table, and returns whether it was not there."""
     mask = np.uint64(len(names) - 1)
-    slot = mixed_word(name) & mask
+    slot = mixed(name) & mask
     while names[slot] != _NOTHING:
         if names[slot] == name:
             return False
@@ -181,7 +181,7 @@ def _room(
     return worth, until, path, np.zeros(wanted.sum() + 1, dtype=np.int64), np.empty(0, dtype=np.int64)
 
 
-@inner
+@jit
 def _descend(graph: Graph, first: int, role: Roles, value: Words, rank: np.uint64, path: Ints) -> int:
     """Writes the path of a rank among those that begin with the node ``path[0]``, and returns its length."""
     start, target = graph.start, graph.target
@@ -223,7 +223,7 @@ def _draw_ranks(
         names, stop = _no_names(wanted[window]), trend + wanted[window]
         while trend < stop:
             counter += _GOLDEN
-            rank = mixed_word(counter) & mask
+            rank = mixed(counter) & mask
             if rank >= total or not _is_new(names, rank):
                 continue
             row = int(np.searchsorted(until[: last - first], rank, side="right"))
@@ -234,7 +234,7 @@ def _draw_ranks(
     return start, node[: start[trend]].copy()
 
 
-@inner
+@jit
 def _wander(
     graph: Graph, first: int, last: int, role: Roles, value: Scaled, counter: np.uint64, path: Ints
 ) -> tuple[int, np.uint64]:
@@ -245,7 +245,7 @@ def _wander(
         v = path[depth - 1]
         worth, following = value[v - first, 0], -1
         counter += _GOLDEN
-        left = _uniform(mixed_word(counter)) * worth.real
+        left = _uniform(mixed(counter)) * worth.real
         if role[v - first] & END:
             left -= in_units(complex(1.0, 0.0), worth.imag)
         if left >= 0.0 or not role[v - first] & END:
@@ -268,7 +268,7 @@ def _name(path: Ints, depth: int) -> np.uint64:
     """Hashes a path; another path has the same hash with a probability of 2**-64."""
     word = _ZERO
     for d in range(depth):
-        word = mixed_word((word + _GOLDEN) ^ np.uint64(path[d]))
+        word = mixed((word + _GOLDEN) ^ np.uint64(path[d]))
     return word if word != _NOTHING else _ZERO
 
 
@@ -294,7 +294,7 @@ def _draw_walks(
         names, stop = _no_names(wanted[window]), trend + wanted[window]
         while trend < stop:
             counter += _GOLDEN
-            aim = _uniform(mixed_word(counter)) * total
+            aim = _uniform(mixed(counter)) * total
             path[0] = first + min(np.searchsorted(until[: last - first], aim, side="right"), final)
             depth, counter = _wander(graph, first, last, role, value, counter, path)
             if _is_new(names, _name(path, depth)):

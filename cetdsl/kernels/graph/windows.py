@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cetdsl.kernels._jit import inlined, inner, jit
+from cetdsl.kernels._jit import inlined, jit
 from cetdsl.kernels.machine.program import place_of
 from cetdsl.kernels.vocabulary import Bools, Graph, Index, Ints, Places
 
@@ -90,7 +90,7 @@ def successors_stop(starts: Ints, stops: Ints, target: Places, v: Index, last: I
     return stop_before(target, starts[v], stops[v], last)
 
 
-@inner
+@jit
 def fill_roles(graph: Graph, windows: Windows, window: int, complete: bool, role: Roles) -> None:
     """Fills in what each node of a window is to its trends; ``complete`` ones go from sources to sinks."""
     begins, ends, origin, reach = graph.begins, graph.ends, graph.origin, graph.reach

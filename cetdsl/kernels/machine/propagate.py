@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cetdsl.ir.indexes import HASH, TOTAL, TREE
-from cetdsl.kernels._jit import inner, jit
+from cetdsl.kernels._jit import jit
 from cetdsl.kernels.machine.conditions import Conditions, Subslices, edge_holds, may_begin, may_end, pivot_allows
 from cetdsl.kernels.machine.program import Program, Tables
 from cetdsl.kernels.numbers.arithmetic import combine, extend
@@ -36,7 +36,7 @@ class Accumulators(NamedTuple):
     weights: NDArray[Any]
 
 
-@inner
+@jit
 def _largest_instant(events: Events, subslices: Subslices) -> int:
     largest = 1
     for r in range(len(subslices.low)):
@@ -234,7 +234,7 @@ def propagate(
         _clear(program, tables, low, high, hashed, trees, zero)
 
 
-@inner
+@jit
 def _clear(
     program: Program, tables: Tables, low: int, high: int, hashed: NDArray[Any], trees: NDArray[Any], zero: Any
 ) -> None:

@@ -15,12 +15,9 @@ _Word = TypeVar("_Word", np.uint64, Words)
 _FIRST_FACTOR, _SECOND_FACTOR = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 
+@inlined
 def mixed(word: _Word) -> _Word:
-    """Applies the output function of SplitMix64 to each of several words."""
+    """Applies the output function of SplitMix64 to a word or to each of several."""
     word = (word ^ (word >> np.uint64(30))) * _FIRST_FACTOR
     word = (word ^ (word >> np.uint64(27))) * _SECOND_FACTOR
     return word ^ (word >> np.uint64(31))
-
-
-#: The same of one word, for kernels.
-mixed_word = inlined(mixed)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cetdsl.kernels._jit import inner, jit
+from cetdsl.kernels._jit import jit
 from cetdsl.kernels.numbers.linear import add, multiply
 from cetdsl.kernels.numbers.scaled import Objects
 
@@ -63,7 +63,7 @@ def _mixed_radix(residues: Residues, primes: Residues, reciprocals: NDArray[np.f
     return digits
 
 
-@inner
+@jit
 def _power(base: Any, exponent: Any, prime: Any, reciprocal: float) -> Any:
     power = np.uint64(1)
     while exponent > np.uint64(0):

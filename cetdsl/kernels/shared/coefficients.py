@@ -13,7 +13,7 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-from cetdsl.kernels._jit import inner, jit
+from cetdsl.kernels._jit import jit
 from cetdsl.kernels.numbers.arithmetic import by_types
 from cetdsl.kernels.numbers.linear import System, Weights, add, multiply, weigh
 from cetdsl.kernels.shared import operations as op
@@ -39,7 +39,7 @@ class Coefficients(NamedTuple):
     h: Table
 
 
-@inner
+@jit
 def room_for(operations: int, graphlets: int, rows: int, out: Table) -> Coefficients:
     """Makes room for the coefficients of so many operations, in numbers like those of ``out``."""
     entries, primes = 2 * operations + 2 * graphlets, out.shape[1]
@@ -52,7 +52,7 @@ def room_for(operations: int, graphlets: int, rows: int, out: Table) -> Coeffici
     )
 
 
-@inner
+@jit
 def weigh_step(
     operation: Operations,
     entry: int,
@@ -78,7 +78,7 @@ def weigh_step(
     return int(n)
 
 
-@inner
+@jit
 def count_steps(tape: Tape, island: int, found: Coefficients) -> None:
     """Gives each graphlet its entries."""
     found.size[:] = 0
@@ -138,7 +138,7 @@ def fill(
         _fill_trees(system, found)
 
 
-@inner
+@jit
 def _fill_trees(system: System, found: Coefficients) -> None:
     """Fills in the inner entries of the trees, which combine those of the steps."""
     for entry in range(len(found.size)):

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cetdsl.kernels._jit import inlined, inner, jit
+from cetdsl.kernels._jit import inlined, jit
 from cetdsl.kernels.numbers.linear import System, Weights, add, less_one, multiply, weigh
 from cetdsl.kernels.shared import operations as op
 from cetdsl.kernels.shared.cells import Cells
@@ -54,7 +54,7 @@ def _grow_count(total: Table, influx: Table, cell: int, system: System, g: Table
         total[cell, t] = add(total[cell, t], grown, prime)
 
 
-@inner
+@jit
 def _take_each(
     cells: Cells, total: Table, influx: Table, v: int, count: int, system: System, h: Table, weighs: bool
 ) -> None:
@@ -384,7 +384,7 @@ def _apply(template: Template, cells: Cells, system: System, state: _State, node
                     influx[cell, t] = add(influx[cell, t], staged[at, t], system.prime[t])
 
 
-@inner
+@jit
 def _refresh(template: Template, cells: Cells, system: System, state: _State, node: int) -> None:
     """Adds up anew what leads to a repeating node."""
     total, influx, alive = state.total, state.influx, state.alive

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cetdsl.kernels._jit import inlined, inner, jit
+from cetdsl.kernels._jit import inlined, jit
 from cetdsl.kernels.shared import operations as op
 from cetdsl.kernels.shared.bursts import Frame, Survey, bound_to, end_of_instant, is_for_one_node, lowest_bit, taken_by
 from cetdsl.kernels.shared.operations import NEVER, OWN, SHARED, Modes, Operations, Tape
@@ -31,7 +31,7 @@ _FIRST_ROW, _LAST_ROW = 5, 6
 _VARIANT, _FAMILY, _FIRST_NODE, _LAST_NODE, _MOVED = 7, 8, 9, 10, 11
 
 
-@inner
+@jit
 def _new_ledger(template: Template, windows: int) -> Ints:
     family_start, part_start = template.family_start, template.part_start
     variants, families = len(template.bit), len(template.family_bits)
@@ -119,7 +119,7 @@ def _sync_next(out: Operations, at: int, start: Ints, nodes: Ints, repeating: in
     return at
 
 
-@inner
+@jit
 def _rooms(template: Template, rows: int) -> tuple[int, int, int]:
     """Returns the most operations of an instant: for each of its events, for each border there, and besides."""
     nodes, links = len(template.query) - template.repeating, len(template.link_source)
@@ -344,7 +344,7 @@ def _take_instant(
     return at
 
 
-@inner
+@jit
 def _refresh(out: Operations, at: int, ledger: Ints, template: Template, link: int) -> int:
     """Tells the nodes of a link the present values of their sources."""
     families = len(template.family_bits)
