@@ -113,19 +113,21 @@ def point_at(text: str, span: tuple[int, int]) -> str:
     return f"{prefix}{line}\n{' ' * len(prefix)}{padding}{'^' * width}"
 
 
-def shown(value: object) -> str:
-    """What a message shows of a value that is refused, whatever it is.
+def shown(value: object, most: int = 200) -> str:
+    """What a message shows of a value that is refused, whatever it is, in so many characters at most.
 
     Examples
     --------
     >>> shown("x"), shown(10**5000), shown("x" * 500)[-5:]
-    ("'x'", 'a value of type int', 'xx...')
+    ("'x'", 'a number of 16610 bits', 'xx...')
     """
+    if isinstance(value, int) and value.bit_length() > 256:
+        return f"a number of {value.bit_length()} bits"
     try:
         text = repr(value)
-    except Exception:  # Python writes no number of thousands of digits, and a class may do as it likes
+    except Exception:  # a class may do as it likes, and a list may hold a number too long for Python to write
         return f"a value of type {type(value).__name__}"
-    return text if len(text) <= 200 else text[:197] + "..."
+    return text if len(text) <= most else text[: most - 3] + "..."
 
 
 def is_one_of(value: object, words: Iterable[str]) -> bool:

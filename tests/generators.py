@@ -21,6 +21,8 @@ from cetdsl.pattern.query import Query, Returned, Span, Window
 
 #: The columns of every generated row, as Spark's DDL. ``id`` is the index of the row.
 SCHEMA = "id bigint, t bigint, s int, type string, x int, y double, k string, g int, name string"
+#: Of several streams as one.
+STACKED = SCHEMA + ", case int"
 
 T = TypeVar("T")
 Row = dict[str, Any]
@@ -150,6 +152,16 @@ def stack(streams: Sequence[Sequence[Mapping[str, Any]]], column: str = "case") 
     """
     rows = [{**row, column: number} for number, stream in enumerate(streams) for row in stream]
     return [{**row, "id": index} for index, row in enumerate(rows)]
+
+
+def stacked(first: int, count: int, max_events: int = 7) -> list[Row]:
+    """So many random streams, whose seeds follow each other, as one."""
+    return stack([random_stream(first + number, max_events) for number in range(count)])
+
+
+def frame(spark: Any, rows: Sequence[Row], schema: str = STACKED) -> Any:
+    """A DataFrame of rows."""
+    return spark.createDataFrame([tuple(row.values()) for row in rows], schema)
 
 
 def build_case(choose: Chooser, features: Features = ALL, max_events: int = 7) -> Case:

@@ -322,7 +322,6 @@ def test_windows_whose_graph_is_too_large_are_split(monkeypatch: pytest.MonkeyPa
 # ---------------------------------------------------------------------------------------------------- with Spark
 
 STREAMS = 60
-SCHEMA = generators.SCHEMA + ", case int"
 #: Each query is asked with these in turn; what it has no graph for is asked by the definition.
 IN_TURN = (("auto", "m-cet", "balanced"), ("h-cet", "definition"), ("t-cet", "anchors"))
 
@@ -330,9 +329,8 @@ IN_TURN = (("auto", "m-cet", "balanced"), ("h-cet", "definition"), ("t-cet", "an
 class Judge:
     """Streams in one DataFrame, and the complete trends that they should give."""
 
-    def __init__(self, spark: Any, first: int) -> None:
-        self.rows = generators.stack([generators.random_stream(first + n) for n in range(STREAMS)])
-        self.df = spark.createDataFrame([tuple(row.values()) for row in self.rows], SCHEMA).cache()
+    def __init__(self, rows: list[generators.Row], df: Any) -> None:
+        self.rows, self.df = rows, df
 
     def answers(self, query: Query, ties: tuple[str, ...], algorithms: tuple[str, ...]) -> dict[tuple[str, str], Any]:
         """The lazy answer of each reading and algorithm, without those that cannot take the query."""
@@ -403,7 +401,8 @@ def collected(query: Query, answers: dict[tuple[str, str], Any]) -> dict[tuple[s
 
 @pytest.fixture(scope="module")
 def judge(spark: Any) -> Judge:
-    return Judge(spark, 80_000)
+    rows = generators.stacked(80_000, STREAMS)
+    return Judge(rows, generators.frame(spark, rows).cache())
 
 
 @pytest.mark.classic

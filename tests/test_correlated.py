@@ -19,6 +19,7 @@ from cetdsl.ir.kernel import KernelQuery, KernelSpec
 from cetdsl.ir.layout import RowLayout
 from cetdsl.ir.machine import Edge, Machine, Negation
 from cetdsl.kernels.enumerate import deferred
+from cetdsl.kernels.enumerate.batches import take_trends
 from cetdsl.kernels.enumerate.enumerator import Enumerator
 from cetdsl.kernels.vocabulary import Events
 from cetdsl.kernels.wire.windows import NEVER, cut_slices
@@ -26,7 +27,7 @@ from cetdsl.kernels.wire.windows import NEVER, cut_slices
 pytestmark = pytest.mark.simple_plans
 
 STREAMS = 30
-SCHEMA = generators.SCHEMA + ", case int, day date"
+SCHEMA = generators.STACKED + ", day date"
 #: Predicates on ``n`` in ``SEQ(A a, NOT C n, B b)``.
 SHAPES = (
     "n.x + a.x > 2",
@@ -72,10 +73,10 @@ class Judge:
     """Streams in one DataFrame."""
 
     def __init__(self, spark: Any) -> None:
-        rows = generators.stack([generators.random_stream(40_000 + n, 7) for n in range(STREAMS)])
+        rows = generators.stacked(40_000, STREAMS)
         start = datetime.date(2024, 1, 1)
         self.rows = [{**row, "day": start + datetime.timedelta(days=row["x"] or 0)} for row in rows]
-        self.df = spark.createDataFrame([tuple(row.values()) for row in self.rows], SCHEMA).cache()
+        self.df = generators.frame(spark, self.rows, SCHEMA).cache()
 
     def expected(self, text: str) -> Counter[Any]:
         query = cet.parse(text)._query()
@@ -189,7 +190,7 @@ def test_matches_are_handed_on_in_batches(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(deferred, "PIECE", 4)
     assert list(deferred.pieces(block, [np.array([2, 9, 0])])) == [(0, 1), (1, 2), (2, 3)]
     assert list(deferred.pieces(block, [np.array([1, 1, 0])])) == [(0, 2), (2, 3)]
-    assert [part.tolist() for part in deferred.part_of(block, 1, 3)[:2]] == [[0, 2, 3], [2, 3, 4]]
+    assert [part.tolist() for part in take_trends(block, np.arange(1, 3))[:2]] == [[0, 2, 3], [2, 3, 4]]
 
 
 def test_too_many_matches_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

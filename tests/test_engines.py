@@ -29,7 +29,6 @@ from cetdsl.planning.strategies.request import Declined
 from cetdsl.rewrite import rewrite
 
 STREAMS = 40
-SCHEMA = generators.SCHEMA + ", case int"
 NUMBERS = ("decimal", "string", "double", "log2")
 #: All but panes, which declines where it would not pay; test_panes.py asks it whether that pays or not.
 STRATEGIES = {strategy_name(each): each for each in AGGREGATE_STRATEGIES if each is not panes}
@@ -48,10 +47,8 @@ def by_case(query: Query) -> Query:
 class Judge:
     """Streams in one DataFrame, and the answers that they should give."""
 
-    def __init__(self, spark: Any, first: int) -> None:
-        self.rows = generators.stack([generators.random_stream(first + n) for n in range(STREAMS)])
-        self.df = spark.createDataFrame([tuple(row.values()) for row in self.rows], SCHEMA).cache()
-        assert list(self.rows[0]) == self.df.columns
+    def __init__(self, rows: list[generators.Row], df: Any) -> None:
+        self.rows, self.df = rows, df
 
     def strategies(self, query: Query, ties: tuple[str, ...], number: str) -> dict[str, Any]:
         """The lazy answer of each strategy that does not decline."""
@@ -143,7 +140,11 @@ def agrees(got: Any, value: Any, number: str, aggregate: Any) -> bool:
 
 @pytest.fixture(scope="module")
 def judge(spark: Any) -> Judge:
-    return Judge(spark, 0)
+    return judge_of(spark, generators.stacked(0, STREAMS))
+
+
+def judge_of(spark: Any, rows: list[generators.Row]) -> Judge:
+    return Judge(rows, generators.frame(spark, rows).cache())
 
 
 def property_of(examples: int, features: generators.Features) -> Any:

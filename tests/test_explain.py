@@ -311,6 +311,12 @@ def test_an_unknown_stage_names_the_known_ones() -> None:
     )
 
 
+def test_what_is_no_text_is_no_stage() -> None:
+    for stage in (10**5000, b"parsed", ["parsed"]):
+        with pytest.raises(ResolutionError, match="no stage"):
+            explained("PATTERN A", stage)  # type: ignore[arg-type]
+
+
 def test_spark_shows_its_own_plan_and_runs_nothing(spark: object, capsys: pytest.CaptureFixture[str]) -> None:
     import cetdsl as cet
 

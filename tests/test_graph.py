@@ -67,8 +67,8 @@ class Judge:
     """Streams in one DataFrame, and what the graph of a query over them should say."""
 
     def __init__(self, spark: Any) -> None:
-        self.rows = generators.stack([generators.random_stream(500 + n) for n in range(STREAMS)])
-        self.df = spark.createDataFrame([tuple(row.values()) for row in self.rows], SCHEMA).cache()
+        self.rows = generators.stacked(500, STREAMS)
+        self.df = generators.frame(spark, self.rows).cache()
 
     def graph(self, query: Query, ties: tuple[str, ...], algorithm: str) -> dict[str, list[Any]]:
         graph = cet.pattern(self.df, query, time="t", tie_break=ties).graph(algorithm, columns=["id"])

@@ -32,12 +32,12 @@ SIX = [(1, "A", "B"), (2, "B", "C"), (3, "B", "A"), (4, "A", "B"), (5, "A", "C")
 
 @pytest.fixture(scope="module")
 def rows() -> list[Any]:
-    return generators.stack([generators.random_stream(900 + n) for n in range(STREAMS)])
+    return generators.stacked(900, STREAMS)
 
 
 @pytest.fixture(scope="module")
 def df(spark: Any, rows: list[Any]) -> Any:
-    return spark.createDataFrame([tuple(row.values()) for row in rows], SCHEMA).cache()
+    return generators.frame(spark, rows).cache()
 
 
 @pytest.mark.classic

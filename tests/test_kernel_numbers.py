@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from cetdsl.kernels.numbers.ladder import ADDED, ADDED_ALONE, DECIMAL_BITS, MULTIPLIED, WEIGHED, Moduli, exact, rounded
-from cetdsl.kernels.numbers.scaled import Objects, Scaled, nearest_whole, primes_below, to_scaled
+from cetdsl.kernels.numbers.scaled import Objects, Scaled, nearest_whole, primes_below, sum_scaled, to_scaled
 
 MODULI = pytest.mark.parametrize("moduli", [ADDED, ADDED_ALONE, WEIGHED, MULTIPLIED])
 
@@ -92,6 +92,14 @@ def test_doubles_hold_whole_numbers_below_two_to_the_fifty_third(moduli: Moduli,
     passes = Passes([[number]])
     assert passes.exact(moduli).tolist() == [[number]]
     assert bool(passes.residues) == (abs(number) >= 2**53)
+
+
+def test_groups_with_infinities_of_both_signs_have_no_sum() -> None:
+    values = to_scaled(np.array([np.inf, -np.inf, 1.0, 2.0, np.inf, 1.0]))
+    sums = sum_scaled(values, np.array([0, 2, 4]))
+    assert np.isnan(sums[0].real)
+    assert sums[1] == to_scaled(np.array([3.0]))[0]
+    assert sums[2].real == np.inf
 
 
 def test_what_cancels_out_is_as_large_as_its_magnitude() -> None:

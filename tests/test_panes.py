@@ -340,7 +340,7 @@ def test_no_pane_crosses_a_border(length: int, slide: int, panes_per_window: int
 
 @pytest.fixture(scope="module")
 def judge(spark: Any) -> test_engines.Judge:
-    return test_engines.Judge(spark, 4_000)
+    return test_engines.judge_of(spark, generators.stacked(4_000, test_engines.STREAMS))
 
 
 @pytest.mark.classic

@@ -199,6 +199,12 @@ def test_half_of_a_surrogate_pair_is_no_text(build: Callable[[], object]) -> Non
     str(caught.value).encode()
 
 
+@pytest.mark.parametrize("build", [lambda: A[""], lambda: cet.event(""), lambda: cet.events("")])
+def test_an_empty_name_names_nothing(build: Callable[[], object]) -> None:
+    with pytest.raises(CetdslError):
+        build()
+
+
 @pytest.mark.parametrize(
     "value", [10**5000, 2**62, -(10**5000), "9" * 5000, "9" * 5000 + " min", "1" * 5000 + "."], ids=range(6)
 )
@@ -292,6 +298,18 @@ INTERVALS = {
 
 
 @simple
+def test_what_has_parts_is_not_compared_along_a_trend(events: Any) -> None:
+    odd = events.selectExpr("*", "named_struct('a', x, 'b', 'y') AS pair", "array(x) AS list")
+    for name in ("pair", "list"):
+        for text in (
+            f"RETURN MAX(A.{name}) AS m PATTERN A+",
+            f"RETURN COUNT(*) AS n PATTERN A+ WHERE A.{name} < NEXT(A).{name}",
+        ):
+            with pytest.raises(UnsupportedQuery, match="cannot be compared along a trend"):
+                odd.pattern(text, time="t").aggregate(*([] if "RETURN" in text else [cet.count()]))
+
+
+@simple
 def test_what_workers_cannot_be_sent_is_an_error_of_ours(events: Any) -> None:
     odd = events.selectExpr(
         "*", "make_dt_interval(x) AS dt", *(f"{term} AS {name}" for name, term in INTERVALS.items())
@@ -308,6 +326,9 @@ def test_what_workers_cannot_be_sent_is_an_error_of_ours(events: Any) -> None:
         asked = odd.pattern(text, time="t")
         with pytest.raises(QueryTypeError, match="Spark cannot exchange values of type interval year to month"):
             asked.aggregate(number="decimal") if "RETURN" in text else asked.count_trends()
+    nothing = events.selectExpr("*", "array() AS nothing").pattern("PATTERN A", time="t")
+    with pytest.raises(QueryTypeError, match="Spark cannot exchange values of type array<void>"):
+        nothing.trends()
     [row] = odd.pattern("PATTERN A", time="t").trends(limit=1, columns=["dt"]).collect()
     assert isinstance(row.trend[0].event.dt, datetime.timedelta)
 

@@ -11,7 +11,7 @@ import pytest
 import reference
 from modes import more_on_classic
 from pyspark.sql import functions as F
-from test_engines import Judge, agrees, by_case
+from test_engines import STREAMS, Judge, agrees, by_case, judge_of
 
 import cetdsl as cet
 from cetdsl.errors import (
@@ -100,7 +100,7 @@ def judge_workload(
 @pytest.mark.classic
 @pytest.mark.parametrize(("seed", "size"), [(10_000, 2), (20_000, 5), (30_000, 8), (40_000, 12)])
 def test_each_query_of_a_random_workload_gets_its_own_answer(spark: Any, seed: int, size: int) -> None:
-    judge = Judge(spark, seed)
+    judge = judge_of(spark, generators.stacked(seed, STREAMS))
     queries = workload_of(judge, seed, size)
     expected = expected_of(judge, queries)
     for sharing, number in zip(SHARING, ("decimal", "string", "double", "log2"), strict=True):
@@ -123,7 +123,7 @@ def common_kleene(spark: Any) -> tuple[Judge, dict[str, Query], dict[str, Any]]:
         "nested": "RETURN COUNT(*) AS n PATTERN (SEQ(A, B+))+",
     }
     queries = {name: by_case(cet.parse(text)._query()) for name, text in texts.items()}
-    judge = Judge(spark, 77_000)
+    judge = judge_of(spark, generators.stacked(77_000, STREAMS))
     return judge, queries, expected_of(judge, queries)
 
 

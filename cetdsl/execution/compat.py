@@ -17,7 +17,15 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import DataType, StructType
 
-from cetdsl.errors import CetdslError, InvalidNode, QueryTypeError, StreamingNotSupported, UnsupportedQuery, shown
+from cetdsl.errors import (
+    CetdslError,
+    InvalidNode,
+    QueryTypeError,
+    StreamingNotSupported,
+    UnsupportedQuery,
+    recovering,
+    shown,
+)
 from cetdsl.ir.schema import Field, Schema
 
 if TYPE_CHECKING:
@@ -88,7 +96,7 @@ def refuse_unsendable(schema: StructType) -> None:
     for field in schema.fields:
         try:
             arrow_type(field.dataType)
-        except PySparkException:
+        except (PySparkException, ValueError):  # Arrow raises the latter for array(), an array of nothing
             raise QueryTypeError(
                 f"Spark cannot exchange values of type {field.dataType.simpleString()} with Python workers",
                 hint="cast the column to months, a number or a string before asking, or do not show it: columns=[...]",
@@ -108,10 +116,14 @@ def function_names() -> frozenset[str]:
 
 
 @contextmanager
-def within_depth() -> Iterator[None]:
-    """Turns the error of Spark Connect's messages, which nest a hundred levels deep at most, into one of cetdsl."""
+def own_errors() -> Iterator[None]:
+    """Turns errors of making a DataFrame into cetdsl's: those of plans that run jobs, such as joins round by round.
+
+    Spark Connect's messages nest a hundred levels deep at most, too.
+    """
     try:
-        yield
+        with recovering():
+            yield
     except Exception as error:
         if type(error).__name__ != "DecodeError":  # of protobuf, which classic Spark does without
             raise

@@ -67,7 +67,7 @@ def _events_in_order(df: DataFrame, below: Operator, needed: EventsInOrder) -> R
     terms, layout = _project(frame, needed, shares)
     rows = _for_tasks(frame, spec, terms, layout)
     schema = rows.schema
-    frame.refuse_collations(schema)
+    frame.refuse_incomparable(schema)
     refuse_unsendable(schema)
     types = tuple(schema[name].dataType for name in numbered(VALUE, len(needed.values)))
     layout = layout.with_values(tuple(kind.simpleString() for kind in types))

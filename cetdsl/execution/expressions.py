@@ -11,7 +11,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from cetdsl.analysis.types import decimal_digits, literal_type, type_of
-from cetdsl.errors import UnsupportedQuery
+from cetdsl.errors import CetdslError, UnsupportedQuery
 from cetdsl.ir.schema import Schema
 from cetdsl.pattern.expressions import (
     HOLDS,
@@ -67,6 +67,16 @@ def to_column(expr: Expr, resolve: Resolve, schema: Schema) -> Column:
             return _is_in(arguments[0], type_of(expr.arguments[0], schema), expr.arguments[1:], arguments[1:])
         return F.call_function(expr.name, *arguments)
     raise UnsupportedQuery(f"{expr!r} has no Spark form")
+
+
+def raised(error: type[CetdslError], *message: str | Column, hint: str, kind: str) -> Column:
+    """Raises an error of cetdsl where Spark evaluates it as a value of a type; :func:`cetdsl.errors.recover` reads it.
+
+    Parts of the message that are columns stand for their values.
+    """
+    text = [f"cetdsl.errors.{error.__name__}: ", *message, f"\n  hint: {hint}"]
+    parts = [F.lit(part) if isinstance(part, str) else part for part in text]
+    return F.raise_error(F.concat(*parts)).cast(kind)
 
 
 def _is_in(column: Column, kind: str | None, options: Sequence[Expr], columns: Sequence[Column]) -> Column:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from cetdsl.errors import OVERFLOW_ADVICE
-from cetdsl.execution.expressions import combine
+from cetdsl.errors import OVERFLOW_ADVICE, CountOverflow, NullTime
+from cetdsl.execution.expressions import combine, raised
 from cetdsl.execution.operators import Rows, runs
 from cetdsl.execution.source import EventFrame
 from cetdsl.ir.machine import Machine
@@ -46,13 +46,15 @@ def fold(df: DataFrame, plan: Fold) -> Rows:
 
 def refuse_nulls(time: str) -> Column:
     """Raises in rows whose column ``nulls``, a number of events without a time, is not 0; true in others."""
-    message = F.concat(
-        F.lit(f"cetdsl.errors.NullTime: the time column {time!r} is NULL in "),
+    error = raised(
+        NullTime,
+        f"the time column {time!r} is NULL in ",
         F.col("nulls").cast("string"),
         F.when(F.col("nulls") == 1, " row").otherwise(" rows"),
-        F.lit("\n  hint: clean the data, or leave these rows out with on_null_time='skip'"),
+        hint="clean the data, or leave these rows out with on_null_time='skip'",
+        kind="boolean",
     )
-    return F.when(F.col("nulls") > 0, F.raise_error(message).cast("boolean")).otherwise(F.lit(True))
+    return F.when(F.col("nulls") > 0, error).otherwise(F.lit(True))
 
 
 def _place(groups: list[str], window: Column | None) -> Column:
@@ -70,11 +72,10 @@ def _place(groups: list[str], window: Column | None) -> Column:
 def _checked(column: str, name: str, number: str, where: Column) -> Column:
     """Returns a result, or raises an error if it does not fit, which NULL and infinity mean."""
     fits, hint = OVERFLOW_ADVICE[number]
-    message = (f"cetdsl.errors.CountOverflow: {name!r} of ", f" does not fit {fits}\n  hint: {hint}")
-    error = F.raise_error(F.concat(F.lit(message[0]), where, F.lit(message[1])))
+    error = raised(CountOverflow, f"{name!r} of ", where, f" does not fit {fits}", hint=hint, kind=_ZERO_TYPES[number])
     value = F.col(column)
     overflown = value.isNull() if number == "decimal" else value == F.lit(float("inf"))
-    return F.when(overflown, error.cast(_ZERO_TYPES[number])).otherwise(value)
+    return F.when(overflown, error).otherwise(value)
 
 
 class _Fold:

@@ -9,8 +9,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from cetdsl.errors import ResolutionError, recovering
-from cetdsl.execution.compat import within_depth
+from cetdsl.errors import ResolutionError
+from cetdsl.execution.compat import own_errors
 from cetdsl.execution.joins import JoinedGraph
 from cetdsl.execution.trends import refuse_duplicates
 from cetdsl.execution.vertices import KernelGraph, separable_transitions, value_names
@@ -48,8 +48,7 @@ class EventGraph:
         return f"<EventGraph with positions {', '.join(self._positions)}>"
 
     @cached_property
-    @recovering()  # joins run jobs
-    @within_depth()
+    @own_errors()
     def vertices(self) -> DataFrame:
         """Event vertices.
 
@@ -64,15 +63,13 @@ class EventGraph:
         return self._placed(self._parts.vertices(), [*columns, F.col("event")])
 
     @cached_property
-    @recovering()  # joins run jobs
-    @within_depth()
+    @own_errors()
     def edges(self) -> DataFrame:
         """All edges: ``src`` and ``dst``, ids of vertices."""
         return self._pairs(self._parts.edges())
 
     @cached_property
-    @recovering()  # joins run jobs
-    @within_depth()
+    @own_errors()
     def direct_edges(self) -> DataFrame:
         """The edges, ``src`` and ``dst``, of the transitions that have no attribute vertices."""
         return self._pairs(self._parts.direct())
@@ -81,8 +78,7 @@ class EventGraph:
         return rows.select(self._vertex("n0", "q0").alias("src"), self._vertex("n1", "q1").alias("dst"))
 
     @cached_property
-    @recovering()  # joins run jobs
-    @within_depth()
+    @own_errors()
     def attribute_vertices(self) -> DataFrame:
         """Attribute vertices.
 
@@ -105,16 +101,14 @@ class EventGraph:
         return self._placed(rows, columns)
 
     @cached_property
-    @recovering()  # joins run jobs
-    @within_depth()
+    @own_errors()
     def from_edges(self) -> DataFrame:
         """``src``, the id of an attribute vertex, and ``dst``, that of an event vertex whose value lies in it."""
         rows = self._unsigned_zeros(self._parts.from_edges())
         return rows.select(self._attribute.alias("src"), self._end("later").alias("dst"))
 
     @cached_property
-    @recovering()  # joins run jobs
-    @within_depth()
+    @own_errors()
     def to_edges(self) -> DataFrame:
         """From event vertices to attribute vertices.
 

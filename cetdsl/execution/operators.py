@@ -9,8 +9,7 @@ import attrs
 from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType, StructType
 
-from cetdsl.errors import recovering
-from cetdsl.execution.compat import within_depth
+from cetdsl.execution.compat import own_errors
 from cetdsl.execution.source import EventFrame
 from cetdsl.execution.worker import map_stage
 from cetdsl.ir.kernel import KernelSpec
@@ -63,8 +62,7 @@ def runs(*kinds: type[Operator]) -> Callable[[_Run], _Run]:
 
 def run(df: DataFrame, plan: Operator) -> DataFrame:
     """Returns the lazy answer of a physical plan over a DataFrame of events."""
-    # Some plans run jobs, such as joins round by round.
-    with recovering(), within_depth():
+    with own_errors():
         return execute(df, plan).data
 
 

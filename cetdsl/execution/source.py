@@ -294,13 +294,18 @@ class EventFrame:
             holds = holds & in_range
         return rows.filter(absent | holds if self.checks_time else ~absent & holds)
 
-    def refuse_collations(self, schema: T.StructType) -> None:
-        """Raises if a kernel would have to compare texts of a collation, for it compares them byte by byte.
+    def refuse_incomparable(self, schema: T.StructType) -> None:
+        """Raises if a kernel would have to compare values with parts, or texts of a collation otherwise than by bytes.
 
         The schema is that of the rows that it is to read, with keys ``k0``, ..., compared values ``f0``, ... and
         aggregated ones ``v0``, ...
         """
         for field in schema.fields:
+            if field.name[0] in "fv" and field.dataType.typeName() in ("array", "struct", "map", "variant"):
+                raise UnsupportedQuery(
+                    f"values of type {field.dataType.simpleString()} cannot be compared along a trend",
+                    hint="compare, or aggregate, a field or an element of them",
+                )
             if field.name[0] not in "kfv" or "collate" not in field.dataType.simpleString():
                 continue
             name = self.source.keys[int(field.name[1:])] if field.name[0] == "k" else ""
@@ -333,12 +338,6 @@ class EventFrame:
             elif kinds[n] is None:
                 common[n] = values[n]
         found = dict(zip(common, self._types_of(list(common.values())), strict=True))
-        for kind in (*found.values(), *filter(None, kinds)):
-            if kind.typeName() in ("array", "struct", "map", "variant"):
-                raise UnsupportedQuery(
-                    f"values of type {kind.simpleString()} cannot be compared along a trend",
-                    hint="compare a field or an element of them",
-                )
         codes: list[tuple[Column | str, T.DataType]] = []
         for n, column in enumerate(self.compiled.codes):
             own = kinds[n]

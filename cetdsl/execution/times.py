@@ -7,6 +7,8 @@ from datetime import datetime, timedelta
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from cetdsl.errors import TimeOutOfRange
+from cetdsl.execution.expressions import raised
 from cetdsl.ir.source import Source
 from cetdsl.ir.windowing import (
     FIRST_MICROSECOND,
@@ -28,14 +30,16 @@ def refuse_times(column: str, kind: str, source: Source) -> Column | None:
     if kind in ("integer", "short", "byte"):
         return None
     also = ", and so must be the bounds of all windows that hold them" if source.windowing.kind == SLIDING else ""
-    after = (
-        f", in the time column {source.time!r}, is out of range: times must be {_range(kind)}{also}\n"
-        "  hint: correct such rows, or leave them out with a filter, before the query"
+    error = raised(
+        TimeOutOfRange,
+        "the time ",
+        F.col(column).cast("string"),
+        f", in the time column {source.time!r}, is out of range: times must be {_range(kind)}{also}",
+        hint="correct such rows, or leave them out with a filter, before the query",
+        kind="boolean",
     )
-    before = F.lit("cetdsl.errors.TimeOutOfRange: the time ")
-    error = F.raise_error(F.concat(before, F.col(column).cast("string"), F.lit(after)))
     first, last = _literals(kind, source)
-    return F.when(F.expr(f"{column} BETWEEN {first} AND {last}"), F.lit(True)).otherwise(error.cast("boolean"))
+    return F.when(F.expr(f"{column} BETWEEN {first} AND {last}"), F.lit(True)).otherwise(error)
 
 
 def _range(kind: str) -> str:

@@ -12,10 +12,10 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType
 
 from cetdsl.aggregates.vocabulary import CentralMoment, Extreme, Merge, Quotient, Total
-from cetdsl.errors import ResolutionError, UnsupportedQuery
+from cetdsl.errors import CountOverflow, ResolutionError, UnsupportedQuery
 from cetdsl.execution.aggregate import count_type
 from cetdsl.execution.compat import translated
-from cetdsl.execution.expressions import combine, to_column
+from cetdsl.execution.expressions import combine, raised, to_column
 from cetdsl.execution.operators import Rows, execute, runs
 from cetdsl.execution.source import EventFrame
 from cetdsl.ir.compiled import Deferred
@@ -442,8 +442,7 @@ class _Output:
 def _too_many_digits(what: str, kind: str) -> Column:
     """Raises, as a value of that type."""
     hint = "cast the column to double, whose sums are rounded"
-    error = f"cetdsl.errors.CountOverflow: {what} has more than 38 digits\n  hint: {hint}"
-    return F.raise_error(F.lit(error)).cast(kind)
+    return raised(CountOverflow, f"{what} has more than 38 digits", hint=hint, kind=kind)
 
 
 def _in_form(total: Column, number: str, scale: int) -> Column:

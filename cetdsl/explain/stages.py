@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from cetdsl.analysis.resolve import ResolvedQuery
-from cetdsl.errors import ResolutionError, nearest
+from cetdsl.errors import ResolutionError, is_one_of, nearest, shown
 from cetdsl.explain.automata import pattern_view
 from cetdsl.explain.graphviz import dot_of
 from cetdsl.explain.html import fragment_of, page_of
@@ -124,10 +124,10 @@ def stages_of(stage: str | None) -> tuple[str, ...]:
     if stage is None:
         return STAGES
     known = (*STAGES, *ON_REQUEST)
-    if stage not in known:
+    if not is_one_of(stage, known):
         raise ResolutionError(
-            f"no stage {stage!r}; there are {', '.join(known)}",
-            hint=nearest(str(stage), known, "leave the stage out to see the first five"),
+            f"no stage {shown(stage)}; there are {', '.join(known)}",
+            hint=nearest(shown(stage), known, "leave the stage out to see the first five"),
         )
     return (stage,)
 

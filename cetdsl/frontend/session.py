@@ -23,7 +23,7 @@ from cetdsl.frontend.patterns import query_of
 from cetdsl.frontend.terms import Term, to_expr
 from cetdsl.ir.accumulators import NUMBERS
 from cetdsl.ir.kernel import ALL, ENDS, MAXIMAL
-from cetdsl.pattern.expressions import Aggregate, Length, SparkColumn, shown_number
+from cetdsl.pattern.expressions import Aggregate, Length, SparkColumn
 from cetdsl.pattern.nodes import events
 from cetdsl.pattern.query import Query, Returned
 from cetdsl.pattern.text import quote, unparse
@@ -615,25 +615,21 @@ def check_number(number: str) -> None:
 
 def _whole(name: str, number: int | None) -> int | None:
     if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 0):
-        raise InvalidNode(f"{name} must be a whole number of trends, not {_shown(number)}")
+        raise InvalidNode(f"{name} must be a whole number of trends, not {shown(number)}")
     return None if number is None else _below_limit(name, number)
 
 
 def _positive(name: str, number: int) -> int:
     if isinstance(number, bool) or not isinstance(number, int) or number < 1:
-        raise InvalidNode(f"{name} must be a number of trends, at least 1, not {_shown(number)}")
+        raise InvalidNode(f"{name} must be a number of trends, at least 1, not {shown(number)}")
     return _below_limit(name, number)
 
 
 def _below_limit(name: str, number: int) -> int:
     """Spark counts the rows that it is to keep in 32 bits."""
     if number >= 2**31:
-        raise InvalidNode(f"{name} is below 2^31, not {shown_number(number)}", hint="leave it out to get all trends")
+        raise InvalidNode(f"{name} is below 2^31, not {shown(number)}", hint="leave it out to get all trends")
     return number
-
-
-def _shown(number: object) -> str:
-    return shown_number(number) if isinstance(number, int) and not isinstance(number, bool) else shown(number)
 
 
 def _aggregate_node(name: str, value: object) -> Aggregate:

@@ -248,11 +248,7 @@ def to_expr(value: object) -> Expr:
 
 
 def _shown(value: object) -> str:
-    try:
-        text = repr(value)
-    except ValueError:  # Python writes no number of thousands of digits
-        text = "something"
-    return f"{text if len(text) <= 60 else text[:57] + '...'} ({type(value).__name__})"
+    return f"{shown(value, 60)} ({type(value).__name__})"
 
 
 def is_spark_column(value: object) -> bool:

@@ -17,7 +17,7 @@ import attrs
 
 from cetdsl.aggregates.functions import FUNCTIONS, SPELLINGS
 from cetdsl.aggregates.vocabulary import AggregateFunction
-from cetdsl.errors import InvalidNode
+from cetdsl.errors import InvalidNode, shown
 
 ARITHMETIC = ("+", "-", "*", "/", "%")
 CONNECTIVES = ("and", "or")
@@ -111,15 +111,11 @@ def check_text(_: Any, __: Any, value: Any) -> None:
             ) from None
 
 
-def shown_number(number: int) -> str:
-    """A whole number as messages show it: one of very many digits by their number.
-
-    Examples
-    --------
-    >>> shown_number(-7), shown_number(10**5000)
-    ('-7', 'a number of 16610 bits')
-    """
-    return str(number) if number.bit_length() <= 256 else f"a number of {number.bit_length()} bits"
+def check_name(_: Any, __: Any, value: Any) -> None:
+    """Refuses what names nothing."""
+    if value == "":
+        raise InvalidNode("a name is empty", hint="name a column, or an event variable, by its letters")
+    check_text(_, __, value)
 
 
 def as_terms(terms: Iterable[Expr]) -> tuple[Expr, ...]:
@@ -137,7 +133,7 @@ class Literal(Expr):
         value = self.value
         if isinstance(value, int) and not -_BIGINT_END <= value < _BIGINT_END:
             raise InvalidNode(
-                f"{shown_number(value)} is beyond the range of BIGINT",
+                f"{shown(value)} is beyond the range of BIGINT",
                 hint=f"up to {_DECIMAL_DIGITS} digits fit into a decimal: DECIMAL '...', in Python Decimal('...')",
             )
         if isinstance(value, Decimal):
@@ -181,7 +177,7 @@ class Attribute(Expr):
     """
 
     variable: str | None = attrs.field(validator=check_text)
-    name: str = attrs.field(validator=attrs.validators.and_(attrs.validators.min_len(1), check_text))
+    name: str = attrs.field(validator=check_name)
     role: Role = Role.EACH
     index: int | None = None
 
@@ -190,12 +186,12 @@ class Attribute(Expr):
             raise InvalidNode("an index belongs to an n-th event, and only to it")
         if self.index is not None and self.index < 0:
             raise InvalidNode(
-                f"the index of {self.variable}[{shown_number(self.index)}] is negative",
+                f"the index of {self.variable}[{shown(self.index)}] is negative",
                 hint=f"count from 0, or use LAST({self.variable})",
             )
         if self.index is not None and self.index >= _INDEX_END:
             raise InvalidNode(
-                f"no trend is as long as the index of {self.variable}[{shown_number(self.index)}] asks for",
+                f"no trend is as long as the index of {self.variable}[{shown(self.index)}] asks for",
                 hint=f"an index is below 2^31; LAST({self.variable}) is the last event",
             )
 

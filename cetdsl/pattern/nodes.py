@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 
 import attrs
 
-from cetdsl.errors import InvalidNode
-from cetdsl.pattern.expressions import DEPTH, Expr, check_text, shown_number
+from cetdsl.errors import InvalidNode, shown
+from cetdsl.pattern.expressions import DEPTH, Expr, check_name, check_text
 
 
 class Pattern:
@@ -46,7 +46,7 @@ class Event(Pattern):
         What must hold of the row besides its type.
     """
 
-    variable: str = attrs.field(validator=attrs.validators.and_(attrs.validators.min_len(1), check_text))
+    variable: str = attrs.field(validator=check_name)
     type: str | None = attrs.field(default=None, validator=check_text)
     condition: Expr | None = None
 
@@ -61,10 +61,6 @@ def _patterns(value: Iterable[Pattern]) -> tuple[Pattern, ...]:
 
 def _pattern(value: Pattern) -> Pattern:
     return _patterns((value,))[0]
-
-
-def _shown(bound: int | None) -> str:
-    return "None" if bound is None else shown_number(bound)
 
 
 @attrs.frozen
@@ -127,7 +123,7 @@ class Repeat(Pattern):
         _refuse_not((self.part,), "a repetition")
         if self.at_least < 0 or (self.at_most is not None and self.at_most < max(self.at_least, 1)):
             raise InvalidNode(
-                f"cannot repeat {shown_number(self.at_least)} to {_shown(self.at_most)} times",
+                f"cannot repeat {shown(self.at_least)} to {shown(self.at_most)} times",
                 hint="0 <= at_least <= at_most and at_most >= 1",
             )
 

@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 
 from cetdsl.errors import InvalidNode, WindowError, shown
-from cetdsl.pattern.expressions import Aggregate, Attribute, Expr, Length, as_terms, check_text, shown_number
+from cetdsl.pattern.expressions import Aggregate, Attribute, Expr, Length, as_terms, check_text
 from cetdsl.pattern.nodes import Event, Pattern, events
 
 #: Microseconds per unit of a length.
@@ -76,10 +76,10 @@ class Span:
 
     def __attrs_post_init__(self) -> None:
         if self.amount < 1:
-            raise WindowError(f"a window length must be positive, not {shown_number(self.amount)}")
+            raise WindowError(f"a window length must be positive, not {shown(self.amount)}")
         if self.amount > _LONGEST[self.unit]:
             raise WindowError(
-                f"a window length of {shown_number(self.amount)} {self.unit}s is out of range",
+                f"a window length of {shown(self.amount)} {self.unit}s is out of range",
                 hint="the longest ones are 9998 years, and 2^61 ticks of an integer time column",
             )
 

@@ -12,14 +12,13 @@ import modes
 import test_complete_engines
 import test_engines
 import test_workload
-from test_engines import NUMBERS, SCHEMA
+from test_engines import NUMBERS
 
 import cetdsl as cet
 from cetdsl.frontend.sase import parse
 from cetdsl.pattern.text import unparse
 from cetdsl.planning.sharing import SHARING
-from fuzz.cases import Case, Kind, within, without_parts
-from fuzz.kernels import with_smaller_text
+from fuzz.cases import Case, Kind, Streams, with_smaller_text, within, without_parts
 
 STREAMS = 30
 #: What a session may say, the plainest first.
@@ -69,21 +68,10 @@ def laid_out(df: Any, how: str) -> Any:
     return df.orderBy("t", ascending=False) if how == "sorted" else df
 
 
-def made(judge: type, spark: Any, rows: list[dict[str, Any]], how: str) -> Any:
-    """A judge of these rows, rather than of those that a seed gives."""
-    found = object.__new__(judge)
-    found.rows = [{**row, "id": index} for index, row in enumerate(rows)]
-    plain = spark.createDataFrame([tuple(row.values()) for row in found.rows], SCHEMA)
-    found.df = laid_out(plain, how)
-    return found
-
-
 @attrs.frozen
-class Answer(Case):
+class Answer(Streams):
     """A query in every engine that takes it, and the trends themselves."""
 
-    text: str
-    rows: list[dict[str, Any]]
     ties: tuple[str, ...]
     number: str
     session: dict[str, str]
@@ -92,11 +80,14 @@ class Answer(Case):
     def check(self, spark: Any = None) -> None:
         query = parse(self.text)
         with within(60, 600), modes.settings(spark, self.session):
-            judge = made(test_engines.Judge, spark, self.rows, self.how)
+            judge = test_engines.Judge(self.numbered, self.df(spark))
             try:
                 self.ask(judge, query)
             finally:
                 judge.df.unpersist()
+
+    def df(self, spark: Any) -> Any:
+        return laid_out(generators.frame(spark, self.numbered), self.how)
 
     def ask(self, judge: Any, query: Any) -> None:
         judge.judge(query, self.ties, self.number)
@@ -122,7 +113,7 @@ class CompleteAnswer(Answer):
     def check(self, spark: Any = None) -> None:
         query = parse(self.text)
         with within(60, 600), modes.settings(spark, self.session):
-            judge = made(test_complete_engines.Judge, spark, self.rows, self.how)
+            judge = test_complete_engines.Judge(self.numbered, self.df(spark))
             try:
                 judge.judge(query, self.ties, test_complete_engines.IN_TURN[len(self.text) % 3])
                 judge.judge_counts(query, self.ties)
@@ -142,7 +133,7 @@ class WorkloadAnswer(Answer):
         for name, each in queries.items():
             try:
                 judge.df.pattern(each, time="t").aggregate()
-            except cet.errors.UnsupportedQuery:
+            except (cet.errors.UnsupportedQuery, cet.errors.NoPhysicalPlan):
                 continue
             answerable[name] = each
         if answerable:

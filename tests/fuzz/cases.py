@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 import attrs
 
 from cetdsl.errors import CetdslError, recover
+from cetdsl.frontend.sase import parse
+from cetdsl.pattern.text import unparse
 
 #: Where the tests are written that failures become.
 FOUND = Path(__file__).parent / "found"
@@ -36,6 +38,24 @@ class Case:
     def smaller(self) -> Iterator[Case]:
         """Cases that might fail as this one does, the smallest first."""
         return iter(())
+
+
+@attrs.frozen
+class Streams(Case):
+    """A query over streams, which the column ``case`` tells apart."""
+
+    text: str
+    rows: list[dict[str, Any]]
+
+    @property
+    def numbered(self) -> list[dict[str, Any]]:
+        """The rows, whose ``id`` is their place in the whole."""
+        return [{**row, "id": index} for index, row in enumerate(self.rows)]
+
+    def smaller(self) -> Iterator[Case]:
+        for rows in without_parts(self.rows):
+            yield attrs.evolve(self, rows=rows)
+        yield from with_smaller_text(self)
 
 
 class Kind(NamedTuple):
@@ -155,3 +175,18 @@ def without_parts(parts: list[Any]) -> Iterator[list[Any]]:
         for start in range(0, len(parts), size):
             if len(rest := parts[:start] + parts[start + size :]) < len(parts):
                 yield rest
+
+
+def with_smaller_text(case: Any) -> Iterator[Any]:
+    """The case with queries that say less."""
+    query = parse(case.text)
+    for index in range(len(query.where)):
+        yield attrs.evolve(
+            case, text=unparse(attrs.evolve(query, where=query.where[:index] + query.where[index + 1 :]))
+        )
+    for index in range(len(query.returning) if len(query.returning) > 1 else 0):
+        rest = query.returning[:index] + query.returning[index + 1 :]
+        yield attrs.evolve(case, text=unparse(attrs.evolve(query, returning=rest)))
+    for field, none in (("group_by", ()), ("partition_by", ()), ("window", None)):
+        if getattr(query, field):
+            yield attrs.evolve(case, text=unparse(attrs.evolve(query, **{field: none})))

@@ -101,7 +101,9 @@ def run_script(
     tests = Path(__file__).parent.parent
     path = os.pathsep.join([str(tests.parent), str(tests), os.environ.get("PYTHONPATH", "")])
     command = [sys.executable, "-c", script, *arguments]
-    environ = {**os.environ, "PYTHONPATH": path, **environment}
+    # A session of Spark Connect leaves variables by which another process would look for its server.
+    own = {name: value for name, value in os.environ.items() if not name.startswith("SPARK_")}
+    environ = {**own, "PYTHONPATH": path, **environment}
     try:
         return subprocess.run(command, capture_output=True, text=True, env=environ, timeout=seconds, check=False)
     except subprocess.TimeoutExpired:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from random import Random
 from typing import Any
 
@@ -16,18 +15,16 @@ from cetdsl.errors import UnsupportedQuery
 from cetdsl.frontend.sase import parse
 from cetdsl.ir.kernel import ENDS, MAXIMAL
 from cetdsl.pattern.text import unparse
-from fuzz.cases import Case, Failure, Kind, within, without_parts
+from fuzz.cases import Failure, Kind, Streams, within
 
 #: Seconds of one case; most of them are the reference's.
 LIMIT = 60
 
 
 @attrs.frozen
-class Kernel(Case):
+class Kernel(Streams):
     """A query over streams, told apart by ``case``: aggregates and all trends."""
 
-    text: str
-    rows: list[dict[str, Any]]
     ties: tuple[str, ...]
     number: str
     cuts: tuple[int, ...]
@@ -35,23 +32,15 @@ class Kernel(Case):
 
     def check(self, spark: Any = None) -> None:
         query = parse(self.text)
-        rows = [{**row, "id": index} for index, row in enumerate(self.rows)]
         with within(LIMIT):
-            test_kernel_aggregate.check(query, rows, self.ties, self.number, self.cuts, self.turn)
-            test_kernel_aggregate.check_trends(query, rows, self.ties, self.cuts[:2], self.turn)
-
-    def smaller(self) -> Iterator[Case]:
-        for rows in without_parts(self.rows):
-            yield attrs.evolve(self, rows=rows)
-        yield from with_smaller_text(self)
+            test_kernel_aggregate.check(query, self.numbered, self.ties, self.number, self.cuts, self.turn)
+            test_kernel_aggregate.check_trends(query, self.numbered, self.ties, self.cuts[:2], self.turn)
 
 
 @attrs.frozen
-class Complete(Case):
+class Complete(Streams):
     """A query over streams: the complete trends of one reading, by one algorithm."""
 
-    text: str
-    rows: list[dict[str, Any]]
     ties: tuple[str, ...]
     completeness: str
     algorithm: str
@@ -60,8 +49,7 @@ class Complete(Case):
 
     def check(self, spark: Any = None) -> None:
         query = test_complete_engines.by_case(parse(self.text))
-        rows = [{**row, "id": index} for index, row in enumerate(self.rows)]
-        task = test_complete_engines.Task(query, rows, self.ties, self.cut)
+        task = test_complete_engines.Task(query, self.numbered, self.ties, self.cut)
         chunk, batch = CUTTING[self.turn]
         with within(LIMIT):
             try:
@@ -71,29 +59,9 @@ class Complete(Case):
                     found = task.complete(task.graph(self.completeness), self.algorithm, chunk, batch)
             except UnsupportedQuery:
                 return
-            expected = test_complete_engines.expected_trends(query, rows, self.completeness, self.ties)
+            expected = test_complete_engines.expected_trends(query, self.numbered, self.completeness, self.ties)
             if found != expected:
                 raise Failure(f"too many: {found - expected}, missing: {expected - found}")
-
-    def smaller(self) -> Iterator[Case]:
-        for rows in without_parts(self.rows):
-            yield attrs.evolve(self, rows=rows)
-        yield from with_smaller_text(self)
-
-
-def with_smaller_text(case: Any) -> Iterator[Any]:
-    """The case with queries that say less."""
-    query = parse(case.text)
-    for index in range(len(query.where)):
-        yield attrs.evolve(
-            case, text=unparse(attrs.evolve(query, where=query.where[:index] + query.where[index + 1 :]))
-        )
-    for index in range(len(query.returning) if len(query.returning) > 1 else 0):
-        rest = query.returning[:index] + query.returning[index + 1 :]
-        yield attrs.evolve(case, text=unparse(attrs.evolve(query, returning=rest)))
-    for field, none in (("group_by", ()), ("partition_by", ()), ("window", None)):
-        if getattr(query, field):
-            yield attrs.evolve(case, text=unparse(attrs.evolve(query, **{field: none})))
 
 
 def streams(choose: Random, features: generators.Features) -> tuple[generators.Case, list[dict[str, Any]]]:

@@ -13,13 +13,13 @@ from random import Random
 from typing import Any
 
 import attrs
+import generators
 import modes
 from pyspark.sql import functions as F
 from test_engines import NUMBERS, Judge
 
 from cetdsl.frontend.sase import parse
-from fuzz.cases import Case, Kind, only_ours, within, without_parts
-from fuzz.kernels import with_smaller_text
+from fuzz.cases import Case, Kind, Streams, only_ours, with_smaller_text, within, without_parts
 
 
 def nines(digits: int, scale: int) -> Decimal:
@@ -72,41 +72,25 @@ FOLDED = ("MIN(B.v) AS lo", "MAX(B.v) AS hi", "MAX(A.v) AS top")
 ADDED = ("SUM(B.v) AS total", "AVG(B.v) AS mean", "VARIANCE(B.v) AS var", "STDDEV_POP(A.v) AS dev")
 
 
-class ValueJudge(Judge):
-    """Streams with a column of any type."""
-
-    def __init__(self, spark: Any, rows: list[dict[str, Any]], kind: str) -> None:
-        self.rows = rows
-        schema = f"id bigint, t bigint, type string, x int, v {kind}, case int"
-        self.df = spark.createDataFrame([tuple(row.values()) for row in rows], schema).cache()
-
-
 @attrs.frozen
-class Valued(Case):
+class Valued(Streams):
     """A query over streams with values of one type."""
 
-    text: str
-    rows: list[dict[str, Any]]
     kind: str
     number: str
     ansi: str
 
     def check(self, spark: Any = None) -> None:
         query = parse(self.text)
-        rows = [{**row, "id": index} for index, row in enumerate(self.rows)]
+        schema = f"id bigint, t bigint, type string, x int, v {self.kind}, case int"
         with within(60, 300), modes.settings(spark, {**modes.SIMPLE_PLANS, "spark.sql.ansi.enabled": self.ansi}):
-            judge = ValueJudge(spark, rows, self.kind)
+            judge = Judge(self.numbered, generators.frame(spark, self.numbered, schema).cache())
             try:
                 with only_ours(also=()):
                     judge.judge(query, (), self.number)
                     judge.judge_trends(query, ())
             finally:
                 judge.df.unpersist()
-
-    def smaller(self) -> Iterator[Case]:
-        for rows in without_parts(self.rows):
-            yield attrs.evolve(self, rows=rows)
-        yield from with_smaller_text(self)
 
 
 @attrs.frozen

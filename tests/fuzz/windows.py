@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from random import Random
 from typing import Any
 
@@ -10,14 +9,14 @@ import attrs
 import generators
 import modes
 from pyspark.sql import functions as F
-from test_engines import NUMBERS, SCHEMA, Judge
+from test_engines import NUMBERS, Judge
 
 from cetdsl.errors import TimeOutOfRange, recover
 from cetdsl.frontend.sase import parse
+from cetdsl.ir.windowing import FIRST_MICROSECOND, LAST_MICROSECOND
 from cetdsl.pattern.query import Span, Window
 from cetdsl.pattern.text import unparse
-from fuzz.cases import Case, Kind, within, without_parts
-from fuzz.kernels import with_smaller_text
+from fuzz.cases import Kind, Streams, within
 
 SECOND, HOUR, DAY = 1_000_000, 3_600_000_000, 86_400_000_000
 #: Zones whose clocks change by an hour, by half an hour, by a day, and by odd minutes before 1900.
@@ -43,19 +42,18 @@ class WindowJudge(Judge):
     """Streams whose time column is no integer; windows are compared in microseconds."""
 
     def __init__(self, spark: Any, rows: list[dict[str, Any]], kind: str) -> None:
-        plain = spark.createDataFrame([tuple(row.values()) for row in rows], SCHEMA)
         time = f"timestampadd(MICROSECOND, t, {_EPOCH})"
         if kind == "timestamp":
             time = "timestamp_micros(t)"
         elif kind == "date":
             time = f"CAST({time} AS date)"
-        self.df = plain.withColumn("t", F.expr(time)).cache()
+        df = generators.frame(spark, rows).withColumn("t", F.expr(time)).cache()
         self.micros = f"timestampdiff(MICROSECOND, {_EPOCH}, %s)" if kind == "timestamp_ntz" else "unix_micros(%s)"
         # A date is the timestamp of its midnight, as Spark casts it.
         cast = "timestamp" if kind == "date" else kind
-        times = self.df.select("id", F.expr(self.micros % f"CAST(t AS {cast})").alias("t")).collect()
+        times = df.select("id", F.expr(self.micros % f"CAST(t AS {cast})").alias("t")).collect()
         found = {row.id: row.t for row in times}
-        self.rows = [{**row, "t": found[row["id"]]} for row in rows]
+        super().__init__([{**row, "t": found[row["id"]]} for row in rows], df)
 
     def strategies(self, query: Any, ties: tuple[str, ...], number: str) -> dict[str, Any]:
         answers = super().strategies(query, ties, number)
@@ -67,11 +65,9 @@ class WindowJudge(Judge):
 
 
 @attrs.frozen
-class Windowed(Case):
+class Windowed(Streams):
     """A query over streams whose times, in microseconds, become timestamps or dates in a zone."""
 
-    text: str
-    rows: list[dict[str, Any]]
     ties: tuple[str, ...]
     number: str
     kind: str
@@ -79,9 +75,8 @@ class Windowed(Case):
 
     def check(self, spark: Any = None) -> None:
         query = parse(self.text)
-        rows = [{**row, "id": index} for index, row in enumerate(self.rows)]
         with within(60, 300), modes.settings(spark, {**modes.SIMPLE_PLANS, "spark.sql.session.timeZone": self.zone}):
-            judge = WindowJudge(spark, rows, self.kind)
+            judge = WindowJudge(spark, self.numbered, self.kind)
             try:
                 judge.judge(query, self.ties, self.number)
                 if query.window is None or query.window.slide is None:
@@ -95,13 +90,8 @@ class Windowed(Case):
     def far(self, rows: list[dict[str, Any]], query: Any) -> bool:
         """Whether a time or a window of it may be beyond what can be expressed."""
         reach = 2 * DAY + (query.window.length.amount + query.window.slide.amount if query.window else 0)
-        low, high = -62_135_596_800 * SECOND + reach, 253_402_300_799 * SECOND - reach
+        low, high = FIRST_MICROSECOND + reach, LAST_MICROSECOND - reach
         return any(not low <= row["t"] <= high for row in rows)
-
-    def smaller(self) -> Iterator[Case]:
-        for rows in without_parts(self.rows):
-            yield attrs.evolve(self, rows=rows)
-        yield from with_smaller_text(self)
 
 
 def times(choose: Random, rows: list[dict[str, Any]], slide: int, kind: str) -> list[dict[str, Any]]:
@@ -114,7 +104,7 @@ def times(choose: Random, rows: list[dict[str, Any]], slide: int, kind: str) -> 
         at = moment + row["t"] * scale + choose.choice((0, 0, 0, 1, -1, choose.randrange(scale)))
         if choose.random() < 0.2:
             at = at // slide * slide
-        found.append({**row, "t": min(max(at, -62_135_596_800 * SECOND), 253_402_300_799 * SECOND)})
+        found.append({**row, "t": min(max(at, FIRST_MICROSECOND), LAST_MICROSECOND)})
     return found
 
 

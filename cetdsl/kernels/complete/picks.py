@@ -19,8 +19,8 @@ from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.layout import KEY
 from cetdsl.ir.stages import SampleSpec, TopSpec
 from cetdsl.kernels.complete.streams import Graphs, placed
+from cetdsl.kernels.enumerate.batches import join_blocks, take_trends
 from cetdsl.kernels.enumerate.trends import TrendRows
-from cetdsl.kernels.graph.blocks import join_blocks, take_trends
 from cetdsl.kernels.graph.k_best import KBest, k_best_paths
 from cetdsl.kernels.graph.samples import sample_paths
 from cetdsl.kernels.vocabulary import Block, Bools, Ints

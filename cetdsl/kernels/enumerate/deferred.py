@@ -16,6 +16,7 @@ from cetdsl.errors import GroupTooLarge
 from cetdsl.ir.kernel import KernelQuery, KernelSpec
 from cetdsl.ir.windowing import SPAN
 from cetdsl.kernels._jit import jit
+from cetdsl.kernels.enumerate.batches import join_blocks, take_trends
 from cetdsl.kernels.enumerate.search import Search
 from cetdsl.kernels.vocabulary import Block, Events, Ints, Slices
 from cetdsl.kernels.wire.windows import NEVER
@@ -129,7 +130,7 @@ class DeferredNegation:
                     f"a NOT has matches of more than {MOST} events, and its predicates are evaluated for each",
                     hint="relate the negated event by a comparison of one term of each event, or use a shorter window",
                 )
-        return GuardedGaps(self._walk, self._span, events, slices, _joined(blocks))
+        return GuardedGaps(self._walk, self._span, events, slices, join_blocks(blocks))
 
 
 class GuardedGaps:
@@ -151,12 +152,7 @@ class GuardedGaps:
         """The matches that go with the trends ``begin:end``, trend by trend, of which each has ``counts``."""
         out = np.empty(int(counts.sum()), dtype=np.int64)
         self._guarded(block, begin, end, out)
-        chosen = self._order[out]
-        start = self._found.start
-        lengths = start[chosen + 1] - start[chosen]
-        begins = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(lengths)])
-        bindings = np.arange(begins[-1]) + np.repeat(start[chosen] - begins[:-1], lengths)
-        return Block(begins, self._found.event[bindings], self._found.variable[bindings], self._found.slice[chosen])
+        return take_trends(self._found, self._order[out])
 
     def _guarded(self, block: Block, begin: int, end: int, out: Ints) -> Ints:
         trends = np.array([begin, end], dtype=np.int64)
@@ -172,13 +168,6 @@ def pieces(block: Block, counts: list[Ints]) -> Iterator[tuple[int, int]]:
         end = max(int(np.searchsorted(total, before + PIECE, side="right")), begin + 1)
         yield begin, end
         begin = end
-
-
-def part_of(block: Block, begin: int, end: int) -> Block:
-    """The trends ``begin:end`` of a block."""
-    first, last = block.start[begin], block.start[end]
-    start = block.start[begin : end + 1] - first
-    return Block(start, block.event[first:last], block.variable[first:last], block.slice[begin:end])
 
 
 def _walk_of(spec: KernelSpec, number: int) -> Walk:
@@ -197,17 +186,3 @@ def _walk_of(spec: KernelSpec, number: int) -> Walk:
         place = edge.source, machine.variables[edge.target]
         following[place], on_way[place] = edge.target, number in edge.guards
     return Walk(first, following, begins, on_way, ends)
-
-
-def _joined(blocks: list[Block]) -> Block:
-    if not blocks:
-        none = np.zeros(0, dtype=np.int64)
-        return Block(np.zeros(1, dtype=np.int64), none, none.astype(np.int16), none)
-    sizes = np.cumsum([0, *(block.start[-1] for block in blocks)])
-    starts = [block.start[:-1] + size for block, size in zip(blocks, sizes, strict=False)]
-    return Block(
-        np.concatenate([*starts, sizes[-1:]]),
-        np.concatenate([block.event[: block.start[-1]] for block in blocks]),
-        np.concatenate([block.variable[: block.start[-1]] for block in blocks]),
-        np.concatenate([block.slice for block in blocks]),
-    )

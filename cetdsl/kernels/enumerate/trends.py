@@ -13,7 +13,8 @@ from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.layout import EventColumn, OfTime, OfVariable
 from cetdsl.ir.stages import TrendsSpec
 from cetdsl.ir.windowing import SLIDING
-from cetdsl.kernels.enumerate.deferred import DeferredNegation, GuardedGaps, part_of, pieces
+from cetdsl.kernels.enumerate.batches import take_trends
+from cetdsl.kernels.enumerate.deferred import DeferredNegation, GuardedGaps, pieces
 from cetdsl.kernels.enumerate.enumerator import Enumerator
 from cetdsl.kernels.vocabulary import Block, Ints
 from cetdsl.kernels.wire.chunks import CHUNK_EVENTS, Chunk, Columns, by_chunks, window_column, window_type
@@ -54,7 +55,7 @@ def _with_matches(rows: TrendRows, block: Block, guarded: list[tuple[GuardedGaps
             lengths = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(own)])
             matches = rows.trends(gaps.pick(block, begin, end, own), fields)
             columns.append(pa.ListArray.from_arrays(from_numpy(lengths.astype(np.int32)), matches))
-        yield rows.rows(part_of(block, begin, end), *columns)
+        yield rows.rows(take_trends(block, np.arange(begin, end)), *columns)
 
 
 class EventRows:

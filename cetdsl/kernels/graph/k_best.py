@@ -17,7 +17,8 @@ import numpy as np
 
 from cetdsl.errors import CountOverflow
 from cetdsl.kernels._jit import jit
-from cetdsl.kernels.graph.blocks import add_path, join_blocks, take_trends, widened
+from cetdsl.kernels.enumerate.batches import join_blocks, take_trends
+from cetdsl.kernels.graph.blocks import add_path, widened
 from cetdsl.kernels.graph.layers import IS_NULL, Layers, Values, Weights, find_heaviest, layers_of, spelled
 from cetdsl.kernels.graph.recursive_enumeration import FIRST, RANK, Heaps, Ways, make_search, next_trend, open_window
 from cetdsl.kernels.graph.windows import Windows, windows_of

@@ -33,7 +33,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cetdsl.kernels._jit import inlined, jit
-from cetdsl.kernels.graph.blocks import add_path, join_blocks
+from cetdsl.kernels.enumerate.batches import join_blocks
+from cetdsl.kernels.graph.blocks import add_path
 from cetdsl.kernels.graph.counts import (
     Accumulators,
     Worth,

@@ -21,10 +21,10 @@ from cetdsl.ir.stages import EventGraphSpec
 from cetdsl.ir.transitions import transitions_of
 from cetdsl.ir.windowing import SLIDING
 from cetdsl.kernels._jit import jit
+from cetdsl.kernels.enumerate.batches import members_of
 from cetdsl.kernels.enumerate.guards import GuardedMachine
 from cetdsl.kernels.enumerate.trends import EventRows
 from cetdsl.kernels.graph.attribute_graph import AttributeGraph, Ranges
-from cetdsl.kernels.graph.blocks import members_of
 from cetdsl.kernels.graph.build import GraphBuilder
 from cetdsl.kernels.graph.ranges import SKIP_BITS, next_entry
 from cetdsl.kernels.graph.reduction import reduce_edges

@@ -52,7 +52,8 @@ def sum_scaled(values: Scaled, starts: NDArray[np.int64]) -> Scaled:
     with np.errstate(invalid="ignore"):
         shift = np.where(np.isfinite(exponent), exponent - per_value, 0.0)
     mantissas = np.ldexp(values.real, np.maximum(shift, -2000).astype(np.int32))
-    summed = to_scaled(np.add.reduceat(mantissas, starts))
+    with np.errstate(invalid="ignore"):  # inf - inf
+        summed = to_scaled(np.add.reduceat(mantissas, starts))
     summed.imag += np.where((summed.real == 0) | ~np.isfinite(largest), 0, largest)
     return summed
 

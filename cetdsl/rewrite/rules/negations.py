@@ -11,7 +11,7 @@ from cetdsl.analysis.classify import PredicateClass, classify, negations_of, sep
 from cetdsl.analysis.resolve import ResolvedQuery
 from cetdsl.analysis.types import decimal_digits, type_of
 from cetdsl.ir.schema import Schema
-from cetdsl.pattern.expressions import MIRRORED, Attribute, Binary, Expr, Literal, Unary, transform, variables
+from cetdsl.pattern.expressions import MIRRORED, Attribute, Binary, Expr, Literal, Unary, operands, transform, variables
 from cetdsl.pattern.nodes import Not, Pattern, Seq, events, negations
 from cetdsl.pattern.nodes import transform as transform_pattern
 from cetdsl.pattern.properties import binds_exactly_one, negated_variables
@@ -115,7 +115,7 @@ def alternatives_of_not(resolved: ResolvedQuery) -> ResolvedQuery:
 
 def _divided(resolved: ResolvedQuery, predicate: Expr) -> ResolvedQuery | None:
     query = resolved.query
-    parts = _alternatives(predicate)
+    parts = operands(predicate, "or")
     if len(parts) < 2 or shape(predicate) is not PredicateClass.PAIRWISE:
         return None
     owners = negations_of(predicate, query.pattern)
@@ -128,7 +128,7 @@ def _divided(resolved: ResolvedQuery, predicate: Expr) -> ResolvedQuery | None:
         return None
     where = [other for other in query.where if other != predicate]
     about = [other for other in where if own & set(variables(other))]
-    ways = [_alternatives(one) for one in (predicate, *about) if shape(one) is not PredicateClass.ADJACENT]
+    ways = [operands(one, "or") for one in (predicate, *about) if shape(one) is not PredicateClass.ADJACENT]
     if prod(map(len, ways)) > _MOST_ALTERNATIVES or not all(
         _is_tested_in_kernel(part, own) for way in ways for part in way
     ):
@@ -145,12 +145,6 @@ def _divided(resolved: ResolvedQuery, predicate: Expr) -> ResolvedQuery | None:
 
     pattern = transform_pattern(query.pattern, change)
     return resolved.with_query(pattern=pattern, where=tuple(dict.fromkeys(where)))
-
-
-def _alternatives(predicate: Expr) -> list[Expr]:
-    if isinstance(predicate, Binary) and predicate.op == "or":
-        return [*_alternatives(predicate.left), *_alternatives(predicate.right)]
-    return [predicate]
 
 
 def _is_tested_in_kernel(part: Expr, negated: set[str]) -> bool:

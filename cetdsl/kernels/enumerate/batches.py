@@ -1,0 +1,43 @@
+"""Batches of trends are taken apart and put together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from cetdsl.kernels.vocabulary import Block, Ints
+
+
+def members_of(start: Ints, stop: Ints) -> tuple[Ints, Ints]:
+    """Lists the members of several ranges: the number of the range that each is of, and the members themselves.
+
+    Examples
+    --------
+    >>> members_of(np.array([3, 8, 0]), np.array([5, 8, 2]))
+    (array([0, 0, 2, 2]), array([3, 4, 0, 1]))
+    """
+    sizes = stop - start
+    owner = np.repeat(np.arange(len(sizes)), sizes)
+    return owner, np.arange(len(owner)) + (start - np.cumsum(sizes) + sizes)[owner]
+
+
+def take_trends(block: Block, rows: Ints) -> Block:
+    """Some of a block's trends."""
+    first, last = block.start[rows], block.start[rows + 1]
+    _, binding = members_of(first, last)
+    start = np.append(0, np.cumsum(last - first)).astype(np.int64)
+    return Block(start, block.event[binding], block.variable[binding], block.slice[rows])
+
+
+def join_blocks(blocks: Sequence[Block]) -> Block:
+    """The trends of several blocks, one behind the other."""
+    ends = np.cumsum([0, *(len(block.event) for block in blocks)])
+    starts = [block.start[1:] + end for block, end in zip(blocks, ends)]
+    none = np.zeros(0, dtype=np.int64)
+    return Block(
+        np.concatenate([[0], *starts]).astype(np.int64),
+        np.concatenate([none, *(block.event for block in blocks)]),
+        np.concatenate([none.astype(np.int16), *(block.variable for block in blocks)]),
+        np.concatenate([none, *(block.slice for block in blocks)]),
+    )
