@@ -82,6 +82,8 @@ SHAPES: dict[str, tuple[str, str]] = {
     "too many variables": (row([f"V{n}" for n in range(1300)]), "more than 62 event variables"),
     "counts of many": (where(alternatives(MANY) + "+", [f"COUNT({v}) >= 2" for v in MANY]), ""),
     "counted lengths": (where("SEQ(A, B){1,60}", [f"LENGTH >= {n}" for n in range(2, 62)]), ""),
+    "conditions of one event": (where("SEQ(A, B)", [f"A.x > {n}" for n in range(700)]), ""),
+    "refused alternatives": (where("SEQ(A, B)", [f"NOT (A.x = {n} OR A.s = 'b')" for n in range(270)]), ""),
     "neighbours of long repetitions": (where("B{1,4000}", [f"B.x + {n} < NEXT(B).x" for n in range(330)]), ""),
     "neighbours of many": (
         where(alternatives(MANY) + "+", [f"V{n % 60}.x < NEXT(V{n * 7 % 60}).x" for n in range(360)]),
