@@ -14,7 +14,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+from cetdsl.kernels._jit import jit
 
 PACKAGE = Path(__file__).parent.parent / "cetdsl"
 
@@ -188,3 +191,20 @@ def test_compiled_functions_depend_on_kernels_and_constants_only() -> None:
             if isinstance(node, ast.Name) and node.id in outside:
                 assert outside[node.id].startswith("cetdsl.ir."), f"{path}: {node.id}"
                 assert node.id.isupper(), f"{path}: {node.id}"
+
+
+@jit
+def _callee(number: int, pair: tuple[int, int], double: bool) -> int:
+    return (number + pair[0]) * (2 if double else 1)
+
+
+@jit
+def _caller(numbers: np.ndarray) -> int:
+    return _callee(1, (2, numbers[0]), True) + _callee(numbers[0], (numbers[0], 3), numbers[0] > 5)
+
+
+def test_constants_and_short_numbers_in_a_call_compile_nothing_of_their_own() -> None:
+    assert _caller(np.array([7], dtype=np.int32)) == 6 + 28
+    assert [list(map(str, signature)) for signature in _callee.signatures] == [
+        ["int64", "UniTuple(int64 x 2)", "bool"],
+    ]

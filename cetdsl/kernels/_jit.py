@@ -223,8 +223,21 @@ def inlined(function: _Function) -> _Function:
     return _compile(function, forceinline=True)
 
 
+def _general(kind: Any) -> Any:
+    """The type for which a kernel is compiled that another one calls with a value of this type.
+
+    Numba would compile it anew for each constant that stands in a call, and for each width of whole numbers.
+    """
+    if isinstance(kind, numba.types.BaseTuple) and not isinstance(kind, numba.types.BaseNamedTuple):
+        return numba.types.BaseTuple.from_types(tuple(map(_general, kind)))
+    kind = numba.types.unliteral(kind)
+    return numba.int64 if isinstance(kind, numba.types.Integer) and kind.signed else kind
+
+
 def _compile(function: _Function, *, forceinline: bool) -> _Function:
     compiled: Any = numba.njit(nogil=True, error_model="numpy", forceinline=forceinline)(function)
+    resolve = compiled.get_call_template
+    compiled.get_call_template = lambda args, kws: resolve(tuple(map(_general, args)), kws)
     # Without the source nothing would tell one version from the next.
     if _source(function.__module__) and _disk.place():
         compiled._cache = _Cache(function)
