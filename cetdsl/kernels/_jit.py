@@ -44,6 +44,7 @@ except ImportError as error:  # pragma: no cover - needs an environment without 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _caching: Any = import_module("numba.core.caching")
 _serialize: Any = import_module("numba.core.serialize")
+_types: Any = import_module("numba.core.types")
 _loader: Any = globals()["__loader__"]
 _HERE = Path(__file__).parent
 _KERNELS, _IR = "cetdsl.kernels.", "cetdsl.ir."
@@ -228,10 +229,10 @@ def _general(kind: Any) -> Any:
 
     Numba would compile it anew for each constant that stands in a call, and for each width of whole numbers.
     """
-    if isinstance(kind, numba.types.BaseTuple) and not isinstance(kind, numba.types.BaseNamedTuple):
-        return numba.types.BaseTuple.from_types(tuple(map(_general, kind)))
-    kind = numba.types.unliteral(kind)
-    return numba.int64 if isinstance(kind, numba.types.Integer) and kind.signed else kind
+    if isinstance(kind, _types.BaseTuple) and not isinstance(kind, _types.BaseNamedTuple):
+        return _types.BaseTuple.from_types(tuple(map(_general, kind)))
+    kind = _types.unliteral(kind)
+    return _types.int64 if isinstance(kind, _types.Integer) and kind.signed else kind
 
 
 def _compile(function: _Function, *, forceinline: bool) -> _Function:
