@@ -30,13 +30,13 @@ from cetdsl.errors import EngineError, UnsupportedQuery
 from cetdsl.execution.exchange import typed
 from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.layout import BUCKET, InColumn
-from cetdsl.ir.operators import ListTrends, Merge, Operator, PairCounts, Propagate
+from cetdsl.ir.operators import ListTrends, Merge, Operator, PairCounts, Propagate, Sweep
 from cetdsl.ir.schema import Field, Schema
 from cetdsl.ir.source import Source
 from cetdsl.ir.stages import TrendsSpec
 from cetdsl.ir.windowing import SLIDING, SPAN
 from cetdsl.kernels.aggregate.evaluate import Evaluator
-from cetdsl.kernels.aggregate.stream import RowsOfChunks, aggregate_stream
+from cetdsl.kernels.aggregate.stream import RowsOfChunks, aggregate_stream, sweep_stream
 from cetdsl.kernels.answers.merge import merge_stream, pair_stream
 from cetdsl.kernels.enumerate.trends import trend_stream
 from cetdsl.kernels.wire.chunks import ChunkReader
@@ -76,11 +76,13 @@ class Worker:
         self.resolved, _ = rewrite(analyse(query, SCHEMA, Binding("t", ties)))
         self.cut = cut
 
-    def aggregate(self, number: str, chunk_events: int = 2**20, batch: int = 2**20) -> dict[Any, dict[str, Any]]:
-        """The answer by group and window; raises UnsupportedQuery where the kernel declines."""
+    def aggregate(
+        self, number: str, chunk_events: int = 2**20, batch: int = 2**20, strategy: Any = kernel
+    ) -> dict[Any, dict[str, Any]]:
+        """The answer by group and window; raises UnsupportedQuery where the strategy declines."""
         aggregates = tuple((item.output_name, item.aggregate) for item in self.resolved.query.returning)
         request = AggregateRequest(self.resolved, aggregates, number, compile_sides(self.resolved))
-        plan = kernel(request)
+        plan = strategy(request)
         if isinstance(plan, Declined):
             raise UnsupportedQuery(plan.reason)
         part = plan.child if isinstance(plan, Merge) else plan
@@ -92,10 +94,11 @@ class Worker:
         return self._answer(spec, found)
 
     def _side(self, plan: Operator, chunk_events: int, batch: int) -> tuple[KernelSpec, list[Any]]:
-        assert isinstance(plan, Propagate), plan
+        assert isinstance(plan, (Propagate, Sweep)), plan
         spec = self._typed(plan.spec, plan.values)
         batches = self.batches(plan.source, plan.compiled, spec, plan.values, batch)
-        return spec, rows_of(aggregate_stream(spec, batches, chunk_events))
+        stream = sweep_stream if isinstance(plan, Sweep) else aggregate_stream
+        return spec, rows_of(stream(spec, batches, chunk_events))
 
     def _merged(self, spec: KernelSpec, partial: list[Any], batch: int) -> list[Any]:
         keys = spec.answer.groups + (spec.query.windowing.kind == SLIDING)

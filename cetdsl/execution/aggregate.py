@@ -14,7 +14,17 @@ from cetdsl.execution.operators import Rows, execute, runs
 from cetdsl.ir.accumulators import Output
 from cetdsl.ir.kernel import KernelSpec, is_exact_accumulator, is_whole_in_rows
 from cetdsl.ir.layout import KEY, of_panes
-from cetdsl.ir.operators import BuildPanes, CountPaths, Merge, MultiplyPanes, Operator, PairCounts, Propagate, Union
+from cetdsl.ir.operators import (
+    BuildPanes,
+    CountPaths,
+    Merge,
+    MultiplyPanes,
+    Operator,
+    PairCounts,
+    Propagate,
+    Sweep,
+    Union,
+)
 from cetdsl.ir.operators.words import partial_keys
 from cetdsl.ir.source import Source
 
@@ -49,8 +59,8 @@ def partial_fields(spec: KernelSpec, value_types: tuple[T.DataType, ...]) -> lis
     return [T.StructField(f"r{n}", kind) for n, kind in enumerate(kinds)]
 
 
-@runs(Propagate, CountPaths, MultiplyPanes)
-def answer(df: DataFrame, plan: Propagate | CountPaths | MultiplyPanes) -> Rows:
+@runs(Propagate, Sweep, CountPaths, MultiplyPanes)
+def answer(df: DataFrame, plan: Propagate | Sweep | CountPaths | MultiplyPanes) -> Rows:
     """Gives the answer of a kernel: group columns, window, aggregates; or partial results if the plan says so."""
     rows = execute(df, plan.child)
     if rows.spec.answer.partial:

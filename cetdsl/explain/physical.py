@@ -22,6 +22,7 @@ from cetdsl.planning.planner import Decision
 STRATEGIES = {
     "fold": "built-in Spark expressions only, no Python worker",
     "panes": "small matrices of panes, multiplied up to windows",
+    "sweep": "one sweep of the events that predicates compare with, over products of small matrices",
     "kernel": "one compiled pass over each task's sorted events",
     "enumerate": "lists the trends one by one, and aggregates them where that is asked",
     "graph": "trends are the paths of a graph of each key's events",

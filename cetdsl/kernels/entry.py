@@ -17,6 +17,7 @@ _Batches = Iterator[pa.RecordBatch]
 _STAGES = {
     "runs": ("wire.runs", "run_stream"),
     "aggregate": ("aggregate.stream", "aggregate_stream"),
+    "sweep": ("aggregate.stream", "sweep_stream"),
     "merge": ("answers.merge", "merge_stream"),
     "pairs": ("answers.merge", "pair_stream"),
     "panes": ("aggregate.panes", "pane_stream"),

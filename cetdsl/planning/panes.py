@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cetdsl.aggregates.vocabulary import Merge
-from cetdsl.ir.kernel import KernelSpec
+from cetdsl.ir.kernel import Answer, KernelSpec
 from cetdsl.ir.windowing import SLIDING, SPAN, Windowing, overlap
 
 #: The most states, because a product takes time with their cube, ...
@@ -42,11 +42,13 @@ def why_not_in_panes(spec: KernelSpec) -> str | None:
         return "without windows nothing says how long a pane is"
     if len(query.machine.variables) > MAX_PANES_STATES:
         return f"the automaton has more than {MAX_PANES_STATES} states"
-    if extremes := dict.fromkeys(
-        _EXTREMES[accumulator.update.merge] for accumulator in spec.answer.accumulators if not accumulator.is_additive
-    ):
-        return f"an extreme is no sum of products: {', '.join(extremes)}"
-    return None
+    return why_extreme(spec.answer)
+
+
+def why_extreme(answer: Answer) -> str | None:
+    """Returns which extremes keep an answer from being a sum of products; None when there are none."""
+    kept = [_EXTREMES[one.update.merge] for one in answer.accumulators if not one.is_additive]
+    return f"an extreme is no sum of products: {', '.join(dict.fromkeys(kept))}" if kept else None
 
 
 def why_panes_do_not_pay(windowing: Windowing) -> str | None:

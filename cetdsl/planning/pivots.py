@@ -39,9 +39,14 @@ def always_first(machine: Machine, variable: int) -> bool:
     return all(machine.variables[state] == variable for state, _ in machine.initial)
 
 
+def joint_pivots(machine: Machine, pairs: tuple[Pair, ...]) -> list[int]:
+    """Returns the pivots that all pairwise predicates have in common, which counting needs."""
+    return [v for v in _pivots(machine, pairs) if all(v in _variables(pair) for pair in pairs)]
+
+
 def joint_pivot(machine: Machine, pairs: tuple[Pair, ...]) -> int:
-    """Returns the pivot that all pairwise predicates have in common, which counting needs; -1: none."""
-    return next((v for v in _pivots(machine, pairs) if all(v in _variables(pair) for pair in pairs)), -1)
+    """Returns the first of :func:`joint_pivots`; -1: there is none."""
+    return next(iter(joint_pivots(machine, pairs)), -1)
 
 
 def search_pivot(machine: Machine, pairs: tuple[Pair, ...], windows: str) -> int:

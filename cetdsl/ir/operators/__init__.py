@@ -38,6 +38,7 @@ from cetdsl.ir.operators.scan import Scan as Scan
 from cetdsl.ir.operators.show_graph import ShowGraph as ShowGraph
 from cetdsl.ir.operators.show_trends import ShowTrends as ShowTrends
 from cetdsl.ir.operators.survey_graphs import SurveyGraphs as SurveyGraphs
+from cetdsl.ir.operators.sweep import Sweep as Sweep
 from cetdsl.ir.operators.top_paths import TopPaths as TopPaths
 from cetdsl.ir.operators.top_trends import TopTrends as TopTrends
 from cetdsl.ir.operators.union import Union as Union

@@ -10,6 +10,7 @@ import pyarrow as pa
 from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.windowing import SPAN
 from cetdsl.kernels.aggregate.evaluate import Evaluator
+from cetdsl.kernels.aggregate.sweep import SweepEvaluator
 from cetdsl.kernels.answers.rows import answer_columns, group_columns
 from cetdsl.kernels.answers.tables import AccumulatorTable, Values, accumulator_table, concatenate, merge_rows
 from cetdsl.kernels.vocabulary import Ints, Slices
@@ -73,7 +74,18 @@ def aggregate_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch], chunk_
 
     The window of a partial result is its start alone.
     """
-    evaluator, rows = Evaluator(spec), RowsOfChunks(spec)
+    return _answers(spec, Evaluator(spec), batches, chunk_events)
+
+
+def sweep_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch], chunk_events: int = CHUNK_EVENTS) -> Columns:
+    """Answers like :func:`aggregate_stream`, by sweeping the events of the query's pivot."""
+    return _answers(spec, SweepEvaluator(spec), batches, chunk_events)
+
+
+def _answers(
+    spec: KernelSpec, evaluator: Evaluator | SweepEvaluator, batches: Iterator[pa.RecordBatch], chunk_events: int
+) -> Columns:
+    rows = RowsOfChunks(spec)
 
     def answer(chunk: Chunk) -> Columns:
         values = evaluator.evaluate(chunk.events, chunk.values, chunk.slices, chunk.bounds)

@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from cetdsl.aggregates.vocabulary import Update
 from cetdsl.ir.kernel import KernelSpec
-from cetdsl.kernels.aggregate.evaluate import Evaluator, most_bits, whole_accumulators
+from cetdsl.kernels.aggregate.additive import most_bits, whole_accumulators
+from cetdsl.kernels.aggregate.evaluate import Evaluator
 from cetdsl.kernels.aggregate.panes import PanesEvaluator
 from cetdsl.kernels.answers.tables import Values, additive_accumulators, extreme_accumulators
 from cetdsl.kernels.numbers.ladder import FEW_EVENTS, MULTIPLIED, exact, rounded

@@ -68,9 +68,12 @@ class ValueColumn:
         return powers
 
     def residues(self, update: Update, prime: int) -> NDArray[np.uint64]:
-        """Returns what each event adds to an accumulator, modulo a prime of 31 bits at most."""
+        """Returns what each event adds to an accumulator, modulo a prime."""
         if update.power == 0:
             return self._counted(update).astype(np.uint64)
+        if update.power > 1 and prime >> 32:
+            # Products of residues would not fit 64 bits.
+            return (self.whole_weights(update) % prime).astype(np.uint64)
         whole = unscaled_integers(self.array)
         if isinstance(whole, list):
             residues = np.array([value % prime for value in whole], dtype=np.uint64)

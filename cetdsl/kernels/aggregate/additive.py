@@ -1,0 +1,113 @@
+"""The accumulators that add up, in the number systems that they need, by whatever pass computes them."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cetdsl.aggregates.vocabulary import Total
+from cetdsl.ir.kernel import KernelSpec
+from cetdsl.kernels.answers.tables import additive_accumulators
+from cetdsl.kernels.machine.propagate import Accumulators
+from cetdsl.kernels.numbers.ladder import DECIMAL_BITS, Moduli, exact, rounded
+from cetdsl.kernels.numbers.residues import Residues
+from cetdsl.kernels.numbers.scaled import Objects, Scaled
+from cetdsl.kernels.vocabulary import Bools, Ints
+from cetdsl.kernels.wire.values import ValueColumn
+
+
+class AdditivePass(Protocol):
+    """Computes accumulators of some slices in one number system."""
+
+    def __call__(self, accumulators: Accumulators, rows: Ints, kind: Any, prime: Any) -> NDArray[Any]:
+        """Returns an array of ``kind``, shape (rows, accumulators).
+
+        Weights are doubles, or for ``np.uint64`` residues modulo ``prime``; other kinds have the prime 0.
+        """
+
+
+def whole_accumulators(spec: KernelSpec, columns: list[ValueColumn]) -> list[int]:
+    """Returns the additive accumulators that are also computed as whole numbers."""
+    accumulators = enumerate(additive_accumulators(spec)) if spec.answer.exact else ()
+    return [
+        k for k, accumulator in accumulators if accumulator.update.power == 0 or columns[accumulator.column].is_exact
+    ]
+
+
+def most_bits(spec: KernelSpec) -> NDArray[np.float64]:
+    """Returns the bits beyond which additive accumulators are not exact: a count that no decimal holds is an error."""
+    counted = {output.value for output in spec.answer.outputs if isinstance(output.finish, Total)}
+    bounded = counted if spec.answer.number == "decimal" else set()
+    additive = [(k, accumulator) for k, accumulator in enumerate(spec.answer.accumulators) if accumulator.is_additive]
+    return np.array([DECIMAL_BITS if k in bounded and one.update.power == 0 else np.inf for k, one in additive])
+
+
+def only_trends(accumulators: int, kind: Any) -> NDArray[Any]:
+    """Returns the accumulators of a trend without events: its count is one, and its sums are zero."""
+    one = np.zeros(accumulators, dtype=kind)
+    one[0] = 1
+    return one
+
+
+def additive_values(
+    spec: KernelSpec,
+    columns: list[ValueColumn],
+    count: int,
+    long: Bools,
+    one_pass: AdditivePass,
+    moduli: tuple[Moduli, Moduli],
+) -> tuple[list[Scaled], list[Objects | None]]:
+    """Returns scaled values of the additive accumulators, and whole ones where the number form is exact.
+
+    Parameters
+    ----------
+    spec, columns, count
+        The query, its value columns, and the number of events.
+    long : bool array, shape (slices,)
+        The slices whose numbers are likely to leave the range of doubles.
+    one_pass
+        Computes the accumulators.
+    moduli
+        What residues are taken modulo where trends are counted alone, and where sums are wanted too.
+    """
+    additive = additive_accumulators(spec)
+    whole = whole_accumulators(spec, columns)
+    signed = [k for k in whole if additive[k].update.may_cancel]
+    weights = np.ones((len(additive) + len(signed), count))
+    for k, accumulator in enumerate(additive):
+        if accumulator.column >= 0:
+            weights[k] = columns[accumulator.column].weights(accumulator.update, k in whole)
+    # Sums may cancel out, so their magnitudes are found apart.
+    weights[len(additive) :] = np.abs(weights[signed])
+
+    def described(numbers: list[int], weights: NDArray[Any]) -> Accumulators:
+        """Some accumulators, which may repeat; the first has no weights."""
+        variable = np.array([additive[k].variable for k in numbers], dtype=np.int64)
+        return Accumulators(variable, np.array([-1] + [0] * (len(numbers) - 1), dtype=np.int64), weights)
+
+    all_of_them = described([*range(len(additive)), *signed], weights)
+
+    def added(kind: Any, rows: Ints) -> NDArray[Any]:
+        return one_pass(all_of_them, rows, kind, np.float64(0))
+
+    def residues(rows: Ints, primes: Residues) -> Residues:
+        found = []
+        for prime in primes:
+            weights = np.ones((len(whole), count), dtype=np.uint64)
+            for position, k in enumerate(whole):
+                if additive[k].column >= 0:
+                    weights[position] = columns[additive[k].column].residues(additive[k].update, int(prime))
+            found.append(one_pass(described(whole, weights), rows, np.uint64, prime))
+        return np.stack(found, axis=2)
+
+    scaled = rounded(added, long, len(weights))
+    table: list[Objects | None] = [None] * len(additive)
+    if whole:
+        largest = [len(additive) + signed.index(k) if k in signed else k for k in whole]
+        chosen = moduli[len(whole) > 1]
+        numbers = exact(residues, scaled[:, whole], scaled[:, largest], most_bits(spec)[whole], chosen)
+        for position, k in enumerate(whole):
+            table[k] = numbers[:, position]
+    return [scaled[:, k] for k in range(len(additive))], table

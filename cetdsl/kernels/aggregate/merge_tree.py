@@ -1,0 +1,326 @@
+"""Products of matrices that change along a sweep, for all ranges of time and all moments of the sweep at once.
+
+A sweep lets events in and takes them out again at *ranks*. So the matrix of an event has *versions*, each valid from
+its rank up to that of the next; the first begins at rank 0. The versions of two neighbours are merged by rank into
+those of their product, neighbours of these likewise, up to the root: a tree over time, built level by level, whose
+nodes hold all that they ever are. A balanced tree that is updated for each rank would do the same products; here each
+level is read and written once, in order, and forgotten. A *query* asks for a range of leaves at a rank. It is a product
+of two nodes per level at most, one at either end of the range, which are taken while the level is there.
+
+All accumulators are carried along, the number of ways first: a sum follows it as a derivative does,
+``(A, A') (B, B') = (A B, A B' + A' B)``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cetdsl.kernels._jit import inlined, jit
+from cetdsl.kernels.aggregate.sides import ONE, Rules
+from cetdsl.kernels.numbers.linear import add, multiply
+from cetdsl.kernels.vocabulary import Ints
+
+#: Behind all ranks.
+_NEVER = 2**62
+
+
+class Level(NamedTuple):
+    """The nodes of one level of all trees.
+
+    Attributes
+    ----------
+    owner_start : int64 array, shape (owners + 1,)
+        The nodes of each tree.
+    start : int64 array, shape (nodes + 1,)
+        The versions of each node.
+    rank : int64 array, shape (versions,)
+        The rank that each version begins at.
+    values : array, shape (versions, accumulators, entries)
+        The entries of the matrices.
+    """
+
+    owner_start: Ints
+    start: Ints
+    rank: Ints
+    values: NDArray[Any]
+
+
+class Queries(NamedTuple):
+    """Ranges of leaves, with the products of what has been taken from their left and their right ends.
+
+    Attributes
+    ----------
+    owner, left, right, rank : int64 arrays, shape (queries,)
+        The tree of each, the nodes of its range in this level, ``left:right``, counted within the tree, and its rank.
+    row, column : arrays, shape (queries, accumulators, places)
+    """
+
+    owner: Ints
+    left: Ints
+    right: Ints
+    rank: Ints
+    row: NDArray[Any]
+    column: NDArray[Any]
+
+
+@jit
+def build_leaves(
+    rules: Rules,
+    events: Ints,
+    mask: Ints,
+    first: Ints,
+    last: Ints,
+    ranks: int,
+    weights: NDArray[Any],
+    counted: Ints,
+    zero: Any,
+    one: Any,
+) -> tuple[Ints, Ints, NDArray[Any]]:
+    """Returns the versions of what each event adds to the matrix of its instant: start, rank and values of a level.
+
+    Parameters
+    ----------
+    rules
+        Those of the side.
+    events : int64 array, shape (leaves,)
+        The events, in the order of the side's walks.
+    mask : int64 array, shape (n,)
+        Bit v is set when the event may be bound to variable v.
+    first, last : int64 arrays, shape (places, n)
+        The ranks from which, and before which, each event may enter each place.
+    ranks : int
+        The number of ranks.
+    weights, counted : array, shape (accumulators, n), and int64 array, shape (accumulators,)
+        What each event adds to each accumulator, and the variable whose events do, -1: any.
+    zero, one
+        The numbers 0 and 1.
+    """
+    variable, into_start, into = rules.variable, rules.into_start, rules.into
+    places, accumulators, entries = len(variable), len(counted), len(rules.factor_start) - 1
+    most = 0
+    for n in range(len(events)):
+        most += 1
+        for q in range(places):
+            if variable[q] >= 0 and (mask[events[n]] >> variable[q]) & 1:
+                most += 2
+    start, rank = np.empty(len(events) + 1, dtype=np.int64), np.empty(most, dtype=np.int64)
+    values = np.full((most, accumulators, entries), zero)
+    size = 0
+    for n in range(len(events)):
+        i = events[n]
+        start[n] = size
+        now = 0
+        while now < ranks:
+            rank[size] = now
+            after = ranks
+            for q in range(places):
+                if variable[q] < 0 or not (mask[i] >> variable[q]) & 1 or first[q, i] >= last[q, i]:
+                    continue
+                if first[q, i] > now:
+                    after = min(after, first[q, i])
+                elif last[q, i] > now:
+                    after = min(after, last[q, i])
+                    for at in range(into_start[q], into_start[q + 1]):
+                        # Each transition is of one place, so its entry is written once.
+                        values[size, 0, into[at]] = one
+                        for k in range(1, accumulators):
+                            if counted[k] < 0 or counted[k] == variable[q]:
+                                values[size, k, into[at]] = weights[k, i]
+            size += 1
+            now = after
+    start[len(events)] = size
+    return start, rank[:size], values[:size]
+
+
+@inlined
+def _multiply(
+    a: NDArray[Any], b: NDArray[Any], out: NDArray[Any], rules: Rules, zero: Any, prime: Any, reciprocal: float
+) -> None:
+    """Writes the product of two matrices of all accumulators."""
+    factor_start, left, right = rules.factor_start, rules.left, rules.right
+    for e in range(out.shape[1]):
+        for k in range(out.shape[0]):
+            total = zero
+            for t in range(factor_start[e], factor_start[e + 1]):
+                p, q = left[t], right[t]
+                if p == ONE:
+                    total = add(total, b[k, q], prime)
+                elif q == ONE:
+                    total = add(total, a[k, p], prime)
+                else:
+                    total = add(total, multiply(a[0, p], b[k, q], prime, reciprocal), prime)
+                    if k > 0:
+                        total = add(total, multiply(a[k, p], b[0, q], prime, reciprocal), prime)
+            out[k, e] = total
+
+
+@jit
+def merge_neighbours(
+    level: Level, multiplied: bool, rules: Rules, zero: Any, prime: Any, reciprocal: float
+) -> tuple[Ints, Ints, Ints, NDArray[Any]]:
+    """Returns the level above: two neighbours of a tree become one node; they are multiplied, or else added up.
+
+    ``prime`` is the modulus of ``uint64`` arithmetic and ``reciprocal`` its inverse in doubles; other number systems
+    ignore both.
+    """
+    below_owner, below, below_rank, below_values = level
+    owner_start = np.zeros_like(below_owner)
+    for o in range(len(below_owner) - 1):
+        owner_start[o + 1] = owner_start[o] + (below_owner[o + 1] - below_owner[o] + 1) // 2
+    start = np.zeros(owner_start[-1] + 1, dtype=np.int64)
+    rank, values = np.empty_like(below_rank), np.empty_like(below_values)
+    size, node = 0, 0
+    for o in range(len(below_owner) - 1):
+        for j in range(below_owner[o], below_owner[o + 1], 2):
+            a, a_end = below[j], below[j + 1]
+            if j + 1 == below_owner[o + 1]:
+                rank[size : size + a_end - a] = below_rank[a:a_end]
+                values[size : size + a_end - a] = below_values[a:a_end]
+                size += a_end - a
+            else:
+                b, b_end = a_end, below[j + 2]
+                now = 0
+                while now < _NEVER:
+                    rank[size] = now
+                    if multiplied:
+                        _multiply(below_values[a], below_values[b], values[size], rules, zero, prime, reciprocal)
+                    else:
+                        for k in range(values.shape[1]):
+                            for e in range(values.shape[2]):
+                                values[size, k, e] = add(below_values[a, k, e], below_values[b, k, e], prime)
+                    size += 1
+                    next_a = below_rank[a + 1] if a + 1 < a_end else _NEVER
+                    next_b = below_rank[b + 1] if b + 1 < b_end else _NEVER
+                    now = min(next_a, next_b)
+                    a += next_a == now and now < _NEVER
+                    b += next_b == now and now < _NEVER
+            node += 1
+            start[node] = size
+    return owner_start, start, rank[:size].copy(), values[:size].copy()
+
+
+@jit
+def add_identity(values: NDArray[Any], own: Ints, one: Any, prime: Any) -> None:
+    """Makes the sums of what the events of each instant add the matrices of the instants."""
+    for v in range(len(values)):
+        for at in range(len(own)):
+            values[v, 0, own[at]] = add(values[v, 0, own[at]], one, prime)
+
+
+@inlined
+def _times(
+    vector: NDArray[Any],
+    matrix: NDArray[Any],
+    from_: Ints,
+    to: Ints,
+    entry: Ints,
+    out: NDArray[Any],
+    zero: Any,
+    prime: Any,
+    reciprocal: float,
+) -> None:
+    """Multiplies a vector of all accumulators with a matrix in place; ``out`` is room for it."""
+    out[:] = zero
+    for t in range(len(entry)):
+        r, q, e = from_[t], to[t], entry[t]
+        for k in range(len(out)):
+            if e == ONE:
+                out[k, q] = add(out[k, q], vector[k, r], prime)
+                continue
+            out[k, q] = add(out[k, q], multiply(vector[k, r], matrix[0, e], prime, reciprocal), prime)
+            if k > 0:
+                out[k, q] = add(out[k, q], multiply(vector[0, r], matrix[k, e], prime, reciprocal), prime)
+    vector[:] = out
+
+
+@inlined
+def _version(rank: Ints, low: int, high: int, wanted: int) -> int:
+    """Returns the last version between two that begins at a rank or before."""
+    while low + 1 < high:
+        middle = (low + high) // 2
+        if rank[middle] <= wanted:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+@jit
+def take_ends(queries: Queries, level: Level, rules: Rules, zero: Any, prime: Any, reciprocal: float) -> None:
+    """Multiplies the ends of each query's range that the level above does not hold, and goes on to that level."""
+    owner, left, right, wanted = queries.owner, queries.left, queries.right, queries.rank
+    rows, columns = queries.row, queries.column
+    owner_start, start, rank, values = level
+    out = np.full((rows.shape[1], rows.shape[2]), zero)
+    for n in range(len(owner)):
+        if left[n] >= right[n]:
+            continue
+        base = owner_start[owner[n]]
+        if left[n] & 1:
+            node = base + left[n]
+            at = _version(rank, start[node], start[node + 1], wanted[n])
+            _times(rows[n], values[at], rules.row, rules.column, rules.entry, out, zero, prime, reciprocal)
+            left[n] += 1
+        if left[n] < right[n] and right[n] & 1:
+            node = base + right[n] - 1
+            at = _version(rank, start[node], start[node + 1], wanted[n])
+            _times(columns[n], values[at], rules.column, rules.row, rules.entry, out, zero, prime, reciprocal)
+            right[n] -= 1
+        left[n] //= 2
+        right[n] //= 2
+
+
+@jit
+def inner_products(rows: NDArray[Any], columns: NDArray[Any], zero: Any, prime: Any, reciprocal: float) -> NDArray[Any]:
+    """Multiplies the rows and columns of queries: shape (queries, accumulators)."""
+    queries, accumulators, places = rows.shape
+    out = np.full((queries, accumulators), zero)
+    for n in range(queries):
+        for p in range(places):
+            for k in range(accumulators):
+                out[n, k] = add(out[n, k], multiply(rows[n, 0, p], columns[n, k, p], prime, reciprocal), prime)
+                if k > 0:
+                    out[n, k] = add(out[n, k], multiply(rows[n, k, p], columns[n, 0, p], prime, reciprocal), prime)
+    return out
+
+
+@jit
+def add_products(
+    before: NDArray[Any],
+    after: NDArray[Any],
+    pivot: Ints,
+    weights: NDArray[Any],
+    counted: NDArray[np.bool_],
+    slice_: Ints,
+    out: NDArray[Any],
+    zero: Any,
+    prime: Any,
+    reciprocal: float,
+) -> None:
+    """Adds to each slice the trends of its queries: the walks before times those after the pivot, and its own weight.
+
+    Parameters
+    ----------
+    before, after : arrays, shape (queries, accumulators)
+        The accumulators of the walks on both sides.
+    pivot, slice_ : int64 arrays, shape (queries,)
+        The event of the pivot, and the slice that the query belongs to.
+    weights, counted : array, shape (accumulators, n), and bool array, shape (accumulators,)
+        What each event adds to each accumulator if it is the pivot's event, and whether it does.
+    out : array, shape (slices, accumulators)
+    zero, prime, reciprocal
+        As in :func:`merge_neighbours`.
+    """
+    for n in range(len(pivot)):
+        trends = multiply(before[n, 0], after[n, 0], prime, reciprocal)
+        s = slice_[n]
+        out[s, 0] = add(out[s, 0], trends, prime)
+        for k in range(1, out.shape[1]):
+            total = multiply(before[n, 0], after[n, k], prime, reciprocal)
+            total = add(total, multiply(before[n, k], after[n, 0], prime, reciprocal), prime)
+            if counted[k]:
+                total = add(total, multiply(trends, weights[k, pivot[n]], prime, reciprocal), prime)
+            out[s, k] = add(out[s, k], total, prime)

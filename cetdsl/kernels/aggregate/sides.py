@@ -1,0 +1,146 @@
+"""What a sweep counts on either side of its pivot: places, their conditions, and the products of their matrices.
+
+The events of a trend after its pivot are a walk along the machine that begins in a state of the pivot variable, and so
+are those before it, read backwards. A *side* is one of these two. Its *places* are the states that such a walk may be
+in: first those of the pivot, which no event enters, then the others, each with what it demands of an event by the
+pivot's value. A state that follows the pivot directly may demand more than elsewhere, and is then two places.
+
+Let entry ``(r, q)`` of the matrix of some instants be the number of ways to go on from place ``r`` to place ``q`` over
+their events. Only some entries are ever other than those of the identity; these have numbers of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+from cetdsl.ir.machine import Machine, Pair
+from cetdsl.kernels.machine.program import OPERATORS, grouped
+from cetdsl.kernels.vocabulary import Bools, Ints
+from cetdsl.pattern.expressions import MIRRORED
+
+#: What an event must meet: the number of an operator, the event's column, and the pivot's column that it is compared
+#: with.
+Demand = tuple[int, int, int]
+#: Stands for an entry that is always 1.
+ONE = -1
+
+
+class Rules(NamedTuple):
+    """How matrices and vectors are multiplied, and what an event adds to a matrix; entries by their numbers.
+
+    Attributes
+    ----------
+    variable : int64 array, shape (places,)
+        What each place reads; -1 for those of the pivot.
+    into_start, into : int64 arrays
+        The entries ``(r, q)`` of the transitions that lead to each place ``q``.
+    factor_start, left, right : int64 arrays
+        The entry ``e`` of a product is the sum of ``left[t]`` of the one times ``right[t]`` of the other over
+        ``factor_start[e] <= t < factor_start[e + 1]``; ``ONE`` stands for 1.
+    row, column, entry : int64 arrays, shape (terms,)
+        The terms of a product with a vector: entries that are not always 0, the diagonal included.
+    own : int64 array
+        The entries on the diagonal that have numbers.
+    """
+
+    variable: Ints
+    into_start: Ints
+    into: Ints
+    factor_start: Ints
+    left: Ints
+    right: Ints
+    row: Ints
+    column: Ints
+    entry: Ints
+    own: Ints
+
+
+class Side(NamedTuple):
+    """One side of the pivot; of ``places[s]`` walks from the pivot's state ``s`` begin."""
+
+    places: dict[int, int]
+    demands: list[tuple[Demand, ...]]
+    final: Bools
+    rules: Rules
+
+    @property
+    def entries(self) -> int:
+        """The number of entries that a matrix has."""
+        return len(self.rules.factor_start) - 1
+
+
+def demands_of(pairs: Iterable[Pair], pivot: int, variable: int) -> tuple[Demand, ...]:
+    """What pairwise predicates demand of an event of a variable, given the event of the pivot."""
+    found = []
+    for pair in pairs:
+        if (pair.left_variable, pair.right_variable) == (variable, pivot):
+            found.append((OPERATORS[pair.op], pair.left, pair.right))
+        elif (pair.right_variable, pair.left_variable) == (variable, pivot):
+            found.append((OPERATORS[MIRRORED[pair.op]], pair.right, pair.left))
+    return tuple(found)
+
+
+def side_of(machine: Machine, pairs: tuple[Pair, ...], pivot: int, *, backwards: bool) -> Side:
+    """Returns the side after the pivot, or, read ``backwards``, the one before it.
+
+    Examples
+    --------
+    >>> from cetdsl.ir.machine import Edge
+    >>> machine = Machine((0, 1), ((0, ()),), ((1, ()),), (Edge(0, 1), Edge(1, 1)))
+    >>> after = side_of(machine, (Pair("<", 0, 0, 1, 0),), 0, backwards=False)
+    >>> after.places, after.demands, after.final.tolist(), after.entries
+    ({0: 0}, [(), ((4, 0, 0),)], [False, True], 2)
+    """
+    steps: dict[int, list[tuple[int, tuple[Demand, ...]]]] = {}
+    for edge in machine.edges:
+        source, target = (edge.target, edge.source) if backwards else (edge.source, edge.target)
+        if backwards:
+            own = tuple((OPERATORS[MIRRORED[c.op]], c.earlier, c.later) for c in edge.comparisons)
+        else:
+            own = tuple((OPERATORS[c.op], c.later, c.earlier) for c in edge.comparisons)
+        steps.setdefault(source, []).append((target, own))
+    ends = {state for state, _ in (machine.initial if backwards else machine.final)}
+    begins = [state for state, variable in enumerate(machine.variables) if variable == pivot]
+    # A place is a state and what entering it demands beside the pairwise predicates.
+    numbers: dict[tuple[int, tuple[Demand, ...]], int] = {(state, ()): place for place, state in enumerate(begins)}
+    waiting, transitions = list(numbers), []
+    while waiting:
+        place = waiting.pop()
+        for following in steps.get(place[0], []):
+            if following not in numbers:
+                numbers[following] = len(numbers)
+                waiting.append(following)
+            transitions.append((numbers[place], numbers[following]))
+    variables = [machine.variables[state] for state, _ in numbers]
+    demands = [(*demands_of(pairs, pivot, v), *own) for v, (_, own) in zip(variables, numbers, strict=True)]
+    variables[: len(begins)] = [-1] * len(begins)
+    final = np.array([state in ends for state, _ in numbers], dtype=np.bool_)
+    places = {state: place for place, state in enumerate(begins)}
+    return Side(places, demands, final, _rules(np.array(variables, dtype=np.int64), transitions))
+
+
+def _rules(variable: Ints, transitions: list[tuple[int, int]]) -> Rules:
+    size = len(variable)
+    reach = np.zeros((size, size), dtype=np.bool_)
+    for source, target in transitions:
+        reach[source, target] = True
+    for middle in range(size):
+        reach |= reach[:, middle, None] & reach[None, middle, :]
+    kept = list(zip(*(axis.tolist() for axis in np.nonzero(reach)), strict=True))
+    number = {pair: entry for entry, pair in enumerate(kept)}
+    full = {**{(place, place): ONE for place in range(size)}, **number}
+    into: list[list[int]] = [[] for _ in range(size)]
+    for pair in transitions:
+        into[pair[1]].append(number[pair])
+    factors = [[(full[r, p], full[p, q]) for p in range(size) if (r, p) in full and (p, q) in full] for r, q in kept]
+    into_start, into_flat = grouped(into)
+    factor_start, flat = grouped(factors)
+    flat = flat.reshape(-1, 2)
+    terms = np.array([(r, q, entry) for (r, q), entry in full.items()], dtype=np.int64).reshape(-1, 3)
+    own = np.array([entry for (r, q), entry in number.items() if r == q], dtype=np.int64)
+    left, right = (np.ascontiguousarray(column) for column in flat.T)
+    row, column, entry = (np.ascontiguousarray(axis) for axis in terms.T)
+    return Rules(variable, into_start, into_flat, factor_start, left, right, row, column, entry, own)

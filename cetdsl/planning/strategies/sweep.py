@@ -1,0 +1,33 @@
+"""sweep: predicates that compare with one event of each trend, counted without a pass for each such event."""
+
+from __future__ import annotations
+
+import attrs
+
+from cetdsl.ir.operators import Operator, Scan, Sweep
+from cetdsl.ir.windowing import SPAN
+from cetdsl.planning.accumulators import AccumulatorPlan
+from cetdsl.planning.panes import why_extreme
+from cetdsl.planning.strategies.kernel import base_spec, merged
+from cetdsl.planning.strategies.request import AggregateRequest, Declined, source_of
+from cetdsl.planning.sweeps import sweep_pivot
+
+
+def sweep(request: AggregateRequest) -> Operator | Declined:
+    """Sweeps the events that predicates compare with in the order of the value compared."""
+    source = source_of(request.resolved)
+    if request.is_pair:
+        return Declined("AND at the top pairs two sets of trends")
+    compiled = request.compiled[0]
+    if compiled.residual:
+        return Declined("a predicate needs the finished trend (an aggregate of it, or an inseparable pair of events)")
+    pivot = sweep_pivot(compiled, source.windowing.kind)
+    if isinstance(pivot, str):
+        return Declined(pivot)
+    accumulators = AccumulatorPlan(compiled, request.aggregates)
+    partial = bool(source.partitions) or (source.windowing.kind == SPAN and source.windowing.cut > 0)
+    answer = accumulators.answer(source, request.number, partial)
+    if reason := why_extreme(answer):
+        return Declined(reason)
+    spec = attrs.evolve(base_spec(source, compiled).with_query(pivot=pivot), answer=answer)
+    return merged(Sweep(Scan(source, compiled), spec, tuple(accumulators.values)))

@@ -1,0 +1,45 @@
+"""Decides whether the trends of a query can be counted in one sweep of the events that its predicates compare with."""
+
+from __future__ import annotations
+
+from cetdsl.ir.compiled import Compiled
+from cetdsl.ir.windowing import SPAN
+from cetdsl.planning.panes import MAX_PANES_STATES, NEGATED
+from cetdsl.planning.pivots import always_first, joint_pivots
+
+
+def sweep_pivot(compiled: Compiled, windows: str) -> int | str:
+    """Returns the variable whose events are swept; or why there is none."""
+    if not compiled.pairs:
+        return "no predicate relates events that are no neighbours"
+    if compiled.negations:
+        return NEGATED
+    if len(compiled.machine.variables) > MAX_PANES_STATES:
+        return f"the automaton has more than {MAX_PANES_STATES} states"
+    pivots = joint_pivots(compiled.machine, compiled.pairs)
+    if not pivots:
+        return "its predicates have no variable in common that binds exactly one event of each trend"
+    reasons = [_why_not_about(compiled, pivot, windows) for pivot in pivots]
+    return next((pivot for pivot, reason in zip(pivots, reasons, strict=True) if reason is None), reasons[0] or "")
+
+
+def _why_not_about(compiled: Compiled, pivot: int, windows: str) -> str | None:
+    """Returns why the events of a pivot cannot be swept; None when they can."""
+    machine, name = compiled.machine, compiled.name_of(pivot)
+    if windows == SPAN and not always_first(machine, pivot):
+        return f"a span is about the first event of a trend, which is not always {name}"
+    compared = [(p.op, p.right if p.right_variable == pivot else p.left) for p in compiled.pairs]
+    for edge in machine.edges:
+        if edge.listed:
+            return "an inseparable predicate has no order to sweep by"
+        if edge.comparisons and pivot not in (machine.variables[edge.source], machine.variables[edge.target]):
+            return f"a predicate compares neighbours other than {name}"
+        after = machine.variables[edge.source] == pivot
+        compared += [
+            (comparison.op, comparison.earlier if after else comparison.later) for comparison in edge.comparisons
+        ]
+    if len({column for _, column in compared}) > 1:
+        return f"predicates compare two attributes of {name}"
+    if any(op == "!=" for op, _ in compared):
+        return f"!= holds for {name} on two sides of a value"
+    return None

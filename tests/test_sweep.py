@@ -1,0 +1,86 @@
+"""Counts by sweeping a pivot, compared with the reference enumerator."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import generators
+import pytest
+import reference
+from test_engines import agrees
+from test_kernel_aggregate import NUMBERS, Worker, by_case, cuttings
+
+import cetdsl as cet
+from cetdsl.errors import UnsupportedQuery
+from cetdsl.planning.strategies.sweep import sweep
+
+RETURNING = "RETURN COUNT(*), COUNT({v}), SUM({v}.x), AVG({v}.y), SUM({w}.y), AVG(LENGTH), VARIANCE({w}.x) "
+PATTERNS = [
+    ("SEQ(A a, B b, C c)", "ac"),
+    ("SEQ(A a, B+ b)", "ab"),
+    ("SEQ(A+ a, B b)", "ba"),
+    ("SEQ(A+ a, B b, C+ c, A d)", "bacd"),
+    ("SEQ(A a, (B b OR SEQ(C c, B+ d)))", "abcd"),
+    ("SEQ(A a, B? b, C c)", "abc"),
+    ("SEQ(A* a, B b, (SEQ(C c, A d))+)", "bacd"),
+    ("SEQ(A a, B{2,3} b, C c)", "abc"),
+    ("SEQ(A a, B b AND C c, A d)", "abcd"),
+    ("(SEQ(A a, B+ b) OR SEQ(B+ b, A a))", "ab"),
+]
+ORDERS = ("<", "<=", ">", ">=", "=", "<", ">=")
+
+
+def query_of(choose: random.Random, pattern: str, names: str) -> str:
+    """A query whose predicates compare one attribute of the first variable with the others."""
+    pivot, *others = names
+    own = choose.choice([f"{pivot}.x", f"{pivot}.y", f"{pivot}.x * 2", f"{pivot}.name", f"{pivot}.k"])
+    text = "name" in own or ".k" in own
+    found = []
+    for other in [choose.choice(others), *(other for other in others if choose.random() < 0.4)]:
+        columns = ("name", "k") if text else ("x", "x", "y", "x + 1")
+        sides = [own, f"{other}.{choose.choice(columns)}"]
+        if choose.random() < 0.5:
+            sides.reverse()
+        found.append(f" {choose.choice(ORDERS)} ".join(sides))
+    window = choose.choice(["", "", " WITHIN 4", " WITHIN 6 SLIDE 2", " WITHIN 3 SLIDE 3", " WITHIN 5 SLIDE 2"])
+    first, second = choose.choice(names), choose.choice(names)
+    group = choose.choice([" GROUP BY case", " GROUP BY case, g", " GROUP BY case"])
+    partition = choose.choice(["", "", "[g] AND "]) if ", g" not in group else ""
+    returning = RETURNING.format(v=first, w=second)
+    return f"{returning}PATTERN {pattern} WHERE {partition}{' AND '.join(found)}{group}{window}"
+
+
+def compare(text: str, rows: list[Any], ties: tuple[str, ...], number: str, turn: int) -> bool:
+    """Compares the answer with the reference's; whether there was one."""
+    query = cet.parse(text)._query()
+    aggregates = {item.output_name: item.aggregate for item in query.returning}
+    expected = None
+    worker = Worker(query, rows, ties)
+    cuts = (-1, 1, 3) if query.window is not None else (-1,)
+    for cut, (chunk_events, batch) in cuttings(turn, cuts):
+        worker.cut = cut
+        try:
+            answer = worker.aggregate(number, chunk_events, batch, strategy=sweep)
+        except UnsupportedQuery:
+            return False
+        if expected is None:
+            expected = reference.aggregate(query, rows, aggregates, tie_break=ties)
+        context = f"chunks of {chunk_events}, batches of {batch}, cut {cut}, {number}, {ties}\n{text}"
+        assert set(answer) == set(expected), f"{context}\ngroups differ: {set(answer) ^ set(expected)}"
+        for key, values in expected.items():
+            for name, value in values.items():
+                got = answer[key][name]
+                assert agrees(got, value, number, aggregates[name]), (context, key, name, got, value)
+    return True
+
+
+@pytest.mark.parametrize("pattern, names", PATTERNS)
+def test_sweeps_count_as_the_reference(pattern: str, names: str) -> None:
+    compared = 0
+    for seed in range(24):
+        choose = random.Random(f"{pattern} {seed}")
+        text = query_of(choose, pattern, names)
+        rows = generators.stacked(70_000 + 8 * seed, 8)
+        compared += compare(text, rows, choose.choice([(), (), ("s",)]), NUMBERS[seed % 4], seed)
+    assert compared >= 12
