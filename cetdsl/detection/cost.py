@@ -25,7 +25,7 @@ from cetdsl.detection.statistics import Statistics
 
 #: What was seen never may come all the same: a rate or a selectivity of 0 must not make all plans cost nothing.
 LEAST = 1e-9
-#: Logarithms of numbers that are kept as they are. Larger ones are compressed, so that sums of them are doubles.
+#: Logarithms of numbers that are kept as they are. Those beyond are compressed, so that sums and ratios are doubles.
 LARGEST_LOG = 600.0
 _COMPRESSED_LOG = 50.0
 #: Terms, to each side of the largest, of the sum over the sizes of bounded sets.
@@ -77,8 +77,8 @@ class Expectation:
     def count(self, mask: int) -> float:
         """Returns the expected number of partial matches that bind these variables.
 
-        Beyond e^600 it is a number that grows more slowly, but grows: sums of it are finite, and what is less stays
-        less. The number of sets of a Kleene variable is exponential, and a plan that builds so many has no end anyway.
+        Beyond e^600, and below e^-600, it is a number that grows more slowly, but grows: sums are finite, and what is
+        less stays less. The sets of a Kleene variable are exponentially many, and no plan that builds so many ends.
         """
         known = self._counts.get(mask)
         if known is None:
@@ -147,15 +147,16 @@ class Expectation:
 
 
 def compressed_exp(log: float) -> float:
-    """Returns e^log, or beyond e^600 a number up to e^650 that still grows with it.
+    """Returns e^log, or beyond e^600 a number up to e^650 that still grows with it; so also for its reciprocal.
 
     Examples
     --------
     >>> compressed_exp(0.0), compressed_exp(599.0) < compressed_exp(601.0) < compressed_exp(1e9) < 1e283
     (1.0, True)
     """
-    if log > LARGEST_LOG:
-        log = LARGEST_LOG + _COMPRESSED_LOG * (1 - LARGEST_LOG / log)
+    size = abs(log)
+    if size > LARGEST_LOG:
+        log = math.copysign(LARGEST_LOG + _COMPRESSED_LOG * (1 - LARGEST_LOG / size), log)
     return math.exp(log)
 
 
@@ -197,10 +198,11 @@ def log_sets(events: float, log_each: float, between: float, variable: Variable)
     peak = events * share / (1 + share)
     if most == math.inf and variable.at_least <= max(1.0, peak / 2):
         exponent = events * math.log1p(share)
-        log = exponent if exponent > LARGEST_LOG else math.log(math.expm1(exponent))
-        # Of less than one event, there are fewer sets than events by this formula.
-        log = max(log, math.log(events) + log_each)
-        size = max(1.0, peak / -math.expm1(-exponent))
+        # Of less than one event there would be fewer sets than events; and a share may be too small for a double.
+        log, size = math.log(events) + log_each, 1.0
+        if exponent > 0:
+            log = max(log, exponent if exponent > LARGEST_LOG else math.log(math.expm1(exponent)))
+            size = max(size, peak / -math.expm1(-exponent))
     else:
         middle = round(min(max(peak, variable.at_least), most))
         sizes = range(max(variable.at_least, middle - _TERMS), round(min(middle + _TERMS, most)) + 1)
