@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import attrs
 
@@ -30,8 +30,7 @@ MOST_FOR_FREE_LEAVES = 10
 MOST_FOR_AUTO = 8
 
 
-@attrs.frozen
-class Candidate:
+class Candidate(NamedTuple):
     """One way to go on: its cost as far as candidates differ, and the shapes that make this cost up."""
 
     cost: float

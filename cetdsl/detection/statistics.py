@@ -5,12 +5,11 @@ Statistics are kept by the names of variables, apart from any query, so that sev
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Mapping
-from numbers import Real
 
 import attrs
 
+from cetdsl.detection.checks import from_zero
 from cetdsl.errors import InvalidNode, UnknownVariable, is_one_of, nearest, shown
 
 #: The rate of a variable of which nothing is known. Plans depend only on how rates compare.
@@ -134,7 +133,7 @@ def given_statistics(given: object, known: Collection[str], negated: Collection[
 
 def _rates(given: Mapping[object, object], known: Collection[str], negated: Collection[str]) -> dict[str, float]:
     return {
-        _variable(name, known, negated, f"the rate of {shown(name)}"): _number(
+        _variable(name, known, negated, f"the rate of {shown(name)}"): from_zero(
             rate, f"the rate of {shown(name)}", "a rate is a number of events per unit of time, 0 or more"
         )
         for name, rate in given.items()
@@ -152,7 +151,7 @@ def _selectivities(
         if not isinstance(names, tuple) or len(names) != 2:
             raise InvalidNode(f"{what} is of no pair of variables", hint='write ("A", "B"), or "A" for a single one')
         pair = pair_of(*(_variable(name, known, negated, what) for name in names))
-        share = _number(selectivity, what, hint)
+        share = from_zero(selectivity, what, hint)
         if share > 1:
             raise InvalidNode(f"{what} is {shown(selectivity)}, and no share is above 1", hint=hint)
         if pair in found:
@@ -171,17 +170,3 @@ def _variable(name: object, known: Collection[str], negated: Collection[str], wh
     if name not in known:
         raise UnknownVariable.among(name, known)
     return name
-
-
-def _number(value: object, what: str, hint: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise InvalidNode(f"{what} is {shown(value)}, which is not a number", hint=hint)
-    try:
-        number = float(value)
-    except OverflowError:
-        number = math.inf
-    if not math.isfinite(number):
-        raise InvalidNode(f"{what} is {shown(value)}, which is not finite", hint=hint)
-    if number < 0:
-        raise InvalidNode(f"{what} is {shown(value)}, which is negative", hint=hint)
-    return number
