@@ -177,8 +177,9 @@ def log_sets(events: float, log_each: float, between: float, variable: Variable)
     Notes
     -----
     There are C(n, k) sets of k of n events, so 2^n - 1 of one event or more (Kolchinsky and Schuster make of a Kleene
-    closure a type of rate 2^(rW) / W); if each event goes together with the rest at a share q, (1 + q)^n - 1. Where k
-    is more than n, n^k / k! stands for C(n, k), the mean of C(N, k) if N is a Poisson number of mean n.
+    closure a type of rate 2^(rW) / W); if each event goes together with the rest at a share q, (1 + q)^n - 1. Where
+    fewer events are expected than the smallest set has, n^k / k! stands for C(n, k), but at most 1: the mean of C(N, k)
+    if N is a Poisson number of mean n.
 
     Examples
     --------
@@ -194,9 +195,12 @@ def log_sets(events: float, log_each: float, between: float, variable: Variable)
     if not variable.kleene:
         return math.log(events) + log_each - math.log(between), 1.0
     share = math.exp(log_each)
-    most = math.inf if variable.at_most is None else variable.at_most
+    # No set is larger than there are events, but for the smallest: by chance, there may be as many.
+    largest = max(variable.at_least, math.floor(events))
+    most = largest if variable.at_most is None else min(variable.at_most, largest)
     peak = events * share / (1 + share)
-    if most == math.inf and variable.at_least <= max(1.0, peak / 2):
+    # Of many events, hardly any set is as small as half of the mean.
+    if variable.at_most is None and (variable.at_least == 1 or variable.at_least <= peak / 2 > _TERMS):
         exponent = events * math.log1p(share)
         # Of less than one event there would be fewer sets than events; and a share may be too small for a double.
         log, size = math.log(events) + log_each, 1.0
@@ -205,7 +209,7 @@ def log_sets(events: float, log_each: float, between: float, variable: Variable)
             size = max(size, peak / -math.expm1(-exponent))
     else:
         middle = round(min(max(peak, variable.at_least), most))
-        sizes = range(max(variable.at_least, middle - _TERMS), round(min(middle + _TERMS, most)) + 1)
+        sizes = range(max(variable.at_least, middle - _TERMS), min(middle + _TERMS, most) + 1)
         terms = [_log_choose(events, k) + k * log_each for k in sizes]
         log = log_sum(terms)
         size = sum(k * math.exp(term - log) for k, term in zip(sizes, terms))
@@ -214,7 +218,7 @@ def log_sets(events: float, log_each: float, between: float, variable: Variable)
 
 def _log_choose(events: float, size: int) -> float:
     if size > events:
-        return size * math.log(events) - math.lgamma(size + 1)
+        return min(size * math.log(events) - math.lgamma(size + 1), 0.0)
     return math.lgamma(events + 1) - math.lgamma(size + 1) - math.lgamma(events - size + 1)
 
 
