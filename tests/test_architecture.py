@@ -18,6 +18,7 @@ LAYERS = (
     "java",
     "aggregates",
     "pattern",
+    "detection",
     "ir",
     "analysis",
     "rewrite",
@@ -133,7 +134,9 @@ def test_every_room_of_the_kernels_has_tests_of_its_name() -> None:
     assert tested == rooms
 
 
-@pytest.mark.parametrize("layer", ["aggregates", "pattern", "ir", "analysis", "rewrite", "planning", "kernels"])
+@pytest.mark.parametrize(
+    "layer", ["aggregates", "pattern", "detection", "ir", "analysis", "rewrite", "planning", "kernels"]
+)
 def test_layers_below_execution_know_no_spark(layer: str) -> None:
     for path in (PACKAGE / layer).rglob("*.py"):
         assert not {name for name in imports(path) if name.split(".")[0] == "pyspark"}, path
@@ -165,7 +168,7 @@ def test_kernels_run_without_spark(tmp_path: Path) -> None:
 
     modules = [
         ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-        for layer in ("aggregates", "pattern", "ir", "kernels", "planning")
+        for layer in ("aggregates", "pattern", "detection", "ir", "kernels", "planning")
         for path in sorted((PACKAGE / layer).rglob("*.py"))
     ]
     code = f"""

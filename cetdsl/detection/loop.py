@@ -1,0 +1,163 @@
+"""The loop of detection and adaptation, of one branch of a pattern and one key."""
+
+from __future__ import annotations
+
+from copy import copy
+from time import perf_counter
+
+import attrs
+
+from cetdsl.detection.checks import whole_from_one
+from cetdsl.detection.cost import Expectation
+from cetdsl.detection.decisions import Adaptation, decision_for
+from cetdsl.detection.generators import GENERATORS, algorithm_for
+from cetdsl.detection.invariants import Condition, Recorder
+from cetdsl.detection.plans import Plan, Problem
+from cetdsl.detection.statistics import Statistics
+from cetdsl.errors import shown
+
+#: A stream is cut into about so many slices by default, none of them shorter or longer than this.
+_SLICES, _SHORTEST, _LONGEST = 64, 1_000, 100_000
+
+
+@attrs.define
+class Counts:
+    """What a loop has done: slices seen, violated invariants, plans made, plans put in force, and seconds spent."""
+
+    slices: int = 0
+    violations: int = 0
+    plannings: int = 0
+    changes: int = 0
+    seconds_deciding: float = 0.0
+    seconds_planning: float = 0.0
+
+
+class Loop:
+    """The plan in force, and all that is needed to change it: give it the statistics of each slice of the stream.
+
+    Parameters
+    ----------
+    problem : Problem
+        The branch.
+    algorithm : str
+        "auto", "greedy", "dynamic" or "tree".
+    adaptation : Adaptation
+        When to plan anew.
+    statistics : Statistics
+        What is known before the first slice. The first plan is made for it.
+
+    Notes
+    -----
+    Algorithm 1 of Kolchinsky and Schuster (PVLDB 11(11), 2018).
+
+    Examples
+    --------
+    >>> rates = {"a": 100, "b": 15, "c": 10}
+    >>> loop = Loop(Problem.sequence("a", "b", "c"), "greedy", Adaptation(distance=0.0), Statistics(rates))
+    >>> loop.plan.show("abc")
+    'c, b, a'
+    >>> loop.observe(Statistics({"a": 94})).show("abc")
+    'c, b, a'
+    >>> loop.observe(Statistics({"c": 16})).show("abc"), loop.violated.show("abc")
+    ('b, c, a', 'c < b')
+    >>> loop.counts.slices, loop.counts.violations, loop.counts.changes
+    (2, 1, 1)
+    """
+
+    def __init__(
+        self, problem: Problem, algorithm: str, adaptation: Adaptation, statistics: Statistics | None = None
+    ) -> None:
+        self.problem = problem
+        self.statistics = Statistics() if statistics is None else statistics
+        self.counts = Counts()
+        self._generate = GENERATORS[algorithm_for(algorithm, problem)]
+        self._decision = decision_for(adaptation)
+        started = perf_counter()
+        expectation, recorder = Expectation(problem, self.statistics), Recorder()
+        made = self._generate(expectation, recorder)
+        self.plan: Plan = made.plan
+        self._decision.planned(made, recorder, self.plan, expectation)
+        self.counts.seconds_planning += perf_counter() - started
+
+    @property
+    def violated(self) -> Condition | None:
+        """The invariant that was violated after the last slice, if one was."""
+        return self._decision.violated
+
+    def observe(self, statistics: Statistics) -> Plan:
+        """Takes the statistics after a slice, and returns the plan that is in force from now on.
+
+        Parameters
+        ----------
+        statistics : Statistics
+            As they are estimated now. What they do not say is as it was.
+
+        Returns
+        -------
+        OrderPlan or TreePlan
+        """
+        self.counts.slices += 1
+        if self._decision.idle:
+            return self.plan
+        started = perf_counter()
+        self.statistics = self.statistics.updated(statistics)
+        expectation = Expectation(self.problem, self.statistics)
+        wanted = self._decision.wants_plan(expectation, self.plan)
+        decided = perf_counter()
+        self.counts.seconds_deciding += decided - started
+        if wanted:
+            self.counts.violations += self.violated is not None
+            self._plan_anew(expectation)
+            self.counts.seconds_planning += perf_counter() - decided
+        return self.plan
+
+    def _plan_anew(self, expectation: Expectation) -> None:
+        self.counts.plannings += 1
+        recorder = Recorder()
+        made = self._generate(expectation, recorder)
+        if self._decision.accepts(made.plan, self.plan, expectation):
+            self.plan = made.plan
+            self.counts.changes += 1
+        self._decision.planned(made, recorder, self.plan, expectation)
+
+    def fresh(self) -> Loop:
+        """Returns a loop for another key, which begins with this one's plan; nothing is planned for it."""
+        other = copy(self)
+        other.counts = Counts()
+        other._decision = self._decision.fresh()
+        return other
+
+
+def slice_length(given: object, events: int) -> int:
+    """Returns how many events a slice of the stream has, after which plans may change.
+
+    Parameters
+    ----------
+    given : int or None
+        What the user says. It may be more than there are events: then there is one slice, and one plan.
+    events : int
+        How many events there are, as far as is known.
+
+    Returns
+    -------
+    int
+        By default about a 64th of the events, from 1,000 to 100,000.
+
+    Raises
+    ------
+    InvalidNode
+        It is not a whole number from 1 up.
+
+    Examples
+    --------
+    >>> slice_length(None, 1_000_000), slice_length(None, 10), slice_length(500, 10)
+    (15625, 1000, 500)
+    >>> slice_length(0, 10)
+    Traceback (most recent call last):
+        ...
+    cetdsl.errors.InvalidNode: a slice has 0 events
+      hint: write a whole number of events from 1 up
+    """
+    if given is None:
+        return min(max(events // _SLICES, _SHORTEST), _LONGEST)
+    return whole_from_one(given, f"a slice has {shown(given)} events", "write a whole number of events from 1 up")
