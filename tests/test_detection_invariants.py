@@ -188,3 +188,18 @@ def test_plans_and_numbers_that_cannot_be() -> None:
     for length in (0, -1, 1.5, "x"):
         with pytest.raises(InvalidNode):
             slice_length(length, 10)
+
+
+@pytest.mark.parametrize("error", [0.02, 0.1, 0.4])
+def test_histograms_keep_their_bound_as_streams_slow_down(error: float) -> None:
+    """Large old buckets beside few new events are the hard case."""
+    rows = [max(1, 5000 // (1 + slice_ % 700)) for slice_ in range(3000)]
+    sums = np.cumsum([0, *rows])
+    histogram = ExponentialHistogram(1, 400, error)
+    worst = 0.0
+    for stop, row in enumerate(rows, 1):
+        histogram.add([row])
+        exact = sums[stop] - sums[max(0, stop - 400)]
+        worst = max(worst, abs(histogram.sums()[0] / exact - 1))
+    assert 0 < worst <= error
+    assert histogram.buckets <= 200
