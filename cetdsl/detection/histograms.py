@@ -46,7 +46,7 @@ class ExponentialHistogram:
     This is the general form of section 4 of the paper, where buckets have the sizes that the data brings: a slice is
     added as it is, whatever it counts, in constant time on average. Of two neighbours that were not merged some counter
     forbade it, so its sum of newer buckets grows by a factor of 1 + 2 * error over the two: there are at most
-    2 * counters * log(sum) / log(1 + 2 * error) buckets, or a few more before they are merged again.
+    2 * counters * log(sum) / log(1 + 2 * error) buckets, and up to twice as many before they are merged again.
 
     Examples
     --------
