@@ -160,6 +160,7 @@ def test_physical_of_a_kernel_plan() -> None:
 strategy      kernel: one compiled pass over each task's sorted events
 declined      fold: adjacent, pairwise or aggregate predicates compare events with each other
 declined      panes: adjacent, pairwise or aggregate predicates compare events with each other
+declined      sweep: no predicate relates events that are no neighbours
 cost          n log n in the events of a window
 numbers       decimal: exact, DECIMAL(38,0); a count that does not fit is an error
 windows       10 minutes long, one every 5 minutes; an event is in up to 2
@@ -239,7 +240,15 @@ def test_the_fold_does_not_hold_all_events_in_one_row() -> None:
         ("PATTERN SEQ(A, NOT C, B)", ["[TREE]", "n log n"]),
         (
             "PATTERN SEQ(A, B+) WHERE A.price < B.price",
-            ["one pass per event bound to A", "all pairs  B.Price > A.Price"],
+            [
+                "strategy  sweep: ",
+                "n log n in the events of the DataFrame",
+                "all pairs  B.Price > A.Price (fixed: the event",
+            ],
+        ),
+        (
+            "PATTERN SEQ(A, B+, C) WHERE A.price < C.price AND A.id < B.id",
+            ["declined  sweep: predicates compare two attributes of A", "one pass per event bound to A"],
         ),
         ("PATTERN A+ WITHIN 1 hour", ["a trend spans at most 1 hour", "one pass per event that can begin a trend"]),
         ("PATTERN A+ WHERE sqrt(A.price * NEXT(A).price) < 5", ["for every two events of a key", "[SCAN]"]),

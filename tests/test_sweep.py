@@ -9,7 +9,7 @@ import generators
 import pytest
 import reference
 from test_engines import agrees
-from test_kernel_aggregate import NUMBERS, Worker, by_case, cuttings
+from test_kernel_aggregate import NUMBERS, Worker, cuttings
 
 import cetdsl as cet
 from cetdsl.errors import UnsupportedQuery
@@ -75,7 +75,7 @@ def compare(text: str, rows: list[Any], ties: tuple[str, ...], number: str, turn
     return True
 
 
-@pytest.mark.parametrize("pattern, names", PATTERNS)
+@pytest.mark.parametrize(("pattern", "names"), PATTERNS)
 def test_sweeps_count_as_the_reference(pattern: str, names: str) -> None:
     compared = 0
     for seed in range(24):
