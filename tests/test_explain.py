@@ -240,11 +240,15 @@ def test_the_fold_does_not_hold_all_events_in_one_row() -> None:
         ("PATTERN SEQ(A, NOT C, B)", ["[TREE]", "n log n"]),
         (
             "PATTERN SEQ(A, B+) WHERE A.price < B.price",
-            ["sweep: one sweep of the events", "events bound to A", "n log n", "all pairs  B.Price > A.Price"],
+            [
+                "strategy  sweep: ",
+                "n log n in the events of the DataFrame",
+                "all pairs  B.Price > A.Price (fixed: the event",
+            ],
         ),
         (
-            "PATTERN SEQ(A, B+) WHERE A.price < B.price AND B.id < NEXT(B).id",
-            ["a predicate compares neighbours other than A", "one pass per event bound to A"],
+            "PATTERN SEQ(A, B+, C) WHERE A.price < C.price AND A.id < B.id",
+            ["declined  sweep: predicates compare two attributes of A", "one pass per event bound to A"],
         ),
         ("PATTERN A+ WITHIN 1 hour", ["a trend spans at most 1 hour", "one pass per event that can begin a trend"]),
         ("PATTERN A+ WHERE sqrt(A.price * NEXT(A).price) < 5", ["for every two events of a key", "[SCAN]"]),
