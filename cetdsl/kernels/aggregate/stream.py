@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +19,10 @@ from cetdsl.kernels.wire.columns import from_numpy
 
 #: Rows of an answer: their accumulators, their group columns, and the starts of their windows.
 Rows = tuple[AccumulatorTable, list[pa.Array], Ints]
+
+
+#: Slices of so many events take as long by a pass for each event of the pivot as by a sweep.
+FEW = 50
 
 
 class RowsOfChunks:
@@ -74,20 +78,32 @@ def aggregate_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch], chunk_
 
     The window of a partial result is its start alone.
     """
-    return _answers(spec, Evaluator(spec), batches, chunk_events)
+    evaluator = Evaluator(spec)
+    return _answers(spec, lambda slices: evaluator, batches, chunk_events)
 
 
 def sweep_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch], chunk_events: int = CHUNK_EVENTS) -> Columns:
-    """Answers like :func:`aggregate_stream`, by sweeping the events of the query's pivot."""
-    return _answers(spec, SweepEvaluator(spec), batches, chunk_events)
+    """Answers like :func:`aggregate_stream`, by sweeping the events of the query's pivot where slices are large."""
+    sweeping, passing = SweepEvaluator(spec), Evaluator(spec)
+
+    def choose(slices: Slices) -> Evaluator | SweepEvaluator:
+        # A pass for each event takes time with the square of a slice's size.
+        sizes = slices.high - slices.low
+        return sweeping if (sizes * sizes).sum() > FEW * sizes.sum() else passing
+
+    return _answers(spec, choose, batches, chunk_events)
 
 
 def _answers(
-    spec: KernelSpec, evaluator: Evaluator | SweepEvaluator, batches: Iterator[pa.RecordBatch], chunk_events: int
+    spec: KernelSpec,
+    choose: Callable[[Slices], Evaluator | SweepEvaluator],
+    batches: Iterator[pa.RecordBatch],
+    chunk_events: int,
 ) -> Columns:
     rows = RowsOfChunks(spec)
 
     def answer(chunk: Chunk) -> Columns:
+        evaluator = choose(chunk.slices)
         values = evaluator.evaluate(chunk.events, chunk.values, chunk.slices, chunk.bounds)
         for found in rows.found(chunk, chunk.slices, values):
             yield answer_columns(spec, *found)
