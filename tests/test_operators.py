@@ -12,7 +12,7 @@ import cetdsl.ir.operators
 from cetdsl.analysis import Binding, analyse
 from cetdsl.execution.operators import _RUN
 from cetdsl.frontend.sase import parse
-from cetdsl.ir.operators import Exchange, Merge, Operator, OverGraph, Propagate, Scan, with_exchanges
+from cetdsl.ir.operators import Exchange, Merge, Operator, OverGraph, Propagate, Scan, Sweep, with_exchanges
 from cetdsl.ir.operators.operator import Carry, Unary
 from cetdsl.kernels.entry import _STAGES
 from cetdsl.pattern.expressions import Aggregate
@@ -46,9 +46,11 @@ def test_the_stage_of_an_operator_is_one_of_the_kernels(kind: type[Operator]) ->
 
 
 def test_exchanges_lie_between_operators_that_require_something_and_their_input() -> None:
-    plan = planned("PATTERN SEQ(A, B+) WHERE [company] AND A.price < B.price")
-    shape = [type(operator) for operator in plan.walk()]
-    assert shape == [Merge, Exchange, Propagate, Exchange, Scan]
+    shape = [Merge, Exchange, Propagate, Exchange, Scan]
+    plan = planned("PATTERN A+ WHERE [company] AND A.price < NEXT(A).price")
+    assert [type(operator) for operator in plan.walk()] == shape
+    swept = planned("PATTERN SEQ(A, B+) WHERE [company] AND A.price < B.price")
+    assert [type(operator) for operator in swept.walk()] == [Sweep if each is Propagate else each for each in shape]
 
 
 def test_what_is_met_is_not_met_again() -> None:
