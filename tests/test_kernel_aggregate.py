@@ -277,15 +277,27 @@ def by_case(query: Query) -> Query:
 
 
 def check(query: Query, rows: list[Any], ties: tuple[str, ...], number: str, cuts: tuple[int, ...], turn: int) -> bool:
+    """Compares answers about each of several streams with the reference; whether there were any."""
+    return compare(by_case(query), rows, ties, number, cuts, turn)
+
+
+def compare(
+    query: Query,
+    rows: list[Any],
+    ties: tuple[str, ...],
+    number: str,
+    cuts: tuple[int, ...],
+    turn: int,
+    strategy: Any = kernel,
+) -> bool:
     """Compares answers with the reference under several ways of cutting the stream; whether there were any."""
-    query = by_case(query)
     aggregates = {item.output_name: item.aggregate for item in query.returning}
     expected = None
     worker = Worker(query, rows, ties)
     for cut, (chunk_events, batch) in cuttings(turn, cuts):
         worker.cut = cut
         try:
-            answer = worker.aggregate(number, chunk_events, batch)
+            answer = worker.aggregate(number, chunk_events, batch, strategy=strategy)
         except UnsupportedQuery:
             return False
         if expected is None:

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import random
-from typing import Any
 
 import generators
 import pytest
-import reference
-from test_engines import agrees
-from test_kernel_aggregate import NUMBERS, Worker, cuttings
+from test_kernel_aggregate import NUMBERS, compare
 
 import cetdsl as cet
-from cetdsl.errors import UnsupportedQuery
 from cetdsl.kernels.aggregate import stream
 from cetdsl.planning.strategies.sweep import sweep
 
@@ -52,30 +48,6 @@ def query_of(choose: random.Random, pattern: str, names: str) -> str:
     return f"{returning}PATTERN {pattern} WHERE {partition}{' AND '.join(found)}{group}{window}"
 
 
-def compare(text: str, rows: list[Any], ties: tuple[str, ...], number: str, turn: int) -> bool:
-    """Compares the answer with the reference's; whether there was one."""
-    query = cet.parse(text)._query()
-    aggregates = {item.output_name: item.aggregate for item in query.returning}
-    expected = None
-    worker = Worker(query, rows, ties)
-    cuts = (-1, 1, 3) if query.window is not None else (-1,)
-    for cut, (chunk_events, batch) in cuttings(turn, cuts):
-        worker.cut = cut
-        try:
-            answer = worker.aggregate(number, chunk_events, batch, strategy=sweep)
-        except UnsupportedQuery:
-            return False
-        if expected is None:
-            expected = reference.aggregate(query, rows, aggregates, tie_break=ties)
-        context = f"chunks of {chunk_events}, batches of {batch}, cut {cut}, {number}, {ties}\n{text}"
-        assert set(answer) == set(expected), f"{context}\ngroups differ: {set(answer) ^ set(expected)}"
-        for key, values in expected.items():
-            for name, value in values.items():
-                got = answer[key][name]
-                assert agrees(got, value, number, aggregates[name]), (context, key, name, got, value)
-    return True
-
-
 @pytest.mark.parametrize(("pattern", "names"), PATTERNS)
 def test_sweeps_count_as_the_reference(pattern: str, names: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every third query makes passes where slices are small."""
@@ -84,6 +56,8 @@ def test_sweeps_count_as_the_reference(pattern: str, names: str, monkeypatch: py
         monkeypatch.setattr(stream, "FEW", (0, 0, 4)[seed % 3])
         choose = random.Random(f"{pattern} {seed}")
         text = query_of(choose, pattern, names)
-        rows = generators.stacked(70_000 + 8 * seed, 8)
-        compared += compare(text, rows, choose.choice([(), (), ("s",)]), NUMBERS[seed % 4], seed)
+        query = cet.parse(text)._query()
+        rows, ties = generators.stacked(70_000 + 8 * seed, 8), choose.choice([(), (), ("s",)])
+        cuts = (-1, 1, 3) if query.window is not None else (-1,)
+        compared += compare(query, rows, ties, NUMBERS[seed % 4], cuts, seed, sweep)
     assert compared >= 12
