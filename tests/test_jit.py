@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numba.core import event
 
 from cetdsl.kernels._jit import jit
 
@@ -204,7 +205,9 @@ def _caller(numbers: np.ndarray) -> int:
 
 
 def test_constants_and_short_numbers_in_a_call_compile_nothing_of_their_own() -> None:
-    assert _caller(np.array([7], dtype=np.int32)) == 6 + 28
-    assert [list(map(str, signature)) for signature in _callee.signatures] == [
-        ["int64", "UniTuple(int64 x 2)", "bool"],
-    ]
+    with event.install_recorder("numba:compile") as recorder:
+        assert _caller(np.array([7], dtype=np.int32)) == 6 + 28
+    compiled = [each.data for _, each in recorder.buffer if each.is_start]
+    called = [each for each in compiled if each["dispatcher"].py_func is _callee.py_func]
+    assert [list(map(str, each["args"])) for each in called] == [["int64", "UniTuple(int64 x 2)", "bool"]]
+    assert not _callee.signatures, "nothing that Python could call is compiled of what kernels call"

@@ -201,9 +201,9 @@ class _File:
 class _Cache(_caching.FunctionCache):  # type: ignore[misc]
     _impl_class = _Files
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., Any], use: str) -> None:
         super().__init__(function)
-        self._cache_file = _File(self._cache_path, self._impl.filename_base)
+        self._cache_file = _File(self._cache_path, f"{self._impl.filename_base}.{use}")
 
     def load_overload(self, signature: Any, target: Any) -> Any:
         try:
@@ -236,10 +236,20 @@ def _general(kind: Any) -> Any:
 
 
 def _compile(function: _Function, *, forceinline: bool) -> _Function:
-    compiled: Any = numba.njit(nogil=True, error_model="numpy", forceinline=forceinline)(function)
-    resolve = compiled.get_call_template
-    compiled.get_call_template = lambda args, kws: resolve(tuple(map(_general, args)), kws)
+    kernel = _dispatcher(function, "kernel", forceinline=forceinline)
+    # Of a function that only other kernels call, what takes arrays out of Python's objects would be a sixth of the
+    # work of compiling, and of the code.
+    callee = _dispatcher(function, "callee", forceinline=forceinline, no_cpython_wrapper=True)
+    kernel.get_call_template = lambda args, kws: callee.get_call_template(tuple(map(_general, args)), kws)
+    kernel.get_overload = callee.get_overload
+    return cast(_Function, kernel)
+
+
+def _dispatcher(function: Callable[..., Any], use: str, **options: Any) -> Any:
+    """What compiles a function for one use, for each signature when it is first needed."""
+    njit: Any = numba.njit  # its annotations know some of the options only
+    made = njit(nogil=True, error_model="numpy", no_cfunc_wrapper=True, **options)(function)
     # Without the source nothing would tell one version from the next.
     if _source(function.__module__) and _disk.place():
-        compiled._cache = _Cache(function)
-    return cast(_Function, compiled)
+        made._cache = _Cache(function, use)
+    return made

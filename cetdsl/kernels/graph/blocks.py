@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cetdsl.kernels._jit import jit
+from cetdsl.kernels.numbers.copying import copy
 from cetdsl.kernels.vocabulary import Ints
 
 
@@ -17,7 +18,7 @@ def widened(column: NDArray[Any], used: int, more: int) -> NDArray[Any]:
     if used + more <= len(column):
         return column
     wider = np.empty(2 * (used + more), dtype=column.dtype)
-    wider[:used] = column[:used]
+    copy(wider, column[:used])
     return wider
 
 
@@ -26,6 +27,6 @@ def add_path(start: Ints, node: Ints, trend: int, path: Ints, depth: int) -> Int
     """Writes the first ``depth`` nodes of a path as a trend behind the ones before it, and notes where it ends."""
     used = start[trend]
     node = widened(node, used, depth)
-    node[used : used + depth] = path[:depth]
+    copy(node[used:], path[:depth])
     start[trend + 1] = used + depth
     return node

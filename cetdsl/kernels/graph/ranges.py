@@ -17,6 +17,7 @@ from cetdsl.kernels.graph.attribute_graph import (
 )
 from cetdsl.kernels.graph.blocks import widened
 from cetdsl.kernels.machine.conditions import edge_holds
+from cetdsl.kernels.numbers.copying import copy
 from cetdsl.kernels.vocabulary import Events, Ints, Places
 
 #: Entries of a bucket that one entry of the skip table stands for, as a power of two.
@@ -115,7 +116,7 @@ def _fill_ranges(
     ranks_of_all = rank
     if free > len(target):
         ranks_of_all = np.ones(free, dtype=np.int32)
-        ranks_of_all[: len(rank)] = rank
+        copy(ranks_of_all, rank)
     skip = np.full((free >> SKIP_BITS) + 1, NEVER, dtype=np.int32)
     for k in range(free):
         skip[k >> SKIP_BITS] = min(skip[k >> SKIP_BITS], ranks_of_all[k])

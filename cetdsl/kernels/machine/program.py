@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from cetdsl.ir.indexes import HASH, SCAN, TREE, index_of
 from cetdsl.ir.machine import Comparison, Machine
 from cetdsl.kernels._jit import inlined, jit
+from cetdsl.kernels.numbers.copying import copy
 from cetdsl.kernels.vocabulary import Events, Index, Ints, Places
 from cetdsl.kernels.wire.columns import from_numpy, to_numpy
 
@@ -246,7 +247,7 @@ def _sorted_by(values: Ints, spare: Ints, members: Places, other: Places) -> tup
     """
     count = len(values)
     if count < _MANY_VALUES:
-        other[:] = members[np.argsort(values, kind="mergesort")]
+        copy(other, members[np.argsort(values, kind="mergesort")])
         return other, members
     digit = np.zeros((8, 257), dtype=np.int64)
     for n in range(count):

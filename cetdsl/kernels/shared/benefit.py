@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cetdsl.kernels._jit import inlined, jit
+from cetdsl.kernels.numbers.copying import copy
 from cetdsl.kernels.shared.bursts import BOUND, BREAKS, DEVIATIONS, SEATS, TIES, Survey
 from cetdsl.kernels.shared.operations import NEVER, OWN, SHARED, Modes
 from cetdsl.kernels.shared.template import Template
@@ -103,7 +104,7 @@ def _decide(
         for f in range(families):
             first, last = family_start[f], family_start[f + 1]
             if events[u, f] == 0 and u > 0:
-                mode[u, first:last] = mode[u - 1, first:last]
+                copy(mode[u, first:last], mode[u - 1, first:last])
                 continue
             common = rates.weigh * rows * events[u, f]
             saved = 0.0

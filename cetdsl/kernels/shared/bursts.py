@@ -235,7 +235,8 @@ def survey(template: Template, frame: Frame, events: Events, decision_events: in
         if family[f, 1] > family[f, 0] + 1:
             for u in range(count):
                 # So far there is how much more or less each variant takes than the graphlet.
-                of_variant[u, family[f, 0] : family[f, 1], BOUND] += graphlet[u, f]
+                for v in range(family[f, 0], family[f, 1]):
+                    of_variant[u, v, BOUND] += graphlet[u, f]
     return Survey(start[:count], bursts[:count], graphlet[:count], of_variant[:count], reference, largest)
 
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from cetdsl.kernels._jit import jit
 from cetdsl.kernels.numbers.arithmetic import by_types
+from cetdsl.kernels.numbers.copying import copy, copy_rows
 from cetdsl.kernels.numbers.linear import System, Weights, add, multiply, weigh
 from cetdsl.kernels.shared import operations as op
 from cetdsl.kernels.shared.operations import Operations, Tape
@@ -120,7 +121,7 @@ def fill(
         if not modular:
             at += found.size[entry]
             found.g[at, 0] = system.power[n, 0] if n > 0 else system.whole[1 - n, 0]
-            found.h[at, :, 0] = h[:, 0]
+            copy(found.h[at, :, 0], h[:, 0])
             continue
         for t in range(primes):
             prime, reciprocal = system.prime[t], system.reciprocal[t]
@@ -144,7 +145,8 @@ def _fill_trees(system: System, found: Coefficients) -> None:
     for entry in range(len(found.size)):
         for e in range(found.size[entry] - 1, 0, -1):
             at, left = found.start[entry] + e, found.start[entry] + 2 * e
-            found.g[at], found.h[at] = found.g[left], found.h[left]
+            copy(found.g[at], found.g[left])
+            copy_rows(found.h[at], found.h[left])
             _combine(found, left + 1, system, found.g[at], found.h[at])
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from cetdsl.kernels._jit import inlined, jit
+from cetdsl.kernels.numbers.copying import copy, copy_rows
 from cetdsl.kernels.shared import operations as op
 from cetdsl.kernels.shared.bursts import Frame, Survey, bound_to, end_of_instant, is_for_one_node, lowest_bit, taken_by
 from cetdsl.kernels.shared.operations import NEVER, OWN, SHARED, Modes, Operations, Tape
@@ -150,8 +151,8 @@ def write_tape(template: Template, frame: Frame, events: Events, seen: Survey, m
         i, high, border, last_border = islands[k, 0], islands[k, 1], islands[k, 2], islands[k, 3]
         while stretch + 1 < len(stretch_start) and stretch_start[stretch + 1] <= i:
             stretch += 1
-        mode_at[k] = modes[stretch]
-        ledger[families:, _MODE] = modes[stretch]
+        copy(mode_at[k], modes[stretch])
+        copy(ledger[families:, _MODE], modes[stretch])
         ledger[:, _COUNT] = 0
         stale[:] = False
         while i < high or border < last_border:
@@ -162,7 +163,7 @@ def write_tape(template: Template, frame: Frame, events: Events, seen: Survey, m
             room = at + (here - border) * border_room + (end - i) * event_room + other_room
             if room > len(out):
                 larger = np.empty((2 * room, op.OPERANDS), dtype=np.int32)
-                larger[:at] = out[:at]
+                copy_rows(larger, out[:at])
                 out = larger
             if border < here:
                 at = _cross(out, at, ledger, borders[border:here], frame.slots, part_start)
