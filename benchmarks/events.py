@@ -81,6 +81,20 @@ class Events:
             F.when(differs, 100 * _uniform(number, 5)).otherwise(0.0).alias("x"),
         )
 
+    def three_kinds(self, count: int) -> DataFrame:
+        """So many events (before scaling) of one group, a tick apart, of the kinds A, B and C by chance, with an x."""
+        number, size = F.col("id"), self.scaled(count)
+        return self.saved(
+            f"three-kinds-{size}",
+            lambda: self.spark.range(0, size, 1, 8).select(
+                number.alias("time"),
+                F.element_at(F.array(F.lit("A"), F.lit("B"), F.lit("C")), (1 + _whole(number, 1, 3)).cast("int")).alias(
+                    "type"
+                ),
+                (_uniform(number, 3) * 100).alias("x"),
+            ),
+        )
+
     def _kept(
         self, name: str, count: int, keys: int, only_b: bool = False, cycle: bool = False, step: float = STEP
     ) -> DataFrame:

@@ -27,12 +27,13 @@ import graphs
 import panes
 import races
 import sharing
+import sweeps
 from events import Events
 from pyspark.sql import SparkSession
 
 from cetdsl.java import require_java
 
-RACES = {**races.RACES, **panes.RACES, **graphs.RACES, **sharing.RACES, **bounds.RACES}
+RACES = {**races.RACES, **panes.RACES, **graphs.RACES, **sharing.RACES, **sweeps.RACES, **bounds.RACES}
 CHILDREN = {**races.CHILDREN, **panes.CHILDREN}
 
 

@@ -108,7 +108,8 @@ def build_leaves(
             if variable[q] >= 0 and (mask[events[n]] >> variable[q]) & 1:
                 most += 2
     start, rank = np.empty(len(events) + 1, dtype=np.int64), np.empty(most, dtype=np.int64)
-    values = np.full((most, accumulators, entries), zero)
+    # Most events have fewer versions than they could have: room that is not written takes no memory.
+    values = np.empty((most, accumulators, entries), dtype=weights.dtype)
     size = 0
     for n in range(len(events)):
         i = events[n]
@@ -116,6 +117,7 @@ def build_leaves(
         now = 0
         while now < ranks:
             rank[size] = now
+            values[size] = zero
             after = ranks
             for q in range(places):
                 if variable[q] < 0 or not (mask[i] >> variable[q]) & 1 or first[q, i] >= last[q, i]:
@@ -172,7 +174,10 @@ def merge_neighbours(
     for o in range(len(below_owner) - 1):
         owner_start[o + 1] = owner_start[o] + (below_owner[o + 1] - below_owner[o] + 1) // 2
     start = np.zeros(owner_start[-1] + 1, dtype=np.int64)
-    rank, values = np.empty_like(below_rank), np.empty_like(below_values)
+    # Two first versions become one, and others where both nodes change at the same rank.
+    most = len(below_rank) - (len(below) - len(start))
+    rank = np.empty(most, dtype=np.int64)
+    values = np.empty((most, below_values.shape[1], below_values.shape[2]), dtype=below_values.dtype)
     size, node = 0, 0
     for o in range(len(below_owner) - 1):
         for j in range(below_owner[o], below_owner[o + 1], 2):
@@ -201,7 +206,7 @@ def merge_neighbours(
                     b += next_b == now and now < _NEVER
             node += 1
             start[node] = size
-    return owner_start, start, rank[:size].copy(), values[:size].copy()
+    return owner_start, start, rank[:size], values[:size]
 
 
 @jit

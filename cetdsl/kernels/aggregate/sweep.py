@@ -93,8 +93,9 @@ class _Job:
             # A pivot without a value comes last, when nothing that it is compared with is in.
             of_pivot = np.searchsorted(values, events.codes[g][subslices.pivot])
             self.rank = np.where(events.valid[g][subslices.pivot], of_pivot, len(values))
-        self.ranks = len(values) + 1
-        self.walks = [_Walk(self, side, values, backwards) for side, backwards in zip(evaluator.sides, (True, False))]
+        ranges = _Ranges(events, values)
+        self.ranks = ranges.ranks
+        self.walks = [_Walk(self, side, ranges, backwards) for side, backwards in zip(evaluator.sides, (True, False))]
 
     def compute(self, accumulators: Accumulators, rows: Ints, kind: Any, prime: Any) -> NDArray[Any]:
         """Computes the accumulators of some slices, see :class:`~cetdsl.kernels.aggregate.additive.AdditivePass`."""
@@ -126,10 +127,39 @@ class _Job:
         return out[rows]
 
 
+class _Ranges:
+    """Where the events' values stand among those of the pivots, for each column that is compared with them.
+
+    Attributes
+    ----------
+    values : int64 array
+        The pivots' values, rising, each once.
+    ranks : int
+        The number of ranks: one per value, and one for the pivots that have none.
+    """
+
+    def __init__(self, events: Events, values: Ints) -> None:
+        self.events, self.values, self.ranks = events, values, len(values) + 1
+        self._found: dict[int, tuple[Ints, Ints]] = {}
+
+    def of(self, column: int) -> tuple[Ints, Ints]:
+        """Returns the numbers of values below, and of those that are not above, each event's own."""
+        if column not in self._found:
+            codes = self.events.codes[column]
+            # In their order they are looked up four times as fast: the next value is near the last one.
+            order = np.argsort(codes)
+            rising = codes[order]
+            low, high = np.empty((2, len(codes)), dtype=np.int64)
+            low[order] = np.searchsorted(self.values, rising, side="left")
+            high[order] = np.searchsorted(self.values, rising, side="right")
+            self._found[column] = low, high
+        return self._found[column]
+
+
 class _Walk:
     """The leaves of one side in the order of its walks, and the range of them that each subslice asks for."""
 
-    def __init__(self, job: _Job, side: Side, values: Ints, backwards: bool) -> None:
+    def __init__(self, job: _Job, side: Side, ranges: _Ranges, backwards: bool) -> None:
         self.job, self.side = job, side
         events, subslices = job.events, job.subslices
         readable = 0
@@ -156,7 +186,7 @@ class _Walk:
         else:
             end = np.searchsorted(self.leaves[first], subslices.high, side="left")
         self.right = np.maximum(end - base, self.left)
-        self.first, self.last = _admissions(side, events, values, job.ranks)
+        self.first, self.last = _admissions(side, events, ranges)
 
     def answer(self, asked: Ints, state: Ints, variable: Ints, weights: NDArray[Any], system: _System) -> NDArray[Any]:
         """Counts the walks of some subslices that begin in some states: shape (walks, accumulators)."""
@@ -192,19 +222,17 @@ class _Walk:
             level = Level(*merge_neighbours(level, True, rules, zero, prime, reciprocal))
 
 
-def _admissions(side: Side, events: Events, values: Ints, ranks: int) -> tuple[Ints, Ints]:
+def _admissions(side: Side, events: Events, ranges: _Ranges) -> tuple[Ints, Ints]:
     """Returns the ranks from which, and before which, each event may enter each place, both of shape (places, n).
 
-    ``values`` are those of the pivots, rising; the last rank is that of the pivots without a value.
+    The last rank is that of the pivots without a value.
     """
     first, last = np.zeros((2, len(side.demands), len(events.time)), dtype=np.int64)
-    last[:] = ranks
+    last[:] = ranges.ranks
     for place, demands in enumerate(side.demands):
         for op, column, _ in demands:
-            low = np.searchsorted(values, events.codes[column], side="left")
-            high = np.searchsorted(values, events.codes[column], side="right")
             # The event's value on the left, the pivot's on the right.
-            begin, end = _RANGES[op](low, high, ranks - 1)
+            begin, end = _RANGES[op](*ranges.of(column), ranges.ranks - 1)
             np.maximum(first[place], begin, out=first[place])
             np.minimum(last[place], np.where(events.valid[column], end, 0), out=last[place])
     return first, last
