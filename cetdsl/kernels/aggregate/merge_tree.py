@@ -244,15 +244,23 @@ def _times(
 
 
 @inlined
-def _version(rank: Ints, low: int, high: int, wanted: int) -> int:
-    """Returns the last version between two that begins at a rank or before."""
-    while low + 1 < high:
-        middle = (low + high) // 2
+def _version(rank: Ints, last: int, high: int, wanted: int) -> int:
+    """Returns the last version before ``high`` that begins at a rank or before; ``last`` is one that does.
+
+    What is wanted is often near: it is looked for in steps that double.
+    """
+    step = 1
+    while last + step < high and rank[last + step] <= wanted:
+        last += step
+        step *= 2
+    high = min(high, last + step)
+    while last + 1 < high:
+        middle = (last + high) // 2
         if rank[middle] <= wanted:
-            low = middle
+            last = middle
         else:
             high = middle
-    return low
+    return last
 
 
 @jit
@@ -262,18 +270,24 @@ def take_ends(queries: Queries, level: Level, rules: Rules, zero: Any, prime: An
     rows, columns = queries.row, queries.column
     owner_start, start, rank, values = level
     out = np.full((rows.shape[1], rows.shape[2]), zero)
+    # The version of each node that a query took last: where queries come by their ranks, the next one is close to it.
+    taken = start[:-1].copy()
     for n in range(len(owner)):
         if left[n] >= right[n]:
             continue
         base = owner_start[owner[n]]
         if left[n] & 1:
             node = base + left[n]
-            at = _version(rank, start[node], start[node + 1], wanted[n])
+            if rank[taken[node]] > wanted[n]:
+                taken[node] = start[node]
+            at = taken[node] = _version(rank, taken[node], start[node + 1], wanted[n])
             _times(rows[n], values[at], rules.row, rules.column, rules.entry, out, zero, prime, reciprocal)
             left[n] += 1
         if left[n] < right[n] and right[n] & 1:
             node = base + right[n] - 1
-            at = _version(rank, start[node], start[node + 1], wanted[n])
+            if rank[taken[node]] > wanted[n]:
+                taken[node] = start[node]
+            at = taken[node] = _version(rank, taken[node], start[node + 1], wanted[n])
             _times(columns[n], values[at], rules.column, rules.row, rules.entry, out, zero, prime, reciprocal)
             right[n] -= 1
         left[n] //= 2

@@ -9,6 +9,8 @@ takes time with the square.
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -37,6 +39,8 @@ from cetdsl.kernels.numbers.scaled import to_scaled
 from cetdsl.kernels.vocabulary import Events, Ints, Slices
 from cetdsl.kernels.wire.values import ValueColumn
 
+#: Nodes of so many versions are read by rank: their ranks alone no longer fit the nearest cache.
+LONG = 2**11
 #: Doubles hold numbers of so many bits.
 _RANGE_BITS = 1000
 
@@ -93,7 +97,7 @@ class _Job:
             # A pivot without a value comes last, when nothing that it is compared with is in.
             of_pivot = np.searchsorted(values, events.codes[g][subslices.pivot])
             self.rank = np.where(events.valid[g][subslices.pivot], of_pivot, len(values))
-        ranges = _Ranges(events, values)
+        ranges = _Ranges(events, values, functools.reduce(operator.or_, map(_readable, evaluator.sides)))
         self.ranks = ranges.ranks
         self.walks = [_Walk(self, side, ranges, backwards) for side, backwards in zip(evaluator.sides, (True, False))]
 
@@ -136,20 +140,23 @@ class _Ranges:
         The pivots' values, rising, each once.
     ranks : int
         The number of ranks: one per value, and one for the pivots that have none.
+    compared : int64 array
+        The events that may be bound beside a pivot.
     """
 
-    def __init__(self, events: Events, values: Ints) -> None:
+    def __init__(self, events: Events, values: Ints, readable: int) -> None:
         self.events, self.values, self.ranks = events, values, len(values) + 1
+        self.compared = np.flatnonzero(events.mask & readable)
         self._found: dict[int, tuple[Ints, Ints]] = {}
 
     def of(self, column: int) -> tuple[Ints, Ints]:
-        """Returns the numbers of values below, and of those that are not above, each event's own."""
+        """Returns the numbers of values below, and of those that are not above, the own one of each compared event."""
         if column not in self._found:
             codes = self.events.codes[column]
             # In their order they are looked up four times as fast: the next value is near the last one.
-            order = np.argsort(codes)
+            order = self.compared[np.argsort(codes[self.compared])]
             rising = codes[order]
-            low, high = np.empty((2, len(codes)), dtype=np.int64)
+            low, high = np.zeros((2, len(codes)), dtype=np.int64)
             low[order] = np.searchsorted(self.values, rising, side="left")
             high[order] = np.searchsorted(self.values, rising, side="right")
             self._found[column] = low, high
@@ -162,10 +169,7 @@ class _Walk:
     def __init__(self, job: _Job, side: Side, ranges: _Ranges, backwards: bool) -> None:
         self.job, self.side = job, side
         events, subslices = job.events, job.subslices
-        readable = 0
-        for variable in side.rules.variable.tolist():
-            readable |= 1 << variable if variable >= 0 else 0
-        leaves = np.flatnonzero(events.mask & readable)
+        leaves = np.flatnonzero(events.mask & _readable(side))
         segment = np.searchsorted(events.segment_start, leaves, side="right") - 1
         owner = np.searchsorted(events.segment_start, subslices.pivot, side="right") - 1
         # Backwards, all that rises with time is turned over.
@@ -199,12 +203,15 @@ class _Walk:
         queries = Queries(
             self.owner[asked], self.left[asked], self.right[asked], self.job.rank[asked], vectors[0], vectors[1]
         )
+        order = np.arange(len(asked))
         if len(self.leaves):
-            self._take(queries, variable, weights, system)
-        return inner_products(queries.row, queries.column, zero, prime, reciprocal)
+            queries, order = self._take(queries, variable, weights, system)
+        out = np.empty((len(asked), len(weights)), dtype=vectors.dtype)
+        out[order] = inner_products(queries.row, queries.column, zero, prime, reciprocal)
+        return out
 
-    def _take(self, queries: Queries, variable: Ints, weights: NDArray[Any], system: _System) -> None:
-        """Multiplies the queries' vectors with the matrices of their ranges."""
+    def _take(self, queries: Queries, variable: Ints, weights: NDArray[Any], system: _System) -> tuple[Queries, Ints]:
+        """Multiplies the queries' vectors with the matrices of their ranges; they come back in another order."""
         rules, (zero, one, prime, reciprocal) = self.side.rules, system
         mask = self.job.events.mask
         built = build_leaves(
@@ -215,11 +222,23 @@ class _Walk:
             level = Level(*merge_neighbours(level, False, rules, zero, prime, reciprocal))
         add_identity(level.values, rules.own, one, prime)
         level = level._replace(owner_start=self.owner_start)
+        order, by_rank = np.arange(len(queries.rank)), False
         while True:
+            if not by_rank and len(level.rank) > LONG * len(level.start):
+                # So far they came by time, and so did the nodes. Few large nodes are rather read by rank.
+                order, by_rank = np.argsort(queries.rank, kind="stable"), True
+                queries = Queries(*(column[order] for column in queries))
             take_ends(queries, level, rules, zero, prime, reciprocal)
             if (queries.left >= queries.right).all():
-                return
+                return queries, order
             level = Level(*merge_neighbours(level, True, rules, zero, prime, reciprocal))
+
+
+def _readable(side: Side) -> int:
+    """Returns the variables that a side's events may be bound to, as bits."""
+    return functools.reduce(
+        operator.or_, (1 << variable for variable in side.rules.variable.tolist() if variable >= 0), 0
+    )
 
 
 def _admissions(side: Side, events: Events, ranges: _Ranges) -> tuple[Ints, Ints]:
