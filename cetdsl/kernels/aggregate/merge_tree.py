@@ -72,8 +72,8 @@ def build_leaves(
     rules: Rules,
     events: Ints,
     mask: Ints,
-    first: Ints,
-    last: Ints,
+    first: NDArray[np.int32],
+    last: NDArray[np.int32],
     ranks: int,
     weights: NDArray[Any],
     counted: Ints,
@@ -90,7 +90,7 @@ def build_leaves(
         The events, in the order of the side's walks.
     mask : int64 array, shape (n,)
         Bit v is set when the event may be bound to variable v.
-    first, last : int64 arrays, shape (places, n)
+    first, last : int32 arrays, shape (places, leaves)
         The ranks from which, and before which, each event may enter each place.
     ranks : int
         The number of ranks.
@@ -120,12 +120,12 @@ def build_leaves(
             values[size] = zero
             after = ranks
             for q in range(places):
-                if variable[q] < 0 or not (mask[i] >> variable[q]) & 1 or first[q, i] >= last[q, i]:
+                if variable[q] < 0 or not (mask[i] >> variable[q]) & 1 or first[q, n] >= last[q, n]:
                     continue
-                if first[q, i] > now:
-                    after = min(after, first[q, i])
-                elif last[q, i] > now:
-                    after = min(after, last[q, i])
+                if first[q, n] > now:
+                    after = min(after, first[q, n])
+                elif last[q, n] > now:
+                    after = min(after, last[q, n])
                     for at in range(into_start[q], into_start[q + 1]):
                         # Each transition is of one place, so its entry is written once.
                         values[size, 0, into[at]] = one

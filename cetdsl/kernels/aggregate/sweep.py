@@ -147,16 +147,16 @@ class _Ranges:
     def __init__(self, events: Events, values: Ints, readable: int) -> None:
         self.events, self.values, self.ranks = events, values, len(values) + 1
         self.compared = np.flatnonzero(events.mask & readable)
-        self._found: dict[int, tuple[Ints, Ints]] = {}
+        self._found: dict[int, tuple[NDArray[np.int32], ...]] = {}
 
-    def of(self, column: int) -> tuple[Ints, Ints]:
+    def of(self, column: int) -> tuple[NDArray[np.int32], ...]:
         """Returns the numbers of values below, and of those that are not above, the own one of each compared event."""
         if column not in self._found:
             codes = self.events.codes[column]
             # In their order they are looked up four times as fast: the next value is near the last one.
             order = self.compared[np.argsort(codes[self.compared])]
             rising = codes[order]
-            low, high = np.zeros((2, len(codes)), dtype=np.int64)
+            low, high = np.zeros((2, len(codes)), dtype=np.int32)
             low[order] = np.searchsorted(self.values, rising, side="left")
             high[order] = np.searchsorted(self.values, rising, side="right")
             self._found[column] = low, high
@@ -190,7 +190,7 @@ class _Walk:
         else:
             end = np.searchsorted(self.leaves[first], subslices.high, side="left")
         self.right = np.maximum(end - base, self.left)
-        self.first, self.last = _admissions(side, events, ranges)
+        self.first, self.last = _admissions(side, events, self.leaves, ranges)
 
     def answer(self, asked: Ints, state: Ints, variable: Ints, weights: NDArray[Any], system: _System) -> NDArray[Any]:
         """Counts the walks of some subslices that begin in some states: shape (walks, accumulators)."""
@@ -241,25 +241,25 @@ def _readable(side: Side) -> int:
     )
 
 
-def _admissions(side: Side, events: Events, ranges: _Ranges) -> tuple[Ints, Ints]:
-    """Returns the ranks from which, and before which, each event may enter each place, both of shape (places, n).
+def _admissions(side: Side, events: Events, leaves: Ints, ranges: _Ranges) -> tuple[NDArray[np.int32], ...]:
+    """Returns the ranks from which, and before which, each leaf may enter each place, both of shape (places, leaves).
 
     The last rank is that of the pivots without a value.
     """
-    first, last = np.zeros((2, len(side.demands), len(events.time)), dtype=np.int64)
+    first, last = np.zeros((2, len(side.demands), len(leaves)), dtype=np.int32)
     last[:] = ranges.ranks
     for place, demands in enumerate(side.demands):
         for op, column, _ in demands:
             # The event's value on the left, the pivot's on the right.
-            begin, end = _RANGES[op](*ranges.of(column), ranges.ranks - 1)
+            begin, end = _RANGES[op](*(found[leaves] for found in ranges.of(column)), ranges.ranks - 1)
             np.maximum(first[place], begin, out=first[place])
-            np.minimum(last[place], np.where(events.valid[column], end, 0), out=last[place])
+            np.minimum(last[place], np.where(events.valid[column][leaves], end, 0), out=last[place])
     return first, last
 
 
 #: The ranks whose pivots meet a demand, by its operator: those from ``low`` on and before ``high`` have the event's own
 #: value, and ``all`` have any.
-_RANGES: dict[int, Callable[[Ints, Ints, int], tuple[Ints | int, Ints | int]]] = {
+_RANGES: dict[int, Callable[..., tuple[Any, Any]]] = {
     OPERATORS["="]: lambda low, high, all: (low, high),
     OPERATORS["<"]: lambda low, high, all: (high, all),
     OPERATORS["<="]: lambda low, high, all: (low, all),
