@@ -12,7 +12,7 @@ from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.machine import Comparison
 from cetdsl.kernels.detect.scopes import Scopes, scopes_of
 from cetdsl.kernels.detect.search import OPENING, make_frames, search
-from cetdsl.kernels.detect.steps import Negations, Program, lay_out_steps
+from cetdsl.kernels.detect.steps import MOST, VARIABLE, Negations, Program, lay_out_steps
 from cetdsl.kernels.detect.tables import Extents, TableMaker, extents_of
 from cetdsl.kernels.enumerate.blocks import BLOCK, WINDOW, in_blocks, make_position
 from cetdsl.kernels.enumerate.correlated import Gaps, lay_out_correlated, make_path, without_correlated
@@ -122,15 +122,14 @@ class Detector:
         """The trends of one branch."""
         steps, made = program.steps, tables.tables(program)
         conditions, gaps = judging if len(steps.judged) else (None, None)
-        if not np.diff(made.item_start).all():
-            return  # some slot has no events at all
-        longest = int((scopes.high - scopes.low).max(initial=0)) if (steps.most > 1).any() else 0
-        longest = len(steps.slot) + min(longest, int(np.minimum(steps.most, longest).sum()))
-        path, frames = make_path(longest), make_frames(longest, len(steps.slot), len(steps.test))
+        most = steps.step[:, MOST]
+        longest = int((scopes.high - scopes.low).max(initial=0)) if (most > 1).any() else 0
+        longest = len(most) + min(longest, int(np.minimum(most, longest).sum()))
+        path, frames = make_path(longest), make_frames(longest, len(most), len(steps.test))
         at = make_position(1)
         at[WINDOW] = at[OPENING] = -1
 
         def fill(out: Block) -> None:
             search(steps, made, extents, events, scopes, conditions, gaps, path, frames, partial, at, out)
 
-        yield from in_blocks(fill, at, steps.variable, limit, block)
+        yield from in_blocks(fill, at, steps.step[:, VARIABLE], limit, block)

@@ -15,16 +15,36 @@ import numpy as np
 from cetdsl.kernels._jit import inlined, jit
 from cetdsl.kernels.detect.scopes import Scopes
 from cetdsl.kernels.detect.steps import (
+    ABOVE,
     AFTER,
     ALL,
     BEFORE,
+    BELOW,
+    BITS,
+    BUCKET_LAST,
+    BUCKET_SLOT,
+    CLOSE,
+    EACH,
+    FIRSTS,
+    HIGHEST,
     IN_OTHERS_LIST,
     IN_OWN_LIST,
+    INNER,
+    INNER_END,
+    JUDGED,
+    JUDGED_END,
     LAST,
+    LEAST,
+    LOWEST,
+    MOST,
+    SLOT,
+    SORTED,
+    TESTS_END,
     UNLIKE_ALL,
+    VARIABLE,
     Steps,
 )
-from cetdsl.kernels.detect.tables import Extents, Tables, next_holding
+from cetdsl.kernels.detect.tables import BUCKETS, ITEMS, PROBES, RANKS, Extents, Tables, next_holding
 from cetdsl.kernels.enumerate.blocks import BINDINGS, DEPTH, NEED, OWN, TRENDS, WIDE, WINDOW
 from cetdsl.kernels.enumerate.correlated import Gaps, Path, has_match
 from cetdsl.kernels.machine.conditions import Conditions, compare, is_listed
@@ -52,16 +72,6 @@ class Frames(NamedTuple):
     limit: Ints
 
 
-@jit
-def _set_allows(events: Events, path: Ints, start: int, stop: int, test: Ints, row: int, event: int) -> bool:
-    """Whether an event differs from all events of a set, ``path[start:stop]``, by the test in a row."""
-    value, other = events.codes[test[row, 1], event], test[row, 3]
-    unlike = True
-    for d in range(start, stop):
-        unlike = unlike and events.codes[other, path[d]] != value
-    return unlike
-
-
 @inlined
 def _may_neighbour(events: Events, op: int, column: int, other_column: int, event: int, other: int) -> bool:
     """Whether an event and one that it neighbours satisfy a test; the values of both may be NULL."""
@@ -84,29 +94,6 @@ def _neighbours_allow(events: Events, test: Ints, start: int, stop: int, event: 
 
 
 @jit
-def _hoist(steps: Steps, events: Events, path: Ints, frames: Frames, k: int) -> bool:
-    """Looks up what the tests of each candidate of a step compare with; returns whether any candidate may pass."""
-    test, limit = steps.test, frames.limit
-    for t in range(steps.each[k], steps.first[k]):
-        op, column, other, which = test[t, 0], test[t, 3], test[t, 2], test[t, 4]
-        start, stop = frames.slot_start[other], frames.slot_stop[other]
-        event = path[stop - 1] if which == LAST else path[start]
-        if op >= IN_OWN_LIST:
-            limit[t] = event
-            continue
-        if not events.valid[column, event]:
-            return False
-        value = events.codes[column, event]
-        for d in range(start + 1, stop if which == ALL else start):
-            more = events.codes[column, path[d]]
-            if op == 0 and more != value:
-                return False
-            value = min(value, more) if op < 4 else max(value, more)
-        limit[t] = value
-    return True
-
-
-@jit
 def _judge(
     conditions: Conditions,
     gaps: Gaps | None,
@@ -121,9 +108,9 @@ def _judge(
     depth: int,
 ) -> bool:
     """Judges the gaps of which all is known once step ``k`` has bound its slot."""
-    last = len(steps.slot) - 1
+    last = len(steps.step) - 1
     slice_low, slice_high = scopes.slice_low[scope], scopes.slice_high[scope]
-    for row in range(steps.judged_start[k], steps.judged_start[k + 1]):
+    for row in range(steps.step[k, JUDGED], steps.step[k, JUDGED_END]):
         kind, negation, gap = steps.judged[row, 0], steps.judged[row, 1], steps.judged[row, 2]
         if gap == 0:
             before = np.int64(-1)
@@ -154,62 +141,6 @@ def _judge(
                 high = int(extents.instant_start[behind])
             if has_match(gaps, events, path, depth, negation, low, high):
                 return False
-    return True
-
-
-@jit
-def _open(
-    steps: Steps,
-    tables: Tables,
-    extents: Extents,
-    events: Events,
-    scopes: Scopes,
-    path: Ints,
-    frames: Frames,
-    scope: int,
-    k: int,
-    depth: int,
-) -> bool:
-    """Opens step ``k`` with a frame at ``depth``; returns False where it has no candidates."""
-    slot, below, above = steps.slot[k], steps.below[k], steps.above[k]
-    low, high = scopes.low[scope], scopes.high[scope]
-    if below >= 0:
-        low = np.int64(extents.instant_stop[path[frames.slot_stop[below] - 1]])
-        if above < 0 and len(extents.span_stop):
-            high = min(high, extents.span_stop[path[frames.slot_start[steps.lowest[k]]]])
-    if above >= 0:
-        high = np.int64(extents.instant_start[path[frames.slot_start[above]]])
-        if below < 0 and len(extents.span_start):
-            low = max(low, extents.span_start[path[frames.slot_stop[steps.highest[k]] - 1]])
-    wide = high
-    if slot == 0:
-        low, high = max(low, scopes.first_low[scope]), min(high, scopes.first_high[scope])
-    if slot == len(steps.slot) - 1:
-        high, wide = min(high, scopes.last_high[scope]), min(wide, scopes.last_high[scope])
-        if steps.most[k] == 1:
-            low = max(low, scopes.last_low[scope])
-    if low >= high or not _hoist(steps, events, path, frames, k):
-        return False
-    base, row = tables.item_start[k], tables.rank_row[k]
-    if row >= 0:
-        first, stop = base + tables.rank[row, low], base + tables.rank[row, high]
-        widest = base + tables.rank[row, wide] if wide > high else stop
-    else:
-        other = steps.bucket_slot[k]
-        event = path[frames.slot_stop[other] - 1] if steps.bucket_last[k] else path[frames.slot_start[other]]
-        code = tables.probe[tables.probe_row[k], event]
-        if code < 0:
-            return False
-        bucket = tables.bucket_start[k] + code
-        begin, end = base + tables.bucket[bucket], base + tables.bucket[bucket + 1]
-        first = place_of(tables.item, begin, end, low)
-        stop = place_of(tables.item, first, end, high)
-        widest = place_of(tables.item, stop, end, wide) if wide > high else stop
-    if first >= stop:
-        return False
-    frames.step[depth], frames.bound[depth] = k, False
-    frames.next[depth], frames.stop[depth], frames.wide[depth] = first, stop, widest
-    frames.slot_start[slot] = depth
     return True
 
 
@@ -247,22 +178,21 @@ def search(
     out : Block
         The block to fill; its events become labels, and its variables are left as they are.
     """
-    # One long loop with arrays of its own: what it would call per candidate needs most of them.
-    item, key, key_start, level_start = tables.item, tables.key, tables.key_start, tables.level_start
-    item_start, sorted_test, test = tables.item_start, steps.sorted, steps.test
-    slot_of, least, most_of, bits, each, first_test = (
-        steps.slot,
-        steps.least,
-        steps.most,
-        steps.bits,
-        steps.each,
-        steps.first,
-    )
+    # One long loop over arrays that are taken out of their tuples before it: what it would call per partial match needs
+    # most of them, and each access to a field of a tuple counts references.
+    step, test, inner = steps.step, steps.test, steps.inner
+    place, item, rank, bucket, probe = tables.place, tables.item, tables.rank, tables.bucket, tables.probe
+    key, key_start = tables.key, tables.key_start
+    instant_start, instant_stop = extents.instant_start, extents.instant_stop
+    span_start, span_stop = extents.span_start, extents.span_stop
+    codes, valid, list_start, list_items = events.codes, events.valid, events.list_start, events.list_items
     f_step, f_next, f_stop, f_wide, f_bound = frames.step, frames.next, frames.stop, frames.wide, frames.bound
     slot_start, slot_stop, limit = frames.slot_start, frames.slot_stop, frames.limit
     path_event, path_label, path_variable = path.event, path.label, path.variable
+    scope_low, scope_high, first_low, first_high = scopes.low, scopes.high, scopes.first_low, scopes.first_high
+    last_low, last_high, scope_slice = scopes.last_low, scopes.last_high, scopes.slice
     out_trend, out_event, out_slice = out.start, out.event, out.slice
-    most, size, count = len(out_slice), len(out_event) - WIDE, len(slot_of)
+    most, size, count, spans = len(out_slice), len(out_event) - WIDE, len(step), len(span_stop) > 0
     scope, depth, need, opening = at[WINDOW], at[DEPTH], at[NEED], at[OPENING]
     trends, bindings = 0, 0
     out_trend[0] = 0
@@ -275,34 +205,88 @@ def search(
                 for d in range(slot_start[s], slot_stop[s]):
                     out_event[bindings] = path_label[d]
                     bindings += 1
-            out_slice[trends] = scopes.slice[scope]
+            out_slice[trends] = scope_slice[scope]
             trends += 1
             out_trend[trends] = bindings
             need = 0
         if opening >= 0:
-            depth += _open(steps, tables, extents, events, scopes, path_event, frames, scope, opening, depth)
-            opening = -1
+            k, opening = opening, -1
+            slot, below, above = step[k, SLOT], step[k, BELOW], step[k, ABOVE]
+            low, high = scope_low[scope], scope_high[scope]
+            if below >= 0:
+                low = np.int64(instant_stop[path_event[slot_stop[below] - 1]])
+                if above < 0 and spans:
+                    high = min(high, span_stop[path_event[slot_start[step[k, LOWEST]]]])
+            if above >= 0:
+                high = np.int64(instant_start[path_event[slot_start[above]]])
+                if below < 0 and spans:
+                    low = max(low, span_start[path_event[slot_stop[step[k, HIGHEST]] - 1]])
+            wide = high
+            if slot == 0:
+                low, high = max(low, first_low[scope]), min(high, first_high[scope])
+            if slot == count - 1:
+                high, wide = min(high, last_high[scope]), min(wide, last_high[scope])
+                if step[k, MOST] == 1:
+                    low = max(low, last_low[scope])
+            possible = low < high
+            t, end = step[k, EACH], step[k, FIRSTS] if possible else 0
+            while t < end:
+                # The limits of the tests before ``t`` are known.
+                op, column, other, which = test[t, 0], test[t, 3], test[t, 2], test[t, 4]
+                start, stop = slot_start[other], slot_stop[other]
+                event = path_event[stop - 1] if which == LAST else path_event[start]
+                if op >= IN_OWN_LIST:
+                    limit[t] = event
+                else:
+                    value = codes[column, event]
+                    possible = possible and valid[column, event]
+                    for d in range(start + 1, stop if which == ALL else start):
+                        more = codes[column, path_event[d]]
+                        possible = possible and (op != 0 or more == value)
+                        value = min(value, more) if op < 4 else max(value, more)
+                    limit[t] = value
+                t += 1
+            if possible:
+                base, row = place[k, ITEMS], place[k, RANKS]
+                if row >= 0:
+                    first, stop = base + rank[row, low], base + rank[row, high]
+                    widest = base + rank[row, wide] if wide > high else stop
+                else:
+                    other = step[k, BUCKET_SLOT]
+                    event = path_event[slot_stop[other] - 1 if step[k, BUCKET_LAST] else slot_start[other]]
+                    code = probe[place[k, PROBES], event]
+                    first = stop = widest = np.int64(0)
+                    if code >= 0:
+                        start = place[k, BUCKETS] + code
+                        begin, end = base + bucket[start], base + bucket[start + 1]
+                        first = place_of(item, begin, end, low)
+                        stop = place_of(item, first, end, high)
+                        widest = place_of(item, stop, end, wide) if wide > high else stop
+                if first < stop:
+                    f_step[depth], f_bound[depth], slot_start[slot] = k, False, depth
+                    f_next[depth], f_stop[depth], f_wide[depth] = first, stop, widest
+                    depth += 1
         if depth == 0:
             scope += 1
-            if scope == len(scopes.low):
+            if scope == len(scope_low):
                 break
             opening = 0
             continue
         d = depth - 1
         k = f_step[d]
-        slot = slot_of[k]
-        if f_bound[d]:
+        slot, several = step[k, SLOT], step[k, MOST] > 1
+        if several and f_bound[d]:
             # All that follows from this binding has been found, but for larger sets.
             f_bound[d] = False
-            if depth - slot_start[slot] < most_of[k]:
+            if depth - slot_start[slot] < step[k, MOST]:
                 stop = f_wide[d]
-                if d == slot_start[slot] and k == 0 and len(extents.span_stop):
-                    stop = place_of(item, f_next[d], stop, extents.span_stop[path_event[d]])
+                if d == slot_start[slot] and k == 0 and spans:
+                    stop = place_of(item, f_next[d], stop, span_stop[path_event[d]])
                 f_step[depth], f_bound[depth], f_next[depth] = k, False, f_next[d]
                 f_stop[depth] = f_wide[depth] = stop
                 d = depth
                 depth += 1
-        base, ordered = item_start[k], sorted_test[k]
+        base, ordered, each, each_end = place[k, ITEMS], step[k, SORTED], step[k, EACH], step[k, FIRSTS]
         cursor, stop = f_next[d], f_stop[d]
         begun = d == slot_start[slot]
         event = -1
@@ -310,38 +294,34 @@ def search(
             # No candidate of the frame before ``cursor`` is left to try.
             if ordered >= 0:
                 cursor = base + next_holding(
-                    key, level_start[k], test[ordered, 0], limit[ordered], cursor - base, stop - base
+                    key, place, k, test[ordered, 0], limit[ordered], cursor - base, stop - base
                 )
                 if cursor >= stop:
                     break
             candidate = int(item[cursor])
             allowed = True
-            for t in range(each[k], first_test[k]):
+            for t in range(each, each_end):
                 op = test[t, 0]
                 if op < IN_OWN_LIST:
                     allowed = t == ordered or compare(op, key[key_start[t] + cursor - base], limit[t])
                 elif op == UNLIKE_ALL:
-                    other = test[t, 2]
-                    allowed = _set_allows(events, path_event, slot_start[other], slot_stop[other], test, t, candidate)
+                    value, other, column = codes[test[t, 1], candidate], test[t, 2], test[t, 3]
+                    for e in range(slot_start[other], slot_stop[other]):
+                        allowed = allowed and codes[column, path_event[e]] != value
+                elif op == IN_OWN_LIST:
+                    allowed = is_listed(list_start, list_items, test[t, 1], limit[t], candidate)
                 else:
-                    allowed = _may_neighbour(events, op, test[t, 1], test[t, 3], candidate, limit[t])
+                    allowed = is_listed(list_start, list_items, test[t, 1], candidate, limit[t])
                 if not allowed:
                     break
-            if allowed and most_of[k] > 1:
-                if begun:
-                    other = slot - 1
-                    allowed = first_test[k] == steps.close[k] or _neighbours_allow(
-                        events, test, first_test[k], steps.close[k], candidate, path_event[slot_stop[other] - 1]
-                    )
-                else:
-                    allowed = extents.instant_start[candidate] > path_event[d - 1] and _neighbours_allow(
-                        events,
-                        steps.inner,
-                        steps.inner_start[k],
-                        steps.inner_start[k + 1],
-                        candidate,
-                        path_event[d - 1],
-                    )
+            if allowed and several and begun and each_end < step[k, CLOSE]:
+                other = path_event[slot_stop[slot - 1] - 1]
+                allowed = _neighbours_allow(events, test, each_end, step[k, CLOSE], candidate, other)
+            if allowed and not begun:
+                other = path_event[d - 1]
+                allowed = instant_start[candidate] > other and _neighbours_allow(
+                    events, inner, step[k, INNER], step[k, INNER_END], candidate, other
+                )
             cursor += 1
             if allowed:
                 event = candidate
@@ -350,17 +330,15 @@ def search(
             depth -= 1
             continue
         f_next[d], f_bound[d] = cursor, True
-        path_event[d], path_label[d], path_variable[d] = event, event | bits[k], steps.variable[k]
+        path_event[d], path_label[d], path_variable[d] = event, event | step[k, BITS], step[k, VARIABLE]
         slot_stop[slot] = depth
-        if most_of[k] > 1:
-            if depth - slot_start[slot] < least[k]:
+        if several:
+            if depth - slot_start[slot] < step[k, LEAST] or (slot == count - 1 and event < last_low[scope]):
                 continue
-            if slot == count - 1 and event < scopes.last_low[scope]:
-                continue
-            if steps.close[k] < each[k + 1] and not _neighbours_allow(
-                events, test, steps.close[k], each[k + 1], event, path_event[slot_start[slot + 1]]
-            ):
-                continue
+            if step[k, CLOSE] < step[k, TESTS_END]:
+                other = path_event[slot_start[slot + 1]]
+                if not _neighbours_allow(events, test, step[k, CLOSE], step[k, TESTS_END], event, other):
+                    continue
         if conditions is not None and not _judge(
             conditions, gaps, steps, extents, events, path, frames, scopes, scope, k, depth
         ):

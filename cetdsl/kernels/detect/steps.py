@@ -17,8 +17,8 @@ from cetdsl.ir.branches import Between, Branch
 from cetdsl.ir.machine import Comparison, Pair
 from cetdsl.kernels.enumerate.blocks import variable_bits
 from cetdsl.kernels.enumerate.layout import ints
-from cetdsl.kernels.machine.program import OPERATORS, starts_of
-from cetdsl.kernels.vocabulary import Bools, Ints
+from cetdsl.kernels.machine.program import OPERATORS
+from cetdsl.kernels.vocabulary import Ints
 from cetdsl.pattern.expressions import MIRRORED
 
 #: Operators beyond those of :data:`~cetdsl.kernels.machine.program.OPERATORS`: the bound event is in the candidate's
@@ -42,38 +42,26 @@ class Test(NamedTuple):
     which: int
 
 
-class Steps(NamedTuple):
-    """What each step binds, and what it asks; arrays have an entry per step unless said otherwise."""
+#: The columns of ``Steps.step``: the slot of a step, how many events it binds at least and at most, its variable and
+#: what that adds to labels; the nearest slots before and behind it in time that are bound already, and the first and
+#: last of all that are (-1: none); where its tests of each candidate, of the first event of a set, and of the last
+#: begin, and where these end; the same for those of an event and the one before it in its set; the test, of each
+#: candidate, that a tree of extremes answers (-1: none); the slot whose first event, or last one, says which bucket the
+#: candidates are in (-1: there are no buckets); and what is judged of gaps as soon as the step has bound its slot.
+(SLOT, LEAST, MOST, VARIABLE, BITS, BELOW, ABOVE, LOWEST, HIGHEST, EACH, FIRSTS, CLOSE, TESTS_END) = range(13)
+(INNER, INNER_END, SORTED, BUCKET_SLOT, BUCKET_LAST, JUDGED, JUDGED_END, FIELDS) = range(13, 21)
 
-    slot: Ints
-    least: Ints
-    most: Ints
-    bits: Ints
-    variable: Ints
-    #: The nearest slots before and after it in time that are bound already; -1: none.
-    below: Ints
-    above: Ints
-    #: The first and the last slot in time that are bound already; -1: none.
-    lowest: Ints
-    highest: Ints
-    #: The tests ``each[k]:first[k]`` are of each candidate of step ``k``, ``first[k]:close[k]`` of the first event of a
-    #: set, ``close[k]:each[k + 1]`` of the last.
-    each: Ints
-    first: Ints
-    close: Ints
-    #: Shape (tests, 5), the fields of a :class:`Test`.
+
+class Steps(NamedTuple):
+    """What each step binds, and what it asks: few arrays, as a search has to hold each of them apart."""
+
+    #: Shape (steps, FIELDS), by the columns above.
+    step: Ints
+    #: Shape (tests, 5), the fields of a :class:`Test`, of all steps.
     test: Ints
-    #: The same for the tests of an event and the one before it in its set, those of step ``k`` from ``inner_start[k]``.
-    inner_start: Ints
+    #: The same for the tests of an event and the one before it in its set.
     inner: Ints
-    #: The test, of each candidate, that a tree of extremes answers; -1: none.
-    sorted: Ints
-    #: The slot whose first or last event says which bucket the candidates are in; -1: there are no buckets.
-    bucket_slot: Ints
-    bucket_last: Bools
-    #: What is judged of gaps as soon as the step has bound its slot: ``judged[judged_start[k]:judged_start[k + 1]]``,
-    #: with columns for what, the negation, and the slot behind the gap.
-    judged_start: Ints
+    #: What is judged, the negation, and the slot behind the gap; shape (judgements, 3).
     judged: Ints
 
 
@@ -221,52 +209,42 @@ def lay_out_steps(
     """
     asked = _Branch(branch, pairs, negations, span)
     kleene = {k for k, slot in enumerate(branch.slots) if slot.kleene}
+    bits = variable_bits(ints([slot.variable for slot in branch.slots]))
+    step = np.zeros((len(order), FIELDS), dtype=np.int64)
     tests: list[Test] = []
-    starts: list[tuple[int, int, int]] = []
-    inner: list[list[Test]] = []
-    sorted_tests, buckets = [], []
+    inner: list[Test] = []
+    judged: list[tuple[int, int, int]] = []
+    buckets = []
     bound: set[int] = set()
-    places: list[tuple[int, int, int, int]] = []
-    judged: list[list[tuple[int, int, int]]] = []
     gaps = asked.gaps()
-    for slot in order:
-        groups = asked.each(slot, bound), asked.first(slot, bound), asked.close(slot, bound)
+    for own, slot in zip(step, order, strict=True):
+        one = branch.slots[slot]
+        most = ANY_NUMBER if one.at_most is None else one.at_most
+        own[[SLOT, LEAST, MOST, VARIABLE, BITS]] = slot, one.at_least, most, one.variable, bits[slot]
+        own[BELOW] = max((k for k in bound if k < slot), default=-1)
+        own[ABOVE] = min((k for k in bound if k > slot), default=-1)
+        own[[LOWEST, HIGHEST]] = min(bound, default=-1), max(bound, default=-1)
+        each, first, close = asked.each(slot, bound), asked.first(slot, bound), asked.close(slot, bound)
         if slot not in kleene:
-            groups = [*groups[0], *groups[1], *groups[2]], [], []
-        hashed, each = _hashed(groups[0], kleene)
+            each, first, close = [*each, *first, *close], [], []
+        hashed, each = _hashed(each, kleene)
         ordered = [k for k, test in enumerate(each) if OPERATORS["<"] <= test.op <= OPERATORS[">="]]
-        sorted_tests.append(len(tests) + ordered[0] if ordered else -1)
-        starts.append((len(tests), len(tests) + len(each), len(tests) + len(each) + len(groups[1])))
-        tests += [*each, *groups[1], *groups[2]]
-        inner.append(asked.inner(slot))
+        own[SORTED] = len(tests) + ordered[0] if ordered else -1
+        own[EACH : TESTS_END + 1] = len(tests) + np.cumsum([0, len(each), len(first), len(close)])
+        tests += [*each, *first, *close]
+        own[INNER] = len(inner)
+        inner += asked.inner(slot)
+        own[INNER_END] = len(inner)
+        own[[BUCKET_SLOT, BUCKET_LAST]] = (-1, 0) if hashed is None else (hashed.slot, hashed.last)
         buckets.append(hashed)
-        before, after = [k for k in bound if k < slot], [k for k in bound if k > slot]
-        places.append((max(before, default=-1), min(after, default=-1), min(bound, default=-1), max(bound, default=-1)))
         bound.add(slot)
-        judged.append([gap[:3] for gap in gaps if slot in gap[3] and gap[3] <= bound])
-    each_start, first_start, close_start = zip(*starts)
-    slots = [branch.slots[slot] for slot in order]
-    variables = ints([slot.variable for slot in slots])
+        own[JUDGED] = len(judged)
+        judged += [gap[:3] for gap in gaps if slot in gap[3] and gap[3] <= bound]
+        own[JUDGED_END] = len(judged)
     steps = Steps(
-        ints(list(order)),
-        ints([slot.at_least for slot in slots]),
-        ints([ANY_NUMBER if slot.at_most is None else slot.at_most for slot in slots]),
-        variable_bits(variables),
-        variables,
-        ints([place[0] for place in places]),
-        ints([place[1] for place in places]),
-        ints([place[2] for place in places]),
-        ints([place[3] for place in places]),
-        ints([*each_start, len(tests)]),
-        ints(list(first_start)),
-        ints(list(close_start)),
+        step,
         np.array(tests, dtype=np.int64).reshape(-1, 5),
-        starts_of(inner),
-        np.array([test for group in inner for test in group], dtype=np.int64).reshape(-1, 5),
-        ints(sorted_tests),
-        ints([-1 if one is None else one.slot for one in buckets]),
-        np.array([one is not None and one.last for one in buckets], dtype=np.bool_),
-        starts_of(judged),
-        np.array([row for rows in judged for row in rows], dtype=np.int64).reshape(-1, 3),
+        np.array(inner, dtype=np.int64).reshape(-1, 5),
+        np.array(judged, dtype=np.int64).reshape(-1, 3),
     )
     return Program(steps, tuple(asked.candidates(slot) for slot in order), tuple(buckets))

@@ -14,7 +14,7 @@ import numpy as np
 
 from cetdsl.ir.machine import Comparison
 from cetdsl.kernels._jit import inlined, jit
-from cetdsl.kernels.detect.steps import Candidates, Program
+from cetdsl.kernels.detect.steps import EACH, FIRSTS, SORTED, Candidates, Program
 from cetdsl.kernels.enumerate.layout import ints
 from cetdsl.kernels.machine.conditions import compare
 from cetdsl.kernels.machine.program import OPERATORS, equality_codes
@@ -24,26 +24,27 @@ from cetdsl.kernels.vocabulary import Bools, Events, Index, Ints, Places
 FAN, LEVELS = 4, 9
 
 
+#: The columns of ``Tables.place``: where a step's items begin; the row of its ranks (-1: it has buckets) and of its
+#: probes (-1: it has none); where its buckets begin; and where the levels of its tree do, from ``LEVEL`` on.
+ITEMS, RANKS, PROBES, BUCKETS, LEVEL = range(5)
+
+
 class Tables(NamedTuple):
     """The tables of all steps of a plan, one behind the other."""
 
-    #: ``item[item_start[k]:item_start[k + 1]]`` are the items of step ``k``.
+    #: Shape (steps, LEVEL + LEVELS), by the columns above.
+    place: Ints
+    #: The items of all steps.
     item: Places
-    item_start: Ints
-    #: ``rank[rank_row[k], i]`` items of step ``k`` lie before the event ``i``; the row is -1 where there are buckets.
+    #: ``rank[r, i]`` items of the steps whose ranks are in row ``r`` lie before the event ``i``.
     rank: Places
-    rank_row: Ints
-    #: ``bucket[bucket_start[k] + c]`` is the first item of the bucket ``c``, counted from the first of the step.
+    #: The first item of each bucket, counted from the first of its step.
     bucket: Places
-    bucket_start: Ints
-    #: ``probe[probe_row[k], i]`` is the bucket of the candidates that go with the event ``i``; -1: none do.
+    #: ``probe[p, i]`` is the bucket of the candidates that go with the event ``i``; -1: none do.
     probe: Places
-    probe_row: Ints
     #: ``key[key_start[t] + i]`` is the value of the item ``i`` that the test ``t`` asks for, where it is of each item.
     key: Ints
     key_start: Ints
-    #: Where the levels of each step's tree begin in ``key``, shape (steps, LEVELS).
-    level_start: Ints
 
 
 class Extents(NamedTuple):
@@ -117,14 +118,14 @@ def _add_levels(key: Ints, start: Ints, count: int, largest: bool) -> None:
 
 
 @inlined
-def next_holding(key: Ints, start: Ints, op: int, limit: int, item: Index, stop: Index) -> Index:
-    """Returns the first item from ``item`` on whose key compares with a limit; ``stop`` or more: there is none."""
+def next_holding(key: Ints, place: Ints, k: Index, op: int, limit: int, item: Index, stop: Index) -> Index:
+    """Returns the first item of step ``k``, from ``item`` on, whose key compares with a limit; ``stop``: none does."""
     level, node = 0, item
     while True:
         # No item before ``node`` holds. What is left of its siblings is looked through, then their parent's siblings.
         behind = ((stop - 1) >> (FAN * level)) + 1
         end = min((node | ((1 << FAN) - 1)) + 1, behind)
-        while node < end and not compare(op, key[start[level] + node], limit):
+        while node < end and not compare(op, key[place[k, LEVEL + level] + node], limit):
             node += 1
         if node < end:
             if level == 0:
@@ -185,36 +186,29 @@ class TableMaker:
         buckets: list[Places] = []
         probes: list[Places] = []
         ranks: list[Places] = []
-        rank_row: list[int] = []
-        probe_row: list[int] = []
-        for wanted, hashed in zip(program.candidates, program.buckets, strict=True):
+        place = np.full((len(program.candidates), LEVEL + LEVELS), -1, dtype=np.int64)
+        for own, wanted, hashed in zip(place, program.candidates, program.buckets, strict=True):
+            own[ITEMS], own[BUCKETS] = sum(map(len, items)), sum(map(len, buckets))
             if hashed is None:
                 items.append(self._candidates(wanted))
-                buckets.append(np.zeros(0, dtype=np.int32))
-                rank_row.append(len(ranks))
-                probe_row.append(-1)
+                own[RANKS] = len(ranks)
                 ranks.append(self._rank_of(wanted))
             else:
                 bucketed, start = self._in_buckets(wanted, hashed.comparisons)
                 items.append(bucketed)
                 buckets.append(start)
-                rank_row.append(-1)
-                probe_row.append(len(probes))
+                own[PROBES] = len(probes)
                 probes.append(self._codes_of(hashed.comparisons)[1].astype(np.int32))
-        keys, key_start, level_start = self._keys(program, items)
-        count = len(self._events.time)
+        keys, key_start = self._keys(program, items, place)
+        count, none = len(self._events.time), np.zeros(0, dtype=np.int32)
         return Tables(
+            place,
             np.concatenate(items),
-            _starts(items),
-            np.stack(ranks) if ranks else np.zeros((0, count + 1), dtype=np.int32),
-            ints(rank_row),
-            np.concatenate(buckets),
-            _starts(buckets),
-            np.stack(probes) if probes else np.zeros((0, count), dtype=np.int32),
-            ints(probe_row),
+            np.stack(ranks) if ranks else none.reshape(0, count + 1),
+            np.concatenate([none, *buckets]),
+            np.stack(probes) if probes else none.reshape(0, count),
             keys,
             key_start,
-            level_start,
         )
 
     def _candidates(self, wanted: Candidates) -> Places:
@@ -240,32 +234,27 @@ class TableMaker:
             self._bucketed[wanted, comparisons] = _into_buckets(self._candidates(wanted), codes, size)
         return self._bucketed[wanted, comparisons]
 
-    def _keys(self, program: Program, items: list[Places]) -> tuple[Ints, Ints, Ints]:
+    def _keys(self, program: Program, items: list[Places], place: Ints) -> tuple[Ints, Ints]:
         """The values of the items that the tests of each item ask for, and the trees over them."""
-        steps, codes = program.steps, self._events.codes
-        parts: list[Ints] = []
+        step, test = program.steps.step, program.steps.test
+        parts: list[Ints] = [np.zeros(0, dtype=np.int64)]
         filled = 0
-        key_start = np.full(len(steps.test), -1, dtype=np.int64)
-        level_start = np.zeros((len(items), LEVELS), dtype=np.int64)
+        key_start = np.full(len(test), -1, dtype=np.int64)
         for k, own in enumerate(items):
-            for t in range(steps.each[k], steps.first[k]):
-                op = int(steps.test[t, 0])
+            for t in range(step[k, EACH], step[k, FIRSTS]):
+                op = int(test[t, 0])
                 if op > OPERATORS[">="]:
                     continue
                 sizes = [len(own)]
-                while t == steps.sorted[k] and sizes[-1] > 1 << FAN:
+                while t == step[k, SORTED] and sizes[-1] > 1 << FAN:
                     sizes.append(((sizes[-1] - 1) >> FAN) + 1)
-                key_start[t] = filled
                 starts = np.cumsum([0, *sizes[:-1]]).astype(np.int64)
                 keys = np.empty(sum(sizes), dtype=np.int64)
-                keys[: len(own)] = codes[steps.test[t, 1], own]
-                if t == steps.sorted[k]:
-                    level_start[k, : len(sizes)] = filled + starts
+                keys[: len(own)] = self._events.codes[test[t, 1], own]
+                if t == step[k, SORTED]:
+                    place[k, LEVEL : LEVEL + len(sizes)] = filled + starts
                     _add_levels(keys, starts, len(own), op >= OPERATORS[">"])
+                key_start[t] = filled
                 parts.append(keys)
                 filled += len(keys)
-        return np.concatenate([np.zeros(0, dtype=np.int64), *parts]), key_start, level_start
-
-
-def _starts(parts: list[Places]) -> Ints:
-    return np.cumsum([0, *map(len, parts)]).astype(np.int64)
+        return np.concatenate(parts), key_start
