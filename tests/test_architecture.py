@@ -46,6 +46,7 @@ ROOMS = (
     "machine",
     "answers",
     "enumerate",
+    "detect",
     "aggregate",
     "graph",
     "complete",

@@ -33,7 +33,7 @@ from cetdsl.planning.planner import (
     AGGREGATE_STRATEGIES,
     COMPLETE_REQUEST_STRATEGIES,
     COMPLETE_STRATEGIES,
-    list_trends,
+    TRENDS_STRATEGIES,
     plan_aggregate,
     plan_trends,
     strategy_name,
@@ -201,7 +201,7 @@ B       ends a trend
 
 def test_every_strategy_is_described() -> None:
     complete = itertools.chain(*COMPLETE_STRATEGIES.values(), *COMPLETE_REQUEST_STRATEGIES.values())
-    named = {strategy_name(each) for each in (*AGGREGATE_STRATEGIES, list_trends, *complete)}
+    named = {strategy_name(each) for each in (*AGGREGATE_STRATEGIES, *TRENDS_STRATEGIES, *complete)}
     assert named == set(STRATEGIES)
     page = (Path(__file__).parent.parent / "docs" / "execution.rst").read_text(encoding="utf-8")
     for each in AGGREGATE_STRATEGIES:
@@ -315,7 +315,7 @@ def test_an_unknown_stage_names_the_known_ones() -> None:
     with pytest.raises(ResolutionError) as caught:
         explained("PATTERN A", "fysical")
     assert str(caught.value) == (
-        "no stage 'fysical'; there are parsed, resolved, rewritten, physical, spark, complete, survey\n"
+        "no stage 'fysical'; there are parsed, resolved, rewritten, physical, spark, trends, complete, survey\n"
         "  hint: did you mean 'physical'?"
     )
 

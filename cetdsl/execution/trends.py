@@ -24,6 +24,7 @@ from cetdsl.ir.layout import TREND
 from cetdsl.ir.operators import (
     AggregateTrends,
     CheckTrends,
+    DetectTrends,
     DropContained,
     JoinSides,
     Limit,
@@ -34,7 +35,7 @@ from cetdsl.ir.operators import (
     TopTrends,
 )
 from cetdsl.ir.source import Source
-from cetdsl.ir.stages import ContainmentSpec, TrendsSpec
+from cetdsl.ir.stages import ContainmentSpec, DetectSpec, TrendsSpec
 from cetdsl.pattern.expressions import Aggregate, Attribute, Expr, Length, Role, attributes, variables
 
 COUNT = Aggregate("count")
@@ -120,7 +121,7 @@ def refuse_duplicates(names: tuple[str, ...]) -> None:
         )
 
 
-@runs(ListTrends)
+@runs(ListTrends, DetectTrends)
 def list_trends(df: DataFrame, plan: ListTrends) -> Rows:
     """Gives rows of keys, window and trend straight from the kernel."""
     refuse_duplicates(plan.columns)
@@ -138,7 +139,8 @@ def list_trends(df: DataFrame, plan: ListTrends) -> Rows:
         matches.append(StructField(_matches_name(place), kind))
         deferred.append((one.negation, tuple(map(plan.columns.index, columns))))
     spec = attrs.evolve(spec, deferred=tuple(deferred))
-    return rows.mapped(plan, spec, StructType([*shown.places(frame, named=plan.named), *matches, trend]))
+    told = DetectSpec(spec, plan.plans) if isinstance(plan, DetectTrends) else spec
+    return rows.mapped(plan, told, StructType([*shown.places(frame, named=plan.named), *matches, trend]))
 
 
 def _matches_name(place: int) -> str:

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 #: In the order in which a query passes them.
 STAGES = ("parsed", "resolved", "rewritten", "physical", "spark")
-#: What is shown only when it is asked for: the plan of complete trends, and a survey, which runs a job.
-ON_REQUEST = ("complete", "survey")
+#: What is shown only when it is asked for: the plans of trends and of complete trends, and a survey, which runs a job.
+ON_REQUEST = ("trends", "complete", "survey")
 
 
 @attrs.frozen(repr=False)
@@ -87,11 +87,12 @@ def explain_query(
     dataframe: Callable[[], DataFrame],
     complete: Callable[[], Decision] | None = None,
     survey: Callable[[], Mapping[str, Any]] | None = None,
+    trends: Callable[[], tuple[PlanView, ...]] | None = None,
 ) -> Explanation:
     """Explains one stage of a query, or all of :data:`STAGES`; no Spark job runs but for a survey.
 
     The trace has the steps from the resolved query to the rewritten one. What takes long is made only for its own
-    stage: the answer's ``dataframe`` for "spark", how ``complete`` trends are listed, and a ``survey`` of the graphs.
+    stage: the answer's ``dataframe`` for "spark", how ``trends`` and ``complete`` trends are listed, and a ``survey``.
     """
     makers: dict[str, Callable[[], tuple[PlanView, ...]]] = {
         "parsed": lambda: (pattern_view(query.pattern, "query", unparse(query, lenient=True)),),
@@ -100,6 +101,8 @@ def explain_query(
         "physical": lambda: physical_views(decision),
         "spark": lambda: (spark_view(dataframe()),),
     }
+    if trends is not None:
+        makers["trends"] = trends
     if complete is not None:
         makers["complete"] = lambda: physical_views(complete())
     if survey is not None:
@@ -117,8 +120,8 @@ def stages_of(stage: str | None) -> tuple[str, ...]:
     >>> stages_of("fysical")
     Traceback (most recent call last):
         ...
-    cetdsl.errors.ResolutionError: no stage 'fysical'; there are parsed, resolved, rewritten, physical, spark, complete,
-    survey
+    cetdsl.errors.ResolutionError: no stage 'fysical'; there are parsed, resolved, rewritten, physical, spark, trends,
+    complete, survey
       hint: did you mean 'physical'?
     """
     if stage is None:

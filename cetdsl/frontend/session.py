@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
+from typing import Any
 
 import attrs
 from pyspark.sql import Column, DataFrame
@@ -18,6 +19,7 @@ from cetdsl.execution.graph import EventGraph
 from cetdsl.execution.operators import run
 from cetdsl.execution.python import require_worker_python
 from cetdsl.explain import Explanation, explain_query
+from cetdsl.explain.physical import physical_views
 from cetdsl.frontend.memory import parse_memory
 from cetdsl.frontend.patterns import query_of
 from cetdsl.frontend.terms import Term, to_expr
@@ -27,6 +29,7 @@ from cetdsl.pattern.expressions import Aggregate, Length, SparkColumn
 from cetdsl.pattern.nodes import events
 from cetdsl.pattern.query import Query, Returned
 from cetdsl.pattern.text import quote, unparse
+from cetdsl.planning.detection import given_detection
 from cetdsl.planning.planner import Decision, plan_aggregate, plan_complete, plan_trends
 from cetdsl.planning.strategies.complete import (
     ALGORITHMS,
@@ -163,7 +166,14 @@ class PatternFrame:
     def _rewritten_returning(self, *returning: Returned) -> ResolvedQuery:
         return rewrite(self._analyse(attrs.evolve(self._query, returning=returning)))[0]
 
-    def trends(self, limit: int | None = None, columns: Sequence[str] | None = None) -> DataFrame:
+    def trends(
+        self,
+        limit: int | None = None,
+        columns: Sequence[str] | None = None,
+        *,
+        plan: str | Sequence[str] = "auto",
+        statistics: Mapping[str, Mapping[Any, float]] | None = None,
+    ) -> DataFrame:
         """The trends themselves, one row each.
 
         Parameters
@@ -172,6 +182,13 @@ class PatternFrame:
             Any so many of them; no work is done for the rest.
         columns : sequence of str, optional
             The columns of each event to show; all by default.
+        plan : {"auto", "pattern", "greedy", "dynamic"} or sequence of str
+            The order in which variables are bound, which changes how long it takes and never what is found: see
+            :doc:`/how_matches_are_found`. A sequence names all variables. ``auto`` leaves the pattern's order only
+            where ``statistics`` say that another one is clearly cheaper.
+        statistics : mapping, optional
+            ``"rates"``: the events of each variable per second, or per tick. ``"selectivities"``: by pair of variables,
+            the share of pairs of events of which their predicates hold.
 
         Returns
         -------
@@ -186,9 +203,17 @@ class PatternFrame:
         >>> rows = df.pattern(cet.seq(A, B), time="t").trends(columns=["x"]).collect()
         >>> sorted([(b.variable, b.event.x) for b in row.trend] for row in rows)
         [[('A', 5), ('B', 7)], [('A', 5), ('B', 9)]]
+        >>> df.pattern(cet.seq(A, B), time="t").trends(plan=["B", "A"]).count()
+        2
         """
         refuse_streaming(self._df)
-        return run(self._df, plan_trends(self._rewritten, self._columns(columns), _whole("limit", limit)).plan)
+        return run(self._df, self._decide_trends(limit, columns, plan, statistics).plan)
+
+    def _decide_trends(
+        self, limit: int | None, columns: Sequence[str] | None, plan: object, statistics: object
+    ) -> Decision:
+        detection = given_detection(self._query.pattern, plan, statistics)
+        return plan_trends(self._rewritten, self._columns(columns), _whole("limit", limit), detection)
 
     def _columns(self, columns: Sequence[str] | None) -> tuple[str, ...]:
         """The exact names of the columns to show."""
@@ -536,14 +561,16 @@ class PatternFrame:
         algorithm: str = "auto",
         memory_limit: str | int | None = None,
         measure: bool = False,
+        plan: str | Sequence[str] = "auto",
+        statistics: Mapping[str, Mapping[Any, float]] | None = None,
     ) -> Explanation:
         """How the query is understood and run.
 
         Parameters
         ----------
-        stage : {"parsed", "resolved", "rewritten", "physical", "spark", "complete", "survey"}, optional
-            One stage; by default the first five. ``complete`` is how :meth:`complete_trends` runs, and ``survey`` sums
-            up :meth:`survey_complete_trends`, which runs a job.
+        stage : {"parsed", "resolved", "rewritten", "physical", "spark", "trends", "complete", "survey"}, optional
+            One stage; by default the first five. ``trends`` is how :meth:`trends` runs, ``complete`` how
+            :meth:`complete_trends` does, and ``survey`` sums up :meth:`survey_complete_trends`, which runs a job.
         number : {"decimal", "string", "double", "log2"}
             The number form that the plan is for.
         completeness : {"maximal", "ends"}
@@ -551,6 +578,9 @@ class PatternFrame:
         memory_limit : str or int, optional
         measure : bool
             As of :meth:`survey_complete_trends`, for the stages ``complete`` and ``survey``.
+        plan : str or sequence of str
+        statistics : mapping, optional
+            As of :meth:`trends`, for the stage ``trends``.
 
         Returns
         -------
@@ -597,6 +627,7 @@ class PatternFrame:
             lambda: run(self._df, decision.plan),
             lambda: plan_complete(self._complete(*asked, self._columns(None))),
             lambda: summary(self.survey_complete_trends(*asked, measure)),
+            lambda: physical_views(self._decide_trends(None, None, plan, statistics)),
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import attrs
 
+from cetdsl.ir.branches import BranchOrder
 from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.layout import RowLayout
 
@@ -23,6 +24,14 @@ class TrendsSpec:
     fields: tuple[str, ...]
     limit: int = -1
     deferred: tuple[tuple[int, tuple[int, ...]], ...] = ()
+
+
+@attrs.frozen
+class DetectSpec:
+    """What a worker must know to put trends together in the order of plans, one for each branch of the query."""
+
+    trends: TrendsSpec
+    plans: tuple[BranchOrder, ...]
 
 
 @attrs.frozen

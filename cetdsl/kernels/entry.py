@@ -23,6 +23,7 @@ _STAGES = {
     "panes": ("aggregate.panes", "pane_stream"),
     "windows": ("aggregate.panes", "window_stream"),
     "trends": ("enumerate.trends", "trend_stream"),
+    "detect": ("detect.trends", "detect_stream"),
     "containment": ("complete.containment", "containment_stream"),
     "graph": ("complete.streams", "graph_stream"),
     "count": ("complete.streams", "count_stream"),

@@ -11,7 +11,9 @@ from cetdsl.analysis.resolve import ResolvedQuery
 from cetdsl.errors import NoPhysicalPlan, UnsupportedQuery
 from cetdsl.ir.operators import Operator, with_exchanges
 from cetdsl.pattern.expressions import Aggregate
+from cetdsl.planning.detection import BY_DEFAULT, Detection
 from cetdsl.planning.strategies import complete
+from cetdsl.planning.strategies.detect import detect
 from cetdsl.planning.strategies.enumerate import enumerate_and_aggregate, list_trends
 from cetdsl.planning.strategies.fold import fold
 from cetdsl.planning.strategies.kernel import kernel
@@ -23,6 +25,8 @@ _Strategies = Sequence[Callable[[Any], Operator | Declined]]
 
 #: The strategies of aggregates, in the order in which they are asked.
 AGGREGATE_STRATEGIES: _Strategies = (fold, panes, sweep, kernel, enumerate_and_aggregate)
+#: The strategies that list trends.
+TRENDS_STRATEGIES: _Strategies = (detect, list_trends)
 #: The strategies that list complete trends, by ``algorithm=``.
 COMPLETE_STRATEGIES: dict[str, _Strategies] = {
     "auto": (complete.balanced, complete.graph, complete.definition),
@@ -71,9 +75,12 @@ def plan_aggregate(
     return _first_plan(AggregateRequest(resolved, aggregates, number, compile_sides(resolved)), strategies)
 
 
-def plan_trends(resolved: ResolvedQuery, columns: tuple[str, ...], limit: int | None) -> Decision:
+def plan_trends(
+    resolved: ResolvedQuery, columns: tuple[str, ...], limit: int | None, detection: Detection = BY_DEFAULT
+) -> Decision:
     """Plans an enumeration of at most so many trends, which shows these columns of each event."""
-    return _first_plan(TrendsRequest(resolved, columns, limit, compile_sides(resolved)), (list_trends,))
+    request = TrendsRequest(resolved, columns, limit, compile_sides(resolved), detection)
+    return _first_plan(request, TRENDS_STRATEGIES)
 
 
 def plan_complete(request: complete.Request) -> Decision:

@@ -13,6 +13,7 @@ from cetdsl.ir.operators.build_graph import OverGraph as OverGraph
 from cetdsl.ir.operators.build_panes import BuildPanes as BuildPanes
 from cetdsl.ir.operators.check_trends import CheckTrends as CheckTrends
 from cetdsl.ir.operators.count_paths import CountPaths as CountPaths
+from cetdsl.ir.operators.detect_trends import DetectTrends as DetectTrends
 from cetdsl.ir.operators.drop_contained import DropContained as DropContained
 from cetdsl.ir.operators.events_in_order import EventsInOrder as EventsInOrder
 from cetdsl.ir.operators.exchange import Exchange as Exchange

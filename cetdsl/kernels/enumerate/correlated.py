@@ -196,7 +196,7 @@ def _reaches(program: Program, events: Events, reach: Bools, state: int, event: 
 
 
 @jit
-def _has_match(gaps: Gaps, events: Events, path: Path, depth: int, guard: int, low: int, high: int) -> bool:
+def has_match(gaps: Gaps, events: Events, path: Path, depth: int, guard: int, low: int, high: int) -> bool:
     """Whether a negated pattern has a match among the events ``low:high`` that forbids this path."""
     correlated, program, reach = gaps.correlated, gaps.negated, gaps.reach
     begin, end = correlated.state_start[guard], correlated.state_start[guard + 1]
@@ -254,7 +254,7 @@ def _gap_is_free(gaps: Gaps, events: Events, path: Path, depth: int, position: i
     begin, end = _gap(gaps.correlated, events, path, depth, position, low, high)
     free = True
     for guard in guards:
-        free = free and not _has_match(gaps, events, path, depth, guard, begin, end)
+        free = free and not has_match(gaps, events, path, depth, guard, begin, end)
     return free
 
 

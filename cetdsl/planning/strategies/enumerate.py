@@ -21,7 +21,7 @@ def enumerate_and_aggregate(request: AggregateRequest) -> Operator | Declined:
     return AggregateTrends(trends, request.aggregates, request.number)
 
 
-def list_trends(request: TrendsRequest) -> Operator | Declined:
+def list_trends(request: TrendsRequest) -> Operator:
     """Enumerates trends depth first inside the kernel, streamed in Arrow batches."""
     source = source_of(request.resolved)
     if len(request.compiled) == 2:

@@ -14,6 +14,7 @@ from cetdsl.pattern.nodes import And
 from cetdsl.pattern.properties import sides
 from cetdsl.pattern.query import Window
 from cetdsl.planning.compile import compile_query, side_query
+from cetdsl.planning.detection import BY_DEFAULT, Detection
 
 #: One time bucket of a long key holds this many window lengths; it copies one length of events into its neighbour.
 BUCKET_WINDOWS = 8
@@ -49,6 +50,7 @@ class TrendsRequest:
     columns: tuple[str, ...]
     limit: int | None
     compiled: tuple[Compiled, ...]
+    detection: Detection = BY_DEFAULT
 
 
 def compile_sides(resolved: ResolvedQuery) -> tuple[Compiled, ...]:

@@ -1,0 +1,194 @@
+"""The branches of a machine: its ways from begin to end without OR, on each of which variables follow each other.
+
+A machine is unambiguous, so each trend is found on exactly one way: branches share no trend.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import attrs
+
+from cetdsl.ir.machine import Comparison, Edge, Machine
+
+#: Ways through a machine that are told apart; each branch has a plan, and a search, of its own.
+MOST_WAYS = 256
+
+
+@attrs.frozen
+class Between:
+    """What must hold between two neighbouring events, as on an :class:`~cetdsl.ir.machine.Edge`."""
+
+    comparisons: tuple[Comparison, ...] = ()
+    listed: tuple[int, ...] = ()
+    guards: tuple[int, ...] = ()
+
+
+@attrs.frozen
+class Slot:
+    """A place of a branch: a variable that binds ``at_least`` to ``at_most`` events in a row, None for any number.
+
+    ``inner`` must hold between them. It is None where nothing is known of it, as the slot binds one event.
+    """
+
+    variable: int
+    at_least: int = 1
+    at_most: int | None = 1
+    inner: Between | None = None
+
+    @property
+    def kleene(self) -> bool:
+        """Whether it binds sets of events."""
+        return self.at_most != 1
+
+
+@attrs.frozen
+class Branch:
+    """Slots in their order of time, and what must hold between each two of them.
+
+    ``begin`` and ``end`` are the negations that must have no match before the first and after the last event.
+    """
+
+    slots: tuple[Slot, ...]
+    between: tuple[Between, ...]
+    begin: tuple[int, ...] = ()
+    end: tuple[int, ...] = ()
+
+
+def branches_of(machine: Machine) -> tuple[Branch, ...] | str:
+    """Returns the branches of a machine; or why it has none, in words.
+
+    Examples
+    --------
+    >>> machine = Machine((0, 1, 2), ((0, ()),), ((1, ()), (2, ())), (Edge(0, 1), Edge(1, 1), Edge(1, 2)))
+    >>> for branch in branches_of(machine):  # SEQ(A, B+, C?)
+    ...     print([(slot.variable, slot.at_least, slot.at_most) for slot in branch.slots])
+    [(0, 1, 1), (1, 1, None)]
+    [(0, 1, 1), (1, 1, None), (2, 1, 1)]
+    >>> branches_of(Machine((0, 1), ((0, ()),), ((1, ()),), (Edge(0, 1), Edge(1, 0))))
+    'a repetition of more than one event'
+    """
+    out: list[list[Edge]] = [[] for _ in machine.variables]
+    loops: dict[int, Edge] = {}
+    for edge in machine.edges:
+        if edge.source == edge.target:
+            loops[edge.source] = edge
+        else:
+            out[edge.source].append(edge)
+    final = dict(machine.final)
+    ways = _count_ways(machine, out)
+    if ways is None:
+        return "a repetition of more than one event"
+    if ways > MOST_WAYS:
+        return f"more than {MOST_WAYS} ways through the pattern"
+    found = []
+    for state, begin in machine.initial:
+        for way in _ways(out, final, [], state):
+            states = [state, *(edge.target for edge in way)]
+            found.append(_branch(machine, way, states, loops, begin, final[states[-1]]))
+    return _merged(found)
+
+
+def _count_ways(machine: Machine, out: list[list[Edge]]) -> int | None:
+    """Returns the number of ways from an initial to a final state; None if there is a circle."""
+    incoming = [0] * len(out)
+    for edges in out:
+        for edge in edges:
+            incoming[edge.target] += 1
+    initial, final = {state for state, _ in machine.initial}, {state for state, _ in machine.final}
+    ways = [int(state in initial) for state in range(len(out))]
+    ready = [state for state, count in enumerate(incoming) if count == 0]
+    done = total = 0
+    while ready:
+        state = ready.pop()
+        done += 1
+        total += ways[state] if state in final else 0
+        for edge in out[state]:
+            ways[edge.target] += ways[state]
+            incoming[edge.target] -= 1
+            if incoming[edge.target] == 0:
+                ready.append(edge.target)
+    return total if done == len(out) else None
+
+
+def _ways(
+    out: list[list[Edge]], final: dict[int, tuple[int, ...]], way: list[Edge], state: int
+) -> Iterator[list[Edge]]:
+    if state in final:
+        yield way
+    for edge in out[state]:
+        yield from _ways(out, final, [*way, edge], edge.target)
+
+
+def _between(edge: Edge) -> Between:
+    return Between(edge.comparisons, edge.listed, edge.guards)
+
+
+def _branch(
+    machine: Machine,
+    way: list[Edge],
+    states: list[int],
+    loops: dict[int, Edge],
+    begin: tuple[int, ...],
+    end: tuple[int, ...],
+) -> Branch:
+    """Makes a branch of a way, with states of the same variable in a row as one slot where they are repetitions."""
+    slots: list[Slot] = []
+    between: list[Between] = []
+    for position, state in enumerate(states):
+        variable = machine.variables[state]
+        loop = _between(loops[state]) if state in loops else None
+        slot = Slot(variable, 1, None if loop else 1, loop)
+        if position and slots[-1].variable == variable:
+            step = _between(way[position - 1])
+            known = {one for one in (slots[-1].inner, step, loop) if one is not None}
+            if len(known) == 1 and slots[-1].at_most is not None:
+                count = slots[-1].at_least + 1
+                slots[-1] = Slot(variable, count, None if loop else count, step)
+                continue
+        if position:
+            between.append(_between(way[position - 1]))
+        slots.append(slot)
+    return Branch(tuple(slots), tuple(between), begin, end)
+
+
+def _merged(branches: Iterable[Branch]) -> tuple[Branch, ...]:
+    """Merges branches that differ only in how often one slot repeats, if no number between is missing."""
+    found = list(branches)
+    merging = True
+    while merging:
+        merging = False
+        for number, branch in enumerate(found):
+            for other in found[number + 1 :]:
+                both = _union(branch, other)
+                if both is not None:
+                    found[number] = branch = both
+                    found.remove(other)
+                    merging = True
+    return tuple(found)
+
+
+def _union(one: Branch, other: Branch) -> Branch | None:
+    """Returns the branch that has the trends of both, if there is one."""
+    if len(one.slots) != len(other.slots):
+        return None
+    if attrs.evolve(one, slots=()) != attrs.evolve(other, slots=()):
+        return None
+    different = [k for k, (a, b) in enumerate(zip(one.slots, other.slots)) if a != b]
+    if len(different) != 1:
+        return None
+    a, b = sorted((one.slots[different[0]], other.slots[different[0]]), key=lambda slot: slot.at_least)
+    inner = {slot.inner for slot in (a, b) if slot.inner is not None}
+    if a.variable != b.variable or a.at_most is None or b.at_least != a.at_most + 1 or len(inner) > 1:
+        return None
+    slot = Slot(a.variable, a.at_least, b.at_most, next(iter(inner), None))
+    slots = (*one.slots[: different[0]], slot, *one.slots[different[0] + 1 :])
+    return attrs.evolve(one, slots=slots)
+
+
+@attrs.frozen
+class BranchOrder:
+    """A branch, and the numbers of its slots in the order in which they are bound."""
+
+    branch: Branch
+    order: tuple[int, ...]

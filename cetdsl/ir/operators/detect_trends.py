@@ -1,0 +1,65 @@
+"""DetectTrends: the kernel puts trends together in the order of plans."""
+
+from __future__ import annotations
+
+import attrs
+
+from cetdsl.detection.cost import Expectation
+from cetdsl.detection.plans import OrderPlan, Problem
+from cetdsl.detection.statistics import Statistics
+from cetdsl.ir.branches import BranchOrder
+from cetdsl.ir.operators import words
+from cetdsl.ir.operators.list_trends import ListTrends
+from cetdsl.ir.operators.operator import Step
+
+#: Beyond this many, partial matches are shown by their logarithm.
+_MANY_BITS = 50
+
+
+@attrs.frozen
+class Planned:
+    """How the plans of the branches came about: ``asked`` is what the user asked for."""
+
+    problems: tuple[Problem, ...]
+    orders: tuple[OrderPlan, ...]
+    asked: str | tuple[str, ...]
+    statistics: Statistics | None = None
+
+    def expected(self) -> tuple[tuple[float, ...], ...]:
+        """Returns log2 of the expected number of partial matches of each step, for each branch."""
+        known = self.statistics or Statistics()
+        return tuple(Expectation(problem, known).steps(plan) for problem, plan in zip(self.problems, self.orders))
+
+
+@attrs.frozen(kw_only=True)
+class DetectTrends(ListTrends):
+    """Gives the rows of :class:`ListTrends`; each branch of the query has a plan."""
+
+    plans: tuple[BranchOrder, ...]
+    planned: Planned
+    stage = "detect"
+
+    def steps(self) -> tuple[Step, ...]:
+        stops = (f"stops after {self.limit}",) if self.limit is not None else ()
+        if self.planned.statistics is None:
+            lines = [self._order(number) for number in range(len(self.plans))]
+        else:
+            lines = [line for number in range(len(self.plans)) for line in self._expected(number)]
+        return (Step("kernel: put trends together in the order of a plan", (*lines, *stops)),)
+
+    def _order(self, number: int) -> str:
+        return "bind " + self.planned.orders[number].show(self.planned.problems[number].names)
+
+    def _expected(self, number: int) -> tuple[str, ...]:
+        """The partial matches that each step of a branch is expected to have, in a window, span or key."""
+        names, order = self.planned.problems[number].names, self.planned.orders[number].order
+        logs = self.planned.expected()[number]
+        each = [f"{names[position]} {_amount(log)}" for position, log in zip(order, logs)]
+        return self._order(number), f"partial matches expected in {words.unit_of(self.source)}: {', '.join(each)}"
+
+    def costs(self, limit: int | None = None) -> tuple[str, ...]:
+        return (f"grows with the number of partial matches{words.until(limit)}",)
+
+
+def _amount(log: float) -> str:
+    return f"2^{log:.0f}" if log > _MANY_BITS else f"{2**log:.3g}"

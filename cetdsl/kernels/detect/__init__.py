@@ -1,0 +1,1 @@
+"""All trends of a branch, put together in the order of a plan."""

@@ -1,0 +1,361 @@
+"""Trends put together in the order of a plan, depth first.
+
+A *frame* holds one binding, and where the search for another one in its place goes on. A slot that binds a set of
+events has a frame for each of them. The frames of a step come after those of the steps before it. When a step is
+*opened*, what its tests compare candidates with is looked up once (its *limits*), and so is the range of its items that
+the neighbours in time, the scope and the longest span leave.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from cetdsl.kernels._jit import inlined, jit
+from cetdsl.kernels.detect.scopes import Scopes
+from cetdsl.kernels.detect.steps import (
+    ABOVE,
+    AFTER,
+    ALL,
+    BEFORE,
+    BELOW,
+    BITS,
+    BUCKET_LAST,
+    BUCKET_SLOT,
+    CLOSE,
+    EACH,
+    FIRSTS,
+    HIGHEST,
+    IN_OTHERS_LIST,
+    IN_OWN_LIST,
+    INNER,
+    INNER_END,
+    JUDGED,
+    JUDGED_END,
+    LAST,
+    LEAST,
+    LOWEST,
+    MOST,
+    SLOT,
+    SORTED,
+    TESTS_END,
+    UNLIKE_ALL,
+    VARIABLE,
+    Steps,
+)
+from cetdsl.kernels.detect.tables import BUCKETS, ITEMS, PROBES, RANKS, Extents, Tables, next_holding
+from cetdsl.kernels.enumerate.blocks import BINDINGS, DEPTH, NEED, OWN, TRENDS, WIDE, WINDOW
+from cetdsl.kernels.enumerate.correlated import Gaps, Path, has_match
+from cetdsl.kernels.machine.conditions import Conditions, compare, is_listed
+from cetdsl.kernels.machine.program import place_of
+from cetdsl.kernels.vocabulary import Block, Bools, Events, Ints
+
+#: An entry of the search's position: the step that is to be opened next; -1: none.
+OPENING = OWN
+
+
+class Frames(NamedTuple):
+    """The frames that the search stands on, and what is known of the steps that are open."""
+
+    #: Of each frame its step, the next item to be tried, the item before which to stop, and whether it has a binding
+    #: whose consequences are being tried. ``wide`` is where those that follow it in its set stop.
+    step: Ints
+    next: Ints
+    stop: Ints
+    wide: Ints
+    bound: Bools
+    #: The frames ``start[s]:stop_of[s]`` are those of the slot ``s``.
+    slot_start: Ints
+    slot_stop: Ints
+    #: What each test compares candidates with.
+    limit: Ints
+
+
+@inlined
+def _may_neighbour(events: Events, op: int, column: int, other_column: int, event: int, other: int) -> bool:
+    """Whether an event and one that it neighbours satisfy a test; the values of both may be NULL."""
+    if op == IN_OWN_LIST:
+        return is_listed(events.list_start, events.list_items, column, other, event)
+    if op == IN_OTHERS_LIST:
+        return is_listed(events.list_start, events.list_items, column, event, other)
+    if not (events.valid[column, event] and events.valid[other_column, other]):
+        return False
+    return compare(op, events.codes[column, event], events.codes[other_column, other])
+
+
+@jit
+def _neighbours_allow(events: Events, test: Ints, start: int, stop: int, event: int, other: int) -> bool:
+    """Whether the tests ``start:stop`` of an event and one that it neighbours hold."""
+    allowed = True
+    for t in range(start, stop):
+        allowed = allowed and _may_neighbour(events, test[t, 0], test[t, 1], test[t, 3], event, other)
+    return allowed
+
+
+@jit
+def _judge(
+    conditions: Conditions,
+    gaps: Gaps | None,
+    steps: Steps,
+    extents: Extents,
+    events: Events,
+    path: Path,
+    frames: Frames,
+    scopes: Scopes,
+    scope: int,
+    k: int,
+    depth: int,
+) -> bool:
+    """Judges the gaps of which all is known once step ``k`` has bound its slot."""
+    last = len(steps.step) - 1
+    slice_low, slice_high = scopes.slice_low[scope], scopes.slice_high[scope]
+    for row in range(steps.step[k, JUDGED], steps.step[k, JUDGED_END]):
+        kind, negation, gap = steps.judged[row, 0], steps.judged[row, 1], steps.judged[row, 2]
+        if gap == 0:
+            before = np.int64(-1)
+        else:
+            before = path.event[frames.slot_stop[gap - 1] - 1]
+        behind = path.event[frames.slot_start[gap]] if gap <= last else np.int64(-1)
+        high = slice_high
+        if gap > last and conditions.span > 0:
+            high = np.int64(extents.span_stop[path.event[frames.slot_start[0]]])
+        if kind == BEFORE:
+            latest = conditions.latest_before[negation, behind]
+            if conditions.span > 0:
+                end = events.time[path.event[frames.slot_stop[last] - 1]]
+                if latest >= 0 and conditions.instant_time[latest] >= end - conditions.span:
+                    return False
+            elif latest >= events.instant[slice_low]:
+                return False
+        elif kind == AFTER:
+            if conditions.latest_until[negation, high - 1] > events.instant[before]:
+                return False
+        elif gaps is not None:
+            low = slice_low
+            if before >= 0:
+                low = int(extents.instant_stop[before])
+            elif conditions.span > 0:
+                low = max(low, extents.span_start[path.event[frames.slot_stop[last] - 1]])
+            if behind >= 0:
+                high = int(extents.instant_start[behind])
+            if has_match(gaps, events, path, depth, negation, low, high):
+                return False
+    return True
+
+
+@jit
+def search(
+    steps: Steps,
+    tables: Tables,
+    extents: Extents,
+    events: Events,
+    scopes: Scopes,
+    conditions: Conditions | None,
+    gaps: Gaps | None,
+    path: Path,
+    frames: Frames,
+    partial: Ints,
+    at: Ints,
+    out: Block,
+) -> None:
+    """Goes on from the position ``at`` until the block is full or all trends are found.
+
+    Parameters
+    ----------
+    steps, tables, extents, events
+        The plan, and the chunk.
+    scopes : Scopes
+        What is searched; the position's window is the number of a scope.
+    conditions, gaps
+        What it takes to judge gaps; None where none is judged, and where no negation is correlated.
+    path, frames : Path, Frames
+        The bindings that the search stands on.
+    partial : int64 array, shape (steps,)
+        The partial matches of each step, which are counted here.
+    at : int64 array
+        A position, see :mod:`~cetdsl.kernels.enumerate.blocks`.
+    out : Block
+        The block to fill; its events become labels, and its variables are left as they are.
+    """
+    # One long loop over arrays that are taken out of their tuples before it: what it would call per partial match needs
+    # most of them, and each access to a field of a tuple counts references.
+    step, test, inner = steps.step, steps.test, steps.inner
+    place, item, rank, bucket, probe = tables.place, tables.item, tables.rank, tables.bucket, tables.probe
+    key, key_start = tables.key, tables.key_start
+    instant_start, instant_stop = extents.instant_start, extents.instant_stop
+    span_start, span_stop = extents.span_start, extents.span_stop
+    codes, valid, list_start, list_items = events.codes, events.valid, events.list_start, events.list_items
+    f_step, f_next, f_stop, f_wide, f_bound = frames.step, frames.next, frames.stop, frames.wide, frames.bound
+    slot_start, slot_stop, limit = frames.slot_start, frames.slot_stop, frames.limit
+    path_event, path_label, path_variable = path.event, path.label, path.variable
+    scope_low, scope_high, first_low, first_high = scopes.low, scopes.high, scopes.first_low, scopes.first_high
+    last_low, last_high, scope_slice = scopes.last_low, scopes.last_high, scopes.slice
+    out_trend, out_event, out_slice = out.start, out.event, out.slice
+    most, size, count, spans = len(out_slice), len(out_event) - WIDE, len(step), len(span_stop) > 0
+    scope, depth, need, opening = at[WINDOW], at[DEPTH], at[NEED], at[OPENING]
+    trends, bindings = 0, 0
+    out_trend[0] = 0
+    while True:
+        if need > 0:
+            # The frames are a trend to be written.
+            if trends == most or bindings + need > size:
+                break
+            for s in range(count):
+                for d in range(slot_start[s], slot_stop[s]):
+                    out_event[bindings] = path_label[d]
+                    bindings += 1
+            out_slice[trends] = scope_slice[scope]
+            trends += 1
+            out_trend[trends] = bindings
+            need = 0
+        if opening >= 0:
+            k, opening = opening, -1
+            slot, below, above = step[k, SLOT], step[k, BELOW], step[k, ABOVE]
+            low, high = scope_low[scope], scope_high[scope]
+            if below >= 0:
+                low = np.int64(instant_stop[path_event[slot_stop[below] - 1]])
+                if above < 0 and spans:
+                    high = min(high, span_stop[path_event[slot_start[step[k, LOWEST]]]])
+            if above >= 0:
+                high = np.int64(instant_start[path_event[slot_start[above]]])
+                if below < 0 and spans:
+                    low = max(low, span_start[path_event[slot_stop[step[k, HIGHEST]] - 1]])
+            wide = high
+            if slot == 0:
+                low, high = max(low, first_low[scope]), min(high, first_high[scope])
+            if slot == count - 1:
+                high, wide = min(high, last_high[scope]), min(wide, last_high[scope])
+                if step[k, MOST] == 1:
+                    low = max(low, last_low[scope])
+            possible = low < high
+            t, end = step[k, EACH], step[k, FIRSTS] if possible else 0
+            while t < end:
+                # The limits of the tests before ``t`` are known.
+                op, column, other, which = test[t, 0], test[t, 3], test[t, 2], test[t, 4]
+                start, stop = slot_start[other], slot_stop[other]
+                event = path_event[stop - 1] if which == LAST else path_event[start]
+                if op >= IN_OWN_LIST:
+                    limit[t] = event
+                else:
+                    value = codes[column, event]
+                    possible = possible and valid[column, event]
+                    for d in range(start + 1, stop if which == ALL else start):
+                        more = codes[column, path_event[d]]
+                        possible = possible and (op != 0 or more == value)
+                        value = min(value, more) if op < 4 else max(value, more)
+                    limit[t] = value
+                t += 1
+            if possible:
+                base, row = place[k, ITEMS], place[k, RANKS]
+                if row >= 0:
+                    first, stop = base + rank[row, low], base + rank[row, high]
+                    widest = base + rank[row, wide] if wide > high else stop
+                else:
+                    other = step[k, BUCKET_SLOT]
+                    event = path_event[slot_stop[other] - 1 if step[k, BUCKET_LAST] else slot_start[other]]
+                    code = probe[place[k, PROBES], event]
+                    first = stop = widest = np.int64(0)
+                    if code >= 0:
+                        start = place[k, BUCKETS] + code
+                        begin, end = base + bucket[start], base + bucket[start + 1]
+                        first = place_of(item, begin, end, low)
+                        stop = place_of(item, first, end, high)
+                        widest = place_of(item, stop, end, wide) if wide > high else stop
+                if first < stop:
+                    f_step[depth], f_bound[depth], slot_start[slot] = k, False, depth
+                    f_next[depth], f_stop[depth], f_wide[depth] = first, stop, widest
+                    depth += 1
+        if depth == 0:
+            scope += 1
+            if scope == len(scope_low):
+                break
+            opening = 0
+            continue
+        d = depth - 1
+        k = f_step[d]
+        slot, several = step[k, SLOT], step[k, MOST] > 1
+        if several and f_bound[d]:
+            # All that follows from this binding has been found, but for larger sets.
+            f_bound[d] = False
+            if depth - slot_start[slot] < step[k, MOST]:
+                stop = f_wide[d]
+                if d == slot_start[slot] and k == 0 and spans:
+                    stop = place_of(item, f_next[d], stop, span_stop[path_event[d]])
+                f_step[depth], f_bound[depth], f_next[depth] = k, False, f_next[d]
+                f_stop[depth] = f_wide[depth] = stop
+                d = depth
+                depth += 1
+        base, ordered, each, each_end = place[k, ITEMS], step[k, SORTED], step[k, EACH], step[k, FIRSTS]
+        cursor, stop = f_next[d], f_stop[d]
+        begun = d == slot_start[slot]
+        event = -1
+        while cursor < stop:
+            # No candidate of the frame before ``cursor`` is left to try.
+            if ordered >= 0:
+                cursor = base + next_holding(
+                    key, place, k, test[ordered, 0], limit[ordered], cursor - base, stop - base
+                )
+                if cursor >= stop:
+                    break
+            candidate = int(item[cursor])
+            allowed = True
+            for t in range(each, each_end):
+                op = test[t, 0]
+                if op < IN_OWN_LIST:
+                    allowed = t == ordered or compare(op, key[key_start[t] + cursor - base], limit[t])
+                elif op == UNLIKE_ALL:
+                    value, other, column = codes[test[t, 1], candidate], test[t, 2], test[t, 3]
+                    for e in range(slot_start[other], slot_stop[other]):
+                        allowed = allowed and codes[column, path_event[e]] != value
+                elif op == IN_OWN_LIST:
+                    allowed = is_listed(list_start, list_items, test[t, 1], limit[t], candidate)
+                else:
+                    allowed = is_listed(list_start, list_items, test[t, 1], candidate, limit[t])
+                if not allowed:
+                    break
+            if allowed and several and begun and each_end < step[k, CLOSE]:
+                other = path_event[slot_stop[slot - 1] - 1]
+                allowed = _neighbours_allow(events, test, each_end, step[k, CLOSE], candidate, other)
+            if allowed and not begun:
+                other = path_event[d - 1]
+                allowed = instant_start[candidate] > other and _neighbours_allow(
+                    events, inner, step[k, INNER], step[k, INNER_END], candidate, other
+                )
+            cursor += 1
+            if allowed:
+                event = candidate
+                break
+        if event < 0:
+            depth -= 1
+            continue
+        f_next[d], f_bound[d] = cursor, True
+        path_event[d], path_label[d], path_variable[d] = event, event | step[k, BITS], step[k, VARIABLE]
+        slot_stop[slot] = depth
+        if several:
+            if depth - slot_start[slot] < step[k, LEAST] or (slot == count - 1 and event < last_low[scope]):
+                continue
+            if step[k, CLOSE] < step[k, TESTS_END]:
+                other = path_event[slot_start[slot + 1]]
+                if not _neighbours_allow(events, test, step[k, CLOSE], step[k, TESTS_END], event, other):
+                    continue
+        if conditions is not None and not _judge(
+            conditions, gaps, steps, extents, events, path, frames, scopes, scope, k, depth
+        ):
+            continue
+        partial[k] += 1
+        if k == count - 1:
+            need = depth
+        else:
+            opening = k + 1
+    at[WINDOW], at[DEPTH], at[OPENING] = scope, depth, opening
+    at[TRENDS], at[BINDINGS], at[NEED] = trends, bindings, need
+
+
+def make_frames(longest: int, slots: int, tests: int) -> Frames:
+    """Room for so many frames, slots and tests."""
+    step, following, stop, wide = (np.empty(longest, dtype=np.int64) for _ in range(4))
+    start, behind = np.zeros(slots, dtype=np.int64), np.zeros(slots, dtype=np.int64)
+    return Frames(
+        step, following, stop, wide, np.empty(longest, dtype=np.bool_), start, behind, np.empty(tests, dtype=np.int64)
+    )

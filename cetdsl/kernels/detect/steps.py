@@ -1,0 +1,250 @@
+"""A branch in the order of a plan, as arrays: what each step binds, and what it asks of a candidate.
+
+A *test* compares a candidate with an event that is bound already, or with the one before it in the same slot. Those of
+a step come in four groups: tests of *each* candidate, of the *first* event of a set, of an event that follows another
+one in its set (*inner*), and of the last event of a set, when it *closes*. Where a slot binds one event, all tests but
+the inner ones are of each candidate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from cetdsl.ir.branches import Between, Branch
+from cetdsl.ir.machine import Comparison, Pair
+from cetdsl.kernels.enumerate.blocks import variable_bits
+from cetdsl.kernels.enumerate.layout import ints
+from cetdsl.kernels.machine.program import OPERATORS
+from cetdsl.kernels.vocabulary import Ints
+from cetdsl.pattern.expressions import MIRRORED
+
+#: Operators beyond those of :data:`~cetdsl.kernels.machine.program.OPERATORS`: the bound event is in the candidate's
+#: list, the candidate is in the bound event's list, and the candidate differs from all events of a set.
+IN_OWN_LIST, IN_OTHERS_LIST, UNLIKE_ALL = 6, 7, 8
+#: Which of the other slot's events a test is about.
+ALL, FIRST, LAST = 0, 1, 2
+#: A slot may bind any number of events.
+ANY_NUMBER = 2**62
+#: What is judged of a gap: no match of a negation before the trend, or after it; or of a correlated one in any gap.
+BEFORE, AFTER, CORRELATED = 0, 1, 2
+
+
+class Test(NamedTuple):
+    """``column of the candidate  <op>  other_column of the other slot's events``; for lists, their number is both."""
+
+    op: int
+    column: int
+    other: int
+    other_column: int
+    which: int
+
+
+#: The columns of ``Steps.step``: the slot of a step, how many events it binds at least and at most, its variable and
+#: what that adds to labels; the nearest slots before and behind it in time that are bound already, and the first and
+#: last of all that are (-1: none); where its tests of each candidate, of the first event of a set, and of the last
+#: begin, and where these end; the same for those of an event and the one before it in its set; the test, of each
+#: candidate, that a tree of extremes answers (-1: none); the slot whose first event, or last one, says which bucket the
+#: candidates are in (-1: there are no buckets); and what is judged of gaps as soon as the step has bound its slot.
+(SLOT, LEAST, MOST, VARIABLE, BITS, BELOW, ABOVE, LOWEST, HIGHEST, EACH, FIRSTS, CLOSE, TESTS_END) = range(13)
+(INNER, INNER_END, SORTED, BUCKET_SLOT, BUCKET_LAST, JUDGED, JUDGED_END, FIELDS) = range(13, 21)
+
+
+class Steps(NamedTuple):
+    """What each step binds, and what it asks: few arrays, as a search has to hold each of them apart."""
+
+    #: Shape (steps, FIELDS), by the columns above.
+    step: Ints
+    #: Shape (tests, 5), the fields of a :class:`Test`, of all steps.
+    test: Ints
+    #: The same for the tests of an event and the one before it in its set.
+    inner: Ints
+    #: What is judged, the negation, and the slot behind the gap; shape (judgements, 3).
+    judged: Ints
+
+
+class Buckets(NamedTuple):
+    """The equalities by which the candidates of a step are hashed, and which event of the bound slot they look at."""
+
+    slot: int
+    last: bool
+    comparisons: tuple[Comparison, ...]
+
+
+class Candidates(NamedTuple):
+    """Which events a slot can be bound to at all: those of a variable of which some columns are not NULL."""
+
+    variable: int
+    columns: tuple[int, ...]
+
+
+class Program(NamedTuple):
+    """All that a search must know of a branch and an order; by step, except for ``steps``."""
+
+    steps: Steps
+    candidates: tuple[Candidates, ...]
+    buckets: tuple[Buckets | None, ...]
+
+
+class Negations(NamedTuple):
+    """The numbers of a query's negations: those that look at no trend, and what those that do are numbered as."""
+
+    plain: frozenset[int]
+    correlated: dict[int, int]
+    #: The variables of the trend that each correlated one looks at.
+    mentions: dict[int, frozenset[int]]
+
+
+class _Branch:
+    """The tests of a branch, from whichever side they are asked."""
+
+    def __init__(self, branch: Branch, pairs: Sequence[Pair], negations: Negations, span: bool) -> None:
+        self.branch = branch
+        self.pairs = pairs
+        self.negations = negations
+        self.span = span
+
+    def candidates(self, slot: int) -> Candidates:
+        """Leaves out events that no partial match can take, whatever the order, because a column is NULL."""
+        own = self.branch.slots[slot]
+        bound = {other.variable for other in self.branch.slots}
+        columns = set()
+        for pair in self.pairs:
+            if pair.left_variable == own.variable and pair.right_variable in bound:
+                columns.add(pair.left)
+            if pair.right_variable == own.variable and pair.left_variable in bound:
+                columns.add(pair.right)
+        if not own.kleene:
+            if slot > 0:
+                columns |= {comparison.later for comparison in self.branch.between[slot - 1].comparisons}
+            if slot < len(self.branch.slots) - 1:
+                columns |= {comparison.earlier for comparison in self.branch.between[slot].comparisons}
+        return Candidates(own.variable, tuple(sorted(columns)))
+
+    def each(self, slot: int, bound: set[int]) -> list[Test]:
+        """The pairwise predicates of each candidate with all events of the bound slots."""
+        own = self.branch.slots[slot].variable
+        tests = []
+        for other in sorted(bound):
+            variable = self.branch.slots[other].variable
+            for pair in self.pairs:
+                if (pair.left_variable, pair.right_variable) == (own, variable):
+                    tests.append(Test(OPERATORS[pair.op], pair.left, other, pair.right, ALL))
+                if (pair.right_variable, pair.left_variable) == (own, variable):
+                    tests.append(Test(OPERATORS[MIRRORED[pair.op]], pair.right, other, pair.left, ALL))
+        kleene = {other for other in bound if self.branch.slots[other].kleene}
+        return [t._replace(op=UNLIKE_ALL) if t.op == OPERATORS["!="] and t.other in kleene else t for t in tests]
+
+    def first(self, slot: int, bound: set[int]) -> list[Test]:
+        """What must hold between the first event of a slot and the last one of the slot before it."""
+        if slot - 1 not in bound:
+            return []
+        return _as_later(self.branch.between[slot - 1], slot - 1)
+
+    def close(self, slot: int, bound: set[int]) -> list[Test]:
+        """What must hold between the last event of a slot and the first one of the slot behind it."""
+        if slot + 1 not in bound:
+            return []
+        between = self.branch.between[slot]
+        return [
+            *(Test(OPERATORS[MIRRORED[c.op]], c.earlier, slot + 1, c.later, FIRST) for c in between.comparisons),
+            *(Test(IN_OTHERS_LIST, row, slot + 1, row, FIRST) for row in between.listed),
+        ]
+
+    def inner(self, slot: int) -> list[Test]:
+        """What must hold between neighbours in the set of a slot."""
+        inner = self.branch.slots[slot].inner
+        return [] if inner is None or not self.branch.slots[slot].kleene else _as_later(inner, slot)
+
+    def gaps(self) -> list[tuple[int, int, int, set[int]]]:
+        """What is judged of each gap, of which negation, and the slots that must be bound."""
+        last = len(self.branch.slots) - 1
+        found = []
+        for gap in range(last + 2):
+            sides = {slot for slot in (gap - 1, gap) if 0 <= slot <= last}
+            if self.span and gap in (0, last + 1):
+                sides = {0, last}
+            guards = self.branch.begin if gap == 0 else self.branch.end if gap == last + 1 else ()
+            guards = guards or (self.branch.between[gap - 1].guards if 0 < gap <= last else ())
+            for guard in guards:
+                if guard in self.negations.plain and gap in (0, last + 1):
+                    found.append((BEFORE if gap == 0 else AFTER, guard, gap, sides))
+                elif guard in self.negations.correlated:
+                    mentioned = self.negations.mentions[guard]
+                    more = {k for k, slot in enumerate(self.branch.slots) if slot.variable in mentioned}
+                    found.append((CORRELATED, self.negations.correlated[guard], gap, sides | more))
+        return found
+
+
+def _as_later(between: Between, other: int) -> list[Test]:
+    return [
+        *(Test(OPERATORS[c.op], c.later, other, c.earlier, LAST) for c in between.comparisons),
+        *(Test(IN_OWN_LIST, row, other, row, LAST) for row in between.listed),
+    ]
+
+
+def _hashed(tests: list[Test], kleene: set[int]) -> tuple[Buckets | None, list[Test]]:
+    """Chooses the event with the most equalities for the buckets, and returns the tests that are left to be asked."""
+    by_event: dict[tuple[int, int], list[Test]] = {}
+    for test in tests:
+        if test.op == OPERATORS["="]:
+            by_event.setdefault((test.other, test.which if test.other in kleene else ALL), []).append(test)
+    if not by_event:
+        return None, tests
+    # All events of a set must be alike, which the buckets do not say.
+    (slot, which), chosen = max(by_event.items(), key=lambda one: (one[0][0] not in kleene, len(one[1])))
+    comparisons = tuple(Comparison("=", test.column, test.other_column) for test in chosen)
+    whole = slot in kleene and which == ALL
+    return Buckets(slot, which == LAST, comparisons), [test for test in tests if whole or test not in chosen]
+
+
+def lay_out_steps(
+    branch: Branch, order: Sequence[int], pairs: Sequence[Pair], negations: Negations, span: bool
+) -> Program:
+    """Lays out a branch whose guards between neighbours are comparisons, in the order of a plan.
+
+    ``pairs`` are the pairwise predicates of the query, and ``span`` says whether it has a longest span.
+    """
+    asked = _Branch(branch, pairs, negations, span)
+    kleene = {k for k, slot in enumerate(branch.slots) if slot.kleene}
+    bits = variable_bits(ints([slot.variable for slot in branch.slots]))
+    step = np.zeros((len(order), FIELDS), dtype=np.int64)
+    tests: list[Test] = []
+    inner: list[Test] = []
+    judged: list[tuple[int, int, int]] = []
+    buckets = []
+    bound: set[int] = set()
+    gaps = asked.gaps()
+    for own, slot in zip(step, order, strict=True):
+        one = branch.slots[slot]
+        most = ANY_NUMBER if one.at_most is None else one.at_most
+        own[[SLOT, LEAST, MOST, VARIABLE, BITS]] = slot, one.at_least, most, one.variable, bits[slot]
+        own[BELOW] = max((k for k in bound if k < slot), default=-1)
+        own[ABOVE] = min((k for k in bound if k > slot), default=-1)
+        own[[LOWEST, HIGHEST]] = min(bound, default=-1), max(bound, default=-1)
+        each, first, close = asked.each(slot, bound), asked.first(slot, bound), asked.close(slot, bound)
+        if slot not in kleene:
+            each, first, close = [*each, *first, *close], [], []
+        hashed, each = _hashed(each, kleene)
+        ordered = [k for k, test in enumerate(each) if OPERATORS["<"] <= test.op <= OPERATORS[">="]]
+        own[SORTED] = len(tests) + ordered[0] if ordered else -1
+        own[EACH : TESTS_END + 1] = len(tests) + np.cumsum([0, len(each), len(first), len(close)])
+        tests += [*each, *first, *close]
+        own[INNER] = len(inner)
+        inner += asked.inner(slot)
+        own[INNER_END] = len(inner)
+        own[[BUCKET_SLOT, BUCKET_LAST]] = (-1, 0) if hashed is None else (hashed.slot, hashed.last)
+        buckets.append(hashed)
+        bound.add(slot)
+        own[JUDGED] = len(judged)
+        judged += [gap[:3] for gap in gaps if slot in gap[3] and gap[3] <= bound]
+        own[JUDGED_END] = len(judged)
+    steps = Steps(
+        step,
+        np.array(tests, dtype=np.int64).reshape(-1, 5),
+        np.array(inner, dtype=np.int64).reshape(-1, 5),
+        np.array(judged, dtype=np.int64).reshape(-1, 3),
+    )
+    return Program(steps, tuple(asked.candidates(slot) for slot in order), tuple(buckets))

@@ -1,0 +1,260 @@
+"""The tables of a chunk that tell a step its candidates: events by variable, buckets by value, trees of extremes.
+
+The candidates of a step are a range of its *items*: the events that its slot can be bound to, by time, or first by the
+bucket and then by time. Where a test compares by order, a tree over the items holds the smallest or largest value of
+each 16 items, of each 16 such groups, and so on: the next item of which the test holds is found without a look at those
+between.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from cetdsl.ir.machine import Comparison
+from cetdsl.kernels._jit import inlined, jit
+from cetdsl.kernels.detect.steps import EACH, FIRSTS, SORTED, Candidates, Program
+from cetdsl.kernels.enumerate.layout import ints
+from cetdsl.kernels.machine.conditions import compare
+from cetdsl.kernels.machine.program import OPERATORS, equality_codes
+from cetdsl.kernels.vocabulary import Bools, Events, Index, Ints, Places
+
+#: log2 of the children of a node of a tree, and the most levels that there can be, the items among them.
+FAN, LEVELS = 4, 9
+
+
+#: The columns of ``Tables.place``: where a step's items begin; the row of its ranks (-1: it has buckets) and of its
+#: probes (-1: it has none); where its buckets begin; and where the levels of its tree do, from ``LEVEL`` on.
+ITEMS, RANKS, PROBES, BUCKETS, LEVEL = range(5)
+
+
+class Tables(NamedTuple):
+    """The tables of all steps of a plan, one behind the other."""
+
+    #: Shape (steps, LEVEL + LEVELS), by the columns above.
+    place: Ints
+    #: The items of all steps.
+    item: Places
+    #: ``rank[r, i]`` items of the steps whose ranks are in row ``r`` lie before the event ``i``.
+    rank: Places
+    #: The first item of each bucket, counted from the first of its step.
+    bucket: Places
+    #: ``probe[p, i]`` is the bucket of the candidates that go with the event ``i``; -1: none do.
+    probe: Places
+    #: ``key[key_start[t] + i]`` is the value of the item ``i`` that the test ``t`` asks for, where it is of each item.
+    key: Ints
+    key_start: Ints
+
+
+class Extents(NamedTuple):
+    """Of each event of a chunk where the events begin and end that may stand beside it in a trend."""
+
+    #: The first event of its instant, and the first one of the next instant.
+    instant_start: Places
+    instant_stop: Places
+    #: The first event that lies no more than a span before it, and the first that lies more than a span behind it.
+    #: Empty without a span.
+    span_start: Places
+    span_stop: Places
+
+
+@jit
+def _select(mask: Ints, variable: int, valid: Bools, columns: Ints) -> Places:
+    """Lists the events that may be bound to a variable and have a value in each of some columns."""
+    found = np.empty(len(mask), dtype=np.int32)
+    count = 0
+    for i in range(len(mask)):
+        if (mask[i] >> variable) & 1:
+            known = True
+            for column in columns:
+                known &= valid[column, i]
+            if known:
+                found[count] = i
+                count += 1
+    return found[:count].copy()
+
+
+@jit
+def _rank(items: Places, rank: Places) -> None:
+    """Counts the items before each event, and before the end."""
+    before = 0
+    for i in range(len(rank)):
+        rank[i] = before
+        if before < len(items) and items[before] == i:
+            before += 1
+
+
+@jit
+def _into_buckets(items: Places, codes: Ints, buckets: int) -> tuple[Places, Places]:
+    """Sorts items by their code, stably, without those that have none; also returns where each bucket begins."""
+    start = np.zeros(buckets + 1, dtype=np.int32)
+    for i in items:
+        if codes[i] >= 0:
+            start[codes[i] + 1] += 1
+    for code in range(buckets):
+        start[code + 1] += start[code]
+    place, out = start.copy(), np.empty(start[buckets], dtype=np.int32)
+    for i in items:
+        if codes[i] >= 0:
+            out[place[codes[i]]] = i
+            place[codes[i]] += 1
+    return out, start
+
+
+@jit
+def _add_levels(key: Ints, start: Ints, count: int, largest: bool) -> None:
+    """Fills the levels of a tree over ``key[start[0]:start[0] + count]``."""
+    level = 0
+    while count > 1 << FAN:
+        above = (count - 1 >> FAN) + 1
+        for node in range(above):
+            first = start[level] + (node << FAN)
+            best = key[first]
+            for child in range(first + 1, min(first + (1 << FAN), start[level] + count)):
+                best = max(best, key[child]) if largest else min(best, key[child])
+            key[start[level + 1] + node] = best
+        level, count = level + 1, above
+
+
+@inlined
+def next_holding(key: Ints, place: Ints, k: Index, op: int, limit: int, item: Index, stop: Index) -> Index:
+    """Returns the first item of step ``k``, from ``item`` on, whose key compares with a limit; ``stop``: none does."""
+    level, node = 0, item
+    while True:
+        # No item before ``node`` holds. What is left of its siblings is looked through, then their parent's siblings.
+        behind = ((stop - 1) >> (FAN * level)) + 1
+        end = min((node | ((1 << FAN) - 1)) + 1, behind)
+        while node < end and not compare(op, key[place[k, LEVEL + level] + node], limit):
+            node += 1
+        if node < end:
+            if level == 0:
+                return node
+            level, node = level - 1, node << FAN
+        elif node >= behind:
+            return stop
+        else:
+            level, node = level + 1, node >> FAN
+
+
+@jit
+def _instants(instant: Ints) -> tuple[Places, Places]:
+    count = len(instant)
+    start, stop = np.empty(count, dtype=np.int32), np.empty(count, dtype=np.int32)
+    for i in range(count):
+        start[i] = start[i - 1] if i and instant[i] == instant[i - 1] else i
+    for i in range(count - 1, -1, -1):
+        stop[i] = stop[i + 1] if i < count - 1 and instant[i] == instant[i + 1] else i + 1
+    return start, stop
+
+
+@jit
+def _spans(segment_start: Ints, time: Ints, span: int) -> tuple[Places, Places]:
+    count = len(time)
+    start, stop = np.empty(count, dtype=np.int32), np.empty(count, dtype=np.int32)
+    for s in range(len(segment_start) - 1):
+        low = high = segment_start[s]
+        for i in range(segment_start[s], segment_start[s + 1]):
+            while time[i] - time[low] > span:
+                low += 1
+            while high < segment_start[s + 1] and time[high] - time[i] <= span:
+                high += 1
+            start[i], stop[i] = low, high
+    return start, stop
+
+
+def extents_of(events: Events, span: int) -> Extents:
+    """Finds the extents of all events of a chunk; a span of 0 is none."""
+    none = np.zeros(0, dtype=np.int32)
+    spans = _spans(events.segment_start, events.time, span) if span else (none, none)
+    return Extents(*_instants(events.instant), *spans)
+
+
+class TableMaker:
+    """Makes the tables of plans over one chunk of events; what plans have in common is made once."""
+
+    def __init__(self, events: Events) -> None:
+        self._events = events
+        self._items: dict[Candidates, Places] = {}
+        self._ranks: dict[Candidates, Places] = {}
+        self._codes: dict[tuple[Comparison, ...], tuple[Ints, Ints, int]] = {}
+        self._bucketed: dict[tuple[Candidates, tuple[Comparison, ...]], tuple[Places, Places]] = {}
+
+    def tables(self, program: Program) -> Tables:
+        """Makes the tables of a plan."""
+        items: list[Places] = []
+        buckets: list[Places] = []
+        probes: list[Places] = []
+        ranks: list[Places] = []
+        place = np.full((len(program.candidates), LEVEL + LEVELS), -1, dtype=np.int64)
+        for own, wanted, hashed in zip(place, program.candidates, program.buckets, strict=True):
+            own[ITEMS], own[BUCKETS] = sum(map(len, items)), sum(map(len, buckets))
+            if hashed is None:
+                items.append(self._candidates(wanted))
+                own[RANKS] = len(ranks)
+                ranks.append(self._rank_of(wanted))
+            else:
+                bucketed, start = self._in_buckets(wanted, hashed.comparisons)
+                items.append(bucketed)
+                buckets.append(start)
+                own[PROBES] = len(probes)
+                probes.append(self._codes_of(hashed.comparisons)[1].astype(np.int32))
+        keys, key_start = self._keys(program, items, place)
+        count, none = len(self._events.time), np.zeros(0, dtype=np.int32)
+        return Tables(
+            place,
+            np.concatenate(items),
+            np.stack(ranks) if ranks else none.reshape(0, count + 1),
+            np.concatenate([none, *buckets]),
+            np.stack(probes) if probes else none.reshape(0, count),
+            keys,
+            key_start,
+        )
+
+    def _candidates(self, wanted: Candidates) -> Places:
+        if wanted not in self._items:
+            columns = ints(list(wanted.columns))
+            self._items[wanted] = _select(self._events.mask, wanted.variable, self._events.valid, columns)
+        return self._items[wanted]
+
+    def _rank_of(self, wanted: Candidates) -> Places:
+        if wanted not in self._ranks:
+            self._ranks[wanted] = np.empty(len(self._events.time) + 1, dtype=np.int32)
+            _rank(self._candidates(wanted), self._ranks[wanted])
+        return self._ranks[wanted]
+
+    def _codes_of(self, comparisons: tuple[Comparison, ...]) -> tuple[Ints, Ints, int]:
+        if comparisons not in self._codes:
+            self._codes[comparisons] = equality_codes(comparisons, self._events)
+        return self._codes[comparisons]
+
+    def _in_buckets(self, wanted: Candidates, comparisons: tuple[Comparison, ...]) -> tuple[Places, Places]:
+        if (wanted, comparisons) not in self._bucketed:
+            codes, _, size = self._codes_of(comparisons)
+            self._bucketed[wanted, comparisons] = _into_buckets(self._candidates(wanted), codes, size)
+        return self._bucketed[wanted, comparisons]
+
+    def _keys(self, program: Program, items: list[Places], place: Ints) -> tuple[Ints, Ints]:
+        """The values of the items that the tests of each item ask for, and the trees over them."""
+        step, test = program.steps.step, program.steps.test
+        parts: list[Ints] = [np.zeros(0, dtype=np.int64)]
+        filled = 0
+        key_start = np.full(len(test), -1, dtype=np.int64)
+        for k, own in enumerate(items):
+            for t in range(step[k, EACH], step[k, FIRSTS]):
+                op = int(test[t, 0])
+                if op > OPERATORS[">="]:
+                    continue
+                sizes = [len(own)]
+                while t == step[k, SORTED] and sizes[-1] > 1 << FAN:
+                    sizes.append(((sizes[-1] - 1) >> FAN) + 1)
+                starts = np.cumsum([0, *sizes[:-1]]).astype(np.int64)
+                keys = np.empty(sum(sizes), dtype=np.int64)
+                keys[: len(own)] = self._events.codes[test[t, 1], own]
+                if t == step[k, SORTED]:
+                    place[k, LEVEL : LEVEL + len(sizes)] = filled + starts
+                    _add_levels(keys, starts, len(own), op >= OPERATORS[">"])
+                key_start[t] = filled
+                parts.append(keys)
+                filled += len(keys)
+        return np.concatenate(parts), key_start

@@ -1,0 +1,155 @@
+"""In which order the trends of a query are put together: branches, the problem of each, and the choice of a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+
+import attrs
+
+from cetdsl.detection.cost import Expectation
+from cetdsl.detection.generators import GENERATORS, Comparator, algorithm_for
+from cetdsl.detection.plans import OrderPlan, Problem, Variable, given_orders, pattern_order
+from cetdsl.detection.statistics import Statistics, given_statistics
+from cetdsl.errors import InvalidNode, is_one_of, nearest, shown
+from cetdsl.ir.branches import Branch, branches_of
+from cetdsl.ir.compiled import Compiled
+from cetdsl.ir.source import Source
+from cetdsl.ir.windowing import SPAN, WHOLE
+from cetdsl.pattern.nodes import Pattern, events, positive_events
+
+#: What ``plan=`` may be, beside a list of variables.
+PLANS = ("auto", "pattern", "greedy", "dynamic")
+#: An order is chosen by itself where it is expected to have so many times fewer partial matches than the pattern's.
+CLEARLY = 2.0
+_MICROSECONDS = 1e6
+
+
+@attrs.frozen
+class Detection:
+    """How trends are to be put together: a plan or the names of all variables, and what is known of the events."""
+
+    plan: str | tuple[str, ...] = "auto"
+    statistics: Statistics | None = None
+
+
+#: What is done where a user says nothing.
+BY_DEFAULT = Detection()
+
+
+def given_detection(pattern: Pattern, plan: object = "auto", statistics: object = None) -> Detection:
+    """Returns how trends are to be put together, as a user says it.
+
+    Raises
+    ------
+    InvalidNode
+        There is no such plan, or the plan leaves out, repeats or negates a variable; or the statistics are none.
+    UnknownVariable
+        The pattern has no such variable.
+
+    Examples
+    --------
+    >>> from cetdsl.pattern.nodes import Event, Seq
+    >>> given_detection(Seq([Event("A"), Event("B")]), ["B", "A"]).plan
+    ('B', 'A')
+    >>> given_detection(Seq([Event("A"), Event("B")]), "greddy")
+    Traceback (most recent call last):
+        ...
+    cetdsl.errors.InvalidNode: there is no plan 'greddy'
+      hint: did you mean 'greedy'?
+    """
+    positive = tuple(dict.fromkeys(event.variable for event in positive_events(pattern)))
+    negated = {event.variable for event in events(pattern)} - set(positive)
+    known = None if statistics is None else given_statistics(statistics, positive, negated)
+    if isinstance(plan, str):
+        if not is_one_of(plan, PLANS):
+            every = f"write one of {', '.join(map(repr, PLANS))}, or a list of all variables"
+            raise InvalidNode(f"there is no plan {shown(plan)}", hint=nearest(plan, PLANS, every))
+        return Detection(plan, known)
+    (order,) = given_orders(plan, [Problem.conjunction(*positive)], negated)
+    return Detection(tuple(positive[position] for position in order.order), known)
+
+
+def why_no_orders(compiled: Compiled, branches: Sequence[Branch]) -> str | None:
+    """Returns why the branches of a query cannot be put together in any order; None when they can."""
+    if not branches:
+        return "no trend is possible"
+    looking = {number for number, negation in enumerate(compiled.negations) if negation.looks_at_trend}
+    for branch in branches:
+        variables = [slot.variable for slot in branch.slots]
+        for variable in variables:
+            if variables.count(variable) > 1:
+                return f"{compiled.name_of(variable)} stands at two places of the pattern"
+        if any(slot.inner is not None and looking.intersection(slot.inner.guards) for slot in branch.slots):
+            return "a NOT between repetitions depends on which events the trend binds"
+    return None
+
+
+def branches_to_order(compiled: Compiled) -> tuple[Branch, ...] | str:
+    """Returns the branches of a query that can be put together in any order; or why there are none."""
+    found = branches_of(compiled.machine)
+    if isinstance(found, str):
+        return found
+    return why_no_orders(compiled, found) or found
+
+
+def problem_of(branch: Branch, compiled: Compiled, source: Source) -> Problem:
+    """Returns the problem of a branch.
+
+    Rates are per second, or per tick where the time is a whole number; without windows they are numbers of events.
+    """
+    slots, count = branch.slots, len(branch.slots)
+    place = {slot.variable: position for position, slot in enumerate(slots)}
+    predicates, adjacent = set(), set()
+    for pair in compiled.pairs:
+        if pair.left_variable in place and pair.right_variable in place:
+            one, other = place[pair.left_variable], place[pair.right_variable]
+            predicates.add((min(one, other), max(one, other)))
+    for position, between in enumerate(branch.between):
+        if between.comparisons or between.listed:
+            adjacent.add((position, position + 1))
+    for position, slot in enumerate(slots):
+        if slot.inner is not None and slot.kleene and (slot.inner.comparisons or slot.inner.listed):
+            adjacent.add((position, position))
+    windowing = source.windowing
+    unit = _MICROSECONDS if source.time_type.startswith("timestamp") else 1.0
+    return Problem(
+        tuple(Variable(compiled.name_of(slot.variable), slot.at_least, slot.at_most) for slot in slots),
+        frozenset(combinations(range(count), 2)),
+        frozenset(predicates),
+        frozenset(adjacent - predicates),
+        None if windowing.kind == WHOLE else windowing.length / unit,
+        windowing.kind == SPAN,
+    )
+
+
+def why_no_plan(asked: Detection) -> str | None:
+    """Returns why the order of the pattern is taken, whatever the query; None where it may be another."""
+    if asked.plan == "pattern":
+        return "the order of the pattern is asked for"
+    if asked.plan == "auto" and asked.statistics is None:
+        return "no statistics say that another order than the pattern's is cheaper"
+    return None
+
+
+def orders_for(asked: Detection, problems: Sequence[Problem]) -> tuple[OrderPlan, ...] | str:
+    """Chooses an order for each branch; or says why the pattern's own is taken."""
+    if not isinstance(asked.plan, str):
+        return tuple(_in_order(asked.plan, problem) for problem in problems)
+    known = [Expectation(problem, asked.statistics or Statistics()) for problem in problems]
+    chosen = [_chosen(asked.plan, expectation) for expectation in known]
+    if asked.plan == "auto":
+        own = sum(expectation.cost(pattern_order(expectation.problem)) for expectation in known)
+        if sum(expectation.cost(plan) for expectation, plan in zip(known, chosen)) * CLEARLY > own:
+            return "the statistics say that no order is clearly cheaper than the pattern's"
+    return tuple(chosen)
+
+
+def _chosen(algorithm: str, expectation: Expectation) -> OrderPlan:
+    plan = GENERATORS[algorithm_for(algorithm, expectation.problem)](expectation, Comparator()).plan
+    assert isinstance(plan, OrderPlan), plan
+    return plan
+
+
+def _in_order(names: tuple[str, ...], problem: Problem) -> OrderPlan:
+    return OrderPlan(tuple(problem.names.index(name) for name in names if name in problem.names))

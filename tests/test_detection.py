@@ -1,0 +1,128 @@
+"""``trends(plan=...)`` on Spark: whatever the plan, the trends are those of the reference; what it says of its plan."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from typing import Any
+
+import attrs
+import generators
+import pytest
+import reference
+from modes import more_on_classic
+
+import cetdsl as cet
+from cetdsl.errors import InvalidNode, UnknownVariable
+
+pytestmark = pytest.mark.simple_plans
+
+STREAMS = 40
+
+
+@pytest.fixture(scope="module")
+def rows() -> list[Any]:
+    return generators.stacked(7000, STREAMS)
+
+
+@pytest.fixture(scope="module")
+def df(spark: Any, rows: list[Any]) -> Any:
+    return generators.frame(spark, rows).cache()
+
+
+def expected_of(asked: Any, rows: list[Any]) -> Counter[Any]:
+    found = reference.trends(asked.query, rows)
+    return Counter((key[0], key[1], trend) for key, trends in found.items() for trend in trends)
+
+
+def found_by(asked: Any, **how: Any) -> Counter[Any]:
+    found: Counter[Any] = Counter()
+    for row in asked.trends(columns=["id"], **how).collect():
+        values = row.asDict()
+        window = values.get("window")
+        key = tuple(reference._key(values[name]) for name in asked.query.group_by), tuple(window) if window else None
+        found[(*key, tuple((b.event.id, b.variable) for b in row.trend))] += 1
+    return found
+
+
+def bound(df: Any, text: str) -> Any:
+    query = cet.parse(text)._query()
+    return cet.pattern(df, attrs.evolve(query, group_by=("case", *query.group_by)), time="t")
+
+
+@pytest.mark.parametrize(
+    ("text", "plan"),
+    more_on_classic(
+        ("PATTERN SEQ(A, B+, C) WHERE A.x <= B.x WITHIN 5", ["C", "B", "A"]),
+        ("PATTERN SEQ(A, NOT D d, B, C) WHERE d.x = A.x AND A.k = C.k", ["C", "A", "B"]),
+        ("PATTERN SEQ(A, B) OR SEQ(B b2, C) WITHIN 6 SLIDE 2", ["B", "C", "A", "b2"]),
+        ("PATTERN SEQ(A, B, C) WHERE A.x + B.x < C.x", "dynamic"),
+        ("PATTERN SEQ(A, B+) WHERE COUNT(B) < 3 AND AVG(B.x) > FIRST(A).x", ["B", "A"]),
+        ("PATTERN SEQ(A, NOT D d, B) WHERE d.x + B.x = A.x", ["B", "A"]),
+        ("PATTERN (SEQ(A, B+))+ WITHIN 8", "greedy"),
+    ),
+)
+def test_trends_in_any_plan_are_those_of_the_reference(df: Any, rows: list[Any], text: str, plan: Any) -> None:
+    asked = bound(df, text)
+    expected = expected_of(asked, rows)
+    assert expected
+    assert found_by(asked, plan=plan) == expected
+
+
+@pytest.mark.classic
+def test_every_order_on_spark(df: Any, rows: list[Any]) -> None:
+    asked = bound(df, "PATTERN SEQ(A, B, C) WHERE A.x <= C.x WITHIN 6")
+    expected = expected_of(asked, rows)
+    assert expected
+    for plan in itertools.permutations("ABC"):
+        assert found_by(asked, plan=list(plan)) == expected
+
+
+@pytest.mark.classic
+def test_a_limit_is_kept(df: Any, rows: list[Any]) -> None:
+    asked = bound(df, "PATTERN SEQ(A, B+, C)")
+    expected = expected_of(asked, rows)
+    some = asked.trends(limit=3, plan=["C", "A", "B"], columns=["id"]).collect()
+    assert len(some) == 3
+    assert {tuple((b.event.id, b.variable) for b in row.trend) for row in some} <= {trend for _, _, trend in expected}
+
+
+@pytest.mark.classic
+def test_what_explain_says(df: Any) -> None:
+    asked = bound(df, "PATTERN SEQ(A, B, C) WITHIN 10 SLIDE 10")
+    rates = {"rates": {"A": 10, "B": 1.5, "C": 1}}
+    text = str(asked.explain("trends", plan="greedy", statistics=rates))
+    assert "strategy      detect: puts trends together in the order of a plan" in text
+    assert "bind C, B, A" in text
+    assert "partial matches expected in a window: C 10, B 75, A 2.5e+03" in text
+    assert "no statistics say" in str(asked.explain("trends"))
+    assert "detect" in str(asked.explain("trends", statistics={"rates": {"A": 100, "B": 10, "C": 0.01}}))
+    assert "no order is clearly cheaper" in str(asked.explain("trends", statistics=rates))
+    assert "the order of the pattern is asked for" in str(asked.explain("trends", plan="pattern"))
+    loop = bound(df, "PATTERN (SEQ(A, B))+")
+    assert "declined  detect: a repetition of more than one event" in str(loop.explain("trends", plan=["B", "A"]))
+
+
+@pytest.mark.parametrize(
+    ("how", "kind", "said"),
+    more_on_classic(
+        ({"plan": "fast"}, InvalidNode, "there is no plan 'fast'"),
+        ({"plan": 5}, InvalidNode, "is not a list of variables"),
+        ({"plan": ["C", "B"]}, InvalidNode, "leaves out 'A'"),
+        ({"plan": ["C", "B", "A", "B"]}, InvalidNode, "names 'B' twice"),
+        ({"plan": ["C", "B", "A", "N"]}, InvalidNode, "which stands under NOT"),
+        ({"plan": ["C", "B", "A", "X"]}, UnknownVariable, "X"),
+        ({"plan": ["C", "B", 1]}, InvalidNode, "is not the name of a variable"),
+        ({"statistics": {"rates": {"A": -1}}}, InvalidNode, "which is negative"),
+        ({"statistics": {"rates": {"N": 1}}}, InvalidNode, "under NOT"),
+        ({"statistics": {"selectivities": {("A", "B"): 1.5}}}, InvalidNode, "no share is above 1"),
+        ({"statistics": {"speeds": {}}}, InvalidNode, "statistics have no"),
+        ({"statistics": []}, InvalidNode, "are not a mapping"),
+    ),
+)
+def test_bad_plans_and_statistics_are_refused(df: Any, how: Any, kind: type[Exception], said: str) -> None:
+    asked = bound(df, "PATTERN SEQ(A, NOT D N, B, C)")
+    for ask in (asked.trends, lambda **more: asked.explain("trends", **more)):
+        with pytest.raises(kind, match=said) as raised:
+            ask(**how)
+        assert "hint: " in str(raised.value)

@@ -1,0 +1,168 @@
+"""Trends put together in the order of a plan: in every order they are those of the reference."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import generators
+import pytest
+import reference
+from test_kernel_aggregate import Worker, by_case, cuttings, rows_of
+
+import cetdsl as cet
+from cetdsl.errors import UnsupportedQuery
+from cetdsl.ir.branches import Branch, BranchOrder, branches_of
+from cetdsl.ir.operators import ListTrends
+from cetdsl.ir.stages import DetectSpec, TrendsSpec
+from cetdsl.ir.windowing import SLIDING
+from cetdsl.kernels.detect.trends import detect_stream
+from cetdsl.pattern.nodes import events, positive_events
+from cetdsl.pattern.query import Query
+from cetdsl.pattern.text import unparse
+from cetdsl.planning.strategies.enumerate import list_trends
+from cetdsl.planning.strategies.request import TrendsRequest, compile_sides
+
+Order = tuple[int, ...]
+
+
+class Detecting(Worker):
+    """One query over some rows, whose trends are put together branch by branch."""
+
+    @property
+    def plan(self) -> ListTrends:
+        plan = list_trends(TrendsRequest(self.resolved, ("id",), None, compile_sides(self.resolved)))
+        if not isinstance(plan, ListTrends):
+            raise UnsupportedQuery("needs Spark")
+        return plan
+
+    @property
+    def branches(self) -> tuple[Branch, ...]:
+        found = branches_of(self.plan.compiled.machine)
+        if isinstance(found, str):
+            raise UnsupportedQuery(found)
+        return found
+
+    def detected(
+        self, orders: Iterable[Order], chunk_events: int = 2**20, batch: int = 2**20, limit: int = -1
+    ) -> list[Any]:
+        """(group, window, trend) of each trend, with an order for each branch."""
+        plan, source = self.plan, self.plan.source
+        groups = tuple(range(len(source.groups)))
+        kernel = self._typed(plan.spec, (), event=True)
+        spec = TrendsSpec(kernel, groups, tuple(name for name, _ in plan.compiled.variables), ("id",), limit)
+        plans = tuple(itertools.starmap(BranchOrder, zip(self.branches, orders, strict=True)))
+        batches = self.batches(source, plan.compiled, kernel, (), batch, event=True)
+        found = []
+        for row in rows_of(detect_stream(DetectSpec(spec, plans), batches, chunk_events)):
+            values = [value.as_py() for value in row]
+            window = tuple(values[len(groups)].values()) if source.windowing.kind == SLIDING else None
+            trend = tuple((binding["event"]["id"], binding["variable"]) for binding in values[-1])
+            found.append((tuple(reference._key(value) for value in values[: len(groups)]), window, trend))
+        return found
+
+
+def expected_of(query: Query, rows: list[Any], ties: tuple[str, ...]) -> Counter[Any]:
+    return Counter(
+        (group, window, trend)
+        for (group, window, _), found in reference.trends(query, rows, tie_break=ties).items()
+        for trend in found
+    )
+
+
+def orders_of(branches: tuple[Branch, ...], most: int, turn: int) -> Iterator[list[Order]]:
+    """An order for each branch, up to ``most`` times; in turn after turn, each order of each branch."""
+    each = [list(itertools.permutations(range(len(branch.slots)))) for branch in branches]
+    longest = max(map(len, each), default=1)
+    for orders in each:
+        random.Random(0).shuffle(orders)
+    for number in range(turn * most, turn * most + min(longest, most)):
+        yield [orders[number % len(orders)] for orders in each]
+
+
+def check(query: Query, rows: list[Any], ties: tuple[str, ...], turn: int, most: int = 24) -> int:
+    """Compares trends in all orders with the reference, under ways of cutting the stream; returns how many."""
+    worker = Detecting(query, rows, ties)
+    cuts = (-1,) if worker.plan.source.windowing.cut <= 0 else (-1, 1, 3)
+    expected = expected_of(query, rows, ties)
+    orders = list(orders_of(worker.branches, most, turn))
+    ways = list(cuttings(turn, cuts))
+    for number, chosen in enumerate(orders):
+        worker.cut, (chunk_events, batch) = ways[(turn + number) % len(ways)]
+        found = Counter(worker.detected(chosen, chunk_events, batch))
+        assert found == expected, (unparse(query), rows, chosen, worker.cut, chunk_events)
+    return expected.total()
+
+
+# -------------------------------------------------------------------------------------- generated queries and streams
+
+#: What a branch cannot be made of is left out: a repetition of several events, and what only Spark evaluates.
+FEATURES = generators.Features(aggregate_predicates=False, nested_kleene=False, top_conjunction=False)
+
+
+@pytest.mark.parametrize("first", range(0, 1200, 100))
+def test_every_order_of_generated_queries(first: int) -> None:
+    answers = asked = 0
+    for seed in range(first, first + 100):
+        case = generators.random_case(seed, FEATURES)
+        query = by_case(case.query)
+        rows = generators.stacked(1000 * seed, 12)
+        try:
+            answers += check(query, rows, case.tie_break, seed, most=6)
+        except UnsupportedQuery:
+            continue
+        asked += 1
+    assert asked >= 40
+    assert answers > 200
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "PATTERN SEQ(A, B, C) WHERE A.x = C.x",
+        "PATTERN SEQ(A, B, C) WHERE A.x < C.x AND B.y <= C.y AND A.k = B.k",
+        "PATTERN SEQ(A a, B b, C c, A d, B e) WHERE a.x <= e.x AND b.x >= d.x",
+        "PATTERN SEQ(A a, B b, C c, A d, B e) WHERE a.k = c.k AND a.x != d.x WITHIN 9",
+        "PATTERN SEQ(A, B+ b[], C) WHERE A.x < b.x AND b.x >= C.x",
+        "PATTERN SEQ(A, B+ b[], C) WHERE b.x <= NEXT(b).x AND A.x != b.x WITHIN 5",
+        "PATTERN SEQ(A, (B b){2,3}, C) WHERE A.k = b.k",
+        "PATTERN SEQ(A+ a[], B+ b[]) WHERE a.x = b.x",
+        "PATTERN SEQ(A+ a[], B, C+ c[]) WHERE a.x != c.x WITHIN 6 SLIDE 2",
+        "PATTERN SEQ(A, NOT C c, B) WHERE c.x > A.x AND c.x < B.x",
+        "PATTERN SEQ(NOT C c, A, B) WHERE c.x > B.x WITHIN 4",
+        "PATTERN SEQ(A, B+, NOT C c) WHERE c.x = A.x WITHIN 4",
+        "PATTERN SEQ(NOT C, A, NOT C, B, NOT A)",
+        "PATTERN SEQ(NOT C, A, NOT C, B, NOT A) WITHIN 4",
+        "PATTERN SEQ(NOT C, A, B+, NOT A) WITHIN 6 SLIDE 3",
+        "PATTERN SEQ(A, B, C) OR SEQ(A, C) WHERE A.x < C.x",
+        "PATTERN SEQ(A, (B OR C), B b2) WHERE A.x <= b2.x WITHIN 6",
+        "PATTERN SEQ(A, B AND C) WHERE A.x < B.x WITHIN 5",
+        "PATTERN SEQ(A?, B, C*) WHERE B.x <= C.x",
+    ],
+)
+def test_every_order_of_typical_patterns(text: str) -> None:
+    query = by_case(cet.parse(text)._query())
+    kinds = [event.type for event in positive_events(query.pattern)]
+    others = [event.type for event in events(query.pattern)]
+    answers = 0
+    for seed in range(3):
+        rng = random.Random(seed)
+        rows = generators.stack([dense_stream(rng, kinds, others) for _ in range(30)])
+        answers += check(query, rows, ("s",) if seed == 1 else (), seed, most=40)
+    assert answers >= 3
+
+
+def dense_stream(rng: random.Random, kinds: list[str | None], others: list[str | None]) -> list[Any]:
+    """Rows whose types come about as a pattern names them, with others between, and with ties and NULLs."""
+    size, time = rng.randint(max(5, len(kinds)), 8), 0
+    rows = []
+    for place in range(size):
+        kind = kinds[place * len(kinds) // size] if rng.random() < 0.7 else rng.choice(others)
+        x, y = rng.choice((0, 1, 1, 1, 2, 2, None)), rng.choice((0.0, 0.0, 0.0, 1.0, None))
+        own = {"type": kind, "x": x, "y": y, "k": rng.choice("uuuv"), "g": 1, "name": "a"}
+        rows.append({"id": 0, "t": time, "s": rng.randint(0, 2), **own})
+        time += rng.choice((0, 1, 1, 1, 2))
+    return rows
