@@ -8,14 +8,19 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import attrs
 import generators
 import pytest
 import reference
 from test_kernel_aggregate import Worker, by_case, cuttings, rows_of
 
 import cetdsl as cet
+from cetdsl.detection.decisions import Adaptation
+from cetdsl.detection.loop import Loop
+from cetdsl.detection.plans import OrderPlan
+from cetdsl.detection.statistics import Statistics
 from cetdsl.errors import UnsupportedQuery
-from cetdsl.ir.branches import Branch, BranchOrder, branches_of
+from cetdsl.ir.branches import Adapting, Branch, BranchOrder, branches_of
 from cetdsl.ir.operators import ListTrends
 from cetdsl.ir.stages import DetectSpec, TrendsSpec
 from cetdsl.ir.windowing import SLIDING
@@ -23,6 +28,7 @@ from cetdsl.kernels.detect.trends import detect_stream
 from cetdsl.pattern.nodes import events, positive_events
 from cetdsl.pattern.query import Query
 from cetdsl.pattern.text import unparse
+from cetdsl.planning.detection import problem_of
 from cetdsl.planning.strategies.enumerate import list_trends
 from cetdsl.planning.strategies.request import TrendsRequest, compile_sides
 
@@ -47,14 +53,25 @@ class Detecting(Worker):
         return found
 
     def detected(
-        self, orders: Iterable[Order], chunk_events: int = 2**20, batch: int = 2**20, limit: int = -1
+        self,
+        orders: Iterable[Order],
+        chunk_events: int = 2**20,
+        batch: int = 2**20,
+        limit: int = -1,
+        adapting: dict[str, Any] | None = None,
     ) -> list[Any]:
-        """(group, window, trend) of each trend, with an order for each branch."""
+        """(group, window, trend) of each trend, with an order for each branch, which may change."""
         plan, source = self.plan, self.plan.source
         groups = tuple(range(len(source.groups)))
         kernel = self._typed(plan.spec, (), event=True)
         spec = TrendsSpec(kernel, groups, tuple(name for name, _ in plan.compiled.variables), ("id",), limit)
         plans = tuple(itertools.starmap(BranchOrder, zip(self.branches, orders, strict=True)))
+        if adapting is not None:
+            problems = [problem_of(branch, plan.compiled, source) for branch in self.branches]
+            plans = tuple(
+                attrs.evolve(one, adapting=Adapting(problem, statistics=Statistics(), **adapting))
+                for one, problem in zip(plans, problems, strict=True)
+            )
         batches = self.batches(source, plan.compiled, kernel, (), batch, event=True)
         found = []
         for row in rows_of(detect_stream(DetectSpec(spec, plans), batches, chunk_events)):
@@ -119,30 +136,30 @@ def test_every_order_of_generated_queries(first: int) -> None:
     assert answers > 200
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "PATTERN SEQ(A, B, C) WHERE A.x = C.x",
-        "PATTERN SEQ(A, B, C) WHERE A.x < C.x AND B.y <= C.y AND A.k = B.k",
-        "PATTERN SEQ(A a, B b, C c, A d, B e) WHERE a.x <= e.x AND b.x >= d.x",
-        "PATTERN SEQ(A a, B b, C c, A d, B e) WHERE a.k = c.k AND a.x != d.x WITHIN 9",
-        "PATTERN SEQ(A, B+ b[], C) WHERE A.x < b.x AND b.x >= C.x",
-        "PATTERN SEQ(A, B+ b[], C) WHERE b.x <= NEXT(b).x AND A.x != b.x WITHIN 5",
-        "PATTERN SEQ(A, (B b){2,3}, C) WHERE A.k = b.k",
-        "PATTERN SEQ(A+ a[], B+ b[]) WHERE a.x = b.x",
-        "PATTERN SEQ(A+ a[], B, C+ c[]) WHERE a.x != c.x WITHIN 6 SLIDE 2",
-        "PATTERN SEQ(A, NOT C c, B) WHERE c.x > A.x AND c.x < B.x",
-        "PATTERN SEQ(NOT C c, A, B) WHERE c.x > B.x WITHIN 4",
-        "PATTERN SEQ(A, B+, NOT C c) WHERE c.x = A.x WITHIN 4",
-        "PATTERN SEQ(NOT C, A, NOT C, B, NOT A)",
-        "PATTERN SEQ(NOT C, A, NOT C, B, NOT A) WITHIN 4",
-        "PATTERN SEQ(NOT C, A, B+, NOT A) WITHIN 6 SLIDE 3",
-        "PATTERN SEQ(A, B, C) OR SEQ(A, C) WHERE A.x < C.x",
-        "PATTERN SEQ(A, (B OR C), B b2) WHERE A.x <= b2.x WITHIN 6",
-        "PATTERN SEQ(A, B AND C) WHERE A.x < B.x WITHIN 5",
-        "PATTERN SEQ(A?, B, C*) WHERE B.x <= C.x",
-    ],
+TYPICAL = (
+    "PATTERN SEQ(A, B, C) WHERE A.x = C.x",
+    "PATTERN SEQ(A, B, C) WHERE A.x < C.x AND B.y <= C.y AND A.k = B.k",
+    "PATTERN SEQ(A a, B b, C c, A d, B e) WHERE a.x <= e.x AND b.x >= d.x",
+    "PATTERN SEQ(A a, B b, C c, A d, B e) WHERE a.k = c.k AND a.x != d.x WITHIN 9",
+    "PATTERN SEQ(A, B+ b[], C) WHERE A.x < b.x AND b.x >= C.x",
+    "PATTERN SEQ(A, B+ b[], C) WHERE b.x <= NEXT(b).x AND A.x != b.x WITHIN 5",
+    "PATTERN SEQ(A, (B b){2,3}, C) WHERE A.k = b.k",
+    "PATTERN SEQ(A+ a[], B+ b[]) WHERE a.x = b.x",
+    "PATTERN SEQ(A+ a[], B, C+ c[]) WHERE a.x != c.x WITHIN 6 SLIDE 2",
+    "PATTERN SEQ(A, NOT C c, B) WHERE c.x > A.x AND c.x < B.x",
+    "PATTERN SEQ(NOT C c, A, B) WHERE c.x > B.x WITHIN 4",
+    "PATTERN SEQ(A, B+, NOT C c) WHERE c.x = A.x WITHIN 4",
+    "PATTERN SEQ(NOT C, A, NOT C, B, NOT A)",
+    "PATTERN SEQ(NOT C, A, NOT C, B, NOT A) WITHIN 4",
+    "PATTERN SEQ(NOT C, A, B+, NOT A) WITHIN 6 SLIDE 3",
+    "PATTERN SEQ(A, B, C) OR SEQ(A, C) WHERE A.x < C.x",
+    "PATTERN SEQ(A, (B OR C), B b2) WHERE A.x <= b2.x WITHIN 6",
+    "PATTERN SEQ(A, B AND C) WHERE A.x < B.x WITHIN 5",
+    "PATTERN SEQ(A?, B, C*) WHERE B.x <= C.x",
 )
+
+
+@pytest.mark.parametrize("text", TYPICAL)
 def test_every_order_of_typical_patterns(text: str) -> None:
     query = by_case(cet.parse(text)._query())
     kinds = [event.type for event in positive_events(query.pattern)]
@@ -153,6 +170,40 @@ def test_every_order_of_typical_patterns(text: str) -> None:
         rows = generators.stack([dense_stream(rng, kinds, others) for _ in range(30)])
         answers += check(query, rows, ("s",) if seed == 1 else (), seed, most=40)
     assert answers >= 3
+
+
+@pytest.mark.parametrize("text", TYPICAL)
+@pytest.mark.parametrize("method", ["unconditional", "invariants", "any"])
+def test_whenever_plans_change_each_trend_is_found_once(
+    text: str, method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Plans change after every slice of one or two events, and windows and chunks straddle slices."""
+    query = by_case(cet.parse(text)._query())
+    rng = random.Random(text)
+    kinds = [event.type for event in positive_events(query.pattern)]
+    rows = generators.stack([dense_stream(rng, kinds, kinds) for _ in range(30)])
+    worker = Detecting(query, rows, ("s",))
+    changes = Counter[bool]()
+    if method == "any":
+
+        def observe(loop: Loop, statistics: Statistics) -> OrderPlan:
+            order = rng.sample(range(len(loop.problem.variables)), len(loop.problem.variables))
+            changes[OrderPlan(order) != loop.plan] += 1
+            loop.plan = OrderPlan(order)
+            return loop.plan
+
+        monkeypatch.setattr(Loop, "observe", observe)
+    expected = expected_of(query, rows, ("s",))
+    own = [tuple(range(len(branch.slots))) for branch in worker.branches]
+    how = Adaptation("unconditional" if method == "any" else method, distance=0.0)
+    cuts = (-1,) if worker.plan.source.windowing.cut <= 0 else (-1, 3)
+    for cut, (chunk_events, batch) in cuttings(0, cuts):
+        for events_of_slice in (1, 2):
+            worker.cut = cut
+            adapting = {"algorithm": "greedy", "adaptation": how, "slice_events": events_of_slice, "slices": 2}
+            found = worker.detected(own, chunk_events, batch, adapting=adapting)
+            assert Counter(found) == expected, (cut, chunk_events, events_of_slice)
+    assert method != "any" or changes[True] > 100
 
 
 def dense_stream(rng: random.Random, kinds: list[str | None], others: list[str | None]) -> list[Any]:
