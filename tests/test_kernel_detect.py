@@ -10,21 +10,27 @@ from typing import Any
 
 import attrs
 import generators
+import numpy as np
 import pytest
 import reference
 from test_kernel_aggregate import Worker, by_case, cuttings, rows_of
+from test_kernel_enumerate import make_events, make_spec, slices_of
 
 import cetdsl as cet
+from cetdsl.detection.cost import Expectation
 from cetdsl.detection.decisions import Adaptation
 from cetdsl.detection.loop import Loop
-from cetdsl.detection.plans import OrderPlan
+from cetdsl.detection.plans import OrderPlan, Problem, Variable
 from cetdsl.detection.statistics import Statistics
 from cetdsl.errors import UnsupportedQuery
-from cetdsl.ir.branches import Adapting, Branch, BranchOrder, branches_of
+from cetdsl.ir.branches import Adapting, Between, Branch, BranchOrder, Slot, branches_of
+from cetdsl.ir.machine import Machine, Pair
 from cetdsl.ir.operators import ListTrends
 from cetdsl.ir.stages import DetectSpec, TrendsSpec
-from cetdsl.ir.windowing import SLIDING
+from cetdsl.ir.windowing import SLIDING, SPAN, Windowing
+from cetdsl.kernels.detect.detector import Detector
 from cetdsl.kernels.detect.trends import detect_stream
+from cetdsl.kernels.vocabulary import Events
 from cetdsl.pattern.nodes import events, positive_events
 from cetdsl.pattern.query import Query
 from cetdsl.pattern.text import unparse
@@ -217,3 +223,70 @@ def dense_stream(rng: random.Random, kinds: list[str | None], others: list[str |
         rows.append({"id": 0, "t": time, "s": rng.randint(0, 2), **own})
         time += rng.choice((0, 1, 1, 1, 2))
     return rows
+
+
+# --------------------------------------------------------------------------------------------------- expected numbers
+
+
+def independent(kinds: int, rates: list[float], domains: list[int], count: int, seed: int) -> Events:
+    """Events one per tick, of so many kinds at these rates, with columns of independent values below the domains."""
+    rng = np.random.default_rng(seed)
+    kind = rng.choice(kinds, size=count, p=np.array(rates) / sum(rates))
+    return make_events(1 << kind, codes=[rng.integers(0, domain, count) for domain in domains])
+
+
+BOTH = Pair("=", 0, 0, 1, 0), Pair("<", 1, 1, 2, 1)
+
+
+@pytest.mark.parametrize(
+    ("rates", "pairs", "selectivities", "windowing", "last"),
+    [
+        ([0.6, 0.3, 0.1], (), {}, Windowing(SLIDING, 60, 60), (1, 1)),
+        ([0.6, 0.3, 0.1], (), {}, Windowing(SPAN, 40), (1, 1)),
+        ([0.5, 0.3, 0.2], (Pair("=", 0, 0, 2, 0),), {("A", "C"): 0.05}, Windowing(SLIDING, 80, 40), (1, 1)),
+        ([0.5, 0.3, 0.2], BOTH, {("A", "B"): 0.05, ("B", "C"): 0.495}, Windowing(SPAN, 50), (1, 1)),
+        ([0.4, 0.3, 0.2, 0.1], (Pair("<", 0, 1, 3, 1),), {("A", "D"): 0.495}, Windowing(SLIDING, 40, 40), (1, 1)),
+        ([0.3, 0.6, 0.1], (Pair("=", 0, 0, 1, 0),), {("A", "B"): 0.05}, Windowing(SLIDING, 30, 30), (1, None)),
+        ([0.3, 0.6, 0.1], (), {}, Windowing(SLIDING, 30, 30), (2, 3)),
+    ],
+)  # fmt: skip
+def test_expected_partial_matches_are_near_the_measured_ones(
+    rates: list[float],
+    pairs: tuple[Pair, ...],
+    selectivities: dict[tuple[str, str], float],
+    windowing: Windowing,
+    last: tuple[int, int | None],
+) -> None:
+    """Of independent events each step of each order has a third of what is expected, up to three times as many.
+
+    The variable B binds sets of ``last`` events. If there is no bound it comes last: a window that holds two events
+    more than usual has four times as many sets, unless predicates leave out most of them.
+    """
+    count, names = 20_000, "ABCD"[: len(rates)]
+    least, most = last
+    inner = None if most == 1 else Between()
+    slots = tuple(Slot(v, least, most, inner) if v == 1 else Slot(v) for v in range(len(rates)))
+    branch = Branch(slots, (Between(),) * (len(rates) - 1))
+    variables = [Variable(name, slot.at_least, slot.at_most) for name, slot in zip(names, slots)]
+    compared = frozenset((pair.left_variable, pair.right_variable) for pair in pairs)
+    ordered = frozenset(itertools.combinations(range(len(rates)), 2))
+    span = windowing.kind == SPAN
+    problem = Problem(tuple(variables), ordered, compared, window=windowing.length, span=span)
+    expectation = Expectation(problem, Statistics(dict(zip(names, rates)), selectivities))
+    machine = Machine((0,), ((0, ()),), ((0, ()),), ())  # only the branch is asked
+    spec = make_spec(machine, codes=2, windowing=windowing, pairs=pairs)
+    events = independent(len(rates), rates, [20, 100], count, 1)
+    slices = slices_of(spec, events)
+    bounds = np.full(len(slices.low), -(2**62)), np.full(len(slices.low), 2**62)
+    # A window is searched once, and spans begin at any time.
+    windows = count / windowing.length if span else len(slices.low)
+    for order in itertools.permutations(range(len(rates))):
+        if most is None and order[-1] != 1:
+            continue
+        detector = Detector(spec, [BranchOrder(branch, order)])
+        for _ in detector.enumerate(events, slices, bounds):
+            pass
+        measured = detector.partial[0][0] / windows
+        expected = np.exp2(expectation.steps(OrderPlan(order)))
+        assert (measured <= 3 * expected).all(), (order, measured, expected)
+        assert (measured >= expected / 3).all(), (order, measured, expected)
