@@ -8,21 +8,33 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import attrs
 import generators
+import numpy as np
 import pytest
 import reference
 from test_kernel_aggregate import Worker, by_case, cuttings, rows_of
+from test_kernel_enumerate import make_events, make_spec, slices_of
 
 import cetdsl as cet
+from cetdsl.detection.cost import Expectation
+from cetdsl.detection.decisions import Adaptation
+from cetdsl.detection.loop import Loop
+from cetdsl.detection.plans import OrderPlan, Problem, Variable
+from cetdsl.detection.statistics import Statistics
 from cetdsl.errors import UnsupportedQuery
-from cetdsl.ir.branches import Branch, BranchOrder, branches_of
+from cetdsl.ir.branches import Adapting, Between, Branch, BranchOrder, Slot, branches_of
+from cetdsl.ir.machine import Machine, Pair
 from cetdsl.ir.operators import ListTrends
 from cetdsl.ir.stages import DetectSpec, TrendsSpec
-from cetdsl.ir.windowing import SLIDING
+from cetdsl.ir.windowing import SLIDING, SPAN, Windowing
+from cetdsl.kernels.detect.detector import Detector
 from cetdsl.kernels.detect.trends import detect_stream
+from cetdsl.kernels.vocabulary import Events
 from cetdsl.pattern.nodes import events, positive_events
 from cetdsl.pattern.query import Query
 from cetdsl.pattern.text import unparse
+from cetdsl.planning.detection import problem_of
 from cetdsl.planning.strategies.enumerate import list_trends
 from cetdsl.planning.strategies.request import TrendsRequest, compile_sides
 
@@ -47,14 +59,25 @@ class Detecting(Worker):
         return found
 
     def detected(
-        self, orders: Iterable[Order], chunk_events: int = 2**20, batch: int = 2**20, limit: int = -1
+        self,
+        orders: Iterable[Order],
+        chunk_events: int = 2**20,
+        batch: int = 2**20,
+        limit: int = -1,
+        adapting: dict[str, Any] | None = None,
     ) -> list[Any]:
-        """(group, window, trend) of each trend, with an order for each branch."""
+        """(group, window, trend) of each trend, with an order for each branch, which may change."""
         plan, source = self.plan, self.plan.source
         groups = tuple(range(len(source.groups)))
         kernel = self._typed(plan.spec, (), event=True)
         spec = TrendsSpec(kernel, groups, tuple(name for name, _ in plan.compiled.variables), ("id",), limit)
         plans = tuple(itertools.starmap(BranchOrder, zip(self.branches, orders, strict=True)))
+        if adapting is not None:
+            problems = [problem_of(branch, plan.compiled, source) for branch in self.branches]
+            plans = tuple(
+                attrs.evolve(one, adapting=Adapting(problem, statistics=Statistics(), **adapting))
+                for one, problem in zip(plans, problems, strict=True)
+            )
         batches = self.batches(source, plan.compiled, kernel, (), batch, event=True)
         found = []
         for row in rows_of(detect_stream(DetectSpec(spec, plans), batches, chunk_events)):
@@ -119,30 +142,30 @@ def test_every_order_of_generated_queries(first: int) -> None:
     assert answers > 200
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "PATTERN SEQ(A, B, C) WHERE A.x = C.x",
-        "PATTERN SEQ(A, B, C) WHERE A.x < C.x AND B.y <= C.y AND A.k = B.k",
-        "PATTERN SEQ(A a, B b, C c, A d, B e) WHERE a.x <= e.x AND b.x >= d.x",
-        "PATTERN SEQ(A a, B b, C c, A d, B e) WHERE a.k = c.k AND a.x != d.x WITHIN 9",
-        "PATTERN SEQ(A, B+ b[], C) WHERE A.x < b.x AND b.x >= C.x",
-        "PATTERN SEQ(A, B+ b[], C) WHERE b.x <= NEXT(b).x AND A.x != b.x WITHIN 5",
-        "PATTERN SEQ(A, (B b){2,3}, C) WHERE A.k = b.k",
-        "PATTERN SEQ(A+ a[], B+ b[]) WHERE a.x = b.x",
-        "PATTERN SEQ(A+ a[], B, C+ c[]) WHERE a.x != c.x WITHIN 6 SLIDE 2",
-        "PATTERN SEQ(A, NOT C c, B) WHERE c.x > A.x AND c.x < B.x",
-        "PATTERN SEQ(NOT C c, A, B) WHERE c.x > B.x WITHIN 4",
-        "PATTERN SEQ(A, B+, NOT C c) WHERE c.x = A.x WITHIN 4",
-        "PATTERN SEQ(NOT C, A, NOT C, B, NOT A)",
-        "PATTERN SEQ(NOT C, A, NOT C, B, NOT A) WITHIN 4",
-        "PATTERN SEQ(NOT C, A, B+, NOT A) WITHIN 6 SLIDE 3",
-        "PATTERN SEQ(A, B, C) OR SEQ(A, C) WHERE A.x < C.x",
-        "PATTERN SEQ(A, (B OR C), B b2) WHERE A.x <= b2.x WITHIN 6",
-        "PATTERN SEQ(A, B AND C) WHERE A.x < B.x WITHIN 5",
-        "PATTERN SEQ(A?, B, C*) WHERE B.x <= C.x",
-    ],
+TYPICAL = (
+    "PATTERN SEQ(A, B, C) WHERE A.x = C.x",
+    "PATTERN SEQ(A, B, C) WHERE A.x < C.x AND B.y <= C.y AND A.k = B.k",
+    "PATTERN SEQ(A a, B b, C c, A d, B e) WHERE a.x <= e.x AND b.x >= d.x",
+    "PATTERN SEQ(A a, B b, C c, A d, B e) WHERE a.k = c.k AND a.x != d.x WITHIN 9",
+    "PATTERN SEQ(A, B+ b[], C) WHERE A.x < b.x AND b.x >= C.x",
+    "PATTERN SEQ(A, B+ b[], C) WHERE b.x <= NEXT(b).x AND A.x != b.x WITHIN 5",
+    "PATTERN SEQ(A, (B b){2,3}, C) WHERE A.k = b.k",
+    "PATTERN SEQ(A+ a[], B+ b[]) WHERE a.x = b.x",
+    "PATTERN SEQ(A+ a[], B, C+ c[]) WHERE a.x != c.x WITHIN 6 SLIDE 2",
+    "PATTERN SEQ(A, NOT C c, B) WHERE c.x > A.x AND c.x < B.x",
+    "PATTERN SEQ(NOT C c, A, B) WHERE c.x > B.x WITHIN 4",
+    "PATTERN SEQ(A, B+, NOT C c) WHERE c.x = A.x WITHIN 4",
+    "PATTERN SEQ(NOT C, A, NOT C, B, NOT A)",
+    "PATTERN SEQ(NOT C, A, NOT C, B, NOT A) WITHIN 4",
+    "PATTERN SEQ(NOT C, A, B+, NOT A) WITHIN 6 SLIDE 3",
+    "PATTERN SEQ(A, B, C) OR SEQ(A, C) WHERE A.x < C.x",
+    "PATTERN SEQ(A, (B OR C), B b2) WHERE A.x <= b2.x WITHIN 6",
+    "PATTERN SEQ(A, B AND C) WHERE A.x < B.x WITHIN 5",
+    "PATTERN SEQ(A?, B, C*) WHERE B.x <= C.x",
 )
+
+
+@pytest.mark.parametrize("text", TYPICAL)
 def test_every_order_of_typical_patterns(text: str) -> None:
     query = by_case(cet.parse(text)._query())
     kinds = [event.type for event in positive_events(query.pattern)]
@@ -153,6 +176,40 @@ def test_every_order_of_typical_patterns(text: str) -> None:
         rows = generators.stack([dense_stream(rng, kinds, others) for _ in range(30)])
         answers += check(query, rows, ("s",) if seed == 1 else (), seed, most=40)
     assert answers >= 3
+
+
+@pytest.mark.parametrize("text", TYPICAL)
+@pytest.mark.parametrize("method", ["unconditional", "invariants", "any"])
+def test_whenever_plans_change_each_trend_is_found_once(
+    text: str, method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Plans change after every slice of one or two events, and windows and chunks straddle slices."""
+    query = by_case(cet.parse(text)._query())
+    rng = random.Random(text)
+    kinds = [event.type for event in positive_events(query.pattern)]
+    rows = generators.stack([dense_stream(rng, kinds, kinds) for _ in range(30)])
+    worker = Detecting(query, rows, ("s",))
+    changes = Counter[bool]()
+    if method == "any":
+
+        def observe(loop: Loop, statistics: Statistics) -> OrderPlan:
+            order = rng.sample(range(len(loop.problem.variables)), len(loop.problem.variables))
+            changes[OrderPlan(order) != loop.plan] += 1
+            loop.plan = OrderPlan(order)
+            return loop.plan
+
+        monkeypatch.setattr(Loop, "observe", observe)
+    expected = expected_of(query, rows, ("s",))
+    own = [tuple(range(len(branch.slots))) for branch in worker.branches]
+    how = Adaptation("unconditional" if method == "any" else method, distance=0.0)
+    cuts = (-1,) if worker.plan.source.windowing.cut <= 0 else (-1, 3)
+    for cut, (chunk_events, batch) in cuttings(0, cuts):
+        for events_of_slice in (1, 2):
+            worker.cut = cut
+            adapting = {"algorithm": "greedy", "adaptation": how, "slice_events": events_of_slice, "slices": 2}
+            found = worker.detected(own, chunk_events, batch, adapting=adapting)
+            assert Counter(found) == expected, (cut, chunk_events, events_of_slice)
+    assert method != "any" or changes[True] > 100
 
 
 def dense_stream(rng: random.Random, kinds: list[str | None], others: list[str | None]) -> list[Any]:
@@ -166,3 +223,70 @@ def dense_stream(rng: random.Random, kinds: list[str | None], others: list[str |
         rows.append({"id": 0, "t": time, "s": rng.randint(0, 2), **own})
         time += rng.choice((0, 1, 1, 1, 2))
     return rows
+
+
+# --------------------------------------------------------------------------------------------------- expected numbers
+
+
+def independent(kinds: int, rates: list[float], domains: list[int], count: int, seed: int) -> Events:
+    """Events one per tick, of so many kinds at these rates, with columns of independent values below the domains."""
+    rng = np.random.default_rng(seed)
+    kind = rng.choice(kinds, size=count, p=np.array(rates) / sum(rates))
+    return make_events(1 << kind, codes=[rng.integers(0, domain, count) for domain in domains])
+
+
+BOTH = Pair("=", 0, 0, 1, 0), Pair("<", 1, 1, 2, 1)
+
+
+@pytest.mark.parametrize(
+    ("rates", "pairs", "selectivities", "windowing", "last"),
+    [
+        ([0.6, 0.3, 0.1], (), {}, Windowing(SLIDING, 60, 60), (1, 1)),
+        ([0.6, 0.3, 0.1], (), {}, Windowing(SPAN, 40), (1, 1)),
+        ([0.5, 0.3, 0.2], (Pair("=", 0, 0, 2, 0),), {("A", "C"): 0.05}, Windowing(SLIDING, 80, 40), (1, 1)),
+        ([0.5, 0.3, 0.2], BOTH, {("A", "B"): 0.05, ("B", "C"): 0.495}, Windowing(SPAN, 50), (1, 1)),
+        ([0.4, 0.3, 0.2, 0.1], (Pair("<", 0, 1, 3, 1),), {("A", "D"): 0.495}, Windowing(SLIDING, 40, 40), (1, 1)),
+        ([0.3, 0.6, 0.1], (Pair("=", 0, 0, 1, 0),), {("A", "B"): 0.05}, Windowing(SLIDING, 30, 30), (1, None)),
+        ([0.3, 0.6, 0.1], (), {}, Windowing(SLIDING, 30, 30), (2, 3)),
+    ],
+)  # fmt: skip
+def test_expected_partial_matches_are_near_the_measured_ones(
+    rates: list[float],
+    pairs: tuple[Pair, ...],
+    selectivities: dict[tuple[str, str], float],
+    windowing: Windowing,
+    last: tuple[int, int | None],
+) -> None:
+    """Of independent events each step of each order has a third of what is expected, up to three times as many.
+
+    The variable B binds sets of ``last`` events. If there is no bound it comes last: a window that holds two events
+    more than usual has four times as many sets, unless predicates leave out most of them.
+    """
+    count, names = 20_000, "ABCD"[: len(rates)]
+    least, most = last
+    inner = None if most == 1 else Between()
+    slots = tuple(Slot(v, least, most, inner) if v == 1 else Slot(v) for v in range(len(rates)))
+    branch = Branch(slots, (Between(),) * (len(rates) - 1))
+    variables = [Variable(name, slot.at_least, slot.at_most) for name, slot in zip(names, slots)]
+    compared = frozenset((pair.left_variable, pair.right_variable) for pair in pairs)
+    ordered = frozenset(itertools.combinations(range(len(rates)), 2))
+    span = windowing.kind == SPAN
+    problem = Problem(tuple(variables), ordered, compared, window=windowing.length, span=span)
+    expectation = Expectation(problem, Statistics(dict(zip(names, rates)), selectivities))
+    machine = Machine((0,), ((0, ()),), ((0, ()),), ())  # only the branch is asked
+    spec = make_spec(machine, codes=2, windowing=windowing, pairs=pairs)
+    events = independent(len(rates), rates, [20, 100], count, 1)
+    slices = slices_of(spec, events)
+    bounds = np.full(len(slices.low), -(2**62)), np.full(len(slices.low), 2**62)
+    # A window is searched once, and spans begin at any time.
+    windows = count / windowing.length if span else len(slices.low)
+    for order in itertools.permutations(range(len(rates))):
+        if most is None and order[-1] != 1:
+            continue
+        detector = Detector(spec, [BranchOrder(branch, order)])
+        for _ in detector.enumerate(events, slices, bounds):
+            pass
+        measured = detector.partial[0][0] / windows
+        expected = np.exp2(expectation.steps(OrderPlan(order)))
+        assert (measured <= 3 * expected).all(), (order, measured, expected)
+        assert (measured >= expected / 3).all(), (order, measured, expected)

@@ -80,6 +80,11 @@ class Loop:
         self.counts.seconds_planning += perf_counter() - started
 
     @property
+    def idle(self) -> bool:
+        """Whether it plans but once, and so needs no statistics of slices."""
+        return self._decision.idle
+
+    @property
     def violated(self) -> Condition | None:
         """The invariant that was violated after the last slice, if one was."""
         return self._decision.violated

@@ -9,6 +9,9 @@ from collections.abc import Iterable, Iterator
 
 import attrs
 
+from cetdsl.detection.decisions import Adaptation
+from cetdsl.detection.plans import Problem
+from cetdsl.detection.statistics import Statistics
 from cetdsl.ir.machine import Comparison, Edge, Machine
 
 #: Ways through a machine that are told apart; each branch has a plan, and a search, of its own.
@@ -187,8 +190,27 @@ def _union(one: Branch, other: Branch) -> Branch | None:
 
 
 @attrs.frozen
+class Adapting:
+    """How the plan of a branch changes while its events are read.
+
+    ``statistics`` is what is known before, and ``unit`` the length of a unit of its rates, in the unit of times. A plan
+    may change after each slice of so many events of a key (None: by default), and goes by what was seen in the last
+    ``slices``.
+    """
+
+    problem: Problem
+    algorithm: str
+    adaptation: Adaptation
+    statistics: Statistics
+    unit: float = 1.0
+    slice_events: int | None = None
+    slices: int = 8
+
+
+@attrs.frozen
 class BranchOrder:
-    """A branch, and the numbers of its slots in the order in which they are bound."""
+    """A branch, the numbers of its slots in the order in which they are bound, and how this order changes."""
 
     branch: Branch
     order: tuple[int, ...]
+    adapting: Adapting | None = None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
+from typing import NamedTuple
 
 import attrs
 import numpy as np
@@ -10,6 +11,9 @@ import numpy as np
 from cetdsl.ir.branches import Between, Branch, BranchOrder, Slot
 from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.machine import Comparison
+from cetdsl.ir.windowing import WHOLE
+from cetdsl.kernels.detect.adapt import BranchLoop
+from cetdsl.kernels.detect.runs import cut_scopes
 from cetdsl.kernels.detect.scopes import Scopes, scopes_of
 from cetdsl.kernels.detect.search import OPENING, make_frames, search
 from cetdsl.kernels.detect.steps import MOST, VARIABLE, Negations, Program, lay_out_steps
@@ -38,7 +42,7 @@ def _lowered(branch: Branch, plain: frozenset[int], codes: int) -> Branch:
 class Detector:
     """Lists the trends of one query over chunk after chunk of sorted events, in the order of plans.
 
-    ``partial`` counts the partial matches of each step, for each branch.
+    If ``by_slice``, each slice of the stream is a group, where plans change.
 
     Examples
     --------
@@ -58,78 +62,125 @@ class Detector:
     ...     [part.tolist() for part in np.split(block.event, block.start[1:-1])]
     [[0, 1], [0, 1, 2], [0, 2]]
     >>> detector.partial[0].tolist()
-    [3, 3]
+    [[3, 3]]
     """
 
-    def __init__(self, spec: KernelSpec, plans: Sequence[BranchOrder]) -> None:
+    def __init__(self, spec: KernelSpec, plans: Sequence[BranchOrder], *, by_slice: bool = False) -> None:
         query = spec.query
         self._guarded = GuardedMachine(without_correlated(spec))
         self._query = without_correlated(spec).query
+        self._pairs = query.pairs
         self._span = span_of(query)
         correlated = [number for number, negation in enumerate(query.negations) if negation.correlated]
-        negations = Negations(
+        self._negations = Negations(
             frozenset(number for number, negation in enumerate(query.negations) if not negation.looks_at_trend),
             {number: k for k, number in enumerate(correlated)},
             {n: frozenset(pair.right_variable for pair in query.negations[n].correlated) for n in correlated},
         )
-        lowered = [_lowered(plan.branch, negations.plain, spec.layout.codes) for plan in plans]
-        self._programs = [
-            lay_out_steps(branch, plan.order, query.pairs, negations, self._span > 0)
-            for branch, plan in zip(lowered, plans, strict=True)
-        ]
         self._correlated, self._negated = lay_out_correlated(spec)
-        self.partial = [np.zeros(len(plan.order), dtype=np.int64) for plan in plans]
+        self._by_slice = by_slice
+        self._branches = [_lowered(plan.branch, self._negations.plain, spec.layout.codes) for plan in plans]
+        self._orders = [plan.order for plan in plans]
+        self._programs: dict[tuple[int, tuple[int, ...]], Program] = {}
+        self._loops = [self._loop(number, plan) for number, plan in enumerate(plans)]
+        #: Of each branch the partial matches so far, by group (see :class:`Runs`) and step.
+        self.partial = [np.zeros((1, len(plan.order)), dtype=np.int64) for plan in plans]
+
+    def _loop(self, number: int, plan: BranchOrder) -> BranchLoop | None:
+        if plan.adapting is None:
+            return None
+        slots = tuple(range(len(plan.order)))
+        in_time = self._program(number, slots).candidates
+        windowing = self._query.windowing
+        window = windowing.length if windowing.kind != WHOLE else 0
+        return BranchLoop(self._branches[number], plan.adapting, self._pairs, in_time, window)
+
+    def _program(self, number: int, order: tuple[int, ...]) -> Program:
+        if (number, order) not in self._programs:
+            branch = self._branches[number]
+            self._programs[number, order] = lay_out_steps(branch, order, self._pairs, self._negations, self._span > 0)
+        return self._programs[number, order]
 
     def enumerate(
-        self, events: Events, slices: Slices, bounds: tuple[Ints, Ints], limit: int = -1, block: int = BLOCK
+        self,
+        events: Events,
+        slices: Slices,
+        bounds: tuple[Ints, Ints],
+        limit: int = -1,
+        block: int = BLOCK,
+        ends: tuple[Hashable, Hashable] = (None, None),
     ) -> Iterator[Block]:
         """Yields all trends of all slices, or the first ``limit`` of them, in blocks of ``block`` bindings.
 
         With a span, ``bounds`` are the times from which and before which the first event of a trend of each slice lies.
+        Where plans change, ``ends`` tell the first key and the last one from all others.
         """
-        if not len(slices.low) or limit == 0:
+        if not len(events.time) or limit == 0:
             return
         scopes = scopes_of(slices, events, bounds, self._span)
         events, before, until = self._guarded.with_guards(events)
-        judging = conditions_of(self._query, events, before, until), self._gaps(slices)
-        extents, tables = extents_of(events, self._span), TableMaker(events)
-        for program, partial in zip(self._programs, self.partial, strict=True):
-            for found in self._blocks(program, tables, extents, events, scopes, judging, partial, limit, block):
-                limit -= len(found.slice) if limit > 0 else 0
-                yield found
-            if limit == 0:
-                return
+        chunk = _Chunk(
+            events,
+            TableMaker(events),
+            extents_of(events, self._span),
+            conditions_of(self._query, events, before, until),
+            self._gaps(slices),
+        )
+        for number in range(len(self._branches)):
+            for order, some in self._parts(number, chunk, scopes, ends, slices.keep_from):
+                program = self._program(number, order)
+                for found in _blocks(program, chunk, some, self.partial[number], limit, block):
+                    limit -= len(found.slice) if limit > 0 else 0
+                    yield found
+                if limit == 0:
+                    return
+
+    def _parts(
+        self, number: int, chunk: _Chunk, scopes: Scopes, ends: tuple[Hashable, Hashable], keep_from: int
+    ) -> Iterator[tuple[tuple[int, ...], Scopes]]:
+        """The orders in force for a branch, each with the scopes that it is in force in."""
+        loop = self._loops[number]
+        if loop is None:
+            yield self._orders[number], scopes
+            return
+        runs = loop.runs(chunk.events, chunk.tables, ends, keep_from, by_slice=self._by_slice)
+        if self._by_slice:
+            self.partial[number] = np.zeros((len(runs.low), len(self._orders[number])), dtype=np.int64)
+        parts, run = cut_scopes(scopes, runs, chunk.extents)
+        plan = runs.plan[run]
+        for chosen in np.unique(plan).tolist():
+            yield loop.orders[chosen], parts.take(plan == chosen)
 
     def _gaps(self, slices: Slices) -> Gaps | None:
         if not len(self._correlated.pair):
             return None
-        widest = int((slices.high - slices.low).max())
+        widest = int((slices.high - slices.low).max(initial=0))
         reach = np.empty((widest, int(self._correlated.state_start[-1])), dtype=np.bool_)
         return Gaps(self._correlated, self._negated, reach)
 
-    @staticmethod
-    def _blocks(
-        program: Program,
-        tables: TableMaker,
-        extents: Extents,
-        events: Events,
-        scopes: Scopes,
-        judging: tuple[Conditions, Gaps | None],
-        partial: Ints,
-        limit: int,
-        block: int,
-    ) -> Iterator[Block]:
-        """The trends of one branch."""
-        steps, made = program.steps, tables.tables(program)
-        conditions, gaps = judging if len(steps.judged) else (None, None)
-        most = steps.step[:, MOST]
-        longest = int((scopes.high - scopes.low).max(initial=0)) if (most > 1).any() else 0
-        longest = len(most) + min(longest, int(np.minimum(most, longest).sum()))
-        path, frames = make_path(longest), make_frames(longest, len(most), len(steps.test))
-        at = make_position(1)
-        at[WINDOW] = at[OPENING] = -1
 
-        def fill(out: Block) -> None:
-            search(steps, made, extents, events, scopes, conditions, gaps, path, frames, partial, at, out)
+class _Chunk(NamedTuple):
+    """A chunk of events with all that plans have in common."""
 
-        yield from in_blocks(fill, at, steps.step[:, VARIABLE], limit, block)
+    events: Events
+    tables: TableMaker
+    extents: Extents
+    conditions: Conditions
+    gaps: Gaps | None
+
+
+def _blocks(program: Program, chunk: _Chunk, scopes: Scopes, partial: Ints, limit: int, block: int) -> Iterator[Block]:
+    """The trends of one branch in some scopes."""
+    steps, tables = program.steps, chunk.tables.tables(program)
+    conditions, gaps = (chunk.conditions, chunk.gaps) if len(steps.judged) else (None, None)
+    most = steps.step[:, MOST]
+    longest = int((scopes.high - scopes.low).max(initial=0)) if (most > 1).any() else 0
+    longest = len(most) + min(longest, int(np.minimum(most, longest).sum()))
+    path, frames = make_path(longest), make_frames(longest, len(most), len(steps.test))
+    at = make_position(1)
+    at[WINDOW] = at[OPENING] = -1
+
+    def fill(out: Block) -> None:
+        search(steps, tables, chunk.extents, chunk.events, scopes, conditions, gaps, path, frames, partial, at, out)
+
+    yield from in_blocks(fill, at, steps.step[:, VARIABLE], limit, block)

@@ -24,9 +24,11 @@ class Scopes(NamedTuple):
     slice: Ints
     slice_low: Ints
     slice_high: Ints
+    #: The group whose partial matches those of the scope are counted with.
+    group: Ints
 
-    def take(self, chosen: Bools) -> Scopes:
-        """Some of the scopes."""
+    def take(self, chosen: Bools | Ints) -> Scopes:
+        """Some of the scopes, by their numbers or by whether they are chosen."""
         return Scopes(*(column[chosen] for column in self))
 
 
@@ -38,10 +40,10 @@ def scopes_of(slices: Slices, events: Events, bounds: tuple[Ints, Ints], span: i
     low, high = slices.low, slices.high
     numbers = np.arange(len(low), dtype=np.int64)
     if not span:
-        return Scopes(low, high, low, high, low, high, numbers, low, high)
+        return Scopes(low, high, low, high, low, high, numbers, low, high, np.zeros_like(low))
     begin, end = bounds
     first_low, first_high, last = _within(low, high, events.time, begin, end, span)
-    scopes = Scopes(first_low, last, first_low, first_high, first_low, last, numbers, low, high)
+    scopes = Scopes(first_low, last, first_low, first_high, first_low, last, numbers, low, high, np.zeros_like(low))
     return scopes.take(first_low < first_high)
 
 

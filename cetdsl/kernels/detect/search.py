@@ -171,8 +171,8 @@ def search(
         What it takes to judge gaps; None where none is judged, and where no negation is correlated.
     path, frames : Path, Frames
         The bindings that the search stands on.
-    partial : int64 array, shape (steps,)
-        The partial matches of each step, which are counted here.
+    partial : int64 array, shape (groups, steps)
+        The partial matches of each step, which are counted here by the group of the scope.
     at : int64 array
         A position, see :mod:`~cetdsl.kernels.enumerate.blocks`.
     out : Block
@@ -191,6 +191,7 @@ def search(
     path_event, path_label, path_variable = path.event, path.label, path.variable
     scope_low, scope_high, first_low, first_high = scopes.low, scopes.high, scopes.first_low, scopes.first_high
     last_low, last_high, scope_slice = scopes.last_low, scopes.last_high, scopes.slice
+    group = scopes.group
     out_trend, out_event, out_slice = out.start, out.event, out.slice
     most, size, count, spans = len(out_slice), len(out_event) - WIDE, len(step), len(span_stop) > 0
     scope, depth, need, opening = at[WINDOW], at[DEPTH], at[NEED], at[OPENING]
@@ -343,7 +344,7 @@ def search(
             conditions, gaps, steps, extents, events, path, frames, scopes, scope, k, depth
         ):
             continue
-        partial[k] += 1
+        partial[group[scope], k] += 1
         if k == count - 1:
             need = depth
         else:

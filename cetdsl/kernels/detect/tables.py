@@ -190,9 +190,9 @@ class TableMaker:
         for own, wanted, hashed in zip(place, program.candidates, program.buckets, strict=True):
             own[ITEMS], own[BUCKETS] = sum(map(len, items)), sum(map(len, buckets))
             if hashed is None:
-                items.append(self._candidates(wanted))
+                items.append(self.candidates(wanted))
                 own[RANKS] = len(ranks)
-                ranks.append(self._rank_of(wanted))
+                ranks.append(self.rank_of(wanted))
             else:
                 bucketed, start = self._in_buckets(wanted, hashed.comparisons)
                 items.append(bucketed)
@@ -211,16 +211,18 @@ class TableMaker:
             key_start,
         )
 
-    def _candidates(self, wanted: Candidates) -> Places:
+    def candidates(self, wanted: Candidates) -> Places:
+        """Lists the events that a slot can be bound to."""
         if wanted not in self._items:
             columns = ints(list(wanted.columns))
             self._items[wanted] = _select(self._events.mask, wanted.variable, self._events.valid, columns)
         return self._items[wanted]
 
-    def _rank_of(self, wanted: Candidates) -> Places:
+    def rank_of(self, wanted: Candidates) -> Places:
+        """Returns how many candidates come before each event, and before the end."""
         if wanted not in self._ranks:
             self._ranks[wanted] = np.empty(len(self._events.time) + 1, dtype=np.int32)
-            _rank(self._candidates(wanted), self._ranks[wanted])
+            _rank(self.candidates(wanted), self._ranks[wanted])
         return self._ranks[wanted]
 
     def _codes_of(self, comparisons: tuple[Comparison, ...]) -> tuple[Ints, Ints, int]:
@@ -231,7 +233,7 @@ class TableMaker:
     def _in_buckets(self, wanted: Candidates, comparisons: tuple[Comparison, ...]) -> tuple[Places, Places]:
         if (wanted, comparisons) not in self._bucketed:
             codes, _, size = self._codes_of(comparisons)
-            self._bucketed[wanted, comparisons] = _into_buckets(self._candidates(wanted), codes, size)
+            self._bucketed[wanted, comparisons] = _into_buckets(self.candidates(wanted), codes, size)
         return self._bucketed[wanted, comparisons]
 
     def _keys(self, program: Program, items: list[Places], place: Ints) -> tuple[Ints, Ints]:

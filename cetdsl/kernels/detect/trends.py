@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 
 import pyarrow as pa
 
+from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.stages import DetectSpec
 from cetdsl.kernels.detect.detector import Detector
 from cetdsl.kernels.enumerate.trends import list_by
-from cetdsl.kernels.wire.chunks import CHUNK_EVENTS, Columns
+from cetdsl.kernels.vocabulary import Block
+from cetdsl.kernels.wire.chunks import CHUNK_EVENTS, Chunk, Columns
 
 
 def detect_stream(spec: DetectSpec, batches: Iterator[pa.RecordBatch], chunk_events: int = CHUNK_EVENTS) -> Columns:
     """Lists the trends of a sorted stream; the columns are those of the stage ``trends``."""
-    return list_by(Detector(spec.trends.kernel, spec.plans), spec.trends, batches, chunk_events)
+    detector = Detector(spec.trends.kernel, spec.plans)
+
+    def find(chunk: Chunk, limit: int) -> Iterator[Block]:
+        ends = ends_of(chunk, spec.trends.kernel)
+        return detector.enumerate(chunk.events, chunk.slices, chunk.bounds, limit, ends=ends)
+
+    return list_by(find, spec.trends, batches, chunk_events)
+
+
+def ends_of(chunk: Chunk, spec: KernelSpec) -> tuple[Hashable, Hashable]:
+    """Returns what tells the first key of a chunk and its last one from all others."""
+    columns = [chunk.column(name) for name in spec.layout.partition]
+    last = len(chunk.events.time) - 1
+    first, last_key = (tuple(column[row].as_py() for column in columns) for row in (0, last))
+    return first, last_key

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -17,25 +16,28 @@ from cetdsl.ir.windowing import SLIDING
 from cetdsl.kernels.enumerate.batches import take_trends
 from cetdsl.kernels.enumerate.deferred import DeferredNegation, GuardedGaps, pieces
 from cetdsl.kernels.enumerate.enumerator import Enumerator
-from cetdsl.kernels.vocabulary import Block, Events, Ints, Slices
+from cetdsl.kernels.vocabulary import Block, Ints
 from cetdsl.kernels.wire.chunks import CHUNK_EVENTS, Chunk, Columns, by_chunks, window_column, window_type
 from cetdsl.kernels.wire.columns import from_bytes, from_numpy
 
 
-class Lister(Protocol):
-    """What lists the trends of chunk after chunk, as :class:`Enumerator` does."""
-
-    def enumerate(self, events: Events, slices: Slices, bounds: tuple[Ints, Ints], limit: int = -1) -> Iterator[Block]:
-        """Yields all trends of all slices, or the first ``limit`` of them, in blocks."""
-
-
 def trend_stream(spec: TrendsSpec, batches: Iterator[pa.RecordBatch], chunk_events: int = CHUNK_EVENTS) -> Columns:
     """Lists the trends of a sorted stream: key columns, window if sliding, and ``list<struct<variable, event>>``."""
-    return list_by(Enumerator(spec.kernel), spec, batches, chunk_events)
+    enumerator = Enumerator(spec.kernel)
+
+    def find(chunk: Chunk, limit: int) -> Iterator[Block]:
+        return enumerator.enumerate(chunk.events, chunk.slices, chunk.bounds, limit)
+
+    return list_by(find, spec, batches, chunk_events)
 
 
-def list_by(lister: Lister, spec: TrendsSpec, batches: Iterator[pa.RecordBatch], chunk_events: int) -> Columns:
-    """Gives the rows of :func:`trend_stream` for the trends that ``lister`` finds."""
+def list_by(
+    find: Callable[[Chunk, int], Iterator[Block]],
+    spec: TrendsSpec,
+    batches: Iterator[pa.RecordBatch],
+    chunk_events: int,
+) -> Columns:
+    """Gives the rows of :func:`trend_stream` for the trends of each chunk that ``find`` gives, up to a limit."""
     left = spec.limit
     deferred = [(DeferredNegation(spec.kernel, number), fields) for number, fields in spec.deferred]
 
@@ -44,10 +46,10 @@ def list_by(lister: Lister, spec: TrendsSpec, batches: Iterator[pa.RecordBatch],
         rows = TrendRows(spec, chunk)
         if deferred:
             guarded = [(one.match(chunk.events, chunk.slices), fields) for one, fields in deferred]
-            for block in lister.enumerate(chunk.events, chunk.slices, chunk.bounds):
+            for block in find(chunk, -1):
                 yield from _with_matches(rows, block, guarded)
             return
-        for block in lister.enumerate(chunk.events, chunk.slices, chunk.bounds, left):
+        for block in find(chunk, left):
             left -= len(block.slice) if left >= 0 else 0
             yield rows.rows(block)
 

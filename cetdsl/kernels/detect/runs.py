@@ -1,0 +1,59 @@
+"""Runs: ranges of a chunk's events in which one plan is in force, and the scopes that are cut by them.
+
+The stream of a key is cut into slices of so many events. A plan is in force in whole slices, and finds the trends whose
+last event lies in them: each trend is found by exactly one plan, whenever plans change.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from cetdsl.kernels.detect.scopes import Scopes
+from cetdsl.kernels.detect.tables import Extents
+from cetdsl.kernels.enumerate.batches import members_of
+from cetdsl.kernels.vocabulary import Ints
+
+
+class Runs(NamedTuple):
+    """Ranges ``low:high`` of events, one behind the other, each with the numbers of its plan and of its group."""
+
+    low: Ints
+    high: Ints
+    plan: Ints
+    group: Ints
+
+
+def cut_scopes(scopes: Scopes, runs: Runs, extents: Extents) -> tuple[Scopes, Ints]:
+    """Cuts scopes by the runs that the last event of a trend lies in; also returns the run of each part.
+
+    Examples
+    --------
+    >>> ends = np.array([0]), np.array([9])
+    >>> scopes = Scopes(*ends, *ends, *ends, np.array([0]), *ends, np.array([0]))
+    >>> runs = Runs(np.array([0, 4]), np.array([4, 9]), np.array([0, 1]), np.array([0, 0]))
+    >>> none = np.zeros(0, dtype=np.int32)
+    >>> parts, run = cut_scopes(scopes, runs, Extents(none, none, none, none))
+    >>> parts.last_low.tolist(), parts.last_high.tolist(), run.tolist()
+    ([0, 4], [4, 9], [0, 1])
+    """
+    first = np.searchsorted(runs.high, scopes.last_low, side="right")
+    stop = np.searchsorted(runs.low, scopes.last_high, side="left")
+    owner, run = members_of(first, np.maximum(first, stop))
+    parts = scopes.take(owner)
+    last_low = np.maximum(parts.last_low, runs.low[run])
+    last_high = np.minimum(parts.last_high, runs.high[run])
+    low, first_low = parts.low, parts.first_low
+    if len(extents.span_start):
+        earliest = extents.span_start[np.minimum(last_low, len(extents.span_start) - 1)]
+        low, first_low = np.maximum(low, earliest), np.maximum(first_low, earliest)
+    parts = parts._replace(
+        low=low,
+        high=np.minimum(parts.high, last_high),
+        first_low=first_low,
+        last_low=last_low,
+        last_high=last_high,
+        group=runs.group[run],
+    )
+    return parts, run
