@@ -48,18 +48,25 @@ def trends(
 ) -> dict[Key, set[Any]]:
     """All trends by group, window and partition; keys without a trend are left out.
 
-    A trend is a tuple of (row index, variable). The answer to a top-level AND is a frozenset of two trends.
+    A trend is a tuple of (row index, variable). The answer to a top-level AND is a frozenset of trends, one per side.
     """
     stream = Stream(rows, time, tuple(tie_break), type)
     sides = query.pattern.parts if isinstance(query.pattern, And) else (query.pattern,)
-    if len(sides) > 2:
-        raise ValueError("AND at the top has exactly two sides")
+    relating = _relating(query)
+    if len(sides) > 2 or relating:
+        _require_single_events(query)
     answer: dict[Key, set[Any]] = {}
     for key, members in _cells(query, stream, on_null_time).items():
         found = [_trends_of_side(query, side, stream, members) for side in sides]
-        both = found[0] if len(sides) == 1 else {frozenset((p, q)) for p in found[0] for q in found[1] if p != q}
-        if both:
-            answer[key] = both
+        if len(sides) > 1:
+            together = (each for each in itertools.product(*found) if len(set(each)) == len(sides))
+            found[0] = {
+                frozenset(each)
+                for each in together
+                if all(holds(predicate, tuple(itertools.chain(*each)), rows) for predicate in relating)
+            }
+        if found[0]:
+            answer[key] = found[0]
     return answer
 
 
@@ -99,6 +106,26 @@ def same_value(left: Any, right: Any, relative: float = 1e-9) -> bool:
         a, b = float(left), float(right)
         return a == b or (math.isnan(a) and math.isnan(b)) or math.isclose(a, b, rel_tol=relative, abs_tol=1e-12)
     return bool(left == right)
+
+
+def _relating(query: Query) -> list[ex.Expr]:
+    """The predicates that mention several sides of an AND at the top."""
+    if not isinstance(query.pattern, And):
+        return []
+    parts = [part for whole in query.where for part in ex.conjuncts(whole)]
+    sides = [_variables(side) for side in query.pattern.parts]
+    return [part for part in parts if not any(set(ex.variables(part)) <= side for side in sides)]
+
+
+def _require_single_events(query: Query) -> None:
+    """Only single events, each of a variable of its own, can be more than two, and related by predicates."""
+    names = [part.variable for part in query.pattern.children if isinstance(part, Event)]
+    if not len(names) == len(set(names)) == len(query.pattern.children):
+        raise ValueError("AND at the top has exactly two sides, or is one of single events with names of their own")
+    if query.window is not None and query.window.slide is None:
+        raise ValueError("single events have no span")
+    if any(_kind(predicate) != "pairwise" for predicate in _relating(query)):
+        raise ValueError("only plain attributes of several sides can be compared")
 
 
 # Events, their order, and the windows they lie in -------------------------------------------------------------------
@@ -268,7 +295,7 @@ def _trends_of_side(query: Query, side: Pattern, stream: Stream, members: list[i
             own.append(predicate)
         elif names <= mentioned:
             of_negations.append(predicate)
-        elif not isinstance(query.pattern, And) or not any(names <= _variables(part) for part in query.pattern.parts):
+        elif not isinstance(query.pattern, And) or not names <= _variables(query.pattern):
             raise ValueError(f"no side of the pattern binds all of {names}")
     span = _amount(query.window.length) if query.window and query.window.slide is None else None
 

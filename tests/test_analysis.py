@@ -344,10 +344,34 @@ NO_TIME = Schema([Field("tick", "bigint"), Field("day", "date"), Field("name", "
             "  hint: write out the orders with OR: SEQ(P, Q) OR SEQ(Q, P)",
         ),
         (
-            "PATTERN AND(A, B, C)",
+            "PATTERN AND(A, B, C+)",
             UnsupportedQuery,
-            "AND at the top has exactly two sides, but A AND B AND C has 3\n"
+            "AND at the top has two sides, or joins single events, but A AND B AND C+ has 3 sides\n"
             "  hint: ask for each pair of patterns in its own query",
+        ),
+        (
+            "PATTERN AND(A, B, A)",
+            UnsupportedQuery,
+            "AND of more than two events at the top binds each to a variable of its own, but 'A' stands several times "
+            "in A AND B AND A\n  hint: name them apart: AND(Stock a, Stock b, Bond c)",
+        ),
+        (
+            "PATTERN AND(A, B) WHERE A.price < B.price WITHIN 5 minutes",
+            UnsupportedQuery,
+            "WITHIN 5 minutes without SLIDE bounds the span of a trend, but AND at the top joins single events\n"
+            "  hint: ask for windows: WITHIN 5 minutes SLIDE 5 minutes",
+        ),
+        (
+            "PATTERN AND(A, B, C) WHERE A.price < NEXT(B).price",
+            UnsupportedQuery,
+            "B never directly follows A in this pattern, so NEXT(B) says nothing beside A\n"
+            "  hint: compare all their events instead: A.x < B.x",
+        ),
+        (
+            "PATTERN AND(A, B) WHERE AVG(A.price) < AVG(B.price)",
+            UnsupportedQuery,
+            "AVG(A.price) < AVG(B.price) aggregates over several sides of AND, each of which is a single event\n"
+            "  hint: compare their attributes: a.x < b.x",
         ),
         (
             "PATTERN AND(SEQ(A, B), C) WHERE A.price < C.price",
@@ -515,6 +539,8 @@ def test_all_errors_come_at_once() -> None:
         "PATTERN SEQ(A, NOT SEQ(C, D), B) WHERE C.price < NEXT(D).price AND C.price > A.price",
         "PATTERN A+ WHERE LENGTH > 2 AND COUNT(A) > 1 AND A[1].price > FIRST(A).price",
         "PATTERN A WITHIN 1 week SLIDE 1 day",
+        "PATTERN AND(A, B, C) WHERE A.price < B.price AND B.price + C.price > A.price WITHIN 1 week SLIDE 1 day",
+        "PATTERN AND(A, B) WITHIN 1 week",
     ],
 )
 def test_these_are_fine(text: str) -> None:

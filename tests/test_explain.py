@@ -161,6 +161,7 @@ strategy      kernel: one compiled pass over each task's sorted events
 declined      fold: adjacent, pairwise or aggregate predicates compare events with each other
 declined      panes: adjacent, pairwise or aggregate predicates compare events with each other
 declined      sweep: no predicate relates events that are no neighbours
+declined      messages: the pattern is no AND of single events
 cost          n log n in the events of a window
 numbers       decimal: exact, DECIMAL(38,0); a count that does not fit is an error
 windows       10 minutes long, one every 5 minutes; an event is in up to 2
@@ -254,6 +255,24 @@ def test_the_fold_does_not_hold_all_events_in_one_row() -> None:
         ("PATTERN A+ WHERE sqrt(A.price * NEXT(A).price) < 5", ["for every two events of a key", "[SCAN]"]),
         ("PATTERN A+ AND SEQ(A, B?)", ["C12*(C12 - 1)/2", "automaton of the left side", "trends of both sides"]),
         ("PATTERN A+ AND B", ["count = C1 * C2"]),
+        (
+            "PATTERN AND(A, B, C) WHERE A.id = B.id AND B.price < C.price",
+            [
+                "strategy  messages: ",
+                "declined  sweep: AND at the top",
+                "n log n in the events of the DataFrame",
+                "B.Price < C.Price\n",
+                "A.id = B.id\n",
+            ],
+        ),
+        (
+            "PATTERN AND(A, B, C) WHERE A.id = B.id AND B.price < C.price AND A.price < C.price",
+            [
+                "strategy  enumerate: ",
+                "declined  messages: the predicates relate the variables in a circle, through ",
+                "join the trends of one more side\n",
+            ],
+        ),
         ("PATTERN A+ WHERE AVG(A.price) > 3", ["grows with the number of trends", "declined  kernel: "]),
         ("PATTERN SEQ(A, NOT SEQ(C, D), B)", ["A       begins a trend\n  -> B  NOT SEQ(C, D)", "-- NOT SEQ(C, D) --"]),
     ],

@@ -459,6 +459,21 @@ def test_and_of_overlapping_patterns(text):
     assert count(And((p, q)), stream(text)) == c1 * c2 + c1 * c12 + c2 * c12 + c12 * (c12 - 1) // 2
 
 
+def test_and_of_single_events_is_a_join():
+    text = stream("a b c a a b")
+    assert count(And((A, B, C)), text) == 3 * 2 * 1
+    assert found(And((A, B, C)), stream("b c a")) == {frozenset({((2, "A"),), ((0, "B"),), ((1, "C"),)})}
+    # The times are 0 1 2 3 4 5.
+    earlier = (Binary("<", Attribute("A", "t"), Attribute("B", "t")),)
+    assert aggregate(Query(And((A, B)), earlier), text, {"n": Aggregate("count")}) == {((), None): {"n": 4}}
+    twice = And((Event("a", "A"), Event("b", "A"), Event("c", "A")))
+    assert count(twice, text) == 27
+    apart = tuple(Binary("!=", Attribute(u, "t"), Attribute(v, "t")) for u, v in ("ab", "bc", "ac"))
+    assert aggregate(Query(twice, apart), text, {"n": Aggregate("count")}) == {((), None): {"n": 6}}
+    with pytest.raises(ValueError, match="two sides"):
+        count(And((A, B, A)), text)
+
+
 def test_aggregates_of_and_run_over_both_trends():
     answer = aggregate(
         Query(And((plus(A), B))),

@@ -26,6 +26,8 @@ from cetdsl.pattern.nodes import And, Event, Not, Pattern, Seq, events, negation
 from cetdsl.pattern.properties import (
     binds_exactly_one,
     follow_pairs,
+    is_joint,
+    joins_events,
     maximum_length,
     negated_variables,
     positive_variables,
@@ -70,9 +72,18 @@ def _and_errors(pattern: Pattern) -> Errors:
     inner: list[Pattern] = [pattern]
     if isinstance(pattern, And):
         inner = list(pattern.parts)
-        if len(inner) != 2 or any(isinstance(part, And) for part in inner):
+        single = all(isinstance(part, Event) for part in inner)
+        if single and len(inner) > 2 and not joins_events(pattern):
+            names = Counter(event.variable for event in events(pattern))
             yield UnsupportedQuery(
-                f"AND at the top has exactly two sides, but {quote(pattern)} has {len(_and_leaves(pattern))}",
+                f"AND of more than two events at the top binds each to a variable of its own, but "
+                f"{names.most_common(1)[0][0]!r} stands several times in {quote(pattern)}",
+                hint="name them apart: AND(Stock a, Stock b, Bond c)",
+            )
+        elif not single and (len(inner) != 2 or any(isinstance(part, And) for part in inner)):
+            yield UnsupportedQuery(
+                f"AND at the top has two sides, or joins single events, but {quote(pattern)} has "
+                f"{len(_and_leaves(pattern))} sides",
                 hint="ask for each pair of patterns in its own query",
             )
             inner = [part for part in inner if not isinstance(part, And)]
@@ -112,15 +123,24 @@ def condition_errors(event: Event) -> Errors:
 def predicate_errors(predicate: Expr, pattern: Pattern) -> Errors:
     """Everything that can be wrong with one conjunct of WHERE whose variables are all known.
 
-    Under AND at the top a predicate speaks of one trend of the pair: of those sides that have all its variables.
+    Under AND at the top a predicate speaks of one trend of the pair: of those sides that have all its variables. If all
+    sides are single events, it may relate them.
     """
     names = set(variables(predicate))
     own = [side for side in sides(pattern) if names <= {event.variable for event in events(side)}]
     if not own:
-        yield UnsupportedQuery(
-            f"{quote(predicate)} relates both sides of AND, but each trend is judged by itself",
-            hint="relate variables of one side only, or compare the sides after the query",
-        )
+        if not joins_events(pattern):
+            yield UnsupportedQuery(
+                f"{quote(predicate)} relates both sides of AND, but each trend is judged by itself",
+                hint="relate variables of one side only, or compare the sides after the query",
+            )
+        elif shape(predicate) is PredicateClass.AGGREGATE:
+            yield UnsupportedQuery(
+                f"{quote(predicate)} aggregates over several sides of AND, each of which is a single event",
+                hint="compare their attributes: a.x < b.x",
+            )
+        else:
+            own = [pattern]
     neighbours = follow_pairs(pattern)
     for side in own:
         yield from _side_errors(predicate, side, neighbours)
@@ -266,6 +286,16 @@ def _shared_length_errors(aggregate: Aggregate, pattern: Pattern) -> Errors:
         yield UnsupportedQuery(
             f"{quote(aggregate)} over AND whose sides share the variable {shared[0]!r}",
             hint="give the sides different variables, or ask for AVG(LENGTH)",
+        )
+
+
+def joint_errors(query: Query) -> Errors:
+    """A span where single events are joined: each of them is a trend of its own, whose span is nothing."""
+    window = query.window
+    if window is not None and window.slide is None and is_joint(query.pattern, query.where):
+        yield UnsupportedQuery(
+            f"WITHIN {window.length} without SLIDE bounds the span of a trend, but AND at the top joins single events",
+            hint=f"ask for windows: WITHIN {window.length} SLIDE {window.length}",
         )
 
 

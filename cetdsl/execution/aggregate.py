@@ -1,4 +1,4 @@
-"""Executes the strategies kernel and panes: events are mapped to answers, and these are merged where they must be."""
+"""Executes the strategies that aggregate in kernels: events become answers, which are merged where they must be."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from cetdsl.ir.operators import (
     BuildPanes,
     CountPaths,
     Merge,
+    Messages,
     MultiplyPanes,
     Operator,
     PairCounts,
@@ -59,8 +60,8 @@ def partial_fields(spec: KernelSpec, value_types: tuple[T.DataType, ...]) -> lis
     return [T.StructField(f"r{n}", kind) for n, kind in enumerate(kinds)]
 
 
-@runs(Propagate, Sweep, CountPaths, MultiplyPanes)
-def answer(df: DataFrame, plan: Propagate | Sweep | CountPaths | MultiplyPanes) -> Rows:
+@runs(Propagate, Sweep, Messages, CountPaths, MultiplyPanes)
+def answer(df: DataFrame, plan: Propagate | Sweep | Messages | CountPaths | MultiplyPanes) -> Rows:
     """Gives the answer of a kernel: group columns, window, aggregates; or partial results if the plan says so."""
     rows = execute(df, plan.child)
     if rows.spec.answer.partial:

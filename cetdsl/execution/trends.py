@@ -458,7 +458,7 @@ def _in_form(total: Column, number: str, scale: int) -> Column:
 
 @runs(JoinSides)
 def join_sides(df: DataFrame, plan: JoinSides) -> Rows:
-    """Gives pairs of trends, one of each side of a top-level AND, with their bindings merged in order of time."""
+    """Gives pairs of trends, of two sides of a top-level AND, with their bindings merged in order of time."""
     if not plan.distinct:
         raise UnsupportedQuery(
             "trends() cannot list the pairs of an AND whose sides share a variable",
@@ -477,4 +477,11 @@ def join_sides(df: DataFrame, plan: JoinSides) -> Rows:
         return F.when(a < b, -1).when(a > b, 1).otherwise(0)
 
     merged = F.array_sort(F.concat("trend", "x_trend"), by_time)
-    return left.now(left.data.join(right, same).withColumn("trend", merged))
+    data = left.data.join(right, same).withColumn("trend", merged).drop(*right.columns)
+    trend = FinishedTrend(F.col("trend"), left.frame)
+    holding = [trend.holds(predicate) for predicate in plan.predicates]
+
+    def kept() -> DataFrame:
+        return data.filter(combine(operator.and_, holding)) if holding else data
+
+    return left.now(translated(kept, "relate the sides of AND"))

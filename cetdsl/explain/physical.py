@@ -23,6 +23,7 @@ STRATEGIES = {
     "fold": "built-in Spark expressions only, no Python worker",
     "panes": "small matrices of panes, multiplied up to windows",
     "sweep": "one sweep of the events that predicates compare with, over products of small matrices",
+    "messages": "sums passed along the predicates of an AND, from event to event",
     "kernel": "one compiled pass over each task's sorted events",
     "enumerate": "lists the trends one by one, and aggregates them where that is asked",
     "detect": "puts trends together in the order of a plan, with an index for each step",

@@ -18,6 +18,7 @@ _STAGES = {
     "runs": ("wire.runs", "run_stream"),
     "aggregate": ("aggregate.stream", "aggregate_stream"),
     "sweep": ("aggregate.stream", "sweep_stream"),
+    "messages": ("aggregate.stream", "message_stream"),
     "merge": ("answers.merge", "merge_stream"),
     "pairs": ("answers.merge", "pair_stream"),
     "panes": ("aggregate.panes", "pane_stream"),

@@ -2,16 +2,17 @@
 
 A pattern is read as a regular expression over its variables. NOT is invisible here: it restricts the gap in which
 it stands but binds nothing. AND of single events inside another pattern is each of their orders; AND at the top
-is a pair of trends, so that nothing of one side ever follows anything of the other.
+is a pair of trends, or a set of single events, so that nothing of one side ever follows anything of the other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache, wraps
 from itertools import combinations, product
 from typing import TypeVar
 
+from cetdsl.pattern.expressions import Expr, variables
 from cetdsl.pattern.nodes import And, Event, Not, Or, Pattern, Repeat, Seq, events, positive_events
 
 _Property = TypeVar("_Property")
@@ -48,6 +49,31 @@ def _once_per_pattern(find: Callable[[Pattern], _Property]) -> Callable[[Pattern
 def sides(pattern: Pattern) -> tuple[Pattern, ...]:
     """The patterns whose trends a query looks for: both sides of an AND at the top, else the pattern itself."""
     return pattern.parts if isinstance(pattern, And) else (pattern,)
+
+
+def joins_events(pattern: Pattern) -> bool:
+    """Whether the pattern is an AND at the top of single events, each bound to a variable of its own.
+
+    Examples
+    --------
+    >>> a, b = Event("a"), Event("b")
+    >>> joins_events(And((a, b))), joins_events(And((a, a))), joins_events(And((a, Repeat(b))))
+    (True, False, False)
+    """
+    if not isinstance(pattern, And):
+        return False
+    names = [part.variable for part in pattern.parts if isinstance(part, Event)]
+    return len(names) == len(set(names)) == len(pattern.parts)
+
+
+def is_joint(pattern: Pattern, where: Iterable[Expr]) -> bool:
+    """Whether each answer binds an event to every side of an AND at the top, and all of them are judged together.
+
+    Two single events that no predicate relates are a pair of trends, each judged by itself, which says the same.
+    """
+    if not isinstance(pattern, And) or not joins_events(pattern):
+        return False
+    return len(pattern.parts) > 2 or any(len(variables(predicate)) > 1 for predicate in where)
 
 
 @_once_per_pattern
@@ -127,7 +153,7 @@ def follow_pairs(pattern: Pattern) -> frozenset[tuple[str, str]]:
 
 @_once_per_pattern
 def bound_together(pattern: Pattern) -> frozenset[tuple[str, str]]:
-    """The pairs of variables, in both orders, that one trend can bind.
+    """The pairs of variables, in both orders, that one trend can bind; AND of single events at the top is one trend.
 
     Examples
     --------
@@ -136,7 +162,7 @@ def bound_together(pattern: Pattern) -> frozenset[tuple[str, str]]:
     [('a', 'b'), ('a', 'c'), ('b', 'a'), ('c', 'a')]
     """
     together: set[tuple[str, str]] = set()
-    for side in sides(pattern):
+    for side in (pattern,) if joins_events(pattern) else sides(pattern):
         _together(side, together)
     return frozenset(together)
 

@@ -29,8 +29,8 @@ from cetdsl.pattern.expressions import (
     variables,
     with_attributes,
 )
-from cetdsl.pattern.nodes import Event, Not, Pattern, events
-from cetdsl.pattern.properties import binds_at_most_one
+from cetdsl.pattern.nodes import Event, Not, Or, Pattern, events
+from cetdsl.pattern.properties import binds_at_most_one, sides
 from cetdsl.planning.pivots import search_pivot
 from cetdsl.sharing.families import unnamed
 
@@ -249,6 +249,11 @@ def _always_follows(automaton: Automaton, earlier: str, later: str) -> bool:
 def _as_adjacent(predicate: Expr, pair: tuple[str, str]) -> Expr:
     """Writes a pairwise predicate between neighbours with NEXT."""
     return with_attributes(predicate, lambda a: attrs.evolve(a, role=Role.NEXT) if a.variable == pair[1] else a)
+
+
+def joint_query(resolved: ResolvedQuery) -> ResolvedQuery:
+    """Makes an AND of single events a query whose trends are its sides' events, and whose predicates relate them."""
+    return resolved.with_query(pattern=Or(sides(resolved.query.pattern)))
 
 
 def side_query(resolved: ResolvedQuery, side: Pattern) -> ResolvedQuery:

@@ -17,6 +17,7 @@ from cetdsl.planning.strategies.detect import detect
 from cetdsl.planning.strategies.enumerate import enumerate_and_aggregate, list_trends
 from cetdsl.planning.strategies.fold import fold
 from cetdsl.planning.strategies.kernel import kernel
+from cetdsl.planning.strategies.messages import messages
 from cetdsl.planning.strategies.panes import panes
 from cetdsl.planning.strategies.request import AggregateRequest, Declined, TrendsRequest, compile_sides
 from cetdsl.planning.strategies.sweep import sweep
@@ -24,7 +25,7 @@ from cetdsl.planning.strategies.sweep import sweep
 _Strategies = Sequence[Callable[[Any], Operator | Declined]]
 
 #: The strategies of aggregates, in the order in which they are asked.
-AGGREGATE_STRATEGIES: _Strategies = (fold, panes, sweep, kernel, enumerate_and_aggregate)
+AGGREGATE_STRATEGIES: _Strategies = (fold, panes, sweep, messages, kernel, enumerate_and_aggregate)
 #: The strategies that list trends.
 TRENDS_STRATEGIES: _Strategies = (detect, list_trends)
 #: The strategies that list complete trends, by ``algorithm=``.

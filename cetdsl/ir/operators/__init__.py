@@ -26,6 +26,7 @@ from cetdsl.ir.operators.list_paths import ListPaths as ListPaths
 from cetdsl.ir.operators.list_trends import ListTrends as ListTrends
 from cetdsl.ir.operators.merge import Merge as Merge
 from cetdsl.ir.operators.merge_together import MergeTogether as MergeTogether
+from cetdsl.ir.operators.messages import Messages as Messages
 from cetdsl.ir.operators.multiply_panes import MultiplyPanes as MultiplyPanes
 from cetdsl.ir.operators.operator import Operator as Operator
 from cetdsl.ir.operators.operator import Step as Step

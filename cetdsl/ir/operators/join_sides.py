@@ -1,26 +1,31 @@
-"""JoinSides: the trends of the two sides of a top-level AND, paired."""
+"""JoinSides: the trends of two sides of a top-level AND, paired."""
 
 from __future__ import annotations
 
 import attrs
 
 from cetdsl.ir.operators.operator import Operator, Step
+from cetdsl.pattern.expressions import Expr
+from cetdsl.pattern.text import quote
 
 
 @attrs.frozen
 class JoinSides(Operator):
     """Pairs the trends of one key and window, with their bindings merged in order of time.
 
-    ``distinct`` says that no variable is on both sides.
+    ``distinct`` says that no variable is on both sides. Pairs are kept that pass ``predicates``, which relate both.
     """
 
     left: Operator
     right: Operator
     distinct: bool
+    predicates: tuple[Expr, ...] = ()
     inputs = ("left", "right")
 
     def steps(self) -> tuple[Step, ...]:
-        return (Step("join the trends of the two sides", ("per key and window",)),)
+        which = "one more side" if isinstance(self.left, JoinSides) else "the two sides"
+        label = f"join the trends of {which}"
+        return (Step(label, ("per key and window", *map(quote, self.predicates))),)
 
     def costs(self, limit: int | None = None) -> tuple[str, ...]:
         return ("grows with the number of trends of each side, and of their pairs",)

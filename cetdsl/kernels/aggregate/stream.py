@@ -10,6 +10,7 @@ import pyarrow as pa
 from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.windowing import SPAN
 from cetdsl.kernels.aggregate.evaluate import Evaluator
+from cetdsl.kernels.aggregate.messages import MessageEvaluator
 from cetdsl.kernels.aggregate.sweep import SweepEvaluator
 from cetdsl.kernels.answers.rows import answer_columns, group_columns
 from cetdsl.kernels.answers.tables import AccumulatorTable, Values, accumulator_table, concatenate, merge_rows
@@ -94,9 +95,15 @@ def sweep_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch], chunk_even
     return _answers(spec, choose, batches, chunk_events)
 
 
+def message_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch], chunk_events: int = CHUNK_EVENTS) -> Columns:
+    """Answers like :func:`aggregate_stream` about an AND of single events."""
+    evaluator = MessageEvaluator(spec)
+    return _answers(spec, lambda slices: evaluator, batches, chunk_events)
+
+
 def _answers(
     spec: KernelSpec,
-    choose: Callable[[Slices], Evaluator | SweepEvaluator],
+    choose: Callable[[Slices], Evaluator | SweepEvaluator | MessageEvaluator],
     batches: Iterator[pa.RecordBatch],
     chunk_events: int,
 ) -> Columns:

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from cetdsl.ir.compiled import Compiled
 from cetdsl.ir.operators import AggregateTrends, CheckTrends, JoinSides, Limit, ListTrends, Operator, Scan, ShowTrends
 from cetdsl.ir.source import Source
-from cetdsl.pattern.expressions import Expr, attributes
+from cetdsl.pattern.expressions import Expr, attributes, variables
+from cetdsl.pattern.nodes import And
 from cetdsl.planning.strategies.kernel import base_spec
 from cetdsl.planning.strategies.request import AggregateRequest, Declined, TrendsRequest, source_of
 
 
 def enumerate_and_aggregate(request: AggregateRequest) -> Operator | Declined:
     """Lists all trends and aggregates them, as a last resort: its cost grows with the number of trends."""
+    source, compiled = source_of(request.resolved), request.compiled[0]
+    if request.is_joint:
+        columns = columns_in(aggregate for _, aggregate in request.aggregates)
+        return AggregateTrends(_joined(request, source, columns), request.aggregates, request.number)
     if request.is_pair:
         return Declined("AND at the top would pair all trends of one side with all of the other")
-    source, compiled = source_of(request.resolved), request.compiled[0]
     needed = columns_in((*compiled.unfinished, *(aggregate for _, aggregate in request.aggregates)))
     trends = any_trends(Scan(source, compiled), needed or {source.time})
     return AggregateTrends(trends, request.aggregates, request.number)
@@ -24,8 +29,10 @@ def enumerate_and_aggregate(request: AggregateRequest) -> Operator | Declined:
 def list_trends(request: TrendsRequest) -> Operator:
     """Enumerates trends depth first inside the kernel, streamed in Arrow batches."""
     source = source_of(request.resolved)
-    if len(request.compiled) == 2:
-        return limited(_pairs(request, source), request.limit)
+    if isinstance(request.resolved.query.pattern, And):
+        distinct = not set.intersection(*(set(side.automaton.variables) for side in request.compiled))
+        listed = _joined(request, source, set(request.columns), distinct)
+        return limited(ShowTrends(listed, request.columns), request.limit)
     scan = Scan(source, request.compiled[0])
     if scan.compiled.unfinished:
         return limited(ShowTrends(any_trends(scan, request.columns), request.columns), request.limit)
@@ -34,14 +41,27 @@ def list_trends(request: TrendsRequest) -> Operator:
     return limited(listed, request.limit)
 
 
-def _pairs(request: TrendsRequest, source: Source) -> Operator:
-    """Pairs the trends of both sides; as they become one array, their events carry the same columns."""
-    left, right = request.compiled
-    order = (source.time, *source.tie_break)
-    needed = {*request.columns, *order, *columns_in((*left.unfinished, *right.unfinished))}
-    sides = [any_trends(Scan(source, *side), needed) for side in ((left, "left side"), (right, "right side"))]
-    distinct = not set(left.automaton.variables) & set(right.automaton.variables)
-    return ShowTrends(JoinSides(sides[0], sides[1], distinct), request.columns)
+def _joined(
+    request: AggregateRequest | TrendsRequest, source: Source, columns: set[str], distinct: bool = True
+) -> Operator:
+    """Joins the trends of all sides of an AND; as they become one array, their events carry the same columns."""
+    query, compiled = request.resolved.query, request.compiled
+    relating = [p for p in query.where if not any(set(variables(p)) <= _bound(side) for side in compiled)]
+    own = (term for side in compiled for term in side.unfinished)
+    needed = {*columns, source.time, *source.tie_break, *columns_in((*own, *relating))}
+    names = ("left side", "right side") if len(compiled) == 2 else [f"side {n}" for n in range(1, len(compiled) + 1)]
+    first, *others = (any_trends(Scan(source, side, name), needed) for side, name in zip(compiled, names, strict=True))
+    plan, bound = first, _bound(compiled[0])
+    for side, trends in zip(compiled[1:], others, strict=True):
+        bound |= _bound(side)
+        known = tuple(p for p in relating if set(variables(p)) <= bound)
+        relating = [p for p in relating if p not in known]
+        plan = JoinSides(plan, trends, distinct, known)
+    return plan
+
+
+def _bound(compiled: Compiled) -> set[str]:
+    return {name for name, _ in compiled.variables}
 
 
 def any_trends(scan: Scan, columns: Iterable[str], *, identified: bool = False) -> Operator:

@@ -22,6 +22,8 @@ from cetdsl.planning.strategies.request import AggregateRequest, Declined, sourc
 def kernel(request: AggregateRequest) -> Operator | Declined:
     """Propagates counts and sums along the automaton, with an index per edge."""
     source = source_of(request.resolved)
+    if request.is_joint:
+        return Declined("AND joins events in any order of time, so there is no order to carry counts along")
     for compiled in request.compiled:
         reason = why_not_propagate(compiled, source)
         if reason is not None:

@@ -1,0 +1,35 @@
+"""Messages: what the events of an AND are part of, summed along the predicates that relate them."""
+
+from __future__ import annotations
+
+from cetdsl.ir.operators import words
+from cetdsl.ir.operators.events_in_order import EventsInOrder
+from cetdsl.ir.operators.operator import Carry, Requirement, Step
+from cetdsl.pattern.expressions import Role
+
+
+class Messages(Carry):
+    """Gives the answer of each group and window, or partial results if ``spec`` says so.
+
+    The pairs of ``spec`` relate the variables as a forest.
+    """
+
+    stage = "messages"
+    aggregates = True
+    walks = False
+
+    @property
+    def requires(self) -> tuple[Requirement | None, ...]:
+        return (EventsInOrder(self.spec, self.values),)
+
+    def steps(self) -> tuple[Step, ...]:
+        compiled = self.compiled
+        links = []
+        for pair in self.spec.query.pairs:
+            sides = ((pair.left_variable, pair.left), (pair.right_variable, pair.right))
+            left, right = (words.bound(compiled.codes[f].expr, compiled.name_of(v), Role.EACH) for v, f in sides)
+            links.append(f"{left} {pair.op} {right}")
+        return (Step("kernel: pass sums along the predicates", (*links, *self.carried)),)
+
+    def costs(self, limit: int | None = None) -> tuple[str, ...]:
+        return (f"n log n in the events of {words.unit_of(self.source)}",)

@@ -1,0 +1,212 @@
+"""Matches of an AND of single events whose predicates form a forest: sums passed along it, never a match listed.
+
+The number of ways to complete an event to a match is a product over the predicates of its variable: of the sums, over
+the events that may stand beside it, of the numbers of ways to complete those on their side. Each variable sends such
+sums, its *messages*, towards a root, as in the algorithm of Yannakakis for acyclic joins; the root's add up to the
+answer, and answers of parts that no predicate relates multiply. The pass takes as long as sorting
+(:mod:`~cetdsl.kernels.aggregate.links`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cetdsl.aggregates.vocabulary import Merge
+from cetdsl.ir.kernel import KernelSpec
+from cetdsl.ir.machine import Pair
+from cetdsl.kernels.aggregate.additive import additive_values
+from cetdsl.kernels.aggregate.links import Link, Members, absorb, gather, link_of, send, walks_of
+from cetdsl.kernels.answers.tables import Values, extreme_accumulators
+from cetdsl.kernels.machine.propagate import Accumulators
+from cetdsl.kernels.numbers.ladder import MULTIPLIED
+from cetdsl.kernels.numbers.scaled import to_scaled
+from cetdsl.kernels.vocabulary import Bools, Events, Ints, Slices
+from cetdsl.kernels.wire.values import ValueColumn
+
+#: Doubles hold numbers of so many bits.
+_RANGE_BITS = 1000
+#: Slices are evaluated together up to so many events in all; overlapping ones hold an event many times.
+_TOGETHER = 2**21
+
+
+class MessageEvaluator:
+    """Evaluates one query over chunk after chunk of sorted events, by messages between its variables."""
+
+    def __init__(self, spec: KernelSpec) -> None:
+        self.spec = spec
+        self.variables = sorted(set(spec.query.machine.variables))
+        self.links: dict[tuple[int, int], list[Pair]] = {}
+        for pair in spec.query.pairs:
+            self.links.setdefault((pair.left_variable, pair.right_variable), []).append(pair)
+
+    def evaluate(self, events: Events, columns: list[ValueColumn], slices: Slices, bounds: tuple[Ints, Ints]) -> Values:
+        """All accumulators over all slices."""
+        found = [
+            self._together(events, columns, slices.low[part], slices.high[part])
+            for part in _parts(slices.high - slices.low)
+        ]
+        whole = zip(*(values.exact for values in found), strict=True)
+        return Values(
+            np.concatenate([values.found for values in found]),
+            [None if one[0] is None else np.concatenate(one) for one in whole],
+            [np.concatenate(one) for one in zip(*(values.scaled for values in found), strict=True)],
+            [np.concatenate(one) for one in zip(*(values.extremes for values in found), strict=True)],
+        )
+
+    def neighbours(self, variable: int) -> Iterator[tuple[int, tuple[int, int]]]:
+        """The variables that predicates relate to one, each with the link to it."""
+        for link in self.links:
+            if variable in link:
+                yield link[link[0] == variable], link
+
+    def roots(self) -> list[int]:
+        """One variable of each part of the forest."""
+        found: list[int] = []
+        reached: set[int] = set()
+        for root in self.variables:
+            if root in reached:
+                continue
+            found.append(root)
+            stack = [root]
+            while stack:
+                variable = stack.pop()
+                reached.add(variable)
+                stack += [other for other, _ in self.neighbours(variable) if other not in reached]
+        return found
+
+    def _together(self, events: Events, columns: list[ValueColumn], low: Ints, high: Ints) -> Values:
+        job = _Job(self, events, low, high)
+        ways = np.zeros(len(low))
+        for members in job.members.values():
+            ways += np.log2(np.maximum(np.bincount(members.slice, minlength=len(low)), 1))
+        long, moduli = ways > _RANGE_BITS, (MULTIPLIED, MULTIPLIED)
+        scaled, exact = additive_values(self.spec, columns, len(events.time), long, job.compute, moduli)
+        found = scaled[0].real != 0
+        return Values(found, exact, scaled, job.extremes(columns, found))
+
+
+def _parts(sizes: Ints) -> Iterator[slice]:
+    """Cuts slices of these sizes into ranges that are evaluated together; at least one."""
+    total = np.cumsum(sizes)
+    begin = 0
+    while True:
+        before = total[begin - 1] if begin else 0
+        end = max(int(np.searchsorted(total, before + _TOGETHER, side="right")), begin + 1)
+        yield slice(begin, end)
+        begin = end
+        if begin >= len(sizes):
+            return
+
+
+class _System(NamedTuple):
+    """A number system: 0, the prime and its inverse."""
+
+    zero: Any
+    prime: Any
+    reciprocal: float
+
+
+class _Job:
+    """One evaluation of some slices: the members of each variable, and their links, which all passes share."""
+
+    def __init__(self, evaluator: MessageEvaluator, events: Events, low: Ints, high: Ints) -> None:
+        self.evaluator, self.events, self.slices = evaluator, events, len(low)
+        self.members = {variable: _members(events.mask, variable, low, high) for variable in evaluator.variables}
+        self.links: dict[tuple[int, int], Link] = {
+            ends: link_of(pairs, events, (self.members[ends[0]], self.members[ends[1]]))
+            for ends, pairs in evaluator.links.items()
+        }
+
+    def compute(self, accumulators: Accumulators, rows: Ints, kind: Any, prime: Any) -> NDArray[Any]:
+        """Computes the accumulators of some slices, see :class:`~cetdsl.kernels.aggregate.additive.AdditivePass`."""
+        weights, one = accumulators.weights, kind(1)
+        system = _System(kind(0), prime, 1.0 / float(prime) if prime else 0.0)
+        if kind is np.complex128:
+            weights, one, system = to_scaled(weights), complex(0.5, 1), system._replace(prime=np.float64(0))
+
+        def own(variable: int) -> NDArray[Any]:
+            """What the events of a variable are alone."""
+            event = self.members[variable].event
+            message = np.full((len(event), len(weights)), system.zero)
+            message[:, 0] = one
+            for k in range(1, len(weights)):
+                if accumulators.variable[k] in (-1, variable):
+                    message[:, k] = weights[k, event]
+            return message
+
+        out = np.zeros((0, 0), dtype=kind)
+        for number, root in enumerate(self.evaluator.roots()):
+            total = np.full((self.slices, len(weights)), system.zero)
+            gather(self._towards(root, -1, own, system), self.members[root].slice, total, system.prime)
+            if number:
+                absorb(out, total, system.prime, system.reciprocal)
+            else:
+                out = total
+        return out[rows]
+
+    def _towards(self, variable: int, parent: int, own: Any, system: _System, clip: bool = False) -> NDArray[Any]:
+        """Returns the messages of a variable's events to the parent, -1: all of its neighbours have sent theirs.
+
+        Those that are to be clipped only say whether there is any way.
+        """
+        message: NDArray[Any] = own(variable)
+        for other, ends in self.evaluator.neighbours(variable):
+            if other == parent:
+                continue
+            sent = self._towards(other, variable, own, system, clip)
+            received = np.full(message.shape, system.zero)
+            backwards = other == ends[1]
+            walks = walks_of(self.evaluator.links[ends], backwards)
+            send(self.links[ends], backwards, walks, sent, received, system.zero, system.prime)
+            if clip:
+                received = np.minimum(received, 1)
+            absorb(message, received, system.prime, system.reciprocal)
+        return message
+
+    def extremes(self, columns: list[ValueColumn], found: Bools) -> list[Ints]:
+        """The smallest or largest ranks among the events that are part of a match, or lengths of matches."""
+        known: dict[int, Bools] = {}
+        out = []
+        for accumulator in extreme_accumulators(self.evaluator.spec):
+            if accumulator.is_length:
+                out.append(np.where(found, len(self.evaluator.variables), 0))
+                continue
+            variable = accumulator.variable
+            if variable not in known:
+                known[variable] = self._completed(variable, found)
+            members = self.members[variable]
+            ranks = columns[accumulator.column].ranks()[0][members.event]
+            kept = known[variable] & (ranks > 0)
+            if accumulator.update.merge is Merge.LARGEST:
+                best = np.zeros(self.slices, dtype=np.int64)
+                np.maximum.at(best, members.slice[kept], ranks[kept])
+            else:
+                best = np.full(self.slices, len(self.events.time) + 1)
+                np.minimum.at(best, members.slice[kept], ranks[kept])
+                best[best > len(self.events.time)] = 0
+            out.append(best)
+        return out
+
+    def _completed(self, variable: int, found: Bools) -> Bools:
+        """Returns which events of a variable are part of a match."""
+
+        def own(variable: int) -> NDArray[Any]:
+            return np.ones((len(self.members[variable].event), 1))
+
+        ways = self._towards(variable, -1, own, _System(np.float64(0), np.float64(0), 0.0), clip=True)
+        # Where there is a match at all, the parts that no predicate relates to the variable have one too.
+        return (ways[:, 0] > 0) & found[self.members[variable].slice]
+
+
+def _members(mask: Ints, variable: int, low: Ints, high: Ints) -> Members:
+    """Returns the events in each slice that may be bound to a variable."""
+    candidates = np.flatnonzero((mask >> variable) & 1)
+    first, last = np.searchsorted(candidates, low), np.searchsorted(candidates, high)
+    sizes = last - first
+    slice_ = np.repeat(np.arange(len(low)), sizes)
+    offset = np.arange(len(slice_)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    return Members(slice_, candidates[np.repeat(first, sizes) + offset])

@@ -1,0 +1,119 @@
+"""Chooses, of the predicates that relate the events of an AND, a forest that says the same."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from itertools import combinations
+
+from cetdsl.ir.compiled import Compiled
+from cetdsl.ir.machine import Pair
+from cetdsl.pattern.expressions import MIRRORED
+
+#: A variable, and the column of it that is compared.
+_Term = tuple[int, int]
+#: Two variables, the smaller number first.
+_Link = tuple[int, int]
+
+
+def forest_of(compiled: Compiled) -> tuple[Pair, ...] | str:
+    """Returns predicates that relate the variables without a circle and hold where all do; or why there are none.
+
+    Two variables are related by any number of equalities and one other comparison. Equalities may be chosen anew among
+    terms that are all equal: of ``a.x = b.x``, ``b.x = c.x`` and ``a.x = c.x`` each two say the third.
+    """
+    pairs = tuple(dict.fromkeys(map(_turned, compiled.pairs)))
+    forest = _Forest()
+    for pair in pairs:
+        if pair.op == "=":
+            continue
+        link = pair.left_variable, pair.right_variable
+        if link in forest.links:
+            return f"two comparisons other than = relate {_named(compiled, link)}"
+        if not forest.joins(link):
+            return _circle(compiled, link)
+        forest.pairs.append(pair)
+    # Terms of two variables leave no choice of what to compare, so they come first.
+    for terms in sorted(_equal_terms(pairs), key=len):
+        if not forest.equates(terms):
+            return _circle(compiled, _link_of(terms[0], terms[-1]))
+    return tuple(forest.pairs)
+
+
+class _Classes:
+    """Things, and which of them are the same or connected."""
+
+    def __init__(self) -> None:
+        self._above: dict[Hashable, Hashable] = {}
+
+    def of(self, thing: Hashable) -> Hashable:
+        """Returns what stands for all that is connected with a thing."""
+        while thing in self._above:
+            thing = self._above[thing]
+        return thing
+
+    def join(self, one: Hashable, other: Hashable) -> bool:
+        """Connects two things; returns whether they were not connected before."""
+        ends = self.of(one), self.of(other)
+        if ends[0] != ends[1]:
+            self._above[ends[0]] = ends[1]
+        return ends[0] != ends[1]
+
+
+class _Forest:
+    """The predicates chosen so far, and the variables that they link."""
+
+    def __init__(self) -> None:
+        self.pairs: list[Pair] = []
+        self.links: set[_Link] = set()
+        self._linked = _Classes()
+
+    def joins(self, link: _Link) -> bool:
+        """Adds a link, unless this closes a circle; returns whether it was added."""
+        added = self._linked.join(*link)
+        if added:
+            self.links.add(link)
+        return added
+
+    def equates(self, terms: list[_Term]) -> bool:
+        """Adds equalities that make some terms equal; returns whether this is possible without a circle."""
+        equal = _Classes()
+        # New links are made only between what is not equal by way of those that there are.
+        for one, other in sorted(combinations(terms, 2), key=lambda two: _link_of(*two) not in self.links):
+            link = _link_of(one, other)
+            if link[0] == link[1] or equal.of(one) == equal.of(other):
+                continue
+            if link in self.links or self.joins(link):
+                equal.join(one, other)
+                self.pairs.append(Pair("=", *one, *other))
+        return len({equal.of(term) for term in terms}) == 1
+
+
+def _turned(pair: Pair) -> Pair:
+    """Writes a predicate with its variables in rising order."""
+    if pair.left_variable < pair.right_variable:
+        return pair
+    return Pair(MIRRORED[pair.op], pair.right_variable, pair.right, pair.left_variable, pair.left)
+
+
+def _equal_terms(pairs: tuple[Pair, ...]) -> list[list[_Term]]:
+    """Returns the groups of terms that equalities make equal."""
+    groups: list[set[_Term]] = []
+    for pair in pairs:
+        if pair.op == "=":
+            terms = {(pair.left_variable, pair.left), (pair.right_variable, pair.right)}
+            touched = [group for group in groups if group & terms]
+            groups = [group for group in groups if not group & terms]
+            groups.append(terms.union(*touched))
+    return [sorted(group) for group in groups]
+
+
+def _link_of(one: _Term, other: _Term) -> _Link:
+    return min(one[0], other[0]), max(one[0], other[0])
+
+
+def _named(compiled: Compiled, link: _Link) -> str:
+    return " and ".join(compiled.name_of(number) for number in link)
+
+
+def _circle(compiled: Compiled, link: _Link) -> str:
+    return f"the predicates relate the variables in a circle, through {_named(compiled, link)}"
