@@ -81,16 +81,16 @@ class Events:
             F.when(differs, 100 * _uniform(number, 5)).otherwise(0.0).alias("x"),
         )
 
-    def three_kinds(self, count: int) -> DataFrame:
-        """So many events (before scaling) of one group, a tick apart, of the kinds A, B and C by chance, with an x."""
+    def of_kinds(self, kinds: str, count: int) -> DataFrame:
+        """So many events (before scaling) of one group, a tick apart, each of a kind by chance, with an id and an x."""
         number, size = F.col("id"), self.scaled(count)
+        kind = F.element_at(F.array(*map(F.lit, kinds)), (1 + _whole(number, 1, len(kinds))).cast("int"))
         return self.saved(
-            f"three-kinds-{size}",
+            f"kinds-{kinds}-{size}",
             lambda: self.spark.range(0, size, 1, 8).select(
                 number.alias("time"),
-                F.element_at(F.array(F.lit("A"), F.lit("B"), F.lit("C")), (1 + _whole(number, 1, 3)).cast("int")).alias(
-                    "type"
-                ),
+                kind.alias("type"),
+                _whole(number, 2, max(1, size // 10)).alias("id"),
                 (_uniform(number, 3) * 100).alias("x"),
             ),
         )
