@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections import Counter
 from typing import Any
 
@@ -104,6 +105,56 @@ def test_what_explain_says(df: Any) -> None:
 
 
 @pytest.mark.parametrize(
+    "adaptation",
+    more_on_classic({"method": "unconditional", "slice": 1}, "invariants", {"method": "threshold", "threshold": 0.1}),
+)
+def test_trends_of_plans_that_change_are_those_of_the_reference(df: Any, rows: list[Any], adaptation: Any) -> None:
+    for text in (
+        "PATTERN SEQ(A, B, C) WHERE A.x <= C.x WITHIN 6",
+        "PATTERN SEQ(A, B) OR SEQ(B b2, C) WITHIN 6 SLIDE 2",
+    ):
+        asked = bound(df, text)
+        expected = expected_of(asked, rows)
+        assert expected
+        assert found_by(asked, adaptation=adaptation) == expected
+
+
+def turning(spark: Any) -> Any:
+    """A key whose C are rare in its first quarter, and whose A are in the others."""
+    kinds = ["AAAABBBBBC"[n % 10] for n in range(1000)] + ["CCCCBBBBBA"[n % 10] for n in range(3000)]
+    return spark.createDataFrame([(n, kind) for n, kind in enumerate(kinds)], "t int, type string").coalesce(1)
+
+
+@pytest.mark.classic
+def test_what_happened_to_plans(spark: Any) -> None:
+    asked = turning(spark).pattern("PATTERN SEQ(A, B, C) WITHIN 40", time="t")
+    how = {"method": "invariants", "distance": 0.0, "slice": 250}
+    slices = asked.adaptation(how).orderBy("slice").collect()
+    assert [row["slice"] for row in slices] == list(range(16))
+    assert {row.events for row in slices} == {250}
+    plans = [row.plan for row in slices]
+    assert plans[2].startswith("C")
+    assert plans[-1].startswith("A")
+    changed = [row["slice"] for row in slices if row.changed]
+    assert changed == [n for n in range(15) if plans[n] != plans[n + 1]]
+    assert all(row.planned and row.violated for row in slices if row.changed and row["slice"])
+    assert all(row.partial_matches > 0 for row in slices)
+    seen = asked.statistics(how).orderBy("slice").collect()
+    assert [row["slice"] for row in seen] == list(range(16))
+    assert seen[0].rates == pytest.approx({"A": 0.4, "B": 0.5, "C": 0.1}, rel=0.05)
+    assert seen[-1].rates["C"] > seen[-1].rates["A"]
+
+
+@pytest.mark.classic
+def test_measured_partial_matches(df: Any, rows: list[Any]) -> None:
+    asked = bound(df, "PATTERN SEQ(A, B, C) WITHIN 5 SLIDE 5")
+    expected = expected_of(asked, rows).total()
+    text = str(asked.explain("trends", plan=["C", "B", "A"], measure=True))
+    assert re.search(rf"measured +C \d+, B \d+, A {expected}\n", text)
+    assert "measured" not in str(asked.explain("trends", plan="pattern", measure=True))
+
+
+@pytest.mark.parametrize(
     ("how", "kind", "said"),
     more_on_classic(
         ({"plan": "fast"}, InvalidNode, "there is no plan 'fast'"),
@@ -118,6 +169,13 @@ def test_what_explain_says(df: Any) -> None:
         ({"statistics": {"selectivities": {("A", "B"): 1.5}}}, InvalidNode, "no share is above 1"),
         ({"statistics": {"speeds": {}}}, InvalidNode, "statistics have no"),
         ({"statistics": []}, InvalidNode, "are not a mapping"),
+        ({"adaptation": "sometimes"}, InvalidNode, "there is no adaptation"),
+        ({"adaptation": {"distance": -1}}, InvalidNode, "which is negative"),
+        ({"adaptation": {"most": 0}}, InvalidNode, "the number K is 0"),
+        ({"adaptation": {"method": "threshold", "threshold": -0.5}}, InvalidNode, "which is negative"),
+        ({"adaptation": {"slice": 0}}, InvalidNode, "a slice has 0 events"),
+        ({"adaptation": {"slices": 5}}, InvalidNode, "an adaptation has no 'slices'"),
+        ({"adaptation": "invariants", "plan": ["A", "B", "C"]}, InvalidNode, "the adaptation would change it"),
     ),
 )
 def test_bad_plans_and_statistics_are_refused(df: Any, how: Any, kind: type[Exception], said: str) -> None:

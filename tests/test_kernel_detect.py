@@ -25,16 +25,18 @@ from cetdsl.detection.statistics import Statistics
 from cetdsl.errors import UnsupportedQuery
 from cetdsl.ir.branches import Adapting, Between, Branch, BranchOrder, Slot, branches_of
 from cetdsl.ir.machine import Machine, Pair
-from cetdsl.ir.operators import ListTrends
-from cetdsl.ir.stages import DetectSpec, TrendsSpec
+from cetdsl.ir.operators import ListTrends, MeasureDetection
+from cetdsl.ir.stages import DETECTION, DetectSpec, TrendsSpec
 from cetdsl.ir.windowing import SLIDING, SPAN, Windowing
 from cetdsl.kernels.detect.detector import Detector
+from cetdsl.kernels.detect.measure import measure_stream
 from cetdsl.kernels.detect.trends import detect_stream
 from cetdsl.kernels.vocabulary import Events
 from cetdsl.pattern.nodes import events, positive_events
 from cetdsl.pattern.query import Query
 from cetdsl.pattern.text import unparse
-from cetdsl.planning.detection import problem_of
+from cetdsl.planning.detection import given_detection, problem_of
+from cetdsl.planning.strategies.detect import measure
 from cetdsl.planning.strategies.enumerate import list_trends
 from cetdsl.planning.strategies.request import TrendsRequest, compile_sides
 
@@ -290,3 +292,41 @@ def test_expected_partial_matches_are_near_the_measured_ones(
         expected = np.exp2(expectation.steps(OrderPlan(order)))
         assert (measured <= 3 * expected).all(), (order, measured, expected)
         assert (measured >= expected / 3).all(), (order, measured, expected)
+
+
+# ------------------------------------------------------------------------------------------------- what is told of it
+
+
+@pytest.mark.parametrize(("chunk_events", "batch"), [(2**20, 2**20), (7, 5), (1, 1)])
+@pytest.mark.parametrize(
+    "text", ["PATTERN SEQ(A, B+, C) WITHIN 4", "PATTERN SEQ(A, B) OR SEQ(B b2, C) WITHIN 6 SLIDE 2"]
+)
+def test_what_is_told_of_slices(text: str, chunk_events: int, batch: int) -> None:
+    """Each complete slice is told of once; the partial matches of the last steps are the trends."""
+    query = by_case(cet.parse(text)._query())
+    rng = random.Random(1)
+    rows = generators.stack([dense_stream(rng, ["A", "B", "C"], ["A", "B"]) for _ in range(10)])
+    worker = Detecting(query, rows)
+    how = given_detection(query.pattern, adaptation={"method": "unconditional", "slice": 3})
+    plan = measure(TrendsRequest(worker.resolved, ("id",), None, compile_sides(worker.resolved), how))
+    assert isinstance(plan, MeasureDetection)
+    spec = worker._typed(plan.spec, ())
+    told = DetectSpec(TrendsSpec(spec, (0,), (), ()), plan.plans)
+    batches = worker.batches(plan.source, plan.compiled, spec, (), batch)
+    names = ["case", *(name for name, _ in DETECTION)]
+    found = [
+        dict(zip(names, (value.as_py() for value in row), strict=True))
+        for row in rows_of(measure_stream(told, batches, chunk_events))
+    ]
+    decided = Counter((row["case"], row["branch"], row["slice"]) for row in found if row["rates"] is not None)
+    # Events that no variable can be bound to do not count.
+    events_of = Counter(row["case"] for row in rows if row["type"] in ("A", "B", "C"))
+    slices = {(case, n) for case, count in events_of.items() for n in range(count // 3)}
+    assert decided == Counter((case, b, n) for case, n in slices for b in range(len(plan.plans)))
+    expected = expected_of(query, rows, ())
+    assert expected
+    trends = sum(row["partial_matches"][-1] for row in found if row["partial_matches"])
+    if plan.source.windowing.kind == SPAN:
+        assert trends == expected.total()
+    else:
+        assert 0 < trends <= expected.total()  # windows of the same events are searched once

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
 import attrs
@@ -36,16 +36,25 @@ STRATEGIES = {
 _FACTS = ("trends", "algorithm", "memory", "cost", "numbers", "windows", "time buckets", "panes")
 
 
-def physical_views(decision: Decision) -> tuple[PlanView, ...]:
-    """The plan that was chosen, and the automata that it walks."""
+def physical_views(decision: Decision, measured: tuple[tuple[str, str], ...] = ()) -> tuple[PlanView, ...]:
+    """The plan that was chosen, with facts that were measured, and the automata that it walks."""
     plan = decision.plan
     facts = [("strategy", f"{decision.strategy}: {STRATEGIES.get(decision.strategy, '')}".rstrip(": "))]
     facts += [("declined", f"{name}: {reason}") for name, reason in decision.declined]
     found = [("cost", text) for text in plan.costs()]
     found += dict.fromkeys(fact for operator in plan.walk() for fact in operator.facts())
     facts += sorted(found, key=lambda fact: _FACTS.index(fact[0]) if fact[0] in _FACTS else len(_FACTS))
+    facts += measured
     answer = Step("answer", (", ".join(map(quote_name, plan.gives)),))
     return (steps_view("physical plan", plan, (answer,), tuple(facts)), *_automata(plan))
+
+
+def measured_facts(counts: Mapping[tuple[int, str], Sequence[int]]) -> tuple[tuple[str, str], ...]:
+    """The partial matches of each step over all keys, by the branch and the names of its variables in their order."""
+    return tuple(
+        ("measured", ", ".join(f"{name} {count}" for name, count in zip(plan.split(", "), steps)))
+        for (_, plan), steps in counts.items()
+    )
 
 
 def steps_view(

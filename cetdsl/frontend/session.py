@@ -12,6 +12,7 @@ from pyspark.sql import Column, DataFrame
 
 from cetdsl.analysis.resolve import Binding, ResolvedQuery, analyse
 from cetdsl.errors import InvalidNode, QueryTypeError, ResolutionError, is_one_of, names_of, nearest, shown
+from cetdsl.execution import detection as detected
 from cetdsl.execution.compat import function_names, refuse_streaming, require_dataframe, schema_of
 from cetdsl.execution.complete import summary
 from cetdsl.execution.conditions import refuse_changing_conditions
@@ -19,7 +20,8 @@ from cetdsl.execution.graph import EventGraph
 from cetdsl.execution.operators import run
 from cetdsl.execution.python import require_worker_python
 from cetdsl.explain import Explanation, explain_query
-from cetdsl.explain.physical import physical_views
+from cetdsl.explain.physical import measured_facts, physical_views
+from cetdsl.explain.view import PlanView
 from cetdsl.frontend.memory import parse_memory
 from cetdsl.frontend.patterns import query_of
 from cetdsl.frontend.terms import Term, to_expr
@@ -29,8 +31,15 @@ from cetdsl.pattern.expressions import Aggregate, Length, SparkColumn
 from cetdsl.pattern.nodes import events
 from cetdsl.pattern.query import Query, Returned
 from cetdsl.pattern.text import quote, unparse
-from cetdsl.planning.detection import given_detection
-from cetdsl.planning.planner import Decision, plan_aggregate, plan_complete, plan_trends
+from cetdsl.planning.detection import Detection, given_detection
+from cetdsl.planning.planner import (
+    Decision,
+    plan_aggregate,
+    plan_complete,
+    plan_measuring,
+    plan_trends,
+    strategy_name,
+)
 from cetdsl.planning.strategies.complete import (
     ALGORITHMS,
     CompleteRequest,
@@ -39,6 +48,7 @@ from cetdsl.planning.strategies.complete import (
     SurveyRequest,
     TopRequest,
 )
+from cetdsl.planning.strategies.detect import detect
 from cetdsl.planning.strategies.event_graph import event_graph as plan_event_graph
 from cetdsl.planning.strategies.request import compile_sides
 from cetdsl.rewrite import rewrite
@@ -173,6 +183,7 @@ class PatternFrame:
         *,
         plan: str | Sequence[str] = "auto",
         statistics: Mapping[str, Mapping[Any, float]] | None = None,
+        adaptation: str | Mapping[str, Any] | None = None,
     ) -> DataFrame:
         """The trends themselves, one row each.
 
@@ -189,6 +200,10 @@ class PatternFrame:
         statistics : mapping, optional
             ``"rates"``: the events of each variable per second, or per tick. ``"selectivities"``: by pair of variables,
             the share of pairs of events of which their predicates hold.
+        adaptation : {"static", "unconditional", "threshold", "invariants"} or mapping, optional
+            When the plan changes, by what is seen of a key while its events are read; by default never. A mapping has
+            this word as ``"method"``, the number of events in a ``"slice"`` of a key, after which a plan may change,
+            and what the method needs: ``"threshold"``, or ``"distance"`` and ``"most"``.
 
         Returns
         -------
@@ -207,13 +222,88 @@ class PatternFrame:
         2
         """
         refuse_streaming(self._df)
-        return run(self._df, self._decide_trends(limit, columns, plan, statistics).plan)
+        detection = given_detection(self._query.pattern, plan, statistics, adaptation)
+        return run(self._df, self._decide_trends(limit, columns, detection).plan)
 
-    def _decide_trends(
-        self, limit: int | None, columns: Sequence[str] | None, plan: object, statistics: object
-    ) -> Decision:
-        detection = given_detection(self._query.pattern, plan, statistics)
+    def _decide_trends(self, limit: int | None, columns: Sequence[str] | None, detection: Detection) -> Decision:
         return plan_trends(self._rewritten, self._columns(columns), _whole("limit", limit), detection)
+
+    def adaptation(
+        self,
+        adaptation: str | Mapping[str, Any] = "invariants",
+        *,
+        plan: str | Sequence[str] = "auto",
+        statistics: Mapping[str, Mapping[Any, float]] | None = None,
+    ) -> DataFrame:
+        """How plans change while :meth:`trends` is answered, slice by slice of the events of each key.
+
+        Parameters
+        ----------
+        adaptation, plan, statistics
+            As of :meth:`trends`.
+
+        Returns
+        -------
+        pyspark.sql.DataFrame
+            Group and partition columns, ``branch`` (of a pattern with OR), ``slice``, the ``plan`` in force in it, its
+            ``events``, whether it was ``planned`` anew and the plan ``changed`` after it, the ``violated`` invariant,
+            the ``partial_matches`` whose last event, as far as known, is in it, and the seconds of deciding and
+            planning. The numbers of a last slice that is not complete are those of its partial matches alone.
+
+        Raises
+        ------
+        UnsupportedQuery
+            If the trends are not put together in the order of a plan.
+
+        Examples
+        --------
+        >>> df = spark.createDataFrame([(n, "ABBB"[n % 4]) for n in range(40)], "t int, type string")
+        >>> asked = df.pattern("PATTERN SEQ(B, A) WITHIN 4", time="t")
+        >>> slices = asked.adaptation({"method": "unconditional", "slice": 20}).orderBy("slice")
+        >>> [(row.plan, row.changed) for row in slices.collect()]
+        [('B, A', True), ('A, B', False)]
+        """
+        return detected.adaptation(self._df, self._measured(plan, statistics, adaptation).plan)
+
+    def statistics(
+        self,
+        adaptation: str | Mapping[str, Any] = "invariants",
+        *,
+        plan: str | Sequence[str] = "auto",
+        statistics: Mapping[str, Mapping[Any, float]] | None = None,
+    ) -> DataFrame:
+        """The rates and selectivities that plans are chosen by, after each slice of the events of each key.
+
+        Parameters
+        ----------
+        adaptation, plan, statistics
+            As of :meth:`trends`.
+
+        Returns
+        -------
+        pyspark.sql.DataFrame
+            Group and partition columns, ``branch``, ``slice``, its ``events``, ``rates`` by variable, per second or
+            tick, and ``selectivities`` by pair of variables, both over the last slices.
+
+        Raises
+        ------
+        UnsupportedQuery
+            If the trends are not put together in the order of a plan.
+
+        Examples
+        --------
+        >>> df = spark.createDataFrame([(n, "ABBB"[n % 4]) for n in range(40)], "t int, type string")
+        >>> asked = df.pattern("PATTERN SEQ(B, A) WITHIN 4", time="t")
+        >>> seen = asked.statistics({"slice": 20}).orderBy("slice").collect()
+        >>> [round(row.rates["B"], 1) for row in seen]
+        [0.8, 0.8]
+        """
+        return detected.statistics(self._df, self._measured(plan, statistics, adaptation).plan)
+
+    def _measured(self, plan: object, statistics: object, adaptation: object) -> Decision:
+        refuse_streaming(self._df)
+        detection = given_detection(self._query.pattern, plan, statistics, adaptation)
+        return plan_measuring(self._rewritten, detection)
 
     def _columns(self, columns: Sequence[str] | None) -> tuple[str, ...]:
         """The exact names of the columns to show."""
@@ -563,6 +653,7 @@ class PatternFrame:
         measure: bool = False,
         plan: str | Sequence[str] = "auto",
         statistics: Mapping[str, Mapping[Any, float]] | None = None,
+        adaptation: str | Mapping[str, Any] | None = None,
     ) -> Explanation:
         """How the query is understood and run.
 
@@ -577,9 +668,11 @@ class PatternFrame:
         algorithm : str
         memory_limit : str or int, optional
         measure : bool
-            As of :meth:`survey_complete_trends`, for the stages ``complete`` and ``survey``.
+            As of :meth:`survey_complete_trends`, for the stages ``complete`` and ``survey``. For the stage ``trends``
+            it runs a job, and adds the true numbers of partial matches.
         plan : str or sequence of str
         statistics : mapping, optional
+        adaptation : str or mapping, optional
             As of :meth:`trends`, for the stage ``trends``.
 
         Returns
@@ -627,8 +720,16 @@ class PatternFrame:
             lambda: run(self._df, decision.plan),
             lambda: plan_complete(self._complete(*asked, self._columns(None))),
             lambda: summary(self.survey_complete_trends(*asked, measure)),
-            lambda: physical_views(self._decide_trends(None, None, plan, statistics)),
+            lambda: self._trends_views(given_detection(self._query.pattern, plan, statistics, adaptation), measure),
         )
+
+    def _trends_views(self, detection: Detection, measure: bool) -> tuple[PlanView, ...]:
+        """How trends are listed, and with ``measure`` the partial matches of each step."""
+        decision = self._decide_trends(None, None, detection)
+        if not measure or strategy_name(detect) != decision.strategy:
+            return physical_views(decision)
+        counts = detected.partial_matches(self._df, plan_measuring(self._rewritten, detection).plan)
+        return physical_views(decision, measured_facts(counts))
 
 
 def spark_columns(query: Query) -> list[Column]:

@@ -34,6 +34,24 @@ class DetectSpec:
     plans: tuple[BranchOrder, ...]
 
 
+#: What is told of each slice of a key's events, and the Spark types of that. A slice may come several times, and its
+#: numbers are then to be added.
+DETECTION = (
+    ("branch", "int"),
+    ("slice", "bigint"),
+    ("plan", "string"),
+    ("events", "bigint"),
+    ("planned", "boolean"),
+    ("changed", "boolean"),
+    ("violated", "string"),
+    ("partial_matches", "array<bigint>"),
+    ("seconds_deciding", "double"),
+    ("seconds_planning", "double"),
+    ("rates", "map<string,double>"),
+    ("selectivities", "map<string,double>"),
+)
+
+
 @attrs.frozen
 class GraphSpec:
     """What a worker must know to get trends out of the graph of a query.

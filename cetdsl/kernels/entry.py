@@ -25,6 +25,7 @@ _STAGES = {
     "windows": ("aggregate.panes", "window_stream"),
     "trends": ("enumerate.trends", "trend_stream"),
     "detect": ("detect.trends", "detect_stream"),
+    "measure detection": ("detect.measure", "measure_stream"),
     "containment": ("complete.containment", "containment_stream"),
     "graph": ("complete.streams", "graph_stream"),
     "count": ("complete.streams", "count_stream"),

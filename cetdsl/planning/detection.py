@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 
 import attrs
 
 from cetdsl.detection.cost import Expectation
+from cetdsl.detection.decisions import Adaptation, given_adaptation
 from cetdsl.detection.generators import GENERATORS, Comparator, algorithm_for
+from cetdsl.detection.loop import slice_length
 from cetdsl.detection.plans import OrderPlan, Problem, Variable, given_orders, pattern_order
 from cetdsl.detection.statistics import Statistics, given_statistics
 from cetdsl.errors import InvalidNode, is_one_of, nearest, shown
-from cetdsl.ir.branches import Branch, branches_of
+from cetdsl.ir.branches import Adapting, Branch, branches_of
 from cetdsl.ir.compiled import Compiled
 from cetdsl.ir.source import Source
 from cetdsl.ir.windowing import SPAN, WHOLE
@@ -25,25 +27,44 @@ CLEARLY = 2.0
 _MICROSECONDS = 1e6
 
 
+#: The plan stays.
+STATIC = Adaptation("static")
+#: What a mapping given as ``adaptation=`` may hold.
+_ADAPTATION = ("method", "threshold", "distance", "most", "slice")
+
+
 @attrs.frozen
 class Detection:
-    """How trends are to be put together: a plan or the names of all variables, and what is known of the events."""
+    """How trends are to be put together: a plan or the names of all variables, and what is known of the events.
+
+    Plans change by ``adaptation``, after slices of so many events of a key.
+    """
 
     plan: str | tuple[str, ...] = "auto"
     statistics: Statistics | None = None
+    adaptation: Adaptation = STATIC
+    slice_events: int | None = None
+
+    @property
+    def adapts(self) -> bool:
+        """Whether plans may change while events are read."""
+        return self.adaptation != STATIC
 
 
 #: What is done where a user says nothing.
 BY_DEFAULT = Detection()
 
 
-def given_detection(pattern: Pattern, plan: object = "auto", statistics: object = None) -> Detection:
+def given_detection(
+    pattern: Pattern, plan: object = "auto", statistics: object = None, adaptation: object = None
+) -> Detection:
     """Returns how trends are to be put together, as a user says it.
 
     Raises
     ------
     InvalidNode
-        There is no such plan, or the plan leaves out, repeats or negates a variable; or the statistics are none.
+        There is no such plan, or the plan leaves out, repeats or negates a variable; the statistics are none; or the
+        adaptation is none, or would change a plan that is given.
     UnknownVariable
         The pattern has no such variable.
 
@@ -65,9 +86,34 @@ def given_detection(pattern: Pattern, plan: object = "auto", statistics: object 
         if not is_one_of(plan, PLANS):
             every = f"write one of {', '.join(map(repr, PLANS))}, or a list of all variables"
             raise InvalidNode(f"there is no plan {shown(plan)}", hint=nearest(plan, PLANS, every))
-        return Detection(plan, known)
-    (order,) = given_orders(plan, [Problem.conjunction(*positive)], negated)
-    return Detection(tuple(positive[position] for position in order.order), known)
+        asked = Detection(plan, known, *_given_adaptation(adaptation))
+    else:
+        (order,) = given_orders(plan, [Problem.conjunction(*positive)], negated)
+        names = tuple(positive[position] for position in order.order)
+        asked = Detection(names, known, *_given_adaptation(adaptation))
+    if asked.adapts and asked.plan not in ("auto", *GENERATORS):
+        raise InvalidNode(
+            f"the plan {shown(plan)} is given, and the adaptation would change it",
+            hint="leave the adaptation out, or write plan='greedy' or plan='dynamic'",
+        )
+    return asked
+
+
+def _given_adaptation(given: object) -> tuple[Adaptation, int | None]:
+    """Returns when to plan anew, and how many events a slice has."""
+    if given is None:
+        return STATIC, None
+    if not isinstance(given, Mapping):
+        return given_adaptation(given), None
+    for key in given:
+        if not is_one_of(key, _ADAPTATION):
+            every = f"write some of {', '.join(map(repr, _ADAPTATION))}"
+            hint = nearest(key, _ADAPTATION, every) if isinstance(key, str) else every
+            raise InvalidNode(f"an adaptation has no {shown(key)}", hint=hint)
+    options = {str(key): value for key, value in given.items()}
+    events = options.pop("slice", None)
+    length = None if events is None else slice_length(events, 0)
+    return given_adaptation(options.pop("method", "invariants"), **options), length
 
 
 def why_no_orders(compiled: Compiled, branches: Sequence[Branch]) -> str | None:
@@ -112,7 +158,7 @@ def problem_of(branch: Branch, compiled: Compiled, source: Source) -> Problem:
         if slot.inner is not None and slot.kleene and (slot.inner.comparisons or slot.inner.listed):
             adjacent.add((position, position))
     windowing = source.windowing
-    unit = _MICROSECONDS if source.time_type.startswith("timestamp") else 1.0
+    unit = unit_of_rates(source)
     return Problem(
         tuple(Variable(compiled.name_of(slot.variable), slot.at_least, slot.at_most) for slot in slots),
         frozenset(combinations(range(count), 2)),
@@ -127,9 +173,21 @@ def why_no_plan(asked: Detection) -> str | None:
     """Returns why the order of the pattern is taken, whatever the query; None where it may be another."""
     if asked.plan == "pattern":
         return "the order of the pattern is asked for"
-    if asked.plan == "auto" and asked.statistics is None:
+    if asked.plan == "auto" and asked.statistics is None and not asked.adapts:
         return "no statistics say that another order than the pattern's is cheaper"
     return None
+
+
+def unit_of_rates(source: Source) -> float:
+    """Returns how long a unit of time of rates is, in the unit of the time column."""
+    return _MICROSECONDS if source.time_type.startswith("timestamp") else 1.0
+
+
+def adapting_for(asked: Detection, problem: Problem, source: Source) -> Adapting:
+    """Returns how the plan of a branch changes."""
+    algorithm = asked.plan if isinstance(asked.plan, str) and asked.plan != "pattern" else "auto"
+    known = asked.statistics or Statistics()
+    return Adapting(problem, algorithm, asked.adaptation, known, unit_of_rates(source), asked.slice_events)
 
 
 def orders_for(asked: Detection, problems: Sequence[Problem]) -> tuple[OrderPlan, ...] | str:
@@ -138,7 +196,7 @@ def orders_for(asked: Detection, problems: Sequence[Problem]) -> tuple[OrderPlan
         return tuple(_in_order(asked.plan, problem) for problem in problems)
     known = [Expectation(problem, asked.statistics or Statistics()) for problem in problems]
     chosen = [_chosen(asked.plan, expectation) for expectation in known]
-    if asked.plan == "auto":
+    if asked.plan == "auto" and not asked.adapts:
         own = sum(expectation.cost(pattern_order(expectation.problem)) for expectation in known)
         if sum(expectation.cost(plan) for expectation, plan in zip(known, chosen)) * CLEARLY > own:
             return "the statistics say that no order is clearly cheaper than the pattern's"

@@ -13,7 +13,7 @@ from cetdsl.ir.operators import Operator, with_exchanges
 from cetdsl.pattern.expressions import Aggregate
 from cetdsl.planning.detection import BY_DEFAULT, Detection
 from cetdsl.planning.strategies import complete
-from cetdsl.planning.strategies.detect import detect
+from cetdsl.planning.strategies.detect import detect, measure
 from cetdsl.planning.strategies.enumerate import enumerate_and_aggregate, list_trends
 from cetdsl.planning.strategies.fold import fold
 from cetdsl.planning.strategies.kernel import kernel
@@ -82,6 +82,17 @@ def plan_trends(
     """Plans an enumeration of at most so many trends, which shows these columns of each event."""
     request = TrendsRequest(resolved, columns, limit, compile_sides(resolved), detection)
     return _first_plan(request, TRENDS_STRATEGIES)
+
+
+def plan_measuring(resolved: ResolvedQuery, detection: Detection) -> Decision:
+    """Plans to tell how trends are put together; where they are not put together by a plan, that is an error."""
+    found = measure(TrendsRequest(resolved, (resolved.time.name,), None, compile_sides(resolved), detection))
+    if isinstance(found, Declined):
+        raise UnsupportedQuery(
+            f"these trends are not put together in the order of a plan: {found.reason}",
+            hint="give a plan, plan='greedy', or an adaptation; explain('trends') says how trends are found",
+        )
+    return Decision(with_exchanges(found), strategy_name(detect), ())
 
 
 def plan_complete(request: complete.Request) -> Decision:

@@ -24,6 +24,7 @@ from cetdsl.ir.operators.join_sides import JoinSides as JoinSides
 from cetdsl.ir.operators.limit import Limit as Limit
 from cetdsl.ir.operators.list_paths import ListPaths as ListPaths
 from cetdsl.ir.operators.list_trends import ListTrends as ListTrends
+from cetdsl.ir.operators.measure_detection import MeasureDetection as MeasureDetection
 from cetdsl.ir.operators.merge import Merge as Merge
 from cetdsl.ir.operators.merge_together import MergeTogether as MergeTogether
 from cetdsl.ir.operators.messages import Messages as Messages

@@ -57,6 +57,13 @@ class DetectTrends(ListTrends):
         each = [f"{names[position]} {_amount(log)}" for position, log in zip(order, logs)]
         return self._order(number), f"partial matches expected in {words.unit_of(self.source)}: {', '.join(each)}"
 
+    def facts(self) -> tuple[tuple[str, str], ...]:
+        adapting = self.plans[0].adapting
+        if adapting is None:
+            return ()
+        events = "some thousand" if adapting.slice_events is None else str(adapting.slice_events)
+        return (("adaptation", f"{adapting.adaptation.method}, after every {events} events of a key"),)
+
     def costs(self, limit: int | None = None) -> tuple[str, ...]:
         return (f"grows with the number of partial matches{words.until(limit)}",)
 

@@ -38,7 +38,6 @@ class Slice:
 
     key: int
     number: int
-    branch: int
     events: int
     order: tuple[int, ...]
     statistics: Statistics
@@ -166,7 +165,7 @@ class BranchLoop:
         by_slice : bool
             Whether each slice is a run, and a group, of its own, even where the plan stays.
         """
-        rows: list[tuple[int, int, int, int]] = []
+        rows: list[tuple[int, ...]] = []
         segments = len(events.segment_start) - 1
         ranks = [tables.rank_of(one) for one in self._candidates]
         for number in range(segments):
@@ -176,14 +175,14 @@ class BranchLoop:
             if key is None and (last or high - low >= self._shortest(high - low) or by_slice):
                 key = self._key(high - low)
             if key is None:
-                rows.append((low, high, self._number(self._first_order), 0))
+                rows.append((low, high, self._number(self._first_order), 0, number, 0))
                 continue
-            self._observe(key, number, events, tables, ranks, low, high)
-            rows += self._of_key(key, low, high, by_slice, len(rows))
+            self._observe(key, number, events, tables, ranks, low, high, by_slice)
+            rows += self._of_key(key, number, low, high, len(rows) if by_slice else -1)
             if last:
                 key.offset += keep_from - low
                 self._last = ends[1], key
-        return Runs(*(ints([row[column] for row in rows]) for column in range(4)))
+        return Runs(*(ints([row[column] for row in rows]) for column in range(6)))
 
     @property
     def _first_order(self) -> tuple[int, ...]:
@@ -202,7 +201,15 @@ class BranchLoop:
         return self.orders.index(order)
 
     def _observe(
-        self, key: _Key, number: int, events: Events, tables: TableMaker, ranks: list[Places], low: int, high: int
+        self,
+        key: _Key,
+        number: int,
+        events: Events,
+        tables: TableMaker,
+        ranks: list[Places],
+        low: int,
+        high: int,
+        by_slice: bool,
     ) -> None:
         """Looks at the slices that are complete by now, and decides on the plan of the slice behind each."""
         while (key.observed + 1) * key.length <= key.offset + high - low:
@@ -210,7 +217,7 @@ class BranchLoop:
             stop = low + (key.observed + 1) * key.length - key.offset
             before = attrs.evolve(key.loop.counts)
             started = perf_counter()
-            if first < stop and not key.loop.idle:
+            if first < stop and (by_slice or not key.loop.idle):
                 self._count(key, events, tables, ranks, low, first, stop)
             counting = perf_counter() - started
             statistics = key.seen.statistics()
@@ -220,7 +227,6 @@ class BranchLoop:
                 Slice(
                     number,
                     key.observed,
-                    0,
                     stop - first,
                     key.orders[-1],
                     statistics,
@@ -256,18 +262,16 @@ class BranchLoop:
             duration = float(events.time[stop - 1] - events.time[max(first - 1, low)]) / self._adapting.unit
         key.seen.add(max(duration, 1e-9), counted, tried, passed)
 
-    def _of_key(
-        self, key: _Key, low: int, high: int, by_slice: bool, group: int
-    ) -> Iterator[tuple[int, int, int, int]]:
-        """The runs of a key's events."""
-        begin, number = low, key.offset // key.length
+    def _of_key(self, key: _Key, number: int, low: int, high: int, group: int) -> Iterator[tuple[int, ...]]:
+        """The runs of a key's events; each slice is a group of its own, from ``group`` on, unless that is negative."""
+        begin, slice_ = low, key.offset // key.length
         while begin < high:
-            last = number
-            while not by_slice and last + 1 < len(key.orders) and key.orders[last + 1] == key.orders[number]:
+            last = slice_
+            while group < 0 and last + 1 < len(key.orders) and key.orders[last + 1] == key.orders[slice_]:
                 last += 1
             stop = min(low + (last + 1) * key.length - key.offset, high)
-            yield begin, stop, self._number(key.orders[number]), group if by_slice else 0
-            begin, number, group = stop, last + 1, group + 1
+            yield begin, stop, self._number(key.orders[slice_]), max(group, 0), number, slice_
+            begin, slice_, group = stop, last + 1, group + 1 if group >= 0 else group
 
 
 def _order_of(loop: Loop) -> tuple[int, ...]:

@@ -13,7 +13,7 @@ from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.machine import Comparison
 from cetdsl.ir.windowing import WHOLE
 from cetdsl.kernels.detect.adapt import BranchLoop
-from cetdsl.kernels.detect.runs import cut_scopes
+from cetdsl.kernels.detect.runs import Runs, cut_scopes
 from cetdsl.kernels.detect.scopes import Scopes, scopes_of
 from cetdsl.kernels.detect.search import OPENING, make_frames, search
 from cetdsl.kernels.detect.steps import MOST, VARIABLE, Negations, Program, lay_out_steps
@@ -82,7 +82,9 @@ class Detector:
         self._branches = [_lowered(plan.branch, self._negations.plain, spec.layout.codes) for plan in plans]
         self._orders = [plan.order for plan in plans]
         self._programs: dict[tuple[int, tuple[int, ...]], Program] = {}
-        self._loops = [self._loop(number, plan) for number, plan in enumerate(plans)]
+        self.loops = [self._loop(number, plan) for number, plan in enumerate(plans)]
+        #: Of each branch the runs of the last chunk, where plans change.
+        self.runs: list[Runs | None] = [None] * len(plans)
         #: Of each branch the partial matches so far, by group (see :class:`Runs`) and step.
         self.partial = [np.zeros((1, len(plan.order)), dtype=np.int64) for plan in plans]
 
@@ -139,11 +141,12 @@ class Detector:
         self, number: int, chunk: _Chunk, scopes: Scopes, ends: tuple[Hashable, Hashable], keep_from: int
     ) -> Iterator[tuple[tuple[int, ...], Scopes]]:
         """The orders in force for a branch, each with the scopes that it is in force in."""
-        loop = self._loops[number]
+        loop = self.loops[number]
         if loop is None:
             yield self._orders[number], scopes
             return
         runs = loop.runs(chunk.events, chunk.tables, ends, keep_from, by_slice=self._by_slice)
+        self.runs[number] = runs
         if self._by_slice:
             self.partial[number] = np.zeros((len(runs.low), len(self._orders[number])), dtype=np.int64)
         parts, run = cut_scopes(scopes, runs, chunk.extents)

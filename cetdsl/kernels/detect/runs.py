@@ -17,12 +17,14 @@ from cetdsl.kernels.vocabulary import Ints
 
 
 class Runs(NamedTuple):
-    """Ranges ``low:high`` of events, one behind the other, each with the numbers of its plan and of its group."""
+    """Ranges ``low:high`` of events, one behind the other, each with the numbers of its plan, group, key and slice."""
 
     low: Ints
     high: Ints
     plan: Ints
     group: Ints
+    key: Ints
+    slice: Ints
 
 
 def cut_scopes(scopes: Scopes, runs: Runs, extents: Extents) -> tuple[Scopes, Ints]:
@@ -32,7 +34,7 @@ def cut_scopes(scopes: Scopes, runs: Runs, extents: Extents) -> tuple[Scopes, In
     --------
     >>> ends = np.array([0]), np.array([9])
     >>> scopes = Scopes(*ends, *ends, *ends, np.array([0]), *ends, np.array([0]))
-    >>> runs = Runs(np.array([0, 4]), np.array([4, 9]), np.array([0, 1]), np.array([0, 0]))
+    >>> runs = Runs(np.array([0, 4]), np.array([4, 9]), *(np.array([0, 1]) for _ in range(4)))
     >>> none = np.zeros(0, dtype=np.int32)
     >>> parts, run = cut_scopes(scopes, runs, Extents(none, none, none, none))
     >>> parts.last_low.tolist(), parts.last_high.tolist(), run.tolist()

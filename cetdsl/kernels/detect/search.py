@@ -108,6 +108,7 @@ def _judge(
     depth: int,
 ) -> bool:
     """Judges the gaps of which all is known once step ``k`` has bound its slot."""
+    # It takes more than ten arguments as it is called where all of them are at hand, each in its own tuple.
     last = len(steps.step) - 1
     slice_low, slice_high = scopes.slice_low[scope], scopes.slice_high[scope]
     for row in range(steps.step[k, JUDGED], steps.step[k, JUDGED_END]):

@@ -5,10 +5,12 @@ from __future__ import annotations
 import attrs
 
 from cetdsl.ir.branches import BranchOrder
-from cetdsl.ir.operators import DetectTrends, ListTrends, Operator
+from cetdsl.ir.operators import DetectTrends, ListTrends, MeasureDetection, Operator, Scan
 from cetdsl.ir.operators.detect_trends import Planned
-from cetdsl.planning.detection import branches_to_order, orders_for, problem_of, why_no_plan
+from cetdsl.ir.source import Source
+from cetdsl.planning.detection import Detection, adapting_for, branches_to_order, orders_for, problem_of, why_no_plan
 from cetdsl.planning.strategies.enumerate import list_trends
+from cetdsl.planning.strategies.kernel import base_spec
 from cetdsl.planning.strategies.request import Declined, TrendsRequest, source_of
 
 
@@ -24,18 +26,43 @@ def detect(request: TrendsRequest) -> Operator | Declined:
     branches = branches_to_order(compiled)
     if isinstance(branches, str):
         return Declined(branches)
-    source = source_of(request.resolved)
+    source = _uncut(source_of(request.resolved), asked)
     problems = tuple(problem_of(branch, compiled, source) for branch in branches)
     orders = orders_for(asked, problems)
     if isinstance(orders, str):
         return Declined(orders)
-    plans = tuple(BranchOrder(branch, plan.order) for branch, plan in zip(branches, orders, strict=True))
-    return _with_plan(list_trends(request), plans, Planned(problems, orders, asked.plan, asked.statistics))
+    plans = tuple(
+        BranchOrder(branch, plan.order, adapting_for(asked, problem, source) if asked.adapts else None)
+        for branch, plan, problem in zip(branches, orders, problems, strict=True)
+    )
+    return _with_plan(list_trends(request), source, plans, Planned(problems, orders, asked.plan, asked.statistics))
 
 
-def _with_plan(operator: Operator, plans: tuple[BranchOrder, ...], planned: Planned) -> Operator:
+def _uncut(source: Source, asked: Detection) -> Source:
+    """Leaves a key whole where its plan changes: what was seen of it tells what comes next."""
+    return attrs.evolve(source, windowing=attrs.evolve(source.windowing, cut=0)) if asked.adapts else source
+
+
+def measure(request: TrendsRequest) -> MeasureDetection | Declined:
+    """Puts trends together as :func:`detect` does, and tells of each slice of a key how that went."""
+    found = detect(request)
+    if isinstance(found, Declined):
+        return found
+    plan = next(operator for operator in found.walk() if isinstance(operator, DetectTrends))
+    source = attrs.evolve(plan.source, windowing=attrs.evolve(plan.source.windowing, cut=0))
+    plans = tuple(
+        attrs.evolve(one, adapting=one.adapting or adapting_for(request.detection, problem, source))
+        for one, problem in zip(plan.plans, plan.planned.problems, strict=True)
+    )
+    return MeasureDetection(Scan(source, plan.compiled), base_spec(source, plan.compiled), plans)
+
+
+def _with_plan(operator: Operator, source: Source, plans: tuple[BranchOrder, ...], planned: Planned) -> Operator:
     """Puts a listing in planned orders in the place of one in the order of the pattern."""
-    if type(operator) is ListTrends:
-        fields = {field.name: getattr(operator, field.name) for field in attrs.fields(ListTrends)}
-        return DetectTrends(**fields, plans=plans, planned=planned)
-    return operator.with_children(tuple(_with_plan(child, plans, planned) for child in operator.children))
+    if type(operator) is not ListTrends:
+        children = tuple(_with_plan(child, source, plans, planned) for child in operator.children)
+        return operator.with_children(children)
+    fields = {field.name: getattr(operator, field.name) for field in attrs.fields(ListTrends)}
+    compiled = operator.compiled
+    fields |= {"child": Scan(source, compiled), "spec": base_spec(source, compiled)}
+    return DetectTrends(**fields, plans=plans, planned=planned)

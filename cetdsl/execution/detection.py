@@ -1,0 +1,76 @@
+"""How trends were put together, as DataFrames: plans, decisions, statistics, and partial matches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from cetdsl.execution.compat import own_errors
+from cetdsl.execution.operators import Rows, execute, run, runs
+from cetdsl.execution.trends import trends_spec
+from cetdsl.ir.operators import MeasureDetection, Operator
+from cetdsl.ir.stages import DETECTION, DetectSpec
+
+_TYPES: Mapping[str, T.DataType] = {
+    "int": T.IntegerType(),
+    "bigint": T.LongType(),
+    "double": T.DoubleType(),
+    "string": T.StringType(),
+    "boolean": T.BooleanType(),
+    "array<bigint>": T.ArrayType(T.LongType()),
+    "map<string,double>": T.MapType(T.StringType(), T.DoubleType()),
+}
+
+
+@runs(MeasureDetection)
+def measure_detection(df: DataFrame, plan: MeasureDetection) -> Rows:
+    """Gives rows of keys and :data:`~cetdsl.ir.stages.DETECTION` straight from the kernel."""
+    rows, keys = execute(df, plan.child), plan.source.shown_keys
+    told = DetectSpec(trends_spec(plan, keys, rows.spec, (), None), plan.plans)
+    fields = rows.frame.key_fields("g", keys)
+    named = [T.StructField(name, field.dataType) for name, field in zip(keys, fields, strict=True)]
+    return rows.mapped(plan, told, T.StructType([*named, *(T.StructField(n, _TYPES[kind]) for n, kind in DETECTION)]))
+
+
+def adaptation(df: DataFrame, plan: Operator) -> DataFrame:
+    """Returns a row per key, branch and slice of its events: the plan, the decision behind it, and the work."""
+    matches = F.aggregate("partial_matches", F.lit(0).cast("bigint"), lambda a, b: a + b)
+    columns = [
+        F.max("plan").alias("plan"),
+        F.sum("events").alias("events"),
+        F.max("planned").alias("planned"),
+        F.max("changed").alias("changed"),
+        F.max("violated").alias("violated"),
+        F.sum(matches).alias("partial_matches"),
+        F.sum("seconds_deciding").alias("seconds_deciding"),
+        F.sum("seconds_planning").alias("seconds_planning"),
+    ]
+    return _of_slices(df, plan, columns)
+
+
+def statistics(df: DataFrame, plan: Operator) -> DataFrame:
+    """Returns a row per key, branch and complete slice of its events: rates and selectivities as they were seen."""
+    seen = [F.max_by(name, F.size(name)).alias(name) for name in ("rates", "selectivities")]
+    return _of_slices(df, plan, [F.sum("events").alias("events"), *seen]).filter(F.col("rates").isNotNull())
+
+
+def _of_slices(df: DataFrame, plan: Operator, columns: list[Column]) -> DataFrame:
+    places = map(_quoted, (*plan.source.shown_keys, "branch", "slice"))
+    with own_errors():
+        return run(df, plan).groupBy(*places).agg(*columns)
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def partial_matches(df: DataFrame, plan: Operator) -> dict[tuple[int, str], list[int]]:
+    """Returns the partial matches of each step over all keys, by branch and plan; this runs a job."""
+    told = run(df, plan).select("branch", "plan", F.posexplode("partial_matches").alias("step", "matches"))
+    found: dict[tuple[int, str], list[int]] = {}
+    for row in told.groupBy("branch", "plan", "step").agg(F.sum("matches").alias("n")).orderBy("step").collect():
+        found.setdefault((row["branch"], row["plan"]), []).append(row["n"])
+    return dict(sorted(found.items()))

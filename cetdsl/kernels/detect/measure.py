@@ -1,0 +1,79 @@
+"""How trends were put together, as Arrow columns: of each slice of a key its plan, decisions, and partial matches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from cetdsl.ir.branches import BranchOrder
+from cetdsl.ir.stages import DetectSpec
+from cetdsl.kernels.detect.detector import Detector
+from cetdsl.kernels.detect.trends import ends_of
+from cetdsl.kernels.enumerate.layout import ints
+from cetdsl.kernels.wire.chunks import CHUNK_EVENTS, Chunk, Columns, by_chunks
+
+_TYPES = (
+    pa.int32(),
+    pa.int64(),
+    pa.string(),
+    pa.int64(),
+    pa.bool_(),
+    pa.bool_(),
+    pa.string(),
+    pa.list_(pa.int64()),
+    pa.float64(),
+    pa.float64(),
+    pa.map_(pa.string(), pa.float64()),
+    pa.map_(pa.string(), pa.float64()),
+)
+
+
+def measure_stream(spec: DetectSpec, batches: Iterator[pa.RecordBatch], chunk_events: int = CHUNK_EVENTS) -> Columns:
+    """Tells of each slice of each key: its plan and the decision behind it once, and its partial matches.
+
+    The columns are the key's and those of :data:`~cetdsl.ir.stages.DETECTION`. All plans adapt, if only ``static``.
+    """
+    detector = Detector(spec.trends.kernel, spec.plans, by_slice=True)
+
+    def measured(chunk: Chunk) -> Columns:
+        ends = ends_of(chunk, spec.trends.kernel)
+        for _ in detector.enumerate(chunk.events, chunk.slices, chunk.bounds, ends=ends):
+            pass  # what is found is not asked for
+        for branch, plan in enumerate(spec.plans):
+            rows = [*_decisions(detector, branch, plan), *_work(detector, branch, plan)]
+            if rows:
+                keys = chunk.key_columns(spec.trends.keys, ints([row[0] for row in rows]))
+                yield [*keys, *(pa.array([row[1 + k] for row in rows], kind) for k, kind in enumerate(_TYPES))]
+
+    yield from by_chunks(spec.trends.kernel, batches, chunk_events, measured)
+
+
+def _shown(plan: BranchOrder, order: Sequence[int]) -> str:
+    assert plan.adapting is not None
+    return ", ".join(plan.adapting.problem.names[slot] for slot in order)
+
+
+def _decisions(detector: Detector, branch: int, plan: BranchOrder) -> Iterator[tuple[Any, ...]]:
+    """The slices of the last chunk that were complete."""
+    loop = detector.loops[branch]
+    assert loop is not None
+    for one in loop.slices:
+        shares = {", ".join(pair): share for pair, share in one.statistics.selectivities.items()}
+        yield (
+            one.key, branch, one.number, _shown(plan, one.order), one.events, one.planned, one.changed, one.violated,
+            [], one.seconds_deciding, one.seconds_planning, list(one.statistics.rates.items()), list(shares.items()),
+        )  # fmt: skip
+    loop.slices.clear()
+
+
+def _work(detector: Detector, branch: int, plan: BranchOrder) -> Iterator[tuple[Any, ...]]:
+    """The partial matches of the last chunk."""
+    loop, runs = detector.loops[branch], detector.runs[branch]
+    if loop is None or runs is None:
+        return
+    for key, number, order, group in zip(runs.key, runs.slice, runs.plan, runs.group, strict=True):
+        counts = detector.partial[branch][group].tolist()
+        shown = _shown(plan, loop.orders[order])
+        yield int(key), branch, int(number), shown, 0, False, False, None, counts, 0.0, 0.0, None, None
