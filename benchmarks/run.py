@@ -27,12 +27,13 @@ import graphs
 import panes
 import races
 import sharing
+import unlisted
 from events import Events
 from pyspark.sql import SparkSession
 
 from cetdsl.java import require_java
 
-RACES = {**races.RACES, **panes.RACES, **graphs.RACES, **sharing.RACES, **bounds.RACES}
+RACES = {**races.RACES, **panes.RACES, **graphs.RACES, **sharing.RACES, **bounds.RACES, **unlisted.RACES}
 CHILDREN = {**races.CHILDREN, **panes.CHILDREN}
 
 

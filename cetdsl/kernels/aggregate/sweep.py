@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from cetdsl.aggregates.vocabulary import Merge
 from cetdsl.ir.kernel import KernelSpec
 from cetdsl.kernels.aggregate.additive import additive_values
 from cetdsl.kernels.aggregate.merge_tree import (
@@ -28,17 +29,21 @@ from cetdsl.kernels.aggregate.merge_tree import (
     take_ends,
 )
 from cetdsl.kernels.aggregate.sides import Side, side_of
-from cetdsl.kernels.answers.tables import Values
+from cetdsl.kernels.answers.tables import Values, extreme_accumulators, turned
 from cetdsl.kernels.machine.conditions import Subslices, subslices_of
 from cetdsl.kernels.machine.program import OPERATORS
 from cetdsl.kernels.machine.propagate import Accumulators
+from cetdsl.kernels.numbers.arithmetic import ADD, RAISE_TO
 from cetdsl.kernels.numbers.ladder import FEW_EVENTS, MULTIPLIED
+from cetdsl.kernels.numbers.linear import NO_TREND
 from cetdsl.kernels.numbers.scaled import to_scaled
-from cetdsl.kernels.vocabulary import Events, Ints, Slices
+from cetdsl.kernels.vocabulary import Events, Ints, Places, Slices
 from cetdsl.kernels.wire.values import ValueColumn
 
 #: Doubles hold numbers of so many bits.
 _RANGE_BITS = 1000
+#: Nodes of fewer versions than this stay in the processor's cache while queries look for theirs among them.
+_SEARCHED = 2048
 
 
 class SweepEvaluator:
@@ -67,7 +72,7 @@ class SweepEvaluator:
             long = np.log2(np.maximum(sizes, 1)) * self._bits_per_event > _RANGE_BITS
         moduli = (MULTIPLIED, MULTIPLIED)
         scaled, exact = additive_values(self.spec, columns, len(events.time), long, job.compute, moduli)
-        return Values(scaled[0].real != 0, exact, scaled, [])
+        return Values(scaled[0].real != 0, exact, scaled, job.extremes(columns))
 
 
 class _System(NamedTuple):
@@ -89,9 +94,9 @@ class _Job:
         self.rank = np.zeros(len(subslices.pivot), dtype=np.int64)
         if g >= 0:
             pivots = events.valid[g] & ((events.mask >> query.pivot) & 1 == 1)
-            values = np.unique(events.codes[g][pivots])
+            values = _distinct(events.codes[g][pivots])
             # A pivot without a value comes last, when nothing that it is compared with is in.
-            of_pivot = np.searchsorted(values, events.codes[g][subslices.pivot])
+            of_pivot, _ = _places_among(values, events.codes[g][subslices.pivot])
             self.rank = np.where(events.valid[g][subslices.pivot], of_pivot, len(values))
         self.ranks = len(values) + 1
         self.walks = [_Walk(self, side, values, backwards) for side, backwards in zip(evaluator.sides, (True, False))]
@@ -103,6 +108,8 @@ class _Job:
         weights = accumulators.weights
         if kind is np.complex128:
             system, weights = _System(kind(0), complex(0.5, 1), np.float64(0), 0.0), to_scaled(weights)
+        elif kind is np.int64:
+            system = _System(kind(NO_TREND), kind(0), prime, 0.0)
         else:
             system = _System(kind(0), kind(1), prime, 1.0 / float(prime) if prime else 0.0)
         out = np.full((self.slices, len(weights)), system.zero)
@@ -124,6 +131,24 @@ class _Job:
             system.reciprocal,
         )
         return out[rows]
+
+    def extremes(self, columns: list[ValueColumn]) -> list[Ints]:
+        """Computes the smallest and largest values of trends, by their ranks, and lengths."""
+        found = []
+        for accumulator in extreme_accumulators(self.evaluator.spec):
+            largest = accumulator.update.merge is Merge.LARGEST
+            if accumulator.is_length:
+                how, weights = ADD, np.full(len(self.events.time), 1 if largest else -1)
+            else:
+                ranks, values = columns[accumulator.column].ranks()
+                how, weights = RAISE_TO, ranks if largest else turned(ranks, len(values))
+            asked = Accumulators(np.array([accumulator.variable]), np.array([how]), weights[None, :])
+            best = self.compute(asked, np.arange(self.slices), np.int64, np.int64(how))[:, 0]
+            best[best == NO_TREND] = 0
+            if not largest:
+                best = -best if accumulator.is_length else turned(best, len(values))
+            found.append(best)
+        return found
 
 
 class _Walk:
@@ -156,7 +181,7 @@ class _Walk:
         else:
             end = np.searchsorted(self.leaves[first], subslices.high, side="left")
         self.right = np.maximum(end - base, self.left)
-        self.first, self.last = _admissions(side, events, values, job.ranks)
+        self.first, self.last = _admissions(side, events, self.leaves, values, job.ranks)
 
     def answer(self, asked: Ints, state: Ints, variable: Ints, weights: NDArray[Any], system: _System) -> NDArray[Any]:
         """Counts the walks of some subslices that begin in some states: shape (walks, accumulators)."""
@@ -181,41 +206,83 @@ class _Walk:
             rules, self.leaves, mask, self.first, self.last, self.job.ranks, weights, variable, zero, one
         )
         level = Level(self.instant_start, *built)
+        # Each level is written where the one before the last was.
+        room, other = (level.rank, level.values), (np.empty_like(level.rank), np.empty_like(level.values))
+
+        def above(level: Level, multiplied: bool) -> Level:
+            nonlocal room, other
+            made = merge_neighbours(level, multiplied, *other, rules, zero, prime, reciprocal)
+            room, other = other, room
+            return Level(*made, *(array[: made[1][-1]] for array in room))
+
         while len(level.start) > len(level.owner_start):
-            level = Level(*merge_neighbours(level, False, rules, zero, prime, reciprocal))
+            level = above(level, False)
         add_identity(level.values, rules.own, one, prime)
         level = level._replace(owner_start=self.owner_start)
+        asked, order = queries, None
         while True:
-            take_ends(queries, level, rules, zero, prime, reciprocal)
-            if (queries.left >= queries.right).all():
-                return
-            level = Level(*merge_neighbours(level, True, rules, zero, prime, reciprocal))
+            if order is None and len(level.rank) > _SEARCHED * (len(level.start) - 1):
+                order = np.lexsort((queries.rank, queries.owner))
+                asked = Queries(*(array[order] for array in queries))
+            take_ends(asked, level, order is not None, rules, zero, prime, reciprocal)
+            if (asked.left >= asked.right).all():
+                break
+            level = above(level, True)
+        if order is not None:
+            queries.row[order], queries.column[order] = asked.row, asked.column
 
 
-def _admissions(side: Side, events: Events, values: Ints, ranks: int) -> tuple[Ints, Ints]:
-    """Returns the ranks from which, and before which, each event may enter each place, both of shape (places, n).
+def _admissions(side: Side, events: Events, leaves: Ints, values: Ints, ranks: int) -> tuple[Places, Places]:
+    """Returns the ranks from which, and before which, each leaf may enter each place: shape (places, ranges, leaves).
 
     ``values`` are those of the pivots, rising; the last rank is that of the pivots without a value.
     """
-    first, last = np.zeros((2, len(side.demands), len(events.time)), dtype=np.int64)
-    last[:] = ranks
-    for place, demands in enumerate(side.demands):
+    apart = [sum(op == OPERATORS["!="] for op, _, _ in demands) for demands in side.demands]
+    first, last = np.zeros((2, len(side.demands), 2 ** max(apart), len(leaves)), dtype=np.int32)
+    last[:, 0] = ranks
+    for place, (variable, demands) in enumerate(zip(side.rules.variable.tolist(), side.demands, strict=True)):
+        if not demands:
+            continue
+        own, known = np.flatnonzero((events.mask[leaves] >> variable) & 1), 1
         for op, column, _ in demands:
-            low = np.searchsorted(values, events.codes[column], side="left")
-            high = np.searchsorted(values, events.codes[column], side="right")
+            low, high = _places_among(values, events.codes[column][leaves[own]])
+            valid = events.valid[column][leaves[own]]
             # The event's value on the left, the pivot's on the right.
-            begin, end = _RANGES[op](low, high, ranks - 1)
-            np.maximum(first[place], begin, out=first[place])
-            np.minimum(last[place], np.where(events.valid[column], end, 0), out=last[place])
+            ranges = _RANGES[op](low, high, ranks - 1)
+            # What was one range is cut into as many.
+            for number in range(known * len(ranges) - 1, -1, -1):
+                begin, end = ranges[number // known]
+                before = first[place, number % known, own], last[place, number % known, own]
+                first[place, number, own] = np.maximum(before[0], begin)
+                last[place, number, own] = np.minimum(before[1], np.where(valid, end, 0))
+            known *= len(ranges)
     return first, last
+
+
+def _places_among(values: Ints, wanted: Ints) -> tuple[Ints, Ints]:
+    """Returns how many of some rising values are smaller than each that is wanted, and how many no larger."""
+    # In their order, what is wanted is found without a jump through memory.
+    order = np.argsort(wanted)
+    low, high = np.empty((2, len(wanted)), dtype=np.int64)
+    low[order] = np.searchsorted(values, wanted[order], side="left")
+    high[order] = np.searchsorted(values, wanted[order], side="right")
+    return low, high
+
+
+def _distinct(values: Ints) -> Ints:
+    """Returns the values that occur, rising."""
+    rising = np.sort(values)
+    distinct: Ints = rising[np.append(True, rising[1:] != rising[:-1])[: len(rising)]]
+    return distinct
 
 
 #: The ranks whose pivots meet a demand, by its operator: those from ``low`` on and before ``high`` have the event's own
 #: value, and ``all`` have any.
-_RANGES: dict[int, Callable[[Ints, Ints, int], tuple[Ints | int, Ints | int]]] = {
-    OPERATORS["="]: lambda low, high, all: (low, high),
-    OPERATORS["<"]: lambda low, high, all: (high, all),
-    OPERATORS["<="]: lambda low, high, all: (low, all),
-    OPERATORS[">"]: lambda low, high, all: (0, low),
-    OPERATORS[">="]: lambda low, high, all: (0, high),
+_RANGES: dict[int, Callable[[Ints, Ints, int], tuple[tuple[Ints | int, Ints | int], ...]]] = {
+    OPERATORS["="]: lambda low, high, all: ((low, high),),
+    OPERATORS["!="]: lambda low, high, all: ((0, low), (high, all)),
+    OPERATORS["<"]: lambda low, high, all: ((high, all),),
+    OPERATORS["<="]: lambda low, high, all: ((low, all),),
+    OPERATORS[">"]: lambda low, high, all: ((0, low),),
+    OPERATORS[">="]: lambda low, high, all: ((0, high),),
 }
