@@ -81,18 +81,17 @@ class Events:
             F.when(differs, 100 * _uniform(number, 5)).otherwise(0.0).alias("x"),
         )
 
-    def of_kinds(self, kinds: str, count: int) -> DataFrame:
-        """So many events (before scaling) of one group, a tick apart, each of a kind by chance, with an id and an x."""
-        number, size = F.col("id"), self.scaled(count)
-        kind = F.element_at(F.array(*map(F.lit, kinds)), (1 + _whole(number, 1, len(kinds))).cast("int"))
-        return self.saved(
-            f"kinds-{kinds}-{size}",
-            lambda: self.spark.range(0, size, 1, 8).select(
-                number.alias("time"),
-                kind.alias("type"),
-                _whole(number, 2, max(1, size // 10)).alias("id"),
-                (_uniform(number, 3) * 100).alias("x"),
-            ),
+    def kinds(self, count: int, kinds: str) -> DataFrame:
+        """So many events (before scaling) one tick apart, of kinds that take no turns, with four random attributes."""
+        number, count = F.col("id"), self.scaled(count)
+        kind = F.element_at(F.array(*map(F.lit, kinds)), (1 + _whole(number, 4, len(kinds))).cast("int"))
+        return self.spark.range(0, count, 1, 1).select(
+            number.alias("time"),
+            kind.alias("type"),
+            _whole(number, 5, 1 << 40).alias("x"),
+            _whole(number, 6, 1 << 40).alias("y"),
+            (100 * _uniform(number, 7)).alias("rate"),
+            _whole(number, 8, max(1, count // 10)).alias("account"),
         )
 
     def _kept(

@@ -24,16 +24,16 @@ sys.path.insert(0, str(HERE.parent))
 
 import bounds  # after the line above: the repository's own cetdsl must be found first
 import graphs
-import pairwise
 import panes
 import races
 import sharing
+import unlisted
 from events import Events
 from pyspark.sql import SparkSession
 
 from cetdsl.java import require_java
 
-RACES = {**races.RACES, **panes.RACES, **graphs.RACES, **sharing.RACES, **pairwise.RACES, **bounds.RACES}
+RACES = {**races.RACES, **panes.RACES, **graphs.RACES, **sharing.RACES, **bounds.RACES, **unlisted.RACES}
 CHILDREN = {**races.CHILDREN, **panes.CHILDREN}
 
 

@@ -20,12 +20,11 @@ from numpy.typing import NDArray
 
 from cetdsl.kernels._jit import inlined, jit
 from cetdsl.kernels.aggregate.sides import ONE, Rules
-from cetdsl.kernels.numbers.copying import copy, copy_rows
 from cetdsl.kernels.numbers.linear import add, multiply
-from cetdsl.kernels.vocabulary import Ints
+from cetdsl.kernels.vocabulary import Ints, Places
 
 #: Behind all ranks.
-_NEVER = 2**62
+_NEVER = 2**31 - 1
 
 
 class Level(NamedTuple):
@@ -37,7 +36,7 @@ class Level(NamedTuple):
         The nodes of each tree.
     start : int64 array, shape (nodes + 1,)
         The versions of each node.
-    rank : int64 array, shape (versions,)
+    rank : int32 array, shape (versions,)
         The rank that each version begins at.
     values : array, shape (versions, accumulators, entries)
         The entries of the matrices.
@@ -45,7 +44,7 @@ class Level(NamedTuple):
 
     owner_start: Ints
     start: Ints
-    rank: Ints
+    rank: Places
     values: NDArray[Any]
 
 
@@ -72,14 +71,14 @@ def build_leaves(
     rules: Rules,
     events: Ints,
     mask: Ints,
-    first: NDArray[np.int32],
-    last: NDArray[np.int32],
+    first: Places,
+    last: Places,
     ranks: int,
     weights: NDArray[Any],
     counted: Ints,
     zero: Any,
     one: Any,
-) -> tuple[Ints, Ints, NDArray[Any]]:
+) -> tuple[Ints, Places, NDArray[Any]]:
     """Returns the versions of what each event adds to the matrix of its instant: start, rank and values of a level.
 
     Parameters
@@ -90,12 +89,14 @@ def build_leaves(
         The events, in the order of the side's walks.
     mask : int64 array, shape (n,)
         Bit v is set when the event may be bound to variable v.
-    first, last : int32 arrays, shape (places, leaves)
-        The ranks from which, and before which, each event may enter each place.
+    first, last : int32 arrays, shape (places, ranges, leaves)
+        The ranks from which, and before which, each event may enter each place: ranges without a rank in common, of
+        which some may be empty.
     ranks : int
         The number of ranks.
     weights, counted : array, shape (accumulators, n), and int64 array, shape (accumulators,)
-        What each event adds to each accumulator, and the variable whose events do, -1: any.
+        What each event adds to each accumulator, and the variable whose events do, -1: any; the first is that by which
+        it multiplies the number of ways.
     zero, one
         The numbers 0 and 1.
     """
@@ -106,10 +107,11 @@ def build_leaves(
         most += 1
         for q in range(places):
             if variable[q] >= 0 and (mask[events[n]] >> variable[q]) & 1:
-                most += 2
-    start, rank = np.empty(len(events) + 1, dtype=np.int64), np.empty(most, dtype=np.int64)
-    # Most events have fewer versions than they could have: room that is not written takes no memory.
-    values = np.empty((most, accumulators, entries), dtype=weights.dtype)
+                for g in range(first.shape[1]):
+                    if first[q, g, n] < last[q, g, n]:
+                        most += (first[q, g, n] > 0) + (last[q, g, n] < ranks)
+    start, rank = np.empty(len(events) + 1, dtype=np.int64), np.empty(most, dtype=np.int32)
+    values = np.full((most, accumulators, entries), zero)
     size = 0
     for n in range(len(events)):
         i = events[n]
@@ -117,21 +119,25 @@ def build_leaves(
         now = 0
         while now < ranks:
             rank[size] = now
-            values[size] = zero
             after = ranks
             for q in range(places):
-                if variable[q] < 0 or not (mask[i] >> variable[q]) & 1 or first[q, n] >= last[q, n]:
+                if variable[q] < 0 or not (mask[i] >> variable[q]) & 1:
                     continue
-                if first[q, n] > now:
-                    after = min(after, first[q, n])
-                elif last[q, n] > now:
-                    after = min(after, last[q, n])
+                for g in range(first.shape[1]):
+                    begin, end = first[q, g, n], last[q, g, n]
+                    if begin >= end or end <= now:
+                        continue
+                    if begin > now:
+                        after = min(after, begin)
+                        continue
+                    after = min(after, end)
                     for at in range(into_start[q], into_start[q + 1]):
                         # Each transition is of one place, so its entry is written once.
-                        values[size, 0, into[at]] = one
-                        for k in range(1, accumulators):
+                        for k in range(accumulators):
                             if counted[k] < 0 or counted[k] == variable[q]:
                                 values[size, k, into[at]] = weights[k, i]
+                            elif k == 0:
+                                values[size, k, into[at]] = one
             size += 1
             now = after
     start[len(events)] = size
@@ -140,60 +146,77 @@ def build_leaves(
 
 @inlined
 def _multiply(
-    a: NDArray[Any], b: NDArray[Any], out: NDArray[Any], rules: Rules, zero: Any, prime: Any, reciprocal: float
+    below: NDArray[Any],
+    a: int,
+    b: int,
+    out: NDArray[Any],
+    at: int,
+    factor_start: Ints,
+    left: Ints,
+    right: Ints,
+    zero: Any,
+    prime: Any,
+    reciprocal: float,
 ) -> None:
-    """Writes the product of two matrices of all accumulators."""
-    factor_start, left, right = rules.factor_start, rules.left, rules.right
-    for e in range(out.shape[1]):
-        for k in range(out.shape[0]):
+    """Writes the product of the matrices ``a`` and ``b`` of all accumulators to the matrix ``at`` of ``out``.
+
+    Matrices are given by their numbers: to cut them out takes longer than to multiply them.
+    """
+    for e in range(out.shape[2]):
+        for k in range(out.shape[1]):
             total = zero
             for t in range(factor_start[e], factor_start[e + 1]):
                 p, q = left[t], right[t]
                 if p == ONE:
-                    total = add(total, b[k, q], prime)
+                    total = add(total, below[b, k, q], prime)
                 elif q == ONE:
-                    total = add(total, a[k, p], prime)
+                    total = add(total, below[a, k, p], prime)
                 else:
-                    total = add(total, multiply(a[0, p], b[k, q], prime, reciprocal), prime)
+                    total = add(total, multiply(below[a, 0, p], below[b, k, q], prime, reciprocal), prime)
                     if k > 0:
-                        total = add(total, multiply(a[k, p], b[0, q], prime, reciprocal), prime)
-            out[k, e] = total
+                        total = add(total, multiply(below[a, k, p], below[b, 0, q], prime, reciprocal), prime)
+            out[at, k, e] = total
 
 
 @jit
 def merge_neighbours(
-    level: Level, multiplied: bool, rules: Rules, zero: Any, prime: Any, reciprocal: float
-) -> tuple[Ints, Ints, Ints, NDArray[Any]]:
-    """Returns the level above: two neighbours of a tree become one node; they are multiplied, or else added up.
+    level: Level,
+    multiplied: bool,
+    rank: Places,
+    values: NDArray[Any],
+    rules: Rules,
+    zero: Any,
+    prime: Any,
+    reciprocal: float,
+) -> tuple[Ints, Ints]:
+    """Makes the level above: two neighbours of a tree become one node; they are multiplied, or else added up.
 
+    The versions are written to ``rank`` and ``values``, which have room for as many as the level has, and the first two
+    fields of the new level are returned: the nodes of each tree, and the versions of each node.
     ``prime`` is the modulus of ``uint64`` arithmetic and ``reciprocal`` its inverse in doubles; other number systems
     ignore both.
     """
     below_owner, below, below_rank, below_values = level
+    factor_start, left, right = rules.factor_start, rules.left, rules.right
     owner_start = np.zeros_like(below_owner)
     for o in range(len(below_owner) - 1):
         owner_start[o + 1] = owner_start[o] + (below_owner[o + 1] - below_owner[o] + 1) // 2
     start = np.zeros(owner_start[-1] + 1, dtype=np.int64)
-    # Two first versions become one, and others where both nodes change at the same rank.
-    most = len(below_rank) - (len(below) - len(start))
-    rank = np.empty(most, dtype=np.int64)
-    values = np.empty((most, below_values.shape[1], below_values.shape[2]), dtype=below_values.dtype)
     size, node = 0, 0
     for o in range(len(below_owner) - 1):
         for j in range(below_owner[o], below_owner[o + 1], 2):
             a, a_end = below[j], below[j + 1]
             if j + 1 == below_owner[o + 1]:
-                copy(rank[size:], below_rank[a:a_end])
-                for k in range(a, a_end):
-                    copy_rows(values[size], below_values[k])
-                    size += 1
+                rank[size : size + a_end - a] = below_rank[a:a_end]
+                values[size : size + a_end - a] = below_values[a:a_end]
+                size += a_end - a
             else:
                 b, b_end = a_end, below[j + 2]
                 now = 0
                 while now < _NEVER:
                     rank[size] = now
                     if multiplied:
-                        _multiply(below_values[a], below_values[b], values[size], rules, zero, prime, reciprocal)
+                        _multiply(below_values, a, b, values, size, factor_start, left, right, zero, prime, reciprocal)
                     else:
                         for k in range(values.shape[1]):
                             for e in range(values.shape[2]):
@@ -206,7 +229,7 @@ def merge_neighbours(
                     b += next_b == now and now < _NEVER
             node += 1
             start[node] = size
-    return owner_start, start, rank[:size], values[:size]
+    return owner_start, start
 
 
 @jit
@@ -219,8 +242,10 @@ def add_identity(values: NDArray[Any], own: Ints, one: Any, prime: Any) -> None:
 
 @inlined
 def _times(
-    vector: NDArray[Any],
-    matrix: NDArray[Any],
+    vectors: NDArray[Any],
+    n: int,
+    matrices: NDArray[Any],
+    at: int,
     from_: Ints,
     to: Ints,
     entry: Ints,
@@ -229,69 +254,89 @@ def _times(
     prime: Any,
     reciprocal: float,
 ) -> None:
-    """Multiplies a vector of all accumulators with a matrix in place; ``out`` is room for it."""
-    out[:] = zero
+    """Multiplies the vector ``n`` of all accumulators with the matrix ``at`` in place; ``out`` is room for it.
+
+    Vectors and matrices are given by their numbers: to cut them out takes longer than to multiply them.
+    """
+    for k in range(out.shape[0]):
+        for q in range(out.shape[1]):
+            out[k, q] = zero
     for t in range(len(entry)):
         r, q, e = from_[t], to[t], entry[t]
-        for k in range(len(out)):
+        for k in range(out.shape[0]):
             if e == ONE:
-                out[k, q] = add(out[k, q], vector[k, r], prime)
+                out[k, q] = add(out[k, q], vectors[n, k, r], prime)
                 continue
-            out[k, q] = add(out[k, q], multiply(vector[k, r], matrix[0, e], prime, reciprocal), prime)
+            out[k, q] = add(out[k, q], multiply(vectors[n, k, r], matrices[at, 0, e], prime, reciprocal), prime)
             if k > 0:
-                out[k, q] = add(out[k, q], multiply(vector[0, r], matrix[k, e], prime, reciprocal), prime)
-    copy_rows(vector, out)
+                out[k, q] = add(out[k, q], multiply(vectors[n, 0, r], matrices[at, k, e], prime, reciprocal), prime)
+    for k in range(out.shape[0]):
+        for q in range(out.shape[1]):
+            vectors[n, k, q] = out[k, q]
 
 
 @inlined
-def _version(rank: Ints, last: int, high: int, wanted: int) -> int:
-    """Returns the last version before ``high`` that begins at a rank or before; ``last`` is one that does.
-
-    What is wanted is often near: it is looked for in steps that double.
-    """
-    step = 1
-    while last + step < high and rank[last + step] <= wanted:
-        last += step
-        step *= 2
-    high = min(high, last + step)
-    while last + 1 < high:
-        middle = (last + high) // 2
+def _version(rank: Places, low: int, high: int, wanted: int) -> int:
+    """Returns the last version between two that begins at a rank or before."""
+    while low + 1 < high:
+        middle = (low + high) // 2
         if rank[middle] <= wanted:
-            last = middle
+            low = middle
         else:
             high = middle
-    return last
+    return low
+
+
+@inlined
+def _following(rank: Places, cursor: Ints, node: int, end: int, wanted: int) -> int:
+    """Returns the last version of a node that begins at a rank or before, where the ranks that are wanted rise."""
+    at = cursor[node]
+    while at + 1 < end and rank[at + 1] <= wanted:
+        at += 1
+    cursor[node] = at
+    return int(at)
 
 
 @jit
-def take_ends(queries: Queries, level: Level, rules: Rules, zero: Any, prime: Any, reciprocal: float) -> None:
-    """Multiplies the ends of each query's range that the level above does not hold, and goes on to that level."""
+def take_ends(
+    queries: Queries, level: Level, by_rank: bool, rules: Rules, zero: Any, prime: Any, reciprocal: float
+) -> None:
+    """Multiplies the ends of each query's range that the level above does not hold, and goes on to that level.
+
+    If the queries of each tree come ``by_rank``, the versions of each node are met in their order, and none is looked
+    for: that would be one access to memory after another where nodes have many versions.
+    """
     owner, left, right, wanted = queries.owner, queries.left, queries.right, queries.rank
     rows, columns = queries.row, queries.column
     owner_start, start, rank, values = level
+    row, column, entry = rules.row, rules.column, rules.entry
     out = np.full((rows.shape[1], rows.shape[2]), zero)
-    # The version of each node that a query took last: where queries come by their ranks, the next one is close to it.
-    taken = start[:-1].copy()
+    cursor = start[: len(start) if by_rank else 0].copy()
     for n in range(len(owner)):
         if left[n] >= right[n]:
             continue
         base = owner_start[owner[n]]
+        nodes = owner_start[owner[n] + 1] - base
+        # What reaches to the end of a tree leaves its last node to the level above, where there is one.
+        to_end = right[n] == nodes and nodes > 1
         if left[n] & 1:
             node = base + left[n]
-            if rank[taken[node]] > wanted[n]:
-                taken[node] = start[node]
-            at = taken[node] = _version(rank, taken[node], start[node + 1], wanted[n])
-            _times(rows[n], values[at], rules.row, rules.column, rules.entry, out, zero, prime, reciprocal)
+            if by_rank:
+                at = _following(rank, cursor, node, start[node + 1], wanted[n])
+            else:
+                at = _version(rank, start[node], start[node + 1], wanted[n])
+            _times(rows, n, values, at, row, column, entry, out, zero, prime, reciprocal)
             left[n] += 1
-        if left[n] < right[n] and right[n] & 1:
+        if left[n] < right[n] and right[n] & 1 and not to_end:
             node = base + right[n] - 1
-            if rank[taken[node]] > wanted[n]:
-                taken[node] = start[node]
-            at = taken[node] = _version(rank, taken[node], start[node + 1], wanted[n])
-            _times(columns[n], values[at], rules.column, rules.row, rules.entry, out, zero, prime, reciprocal)
+            if by_rank:
+                at = _following(rank, cursor, node, start[node + 1], wanted[n])
+            else:
+                at = _version(rank, start[node], start[node + 1], wanted[n])
+            _times(columns, n, values, at, column, row, entry, out, zero, prime, reciprocal)
             right[n] -= 1
         left[n] //= 2
-        right[n] //= 2
+        right[n] = (right[n] + to_end) // 2
 
 
 @jit
@@ -338,6 +383,8 @@ def add_products(
     for n in range(len(pivot)):
         trends = multiply(before[n, 0], after[n, 0], prime, reciprocal)
         s = slice_[n]
+        if counted[0]:
+            trends = multiply(trends, weights[0, pivot[n]], prime, reciprocal)
         out[s, 0] = add(out[s, 0], trends, prime)
         for k in range(1, out.shape[1]):
             total = multiply(before[n, 0], after[n, k], prime, reciprocal)

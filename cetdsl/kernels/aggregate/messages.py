@@ -20,7 +20,7 @@ from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.machine import Pair
 from cetdsl.kernels.aggregate.additive import additive_values
 from cetdsl.kernels.aggregate.links import Link, Members, absorb, gather, link_of, send, walks_of
-from cetdsl.kernels.answers.tables import Values, extreme_accumulators
+from cetdsl.kernels.answers.tables import Values, extreme_accumulators, turned
 from cetdsl.kernels.machine.propagate import Accumulators
 from cetdsl.kernels.numbers.ladder import MULTIPLIED
 from cetdsl.kernels.numbers.scaled import to_scaled
@@ -178,17 +178,12 @@ class _Job:
             variable = accumulator.variable
             if variable not in known:
                 known[variable] = self._completed(variable, found)
-            members = self.members[variable]
-            ranks = columns[accumulator.column].ranks()[0][members.event]
-            kept = known[variable] & (ranks > 0)
-            if accumulator.update.merge is Merge.LARGEST:
-                best = np.zeros(self.slices, dtype=np.int64)
-                np.maximum.at(best, members.slice[kept], ranks[kept])
-            else:
-                best = np.full(self.slices, len(self.events.time) + 1)
-                np.minimum.at(best, members.slice[kept], ranks[kept])
-                best[best > len(self.events.time)] = 0
-            out.append(best)
+            members, (ranks, values) = self.members[variable], columns[accumulator.column].ranks()
+            largest = accumulator.update.merge is Merge.LARGEST
+            kept, best = known[variable], np.zeros(self.slices, dtype=np.int64)
+            ranks = (ranks if largest else turned(ranks, len(values)))[members.event[kept]]
+            np.maximum.at(best, members.slice[kept], ranks)
+            out.append(best if largest else turned(best, len(values)))
         return out
 
     def _completed(self, variable: int, found: Bools) -> Bools:

@@ -9,14 +9,13 @@ takes time with the square.
 
 from __future__ import annotations
 
-import functools
-import operator
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cetdsl.aggregates.vocabulary import Merge
 from cetdsl.ir.kernel import KernelSpec
 from cetdsl.kernels.aggregate.additive import additive_values
 from cetdsl.kernels.aggregate.merge_tree import (
@@ -30,19 +29,21 @@ from cetdsl.kernels.aggregate.merge_tree import (
     take_ends,
 )
 from cetdsl.kernels.aggregate.sides import Side, side_of
-from cetdsl.kernels.answers.tables import Values
+from cetdsl.kernels.answers.tables import Values, extreme_accumulators, turned
 from cetdsl.kernels.machine.conditions import Subslices, subslices_of
 from cetdsl.kernels.machine.program import OPERATORS
 from cetdsl.kernels.machine.propagate import Accumulators
+from cetdsl.kernels.numbers.arithmetic import ADD, RAISE_TO
 from cetdsl.kernels.numbers.ladder import FEW_EVENTS, MULTIPLIED
+from cetdsl.kernels.numbers.linear import NO_TREND
 from cetdsl.kernels.numbers.scaled import to_scaled
-from cetdsl.kernels.vocabulary import Events, Ints, Slices
+from cetdsl.kernels.vocabulary import Events, Ints, Places, Slices
 from cetdsl.kernels.wire.values import ValueColumn
 
-#: Nodes of so many versions are read by rank: their ranks alone no longer fit the nearest cache.
-LONG = 2**11
 #: Doubles hold numbers of so many bits.
 _RANGE_BITS = 1000
+#: Nodes of fewer versions than this stay in the processor's cache while queries look for theirs among them.
+_SEARCHED = 2048
 
 
 class SweepEvaluator:
@@ -71,7 +72,7 @@ class SweepEvaluator:
             long = np.log2(np.maximum(sizes, 1)) * self._bits_per_event > _RANGE_BITS
         moduli = (MULTIPLIED, MULTIPLIED)
         scaled, exact = additive_values(self.spec, columns, len(events.time), long, job.compute, moduli)
-        return Values(scaled[0].real != 0, exact, scaled, [])
+        return Values(scaled[0].real != 0, exact, scaled, job.extremes(columns))
 
 
 class _System(NamedTuple):
@@ -93,13 +94,12 @@ class _Job:
         self.rank = np.zeros(len(subslices.pivot), dtype=np.int64)
         if g >= 0:
             pivots = events.valid[g] & ((events.mask >> query.pivot) & 1 == 1)
-            values = np.unique(events.codes[g][pivots])
+            values = _distinct(events.codes[g][pivots])
             # A pivot without a value comes last, when nothing that it is compared with is in.
-            of_pivot = np.searchsorted(values, events.codes[g][subslices.pivot])
+            of_pivot, _ = _places_among(values, events.codes[g][subslices.pivot])
             self.rank = np.where(events.valid[g][subslices.pivot], of_pivot, len(values))
-        ranges = _Ranges(events, values, functools.reduce(operator.or_, map(_readable, evaluator.sides)))
-        self.ranks = ranges.ranks
-        self.walks = [_Walk(self, side, ranges, backwards) for side, backwards in zip(evaluator.sides, (True, False))]
+        self.ranks = len(values) + 1
+        self.walks = [_Walk(self, side, values, backwards) for side, backwards in zip(evaluator.sides, (True, False))]
 
     def compute(self, accumulators: Accumulators, rows: Ints, kind: Any, prime: Any) -> NDArray[Any]:
         """Computes the accumulators of some slices, see :class:`~cetdsl.kernels.aggregate.additive.AdditivePass`."""
@@ -108,6 +108,8 @@ class _Job:
         weights = accumulators.weights
         if kind is np.complex128:
             system, weights = _System(kind(0), complex(0.5, 1), np.float64(0), 0.0), to_scaled(weights)
+        elif kind is np.int64:
+            system = _System(kind(NO_TREND), kind(0), prime, 0.0)
         else:
             system = _System(kind(0), kind(1), prime, 1.0 / float(prime) if prime else 0.0)
         out = np.full((self.slices, len(weights)), system.zero)
@@ -130,46 +132,35 @@ class _Job:
         )
         return out[rows]
 
-
-class _Ranges:
-    """Where the events' values stand among those of the pivots, for each column that is compared with them.
-
-    Attributes
-    ----------
-    values : int64 array
-        The pivots' values, rising, each once.
-    ranks : int
-        The number of ranks: one per value, and one for the pivots that have none.
-    compared : int64 array
-        The events that may be bound beside a pivot.
-    """
-
-    def __init__(self, events: Events, values: Ints, readable: int) -> None:
-        self.events, self.values, self.ranks = events, values, len(values) + 1
-        self.compared = np.flatnonzero(events.mask & readable)
-        self._found: dict[int, tuple[NDArray[np.int32], ...]] = {}
-
-    def of(self, column: int) -> tuple[NDArray[np.int32], ...]:
-        """Returns the numbers of values below, and of those that are not above, the own one of each compared event."""
-        if column not in self._found:
-            codes = self.events.codes[column]
-            # In their order they are looked up four times as fast: the next value is near the last one.
-            order = self.compared[np.argsort(codes[self.compared])]
-            rising = codes[order]
-            low, high = np.zeros((2, len(codes)), dtype=np.int32)
-            low[order] = np.searchsorted(self.values, rising, side="left")
-            high[order] = np.searchsorted(self.values, rising, side="right")
-            self._found[column] = low, high
-        return self._found[column]
+    def extremes(self, columns: list[ValueColumn]) -> list[Ints]:
+        """Computes the smallest and largest values of trends, by their ranks, and lengths."""
+        found = []
+        for accumulator in extreme_accumulators(self.evaluator.spec):
+            largest = accumulator.update.merge is Merge.LARGEST
+            if accumulator.is_length:
+                how, weights = ADD, np.full(len(self.events.time), 1 if largest else -1)
+            else:
+                ranks, values = columns[accumulator.column].ranks()
+                how, weights = RAISE_TO, ranks if largest else turned(ranks, len(values))
+            asked = Accumulators(np.array([accumulator.variable]), np.array([how]), weights[None, :])
+            best = self.compute(asked, np.arange(self.slices), np.int64, np.int64(how))[:, 0]
+            best[best == NO_TREND] = 0
+            if not largest:
+                best = -best if accumulator.is_length else turned(best, len(values))
+            found.append(best)
+        return found
 
 
 class _Walk:
     """The leaves of one side in the order of its walks, and the range of them that each subslice asks for."""
 
-    def __init__(self, job: _Job, side: Side, ranges: _Ranges, backwards: bool) -> None:
+    def __init__(self, job: _Job, side: Side, values: Ints, backwards: bool) -> None:
         self.job, self.side = job, side
         events, subslices = job.events, job.subslices
-        leaves = np.flatnonzero(events.mask & _readable(side))
+        readable = 0
+        for variable in side.rules.variable.tolist():
+            readable |= 1 << variable if variable >= 0 else 0
+        leaves = np.flatnonzero(events.mask & readable)
         segment = np.searchsorted(events.segment_start, leaves, side="right") - 1
         owner = np.searchsorted(events.segment_start, subslices.pivot, side="right") - 1
         # Backwards, all that rises with time is turned over.
@@ -190,7 +181,7 @@ class _Walk:
         else:
             end = np.searchsorted(self.leaves[first], subslices.high, side="left")
         self.right = np.maximum(end - base, self.left)
-        self.first, self.last = _admissions(side, events, self.leaves, ranges)
+        self.first, self.last = _admissions(side, events, self.leaves, values, job.ranks)
 
     def answer(self, asked: Ints, state: Ints, variable: Ints, weights: NDArray[Any], system: _System) -> NDArray[Any]:
         """Counts the walks of some subslices that begin in some states: shape (walks, accumulators)."""
@@ -203,66 +194,95 @@ class _Walk:
         queries = Queries(
             self.owner[asked], self.left[asked], self.right[asked], self.job.rank[asked], vectors[0], vectors[1]
         )
-        order = np.arange(len(asked))
         if len(self.leaves):
-            queries, order = self._take(queries, variable, weights, system)
-        out = np.empty((len(asked), len(weights)), dtype=vectors.dtype)
-        out[order] = inner_products(queries.row, queries.column, zero, prime, reciprocal)
-        return out
+            self._take(queries, variable, weights, system)
+        return inner_products(queries.row, queries.column, zero, prime, reciprocal)
 
-    def _take(self, queries: Queries, variable: Ints, weights: NDArray[Any], system: _System) -> tuple[Queries, Ints]:
-        """Multiplies the queries' vectors with the matrices of their ranges; they come back in another order."""
+    def _take(self, queries: Queries, variable: Ints, weights: NDArray[Any], system: _System) -> None:
+        """Multiplies the queries' vectors with the matrices of their ranges."""
         rules, (zero, one, prime, reciprocal) = self.side.rules, system
         mask = self.job.events.mask
         built = build_leaves(
             rules, self.leaves, mask, self.first, self.last, self.job.ranks, weights, variable, zero, one
         )
         level = Level(self.instant_start, *built)
+        # Each level is written where the one before the last was.
+        room, other = (level.rank, level.values), (np.empty_like(level.rank), np.empty_like(level.values))
+
+        def above(level: Level, multiplied: bool) -> Level:
+            nonlocal room, other
+            made = merge_neighbours(level, multiplied, *other, rules, zero, prime, reciprocal)
+            room, other = other, room
+            return Level(*made, *(array[: made[1][-1]] for array in room))
+
         while len(level.start) > len(level.owner_start):
-            level = Level(*merge_neighbours(level, False, rules, zero, prime, reciprocal))
+            level = above(level, False)
         add_identity(level.values, rules.own, one, prime)
         level = level._replace(owner_start=self.owner_start)
-        order, by_rank = np.arange(len(queries.rank)), False
+        asked, order = queries, None
         while True:
-            if not by_rank and len(level.rank) > LONG * len(level.start):
-                # So far they came by time, and so did the nodes. Few large nodes are rather read by rank.
-                order, by_rank = np.argsort(queries.rank, kind="stable"), True
-                queries = Queries(*(column[order] for column in queries))
-            take_ends(queries, level, rules, zero, prime, reciprocal)
-            if (queries.left >= queries.right).all():
-                return queries, order
-            level = Level(*merge_neighbours(level, True, rules, zero, prime, reciprocal))
+            if order is None and len(level.rank) > _SEARCHED * (len(level.start) - 1):
+                order = np.lexsort((queries.rank, queries.owner))
+                asked = Queries(*(array[order] for array in queries))
+            take_ends(asked, level, order is not None, rules, zero, prime, reciprocal)
+            if (asked.left >= asked.right).all():
+                break
+            level = above(level, True)
+        if order is not None:
+            queries.row[order], queries.column[order] = asked.row, asked.column
 
 
-def _readable(side: Side) -> int:
-    """Returns the variables that a side's events may be bound to, as bits."""
-    return functools.reduce(
-        operator.or_, (1 << variable for variable in side.rules.variable.tolist() if variable >= 0), 0
-    )
+def _admissions(side: Side, events: Events, leaves: Ints, values: Ints, ranks: int) -> tuple[Places, Places]:
+    """Returns the ranks from which, and before which, each leaf may enter each place: shape (places, ranges, leaves).
 
-
-def _admissions(side: Side, events: Events, leaves: Ints, ranges: _Ranges) -> tuple[NDArray[np.int32], ...]:
-    """Returns the ranks from which, and before which, each leaf may enter each place, both of shape (places, leaves).
-
-    The last rank is that of the pivots without a value.
+    ``values`` are those of the pivots, rising; the last rank is that of the pivots without a value.
     """
-    first, last = np.zeros((2, len(side.demands), len(leaves)), dtype=np.int32)
-    last[:] = ranges.ranks
-    for place, demands in enumerate(side.demands):
+    apart = [sum(op == OPERATORS["!="] for op, _, _ in demands) for demands in side.demands]
+    first, last = np.zeros((2, len(side.demands), 2 ** max(apart), len(leaves)), dtype=np.int32)
+    last[:, 0] = ranks
+    for place, (variable, demands) in enumerate(zip(side.rules.variable.tolist(), side.demands, strict=True)):
+        if not demands:
+            continue
+        own, known = np.flatnonzero((events.mask[leaves] >> variable) & 1), 1
         for op, column, _ in demands:
+            low, high = _places_among(values, events.codes[column][leaves[own]])
+            valid = events.valid[column][leaves[own]]
             # The event's value on the left, the pivot's on the right.
-            begin, end = _RANGES[op](*(found[leaves] for found in ranges.of(column)), ranges.ranks - 1)
-            np.maximum(first[place], begin, out=first[place])
-            np.minimum(last[place], np.where(events.valid[column][leaves], end, 0), out=last[place])
+            ranges = _RANGES[op](low, high, ranks - 1)
+            # What was one range is cut into as many.
+            for number in range(known * len(ranges) - 1, -1, -1):
+                begin, end = ranges[number // known]
+                before = first[place, number % known, own], last[place, number % known, own]
+                first[place, number, own] = np.maximum(before[0], begin)
+                last[place, number, own] = np.minimum(before[1], np.where(valid, end, 0))
+            known *= len(ranges)
     return first, last
+
+
+def _places_among(values: Ints, wanted: Ints) -> tuple[Ints, Ints]:
+    """Returns how many of some rising values are smaller than each that is wanted, and how many no larger."""
+    # In their order, what is wanted is found without a jump through memory.
+    order = np.argsort(wanted)
+    low, high = np.empty((2, len(wanted)), dtype=np.int64)
+    low[order] = np.searchsorted(values, wanted[order], side="left")
+    high[order] = np.searchsorted(values, wanted[order], side="right")
+    return low, high
+
+
+def _distinct(values: Ints) -> Ints:
+    """Returns the values that occur, rising."""
+    rising = np.sort(values)
+    distinct: Ints = rising[np.append(True, rising[1:] != rising[:-1])[: len(rising)]]
+    return distinct
 
 
 #: The ranks whose pivots meet a demand, by its operator: those from ``low`` on and before ``high`` have the event's own
 #: value, and ``all`` have any.
-_RANGES: dict[int, Callable[..., tuple[Any, Any]]] = {
-    OPERATORS["="]: lambda low, high, all: (low, high),
-    OPERATORS["<"]: lambda low, high, all: (high, all),
-    OPERATORS["<="]: lambda low, high, all: (low, all),
-    OPERATORS[">"]: lambda low, high, all: (0, low),
-    OPERATORS[">="]: lambda low, high, all: (0, high),
+_RANGES: dict[int, Callable[[Ints, Ints, int], tuple[tuple[Ints | int, Ints | int], ...]]] = {
+    OPERATORS["="]: lambda low, high, all: ((low, high),),
+    OPERATORS["!="]: lambda low, high, all: ((0, low), (high, all)),
+    OPERATORS["<"]: lambda low, high, all: ((high, all),),
+    OPERATORS["<="]: lambda low, high, all: ((low, all),),
+    OPERATORS[">"]: lambda low, high, all: ((0, low),),
+    OPERATORS[">="]: lambda low, high, all: ((0, high),),
 }

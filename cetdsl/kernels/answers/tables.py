@@ -77,6 +77,11 @@ def extreme_accumulators(spec: KernelSpec) -> list[Accumulator]:
     return [accumulator for accumulator in spec.answer.accumulators if not accumulator.is_additive]
 
 
+def turned(ranks: Ints, values: int) -> Ints:
+    """Ranks from 1 in the opposite order of so many values; 0 stays for none."""
+    return np.where(ranks > 0, values + 1 - ranks, 0)
+
+
 def accumulator_table(
     spec: KernelSpec, values: Values, columns: list[ValueColumn], rows: Ints, segment: Ints
 ) -> AccumulatorTable:
@@ -133,10 +138,10 @@ def merge_extremes(values: pa.Array, smallest: bool, starts: Ints) -> pa.Array:
     """Returns the smallest or largest value of the rows from each of ``starts`` to the next, NULLs left out."""
     ranks, distinct = ValueColumn(values).ranks()
     if smallest:
-        ranks = np.where(ranks > 0, len(distinct) + 1 - ranks, 0)
+        ranks = turned(ranks, len(distinct))
     best = np.maximum.reduceat(ranks, starts)
     if smallest:
-        best = np.where(best > 0, len(distinct) + 1 - best, 0)
+        best = turned(best, len(distinct))
     return distinct.take(from_numpy(best - 1, best <= 0))
 
 

@@ -86,10 +86,11 @@ def combine(a: Any, b: Any, prime: Any) -> Any:
         total = a + b
         return total - prime if total >= prime else total
 
-    return _by_type(a, rounded, scaled, lattice, modular)
+    return by_type(a, rounded, scaled, lattice, modular)
 
 
-def _by_type(kind: Any, rounded: Any, scaled: Any, lattice: Any, modular: Any) -> Any:
+def by_type(kind: Any, rounded: Any, scaled: Any, lattice: Any, modular: Any) -> Any:
+    """Chooses the implementation for a number system, by the type of its numbers."""
     if isinstance(kind, types.Float):
         return rounded
     if isinstance(kind, types.Complex):
@@ -114,4 +115,4 @@ def extend(value: Any, count: Any, weight: Any, how: int, prime: Any) -> Any:
     def modular(value: Any, count: Any, weight: Any, how: int, prime: Any) -> Any:
         return (value + (weight * count) % prime) % prime
 
-    return _by_type(value, rounded, scaled, lattice, modular)
+    return by_type(value, rounded, scaled, lattice, modular)

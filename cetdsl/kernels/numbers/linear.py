@@ -16,11 +16,14 @@ from numba import types
 from numpy.typing import NDArray
 
 from cetdsl.kernels._jit import inlined
-from cetdsl.kernels.numbers.arithmetic import by_types, normalised
+from cetdsl.kernels.numbers.arithmetic import ADD, by_type, by_types, normalised
 from cetdsl.kernels.vocabulary import Ints
 
 #: Whole weights are cut into limbs of so many bits, so that sums of them fit 64 bits.
 LIMB_BITS = 31
+
+#: The lattice's zero where it is multiplied: lengths may be negative, where the shortest is looked for.
+NO_TREND = -(2**60)
 
 #: ``_HALVES[n]`` is ``2.0**-n``, down to the smallest double.
 _HALVES = np.ldexp(1.0, -np.arange(1075))
@@ -67,7 +70,10 @@ def add(a: Any, b: Any, prime: Any) -> Any:
     def scaled(a: Any, b: Any, prime: Any) -> Any:
         return _add_scaled(a, b)
 
-    return modular if isinstance(a, types.Integer) else rounded if isinstance(a, types.Float) else scaled
+    def lattice(a: Any, b: Any, prime: Any) -> Any:
+        return max(a, b)
+
+    return by_type(a, rounded, scaled, lattice, modular)
 
 
 @inlined
@@ -92,7 +98,10 @@ def _add_scaled(a: complex, b: complex) -> complex:
 
 @by_types
 def multiply(a: Any, b: Any, prime: Any, reciprocal: Any) -> Any:
-    """Multiplies; zero times anything is zero, even if the other factor is infinite."""
+    """Multiplies; zero times anything is zero, even if the other factor is infinite.
+
+    In the lattice ``prime`` says how: the larger of both values is taken, or, if it is ``ADD``, their sum.
+    """
 
     def modular(a: Any, b: Any, prime: Any, reciprocal: Any) -> Any:
         guess = np.uint64(np.int64(np.float64(np.int64(a)) * np.float64(np.int64(b)) * reciprocal))
@@ -105,9 +114,20 @@ def multiply(a: Any, b: Any, prime: Any, reciprocal: Any) -> Any:
     def scaled(a: Any, b: Any, prime: Any, reciprocal: Any) -> Any:
         if a.real == 0.0 or b.real == 0.0:
             return complex(0.0, 0.0)
-        return normalised(a.real * b.real, a.imag + b.imag)
+        mantissa, exponent = a.real * b.real, a.imag + b.imag
+        # Products of two positive numbers need no more than this.
+        if 0.5 <= mantissa < 1.0:
+            return complex(mantissa, exponent)
+        if 0.25 <= mantissa < 0.5:
+            return complex(mantissa * 2.0, exponent - 1.0)
+        return normalised(mantissa, exponent)
 
-    return modular if isinstance(a, types.Integer) else rounded if isinstance(a, types.Float) else scaled
+    def lattice(a: Any, b: Any, prime: Any, reciprocal: Any) -> Any:
+        if a == NO_TREND or b == NO_TREND:
+            return NO_TREND
+        return a + b if prime == ADD else max(a, b)
+
+    return by_type(a, rounded, scaled, lattice, modular)
 
 
 @by_types

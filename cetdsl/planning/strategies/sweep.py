@@ -7,7 +7,6 @@ import attrs
 from cetdsl.ir.operators import Operator, Scan, Sweep
 from cetdsl.ir.windowing import SPAN
 from cetdsl.planning.accumulators import AccumulatorPlan
-from cetdsl.planning.panes import why_extreme
 from cetdsl.planning.strategies.kernel import base_spec, merged
 from cetdsl.planning.strategies.request import AggregateRequest, Declined, source_of
 from cetdsl.planning.sweeps import sweep_pivot
@@ -27,7 +26,5 @@ def sweep(request: AggregateRequest) -> Operator | Declined:
     accumulators = AccumulatorPlan(compiled, request.aggregates)
     partial = bool(source.partitions) or (source.windowing.kind == SPAN and source.windowing.cut > 0)
     answer = accumulators.answer(source, request.number, partial)
-    if reason := why_extreme(answer):
-        return Declined(reason)
     spec = attrs.evolve(base_spec(source, compiled).with_query(pivot=pivot), answer=answer)
     return merged(Sweep(Scan(source, compiled), spec, tuple(accumulators.values)))
