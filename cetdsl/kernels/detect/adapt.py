@@ -14,8 +14,9 @@ import numpy as np
 
 from cetdsl.detection.histograms import SlidingStatistics
 from cetdsl.detection.loop import Loop, slice_length
+from cetdsl.detection.plans import OrderPlan
 from cetdsl.detection.statistics import Statistics
-from cetdsl.ir.branches import Adapting, Between, Branch
+from cetdsl.ir.branches import Between, Branch, BranchOrder
 from cetdsl.ir.machine import Pair
 from cetdsl.kernels._jit import jit
 from cetdsl.kernels.detect.runs import Runs
@@ -134,10 +135,18 @@ class BranchLoop:
     """The loops of all keys of one branch."""
 
     def __init__(
-        self, branch: Branch, adapting: Adapting, pairs: tuple[Pair, ...], candidates: tuple[Candidates, ...], span: int
+        self,
+        plan: BranchOrder,
+        branch: Branch,
+        pairs: tuple[Pair, ...],
+        candidates: tuple[Candidates, ...],
+        span: int,
     ) -> None:
+        adapting = plan.adapting
+        assert adapting is not None, "its plan stays"
         self._adapting = adapting
         self._first = Loop(adapting.problem, adapting.algorithm, adapting.adaptation, adapting.statistics)
+        self._first.plan = OrderPlan(plan.order)  # what the user asks for, where that is an order
         self._candidates = candidates
         self._window = span
         compared = sorted(adapting.problem.predicates | adapting.problem.adjacent)

@@ -95,7 +95,7 @@ class Detector:
         in_time = self._program(number, slots).candidates
         windowing = self._query.windowing
         window = windowing.length if windowing.kind != WHOLE else 0
-        return BranchLoop(self._branches[number], plan.adapting, self._pairs, in_time, window)
+        return BranchLoop(plan, self._branches[number], self._pairs, in_time, window)
 
     def _program(self, number: int, order: tuple[int, ...]) -> Program:
         if (number, order) not in self._programs:
