@@ -222,7 +222,7 @@ class _Walk:
         asked, order = queries, None
         while True:
             if order is None and len(level.rank) > _SEARCHED * (len(level.start) - 1):
-                order = np.lexsort((queries.rank, queries.owner))
+                order = np.argsort(queries.owner * (self.job.ranks + 1) + queries.rank)
                 asked = Queries(*(array[order] for array in queries))
             take_ends(asked, level, order is not None, rules, zero, prime, reciprocal)
             if (asked.left >= asked.right).all():
