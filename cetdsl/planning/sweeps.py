@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from cetdsl.ir.compiled import Compiled
+from cetdsl.ir.machine import Machine, Negation, Pair
 from cetdsl.ir.windowing import SPAN
-from cetdsl.planning.panes import MAX_PANES_STATES, NEGATED
+from cetdsl.planning.panes import MAX_PANES_STATES
 from cetdsl.planning.pivots import always_first, joint_pivots
 
 #: Each ``!=`` cuts the values at which an event may stand beside the pivot into twice as many ranges.
@@ -13,25 +14,42 @@ MAX_APART = 3
 
 def sweep_pivot(compiled: Compiled, windows: str) -> int | str:
     """Returns the variable whose events are swept; or why there is none."""
-    if not compiled.pairs:
+    pairs = (*compiled.pairs, *(pair for negation in compiled.negations for pair in negation.correlated))
+    if not pairs:
         return "no predicate relates events that are no neighbours"
-    if compiled.negations:
-        return NEGATED
-    if len(compiled.machine.variables) > MAX_PANES_STATES:
+    if not all(map(_is_of_events, compiled.negations)):
+        return "a NOT of more than one event"
+    if len(compiled.machine.variables) + _guarded(compiled.machine) > MAX_PANES_STATES:
         return f"the automaton has more than {MAX_PANES_STATES} states"
-    pivots = joint_pivots(compiled.machine, compiled.pairs)
+    pivots = joint_pivots(compiled.machine, pairs)
     if not pivots:
         return "its predicates have no variable in common that binds exactly one event of each trend"
-    reasons = [_why_not_about(compiled, pivot, windows) for pivot in pivots]
+    reasons = [_why_not_about(compiled, pairs, pivot, windows) for pivot in pivots]
     return next((pivot for pivot, reason in zip(pivots, reasons, strict=True) if reason is None), reasons[0] or "")
 
 
-def _why_not_about(compiled: Compiled, pivot: int, windows: str) -> str | None:
+def _is_of_events(negation: Negation) -> bool:
+    """Whether each match of a negated pattern is a single event."""
+    machine = negation.machine
+    ends = {state for state, _ in machine.initial} & {state for state, _ in machine.final}
+    return not machine.edges and len(ends) == len(machine.variables) and not negation.deferred
+
+
+def _guarded(machine: Machine) -> int:
+    """How many states a walk leaves, in either direction, by ways that NOTs guard."""
+    edges = {state for edge in machine.edges if edge.guards for state in (edge.source, edge.target)}
+    return len(edges | {state for state, guards in (*machine.initial, *machine.final) if guards})
+
+
+def _why_not_about(compiled: Compiled, pairs: tuple[Pair, ...], pivot: int, windows: str) -> str | None:
     """Returns why the events of a pivot cannot be swept; None when they can."""
     machine, name = compiled.machine, compiled.name_of(pivot)
-    if windows == SPAN and not always_first(machine, pivot):
-        return f"a span is about the first event of a trend, which is not always {name}"
-    compared = [(p.op, p.right if p.right_variable == pivot else p.left) for p in compiled.pairs]
+    if windows == SPAN:
+        if not always_first(machine, pivot):
+            return f"a span is about the first event of a trend, which is not always {name}"
+        if any(guards for _, guards in machine.initial):
+            return "a NOT before a trend looks back from its last event as far as a span"
+    compared = [(p.op, p.right if p.right_variable == pivot else p.left) for p in pairs]
     for edge in machine.edges:
         if edge.listed:
             return "an inseparable predicate has no order to sweep by"

@@ -68,6 +68,34 @@ class Link(NamedTuple):
     begins: Bools
 
 
+@jit
+def _cut(order: Ints, rows: Ints, grouping: int) -> tuple[Ints, Ints, Bools]:
+    """Returns the members in order, their runs, and where each group begins: where one of so many keys differs.
+
+    The last column of ``rows`` is the member, the others are its keys: they lie side by side, as all are read at once.
+    """
+    size, keys = len(order), rows.shape[1] - 1
+    member, run, begins = np.empty_like(order), np.empty(size + 1, dtype=np.int64), np.empty(size + 1, dtype=np.bool_)
+    runs = 0
+    for at in range(size):
+        row = order[at]
+        member[at] = rows[row, keys]
+        differs = 0 if at == 0 else keys
+        if at > 0:
+            before = order[at - 1]
+            for k in range(keys):
+                if rows[row, k] != rows[before, k]:
+                    differs = k
+                    break
+        if differs < keys:
+            run[runs] = at
+            begins[runs] = differs < grouping
+            runs += 1
+    run[runs] = size
+    begins[runs] = True
+    return member, run[: runs + 1], begins[: runs + 1]
+
+
 @inlined
 def _collect(link: Link, r: int, backwards: bool, sent: NDArray[Any], total: NDArray[Any], prime: Any) -> None:
     """Adds to a total what the senders of a run send."""
@@ -157,22 +185,49 @@ def walks_of(pairs: Sequence[Pair], backwards: bool) -> Walks:
 def link_of(pairs: Sequence[Pair], events: Events, sides: tuple[Members, Members]) -> Link:
     """Sorts the members of two variables by what their predicates, one of which may be no equality, compare."""
     ordered = sorted(pairs, key=lambda pair: pair.op != "=")
-    rows: list[Ints] = []
-    for side, columns in zip(sides, ([pair.left for pair in ordered], [pair.right for pair in ordered]), strict=True):
-        rows.append(np.flatnonzero(np.logical_and.reduce(events.valid[columns][:, side.event])))
-    values = [np.concatenate([side.slice[which] for side, which in zip(sides, rows, strict=True)])]
-    for pair in ordered:
-        codes = zip((pair.left, pair.right), sides, rows, strict=True)
-        values.append(np.concatenate([events.codes[column][side.event[which]] for column, side, which in codes]))
-    member = np.concatenate([rows[0], rows[1] + len(sides[0].event)])
-    order = np.lexsort(values[::-1])
-    differs = [np.append(True, (column := value[order])[1:] != column[:-1]) for value in values]
+    columns = [pair.left for pair in ordered], [pair.right for pair in ordered]
+    which = [_comparable(events, side, own) for side, own in zip(sides, columns, strict=True)]
+    first, middle = len(sides[0].event), len(which[0])
+    rows = np.empty((middle + len(which[1]), len(ordered) + 2), dtype=np.int64)
+    for part, chosen, side, own in zip((rows[:middle], rows[middle:]), which, sides, columns, strict=True):
+        part[:, 0] = side.slice[chosen]
+        for number, column in enumerate(own, 1):
+            part[:, number] = events.codes[column][side.event[chosen]]
+        part[:, -1] = chosen
+    rows[middle:, -1] += first
     equalities = sum(pair.op == "=" for pair in ordered)
-    begins = np.logical_or.reduce(differs[: equalities + 1])
-    run = np.flatnonzero(np.logical_or.reduce(differs)[: len(order)])
-    return Link(
-        len(sides[0].event),
-        member[order],
-        np.append(run, len(order)),
-        np.append(begins[run], True),
-    )
+    return Link(first, *_cut(_order(rows[:, :-1]), rows, equalities + 1))
+
+
+def _comparable(events: Events, side: Members, columns: list[int]) -> Ints:
+    """Returns the members of a side that have a value in all columns."""
+    which = np.arange(len(side.event))
+    for column in columns:
+        valid = events.valid[column][side.event[which]]
+        if not valid.all():
+            which = which[valid]
+    return which
+
+
+def _order(keys: Ints) -> Ints:
+    """Returns the order of rows by their columns, the first of which matters most.
+
+    One number that stands for all of them is sorted in a third of the time of the columns one after another.
+    """
+    varied = [np.ascontiguousarray(key) for key in keys.T if len(key) and key.min() != key.max()]
+    if not varied:
+        return np.arange(len(keys))
+    whole = varied[0]
+    for key in varied[1:]:
+        ranks = _ranks(key)
+        whole = _ranks(whole) * (ranks.max() + 1) + ranks
+    return np.argsort(whole)
+
+
+def _ranks(values: Ints) -> Ints:
+    """Returns the place of each value among those that occur, from 0."""
+    order = np.argsort(values)
+    rising = values[order]
+    ranks = np.zeros_like(values)
+    ranks[order[1:]] = np.cumsum(rising[1:] != rising[:-1])
+    return ranks

@@ -233,11 +233,15 @@ def merge_neighbours(
 
 
 @jit
-def add_identity(values: NDArray[Any], own: Ints, one: Any, prime: Any) -> None:
-    """Makes the sums of what the events of each instant add the matrices of the instants."""
+def add_identity(values: NDArray[Any], own: Ints, undone: Ints, zero: Any, one: Any, prime: Any) -> None:
+    """Makes the sums of what the events of each instant add the matrices of the instants.
+
+    Nothing stays in a place that is undone, at the instants and ranks where its entry of that meaning is not zero.
+    """
     for v in range(len(values)):
         for at in range(len(own)):
-            values[v, 0, own[at]] = add(values[v, 0, own[at]], one, prime)
+            if undone[at] < 0 or values[v, 0, undone[at]] == zero:
+                values[v, 0, own[at]] = add(values[v, 0, own[at]], one, prime)
 
 
 @inlined

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from cetdsl.aggregates.vocabulary import Merge
 from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.machine import Pair
+from cetdsl.kernels._jit import jit
 from cetdsl.kernels.aggregate.additive import additive_values
 from cetdsl.kernels.aggregate.links import Link, Members, absorb, gather, link_of, send, walks_of
 from cetdsl.kernels.answers.tables import Values, extreme_accumulators, turned
@@ -31,6 +32,23 @@ from cetdsl.kernels.wire.values import ValueColumn
 _RANGE_BITS = 1000
 #: Slices are evaluated together up to so many events in all; overlapping ones hold an event many times.
 _TOGETHER = 2**21
+
+
+@jit
+def _members(mask: Ints, variable: int, low: Ints, high: Ints) -> tuple[Ints, Ints]:
+    """Returns the events in each slice that may be bound to a variable, as fields of their members."""
+    size = 0
+    for s in range(len(low)):
+        for i in range(low[s], high[s]):
+            size += (mask[i] >> variable) & 1
+    slice_, event = np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64)
+    size = 0
+    for s in range(len(low)):
+        for i in range(low[s], high[s]):
+            if (mask[i] >> variable) & 1:
+                slice_[size], event[size] = s, i
+                size += 1
+    return slice_, event
 
 
 class MessageEvaluator:
@@ -115,7 +133,9 @@ class _Job:
 
     def __init__(self, evaluator: MessageEvaluator, events: Events, low: Ints, high: Ints) -> None:
         self.evaluator, self.events, self.slices = evaluator, events, len(low)
-        self.members = {variable: _members(events.mask, variable, low, high) for variable in evaluator.variables}
+        self.members = {
+            variable: Members(*_members(events.mask, variable, low, high)) for variable in evaluator.variables
+        }
         self.links: dict[tuple[int, int], Link] = {
             ends: link_of(pairs, events, (self.members[ends[0]], self.members[ends[1]]))
             for ends, pairs in evaluator.links.items()
@@ -195,13 +215,3 @@ class _Job:
         ways = self._towards(variable, -1, own, _System(np.float64(0), np.float64(0), 0.0), clip=True)
         # Where there is a match at all, the parts that no predicate relates to the variable have one too.
         return (ways[:, 0] > 0) & found[self.members[variable].slice]
-
-
-def _members(mask: Ints, variable: int, low: Ints, high: Ints) -> Members:
-    """Returns the events in each slice that may be bound to a variable."""
-    candidates = np.flatnonzero((mask >> variable) & 1)
-    first, last = np.searchsorted(candidates, low), np.searchsorted(candidates, high)
-    sizes = last - first
-    slice_ = np.repeat(np.arange(len(low)), sizes)
-    offset = np.arange(len(slice_)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    return Members(slice_, candidates[np.repeat(first, sizes) + offset])

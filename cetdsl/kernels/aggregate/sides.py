@@ -5,6 +5,9 @@ are those before it, read backwards. A *side* is one of these two. Its *places* 
 in: first those of the pivot, which no event enters, then the others, each with what it demands of an event by the
 pivot's value. A state that follows the pivot directly may demand more than elsewhere, and is then two places.
 
+A NOT of single events, which forbids a gap, is a place too: a state from which a transition with such a guard leads on,
+or where a walk may end with one, has another place beside it whose ways are all *undone* by an event of the NOT.
+
 Let entry ``(r, q)`` of the matrix of some instants be the number of ways to go on from place ``r`` to place ``q`` over
 their events. Only some entries are ever other than those of the identity; these have numbers of their own.
 """
@@ -16,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cetdsl.ir.machine import Machine, Pair
+from cetdsl.ir.machine import Machine, Negation, Pair
 from cetdsl.kernels.machine.program import OPERATORS, grouped
 from cetdsl.kernels.vocabulary import Bools, Ints
 from cetdsl.pattern.expressions import MIRRORED
@@ -33,17 +36,17 @@ class Rules(NamedTuple):
 
     Attributes
     ----------
-    variable : int64 array, shape (places,)
-        What each place reads; -1 for those of the pivot.
+    variable : int64 array, shape (readers,)
+        What each place reads; -1 for those of the pivot. Behind the places come the variables whose events undo ways.
     into_start, into : int64 arrays
-        The entries ``(r, q)`` of the transitions that lead to each place ``q``.
+        The entries ``(r, q)`` of the transitions that lead to each place ``q``; those that say that a place is undone.
     factor_start, left, right : int64 arrays
         The entry ``e`` of a product is the sum of ``left[t]`` of the one times ``right[t]`` of the other over
         ``factor_start[e] <= t < factor_start[e + 1]``; ``ONE`` stands for 1.
     row, column, entry : int64 arrays, shape (terms,)
         The terms of a product with a vector: entries that are not always 0, the diagonal included.
-    own : int64 array
-        The entries on the diagonal that have numbers.
+    own, undone : int64 arrays
+        The entries on the diagonal that have numbers, and for each the one that says that its place is undone, or -1.
     """
 
     variable: Ints
@@ -56,15 +59,20 @@ class Rules(NamedTuple):
     column: Ints
     entry: Ints
     own: Ints
+    undone: Ints
 
 
 class Side(NamedTuple):
-    """One side of the pivot; of ``places[s]`` walks from the pivot's state ``s`` begin."""
+    """One side of the pivot; walks from the pivot's state ``s`` begin in ``places[s]``.
 
-    places: dict[int, int]
+    ``demands`` are those of all readers, and ``repeats`` says whether a walk may come to a place again.
+    """
+
+    places: dict[int, tuple[int, ...]]
     demands: list[tuple[Demand, ...]]
     final: Bools
     rules: Rules
+    repeats: bool
 
     @property
     def entries(self) -> int:
@@ -83,7 +91,13 @@ def demands_of(pairs: Iterable[Pair], pivot: int, variable: int) -> tuple[Demand
     return tuple(found)
 
 
-def side_of(machine: Machine, pairs: tuple[Pair, ...], pivot: int, *, backwards: bool) -> Side:
+#: A state, what entering it demands beside the pairwise predicates, and the NOTs without a match since.
+_Place = tuple[int, tuple[Demand, ...], tuple[int, ...]]
+
+
+def side_of(
+    machine: Machine, pairs: tuple[Pair, ...], pivot: int, negations: tuple[Negation, ...] = (), *, backwards: bool
+) -> Side:
     """Returns the side after the pivot, or, read ``backwards``, the one before it.
 
     Examples
@@ -92,55 +106,85 @@ def side_of(machine: Machine, pairs: tuple[Pair, ...], pivot: int, *, backwards:
     >>> machine = Machine((0, 1), ((0, ()),), ((1, ()),), (Edge(0, 1), Edge(1, 1)))
     >>> after = side_of(machine, (Pair("<", 0, 0, 1, 0),), 0, backwards=False)
     >>> after.places, after.demands, after.final.tolist(), after.entries
-    ({0: 0}, [(), ((4, 0, 0),)], [False, True], 2)
+    ({0: (0,)}, [(), ((4, 0, 0),)], [False, True], 2)
     """
-    steps: dict[int, list[tuple[int, tuple[Demand, ...]]]] = {}
+    steps: dict[int, list[tuple[int, tuple[Demand, ...], tuple[int, ...]]]] = {}
     for edge in machine.edges:
         source, target = (edge.target, edge.source) if backwards else (edge.source, edge.target)
         if backwards:
             own = tuple((OPERATORS[MIRRORED[c.op]], c.earlier, c.later) for c in edge.comparisons)
         else:
             own = tuple((OPERATORS[c.op], c.later, c.earlier) for c in edge.comparisons)
-        steps.setdefault(source, []).append((target, own))
-    ends = {state for state, _ in (machine.initial if backwards else machine.final)}
+        steps.setdefault(source, []).append((target, own, edge.guards))
+    ends = dict(machine.initial if backwards else machine.final)
     begins = [state for state, variable in enumerate(machine.variables) if variable == pivot]
-    # A place is a state and what entering it demands beside the pairwise predicates.
-    numbers: dict[tuple[int, tuple[Demand, ...]], int] = {(state, ()): place for place, state in enumerate(begins)}
+
+    def guards_at(state: int) -> list[tuple[int, ...]]:
+        """The guards with which walks may go on from a state, or end there."""
+        found = [guards for _, _, guards in steps.get(state, [])]
+        return list(dict.fromkeys([*found, *([ends[state]] if state in ends else [])]))
+
+    starts: dict[int, list[_Place]] = {state: [(state, (), each) for each in guards_at(state)] for state in begins}
+    numbers = {place: number for number, place in enumerate(place for places in starts.values() for place in places)}
+    first_read = len(numbers)
     waiting, transitions = list(numbers), []
     while waiting:
         place = waiting.pop()
-        for following in steps.get(place[0], []):
-            if following not in numbers:
-                numbers[following] = len(numbers)
-                waiting.append(following)
-            transitions.append((numbers[place], numbers[following]))
-    variables = [machine.variables[state] for state, _ in numbers]
-    demands = [(*demands_of(pairs, pivot, v), *own) for v, (_, own) in zip(variables, numbers, strict=True)]
-    variables[: len(begins)] = [-1] * len(begins)
-    final = np.array([state in ends for state, _ in numbers], dtype=np.bool_)
-    places = {state: place for place, state in enumerate(begins)}
-    return Side(places, demands, final, _rules(np.array(variables, dtype=np.int64), transitions))
+        for target, own, guards in steps.get(place[0], []):
+            if guards != place[2]:
+                continue
+            for following in [(target, own, after) for after in guards_at(target)]:
+                if following not in numbers:
+                    numbers[following] = len(numbers)
+                    waiting.append(following)
+                transitions.append((numbers[place], numbers[following]))
+    variables = [machine.variables[state] for state, _, _ in numbers]
+    demands = [(*demands_of(pairs, pivot, v), *own) for v, (_, own, _) in zip(variables, numbers, strict=True)]
+    variables[:first_read] = [-1] * first_read
+    undoing: dict[tuple[int, tuple[Demand, ...]], list[int]] = {}
+    for (_, _, guards), number in numbers.items():
+        for negation in (negations[guard] for guard in guards):
+            for variable in negation.machine.variables:
+                key = variable, demands_of(negation.correlated, pivot, variable)
+                undoing.setdefault(key, []).append(number)
+    final = np.array([ends.get(state) == guards for state, _, guards in numbers], dtype=np.bool_)
+    rules, repeats = _rules(variables, transitions, [(v, places) for (v, _), places in undoing.items()])
+    demands += [own for _, own in undoing]
+    return Side({s: tuple(numbers[p] for p in places) for s, places in starts.items()}, demands, final, rules, repeats)
 
 
-def _rules(variable: Ints, transitions: list[tuple[int, int]]) -> Rules:
-    size = len(variable)
+def _rules(
+    variables: list[int], transitions: list[tuple[int, int]], undoing: list[tuple[int, list[int]]]
+) -> tuple[Rules, bool]:
+    """Returns the rules of some places, and whether one of them is ever entered again."""
+    size = len(variables)
     reach = np.zeros((size, size), dtype=np.bool_)
     for source, target in transitions:
         reach[source, target] = True
     for middle in range(size):
         reach |= reach[:, middle, None] & reach[None, middle, :]
+    repeats = bool(reach.diagonal().any())
+    # To stay in a place that may be undone is no matter of course.
+    fragile = sorted({place for _, places in undoing for place in places})
+    reach[fragile, fragile] = True
     kept = list(zip(*(axis.tolist() for axis in np.nonzero(reach)), strict=True))
     number = {pair: entry for entry, pair in enumerate(kept)}
+    undone = {place: len(kept) + entry for entry, place in enumerate(fragile)}
     full = {**{(place, place): ONE for place in range(size)}, **number}
     into: list[list[int]] = [[] for _ in range(size)]
     for pair in transitions:
         into[pair[1]].append(number[pair])
+    into += [[undone[place] for place in places] for _, places in undoing]
     factors = [[(full[r, p], full[p, q]) for p in range(size) if (r, p) in full and (p, q) in full] for r, q in kept]
     into_start, into_flat = grouped(into)
-    factor_start, flat = grouped(factors)
+    factor_start, flat = grouped([*factors, *([] for _ in fragile)])
     flat = flat.reshape(-1, 2)
     terms = np.array([(r, q, entry) for (r, q), entry in full.items()], dtype=np.int64).reshape(-1, 3)
-    own = np.array([entry for (r, q), entry in number.items() if r == q], dtype=np.int64)
+    diagonal = [(r, entry) for (r, q), entry in number.items() if r == q]
+    own = np.array([entry for _, entry in diagonal], dtype=np.int64)
+    signs = np.array([undone.get(place, -1) for place, _ in diagonal], dtype=np.int64)
     left, right = (np.ascontiguousarray(column) for column in flat.T)
     row, column, entry = (np.ascontiguousarray(axis) for axis in terms.T)
-    return Rules(variable, into_start, into_flat, factor_start, left, right, row, column, entry, own)
+    readers = np.array([*variables, *(variable for variable, _ in undoing)], dtype=np.int64)
+    rules = Rules(readers, into_start, into_flat, factor_start, left, right, row, column, entry, own, signs)
+    return rules, repeats

@@ -85,9 +85,13 @@ def aggregate_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch], chunk_
 
 def sweep_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch], chunk_events: int = CHUNK_EVENTS) -> Columns:
     """Answers like :func:`aggregate_stream`, by sweeping the events of the query's pivot where slices are large."""
-    sweeping, passing = SweepEvaluator(spec), Evaluator(spec)
+    # A pass cannot tell which events a NOT compares with.
+    looking = any(negation.looks_at_trend for negation in spec.query.negations)
+    sweeping, passing = SweepEvaluator(spec), None if looking else Evaluator(spec)
 
     def choose(slices: Slices) -> Evaluator | SweepEvaluator:
+        if passing is None:
+            return sweeping
         # A pass for each event takes time with the square of a slice's size.
         sizes = slices.high - slices.low
         return sweeping if (sizes * sizes).sum() > FEW * sizes.sum() else passing

@@ -53,13 +53,14 @@ class SweepEvaluator:
         self.spec = spec
         query = spec.query
         pivot = query.pivot
-        self.sides = [side_of(query.machine, query.pairs, pivot, backwards=backwards) for backwards in (True, False)]
+        described = query.machine, query.pairs, pivot, query.negations
+        self.sides = [side_of(*described, backwards=backwards) for backwards in (True, False)]
         columns = {column for side in self.sides for demands in side.demands for _, _, column in demands}
         # Without any, no state of the machine is ever compared with the pivot.
         self.column = columns.pop() if columns else -1
         states = len(query.machine.variables)
         # A trend without repetitions binds a state once, so their number is bounded by a power of the events'.
-        self._repeats = any(len(side.rules.own) for side in self.sides)
+        self._repeats = any(side.repeats for side in self.sides)
         self._bits_per_event = states if not self._repeats else 0
 
     def evaluate(self, events: Events, columns: list[ValueColumn], slices: Slices, bounds: tuple[Ints, Ints]) -> Values:
@@ -177,7 +178,8 @@ class _Walk:
         base = self.owner_start[owner]
         self.left = np.searchsorted(instant[first], sign * events.instant[subslices.pivot], side="right") - base
         if backwards:
-            end = np.searchsorted(-self.leaves[first], -subslices.low, side="right")
+            # A NOT before the trend looks back to the begin of the slice, also from a first event.
+            end = np.searchsorted(-self.leaves[first], -subslices.first, side="right")
         else:
             end = np.searchsorted(self.leaves[first], subslices.high, side="left")
         self.right = np.maximum(end - base, self.left)
@@ -187,9 +189,9 @@ class _Walk:
         """Counts the walks of some subslices that begin in some states: shape (walks, accumulators)."""
         side, zero, prime, reciprocal = self.side, system.zero, system.prime, system.reciprocal
         vectors = np.full((2, len(asked), len(weights), len(side.final)), zero)
-        place = np.zeros(max(side.places) + 1, dtype=np.int64)
-        place[list(side.places)] = list(side.places.values())
-        vectors[0, np.arange(len(asked)), 0, place[state]] = system.one
+        for begin, places in side.places.items():
+            for place in places:
+                vectors[0, state == begin, 0, place] = system.one
         vectors[1, :, 0, side.final] = system.one
         queries = Queries(
             self.owner[asked], self.left[asked], self.right[asked], self.job.rank[asked], vectors[0], vectors[1]
@@ -217,12 +219,12 @@ class _Walk:
 
         while len(level.start) > len(level.owner_start):
             level = above(level, False)
-        add_identity(level.values, rules.own, one, prime)
+        add_identity(level.values, rules.own, rules.undone, zero, one, prime)
         level = level._replace(owner_start=self.owner_start)
         asked, order = queries, None
         while True:
             if order is None and len(level.rank) > _SEARCHED * (len(level.start) - 1):
-                order = np.lexsort((queries.rank, queries.owner))
+                order = np.argsort(queries.owner * (self.job.ranks + 1) + queries.rank)
                 asked = Queries(*(array[order] for array in queries))
             take_ends(asked, level, order is not None, rules, zero, prime, reciprocal)
             if (asked.left >= asked.right).all():
