@@ -115,7 +115,7 @@ class CompleteAnswer(Answer):
         with within(60, 600), modes.settings(spark, self.session):
             judge = test_complete_engines.Judge(self.numbered, self.df(spark))
             try:
-                judge.judge(query, self.ties, test_complete_engines.IN_TURN[len(self.text) % 3])
+                judge.judge(query, self.ties, test_complete_engines.in_turn(len(self.text)))
                 judge.judge_counts(query, self.ties)
             finally:
                 judge.df.unpersist()
