@@ -447,7 +447,7 @@ def _bars(events: Events) -> pa.Table:
 
 #: Weights of rates of a sequence whose first event is a hundred times as frequent as its last.
 UNEVEN = (100.0, 10.0, 1.0)
-ORDER_COUNT = 1_000_000
+ORDER_COUNT = 100_000
 #: Windows in which rates that differ are raced, in events; the second one is judged.
 WINDOWS = (100, 1_000, 4_000)
 #: Conditions of the race: the last two events go together seldom, the first two in every other case.
