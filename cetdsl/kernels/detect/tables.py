@@ -175,7 +175,7 @@ class _Pool:
     """Arrays one behind the other, each of them under a name: what was added stays where it is."""
 
     def __init__(self, kind: type, *width: int) -> None:
-        self._held = np.empty((0, *width), dtype=kind)
+        self._held: Any = np.empty((0, *width), dtype=kind)
         self._size = 0
         #: Where each array begins.
         self.begin: dict[Hashable, int] = {}
@@ -227,8 +227,8 @@ class TableMaker:
                 place[k, PROBES] = self._probe.add(comparisons, self._codes_of(comparisons)[1][None])
             place[k, ITEMS] = self._item.add(name, items)
             self._add_keys(program, k, name, items, place, key_start)
-        pools = self._item, self._rank, self._bucket, self._probe, self._key
-        return Tables(place, *(pool.whole for pool in pools), key_start)
+        item, rank, bucket = self._item.whole, self._rank.whole, self._bucket.whole
+        return Tables(place, item, rank, bucket, self._probe.whole, self._key.whole, key_start)
 
     def candidates(self, wanted: Candidates) -> Places:
         """Lists the events that a slot can be bound to."""
