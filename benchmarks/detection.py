@@ -24,6 +24,7 @@ from streams import (
     PATTERNS,
     SIZES,
     WITHIN,
+    WITHIN_EVEN,
     WITHIN_KLEENE,
     conjunction,
     even,
@@ -385,9 +386,6 @@ def _methods(about: str, table: Sequence[Mapping[str, Any]], cells: Sequence[Cel
     return {"title": about, "panels": panels, "about": "As figures 6 and 7 of the paper: means over the pattern sets."}
 
 
-_WINDOWS = f"windows of {WITHIN} of them, of {WITHIN_KLEENE} with Kleene"
-
-
 def traffic(events: Events, runs: int) -> Result:
     """Changes are few and extreme."""
     count = events.scaled(COUNT)
@@ -397,8 +395,12 @@ def traffic(events: Events, runs: int) -> Result:
         "invariants are fastest for all sizes, up to more than 6 times as fast as the second best",
         "invariants need few plans; thresholds come near unconditional planning in large patterns",
     )
-    about = f"skewed and stable, four extreme changes: {COUNT:,} events, {_WINDOWS}, one core"
+    about = f"skewed and stable, four extreme changes: {_about(WITHIN)}"
     return compare(about, "traffic", cells, runs, paper)
+
+
+def _about(within: int) -> str:
+    return f"{COUNT:,} events, windows of {within} of them, of {WITHIN_KLEENE} with Kleene, one core"
 
 
 #: What the paper says of stocks.
@@ -412,8 +414,8 @@ OF_STOCKS = Paper(
 def stocks(events: Events, runs: int) -> Result:
     """Changes are small and frequent."""
     count = events.scaled(COUNT)
-    cells = cells_of(events, lambda size: even(count, size), names_of(max(SIZES)), ("x",))
-    about = f"even, 256 small changes: {COUNT:,} events, {_WINDOWS}, one core"
+    cells = cells_of(events, lambda size: even(count, size), names_of(max(SIZES)), ("x",), WITHIN_EVEN)
+    about = f"even, 256 small changes: {_about(WITHIN_EVEN)}"
     return compare(about, "stocks", cells, runs, OF_STOCKS)
 
 
@@ -484,7 +486,7 @@ def orders(events: Events, runs: int) -> Result:
         what = f"windows of {window:,}: {good:,} partial matches in the good order, {other:,} in the pattern's"
         notes.append(_goal(f"{what}; fewer, times", other / max(good, 1), 20))
     for about, where in EQUAL.items():
-        given = Loaded.of(events, steady(count, (1.0, 1.0, 1.0)), f"{pattern} WHERE {where} WITHIN {WITHIN}")
+        given = Loaded.of(events, steady(count, (1.0, 1.0, 1.0)), f"{pattern} WHERE {where} WITHIN {WITHIN_EVEN}")
         contestants = {
             ", ".join(order): given.contestant(plan=list(order)) for order in permutations(("v0", "v1", "v2"))
         }
