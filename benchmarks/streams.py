@@ -24,8 +24,8 @@ Doubles = npt.NDArray[np.float64]
 NEGATED, NEGATED_SHARE = "Z", 0.02
 #: The numbers of events in a pattern, in the pattern sets of the paper.
 SIZES = (3, 4, 5, 6, 7, 8)
-#: Ticks of a window, with one event a tick: over the skewed stream, over the even one, whose types are all frequent, and
-#: where a variable repeats, as there are so many sets of events.
+#: Ticks of a window, with one event a tick: over the skewed stream; over the even one, where no type is rare; and where
+#: a variable repeats, as there are many sets of events.
 WITHIN, WITHIN_EVEN, WITHIN_KLEENE = 100, 50, 30
 
 
