@@ -59,7 +59,7 @@ class Declined(Exception):
 
 
 class Work(NamedTuple):
-    """What a contestant found and did."""
+    """What a contestant found and did; deciding and planning in seconds by the clock, then as a share of the run."""
 
     trends: int
     partial: int = 0
@@ -149,12 +149,12 @@ def take_turns(contestants: Mapping[str, Callable[[], Work]], runs: int) -> tupl
     for turn in range(runs + 1):
         first = turn % len(names)
         for name in names[first:] + names[:first]:
-            before = time.process_time()
+            before, started = time.process_time(), time.perf_counter()
             work = contestants[name]()
-            seconds = time.process_time() - before
+            seconds, clock = time.process_time() - before, time.perf_counter() - started
             if turn:
                 taken[name].append(round(seconds, 6))
-                did[name].append(work)
+                did[name].append(work._replace(deciding=work.deciding / clock))
     found = {name: work[0].trends for name, work in did.items()}
     if len(set(found.values())) > 1:
         raise RuntimeError(f"the answers differ: {found}")
@@ -332,7 +332,7 @@ def _told(cell: Cell, method: str, measured: Result, work: Work) -> dict[str, An
         "events_a_second": round(cell.given.size / seconds),
         "gain": measured[f"{cell.name}, {STATIC}"]["median"] / seconds,
         "changes": work.changes,
-        "deciding": work.deciding / seconds,
+        "deciding": work.deciding,
         "partial_matches": work.partial,
         "trends": work.trends,
     }
