@@ -15,12 +15,15 @@ import math
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from cetdsl.errors import MissingDependency
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = ["bursts", "check_deposits", "flights", "heart_rates", "layered_checks", "ridesharing", "stock_prices"]
 
@@ -59,6 +62,15 @@ def flights(spark: SparkSession) -> DataFrame:
     >>> flights(spark).where("tailnum IS NULL").count()
     2512
     """
+    return spark.createDataFrame(
+        _flights_table(),
+        "scheduled timestamp_ntz, carrier string, flight bigint, tailnum string, origin string, dest string, "
+        "dep_delay bigint, arr_delay bigint, distance bigint",
+    )
+
+
+def _flights_table() -> pa.Table:
+    """Reads the flights without Spark."""
     import pyarrow as pa
     import pyarrow.compute as pc
     from pyarrow import csv
@@ -80,12 +92,7 @@ def flights(spark: SparkSession) -> DataFrame:
     date = pc.binary_join_element_wise(*digits[:3], "-")
     time = pc.binary_join_element_wise(*digits[3:], ":")
     scheduled = pc.strptime(pc.binary_join_element_wise(date, time, " "), format="%Y-%m-%d %H:%M", unit="us")
-    table = table.select(columns).add_column(0, "scheduled", scheduled)
-    return spark.createDataFrame(
-        table,
-        "scheduled timestamp_ntz, carrier string, flight bigint, tailnum string, origin string, dest string, "
-        "dep_delay bigint, arr_delay bigint, distance bigint",
-    )
+    return table.select(columns).add_column(0, "scheduled", scheduled)
 
 
 def check_deposits(
