@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import cetdsl as cet
 from cetdsl.datasets import read_workload
 from cetdsl.errors import CetdslError, InvalidNode, ParseError
 from cetdsl.frontend import sase
@@ -21,7 +24,7 @@ from cetdsl.pattern.text import unparse
 from cetdsl.sharing.aggregation.draft import Limits
 from cetdsl.sharing.aggregation.entropy import PartitionTree
 from cetdsl.sharing.aggregation.graph import CorrelationGraph
-from cetdsl.sharing.aggregation.plan import AggregationPlan
+from cetdsl.sharing.aggregation.plan import PlanData
 from cetdsl.sharing.aggregation.planner import ALGORITHMS, Planner
 
 # The graph -----------------------------------------------------------------------------------------------------------
@@ -168,7 +171,7 @@ def workload(patterns: int, seed: int, kinds: int = 30) -> dict[str, Query]:
     return made
 
 
-def check_plan(plan: AggregationPlan, queries: Mapping[str, Query]) -> None:
+def check_plan(plan: PlanData, queries: Mapping[str, Query]) -> None:
     """The plan is one for these queries, and all of it fits together."""
     assert dict(plan.queries) == dict(queries)
     assert sorted(vertex.query for vertex in plan.vertices if vertex.query is not None) == sorted(queries)
@@ -278,6 +281,73 @@ def test_queries_that_have_nothing_in_common_make_a_flat_plan() -> None:
     plan = Planner(queries, "casem+dce", Limits()).plan
     check_plan(plan, queries)
     assert (plan.edges, len(plan.levels), plan.entropy, plan.finished) == ((), 1, 0.0, True)
+
+
+# What users see ------------------------------------------------------------------------------------------------------
+
+TEXTS = {"p": "PATTERN SEQ(A, B, C)", "q": "PATTERN SEQ(A, B, D)", "r": "PATTERN E+"}
+
+
+def test_plans_come_from_anything_that_is_a_query() -> None:
+    a, b, c, d = cet.events("A", "B", "C", "D")
+    plans = [
+        cet.aggregation_plan(TEXTS),
+        cet.aggregation_plan("; ".join(f"NAME {name}: {text}" for name, text in TEXTS.items())),
+        cet.aggregation_plan({"p": cet.seq(a, b, c), "q": cet.seq(a, b, d).returning(cet.count()), "r": "PATTERN E+"}),
+    ]
+    assert [str(plan) for plan in plans] == [str(plans[0])] * 3
+    assert [vertex.query for vertex in plans[0].levels[0]] == [None, "r"]
+    assert plans[0].vertex("p").variables == tuple(frozenset(name) for name in "ABC")
+
+
+def test_a_plan_stays_when_another_is_made_of_it() -> None:
+    plan = cet.aggregation_plan(TEXTS)
+    before = str(plan)
+    more = plan.adding("s", "PATTERN SEQ(A, B, E)")
+    assert [vertex.query for vertex in more.children(more.vertices[0])] == ["p", "q", "s"]
+    less = more.removing("q").removing("s")
+    assert less.unshared == ("p", "r")
+    assert str(plan) == before
+    with pytest.raises(attrs.exceptions.FrozenInstanceError):
+        plan.entropy = 0.0  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("ask", "says"),
+    [
+        (lambda: cet.aggregation_plan({}), "no queries"),
+        (lambda: cet.aggregation_plan({"": "PATTERN A"}), "non-empty string"),
+        (lambda: cet.aggregation_plan({"p": "PATTERN SEQ(A"}), "query 'p': "),
+        (lambda: cet.aggregation_plan("NAME p: PATTERN A; NAME p: PATTERN B"), "p"),
+        (lambda: cet.aggregation_plan(TEXTS, algorithm="spass"), "no algorithm 'spass'"),
+        (lambda: cet.aggregation_plan(TEXTS, deadline=-1), "from 0 on"),
+        (lambda: cet.aggregation_plan(TEXTS, deadline="soon"), "from 0 on"),  # type: ignore[arg-type]
+        (lambda: cet.aggregation_plan(TEXTS, least_alike=2), "share from 0 to 1"),
+        (lambda: cet.aggregation_plan(TEXTS, most_neighbours=0), "most_neighbours is a number from 1 on"),
+        (lambda: cet.aggregation_plan(TEXTS, least_slots=True), "least_slots is a number from 1 on"),
+        (lambda: cet.aggregation_plan(TEXTS, levels=0), "levels is a number from 1 on"),
+        (lambda: cet.aggregation_plan(TEXTS).adding("p", "PATTERN A"), "has a query 'p' already"),
+        (lambda: cet.aggregation_plan(TEXTS).adding("x", "PATTERN"), "query 'x': "),
+        (lambda: cet.aggregation_plan(TEXTS).removing("x"), "no query 'x'"),
+        (lambda: cet.aggregation_plan({"p": "PATTERN A"}).removing("p"), "only query"),
+        (lambda: cet.aggregation_plan(TEXTS).explain(most=0), "most is a number from 1 on"),
+    ],
+)
+def test_errors_say_what_is_wrong(ask: Callable[[], object], says: str) -> None:
+    with pytest.raises(CetdslError, match=says):
+        ask()
+
+
+def test_large_clusters_fold() -> None:
+    queries = workload(500, 5, kinds=200)
+    plan = cet.aggregation_plan(queries)
+    folded, whole = plan.explain(), plan.explain(levels=None, most=None)
+    assert len(folded.text.splitlines()) < 200
+    assert "queries more" in folded.text
+    assert set(re.findall(r"\bp\d+\b", whole.text)) >= set(queries) - set(plan.unshared)
+    for shown in (folded, whole):
+        assert shown.graphviz().count("->") == len(shown.views[0].edges)
+    assert "<svg" in cet.aggregation_plan(TEXTS).explain().html()
 
 
 # The authors' form ---------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from cetdsl.pattern.query import Query, Span, Window
 from cetdsl.pattern.text import quote
 from cetdsl.sharing.aggregation.conditions import Condition
 from cetdsl.sharing.aggregation.draft import Limits
-from cetdsl.sharing.aggregation.plan import AggregationPlan, Vertex
+from cetdsl.sharing.aggregation.plan import PlanData, Vertex
 from cetdsl.sharing.aggregation.planner import ALGORITHMS, Planner
 from cetdsl.sharing.aggregation.subpatterns import Absence, SubPattern, common, skeleton
 from tests import reference
@@ -263,7 +263,7 @@ def _is_broken(absence: Absence, rows_of: tuple[int, ...], stream: reference.Str
     )
 
 
-def matches(plan: AggregationPlan, vertex: Vertex, rows: Sequence[reference.Row]) -> set[tuple[int, ...]]:
+def matches(plan: PlanData, vertex: Vertex, rows: Sequence[reference.Row]) -> set[tuple[int, ...]]:
     """What the vertex's slots are bound to, of each match of its query, or of its sub-pattern if it has none."""
     if vertex.query is None:
         return set(instances(vertex.pattern, rows)) if len(vertex.pattern.slots) <= 4 else set()
@@ -277,7 +277,7 @@ def matches(plan: AggregationPlan, vertex: Vertex, rows: Sequence[reference.Row]
     return found
 
 
-def check_soundness(plan: AggregationPlan, rows: Sequence[reference.Row]) -> None:
+def check_soundness(plan: PlanData, rows: Sequence[reference.Row]) -> None:
     vertices = {vertex.number: vertex for vertex in plan.vertices}
     for edge in plan.edges:
         parent = set(instances(vertices[edge.parent].pattern, rows))

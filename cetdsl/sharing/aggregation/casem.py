@@ -135,12 +135,13 @@ def _combine(draft: Draft, first: int, second: int, both: Common) -> list[tuple[
 def _merge(draft: Draft, first: int, second: int, both: Common) -> list[tuple[int, int]] | None:
     """Puts the second of two siblings below the first, whose pattern they share; None if that gains nothing.
 
-    If both share the whole patterns of both, they become one vertex.
+    If both share the whole patterns of both, they become one vertex. A first that says no more than what both share is
+    merged with the second at any gain: by combining them it would be there for nothing, below one that is the same.
     """
     tree, levels = draft.tree, draft.limits.levels
     whole = second in tree.children and both.covers_second(draft.patterns[second])
     height = draft.height.get(second, 0) + (not whole)
-    if tree.gain_of_merging(first, second, whole=whole) <= 0:
+    if tree.gain_of_merging(first, second, whole=whole) <= 0 and draft.patterns[first] != both.pattern:
         return None
     if levels is not None and height + _depth(draft, first) > levels:
         return None

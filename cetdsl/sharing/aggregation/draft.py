@@ -10,7 +10,7 @@ import attrs
 from cetdsl.pattern.query import Query
 from cetdsl.sharing.aggregation.entropy import ROOT, PartitionTree
 from cetdsl.sharing.aggregation.graph import LEAST_ALIKE, MOST_NEIGHBOURS, CorrelationGraph
-from cetdsl.sharing.aggregation.plan import AggregationPlan, Edge, Vertex
+from cetdsl.sharing.aggregation.plan import Edge, PlanData, Vertex
 from cetdsl.sharing.aggregation.subpatterns import Kind, Scope, Skeleton, skeleton
 
 #: Sub-patterns of fewer slots are not shared: instances of a single event are no work to share.
@@ -147,7 +147,7 @@ class Draft:
 
     # The plan
 
-    def plan(self, *, finished: bool) -> AggregationPlan:
+    def plan(self, *, finished: bool) -> PlanData:
         """The plan as it is now."""
         names = {number: name for name, number in self.numbers.items()}
         levels: dict[int, int] = dict.fromkeys(self.helped, 1)
@@ -158,7 +158,7 @@ class Draft:
             todo += self.tree.children.get(vertex, ())
         edges: list[Edge] = []
         vertices = []
-        for vertex in sorted(levels, key=lambda number: (levels[number], number)):
+        for vertex in sorted(levels, key=lambda number: (levels[number], number in names, number)):
             parents = self._parents(vertex)
             edges += [Edge(parent, vertex, slots) for parent, slots in parents.items()]
             bound = self.skeletons[vertex].variables if vertex in names else ()
@@ -172,7 +172,7 @@ class Draft:
                 tuple(self.remaining(vertex)),
             )
             vertices.append(found)
-        return AggregationPlan(dict(self.queries), tuple(vertices), tuple(edges), self.tree.entropy(), finished)
+        return PlanData(dict(self.queries), tuple(vertices), tuple(edges), self.tree.entropy(), finished)
 
     def _parents(self, vertex: int) -> dict[int, tuple[int, ...]]:
         """The parents of a vertex, each with the vertex's slots for its own."""

@@ -60,14 +60,14 @@ class Edge:
 
 
 @attrs.frozen(slots=False)
-class AggregationPlan:
-    """Which sub-patterns the queries of a workload share, and which sub-patterns these share again.
+class PlanData:
+    """A plan, as kernels and explanations need it.
 
     Attributes
     ----------
     queries : mapping of str to Query
     vertices : tuple of Vertex
-        By level; parents stand before what is made of them.
+        By level, sub-patterns before queries; so parents stand before what is made of them.
     edges : tuple of Edge
     entropy : float
         The structural entropy of the correlation graph under the plan's tree, in bits.

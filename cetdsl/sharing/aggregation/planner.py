@@ -10,7 +10,7 @@ from cetdsl.pattern.query import Query
 from cetdsl.sharing.aggregation.casem import cluster
 from cetdsl.sharing.aggregation.dce import compensate
 from cetdsl.sharing.aggregation.draft import Draft, Limits, clock_of
-from cetdsl.sharing.aggregation.plan import AggregationPlan
+from cetdsl.sharing.aggregation.plan import PlanData
 
 #: The ways to find a plan.
 ALGORITHMS = ("casem+dce", "casem", "casem-2")
@@ -50,7 +50,7 @@ class Planner:
             self._finished = self._finished and compensate(self._draft, late)
 
     @property
-    def plan(self) -> AggregationPlan:
+    def plan(self) -> PlanData:
         """The plan for the queries as they are now."""
         return self._draft.plan(finished=self._finished)
 
