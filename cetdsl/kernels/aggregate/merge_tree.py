@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from cetdsl.kernels._jit import inlined, jit
 from cetdsl.kernels.aggregate.sides import ONE, Rules
+from cetdsl.kernels.numbers.copying import copy_rows
 from cetdsl.kernels.numbers.linear import add, multiply
 from cetdsl.kernels.vocabulary import Ints, Places
 
@@ -207,9 +208,10 @@ def merge_neighbours(
         for j in range(below_owner[o], below_owner[o + 1], 2):
             a, a_end = below[j], below[j + 1]
             if j + 1 == below_owner[o + 1]:
-                rank[size : size + a_end - a] = below_rank[a:a_end]
-                values[size : size + a_end - a] = below_values[a:a_end]
-                size += a_end - a
+                for at in range(a, a_end):
+                    rank[size] = below_rank[at]
+                    copy_rows(values[size], below_values[at])
+                    size += 1
             else:
                 b, b_end = a_end, below[j + 2]
                 now = 0
