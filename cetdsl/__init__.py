@@ -13,6 +13,7 @@ from cetdsl.errors import CetdslError
 from cetdsl.frontend.install import install
 
 if TYPE_CHECKING:
+    from cetdsl.frontend.aggregation import AggregationPlan, aggregation_plan
     from cetdsl.frontend.patterns import (
         EventVariable,
         PatternTerm,
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "AggregationPlan",
     "CetdslError",
     "EventVariable",
     "PatternFrame",
@@ -62,6 +64,7 @@ __all__ = [
     "Term",
     "Workload",
     "absent",
+    "aggregation_plan",
     "all_of",
     "any_of",
     "avg",
@@ -99,7 +102,7 @@ del globals()["pattern"]
 if not TYPE_CHECKING:  # or type checkers would take any name for one of the package
 
     def __getattr__(name: str) -> object:
-        for module in ("patterns", "terms", "session", "workload") if name in __all__ else ():
+        for module in ("patterns", "terms", "session", "workload", "aggregation") if name in __all__ else ():
             offered = vars(import_module(f"cetdsl.frontend.{module}"))
             if name in offered:
                 globals()[name] = offered[name]

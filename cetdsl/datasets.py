@@ -11,21 +11,36 @@ The kind of a generated event is in the column ``kind``, because two of the publ
 from __future__ import annotations
 
 import importlib.util
+import json
 import math
 import zipfile
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from cetdsl.errors import MissingDependency
+from cetdsl.errors import InvalidNode, MissingDependency, ParseError, shown
+from cetdsl.pattern import nodes
+from cetdsl.pattern import query as queries
+from cetdsl.pattern.expressions import Attribute, Binary
+from cetdsl.pattern.expressions import Literal as Constant
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["bursts", "check_deposits", "flights", "heart_rates", "layered_checks", "ridesharing", "stock_prices"]
+__all__ = [
+    "bursts",
+    "check_deposits",
+    "flights",
+    "heart_rates",
+    "layered_checks",
+    "read_workload",
+    "ridesharing",
+    "stock_prices",
+]
 
 _START = "2024-01-01 00:00:00"
 
@@ -476,6 +491,118 @@ def bursts(spark: SparkSession, rows: int = 1_000, *, types: Sequence[str] = ("A
     _require(length >= 1, f"length is 1 or more, not {length!r}")
     t = F.col("id").alias("t")
     return spark.range(rows).select(t, _name(types, F.floor(F.col("id") / length) % len(types)).alias("type"))
+
+
+def read_workload(
+    path: str | Path, *, restriction: str = "restriction", types: Collection[str] | None = None
+) -> dict[str, queries.Query]:
+    """The patterns of a file in the form of the PatternInsight workloads, as queries by name.
+
+    The file is a JSON object of patterns by name. Each has ``id``, its event types; ``logic``, of which ``sub_id``
+    names some of them, which come in this order if ``seq`` is 1, and in any order if it is 0; ``interval``, in minutes;
+    and ``property``, those types whose events are restricted, all as the number ``condition`` stands for.
+
+    Parameters
+    ----------
+    path : str or Path
+    restriction : str
+        The column that says of an event which restriction its attributes meet: it is compared with ``condition``.
+    types : collection of str, optional
+        The types that there are; any others are an error.
+
+    Returns
+    -------
+    dict of str to Query
+        AND of what comes in order and of all other types, each type an event variable of its name, within the interval.
+
+    Raises
+    ------
+    ParseError
+        If the file is no JSON, or two of its patterns have one name.
+    InvalidNode
+        If a pattern has no types, or names one twice, or one that there is not; or if anything is missing or is not
+        what it is to be.
+
+    Notes
+    -----
+    Of Wu et al., "PatternInsight: An Online Approach to Complex Pattern Detection over Mobile Data Streams" (IEEE
+    Transactions on Mobile Computing).
+
+    Examples
+    --------
+    >>> import json, tempfile
+    >>> from cetdsl.pattern.text import unparse
+    >>> pattern = {"id": ["A", "B", "C"], "logic": {"seq": 1, "sub_id": ["C", "A"]}, "interval": 20,
+    ...            "property": ["B"], "condition": 3}
+    >>> with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+    ...     json.dump({"jam": pattern}, file)
+    ...     file.flush()
+    ...     print(unparse(read_workload(file.name)["jam"]))
+    PATTERN SEQ(C, A) AND B
+    WHERE B.restriction = 3
+    WITHIN 20 minutes
+    """
+    try:
+        found = json.loads(Path(path).read_text(encoding="utf-8"), object_pairs_hook=_without_doubles)
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ParseError(f"{path} is no JSON: {error}", hint="the file may have been cut off: fetch it again") from None
+    if not isinstance(found, dict) or not found:
+        raise InvalidNode(f"{path} has no patterns by name", hint='it is to be {"name": {"id": [...], ...}, ...}')
+    return {name: _pattern_of(name, each, restriction, types) for name, each in found.items()}
+
+
+def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    for name, times in Counter(name for name, _ in pairs).items():
+        if times > 1:
+            raise ParseError(f"the name {name!r} stands {times} times in one object", hint="give each pattern its own")
+    return dict(pairs)
+
+
+def _pattern_of(name: str, given: Any, restriction: str, known: Collection[str] | None) -> queries.Query:
+    types = _types(name, given, "id", known)
+    if not types:
+        raise InvalidNode(f"the pattern {name!r} has no event types", hint="its 'id' names at least one")
+    logic = _part(name, given, "logic")
+    nested = _types(name, logic, "sub_id", types)
+    restricted = _types(name, given, "property", types)
+    minutes, condition, ordered = (
+        _whole_number(name, *where) for where in ((given, "interval"), (given, "condition"), (logic, "seq"))
+    )
+    variables = {each: nodes.Event(each, each) for each in types}
+    parts: list[nodes.Pattern] = [variables[each] for each in types if ordered != 1 or each not in nested]
+    if ordered == 1 and nested:
+        parts.insert(0, nodes.Seq(tuple(variables[each] for each in nested)))
+    return queries.Query(
+        nodes.And(tuple(parts)) if len(parts) > 1 else parts[0],
+        tuple(Binary("=", Attribute(each, restriction), Constant(condition)) for each in restricted),
+        window=queries.Window(queries.Span.parse(f"{minutes} minutes")),
+    )
+
+
+def _part(name: str, given: Any, key: str) -> Any:
+    if not isinstance(given, Mapping) or key not in given:
+        raise InvalidNode(f"the pattern {name!r} has no {key!r}", hint="compare it with another pattern of its file")
+    return given[key]
+
+
+def _whole_number(name: str, given: Any, key: str) -> int:
+    value = _part(name, given, key)
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise InvalidNode(f"the {key!r} of the pattern {name!r} is {shown(value)}, which is no whole number")
+    return value
+
+
+def _types(name: str, given: Any, key: str, known: Collection[str] | None) -> list[str]:
+    value = _part(name, given, key)
+    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        raise InvalidNode(f"the {key!r} of the pattern {name!r} is no list of names of types: {shown(value)}")
+    for each, times in Counter(value).items():
+        if times > 1:
+            raise InvalidNode(f"the {key!r} of the pattern {name!r} names the type {each!r} {times} times")
+        if known is not None and each not in known:
+            among = "in the workload" if key == "id" else "among its own"
+            raise InvalidNode(f"the {key!r} of the pattern {name!r} names the type {each!r}, which is not {among}")
+    return value
 
 
 def _require(holds: bool, problem: str) -> None:

@@ -406,7 +406,7 @@ def test_and_at_the_top_has_no_complete_trends(spark: Any) -> None:
     ("text", "reason"),
     [
         ("PATTERN A+ WITHIN 2", "a span without SLIDE"),
-        ("PATTERN SEQ(A, B+) WHERE A.x < B.x", "a pairwise predicate"),
+        ("PATTERN SEQ(A+, B+) WHERE A.x < B.x", "pairwise predicates relate no variable"),
         ("PATTERN A+ WHERE SUM(A.x) > 3", "a predicate needs the finished trend"),
         ("PATTERN SEQ(NOT B, A+)", "a NOT at the beginning or the end"),
         ("PATTERN SEQ(A, NOT B b, A c) WHERE b.x < A.x", "a NOT depends on which events"),
@@ -422,6 +422,30 @@ def test_algorithms_that_cannot_take_a_query_say_why(spark: Any, text: str, reas
     assert reason in asked.explain("complete").text
     with pytest.raises(errors.NoPhysicalPlan, match=reason):
         asked.survey_complete_trends()
+
+
+def test_pairwise_predicates_of_one_event_have_a_graph_for_each(spark: Any) -> None:
+    """Values rise, or do not: the first B tells of all, or each A has a graph of its own."""
+    rows = [(t, "AB"[t % 3 > 0], t * 7 % 10, t * 3 % 5) for t in range(18)]
+    df = spark.createDataFrame(rows, "t int, type string, x int, y int")
+    for text, graphs in (
+        ("PATTERN SEQ(A, B+) WHERE A.x * 2 < B.x AND B.x < NEXT(B).x", ""),
+        ("PATTERN SEQ(A, B+) WHERE A.x * 2 < B.x AND B.y < NEXT(B).y", "graphs     one per event bound to A"),
+    ):
+        asked = df.pattern(text, time="t")
+        expected = sorted(map(str, asked.complete_trends(algorithm="definition").collect()))
+        assert len(expected) > 10
+        for algorithm in ("auto", "m-cet", "t-cet", "h-cet", "anchors", "balanced"):
+            assert sorted(map(str, asked.complete_trends(algorithm=algorithm).collect())) == expected, algorithm
+        assert asked.count_complete_trends().first()["count"] == len(expected)
+        assert graphs in asked.explain("complete").text
+        if graphs:
+            with pytest.raises(errors.UnsupportedQuery, match="a pairwise predicate relates events that are no neighb"):
+                asked.complete_trends(algorithm="joins")
+            with pytest.raises(errors.UnsupportedQuery, match="a pairwise predicate relates events that are no neighb"):
+                asked.graph()
+            with pytest.raises(errors.NoPhysicalPlan, match="a pairwise predicate relates events that are no neighb"):
+                asked.survey_complete_trends()
 
 
 def test_streaming_dataframes_are_refused(spark: Any) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import random
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -23,6 +24,7 @@ from test_kernel_aggregate import CUTTING, Worker, by_case, rows_of, sorted_batc
 
 import cetdsl as cet
 from cetdsl.errors import GroupTooLarge, UnsupportedQuery
+from cetdsl.frontend.sase import parse
 from cetdsl.ir.kernel import ALL, ENDS, MAXIMAL
 from cetdsl.ir.operators import DropContained, ListPaths, Merge
 from cetdsl.ir.stages import ContainmentSpec, GraphSpec, SampleSpec, TopSpec, TrendsSpec
@@ -33,7 +35,7 @@ from cetdsl.kernels.complete.containment import containment_stream
 from cetdsl.kernels.complete.picks import sample_stream, top_stream
 from cetdsl.kernels.complete.streams import count_stream, graph_stream
 from cetdsl.kernels.enumerate.trends import trend_stream
-from cetdsl.pattern.expressions import Aggregate, Length
+from cetdsl.pattern.expressions import COMPARISONS, Aggregate, Length
 from cetdsl.pattern.query import Query
 from cetdsl.pattern.text import unparse
 from cetdsl.planning.strategies.complete import (
@@ -239,6 +241,66 @@ def test_paths_that_are_drawn(first: int) -> None:
             assert not Counter(row[:3] for row in few) - expected
             judged += 1
     assert judged > 120
+
+
+#: Patterns and their variables: the first binds one event of each trend, which pairwise predicates compare with others.
+AROUND = {
+    "SEQ(A, B+)": "AB",
+    "SEQ(B, A, C)": "ABC",
+    "SEQ(B+, A, C+)": "ABC",
+    "SEQ(A, (SEQ(B, C))+)": "ABC",
+    "SEQ(B?, C*, A)": "ABC",
+    "SEQ(A, NOT C, B+)": "AB",
+    "SEQ(A, (B+ OR C))": "ABC",
+    "SEQ((B OR C)+, A)": "ABC",
+}
+LINKS = ("B.x <= NEXT(B).x", "ABS(B.x - NEXT(B).x) < 2", "B.s != NEXT(B).s")
+
+
+def around_one_event(seed: int) -> tuple[Query, list[Any]]:
+    """A query whose pairwise predicates have one event in common, and a few streams."""
+    chosen = random.Random(seed)
+    pattern, (pivot, *others) = chosen.choice(list(AROUND.items()))
+    where = [f"{pivot}.{chosen.choice('xs')} {chosen.choice(COMPARISONS)} {other}.x" for other in others]
+    if "B+" in pattern and chosen.random() < 0.5:
+        where.append(chosen.choice(LINKS))
+    within = chosen.choice(["", "WITHIN 4 SLIDE 4", "WITHIN 5 SLIDE 2"])
+    query = parse(f"PATTERN {pattern} WHERE {' AND '.join(where)} {within}")
+    choose = generators.Chooser(chosen.randint)
+    return query, generators.stack([generators.build_stream(choose, 7, likely="ABBC") for _ in range(4)])
+
+
+@pytest.mark.parametrize("first", [0, 60])
+def test_graphs_around_one_event(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    for threshold in ("PLANNING_VISITS", "PLANNING_LOOKS", "SHARING_VISITS"):
+        monkeypatch.setattr(jobs, threshold, 0)
+    judged = trends = 0
+    for seed in range(first, first + 60):
+        # Copies of few events at a time, or of all.
+        monkeypatch.setattr(streams, "MOST_COPIES", (3, 2**20)[seed % 2])
+        query, rows = around_one_event(seed)
+        query = by_case(query)
+        for completeness, cut in itertools.product((*READINGS, ALL), cuts_of(query)):
+            task = Task(query, rows, (), cut)
+            plan = task.graph(completeness)
+            expected = expected_trends(query, rows, completeness, ())
+            context = (completeness, cut, unparse(query))
+            chunk, batch = CUTTING[judged % len(CUTTING)]
+            assert task.complete(plan, IN_TASK[judged % len(IN_TASK)], chunk, batch) == expected, context
+            counts: Counter[Any] = Counter()
+            for (group, window, _), number in expected.items():
+                counts[group, window] += number
+            assert task.counted(completeness, chunk, batch) == counts, context
+            drawn = task.sampled(plan, 10**6, seed, chunk, batch)
+            assert Counter(row[:3] for row in drawn) == expected, context
+            assert len({row[-1] for row in drawn}) == len(drawn), "two trends have the same key"
+            heaviest = task.heaviest(plan, 3, Aggregate("max", None, Length()), chunk, batch)
+            weights = sorted((len(trend) for _, _, trend in expected.elements()), reverse=True)
+            assert [row[-1] for row in heaviest] == weights[:3], context
+            judged += plan.spec.query.pivot >= 0
+            trends += expected.total()
+    assert judged > 120
+    assert trends > 600
 
 
 def weight(trend: Any, rows: list[Any], by: Aggregate) -> int | None:

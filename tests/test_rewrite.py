@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
+import random
 from pathlib import Path
 
 import attrs
+import generators
 import pytest
 from generators import SCHEMA, Case, cases, random_case
 from hypothesis import given, settings
@@ -26,7 +29,7 @@ from cetdsl.analysis import (
 )
 from cetdsl.errors import InvalidNode, ResolutionError, RewriteCycle
 from cetdsl.frontend.sase import parse
-from cetdsl.pattern.expressions import Attribute, Binary, Literal, Role, SparkColumn, attributes, conjuncts
+from cetdsl.pattern.expressions import COMPARISONS, Attribute, Binary, Literal, Role, SparkColumn, attributes, conjuncts
 from cetdsl.pattern.nodes import And, Event, Or, Repeat, Seq, events, negations
 from cetdsl.pattern.properties import follow_pairs, positive_variables, sides
 from cetdsl.pattern.query import Query
@@ -274,6 +277,27 @@ def test_seeded_queries_have_the_same_trends(start: int) -> None:
             except ResolutionError:
                 continue
             assert_same_trends(changed)
+
+
+#: Patterns in which a B comes right behind an A, and which of the two are repeated.
+RUNS = {"SEQ(A, B+)": "B", "SEQ(A+, B+)": "AB", "SEQ(A+, B)": "A", "SEQ(C?, A, B{1,3})": "B", "SEQ(A*, B+) OR C": "AB"}
+TERMS = ({"A": "A.x + 1", "B": "B.x"}, {"A": "A.y", "B": "B.y + 1"}, {"A": "A.x * 2", "B": "B.y"})
+
+
+def test_predicates_between_runs_have_the_same_trends() -> None:
+    """Of runs that rise, fall or stay, one comparison holds for all; of others it does not."""
+    choosers = [generators.Chooser(random.Random(seed).randint) for seed in range(3)]
+    streams = [generators.build_stream(choose, likely="AB") for choose in choosers]
+    rewritten = 0
+    for (pattern, repeated), terms in itertools.product(RUNS.items(), TERMS):
+        for op, along in itertools.product(COMPARISONS, ("<", "<=", ">", ">=", "=")):
+            runs = [f"{terms[name]} {along} {terms[name].replace(name, f'NEXT({name})')}" for name in repeated]
+            query = parse(f"PATTERN {pattern} WHERE {terms['A']} {op} {terms['B']} AND {' AND '.join(runs)}")
+            for rows in streams:
+                assert_same_trends(Case(query, rows))
+            rewritten += "pairwise-to-adjacent" in rewrite(_analysed(Case(query, [])))[1].rules
+    # Two comparisons each go with runs that rise, and with those that fall; all six go with runs that stay.
+    assert rewritten == len(RUNS) * len(TERMS) * (2 * 2 + 2 * 2 + 6)
 
 
 def test_random_queries_give_every_rule_something_to_do() -> None:

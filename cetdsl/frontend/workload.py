@@ -85,9 +85,9 @@ class Workload:
                     raise ResolutionError("there is nothing to return", hint="give the query a RETURN clause")
                 found[name] = rewrite(analyse(query, schema, self._binding, known_functions=functions))[0]
             except AnalysisErrors as several:
-                errors += [_of_query(name, error) for error in several.errors]
+                errors += [of_query(name, error) for error in several.errors]
             except CetdslError as error:
-                errors.append(_of_query(name, error))
+                errors.append(of_query(name, error))
         raise_together(errors, "the workload")
         return found
 
@@ -218,7 +218,7 @@ METRICS = (
 )
 
 
-def _of_query(name: str, error: CetdslError) -> CetdslError:
+def of_query(name: str, error: CetdslError) -> CetdslError:
     """The error with the name of its query in front."""
     named = copy.copy(error)
     named.message = f"query {name!r}: {error.message}"
@@ -285,7 +285,7 @@ def patterns(
     [('pairs', 2), ('runs', 3)]
     """
     require_dataframe(df)
-    named = _named(queries)
+    named = named_queries(queries)
     how = _sharing(sharing, deviations or {}, named)
     workload = Workload(df, named, Binding(time, tie_break, type, on_null_time), how)
     workload._rewritten  # noqa: B018 - errors of the queries are raised here, not when an answer is asked for
@@ -293,7 +293,7 @@ def patterns(
         try:
             refuse_changing_conditions(df, spark_columns(query))
         except CetdslError as error:
-            raise _of_query(name, error) from None
+            raise of_query(name, error) from None
     require_worker_python(df.sparkSession)
     return workload
 
@@ -317,7 +317,8 @@ def _sharing(mode: str, deviations: Mapping[str, float], queries: Mapping[str, Q
     return Sharing(mode, dict(deviations))
 
 
-def _named(queries: object) -> dict[str, Query]:
+def named_queries(queries: object) -> dict[str, Query]:
+    """Returns the queries of a workload by name, which come as a mapping or as one text."""
     if isinstance(queries, str):
         return sase.parse_queries(queries)
     if not isinstance(queries, Mapping):
@@ -334,5 +335,5 @@ def _named(queries: object) -> dict[str, Query]:
         try:
             found[name] = query_of(query)
         except CetdslError as error:
-            raise _of_query(name, error) from None
+            raise of_query(name, error) from None
     return found

@@ -24,13 +24,11 @@ from cetdsl.pattern.expressions import (
     Expr,
     Length,
     Literal,
-    Role,
     strip,
     variables,
-    with_attributes,
 )
 from cetdsl.pattern.nodes import Event, Not, Or, Pattern, events
-from cetdsl.pattern.properties import binds_at_most_one, sides
+from cetdsl.pattern.properties import sides
 from cetdsl.planning.pivots import search_pivot
 from cetdsl.sharing.families import unnamed
 
@@ -69,13 +67,11 @@ class _Compiler:
         self.numbers = {name: number for number, name in enumerate(names)}
         pairs = []
         for predicate in pairwise:
-            pair = _neighbours(predicate, self.automaton, self.pattern)
-            if pair is not None:
-                adjacent.setdefault(pair, []).append(_as_adjacent(predicate, pair))
-            elif (found := self._pair(predicate)) is not None:
-                pairs.append(found)
-            else:
+            found = self._pair(predicate)
+            if found is None:
                 self.residual.append(predicate)
+            else:
+                pairs.append(found)
         machine = self._machine(self.automaton, adjacent)
         nodes = enumerate(self.automaton.negations)
         negations = tuple(self._negation(number, node, negated.get(node, [])) for number, node in nodes)
@@ -182,11 +178,7 @@ class _Compiler:
                 adjacent.setdefault(pair, []).append(predicate)
                 continue
             inside = own.issuperset(variables(predicate))
-            between = _neighbours(predicate, automaton, node.part) if inside else None
-            if between is not None:
-                adjacent.setdefault(between, []).append(_as_adjacent(predicate, between))
-            else:
-                (inner if inside else relating).append(predicate)
+            (inner if inside else relating).append(predicate)
         separable = [predicate for predicate in inner if separate(predicate) is not None]
         pairs = tuple(found for predicate in separable if (found := self._pair(predicate)) is not None)
         finished = [predicate for predicate in inner if predicate not in separable]
@@ -223,32 +215,6 @@ def _count_bound(predicate: Expr) -> tuple[str | None, str, float] | None:
     if isinstance(left, Aggregate) and left.definition.is_count:
         return left.variable, op, right.value
     return None
-
-
-def _neighbours(predicate: Expr, automaton: Automaton, pattern: Pattern) -> tuple[str, str] | None:
-    """Returns the (earlier, later) order of two variables that are always bound once, one right after the other."""
-    pair = variables(predicate)
-    if len(pair) != 2 or not all(binds_at_most_one(pattern, name) for name in pair):
-        return None
-    orders = ((pair[0], pair[1]), (pair[1], pair[0]))
-    return next((order for order in orders if _always_follows(automaton, *order)), None)
-
-
-def _always_follows(automaton: Automaton, earlier: str, later: str) -> bool:
-    """Whether every path to the later variable comes straight from the earlier one, and leads nowhere else from there.
-
-    A trend that lacks either of them has no pair to compare.
-    """
-    names = automaton.variables
-    if any(names[state] == later for state, _ in automaton.initial):
-        return False
-    pairs = {(names[t.source], names[t.target]) for t in automaton.transitions}
-    return {u for u, v in pairs if v == later} == {earlier} and {v for u, v in pairs if u == earlier} == {later}
-
-
-def _as_adjacent(predicate: Expr, pair: tuple[str, str]) -> Expr:
-    """Writes a pairwise predicate between neighbours with NEXT."""
-    return with_attributes(predicate, lambda a: attrs.evolve(a, role=Role.NEXT) if a.variable == pair[1] else a)
 
 
 def joint_query(resolved: ResolvedQuery) -> ResolvedQuery:

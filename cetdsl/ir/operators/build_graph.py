@@ -47,18 +47,28 @@ class BuildGraph(Unary):
         details = ["attribute ranges for predicates that order or equate values", "without events that lie on no trend"]
         if self.spec.query.completeness == MAXIMAL:
             details.append("without edges that a longer path goes round: the transitive reduction")
+        if self._pivot is not None:
+            details.insert(0, f"for each {self._pivot}, of the events that may stand beside it")
         return (Step("kernel: build the graph", tuple(details)),)
 
     def costs(self, limit: int | None = None) -> tuple[str, ...]:
         return (words.ALONG_EDGES,)
 
+    @property
+    def _pivot(self) -> str | None:
+        """The variable that pairwise predicates compare others with."""
+        pivot = self.spec.query.pivot
+        return None if pivot < 0 else self.compiled.name_of(pivot)
+
     def facts(self) -> tuple[tuple[str, str], ...]:
-        trends = words.trends_fact(self.spec.query.completeness)
-        if not trends or self.algorithm is None:
-            return trends
+        known = words.trends_fact(self.spec.query.completeness)
+        if self._pivot is not None:
+            known = (*known, ("graphs", f"one per event bound to {self._pivot}"))
+        if not known or self.algorithm is None:
+            return known
         memory = "no limit" if self.memory is None else f"{self.memory} bytes per task"
         algorithm = f"{self.algorithm}: {ALGORITHMS[self.algorithm]}"
-        return *trends, ("algorithm", algorithm), ("memory", f"{memory} for partial trends")
+        return *known, ("algorithm", algorithm), ("memory", f"{memory} for partial trends")
 
 
 @attrs.frozen

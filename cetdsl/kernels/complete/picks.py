@@ -18,7 +18,7 @@ from cetdsl.errors import CountOverflow
 from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.layout import KEY
 from cetdsl.ir.stages import SampleSpec, TopSpec
-from cetdsl.kernels.complete.streams import Graphs, placed
+from cetdsl.kernels.complete.streams import Graphs, Part, placed
 from cetdsl.kernels.enumerate.batches import join_blocks, take_trends
 from cetdsl.kernels.enumerate.trends import TrendRows
 from cetdsl.kernels.graph.k_best import KBest, k_best_paths
@@ -80,7 +80,7 @@ def sample_stream(spec: SampleSpec, batches: Iterator[pa.RecordBatch], chunk_eve
 
     def draw(chunk: Chunk) -> Iterator[_Found]:
         for part in graphs.parts(chunk):
-            windows, salt = (part.low, part.high), _salts(kernel, chunk, part.slices)
+            windows, salt = (part.low, part.high), _salts(kernel, chunk, part)
             drawn = sample_paths(part.graph, graphs.variable, *windows, graphs.complete, spec.size, spec.seed, salt)
             yield _Found(placed(drawn.block, part), from_numpy(drawn.key), drawn.key)
 
@@ -95,14 +95,15 @@ def _one_per_window(chunk: Chunk) -> Chunk:
     return chunk._replace(asked=[(apart, chunk.bounds)])
 
 
-def _salts(spec: KernelSpec, chunk: Chunk, windows: Ints) -> Ints:
-    """Returns a number for each window that depends on its key and its start alone, not on the task that draws."""
-    slices = chunk.slices
+def _salts(spec: KernelSpec, chunk: Chunk, part: Part) -> Ints:
+    """Returns a number for each window and pivot, which depends on these and the key alone, not on the task."""
+    slices, windows = chunk.slices, part.slices
+    place = np.where(part.pivot < 0, -1, part.pivot - slices.low[windows])
     keys = [chunk.column(name) for name in spec.layout.all_of(KEY)]
     rows = chunk.events.segment_start[slices.segment[windows]].tolist()
     salts = np.empty(len(windows), dtype=np.int64)
-    for n, (row, start) in enumerate(zip(rows, slices.start[windows].tolist())):
-        told = repr((*(key[row].as_py() for key in keys), start))
+    for n, (row, start, pivot) in enumerate(zip(rows, slices.start[windows].tolist(), place.tolist(), strict=True)):
+        told = repr((*(key[row].as_py() for key in keys), start, pivot))
         digest = hashlib.blake2b(told.encode(errors="surrogatepass"), digest_size=8).digest()
         salts[n] = int.from_bytes(digest, "little", signed=True)
     return salts
@@ -120,7 +121,7 @@ def top_stream(spec: TopSpec, batches: Iterator[pa.RecordBatch], chunk_events: i
         weights, valid = _weights(chunk)
         for part in graphs.parts(chunk):
             graph, windows = part.graph, (part.low, part.high)
-            event = graph.event + part.first
+            event = part.number[graph.event]
             weight, present = weights[event], valid[event]
             if spec.variable >= 0:
                 bound = graphs.variable[graph.state] == spec.variable

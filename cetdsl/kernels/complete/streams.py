@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -30,11 +31,15 @@ from cetdsl.kernels.graph.build import GraphBuilder
 from cetdsl.kernels.graph.census import Census, census
 from cetdsl.kernels.graph.counts import count_trends
 from cetdsl.kernels.graph.edges import list_edges
+from cetdsl.kernels.graph.pivots import beside_pivots
 from cetdsl.kernels.graph.reduction import reduce_edges
+from cetdsl.kernels.machine.conditions import pivot_demands
 from cetdsl.kernels.numbers.mixing import mixed
+from cetdsl.kernels.numbers.scaled import sum_scaled
 from cetdsl.kernels.vocabulary import Block, Events, Graph, Ints
 from cetdsl.kernels.wire.chunks import CHUNK_EVENTS, Chunk, Columns, by_chunks, window_column
 from cetdsl.kernels.wire.columns import from_numpy, integers
+from cetdsl.kernels.wire.windows import pivot_subslices
 
 #: No number of more bits is a DECIMAL(38, 0).
 _DECIMAL_BITS = 128
@@ -42,6 +47,8 @@ _DECIMAL_BITS = 128
 DIVIDED_EVENTS = 16
 #: The only share of slices that are listed whole.
 WHOLE_SLICES = (0, 1)
+#: Events beside pivots, each counted once per pivot, that are copied at a time.
+MOST_COPIES = 2**20
 #: Edges of one graph at most: half a gigabyte, and as much again while a transitive reduction is made.
 MOST_EDGES = 2**27
 
@@ -49,27 +56,43 @@ MOST_EDGES = 2**27
 class Part(NamedTuple):
     """Some slices of a chunk, and the graph of their events; ``edges`` is None if none were asked for.
 
-    ``first`` is the chunk's number of the first event, ``slices`` are the chunk's numbers of the slices, and ``low``
-    and ``high`` are their events, counted from ``first``.
+    ``number`` is the chunk's number of each event, ``slices`` are the chunk's numbers of the slices, and ``low`` and
+    ``high`` are their events in the graph. Where pairwise predicates relate all events of a trend to one, its
+    ``pivot``, a slice is there once for each event of the pivot, and has the trends about this one; -1: none.
     """
 
     attributes: AttributeGraph
     edges: Graph | None
-    first: int
+    number: Ints
     slices: Ints
     low: Ints
     high: Ints
+    pivot: Ints
 
     def alone(self) -> Iterator[Part]:
         """Yields the graph with each of its slices alone."""
         for n in range(len(self.slices)):
-            yield self._replace(slices=self.slices[n : n + 1], low=self.low[n : n + 1], high=self.high[n : n + 1])
+            own = slice(n, n + 1)
+            yield self._replace(slices=self.slices[own], low=self.low[own], high=self.high[own], pivot=self.pivot[own])
 
     @property
     def graph(self) -> Graph:
         """The graph, where its edges were asked for."""
         assert self.edges is not None
         return self.edges
+
+
+class Asked(NamedTuple):
+    """Slices that a graph is to be built of: their numbers, their events ``low:high``, and their pivots (-1: none)."""
+
+    slices: Ints
+    low: Ints
+    high: Ints
+    pivot: Ints
+
+    def rows(self, begin: int, end: int | None) -> Asked:
+        """Returns some of them."""
+        return Asked(*(column[begin:end] for column in self))
 
 
 class Graphs:
@@ -82,30 +105,53 @@ class Graphs:
         self.spec = spec
         self.complete = spec.query.completeness != ALL
         self.variable = np.array(spec.query.machine.variables, dtype=np.int64)
-        self._guarded = GuardedMachine(spec)
+        self._guarded, self._demands = GuardedMachine(spec), pivot_demands(spec.query)
         windowing = spec.query.windowing
         self.builder = GraphBuilder(self._guarded.machine, windowing.length if windowing.kind == SLIDING else 0)
 
     def parts(self, chunk: Chunk, slices: Ints | None = None, *, listed: bool = True) -> Iterator[Part]:
         """Yields the slices of a chunk (by default all of them) with their graphs; ``listed``: with edges."""
-        low, high = chunk.slices.low, chunk.slices.high
-        waiting = [np.arange(len(low)) if slices is None else slices]
-        if len(waiting[0]) == 0:
+        numbers = np.arange(len(chunk.slices.low)) if slices is None else slices
+        if len(numbers) == 0:
             return
         events, _, _ = self._guarded.with_guards(chunk.events)
+        waiting = self._asked(chunk, numbers)[::-1]
         while waiting:
-            numbers = waiting.pop()
-            first, last = int(low[numbers].min()), int(high[numbers].max())
-            attributes = self.builder.build(cut_events(events, first, last))
-            part = Part(attributes, None, first, numbers, low[numbers] - first, high[numbers] - first)
-            if listed and (edges := self._edges(attributes)) is None:
-                if len(numbers) == 1:
+            asked = waiting.pop()
+            part = self._part(events, asked)
+            if listed and (edges := self._edges(part.attributes)) is None:
+                if len(asked.slices) == 1:
                     raise _too_many_edges(self.spec, chunk, part)
                 # Windows overlap the fewer others, the further they are apart.
-                half = len(numbers) // 2
-                waiting += [numbers[half:], numbers[:half]]
+                half = len(asked.slices) // 2
+                waiting += [asked.rows(half, None), asked.rows(0, half)]
                 continue
             yield part._replace(edges=edges) if listed else part
+
+    def _asked(self, chunk: Chunk, numbers: Ints) -> list[Asked]:
+        """Returns the slices that a graph is to be built of, in lots that fit memory."""
+        low, high = chunk.slices.low[numbers], chunk.slices.high[numbers]
+        pivot = self.spec.query.pivot
+        if pivot < 0:
+            return [Asked(numbers, low, high, np.full_like(numbers, -1))]
+        low, high, events, row = pivot_subslices(low, high, chunk.events.mask, 1 << pivot, False)
+        whole = Asked(numbers[row], low, high, events)
+        size = np.cumsum(high - low)
+        cuts = np.unique(np.searchsorted(size, np.arange(MOST_COPIES, size[-1:].max(initial=0), MOST_COPIES)) + 1)
+        bounds = [0, *cuts[cuts < len(size)].tolist(), len(size)]
+        return [whole.rows(begin, end) for begin, end in pairwise(bounds) if begin < end]
+
+    def _part(self, events: Events, asked: Asked) -> Part:
+        """Builds the graph of some slices."""
+        numbers, low, high, pivot = asked
+        if self.spec.query.pivot >= 0:
+            own, number = beside_pivots(events, self.spec.query.pivot, self._demands, low, high, pivot)
+            low, high = own.segment_start[:-1], own.segment_start[1:]
+        else:
+            first, last = int(low.min()), int(high.max())
+            own, number = cut_events(events, first, last), np.arange(first, last)
+            low, high = low - first, high - first
+        return Part(self.builder.build(own), None, number, numbers, low, high, pivot)
 
     def _edges(self, attributes: AttributeGraph) -> Graph | None:
         if self.spec.query.completeness == MAXIMAL:
@@ -133,7 +179,7 @@ def cut_events(events: Events, first: int, last: int) -> Events:
 
 def _too_many_edges(spec: KernelSpec, chunk: Chunk, part: Part) -> GroupTooLarge:
     """Makes the error of a window whose graph does not fit into memory."""
-    where, events = _described(spec, chunk, part), int(part.high[0] - part.low[0])
+    where, events = _described(spec, chunk, part), len(part.number)
     return GroupTooLarge(
         f"{where}: {events} events are joined by more than {MOST_EDGES} edges, too many for one task",
         hint="count them with count_complete_trends('ends'), list them with algorithm='joins', shorten WITHIN, or add "
@@ -219,8 +265,7 @@ def _shares(spec: GraphSpec, chunk: Chunk) -> Iterator[tuple[tuple[int, int], In
 
 def placed(block: Block, part: Part) -> Block:
     """Returns a block of a part with the event and slice numbers of its chunk."""
-    event = block.event + part.first if part.first else block.event
-    return block._replace(event=event, slice=part.slices[block.slice])
+    return block._replace(event=part.number[block.event], slice=part.slices[block.slice])
 
 
 def count_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch], chunk_events: int = CHUNK_EVENTS) -> Columns:
@@ -237,10 +282,17 @@ def count_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch], chunk_even
         slices = chunk.slices
         exact = np.zeros(len(slices.low), dtype=object)
         scaled = np.zeros(len(slices.low), dtype=np.complex128)
+        found = []
         for part in graphs.parts(chunk, listed=reduced):
             graph = part.edges or part.attributes
-            found = count_trends(graph, part.low, part.high, graphs.complete, most_bits)
-            exact[part.slices], scaled[part.slices] = found.exact, found.scaled
+            counts = count_trends(graph, part.low, part.high, graphs.complete, most_bits)
+            found.append((part.slices, counts.exact, counts.scaled))
+        if found:
+            number, *each = map(np.concatenate, zip(*found, strict=True))
+            order = np.argsort(number, kind="stable")
+            own, first = np.unique(number[order], return_index=True)
+            exact[own] = np.add.reduceat(each[0][order], first)
+            scaled[own] = sum_scaled(each[1][order], first)
         counted = np.flatnonzero(scaled.real[slices.slice] > 0)
         if len(counted):
             rows = slices.slice[counted]

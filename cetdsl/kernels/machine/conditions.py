@@ -87,13 +87,18 @@ def conditions_of(query: KernelQuery, events: Events, before: Ints, until: Ints)
         instant_time = np.zeros(int(events.instant[-1]) + 1, dtype=np.int64)
         instant_time[events.instant] = events.time
     pivot = FIRST_EVENT if span or (query.pivot >= 0 and _pivot_begins(query)) else query.pivot
+    return Conditions(pivot, pivot_demands(query), before, until, instant_time, span)
+
+
+def pivot_demands(query: KernelQuery) -> Ints:
+    """Returns what an event of the pivot demands of other events, see :class:`Conditions`."""
     demands = []
     for pair in query.pairs:
         if pair.right_variable == query.pivot:
             demands.append((OPERATORS[pair.op], pair.left_variable, pair.left, pair.right))
         elif pair.left_variable == query.pivot:
             demands.append((OPERATORS[MIRRORED[pair.op]], pair.right_variable, pair.right, pair.left))
-    return Conditions(pivot, np.array(demands, dtype=np.int64).reshape(-1, 4), before, until, instant_time, span)
+    return np.array(demands, dtype=np.int64).reshape(-1, 4)
 
 
 def _pivot_begins(query: KernelQuery) -> bool:

@@ -39,6 +39,7 @@ from cetdsl.ir.windowing import SPAN, WHOLE
 from cetdsl.pattern.expressions import Aggregate, Length, strip
 from cetdsl.pattern.nodes import And
 from cetdsl.planning.accumulators import AccumulatorPlan
+from cetdsl.planning.pivots import joint_pivot
 from cetdsl.planning.strategies.enumerate import any_trends, columns_in, limited, list_trends
 from cetdsl.planning.strategies.kernel import base_spec, merged
 from cetdsl.planning.strategies.request import Declined, TrendsRequest, source_of
@@ -48,6 +49,7 @@ ALGORITHMS = ("auto", "m-cet", "t-cet", "h-cet", "anchors", "joins", "balanced",
 #: The algorithms that list the paths of a graph within a task.
 IN_TASK = ("m-cet", "t-cet", "h-cet", "anchors")
 COUNT = Aggregate("count")
+NOT_NEIGHBOURS = "a pairwise predicate relates events that are no neighbours"
 _PAIRED = "AND at the top pairs two sets of trends"
 #: Bytes that the trends kept of one key and window may take where they are told by the definition.
 DEFINITION_BYTES = 2**30
@@ -125,8 +127,8 @@ def why_no_graph(compiled: Compiled, source: Source, completeness: str) -> str |
     machine = compiled.machine
     if compiled.residual:
         return "a predicate needs the finished trend (an aggregate of it, or an inseparable pair of events)"
-    if compiled.pairs:
-        return "a pairwise predicate relates events that are no neighbours"
+    if compiled.pairs and joint_pivot(machine, compiled.pairs) < 0:
+        return "pairwise predicates relate no variable that binds exactly one event of each trend to all others"
     if any(negation.looks_at_trend for negation in compiled.negations):
         return "a NOT depends on which events the trend binds"
     if any(guards for _, guards in (*machine.initial, *machine.final)):
@@ -161,7 +163,8 @@ def _build(request: CompleteRequest) -> BuildGraph | Declined:
     reason = why_no_graph(compiled, source, request.completeness)
     if reason is not None:
         return Declined(reason)
-    spec = base_spec(source, compiled, request.completeness)
+    pivot = joint_pivot(compiled.machine, compiled.pairs) if compiled.pairs else -1
+    spec = base_spec(source, compiled, request.completeness).with_query(pivot=pivot)
     algorithm = request.algorithm if request.algorithm in IN_TASK else "auto"
     # One group in one window is all that there is to do, so all cores do it.
     shared = algorithm != "auto" and not source.keys and source.windowing.kind == WHOLE
@@ -183,8 +186,10 @@ def balanced(built: BuildGraph, request: CompleteRequest) -> _Plan:
 
 
 @_over_graph
-def joins(built: BuildGraph, request: CompleteRequest) -> Operator:
+def joins(built: BuildGraph, request: CompleteRequest) -> _Plan:
     """Lists the paths of a graph beyond a task's memory, with Spark's joins."""
+    if built.spec.query.pairs:
+        return Declined(NOT_NEIGHBOURS)
     return limited(JoinPaths(built.child, built.spec, request.columns, request.limit), request.limit)
 
 
@@ -246,6 +251,8 @@ def top_definition(request: TopRequest) -> _Plan:
 
 
 @_over_graph
-def survey_graphs(built: BuildGraph, request: SurveyRequest) -> Operator:
+def survey_graphs(built: BuildGraph, request: SurveyRequest) -> _Plan:
     """Surveys each key's graph in the kernel that builds it."""
+    if built.spec.query.pairs:
+        return Declined(NOT_NEIGHBOURS)
     return SurveyGraphs(attrs.evolve(built, columns=None, balanced=False), request.measured)

@@ -1,0 +1,103 @@
+"""An aggregation plan for the eye: its clusters, of which large ones fold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cetdsl.explain.view import PlanView, ViewEdge, ViewNode
+from cetdsl.ir.operators.words import some
+from cetdsl.pattern.text import quote
+from cetdsl.sharing.aggregation.plan import PlanData, Vertex
+from cetdsl.sharing.aggregation.subpatterns import kind_text
+
+
+def plan_view(plan: PlanData, levels: int | None = 2, most: int | None = 8) -> PlanView:
+    """The clusters of a plan, those of most queries first.
+
+    Parameters
+    ----------
+    plan : PlanData
+    levels : int or None
+        So many levels of sub-patterns are shown, those below them by number only; None shows all.
+    most : int or None
+        So many children of a sub-pattern are shown, and so many without parents; None shows all.
+    """
+    return _Drawing(plan, levels, most).view()
+
+
+class _Drawing:
+    """What is drawn so far."""
+
+    def __init__(self, plan: PlanData, levels: int | None, most: int | None) -> None:
+        self._plan, self._levels, self._most = plan, levels, most
+        self._nodes: dict[str, ViewNode] = {}
+        self._edges: list[ViewEdge] = []
+
+    def view(self) -> PlanView:
+        plan, patterns = self._plan, [vertex for vertex in self._plan.vertices if vertex.query is None]
+        self._show_some([vertex for vertex in patterns if not vertex.parents], None, 1)
+        if plan.unshared:
+            several = len(plan.unshared) > 1
+            label = f"{len(plan.unshared):,} queries that share nothing" if several else "1 query that shares nothing"
+            self._nodes["unshared"] = ViewNode("unshared", label, (some(plan.unshared),))
+        highest = max((vertex.level for vertex in patterns), default=0)
+        facts = (
+            ("queries", f"{len(plan.queries):,}"),
+            ("sub-patterns", f"{len(patterns):,} in {_number(highest, 'level')}"),
+            ("slots", f"{plan.slots:,}, of which {plan.root_slots:,} without parents"),
+            ("entropy", f"{plan.entropy:.3f} bits"),
+            ("search", "finished" if plan.finished else "ended by its deadline"),
+        )
+        return PlanView("aggregation plan", tuple(self._nodes.values()), tuple(self._edges), facts)
+
+    def _show_some(self, vertices: Sequence[Vertex], parent: str | None, level: int) -> None:
+        """Shows the vertices of most queries, and the others as one node."""
+        plan = self._plan
+        serving = {vertex.number: plan.serves(vertex) for vertex in vertices}
+        ordered = sorted(vertices, key=lambda vertex: (-len(serving[vertex.number]), vertex.number))
+        # One more is as short as a node that says so.
+        shown = ordered if self._most is None or len(ordered) <= self._most + 1 else ordered[: self._most]
+        for vertex in shown:
+            self._show(vertex, serving[vertex.number], level)
+            if parent is not None:
+                self._edges.append(ViewEdge(parent, str(vertex.number)))
+        rest = ordered[len(shown) :]
+        if rest:
+            names = list(dict.fromkeys(name for vertex in rest for name in serving[vertex.number]))
+            patterns = sum(vertex.query is None for vertex in rest)
+            what = f"{_number(patterns, 'sub-pattern')} of " if patterns else ""
+            identity = f"rest of {parent}"
+            self._nodes[identity] = ViewNode(
+                identity, f"{what}{_number(len(names), 'query', 'queries')} more", (some(names),)
+            )
+            if parent is not None:
+                self._edges.append(ViewEdge(parent, identity))
+
+    def _show(self, vertex: Vertex, serves: Sequence[str], level: int) -> None:
+        if str(vertex.number) in self._nodes:
+            return
+        label = str(vertex.pattern) if vertex.query is None else vertex.query
+        folds = self._levels is not None and level >= self._levels and vertex.query is None
+        lines = _details(vertex)
+        if folds:
+            lines.append(f"for {_number(len(serves), 'query', 'queries')}: {some(serves)}")
+        self._nodes[str(vertex.number)] = ViewNode(str(vertex.number), label, tuple(lines))
+        if not folds:
+            self._show_some(self._plan.children(vertex), str(vertex.number), level + 1)
+
+
+def _details(vertex: Vertex) -> list[str]:
+    pattern = vertex.pattern
+    if vertex.query is not None:
+        own = ", ".join(str(pattern.slots[slot]) for slot in vertex.own)
+        return [f"adds {own}" if own else "adds no event"]
+    lines = [] if pattern.span is None else [f"within {pattern.span}"]
+    for slot in pattern.slots:
+        for kind, condition in slot.choices:
+            if not condition.anything:
+                lines.append(f"{kind_text(kind)} if {quote(condition.expression())}")
+    return lines
+
+
+def _number(count: int, one: str, several: str = "") -> str:
+    return f"{count:,} {one if count == 1 else several or one + 's'}"

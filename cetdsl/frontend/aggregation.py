@@ -1,0 +1,210 @@
+"""``aggregation_plan(queries)``: what many queries share, without any DataFrame."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+
+from cetdsl.errors import InvalidNode, is_one_of, shown
+from cetdsl.explain import Explanation
+from cetdsl.explain.aggregation import plan_view
+from cetdsl.frontend.workload import named_queries
+from cetdsl.sharing.aggregation.draft import LEAST_SLOTS, Limits
+from cetdsl.sharing.aggregation.graph import LEAST_ALIKE, MOST_NEIGHBOURS
+from cetdsl.sharing.aggregation.plan import PlanData
+from cetdsl.sharing.aggregation.planner import ALGORITHMS, Planner
+
+
+@attrs.frozen(slots=False)
+class AggregationPlan(PlanData):
+    """Which sub-patterns the queries of a workload share, and which sub-patterns these share again.
+
+    Made by :func:`aggregation_plan`. It never changes: what adds or removes a query gives another plan.
+
+    Attributes
+    ----------
+    queries : dict of str to Query
+        By name.
+    vertices : tuple of Vertex
+        Sub-patterns and queries, by level. Each has its ``number``, ``pattern``, ``level``, ``parents`` (by number),
+        ``own`` (the slots of its pattern that no parent has), and, of a query, its name ``query`` and ``variables``.
+    edges : tuple of Edge
+        Each has ``parent``, ``child`` and ``slots``: for each slot of the parent that of the child for the same event.
+    levels : tuple of tuple of Vertex
+        The vertices without parents, those made of them, and so on.
+    entropy : float
+        The structural entropy of the queries' graph under the plan, in bits.
+    slots, root_slots : int
+        The event types of all vertices, each counted without those of its parents; those of vertices without parents.
+    unshared : tuple of str
+        The queries that share nothing.
+    finished : bool
+        Whether the search ended by itself, and not by its deadline.
+
+    Examples
+    --------
+    >>> plan = cet.aggregation_plan({"p": "PATTERN SEQ(A, B, C)", "q": "PATTERN SEQ(A, B, D)", "r": "PATTERN E+"})
+    >>> shared = plan.vertices[0]
+    >>> print(shared.pattern, plan.serves(shared))
+    SEQ(A, B) ('p', 'q')
+    >>> [str(plan.vertex("p").pattern.slots[slot]) for slot in plan.vertex("p").own]
+    ['C']
+    """
+
+    _planner: Planner = attrs.field(kw_only=True, eq=False, repr=False)
+
+    def adding(self, name: str, query: object, deadline: float | None = None) -> AggregationPlan:
+        """Returns the plan with one more query. Only pairs that it is part of are looked at; the rest stays.
+
+        Parameters
+        ----------
+        name : str
+        query : query or text
+        deadline : float, optional
+            Seconds after which the plan found so far is taken.
+
+        Raises
+        ------
+        InvalidNode
+            If the name is no name, or there is a query of that name.
+        """
+        ((name, added),) = named_queries({name: query}).items()
+        if name in self.queries:
+            raise InvalidNode(f"the plan has a query {name!r} already", hint="remove it first, or choose another name")
+        changed = self._planner.copy()
+        changed.add(name, added, _seconds(deadline))
+        return _plan_of(changed)
+
+    def removing(self, name: str) -> AggregationPlan:
+        """Returns the plan without a query. Sub-patterns that serve one query alone then are gone; the rest stays.
+
+        Raises
+        ------
+        InvalidNode
+            If there is no query of that name, or it is the last one.
+        """
+        if name not in self.queries:
+            raise InvalidNode(f"the plan has no query {shown(name)}", hint="its names are those of plan.queries")
+        if len(self.queries) == 1:
+            raise InvalidNode(f"{name!r} is the only query of the plan", hint="a plan is for one query at least")
+        changed = self._planner.copy()
+        changed.remove(name)
+        return _plan_of(changed)
+
+    def explain(self, *, levels: int | None = 2, most: int | None = 8) -> Explanation:
+        """The plan as text, Graphviz or HTML, with large clusters folded.
+
+        Parameters
+        ----------
+        levels : int or None
+            So many levels of sub-patterns are shown, those below by number only; None shows all.
+        most : int or None
+            So many children of a sub-pattern are shown, those of most queries, and so many sub-patterns without
+            parents; None shows all.
+        """
+        for value, what in ((levels, "levels"), (most, "most")):
+            if value is not None:
+                _require_count(value, what)
+        return Explanation((("aggregation plan", (plan_view(self, levels, most),)),))
+
+    def __str__(self) -> str:
+        return str(self.explain())
+
+
+def aggregation_plan(
+    queries: Mapping[str, object] | str,
+    algorithm: str = "casem+dce",
+    deadline: float | None = None,
+    *,
+    least_alike: float = LEAST_ALIKE,
+    most_neighbours: int = MOST_NEIGHBOURS,
+    least_slots: int = LEAST_SLOTS,
+    levels: int | None = None,
+) -> AggregationPlan:
+    """Find the sub-patterns that many queries share, without any DataFrame.
+
+    Parameters
+    ----------
+    queries : mapping of str to query or text, or str
+        By name; or one text, ``NAME q1: PATTERN ...; NAME q2: ...``.
+    algorithm : {"casem+dce", "casem", "casem-2"}
+        ``casem`` clusters queries, clusters of queries and so on; ``casem-2`` ends with two levels of sub-patterns;
+        ``casem+dce`` goes on with what queries of different clusters have in common.
+    deadline : float, optional
+        Seconds after which the plan found so far is taken. With 0, no two queries share anything.
+    least_alike : float
+        Queries are compared if they share more than this part, from 0 to 1, of the event types that either has.
+    most_neighbours : int
+        With how many of those most like it each query is compared.
+    least_slots : int
+        Sub-patterns of fewer events are not shared.
+    levels : int, optional
+        How many sub-patterns may stand above each other; any number by default.
+
+    Returns
+    -------
+    AggregationPlan
+
+    Raises
+    ------
+    InvalidNode
+        If there is no query, or a name, the algorithm or a limit is not one.
+    ParseError
+        If a text is malformed.
+
+    Notes
+    -----
+    Wu et al., "PatternInsight: An Online Approach to Complex Pattern Detection over Mobile Data Streams" (IEEE
+    Transactions on Mobile Computing).
+
+    Examples
+    --------
+    >>> plan = cet.aggregation_plan({"p": "PATTERN SEQ(A, B, C)", "q": "PATTERN SEQ(A, B, D)", "r": "PATTERN E+"})
+    >>> print(plan)
+    == aggregation plan ==
+    queries       3
+    sub-patterns  1 in 1 level
+    slots         4, of which 2 without parents
+    entropy       1.000 bits
+    search        finished
+    <BLANKLINE>
+    SEQ(A, B)
+    :- p
+    :      adds C
+    +- q
+           adds D
+    1 query that shares nothing
+        r
+    """
+    named = named_queries(queries)
+    if not is_one_of(algorithm, ALGORITHMS):
+        raise InvalidNode(f"no algorithm {shown(algorithm)}", hint=f"choose one of {', '.join(ALGORITHMS)}")
+    if not _is_number(least_alike) or not 0 <= least_alike <= 1:
+        raise InvalidNode(f"least_alike is a share from 0 to 1, not {shown(least_alike)}")
+    _require_count(most_neighbours, "most_neighbours")
+    _require_count(least_slots, "least_slots")
+    if levels is not None:
+        _require_count(levels, "levels")
+    limits = Limits(least_alike, most_neighbours, least_slots, levels)
+    return _plan_of(Planner(named, algorithm, limits, _seconds(deadline)))
+
+
+def _plan_of(planner: Planner) -> AggregationPlan:
+    plan = planner.plan
+    return AggregationPlan(plan.queries, plan.vertices, plan.edges, plan.entropy, plan.finished, planner=planner)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _seconds(deadline: float | None) -> float | None:
+    if deadline is None or (_is_number(deadline) and deadline >= 0):
+        return deadline
+    raise InvalidNode(f"a deadline is a number of seconds from 0 on, not {shown(deadline)}")
+
+
+def _require_count(value: object, what: str) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise InvalidNode(f"{what} is a number from 1 on, not {shown(value)}")

@@ -1,0 +1,111 @@
+"""Events of their own for each event of a pivot, so that what pairwise predicates relate to it is a local condition.
+
+Each trend binds the pivot variable to one event, and so does every longer trend around it. So the complete trends about
+one event of the pivot are told by the graph of the events that may stand beside this one, and need no look at others.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from cetdsl.kernels._jit import jit
+from cetdsl.kernels.machine.conditions import NO_CONDITIONS, Conditions, pivot_allows
+from cetdsl.kernels.vocabulary import Events, Ints
+
+
+class Beside(NamedTuple):
+    """The events that may stand beside each of some pivots, as those of a key of its own, and their numbers before."""
+
+    events: Events
+    number: Ints
+
+
+def beside_pivots(events: Events, variable: int, demands: Ints, low: Ints, high: Ints, pivot: Ints) -> Beside:
+    """Returns the events that trends may bind beside each pivot.
+
+    Parameters
+    ----------
+    events
+        All events.
+    variable : int
+        The pivot variable.
+    demands : int64 array, shape (pairs, 4)
+        What the pivot demands of others, as in :class:`~cetdsl.kernels.machine.conditions.Conditions`.
+    low, high, pivot : int64 arrays, shape (pivots,)
+        The events ``low:high`` among which each pivot has its trends, and its own number.
+    """
+    conditions = NO_CONDITIONS._replace(pivot_variable=variable, pivot_pair=demands)
+    start, number, mask = _allowed(events, conditions, low, high, pivot)
+    begins = np.zeros(len(number), dtype=np.bool_)
+    begins[start[:-1]] = True
+    instant = events.instant[number]
+    begins[1:] |= instant[1:] != instant[:-1]
+    list_start, list_items = _lists(events, start, number)
+    return Beside(
+        Events(
+            start,
+            events.time[number],
+            np.cumsum(begins) - 1,
+            mask,
+            np.ascontiguousarray(events.codes[:, number]),
+            np.ascontiguousarray(events.valid[:, number]),
+            list_start,
+            list_items,
+        ),
+        number,
+    )
+
+
+@jit
+def _allowed(events: Events, conditions: Conditions, low: Ints, high: Ints, pivot: Ints) -> tuple[Ints, Ints, Ints]:
+    """Returns where the events of each pivot begin, their numbers, and the variables that each may be bound to."""
+    room = 0
+    for s in range(len(pivot)):
+        room += high[s] - low[s]
+    start, number, mask = np.zeros(len(pivot) + 1, np.int64), np.empty(room, np.int64), np.empty(room, np.int64)
+    size = 0
+    for s in range(len(pivot)):
+        for i in range(low[s], high[s]):
+            bits, left, variable = 0, events.mask[i], 0
+            if i == pivot[s]:
+                bits, left = 1 << conditions.pivot_variable, 0
+            while left:
+                if left & 1 and pivot_allows(events, conditions, pivot[s], i, variable):
+                    bits |= 1 << variable
+                left >>= 1
+                variable += 1
+            if bits:
+                number[size], mask[size] = i, bits
+                size += 1
+        start[s + 1] = size
+    return start, number[:size].copy(), mask[:size].copy()
+
+
+@jit
+def _lists(events: Events, start: Ints, number: Ints) -> tuple[Ints, Ints]:
+    """Returns the lists of events that may precede each event, as far as these belong to the same pivot."""
+    lists, size = events.list_start.shape[0], 0
+    place = np.full(len(events.time) if lists else 0, -1)
+    list_start = np.zeros((lists, len(number) + 1), dtype=np.int64)
+    room = 0
+    for row in range(lists):
+        for i in number:
+            room += events.list_start[row, i + 1] - events.list_start[row, i]
+    items = np.empty(room, dtype=np.int64)
+    for row in range(lists):
+        for s in range(len(start) - 1):
+            for n in range(start[s], start[s + 1]):
+                i = number[n]
+                list_start[row, n] = size
+                for at in range(events.list_start[row, i], events.list_start[row, i + 1]):
+                    # What was written for another pivot lies elsewhere.
+                    earlier = place[events.list_items[at]]
+                    if start[s] <= earlier < n and number[earlier] == events.list_items[at]:
+                        items[size] = earlier
+                        size += 1
+                place[i] = n
+        list_start[row, len(number)] = size
+        place[:] = -1
+    return list_start, items[:size].copy()

@@ -1,0 +1,177 @@
+"""The search for a plan: CASEM, which clusters patterns by structural entropy as far as they have something in common.
+
+The vertices of the partition tree are those of the plan, each with its sub-pattern. Algorithm 1 of PatternInsight looks
+at pairs of siblings in the order of the greater gain of combining and merging them. Combining never gains less, as
+:mod:`cetdsl.sharing.aggregation.entropy` says; so that is the order here, and the patterns decide which it is.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable
+
+from cetdsl.sharing.aggregation.draft import Clock, Draft
+from cetdsl.sharing.aggregation.entropy import ROOT
+from cetdsl.sharing.aggregation.subpatterns import Common, SubPattern, common
+
+#: Gains that differ by less are the same but for rounding.
+_ROUNDING = 1e-12
+
+
+def cluster(draft: Draft, pairs: Iterable[tuple[int, int]], late: Clock) -> bool:
+    """Combines and merges siblings for as long as that reduces the entropy and they have a sub-pattern in common.
+
+    A pair stands in the queue with the gain that it had when it came to be. Its parent may have grown since, so the
+    gain is computed again when its turn comes: the pair then goes back if others gain more.
+
+    The last two below the root are combined too: that neither adds to the entropy nor reduces it.
+
+    Parameters
+    ----------
+    draft : Draft
+    pairs : iterable of (int, int)
+        Siblings to begin with; those that come to be are looked at too.
+    late : callable
+        Asked before each step.
+
+    Returns
+    -------
+    bool
+        Whether nothing was left to be looked at.
+    """
+    tree = draft.tree
+    queue: list[tuple[float, int, int]] = []
+
+    def enter(first: int, second: int) -> None:
+        gain = tree.gain_of_combining(first, second)
+        if gain > 0 or (tree.parent[first] == ROOT and second in tree.beside[first]):
+            heapq.heappush(queue, (-gain, first, second))
+
+    for pair in pairs:
+        enter(*pair)
+    while queue:
+        if late():
+            return False
+        known, first, second = heapq.heappop(queue)
+        if tree.parent.get(first) != tree.parent.get(second, first) or first not in tree.parent:
+            continue
+        gain = tree.gain_of_combining(first, second)
+        if gain < -known - _ROUNDING:
+            enter(first, second)
+            continue
+        for pair in _examine(draft, first, second):
+            enter(*pair)
+    return True
+
+
+def _examine(draft: Draft, first: int, second: int) -> list[tuple[int, int]]:
+    """Combines or merges two siblings if they have a sub-pattern in common; returns the new pairs of siblings."""
+    above = draft.tree.parent[first]
+    mine, its = draft.patterns[first], draft.patterns[second]
+    if not _may_be_worthwhile(draft, mine, its, above):
+        return []
+    given: list[tuple[int, int]] = []
+    if above != ROOT:
+        given = list(zip(draft.inherited[first], draft.inherited[second], strict=True))
+    both = common(mine, its, given)
+    if both is None or not _is_worthwhile(draft, both.pattern, above):
+        return []
+    for one, other, covers in (
+        (first, second, both.covers_first(mine)),
+        (second, first, both.covers_second(its)),
+    ):
+        if covers and one in draft.tree.children:
+            swapped = both if one == first else common(draft.patterns[one], draft.patterns[other], _turned(given))
+            assert swapped is not None, "what is common is so in either order"
+            if swapped.first == tuple(range(len(swapped.first))):
+                merged = _merge(draft, one, other, swapped)
+                if merged is not None:
+                    return merged
+    return _combine(draft, first, second, both)
+
+
+def _turned(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    return [(second, first) for first, second in pairs]
+
+
+def _may_be_worthwhile(draft: Draft, first: SubPattern, second: SubPattern, above: int) -> bool:
+    """Whether what two have in common may say enough: a quick look at the kinds of events spares most of the others."""
+    if first.places is None or second.places is None:
+        return True
+    most = len(first.kinds & second.kinds)
+    if above == ROOT:
+        return most >= draft.limits.least_slots
+    of = draft.patterns[above]
+    return most > len(of.slots) or min(first.ordered, second.ordered) > of.ordered or bool(first.absences)
+
+
+def _is_worthwhile(draft: Draft, pattern: SubPattern, above: int) -> bool:
+    """Whether a sub-pattern says more than that of the parent above it: more slots, or more of the same ones."""
+    if above == ROOT:
+        return len(pattern.slots) >= draft.limits.least_slots
+    of = draft.patterns[above]
+    return (len(pattern.slots), pattern.ordered, len(pattern.absences), len(pattern.relations)) > (
+        len(of.slots),
+        of.ordered,
+        len(of.absences),
+        len(of.relations),
+    )
+
+
+def _combine(draft: Draft, first: int, second: int, both: Common) -> list[tuple[int, int]]:
+    height = 1 + max(draft.height.get(first, 0), draft.height.get(second, 0))
+    if draft.limits.levels is not None and height + _depth(draft, first) > draft.limits.levels:
+        return []
+    above = draft.inherited.get(first)
+    vertex = draft.tree.combine(first, second)
+    draft.patterns[vertex] = both.pattern
+    if above is not None:
+        draft.inherited[vertex] = tuple(both.first.index(slot) for slot in above)
+    draft.inherited[first], draft.inherited[second] = both.first, both.second
+    _raise(draft, vertex, height)
+    return [(vertex, other) for other in draft.tree.beside[vertex]]
+
+
+def _merge(draft: Draft, first: int, second: int, both: Common) -> list[tuple[int, int]] | None:
+    """Puts the second of two siblings below the first, whose pattern they share; None if that gains nothing.
+
+    If both share the whole patterns of both, they become one vertex. A first that says no more than what both share is
+    merged with the second at any gain: by combining them it would be there for nothing, below one that is the same.
+    """
+    tree, levels = draft.tree, draft.limits.levels
+    whole = second in tree.children and both.covers_second(draft.patterns[second])
+    height = draft.height.get(second, 0) + (not whole)
+    if tree.gain_of_merging(first, second, whole=whole) <= 0 and draft.patterns[first] != both.pattern:
+        return None
+    if levels is not None and height + _depth(draft, first) > levels:
+        return None
+    few = len(tree.children[first]) == 2
+    inner = {child: draft.inherited[child] for child in tree.children[second]} if whole else {}
+    moved = tree.merge(first, second, whole=whole)
+    # The conditions and the span hold for the instances of both from now on.
+    draft.patterns[first] = both.pattern
+    draft.inherited.pop(second, None)
+    for child in moved:
+        draft.inherited[child] = tuple(inner[child][slot] for slot in both.second) if whole else both.second
+    if whole:
+        del draft.patterns[second], draft.height[second]
+        draft.leave(second)
+    _raise(draft, first, height)
+    # Two children alone gain nothing by being combined; with a third they do.
+    touched = list(tree.children[first]) if few else moved
+    pairs = {(min(child, other), max(child, other)) for child in touched for other in tree.beside[child]}
+    return [*sorted(pairs), *((first, other) for other in tree.beside[first])]
+
+
+def _depth(draft: Draft, vertex: int) -> int:
+    """How many clusters stand above a vertex."""
+    return sum(1 for _ in draft.tree.way_up(vertex)) - 1
+
+
+def _raise(draft: Draft, vertex: int, height: int) -> None:
+    """Notes how many clusters stand above each other from a vertex down."""
+    for above in draft.tree.way_up(vertex):
+        if draft.height.get(above, 0) >= height:
+            return
+        draft.height[above] = height
+        height += 1

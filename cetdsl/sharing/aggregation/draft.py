@@ -1,0 +1,186 @@
+"""A plan in the making: the correlation graph, its partition tree, and the sub-pattern of each vertex."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+
+import attrs
+
+from cetdsl.pattern.query import Query
+from cetdsl.sharing.aggregation.entropy import ROOT, PartitionTree
+from cetdsl.sharing.aggregation.graph import LEAST_ALIKE, MOST_NEIGHBOURS, CorrelationGraph
+from cetdsl.sharing.aggregation.plan import Edge, PlanData, Vertex
+from cetdsl.sharing.aggregation.subpatterns import Kind, Scope, Skeleton, skeleton
+
+#: Sub-patterns of fewer slots are not shared: instances of a single event are no work to share.
+LEAST_SLOTS = 2
+
+#: Whether the time for a plan is over.
+Clock = Callable[[], bool]
+
+
+def clock_of(deadline: float | None) -> Clock:
+    """Returns a clock that runs out so many seconds from now, never if it is None."""
+    if deadline is None:
+        return lambda: False
+    end = time.monotonic() + deadline
+    return lambda: time.monotonic() >= end
+
+
+@attrs.frozen
+class Limits:
+    """What a plan may look like.
+
+    Parameters
+    ----------
+    least_alike, most_neighbours
+        See :class:`cetdsl.sharing.aggregation.graph.CorrelationGraph`.
+    least_slots : int
+        Sub-patterns of fewer slots are not shared.
+    levels : int or None
+        How many sub-patterns may stand above each other over a query.
+    """
+
+    least_alike: float = LEAST_ALIKE
+    most_neighbours: int = MOST_NEIGHBOURS
+    least_slots: int = LEAST_SLOTS
+    levels: int | None = None
+
+
+class Draft:
+    """What planning changes, step by step; at any time it is a valid plan.
+
+    Parameters
+    ----------
+    queries : mapping of str to Query
+    limits : Limits
+
+    Attributes
+    ----------
+    graph, tree
+        A query is a node of both.
+    patterns : dict of int to SubPattern
+        Of each vertex of the tree, and of those besides.
+    inherited : dict of int to tuple of int
+        For each slot of the parent in the tree the vertex's own slot; nothing of those below the root.
+    besides : dict of int to dict
+        Parents that a vertex has besides the one in the tree, and their slots as in ``inherited``.
+    """
+
+    def __init__(self, queries: Mapping[str, Query], limits: Limits) -> None:
+        self.limits = limits
+        self.queries = dict(queries)
+        self.numbers = {name: number for number, name in enumerate(self.queries)}
+        self.skeletons = {self.numbers[name]: skeleton(query) for name, query in self.queries.items()}
+        kinds = {number: scoped_kinds(found) for number, found in self.skeletons.items()}
+        self.graph = CorrelationGraph(kinds, limits.least_alike, limits.most_neighbours)
+        self.tree = PartitionTree(self.graph.neighbours)
+        self.patterns = {number: found.pattern for number, found in self.skeletons.items()}
+        self.inherited: dict[int, tuple[int, ...]] = {}
+        self.besides: dict[int, dict[int, tuple[int, ...]]] = {}
+        self.helped: dict[int, set[int]] = {}
+        self.height: dict[int, int] = {}
+
+    def copy(self) -> Draft:
+        """A draft that may change while this one stays."""
+        copied = Draft.__new__(Draft)
+        copied.limits, copied.queries, copied.numbers = self.limits, dict(self.queries), dict(self.numbers)
+        copied.skeletons, copied.patterns = dict(self.skeletons), dict(self.patterns)
+        copied.graph = self.graph.copy()
+        copied.tree = self.tree.copy(copied.graph.neighbours)
+        copied.inherited, copied.height = dict(self.inherited), dict(self.height)
+        copied.besides = {vertex: dict(parents) for vertex, parents in self.besides.items()}
+        copied.helped = {vertex: set(children) for vertex, children in self.helped.items()}
+        return copied
+
+    # Parents besides the one in the tree
+
+    def help(self, helper: int, child: int, slots: Iterable[int]) -> None:
+        """Makes a vertex outside the tree a parent of one in it."""
+        self.besides.setdefault(child, {})[helper] = tuple(slots)
+        self.helped.setdefault(helper, set()).add(child)
+
+    def remaining(self, vertex: int) -> list[int]:
+        """The slots of a vertex that none of its parents has: its differential part."""
+        taken = set(self.inherited.get(vertex, ()))
+        for slots in self.besides.get(vertex, {}).values():
+            taken.update(slots)
+        return [slot for slot in range(len(self.patterns[vertex].slots)) if slot not in taken]
+
+    def leave(self, child: int) -> None:
+        """Takes a vertex away from those outside the tree, and those away that then have one child."""
+        for helper in self.besides.pop(child, {}):
+            self.helped[helper].remove(child)
+            if len(self.helped[helper]) == 1:
+                (left,) = self.helped.pop(helper)
+                del self.besides[left][helper], self.patterns[helper]
+
+    # Changes of the workload
+
+    def add(self, name: str, query: Query) -> int:
+        """Adds a query below the root, and returns its number."""
+        number = self.tree.fresh()
+        found = skeleton(query)
+        self.queries[name], self.numbers[name] = query, number
+        self.skeletons[number], self.patterns[number] = found, found.pattern
+        self.graph.add(number, scoped_kinds(found))
+        self.tree.add(number)
+        return number
+
+    def remove(self, name: str) -> None:
+        """Removes a query; of clusters only one that is left with a single child goes."""
+        del self.queries[name]
+        number = self.numbers.pop(name)
+        self.leave(number)
+        emptied = self.tree.remove(number, self.graph.remove(number))
+        for known in (self.skeletons, self.patterns, self.inherited):
+            known.pop(number, None)
+        if emptied is None:
+            return
+        gone, child = emptied
+        self.leave(gone)
+        above, own = self.inherited.pop(gone, None), self.inherited.pop(child)
+        if above is not None:
+            self.inherited[child] = tuple(own[slot] for slot in above)
+        del self.patterns[gone], self.height[gone]
+
+    # The plan
+
+    def plan(self, *, finished: bool) -> PlanData:
+        """The plan as it is now."""
+        names = {number: name for name, number in self.numbers.items()}
+        levels: dict[int, int] = dict.fromkeys(self.helped, 1)
+        todo = list(self.tree.children[ROOT])
+        while todo:
+            vertex = todo.pop()
+            levels[vertex] = 1 + max((levels[parent] for parent in self._parents(vertex)), default=0)
+            todo += self.tree.children.get(vertex, ())
+        edges: list[Edge] = []
+        vertices = []
+        for vertex in sorted(levels, key=lambda number: (levels[number], number in names, number)):
+            parents = self._parents(vertex)
+            edges += [Edge(parent, vertex, slots) for parent, slots in parents.items()]
+            bound = self.skeletons[vertex].variables if vertex in names else ()
+            found = Vertex(
+                vertex,
+                self.patterns[vertex],
+                levels[vertex],
+                tuple(parents),
+                names.get(vertex),
+                bound,
+                tuple(self.remaining(vertex)),
+            )
+            vertices.append(found)
+        return PlanData(dict(self.queries), tuple(vertices), tuple(edges), self.tree.entropy(), finished)
+
+    def _parents(self, vertex: int) -> dict[int, tuple[int, ...]]:
+        """The parents of a vertex, each with the vertex's slots for its own."""
+        above = self.tree.parent.get(vertex, ROOT)
+        own = {} if above == ROOT else {above: self.inherited[vertex]}
+        return {**own, **self.besides.get(vertex, {})}
+
+
+def scoped_kinds(found: Skeleton) -> set[tuple[Scope, Kind]]:
+    """The kinds of events of a query; those of queries that may share nothing are different ones."""
+    return {(found.pattern.scope, kind) for kind in found.pattern.kinds}

@@ -1,0 +1,151 @@
+"""Aggregation plans as data: which sub-patterns are detected once, and what is made of their instances."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+
+import attrs
+
+from cetdsl.pattern.query import Query
+from cetdsl.sharing.aggregation.subpatterns import SubPattern
+
+
+@attrs.frozen
+class Vertex:
+    """A pattern of a plan, whose instances are built once.
+
+    Parameters
+    ----------
+    number : int
+        By which edges and parents name it.
+    pattern : SubPattern
+        What its instances are, or, of a query, what each of its matches holds.
+    level : int
+        1 if it has no parents, else one more than the highest of theirs.
+    parents : tuple of int
+        Those whose instances its own are made of: none is built before all of them have one.
+    query : str or None
+        The name of the query whose matches it is for, if it is one; no other vertex is made of these.
+    variables : tuple of frozenset of str
+        Of a query: for each slot the variables one of which is bound to the slot's event.
+    own : tuple of int
+        The slots that no parent has.
+    """
+
+    number: int
+    pattern: SubPattern
+    level: int
+    parents: tuple[int, ...] = ()
+    query: str | None = None
+    variables: tuple[frozenset[str], ...] = ()
+    own: tuple[int, ...] = ()
+
+    @property
+    def slots(self) -> int:
+        """How many kinds of events its own slots take."""
+        return sum(len(self.pattern.slots[slot].choices) for slot in self.own)
+
+
+@attrs.frozen
+class Edge:
+    """An arrow from a sub-pattern to a pattern that is made of it.
+
+    ``slots`` has for each slot of the parent the slot of the child that holds the same event.
+    """
+
+    parent: int
+    child: int
+    slots: tuple[int, ...]
+
+
+@attrs.frozen(slots=False)
+class PlanData:
+    """A plan, as kernels and explanations need it.
+
+    Attributes
+    ----------
+    queries : mapping of str to Query
+    vertices : tuple of Vertex
+        By level, sub-patterns before queries; so parents stand before what is made of them.
+    edges : tuple of Edge
+    entropy : float
+        The structural entropy of the correlation graph under the plan's tree, in bits.
+    finished : bool
+        Whether nothing was left to be looked at when the plan was returned, so that more time gives no other plan.
+    """
+
+    queries: Mapping[str, Query] = attrs.field(repr=False)
+    vertices: tuple[Vertex, ...] = attrs.field(repr=False)
+    edges: tuple[Edge, ...] = attrs.field(repr=False)
+    entropy: float
+    finished: bool = True
+
+    @cached_property
+    def _by_number(self) -> dict[int, Vertex]:
+        return {vertex.number: vertex for vertex in self.vertices}
+
+    @cached_property
+    def _children(self) -> dict[int, list[Vertex]]:
+        found: dict[int, list[Vertex]] = {vertex.number: [] for vertex in self.vertices}
+        for edge in self.edges:
+            found[edge.parent].append(self._by_number[edge.child])
+        return found
+
+    @property
+    def levels(self) -> tuple[tuple[Vertex, ...], ...]:
+        """The vertices of each level, from those without parents on."""
+        found: list[list[Vertex]] = []
+        for vertex in self.vertices:
+            found += [[] for _ in range(vertex.level - len(found))]
+            found[vertex.level - 1].append(vertex)
+        return tuple(map(tuple, found))
+
+    @property
+    def slots(self) -> int:
+        """The kinds of events that all vertices take, each counted without those of its parents."""
+        return sum(vertex.slots for vertex in self.vertices)
+
+    @property
+    def root_slots(self) -> int:
+        """Those of the vertices without parents."""
+        return sum(vertex.slots for vertex in self.vertices if not vertex.parents)
+
+    @property
+    def unshared(self) -> tuple[str, ...]:
+        """The queries that share nothing."""
+        return tuple(vertex.query for vertex in self.vertices if vertex.query is not None and not vertex.parents)
+
+    def vertex(self, query: str) -> Vertex:
+        """Returns the vertex of a query.
+
+        Raises
+        ------
+        KeyError
+            If there is no query of that name.
+        """
+        found = next((vertex for vertex in self.vertices if vertex.query == query), None)
+        if found is None:
+            raise KeyError(query)
+        return found
+
+    def children(self, vertex: Vertex) -> tuple[Vertex, ...]:
+        """Returns the vertices that are made of a vertex."""
+        return tuple(self._children[vertex.number])
+
+    def parents(self, vertex: Vertex) -> tuple[Vertex, ...]:
+        """Returns the vertices that a vertex is made of."""
+        return tuple(self._by_number[number] for number in vertex.parents)
+
+    def serves(self, vertex: Vertex) -> tuple[str, ...]:
+        """Returns the queries whose matches are made of a vertex's instances, its own name if it is a query."""
+        names: dict[str, None] = {}
+        todo, seen = [vertex], {vertex.number}
+        while todo:
+            at = todo.pop()
+            if at.query is not None:
+                names[at.query] = None
+            below = [child for child in reversed(self._children[at.number]) if child.number not in seen]
+            seen.update(child.number for child in below)
+            todo += below
+        return tuple(names)

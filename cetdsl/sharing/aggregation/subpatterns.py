@@ -1,0 +1,567 @@
+"""What each match of a pattern must hold, and what each match of either of two patterns must hold.
+
+A sub-pattern is a set of slots, each for one event, some of them before others in time. Nested SEQ and AND of events
+say just that. The rules here are *sound*: the events that a match of a pattern binds to the slots of its sub-pattern
+are themselves a match of the sub-pattern. The argument is the same each time: a requirement of the sub-pattern speaks
+of its slots alone, and the pattern requires it too, or more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache, reduce
+from typing import NamedTuple, TypeAlias
+
+import attrs
+
+from cetdsl.detection.plans import members
+from cetdsl.pattern.expressions import (
+    Aggregate,
+    Attribute,
+    Expr,
+    Length,
+    Role,
+    conjuncts,
+    strip,
+    variables,
+    with_attributes,
+)
+from cetdsl.pattern.nodes import And, Event, Not, Or, Pattern, Repeat, Seq, dissolved, events, transform
+from cetdsl.pattern.query import Query, Span
+from cetdsl.pattern.text import quote
+from cetdsl.sharing.aggregation.conditions import Condition
+from cetdsl.sharing.families import unnamed
+
+#: The type that an event must have; of an event without a type, what it must meet instead, term by term.
+Kind: TypeAlias = "str | frozenset[Expr]"
+
+
+def kind_text(kind: Kind) -> str:
+    """A kind in words."""
+    return kind if isinstance(kind, str) else " AND ".join(sorted(map(quote, kind))) or "*"
+
+
+@attrs.frozen(cache_hash=True)
+class Slot:
+    """A place for one event: the kinds that it may be of, and what must hold of an event of each.
+
+    A slot of several kinds is an OR of events.
+    """
+
+    choices: tuple[tuple[Kind, Condition], ...]
+    #: The kinds of events that fit.
+    kinds: tuple[Kind, ...] = attrs.field(init=False, eq=False, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        object.__setattr__(self, "kinds", tuple(kind for kind, _ in self.choices))
+
+    @classmethod
+    def of(cls, choices: Iterable[tuple[Kind, Condition]]) -> Slot:
+        """Returns a slot; the conditions of a kind that is named twice are joined by OR."""
+        found: dict[Kind, Condition] = {}
+        for kind, condition in choices:
+            found[kind] = found[kind].either(condition) if kind in found else condition
+        return cls(tuple(sorted(found.items(), key=lambda choice: kind_text(choice[0]))))
+
+    def either(self, other: Slot) -> Slot:
+        """The slot for whatever fits into one of both: the union of the kinds, the conditions of each joined by OR."""
+        return self if self is other else _widened(self, other)
+
+    def __str__(self) -> str:
+        words = [kind_text(kind) for kind in self.kinds]
+        return words[0] if len(words) == 1 else f"OR({', '.join(words)})"
+
+
+@lru_cache(1 << 16)
+def _widened(first: Slot, second: Slot) -> Slot:
+    return first if first == second else Slot.of(first.choices + second.choices)
+
+
+@attrs.frozen
+class Absence:
+    """A negated pattern without a match strictly after the last event of some slots and before the first of others.
+
+    The pattern's variables are named by their places, and ``where`` has its own predicates.
+    """
+
+    pattern: Pattern
+    where: frozenset[Expr]
+    after: int
+    before: int
+
+
+@attrs.frozen
+class Relation:
+    """A predicate over the events of several slots, each named by its number in place of a variable."""
+
+    slots: frozenset[int]
+    predicate: Expr
+
+
+@attrs.frozen
+class Scope:
+    """What must agree for patterns to share anything: the kind of window, and the columns equal along a trend."""
+
+    window: tuple[object, ...] = ()
+    columns: frozenset[str] = frozenset()
+    groups: tuple[str, ...] = ()
+
+
+@attrs.frozen
+class SubPattern:
+    """What a match must hold, as far as it can be shared.
+
+    Parameters
+    ----------
+    slots : tuple of Slot
+        One for each event. Two that are in no order may be given the same event.
+    later : tuple of int
+        For each slot the mask of those whose events are strictly later, closed under transitivity.
+    span : Span or None
+        The longest time from the first to the last event, if there is a bound.
+    absences : frozenset of Absence
+    relations : frozenset of Relation
+    scope : Scope
+    """
+
+    slots: tuple[Slot, ...]
+    later: tuple[int, ...]
+    span: Span | None = None
+    absences: frozenset[Absence] = frozenset()
+    relations: frozenset[Relation] = frozenset()
+    scope: Scope = Scope()
+    #: How many pairs of slots are ordered.
+    ordered: int = attrs.field(init=False, eq=False, repr=False)
+    #: The kinds of events that any slot takes.
+    kinds: frozenset[Kind] = attrs.field(init=False, eq=False, repr=False)
+    #: The slot of each kind, if each slot is of one kind and no two are of the same.
+    places: dict[Kind, int] | None = attrs.field(init=False, eq=False, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        object.__setattr__(self, "ordered", sum(map(int.bit_count, self.later)))
+        places = {kind: number for number, slot in enumerate(self.slots) for kind in slot.kinds}
+        single = len(places) == len(self.slots) == sum(len(slot.kinds) for slot in self.slots)
+        object.__setattr__(self, "kinds", frozenset(places))
+        object.__setattr__(self, "places", places if single else None)
+
+    @property
+    def is_sequence(self) -> bool:
+        """Whether each two slots are ordered."""
+        return self.ordered == len(self.slots) * (len(self.slots) - 1) // 2
+
+    def restricted(self, kept: Sequence[int]) -> SubPattern:
+        """The same of some slots only."""
+        demands = _demands(self, kept)
+        return SubPattern(tuple(self.slots[i] for i in kept), demands[0], self.span, *demands[1:], self.scope)
+
+    def __str__(self) -> str:
+        return _text(self, (1 << len(self.slots)) - 1)
+
+
+class Common(NamedTuple):
+    """A sub-pattern of two patterns, and the slots of both that its slots stand for."""
+
+    pattern: SubPattern
+    first: tuple[int, ...]
+    second: tuple[int, ...]
+
+    def covers_first(self, of: SubPattern) -> bool:
+        """Whether it says all that the first pattern says, but for conditions and span."""
+        return self._covers(of, self.first)
+
+    def covers_second(self, of: SubPattern) -> bool:
+        """Whether it says all that the second pattern says, but for conditions and span."""
+        return self._covers(of, self.second)
+
+    def _covers(self, of: SubPattern, slots: tuple[int, ...]) -> bool:
+        own = self.pattern
+        return (
+            len(own.slots) == len(of.slots)
+            and own.ordered == of.ordered
+            and len(own.absences) == len(of.absences)
+            and len(own.relations) == len(of.relations)
+            and all(slot.kinds == of.slots[i].kinds for slot, i in zip(own.slots, slots, strict=True))
+        )
+
+
+def common(first: SubPattern, second: SubPattern, given: Sequence[tuple[int, int]] = ()) -> Common | None:
+    """Returns what each match of either pattern must hold; None if the patterns have no kind of event in common.
+
+    - AND and AND, AND and SEQ, and whatever is nested: the slots that both have, in the orders that both demand.
+    - SEQ and SEQ: a longest common subsequence, so that what is shared is a sequence again.
+    - OR: two slots that have a kind in common become one of all kinds of both.
+    - NOT stays if both have it between the same slots: what it forbids then lies between the same events. It goes if a
+      slot beside it goes, for the gap would be wider than the one that it was written for.
+    - The longer span holds, and each slot's conditions are joined by OR.
+    - Predicates over several slots stay if both have them.
+
+    Parameters
+    ----------
+    first, second : SubPattern
+    given : sequence of (int, int)
+        Slots of both that stand for each other already, because both patterns share a sub-pattern that has them.
+
+    Returns
+    -------
+    Common or None
+
+    Examples
+    --------
+    >>> def of(text):
+    ...     from cetdsl.frontend.sase import parse
+    ...     return skeleton(parse("PATTERN " + text)).pattern
+    >>> print(common(of("SEQ(A, B, C, D)"), of("SEQ(B, C, E)")).pattern)
+    SEQ(B, C)
+    >>> print(common(of("SEQ(B, C, E)"), of("AND(C, D, (E OR F))")).pattern)
+    AND(C, OR(E, F))
+    >>> print(common(of("SEQ(A, NOT B, C, D)"), of("SEQ(A, NOT B, C, E)")).pattern)
+    SEQ(A, NOT B, C)
+    """
+    if first.scope != second.scope:
+        return None
+    pairs = _pairs(first, second, given)
+    if not pairs:
+        return None
+    mine, its = tuple(i for i, _ in pairs), tuple(j for _, j in pairs)
+    slots = tuple(first.slots[i].either(second.slots[j]) for i, j in pairs)
+    later, absences, relations = _demands(first, mine)
+    other_later, other_absences, other_relations = _demands(second, its)
+    pattern = SubPattern(
+        slots,
+        tuple(a & b for a, b in zip(later, other_later, strict=True)),
+        _longer(first.span, second.span),
+        absences & other_absences,
+        relations & other_relations,
+        first.scope,
+    )
+    return Common(pattern, mine, its)
+
+
+def _longer(first: Span | None, second: Span | None) -> Span | None:
+    return None if first is None or second is None else max(first, second, key=lambda span: span.amount)
+
+
+def _pairs(first: SubPattern, second: SubPattern, given: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The slots of both that stand for each other, by the first's numbers."""
+    if first.is_sequence and second.is_sequence:
+        return _subsequence(first.slots, second.slots, given)
+    if first.places is not None and second.places is not None:
+        return [(i, second.places[kind]) for kind, i in first.places.items() if kind in second.places]
+    found = dict(given)
+    free = {j: slot for j, slot in enumerate(second.slots) if j not in found.values()}
+    # Slots of the same kinds first, so that those of several kinds take only what is left.
+    for same in (True, False):
+        for i, slot in enumerate(first.slots):
+            fits = (j for j, other in free.items() if (slot.kinds == other.kinds if same else _meets(slot, other)))
+            if i not in found and (j := next(fits, None)) is not None:
+                found[i] = j
+                del free[j]
+    return sorted(found.items())
+
+
+def _meets(slot: Slot, other: Slot) -> bool:
+    return not set(slot.kinds).isdisjoint(other.kinds)
+
+
+def _subsequence(
+    first: Sequence[Slot], second: Sequence[Slot], given: Sequence[tuple[int, int]]
+) -> list[tuple[int, int]]:
+    """The places of a longest common subsequence that has the given ones; a sequence's slots are in its order."""
+    pairs: list[tuple[int, int]] = []
+    i = j = 0
+    for k, m in [*sorted(given), (len(first), len(second))]:
+        pairs += [(i + a, j + b) for a, b in _longest(first[i:k], second[j:m])] + [(k, m)]
+        i, j = k + 1, m + 1
+    return pairs[:-1]
+
+
+def _longest(first: Sequence[Slot], second: Sequence[Slot]) -> list[tuple[int, int]]:
+    longest = [[0] * (len(second) + 1) for _ in range(len(first) + 1)]
+    for i in reversed(range(len(first))):
+        for j in reversed(range(len(second))):
+            skipped = max(longest[i + 1][j], longest[i][j + 1])
+            longest[i][j] = max(skipped, 1 + longest[i + 1][j + 1]) if _meets(first[i], second[j]) else skipped
+    pairs, i, j = [], 0, 0
+    while longest[i][j]:
+        if _meets(first[i], second[j]) and longest[i][j] == 1 + longest[i + 1][j + 1]:
+            pairs.append((i, j))
+            i, j = i + 1, j + 1
+        elif longest[i][j] == longest[i + 1][j]:
+            i += 1
+        else:
+            j += 1
+    return pairs
+
+
+#: What is later than each slot, and what else is demanded of them.
+_Demands: TypeAlias = "tuple[tuple[int, ...], frozenset[Absence], frozenset[Relation]]"
+
+
+def _demands(pattern: SubPattern, kept: Sequence[int]) -> _Demands:
+    """What a pattern demands of some of its slots alone, in the numbers of these."""
+    if not (pattern.ordered or pattern.absences or pattern.relations):
+        return (0,) * len(kept), frozenset(), frozenset()
+    places = {i: place for place, i in enumerate(kept)}
+    mask = sum(1 << i for i in kept)
+
+    def moved(slots: int) -> int:
+        return sum(1 << places[i] for i in members(slots))
+
+    absences = (absence for absence in pattern.absences if not (absence.after | absence.before) & ~mask)
+    relations = (relation for relation in pattern.relations if relation.slots <= places.keys())
+    return (
+        tuple(moved(pattern.later[i] & mask) for i in kept),
+        frozenset(attrs.evolve(one, after=moved(one.after), before=moved(one.before)) for one in absences),
+        frozenset(_renumbered(one, places) for one in relations),
+    )
+
+
+def _renumbered(relation: Relation, places: dict[int, int]) -> Relation:
+    def place(attribute: Attribute) -> Attribute:
+        return attrs.evolve(attribute, variable=str(places[int(attribute.variable or "")]))
+
+    return Relation(frozenset(places[slot] for slot in relation.slots), with_attributes(relation.predicate, place))
+
+
+# Of queries ----------------------------------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class Skeleton:
+    """What each match of a query must hold, and the variables one of which binds the event of each slot."""
+
+    pattern: SubPattern
+    variables: tuple[frozenset[str], ...]
+
+
+def skeleton(query: Query) -> Skeleton:
+    """Returns what each match of a query must hold, as slots.
+
+    - An event is a slot, and so is an OR of events.
+    - Parts of SEQ: each slot of one is before each slot of a later one. Parts of AND: in no order.
+    - OR of longer parts: what each match of either part must hold, by :func:`common`.
+    - NOT between two parts, each of which is in slots wholly, stays. NOT at an end of a sequence goes, for where it
+      ends depends on the window; and so does one whose predicates speak of other variables.
+    - Predicates on single events become conditions of slots. Those on two and more stay if each is the only one in its
+      slot. Those on neighbours and on whole trends go: a sub-pattern has other neighbours.
+    - A pattern that has Kleene, or an optional part, has no slots: it is detected by itself.
+
+    Examples
+    --------
+    >>> from cetdsl.frontend.sase import parse
+    >>> found = skeleton(parse("PATTERN SEQ(A, AND(B, C), (D d OR E e)) WHERE d.x > 5 WITHIN 20 minutes"))
+    >>> print(found.pattern, found.pattern.span, [sorted(names) for names in found.variables])
+    SEQ(A, AND(B, C), OR(D, E)) 20 minutes [['A'], ['B'], ['C'], ['d', 'e']]
+    """
+    scope, span = _scope(query)
+    if any(isinstance(node, Repeat) for node in query.pattern.walk()):
+        return Skeleton(SubPattern((), (), span, scope=scope), ())
+    predicates = _Predicates(part for whole in query.where for part in conjuncts(whole))
+    found = _Part()
+    found.put(query.pattern, predicates)
+    relations = frozenset(
+        relation for predicate in predicates.relating for relation in _relation(predicate, found.names)
+    )
+    pattern = SubPattern(tuple(found.slots), tuple(found.later), span, frozenset(found.absences), relations, scope)
+    return Skeleton(pattern, tuple(found.names))
+
+
+def _scope(query: Query) -> tuple[Scope, Span | None]:
+    window = query.window
+    columns = frozenset(query.partition_by) | frozenset(query.group_by)
+    if window is None:
+        return Scope((), columns, query.group_by), None
+    if window.slide is not None:
+        return Scope((window.length, window.slide), columns, query.group_by), None
+    # Each side of an AND of two sides is a trend with a span of its own, and nothing bounds both together.
+    apart = isinstance(query.pattern, And) and len(query.pattern.parts) == 2
+    return Scope((window.length.unit,), columns, query.group_by), None if apart else window.length
+
+
+class _Predicates:
+    """The predicates of a query: by variable those on its event alone, as terms over that, and the others."""
+
+    def __init__(self, predicates: Iterable[Expr]) -> None:
+        self.local: dict[str, list[Expr]] = {}
+        self.relating: list[Expr] = []
+        self.all: list[tuple[Expr, list[str]]] = []
+        for predicate in predicates:
+            names = variables(predicate)
+            self.all.append((predicate, names))
+            # What speaks of neighbours, or of whole trends, says something else of a sub-pattern.
+            nodes = [node for node in predicate.walk() if node.__class__ in (Attribute, Aggregate, Length)]
+            if names and all(isinstance(node, Attribute) and node.role is Role.EACH for node in nodes):
+                if len(names) == 1:
+                    self.local.setdefault(names[0], []).append(strip(predicate))
+                else:
+                    self.relating.append(predicate)
+
+
+def _relation(predicate: Expr, slots: Sequence[frozenset[str]]) -> Iterable[Relation]:
+    names = variables(predicate)
+    places = {name: [number for number, bound in enumerate(slots) if name in bound] for name in names}
+    if all(len(found) == 1 and len(slots[found[0]]) == 1 for found in places.values()):
+        numbered = with_attributes(
+            predicate, lambda attribute: attrs.evolve(attribute, variable=str(places[attribute.variable or ""][0]))
+        )
+        yield Relation(frozenset(place for found in places.values() for place in found), numbered)
+
+
+@lru_cache(4096)
+def _slot(kind: Kind, terms: tuple[Expr, ...]) -> Slot:
+    return Slot(((kind, Condition.of(terms)),))
+
+
+class _Part:
+    """The slots of a part of a pattern, by what has been put into it; ``whole`` if each of its events is in a slot."""
+
+    def __init__(self) -> None:
+        self.slots: list[Slot] = []
+        self.later: list[int] = []
+        self.names: list[frozenset[str]] = []
+        self.absences: list[Absence] = []
+        self.whole = True
+
+    def put(self, node: Pattern, predicates: _Predicates) -> None:
+        """Adds the slots of a pattern behind those that are there, in no order with these."""
+        if isinstance(node, Event):
+            self._add(_event_slot(node, predicates), frozenset((node.variable,)))
+        elif isinstance(node, Or):
+            self._put_or(dissolved(node, Or), predicates)
+        else:
+            self._put_joined(dissolved(node, type(node)) if isinstance(node, (Seq, And)) else node, predicates)
+
+    def _add(self, slot: Slot, names: frozenset[str]) -> None:
+        self.slots.append(slot)
+        self.later.append(0)
+        self.names.append(names)
+
+    def _put_joined(self, node: Pattern, predicates: _Predicates) -> None:
+        """Adds the parts of SEQ or AND."""
+        begin, ordered = len(self.slots), isinstance(node, Seq)
+        negations: list[Not] = []
+        before = 0  # the slots of the part before, none if it is not in slots wholly
+        for child in node.children:
+            if not ordered and isinstance(child, Event):
+                self.put(child, predicates)
+                continue
+            if isinstance(child, Not):
+                negations.append(child)
+                continue
+            start, outside, self.whole = len(self.slots), self.whole, True
+            self.put(child, predicates)
+            mask = (1 << len(self.slots)) - (1 << start)
+            if ordered:
+                self.later[begin:start] = [follow | mask for follow in self.later[begin:start]]
+            inner = mask if self.whole else 0
+            if before and inner:
+                self.absences += [a for negation in negations for a in _absence(negation, predicates, before, inner)]
+            negations, before, self.whole = [], inner, self.whole and outside
+
+    def _put_or(self, node: Pattern, predicates: _Predicates) -> None:
+        if all(isinstance(child, Event) for child in node.children):
+            slots = [_event_slot(child, predicates) for child in node.children if isinstance(child, Event)]
+            names = frozenset(child.variable for child in node.children if isinstance(child, Event))
+            self._add(Slot.of(choice for slot in slots for choice in slot.choices), names)
+            return
+        found = reduce(_either, (_alone(child, predicates) for child in node.children))
+        offset = len(self.slots)
+        self.slots += found.pattern.slots
+        self.later += [follow << offset for follow in found.pattern.later]
+        self.names += found.variables
+        self.absences += [
+            attrs.evolve(one, after=one.after << offset, before=one.before << offset) for one in found.pattern.absences
+        ]
+        self.whole = False
+
+
+def _event_slot(event: Event, predicates: _Predicates) -> Slot:
+    own = predicates.local.get(event.variable, ())
+    condition = () if event.condition is None else (unnamed(event.condition),)
+    if event.type is not None:
+        return _slot(event.type, (*condition, *own))
+    return _slot(frozenset(part for term in condition for part in conjuncts(term)), tuple(own))
+
+
+def _alone(node: Pattern, predicates: _Predicates) -> Skeleton:
+    part = _Part()
+    part.put(node, predicates)
+    pattern = SubPattern(tuple(part.slots), tuple(part.later), absences=frozenset(part.absences))
+    return Skeleton(pattern, tuple(part.names))
+
+
+def _either(first: Skeleton, second: Skeleton) -> Skeleton:
+    both = common(first.pattern, second.pattern)
+    if both is None:
+        return Skeleton(SubPattern((), ()), ())
+    names = (first.variables[i] | second.variables[j] for i, j in zip(both.first, both.second, strict=True))
+    return Skeleton(both.pattern, tuple(names))
+
+
+def _absence(negation: Not, predicates: _Predicates, after: int, before: int) -> Iterable[Absence]:
+    inside = list(dict.fromkeys(event.variable for event in events(negation)))
+    concerned = [(predicate, names) for predicate, names in predicates.all if not set(inside).isdisjoint(names)]
+    if any(not set(names) <= set(inside) for _, names in concerned):
+        return
+    places = {name: str(number) for number, name in enumerate(inside)}
+
+    def renamed(term: Expr) -> Expr:
+        return with_attributes(term, lambda a: attrs.evolve(a, variable=places.get(a.variable or "", a.variable)))
+
+    def placed(node: Pattern) -> Pattern:
+        if not isinstance(node, Event):
+            return node
+        condition = None if node.condition is None else unnamed(node.condition)
+        return Event(places[node.variable], node.type, condition)
+
+    yield Absence(
+        transform(negation.part, placed), frozenset(renamed(predicate) for predicate, _ in concerned), after, before
+    )
+
+
+# As text -------------------------------------------------------------------------------------------------------------
+
+
+def _text(pattern: SubPattern, mask: int) -> str:
+    """SEQ and AND of the slots of a mask as far as these can say their order, and else what is before what."""
+    inner = list(members(mask))
+    if len(inner) < 2:
+        return str(pattern.slots[inner[0]]) if inner else "nothing"
+    apart = _components(pattern, inner, ordered=True)
+    if len(apart) > 1:
+        return f"AND({', '.join(_text(pattern, part) for part in apart)})"
+    series = _components(pattern, inner, ordered=False)
+    if len(series) > 1:
+        series.sort(key=lambda part: -pattern.later[next(members(part))].bit_count())
+        words, seen = [], 0
+        for part in series:
+            gaps = (one for one in pattern.absences if one.before & part and one.after & seen and not one.after & part)
+            words += sorted(f"NOT {quote(transform(one.pattern, _by_type))}" for one in gaps)
+            words.append(_text(pattern, part))
+            seen |= part
+        return f"SEQ({', '.join(words)})"
+    before = ", ".join(
+        f"{pattern.slots[i]} before {pattern.slots[j]}" for i in inner for j in members(pattern.later[i] & mask)
+    )
+    return f"AND({', '.join(str(pattern.slots[i]) for i in inner)}; {before})"
+
+
+def _by_type(node: Pattern) -> Pattern:
+    """An event called by its type, as the text form writes shortest."""
+    return Event(node.type, node.type, node.condition) if isinstance(node, Event) and node.type else node
+
+
+def _components(pattern: SubPattern, inner: Sequence[int], *, ordered: bool) -> list[int]:
+    """The masks of slots that hang together by pairs that are ordered, or by pairs that are not."""
+    parts: list[int] = []
+    for i in inner:
+        together = 1 << i
+        for part in list(parts):
+            touching = any(
+                bool(pattern.later[i] >> j & 1 or pattern.later[j] >> i & 1) == ordered for j in members(part)
+            )
+            if touching:
+                parts.remove(part)
+                together |= part
+        parts.append(together)
+    return parts
