@@ -260,6 +260,10 @@ def test_plans_stay_valid_when_queries_come_and_go(seed: int, algorithm: str, da
             changed.add(name, query)
             queries = {**queries, name: query}
         check_plan(changed.plan, queries)
+    # What is drawn change by change is what would be drawn at once.
+    anew = changed.copy()
+    anew._draft._drawn, anew._draft.touched = {}, set(anew._draft.patterns)
+    assert anew.plan == changed.plan
     check_tree(changed._draft.tree)
     # The planner that was copied knows nothing of all this.
     assert planner.plan == before

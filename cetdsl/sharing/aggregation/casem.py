@@ -128,6 +128,7 @@ def _combine(draft: Draft, first: int, second: int, both: Common) -> list[tuple[
     if above is not None:
         draft.inherited[vertex] = tuple(both.first.index(slot) for slot in above)
     draft.inherited[first], draft.inherited[second] = both.first, both.second
+    draft.touched.update((first, second, vertex))
     _raise(draft, vertex, height)
     return [(vertex, other) for other in draft.tree.beside[vertex]]
 
@@ -151,6 +152,7 @@ def _merge(draft: Draft, first: int, second: int, both: Common) -> list[tuple[in
     # The conditions and the span hold for the instances of both from now on.
     draft.patterns[first] = both.pattern
     draft.inherited.pop(second, None)
+    draft.touched.update((first, *moved))
     for child in moved:
         draft.inherited[child] = tuple(inner[child][slot] for slot in both.second) if whole else both.second
     if whole:
