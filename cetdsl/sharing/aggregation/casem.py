@@ -26,6 +26,8 @@ def cluster(draft: Draft, pairs: Iterable[tuple[int, int]], late: Clock) -> bool
 
     The last two below the root are combined too: that neither adds to the entropy nor reduces it.
 
+    Pairs whose kinds of events say that nothing is to be had do not come into the queue.
+
     Parameters
     ----------
     draft : Draft
@@ -43,8 +45,11 @@ def cluster(draft: Draft, pairs: Iterable[tuple[int, int]], late: Clock) -> bool
     queue: list[tuple[float, int, int]] = []
 
     def enter(first: int, second: int) -> None:
+        above = tree.parent[first]
+        if not _may_be_worthwhile(draft, draft.patterns[first], draft.patterns[second], above):
+            return
         gain = tree.gain_of_combining(first, second)
-        if gain > 0 or (tree.parent[first] == ROOT and second in tree.beside[first]):
+        if gain > 0 or (above == ROOT and second in tree.beside[first]):
             heapq.heappush(queue, (-gain, first, second))
 
     for pair in pairs:
@@ -68,8 +73,6 @@ def _examine(draft: Draft, first: int, second: int) -> list[tuple[int, int]]:
     """Combines or merges two siblings if they have a sub-pattern in common; returns the new pairs of siblings."""
     above = draft.tree.parent[first]
     mine, its = draft.patterns[first], draft.patterns[second]
-    if not _may_be_worthwhile(draft, mine, its, above):
-        return []
     given: list[tuple[int, int]] = []
     if above != ROOT:
         given = list(zip(draft.inherited[first], draft.inherited[second], strict=True))

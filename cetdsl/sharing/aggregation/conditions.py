@@ -28,6 +28,7 @@ from cetdsl.pattern.expressions import (
     conjuncts,
     joined,
     operands,
+    strip,
 )
 
 #: A place between values: before all, (0, value, 0) right before a value, (0, value, 1) right after it, behind all.
@@ -145,13 +146,13 @@ class Condition:
 
     @classmethod
     def of(cls, terms: Iterable[Expr]) -> Condition:
-        """Returns the conjunction of terms over an event's own row."""
+        """Returns the conjunction of terms over the row of one event, whatever variable they call it by."""
         ranges: dict[Key, Ranges] = {}
         others: set[Expr] = set()
         for term in (part for whole in terms for part in conjuncts(whole)):
             found = _ranged(term)
             if found is None:
-                others.add(term)
+                others.add(strip(term))
             else:
                 key, values = found
                 ranges[key] = intersection(ranges[key], values) if key in ranges else values

@@ -162,11 +162,16 @@ class Draft:
         for gone in self._drawn.keys() - self.patterns.keys():
             del self._drawn[gone]
         self.touched &= self.patterns.keys()
-        while self.touched:
-            vertex = next(iter(self.touched))
-            while above := self.touched.intersection(self._parents(vertex)):
-                vertex = min(above)
-            self._draw(vertex, names.get(vertex))
+        todo = sorted(self.touched)
+        while todo:
+            vertex = todo[-1]
+            above = self.touched.intersection(self._parents(vertex))
+            if vertex in self.touched and above:
+                todo += above
+                continue
+            todo.pop()
+            if vertex in self.touched:
+                todo += self._draw(vertex, names.get(vertex))
         ordered: dict[tuple[int, bool], list[int]] = {}
         for number, drawn in self._drawn.items():
             ordered.setdefault((drawn[0].level, number in names), []).append(number)
@@ -175,12 +180,11 @@ class Draft:
         edges = tuple([edge for _, own in found for edge in own])
         return PlanData(dict(self.queries), vertices, edges, self.tree.entropy(), finished)
 
-    def _draw(self, number: int, name: str | None) -> None:
-        """Draws a vertex with the edges to it; if its level has changed, those below are to be drawn anew."""
+    def _draw(self, number: int, name: str | None) -> Iterable[int]:
+        """Draws a vertex with the edges to it; returns those below if its level has changed, and theirs may have."""
         parents = self._parents(number)
         level = 1 + max((self._drawn[parent][0].level for parent in parents), default=0)
-        if number in self._drawn and self._drawn[number][0].level != level:
-            self.touched.update(self.tree.children.get(number, ()))
+        known = self._drawn.get(number)
         bound = self.skeletons[number].variables if name is not None else ()
         own = tuple(self.remaining(number))
         edges = tuple(Edge(parent, number, slots) for parent, slots in parents.items())
@@ -189,6 +193,9 @@ class Draft:
             edges,
         )
         self.touched.remove(number)
+        below = self.tree.children.get(number, {}) if known is not None and known[0].level != level else {}
+        self.touched.update(below)
+        return below
 
     def _parents(self, vertex: int) -> dict[int, tuple[int, ...]]:
         """The parents of a vertex, each with the vertex's slots for its own."""
