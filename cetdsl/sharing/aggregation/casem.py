@@ -85,8 +85,9 @@ def _examine(draft: Draft, first: int, second: int) -> list[tuple[int, int]]:
     ):
         if covers and one in draft.tree.children:
             swapped = both if one == first else common(draft.patterns[one], draft.patterns[other], _turned(given))
-            assert swapped is not None, "what is common is so in either order"
-            if swapped.first == tuple(range(len(swapped.first))):
+            assert swapped is not None, "two that have something in common have so in either order"
+            # In the other order it may pair other slots, and then not all of them.
+            if swapped.covers_first(draft.patterns[one]):
                 merged = _merge(draft, one, other, swapped)
                 if merged is not None:
                     return merged

@@ -139,7 +139,7 @@ class SubPattern:
     def __attrs_post_init__(self) -> None:
         object.__setattr__(self, "ordered", sum(map(int.bit_count, self.later)))
         places = {kind: number for number, slot in enumerate(self.slots) for kind in slot.kinds}
-        single = len(places) == len(self.slots) == sum(len(slot.kinds) for slot in self.slots)
+        single = len(places) == len(self.slots) and max(map(len, [slot.kinds for slot in self.slots]), default=1) == 1
         object.__setattr__(self, "kinds", frozenset(places))
         object.__setattr__(self, "places", places if single else None)
 
@@ -222,12 +222,12 @@ def common(first: SubPattern, second: SubPattern, given: Sequence[tuple[int, int
     if not pairs:
         return None
     mine, its = tuple(i for i, _ in pairs), tuple(j for _, j in pairs)
-    slots = tuple(first.slots[i].either(second.slots[j]) for i, j in pairs)
+    slots = tuple([first.slots[i].either(second.slots[j]) for i, j in pairs])
     later, absences, relations = _demands(first, mine)
     other_later, other_absences, other_relations = _demands(second, its)
     pattern = SubPattern(
         slots,
-        tuple(a & b for a, b in zip(later, other_later, strict=True)),
+        tuple([a & b for a, b in zip(later, other_later, strict=True)]),
         _longer(first.span, second.span),
         absences & other_absences,
         relations & other_relations,
@@ -242,9 +242,11 @@ def _longer(first: Span | None, second: Span | None) -> Span | None:
 
 def _pairs(first: SubPattern, second: SubPattern, given: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     """The slots of both that stand for each other, by the first's numbers."""
-    if first.is_sequence and second.is_sequence:
+    ascending = [j for _, j in sorted(given)]
+    if first.is_sequence and second.is_sequence and ascending == sorted(ascending):
         return _subsequence(first.slots, second.slots, given)
-    if first.places is not None and second.places is not None:
+    alike = all(first.slots[i].kinds == second.slots[j].kinds for i, j in given)
+    if first.places is not None and second.places is not None and alike:
         return [(i, second.places[kind]) for kind, i in first.places.items() if kind in second.places]
     found = dict(given)
     free = {j: slot for j, slot in enumerate(second.slots) if j not in found.values()}
@@ -306,10 +308,13 @@ def _demands(pattern: SubPattern, kept: Sequence[int]) -> _Demands:
     def moved(slots: int) -> int:
         return sum([1 << places[i] for i in members(slots)])
 
+    later = tuple([moved(follow) if (follow := pattern.later[i] & mask) else 0 for i in kept])
+    if not (pattern.absences or pattern.relations):
+        return later, frozenset(), frozenset()
     absences = (absence for absence in pattern.absences if not (absence.after | absence.before) & ~mask)
     relations = (relation for relation in pattern.relations if relation.slots <= places.keys())
     return (
-        tuple([moved(follow) if (follow := pattern.later[i] & mask) else 0 for i in kept]),
+        later,
         frozenset(attrs.evolve(one, after=moved(one.after), before=moved(one.before)) for one in absences),
         frozenset(_renumbered(one, places) for one in relations),
     )
