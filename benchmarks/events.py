@@ -26,12 +26,15 @@ class Events:
         Where Parquet files are kept, and found again.
     scale : float
         1 for the published sizes. Keys get fewer, or a lone key shorter; what a key looks like stays.
+    bars : Path, optional
+        A file of minute bars, see :func:`streams.read_bars`; it is read where it is.
     """
 
-    def __init__(self, spark: SparkSession, folder: Path, scale: float) -> None:
+    def __init__(self, spark: SparkSession, folder: Path, scale: float, bars: Path | None = None) -> None:
         self.spark = spark
         self.folder = folder
         self.scale = scale
+        self.bars = bars
 
     def scaled(self, count: int) -> int:
         """A number of keys, or of a lone key's events, at this scale."""

@@ -42,6 +42,10 @@ RISING = cet.kleene(B).where(B.price < cet.next_(B).price)
 Result = dict[str, Any]
 
 
+class Skipped(Exception):
+    """A race is not run, and why."""
+
+
 class Verdict(NamedTuple):
     """One line of the report: a figure and its limit (None: told, not judged)."""
 

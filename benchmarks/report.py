@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from races import MEMORY_LIMIT
 
@@ -30,14 +31,15 @@ def table(results: dict[str, Any]) -> str:
     """The report in Markdown."""
     machine = results["machine"]
     lines = [
-        f"{machine['cpu']}, {machine['cores']} cores, {machine['memory_gb']} GB; "
+        f"{_machine(machine)}; "
         + ", ".join(f"{name} {version}" for name, version in results["versions"].items())
         + f"; {results['runs']} runs each.",
     ]
     if results["scale"] != 1:
         lines.append(f"**Sizes are {results['scale']} of what the table says.**")
     for name, race in results["races"].items():
-        lines += ["", f"**{name}**: {race['about']} ({race['measured_on']})", ""]
+        elsewhere = f"; {_machine(race['machine'])}" if race.get("machine", machine) != machine else ""
+        lines += ["", f"**{name}**: {race['about']} ({race['measured_on']}{elsewhere})", ""]
         lines += ["| | seconds | against | ratio | from, to | processor | limit | | worker MB | all workers MB |"]
         lines += ["|---|--:|--:|--:|--:|--:|--:|---|--:|--:|"]
         lines += [_row(line) for line in race["verdicts"]]
@@ -46,6 +48,13 @@ def table(results: dict[str, Any]) -> str:
         if "events_per_task" in race:
             lines += ["", f"Events in each task: {', '.join(f'{size:,}' for size in race['events_per_task'])}."]
         lines += ["", *(f"- {note}" for note in race.get("notes", ()))]
+        if "claims" in race:
+            lines += [
+                "",
+                "| published | here |",
+                "|---|---|",
+                *(f"| {' | '.join(claim)} |" for claim in race["claims"]),
+            ]
         for chart_name, chart in race.get("charts", {}).items():
             lines += ["", f"![{chart['title']}]({chart_name}.svg)", "", chart["about"]]
     lines += [
@@ -54,6 +63,10 @@ def table(results: dict[str, Any]) -> str:
         "",
     ]
     return "\n".join(lines)
+
+
+def _machine(machine: dict[str, Any]) -> str:
+    return f"{machine['cpu']}, {machine['cores']} cores, {machine['memory_gb']} GB"
 
 
 def _row(line: dict[str, Any]) -> str:
@@ -121,9 +134,24 @@ def picture(results: dict[str, Any]) -> Figure:
 
 
 def draw(chart: dict[str, Any]) -> Figure:
-    """A chart of a race: lines over a number, or groups of bars."""
-    figure = Figure(figsize=(8, 5.5), layout="constrained")
-    axes = figure.add_subplot(title=chart["title"], xlabel=chart.get("x", ""), ylabel=chart.get("y", ""))
+    """A chart of a race, or its panels two by two."""
+    if "panels" not in chart:
+        figure = Figure(figsize=(8, 5.5), layout="constrained")
+        _draw_in(figure.add_subplot(title=chart["title"]), chart)
+        figure.legend(loc="outside lower center", ncols=2)
+        return figure
+    figure = Figure(figsize=(10, 8), layout="constrained")
+    figure.suptitle(chart["title"])
+    for number, panel in enumerate(chart["panels"]):
+        _draw_in(figure.add_subplot((len(chart["panels"]) + 1) // 2, 2, number + 1), panel)
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=3)
+    return figure
+
+
+def _draw_in(axes: Axes, chart: dict[str, Any]) -> None:
+    """Draws lines over a number, or groups of bars."""
+    axes.set(xlabel=chart.get("x", ""), ylabel=chart.get("y", ""))
     for name, points in chart.get("lines", {}).items():
         axes.plot(*zip(*points), label=name, marker="o", markersize=4)
     for name, points in chart.get("points", {}).items():
@@ -146,8 +174,6 @@ def draw(chart: dict[str, Any]) -> Figure:
         axes.set_yscale("log")
     if chart.get("from_zero"):
         axes.set_ylim(bottom=0)
-    figure.legend(loc="outside lower center", ncols=2)
-    return figure
 
 
 def _save(figure: Figure, path: Path) -> None:

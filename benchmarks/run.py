@@ -23,6 +23,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
 import bounds  # after the line above: the repository's own cetdsl must be found first
+import detection
 import graphs
 import panes
 import races
@@ -33,7 +34,8 @@ from pyspark.sql import SparkSession
 
 from cetdsl.java import require_java
 
-RACES = {**races.RACES, **panes.RACES, **graphs.RACES, **sharing.RACES, **bounds.RACES, **unlisted.RACES}
+_MODULES = (races, panes, graphs, sharing, bounds, unlisted, detection)
+RACES = {name: race for module in _MODULES for name, race in module.RACES.items()}
 CHILDREN = {**races.CHILDREN, **panes.CHILDREN}
 
 
@@ -44,6 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--scale", type=float, default=1.0, help="size of the data; 1 is the published size")
     parser.add_argument("--cores", type=int, default=os.cpu_count(), help="local[CORES]")
     parser.add_argument("--data", type=Path, help="keep the generated events here (by default in a temporary folder)")
+    parser.add_argument("--bars", type=Path, metavar="FILE", help="minute bars: ticker, minute, opening price")
     parser.add_argument("--output", type=Path, help="where results go (by default here at scale 1, else nowhere)")
     parser.add_argument("--report", action="store_true", help="only write table and picture of results.json again")
     parser.add_argument("--child", choices=CHILDREN, help=argparse.SUPPRESS)
@@ -62,14 +65,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.child:
         keep_to(options.cores)
     with folder(options.data) as data, folder(output) as kept, session(options.cores) as spark:
-        events = Events(spark, data, options.scale)
+        events = Events(spark, data, options.scale, options.bars)
         if options.child:
             print(json.dumps(CHILDREN[options.child](events, options.runs)))
             return 0
-        results = found(output, options)
+        results, table = found(output, options), ""
         for name in options.only or RACES:
             print(f"{name} ...", file=sys.stderr, flush=True)
-            race = RACES[name](events, options.runs)
+            try:
+                race = RACES[name](events, options.runs)
+            except races.Skipped as reason:
+                print(f"  left out: {reason}", file=sys.stderr, flush=True)
+                continue
+            race["machine"] = machine(options.cores)
             race["measured_on"] = f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC"
             race["load_average"] = round(os.getloadavg()[1], 1)
             results["races"][name] = race
@@ -80,7 +88,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def found(output: Path | None, options: argparse.Namespace) -> dict[str, Any]:
-    """The results to add to: those on disk, if they are of the same kind and only some are measured again."""
+    """The results to add to: those on disk, if they are of the same size and only some are measured again.
+
+    Each race says on which machine it was run, where that is not the one of the others.
+    """
     fresh = {
         "machine": machine(options.cores),
         "versions": versions(),
@@ -90,7 +101,7 @@ def found(output: Path | None, options: argparse.Namespace) -> dict[str, Any]:
     path = output / "results.json" if output else None
     if options.only and path and path.exists():
         before: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        if all(before[name] == value for name, value in fresh.items()):
+        if all(before[name] == fresh[name] for name in ("scale", "runs")):
             return before
     return {**fresh, "races": {}}
 

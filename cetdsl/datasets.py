@@ -17,7 +17,7 @@ import zipfile
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
@@ -27,6 +27,9 @@ from cetdsl.pattern import nodes
 from cetdsl.pattern import query as queries
 from cetdsl.pattern.expressions import Attribute, Binary
 from cetdsl.pattern.expressions import Literal as Constant
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = [
     "bursts",
@@ -74,6 +77,15 @@ def flights(spark: SparkSession) -> DataFrame:
     >>> flights(spark).where("tailnum IS NULL").count()
     2512
     """
+    return spark.createDataFrame(
+        _flights_table(),
+        "scheduled timestamp_ntz, carrier string, flight bigint, tailnum string, origin string, dest string, "
+        "dep_delay bigint, arr_delay bigint, distance bigint",
+    )
+
+
+def _flights_table() -> pa.Table:
+    """Reads the flights without Spark."""
     import pyarrow as pa
     import pyarrow.compute as pc
     from pyarrow import csv
@@ -95,12 +107,7 @@ def flights(spark: SparkSession) -> DataFrame:
     date = pc.binary_join_element_wise(*digits[:3], "-")
     time = pc.binary_join_element_wise(*digits[3:], ":")
     scheduled = pc.strptime(pc.binary_join_element_wise(date, time, " "), format="%Y-%m-%d %H:%M", unit="us")
-    table = table.select(columns).add_column(0, "scheduled", scheduled)
-    return spark.createDataFrame(
-        table,
-        "scheduled timestamp_ntz, carrier string, flight bigint, tailnum string, origin string, dest string, "
-        "dep_delay bigint, arr_delay bigint, distance bigint",
-    )
+    return table.select(columns).add_column(0, "scheduled", scheduled)
 
 
 def check_deposits(

@@ -7,21 +7,21 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 from modes import QUICK_JAVA
 
 SCRIPT = Path(__file__).parent.parent / "benchmarks" / "run.py"
 
 
-def test_one_race_and_its_report(tmp_path: Path) -> None:
-    (tmp_path / "README.md").write_text(
-        "before\n<!-- begin: python benchmarks/run.py --report -->\n<!-- end -->\nafter\n"
-    )
-    words = ["--only", "sequence", "--scale", "0.001", "--runs", "1", "--cores", "2", "--output", str(tmp_path)]
+def run(folder: Path, races: list[str], *words: str) -> dict[str, dict[str, Any]]:
+    """The results of some races, of which each contestant runs twice."""
+    only = [word for race in races for word in ("--only", race)]
+    command = [*only, "--runs", "1", "--cores", "2", "--output", str(folder), *words]
     environment = {name: value for name, value in os.environ.items() if name != "PYSPARK_SUBMIT_ARGS"}
     environment["JDK_JAVA_OPTIONS"] = QUICK_JAVA
     done = subprocess.run(
-        [sys.executable, str(SCRIPT), *words],
+        [sys.executable, str(SCRIPT), *command],
         capture_output=True,
         text=True,
         env=environment,
@@ -29,11 +29,32 @@ def test_one_race_and_its_report(tmp_path: Path) -> None:
         timeout=300,
     )
     assert done.returncode == 0, done.stderr[-2000:]
-    results = json.loads((tmp_path / "results.json").read_text())
-    assert [line["limit"] for line in results["races"]["sequence"]["verdicts"]] == [1.5, 1.5]
-    assert results["races"]["sequence"]["rows"] == 10
+    results: dict[str, dict[str, Any]] = json.loads((folder / "results.json").read_text())["races"]
+    return results
+
+
+def test_one_race_and_its_report(tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text(
+        "before\n<!-- begin: python benchmarks/run.py --report -->\n<!-- end -->\nafter\n"
+    )
+    race = run(tmp_path, ["sequence"], "--scale", "0.001")["sequence"]
+    assert [line["limit"] for line in race["verdicts"]] == [1.5, 1.5]
+    assert race["rows"] == 10
     readme = (tmp_path / "README.md").read_text()
     assert readme.startswith("before")
     assert readme.endswith("after\n")
     assert "SEQ(A, B+), kernel" in readme
     assert "<svg" in (tmp_path / "results.svg").read_text()
+
+
+def test_races_of_plans(tmp_path: Path) -> None:
+    # The script stops where contestants find different numbers of trends.
+    prices = "".join(f"{'ABCDE'[n % 5]},2008020109{n // 5:02},{(n * n * 7) % 13 + n % 7}.5\n" for n in range(100))
+    bars = tmp_path / "bars.csv"
+    bars.write_text("ticker,minute,open\n" + prices)
+    given = ["--scale", "0.01", "--bars", str(bars)]
+    races = run(tmp_path, ["traffic", "stocks", "bars", "orders", "anchors", "unlisted"], *given)
+    assert all(any(row["trends"] for row in races[name]["cells"]) for name in ("traffic", "stocks", "bars"))
+    assert {row["method"] for row in races["traffic"]["cells"]} == set(races["traffic"]["speeds"])
+    assert "bars.csv" not in (tmp_path / "results.json").read_text()
+    assert (tmp_path / "traffic-methods.svg").read_text().count("changes of plan") == 1

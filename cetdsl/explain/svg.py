@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Sequence
 from html import escape
 
 import attrs
@@ -32,8 +33,8 @@ def svg_of(view: PlanView) -> str:
     return automaton_svg(view) if view.is_automaton else tree_svg(view)
 
 
-class _Canvas:
-    """Collects shapes and how far they reach."""
+class Canvas:
+    """Shapes and texts of a picture, and how far they reach."""
 
     def __init__(self) -> None:
         self.arrows: list[str] = []
@@ -74,6 +75,17 @@ class _Canvas:
         width = width_of(text)
         left = {"middle": x - width / 2, "start": x, "end": x - width}[anchor]
         self.reach((left, y - _LINE / 2), (left + width, y + _LINE / 2))
+
+    def line(
+        self, points: Sequence[tuple[float, float]], colour: str, *, width: float = 1.0, dashed: bool = False
+    ) -> None:
+        """A line from point to point."""
+        dashes = ' stroke-dasharray="3 3"' if dashed else ""
+        places = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+        self.shapes.append(
+            f'<polyline points="{places}" fill="none" stroke="{colour}" stroke-width="{width:g}"{dashes}/>'
+        )
+        self.reach(*points)
 
     def label(self, x: float, bottom: float, label: str, anchor: str = "middle") -> None:
         """Lines that stand on ``bottom``, on white so that an arrow below them does not cross them."""
@@ -157,7 +169,7 @@ def automaton_svg(view: PlanView) -> str:
         arcs.append(edge)
         if not _goes_below(states[edge.source], states[edge.target]):
             states[edge.target].arched_over = True
-    canvas = _Canvas()
+    canvas = Canvas()
     for edge in view.edges:
         if edge.source == NOWHERE:
             _draw_entry(canvas, states[edge.target], edge.label)
@@ -232,7 +244,7 @@ def _place(states: dict[str, _State], transitions: list[ViewEdge]) -> None:
             state.y -= height / 2
 
 
-def _draw_entry(canvas: _Canvas, state: _State, label: str) -> None:
+def _draw_entry(canvas: Canvas, state: _State, label: str) -> None:
     if state.layer == 0:
         end = state.x - state.width / 2
         length = max(34.0, width_of(label) + 20)
@@ -246,13 +258,13 @@ def _draw_entry(canvas: _Canvas, state: _State, label: str) -> None:
     canvas.label(x - 28, y + sign * 26 + _LINE * len(label.splitlines()) / 2, label, "end")
 
 
-def _draw_exit(canvas: _Canvas, state: _State, label: str) -> None:
+def _draw_exit(canvas: Canvas, state: _State, label: str) -> None:
     x, y = state.x + state.width / 2 - 8, state.y + _STATE_HEIGHT / 2 - 5
     canvas.arrow(f"M{x:.1f} {y:.1f}L{x + 26:.1f} {y + 26:.1f}", (x + 26, y + 26))
     canvas.label(x + 30, y + 24 + _LINE * len(label.splitlines()) / 2, label, "start")
 
 
-def _draw_loop(canvas: _Canvas, state: _State) -> None:
+def _draw_loop(canvas: Canvas, state: _State) -> None:
     sign = 1 if state.loop_below else -1
     edge = state.y + sign * _STATE_HEIGHT / 2
     control = edge + sign * _LOOP * 4 / 3
@@ -266,7 +278,7 @@ def _draw_loop(canvas: _Canvas, state: _State) -> None:
     canvas.label(state.x, edge + sign * (_LOOP + 2) + (lines if sign > 0 else 0), label)
 
 
-def _draw_straight(canvas: _Canvas, source: _State, target: _State, label: str) -> None:
+def _draw_straight(canvas: Canvas, source: _State, target: _State, label: str) -> None:
     x1, y1 = source.x + source.width / 2, source.y
     x2, y2 = target.x - target.width / 2, target.y
     # Diagonal arrows leave and arrive on the curved ends of the states.
@@ -280,7 +292,7 @@ def _draw_straight(canvas: _Canvas, source: _State, target: _State, label: str) 
     canvas.label((x1 + x2) / 2 - 3, middle - 5 if abs(slope) < 0.2 else middle + lines / 2, label)
 
 
-def _draw_arcs(canvas: _Canvas, states: dict[str, _State], arcs: list[ViewEdge]) -> None:
+def _draw_arcs(canvas: Canvas, states: dict[str, _State], arcs: list[ViewEdge]) -> None:
     """Arches of rising height, so that a wide one passes over the narrow ones."""
     used: dict[bool, list[tuple[float, float, float]]] = {True: [], False: []}
     for edge in sorted(arcs, key=lambda e: abs(states[e.source].layer - states[e.target].layer)):
@@ -365,7 +377,7 @@ def tree_svg(view: PlanView) -> str:
     level_of = {identity: deepest - level if upwards else level for identity, level in depth.items()}
     heights = [max(boxes[i].height for i, level in level_of.items() if level == n) for n in range(deepest + 1)]
     tops = [sum(heights[:n]) + n * _DOWN for n in range(deepest + 1)]
-    canvas = _Canvas()
+    canvas = Canvas()
     middle = {i: tops[level] + boxes[i].height / 2 for i, level in level_of.items()}
     for edge in view.edges:
         start = middle[edge.source] + boxes[edge.source].height / 2

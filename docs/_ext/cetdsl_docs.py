@@ -2,6 +2,8 @@
 
 ``automaton``        the automaton of a pattern, drawn
 ``event-graph``      events and which of them may follow which, drawn
+``plan``             the plan that a generator makes, drawn
+``plans-of-a-day``   rates of delayed flights over a day, and when the plan changes, drawn
 ``grammar``          the railroad diagrams of the text form
 ``rewrite-rules``    the table of rewrite rules
 ``reserved-words``   the words that names must be quoted for
@@ -21,6 +23,7 @@ import io
 import os
 import re
 from collections.abc import Callable, Iterator
+from typing import ClassVar
 from unittest.mock import patch
 
 import pyparsing
@@ -78,6 +81,93 @@ class EventGraph(SphinxDirective):
         picture = automaton_svg(PlanView(title, tuple(boxes), tuple(firsts + steps)))
         caption = nodes.paragraph("", title, classes=["caption"])
         return [nodes.container("", figure(picture, title, "automaton"), caption)]
+
+
+class Plan(SphinxDirective):
+    """``.. plan:: SEQ(a, b)``, ``:rates: a 10, b 5`` and perhaps ``:selectivities: a b 0.1``: the plan, drawn.
+
+    The parts are single events; ``:algorithm:`` is "greedy", "dynamic" or "tree".
+    """
+
+    required_arguments = 1
+    final_argument_whitespace = True
+    option_spec: ClassVar = dict.fromkeys(("rates", "selectivities", "algorithm"), str)
+
+    def run(self) -> list[nodes.Node]:
+        from cetdsl.detection.cost import Expectation
+        from cetdsl.detection.plans import Problem
+        from cetdsl.detection.statistics import Statistics
+        from cetdsl.explain.plans import plan_view
+        from cetdsl.explain.svg import tree_svg
+
+        kind, *names = re.findall(r"\w+", self.arguments[0])
+        rates = {name: float(rate) for name, rate in _parts(self.options["rates"])}
+        shares = {(one, other): float(share) for one, other, share in _parts(self.options.get("selectivities", ""))}
+        make = {"SEQ": Problem.sequence, "AND": Problem.conjunction}[kind]
+        problem = make(*names, predicates=[tuple(sorted(map(names.index, pair))) for pair in shares])
+        view = plan_view(Expectation(problem, Statistics(rates, shares)), self.options["algorithm"])
+        text = " ".join(self.arguments[0].split())
+        title = f"{text}, rates {self.options['rates']}, {view.title}"
+        caption = nodes.paragraph("", "", nodes.literal("", text), nodes.Text(title[len(text) :]), classes=["caption"])
+        return [nodes.container("", figure(tree_svg(view), title, "automaton"), caption)]
+
+
+def _parts(text: str) -> list[list[str]]:
+    return [part.split() for part in text.split(",") if part.strip()]
+
+
+class PlansOfADay(SphinxDirective):
+    """``.. plans-of-a-day:: 2013-06-13``: rates of delayed departures by airport, and when the plan changes."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        title = f"Departures delayed by 15 minutes or more, New York City, {self.arguments[0]}"
+        caption = nodes.paragraph("", title, classes=["caption"])
+        return [nodes.container("", figure(plans_of_a_day(self.arguments[0]), title, "automaton"), caption)]
+
+
+#: How many delayed departures are in a slice, and by how much an invariant must be violated.
+SLICE, DISTANCE = 20, 0.2
+
+
+def plans_of_a_day(day: str) -> str:
+    """The chart, from the loop that kernels run: statistics of the last eight slices, invariants, greedy orders."""
+    from cetdsl.datasets import _flights_table
+    from cetdsl.detection.decisions import Adaptation
+    from cetdsl.detection.histograms import SlidingStatistics
+    from cetdsl.detection.loop import Loop
+    from cetdsl.detection.plans import Problem
+    from cetdsl.explain.charts import chart_svg
+
+    table = _flights_table().select(["scheduled", "origin", "dep_delay"])
+    rows = zip(*(table[name].to_pylist() for name in table.column_names))
+    events = sorted(
+        (time.hour + time.minute / 60, origin)
+        for time, origin, delay in rows
+        if time.date().isoformat() == day and (delay or 0) >= 15
+    )
+    names = ("EWR", "JFK", "LGA")
+    problem = Problem.sequence(*names)
+    seen, loop, begun = SlidingStatistics(problem, 8), None, events[0][0]
+    lines: dict[str, list[tuple[float, float]]] = {name: [] for name in names}
+    marks = []
+    for first in range(0, len(events) - SLICE + 1, SLICE):
+        part = events[first : first + SLICE]
+        end = part[-1][0]
+        seen.add(end - begun, [sum(origin == name for _, origin in part) for name in names], [], [])
+        begun, statistics = end, seen.statistics()
+        for name in names:
+            lines[name].append((end, statistics.rate(name)))
+        if loop is None:
+            loop = Loop(problem, "greedy", Adaptation(distance=DISTANCE), statistics)
+            marks.append((end, loop.plan.show(names)))
+        changes = loop.counts.changes
+        plan = loop.observe(statistics)
+        if loop.counts.changes > changes:
+            marks.append((end, plan.show(names)))
+    ticks = [(float(hour), f"{hour}:00") for hour in range(6, 25, 3)]
+    return chart_svg(f"Rates and plans on {day}", lines, marks, ticks, "delayed departures an hour")
 
 
 class Grammar(SphinxDirective):
@@ -257,6 +347,8 @@ def setup(app: Sphinx) -> dict[str, object]:
     directives: dict[str, Callable[..., object]] = {
         "automaton": Automaton,
         "event-graph": EventGraph,
+        "plan": Plan,
+        "plans-of-a-day": PlansOfADay,
         "grammar": Grammar,
         "rewrite-rules": RewriteRules,
         "error-classes": ErrorClasses,

@@ -8,7 +8,8 @@ between.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Hashable
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -30,11 +31,11 @@ ITEMS, RANKS, PROBES, BUCKETS, LEVEL = range(5)
 
 
 class Tables(NamedTuple):
-    """The tables of all steps of a plan, one behind the other."""
+    """The tables of all steps of a plan, one behind the other, perhaps among those of other plans."""
 
     #: Shape (steps, LEVEL + LEVELS), by the columns above.
     place: Ints
-    #: The items of all steps.
+    #: The items of steps.
     item: Places
     #: ``rank[r, i]`` items of the steps whose ranks are in row ``r`` lie before the event ``i``.
     rank: Places
@@ -170,46 +171,64 @@ def extents_of(events: Events, span: int) -> Extents:
     return Extents(*_instants(events.instant), *spans)
 
 
+class _Pool:
+    """Arrays one behind the other, each of them under a name: what was added stays where it is."""
+
+    def __init__(self, kind: type, *width: int) -> None:
+        self._held: Any = np.empty((0, *width), dtype=kind)
+        self._size = 0
+        #: Where each array begins.
+        self.begin: dict[Hashable, int] = {}
+
+    def add(self, name: Hashable, part: Ints | Places) -> int:
+        """Adds an array unless its name is known; returns where it begins."""
+        if name not in self.begin:
+            begin, self._size = self._size, self._size + len(part)
+            if self._size > len(self._held):
+                more = np.empty((max(2 * begin, self._size), *self._held.shape[1:]), dtype=self._held.dtype)
+                more[:begin] = self._held[:begin]
+                self._held = more
+            self._held[begin : self._size] = part
+            self.begin[name] = begin
+        return self.begin[name]
+
+    @property
+    def whole(self) -> Any:
+        """All that was added so far."""
+        return self._held[: self._size]
+
+
 class TableMaker:
     """Makes the tables of plans over one chunk of events; what plans have in common is made once."""
 
     def __init__(self, events: Events) -> None:
+        count = len(events.time)
         self._events = events
         self._items: dict[Candidates, Places] = {}
         self._ranks: dict[Candidates, Places] = {}
         self._codes: dict[tuple[Comparison, ...], tuple[Ints, Ints, int]] = {}
         self._bucketed: dict[tuple[Candidates, tuple[Comparison, ...]], tuple[Places, Places]] = {}
+        self._item, self._bucket, self._key = _Pool(np.int32), _Pool(np.int32), _Pool(np.int64)
+        self._rank, self._probe = _Pool(np.int32, count + 1), _Pool(np.int32, count)
 
     def tables(self, program: Program) -> Tables:
         """Makes the tables of a plan."""
-        items: list[Places] = []
-        buckets: list[Places] = []
-        probes: list[Places] = []
-        ranks: list[Places] = []
         place = np.full((len(program.candidates), LEVEL + LEVELS), -1, dtype=np.int64)
-        for own, wanted, hashed in zip(place, program.candidates, program.buckets, strict=True):
-            own[ITEMS], own[BUCKETS] = sum(map(len, items)), sum(map(len, buckets))
-            if hashed is None:
-                items.append(self.candidates(wanted))
-                own[RANKS] = len(ranks)
-                ranks.append(self.rank_of(wanted))
+        key_start = np.full(len(program.steps.test), -1, dtype=np.int64)
+        for k, (wanted, hashed) in enumerate(zip(program.candidates, program.buckets, strict=True)):
+            comparisons = None if hashed is None else hashed.comparisons
+            name = wanted, comparisons
+            if comparisons is None:
+                items = self.candidates(wanted)
+                place[k, RANKS] = self._rank.add(wanted, self.rank_of(wanted)[None])
             else:
-                bucketed, start = self._in_buckets(wanted, hashed.comparisons)
-                items.append(bucketed)
-                buckets.append(start)
-                own[PROBES] = len(probes)
-                probes.append(self._codes_of(hashed.comparisons)[1].astype(np.int32))
-        keys, key_start = self._keys(program, items, place)
-        count, none = len(self._events.time), np.zeros(0, dtype=np.int32)
-        return Tables(
-            place,
-            np.concatenate(items),
-            np.stack(ranks) if ranks else none.reshape(0, count + 1),
-            np.concatenate([none, *buckets]),
-            np.stack(probes) if probes else none.reshape(0, count),
-            keys,
-            key_start,
-        )
+                items, start = self._in_buckets(wanted, comparisons)
+                place[k, BUCKETS] = self._bucket.add(name, start)
+                place[k, PROBES] = self._probe.add(comparisons, self._codes_of(comparisons)[1][None])
+            place[k, ITEMS] = self._item.add(name, items)
+            self._add_keys(program, k, name, items, place, key_start)
+        item, rank, bucket = self._item.whole, self._rank.whole, self._bucket.whole
+        return Tables(place, item, rank, bucket, self._probe.whole, self._key.whole, key_start)
 
     def candidates(self, wanted: Candidates) -> Places:
         """Lists the events that a slot can be bound to."""
@@ -236,27 +255,27 @@ class TableMaker:
             self._bucketed[wanted, comparisons] = _into_buckets(self.candidates(wanted), codes, size)
         return self._bucketed[wanted, comparisons]
 
-    def _keys(self, program: Program, items: list[Places], place: Ints) -> tuple[Ints, Ints]:
-        """The values of the items that the tests of each item ask for, and the trees over them."""
+    def _add_keys(
+        self, program: Program, k: int, items_of: Hashable, items: Places, place: Ints, key_start: Ints
+    ) -> None:
+        """Adds the values of the items of a step that its tests ask for, and the tree over those of one test."""
         step, test = program.steps.step, program.steps.test
-        parts: list[Ints] = [np.zeros(0, dtype=np.int64)]
-        filled = 0
-        key_start = np.full(len(test), -1, dtype=np.int64)
-        for k, own in enumerate(items):
-            for t in range(step[k, EACH], step[k, FIRSTS]):
-                op = int(test[t, 0])
-                if op > OPERATORS[">="]:
-                    continue
-                sizes = [len(own)]
-                while t == step[k, SORTED] and sizes[-1] > 1 << FAN:
-                    sizes.append(((sizes[-1] - 1) >> FAN) + 1)
-                starts = np.cumsum([0, *sizes[:-1]]).astype(np.int64)
+        for t in range(step[k, EACH], step[k, FIRSTS]):
+            op, column = int(test[t, 0]), int(test[t, 1])
+            if op > OPERATORS[">="]:
+                continue
+            sizes = [len(items)]
+            while t == step[k, SORTED] and sizes[-1] > 1 << FAN:
+                sizes.append(((sizes[-1] - 1) >> FAN) + 1)
+            starts = np.cumsum([0, *sizes[:-1]]).astype(np.int64)
+            largest = op >= OPERATORS[">"] if len(sizes) > 1 else None
+            name = items_of, column, largest
+            if name not in self._key.begin:
                 keys = np.empty(sum(sizes), dtype=np.int64)
-                keys[: len(own)] = self._events.codes[test[t, 1], own]
-                if t == step[k, SORTED]:
-                    place[k, LEVEL : LEVEL + len(sizes)] = filled + starts
-                    _add_levels(keys, starts, len(own), op >= OPERATORS[">"])
-                key_start[t] = filled
-                parts.append(keys)
-                filled += len(keys)
-        return np.concatenate(parts), key_start
+                keys[: len(items)] = self._events.codes[column, items]
+                if largest is not None:
+                    _add_levels(keys, starts, len(items), largest)
+                self._key.add(name, keys)
+            key_start[t] = self._key.begin[name]
+            if t == step[k, SORTED]:
+                place[k, LEVEL : LEVEL + len(sizes)] = key_start[t] + starts
