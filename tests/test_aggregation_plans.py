@@ -18,6 +18,7 @@ import cetdsl as cet
 from cetdsl.datasets import read_workload
 from cetdsl.errors import CetdslError, InvalidNode, ParseError
 from cetdsl.frontend import sase
+from cetdsl.pattern.expressions import Attribute, Binary, Literal
 from cetdsl.pattern.nodes import And, Event, Pattern, Repeat, Seq
 from cetdsl.pattern.query import Query, Span, Window
 from cetdsl.pattern.text import unparse
@@ -167,7 +168,10 @@ def workload(patterns: int, seed: int, kinds: int = 30) -> dict[str, Query]:
         pattern = Seq(tuple(parts))
         if len(parts) > 3 and chance.random() < 0.6:
             pattern = And((Seq(tuple(parts[:half])), *parts[half:]))
-        made[f"p{number}"] = Query(pattern, window=Window(Span.parse(f"{chance.choice([10, 20])} minutes")))
+        where = [Binary("<", Attribute(name, "x"), Literal(chance.choice([1, 2, 9]))) for name in names[::2]]
+        made[f"p{number}"] = Query(
+            pattern, tuple(where), window=Window(Span.parse(f"{chance.choice([10, 20])} minutes"))
+        )
     return made
 
 
@@ -186,7 +190,10 @@ def check_plan(plan: PlanData, queries: Mapping[str, Query]) -> None:
         assert parent.pattern.scope == child.pattern.scope
         assert len(set(edge.slots)) == len(edge.slots) == len(parent.pattern.slots)
         for slot, own in enumerate(edge.slots):
-            assert set(child.pattern.slots[own].kinds) <= set(parent.pattern.slots[slot].kinds)
+            allowed = dict(parent.pattern.slots[slot].choices)
+            for kind, condition in child.pattern.slots[own].choices:
+                # Each condition is x < some limit.
+                assert allowed[kind].either(condition) == allowed[kind]
             later = {edge.slots[i] for i in range(len(edge.slots)) if parent.pattern.later[slot] >> i & 1}
             assert all(child.pattern.later[own] >> i & 1 for i in later)
         assert parent.pattern.span is None or child.pattern.span is not None
@@ -260,6 +267,10 @@ def test_plans_stay_valid_when_queries_come_and_go(seed: int, algorithm: str, da
             changed.add(name, query)
             queries = {**queries, name: query}
         check_plan(changed.plan, queries)
+    # What is drawn change by change is what would be drawn at once.
+    anew = changed.copy()
+    anew._draft._drawn, anew._draft.touched = {}, set(anew._draft.patterns)
+    assert anew.plan == changed.plan
     check_tree(changed._draft.tree)
     # The planner that was copied knows nothing of all this.
     assert planner.plan == before

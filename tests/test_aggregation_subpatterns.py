@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
@@ -97,6 +98,23 @@ def test_slots_that_a_parent_has_stay_in_a_longest_common_subsequence() -> None:
     both = common(first, second, [(0, 1)])
     assert both is not None
     assert (both.first, both.second) == ((0,), (1,))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "given"),
+    [
+        # Under AND(A, B) and under OR(A, B).
+        ("SEQ(A, B, C, D)", "SEQ(B, A, C, D)", [(0, 1), (1, 0)]),
+        ("AND(A, C)", "AND(B, C)", [(0, 0)]),
+        ("AND(A, (B OR C))", "AND(C, D)", [(1, 0)]),
+    ],
+)
+def test_slots_that_a_parent_has_stay(first: str, second: str, given: list[tuple[int, int]]) -> None:
+    both = common(pattern_of(first), pattern_of(second), given)
+    assert both is not None
+    pairs = list(zip(both.first, both.second, strict=True))
+    assert set(given) <= set(pairs)
+    assert len(set(both.first)) == len(set(both.second)) == len(pairs)
 
 
 @pytest.mark.parametrize(
@@ -297,6 +315,30 @@ def test_each_match_of_a_child_contains_a_match_of_its_parents(
 ) -> None:
     named = {f"q{number}": query for number, query in enumerate(queries)}
     check_soundness(Planner(named, algorithm, Limits(least_slots=least)).plan, rows)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 100_000), st.sampled_from(ALGORITHMS), STREAMS)
+def test_deep_plans_are_sound_too(seed: int, algorithm: str, rows: list[reference.Row]) -> None:
+    """Many queries over few types, so that clusters hold clusters."""
+    chance = random.Random(seed)
+    queries = {}
+    for number in range(14):
+        parts: list[Pattern] = []
+        for place, kind in enumerate(chance.sample(TYPES + "D", chance.randint(2, 4))):
+            names = [
+                f"v{place}{other}" for other in dict.fromkeys([kind, *chance.choices(TYPES, k=chance.randint(0, 1))])
+            ]
+            limits = [ex.Binary("<", ex.Attribute(name, "x"), ex.Literal(chance.choice([1, 2, 9]))) for name in names]
+            choices = [Event(name, name[-1], limit) for name, limit in zip(names, limits, strict=True)]
+            parts.append(choices[0] if len(choices) == 1 else Or(tuple(choices)))
+        if chance.random() < 0.4 and all(isinstance(part, Event) for part in parts[:2]):
+            parts = [And(tuple(parts[:2])), *parts[2:]]
+        window = Window(Span.parse(chance.choice([3, 6])))
+        queries[f"q{number}"] = Query(Seq(tuple(parts)), window=window)
+    plan = Planner(queries, algorithm, Limits()).plan
+    assert plan.levels
+    check_soundness(plan, rows)
 
 
 @settings(max_examples=300, deadline=None)

@@ -26,6 +26,8 @@ def cluster(draft: Draft, pairs: Iterable[tuple[int, int]], late: Clock) -> bool
 
     The last two below the root are combined too: that neither adds to the entropy nor reduces it.
 
+    Pairs whose kinds of events say that nothing is to be had do not come into the queue.
+
     Parameters
     ----------
     draft : Draft
@@ -43,8 +45,11 @@ def cluster(draft: Draft, pairs: Iterable[tuple[int, int]], late: Clock) -> bool
     queue: list[tuple[float, int, int]] = []
 
     def enter(first: int, second: int) -> None:
+        above = tree.parent[first]
+        if not _may_be_worthwhile(draft, draft.patterns[first], draft.patterns[second], above):
+            return
         gain = tree.gain_of_combining(first, second)
-        if gain > 0 or (tree.parent[first] == ROOT and second in tree.beside[first]):
+        if gain > 0 or (above == ROOT and second in tree.beside[first]):
             heapq.heappush(queue, (-gain, first, second))
 
     for pair in pairs:
@@ -68,8 +73,6 @@ def _examine(draft: Draft, first: int, second: int) -> list[tuple[int, int]]:
     """Combines or merges two siblings if they have a sub-pattern in common; returns the new pairs of siblings."""
     above = draft.tree.parent[first]
     mine, its = draft.patterns[first], draft.patterns[second]
-    if not _may_be_worthwhile(draft, mine, its, above):
-        return []
     given: list[tuple[int, int]] = []
     if above != ROOT:
         given = list(zip(draft.inherited[first], draft.inherited[second], strict=True))
@@ -82,8 +85,9 @@ def _examine(draft: Draft, first: int, second: int) -> list[tuple[int, int]]:
     ):
         if covers and one in draft.tree.children:
             swapped = both if one == first else common(draft.patterns[one], draft.patterns[other], _turned(given))
-            assert swapped is not None, "what is common is so in either order"
-            if swapped.first == tuple(range(len(swapped.first))):
+            assert swapped is not None, "two that have something in common have so in either order"
+            # In the other order it may pair other slots, and then not all of them.
+            if swapped.covers_first(draft.patterns[one]):
                 merged = _merge(draft, one, other, swapped)
                 if merged is not None:
                     return merged
@@ -128,6 +132,7 @@ def _combine(draft: Draft, first: int, second: int, both: Common) -> list[tuple[
     if above is not None:
         draft.inherited[vertex] = tuple(both.first.index(slot) for slot in above)
     draft.inherited[first], draft.inherited[second] = both.first, both.second
+    draft.touched.update((first, second, vertex))
     _raise(draft, vertex, height)
     return [(vertex, other) for other in draft.tree.beside[vertex]]
 
@@ -151,6 +156,7 @@ def _merge(draft: Draft, first: int, second: int, both: Common) -> list[tuple[in
     # The conditions and the span hold for the instances of both from now on.
     draft.patterns[first] = both.pattern
     draft.inherited.pop(second, None)
+    draft.touched.update((first, *moved))
     for child in moved:
         draft.inherited[child] = tuple(inner[child][slot] for slot in both.second) if whole else both.second
     if whole:

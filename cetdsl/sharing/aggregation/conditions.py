@@ -28,6 +28,7 @@ from cetdsl.pattern.expressions import (
     conjuncts,
     joined,
     operands,
+    strip,
 )
 
 #: A place between values: before all, (0, value, 0) right before a value, (0, value, 1) right after it, behind all.
@@ -74,6 +75,7 @@ def intersection(first: Ranges, second: Ranges) -> Ranges:
     return tuple(sorted((low, high) for low, high in pairs if low < high))
 
 
+@lru_cache(4096, typed=True)
 def ranges_of(op: str, value: Any) -> Ranges:
     """Returns the values that compare so with a constant."""
     before, after = (0, value, 0), (0, value, 1)
@@ -145,17 +147,19 @@ class Condition:
 
     @classmethod
     def of(cls, terms: Iterable[Expr]) -> Condition:
-        """Returns the conjunction of terms over an event's own row."""
+        """Returns the conjunction of terms over the row of one event, whatever variable they call it by."""
         ranges: dict[Key, Ranges] = {}
         others: set[Expr] = set()
         for term in (part for whole in terms for part in conjuncts(whole)):
             found = _ranged(term)
             if found is None:
-                others.add(term)
+                others.add(strip(term))
             else:
                 key, values = found
                 ranges[key] = intersection(ranges[key], values) if key in ranges else values
-        return cls((Box(ranges, frozenset(others)),) if all(ranges.values()) else ())
+        if not all(ranges.values()):
+            return cls(())
+        return _same(tuple(sorted(ranges.items(), key=lambda item: item[0])), frozenset(others))
 
     @property
     def anything(self) -> bool:
@@ -169,6 +173,12 @@ class Condition:
     def expression(self) -> Expr:
         """The condition as a term over the event's own row."""
         return joined("or", [box.expression() for box in self.boxes]) if self.boxes else Literal(False)
+
+
+@lru_cache(4096)
+def _same(ranges: tuple[tuple[Key, Ranges], ...], others: frozenset[Expr]) -> Condition:
+    """The condition of one box; equal ones are the same object, which is told apart from others at once."""
+    return Condition((Box(dict(ranges), others),))
 
 
 @lru_cache(4096)
@@ -231,20 +241,22 @@ def _constant(term: Expr) -> Any:
     return term.value if isinstance(term, Literal) else None
 
 
+#: Constants of one family compare here as they do in Spark; those of none are left as they are written.
+_FAMILIES: tuple[tuple[type, str, Callable[[Any], bool]], ...] = (
+    (bool, "", lambda _: False),
+    (int, "number", lambda number: abs(number) <= _EXACT),
+    (float, "number", lambda number: abs(number) <= _EXACT),
+    (Decimal, "decimal", lambda _: True),
+    (str, "text", lambda _: True),
+    (datetime.datetime, "time", lambda moment: moment.tzinfo is None),
+    (datetime.date, "date", lambda _: True),
+)
+
+
 def _family(value: Any) -> str | None:
-    """Constants of one family compare here as they do in Spark; those of none are left as they are written."""
-    families: tuple[tuple[type, str, Callable[[Any], bool]], ...] = (
-        (bool, "", lambda _: False),
-        (int, "number", lambda number: abs(number) <= _EXACT),
-        (float, "number", lambda number: abs(number) <= _EXACT),
-        (Decimal, "decimal", lambda _: True),
-        (str, "text", lambda _: True),
-        (datetime.datetime, "time", lambda moment: moment.tzinfo is None),
-        (datetime.date, "date", lambda _: True),
-    )
-    for kind, family, fits in families:
+    for kind, family, fits in _FAMILIES:
         if isinstance(value, kind):
-            return family if family and fits(value) else None
+            return family if fits(value) else None
     return None
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 import attrs
 
 from cetdsl.pattern.query import Query
+from cetdsl.sharing.aggregation.copies import SharedValues
 from cetdsl.sharing.aggregation.entropy import ROOT, PartitionTree
 from cetdsl.sharing.aggregation.graph import LEAST_ALIKE, MOST_NEIGHBOURS, CorrelationGraph
 from cetdsl.sharing.aggregation.plan import Edge, PlanData, Vertex
@@ -66,6 +67,8 @@ class Draft:
         For each slot of the parent in the tree the vertex's own slot; nothing of those below the root.
     besides : dict of int to dict
         Parents that a vertex has besides the one in the tree, and their slots as in ``inherited``.
+    touched : set of int
+        Vertices that have changed, or have other parents, since a plan was last made.
     """
 
     def __init__(self, queries: Mapping[str, Query], limits: Limits) -> None:
@@ -78,9 +81,11 @@ class Draft:
         self.tree = PartitionTree(self.graph.neighbours)
         self.patterns = {number: found.pattern for number, found in self.skeletons.items()}
         self.inherited: dict[int, tuple[int, ...]] = {}
-        self.besides: dict[int, dict[int, tuple[int, ...]]] = {}
-        self.helped: dict[int, set[int]] = {}
+        self.besides: SharedValues[int, dict[int, tuple[int, ...]]] = SharedValues()
+        self.helped: SharedValues[int, set[int]] = SharedValues()
         self.height: dict[int, int] = {}
+        self._drawn: dict[int, tuple[Vertex, tuple[Edge, ...]]] = {}
+        self.touched: set[int] = set(self.patterns)
 
     def copy(self) -> Draft:
         """A draft that may change while this one stays."""
@@ -90,16 +95,17 @@ class Draft:
         copied.graph = self.graph.copy()
         copied.tree = self.tree.copy(copied.graph.neighbours)
         copied.inherited, copied.height = dict(self.inherited), dict(self.height)
-        copied.besides = {vertex: dict(parents) for vertex, parents in self.besides.items()}
-        copied.helped = {vertex: set(children) for vertex, children in self.helped.items()}
+        copied.besides, copied.helped = self.besides.copy(), self.helped.copy()
+        copied._drawn, copied.touched = dict(self._drawn), set(self.touched)
         return copied
 
     # Parents besides the one in the tree
 
     def help(self, helper: int, child: int, slots: Iterable[int]) -> None:
         """Makes a vertex outside the tree a parent of one in it."""
-        self.besides.setdefault(child, {})[helper] = tuple(slots)
-        self.helped.setdefault(helper, set()).add(child)
+        self.besides.change(child, dict)[helper] = tuple(slots)
+        self.helped.change(helper, set).add(child)
+        self.touched.update((helper, child))
 
     def remaining(self, vertex: int) -> list[int]:
         """The slots of a vertex that none of its parents has: its differential part."""
@@ -111,10 +117,11 @@ class Draft:
     def leave(self, child: int) -> None:
         """Takes a vertex away from those outside the tree, and those away that then have one child."""
         for helper in self.besides.pop(child, {}):
-            self.helped[helper].remove(child)
+            self.helped.change(helper).remove(child)
             if len(self.helped[helper]) == 1:
                 (left,) = self.helped.pop(helper)
-                del self.besides[left][helper], self.patterns[helper]
+                del self.besides.change(left)[helper], self.patterns[helper]
+                self.touched.add(left)
 
     # Changes of the workload
 
@@ -124,6 +131,7 @@ class Draft:
         found = skeleton(query)
         self.queries[name], self.numbers[name] = query, number
         self.skeletons[number], self.patterns[number] = found, found.pattern
+        self.touched.add(number)
         self.graph.add(number, scoped_kinds(found))
         self.tree.add(number)
         return number
@@ -139,6 +147,7 @@ class Draft:
         if emptied is None:
             return
         gone, child = emptied
+        self.touched.add(child)
         self.leave(gone)
         above, own = self.inherited.pop(gone, None), self.inherited.pop(child)
         if above is not None:
@@ -150,35 +159,50 @@ class Draft:
     def plan(self, *, finished: bool) -> PlanData:
         """The plan as it is now."""
         names = {number: name for name, number in self.numbers.items()}
-        levels: dict[int, int] = dict.fromkeys(self.helped, 1)
-        todo = list(self.tree.children[ROOT])
+        for gone in self._drawn.keys() - self.patterns.keys():
+            del self._drawn[gone]
+        self.touched &= self.patterns.keys()
+        todo = sorted(self.touched)
         while todo:
-            vertex = todo.pop()
-            levels[vertex] = 1 + max((levels[parent] for parent in self._parents(vertex)), default=0)
-            todo += self.tree.children.get(vertex, ())
-        edges: list[Edge] = []
-        vertices = []
-        for vertex in sorted(levels, key=lambda number: (levels[number], number in names, number)):
-            parents = self._parents(vertex)
-            edges += [Edge(parent, vertex, slots) for parent, slots in parents.items()]
-            bound = self.skeletons[vertex].variables if vertex in names else ()
-            found = Vertex(
-                vertex,
-                self.patterns[vertex],
-                levels[vertex],
-                tuple(parents),
-                names.get(vertex),
-                bound,
-                tuple(self.remaining(vertex)),
-            )
-            vertices.append(found)
-        return PlanData(dict(self.queries), tuple(vertices), tuple(edges), self.tree.entropy(), finished)
+            vertex = todo[-1]
+            above = self.touched.intersection(self._parents(vertex))
+            if vertex in self.touched and above:
+                todo += above
+                continue
+            todo.pop()
+            if vertex in self.touched:
+                todo += self._draw(vertex, names.get(vertex))
+        ordered: dict[tuple[int, bool], list[int]] = {}
+        for number, drawn in self._drawn.items():
+            ordered.setdefault((drawn[0].level, number in names), []).append(number)
+        found = [self._drawn[number] for place in sorted(ordered) for number in sorted(ordered[place])]
+        vertices = tuple([drawn for drawn, _ in found])
+        edges = tuple([edge for _, own in found for edge in own])
+        return PlanData(dict(self.queries), vertices, edges, self.tree.entropy(), finished)
+
+    def _draw(self, number: int, name: str | None) -> Iterable[int]:
+        """Draws a vertex with the edges to it; returns those below if its level has changed, and theirs may have."""
+        parents = self._parents(number)
+        level = 1 + max((self._drawn[parent][0].level for parent in parents), default=0)
+        known = self._drawn.get(number)
+        bound = self.skeletons[number].variables if name is not None else ()
+        own = tuple(self.remaining(number))
+        edges = tuple(Edge(parent, number, slots) for parent, slots in parents.items())
+        self._drawn[number] = (
+            Vertex(number, self.patterns[number], level, tuple(parents), name, bound, own),
+            edges,
+        )
+        self.touched.remove(number)
+        below = self.tree.children.get(number, {}) if known is not None and known[0].level != level else {}
+        self.touched.update(below)
+        return below
 
     def _parents(self, vertex: int) -> dict[int, tuple[int, ...]]:
         """The parents of a vertex, each with the vertex's slots for its own."""
         above = self.tree.parent.get(vertex, ROOT)
-        own = {} if above == ROOT else {above: self.inherited[vertex]}
-        return {**own, **self.besides.get(vertex, {})}
+        if vertex not in self.besides:
+            return {} if above == ROOT else {above: self.inherited[vertex]}
+        return {**({} if above == ROOT else {above: self.inherited[vertex]}), **self.besides[vertex]}
 
 
 def scoped_kinds(found: Skeleton) -> set[tuple[Scope, Kind]]:

@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from math import log2
 
+from cetdsl.sharing.aggregation.copies import SharedValues
+
 #: The vertex of all nodes.
 ROOT = -1
 
@@ -39,11 +41,13 @@ class PartitionTree:
     def __init__(self, neighbours: Mapping[int, set[int]]) -> None:
         self.neighbours = neighbours
         self.parent: dict[int, int] = dict.fromkeys(neighbours, ROOT)
-        self.children: dict[int, dict[int, None]] = {ROOT: dict.fromkeys(neighbours)}
+        self.children: SharedValues[int, dict[int, None]] = SharedValues({ROOT: dict.fromkeys(neighbours)})
         self.volume = {node: len(those) for node, those in neighbours.items()}
         self.cut = dict(self.volume)
         #: The edges between a vertex and each of its siblings that it has edges with.
-        self.beside: dict[int, dict[int, int]] = {node: dict.fromkeys(those, 1) for node, those in neighbours.items()}
+        self.beside: SharedValues[int, dict[int, int]] = SharedValues(
+            {node: dict.fromkeys(those, 1) for node, those in neighbours.items()}
+        )
         #: The cuts of the children of a vertex, added up.
         self._inner = {ROOT: sum(self.volume.values())}
         self.volume[ROOT], self.cut[ROOT] = self._inner[ROOT], 0
@@ -54,8 +58,7 @@ class PartitionTree:
         copied = PartitionTree({})
         copied.neighbours = neighbours
         copied.parent, copied.volume, copied.cut = dict(self.parent), dict(self.volume), dict(self.cut)
-        copied.children = {vertex: dict(those) for vertex, those in self.children.items()}
-        copied.beside = {vertex: dict(those) for vertex, those in self.beside.items()}
+        copied.children, copied.beside = self.children.copy(), self.beside.copy()
         copied._inner, copied._next = dict(self._inner), self._next
         return copied
 
@@ -124,10 +127,10 @@ class PartitionTree:
         for child, other in ((first, second), (second, first)):
             self.parent[child] = vertex
             self.beside[child] = {other: edges} if edges else {}
-            del self.children[parent][child]
+            del self.children.change(parent)[child]
         self.parent[vertex] = parent
         self.children[vertex] = {first: None, second: None}
-        self.children[parent][vertex] = None
+        self.children.change(parent)[vertex] = None
         return vertex
 
     def merge(self, first: int, second: int, *, whole: bool = True) -> list[int]:
@@ -141,31 +144,32 @@ class PartitionTree:
         moved = list(self.children[second]) if whole and second in self.children else [second]
         touching = {child: self._touching(child, first) for child in moved}
         inner = self._inner[first] + sum(self.cut[child] for child in moved)
-        del self.children[self.parent[first]][second]
+        del self.children.change(self.parent[first])[second]
         self._join(first, second, first)
         self._inner[first] = inner
         for child in moved:
             self.parent[child] = first
-            self.children[first][child] = None
+            self.children.change(first)[child] = None
             if child == second:
                 self.beside[child] = {}
             for other, edges in touching[child].items():
-                self.beside[child][other] = self.beside[other][child] = edges
+                self.beside.change(child)[other] = self.beside.change(other)[child] = edges
         if moved != [second]:
             self._forget(second)
         return moved
 
     def _join(self, first: int, second: int, vertex: int) -> int:
         """Lets a vertex, which may be the first, stand for both siblings; returns how many edges they have together."""
-        parent, edges = self.parent[first], self.beside[first].pop(second, 0)
-        self.beside[second].pop(first, None)
-        beside = self.beside[first] if vertex == first else dict(self.beside[first])
+        parent, beside = self.parent[first], dict(self.beside[first])
+        edges = beside.pop(second, 0)
         for other, count in self.beside[second].items():
-            beside[other] = beside.get(other, 0) + count
-            del self.beside[other][second]
+            if other != first:
+                beside[other] = beside.get(other, 0) + count
         for other, count in beside.items():
-            self.beside[other].pop(first, None)
-            self.beside[other][vertex] = count
+            its = self.beside.change(other)
+            its.pop(first, None)
+            its.pop(second, None)
+            its[vertex] = count
         self.beside[vertex] = beside
         volume, cuts = self.volume[first] + self.volume[second], self.cut[first] + self.cut[second]
         self.volume[vertex], self.cut[vertex] = volume, cuts - 2 * edges
@@ -192,7 +196,7 @@ class PartitionTree:
     def add(self, node: int) -> None:
         """Adds a node that the graph has already, with its edges, below the root."""
         self.parent[node], self.volume[node], self.cut[node], self.beside[node] = ROOT, 0, 0, {}
-        self.children[ROOT][node] = None
+        self.children.change(ROOT)[node] = None
         for other in self.neighbours[node]:
             self._count(node, other, 1)
         self._next = max(self._next, node + 1)
@@ -213,7 +217,7 @@ class PartitionTree:
         for other in linked:
             self._count(node, other, -1)
         parent = self.parent[node]
-        del self.children[parent][node]
+        del self.children.change(parent)[node]
         self._forget(node)
         if parent == ROOT or len(self.children[parent]) != 1:
             return None
@@ -221,10 +225,11 @@ class PartitionTree:
         above = self.parent[parent]
         self.parent[child] = above
         self.children[above] = {child if v == parent else v: None for v in self.children[above]}
-        self.beside[child] = self.beside[parent]
+        self.beside[child] = dict(self.beside[parent])
         for other, edges in self.beside[child].items():
-            del self.beside[other][parent]
-            self.beside[other][child] = edges
+            its = self.beside.change(other)
+            del its[parent]
+            its[child] = edges
         self._forget(parent)
         return parent, child
 
@@ -246,7 +251,7 @@ class PartitionTree:
         for vertex in (*self.way_up(meeting), ROOT):
             self.volume[vertex] += 2 * sign
         for vertex, other in (tops, reversed(tops)):
-            edges = self.beside[vertex].get(other, 0) + sign
-            self.beside[vertex][other] = edges
-            if not edges:
-                del self.beside[vertex][other]
+            its = self.beside.change(vertex)
+            its[other] = its.get(other, 0) + sign
+            if not its[other]:
+                del its[other]

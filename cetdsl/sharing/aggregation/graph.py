@@ -7,6 +7,8 @@ from collections.abc import Hashable, Iterable, Mapping
 
 import numpy as np
 
+from cetdsl.sharing.aggregation.copies import SharedValues
+
 #: Patterns are neighbours if they share more than this part of the kinds of events that either has.
 LEAST_ALIKE = 0.1
 #: With so many of those most like it each pattern is linked.
@@ -47,11 +49,11 @@ class CorrelationGraph:
     ) -> None:
         self._least, self._most = least_alike, most_neighbours
         self._kinds = {number: frozenset(own) for number, own in kinds.items()}
-        self._having: dict[Hashable, dict[int, None]] = {}
+        self._having: SharedValues[Hashable, dict[int, None]] = SharedValues()
         for number, own in self._kinds.items():
             for kind in own:
                 self._having.setdefault(kind, {})[number] = None
-        self.neighbours: dict[int, set[int]] = {number: set() for number in self._kinds}
+        self.neighbours: SharedValues[int, set[int]] = SharedValues({number: set() for number in self._kinds})
         self._link_all()
 
     def _link_all(self) -> None:
@@ -86,8 +88,8 @@ class CorrelationGraph:
                 self._link(numbers[i], numbers[j])
 
     def _link(self, first: int, second: int) -> None:
-        self.neighbours[first].add(second)
-        self.neighbours[second].add(first)
+        self.neighbours.change(first).add(second)
+        self.neighbours.change(second).add(first)
 
     def add(self, number: int, kinds: Iterable[Hashable]) -> list[int]:
         """Adds a pattern, and returns those that it is linked to."""
@@ -98,7 +100,7 @@ class CorrelationGraph:
         self._kinds[number] = own
         self.neighbours[number] = set()
         for kind in own:
-            self._having.setdefault(kind, {})[number] = None
+            self._having.change(kind, dict)[number] = None
         for other in nearest[: self._most]:
             self._link(number, other)
         return nearest[: self._most]
@@ -106,10 +108,10 @@ class CorrelationGraph:
     def remove(self, number: int) -> list[int]:
         """Removes a pattern, and returns those that it was linked to."""
         for kind in self._kinds.pop(number):
-            del self._having[kind][number]
+            del self._having.change(kind)[number]
         linked = sorted(self.neighbours.pop(number))
         for other in linked:
-            self.neighbours[other].remove(number)
+            self.neighbours.change(other).remove(number)
         return linked
 
     def copy(self) -> CorrelationGraph:
@@ -117,6 +119,5 @@ class CorrelationGraph:
         copied = CorrelationGraph.__new__(CorrelationGraph)
         copied._least, copied._most = self._least, self._most
         copied._kinds = dict(self._kinds)
-        copied._having = {kind: dict(those) for kind, those in self._having.items()}
-        copied.neighbours = {number: set(those) for number, those in self.neighbours.items()}
+        copied._having, copied.neighbours = self._having.copy(), self.neighbours.copy()
         return copied

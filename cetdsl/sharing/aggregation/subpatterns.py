@@ -22,12 +22,11 @@ from cetdsl.pattern.expressions import (
     Length,
     Role,
     conjuncts,
-    strip,
     variables,
     with_attributes,
 )
-from cetdsl.pattern.nodes import And, Event, Not, Or, Pattern, Repeat, Seq, dissolved, events, transform
-from cetdsl.pattern.query import Query, Span
+from cetdsl.pattern.nodes import And, Event, Joined, Not, Or, Pattern, Repeat, Seq, dissolved, events, transform
+from cetdsl.pattern.query import Query, Span, Window
 from cetdsl.pattern.text import quote
 from cetdsl.sharing.aggregation.conditions import Condition
 from cetdsl.sharing.families import unnamed
@@ -98,7 +97,7 @@ class Relation:
     predicate: Expr
 
 
-@attrs.frozen
+@attrs.frozen(cache_hash=True)
 class Scope:
     """What must agree for patterns to share anything: the kind of window, and the columns equal along a trend."""
 
@@ -140,7 +139,7 @@ class SubPattern:
     def __attrs_post_init__(self) -> None:
         object.__setattr__(self, "ordered", sum(map(int.bit_count, self.later)))
         places = {kind: number for number, slot in enumerate(self.slots) for kind in slot.kinds}
-        single = len(places) == len(self.slots) == sum(len(slot.kinds) for slot in self.slots)
+        single = len(places) == len(self.slots) and max(map(len, [slot.kinds for slot in self.slots]), default=1) == 1
         object.__setattr__(self, "kinds", frozenset(places))
         object.__setattr__(self, "places", places if single else None)
 
@@ -217,18 +216,18 @@ def common(first: SubPattern, second: SubPattern, given: Sequence[tuple[int, int
     >>> print(common(of("SEQ(A, NOT B, C, D)"), of("SEQ(A, NOT B, C, E)")).pattern)
     SEQ(A, NOT B, C)
     """
-    if first.scope != second.scope:
+    if first.scope is not second.scope and first.scope != second.scope:
         return None
     pairs = _pairs(first, second, given)
     if not pairs:
         return None
     mine, its = tuple(i for i, _ in pairs), tuple(j for _, j in pairs)
-    slots = tuple(first.slots[i].either(second.slots[j]) for i, j in pairs)
+    slots = tuple([first.slots[i].either(second.slots[j]) for i, j in pairs])
     later, absences, relations = _demands(first, mine)
     other_later, other_absences, other_relations = _demands(second, its)
     pattern = SubPattern(
         slots,
-        tuple(a & b for a, b in zip(later, other_later, strict=True)),
+        tuple([a & b for a, b in zip(later, other_later, strict=True)]),
         _longer(first.span, second.span),
         absences & other_absences,
         relations & other_relations,
@@ -243,9 +242,11 @@ def _longer(first: Span | None, second: Span | None) -> Span | None:
 
 def _pairs(first: SubPattern, second: SubPattern, given: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     """The slots of both that stand for each other, by the first's numbers."""
-    if first.is_sequence and second.is_sequence:
+    ascending = [j for _, j in sorted(given)]
+    if first.is_sequence and second.is_sequence and ascending == sorted(ascending):
         return _subsequence(first.slots, second.slots, given)
-    if first.places is not None and second.places is not None:
+    alike = all(first.slots[i].kinds == second.slots[j].kinds for i, j in given)
+    if first.places is not None and second.places is not None and alike:
         return [(i, second.places[kind]) for kind, i in first.places.items() if kind in second.places]
     found = dict(given)
     free = {j: slot for j, slot in enumerate(second.slots) if j not in found.values()}
@@ -302,15 +303,18 @@ def _demands(pattern: SubPattern, kept: Sequence[int]) -> _Demands:
     if not (pattern.ordered or pattern.absences or pattern.relations):
         return (0,) * len(kept), frozenset(), frozenset()
     places = {i: place for place, i in enumerate(kept)}
-    mask = sum(1 << i for i in kept)
+    mask = sum([1 << i for i in kept])
 
     def moved(slots: int) -> int:
-        return sum(1 << places[i] for i in members(slots))
+        return sum([1 << places[i] for i in members(slots)])
 
+    later = tuple([moved(follow) if (follow := pattern.later[i] & mask) else 0 for i in kept])
+    if not (pattern.absences or pattern.relations):
+        return later, frozenset(), frozenset()
     absences = (absence for absence in pattern.absences if not (absence.after | absence.before) & ~mask)
     relations = (relation for relation in pattern.relations if relation.slots <= places.keys())
     return (
-        tuple(moved(pattern.later[i] & mask) for i in kept),
+        later,
         frozenset(attrs.evolve(one, after=moved(one.after), before=moved(one.before)) for one in absences),
         frozenset(_renumbered(one, places) for one in relations),
     )
@@ -354,11 +358,11 @@ def skeleton(query: Query) -> Skeleton:
     SEQ(A, AND(B, C), OR(D, E)) 20 minutes [['A'], ['B'], ['C'], ['d', 'e']]
     """
     scope, span = _scope(query)
-    if any(isinstance(node, Repeat) for node in query.pattern.walk()):
-        return Skeleton(SubPattern((), (), span, scope=scope), ())
     predicates = _Predicates(part for whole in query.where for part in conjuncts(whole))
     found = _Part()
     found.put(query.pattern, predicates)
+    if found.repeats:
+        return Skeleton(SubPattern((), (), span, scope=scope), ())
     relations = frozenset(
         relation for predicate in predicates.relating for relation in _relation(predicate, found.names)
     )
@@ -368,33 +372,49 @@ def skeleton(query: Query) -> Skeleton:
 
 def _scope(query: Query) -> tuple[Scope, Span | None]:
     window = query.window
-    columns = frozenset(query.partition_by) | frozenset(query.group_by)
-    if window is None:
-        return Scope((), columns, query.group_by), None
-    if window.slide is not None:
-        return Scope((window.length, window.slide), columns, query.group_by), None
     # Each side of an AND of two sides is a trend with a span of its own, and nothing bounds both together.
     apart = isinstance(query.pattern, And) and len(query.pattern.parts) == 2
-    return Scope((window.length.unit,), columns, query.group_by), None if apart else window.length
+    bounded = window is not None and window.slide is None and not apart
+    return _scope_of(window, query.partition_by, query.group_by), window.length if window and bounded else None
+
+
+@lru_cache(1024)
+def _scope_of(window: Window | None, partition_by: tuple[str, ...], group_by: tuple[str, ...]) -> Scope:
+    """The scope; equal ones are the same object, which is told apart from others at once."""
+    kind: tuple[object, ...] = ()
+    if window is not None:
+        kind = (window.length.unit,) if window.slide is None else (window.length, window.slide)
+    return _same_scope(Scope(kind, frozenset(partition_by) | frozenset(group_by), group_by))
+
+
+@lru_cache(1024)
+def _same_scope(scope: Scope) -> Scope:
+    return scope
 
 
 class _Predicates:
-    """The predicates of a query: by variable those on its event alone, as terms over that, and the others."""
+    """The predicates of a query: by variable those on its event alone, and those that relate several events."""
 
     def __init__(self, predicates: Iterable[Expr]) -> None:
         self.local: dict[str, list[Expr]] = {}
         self.relating: list[Expr] = []
         self.all: list[tuple[Expr, list[str]]] = []
         for predicate in predicates:
-            names = variables(predicate)
-            self.all.append((predicate, names))
-            # What speaks of neighbours, or of whole trends, says something else of a sub-pattern.
-            nodes = [node for node in predicate.walk() if node.__class__ in (Attribute, Aggregate, Length)]
-            if names and all(isinstance(node, Attribute) and node.role is Role.EACH for node in nodes):
-                if len(names) == 1:
-                    self.local.setdefault(names[0], []).append(strip(predicate))
-                else:
-                    self.relating.append(predicate)
+            names: dict[str, None] = {}
+            plain = True
+            for node in predicate.walk():
+                if isinstance(node, Attribute):
+                    names[node.variable or ""] = None
+                    plain &= node.role is Role.EACH
+                elif isinstance(node, (Aggregate, Length)):
+                    # What speaks of whole trends, or of neighbours, says something else of a sub-pattern.
+                    plain = False
+                    names.update(dict.fromkeys(variables(node)))
+            self.all.append((predicate, list(names)))
+            if plain and len(names) == 1:
+                self.local.setdefault(next(iter(names)), []).append(predicate)
+            elif plain and names:
+                self.relating.append(predicate)
 
 
 def _relation(predicate: Expr, slots: Sequence[frozenset[str]]) -> Iterable[Relation]:
@@ -407,9 +427,12 @@ def _relation(predicate: Expr, slots: Sequence[frozenset[str]]) -> Iterable[Rela
         yield Relation(frozenset(place for found in places.values() for place in found), numbered)
 
 
-@lru_cache(4096)
-def _slot(kind: Kind, terms: tuple[Expr, ...]) -> Slot:
-    return Slot(((kind, Condition.of(terms)),))
+@lru_cache(1 << 16)
+def _slot(kind: Kind, condition: Condition) -> Slot:
+    return Slot(((kind, condition),))
+
+
+_ANYTHING = Condition()
 
 
 class _Part:
@@ -421,15 +444,20 @@ class _Part:
         self.names: list[frozenset[str]] = []
         self.absences: list[Absence] = []
         self.whole = True
+        self.repeats = False
 
     def put(self, node: Pattern, predicates: _Predicates) -> None:
         """Adds the slots of a pattern behind those that are there, in no order with these."""
         if isinstance(node, Event):
             self._add(_event_slot(node, predicates), frozenset((node.variable,)))
+        elif isinstance(node, Repeat):
+            self.repeats = True
+        elif isinstance(node, Joined) and any(isinstance(child, type(node)) for child in node.parts):
+            self.put(dissolved(node, type(node)), predicates)
         elif isinstance(node, Or):
-            self._put_or(dissolved(node, Or), predicates)
+            self._put_or(node, predicates)
         else:
-            self._put_joined(dissolved(node, type(node)) if isinstance(node, (Seq, And)) else node, predicates)
+            self._put_joined(node, predicates)
 
     def _add(self, slot: Slot, names: frozenset[str]) -> None:
         self.slots.append(slot)
@@ -464,7 +492,7 @@ class _Part:
             names = frozenset(child.variable for child in node.children if isinstance(child, Event))
             self._add(Slot.of(choice for slot in slots for choice in slot.choices), names)
             return
-        found = reduce(_either, (_alone(child, predicates) for child in node.children))
+        found = reduce(_either, [self._alone(child, predicates) for child in node.children])
         offset = len(self.slots)
         self.slots += found.pattern.slots
         self.later += [follow << offset for follow in found.pattern.later]
@@ -474,20 +502,22 @@ class _Part:
         ]
         self.whole = False
 
+    def _alone(self, node: Pattern, predicates: _Predicates) -> Skeleton:
+        part = _Part()
+        part.put(node, predicates)
+        self.repeats |= part.repeats
+        pattern = SubPattern(tuple(part.slots), tuple(part.later), absences=frozenset(part.absences))
+        return Skeleton(pattern, tuple(part.names))
+
 
 def _event_slot(event: Event, predicates: _Predicates) -> Slot:
-    own = predicates.local.get(event.variable, ())
-    condition = () if event.condition is None else (unnamed(event.condition),)
-    if event.type is not None:
-        return _slot(event.type, (*condition, *own))
-    return _slot(frozenset(part for term in condition for part in conjuncts(term)), tuple(own))
-
-
-def _alone(node: Pattern, predicates: _Predicates) -> Skeleton:
-    part = _Part()
-    part.put(node, predicates)
-    pattern = SubPattern(tuple(part.slots), tuple(part.later), absences=frozenset(part.absences))
-    return Skeleton(pattern, tuple(part.names))
+    own: Sequence[Expr] = predicates.local.get(event.variable, ())
+    if event.type is None:
+        parts = [] if event.condition is None else conjuncts(unnamed(event.condition))
+        return _slot(frozenset(parts), Condition.of(own))
+    if event.condition is not None:
+        own = [event.condition, *own]
+    return _slot(event.type, Condition.of(own) if own else _ANYTHING)
 
 
 def _either(first: Skeleton, second: Skeleton) -> Skeleton:
