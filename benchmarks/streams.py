@@ -24,9 +24,10 @@ Doubles = npt.NDArray[np.float64]
 NEGATED, NEGATED_SHARE = "Z", 0.02
 #: The numbers of events in a pattern, in the pattern sets of the paper.
 SIZES = (3, 4, 5, 6, 7, 8)
-#: Ticks of a window, with one event a tick: over the skewed stream; over the even one, where no type is rare; and where
-#: a variable repeats, as there are many sets of events.
-WITHIN, WITHIN_EVEN, WITHIN_KLEENE = 100, 50, 30
+#: Ticks of a window for each type of a pattern, with one event a tick, over the skewed stream and over the even one: so
+#: it holds as many events of a type whatever the size. Where a variable repeats, ticks of the whole window, as there
+#: are so many sets of events.
+SKEWED_TICKS, EVEN_TICKS, KLEENE_TICKS = 30, 8, 30
 
 
 def names_of(size: int) -> list[str]:
@@ -37,15 +38,18 @@ def names_of(size: int) -> list[str]:
 def skewed(count: int, size: int) -> pa.Table:
     """Shares fall with the square of a type's rank; four times, and at once, types change ranks and attributes.
 
-    ``x`` and ``y`` are uniform within 1, from a number below 1/2 on that is each type's own.
+    At each change the rarest type becomes the most frequent one, and the ranks of the others are drawn anew. ``x`` and
+    ``y`` are uniform within 1, from a number below 1/2 on that is each type's own.
     """
     random = np.random.default_rng(20_180_711 + size)
     share, shift = np.empty((count, size)), np.empty((count, size))
     borders = [count * part // 5 for part in range(6)]
+    order = np.argsort(random.random(size))
     for begin, end in pairwise(borders):
-        ranks = np.argsort(random.random(size))
-        share[begin:end] = (1.0 / (1 + ranks)) ** 2
+        share[begin:end, order] = 1.0 / np.arange(1, size + 1) ** 2
         shift[begin:end] = random.random(size) / 2
+        others = order[:-1]
+        order = np.concatenate([order[-1:], others[np.argsort(random.random(size - 1))]])
     return _stream(share, shift, random)
 
 

@@ -448,6 +448,17 @@ def test_pairwise_predicates_of_one_event_have_a_graph_for_each(spark: Any) -> N
                 asked.survey_complete_trends()
 
 
+@pytest.mark.parametrize("within", ["WITHIN 6 SLIDE 6", "WITHIN 6 SLIDE 2"])
+def test_all_cores_share_windows_without_keys(spark: Any, within: str) -> None:
+    df = spark.createDataFrame([(t, "A", t * 7 % 5) for t in range(40)], "t int, type string, x int")
+    asked = df.pattern(f"PATTERN A+ WHERE A.x < NEXT(A).x {within}", time="t")
+    for completeness in ("maximal", "ends"):
+        expected = sorted(map(str, asked.complete_trends(completeness, algorithm="definition").collect()))
+        found = sorted(map(str, asked.complete_trends(completeness, algorithm="balanced").collect()))
+        assert found == expected
+        assert len(found) > 20
+
+
 def test_streaming_dataframes_are_refused(spark: Any) -> None:
     rate = spark.readStream.format("rate").load().withColumn("type", F.lit("A"))
     asked = rate.pattern("PATTERN A+", time="timestamp")

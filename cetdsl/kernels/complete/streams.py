@@ -248,7 +248,7 @@ def _shares(spec: GraphSpec, chunk: Chunk) -> Iterator[tuple[tuple[int, int], In
         yield WHOLE_SLICES, np.arange(len(low))
         return
     number = integers(chunk.column(SHARE))[chunk.events.segment_start[:-1]].tolist()
-    if not spec.trends.kernel.layout.keys and len(number) > 1:
+    if spec.trends.kernel.layout.partition == (SHARE,) and len(number) > 1:
         raise EngineError(
             "two shares of the events came to one task",
             hint="this is a defect of cetdsl or of the Spark version; use algorithm='joins', and please report it with "
