@@ -401,8 +401,10 @@ class _Predicates:
         self.all: list[tuple[Expr, list[str]]] = []
         for predicate in predicates:
             names: dict[str, None] = {}
-            plain = True
-            for node in predicate.walk():
+            plain, todo = True, [predicate]
+            while todo:
+                node = todo.pop()
+                todo += node.children
                 if isinstance(node, Attribute):
                     names[node.variable or ""] = None
                     plain &= node.role is Role.EACH
@@ -432,7 +434,9 @@ def _slot(kind: Kind, condition: Condition) -> Slot:
     return Slot(((kind, condition),))
 
 
-_ANYTHING = Condition()
+@lru_cache(1 << 16)
+def _any_of_type(kind: str) -> Slot:
+    return _slot(kind, Condition())
 
 
 class _Part:
@@ -471,7 +475,7 @@ class _Part:
         before = 0  # the slots of the part before, none if it is not in slots wholly
         for child in node.children:
             if not ordered and isinstance(child, Event):
-                self.put(child, predicates)
+                self._add(_event_slot(child, predicates), frozenset((child.variable,)))
                 continue
             if isinstance(child, Not):
                 negations.append(child)
@@ -517,7 +521,7 @@ def _event_slot(event: Event, predicates: _Predicates) -> Slot:
         return _slot(frozenset(parts), Condition.of(own))
     if event.condition is not None:
         own = [event.condition, *own]
-    return _slot(event.type, Condition.of(own) if own else _ANYTHING)
+    return _slot(event.type, Condition.of(own)) if own else _any_of_type(event.type)
 
 
 def _either(first: Skeleton, second: Skeleton) -> Skeleton:
