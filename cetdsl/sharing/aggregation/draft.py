@@ -12,7 +12,8 @@ from cetdsl.sharing.aggregation.copies import SharedValues
 from cetdsl.sharing.aggregation.entropy import ROOT, PartitionTree
 from cetdsl.sharing.aggregation.graph import LEAST_ALIKE, MOST_NEIGHBOURS, CorrelationGraph
 from cetdsl.sharing.aggregation.plan import Edge, PlanData, Vertex
-from cetdsl.sharing.aggregation.subpatterns import Kind, Scope, Skeleton, skeleton
+from cetdsl.sharing.aggregation.skeletons import Skeleton, skeleton
+from cetdsl.sharing.aggregation.subpatterns import Kind, Scope
 
 #: Sub-patterns of fewer slots are not shared: instances of a single event are no work to share.
 LEAST_SLOTS = 2
