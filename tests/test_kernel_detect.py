@@ -19,7 +19,7 @@ from test_kernel_enumerate import make_events, make_spec, slices_of
 import cetdsl as cet
 from cetdsl.detection.cost import Expectation
 from cetdsl.detection.decisions import Adaptation
-from cetdsl.detection.loop import Loop
+from cetdsl.detection.loop import Loop, Pace
 from cetdsl.detection.plans import OrderPlan, Problem, Variable
 from cetdsl.detection.statistics import Statistics
 from cetdsl.errors import UnsupportedQuery
@@ -201,6 +201,8 @@ def test_whenever_plans_change_each_trend_is_found_once(
             return loop.plan
 
         monkeypatch.setattr(Loop, "observe", observe)
+        # So that slices also become longer or shorter from chunk to chunk.
+        monkeypatch.setattr(Pace, "length", lambda pace, events: rng.randint(1, 3))
     expected = expected_of(query, rows, ("s",))
     own = [tuple(range(len(branch.slots))) for branch in worker.branches]
     how = Adaptation("unconditional" if method == "any" else method, distance=0.0)

@@ -21,7 +21,7 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from cetdsl.detection.plans import Plan, Problem, Variable, members
-from cetdsl.detection.statistics import Statistics
+from cetdsl.detection.statistics import DEFAULT_SELECTIVITY, Statistics, pair_of
 
 #: What was seen never may come all the same: a rate or a selectivity of 0 must not make all plans cost nothing.
 LEAST = 1e-9
@@ -53,17 +53,42 @@ class Expectation:
 
     def __init__(self, problem: Problem, statistics: Statistics) -> None:
         self.problem = problem
+        self._names = names = problem.names
+        pairs = [(i, j) for j in range(len(names)) for i in range(j + 1)]
+        compared = problem.predicates | problem.adjacent
+        self._pairs = [(pair, pair_of(names[pair[0]], names[pair[1]]), pair in compared) for pair in pairs]
+        self._kleene = sum(1 << position for position, variable in enumerate(problem.variables) if variable.kleene)
+        #: Of masks without a Kleene variable, what does not depend on statistics.
+        self._fixed: dict[int, float] = {}
+        self._take(statistics)
+
+    def renewed(self, statistics: Statistics) -> Expectation:
+        """Returns the expectation of the same problem under other statistics; what depends on none is kept.
+
+        Examples
+        --------
+        >>> before = Expectation(Problem.sequence("a", "b"), Statistics({"a": 4, "b": 5}))
+        >>> round(before.count(0b11), 6), round(before.renewed(Statistics({"a": 6, "b": 5})).count(0b11), 6)
+        (10.0, 15.0)
+        """
+        other = Expectation.__new__(Expectation)
+        other.__dict__.update(self.__dict__)  # copy() takes five times as long
+        other._take(statistics)
+        return other
+
+    def _take(self, statistics: Statistics) -> None:
         self.statistics = statistics
-        length = 1.0 if problem.window is None else problem.window
-        names = problem.names
-        self._events = [max(statistics.rate(name) * length, LEAST) for name in names]
+        length = 1.0 if self.problem.window is None else self.problem.window
+        self._events = [max(statistics.rate(name) * length, LEAST) for name in self._names]
+        known = statistics.selectivities
         self._selectivities: dict[tuple[int, int], float] = {}
-        for j in range(len(names)):
-            for i in range(j + 1):
-                compared = (i, j) in problem.predicates or (i, j) in problem.adjacent
-                share = statistics.selectivity(names[i], names[j], compared)
-                if share != 1.0:
-                    self._selectivities[i, j] = max(share, LEAST)
+        for pair, named, compared in self._pairs:
+            share = known.get(named, DEFAULT_SELECTIVITY if compared else 1.0)
+            if share != 1.0:
+                self._selectivities[pair] = max(share, LEAST)
+        #: The logarithms of all events and shares, each with the mask of the variables that it is of.
+        self._factors = [(1 << position, math.log(events)) for position, events in enumerate(self._events)]
+        self._factors += [(1 << i | 1 << j, math.log(share)) for (i, j), share in self._selectivities.items()]
         self._logs: dict[int, float] = {}
         self._counts: dict[int, float] = {}
 
@@ -110,13 +135,17 @@ class Expectation:
         return tuple(self.log_count(mask) / math.log(2) for mask in plan.masks)
 
     def _log_of(self, mask: int) -> float:
-        positions = list(members(mask))
-        log, sizes = self._combinations(positions)
-        order = ordered_in_time(self.problem.ordered, mask)
-        log += log_share(order, sizes)
-        if self.problem.span:
-            log += math.log(sum(sizes.values()))
-        return log
+        if not mask & self._kleene:
+            if mask not in self._fixed:
+                self._fixed[mask] = self._log_in_time(mask, dict.fromkeys(members(mask), 1.0))
+            return self._fixed[mask] + sum([log for needed, log in self._factors if needed & mask == needed])
+        log, sizes = self._combinations(list(members(mask)))
+        return log + self._log_in_time(mask, sizes)
+
+    def _log_in_time(self, mask: int, sizes: dict[int, float]) -> float:
+        """Computes the logarithm of the share of orders in time, and of the places where a span may begin."""
+        log = log_share(ordered_in_time(self.problem.ordered, mask), sizes)
+        return log + math.log(sum(sizes.values())) if self.problem.span else log
 
     def _combinations(self, positions: list[int]) -> tuple[float, dict[int, float]]:
         """Computes the logarithm of the number of combinations of any order in time, and the size of each set."""

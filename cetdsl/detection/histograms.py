@@ -142,7 +142,7 @@ class SlidingStatistics:
         self.pairs: tuple[Pair, ...] = tuple(pair_of(self._names[i], self._names[j]) for i, j in pairs)
         self._histogram = ExponentialHistogram(1 + len(self._names) + 2 * len(pairs), window, error)
 
-    def add(self, duration: float, events: Sequence[int], tried: Sequence[int], passed: Sequence[int]) -> None:
+    def add(self, duration: float, events: Sequence[float], tried: Sequence[float], passed: Sequence[float]) -> None:
         """Adds what was counted in another slice.
 
         Parameters

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import copy
 from time import perf_counter
 
@@ -18,6 +19,8 @@ from cetdsl.errors import shown
 
 #: A stream is cut into about so many slices by default, none of them shorter or longer than this.
 _SLICES, _SHORTEST, _LONGEST = 64, 1_000, 100_000
+#: The share of the time that deciding and planning may take before slices become longer.
+_SHARE = 0.01
 
 
 @attrs.define
@@ -73,10 +76,10 @@ class Loop:
         self._generate = GENERATORS[algorithm_for(algorithm, problem)]
         self._decision = decision_for(adaptation)
         started = perf_counter()
-        expectation, recorder = Expectation(problem, self.statistics), Recorder()
-        made = self._generate(expectation, recorder)
+        self._expectation, recorder = Expectation(problem, self.statistics), Recorder()
+        made = self._generate(self._expectation, recorder)
         self.plan: Plan = made.plan
-        self._decision.planned(made, recorder, self.plan, expectation)
+        self._decision.planned(made, recorder, self.plan, self._expectation)
         self.counts.seconds_planning += perf_counter() - started
 
     @property
@@ -106,7 +109,7 @@ class Loop:
             return self.plan
         started = perf_counter()
         self.statistics = self.statistics.updated(statistics)
-        expectation = Expectation(self.problem, self.statistics)
+        expectation = self._expectation.renewed(self.statistics)
         wanted = self._decision.wants_plan(expectation, self.plan)
         decided = perf_counter()
         self.counts.seconds_deciding += decided - started
@@ -166,3 +169,40 @@ def slice_length(given: object, events: int) -> int:
     if given is None:
         return min(max(events // _SLICES, _SHORTEST), _LONGEST)
     return whole_from_one(given, f"a slice has {shown(given)} events", "write a whole number of events from 1 up")
+
+
+class Pace:
+    """How long slices are, as long as deciding after each of them is to cost little.
+
+    Where deciding and planning took more than a hundredth of the time between two chunks of events, the slices of later
+    chunks are longer by that factor, as far as 100,000 events go. A length that is given stays, whatever time it takes.
+
+    Examples
+    --------
+    >>> seconds = iter([0, 1, 2]).__next__
+    >>> pace = Pace(None, seconds)
+    >>> for spent in (0.0, 0.03, 0.005):
+    ...     pace.chunk(spent)
+    ...     print(pace.length(0))
+    1000
+    3000
+    3000
+    """
+
+    def __init__(self, given: int | None, clock: Callable[[], float] = perf_counter) -> None:
+        self._given = given
+        self._clock = clock
+        self._since: float | None = None
+        self._stretch = 1.0
+
+    def chunk(self, spent: float) -> None:
+        """Begins a chunk; deciding and planning took so many seconds of the time since the last one began."""
+        now = self._clock()
+        if self._since is not None and spent > _SHARE * (now - self._since):
+            self._stretch = min(self._stretch * spent / (_SHARE * max(now - self._since, spent)), _LONGEST / _SHORTEST)
+        self._since = now
+
+    def length(self, events: int) -> int:
+        """Returns the length of the slices of a key of which so many events are known."""
+        length = slice_length(self._given, events)
+        return length if self._given is not None else min(round(length * self._stretch), _LONGEST)

@@ -6,19 +6,20 @@ predicates compare is that of a sample of pairs of events in the order and the d
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from bisect import bisect_right
+from collections.abc import Hashable, Iterator, Sequence
 from time import perf_counter
 
 import attrs
 import numpy as np
 
 from cetdsl.detection.histograms import SlidingStatistics
-from cetdsl.detection.loop import Loop, slice_length
+from cetdsl.detection.loop import Loop, Pace
 from cetdsl.detection.plans import OrderPlan
 from cetdsl.detection.statistics import Statistics
 from cetdsl.ir.branches import Between, Branch, BranchOrder
 from cetdsl.ir.machine import Pair
-from cetdsl.kernels._jit import jit
+from cetdsl.kernels._jit import inlined, jit
 from cetdsl.kernels.detect.runs import Runs
 from cetdsl.kernels.detect.steps import Candidates
 from cetdsl.kernels.detect.tables import TableMaker
@@ -29,8 +30,8 @@ from cetdsl.kernels.vocabulary import Events, Ints, Places
 
 #: Pairs of events that are looked at for one selectivity in one slice.
 SAMPLE = 64
-#: A multiplier of Lehmer's generator modulo 2^31 - 1 (Park and Miller 1988).
-_MULTIPLIER, _MODULUS = 48_271, 2**31 - 1
+#: Those of a linear congruential generator modulo 2^64 (Knuth's MMIX), of which the upper bits are used.
+_MULTIPLIER, _INCREMENT = 6_364_136_223_846_793_005, 1_442_695_040_888_963_407
 
 
 @attrs.define
@@ -51,15 +52,28 @@ class Slice:
 
 @attrs.define
 class _Key:
-    """What is known of a key: its first ``observed`` slices have been looked at, and ``orders`` has a plan for each."""
+    """What is known of a key: ``orders`` has a plan for each of its slices that are complete, and for the next."""
 
     loop: Loop
     seen: SlidingStatistics
     length: int
     orders: list[tuple[int, ...]]
+    #: Where its complete slices begin and end, in events of the key.
+    borders: list[int] = attrs.field(factory=lambda: [0])
     #: How many events of the key came before the chunk.
     offset: int = 0
-    observed: int = 0
+
+    def complete(self, low: int, high: int) -> Iterator[tuple[int, ...]]:
+        """Cuts off the slices that are complete with the events ``low:high`` of a chunk: a row of ``_PLACE`` each."""
+        while self.borders[-1] + self.length <= self.offset + high - low:
+            first, end = self.borders[-1], self.borders[-1] + self.length
+            yield low, max(first - self.offset, 0) + low, end - self.offset + low, len(self.borders) - 1, end
+            self.borders.append(end)
+
+
+#: Columns of slices: the first event of the key in the chunk, the first of the slice and the first behind it, the
+#: number of the slice, and the events of the key up to its end.
+_PLACE = _LOW, _FIRST, _STOP, _NUMBER, _END = range(5)
 
 
 @jit
@@ -68,47 +82,76 @@ def _sample(
     test: Ints,
     earlier: Places,
     later: Places,
-    low: int,
-    first: int,
-    stop: int,
+    earlier_rank: Places,
+    later_rank: Places,
+    slices: Ints,
     window: int,
-    state: int,
-) -> tuple[int, int]:
-    """Tries pairs of which the later event is one of ``later[first:stop]``; returns how many, and how many passed.
+    salt: int,
+    out: Ints,
+) -> None:  # the arrays of two slots, and what to do with them
+    """Tries pairs of events for each of some slices: row by row of ``out`` how many were tried, and how many passed.
 
-    The earlier event is from event ``low`` on, and no more than a ``window`` before the later one (0: no matter how
-    long). Rows of ``test`` are operator, column of the earlier and of the later event; 6 is a list of the later one.
+    The later event is in the slice, and the earlier one of the same key, no more than a ``window`` before it (0: no
+    matter how long). Columns of ``slices`` are those of ``_PLACE``. Rows of ``test`` are operator, column of
+    the earlier and of the later event; 6 is a list of the later one.
     """
-    tried = passed = 0
-    for _ in range(SAMPLE):
-        state = state * _MULTIPLIER % _MODULUS
-        one = later[first + state % (stop - first)]
-        begin, end = np.searchsorted(earlier, low), np.searchsorted(earlier, one)
-        least = end if window > 0 else begin
-        while begin < least:
-            # Times rise; events before ``begin`` are too early, those from ``least`` on are not.
-            middle = (begin + least) // 2
-            if events.time[one] - events.time[earlier[middle]] > window:
-                begin = middle + 1
-            else:
-                least = middle
-        if begin >= end:
+    for s in range(len(slices)):
+        first, stop = later_rank[slices[s, _FIRST]], later_rank[slices[s, _STOP]]
+        if first == stop:
             continue
-        state = state * _MULTIPLIER % _MODULUS
-        other = earlier[begin + state % (end - begin)]
-        if events.instant[other] == events.instant[one]:
-            continue
-        tried += 1
-        holds = True
-        for t in range(len(test)):
-            op, f, g = test[t, 0], test[t, 1], test[t, 2]
-            if op > 5:
-                holds = holds and is_listed(events.list_start, events.list_items, f, other, one)
-            else:
-                holds = holds and events.valid[f, other] and events.valid[g, one]
-                holds = holds and compare(op, events.codes[f, other], events.codes[g, one])
-        passed += holds
-    return tried, passed
+        begin = earlier_rank[slices[s, _LOW]]
+        state = (slices[s, _NUMBER] * 7919 + salt) * _MULTIPLIER + _INCREMENT
+        for _ in range(SAMPLE):
+            state = state * _MULTIPLIER + _INCREMENT
+            one = later[first + _below(state, stop - first)]
+            end = earlier_rank[one]
+            start = _reaching(events.time, earlier, begin, end, events.time[one] - window) if window > 0 else begin
+            if start >= end:
+                continue
+            state = state * _MULTIPLIER + _INCREMENT
+            other = earlier[start + _below(state, end - start)]
+            if events.instant[other] != events.instant[one]:
+                out[s, 0] += 1
+                out[s, 1] += _all_hold(events, test, other, one)
+
+
+@inlined
+def _below(state: int, count: int) -> int:
+    """A number below a count, out of the upper bits of a generator's state; a division would take longer."""
+    return ((state >> 33) & 0x7FFFFFFF) * count >> 31
+
+
+@inlined
+def _reaching(time: Ints, places: Places, begin: int, end: int, least: int) -> int:
+    """The first of ``places[begin:end]`` whose time, which rises, is ``least`` or more; it is looked for from the end.
+
+    Steps double, as a window is short beside a key.
+    """
+    step = 1
+    while end - step > begin and time[places[end - step]] >= least:
+        step *= 2
+    low, high = max(begin, end - step), end - step // 2
+    while low < high:
+        middle = (low + high) // 2
+        if time[places[middle]] < least:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@inlined
+def _all_hold(events: Events, test: Ints, other: int, one: int) -> bool:
+    for t in range(len(test)):
+        op, f, g = test[t, 0], test[t, 1], test[t, 2]
+        if op > 5:
+            if not is_listed(events.list_start, events.list_items, f, other, one):
+                return False
+        else:
+            holds = events.valid[f, other] and events.valid[g, one]
+            if not (holds and compare(op, events.codes[f, other], events.codes[g, one])):
+                return False
+    return True
 
 
 def _tests(branch: Branch, pairs: tuple[Pair, ...], one: int, other: int) -> Ints:
@@ -153,9 +196,11 @@ class BranchLoop:
         self._tests = [(one, other, _tests(branch, pairs, one, other)) for one, other in compared]
         #: The last key of the chunk before, which may go on.
         self._last: tuple[Hashable, _Key] | None = None
-        #: The orders that were in force so far, by number, and the slices since they were last asked for.
+        #: The orders that were in force so far, by number.
         self.orders: list[tuple[int, ...]] = []
+        #: The slices that were complete in the last chunk.
         self.slices: list[Slice] = []
+        self._pace = Pace(adapting.slice_events)
 
     def runs(
         self, events: Events, tables: TableMaker, ends: tuple[Hashable, Hashable], keep_from: int, *, by_slice: bool
@@ -174,117 +219,133 @@ class BranchLoop:
         by_slice : bool
             Whether each slice is a run, and a group, of its own, even where the plan stays.
         """
+        self._pace.chunk(sum(one.seconds_deciding + one.seconds_planning for one in self.slices))
+        keys = self._keys(events.segment_start, ends, by_slice)
+        self._observe(keys, events, tables, by_slice)
         rows: list[tuple[int, ...]] = []
-        segments = len(events.segment_start) - 1
-        ranks = [tables.rank_of(one) for one in self._candidates]
-        for number in range(segments):
+        begin, first_order = 0, self._number(self._first_order)
+        for number, key in keys.items():
             low, high = int(events.segment_start[number]), int(events.segment_start[number + 1])
-            key = self._last[1] if number == 0 and self._last and self._last[0] == ends[0] else None
-            last = number == segments - 1
-            if key is None and (last or high - low >= self._shortest(high - low) or by_slice):
-                key = self._key(high - low)
-            if key is None:
-                rows.append((low, high, self._number(self._first_order), 0, number, 0))
-                continue
-            self._observe(key, number, events, tables, ranks, low, high, by_slice)
+            if begin < low:  # keys that end before a plan may change
+                rows.append((begin, low, first_order, 0, 0, 0))
             rows += self._of_key(key, number, low, high, len(rows) if by_slice else -1)
-            if last:
-                key.offset += keep_from - low
-                self._last = ends[1], key
+            begin = high
+        # The last key of a chunk is always among them.
+        key.offset += keep_from - low
+        self._last = ends[1], key
         return Runs(*(ints([row[column] for row in rows]) for column in range(6)))
 
     @property
     def _first_order(self) -> tuple[int, ...]:
-        return _order_of(self._first)
+        return _order_of_plan(self._first.plan)
 
-    def _shortest(self, events: int) -> int:
-        return slice_length(self._adapting.slice_events, events)
+    def _keys(self, segment_start: Ints, ends: tuple[Hashable, Hashable], by_slice: bool) -> dict[int, _Key]:
+        """The keys of a chunk whose plan may change in it or later, by their numbers."""
+        sizes = np.diff(segment_start)
+        last = len(sizes) - 1
+        chosen = sizes >= (0 if by_slice else self._pace.length(0))
+        chosen[last] = True
+        going_on = self._last[1] if self._last and self._last[0] == ends[0] else None
+        keys = {}
+        if going_on:
+            going_on.length = self._pace.length(going_on.length)
+            keys[0] = going_on
+        for number in np.flatnonzero(chosen).tolist():
+            if number not in keys:
+                keys[number] = self._key(int(sizes[number]))
+        return keys
 
     def _key(self, events: int) -> _Key:
         seen = SlidingStatistics(self._adapting.problem, self._adapting.slices)
-        return _Key(self._first.fresh(), seen, self._shortest(events), [self._first_order])
+        return _Key(self._first.fresh(), seen, self._pace.length(events), [self._first_order])
 
     def _number(self, order: tuple[int, ...]) -> int:
         if order not in self.orders:
             self.orders.append(order)
         return self.orders.index(order)
 
-    def _observe(
-        self,
-        key: _Key,
-        number: int,
-        events: Events,
-        tables: TableMaker,
-        ranks: list[Places],
-        low: int,
-        high: int,
-        by_slice: bool,
-    ) -> None:
+    def _observe(self, keys: dict[int, _Key], events: Events, tables: TableMaker, by_slice: bool) -> None:
         """Looks at the slices that are complete by now, and decides on the plan of the slice behind each."""
-        while (key.observed + 1) * key.length <= key.offset + high - low:
-            first = max(low + key.observed * key.length - key.offset, low)
-            stop = low + (key.observed + 1) * key.length - key.offset
-            before = attrs.evolve(key.loop.counts)
-            started = perf_counter()
-            if first < stop and (by_slice or not key.loop.idle):
-                self._count(key, events, tables, ranks, low, first, stop)
-            counting = perf_counter() - started
-            statistics = key.seen.statistics()
-            order = _order_of_plan(key.loop.observe(statistics))
-            counts, violated = key.loop.counts, key.loop.violated
-            self.slices.append(
-                Slice(
-                    number,
-                    key.observed,
-                    stop - first,
-                    key.orders[-1],
-                    statistics,
-                    counts.plannings > before.plannings,
-                    order != key.orders[-1],
-                    violated.show(self._adapting.problem.names) if violated else None,
-                    counting + counts.seconds_deciding - before.seconds_deciding,
-                    counts.seconds_planning - before.seconds_planning,
-                )
-            )
-            key.orders.append(order)
-            key.observed += 1
+        self.slices = []
+        if self._first.idle and not by_slice:
+            return
+        starts = events.segment_start
+        owned = [
+            (number, key, place)
+            for number, key in keys.items()
+            for place in key.complete(int(starts[number]), int(starts[number + 1]))
+        ]
+        if not owned:
+            return
+        # Searches need these tables too, so their time is not that of deciding.
+        ranks = [tables.rank_of(one) for one in self._candidates]
+        items = [tables.candidates(one) for one in self._candidates]
+        started = perf_counter()
+        counts = self._counts(events, items, ranks, np.array([place for _, _, place in owned], dtype=np.int64))
+        counting = (perf_counter() - started) / len(owned)
+        for (number, key, place), counted in zip(owned, counts, strict=True):
+            self.slices.append(self._decide(key, number, place, counted, counting))
 
-    def _count(
-        self, key: _Key, events: Events, tables: TableMaker, ranks: list[Places], low: int, first: int, stop: int
-    ) -> None:
-        """Counts the events of a slice, and tries a sample of pairs."""
-        counted = [int(rank[stop] - rank[first]) for rank in ranks]
-        tried, passed = [], []
-        for one, other, test in self._tests:
-            begin, end = int(ranks[other][first]), int(ranks[other][stop])
-            found = (0, 0)
-            if begin < end:
-                earlier, later = (tables.candidates(self._candidates[slot]) for slot in (one, other))
-                seed = (key.observed * 7919 + one * 31 + other) % (_MODULUS - 1) + 1
-                found = _sample(events, test, earlier, later, low, begin, end, self._window, seed)
-            tried.append(found[0])
-            passed.append(found[1])
+    def _decide(
+        self, key: _Key, number: int, place: tuple[int, ...], counted: Sequence[Sequence[float]], counting: float
+    ) -> Slice:
+        """Decides on the plan behind one slice of a key."""
+        started = perf_counter()
+        (duration,), *others = counted
+        key.seen.add(duration, *others)
+        statistics = key.seen.statistics()
+        counts = key.loop.counts
+        plannings, planning = counts.plannings, counts.seconds_planning
+        order = _order_of_plan(key.loop.observe(statistics))
+        planning = counts.seconds_planning - planning
+        violated = key.loop.violated
+        found = Slice(
+            number,
+            place[_NUMBER],
+            place[_STOP] - place[_FIRST],
+            key.orders[-1],
+            statistics,
+            counts.plannings > plannings,
+            order != key.orders[-1],
+            violated.show(self._adapting.problem.names) if violated else None,
+            counting + perf_counter() - started - planning,
+            planning,
+        )
+        key.orders.append(order)
+        return found
+
+    def _counts(
+        self, events: Events, items: list[Places], ranks: list[Places], places: Ints
+    ) -> list[list[list[float]]]:
+        """Of each slice its duration, the events of each variable, and the pairs that were tried and that passed."""
+        low, first, stop = places[:, _LOW], places[:, _FIRST], places[:, _STOP]
         if self._adapting.problem.window is None:
             # Rates are then of the events of a whole key, as far as it has come.
-            duration = (stop - first) / ((key.observed + 1) * key.length)
+            duration = (stop - first) / places[:, _END]
         else:
-            duration = float(events.time[stop - 1] - events.time[max(first - 1, low)]) / self._adapting.unit
-        key.seen.add(max(duration, 1e-9), counted, tried, passed)
+            duration = (events.time[stop - 1] - events.time[np.maximum(first - 1, low)]) / self._adapting.unit
+        sampled = np.zeros((len(self._tests), len(places), 2), dtype=np.int64)
+        for (one, other, test), out in zip(self._tests, sampled, strict=True):
+            earlier, later, salt = items[one], items[other], one * 31 + other
+            _sample(events, test, earlier, later, ranks[one], ranks[other], places, self._window, salt, out)
+        parts = [
+            np.maximum(duration, 1e-9)[:, None],
+            np.stack([rank[stop] - rank[first] for rank in ranks], axis=1),
+            sampled[:, :, 0].T,
+            sampled[:, :, 1].T,
+        ]
+        return [list(counted) for counted in zip(*(part.tolist() for part in parts), strict=True)]
 
     def _of_key(self, key: _Key, number: int, low: int, high: int, group: int) -> Iterator[tuple[int, ...]]:
         """The runs of a key's events; each slice is a group of its own, from ``group`` on, unless that is negative."""
-        begin, slice_ = low, key.offset // key.length
+        begin, slice_, complete = low, bisect_right(key.borders, key.offset) - 1, len(key.borders) - 1
         while begin < high:
             last = slice_
-            while group < 0 and last + 1 < len(key.orders) and key.orders[last + 1] == key.orders[slice_]:
+            while group < 0 and last < complete and key.orders[last + 1] == key.orders[slice_]:
                 last += 1
-            stop = min(low + (last + 1) * key.length - key.offset, high)
+            stop = low + key.borders[last + 1] - key.offset if last < complete else high
             yield begin, stop, self._number(key.orders[slice_]), max(group, 0), number, slice_
             begin, slice_, group = stop, last + 1, group + 1 if group >= 0 else group
-
-
-def _order_of(loop: Loop) -> tuple[int, ...]:
-    return _order_of_plan(loop.plan)
 
 
 def _order_of_plan(plan: object) -> tuple[int, ...]:
