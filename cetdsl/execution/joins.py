@@ -116,7 +116,7 @@ class JoinedGraph:
     @cached_property
     def nodes(self) -> DataFrame:
         """One row per event and state that it may be in: K, ``n``, ``q``, what events are compared by, and ``e``."""
-        events = _in_sections(self._events(), self.by, F.col("u"))
+        events = _in_sections(place_events(self.frame, self.plan.columns), self.by, F.col("u"))
         order = [F.col(name) for name in (*self.instant, "m", "i")]
         numbered = _counted(events.withColumn("one", F.lit(1)), self.by, order, "one")
         states = [
@@ -127,31 +127,6 @@ class JoinedGraph:
         named = numbered.withColumn("n", F.col("so_far") - 1)
         named = named.withColumn("q", F.explode(F.array_compact(F.array(*states))))
         return named.select(*self.by, "n", "q", *self.instant, *codes, "e").localCheckpoint()
-
-    def _events(self) -> DataFrame:
-        """The events, once per window."""
-        source, frame, compiled = self.plan.source, self.frame, self.plan.compiled
-        listed = {node.name for term in compiled.lists for node in attributes(term)}
-        names = [name for name in source.schema.names if name in listed or name in self.plan.columns]
-        columns: Terms = {
-            **frame.keys(),
-            "u": frame.ticks,
-            **{f"b{n}": frame.own_name(name) for n, name in enumerate(source.tie_break)},
-            "m": "m",
-            **frame.codes,
-            "e": frame.event_struct(names),
-            "i": frame.fingerprint(),
-        }
-        if source.window:
-            columns["w"] = frame.window_starts()
-        rows = frame.select(columns)
-        if frame.checks_time:
-            nulls = rows.filter(F.col("u").isNull()).agg(F.count("*").alias("nulls"))
-            rows = rows.crossJoin(F.broadcast(nulls)).filter(refuse_nulls(source.time)).drop("nulls")
-        if source.window:
-            starts = rows.withColumn("w", F.explode("w"))
-            rows = starts.withColumn("window", frame.window(F.col("w"))).drop("w")
-        return rows
 
     @cached_property
     def _useful(self) -> tuple[DataFrame, DataFrame]:
@@ -301,6 +276,32 @@ class _Join:
             yield HOLDS[c.op](F.col(f"f{c.later}1"), F.col(f"f{c.earlier}0"))
         for number in self.transition.edge.listed:
             yield self.frame.pair_column(self.listed[number], F.col("e0"), F.col("e1"))
+
+
+def place_events(frame: EventFrame, shown: tuple[str, ...]) -> DataFrame:
+    """Returns the events, once per window: keys, window, order, variables, compared values and shown columns."""
+    source, compiled = frame.source, frame.compiled
+    listed = {node.name for term in compiled.lists for node in attributes(term)}
+    names = [name for name in source.schema.names if name in listed or name in shown]
+    columns: Terms = {
+        **frame.keys(),
+        "u": frame.ticks,
+        **{f"b{n}": frame.own_name(name) for n, name in enumerate(source.tie_break)},
+        "m": "m",
+        **frame.codes,
+        "e": frame.event_struct(names),
+        "i": frame.fingerprint(),
+    }
+    if source.window:
+        columns["w"] = frame.window_starts()
+    rows = frame.select(columns)
+    if frame.checks_time:
+        nulls = rows.filter(F.col("u").isNull()).agg(F.count("*").alias("nulls"))
+        rows = rows.crossJoin(F.broadcast(nulls)).filter(refuse_nulls(source.time)).drop("nulls")
+    if source.window:
+        starts = rows.withColumn("w", F.explode("w"))
+        rows = starts.withColumn("window", frame.window(F.col("w"))).drop("w")
+    return rows
 
 
 def _whole(number: int) -> Column:

@@ -27,6 +27,7 @@ STRATEGIES = {
     "kernel": "one compiled pass over each task's sorted events",
     "enumerate": "lists the trends one by one, and aggregates them where that is asked",
     "detect": "puts trends together in the order of a plan, with an index for each step",
+    "event joins": "puts trends together in the order of a plan, with a join of DataFrames for each event",
     "graph": "trends are the paths of a graph of each key's events",
     "balanced": "all cores build the one large graph, and each lists an equal part of its paths",
     "joins": "the paths of one large graph, extended by one event per round of joins",

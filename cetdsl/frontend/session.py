@@ -184,6 +184,7 @@ class PatternFrame:
         plan: str | Sequence[str] = "auto",
         statistics: Mapping[str, Mapping[Any, float]] | None = None,
         adaptation: str | Mapping[str, Any] | None = None,
+        algorithm: str = "auto",
     ) -> DataFrame:
         """The trends themselves, one row each.
 
@@ -205,6 +206,11 @@ class PatternFrame:
             this word as ``"method"``, the number of events in a ``"slice"`` of a key, after which a plan may change,
             and what the method needs: ``"threshold"``, or ``"distance"`` and ``"most"``.
 
+        algorithm : {"auto", "kernel", "joins"}
+            Who puts trends together. ``joins`` joins DataFrames in the order of the plan, so that nothing of a key must
+            fit one task's memory; it takes patterns without NOT whose repetitions are bounded, as in ``B{1,4}``.
+            ``auto`` is the kernel.
+
         Returns
         -------
         pyspark.sql.DataFrame
@@ -220,9 +226,11 @@ class PatternFrame:
         [[('A', 5), ('B', 7)], [('A', 5), ('B', 9)]]
         >>> df.pattern(cet.seq(A, B), time="t").trends(plan=["B", "A"]).count()
         2
+        >>> df.pattern(cet.seq(A, B), time="t").trends(algorithm="joins").count()
+        2
         """
         refuse_streaming(self._df)
-        detection = given_detection(self._query.pattern, plan, statistics, adaptation)
+        detection = given_detection(self._query.pattern, plan, statistics, adaptation, algorithm)
         return run(self._df, self._decide_trends(limit, columns, detection).plan)
 
     def _decide_trends(self, limit: int | None, columns: Sequence[str] | None, detection: Detection) -> Decision:
@@ -673,7 +681,7 @@ class PatternFrame:
         plan : str or sequence of str
         statistics : mapping, optional
         adaptation : str or mapping, optional
-            As of :meth:`trends`, for the stage ``trends``.
+            As of :meth:`trends`, for the stage ``trends``, which also takes its ``algorithm``.
 
         Returns
         -------
@@ -720,7 +728,9 @@ class PatternFrame:
             lambda: run(self._df, decision.plan),
             lambda: plan_complete(self._complete(*asked, self._columns(None))),
             lambda: summary(self.survey_complete_trends(*asked, measure)),
-            lambda: self._trends_views(given_detection(self._query.pattern, plan, statistics, adaptation), measure),
+            lambda: self._trends_views(
+                given_detection(self._query.pattern, plan, statistics, adaptation, algorithm), measure
+            ),
         )
 
     def _trends_views(self, detection: Detection, measure: bool) -> tuple[PlanView, ...]:

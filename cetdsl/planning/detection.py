@@ -22,6 +22,8 @@ from cetdsl.pattern.nodes import Pattern, events, positive_events
 
 #: What ``plan=`` may be, beside a list of variables.
 PLANS = ("auto", "pattern", "greedy", "dynamic")
+#: What ``algorithm=`` may be: who puts trends together, the kernel or Spark's joins; by default it is the kernel.
+ALGORITHMS = ("auto", "kernel", "joins")
 #: An order is chosen by itself where it is expected to have so many times fewer partial matches than the pattern's.
 CLEARLY = 2.0
 _MICROSECONDS = 1e6
@@ -37,13 +39,14 @@ _ADAPTATION = ("method", "threshold", "distance", "most", "slice")
 class Detection:
     """How trends are to be put together: a plan or the names of all variables, and what is known of the events.
 
-    Plans change by ``adaptation``, after slices of so many events of a key.
+    Plans change by ``adaptation``, after slices of so many events of a key. ``algorithm`` is one of :data:`ALGORITHMS`.
     """
 
     plan: str | tuple[str, ...] = "auto"
     statistics: Statistics | None = None
     adaptation: Adaptation = STATIC
     slice_events: int | None = None
+    algorithm: str = "auto"
 
     @property
     def adapts(self) -> bool:
@@ -56,15 +59,19 @@ BY_DEFAULT = Detection()
 
 
 def given_detection(
-    pattern: Pattern, plan: object = "auto", statistics: object = None, adaptation: object = None
+    pattern: Pattern,
+    plan: object = "auto",
+    statistics: object = None,
+    adaptation: object = None,
+    algorithm: object = "auto",
 ) -> Detection:
     """Returns how trends are to be put together, as a user says it.
 
     Raises
     ------
     InvalidNode
-        There is no such plan, or the plan leaves out, repeats or negates a variable; the statistics are none; or the
-        adaptation is none, or would change a plan that is given.
+        There is no such plan or algorithm, or the plan leaves out, repeats or negates a variable; the statistics are
+        none; or the adaptation is none, or would change a plan that is given.
     UnknownVariable
         The pattern has no such variable.
 
@@ -79,6 +86,10 @@ def given_detection(
     cetdsl.errors.InvalidNode: there is no plan 'greddy'
       hint: did you mean 'greedy'?
     """
+    if not isinstance(algorithm, str) or not is_one_of(algorithm, ALGORITHMS):
+        every = f"write one of {', '.join(map(repr, ALGORITHMS))}"
+        hint = nearest(algorithm, ALGORITHMS, every) if isinstance(algorithm, str) else every
+        raise InvalidNode(f"there is no algorithm {shown(algorithm)}", hint=hint)
     positive = tuple(dict.fromkeys(event.variable for event in positive_events(pattern)))
     negated = {event.variable for event in events(pattern)} - set(positive)
     known = None if statistics is None else given_statistics(statistics, positive, negated)
@@ -86,11 +97,11 @@ def given_detection(
         if not is_one_of(plan, PLANS):
             every = f"write one of {', '.join(map(repr, PLANS))}, or a list of all variables"
             raise InvalidNode(f"there is no plan {shown(plan)}", hint=nearest(plan, PLANS, every))
-        asked = Detection(plan, known, *_given_adaptation(adaptation))
+        asked = Detection(plan, known, *_given_adaptation(adaptation), algorithm)
     else:
         (order,) = given_orders(plan, [Problem.conjunction(*positive)], negated)
         names = tuple(positive[position] for position in order.order)
-        asked = Detection(names, known, *_given_adaptation(adaptation))
+        asked = Detection(names, known, *_given_adaptation(adaptation), algorithm)
     if asked.adapts and asked.plan not in ("auto", *GENERATORS):
         raise InvalidNode(
             f"the plan {shown(plan)} is given, and the adaptation would change it",

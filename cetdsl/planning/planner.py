@@ -16,6 +16,7 @@ from cetdsl.planning.strategies import complete
 from cetdsl.planning.strategies.detect import detect, measure
 from cetdsl.planning.strategies.enumerate import enumerate_and_aggregate, list_trends
 from cetdsl.planning.strategies.fold import fold
+from cetdsl.planning.strategies.join_events import join_events
 from cetdsl.planning.strategies.kernel import kernel
 from cetdsl.planning.strategies.messages import messages
 from cetdsl.planning.strategies.panes import panes
@@ -45,6 +46,7 @@ COMPLETE_REQUEST_STRATEGIES: dict[type, _Strategies] = {
 }
 #: The names of the strategies that are not called like their function.
 STRATEGY_NAMES: dict[object, str] = {
+    join_events: "event joins",
     **dict.fromkeys((enumerate_and_aggregate, list_trends), "enumerate"),
     **dict.fromkeys((complete.count_paths, complete.sample_paths, complete.top_paths, complete.survey_graphs), "graph"),
     **dict.fromkeys((complete.count_definition, complete.sample_definition, complete.top_definition), "definition"),
@@ -81,7 +83,15 @@ def plan_trends(
 ) -> Decision:
     """Plans an enumeration of at most so many trends, which shows these columns of each event."""
     request = TrendsRequest(resolved, columns, limit, compile_sides(resolved), detection)
-    return _first_plan(request, TRENDS_STRATEGIES)
+    if detection.algorithm != "joins":
+        return _first_plan(request, TRENDS_STRATEGIES)
+    plan = join_events(request)
+    if isinstance(plan, Declined):
+        raise UnsupportedQuery(
+            f"algorithm 'joins' cannot put these trends together: {plan.reason}",
+            hint="use algorithm='auto', which lists the trends of any query within tasks",
+        )
+    return Decision(with_exchanges(plan), strategy_name(join_events), ())
 
 
 def plan_measuring(resolved: ResolvedQuery, detection: Detection) -> Decision:

@@ -19,6 +19,7 @@ from cetdsl.ir.operators.events_in_order import EventsInOrder as EventsInOrder
 from cetdsl.ir.operators.exchange import Exchange as Exchange
 from cetdsl.ir.operators.exchange import with_exchanges as with_exchanges
 from cetdsl.ir.operators.fold import Fold as Fold
+from cetdsl.ir.operators.join_events import JoinEvents as JoinEvents
 from cetdsl.ir.operators.join_paths import JoinPaths as JoinPaths
 from cetdsl.ir.operators.join_sides import JoinSides as JoinSides
 from cetdsl.ir.operators.limit import Limit as Limit

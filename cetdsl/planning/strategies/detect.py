@@ -35,7 +35,7 @@ def detect(request: TrendsRequest) -> Operator | Declined:
         BranchOrder(branch, plan.order, adapting_for(asked, problem, source) if asked.adapts else None)
         for branch, plan, problem in zip(branches, orders, problems, strict=True)
     )
-    return _with_plan(list_trends(request), source, plans, Planned(problems, orders, asked.plan, asked.statistics))
+    return with_plan(list_trends(request), source, plans, Planned(problems, orders, asked.plan, asked.statistics))
 
 
 def _uncut(source: Source, asked: Detection) -> Source:
@@ -57,12 +57,18 @@ def measure(request: TrendsRequest) -> MeasureDetection | Declined:
     return MeasureDetection(Scan(source, plan.compiled), base_spec(source, plan.compiled), plans)
 
 
-def _with_plan(operator: Operator, source: Source, plans: tuple[BranchOrder, ...], planned: Planned) -> Operator:
+def with_plan(
+    operator: Operator,
+    source: Source,
+    plans: tuple[BranchOrder, ...],
+    planned: Planned,
+    kind: type[DetectTrends] = DetectTrends,
+) -> Operator:
     """Puts a listing in planned orders in the place of one in the order of the pattern."""
     if type(operator) is not ListTrends:
-        children = tuple(_with_plan(child, source, plans, planned) for child in operator.children)
+        children = tuple(with_plan(child, source, plans, planned, kind) for child in operator.children)
         return operator.with_children(children)
     fields = {field.name: getattr(operator, field.name) for field in attrs.fields(ListTrends)}
     compiled = operator.compiled
     fields |= {"child": Scan(source, compiled), "spec": base_spec(source, compiled)}
-    return DetectTrends(**fields, plans=plans, planned=planned)
+    return kind(**fields, plans=plans, planned=planned)

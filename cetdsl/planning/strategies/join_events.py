@@ -1,0 +1,48 @@
+"""joins: puts trends together by Spark's joins, in a planned order of their variables."""
+
+from __future__ import annotations
+
+import math
+
+from cetdsl.detection.plans import pattern_order
+from cetdsl.ir.branches import Branch, BranchOrder
+from cetdsl.ir.operators import JoinEvents, Operator
+from cetdsl.ir.operators.detect_trends import Planned
+from cetdsl.planning.detection import branches_to_order, orders_for, problem_of
+from cetdsl.planning.strategies.detect import with_plan
+from cetdsl.planning.strategies.enumerate import list_trends
+from cetdsl.planning.strategies.request import Declined, TrendsRequest, source_of
+
+#: The most chains of joins, one for each way in which many events stand in the slots of a branch.
+_MOST_CHAINS = 64
+
+
+def join_events(request: TrendsRequest) -> Operator | Declined:
+    """Lists trends branch by branch, with a join of DataFrames for each event of a trend."""
+    asked = request.detection
+    if asked.adapts:
+        return Declined("joins keep their order, and the adaptation would change it")
+    if len(request.compiled) != 1:
+        return Declined("AND at the top pairs the trends of both sides")
+    compiled = request.compiled[0]
+    if compiled.negations:
+        return Declined("the pattern has NOT")
+    branches = branches_to_order(compiled)
+    if isinstance(branches, str):
+        return Declined(branches)
+    if any(slot.at_most is None for branch in branches for slot in branch.slots):
+        return Declined("a repetition has no upper bound; write one, as in B{1,4}")
+    if sum(map(_chains_of, branches)) > _MOST_CHAINS:
+        return Declined(f"there are more than {_MOST_CHAINS} ways to say how many events each repetition has")
+    source = source_of(request.resolved)
+    problems = tuple(problem_of(branch, compiled, source) for branch in branches)
+    own = tuple(map(pattern_order, problems))
+    orders = own if asked.plan == "pattern" else orders_for(asked, problems)
+    orders = own if isinstance(orders, str) else orders
+    plans = tuple(BranchOrder(branch, plan.order) for branch, plan in zip(branches, orders, strict=True))
+    planned = Planned(problems, orders, asked.plan, asked.statistics)
+    return with_plan(list_trends(request), source, plans, planned, JoinEvents)
+
+
+def _chains_of(branch: Branch) -> int:
+    return math.prod((slot.at_most or 1) - slot.at_least + 1 for slot in branch.slots)

@@ -1,0 +1,68 @@
+"""``trends(algorithm="joins")`` on Spark: the trends are those of the reference; what it cannot take is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import generators
+import pytest
+from modes import more_on_classic
+from test_detection import bound, expected_of, found_by
+
+from cetdsl.errors import InvalidNode, UnsupportedQuery
+
+pytestmark = pytest.mark.simple_plans
+
+
+@pytest.fixture(scope="module")
+def rows() -> list[Any]:
+    return generators.stacked(7100, 25)
+
+
+@pytest.fixture(scope="module")
+def df(spark: Any, rows: list[Any]) -> Any:
+    return generators.frame(spark, rows).cache()
+
+
+@pytest.mark.parametrize(
+    ("text", "plan"),
+    more_on_classic(
+        ("PATTERN SEQ(A, B, C) WHERE A.x <= B.x AND A.k = C.k WITHIN 5", ["C", "A", "B"]),
+        ("PATTERN SEQ(A, B, C) WHERE A.x < C.x WITHIN 5", ["B", "C", "A"]),
+        ("PATTERN SEQ(A, B{1,3}, C) WHERE B.x <= NEXT(B).x AND A.x < B.x WITHIN 6 SLIDE 2", ["C", "B", "A"]),
+        ("PATTERN SEQ(A, B) OR SEQ(B b2, C) WITHIN 6 SLIDE 4", ["B", "C", "A", "b2"]),
+        ("PATTERN SEQ(A, B?, C) WHERE A.x + B.x < C.x AND COUNT(B) >= 1", "greedy"),
+        ("PATTERN SEQ(A, B) WHERE A.x * NEXT(B).x <= 4 AND [k] WITHIN 8", "auto"),
+    ),
+)
+def test_joins_find_the_trends_of_the_reference(df: Any, rows: list[Any], text: str, plan: Any) -> None:
+    asked = bound(df, text)
+    expected = expected_of(asked, rows)
+    assert expected
+    assert found_by(asked, plan=plan, algorithm="joins") == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("PATTERN SEQ(A, B+)", "no upper bound"),
+        ("PATTERN SEQ(A, NOT D, B)", "the pattern has NOT"),
+        ("PATTERN SEQ(A, B) AND SEQ(C, D)", "AND at the top"),
+    ],
+)
+def test_what_joins_cannot_take_is_refused(df: Any, text: str, reason: str) -> None:
+    with pytest.raises(UnsupportedQuery, match=reason):
+        bound(df, text).trends(algorithm="joins")
+
+
+def test_explain_shows_the_order_of_joins(df: Any) -> None:
+    known = {"rates": {"A": 9, "B": 1}}
+    text = str(bound(df, "PATTERN SEQ(A, B)").explain("trends", plan="greedy", statistics=known, algorithm="joins"))
+    assert "event joins: puts trends together" in text
+    assert "bind B, A" in text
+    assert "partial matches expected" in text
+
+
+def test_an_unknown_algorithm_is_refused(df: Any) -> None:
+    with pytest.raises(InvalidNode, match="no algorithm 'join'"):
+        bound(df, "PATTERN SEQ(A, B)").trends(algorithm="join")
