@@ -23,7 +23,8 @@ from cetdsl.datasets import read_workload
 from cetdsl.pattern.expressions import Attribute, Binary, Literal
 from cetdsl.pattern.nodes import And, Event, Pattern, Seq
 from cetdsl.pattern.query import Query, Span, Window
-from cetdsl.sharing.aggregation.subpatterns import Common, SubPattern, common, skeleton
+from cetdsl.sharing.aggregation.skeletons import skeleton
+from cetdsl.sharing.aggregation.subpatterns import Common, SubPattern, common
 
 #: Processor seconds of the authors' program for CASEM, and slots of its plans: in all, and at the roots.
 AUTHORS: dict[str, tuple[float, int | None, int | None]] = {

@@ -284,7 +284,8 @@ def compare(about: str, name: str, cells: Sequence[Cell], runs: int, paper: Pape
         + "; ".join(f"{method} {_gain_net(table, method):.2f}" for method in CONTESTANTS),
     ]
     claims = [*_claims(distances, table, best, shares, paper)]
-    charts = {f"{name}-distances": _distances(about, distances), f"{name}-methods": _methods(about, table, cells)}
+    stream = about.partition(":")[0]
+    charts = {f"{name}-distances": _distances(stream, distances), f"{name}-methods": _methods(stream, table, cells)}
     return result(about, measured, verdicts, notes=notes, claims=claims, charts=charts, cells=table, speeds=gains)
 
 
@@ -360,10 +361,10 @@ def _goal(what: str, figure: float, limit: float, most: bool = False) -> str:
     return f"{what}: {shown}, {'met' if met else '**missed**'}"
 
 
-def _distances(about: str, distances: Scan) -> dict[str, Any]:
+def _distances(stream: str, distances: Scan) -> dict[str, Any]:
     lines = {f"d = {value}": [[x, y / 1e6] for x, y in points] for value, points in distances.points.items()}
     return {
-        "title": f"Sequences, by the distance of invariants: {about}",
+        "title": f"Sequences by distance: {stream}",
         "x": "events in a pattern",
         "y": "million events a second",
         "from_zero": True,
@@ -372,7 +373,7 @@ def _distances(about: str, distances: Scan) -> dict[str, Any]:
     }
 
 
-def _methods(about: str, table: Sequence[Mapping[str, Any]], cells: Sequence[Cell]) -> dict[str, Any]:
+def _methods(stream: str, table: Sequence[Mapping[str, Any]], cells: Sequence[Cell]) -> dict[str, Any]:
     """The four graphs of figures 6 and 7, each on the mean over the pattern sets."""
     panels = []
     for what, key, unit in (
@@ -387,7 +388,11 @@ def _methods(about: str, table: Sequence[Mapping[str, Any]], cells: Sequence[Cel
                 rows = [row[key] for row in table if row["method"] == method and row["size"] == size]
                 lines.setdefault(method, []).append([size, unit * fmean(rows)])
         panels.append({"x": "events in a pattern", "y": what, "from_zero": True, "lines": lines})
-    return {"title": about, "panels": panels, "about": "As figures 6 and 7 of the paper: means over the pattern sets."}
+    return {
+        "title": f"Methods: {stream}",
+        "panels": panels,
+        "about": "As figures 6 and 7 of the paper: means over the pattern sets.",
+    }
 
 
 def traffic(events: Events, runs: int) -> Result:

@@ -24,6 +24,8 @@ from cetdsl.kernels.numbers.moments import about_zero, central_moment, deviation
 from cetdsl.kernels.numbers.scaled import to_scaled
 from cetdsl.pattern.expressions import Aggregate, Attribute, Length
 
+pytestmark = pytest.mark.simple_plans
+
 
 @pytest.mark.parametrize("function", FUNCTIONS.values(), ids=lambda function: function.name)
 def test_a_function_is_a_value(function: AggregateFunction) -> None:

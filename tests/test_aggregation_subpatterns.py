@@ -20,7 +20,8 @@ from cetdsl.sharing.aggregation.conditions import Condition
 from cetdsl.sharing.aggregation.draft import Limits
 from cetdsl.sharing.aggregation.plan import PlanData, Vertex
 from cetdsl.sharing.aggregation.planner import ALGORITHMS, Planner
-from cetdsl.sharing.aggregation.subpatterns import Absence, SubPattern, common, skeleton
+from cetdsl.sharing.aggregation.skeletons import skeleton
+from cetdsl.sharing.aggregation.subpatterns import Absence, SubPattern, common
 from tests import reference
 
 TYPES = "ABC"

@@ -22,6 +22,8 @@ from cetdsl.planning.forests import forest_of
 from cetdsl.planning.strategies.messages import messages
 from cetdsl.rewrite import rewrite
 
+pytestmark = pytest.mark.simple_plans
+
 RETURNING = (
     "RETURN COUNT(*), COUNT({v}), SUM({v}.x), AVG({v}.y), SUM({w}.y), MIN({v}.x), MAX({w}.name), AVG(LENGTH), "
     "MIN(LENGTH), VARIANCE({w}.x) "

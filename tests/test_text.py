@@ -5,6 +5,7 @@ import datetime
 import threading
 import time
 from decimal import Decimal
+from typing import Any
 
 import pyparsing
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from nodes_strategy import event_lists, patterns, queries, terms
 
+import cetdsl as cet
 from cetdsl.aggregates.functions import SPELLINGS
 from cetdsl.errors import CetdslError, InvalidNode, NotExpressible, ParseError
 from cetdsl.frontend.sase import grammar, parse, parse_condition, parse_predicates
@@ -337,6 +339,33 @@ def test_keywords_in_any_case_and_clause_ends() -> None:
     assert query.window == Window(Span(5, "tick"), Span(2, "tick"))
     assert parse("PATTERN A WITHIN 1 day 2 hours .").window == Window(Span.parse("26 hours"))
     assert parse("PATTERN A WHERE A.x > 5.").where == (Binary(">", each("A", "x"), Literal(5)),)
+
+
+def test_parameters_are_values() -> None:
+    text = "PATTERN A WHERE A.x > -:low AND A.n IN (:n, ':n') AND A.d >= :day AND A.b = :b -- :none"
+    query = cet.parse(text, low=2, n="' OR TRUE --", day=datetime.date(2024, 2, 29), b=None)
+    where = "A.x > -(2) AND A.n IN (''' OR TRUE --', ':n') AND A.d >= DATE '2024-02-29' AND A.b = NULL"
+    assert str(query) == f"PATTERN A\nWHERE {where}"
+    assert str(cet.parse(str(query))) == str(query)
+
+
+@pytest.mark.parametrize(
+    ("text", "values", "error", "message"),
+    [
+        ("PATTERN A WHERE A.x > :low", {}, ParseError, r":low has no value\n.*\n +\^{4}\n  hint: .*low=\.\.\."),
+        ("PATTERN A WHERE A.x > :low", {"lwo": 1}, ParseError, "the parameter :low has no value"),
+        ("PATTERN A WHERE A.x > :low", {"low": 1, "lw": 1}, InvalidNode, "parameter :lw\n  hint: did you mean ':low'"),
+        ("PATTERN A WHERE A.n = ':n' -- :n", {"n": 1}, InvalidNode, "parameter :n\n  hint: the text has no parameters"),
+        ("PATTERN A WHERE A.x > :low", {"low": [1]}, InvalidNode, r"the parameter :low: \[1\] \(list\)"),
+        ("PATTERN A WHERE A.x > :low", {"low": cet.event("A").x}, InvalidNode, "the parameter :low is a term, A.x"),
+        ("PATTERN A WHERE A.x > :low", {"low": 2**63}, InvalidNode, "beyond the range of BIGINT"),
+        ("PATTERN A WHERE A.x > : low", {"low": 1}, ParseError, "a value is missing after >"),
+        ("PATTERN A WITHIN :w", {"w": 1}, ParseError, "WITHIN needs a length of time"),
+    ],
+)
+def test_parameters_that_do_not_fit(text: str, values: dict[str, Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        cet.parse(text, **values)
 
 
 def test_deep_nesting_is_an_error_of_ours_or_parses() -> None:

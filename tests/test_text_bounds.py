@@ -100,7 +100,7 @@ def test_texts_that_do_not_parse_are_refused_soon(text: str) -> None:
 def test_many_named_queries_are_each_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[int] = []
     plain = sase._read
-    monkeypatch.setattr(sase, "_read", lambda text, kind: (read.append(len(text)), plain(text, kind))[1])
+    monkeypatch.setattr(sase, "_read", lambda text, *more: (read.append(len(text)), plain(text, *more))[1])
     text = ";\n".join(f"NAME q{number}: PATTERN SEQ(A, B+)" for number in range(200))
     assert len(parse_queries(text)) == 200
     assert sum(read) <= len(text)

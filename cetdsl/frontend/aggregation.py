@@ -132,7 +132,8 @@ def aggregation_plan(
         ``casem`` clusters queries, clusters of queries and so on; ``casem-2`` ends with two levels of sub-patterns;
         ``casem+dce`` goes on with what queries of different clusters have in common.
     deadline : float, optional
-        Seconds after which the plan found so far is taken. With 0, no two queries share anything.
+        Seconds after which the plan found so far is taken. With 0, no two queries share anything. Reading the queries
+        and comparing their types comes first, however long it takes.
     least_alike : float
         Queries are compared if they share more than this part, from 0 to 1, of the event types that either has.
     most_neighbours : int

@@ -15,6 +15,7 @@ from cetdsl.pattern.expressions import (
     Aggregate,
     Attribute,
     Expr,
+    Literal,
     Role,
     SparkColumn,
     bind_attributes,
@@ -480,13 +481,16 @@ def query_of(thing: object) -> Query:
     )
 
 
-def parse(text: str) -> QueryTerm:
+def parse(text: str, /, **parameters: object) -> QueryTerm:
     """The query that a text states.
 
     Parameters
     ----------
     text : str
         ``[RETURN ...] PATTERN ... [WHERE ...] [GROUP BY ...] [WITHIN ... [SLIDE ...]]``.
+    **parameters
+        The constants that stand for ``:name`` in the text: numbers, strings, dates, timestamps, truth values or None.
+        They are bound as values, and never read as text.
 
     Returns
     -------
@@ -496,6 +500,8 @@ def parse(text: str) -> QueryTerm:
     ------
     ParseError
         With the place in the text and a hint.
+    InvalidNode
+        A parameter is no constant, or the text has none of its name.
 
     Examples
     --------
@@ -503,8 +509,24 @@ def parse(text: str) -> QueryTerm:
     PATTERN Stock s+
     WHERE [company] AND s.price < NEXT(s).price
     WITHIN 1 hour
+    >>> parse("PATTERN Stock+ WHERE Stock.price > :ratio * NEXT(Stock).price", ratio=1.05)
+    PATTERN Stock+
+    WHERE Stock.price > 1.05 * NEXT(Stock).price
     """
-    return QueryTerm(sase.parse(text))
+    return QueryTerm(sase.parse(text, {name: _constant(name, value) for name, value in parameters.items()}))
+
+
+def _constant(name: str, value: object) -> Literal:
+    """The constant that stands for a parameter."""
+    try:
+        expr = to_expr(value)
+    except InvalidNode as error:
+        raise InvalidNode(f"the parameter :{name}: {error.message}", hint="pass a single constant") from None
+    if not isinstance(expr, Literal):
+        raise InvalidNode(
+            f"the parameter :{name} is a term, {shown(value)}", hint="write terms in the text, and pass constants"
+        )
+    return expr
 
 
 def seq(*parts: object) -> PatternTerm:

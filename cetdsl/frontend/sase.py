@@ -10,16 +10,18 @@ import datetime
 import math
 import re
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from contextvars import ContextVar
 from decimal import Decimal, InvalidOperation
 from functools import cache
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import attrs
 import pyparsing as pp
 
 from cetdsl.aggregates.functions import FUNCTIONS, SPELLINGS
-from cetdsl.errors import CetdslError, InvalidNode, ParseError
+from cetdsl.errors import CetdslError, InvalidNode, ParseError, nearest
 from cetdsl.pattern.expressions import (
     Aggregate,
     Attribute,
@@ -61,8 +63,9 @@ _SPACE = rf"\s*(?:{_COMMENT}(?:[\n\r]\s*|\Z))*"
 _QUOTED_NAME = r"`(?:[^`]|``)+`"
 _STRING = r"'[^']*(?:''[^']*)*'" + r'|"[^"]*(?:""[^"]*)*"'
 _DIGITS = "[0-9]+"
+_PARAMETER = r":[^\W\d]\w*"
 _TOKEN = re.compile(
-    rf"(?P<string>{_STRING})|(?P<quoted>{_QUOTED_NAME})|(?P<word>\w+)|(?P<open>[(\[{{])|(?P<close>[)\]}}])"
+    rf"(?P<string>{_STRING})|(?P<quoted>{_QUOTED_NAME})|(?P<parameter>{_PARAMETER})|(?P<word>\w+)|(?P<open>[(\[{{])|(?P<close>[)\]}}])"
     rf"|<=|>=|==|!=|<>|\S"
 )
 _BLANK = re.compile(_SPACE)
@@ -70,7 +73,7 @@ _NAMED = re.compile(rf"NAME{_SPACE}(?P<name>(?P<plain>[^\W\d]\w*)|(?P<quoted>{_Q
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
 
 
-def parse(text: str) -> Query:
+def parse(text: str, parameters: Mapping[str, Literal] = MappingProxyType({})) -> Query:
     """The query that ``text`` states.
 
     Parameters
@@ -78,6 +81,8 @@ def parse(text: str) -> Query:
     text : str
         ``[RETURN ...] PATTERN ... [WHERE ...] [GROUP BY ...] [WITHIN ... [SLIDE ...]]``; keywords in any case,
         comments from ``--`` to the end of the line.
+    parameters : mapping of str to Literal, optional
+        The constant that stands for ``:name``, by name.
 
     Returns
     -------
@@ -87,6 +92,8 @@ def parse(text: str) -> Query:
     ------
     ParseError
         With the place in the text and a hint.
+    InvalidNode
+        The text has no parameter of a name.
 
     Examples
     --------
@@ -101,7 +108,12 @@ def parse(text: str) -> Query:
                              ^
       hint: remove the comma, or write a part after it
     """
-    return _read(text, Query)
+    query, known = _read(text, Query, parameters), {f":{name}" for name in _parameters_in(text)}
+    for name in parameters:
+        if f":{name}" not in known:
+            every = f"the text has {', '.join(sorted(known)) or 'no parameters'}"
+            raise InvalidNode(f"the text has no parameter :{name}", hint=nearest(f":{name}", known, every))
+    return query
 
 
 def parse_queries(text: str) -> dict[str, Query]:
@@ -295,13 +307,18 @@ def _grammar(*, commented: bool) -> _Rules:
             pp.ParserElement.set_default_whitespace_chars(spaces)
 
 
-def _read(text: object, kind: type[T]) -> T:
+#: The values of the parameters of the text that is being read.
+_VALUES: ContextVar[Mapping[str, Literal]] = ContextVar("_VALUES")
+
+
+def _read(text: object, kind: type[T], parameters: Mapping[str, Literal] = MappingProxyType({})) -> T:
     """The query or the expression that a text states."""
     if not isinstance(text, str):
         raise InvalidNode(f"a query text is a string, not {type(text).__name__}")
     _refuse_surrogates(text)
     if _skip(text, 0) == len(text):
         raise ParseError("the text is empty", hint=_SHAPE if kind is Query else "write a predicate such as b.price > 5")
+    values = _VALUES.set(parameters)
     try:
         with _LOCK:
             rules = _grammar(commented="--" in text)
@@ -310,6 +327,8 @@ def _read(text: object, kind: type[T]) -> T:
         raise _explain(text, error.loc, error.msg.removeprefix("Expected ")) from None
     except RecursionError:
         raise ParseError("the query is nested too deeply", hint="remove parentheses that change nothing") from None
+    finally:
+        _VALUES.reset(values)
     assert isinstance(result, kind)
     return result
 
@@ -489,6 +508,19 @@ def _typed_literal(text: str, at: int, tokens: pp.ParseResults) -> Literal:
 
 def _constant(text: str, at: int, tokens: pp.ParseResults) -> Literal:
     return Literal({"NULL": None, "TRUE": True, "FALSE": False}[tokens[0].upper()])
+
+
+def _parameter(text: str, at: int, tokens: pp.ParseResults) -> Literal:
+    name, values = tokens[0][1:], _VALUES.get()
+    if name not in values:
+        hint = f"give it: cet.parse(text, {name}=...)" if name.isascii() else "give it as an argument of cet.parse"
+        raise _error(text, at, f"the parameter :{name} has no value", hint)
+    return values[name]
+
+
+def _parameters_in(text: str) -> set[str]:
+    """The names of the parameters that a text mentions."""
+    return {found["parameter"][1:] for found in _tokens(text) if found["parameter"]}
 
 
 def _neighbour(text: str, at: int, tokens: pp.ParseResults) -> Attribute:
@@ -790,6 +822,7 @@ def _operand_rule(expression: pp.Forward, name: pp.ParserElement) -> pp.ParserEl
     arguments = pp.Literal("*") | expression
     rules: list[tuple[str, pp.ParserElement, Callable[[str, int, pp.ParseResults], Expr]]] = [
         ("number", number, _number),
+        ("parameter", pp.Regex(_PARAMETER), _parameter),
         ("typed literal", _word_before(_TYPED, "['\"]") - string, _typed_literal),
         ("constant", pp.Regex(r"(?ai:NULL|TRUE|FALSE)\b"), _constant),
         ("neighbour", _word_before(NEIGHBOURS, r"\(") + lpar - name - rpar - dot_column, _neighbour),

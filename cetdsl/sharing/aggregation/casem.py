@@ -8,6 +8,7 @@ at pairs of siblings in the order of the greater gain of combining and merging t
 from __future__ import annotations
 
 import heapq
+from collections import defaultdict
 from collections.abc import Iterable
 
 from cetdsl.sharing.aggregation.draft import Clock, Draft
@@ -43,10 +44,17 @@ def cluster(draft: Draft, pairs: Iterable[tuple[int, int]], late: Clock) -> bool
     """
     tree = draft.tree
     queue: list[tuple[float, int, int]] = []
+    #: By vertex the siblings that it has too little in common with.
+    strange: defaultdict[int, set[int]] = defaultdict(set)
+
+    def part(first: int, second: int) -> None:
+        strange[first].add(second)
+        strange[second].add(first)
 
     def enter(first: int, second: int) -> None:
         above = tree.parent[first]
         if not _may_be_worthwhile(draft, draft.patterns[first], draft.patterns[second], above):
+            part(first, second)
             return
         gain = tree.gain_of_combining(first, second)
         if gain > 0 or (above == ROOT and second in tree.beside[first]):
@@ -64,8 +72,13 @@ def cluster(draft: Draft, pairs: Iterable[tuple[int, int]], late: Clock) -> bool
         if gain < -known - _ROUNDING:
             enter(first, second)
             continue
-        for pair in _examine(draft, first, second):
-            enter(*pair)
+        above, to_either = tree.parent[first], strange[first] | strange[second]
+        for vertex, other in _examine(draft, first, second):
+            # A cluster has no more in common with a sibling than each of its parts has.
+            if other in to_either and tree.parent[vertex] == above:
+                part(vertex, other)
+            else:
+                enter(vertex, other)
     return True
 
 
@@ -106,7 +119,8 @@ def _may_be_worthwhile(draft: Draft, first: SubPattern, second: SubPattern, abov
     if above == ROOT:
         return most >= draft.limits.least_slots
     of = draft.patterns[above]
-    return most > len(of.slots) or min(first.ordered, second.ordered) > of.ordered or bool(first.absences)
+    more = bool((first.absences and second.absences) or (first.relations and second.relations))
+    return most > len(of.slots) or min(first.ordered, second.ordered) > of.ordered or more
 
 
 def _is_worthwhile(draft: Draft, pattern: SubPattern, above: int) -> bool:

@@ -8,7 +8,7 @@ than what shares it, never less.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any, TypeAlias
@@ -146,8 +146,10 @@ class Condition:
     boxes: tuple[Box, ...] = (Box(),)
 
     @classmethod
-    def of(cls, terms: Iterable[Expr]) -> Condition:
+    def of(cls, terms: Sequence[Expr]) -> Condition:
         """Returns the conjunction of terms over the row of one event, whatever variable they call it by."""
+        if len(terms) == 1 and (known := _of_comparison(terms[0])) is not None:
+            return known
         ranges: dict[Key, Ranges] = {}
         others: set[Expr] = set()
         for term in (part for whole in terms for part in conjuncts(whole)):
@@ -173,6 +175,22 @@ class Condition:
     def expression(self) -> Expr:
         """The condition as a term over the event's own row."""
         return joined("or", [box.expression() for box in self.boxes]) if self.boxes else Literal(False)
+
+
+def _of_comparison(term: Expr) -> Condition | None:
+    """The condition that a single comparison with a constant is, which most conditions are."""
+    if not isinstance(term, Binary) or term.op not in MIRRORED:
+        return None
+    side, other = term.left, term.right
+    if not isinstance(side, Attribute) or side.role is not Role.EACH or not isinstance(other, Literal):
+        return None
+    return _compared_once(term.op, side.name, other.value)
+
+
+@lru_cache(4096, typed=True)
+def _compared_once(op: str, name: str, value: Any) -> Condition | None:
+    found = _compared(op, Attribute(None, name), Literal(value))
+    return None if found is None else _same((found,), frozenset())
 
 
 @lru_cache(4096)

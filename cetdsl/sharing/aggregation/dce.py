@@ -46,7 +46,7 @@ def _join(draft: Draft, first: int, second: int) -> None:
     for one, other in ((first, second), (second, first)):
         rest = draft.remaining(other)
         if len(rest) < draft.limits.least_slots:
-            return
+            continue
         part = draft.patterns[other].restricted(rest)
         for helper in draft.besides.get(one, {}):
             both = common(draft.patterns[helper], part)

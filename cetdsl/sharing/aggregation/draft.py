@@ -12,7 +12,8 @@ from cetdsl.sharing.aggregation.copies import SharedValues
 from cetdsl.sharing.aggregation.entropy import ROOT, PartitionTree
 from cetdsl.sharing.aggregation.graph import LEAST_ALIKE, MOST_NEIGHBOURS, CorrelationGraph
 from cetdsl.sharing.aggregation.plan import Edge, PlanData, Vertex
-from cetdsl.sharing.aggregation.subpatterns import Kind, Scope, Skeleton, skeleton
+from cetdsl.sharing.aggregation.skeletons import Skeleton, skeleton
+from cetdsl.sharing.aggregation.subpatterns import Kind, Scope
 
 #: Sub-patterns of fewer slots are not shared: instances of a single event are no work to share.
 LEAST_SLOTS = 2
@@ -76,7 +77,8 @@ class Draft:
         self.queries = dict(queries)
         self.numbers = {name: number for number, name in enumerate(self.queries)}
         self.skeletons = {self.numbers[name]: skeleton(query) for name, query in self.queries.items()}
-        kinds = {number: scoped_kinds(found) for number, found in self.skeletons.items()}
+        self._scopes: dict[Scope, int] = {}
+        kinds = {number: self._kinds(found) for number, found in self.skeletons.items()}
         self.graph = CorrelationGraph(kinds, limits.least_alike, limits.most_neighbours)
         self.tree = PartitionTree(self.graph.neighbours)
         self.patterns = {number: found.pattern for number, found in self.skeletons.items()}
@@ -91,6 +93,7 @@ class Draft:
         """A draft that may change while this one stays."""
         copied = Draft.__new__(Draft)
         copied.limits, copied.queries, copied.numbers = self.limits, dict(self.queries), dict(self.numbers)
+        copied._scopes = dict(self._scopes)
         copied.skeletons, copied.patterns = dict(self.skeletons), dict(self.patterns)
         copied.graph = self.graph.copy()
         copied.tree = self.tree.copy(copied.graph.neighbours)
@@ -132,7 +135,7 @@ class Draft:
         self.queries[name], self.numbers[name] = query, number
         self.skeletons[number], self.patterns[number] = found, found.pattern
         self.touched.add(number)
-        self.graph.add(number, scoped_kinds(found))
+        self.graph.add(number, self._kinds(found))
         self.tree.add(number)
         return number
 
@@ -204,7 +207,7 @@ class Draft:
             return {} if above == ROOT else {above: self.inherited[vertex]}
         return {**({} if above == ROOT else {above: self.inherited[vertex]}), **self.besides[vertex]}
 
-
-def scoped_kinds(found: Skeleton) -> set[tuple[Scope, Kind]]:
-    """The kinds of events of a query; those of queries that may share nothing are different ones."""
-    return {(found.pattern.scope, kind) for kind in found.pattern.kinds}
+    def _kinds(self, found: Skeleton) -> set[tuple[int, Kind]]:
+        """The kinds of events of a query; those of queries that may share nothing are different ones."""
+        scope = self._scopes.setdefault(found.pattern.scope, len(self._scopes))
+        return {(scope, kind) for kind in found.pattern.kinds}
