@@ -33,28 +33,26 @@ def run(folder: Path, races: list[str], *words: str) -> dict[str, dict[str, Any]
     return results
 
 
-def test_one_race_and_its_report(tmp_path: Path) -> None:
+def test_races_and_their_report(tmp_path: Path) -> None:
+    """One race on Spark, and those of plans, whose script stops where contestants find different numbers of trends."""
     (tmp_path / "README.md").write_text(
         "before\n<!-- begin: python benchmarks/run.py --report -->\n<!-- end -->\nafter\n"
     )
-    race = run(tmp_path, ["sequence"], "--scale", "0.001")["sequence"]
-    assert [line["limit"] for line in race["verdicts"]] == [1.5, 1.5]
-    assert race["rows"] == 10
+    prices = "".join(f"{'ABCDE'[n % 5]},2008020109{n // 5:02},{(n * n * 7) % 13 + n % 7}.5\n" for n in range(100))
+    bars = tmp_path / "bars.csv"
+    bars.write_text("ticker,minute,open\n" + prices)
+    of_plans = ["traffic", "bars", "orders", "anchors", "unlisted"]
+    races = run(tmp_path, ["sequence", *of_plans], "--scale", "0.01", "--bars", str(bars))
+
+    assert [line["limit"] for line in races["sequence"]["verdicts"]] == [1.5, 1.5]
+    assert races["sequence"]["rows"] == 100
     readme = (tmp_path / "README.md").read_text()
     assert readme.startswith("before")
     assert readme.endswith("after\n")
     assert "SEQ(A, B+), kernel" in readme
     assert "<svg" in (tmp_path / "results.svg").read_text()
 
-
-def test_races_of_plans(tmp_path: Path) -> None:
-    # The script stops where contestants find different numbers of trends.
-    prices = "".join(f"{'ABCDE'[n % 5]},2008020109{n // 5:02},{(n * n * 7) % 13 + n % 7}.5\n" for n in range(100))
-    bars = tmp_path / "bars.csv"
-    bars.write_text("ticker,minute,open\n" + prices)
-    given = ["--scale", "0.01", "--bars", str(bars)]
-    races = run(tmp_path, ["traffic", "stocks", "bars", "orders", "anchors", "unlisted"], *given)
-    assert all(any(row["trends"] for row in races[name]["cells"]) for name in ("traffic", "stocks", "bars"))
+    assert all(any(row["trends"] for row in races[name]["cells"]) for name in ("traffic", "bars"))
     assert {row["method"] for row in races["traffic"]["cells"]} == set(races["traffic"]["speeds"])
     assert "bars.csv" not in (tmp_path / "results.json").read_text()
     assert (tmp_path / "traffic-methods.svg").read_text().count("changes of plan") == 1

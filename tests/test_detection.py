@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import random
 import re
 from collections import Counter
 from typing import Any
@@ -15,6 +16,7 @@ from modes import more_on_classic
 
 import cetdsl as cet
 from cetdsl.errors import InvalidNode, UnknownVariable
+from cetdsl.execution import detection
 
 pytestmark = pytest.mark.simple_plans
 
@@ -184,3 +186,45 @@ def test_bad_plans_and_statistics_are_refused(df: Any, how: Any, kind: type[Exce
         with pytest.raises(kind, match=said) as raised:
             ask(**how)
         assert "hint: " in str(raised.value)
+
+
+@pytest.mark.parametrize(("key", "most"), more_on_classic(("", 5_000), (" GROUP BY k", 1_000_000)))
+def test_a_sample_finds_rates_and_selectivities(
+    spark: Any, key: str, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half of the events are A, three in ten B, and two in ten C; x is below 10, and y below 100."""
+    monkeypatch.setattr(detection, "MOST_SAMPLED", most)
+    rng = random.Random(3)
+    rows = [(n, n % 2, rng.choice("AAAAABBBCC"), rng.randrange(10), rng.randrange(100)) for n in range(20_000)]
+    df = spark.createDataFrame(rows, "t int, k int, type string, x int, y int")
+    asked = df.pattern(f"PATTERN SEQ(A, B, C) WHERE A.x = C.x AND B.y < C.y{key} WITHIN 40", time="t")
+    told = str(asked.explain("trends", plan="greedy", statistics="sample"))
+    (facts,) = re.findall("^statistics +of a sample: (.*)", told, re.MULTILINE)
+    rates, shares = (
+        {name: float(value) for name, value in re.findall(r"(\w(?:, \w)?) ([\d.]+)", part)} for part in facts.split(";")
+    )
+    scale = 2 if key else 1
+    assert rates == pytest.approx({"A": 0.5 / scale, "B": 0.3 / scale, "C": 0.2 / scale}, rel=0.1)
+    assert shares == pytest.approx({"A, C": 0.1, "B, C": 0.495}, rel=0.35 if most < len(rows) else 0.2)
+    assert told == str(asked.explain("trends", plan="greedy", statistics="sample"))
+
+
+def test_trends_after_a_sample(df: Any) -> None:
+    for text in ("PATTERN SEQ(A, B, C) WHERE A.x = C.x WITHIN 9", "PATTERN SEQ(A, B) OR SEQ(B b2, C) WITHIN 6"):
+        asked = df.pattern(text, time="t", tie_break="s")
+        expected = Counter(map(str, asked.trends(columns=["id"], plan="pattern").collect()))
+        assert expected
+        for plan in ("greedy", "dynamic", "auto", "pattern"):
+            found = asked.trends(columns=["id"], plan=plan, statistics="sample").collect()
+            assert Counter(map(str, found)) == expected, (text, plan)
+
+
+def test_a_sample_where_there_is_little_to_see(spark: Any, df: Any) -> None:
+    empty = spark.createDataFrame([], "t int, type string").pattern("PATTERN SEQ(A, B) WITHIN 4", time="t")
+    assert "there are no events" in str(empty.explain("trends", plan="greedy", statistics="sample"))
+    # Without a plan the order of the pattern is taken, as ever.
+    repeated = df.pattern("PATTERN (SEQ(A, B))+ WITHIN 4", time="t", tie_break="s")
+    assert repeated.trends(plan="greedy", statistics="sample").count() == repeated.trends().count()
+    with pytest.raises(InvalidNode, match="there are no statistics 'smaple'") as told:
+        repeated.trends(statistics="smaple")
+    assert "did you mean 'sample'" in str(told.value)

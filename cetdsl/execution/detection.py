@@ -8,11 +8,16 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from cetdsl.detection.histograms import SlidingStatistics
+from cetdsl.detection.statistics import Statistics
 from cetdsl.execution.compat import own_errors
 from cetdsl.execution.operators import Rows, execute, run, runs
 from cetdsl.execution.trends import trends_spec
-from cetdsl.ir.operators import MeasureDetection, Operator
+from cetdsl.ir.operators import MeasureDetection, Operator, SampleDetection
 from cetdsl.ir.stages import DETECTION, DetectSpec
+
+#: Rows of which a sample before planning is taken.
+MOST_SAMPLED = 1_000_000
 
 _TYPES: Mapping[str, T.DataType] = {
     "int": T.IntegerType(),
@@ -25,6 +30,7 @@ _TYPES: Mapping[str, T.DataType] = {
 }
 
 
+@runs(SampleDetection)
 @runs(MeasureDetection)
 def measure_detection(df: DataFrame, plan: MeasureDetection) -> Rows:
     """Gives rows of keys and :data:`~cetdsl.ir.stages.DETECTION` straight from the kernel."""
@@ -55,6 +61,42 @@ def statistics(df: DataFrame, plan: Operator) -> DataFrame:
     """Returns a row per key, branch and complete slice of its events: rates and selectivities as they were seen."""
     seen = [F.max_by(name, F.size(name)).alias(name) for name in ("rates", "selectivities")]
     return _of_slices(df, plan, [F.sum("events").alias("events"), *seen]).filter(F.col("rates").isNotNull())
+
+
+def sample(df: DataFrame, plan: Operator) -> Statistics:
+    """Returns the statistics of at most about :data:`MOST_SAMPLED` events; this runs jobs."""
+    assert isinstance(plan, SampleDetection), plan
+    with own_errors():
+        rows = run(_bounded(df, plan), plan).select("branch", "events", "rates", "selectivities").collect()
+    rates: dict[str, list[tuple[int, float]]] = {}
+    shares: dict[tuple[str, str], list[tuple[int, float]]] = {}
+    for row in rows:
+        adapting = plan.plans[row["branch"]].adapting
+        assert adapting is not None, "its statistics are taken"
+        pairs = {", ".join(pair): pair for pair in SlidingStatistics(adapting.problem, 1).pairs}
+        for name, rate in row["rates"].items():
+            rates.setdefault(name, []).append((row["events"], rate))
+        for pair, share in row["selectivities"].items():
+            shares.setdefault(pairs[pair], []).append((row["events"], share))
+    return Statistics(
+        {name: _mean(rates[name]) for name in sorted(rates)}, {pair: _mean(shares[pair]) for pair in sorted(shares)}
+    )
+
+
+def _mean(found: list[tuple[int, float]]) -> float:
+    """The mean of what chunks say, by their events."""
+    return sum(events * value for events, value in found) / sum(events for events, _ in found)
+
+
+def _bounded(df: DataFrame, plan: Operator) -> DataFrame:
+    """Leaves so long a part of the time, in its middle, that it holds about ``MOST_SAMPLED`` rows of evenly many."""
+    time = df[_quoted(plan.source.time)]
+    number = time.cast("timestamp").cast("double") if plan.source.time_type.startswith("timestamp") else time
+    count, least, most = df.select(F.count(time), F.min(number), F.max(number)).collect()[0]
+    if count <= MOST_SAMPLED:
+        return df
+    middle, half = (least + most) / 2, (most - least) / 2 * MOST_SAMPLED / count
+    return df.filter(number.between(middle - half, middle + half))
 
 
 def _of_slices(df: DataFrame, plan: Operator, columns: list[Column]) -> DataFrame:

@@ -37,6 +37,7 @@ from cetdsl.planning.planner import (
     plan_aggregate,
     plan_complete,
     plan_measuring,
+    plan_sampling,
     plan_trends,
     strategy_name,
 )
@@ -182,7 +183,7 @@ class PatternFrame:
         columns: Sequence[str] | None = None,
         *,
         plan: str | Sequence[str] = "auto",
-        statistics: Mapping[str, Mapping[Any, float]] | None = None,
+        statistics: str | Mapping[str, Mapping[Any, float]] | None = None,
         adaptation: str | Mapping[str, Any] | None = None,
         algorithm: str = "auto",
     ) -> DataFrame:
@@ -198,9 +199,10 @@ class PatternFrame:
             The order in which variables are bound, which changes how long it takes and never what is found: see
             :doc:`/how_matches_are_found`. A sequence names all variables. ``auto`` leaves the pattern's order only
             where ``statistics`` say that another one is clearly cheaper.
-        statistics : mapping, optional
+        statistics : mapping or "sample", optional
             ``"rates"``: the events of each variable per second, or per tick. ``"selectivities"``: by pair of variables,
-            the share of pairs of events of which their predicates hold.
+            the share of pairs of events of which their predicates hold. ``"sample"`` takes them of up to about a
+            million events before planning, which runs jobs at once. By default nothing is taken.
         adaptation : {"static", "unconditional", "threshold", "invariants"} or mapping, optional
             When the plan changes, by what is seen of a key while its events are read; by default never. A mapping has
             this word as ``"method"``, the number of events in a ``"slice"`` of a key, after which a plan may change,
@@ -226,12 +228,24 @@ class PatternFrame:
         [[('A', 5), ('B', 7)], [('A', 5), ('B', 9)]]
         >>> df.pattern(cet.seq(A, B), time="t").trends(plan=["B", "A"]).count()
         2
+        >>> df.pattern(cet.seq(A, B), time="t").trends(plan="greedy", statistics="sample").count()
+        2
         >>> df.pattern(cet.seq(A, B), time="t").trends(algorithm="joins").count()
         2
         """
         refuse_streaming(self._df)
-        detection = given_detection(self._query.pattern, plan, statistics, adaptation, algorithm)
+        detection = self._detection(plan, statistics, adaptation, algorithm)
         return run(self._df, self._decide_trends(limit, columns, detection).plan)
+
+    def _detection(self, plan: object, statistics: object, adaptation: object, algorithm: object = "auto") -> Detection:
+        """How trends are to be put together; this runs jobs if a sample of the events is to say it."""
+        detection = given_detection(self._query.pattern, plan, statistics, adaptation, algorithm)
+        if not detection.sampled or detection.plan == "pattern":
+            return detection
+        refuse_streaming(self._df)
+        sampling = plan_sampling(self._rewritten, detection)
+        known = None if sampling is None else detected.sample(self._df, sampling)
+        return attrs.evolve(detection, statistics=known)
 
     def _decide_trends(self, limit: int | None, columns: Sequence[str] | None, detection: Detection) -> Decision:
         return plan_trends(self._rewritten, self._columns(columns), _whole("limit", limit), detection)
@@ -241,7 +255,7 @@ class PatternFrame:
         adaptation: str | Mapping[str, Any] = "invariants",
         *,
         plan: str | Sequence[str] = "auto",
-        statistics: Mapping[str, Mapping[Any, float]] | None = None,
+        statistics: str | Mapping[str, Mapping[Any, float]] | None = None,
     ) -> DataFrame:
         """How plans change while :meth:`trends` is answered, slice by slice of the events of each key.
 
@@ -278,7 +292,7 @@ class PatternFrame:
         adaptation: str | Mapping[str, Any] = "invariants",
         *,
         plan: str | Sequence[str] = "auto",
-        statistics: Mapping[str, Mapping[Any, float]] | None = None,
+        statistics: str | Mapping[str, Mapping[Any, float]] | None = None,
     ) -> DataFrame:
         """The rates and selectivities that plans are chosen by, after each slice of the events of each key.
 
@@ -310,7 +324,7 @@ class PatternFrame:
 
     def _measured(self, plan: object, statistics: object, adaptation: object) -> Decision:
         refuse_streaming(self._df)
-        detection = given_detection(self._query.pattern, plan, statistics, adaptation)
+        detection = self._detection(plan, statistics, adaptation)
         return plan_measuring(self._rewritten, detection)
 
     def _columns(self, columns: Sequence[str] | None) -> tuple[str, ...]:
@@ -660,7 +674,7 @@ class PatternFrame:
         memory_limit: str | int | None = None,
         measure: bool = False,
         plan: str | Sequence[str] = "auto",
-        statistics: Mapping[str, Mapping[Any, float]] | None = None,
+        statistics: str | Mapping[str, Mapping[Any, float]] | None = None,
         adaptation: str | Mapping[str, Any] | None = None,
     ) -> Explanation:
         """How the query is understood and run.
@@ -728,9 +742,7 @@ class PatternFrame:
             lambda: run(self._df, decision.plan),
             lambda: plan_complete(self._complete(*asked, self._columns(None))),
             lambda: summary(self.survey_complete_trends(*asked, measure)),
-            lambda: self._trends_views(
-                given_detection(self._query.pattern, plan, statistics, adaptation, algorithm), measure
-            ),
+            lambda: self._trends_views(self._detection(plan, statistics, adaptation, algorithm), measure),
         )
 
     def _trends_views(self, detection: Detection, measure: bool) -> tuple[PlanView, ...]:

@@ -26,6 +26,7 @@ _STAGES = {
     "trends": ("enumerate.trends", "trend_stream"),
     "detect": ("detect.trends", "detect_stream"),
     "measure detection": ("detect.measure", "measure_stream"),
+    "sample detection": ("detect.measure", "sample_stream"),
     "containment": ("complete.containment", "containment_stream"),
     "graph": ("complete.streams", "graph_stream"),
     "count": ("complete.streams", "count_stream"),

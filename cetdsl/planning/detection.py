@@ -29,6 +29,9 @@ CLEARLY = 2.0
 _MICROSECONDS = 1e6
 
 
+#: The word for statistics that are taken before planning.
+SAMPLED = "sample"
+_KNOWN = "write statistics='sample', or a mapping of rates and selectivities"
 #: The plan stays.
 STATIC = Adaptation("static")
 #: What a mapping given as ``adaptation=`` may hold.
@@ -47,6 +50,8 @@ class Detection:
     adaptation: Adaptation = STATIC
     slice_events: int | None = None
     algorithm: str = "auto"
+    #: Whether the statistics are of a sample, which is taken before planning.
+    sampled: bool = False
 
     @property
     def adapts(self) -> bool:
@@ -92,7 +97,10 @@ def given_detection(
         raise InvalidNode(f"there is no algorithm {shown(algorithm)}", hint=hint)
     positive = tuple(dict.fromkeys(event.variable for event in positive_events(pattern)))
     negated = {event.variable for event in events(pattern)} - set(positive)
-    known = None if statistics is None else given_statistics(statistics, positive, negated)
+    sampled = is_one_of(statistics, (SAMPLED,))
+    if isinstance(statistics, str) and not sampled:
+        raise InvalidNode(f"there are no statistics {shown(statistics)}", hint=nearest(statistics, (SAMPLED,), _KNOWN))
+    known = None if statistics is None or sampled else given_statistics(statistics, positive, negated)
     if isinstance(plan, str):
         if not is_one_of(plan, PLANS):
             every = f"write one of {', '.join(map(repr, PLANS))}, or a list of all variables"
@@ -107,7 +115,7 @@ def given_detection(
             f"the plan {shown(plan)} is given, and the adaptation would change it",
             hint="leave the adaptation out, or write plan='greedy' or plan='dynamic'",
         )
-    return asked
+    return attrs.evolve(asked, sampled=sampled)
 
 
 def _given_adaptation(given: object) -> tuple[Adaptation, int | None]:

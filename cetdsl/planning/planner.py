@@ -13,7 +13,7 @@ from cetdsl.ir.operators import Operator, with_exchanges
 from cetdsl.pattern.expressions import Aggregate
 from cetdsl.planning.detection import BY_DEFAULT, Detection
 from cetdsl.planning.strategies import complete
-from cetdsl.planning.strategies.detect import detect, measure
+from cetdsl.planning.strategies.detect import detect, measure, sample
 from cetdsl.planning.strategies.enumerate import enumerate_and_aggregate, list_trends
 from cetdsl.planning.strategies.fold import fold
 from cetdsl.planning.strategies.join_events import join_events
@@ -103,6 +103,12 @@ def plan_measuring(resolved: ResolvedQuery, detection: Detection) -> Decision:
             hint="give a plan, plan='greedy', or an adaptation; explain('trends') says how trends are found",
         )
     return Decision(with_exchanges(found), strategy_name(detect), ())
+
+
+def plan_sampling(resolved: ResolvedQuery, detection: Detection) -> Operator | None:
+    """Plans to take statistics of the events; None where trends are put together in no order of a plan."""
+    found = sample(TrendsRequest(resolved, (resolved.time.name,), None, compile_sides(resolved), detection))
+    return None if isinstance(found, Declined) else with_exchanges(found)
 
 
 def plan_complete(request: complete.Request) -> Decision:

@@ -36,6 +36,7 @@ from cetdsl.ir.operators.pair_counts import PairCounts as PairCounts
 from cetdsl.ir.operators.propagate import Propagate as Propagate
 from cetdsl.ir.operators.propagate_together import PropagateTogether as PropagateTogether
 from cetdsl.ir.operators.rows_in_order import RowsInOrder as RowsInOrder
+from cetdsl.ir.operators.sample_detection import SampleDetection as SampleDetection
 from cetdsl.ir.operators.sample_paths import SamplePaths as SamplePaths
 from cetdsl.ir.operators.sample_trends import SampleTrends as SampleTrends
 from cetdsl.ir.operators.scan import Scan as Scan

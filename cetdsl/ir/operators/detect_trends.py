@@ -24,6 +24,7 @@ class Planned:
     orders: tuple[OrderPlan, ...]
     asked: str | tuple[str, ...]
     statistics: Statistics | None = None
+    sampled: bool = False
 
     def expected(self) -> tuple[tuple[float, ...], ...]:
         """Returns log2 of the expected number of partial matches of each step, for each branch."""
@@ -58,14 +59,27 @@ class DetectTrends(ListTrends):
         return self._order(number), f"partial matches expected in {words.unit_of(self.source)}: {', '.join(each)}"
 
     def facts(self) -> tuple[tuple[str, str], ...]:
+        sampled = (("statistics", _written(self.planned.statistics)),) if self.planned.sampled else ()
         adapting = self.plans[0].adapting
         if adapting is None:
-            return ()
+            return sampled
         events = "some thousand" if adapting.slice_events is None else str(adapting.slice_events)
-        return (("adaptation", f"{adapting.adaptation.method}, after every {events} events of a key"),)
+        return (
+            *sampled,
+            ("adaptation", f"{adapting.adaptation.method}, after every {events} events of a key"),
+        )
 
     def costs(self, limit: int | None = None) -> tuple[str, ...]:
         return (f"grows with the number of partial matches{words.until(limit)}",)
+
+
+def _written(statistics: Statistics | None) -> str:
+    """Writes what a sample says."""
+    known = statistics or Statistics()
+    rates = [f"{name} {rate:.3g}" for name, rate in known.rates.items()]
+    shares = [f"{', '.join(dict.fromkeys(pair))} {share:.3g}" for pair, share in known.selectivities.items()]
+    parts = [f"{what} {', '.join(all_)}" for what, all_ in (("rates", rates), ("selectivities", shares)) if all_]
+    return "of a sample: " + ("; ".join(parts) or "there are no events")
 
 
 def _amount(log: float) -> str:

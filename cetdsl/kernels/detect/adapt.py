@@ -23,6 +23,7 @@ from cetdsl.kernels._jit import inlined, jit
 from cetdsl.kernels.detect.runs import Runs
 from cetdsl.kernels.detect.steps import Candidates
 from cetdsl.kernels.detect.tables import TableMaker
+from cetdsl.kernels.enumerate.batches import members_of
 from cetdsl.kernels.enumerate.layout import ints
 from cetdsl.kernels.machine.conditions import compare, is_listed
 from cetdsl.kernels.machine.program import OPERATORS
@@ -30,6 +31,8 @@ from cetdsl.kernels.vocabulary import Events, Ints, Places
 
 #: Pairs of events that are looked at for one selectivity in one slice.
 SAMPLE = 64
+#: Events of a key of which as many pairs are tried where a sample is taken before planning.
+PIECE = 1_000
 #: Those of a linear congruential generator modulo 2^64 (Knuth's MMIX), of which the upper bits are used.
 _MULTIPLIER, _INCREMENT = 6_364_136_223_846_793_005, 1_442_695_040_888_963_407
 
@@ -234,6 +237,21 @@ class BranchLoop:
         key.offset += keep_from - low
         self._last = ends[1], key
         return Runs(*(ints([row[column] for row in rows]) for column in range(6)))
+
+    def sample(self, events: Events, tables: TableMaker) -> Statistics:
+        """Returns the statistics of a chunk, of all of its keys together."""
+        low, high = events.segment_start[:-1], events.segment_start[1:]
+        owner, piece = members_of(np.zeros(len(low), dtype=np.int64), (high - low + PIECE - 1) // PIECE)
+        first = low[owner] + piece * PIECE
+        stop = np.minimum(first + PIECE, high[owner])
+        places = np.stack([low[owner], first, stop, np.arange(len(owner)), (high - low)[owner]], axis=1)
+        ranks = [tables.rank_of(one) for one in self._candidates]
+        items = [tables.candidates(one) for one in self._candidates]
+        counts = self._counts(events, items, ranks, np.ascontiguousarray(places, dtype=np.int64))
+        seen = SlidingStatistics(self._adapting.problem, 1)
+        (duration,), *others = (np.sum(column, axis=0).tolist() for column in zip(*counts, strict=True))
+        seen.add(duration, *others)
+        return seen.statistics()
 
     @property
     def _first_order(self) -> tuple[int, ...]:

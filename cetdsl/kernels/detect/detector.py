@@ -8,6 +8,7 @@ from typing import NamedTuple
 import attrs
 import numpy as np
 
+from cetdsl.detection.statistics import Statistics
 from cetdsl.ir.branches import Between, Branch, BranchOrder, Slot
 from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.machine import Comparison
@@ -136,6 +137,14 @@ class Detector:
                     yield found
                 if limit == 0:
                     return
+
+    def sample(self, events: Events) -> Iterator[Statistics]:
+        """Gives the statistics of a chunk for each branch, all of whose plans may change."""
+        events, _, _ = self._guarded.with_guards(events)
+        tables = TableMaker(events)
+        for loop in self.loops:
+            assert loop is not None, "its plan stays"
+            yield loop.sample(events, tables)
 
     def _parts(
         self, number: int, chunk: _Chunk, scopes: Scopes, ends: tuple[Hashable, Hashable], keep_from: int

@@ -50,6 +50,23 @@ def measure_stream(spec: DetectSpec, batches: Iterator[pa.RecordBatch], chunk_ev
     yield from by_chunks(spec.trends.kernel, batches, chunk_events, measured)
 
 
+def sample_stream(spec: DetectSpec, batches: Iterator[pa.RecordBatch], chunk_events: int = CHUNK_EVENTS) -> Columns:
+    """Takes the statistics of each chunk, of all of its keys together, in the columns of :func:`measure_stream`."""
+    detector = Detector(spec.trends.kernel, spec.plans, by_slice=True)
+
+    def sampled(chunk: Chunk) -> Columns:
+        count, rows = len(chunk.events.time), []
+        for branch, statistics in enumerate(detector.sample(chunk.events) if count else ()):
+            shares = {", ".join(pair): share for pair, share in statistics.selectivities.items()}
+            told = [[], 0.0, 0.0, list(statistics.rates.items()), list(shares.items())]
+            rows.append((branch, 0, None, count, False, False, None, *told))
+        if rows:
+            keys = chunk.key_columns(spec.trends.keys, ints([0] * len(rows)))
+            yield [*keys, *(pa.array(column, kind) for column, kind in zip(zip(*rows), _TYPES, strict=True))]
+
+    yield from by_chunks(spec.trends.kernel, batches, chunk_events, sampled)
+
+
 def _shown(plan: BranchOrder, order: Sequence[int]) -> str:
     assert plan.adapting is not None
     return ", ".join(plan.adapting.problem.names[slot] for slot in order)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 
 from cetdsl.ir.branches import BranchOrder
-from cetdsl.ir.operators import DetectTrends, ListTrends, MeasureDetection, Operator, Scan
+from cetdsl.ir.operators import DetectTrends, ListTrends, MeasureDetection, Operator, SampleDetection, Scan
 from cetdsl.ir.operators.detect_trends import Planned
 from cetdsl.ir.source import Source
 from cetdsl.planning.detection import Detection, adapting_for, branches_to_order, orders_for, problem_of, why_no_plan
@@ -35,7 +35,8 @@ def detect(request: TrendsRequest) -> Operator | Declined:
         BranchOrder(branch, plan.order, adapting_for(asked, problem, source) if asked.adapts else None)
         for branch, plan, problem in zip(branches, orders, problems, strict=True)
     )
-    return with_plan(list_trends(request), source, plans, Planned(problems, orders, asked.plan, asked.statistics))
+    planned = Planned(problems, orders, asked.plan, asked.statistics, asked.sampled)
+    return with_plan(list_trends(request), source, plans, planned)
 
 
 def _uncut(source: Source, asked: Detection) -> Source:
@@ -55,6 +56,13 @@ def measure(request: TrendsRequest) -> MeasureDetection | Declined:
         for one, problem in zip(plan.plans, plan.planned.problems, strict=True)
     )
     return MeasureDetection(Scan(source, plan.compiled), base_spec(source, plan.compiled), plans)
+
+
+def sample(request: TrendsRequest) -> SampleDetection | Declined:
+    """Takes statistics of the events, whatever is known of them; declines where no order can be chosen."""
+    asked = attrs.evolve(request.detection, plan="greedy", statistics=None)
+    found = measure(attrs.evolve(request, detection=asked))
+    return found if isinstance(found, Declined) else SampleDetection(found.child, found.spec, found.plans)
 
 
 def with_plan(

@@ -40,7 +40,7 @@ def join_events(request: TrendsRequest) -> Operator | Declined:
     orders = own if asked.plan == "pattern" else orders_for(asked, problems)
     orders = own if isinstance(orders, str) else orders
     plans = tuple(BranchOrder(branch, plan.order) for branch, plan in zip(branches, orders, strict=True))
-    planned = Planned(problems, orders, asked.plan, asked.statistics)
+    planned = Planned(problems, orders, asked.plan, asked.statistics, asked.sampled)
     return with_plan(list_trends(request), source, plans, planned, JoinEvents)
 
 
