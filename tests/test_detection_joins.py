@@ -44,9 +44,9 @@ def test_joins_find_the_trends_of_the_reference(df: Any, rows: list[Any], text: 
 
 def test_ties_columns_and_limits(df: Any) -> None:
     """Keys without a value are keys, events of an instant have an order where columns break ties."""
-    asked = df.pattern("PATTERN SEQ(A, B{1,2}) WHERE [case, k] AND A.x <= B.x", time="t", tie_break="s")
+    asked = df.pattern("PATTERN SEQ(A, B{1,2}) WHERE [case, k]", time="t", tie_break="s")
     found = {how: asked.trends(columns=["id", "x"], algorithm=how).collect() for how in ("kernel", "joins")}
-    assert len(found["joins"]) > 20
+    assert len(found["joins"]) > 5
     assert sorted(map(str, found["joins"])) == sorted(map(str, found["kernel"]))
     some = asked.trends(columns=["id", "x"], algorithm="joins", limit=3).collect()
     assert len(some) == 3

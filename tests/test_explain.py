@@ -38,6 +38,7 @@ from cetdsl.planning.planner import (
     plan_trends,
     strategy_name,
 )
+from cetdsl.planning.strategies.join_events import join_events
 from cetdsl.rewrite import rewrite
 
 SCHEMA = Schema(
@@ -202,7 +203,7 @@ B       ends a trend
 
 def test_every_strategy_is_described() -> None:
     complete = itertools.chain(*COMPLETE_STRATEGIES.values(), *COMPLETE_REQUEST_STRATEGIES.values())
-    named = {strategy_name(each) for each in (*AGGREGATE_STRATEGIES, *TRENDS_STRATEGIES, *complete)}
+    named = {strategy_name(each) for each in (*AGGREGATE_STRATEGIES, *TRENDS_STRATEGIES, join_events, *complete)}
     assert named == set(STRATEGIES)
     page = (Path(__file__).parent.parent / "docs" / "execution.rst").read_text(encoding="utf-8")
     for each in AGGREGATE_STRATEGIES:
