@@ -120,7 +120,7 @@ def trees_of(slots: range) -> Iterator[Node]:
 def check(
     query: Query, rows: list[Any], ties: tuple[str, ...], turn: int, most: int = 24, *, trees: bool = False
 ) -> int:
-    """Compares trends in all orders, or trees, with the reference, under ways of cutting the stream; returns how many."""
+    """Compares trends in all orders, or trees, with the reference, cutting the stream in ways; returns how many."""
     worker = Detecting(query, rows, ties)
     cuts = (-1,) if worker.plan.source.windowing.cut <= 0 else (-1, 1, 3)
     expected = expected_of(query, rows, ties)

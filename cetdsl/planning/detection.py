@@ -43,7 +43,7 @@ _ADAPTATION = ("method", "threshold", "distance", "most", "slice")
 class Detection:
     """How trends are to be put together, and what is known of the events.
 
-    ``plan`` is one of :data:`PLANS`, or has the names of all variables: in a row for an order, in nested pairs for a tree.
+    ``plan`` is one of :data:`PLANS`, or names all variables: in a row for an order, in nested pairs for a tree.
 
     Plans change by ``adaptation``, after slices of so many events of a key. ``algorithm`` is one of :data:`ALGORITHMS`.
     """

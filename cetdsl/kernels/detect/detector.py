@@ -103,9 +103,11 @@ class Detector:
     def _program(self, number: int, plan: Plan) -> Program | TreeProgram:
         if (number, plan) not in self._programs:
             branch, rest = self._branches[number], (self._pairs, self._negations, self._span > 0)
-            is_tree = isinstance(plan, TreePlan)
-            program = lay_out_tree(branch, plan, *rest) if is_tree else lay_out_steps(branch, plan.order, *rest)
-            self._programs[number, plan] = program
+            self._programs[number, plan] = (
+                lay_out_tree(branch, plan, *rest)
+                if isinstance(plan, TreePlan)
+                else lay_out_steps(branch, plan.order, *rest)
+            )
         return self._programs[number, plan]
 
     def enumerate(

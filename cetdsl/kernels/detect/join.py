@@ -57,7 +57,7 @@ class Chains(NamedTuple):
 
 
 class Scope(NamedTuple):
-    """Where trends are looked for: of each event from ``begin`` on, see :func:`~cetdsl.kernels.detect.trees.scope_of`."""
+    """Where trends are looked for: event by event from ``begin`` on (:func:`~cetdsl.kernels.detect.trees.scope_of`)."""
 
     begin: int
     #: Before which event a partial match ends that begins with the event.
@@ -139,7 +139,7 @@ def _pair_holds(
 @inlined
 def _bound(tree: Tree, rows: Rows, k: Index, row: Index, slot: Index) -> Index:
     """The event that a left row of node ``k`` binds to a slot, or its last one."""
-    return rows.last[row] if slot == EDGE else rows.first[leaf_row(tree, rows, k, row, slot)]
+    return np.int64(rows.last[row] if slot == EDGE else rows.first[leaf_row(tree, rows, k, row, slot)])
 
 
 @inlined
@@ -200,14 +200,14 @@ def join(
                 cursor = until
         while cursor < until:
             if ordered >= 0:
-                cursor = next_holding(side.key, side.place, 0, test[ordered, OP], limit, cursor, until)
+                cursor = next_holding(side.key, side.place, 0, test[ordered, OP], int(limit), cursor, until)
                 if cursor >= until:
                     break
             row = np.int64(side.item[cursor])
             allowed = rows.last[row] < scope.reach[rows.first[one] - scope.begin]
             t = begin
             while allowed and t < end:
-                allowed = _pair_holds(tree, rows, chains, events, k, test[t], row, one)
+                allowed = _pair_holds(tree, rows, chains, events, k, test[t], int(row), one)
                 t += 1
             if allowed:
                 if count == room:
@@ -234,9 +234,8 @@ def find_sets(
 ) -> bool:
     """Finds the sets of events, among some items, that a slot binds.
 
-    ``stack`` has room for the sets that the search stands on: of each
-    the end of its chain, and the next item to be tried. Returns whether all are found; otherwise there is no room for
-    another one.
+    ``stack`` has room for the sets that the search stands on: of each the end of its chain, and the next item to be
+    tried. Returns whether all are found; otherwise there is no room for another one.
     """
     opens, closes = slot == 0, slot == len(steps.step) - 1
     least, most = steps.step[slot, LEAST], steps.step[slot, MOST]

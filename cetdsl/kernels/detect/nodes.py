@@ -62,7 +62,8 @@ class TreeProgram(NamedTuple):
 def _tests_of(left: range, right: range, branch: Branch, pairs: Sequence[Pair]) -> list[tuple[int, ...]]:
     """What is asked of two parts, which hold these slots."""
     between = branch.between[right.start - 1]
-    tests = [(OPERATORS[c.op], c.later, c.earlier, EDGE, EDGE) for c in between.comparisons]
+    tests: list[tuple[int, ...]] = []
+    tests += [(OPERATORS[c.op], c.later, c.earlier, EDGE, EDGE) for c in between.comparisons]
     tests += [(IN_OWN_LIST, row, row, EDGE, EDGE) for row in between.listed]
     for slot in right:
         event = EDGE if slot == right.start and not branch.slots[slot].kleene else slot
@@ -112,12 +113,14 @@ def lay_out_tree(
     for row, node in zip(rows, every, strict=True):
         slots = _slots(node)
         row[[FIRST, STOP]] = slots.start, slots.stop
-        hashed, own, ordered = None, [], None
+        hashed: Hashed | None = None
+        own: list[tuple[int, ...]] = []
+        ordered: int | None = None
         if isinstance(node, int):
             row[SLOT] = node
         else:
             row[[LEFT, RIGHT]] = number[node[0]], number[node[1]]
-            hashed, own, ordered = _index(_tests_of(*map(_slots, node), branch, pairs), branch)
+            hashed, own, ordered = _index(_tests_of(_slots(node[0]), _slots(node[1]), branch, pairs), branch)
         row[SORTED] = -1 if ordered is None else len(tests) + ordered
         row[[TESTS, TESTS_END]] = len(tests), len(tests) + len(own)
         tests += own

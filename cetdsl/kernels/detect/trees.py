@@ -6,7 +6,7 @@ found once, however many windows it lies in; the root's are written to each of t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 import numpy as np
 
@@ -27,8 +27,8 @@ from cetdsl.kernels.detect.join import (
     join,
     write_trends,
 )
-from cetdsl.kernels.detect.nodes import EDGE, LEFT, OP, RIGHT, SLOT, SORTED, TreeProgram
 from cetdsl.kernels.detect.nodes import COLUMN as TEST_COLUMN
+from cetdsl.kernels.detect.nodes import EDGE, LEFT, OP, RIGHT, SLOT, SORTED, TreeProgram
 from cetdsl.kernels.detect.nodes import EVENT as TEST_EVENT
 from cetdsl.kernels.detect.scopes import Scopes
 from cetdsl.kernels.detect.search import make_frames
@@ -100,7 +100,7 @@ class TreeSearch:
             most = int(min(max(events * min(WANTED / max(stored, 1), 4.0), FEWEST), MOST_EVENTS))
             begin = stop
 
-    def _of_batch(self, scopes: Scopes, limit: int, block: int) -> Iterator[Block]:
+    def _of_batch(self, scopes: Scopes, limit: int, block: int) -> Generator[Block, None, int]:
         """Yields the trends of some scopes; returns how many partial matches were stored."""
         scope, within, group = scope_of(scopes, self._extents)
         at = np.zeros(ENTRIES, dtype=np.int64)
