@@ -1,4 +1,4 @@
-"""Trends put together in the order of a plan: in every order they are those of the reference."""
+"""Trends put together by a plan: in every order, and along every tree, they are those of the reference."""
 
 from __future__ import annotations
 
@@ -194,9 +194,11 @@ def test_every_plan_of_typical_patterns(text: str, trees: bool) -> None:
 
 
 @pytest.mark.parametrize("text", TYPICAL)
-@pytest.mark.parametrize("method", ["unconditional", "invariants", "any"])
+@pytest.mark.parametrize(
+    ("method", "trees"), [("unconditional", False), ("invariants", False), ("any", False), ("any", True)]
+)
 def test_whenever_plans_change_each_trend_is_found_once(
-    text: str, method: str, monkeypatch: pytest.MonkeyPatch
+    text: str, method: str, trees: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Plans change after every slice of one or two events, and windows and chunks straddle slices."""
     query = by_case(cet.parse(text)._query())
@@ -207,26 +209,30 @@ def test_whenever_plans_change_each_trend_is_found_once(
     changes = Counter[bool]()
     if method == "any":
 
-        def observe(loop: Loop, statistics: Statistics) -> OrderPlan:
-            order = rng.sample(range(len(loop.problem.variables)), len(loop.problem.variables))
-            changes[OrderPlan(order) != loop.plan] += 1
-            loop.plan = OrderPlan(order)
-            return loop.plan
+        def observe(loop: Loop, statistics: Statistics) -> Plan:
+            slots = range(len(loop.problem.variables))
+            plans = list(map(TreePlan, trees_of(slots))) if trees else [OrderPlan(rng.sample(slots, len(slots)))]
+            plan = rng.choice(plans)
+            changes[plan != loop.plan] += 1
+            loop.plan = plan
+            return plan
 
         monkeypatch.setattr(Loop, "observe", observe)
         # So that slices also become longer or shorter from chunk to chunk.
         monkeypatch.setattr(Pace, "length", lambda pace, events: rng.randint(1, 3))
     expected = expected_of(query, rows, ("s",))
-    own = [OrderPlan(range(len(branch.slots))) for branch in worker.branches]
+    own = next(plans_of(worker.branches, 1, 0, trees))
     how = Adaptation("unconditional" if method == "any" else method, distance=0.0)
     cuts = (-1,) if worker.plan.source.windowing.cut <= 0 else (-1, 3)
     for cut, (chunk_events, batch) in cuttings(0, cuts):
         for events_of_slice in (1, 2):
             worker.cut = cut
-            adapting = {"algorithm": "greedy", "adaptation": how, "slice_events": events_of_slice, "slices": 2}
+            algorithm = "tree" if trees else "greedy"
+            adapting = {"algorithm": algorithm, "adaptation": how, "slice_events": events_of_slice, "slices": 2}
             found = worker.detected(own, chunk_events, batch, adapting=adapting)
             assert Counter(found) == expected, (cut, chunk_events, events_of_slice)
-    assert method != "any" or changes[True] > 100
+    several = len(kinds) > (2 if trees else 1)
+    assert method != "any" or not several or changes[True] > 100
 
 
 def dense_stream(rng: random.Random, kinds: list[str | None], others: list[str | None]) -> list[Any]:

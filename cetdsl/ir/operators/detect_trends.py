@@ -48,7 +48,7 @@ class DetectTrends(ListTrends):
             lines = [self._order(number) for number in range(len(self.plans))]
         else:
             lines = [line for number in range(len(self.plans)) for line in self._expected(number)]
-        return (Step("kernel: put trends together in the order of a plan", (*lines, *stops)),)
+        return (Step("kernel: put trends together by a plan", (*lines, *stops)),)
 
     def _order(self, number: int) -> str:
         plan, names = self.planned.plans[number], self.planned.problems[number].names
