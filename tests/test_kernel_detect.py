@@ -346,7 +346,7 @@ def test_what_is_told_of_slices(text: str, chunk_events: int, batch: int) -> Non
     assert decided == Counter((case, b, n) for case, n in slices for b in range(len(plan.plans)))
     expected = expected_of(query, rows, ())
     assert expected
-    trends = sum(row["partial_matches"][-1] for row in found if row["partial_matches"])
+    trends = sum(row["partial_matches"][-1][1] for row in found if row["partial_matches"])
     if plan.source.windowing.kind == SPAN:
         assert trends == expected.total()
     else:

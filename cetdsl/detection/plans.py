@@ -167,7 +167,11 @@ class OrderPlan:
 
     def show(self, names: Sequence[str]) -> str:
         """Returns the plan in words, with names of variables by position."""
-        return ", ".join(names[position] for position in self.order)
+        return ", ".join(self.steps(names))
+
+    def steps(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Returns what each step binds."""
+        return tuple(names[position] for position in self.order)
 
 
 @attrs.frozen
@@ -208,6 +212,10 @@ class TreePlan:
     def show(self, names: Sequence[str]) -> str:
         """Returns the plan in words, with names of variables by position."""
         return shown_node(self.root, names)
+
+    def steps(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Returns each node, and what it joins, in words."""
+        return tuple(shown_node(node, names) for node in walk(self.root))
 
 
 Plan: TypeAlias = OrderPlan | TreePlan

@@ -44,7 +44,7 @@ DETECTION = (
     ("planned", "boolean"),
     ("changed", "boolean"),
     ("violated", "string"),
-    ("partial_matches", "array<bigint>"),
+    ("partial_matches", "map<string,bigint>"),
     ("seconds_deciding", "double"),
     ("seconds_planning", "double"),
     ("rates", "map<string,double>"),

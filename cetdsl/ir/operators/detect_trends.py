@@ -7,7 +7,7 @@ from typing import Any
 import attrs
 
 from cetdsl.detection.cost import Expectation
-from cetdsl.detection.plans import OrderPlan, Plan, Problem, TreePlan, shown_node, walk
+from cetdsl.detection.plans import Plan, Problem, TreePlan
 from cetdsl.detection.statistics import Statistics
 from cetdsl.ir.branches import BranchPlan
 from cetdsl.ir.operators import words
@@ -57,9 +57,7 @@ class DetectTrends(ListTrends):
     def _expected(self, number: int) -> tuple[str, ...]:
         """The partial matches that each step of a branch is expected to have, in a window, span or key."""
         names, plan = self.planned.problems[number].names, self.planned.plans[number]
-        steps = plan.order if isinstance(plan, OrderPlan) else walk(plan.root)
-        logs = self.planned.expected()[number]
-        each = [f"{shown_node(step, names)} {_amount(log)}" for step, log in zip(steps, logs)]
+        each = [f"{step} {_amount(log)}" for step, log in zip(plan.steps(names), self.planned.expected()[number])]
         return self._order(number), f"partial matches expected in {words.unit_of(self.source)}: {', '.join(each)}"
 
     def facts(self) -> tuple[tuple[str, str], ...]:

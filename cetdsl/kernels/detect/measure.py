@@ -23,7 +23,7 @@ _TYPES = (
     pa.bool_(),
     pa.bool_(),
     pa.string(),
-    pa.list_(pa.int64()),
+    pa.map_(pa.string(), pa.int64()),
     pa.float64(),
     pa.float64(),
     pa.map_(pa.string(), pa.float64()),
@@ -68,9 +68,13 @@ def sample_stream(spec: DetectSpec, batches: Iterator[pa.RecordBatch], chunk_eve
     yield from by_chunks(spec.trends.kernel, batches, chunk_events, sampled)
 
 
-def _shown(branch: BranchPlan, plan: Plan) -> str:
+def _names(branch: BranchPlan) -> tuple[str, ...]:
     assert branch.adapting is not None
-    return plan.show(branch.adapting.problem.names)
+    return branch.adapting.problem.names
+
+
+def _shown(branch: BranchPlan, plan: Plan) -> str:
+    return plan.show(_names(branch))
 
 
 def _decisions(detector: Detector, branch: int, plan: BranchPlan) -> Iterator[tuple[Any, ...]]:
@@ -92,6 +96,6 @@ def _work(detector: Detector, branch: int, plan: BranchPlan) -> Iterator[tuple[A
     if loop is None or runs is None:
         return
     for key, number, chosen, group in zip(runs.key, runs.slice, runs.plan, runs.group, strict=True):
-        counts = detector.partial[branch][group].tolist()
-        shown = _shown(plan, loop.plans[chosen])
+        shown, steps = _shown(plan, loop.plans[chosen]), loop.plans[chosen].steps(_names(plan))
+        counts = list(zip(steps, detector.partial[branch][group].tolist(), strict=True))
         yield int(key), branch, int(number), shown, 0, False, False, None, counts, 0.0, 0.0, None, None
