@@ -23,6 +23,7 @@ from cetdsl.kernels.detect.nodes import (
     OTHER_COLUMN,
     OTHER_EVENT,
     RIGHT,
+    SET_TESTS,
     SORTED,
     STOP,
     TESTS,
@@ -31,11 +32,11 @@ from cetdsl.kernels.detect.nodes import (
 )
 from cetdsl.kernels.detect.scopes import Scopes
 from cetdsl.kernels.detect.search import Frames, judge, may_neighbour, neighbours_allow
-from cetdsl.kernels.detect.steps import BITS, INNER, INNER_END, LEAST, MOST, VARIABLE, Steps
+from cetdsl.kernels.detect.steps import BITS, IN_OWN_LIST, INNER, INNER_END, LEAST, MOST, VARIABLE, Steps
 from cetdsl.kernels.detect.tables import Extents, next_holding
 from cetdsl.kernels.enumerate.blocks import BINDINGS, NEED, OWN, ROOT, TRENDS, WIDE, WINDOW
 from cetdsl.kernels.enumerate.correlated import Gaps, Path
-from cetdsl.kernels.machine.conditions import Conditions
+from cetdsl.kernels.machine.conditions import Conditions, compare
 from cetdsl.kernels.vocabulary import Block, Bools, Events, Index, Ints, Places
 
 
@@ -108,14 +109,12 @@ def events_of(tree: Tree, rows: Rows, k: int, start: int, stop: int, slot: int) 
 
 
 @jit
-def _pair_holds(
-    tree: Tree, rows: Rows, chains: Chains, events: Events, k: int, test: Ints, row: int, other_row: int
+def _sets_hold(
+    tree: Tree, rows: Rows, chains: Chains, events: Events, k: int, t: int, row: int, other_row: int
 ) -> bool:
-    """Whether a test holds of the events of both rows, each event with each."""
-    left, right, slot, other = tree.node[k, LEFT], tree.node[k, RIGHT], test[EVENT], test[OTHER_EVENT]
-    if slot == EDGE and other == EDGE:
-        event, before = int(rows.first[row]), int(rows.last[other_row])
-        return may_neighbour(events, test[OP], test[COLUMN], test[OTHER_COLUMN], event, before)
+    """Whether test ``t`` holds of the sets of events in both rows, each event with each."""
+    left, right, slot, other = tree.node[k, LEFT], tree.node[k, RIGHT], tree.test[t, EVENT], tree.test[t, OTHER_EVENT]
+    op, column, other_column = tree.test[t, OP], tree.test[t, COLUMN], tree.test[t, OTHER_COLUMN]
     leaf = np.int64(row) if slot == EDGE else leaf_row(tree, rows, right, row, slot)
     other_leaf = np.int64(other_row) if other == EDGE else leaf_row(tree, rows, left, other_row, other)
     link = -1 if slot == EDGE else int(rows.left[leaf])
@@ -126,7 +125,7 @@ def _pair_holds(
             before = int(rows.last[other_leaf])
             if other_link >= 0:
                 before = int(chains.event[other_link])
-            if not may_neighbour(events, test[OP], test[COLUMN], test[OTHER_COLUMN], event, before):
+            if not may_neighbour(events, op, column, other_column, event, before):
                 return False
             other_link = int(chains.before[other_link]) if other_link >= 0 else -1
             if other_link < 0:
@@ -172,8 +171,9 @@ def join(
     Returns whether all are joined; otherwise there is no room for another row.
     """
     test, ordered = tree.test, tree.node[k, SORTED]
-    begin, end = tree.node[k, TESTS], tree.node[k, TESTS_END]
-    left = tree.node[k, LEFT]
+    codes, valid = events.codes, events.valid
+    begin, sets, end = tree.node[k, TESTS], tree.node[k, SET_TESTS], tree.node[k, TESTS_END]
+    left, right = tree.node[k, LEFT], tree.node[k, RIGHT]
     count, room = at[ROWS], len(rows.first)
     one, cursor, until = at[FROM], at[CURSOR], at[UNTIL]
     while True:
@@ -206,8 +206,21 @@ def join(
             row = np.int64(side.item[cursor])
             allowed = rows.last[row] < scope.reach[rows.first[one] - scope.begin]
             t = begin
+            while allowed and t < sets:
+                slot, column, other_column = test[t, EVENT], test[t, COLUMN], test[t, OTHER_COLUMN]
+                event = int(rows.first[row if slot == EDGE else leaf_row(tree, rows, right, row, slot)])
+                other = int(_bound(tree, rows, left, one, test[t, OTHER_EVENT]))
+                if test[t, OP] == IN_OWN_LIST:
+                    allowed = may_neighbour(events, test[t, OP], column, other_column, event, other)
+                else:
+                    allowed = (
+                        valid[column, event]
+                        and valid[other_column, other]
+                        and compare(test[t, OP], codes[column, event], codes[other_column, other])
+                    )
+                t += 1
             while allowed and t < end:
-                allowed = _pair_holds(tree, rows, chains, events, k, test[t], int(row), one)
+                allowed = _sets_hold(tree, rows, chains, events, k, t, int(row), one)
                 t += 1
             if allowed:
                 if count == room:

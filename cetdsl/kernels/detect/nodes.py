@@ -23,8 +23,9 @@ from cetdsl.pattern.expressions import MIRRORED
 #: The slot of the event by which two parts are neighbours in time.
 EDGE = -1
 #: Columns of ``Tree.node``: the slot of a leaf (-1: it joins two nodes), its children, the first slot and the one
-#: behind the last, where its tests begin and end, and the test by order that a tree of extremes answers (-1: none).
-SLOT, LEFT, RIGHT, FIRST, STOP, TESTS, TESTS_END, SORTED, FIELDS = range(9)
+#: behind the last, where its tests of single events begin, those of sets, and where these end, and the test by order
+#: that a tree of extremes answers (-1: none).
+SLOT, LEFT, RIGHT, FIRST, STOP, TESTS, SET_TESTS, TESTS_END, SORTED, FIELDS = range(10)
 #: Columns of ``Tree.test``: ``column of the right event  <op>  other_column of the left event``; for lists, their
 #: number is both.
 OP, COLUMN, OTHER_COLUMN, EVENT, OTHER_EVENT = range(5)
@@ -78,24 +79,24 @@ def _tests_of(left: range, right: range, branch: Branch, pairs: Sequence[Pair]) 
     return tests
 
 
-def _index(tests: list[tuple[int, ...]], branch: Branch) -> tuple[Hashed | None, list[tuple[int, ...]], int | None]:
+def _looks_at_set(test: tuple[int, ...], branch: Branch) -> bool:
+    return any(slot != EDGE and branch.slots[slot].kleene for slot in (test[EVENT], test[OTHER_EVENT]))
+
+
+def _index(singles: list[tuple[int, ...]]) -> tuple[Hashed | None, list[tuple[int, ...]], int | None]:
     """Chooses the events with the most equalities for the hash, and a test by order; returns the tests left to ask."""
-
-    def single(test: tuple[int, ...]) -> bool:
-        return not any(slot != EDGE and branch.slots[slot].kleene for slot in (test[EVENT], test[OTHER_EVENT]))
-
     by_events: dict[tuple[int, int], list[tuple[int, ...]]] = {}
-    for test in tests:
-        if test[OP] == OPERATORS["="] and single(test):
+    for test in singles:
+        if test[OP] == OPERATORS["="]:
             by_events.setdefault((test[EVENT], test[OTHER_EVENT]), []).append(test)
     hashed = None
     if by_events:
         (event, other), chosen = max(by_events.items(), key=lambda one: len(one[1]))
         comparisons = tuple(Comparison("=", test[COLUMN], test[OTHER_COLUMN]) for test in chosen)
         hashed = Hashed(event, other, comparisons)
-        tests = [test for test in tests if test not in chosen]
-    ordered = (k for k, test in enumerate(tests) if OPERATORS["<"] <= test[OP] <= OPERATORS[">="] and single(test))
-    return hashed, tests, next(ordered, None)
+        singles = [test for test in singles if test not in chosen]
+    ordered = (k for k, test in enumerate(singles) if OPERATORS["<"] <= test[OP] <= OPERATORS[">="])
+    return hashed, singles, next(ordered, None)
 
 
 def lay_out_tree(
@@ -114,16 +115,21 @@ def lay_out_tree(
         slots = _slots(node)
         row[[FIRST, STOP]] = slots.start, slots.stop
         hashed: Hashed | None = None
-        own: list[tuple[int, ...]] = []
+        singles: list[tuple[int, ...]] = []
+        sets: list[tuple[int, ...]] = []
         ordered: int | None = None
         if isinstance(node, int):
             row[SLOT] = node
         else:
             row[[LEFT, RIGHT]] = number[node[0]], number[node[1]]
-            hashed, own, ordered = _index(_tests_of(_slots(node[0]), _slots(node[1]), branch, pairs), branch)
+            own = _tests_of(_slots(node[0]), _slots(node[1]), branch, pairs)
+            sets = [test for test in own if _looks_at_set(test, branch)]
+            hashed, singles, ordered = _index([test for test in own if test not in sets])
         row[SORTED] = -1 if ordered is None else len(tests) + ordered
-        row[[TESTS, TESTS_END]] = len(tests), len(tests) + len(own)
-        tests += own
+        row[TESTS] = len(tests)
+        row[SET_TESTS] = row[TESTS] + len(singles)
+        row[TESTS_END] = row[SET_TESTS] + len(sets)
+        tests += singles + sets
         hashes.append(hashed)
     in_time = _in_time(branch, pairs, negations, span)
     tree = Tree(rows, np.array(tests, dtype=np.int64).reshape(-1, 5))
