@@ -22,12 +22,13 @@ from cetdsl.detection.decisions import Adaptation
 from cetdsl.detection.loop import Loop, Pace
 from cetdsl.detection.plans import Node, OrderPlan, Plan, Problem, TreePlan, Variable
 from cetdsl.detection.statistics import Statistics
-from cetdsl.errors import UnsupportedQuery
+from cetdsl.errors import GroupTooLarge, UnsupportedQuery
 from cetdsl.ir.branches import Adapting, Between, Branch, BranchPlan, Slot, branches_of
 from cetdsl.ir.machine import Machine, Pair
 from cetdsl.ir.operators import ListTrends, MeasureDetection
 from cetdsl.ir.stages import DETECTION, DetectSpec, TrendsSpec
 from cetdsl.ir.windowing import SLIDING, SPAN, Windowing
+from cetdsl.kernels.detect import trees as tree_search
 from cetdsl.kernels.detect.detector import Detector
 from cetdsl.kernels.detect.measure import measure_stream
 from cetdsl.kernels.detect.trends import detect_stream
@@ -191,6 +192,26 @@ def test_every_plan_of_typical_patterns(text: str, trees: bool) -> None:
         rows = generators.stack([dense_stream(rng, kinds, others) for _ in range(30)])
         answers += check(query, rows, ("s",) if seed == 1 else (), seed, most=40, trees=trees)
     assert answers >= 3
+
+
+@pytest.mark.parametrize("text", ["PATTERN SEQ(A, B+, C) WITHIN 6 SLIDE 2", "PATTERN SEQ(A, B, C) WITHIN 5"])
+def test_trees_store_no_more_than_there_is_room_for(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches are made smaller until they fit; what no batch can hold is refused."""
+    query = by_case(cet.parse(text)._query())
+    rng = random.Random(text)
+    rows = generators.stack([dense_stream(rng, ["A", "B", "C"], ["B"]) for _ in range(60)])
+    worker = Detecting(query, rows, ())
+    plans = [TreePlan((0, (1, 2)))]
+    full = []
+    begin = tree_search._Full.__init__
+    monkeypatch.setattr(tree_search._Full, "__init__", lambda self: (full.append(1), begin(self))[1])
+    monkeypatch.setattr(tree_search, "MOST_ROWS", 400)
+    monkeypatch.setattr(tree_search, "FEWEST", 4)
+    assert Counter(worker.detected(plans)) == expected_of(query, rows, ())
+    assert full
+    monkeypatch.setattr(tree_search, "MOST_ROWS", 4)
+    with pytest.raises(GroupTooLarge, match="a tree stores more than 4 partial matches"):
+        worker.detected(plans)
 
 
 @pytest.mark.parametrize("text", TYPICAL)

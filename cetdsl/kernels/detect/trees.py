@@ -143,13 +143,13 @@ class TreeSearch:
         while not find_sets(
             items, steps, slot, self._rows, self._chains, self._events, self._extents, scope, stack, at
         ):
-            self._make_room(2 * int(at[ROWS]), 2 * int(at[LINKS]), several)
+            self._make_room(int(at[ROWS]) + 1, int(at[LINKS]) + 1, several)
 
     def _inner(self, k: int, starts: list[int], scope: Scope, at: Ints, several: bool) -> None:
         """Stores the partial matches of a node that joins two others."""
         side, stop = self._right_side(k, starts), self._left_rows(k, starts, at)
         while not self._joined(k, side, scope, stop, at):
-            self._make_room(2 * int(at[ROWS]), 0, several)
+            self._make_room(int(at[ROWS]) + 1, 0, several)
 
     def _left_rows(self, k: int, starts: list[int], at: Ints) -> int:
         """Goes to the first row of the left child; returns the one behind its last."""
@@ -167,7 +167,7 @@ class TreeSearch:
         root, steps = len(self._tree.node) - 1, self._program.steps
         at[FROM:] = 0
         side, stop = self._right_side(root, starts), self._left_rows(root, starts, at)
-        self._make_room(starts[-1] + AT_ONCE, 0, False)
+        self._grow(starts[-1] + AT_ONCE, 0)
         most = steps.step[:, MOST]
         widest = int((scopes.high - scopes.low).max(initial=0)) if (most > 1).any() else 0
         longest = len(most) + min(widest, int(np.minimum(most, widest).sum()))
@@ -225,14 +225,17 @@ class TreeSearch:
                 f"a tree stores more than {MOST_ROWS} partial matches of one window at once",
                 hint="write plan='greedy' or plan='dynamic', which store none, or shorten WITHIN",
             )
+        self._grow(rows, links)
+
+    def _grow(self, rows: int, links: int) -> None:
         if rows > len(self._rows.first):
-            self._rows = Rows(*(_longer(column, 2 * rows) for column in self._rows))
+            self._rows = Rows(*(_longer(column, rows) for column in self._rows))
         if links > len(self._chains.event):
-            self._chains = Chains(*(_longer(column, 2 * links) for column in self._chains))
+            self._chains = Chains(*(_longer(column, links) for column in self._chains))
 
 
 def _longer(column: Places, size: int) -> Places:
-    longer = np.empty(size, dtype=np.int32)
+    longer = np.empty(max(size, 2 * len(column)), dtype=np.int32)
     longer[: len(column)] = column
     return longer
 
