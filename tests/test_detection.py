@@ -63,6 +63,11 @@ def bound(df: Any, text: str) -> Any:
         ("PATTERN SEQ(A, B+) WHERE COUNT(B) < 3 AND AVG(B.x) > FIRST(A).x", ["B", "A"]),
         ("PATTERN SEQ(A, NOT D d, B) WHERE d.x + B.x = A.x", ["B", "A"]),
         ("PATTERN (SEQ(A, B+))+ WITHIN 8", "greedy"),
+        ("PATTERN SEQ(A, B+, C) WHERE A.x <= B.x AND A.k = C.k WITHIN 5", ["A", ["C", "B"]]),
+        ("PATTERN SEQ(A, NOT D d, B, C) WHERE d.x = A.x AND A.k = C.k", [["A", "B"], "C"]),
+        ("PATTERN SEQ(A, B) OR SEQ(B b2, C) WITHIN 6 SLIDE 2", [["A", "B"], ["C", "b2"]]),
+        ("PATTERN SEQ(A, B, C) WHERE A.x < C.x WITHIN 6 SLIDE 2", "tree"),
+        ("PATTERN B+ WITHIN 4", "tree"),
     ),
 )
 def test_trends_in_any_plan_are_those_of_the_reference(df: Any, rows: list[Any], text: str, plan: Any) -> None:
@@ -77,7 +82,7 @@ def test_every_order_on_spark(df: Any, rows: list[Any]) -> None:
     asked = bound(df, "PATTERN SEQ(A, B, C) WHERE A.x <= C.x WITHIN 6")
     expected = expected_of(asked, rows)
     assert expected
-    for plan in itertools.permutations("ABC"):
+    for plan in (*itertools.permutations("ABC"), (("A", "B"), "C"), ("A", ("B", "C"))):
         assert found_by(asked, plan=list(plan)) == expected
 
 
@@ -95,9 +100,12 @@ def test_what_explain_says(df: Any) -> None:
     asked = bound(df, "PATTERN SEQ(A, B, C) WITHIN 10 SLIDE 10")
     rates = {"rates": {"A": 10, "B": 1.5, "C": 1}}
     text = str(asked.explain("trends", plan="greedy", statistics=rates))
-    assert "strategy      detect: puts trends together in the order of a plan" in text
+    assert "strategy      detect: puts trends together by a plan" in text
     assert "bind C, B, A" in text
     assert "partial matches expected in a window: C 10, B 75, A 2.5e+03" in text
+    text = str(asked.explain("trends", plan="tree", statistics=rates))
+    assert "join (A, (B, C))" in text
+    assert "partial matches expected in a window: A 100, B 15, C 10, (B, C) 75, (A, (B, C)) 2.5e+03" in text
     assert "no statistics say" in str(asked.explain("trends"))
     assert "detect" in str(asked.explain("trends", statistics={"rates": {"A": 100, "B": 10, "C": 0.01}}))
     assert "no order is clearly cheaper" in str(asked.explain("trends", statistics=rates))
@@ -110,7 +118,10 @@ def test_what_explain_says(df: Any) -> None:
     "adaptation",
     more_on_classic({"method": "unconditional", "slice": 1}, "invariants", {"method": "threshold", "threshold": 0.1}),
 )
-def test_trends_of_plans_that_change_are_those_of_the_reference(df: Any, rows: list[Any], adaptation: Any) -> None:
+@pytest.mark.parametrize("plan", ["auto", "tree"])
+def test_trends_of_plans_that_change_are_those_of_the_reference(
+    df: Any, rows: list[Any], adaptation: Any, plan: str
+) -> None:
     for text in (
         "PATTERN SEQ(A, B, C) WHERE A.x <= C.x WITHIN 6",
         "PATTERN SEQ(A, B) OR SEQ(B b2, C) WITHIN 6 SLIDE 2",
@@ -118,7 +129,7 @@ def test_trends_of_plans_that_change_are_those_of_the_reference(df: Any, rows: l
         asked = bound(df, text)
         expected = expected_of(asked, rows)
         assert expected
-        assert found_by(asked, adaptation=adaptation) == expected
+        assert found_by(asked, adaptation=adaptation, plan=plan) == expected
 
 
 def turning(spark: Any) -> Any:
@@ -153,6 +164,8 @@ def test_measured_partial_matches(df: Any, rows: list[Any]) -> None:
     expected = expected_of(asked, rows).total()
     text = str(asked.explain("trends", plan=["C", "B", "A"], measure=True))
     assert re.search(rf"measured +C \d+, B \d+, A {expected}\n", text)
+    text = str(asked.explain("trends", plan=["A", ["B", "C"]], measure=True))
+    assert re.search(rf"measured +A \d+, B \d+, C \d+, \(B, C\) \d+, \(A, \(B, C\)\) {expected}\n", text)
     assert "measured" not in str(asked.explain("trends", plan="pattern", measure=True))
 
 
@@ -166,6 +179,10 @@ def test_measured_partial_matches(df: Any, rows: list[Any]) -> None:
         ({"plan": ["C", "B", "A", "N"]}, InvalidNode, "which stands under NOT"),
         ({"plan": ["C", "B", "A", "X"]}, UnknownVariable, "X"),
         ({"plan": ["C", "B", 1]}, InvalidNode, "is not the name of a variable"),
+        ({"plan": ["A", ["B", "C", "C"]]}, InvalidNode, "joins 3 parts"),
+        ({"plan": [["A", "C"], "B"]}, InvalidNode, "cannot join A and C before B"),
+        ({"plan": ["A", ["B", "B"]]}, InvalidNode, "names 'B' twice"),
+        ({"plan": [["A", "B"], 1]}, InvalidNode, "is not the name of a variable"),
         ({"statistics": {"rates": {"A": -1}}}, InvalidNode, "which is negative"),
         ({"statistics": {"rates": {"N": 1}}}, InvalidNode, "under NOT"),
         ({"statistics": {"selectivities": {("A", "B"): 1.5}}}, InvalidNode, "no share is above 1"),

@@ -1,4 +1,4 @@
-"""Trends put together in the order of a plan: in every order they are those of the reference."""
+"""Trends put together by a plan: in every order, and along every tree, they are those of the reference."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ import cetdsl as cet
 from cetdsl.detection.cost import Expectation
 from cetdsl.detection.decisions import Adaptation
 from cetdsl.detection.loop import Loop, Pace
-from cetdsl.detection.plans import OrderPlan, Problem, Variable
+from cetdsl.detection.plans import Node, OrderPlan, Plan, Problem, TreePlan, Variable
 from cetdsl.detection.statistics import Statistics
-from cetdsl.errors import UnsupportedQuery
-from cetdsl.ir.branches import Adapting, Between, Branch, BranchOrder, Slot, branches_of
+from cetdsl.errors import GroupTooLarge, UnsupportedQuery
+from cetdsl.ir.branches import Adapting, Between, Branch, BranchPlan, Slot, branches_of
 from cetdsl.ir.machine import Machine, Pair
 from cetdsl.ir.operators import ListTrends, MeasureDetection
 from cetdsl.ir.stages import DETECTION, DetectSpec, TrendsSpec
 from cetdsl.ir.windowing import SLIDING, SPAN, Windowing
+from cetdsl.kernels.detect import trees as tree_search
 from cetdsl.kernels.detect.detector import Detector
 from cetdsl.kernels.detect.measure import measure_stream
 from cetdsl.kernels.detect.trends import detect_stream
@@ -39,8 +40,6 @@ from cetdsl.planning.detection import given_detection, problem_of
 from cetdsl.planning.strategies.detect import measure
 from cetdsl.planning.strategies.enumerate import list_trends
 from cetdsl.planning.strategies.request import TrendsRequest, compile_sides
-
-Order = tuple[int, ...]
 
 
 class Detecting(Worker):
@@ -62,18 +61,18 @@ class Detecting(Worker):
 
     def detected(
         self,
-        orders: Iterable[Order],
+        orders: Iterable[Plan],
         chunk_events: int = 2**20,
         batch: int = 2**20,
         limit: int = -1,
         adapting: dict[str, Any] | None = None,
     ) -> list[Any]:
-        """(group, window, trend) of each trend, with an order for each branch, which may change."""
+        """(group, window, trend) of each trend, with a plan for each branch, which may change."""
         plan, source = self.plan, self.plan.source
         groups = tuple(range(len(source.groups)))
         kernel = self._typed(plan.spec, (), event=True)
         spec = TrendsSpec(kernel, groups, tuple(name for name, _ in plan.compiled.variables), ("id",), limit)
-        plans = tuple(itertools.starmap(BranchOrder, zip(self.branches, orders, strict=True)))
+        plans = tuple(itertools.starmap(BranchPlan, zip(self.branches, orders, strict=True)))
         if adapting is not None:
             problems = [problem_of(branch, plan.compiled, source) for branch in self.branches]
             plans = tuple(
@@ -98,9 +97,12 @@ def expected_of(query: Query, rows: list[Any], ties: tuple[str, ...]) -> Counter
     )
 
 
-def orders_of(branches: tuple[Branch, ...], most: int, turn: int) -> Iterator[list[Order]]:
-    """An order for each branch, up to ``most`` times; in turn after turn, each order of each branch."""
-    each = [list(itertools.permutations(range(len(branch.slots)))) for branch in branches]
+def plans_of(branches: tuple[Branch, ...], most: int, turn: int, trees: bool = False) -> Iterator[list[Plan]]:
+    """A plan for each branch, up to ``most`` times; in turn after turn, each order, or tree, of each branch."""
+    each: list[list[Plan]] = []
+    for branch in branches:
+        slots = range(len(branch.slots))
+        each.append(list(map(TreePlan, trees_of(slots)) if trees else map(OrderPlan, itertools.permutations(slots))))
     longest = max(map(len, each), default=1)
     for orders in each:
         random.Random(0).shuffle(orders)
@@ -108,12 +110,22 @@ def orders_of(branches: tuple[Branch, ...], most: int, turn: int) -> Iterator[li
         yield [orders[number % len(orders)] for orders in each]
 
 
-def check(query: Query, rows: list[Any], ties: tuple[str, ...], turn: int, most: int = 24) -> int:
-    """Compares trends in all orders with the reference, under ways of cutting the stream; returns how many."""
+def trees_of(slots: range) -> Iterator[Node]:
+    """All trees over neighbouring slots."""
+    if len(slots) == 1:
+        yield slots[0]
+    for cut in range(1, len(slots)):
+        yield from itertools.product(trees_of(slots[:cut]), trees_of(slots[cut:]))
+
+
+def check(
+    query: Query, rows: list[Any], ties: tuple[str, ...], turn: int, most: int = 24, *, trees: bool = False
+) -> int:
+    """Compares trends in all orders, or trees, with the reference, cutting the stream in ways; returns how many."""
     worker = Detecting(query, rows, ties)
     cuts = (-1,) if worker.plan.source.windowing.cut <= 0 else (-1, 1, 3)
     expected = expected_of(query, rows, ties)
-    orders = list(orders_of(worker.branches, most, turn))
+    orders = list(plans_of(worker.branches, most, turn, trees))
     ways = list(cuttings(turn, cuts))
     for number, chosen in enumerate(orders):
         worker.cut, (chunk_events, batch) = ways[(turn + number) % len(ways)]
@@ -128,15 +140,16 @@ def check(query: Query, rows: list[Any], ties: tuple[str, ...], turn: int, most:
 FEATURES = generators.Features(aggregate_predicates=False, nested_kleene=False, top_conjunction=False)
 
 
+@pytest.mark.parametrize("trees", [False, True])
 @pytest.mark.parametrize("first", range(0, 1200, 100))
-def test_every_order_of_generated_queries(first: int) -> None:
+def test_every_plan_of_generated_queries(first: int, trees: bool) -> None:
     answers = asked = 0
     for seed in range(first, first + 100):
         case = generators.random_case(seed, FEATURES)
         query = by_case(case.query)
         rows = generators.stacked(1000 * seed, 12)
         try:
-            answers += check(query, rows, case.tie_break, seed, most=6)
+            answers += check(query, rows, case.tie_break, seed, most=6, trees=trees)
         except UnsupportedQuery:
             continue
         asked += 1
@@ -167,8 +180,9 @@ TYPICAL = (
 )
 
 
+@pytest.mark.parametrize("trees", [False, True])
 @pytest.mark.parametrize("text", TYPICAL)
-def test_every_order_of_typical_patterns(text: str) -> None:
+def test_every_plan_of_typical_patterns(text: str, trees: bool) -> None:
     query = by_case(cet.parse(text)._query())
     kinds = [event.type for event in positive_events(query.pattern)]
     others = [event.type for event in events(query.pattern)]
@@ -176,14 +190,36 @@ def test_every_order_of_typical_patterns(text: str) -> None:
     for seed in range(3):
         rng = random.Random(seed)
         rows = generators.stack([dense_stream(rng, kinds, others) for _ in range(30)])
-        answers += check(query, rows, ("s",) if seed == 1 else (), seed, most=40)
+        answers += check(query, rows, ("s",) if seed == 1 else (), seed, most=40, trees=trees)
     assert answers >= 3
 
 
+@pytest.mark.parametrize("text", ["PATTERN SEQ(A, B+, C) WITHIN 6 SLIDE 2", "PATTERN SEQ(A, B, C) WITHIN 5"])
+def test_trees_store_no_more_than_there_is_room_for(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches are made smaller until they fit; what no batch can hold is refused."""
+    query = by_case(cet.parse(text)._query())
+    rng = random.Random(text)
+    rows = generators.stack([dense_stream(rng, ["A", "B", "C"], ["B"]) for _ in range(60)])
+    worker = Detecting(query, rows, ())
+    plans = [TreePlan((0, (1, 2)))]
+    full = []
+    begin = tree_search._Full.__init__
+    monkeypatch.setattr(tree_search._Full, "__init__", lambda self: (full.append(1), begin(self))[1])
+    monkeypatch.setattr(tree_search, "MOST_ROWS", 400)
+    monkeypatch.setattr(tree_search, "FEWEST", 4)
+    assert Counter(worker.detected(plans)) == expected_of(query, rows, ())
+    assert full
+    monkeypatch.setattr(tree_search, "MOST_ROWS", 4)
+    with pytest.raises(GroupTooLarge, match="a tree stores more than 4 partial matches"):
+        worker.detected(plans)
+
+
 @pytest.mark.parametrize("text", TYPICAL)
-@pytest.mark.parametrize("method", ["unconditional", "invariants", "any"])
+@pytest.mark.parametrize(
+    ("method", "trees"), [("unconditional", False), ("invariants", False), ("any", False), ("any", True)]
+)
 def test_whenever_plans_change_each_trend_is_found_once(
-    text: str, method: str, monkeypatch: pytest.MonkeyPatch
+    text: str, method: str, trees: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Plans change after every slice of one or two events, and windows and chunks straddle slices."""
     query = by_case(cet.parse(text)._query())
@@ -194,26 +230,30 @@ def test_whenever_plans_change_each_trend_is_found_once(
     changes = Counter[bool]()
     if method == "any":
 
-        def observe(loop: Loop, statistics: Statistics) -> OrderPlan:
-            order = rng.sample(range(len(loop.problem.variables)), len(loop.problem.variables))
-            changes[OrderPlan(order) != loop.plan] += 1
-            loop.plan = OrderPlan(order)
-            return loop.plan
+        def observe(loop: Loop, statistics: Statistics) -> Plan:
+            slots = range(len(loop.problem.variables))
+            plans = list(map(TreePlan, trees_of(slots))) if trees else [OrderPlan(rng.sample(slots, len(slots)))]
+            plan = rng.choice(plans)
+            changes[plan != loop.plan] += 1
+            loop.plan = plan
+            return plan
 
         monkeypatch.setattr(Loop, "observe", observe)
         # So that slices also become longer or shorter from chunk to chunk.
         monkeypatch.setattr(Pace, "length", lambda pace, events: rng.randint(1, 3))
     expected = expected_of(query, rows, ("s",))
-    own = [tuple(range(len(branch.slots))) for branch in worker.branches]
+    own = next(plans_of(worker.branches, 1, 0, trees))
     how = Adaptation("unconditional" if method == "any" else method, distance=0.0)
     cuts = (-1,) if worker.plan.source.windowing.cut <= 0 else (-1, 3)
     for cut, (chunk_events, batch) in cuttings(0, cuts):
         for events_of_slice in (1, 2):
             worker.cut = cut
-            adapting = {"algorithm": "greedy", "adaptation": how, "slice_events": events_of_slice, "slices": 2}
+            algorithm = "tree" if trees else "greedy"
+            adapting = {"algorithm": algorithm, "adaptation": how, "slice_events": events_of_slice, "slices": 2}
             found = worker.detected(own, chunk_events, batch, adapting=adapting)
             assert Counter(found) == expected, (cut, chunk_events, events_of_slice)
-    assert method != "any" or changes[True] > 100
+    several = len(kinds) > (2 if trees else 1)
+    assert method != "any" or not several or changes[True] > 100
 
 
 def dense_stream(rng: random.Random, kinds: list[str | None], others: list[str | None]) -> list[Any]:
@@ -287,7 +327,7 @@ def test_expected_partial_matches_are_near_the_measured_ones(
     for order in itertools.permutations(range(len(rates))):
         if most is None and order[-1] != 1:
             continue
-        detector = Detector(spec, [BranchOrder(branch, order)])
+        detector = Detector(spec, [BranchPlan(branch, OrderPlan(order))])
         for _ in detector.enumerate(events, slices, bounds):
             pass
         measured = detector.partial[0][0] / windows
@@ -327,7 +367,7 @@ def test_what_is_told_of_slices(text: str, chunk_events: int, batch: int) -> Non
     assert decided == Counter((case, b, n) for case, n in slices for b in range(len(plan.plans)))
     expected = expected_of(query, rows, ())
     assert expected
-    trends = sum(row["partial_matches"][-1] for row in found if row["partial_matches"])
+    trends = sum(row["partial_matches"][-1][1] for row in found if row["partial_matches"])
     if plan.source.windowing.kind == SPAN:
         assert trends == expected.total()
     else:

@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeAlias
 import attrs
 
 from cetdsl.detection.cost import Expectation
-from cetdsl.detection.plans import Node, OrderPlan, Plan, Problem, TreePlan, members
+from cetdsl.detection.plans import Node, OrderPlan, Plan, Problem, TreePlan, is_convex, members
 
 #: A mask and the shapes below it.
 Shape: TypeAlias = "tuple[int | Shape, ...]"
@@ -269,17 +269,10 @@ def subtrees(ordered: frozenset[tuple[int, int]], count: int) -> tuple[tuple[int
     if len(ordered) == count * (count - 1) // 2 or count > MOST_FOR_FREE_LEAVES:
         masks = [(1 << stop) - (1 << start) for stop in range(1, count + 1) for start in range(stop)]
     else:
-        masks = [mask for mask in range(1, 1 << count) if _is_convex(mask, ordered)]
+        masks = [mask for mask in range(1, 1 << count) if is_convex(mask, ordered)]
     masks.sort(key=lambda mask: (mask.bit_count(), mask))
     allowed = frozenset(masks)
     return tuple((mask, tuple(_splits(mask, allowed))) for mask in masks)
-
-
-def _is_convex(mask: int, ordered: frozenset[tuple[int, int]]) -> bool:
-    """Whether no other variable must come between two of these in time."""
-    after = {b for a, b in ordered if mask >> a & 1}
-    before = {a for a, b in ordered if mask >> b & 1}
-    return not any(not mask >> position & 1 for position in after & before)
 
 
 def _splits(mask: int, allowed: frozenset[int]) -> list[tuple[int, int]]:

@@ -167,7 +167,11 @@ class OrderPlan:
 
     def show(self, names: Sequence[str]) -> str:
         """Returns the plan in words, with names of variables by position."""
-        return ", ".join(names[position] for position in self.order)
+        return ", ".join(self.steps(names))
+
+    def steps(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Returns what each step binds."""
+        return tuple(names[position] for position in self.order)
 
 
 @attrs.frozen
@@ -207,11 +211,11 @@ class TreePlan:
 
     def show(self, names: Sequence[str]) -> str:
         """Returns the plan in words, with names of variables by position."""
+        return shown_node(self.root, names)
 
-        def written(node: Node) -> str:
-            return names[node] if isinstance(node, int) else f"({written(node[0])}, {written(node[1])})"
-
-        return written(self.root)
+    def steps(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Returns each node, and what it joins, in words."""
+        return tuple(shown_node(node, names) for node in walk(self.root))
 
 
 Plan: TypeAlias = OrderPlan | TreePlan
@@ -229,6 +233,33 @@ def walk(node: Node) -> Iterator[Node]:
         yield from walk(node[0])
         yield from walk(node[1])
     yield node
+
+
+def shown_node(node: Node, names: Sequence[str]) -> str:
+    """Returns a node, and what it joins, in words.
+
+    Examples
+    --------
+    >>> shown_node((0, (2, 1)), "abc")
+    '(a, (c, b))'
+    """
+    if isinstance(node, int):
+        return names[node]
+    return f"({shown_node(node[0], names)}, {shown_node(node[1], names)})"
+
+
+def is_convex(mask: int, ordered: frozenset[tuple[int, int]]) -> bool:
+    """Whether no variable that is not in a mask must come between two that are, in time.
+
+    Examples
+    --------
+    >>> in_turn = Problem.sequence("a", "b", "c").ordered
+    >>> is_convex(0b110, in_turn), is_convex(0b101, in_turn)
+    (True, False)
+    """
+    after = {b for a, b in ordered if mask >> a & 1}
+    before = {a for a, b in ordered if mask >> b & 1}
+    return not any(not mask >> position & 1 for position in after & before)
 
 
 def mask_of(node: Node) -> int:
@@ -324,3 +355,91 @@ def given_orders(names: object, problems: Sequence[Problem], negated: Collection
     return tuple(
         OrderPlan(tuple(problem.names.index(name) for name in names if name in problem.names)) for problem in problems
     )
+
+
+def given_tree(asked: object, problems: Sequence[Problem], negated: Collection[str] = ()) -> tuple[TreePlan, ...]:
+    """Returns the trees that a user asks for, one for each branch of a pattern.
+
+    Parameters
+    ----------
+    asked : list
+        A pair of parts to be joined. Each part is the name of a variable, or again a pair. Each branch leaves out the
+        variables that it does not have.
+    problems : sequence of Problem
+        The branches.
+    negated : collection of str
+        The variables under NOT, which stand in no tree.
+
+    Returns
+    -------
+    tuple of TreePlan
+        The earlier part of a sequence is on the left.
+
+    Raises
+    ------
+    InvalidNode
+        A part is no pair; a variable is named twice, is missing, or is negated; or one stands, in time, between two
+        that are joined without it.
+    UnknownVariable
+        The pattern has no such variable.
+
+    Examples
+    --------
+    >>> branch = Problem.sequence("a", "b", "c")
+    >>> given_tree([["c", "b"], "a"], [branch])
+    (TreePlan(root=(0, (1, 2))),)
+    >>> given_tree([["a", "c"], "b"], [branch])
+    Traceback (most recent call last):
+        ...
+    cetdsl.errors.InvalidNode: a tree cannot join a and c before b, which stands between them in time
+      hint: join neighbours first
+    """
+    given_orders(_leaves(asked), problems, negated)
+    return tuple(TreePlan(_rooted(asked, problem)) for problem in problems)
+
+
+def _leaves(part: object) -> list[object]:
+    if not isinstance(part, (list, tuple)):
+        return [part]
+    if len(part) != 2:
+        raise InvalidNode(
+            f"{shown(part)} in a plan joins {len(part)} parts",
+            hint='a node of a tree joins two, as in [["a", "b"], "c"]; an order is a list of names alone',
+        )
+    return [leaf for each in part for leaf in _leaves(each)]
+
+
+def _rooted(asked: object, problem: Problem) -> Node:
+    """The tree of one branch, without the variables that it does not have."""
+
+    def node_of(part: object) -> Node | None:
+        if isinstance(part, str):
+            return problem.names.index(part) if part in problem.names else None
+        assert isinstance(part, (list, tuple)), part
+        nodes = [node for node in map(node_of, part) if node is not None]
+        if len(nodes) < 2:
+            return nodes[0] if nodes else None
+        left, right = sorted(nodes, key=lambda node: mask_of(node) & -mask_of(node))
+        mask = mask_of((left, right))
+        if not is_convex(mask, problem.ordered):
+            bound = " and ".join(problem.names[position] for position in members(mask))
+            between = next(
+                problem.names[position]
+                for position in members(problem.everything & ~mask)
+                if not is_convex(mask, problem.ordered & _around(position, mask))
+            )
+            raise InvalidNode(
+                f"a tree cannot join {bound} before {between}, which stands between them in time",
+                hint="join neighbours first",
+            )
+        return left, right
+
+    root = node_of(asked)
+    assert root is not None, "each branch has a variable"
+    return root
+
+
+def _around(position: int, mask: int) -> frozenset[tuple[int, int]]:
+    """The pairs in which one position stands between those of a mask."""
+    inside = list(members(mask))
+    return frozenset({(one, position) for one in inside} | {(position, one) for one in inside})

@@ -10,13 +10,14 @@ import attrs
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from cetdsl.detection.plans import OrderPlan
 from cetdsl.execution.expressions import combine
 from cetdsl.execution.joins import place_events
 from cetdsl.execution.operators import Rows, runs
 from cetdsl.execution.source import EventFrame
 from cetdsl.execution.trends import Shown, refuse_duplicates
 from cetdsl.execution.vertices import place_names
-from cetdsl.ir.branches import Between, BranchOrder
+from cetdsl.ir.branches import Between, BranchPlan
 from cetdsl.ir.operators import JoinEvents
 from cetdsl.ir.windowing import SPAN
 from cetdsl.pattern.expressions import HOLDS
@@ -31,9 +32,10 @@ class _Chain:
     order: tuple[int, ...]
 
 
-def _chains(plan: BranchOrder) -> Iterator[_Chain]:
+def _chains(plan: BranchPlan) -> Iterator[_Chain]:
     """Gives a chain for each number of events that the slots of a branch may bind."""
-    slots = plan.branch.slots
+    slots, steps = plan.branch.slots, plan.plan
+    assert isinstance(steps, OrderPlan), steps
     for sizes in product(*(range(slot.at_least, (slot.at_most or slot.at_least) + 1) for slot in slots)):
         variables: list[int] = []
         between: list[Between] = []
@@ -44,7 +46,7 @@ def _chains(plan: BranchOrder) -> Iterator[_Chain]:
             between += [slot.inner or Between()] * (size - 1)
             if number + 1 < len(slots):
                 between.append(plan.branch.between[number])
-        order = tuple(place for slot in plan.order for place in places[slot])
+        order = tuple(place for slot in steps.order for place in places[slot])
         yield _Chain(tuple(variables), tuple(between), order)
 
 

@@ -25,7 +25,7 @@ _TYPES: Mapping[str, T.DataType] = {
     "double": T.DoubleType(),
     "string": T.StringType(),
     "boolean": T.BooleanType(),
-    "array<bigint>": T.ArrayType(T.LongType()),
+    "map<string,bigint>": T.MapType(T.StringType(), T.LongType()),
     "map<string,double>": T.MapType(T.StringType(), T.DoubleType()),
 }
 
@@ -43,7 +43,7 @@ def measure_detection(df: DataFrame, plan: MeasureDetection) -> Rows:
 
 def adaptation(df: DataFrame, plan: Operator) -> DataFrame:
     """Returns a row per key, branch and slice of its events: the plan, the decision behind it, and the work."""
-    matches = F.aggregate("partial_matches", F.lit(0).cast("bigint"), lambda a, b: a + b)
+    matches = F.aggregate(F.map_values("partial_matches"), F.lit(0).cast("bigint"), lambda a, b: a + b)
     columns = [
         F.max("plan").alias("plan"),
         F.sum("events").alias("events"),
@@ -109,10 +109,11 @@ def _quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def partial_matches(df: DataFrame, plan: Operator) -> dict[tuple[int, str], list[int]]:
+def partial_matches(df: DataFrame, plan: Operator) -> dict[tuple[int, str], dict[str, int]]:
     """Returns the partial matches of each step over all keys, by branch and plan; this runs a job."""
-    told = run(df, plan).select("branch", "plan", F.posexplode("partial_matches").alias("step", "matches"))
-    found: dict[tuple[int, str], list[int]] = {}
-    for row in told.groupBy("branch", "plan", "step").agg(F.sum("matches").alias("n")).orderBy("step").collect():
-        found.setdefault((row["branch"], row["plan"]), []).append(row["n"])
+    told = run(df, plan).select("branch", "plan", F.posexplode("partial_matches").alias("place", "step", "matches"))
+    found: dict[tuple[int, str], dict[str, int]] = {}
+    summed = told.groupBy("branch", "plan", "place", "step").agg(F.sum("matches").alias("n"))
+    for row in summed.orderBy("place").collect():
+        found.setdefault((row["branch"], row["plan"]), {})[row["step"]] = row["n"]
     return dict(sorted(found.items()))

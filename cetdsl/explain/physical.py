@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import partial
 
 import attrs
@@ -26,7 +26,7 @@ STRATEGIES = {
     "messages": "sums passed along the predicates of an AND, from event to event",
     "kernel": "one compiled pass over each task's sorted events",
     "enumerate": "lists the trends one by one, and aggregates them where that is asked",
-    "detect": "puts trends together in the order of a plan, with an index for each step",
+    "detect": "puts trends together by a plan, with an index for each step",
     "event joins": "puts trends together in the order of a plan, with a join of DataFrames for each event",
     "graph": "trends are the paths of a graph of each key's events",
     "balanced": "all cores build the one large graph, and each lists an equal part of its paths",
@@ -50,11 +50,10 @@ def physical_views(decision: Decision, measured: tuple[tuple[str, str], ...] = (
     return (steps_view("physical plan", plan, (answer,), tuple(facts)), *_automata(plan))
 
 
-def measured_facts(counts: Mapping[tuple[int, str], Sequence[int]]) -> tuple[tuple[str, str], ...]:
-    """The partial matches of each step over all keys, by the branch and the names of its variables in their order."""
+def measured_facts(counts: Mapping[tuple[int, str], Mapping[str, int]]) -> tuple[tuple[str, str], ...]:
+    """The partial matches of each step over all keys, by the branch and the plan in words."""
     return tuple(
-        ("measured", ", ".join(f"{name} {count}" for name, count in zip(plan.split(", "), steps)))
-        for (_, plan), steps in counts.items()
+        ("measured", ", ".join(f"{step} {count}" for step, count in steps.items())) for steps in counts.values()
     )
 
 

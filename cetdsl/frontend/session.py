@@ -182,7 +182,7 @@ class PatternFrame:
         limit: int | None = None,
         columns: Sequence[str] | None = None,
         *,
-        plan: str | Sequence[str] = "auto",
+        plan: str | Sequence[Any] = "auto",
         statistics: str | Mapping[str, Mapping[Any, float]] | None = None,
         adaptation: str | Mapping[str, Any] | None = None,
         algorithm: str = "auto",
@@ -195,10 +195,11 @@ class PatternFrame:
             Any so many of them; no work is done for the rest.
         columns : sequence of str, optional
             The columns of each event to show; all by default.
-        plan : {"auto", "pattern", "greedy", "dynamic"} or sequence of str
-            The order in which variables are bound, which changes how long it takes and never what is found: see
-            :doc:`/how_matches_are_found`. A sequence names all variables. ``auto`` leaves the pattern's order only
-            where ``statistics`` say that another one is clearly cheaper.
+        plan : {"auto", "pattern", "greedy", "dynamic", "tree"} or sequence
+            The order in which variables are bound, or the tree in which they are joined, which changes how long it
+            takes and never what is found: see :doc:`/how_matches_are_found`. A sequence names all variables: in a row
+            for an order, in nested pairs for a tree, as in ``["A", ["B", "C"]]``. ``auto`` leaves the pattern's order
+            only where ``statistics`` say that another one is clearly cheaper.
         statistics : mapping or "sample", optional
             ``"rates"``: the events of each variable per second, or per tick. ``"selectivities"``: by pair of variables,
             the share of pairs of events of which their predicates hold. ``"sample"`` takes them of up to about a
@@ -254,7 +255,7 @@ class PatternFrame:
         self,
         adaptation: str | Mapping[str, Any] = "invariants",
         *,
-        plan: str | Sequence[str] = "auto",
+        plan: str | Sequence[Any] = "auto",
         statistics: str | Mapping[str, Mapping[Any, float]] | None = None,
     ) -> DataFrame:
         """How plans change while :meth:`trends` is answered, slice by slice of the events of each key.
@@ -275,7 +276,7 @@ class PatternFrame:
         Raises
         ------
         UnsupportedQuery
-            If the trends are not put together in the order of a plan.
+            If the trends are not put together by a plan.
 
         Examples
         --------
@@ -291,7 +292,7 @@ class PatternFrame:
         self,
         adaptation: str | Mapping[str, Any] = "invariants",
         *,
-        plan: str | Sequence[str] = "auto",
+        plan: str | Sequence[Any] = "auto",
         statistics: str | Mapping[str, Mapping[Any, float]] | None = None,
     ) -> DataFrame:
         """The rates and selectivities that plans are chosen by, after each slice of the events of each key.
@@ -310,7 +311,7 @@ class PatternFrame:
         Raises
         ------
         UnsupportedQuery
-            If the trends are not put together in the order of a plan.
+            If the trends are not put together by a plan.
 
         Examples
         --------
@@ -673,7 +674,7 @@ class PatternFrame:
         algorithm: str = "auto",
         memory_limit: str | int | None = None,
         measure: bool = False,
-        plan: str | Sequence[str] = "auto",
+        plan: str | Sequence[Any] = "auto",
         statistics: str | Mapping[str, Mapping[Any, float]] | None = None,
         adaptation: str | Mapping[str, Any] | None = None,
     ) -> Explanation:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 import attrs
 
 from cetdsl.detection.decisions import Adaptation
-from cetdsl.detection.plans import Problem
+from cetdsl.detection.plans import Plan, Problem
 from cetdsl.detection.statistics import Statistics
 from cetdsl.ir.machine import Comparison, Edge, Machine
 
@@ -208,9 +208,9 @@ class Adapting:
 
 
 @attrs.frozen
-class BranchOrder:
-    """A branch, the numbers of its slots in the order in which they are bound, and how this order changes."""
+class BranchPlan:
+    """A branch, the plan by which its trends are put together, and how this plan changes."""
 
     branch: Branch
-    order: tuple[int, ...]
+    plan: Plan
     adapting: Adapting | None = None

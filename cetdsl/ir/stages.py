@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from cetdsl.ir.branches import BranchOrder
+from cetdsl.ir.branches import BranchPlan
 from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.layout import RowLayout
 
@@ -31,7 +31,7 @@ class DetectSpec:
     """What a worker must know to put trends together in the order of plans, one for each branch of the query."""
 
     trends: TrendsSpec
-    plans: tuple[BranchOrder, ...]
+    plans: tuple[BranchPlan, ...]
 
 
 #: What is told of each slice of a key's events, and the Spark types of that. A slice may come several times, and its
@@ -44,7 +44,7 @@ DETECTION = (
     ("planned", "boolean"),
     ("changed", "boolean"),
     ("violated", "string"),
-    ("partial_matches", "array<bigint>"),
+    ("partial_matches", "map<string,bigint>"),
     ("seconds_deciding", "double"),
     ("seconds_planning", "double"),
     ("rates", "map<string,double>"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import combinations
+from typing import Any
 
 import attrs
 
@@ -11,7 +12,7 @@ from cetdsl.detection.cost import Expectation
 from cetdsl.detection.decisions import Adaptation, given_adaptation
 from cetdsl.detection.generators import GENERATORS, Comparator, algorithm_for
 from cetdsl.detection.loop import slice_length
-from cetdsl.detection.plans import OrderPlan, Problem, Variable, given_orders, pattern_order
+from cetdsl.detection.plans import OrderPlan, Plan, Problem, Variable, given_orders, given_tree, pattern_order
 from cetdsl.detection.statistics import Statistics, given_statistics
 from cetdsl.errors import InvalidNode, is_one_of, nearest, shown
 from cetdsl.ir.branches import Adapting, Branch, branches_of
@@ -20,8 +21,8 @@ from cetdsl.ir.source import Source
 from cetdsl.ir.windowing import SPAN, WHOLE
 from cetdsl.pattern.nodes import Pattern, events, positive_events
 
-#: What ``plan=`` may be, beside a list of variables.
-PLANS = ("auto", "pattern", "greedy", "dynamic")
+#: What ``plan=`` may be, beside a list of variables, or of pairs of them.
+PLANS = ("auto", "pattern", "greedy", "dynamic", "tree")
 #: What ``algorithm=`` may be: who puts trends together, the kernel or Spark's joins; by default it is the kernel.
 ALGORITHMS = ("auto", "kernel", "joins")
 #: An order is chosen by itself where it is expected to have so many times fewer partial matches than the pattern's.
@@ -40,12 +41,14 @@ _ADAPTATION = ("method", "threshold", "distance", "most", "slice")
 
 @attrs.frozen
 class Detection:
-    """How trends are to be put together: a plan or the names of all variables, and what is known of the events.
+    """How trends are to be put together, and what is known of the events.
+
+    ``plan`` is one of :data:`PLANS`, or names all variables: in a row for an order, in nested pairs for a tree.
 
     Plans change by ``adaptation``, after slices of so many events of a key. ``algorithm`` is one of :data:`ALGORITHMS`.
     """
 
-    plan: str | tuple[str, ...] = "auto"
+    plan: str | tuple[Any, ...] = "auto"
     statistics: Statistics | None = None
     adaptation: Adaptation = STATIC
     slice_events: int | None = None
@@ -107,13 +110,14 @@ def given_detection(
             raise InvalidNode(f"there is no plan {shown(plan)}", hint=nearest(plan, PLANS, every))
         asked = Detection(plan, known, *_given_adaptation(adaptation), algorithm)
     else:
-        (order,) = given_orders(plan, [Problem.conjunction(*positive)], negated)
-        names = tuple(positive[position] for position in order.order)
-        asked = Detection(names, known, *_given_adaptation(adaptation), algorithm)
+        given = given_tree if _is_tree(plan) else given_orders
+        given(plan, [Problem.conjunction(*positive)], negated)
+        assert isinstance(plan, Sequence), plan
+        asked = Detection(_frozen(plan), known, *_given_adaptation(adaptation), algorithm)
     if asked.adapts and asked.plan not in ("auto", *GENERATORS):
         raise InvalidNode(
             f"the plan {shown(plan)} is given, and the adaptation would change it",
-            hint="leave the adaptation out, or write plan='greedy' or plan='dynamic'",
+            hint="leave the adaptation out, or write plan='greedy', plan='dynamic' or plan='tree'",
         )
     return attrs.evolve(asked, sampled=sampled)
 
@@ -209,8 +213,10 @@ def adapting_for(asked: Detection, problem: Problem, source: Source) -> Adapting
     return Adapting(problem, algorithm, asked.adaptation, known, unit_of_rates(source), asked.slice_events)
 
 
-def orders_for(asked: Detection, problems: Sequence[Problem]) -> tuple[OrderPlan, ...] | str:
-    """Chooses an order for each branch; or says why the pattern's own is taken."""
+def plans_for(asked: Detection, problems: Sequence[Problem]) -> tuple[Plan, ...] | str:
+    """Chooses a plan for each branch; or says why the pattern's own order is taken."""
+    if _is_tree(asked.plan):
+        return given_tree(asked.plan, problems)
     if not isinstance(asked.plan, str):
         return tuple(_in_order(asked.plan, problem) for problem in problems)
     known = [Expectation(problem, asked.statistics or Statistics()) for problem in problems]
@@ -222,10 +228,16 @@ def orders_for(asked: Detection, problems: Sequence[Problem]) -> tuple[OrderPlan
     return tuple(chosen)
 
 
-def _chosen(algorithm: str, expectation: Expectation) -> OrderPlan:
-    plan = GENERATORS[algorithm_for(algorithm, expectation.problem)](expectation, Comparator()).plan
-    assert isinstance(plan, OrderPlan), plan
-    return plan
+def _is_tree(plan: object) -> bool:
+    return isinstance(plan, (list, tuple)) and any(isinstance(part, (list, tuple)) for part in plan)
+
+
+def _frozen(plan: Sequence[Any]) -> tuple[Any, ...]:
+    return tuple(_frozen(part) if isinstance(part, (list, tuple)) else part for part in plan)
+
+
+def _chosen(algorithm: str, expectation: Expectation) -> Plan:
+    return GENERATORS[algorithm_for(algorithm, expectation.problem)](expectation, Comparator()).plan
 
 
 def _in_order(names: tuple[str, ...], problem: Problem) -> OrderPlan:

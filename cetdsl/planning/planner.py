@@ -99,14 +99,14 @@ def plan_measuring(resolved: ResolvedQuery, detection: Detection) -> Decision:
     found = measure(TrendsRequest(resolved, (resolved.time.name,), None, compile_sides(resolved), detection))
     if isinstance(found, Declined):
         raise UnsupportedQuery(
-            f"these trends are not put together in the order of a plan: {found.reason}",
+            f"these trends are not put together by a plan: {found.reason}",
             hint="give a plan, plan='greedy', or an adaptation; explain('trends') says how trends are found",
         )
     return Decision(with_exchanges(found), strategy_name(detect), ())
 
 
 def plan_sampling(resolved: ResolvedQuery, detection: Detection) -> Operator | None:
-    """Plans to take statistics of the events; None where trends are put together in no order of a plan."""
+    """Plans to take statistics of the events; None where trends are put together by no plan."""
     found = sample(TrendsRequest(resolved, (resolved.time.name,), None, compile_sides(resolved), detection))
     return None if isinstance(found, Declined) else with_exchanges(found)
 

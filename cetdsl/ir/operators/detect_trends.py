@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import attrs
 
 from cetdsl.detection.cost import Expectation
-from cetdsl.detection.plans import OrderPlan, Problem
+from cetdsl.detection.plans import Plan, Problem, TreePlan
 from cetdsl.detection.statistics import Statistics
-from cetdsl.ir.branches import BranchOrder
+from cetdsl.ir.branches import BranchPlan
 from cetdsl.ir.operators import words
 from cetdsl.ir.operators.list_trends import ListTrends
 from cetdsl.ir.operators.operator import Step
@@ -21,22 +23,22 @@ class Planned:
     """How the plans of the branches came about: ``asked`` is what the user asked for."""
 
     problems: tuple[Problem, ...]
-    orders: tuple[OrderPlan, ...]
-    asked: str | tuple[str, ...]
+    plans: tuple[Plan, ...]
+    asked: str | tuple[Any, ...]
     statistics: Statistics | None = None
     sampled: bool = False
 
     def expected(self) -> tuple[tuple[float, ...], ...]:
         """Returns log2 of the expected number of partial matches of each step, for each branch."""
         known = self.statistics or Statistics()
-        return tuple(Expectation(problem, known).steps(plan) for problem, plan in zip(self.problems, self.orders))
+        return tuple(Expectation(problem, known).steps(plan) for problem, plan in zip(self.problems, self.plans))
 
 
 @attrs.frozen(kw_only=True)
 class DetectTrends(ListTrends):
     """Gives the rows of :class:`ListTrends`; each branch of the query has a plan."""
 
-    plans: tuple[BranchOrder, ...]
+    plans: tuple[BranchPlan, ...]
     planned: Planned
     stage = "detect"
 
@@ -46,16 +48,16 @@ class DetectTrends(ListTrends):
             lines = [self._order(number) for number in range(len(self.plans))]
         else:
             lines = [line for number in range(len(self.plans)) for line in self._expected(number)]
-        return (Step("kernel: put trends together in the order of a plan", (*lines, *stops)),)
+        return (Step("kernel: put trends together by a plan", (*lines, *stops)),)
 
     def _order(self, number: int) -> str:
-        return "bind " + self.planned.orders[number].show(self.planned.problems[number].names)
+        plan, names = self.planned.plans[number], self.planned.problems[number].names
+        return f"{'join' if isinstance(plan, TreePlan) else 'bind'} {plan.show(names)}"
 
     def _expected(self, number: int) -> tuple[str, ...]:
         """The partial matches that each step of a branch is expected to have, in a window, span or key."""
-        names, order = self.planned.problems[number].names, self.planned.orders[number].order
-        logs = self.planned.expected()[number]
-        each = [f"{names[position]} {_amount(log)}" for position, log in zip(order, logs)]
+        names, plan = self.planned.problems[number].names, self.planned.plans[number]
+        each = [f"{step} {_amount(log)}" for step, log in zip(plan.steps(names), self.planned.expected()[number])]
         return self._order(number), f"partial matches expected in {words.unit_of(self.source)}: {', '.join(each)}"
 
     def facts(self) -> tuple[tuple[str, str], ...]:

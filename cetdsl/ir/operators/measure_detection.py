@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from cetdsl.ir.branches import BranchOrder
+from cetdsl.ir.branches import BranchPlan
 from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.operators.events_in_order import EventsInOrder
 from cetdsl.ir.operators.operator import Requirement, Step, Unary
@@ -16,7 +16,7 @@ class MeasureDetection(Unary):
     """Gives a row per key, branch and slice of the key's events; ``plans`` are those of the branches."""
 
     spec: KernelSpec
-    plans: tuple[BranchOrder, ...]
+    plans: tuple[BranchPlan, ...]
     stage = "measure detection"
 
     @property

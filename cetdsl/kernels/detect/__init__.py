@@ -1,1 +1,1 @@
-"""All trends of a branch, put together in the order of a plan."""
+"""All trends of a branch, put together in the order, or along the tree, of a plan."""

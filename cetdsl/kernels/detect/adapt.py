@@ -15,9 +15,9 @@ import numpy as np
 
 from cetdsl.detection.histograms import SlidingStatistics
 from cetdsl.detection.loop import Loop, Pace
-from cetdsl.detection.plans import OrderPlan
+from cetdsl.detection.plans import Plan
 from cetdsl.detection.statistics import Statistics
-from cetdsl.ir.branches import Between, Branch, BranchOrder
+from cetdsl.ir.branches import Between, Branch, BranchPlan
 from cetdsl.ir.machine import Pair
 from cetdsl.kernels._jit import inlined, jit
 from cetdsl.kernels.detect.runs import Runs
@@ -44,7 +44,7 @@ class Slice:
     key: int
     number: int
     events: int
-    order: tuple[int, ...]
+    plan: Plan
     statistics: Statistics
     planned: bool = False
     changed: bool = False
@@ -55,12 +55,12 @@ class Slice:
 
 @attrs.define
 class _Key:
-    """What is known of a key: ``orders`` has a plan for each of its slices that are complete, and for the next."""
+    """What is known of a key: ``plans`` has one for each of its slices that are complete, and for the next."""
 
     loop: Loop
     seen: SlidingStatistics
     length: int
-    orders: list[tuple[int, ...]]
+    plans: list[Plan]
     #: Where its complete slices begin and end, in events of the key.
     borders: list[int] = attrs.field(factory=lambda: [0])
     #: How many events of the key came before the chunk.
@@ -182,7 +182,7 @@ class BranchLoop:
 
     def __init__(
         self,
-        plan: BranchOrder,
+        plan: BranchPlan,
         branch: Branch,
         pairs: tuple[Pair, ...],
         candidates: tuple[Candidates, ...],
@@ -192,15 +192,15 @@ class BranchLoop:
         assert adapting is not None, "its plan stays"
         self._adapting = adapting
         self._first = Loop(adapting.problem, adapting.algorithm, adapting.adaptation, adapting.statistics)
-        self._first.plan = OrderPlan(plan.order)  # what the user asks for, where that is an order
+        self._first.plan = plan.plan  # what the user asks for, where that is a plan
         self._candidates = candidates
         self._window = span
         compared = sorted(adapting.problem.predicates | adapting.problem.adjacent)
         self._tests = [(one, other, _tests(branch, pairs, one, other)) for one, other in compared]
         #: The last key of the chunk before, which may go on.
         self._last: tuple[Hashable, _Key] | None = None
-        #: The orders that were in force so far, by number.
-        self.orders: list[tuple[int, ...]] = []
+        #: The plans that were in force so far, by number.
+        self.plans: list[Plan] = []
         #: The slices that were complete in the last chunk.
         self.slices: list[Slice] = []
         self._pace = Pace(adapting.slice_events)
@@ -226,11 +226,11 @@ class BranchLoop:
         keys = self._keys(events.segment_start, ends, by_slice)
         self._observe(keys, events, tables, by_slice)
         rows: list[tuple[int, ...]] = []
-        begin, first_order = 0, self._number(self._first_order)
+        begin, first_plan = 0, self._number(self._first_plan)
         for number, key in keys.items():
             low, high = int(events.segment_start[number]), int(events.segment_start[number + 1])
             if begin < low:  # keys that end before a plan may change
-                rows.append((begin, low, first_order, 0, 0, 0))
+                rows.append((begin, low, first_plan, 0, 0, 0))
             rows += self._of_key(key, number, low, high, len(rows) if by_slice else -1)
             begin = high
         # The last key of a chunk is always among them.
@@ -254,8 +254,9 @@ class BranchLoop:
         return seen.statistics()
 
     @property
-    def _first_order(self) -> tuple[int, ...]:
-        return _order_of_plan(self._first.plan)
+    def _first_plan(self) -> Plan:
+        assert self._first.plan is not None
+        return self._first.plan
 
     def _keys(self, segment_start: Ints, ends: tuple[Hashable, Hashable], by_slice: bool) -> dict[int, _Key]:
         """The keys of a chunk whose plan may change in it or later, by their numbers."""
@@ -275,12 +276,12 @@ class BranchLoop:
 
     def _key(self, events: int) -> _Key:
         seen = SlidingStatistics(self._adapting.problem, self._adapting.slices)
-        return _Key(self._first.fresh(), seen, self._pace.length(events), [self._first_order])
+        return _Key(self._first.fresh(), seen, self._pace.length(events), [self._first_plan])
 
-    def _number(self, order: tuple[int, ...]) -> int:
-        if order not in self.orders:
-            self.orders.append(order)
-        return self.orders.index(order)
+    def _number(self, plan: Plan) -> int:
+        if plan not in self.plans:
+            self.plans.append(plan)
+        return self.plans.index(plan)
 
     def _observe(self, keys: dict[int, _Key], events: Events, tables: TableMaker, by_slice: bool) -> None:
         """Looks at the slices that are complete by now, and decides on the plan of the slice behind each."""
@@ -314,22 +315,22 @@ class BranchLoop:
         statistics = key.seen.statistics()
         counts = key.loop.counts
         plannings, planning = counts.plannings, counts.seconds_planning
-        order = _order_of_plan(key.loop.observe(statistics))
+        plan = key.loop.observe(statistics)
         planning = counts.seconds_planning - planning
         violated = key.loop.violated
         found = Slice(
             number,
             place[_NUMBER],
             place[_STOP] - place[_FIRST],
-            key.orders[-1],
+            key.plans[-1],
             statistics,
             counts.plannings > plannings,
-            order != key.orders[-1],
+            plan != key.plans[-1],
             violated.show(self._adapting.problem.names) if violated else None,
             counting + perf_counter() - started - planning,
             planning,
         )
-        key.orders.append(order)
+        key.plans.append(plan)
         return found
 
     def _counts(
@@ -359,14 +360,8 @@ class BranchLoop:
         begin, slice_, complete = low, bisect_right(key.borders, key.offset) - 1, len(key.borders) - 1
         while begin < high:
             last = slice_
-            while group < 0 and last < complete and key.orders[last + 1] == key.orders[slice_]:
+            while group < 0 and last < complete and key.plans[last + 1] == key.plans[slice_]:
                 last += 1
             stop = low + key.borders[last + 1] - key.offset if last < complete else high
-            yield begin, stop, self._number(key.orders[slice_]), max(group, 0), number, slice_
+            yield begin, stop, self._number(key.plans[slice_]), max(group, 0), number, slice_
             begin, slice_, group = stop, last + 1, group + 1 if group >= 0 else group
-
-
-def _order_of_plan(plan: object) -> tuple[int, ...]:
-    order = getattr(plan, "order", None)
-    assert isinstance(order, tuple), plan
-    return order

@@ -1,4 +1,4 @@
-"""Lists the trends of a query branch by branch, each in the order of its plan."""
+"""Lists the trends of a query branch by branch, each in the order, or along the tree, of its plan."""
 
 from __future__ import annotations
 
@@ -8,17 +8,20 @@ from typing import NamedTuple
 import attrs
 import numpy as np
 
+from cetdsl.detection.plans import OrderPlan, Plan, TreePlan
 from cetdsl.detection.statistics import Statistics
-from cetdsl.ir.branches import Between, Branch, BranchOrder, Slot
+from cetdsl.ir.branches import Between, Branch, BranchPlan, Slot
 from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.machine import Comparison
 from cetdsl.ir.windowing import WHOLE
 from cetdsl.kernels.detect.adapt import BranchLoop
+from cetdsl.kernels.detect.nodes import TreeProgram, lay_out_tree
 from cetdsl.kernels.detect.runs import Runs, cut_scopes
 from cetdsl.kernels.detect.scopes import Scopes, scopes_of
 from cetdsl.kernels.detect.search import OPENING, make_frames, search
 from cetdsl.kernels.detect.steps import MOST, VARIABLE, Negations, Program, lay_out_steps
 from cetdsl.kernels.detect.tables import Extents, TableMaker, extents_of
+from cetdsl.kernels.detect.trees import TreeSearch
 from cetdsl.kernels.enumerate.blocks import BLOCK, WINDOW, in_blocks, make_position
 from cetdsl.kernels.enumerate.correlated import Gaps, lay_out_correlated, make_path, without_correlated
 from cetdsl.kernels.enumerate.guards import GuardedMachine
@@ -58,7 +61,7 @@ class Detector:
     >>> no_codes, no_lists = np.zeros((0, 3), dtype=np.int64), np.zeros((0, 4), dtype=np.int64)
     >>> events = Events(segment, time, time, np.array([1, 2, 2]), no_codes, no_codes.astype(bool), no_lists, none)
     >>> slices = cut_slices(spec.query.windowing, segment, time, np.zeros(1, dtype=np.int64), True, NEVER)
-    >>> detector = Detector(spec, [BranchOrder(branch, (1, 0))])  # B+ first
+    >>> detector = Detector(spec, [BranchPlan(branch, OrderPlan((1, 0)))])  # B+ first
     >>> for block in detector.enumerate(events, slices, (time[:1], time[:1])):
     ...     [part.tolist() for part in np.split(block.event, block.start[1:-1])]
     [[0, 1], [0, 1, 2], [0, 2]]
@@ -66,7 +69,7 @@ class Detector:
     [[3, 3]]
     """
 
-    def __init__(self, spec: KernelSpec, plans: Sequence[BranchOrder], *, by_slice: bool = False) -> None:
+    def __init__(self, spec: KernelSpec, plans: Sequence[BranchPlan], *, by_slice: bool = False) -> None:
         query = spec.query
         self._guarded = GuardedMachine(without_correlated(spec))
         self._query = without_correlated(spec).query
@@ -81,28 +84,31 @@ class Detector:
         self._correlated, self._negated = lay_out_correlated(spec)
         self._by_slice = by_slice
         self._branches = [_lowered(plan.branch, self._negations.plain, spec.layout.codes) for plan in plans]
-        self._orders = [plan.order for plan in plans]
-        self._programs: dict[tuple[int, tuple[int, ...]], Program] = {}
+        self._plans = [_settled(plan.plan) for plan in plans]
+        self._programs: dict[tuple[int, Plan], Program | TreeProgram] = {}
         self.loops = [self._loop(number, plan) for number, plan in enumerate(plans)]
         #: Of each branch the runs of the last chunk, where plans change.
         self.runs: list[Runs | None] = [None] * len(plans)
         #: Of each branch the partial matches so far, by group (see :class:`Runs`) and step.
-        self.partial = [np.zeros((1, len(plan.order)), dtype=np.int64) for plan in plans]
+        self.partial = [np.zeros((1, len(plan.masks)), dtype=np.int64) for plan in self._plans]
 
-    def _loop(self, number: int, plan: BranchOrder) -> BranchLoop | None:
+    def _loop(self, number: int, plan: BranchPlan) -> BranchLoop | None:
         if plan.adapting is None:
             return None
-        slots = tuple(range(len(plan.order)))
-        in_time = self._program(number, slots).candidates
+        in_time = self._program(number, OrderPlan(range(len(plan.branch.slots)))).candidates
         windowing = self._query.windowing
         window = windowing.length if windowing.kind != WHOLE else 0
         return BranchLoop(plan, self._branches[number], self._pairs, in_time, window)
 
-    def _program(self, number: int, order: tuple[int, ...]) -> Program:
-        if (number, order) not in self._programs:
-            branch = self._branches[number]
-            self._programs[number, order] = lay_out_steps(branch, order, self._pairs, self._negations, self._span > 0)
-        return self._programs[number, order]
+    def _program(self, number: int, plan: Plan) -> Program | TreeProgram:
+        if (number, plan) not in self._programs:
+            branch, rest = self._branches[number], (self._pairs, self._negations, self._span > 0)
+            self._programs[number, plan] = (
+                lay_out_tree(branch, plan, *rest)
+                if isinstance(plan, TreePlan)
+                else lay_out_steps(branch, plan.order, *rest)
+            )
+        return self._programs[number, plan]
 
     def enumerate(
         self,
@@ -130,8 +136,8 @@ class Detector:
             self._gaps(slices),
         )
         for number in range(len(self._branches)):
-            for order, some in self._parts(number, chunk, scopes, ends, slices.keep_from):
-                program = self._program(number, order)
+            for plan, some in self._parts(number, chunk, scopes, ends, slices.keep_from):
+                program = self._program(number, plan)
                 for found in _blocks(program, chunk, some, self.partial[number], limit, block):
                     limit -= len(found.slice) if limit > 0 else 0
                     yield found
@@ -148,20 +154,20 @@ class Detector:
 
     def _parts(
         self, number: int, chunk: _Chunk, scopes: Scopes, ends: tuple[Hashable, Hashable], keep_from: int
-    ) -> Iterator[tuple[tuple[int, ...], Scopes]]:
-        """The orders in force for a branch, each with the scopes that it is in force in."""
+    ) -> Iterator[tuple[Plan, Scopes]]:
+        """The plans in force for a branch, each with the scopes that it is in force in."""
         loop = self.loops[number]
         if loop is None:
-            yield self._orders[number], scopes
+            yield self._plans[number], scopes
             return
         runs = loop.runs(chunk.events, chunk.tables, ends, keep_from, by_slice=self._by_slice)
         self.runs[number] = runs
         if self._by_slice:
-            self.partial[number] = np.zeros((len(runs.low), len(self._orders[number])), dtype=np.int64)
+            self.partial[number] = np.zeros((len(runs.low), len(self._plans[number].masks)), dtype=np.int64)
         parts, run = cut_scopes(scopes, runs, chunk.extents)
         plan = runs.plan[run]
         for chosen in np.unique(plan).tolist():
-            yield loop.orders[chosen], parts.take(plan == chosen)
+            yield _settled(loop.plans[chosen]), parts.take(plan == chosen)
 
     def _gaps(self, slices: Slices) -> Gaps | None:
         if not len(self._correlated.pair):
@@ -181,8 +187,19 @@ class _Chunk(NamedTuple):
     gaps: Gaps | None
 
 
-def _blocks(program: Program, chunk: _Chunk, scopes: Scopes, partial: Ints, limit: int, block: int) -> Iterator[Block]:
+def _settled(plan: Plan) -> Plan:
+    """A tree of one leaf is an order, which stores nothing."""
+    return OrderPlan((0,)) if isinstance(plan, TreePlan) and isinstance(plan.root, int) else plan
+
+
+def _blocks(
+    program: Program | TreeProgram, chunk: _Chunk, scopes: Scopes, partial: Ints, limit: int, block: int
+) -> Iterator[Block]:
     """The trends of one branch in some scopes."""
+    if isinstance(program, TreeProgram):
+        shared = chunk.events, chunk.tables, chunk.extents, chunk.conditions, chunk.gaps
+        yield from TreeSearch(program, *shared, partial).blocks(scopes, limit, block)
+        return
     steps, tables = program.steps, chunk.tables.tables(program)
     conditions, gaps = (chunk.conditions, chunk.gaps) if len(steps.judged) else (None, None)
     most = steps.step[:, MOST]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
 
-from cetdsl.ir.branches import BranchOrder
+from cetdsl.detection.plans import Plan
+from cetdsl.ir.branches import BranchPlan
 from cetdsl.ir.stages import DetectSpec
 from cetdsl.kernels.detect.detector import Detector
 from cetdsl.kernels.detect.trends import ends_of
@@ -22,7 +23,7 @@ _TYPES = (
     pa.bool_(),
     pa.bool_(),
     pa.string(),
-    pa.list_(pa.int64()),
+    pa.map_(pa.string(), pa.int64()),
     pa.float64(),
     pa.float64(),
     pa.map_(pa.string(), pa.float64()),
@@ -67,30 +68,34 @@ def sample_stream(spec: DetectSpec, batches: Iterator[pa.RecordBatch], chunk_eve
     yield from by_chunks(spec.trends.kernel, batches, chunk_events, sampled)
 
 
-def _shown(plan: BranchOrder, order: Sequence[int]) -> str:
-    assert plan.adapting is not None
-    return ", ".join(plan.adapting.problem.names[slot] for slot in order)
+def _names(branch: BranchPlan) -> tuple[str, ...]:
+    assert branch.adapting is not None
+    return branch.adapting.problem.names
 
 
-def _decisions(detector: Detector, branch: int, plan: BranchOrder) -> Iterator[tuple[Any, ...]]:
+def _shown(branch: BranchPlan, plan: Plan) -> str:
+    return plan.show(_names(branch))
+
+
+def _decisions(detector: Detector, branch: int, plan: BranchPlan) -> Iterator[tuple[Any, ...]]:
     """The slices of the last chunk that were complete."""
     loop = detector.loops[branch]
     assert loop is not None
     for one in loop.slices:
         shares = {", ".join(pair): share for pair, share in one.statistics.selectivities.items()}
         yield (
-            one.key, branch, one.number, _shown(plan, one.order), one.events, one.planned, one.changed, one.violated,
+            one.key, branch, one.number, _shown(plan, one.plan), one.events, one.planned, one.changed, one.violated,
             [], one.seconds_deciding, one.seconds_planning, list(one.statistics.rates.items()), list(shares.items()),
         )  # fmt: skip
     loop.slices.clear()
 
 
-def _work(detector: Detector, branch: int, plan: BranchOrder) -> Iterator[tuple[Any, ...]]:
+def _work(detector: Detector, branch: int, plan: BranchPlan) -> Iterator[tuple[Any, ...]]:
     """The partial matches of the last chunk."""
     loop, runs = detector.loops[branch], detector.runs[branch]
     if loop is None or runs is None:
         return
-    for key, number, order, group in zip(runs.key, runs.slice, runs.plan, runs.group, strict=True):
-        counts = detector.partial[branch][group].tolist()
-        shown = _shown(plan, loop.orders[order])
+    for key, number, chosen, group in zip(runs.key, runs.slice, runs.plan, runs.group, strict=True):
+        shown, steps = _shown(plan, loop.plans[chosen]), loop.plans[chosen].steps(_names(plan))
+        counts = list(zip(steps, detector.partial[branch][group].tolist(), strict=True))
         yield int(key), branch, int(number), shown, 0, False, False, None, counts, 0.0, 0.0, None, None

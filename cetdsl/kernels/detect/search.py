@@ -73,7 +73,7 @@ class Frames(NamedTuple):
 
 
 @inlined
-def _may_neighbour(events: Events, op: int, column: int, other_column: int, event: int, other: int) -> bool:
+def may_neighbour(events: Events, op: int, column: int, other_column: int, event: int, other: int) -> bool:
     """Whether an event and one that it neighbours satisfy a test; the values of both may be NULL."""
     if op == IN_OWN_LIST:
         return is_listed(events.list_start, events.list_items, column, other, event)
@@ -85,16 +85,16 @@ def _may_neighbour(events: Events, op: int, column: int, other_column: int, even
 
 
 @jit
-def _neighbours_allow(events: Events, test: Ints, start: int, stop: int, event: int, other: int) -> bool:
+def neighbours_allow(events: Events, test: Ints, start: int, stop: int, event: int, other: int) -> bool:
     """Whether the tests ``start:stop`` of an event and one that it neighbours hold."""
     allowed = True
     for t in range(start, stop):
-        allowed = allowed and _may_neighbour(events, test[t, 0], test[t, 1], test[t, 3], event, other)
+        allowed = allowed and may_neighbour(events, test[t, 0], test[t, 1], test[t, 3], event, other)
     return allowed
 
 
 @jit
-def _judge(
+def judge(
     conditions: Conditions,
     gaps: Gaps | None,
     steps: Steps,
@@ -318,10 +318,10 @@ def search(
                     break
             if allowed and several and begun and each_end < step[k, CLOSE]:
                 other = path_event[slot_stop[slot - 1] - 1]
-                allowed = _neighbours_allow(events, test, each_end, step[k, CLOSE], candidate, other)
+                allowed = neighbours_allow(events, test, each_end, step[k, CLOSE], candidate, other)
             if allowed and not begun:
                 other = path_event[d - 1]
-                allowed = instant_start[candidate] > other and _neighbours_allow(
+                allowed = instant_start[candidate] > other and neighbours_allow(
                     events, inner, step[k, INNER], step[k, INNER_END], candidate, other
                 )
             cursor += 1
@@ -339,9 +339,9 @@ def search(
                 continue
             if step[k, CLOSE] < step[k, TESTS_END]:
                 other = path_event[slot_start[slot + 1]]
-                if not _neighbours_allow(events, test, step[k, CLOSE], step[k, TESTS_END], event, other):
+                if not neighbours_allow(events, test, step[k, CLOSE], step[k, TESTS_END], event, other):
                     continue
-        if conditions is not None and not _judge(
+        if conditions is not None and not judge(
             conditions, gaps, steps, extents, events, path, frames, scopes, scope, k, depth
         ):
             continue

@@ -87,7 +87,7 @@ def _rank(items: Places, rank: Places) -> None:
 
 
 @jit
-def _into_buckets(items: Places, codes: Ints, buckets: int) -> tuple[Places, Places]:
+def into_buckets(items: Places, codes: Ints, buckets: int) -> tuple[Places, Places]:
     """Sorts items by their code, stably, without those that have none; also returns where each bucket begins."""
     start = np.zeros(buckets + 1, dtype=np.int32)
     for i in items:
@@ -104,7 +104,7 @@ def _into_buckets(items: Places, codes: Ints, buckets: int) -> tuple[Places, Pla
 
 
 @jit
-def _add_levels(key: Ints, start: Ints, count: int, largest: bool) -> None:
+def add_levels(key: Ints, start: Ints, count: int, largest: bool) -> None:
     """Fills the levels of a tree over ``key[start[0]:start[0] + count]``."""
     level = 0
     while count > 1 << FAN:
@@ -224,7 +224,7 @@ class TableMaker:
             else:
                 items, start = self._in_buckets(wanted, comparisons)
                 place[k, BUCKETS] = self._bucket.add(name, start)
-                place[k, PROBES] = self._probe.add(comparisons, self._codes_of(comparisons)[1][None])
+                place[k, PROBES] = self._probe.add(comparisons, self.codes_of(comparisons)[1][None])
             place[k, ITEMS] = self._item.add(name, items)
             self._add_keys(program, k, name, items, place, key_start)
         item, rank, bucket = self._item.whole, self._rank.whole, self._bucket.whole
@@ -244,15 +244,16 @@ class TableMaker:
             _rank(self.candidates(wanted), self._ranks[wanted])
         return self._ranks[wanted]
 
-    def _codes_of(self, comparisons: tuple[Comparison, ...]) -> tuple[Ints, Ints, int]:
+    def codes_of(self, comparisons: tuple[Comparison, ...]) -> tuple[Ints, Ints, int]:
+        """Returns codes of all events as candidates and as bound ones, equal where they go together, and how many."""
         if comparisons not in self._codes:
             self._codes[comparisons] = equality_codes(comparisons, self._events)
         return self._codes[comparisons]
 
     def _in_buckets(self, wanted: Candidates, comparisons: tuple[Comparison, ...]) -> tuple[Places, Places]:
         if (wanted, comparisons) not in self._bucketed:
-            codes, _, size = self._codes_of(comparisons)
-            self._bucketed[wanted, comparisons] = _into_buckets(self.candidates(wanted), codes, size)
+            codes, _, size = self.codes_of(comparisons)
+            self._bucketed[wanted, comparisons] = into_buckets(self.candidates(wanted), codes, size)
         return self._bucketed[wanted, comparisons]
 
     def _add_keys(
@@ -274,7 +275,7 @@ class TableMaker:
                 keys = np.empty(sum(sizes), dtype=np.int64)
                 keys[: len(items)] = self._events.codes[column, items]
                 if largest is not None:
-                    _add_levels(keys, starts, len(items), largest)
+                    add_levels(keys, starts, len(items), largest)
                 self._key.add(name, keys)
             key_start[t] = self._key.begin[name]
             if t == step[k, SORTED]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import attrs
 
-from cetdsl.ir.branches import BranchOrder
+from cetdsl.ir.branches import BranchPlan
 from cetdsl.ir.operators import DetectTrends, ListTrends, MeasureDetection, Operator, SampleDetection, Scan
 from cetdsl.ir.operators.detect_trends import Planned
 from cetdsl.ir.source import Source
-from cetdsl.planning.detection import Detection, adapting_for, branches_to_order, orders_for, problem_of, why_no_plan
+from cetdsl.planning.detection import Detection, adapting_for, branches_to_order, plans_for, problem_of, why_no_plan
 from cetdsl.planning.strategies.enumerate import list_trends
 from cetdsl.planning.strategies.kernel import base_spec
 from cetdsl.planning.strategies.request import Declined, TrendsRequest, source_of
@@ -28,14 +28,14 @@ def detect(request: TrendsRequest) -> Operator | Declined:
         return Declined(branches)
     source = _uncut(source_of(request.resolved), asked)
     problems = tuple(problem_of(branch, compiled, source) for branch in branches)
-    orders = orders_for(asked, problems)
-    if isinstance(orders, str):
-        return Declined(orders)
+    chosen = plans_for(asked, problems)
+    if isinstance(chosen, str):
+        return Declined(chosen)
     plans = tuple(
-        BranchOrder(branch, plan.order, adapting_for(asked, problem, source) if asked.adapts else None)
-        for branch, plan, problem in zip(branches, orders, problems, strict=True)
+        BranchPlan(branch, plan, adapting_for(asked, problem, source) if asked.adapts else None)
+        for branch, plan, problem in zip(branches, chosen, problems, strict=True)
     )
-    planned = Planned(problems, orders, asked.plan, asked.statistics, asked.sampled)
+    planned = Planned(problems, chosen, asked.plan, asked.statistics, asked.sampled)
     return with_plan(list_trends(request), source, plans, planned)
 
 
@@ -68,7 +68,7 @@ def sample(request: TrendsRequest) -> SampleDetection | Declined:
 def with_plan(
     operator: Operator,
     source: Source,
-    plans: tuple[BranchOrder, ...],
+    plans: tuple[BranchPlan, ...],
     planned: Planned,
     kind: type[DetectTrends] = DetectTrends,
 ) -> Operator:

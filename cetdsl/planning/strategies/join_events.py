@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
-from cetdsl.detection.plans import pattern_order
-from cetdsl.ir.branches import Branch, BranchOrder
+from cetdsl.detection.plans import OrderPlan, pattern_order
+from cetdsl.ir.branches import Branch, BranchPlan
 from cetdsl.ir.operators import JoinEvents, Operator
 from cetdsl.ir.operators.detect_trends import Planned
-from cetdsl.planning.detection import branches_to_order, orders_for, problem_of
+from cetdsl.planning.detection import branches_to_order, plans_for, problem_of
 from cetdsl.planning.strategies.detect import with_plan
 from cetdsl.planning.strategies.enumerate import list_trends
 from cetdsl.planning.strategies.request import Declined, TrendsRequest, source_of
@@ -37,10 +37,12 @@ def join_events(request: TrendsRequest) -> Operator | Declined:
     source = source_of(request.resolved)
     problems = tuple(problem_of(branch, compiled, source) for branch in branches)
     own = tuple(map(pattern_order, problems))
-    orders = own if asked.plan == "pattern" else orders_for(asked, problems)
-    orders = own if isinstance(orders, str) else orders
-    plans = tuple(BranchOrder(branch, plan.order) for branch, plan in zip(branches, orders, strict=True))
-    planned = Planned(problems, orders, asked.plan, asked.statistics, asked.sampled)
+    chosen = own if asked.plan == "pattern" else plans_for(asked, problems)
+    chosen = own if isinstance(chosen, str) else chosen
+    if not all(isinstance(plan, OrderPlan) for plan in chosen):
+        return Declined("joins add event after event, and a tree joins partial matches")
+    plans = tuple(map(BranchPlan, branches, chosen))
+    planned = Planned(problems, chosen, asked.plan, asked.statistics, asked.sampled)
     return with_plan(list_trends(request), source, plans, planned, JoinEvents)
 
 
