@@ -133,6 +133,33 @@ def test_queries_with_a_common_kleene_pattern_agree_with_each_alone(common_kleen
     judge_workload(*common_kleene, sharing, "decimal")
 
 
+#: What queries that are propagated abreast may look for, and by what.
+ABREAST = (
+    "B+", "SEQ(A, B+)", "SEQ(C, B+)", "SEQ(A, B+, C)", "(SEQ(A, B))+", "(SEQ(A, B+))+", "SEQ(A, NOT C, B+)",
+    "SEQ(NOT C, A, B+)", "SEQ(A, B+, NOT C)", "SEQ(C, A, B+)", "SEQ((A OR C), B+)", "SEQ(A, NOT SEQ(C, A), B+)",
+)  # fmt: skip
+NEXT_OF_B = (
+    "", "B.x < NEXT(B).x", "B.x < NEXT(B).x", "B.x <= NEXT(B).x", "B.x < NEXT(B).x + 1", "B.x < NEXT(B).x + 2",
+    "B.y = NEXT(B).y", "B.y = NEXT(B).y AND B.x > NEXT(B).x", "B.x > 0",
+)  # fmt: skip
+RETURNED = ("COUNT(*) AS n", "COUNT(*) AS n, MIN(B.x) AS m", "MAX(B.x) AS m", "SUM(B.x) AS s", "MIN(LENGTH) AS l")
+
+
+@pytest.mark.classic
+@pytest.mark.parametrize(("seed", "window"), [(0, ""), (1, "WITHIN 6 SLIDE 2"), (2, ""), (3, "WITHIN 9 SLIDE 9")])
+def test_queries_abreast_agree_with_each_alone(spark: Any, seed: int, window: str) -> None:
+    choose = random.Random(seed)
+    texts = []
+    for _ in range(12):
+        pattern = choose.choice(ABREAST)
+        where = choose.choice(NEXT_OF_B) if "B+" in pattern else ""
+        texts.append(f"RETURN {choose.choice(RETURNED)} PATTERN {pattern} {'WHERE ' + where if where else ''} {window}")
+    queries = {f"q{number}": by_case(cet.parse(text)._query()) for number, text in enumerate(texts)}
+    judge = judge_of(spark, generators.stacked(55_000 + seed, STREAMS))
+    assert "abreast" in str(judge.df.patterns(queries, time="t").explain())
+    judge_workload(judge, queries, expected_of(judge, queries), "dynamic", ("decimal", "log2")[seed % 2])
+
+
 def test_figure_4_of_the_hamlet_paper(figure_4: Any) -> None:
     many = figure_4.patterns(
         "NAME q1: RETURN COUNT(*) PATTERN SEQ(A, B+) GROUP BY key;"
@@ -251,13 +278,13 @@ def test_what_explain_says_shares_is_what_the_kernel_shares(figure_4: Any, seed:
     texts = {f"q{number}": text for number, text in enumerate(chosen)}
     many = figure_4.patterns(texts, time="t", sharing=("always", "dynamic")[seed % 2])
     text = str(many.explain())
-    said = {tuple(line.split(", ")) for line in re.findall(r"^ *(.*) may share \(", text, re.M)}
+    said = {tuple(line.split(", ")) for line in re.findall(r"^ *(.*) (?:may share \(|abreast,)", text, re.M)}
     shared = {name for names in said for name in names}
     apart = {name for line in re.findall(r"^ *(.*?) alone[, ] *\w.*: ", text, re.M) for name in line.split(", ")}
     assert (shared | apart, shared & apart) == (set(texts), set())
     rows = many.metrics().collect()
     assert {tuple(row.queries) for row in rows} == said
-    assert all((row.unshared, row.bursts > 0) == (0, True) for row in rows)
+    assert all((row.unshared, row.propagated > 0) == (0, True) for row in rows)
 
 
 # --- Bad input -------------------------------------------------------------------------------------------------------

@@ -123,6 +123,7 @@ def workload_spec(rows: Rows, plan: PropagateTogether) -> tuple[WorkloadSpec, St
         answer,
         plan.families,
         (*(tuple(numbers[name] for name in one.queries) for one in plan.sets), *in_bursts),
+        tuple(tuple(numbers[name] for name in one.queries) for one in plan.abreast),
         tuple(member.propagation.why_not_in_panes is None for member in members),
         plan.sharing.mode,
         tuple(plan.sharing.deviations.get(name) for name in plan.queries),

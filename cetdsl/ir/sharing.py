@@ -27,9 +27,9 @@ class Sharing:
 class Propagation:
     """How one query of a pass is propagated.
 
-    ``why_not_shared`` is None where it is in a sharable set. A query that does not share is propagated ``in_bursts``
-    all the same, as sharable sets are, or by itself: then its windows are products of panes where ``why_not_in_panes``
-    is None.
+    ``why_not_shared`` is None where it is in a sharable set, or propagated abreast of others. A query that
+    does not share is propagated ``in_bursts`` all the same, as sharable sets are, or by itself: then its windows are
+    products of panes where ``why_not_in_panes`` is None.
     """
 
     why_not_shared: str | None
@@ -53,6 +53,20 @@ class SharableSet:
     def variables(self) -> frozenset[str]:
         """The variables of the sub-pattern, in the words of the first query."""
         return frozenset(event.variable for event in events(self.kleene[0]))
+
+
+@attrs.frozen
+class AbreastSet:
+    """Queries with equal windows that one walk over the events propagates, event by event.
+
+    States that equal trends enter are propagated once for all, and indexes that answer equal predicates between
+    neighbours are looked up once. ``variables`` are the kinds of events that the queries repeat, in the words of the
+    first; ``reasons`` say of each query why it is not propagated burst by burst.
+    """
+
+    queries: tuple[str, ...]
+    variables: tuple[str, ...]
+    reasons: tuple[str, ...]
 
 
 @attrs.frozen

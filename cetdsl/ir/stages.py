@@ -170,9 +170,9 @@ class WorkloadSpec:
     ``reader`` says what the rows hold. Each query has an entry in ``names``, ``queries`` and ``groups`` (the keys that
     it groups by). ``partial`` are the rows of partial results (None where these are not to be added up), and ``answer``
     those of the answer. ``families`` has per variable the number of those that agree up to constants. One merged
-    template propagates the queries of each of ``sets``; those in none are evaluated by themselves, and ``in_panes``
-    says of each whether its windows are then products of panes. ``sharing`` is the mode of
-    :class:`~cetdsl.ir.sharing.Sharing`, and ``deviations`` has an entry per query.
+    template propagates the queries of each of ``sets``, and one walk those of each of ``abreast``; those in none are
+    evaluated by themselves, and ``in_panes`` says of each whether its windows are then products of panes. ``sharing``
+    is the mode of :class:`~cetdsl.ir.sharing.Sharing`, and ``deviations`` has an entry per query.
     """
 
     reader: KernelSpec
@@ -183,6 +183,7 @@ class WorkloadSpec:
     answer: Pool
     families: tuple[int, ...]
     sets: tuple[tuple[int, ...], ...]
+    abreast: tuple[tuple[int, ...], ...]
     in_panes: tuple[bool, ...]
     sharing: str
     deviations: tuple[float | None, ...]

@@ -10,9 +10,10 @@ import math
 from collections.abc import Hashable, Mapping
 
 from cetdsl.analysis.resolve import ResolvedQuery
+from cetdsl.ir.indexes import SCAN, index_of, lower_guards
 from cetdsl.ir.kernel import KernelQuery
 from cetdsl.ir.operators import Propagate
-from cetdsl.ir.sharing import Propagation, SharableSet
+from cetdsl.ir.sharing import AbreastSet, Propagation, SharableSet
 from cetdsl.ir.windowing import SPAN
 from cetdsl.pattern.expressions import Length
 from cetdsl.pattern.nodes import Repeat, events
@@ -29,7 +30,7 @@ FEW_IN_PANES = 6
 
 def plan_sharing(
     queries: Mapping[str, ResolvedQuery], plans: Mapping[str, Propagate], mode: str
-) -> tuple[tuple[SharableSet, ...], dict[str, Propagation]]:
+) -> tuple[tuple[SharableSet, ...], tuple[AbreastSet, ...], dict[str, Propagation]]:
     """Plans which queries share, each in at most one set, and how each query is propagated.
 
     The queries are the rewritten ones of one pass, by name, so their keys are equal. The plans are those of each query
@@ -61,11 +62,72 @@ def plan_sharing(
             continue
         reasons |= dict.fromkeys(members)
         sets.append(SharableSet(tuple(members), tuple(members.values()), _pane([queries[name] for name in members])))
+    abreast = _abreast(queries, plans, slow, reasons) if mode != "never" else ()
+    reasons |= dict.fromkeys(name for one in abreast for name in one.queries)
     propagation = {}
     for name, reason in reasons.items():
         in_bursts = reason is not None and refused[name] is None and not (ours and slow[name] is None)
         propagation[name] = Propagation(reason, in_bursts, slow[name])
-    return tuple(sets), propagation
+    return tuple(sets), abreast, propagation
+
+
+def _abreast(
+    queries: Mapping[str, ResolvedQuery],
+    plans: Mapping[str, Propagate],
+    slow: Mapping[str, str | None],
+    reasons: dict[str, str | None],
+) -> tuple[AbreastSet, ...]:
+    """Returns the sets of queries that are propagated abreast, of those that do not share otherwise.
+
+    They have equal windows, and events of one kind in common that they repeat. What keeps a query out is added to the
+    ``reasons``.
+    """
+    found: list[tuple[Hashable, set[Hashable], list[str]]] = []
+    repeated: dict[str, dict[Hashable, str]] = {}
+    for name, reason in reasons.items():
+        if reason is None or slow[name] is None:
+            continue
+        query = plans[name].spec.query
+        if (refused := why_not_abreast(query)) is not None:
+            reasons[name] = reason if reason == refused else f"{reason}; {refused}"
+            continue
+        repeated[name] = _repeated_types(queries[name])
+        kinds, members = set(repeated[name]), [name]
+        if not kinds:
+            continue
+        # Sets that this query connects become one.
+        for one in [one for one in found if one[0] == query.windowing and one[1] & kinds]:
+            found.remove(one)
+            kinds |= one[1]
+            members = one[2] + members
+        found.append((query.windowing, kinds, members))
+    return tuple(
+        AbreastSet(tuple(members), tuple(repeated[members[0]].values()), tuple(str(reasons[name]) for name in members))
+        for _, _, members in found
+        if len(members) > 1
+    )
+
+
+def why_not_abreast(query: KernelQuery) -> str | None:
+    """Returns why a query cannot be propagated abreast of others; None when it can."""
+    if query.windowing.kind == SPAN:
+        return "each of its trends has a span of its own"
+    if query.pairs:
+        return "it has pairwise predicates"
+    if any(index_of(edge) == SCAN for edge in lower_guards(query.machine, 0).edges):
+        return "no index answers what its neighbours are compared by"
+    return None
+
+
+def _repeated_types(resolved: ResolvedQuery) -> dict[Hashable, str]:
+    """Returns the types of events that a query repeats without bound, and one variable of each."""
+    found: dict[Hashable, str] = {}
+    for node in resolved.query.pattern.walk():
+        if isinstance(node, Repeat) and node.at_most is None:
+            for event in events(node.part):
+                types, _ = family(event, resolved.type)
+                found.setdefault(types, event.variable)
+    return found
 
 
 def why_not_in_bursts(query: KernelQuery) -> str | None:

@@ -123,7 +123,7 @@ class _Pass:
         first = plans[0].source
         windowing = _common_windowing([plan.source.windowing for plan in plans])
         merge = any(plan.spec.answer.partial for plan in plans)
-        sets, propagation = plan_sharing(self.resolved, self.plans, sharing.mode)
+        sets, abreast, propagation = plan_sharing(self.resolved, self.plans, sharing.mode)
         source = attrs.evolve(first, groups=first.keys, partitions=(), asked_partitions=(), windowing=windowing)
         members = tuple(self._member(name, plan, source, merge, propagation[name]) for name, plan in self.plans.items())
         variables = tuple((f"v{number}", condition) for (condition, _), number in self.variables.items())
@@ -135,7 +135,7 @@ class _Pass:
         order = {kind: number for number, kind in enumerate(dict.fromkeys(self.families))}
         families = tuple(order[kind] for kind in self.families)
         scan = Scan(source, compiled)
-        together = PropagateTogether(scan, reader, tuple(self.values), members, families, sets, sharing)
+        together = PropagateTogether(scan, reader, tuple(self.values), members, families, sets, abreast, sharing)
         return MergeTogether(together) if merge else together
 
     def _member(self, name: str, plan: Propagate, source: Source, merge: bool, propagation: Propagation) -> Member:

@@ -24,7 +24,7 @@ def without_constants(expr: Expr) -> Expr:
     return transform(expr, lambda node: ANY_CONSTANT if isinstance(node, Literal) else node)
 
 
-def family(event: Event, type_column: str | None) -> Hashable:
+def family(event: Event, type_column: str | None) -> tuple[Hashable, Hashable]:
     """Returns the family of a variable: what it looks for, its type and its condition up to constants.
 
     Examples

@@ -8,7 +8,7 @@ from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.operators import words
 from cetdsl.ir.operators.events_in_order import EventsInOrder
 from cetdsl.ir.operators.operator import Requirement, Step, Unary
-from cetdsl.ir.sharing import Member, SharableSet, Sharing
+from cetdsl.ir.sharing import AbreastSet, Member, SharableSet, Sharing
 from cetdsl.pattern.expressions import Expr
 from cetdsl.pattern.text import quote_name
 
@@ -18,7 +18,8 @@ class PropagateTogether(Unary):
     """Gives the rows of all queries, in shared columns; partial results if the queries' specifications say so.
 
     ``spec`` says what the rows hold, with windows that span those of all ``members``. ``families`` has the number of a
-    family for each of the common variables: those of one agree up to constants. The queries of each of ``sets`` share.
+    family for each of the common variables: those of one agree up to constants. The queries of each of ``sets`` share
+    bursts, and those of each of ``abreast`` a walk over the events.
     """
 
     spec: KernelSpec
@@ -26,6 +27,7 @@ class PropagateTogether(Unary):
     members: tuple[Member, ...]
     families: tuple[int, ...]
     sets: tuple[SharableSet, ...]
+    abreast: tuple[AbreastSet, ...]
     sharing: Sharing
     stage = "workload"
 
@@ -52,8 +54,13 @@ class PropagateTogether(Unary):
                 way = f"event by event: {how.why_not_shared}; not in panes: {how.why_not_in_panes}"
             alike.setdefault(way, []).append(member.name)
         shared = (f"{words.some(one.queries)} may share ({', '.join(sorted(one.variables))})+" for one in self.sets)
+        walked = (
+            f"{words.some(one.queries)} abreast, event by event: they repeat {', '.join(one.variables)}, and "
+            f"{'; '.join(dict.fromkeys(one.reasons))}"
+            for one in self.abreast
+        )
         alone = (f"{words.some(names)} alone, {way}" for way, names in alike.items())
-        return (Step("kernel: all queries", (*shared, *alone)),)
+        return (Step("kernel: all queries", (*shared, *walked, *alone)),)
 
     def facts(self) -> tuple[tuple[str, str], ...]:
         """Returns, for each common variable, its names in the queries."""

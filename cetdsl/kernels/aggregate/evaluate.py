@@ -7,22 +7,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cetdsl.aggregates.vocabulary import Merge
 from cetdsl.ir.kernel import KernelSpec
 from cetdsl.kernels.aggregate.additive import additive_values, only_trends
+from cetdsl.kernels.aggregate.extremes import kept_of
 from cetdsl.kernels.answers.tables import Values, extreme_accumulators
 from cetdsl.kernels.enumerate.guards import GuardedMachine
 from cetdsl.kernels.machine.conditions import Conditions, Subslices, conditions_of, span_of, subslices_of
 from cetdsl.kernels.machine.program import Tables, build_tables, lay_out
 from cetdsl.kernels.machine.propagate import Accumulators, propagate
-from cetdsl.kernels.numbers.arithmetic import ADD, RAISE_TO
 from cetdsl.kernels.numbers.ladder import ADDED_ALONE, FEW_EVENTS, WEIGHED
 from cetdsl.kernels.numbers.scaled import Objects, Scaled
 from cetdsl.kernels.vocabulary import Events, Ints, Slices
 from cetdsl.kernels.wire.values import ValueColumn
-
-#: Longer than any trend; shortest lengths are kept as this minus the length, so that the maximum finds them.
-_LONG = 2**60
 
 
 class Evaluator:
@@ -105,26 +101,11 @@ class _Job(NamedTuple):
         lattice = self.evaluator.lattice
         if not lattice:
             return []
-        rows, how, one, variable = [np.zeros(len(self.events.time), dtype=np.int64)], [-1], [0], [-1]
-        # The smallest is found as what is left of a bound at most; lengths may be 0 then, ranks not.
-        least, bound = [0], [0]
-        for accumulator in lattice:
-            largest = accumulator.update.merge is Merge.LARGEST
-            variable.append(accumulator.variable)
-            how.append(ADD if accumulator.is_length else RAISE_TO)
-            if accumulator.is_length:
-                rows.append(np.full(len(self.events.time), 1 if largest else -1, dtype=np.int64))
-                least.append(0)
-                bound.append(_LONG)
-            else:
-                ranks, values = self.columns[accumulator.column].ranks()
-                rows.append(ranks if largest else np.where(ranks > 0, len(values) + 1 - ranks, 0))
-                least.append(1)
-                bound.append(len(values) + 1)
-            one.append(0 if largest or not accumulator.is_length else _LONG)
-        accumulators = Accumulators(np.array(variable), np.array(how), np.array(rows))
-        out = self._pass(accumulators, self.subslices, np.int64(-1), np.array(one, dtype=np.int64), np.int64(0))
-        for k, accumulator in enumerate(lattice, 1):
-            if accumulator.update.merge is not Merge.LARGEST:
-                out[:, k] = np.where(out[:, k] >= least[k], bound[k] - out[:, k], out[:, k])
-        return list(out.T[1:])
+        count = len(self.events.time)
+        kept = [kept_of(accumulator, self.columns, count) for accumulator in lattice]
+        variable = np.array([-1, *(accumulator.variable for accumulator in lattice)])
+        how = np.array([-1, *(one.how for one in kept)])
+        weights = np.array([np.zeros(count, dtype=np.int64), *(one.weights for one in kept)])
+        begun = np.array([0, *(one.one for one in kept)], dtype=np.int64)
+        out = self._pass(Accumulators(variable, how, weights), self.subslices, np.int64(-1), begun, np.int64(0))
+        return [one.restored(found) for one, found in zip(kept, out.T[1:])]

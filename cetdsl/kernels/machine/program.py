@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,6 +85,15 @@ class Tables(NamedTuple):
     update_base: Ints
     update_position: Ints
     tree_size: Ints
+
+
+class Indexed(Protocol):
+    """The comparison sets that hash tables and trees answer."""
+
+    @property
+    def hashes(self) -> tuple[tuple[Comparison, ...], ...]: ...
+    @property
+    def trees(self) -> tuple[tuple[Comparison, ...], ...]: ...
 
 
 class Layout(NamedTuple):
@@ -190,7 +199,7 @@ def equality_codes(equalities: Sequence[Comparison], events: Events) -> tuple[In
     return np.where(f_valid, query, -1), np.where(g_valid, update, -1), size
 
 
-def build_tables(layout: Layout, events: Events) -> Tables:
+def build_tables(layout: Indexed, events: Events) -> Tables:
     """Index tables of a chunk of events, each sorted or hashed once for all windows."""
     count = len(events.time)
     hash_query = np.empty((len(layout.hashes), count), dtype=np.int64)

@@ -9,6 +9,7 @@ and once per row of primes where counts are exact.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -125,6 +126,15 @@ def lowest_bit(bits: int) -> int:
 _DE_BRUIJN = np.uint64(0x03F79D71B4CB0A89)
 _NUMBER = np.zeros(64, dtype=np.int64)
 _NUMBER[[(int(_DE_BRUIJN) << number & (1 << 64) - 1) >> 58 for number in range(64)]] = np.arange(64)
+
+
+def common_slices(slices: Sequence[Slices]) -> Slices:
+    """Returns the slices that queries with equal windows have, all the same."""
+    first = slices[0]
+    for cut in slices[1:]:
+        if not (np.array_equal(first.low, cut.low) and np.array_equal(first.high, cut.high)):
+            raise ValueError("queries with equal windows have different slices")
+    return first
 
 
 @inlined

@@ -10,27 +10,36 @@ themselves in the same call. The answers are those of each query by itself.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cache, cached_property
+from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cetdsl.aggregates.vocabulary import Update
 from cetdsl.ir.kernel import KernelSpec
-from cetdsl.kernels.aggregate.additive import most_bits, whole_accumulators
 from cetdsl.kernels.aggregate.evaluate import Evaluator
 from cetdsl.kernels.aggregate.panes import PanesEvaluator
 from cetdsl.kernels.answers.tables import Values, additive_accumulators, extreme_accumulators
-from cetdsl.kernels.numbers.ladder import FEW_EVENTS, MULTIPLIED, exact, rounded
+from cetdsl.kernels.numbers.ladder import FEW_EVENTS, MULTIPLIED, Moduli, ResiduePass, RoundedPass
 from cetdsl.kernels.numbers.linear import LIMB_BITS, System, Weights
 from cetdsl.kernels.numbers.residues import Residues, inverses, powers_of_two
-from cetdsl.kernels.numbers.scaled import Objects, Scaled, to_scaled
+from cetdsl.kernels.numbers.scaled import to_scaled
 from cetdsl.kernels.shared.benefit import DOUBLES, ONCE, RESIDUES, SCALED, Decisions, decide, once
-from cetdsl.kernels.shared.bursts import BOUND, DECISION_EVENTS, DEVIATIONS, SEATS, Frame, Survey, frame_of, survey
+from cetdsl.kernels.shared.bursts import (
+    BOUND,
+    DECISION_EVENTS,
+    DEVIATIONS,
+    SEATS,
+    Frame,
+    Survey,
+    common_slices,
+    frame_of,
+    survey,
+)
 from cetdsl.kernels.shared.cells import Cells, cells_of
 from cetdsl.kernels.shared.operations import NEVER, OWN, SHARED, Modes, Tape
+from cetdsl.kernels.shared.players import Kind, Kinds, Player, rows_of, weight_rows
 from cetdsl.kernels.shared.snapshots import play
 from cetdsl.kernels.shared.template import BITS, Template, merge_machines
 from cetdsl.kernels.shared.writer import write_tape
@@ -170,17 +179,16 @@ class _SharedSet:
         decisions = self._decide(frame, seen)
         deciding = time.perf_counter() - begun
         tape = write_tape(self.template, frame, events, seen, decisions.mode)
-        values = _Player(self, frame, events, seen, tape, columns, slices).values()
+        passes = _TapePasses(self.template, frame, events, seen, tape, columns, slices)
+        values = Player(self.specs, columns, slices).values(passes, frame.long[passes.island])
         return values, _metrics(self.template, frame, seen, decisions, deciding)
 
     def _by_window(self, slices: list[Slices]) -> list[Slices]:
         """The slices of each window number."""
-        found: dict[int, Slices] = {}
+        found: dict[int, list[Slices]] = {}
         for number, cut in zip(self.template.window.tolist(), slices):
-            known = found.setdefault(number, cut)
-            if known is not cut and not (np.array_equal(known.low, cut.low) and np.array_equal(known.high, cut.high)):
-                raise ValueError("queries with equal windows have different slices")
-        return [found[number] for number in range(len(found))]
+            found.setdefault(number, []).append(cut)
+        return [common_slices(found[number]) for number in range(len(found))]
 
     def _decide(self, frame: Frame, seen: Survey) -> Decisions:
         shape = (len(seen.start), self.template.variants)
@@ -240,12 +248,12 @@ def _metrics(template: Template, frame: Frame, seen: Survey, decisions: Decision
     )
 
 
-class _Player:
+class _TapePasses:
     """Plays the tape of one chunk in as many number systems as its counts need."""
 
     def __init__(
         self,
-        shared: _SharedSet,
+        template: Template,
         frame: Frame,
         events: Events,
         seen: Survey,
@@ -253,64 +261,46 @@ class _Player:
         columns: list[ValueColumn],
         slices: list[Slices],
     ) -> None:
-        self.specs, self.additive, self.template = shared.specs, shared.additive, shared.template
+        self.template = template
         self.frame, self.events, self.seen, self.tape, self.columns = frame, events, seen, tape, columns
         self.counts = np.array([len(cut.low) for cut in slices], dtype=np.int64)
         starts = frame.island[:, 0]
         #: The island of each slice, query after query.
         self.island = np.concatenate([np.searchsorted(starts, cut.low, side="right") - 1 for cut in slices])
-        self.whole = [whole_accumulators(spec, columns) for spec in self.specs]
 
-    def values(self) -> list[Values]:
-        """Computes the additive accumulators of all queries."""
-        scaled = self._scaled()
-        whole = self._exact(scaled)
-        answers = []
-        for q, own in self._own():
-            exact = dict(zip(self.whole[q], whole[own].T))
-            count = len(self.additive[q])
-            kept = [scaled[own, k] for k in range(count)]
-            answers.append(Values(kept[0].real != 0, [exact.get(k) for k in range(count)], kept, []))
-        return answers
-
-    def _own(self) -> Iterator[tuple[int, slice]]:
-        """Yields the rows of each query: tables have a row per slice, query after query."""
-        ends = np.cumsum(self.counts).tolist()
-        return ((q, slice(end - count, end)) for q, (end, count) in enumerate(zip(ends, self.counts.tolist())))
-
-    def _signed(self, q: int) -> list[int]:
-        """Returns the exact accumulators that may cancel out, whose magnitude must be bounded apart."""
-        return [k for k in self.whole[q] if self.additive[q][k].update.may_cancel]
-
-    def _scaled(self) -> Scaled:
-        """Computes the accumulators (then magnitudes) of each slice, scaled."""
-        kinds = [
-            [self._kind(q, k) for k in range(len(accumulators))]
-            + [self._kind(q, k, magnitude=True) for k in self._signed(q)]
-            for q, accumulators in enumerate(self.additive)
-        ]
-        rows, needed = _weight_rows(kinds)
-        weights = Weights(
-            np.arange(len(needed) + 1),
-            np.array([self._doubles(kind) for kind in needed]).reshape(len(needed), len(self.events.time)),
-        )
-        cells = cells_of(self.template, self.frame, rows, self.counts)
+    def rounded(self, kinds: Kinds) -> RoundedPass:
+        """Returns a pass in doubles or scaled numbers."""
+        count = len(self.events.time)
+        doubles = [kind.doubles(self.columns, count) for kind in weight_rows(kinds)[1]]
+        weights = Weights(np.arange(len(doubles) + 1), np.array(doubles).reshape(len(doubles), count))
+        cells = self._cells(kinds)
 
         def one_pass(kind: Any, rows: Ints) -> NDArray[Any]:
             return self._played(cells, weights, self._rounded(kind), rows)[:, :, 0]
 
-        return rounded(one_pass, self.frame.long[self.island], int(cells.accumulators.max()))
+        return one_pass
 
-    def _kind(self, q: int, k: int, magnitude: bool = False) -> tuple[int, _Kind]:
-        """Returns the variable of an accumulator, and what its events add."""
-        accumulator = self.additive[q][k]
-        return accumulator.variable, _Kind(accumulator.update, accumulator.column, k in self.whole[q], magnitude)
+    def residues(self, kinds: Kinds) -> tuple[ResiduePass, Moduli]:
+        """Returns a pass for many primes in lockstep."""
 
-    def _doubles(self, kind: _Kind) -> NDArray[np.float64]:
-        if kind.column < 0:
-            return np.ones(len(self.events.time))
-        values = self.columns[kind.column].weights(kind.update, kind.whole)
-        return np.abs(values) if kind.magnitude else values
+        @cache
+        def laid_out() -> tuple[Cells, Weights]:
+            limbs = [self._limbs(kind) for kind in weight_rows(kinds)[1]]
+            every = np.array([limb for group in limbs for limb in group], dtype=np.int64)
+            weights = Weights(np.cumsum([0, *map(len, limbs)]), every.reshape(-1, len(self.events.time)))
+            return self._cells(kinds), weights
+
+        def one_pass(rows: Ints, primes: Residues) -> Residues:
+            return self._played(*laid_out(), self._modular(primes), rows)
+
+        return one_pass, MULTIPLIED
+
+    def _cells(self, kinds: Kinds) -> Cells:
+        rows = [
+            [[row if variable in (-1, v) else -1 for v in range(BITS)] for variable, row in own]
+            for own in weight_rows(kinds)[0]
+        ]
+        return cells_of(self.template, self.frame, rows, self.counts)
 
     def _played(self, cells: Cells, weights: Weights, system: System, rows: Ints) -> NDArray[Any]:
         """Plays the tape; returns the accumulators of some rows, shape (rows, most accumulators, primes)."""
@@ -318,47 +308,11 @@ class _Player:
         out = np.zeros((int((cells.accumulators * self.counts).sum()) + 1, len(system.prime)), dtype=system.prime.dtype)
         mask, reference, islands = self.events.mask, self.seen.reference, np.unique(self.island[rows])
         play(self.template, self.tape, cells, weights, mask, reference, system, islands, out)
-        most = np.arange(cells.accumulators.max())
-        line = [
-            np.where(most < accumulators, first + np.arange(count)[:, None] * accumulators + most, -1)
-            for first, count, accumulators in zip(cells.out_start, self.counts, cells.accumulators)
-        ]
-        accumulators: NDArray[Any] = out[np.concatenate(line)[rows]]
+        widths = cells.accumulators.tolist()
+        accumulators: NDArray[Any] = out[rows_of(self.counts, widths, max(widths))[rows]]
         return accumulators
 
-    def _exact(self, scaled: Scaled) -> Objects:
-        """Computes the whole accumulators of each slice."""
-        shape = len(scaled), max(map(len, self.whole))
-        numbers, magnitudes = np.zeros(shape, dtype=np.complex128), np.zeros(shape, dtype=np.complex128)
-        limits = np.full(shape, np.inf)
-        for q, own in self._own():
-            whole, signed, count = self.whole[q], self._signed(q), len(self.additive[q])
-            largest = [count + signed.index(k) if k in signed else k for k in whole]
-            numbers[own, : len(whole)], magnitudes[own, : len(whole)] = scaled[own, whole], scaled[own, largest]
-            limits[own, : len(whole)] = most_bits(self.specs[q])[whole]
-
-        def one_pass(rows: Ints, primes: Residues) -> Residues:
-            return self._played(*self._whole_cells, self._modular(primes), rows)[:, : shape[1]]
-
-        return exact(one_pass, numbers, magnitudes, limits, MULTIPLIED)
-
-    @cached_property
-    def _whole_cells(self) -> tuple[Cells, Weights]:
-        """Returns where whole numbers are kept, and what the events contribute to them."""
-        kinds = [
-            # The first accumulator weighs the others, so it is there in any case.
-            [self._kind(q, k) for k in whole or [0]]
-            for q, whole in enumerate(self.whole)
-        ]
-        rows, needed = _weight_rows(kinds)
-        limbs = [self._limbs(kind) for kind in needed]
-        weights = Weights(
-            np.cumsum([0, *map(len, limbs)]),
-            np.array([limb for group in limbs for limb in group], dtype=np.int64).reshape(-1, len(self.events.time)),
-        )
-        return cells_of(self.template, self.frame, rows, self.counts), weights
-
-    def _limbs(self, kind: _Kind) -> list[Ints]:
+    def _limbs(self, kind: Kind) -> list[Ints]:
         """Cuts whole weights into pieces of :data:`LIMB_BITS` bits, the last one with the sign."""
         if kind.column < 0:
             return [np.ones(len(self.events.time), dtype=np.int64)]
@@ -393,25 +347,3 @@ class _Player:
     def _most(self) -> int:
         """Returns more than the events that anything takes at once, one of an instant included."""
         return max(self.seen.largest, self.tape.most_bound) + 2
-
-
-class _Kind(NamedTuple):
-    """What events add to an accumulator, or (``magnitude``) how much at most; see :meth:`ValueColumn.weights`."""
-
-    update: Update
-    column: int
-    whole: bool
-    magnitude: bool
-
-
-def _weight_rows(kinds: list[list[tuple[int, _Kind]]]) -> tuple[list[list[list[int]]], list[_Kind]]:
-    """Numbers the different weights; returns per query, accumulator and variable which of them counts (-1: none)."""
-    numbers: dict[_Kind, int] = {}
-    rows: list[list[list[int]]] = []
-    for accumulators in kinds:
-        of_accumulators = [[-1] * BITS]  # trends have no weight
-        for variable, kind in accumulators[1:]:
-            number = numbers.setdefault(kind, len(numbers))
-            of_accumulators.append([number if variable in (-1, v) else -1 for v in range(BITS)])
-        rows.append(of_accumulators)
-    return rows, list(numbers)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from itertools import groupby, pairwise
 from operator import itemgetter
@@ -17,8 +18,10 @@ from cetdsl.kernels.aggregate.stream import RowsOfChunks
 from cetdsl.kernels.answers.merge import merge_stream
 from cetdsl.kernels.answers.rows import RowNames
 from cetdsl.kernels.answers.tables import AccumulatorTable, Values, encode_partial, finish
+from cetdsl.kernels.shared.bursts import common_slices
 from cetdsl.kernels.shared.hamlet import Metrics, WorkloadEvaluator, evaluator_of
-from cetdsl.kernels.vocabulary import Ints
+from cetdsl.kernels.shared.walkers import AbreastEvaluator
+from cetdsl.kernels.vocabulary import Ints, Slices
 from cetdsl.kernels.wire.chunks import CHUNK_EVENTS, Chunk, ChunkReader, refusing_too_large, window_column
 from cetdsl.kernels.wire.columns import as_array, from_numpy, to_numpy
 
@@ -110,10 +113,11 @@ def _together(rows: Iterator[list[pa.Array]]) -> Iterator[list[pa.Array]]:
 
 
 def query_sets(workload: WorkloadSpec) -> list[QuerySet]:
-    """Makes the sets of queries: those of each merged template, and then each other query by itself."""
-    taken = {number for members in workload.sets for number in members}
+    """Makes the sets of queries: those of each merged template, those of each walk, and each other query by itself."""
+    together = (*workload.sets, *workload.abreast)
+    taken = {number for members in together for number in members}
     singles = [(number,) for number in range(len(workload.queries)) if number not in taken]
-    return [QuerySet(workload, members) for members in (*workload.sets, *singles)]
+    return [QuerySet(workload, members) for members in (*together, *singles)]
 
 
 class QuerySet:
@@ -125,10 +129,12 @@ class QuerySet:
         specs = [workload.queries[number] for number in members]
         deviations = [workload.deviations[number] for number in members]
         in_panes = [workload.in_panes[number] for number in members]
-        self._shared, self._single = None, None
+        self._shared, self._abreast, self._single = None, None, None
         if members in workload.sets:
             families = dict(enumerate(workload.families))
             self._shared = WorkloadEvaluator(specs, workload.sharing, families, deviations, in_panes)
+        elif members in workload.abreast:
+            self._abreast = AbreastEvaluator(specs)
         else:
             self._single = evaluator_of(specs[0], in_panes[0])
 
@@ -137,10 +143,20 @@ class QuerySet:
         asked = [chunk.asked[number] for number in self.members]
         if self._single is not None:
             return [self._single.evaluate(chunk.events, chunk.values, *asked[0])]
-        assert self._shared is not None
-        values, metrics = self._shared.evaluate(chunk.events, chunk.values, *map(list, zip(*asked)))
+        if self._abreast is not None:
+            values, metrics = self._walked(self._abreast, chunk, [slices for slices, _ in asked])
+        else:
+            assert self._shared is not None
+            values, metrics = self._shared.evaluate(chunk.events, chunk.values, *map(list, zip(*asked)))
         self.metrics = metrics if self.metrics is None else self.metrics.plus(metrics)
         return values
+
+    def _walked(self, abreast: AbreastEvaluator, chunk: Chunk, slices: list[Slices]) -> tuple[list[Values], Metrics]:
+        begun = time.perf_counter()
+        values = abreast.evaluate(chunk.events, chunk.values, common_slices(slices))
+        propagated = int((slices[0].high - slices[0].low).sum())
+        seconds = time.perf_counter() - begun
+        return values, Metrics(queries=len(self.members), propagated=propagated, seconds=seconds)
 
     def told(self, names: tuple[str, ...]) -> str | None:
         """Returns the metrics as JSON; None if there are none."""

@@ -1,0 +1,273 @@
+"""Many queries abreast: one walk over the events, in which each index carries the values of many states side by side.
+
+What :mod:`~cetdsl.kernels.machine.propagate` does for the states of one query, this does for those of many, in *cells*:
+a cell is one accumulator of one state. The cells of the states that read one variable are neighbours. An index that
+answers a predicate between neighbours is looked up once for all cells that are read with it, and holds theirs in a row:
+a vector of counts where Hamlet (SIGMOD 2021, section 3.3) has an expression over snapshots. A snapshot per event for
+which queries differ would be an entry of that expression; here it is the event's own row.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cetdsl.ir.indexes import HASH
+from cetdsl.kernels._jit import inlined, jit
+from cetdsl.kernels.machine.program import Tables
+from cetdsl.kernels.numbers.arithmetic import combine, extend
+from cetdsl.kernels.shared.bursts import end_of_instant, lowest_bit
+from cetdsl.kernels.vocabulary import Events, Ints
+
+
+class Walk(NamedTuple):
+    """What a walk does, by the variable ``b`` that an event is bound to; all arrays are of int64.
+
+    Attributes
+    ----------
+    known : int
+        The variables of all states, as a bit mask.
+    cell_start : shape (variables + 1,)
+        The cells of the states that read ``b``.
+    guarded_start, guarded, guarded_guard
+        Where trends begin under guards: ranges of cells and guards (first cell, last cell, first guard, last guard).
+    total_start, total
+        Cells that are added up: (target cell, source cell).
+    read_start, read, read_target
+        What is read out of indexes: (kind, table, slot, first column, columns, first entry of ``read_target``), and
+        the cell that each column is added to.
+    extend_start, extended
+        What events add: (cell, cell of the count, weights, operation).
+    slot_start, slot, slot_source
+        The slots that events are put in: (kind, table, slot, columns, first entry of ``slot_source``), and the cell
+        that each column holds.
+    slot_columns : shape (slots,)
+        The columns of each slot.
+    slot_hashed : shape (slots,)
+        Whether it is a hash table.
+    closing, guarded_end_start, guarded_end
+        What ends trends: (cell, column of the answer) at the end of a slice, and (cell, column, first guard, last
+        guard) at each event.
+    guard
+        Numbers of guards.
+    """
+
+    known: int
+    cell_start: Ints
+    guarded_start: Ints
+    guarded: Ints
+    total_start: Ints
+    total: Ints
+    read_start: Ints
+    read: Ints
+    read_target: Ints
+    extend_start: Ints
+    extended: Ints
+    slot_start: Ints
+    slot: Ints
+    slot_source: Ints
+    slot_columns: Ints
+    slot_hashed: Ints
+    closing: Ints
+    guarded_end_start: Ints
+    guarded_end: Ints
+    guard: Ints
+
+
+class Guards(NamedTuple):
+    """The latest starts of negated patterns, see :class:`~cetdsl.kernels.machine.conditions.Conditions`."""
+
+    before: Ints
+    until: Ints
+
+
+@inlined
+def _largest_instant(instant: Ints, low: Ints, high: Ints) -> int:
+    largest = 1
+    for r in range(len(low)):
+        i = low[r]
+        while i < high[r]:
+            end = end_of_instant(instant, i, high[r])
+            largest = max(largest, end - i)
+            i = end
+    return largest
+
+
+@inlined
+def _none_before(guards: Ints, latest: Ints, first: int, last: int, event: int, instant: int) -> bool:
+    """Whether no guard has a match that ends by the event and begins at the instant or later."""
+    g = first
+    while g < last and latest[guards[g], event] < instant:
+        g += 1
+    return g == last
+
+
+@jit
+def walk_abreast(
+    walk: Walk,
+    tables: Tables,
+    events: Events,
+    guards: Guards,
+    weights: NDArray[Any],
+    begin: NDArray[Any],
+    slices: Ints,
+    zero: Any,
+    prime: Any,
+    out: NDArray[Any],
+) -> None:
+    """Walks over slices, and adds the values of their complete trends to ``out``.
+
+    Parameters
+    ----------
+    walk, tables, events, guards
+        The merged states, the index tables of the chunk, its events, and the guards of the states.
+    weights : array, shape (weights, n)
+        What events contribute to accumulators.
+    begin : array, shape (cells,)
+        The value of a trend about to begin, ``zero`` in cells where none may.
+    slices : int64 array, shape (slices, 3)
+        The events of each slice, and its row of the answer.
+    zero, prime
+        As in :func:`~cetdsl.kernels.machine.propagate.propagate`.
+    out : array, shape (rows, columns)
+        Receives the values.
+    """
+    # One long loop, like the propagation of a single query, and with names for the arrays of its inner loops.
+    known, cell_start, guard = walk.known, walk.cell_start, walk.guard
+    guarded_start, guarded = walk.guarded_start, walk.guarded
+    total_start, totals = walk.total_start, walk.total
+    read_start, reads, read_target = walk.read_start, walk.read, walk.read_target
+    extend_start, extended = walk.extend_start, walk.extended
+    slot_start, slots, slot_source = walk.slot_start, walk.slot, walk.slot_source
+    closing, guarded_end_start, guarded_end = walk.closing, walk.guarded_end_start, walk.guarded_end
+    mask, instant, before, until = events.mask, events.instant, guards.before, guards.until
+    hash_query, hash_update = tables.hash_query, tables.hash_update
+    query_base, query_length = tables.query_base, tables.query_length
+    update_base, update_position, tree_size = tables.update_base, tables.update_position, tables.tree_size
+    cells = len(begin)
+    block = _largest_instant(instant, slices[:, 0], slices[:, 1])
+    value = np.full((block, cells), zero)
+    total = np.full(cells, zero)
+    offset = np.zeros(len(walk.slot_columns) + 1, dtype=np.int64)
+    for s in range(len(walk.slot_columns)):
+        rows = max(tables.hash_codes, 1) if walk.slot_hashed[s] else len(mask) + 1
+        offset[s + 1] = offset[s] + rows * walk.slot_columns[s]
+    store = np.full(offset[-1], zero)
+    found = np.full(max(len(slot_source), len(read_target), 1), zero)
+    for r in range(len(slices)):
+        low, high, row = slices[r, 0], slices[r, 1], slices[r, 2]
+        for c in range(cells):
+            total[c] = zero
+        start = low
+        while start < high:
+            # Totals and indexes hold the values of the events ``low:start``, and of no others: simultaneous events see
+            # only what was there before their instant, so values are staged first.
+            end = end_of_instant(instant, start, high)
+            for i in range(start, end):
+                place, bits = i - start, mask[i] & known
+                while bits:
+                    b = lowest_bit(bits)
+                    bits &= bits - 1
+                    for c in range(cell_start[b], cell_start[b + 1]):
+                        value[place, c] = begin[c]
+                    for k in range(guarded_start[b], guarded_start[b + 1]):
+                        if not _none_before(guard, before, guarded[k, 2], guarded[k, 3], i, instant[low]):
+                            for c in range(guarded[k, 0], guarded[k, 1]):
+                                value[place, c] = zero
+                    for k in range(total_start[b], total_start[b + 1]):
+                        target = totals[k, 0]
+                        value[place, target] = combine(value[place, target], total[totals[k, 1]], prime)
+                    for k in range(read_start[b], read_start[b + 1]):
+                        table, s, columns, entry = reads[k, 1], reads[k, 2], reads[k, 4], reads[k, 5]
+                        width, first = walk.slot_columns[s], offset[s] + reads[k, 3]
+                        if reads[k, 0] == HASH:
+                            code = hash_query[table, i]
+                            if code >= 0:
+                                at = first + code * width
+                                for c in range(columns):
+                                    target = read_target[entry + c]
+                                    value[place, target] = combine(value[place, target], store[at + c], prime)
+                            continue
+                        base, node = query_base[table, i], query_length[table, i]
+                        if node == 0:
+                            continue
+                        for c in range(columns):
+                            found[c] = zero
+                        while node > 0:
+                            at = first + (base + node) * width
+                            for c in range(columns):
+                                found[c] = combine(found[c], store[at + c], prime)
+                            node &= node - 1
+                        for c in range(columns):
+                            target = read_target[entry + c]
+                            value[place, target] = combine(value[place, target], found[c], prime)
+                    for k in range(extend_start[b], extend_start[b + 1]):
+                        c, count = extended[k, 0], value[place, extended[k, 1]]
+                        if count != zero:
+                            weight = weights[extended[k, 2], i]
+                            value[place, c] = extend(value[place, c], count, weight, extended[k, 3], prime)
+            # All values of the instant are known and change no more, so totals and indexes may take them.
+            for i in range(start, end):
+                place, bits = i - start, mask[i] & known
+                while bits:
+                    b = lowest_bit(bits)
+                    bits &= bits - 1
+                    for c in range(cell_start[b], cell_start[b + 1]):
+                        total[c] = combine(total[c], value[place, c], prime)
+                    for k in range(guarded_end_start[b], guarded_end_start[b + 1]):
+                        first, last = guarded_end[k, 2], guarded_end[k, 3]
+                        if _none_before(guard, until, first, last, high - 1, instant[i] + 1):
+                            column = guarded_end[k, 1]
+                            out[row, column] = combine(out[row, column], value[place, guarded_end[k, 0]], prime)
+                    for k in range(slot_start[b], slot_start[b + 1]):
+                        table, s, columns, entry = slots[k, 1], slots[k, 2], slots[k, 3], slots[k, 4]
+                        for c in range(columns):
+                            found[c] = value[place, slot_source[entry + c]]
+                        if slots[k, 0] == HASH:
+                            code = hash_update[table, i]
+                            if code >= 0:
+                                at = offset[s] + code * columns
+                                for c in range(columns):
+                                    store[at + c] = combine(store[at + c], found[c], prime)
+                            continue
+                        base, position, size = update_base[table, i], update_position[table, i], tree_size[table, i]
+                        while 0 < position <= size:
+                            at = offset[s] + (base + position) * columns
+                            for c in range(columns):
+                                store[at + c] = combine(store[at + c], found[c], prime)
+                            position += position & -position
+            start = end
+        for k in range(len(closing)):
+            out[row, closing[k, 1]] = combine(out[row, closing[k, 1]], total[closing[k, 0]], prime)
+        _clear(walk, tables, mask, low, high, offset, store, zero)
+
+
+@jit
+def _clear(
+    walk: Walk, tables: Tables, mask: Ints, low: int, high: int, offset: Ints, store: NDArray[Any], zero: Any
+) -> None:
+    """Takes a slice's events out of the indexes again, and touches no more of them than the slice did."""
+    slot_start, slots = walk.slot_start, walk.slot
+    for i in range(low, high):
+        bits = mask[i] & walk.known
+        while bits:
+            b = lowest_bit(bits)
+            bits &= bits - 1
+            for k in range(slot_start[b], slot_start[b + 1]):
+                table, s, columns = slots[k, 1], slots[k, 2], slots[k, 3]
+                if slots[k, 0] == HASH:
+                    code = tables.hash_update[table, i]
+                    if code >= 0:
+                        at = offset[s] + code * columns
+                        for c in range(columns):
+                            store[at + c] = zero
+                    continue
+                base, size = tables.update_base[table, i], tables.tree_size[table, i]
+                position = tables.update_position[table, i]
+                while 0 < position <= size:
+                    at = offset[s] + (base + position) * columns
+                    for c in range(columns):
+                        store[at + c] = zero
+                    position += position & -position
