@@ -283,8 +283,17 @@ def test_what_explain_says_shares_is_what_the_kernel_shares(figure_4: Any, seed:
     apart = {name for line in re.findall(r"^ *(.*?) alone[, ] *\w.*: ", text, re.M) for name in line.split(", ")}
     assert (shared | apart, shared & apart) == (set(texts), set())
     rows = many.metrics().collect()
-    assert {tuple(row.queries) for row in rows} == said
-    assert all((row.unshared, row.propagated > 0) == (0, True) for row in rows)
+    together = [row for row in rows if not row.apart]
+    assert {tuple(row.queries) for row in together} == said
+    assert all((row.unshared, row.propagated > 0) == (0, True) for row in together)
+    # Explain and metrics say the same of each query.
+    told = {name: reason for row in rows for name, reason in row.apart.items()}
+    lines = dict(re.findall(r"^(q\d+) +(may share .*|alone.*)$", text, re.M))
+    assert set(lines) == set(texts)
+    assert {name for name, line in lines.items() if line.startswith("may share")} == shared
+    assert {name: line for name, line in lines.items() if line.startswith("alone: ")} == {
+        name: f"alone: {reason}" for name, reason in told.items()
+    }
 
 
 # --- Bad input -------------------------------------------------------------------------------------------------------

@@ -127,6 +127,7 @@ def workload_spec(rows: Rows, plan: PropagateTogether) -> tuple[WorkloadSpec, St
         tuple(member.propagation.why_not_in_panes is None for member in members),
         plan.sharing.mode,
         tuple(plan.sharing.deviations.get(name) for name in plan.queries),
+        tuple(member.propagation.why_not_shared for member in members),
     )
     return spec, given, schema
 

@@ -22,6 +22,7 @@ def explain_workload(
 ) -> Explanation:
     """The explanation of a workload's plan, and the metrics of each set that has run."""
     sections: list[tuple[str, tuple[PlanView, ...]]] = [("workload", (PlanView("workload", facts=plan.facts()),))]
+    sections.append(("sharing", (PlanView("queries", facts=_sharing_of(plan, queries)),)))
     for number, (one, together) in enumerate(zip(plan.passes, plan.together, strict=True), 1):
         views = [template_view(each, queries) for each in together.sets]
         sections.append((f"pass {number}", (steps_view("plan", one, facts=together.facts()), *views)))
@@ -30,12 +31,34 @@ def explain_workload(
     return Explanation(tuple(sections))
 
 
+def _sharing_of(plan: AnswerTogether, queries: Mapping[str, ResolvedQuery]) -> tuple[tuple[str, str], ...]:
+    """Says of each query whether it may share, with whom, or why not."""
+    said = {one.name: f"alone, by {one.strategy}: {one.reason}" for one in plan.alone}
+    for together in plan.together:
+        for member in together.members:
+            said[member.name] = f"alone: {member.propagation.why_not_shared}"
+        for sharable in together.sets:
+            how = f"bursts of ({', '.join(sorted(sharable.variables))})+"
+            said |= _with_others(sharable.queries, how, plan.sharing.mode == "never")
+        for abreast in together.abreast:
+            said |= _with_others(abreast.queries, "a walk over the events", False)
+    return tuple((name, said[name]) for name in queries)
+
+
+def _with_others(names: Sequence[str], what: str, forbidden: bool) -> dict[str, str]:
+    if forbidden:
+        return dict.fromkeys(names, "alone: sharing is never asked for")
+    return {name: f"may share {what} with {some([one for one in names if one != name])}" for name in names}
+
+
 def _metrics_view(metrics: Mapping[str, Any]) -> PlanView:
     """What a set of queries did, over all tasks."""
+    apart = {name: reason for one in metrics["apart"] for name, reason in one.items()}
     deciding = metrics["deciding"] / metrics["seconds"] if metrics["seconds"] else 0.0
     facts = [
         ("queries", some(metrics["queries"])),
         ("evaluated by themselves", f"{metrics['unshared']:,}"),
+        *((f"{name} alone", reason) for name, reason in sorted(apart.items())),
         ("bursts", f"{metrics['bursts']:,}"),
         ("shared graphlets", f"{metrics['shared']:,}"),
         ("split graphlets", f"{metrics['split']:,}"),

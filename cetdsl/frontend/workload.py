@@ -162,7 +162,7 @@ class Workload:
         self._cached.clear()
 
     def metrics(self, number: str = "decimal") -> DataFrame:
-        """What each execution tells of its work: one row per task and set of queries that may share.
+        """What each execution tells of its work: one row per task and set of queries, and per query that is in none.
 
         Runs the workload when it is computed, unless :meth:`results` has cached its rows.
 
@@ -173,7 +173,7 @@ class Workload:
             graphlets that were ``shared``, and ``split`` ones of a query's own; ``splits`` and ``merges``, how often
             the decision flipped; ``snapshots`` of graphlets and ``event_snapshots`` of events that were not for all;
             events whose coefficients were ``propagated`` for several queries at once; ``decisions``; seconds spent
-            ``deciding``, and ``seconds`` in the kernel.
+            ``deciding``, and ``seconds`` in the kernel. ``apart`` says of each of the queries that did not share why.
         """
         rows = self._answered(number).metrics()
         if rows is None:
@@ -202,8 +202,9 @@ class Workload:
         sets: list[dict[str, Any]] = []
         if measured:
             metrics = self.metrics(number)
-            names = [name for name in metrics.columns if name != "queries"]
+            names = [name for name in metrics.columns if name not in ("queries", "apart")]
             totals = [(F.max if name == "unshared" else F.sum)(name).alias(name) for name in names]
+            totals.append(F.collect_list("apart").alias("apart"))
             with recovering():
                 sets = [row.asDict() for row in metrics.groupBy("queries").agg(*totals).orderBy("queries").collect()]
         plan = self._plan(number)
@@ -214,7 +215,8 @@ class Workload:
 #: The columns of :meth:`Workload.metrics`.
 METRICS = (
     "queries array<string>, unshared bigint, bursts bigint, shared bigint, split bigint, splits bigint, merges bigint, "
-    "snapshots bigint, event_snapshots bigint, propagated bigint, decisions bigint, deciding double, seconds double"
+    "snapshots bigint, event_snapshots bigint, propagated bigint, decisions bigint, deciding double, seconds double, "
+    "apart map<string,string>"
 )
 
 

@@ -172,7 +172,8 @@ class WorkloadSpec:
     those of the answer. ``families`` has per variable the number of those that agree up to constants. One merged
     template propagates the queries of each of ``sets``, and one walk those of each of ``abreast``; those in none are
     evaluated by themselves, and ``in_panes`` says of each whether its windows are then products of panes. ``sharing``
-    is the mode of :class:`~cetdsl.ir.sharing.Sharing`, and ``deviations`` has an entry per query.
+    is the mode of :class:`~cetdsl.ir.sharing.Sharing`, and ``deviations`` has an entry per query, and so
+    have the ``reasons`` why one does not share (None: it may).
     """
 
     reader: KernelSpec
@@ -187,3 +188,4 @@ class WorkloadSpec:
     in_panes: tuple[bool, ...]
     sharing: str
     deviations: tuple[float | None, ...]
+    reasons: tuple[str | None, ...]

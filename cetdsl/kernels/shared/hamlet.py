@@ -112,6 +112,8 @@ class WorkloadEvaluator:
         #: A query by itself, or its extremes: which of the two it needs changes with the chunk.
         self._by_itself = cache(evaluator_of)
         self._sets: dict[tuple[int, ...], _SharedSet] = {}
+        #: The queries that infinite values have kept from sharing so far.
+        self.infinite: set[int] = set()
 
     def evaluate(
         self, events: Events, columns: list[ValueColumn], slices: Sequence[Slices], bounds: Sequence[tuple[Ints, Ints]]
@@ -148,6 +150,7 @@ class WorkloadEvaluator:
         ]
         rounded_columns = {column for column in set().union(*summed) if not columns[column].is_exact}
         infinite = {column for column in rounded_columns if not np.isfinite(columns[column].doubles()).all()}
+        self.infinite |= {q for q, own in enumerate(summed) if own & infinite}
         return tuple(q for q, own in enumerate(summed) if len(slices[q].low) and not own & infinite)
 
 

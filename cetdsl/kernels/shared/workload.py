@@ -25,6 +25,8 @@ from cetdsl.kernels.vocabulary import Ints, Slices
 from cetdsl.kernels.wire.chunks import CHUNK_EVENTS, Chunk, ChunkReader, refusing_too_large, window_column
 from cetdsl.kernels.wire.columns import as_array, from_numpy, to_numpy
 
+#: Why a query of a set is evaluated by itself over some chunk.
+INFINITE = "a value that it sums up is infinite"
 #: Rows that the answers of several queries are put together to, at least.
 _BATCH_ROWS = 4_096
 
@@ -94,7 +96,7 @@ def _answers(workload: WorkloadSpec, batches: Iterator[pa.RecordBatch], chunk_ev
         for found in query.last():
             yield pooled[number].answer(*found)
     for one in sets:
-        if (told := one.told(workload.names)) is not None:
+        if (told := one.told(workload)) is not None:
             yield pooled[0].of_metrics(keys, told)
 
 
@@ -142,14 +144,20 @@ class QuerySet:
         """Computes the values of the members over a chunk."""
         asked = [chunk.asked[number] for number in self.members]
         if self._single is not None:
-            return [self._single.evaluate(chunk.events, chunk.values, *asked[0])]
+            begun = time.perf_counter()
+            values = [self._single.evaluate(chunk.events, chunk.values, *asked[0])]
+            self._add(Metrics(unshared=1, seconds=time.perf_counter() - begun))
+            return values
         if self._abreast is not None:
             values, metrics = self._walked(self._abreast, chunk, [slices for slices, _ in asked])
         else:
             assert self._shared is not None
             values, metrics = self._shared.evaluate(chunk.events, chunk.values, *map(list, zip(*asked)))
-        self.metrics = metrics if self.metrics is None else self.metrics.plus(metrics)
+        self._add(metrics)
         return values
+
+    def _add(self, metrics: Metrics) -> None:
+        self.metrics = metrics if self.metrics is None else self.metrics.plus(metrics)
 
     def _walked(self, abreast: AbreastEvaluator, chunk: Chunk, slices: list[Slices]) -> tuple[list[Values], Metrics]:
         begun = time.perf_counter()
@@ -158,11 +166,15 @@ class QuerySet:
         seconds = time.perf_counter() - begun
         return values, Metrics(queries=len(self.members), propagated=propagated, seconds=seconds)
 
-    def told(self, names: tuple[str, ...]) -> str | None:
-        """Returns the metrics as JSON; None if there are none."""
-        if self.metrics is None or len(self.members) < 2:
+    def told(self, workload: WorkloadSpec) -> str | None:
+        """Returns the metrics as JSON, with the reasons of the queries that did not share; None if there are none."""
+        if self.metrics is None:
             return None
-        return json.dumps({**self.metrics._asdict(), "queries": [names[number] for number in self.members]})
+        names = [workload.names[number] for number in self.members]
+        apart = {name: reason for name in names if (reason := workload.reasons[workload.names.index(name)]) is not None}
+        if self._shared is not None:
+            apart |= {names[q]: INFINITE for q in self._shared.infinite}
+        return json.dumps({**self.metrics._asdict(), "queries": names, "apart": apart})
 
 
 def merge_workload(workload: WorkloadSpec, batches: Iterator[pa.RecordBatch]) -> Iterator[list[pa.Array]]:
