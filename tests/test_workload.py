@@ -211,7 +211,7 @@ def test_explain_shows_passes_sets_and_templates(figure_4: Any) -> None:
     )
     text = str(many.explain())
     assert "pass 1    q1, q2, q3, q4" in text
-    assert "q1, q2 may share (B)+" in text  # MIN shares with MIN only, and q4 has no Kleene pattern
+    assert "q1, q2, q3 may share (B)+" in text  # q4 has no Kleene pattern
     assert "pane     2 " in text
     assert "begins a trend if q1" in text
     assert "q5 alone  enumerate" in text

@@ -1,7 +1,8 @@
 """Which queries of a pass share, and how the others are propagated: decided here, shown by explain, obeyed by kernels.
 
 Hamlet (SIGMOD 2021, section 3.1) shares a Kleene sub-pattern among queries whose partition and group columns agree,
-whose windows overlap and whose aggregates can be computed from each other's. Passes see to the first two.
+whose windows overlap and whose aggregates can be computed from each other's. Passes see to the first two. The third
+holds of all aggregates here, as their trends are counted in any case, and extremes are found in a walk of their own.
 """
 
 from __future__ import annotations
@@ -15,9 +16,7 @@ from cetdsl.ir.kernel import KernelQuery
 from cetdsl.ir.operators import Propagate
 from cetdsl.ir.sharing import AbreastSet, Propagation, SharableSet
 from cetdsl.ir.windowing import SPAN
-from cetdsl.pattern.expressions import Length
 from cetdsl.pattern.nodes import Repeat, events
-from cetdsl.pattern.query import Returned
 from cetdsl.planning.panes import why_not_in_panes, why_panes_do_not_pay
 from cetdsl.sharing.families import family, kleene_signatures
 
@@ -46,8 +45,7 @@ def plan_sharing(
         for offer, repeat in _offers(resolved, plans[name]) if refused[name] is None else ():
             candidates.setdefault(offer, {})[name] = repeat
     reasons: dict[str, str | None] = {
-        name: reason or "no other query has its Kleene pattern and its kind of aggregate"
-        for name, reason in refused.items()
+        name: reason or "no other query has its Kleene pattern" for name, reason in refused.items()
     }
     ours = mode in ("dynamic", "static")
     sets, taken = [], set[str]()
@@ -146,29 +144,15 @@ def why_not_in_bursts(query: KernelQuery) -> str | None:
 
 
 def _offers(resolved: ResolvedQuery, plan: Propagate) -> list[tuple[Hashable, Repeat]]:
-    """Returns what a query can share: Kleene sub-patterns in which a variable repeats, per kind of aggregate."""
+    """Returns what a query can share: Kleene sub-patterns in which a variable repeats."""
     machine, names = plan.compiled.machine, [name for name, _ in plan.compiled.variables]
     loops = {names[machine.variables[edge.source]] for edge in machine.edges if edge.source == edge.target}
     return [
-        ((signature, family(event, resolved.type), kind), repeat)
+        ((signature, family(event, resolved.type)), repeat)
         for signature, repeat in kleene_signatures(resolved).items()
         for event in events(repeat)
         if event.variable in loops
-        for kind in _kinds(resolved.query.returning)
     ]
-
-
-def _kinds(returning: tuple[Returned, ...]) -> set[Hashable]:
-    """Returns the kinds of aggregates in a RETURN list; those of one kind are computed from each other's values."""
-    kinds: set[Hashable] = set()
-    for item in returning:
-        aggregate = item.aggregate
-        if aggregate.definition.is_additive:
-            kinds.add("sums")
-        else:
-            argument = aggregate.argument
-            kinds.add((aggregate.function, "length" if isinstance(argument, Length) else argument))
-    return kinds or {"sums"}
 
 
 def _pane(members: list[ResolvedQuery]) -> int:

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cetdsl.ir.kernel import KernelSpec
+from cetdsl.ir.windowing import Windowing
 from cetdsl.kernels.aggregate.evaluate import Evaluator
 from cetdsl.kernels.aggregate.panes import PanesEvaluator
 from cetdsl.kernels.answers.tables import Values, additive_accumulators, extreme_accumulators
@@ -42,6 +43,7 @@ from cetdsl.kernels.shared.operations import NEVER, OWN, SHARED, Modes, Tape
 from cetdsl.kernels.shared.players import Kind, Kinds, Player, rows_of, weight_rows
 from cetdsl.kernels.shared.snapshots import play
 from cetdsl.kernels.shared.template import BITS, Template, merge_machines
+from cetdsl.kernels.shared.walkers import AbreastEvaluator
 from cetdsl.kernels.shared.writer import write_tape
 from cetdsl.kernels.vocabulary import Events, Ints, Slices
 from cetdsl.kernels.wire.values import ValueColumn
@@ -109,8 +111,8 @@ class WorkloadEvaluator:
         self.specs, self.sharing, self.families = tuple(specs), sharing, dict(families or {})
         self.deviations = tuple(deviations or [None] * len(self.specs))
         self.in_panes = tuple(in_panes or [False] * len(self.specs))
-        #: A query by itself, or its extremes: which of the two it needs changes with the chunk.
         self._by_itself = cache(evaluator_of)
+        self._extremes = cache(AbreastEvaluator)
         self._sets: dict[tuple[int, ...], _SharedSet] = {}
         #: The queries that infinite values have kept from sharing so far.
         self.infinite: set[int] = set()
@@ -134,12 +136,28 @@ class WorkloadEvaluator:
         for q, spec in enumerate(self.specs):
             if q not in found:
                 found[q] = self._by_itself(spec, self.in_panes[q]).evaluate(events, columns, slices[q], bounds[q])
-            elif extremes := extreme_accumulators(spec):
-                rest = spec.with_answer(accumulators=(spec.answer.accumulators[0], *extremes), exact=False)
-                values = self._by_itself(rest, False).evaluate(events, columns, slices[q], bounds[q])
-                found[q] = found[q]._replace(extremes=values.extremes)
+        self._add_extremes(found, members, events, columns, slices)
         metrics = metrics._replace(seconds=time.perf_counter() - begun)
         return [found[q] for q in range(len(self.specs))], metrics
+
+    def _add_extremes(
+        self,
+        found: dict[int, Values],
+        members: Sequence[int],
+        events: Events,
+        columns: list[ValueColumn],
+        slices: Sequence[Slices],
+    ) -> None:
+        """Adds the extremes of the members: those of queries with equal windows in one walk over the events."""
+        by_windows: dict[Windowing, list[int]] = {}
+        for q in members:
+            if extreme_accumulators(self.specs[q]):
+                by_windows.setdefault(self.specs[q].query.windowing, []).append(q)
+        for own in by_windows.values():
+            walk = self._extremes(tuple(self.specs[q] for q in own))
+            kept = walk.extremes(events, columns, common_slices([slices[q] for q in own]))
+            for q, extremes in zip(own, kept):
+                found[q] = found[q]._replace(extremes=extremes)
 
     def _members(self, columns: list[ValueColumn], slices: Sequence[Slices]) -> tuple[int, ...]:
         """Returns the queries with windows in this chunk but for those with infinite sums, which are not linear."""
