@@ -170,6 +170,23 @@ def test_figure_4_of_the_hamlet_paper(figure_4: Any) -> None:
     assert found == {("q1", "x"): 132, ("q1", "y"): 132, ("q2", "x"): 72, ("q2", "y"): 72}
 
 
+def test_example_7_of_the_hamlet_paper_is_shared(spark: Any) -> None:
+    """The edge from b4 to b5 holds for q1 and not for q2, all others for both: z, the count of b5, is 8 and 2."""
+    prices = [0, 0, 0, 0, 3, 2, 4]
+    # A group per prefix of the stream, so that differences of answers are the counts of single events.
+    rows = [(t, end, FIGURE_4[t], prices[t]) for end in range(1, 8) for t in range(end)]
+    df = spark.createDataFrame(rows, "t int, end int, type string, x int")
+    many = df.patterns(
+        "NAME q1: RETURN COUNT(*) AS n PATTERN SEQ(A, B+) WHERE B.x < NEXT(B).x + 2 GROUP BY end;"
+        "NAME q2: RETURN COUNT(*) AS n PATTERN SEQ(C, B+) WHERE B.x < NEXT(B).x GROUP BY end",
+        time="t",
+    )
+    assert "q1  may share a walk over the events with q2" in str(many.explain())
+    found = {(row.query, row.group.end): int(row.n) for row in many.aggregate().collect()}
+    counted = {q: [found[q, end] - found.get((q, end - 1), 0) for end in (4, 5, 6, 7)] for q in ("q1", "q2")}
+    assert counted == {"q1": [2, 4, 8, 16], "q2": [1, 2, 2, 6]}
+
+
 def test_one_answer_for_all_has_the_union_of_the_columns(figure_4: Any) -> None:
     many = figure_4.patterns(
         {

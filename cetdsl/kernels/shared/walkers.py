@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cetdsl.ir.indexes import HASH, TREE
 from cetdsl.ir.kernel import KernelSpec
 from cetdsl.kernels.aggregate.extremes import kept_of
 from cetdsl.kernels.answers.tables import Values, extreme_accumulators
 from cetdsl.kernels.enumerate.guards import GuardedMachine
-from cetdsl.kernels.machine.program import Tables, build_tables
 from cetdsl.kernels.numbers.ladder import ADDED_ALONE, FEW_EVENTS, WEIGHED, Moduli, ResiduePass, RoundedPass
 from cetdsl.kernels.numbers.residues import Residues
 from cetdsl.kernels.shared.abreast import Guards, walk_abreast
 from cetdsl.kernels.shared.players import Kind, Kinds, Player, weight_rows
+from cetdsl.kernels.shared.ranks import Indexed, ranked_tables
 from cetdsl.kernels.shared.states import joined_query, merge_states
-from cetdsl.kernels.shared.walks import COUNTED, Asked, LaidOut, lay_out_walk
+from cetdsl.kernels.shared.walks import COUNTED, Asked, LaidOut, ends_of, indexes_of, lay_out_walk
 from cetdsl.kernels.vocabulary import Events, Ints, Slices
 from cetdsl.kernels.wire.values import ValueColumn
 
@@ -39,7 +40,9 @@ class AbreastEvaluator:
         joint, owner = joined_query(self.specs)
         self._guarded = GuardedMachine(joint)
         self.states = merge_states(self._guarded.machine, owner)
-        self._layouts = cache(self._laid_out)
+        indexes = indexes_of(self.states)
+        self.indexed, self.ends = Indexed(tuple(indexes[HASH]), tuple(indexes[TREE])), ends_of(self.states)
+        self.laid_out = cache(partial(lay_out_walk, self.states))
         self._halves: tuple[AbreastEvaluator, AbreastEvaluator] | None = None
         #: Whether numbers have left the range of doubles, which is tried first.
         self.beyond = False
@@ -62,9 +65,9 @@ class AbreastEvaluator:
         return _Chunk(self, events, columns, slices).extremes()
 
     def _too_large(self, count: int) -> bool:
-        asked = tuple((COUNTED, *((-1, -1) for _ in spec.answer.accumulators[1:])) for spec in self.specs)
-        columns = len(self.laid_out(tuple(own[:1] for own in asked), ()).walk.slot_source)
-        widest = max(map(len, asked))
+        counting = tuple((COUNTED,) for _ in self.specs)
+        columns = len(self.laid_out(counting, (), tuple(range(len(self.indexed.trees)))).walk.slot_source)
+        widest = max(len(spec.answer.accumulators) for spec in self.specs)
         return len(self.specs) > 1 and count * columns * widest > MOST_NUMBERS
 
     def _two_halves(self) -> tuple[AbreastEvaluator, AbreastEvaluator]:
@@ -78,13 +81,6 @@ class AbreastEvaluator:
         events, before, until = self._guarded.with_guards(events)
         return events, Guards(before, until)
 
-    def laid_out(self, asked: tuple[tuple[Asked, ...], ...], operation: tuple[int, ...]) -> LaidOut:
-        """Returns the walk for some accumulators of each query."""
-        return self._layouts(asked, operation)
-
-    def _laid_out(self, asked: tuple[tuple[Asked, ...], ...], operation: tuple[int, ...]) -> LaidOut:
-        return lay_out_walk(self.states, asked, operation)
-
 
 class _Chunk:
     """The passes over one chunk, which share its index tables."""
@@ -93,7 +89,7 @@ class _Chunk:
         self.evaluator, self.columns, self.slices = evaluator, columns, slices
         self.events, self.guards = evaluator.guards(events)
         self.count = len(events.time)
-        self._tables: Tables | None = None
+        self.tables, self._leader = ranked_tables(evaluator.indexed, evaluator.ends, self.events)
 
     def rounded(self, kinds: Kinds) -> RoundedPass:
         """Returns a pass in doubles or scaled numbers."""
@@ -129,7 +125,7 @@ class _Chunk:
         return one_pass, WEIGHED if needed else ADDED_ALONE
 
     def _summing(self, rows: list[list[tuple[int, int]]], needed: list[Kind]) -> LaidOut:
-        return self.evaluator.laid_out(_asked(rows), (0,) * len(needed))
+        return self.evaluator.laid_out(_asked(rows), (0,) * len(needed), self._leader)
 
     def extremes(self) -> list[list[Ints]]:
         """Computes the accumulators of each query that do not add up."""
@@ -140,7 +136,7 @@ class _Chunk:
         kept = {kind: kept_of(one, self.columns, self.count) for kind, one in kinds.items()}
         number = {kind: row for row, kind in enumerate(kept)}
         rows = [[(-1, -1), *((one.variable, number[one.update, one.column]) for one in own)] for own in lattice]
-        laid_out = self.evaluator.laid_out(_asked(rows), tuple(one.how for one in kept.values()))
+        laid_out = self.evaluator.laid_out(_asked(rows), tuple(one.how for one in kept.values()), self._leader)
         # The entry of cells that count is the last one but one, that of cells where no trend begins the last.
         begun = np.array([*(one.one for one in kept.values()), -1, 0], dtype=np.int64)
         weights = np.array([one.weights for one in kept.values()])
@@ -156,8 +152,6 @@ class _Chunk:
         self, laid_out: LaidOut, weights: NDArray[Any], zero: Any, begin: NDArray[Any], prime: Any, wanted: Ints
     ) -> NDArray[Any]:
         """Returns the accumulators of some rows, shape (rows, most accumulators); rows are slices, query by query."""
-        if self._tables is None:
-            self._tables = build_tables(laid_out, self.events)
         count = len(self.slices.low)
         row = wanted % count
         chosen = np.unique(row)
@@ -165,7 +159,7 @@ class _Chunk:
         slices = np.stack([self.slices.low[chosen], self.slices.high[chosen], chosen], axis=1)
         kind = np.asarray(zero).dtype
         begin = begin.astype(kind)
-        walk_abreast(laid_out.walk, self._tables, self.events, self.guards, weights, begin, slices, zero, prime, out)
+        walk_abreast(laid_out.walk, self.tables, self.events, self.guards, weights, begin, slices, zero, prime, out)
         found: NDArray[Any] = out[row[:, None], laid_out.column[wanted // count]]
         return found
 

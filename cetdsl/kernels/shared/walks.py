@@ -23,14 +23,12 @@ COUNTED = (-2, -1)
 class LaidOut(NamedTuple):
     """A walk, the weights of each cell (-1: it counts) where trends begin, and the columns of each query's answer.
 
-    ``beginning`` is -2 in cells where no trend begins. ``hashes`` and ``trees`` are the comparisons of its tables.
+    ``beginning`` is -2 in cells where no trend begins.
     """
 
     walk: Walk
     beginning: Ints
     column: Ints
-    hashes: tuple[tuple[Comparison, ...], ...]
-    trees: tuple[tuple[Comparison, ...], ...]
 
 
 def indexes_of(states: MergedStates) -> dict[int, dict[tuple[Comparison, ...], int]]:
@@ -44,19 +42,38 @@ def indexes_of(states: MergedStates) -> dict[int, dict[tuple[Comparison, ...], i
     return numbers
 
 
-def lay_out_walk(states: MergedStates, asked: Sequence[Sequence[Asked]], operation: Sequence[int]) -> LaidOut:
+def ends_of(states: MergedStates) -> dict[tuple[Comparison, ...], tuple[int, int]]:
+    """Returns the variables of the earlier and of the later events of each comparison, as bit masks."""
+    found: dict[tuple[Comparison, ...], tuple[int, int]] = {}
+    for state, entries in enumerate(states.entries):
+        for source, comparisons in entries:
+            sources, targets = found.get(comparisons, (0, 0))
+            found[comparisons] = sources | 1 << states.variable[source], targets | 1 << states.variable[state]
+    return found
+
+
+def lay_out_walk(
+    states: MergedStates, asked: Sequence[Sequence[Asked]], operation: Sequence[int], leader: Sequence[int]
+) -> LaidOut:
     """Lays out a walk that keeps, for each query, the accumulators ``asked``, the first of which counts trends.
 
-    ``operation`` has an entry per weights: how events are added (see :mod:`cetdsl.kernels.numbers.arithmetic`).
+    ``operation`` has an entry per weights: how events are added (see :mod:`cetdsl.kernels.numbers.arithmetic`). Trees
+    with one ``leader`` share a slot.
     """
-    return _Layout(states, asked, operation).laid_out()
+    return _Layout(states, asked, operation, leader).laid_out()
 
 
 class _Layout:
     """The lists that become the arrays of a walk, one per variable of events."""
 
-    def __init__(self, states: MergedStates, asked: Sequence[Sequence[Asked]], operation: Sequence[int]) -> None:
-        self.states, self.asked, self.operation = states, asked, operation
+    def __init__(
+        self,
+        states: MergedStates,
+        asked: Sequence[Sequence[Asked]],
+        operation: Sequence[int],
+        leader: Sequence[int],
+    ) -> None:
+        self.states, self.asked, self.operation, self.leader = states, asked, operation, leader
         self.indexes = indexes_of(states)
         self.cells: dict[tuple[int, Asked], int] = {}
         self.kept: list[dict[Asked, None]] = []
@@ -102,7 +119,7 @@ class _Layout:
             *_table(guarded_end, 4),
             flat([guards]),
         )
-        return LaidOut(walk, flat([beginning]), column, tuple(self.indexes[HASH]), tuple(self.indexes[TREE]))
+        return LaidOut(walk, flat([beginning]), column)
 
     def _beginning_guarded(self) -> tuple[list[list[tuple[int, ...]]], list[int]]:
         guarded: list[list[tuple[int, ...]]] = [[] for _ in range(BITS)]
@@ -142,8 +159,9 @@ class _Layout:
         read: list[list[tuple[int, ...]]] = [[] for _ in range(BITS)]
         read_target: list[int] = []
         for (kind, table, source, target), pairs in reads.items():
-            columns = slots.setdefault((kind, table, source), [])
-            number = list(slots).index((kind, table, source))
+            held = kind, self.leader[table] if kind == TREE else table, source
+            columns = slots.setdefault(held, [])
+            number = list(slots).index(held)
             read[target].append((kind, table, number, len(columns), len(pairs), len(read_target)))
             pairs.sort(key=lambda pair: pair[1])
             columns += [own for own, _ in pairs]
