@@ -52,6 +52,9 @@ class Walk(NamedTuple):
         guard) at each event.
     guard
         Numbers of guards.
+    idempotent : int
+        The variables, as a bit mask, of which events in a row are the same as one event with the largest weights, where
+        extremes of values are kept: trends through any of them reach no more than those through the largest.
     """
 
     known: int
@@ -74,6 +77,7 @@ class Walk(NamedTuple):
     guarded_end_start: Ints
     guarded_end: Ints
     guard: Ints
+    idempotent: int
 
 
 class Guards(NamedTuple):
@@ -104,6 +108,31 @@ def _none_before(guards: Ints, latest: Ints, first: int, last: int, event: int, 
     return g == last
 
 
+@inlined
+def _end_of_row(mask: Ints, instant: Ints, known: int, start: int, high: int) -> int:
+    """Returns the end of the instants from ``start`` on whose events only one variable takes; ``start`` if none."""
+    own, end = mask[start] & known, start + 1
+    while end < high and (mask[end] & known == own or mask[end] & known == 0):
+        end += 1
+    # An event of the last instant that another variable takes must not see those that stand before it.
+    if end < high and instant[end] == instant[end - 1]:
+        last = instant[end]
+        while end > start and instant[end - 1] == last:
+            end -= 1
+    return end
+
+
+@inlined
+def _take_largest(mask: Ints, bits: int, weights: NDArray[Any], low: int, high: int, largest: NDArray[Any]) -> None:
+    """Finds the largest weights of the events that some variable takes; the first one is among them."""
+    for row in range(len(weights)):
+        most = weights[row, low]
+        for i in range(low + 1, high):
+            if mask[i] & bits and weights[row, i] > most:
+                most = weights[row, i]
+        largest[row] = most
+
+
 @jit
 def walk_abreast(
     walk: Walk,
@@ -115,6 +144,7 @@ def walk_abreast(
     slices: Ints,
     zero: Any,
     prime: Any,
+    merged: int,
     out: NDArray[Any],
 ) -> None:
     """Walks over slices, and adds the values of their complete trends to ``out``.
@@ -131,6 +161,8 @@ def walk_abreast(
         The events of each slice, and its row of the answer.
     zero, prime
         As in :func:`~cetdsl.kernels.machine.propagate.propagate`.
+    merged : int
+        The variables, as a bit mask, of which events in a row are taken as one.
     out : array, shape (rows, columns)
         Receives the values.
     """
@@ -149,6 +181,7 @@ def walk_abreast(
     cells = len(begin)
     block = _largest_instant(instant, slices[:, 0], slices[:, 1])
     value = np.full((block, cells), zero)
+    largest = np.zeros(len(weights), dtype=weights.dtype)
     total = np.full(cells, zero)
     offset = np.zeros(len(walk.slot_columns) + 1, dtype=np.int64)
     for s in range(len(walk.slot_columns)):
@@ -164,8 +197,18 @@ def walk_abreast(
         while start < high:
             # Totals and indexes hold the values of the events ``low:start``, and of no others: simultaneous events see
             # only what was there before their instant, so values are staged first.
-            end = end_of_instant(instant, start, high)
-            for i in range(start, end):
+            own = mask[start] & known
+            together, stop = False, start
+            if own & (own - 1) == 0 and own & merged != 0:
+                stop = _end_of_row(mask, instant, known, start, high)
+                together = stop > start
+            if together:
+                end, stop = stop, start + 1
+                _take_largest(mask, own, weights, start, end, largest)
+            else:
+                end = end_of_instant(instant, start, high)
+                stop = end
+            for i in range(start, stop):
                 place, bits = i - start, mask[i] & known
                 while bits:
                     b = lowest_bit(bits)
@@ -206,10 +249,10 @@ def walk_abreast(
                     for k in range(extend_start[b], extend_start[b + 1]):
                         c, count = extended[k, 0], value[place, extended[k, 1]]
                         if count != zero:
-                            weight = weights[extended[k, 2], i]
+                            weight = largest[extended[k, 2]] if together else weights[extended[k, 2], i]
                             value[place, c] = extend(value[place, c], count, weight, extended[k, 3], prime)
             # All values of the instant are known and change no more, so totals and indexes may take them.
-            for i in range(start, end):
+            for i in range(start, stop):
                 place, bits = i - start, mask[i] & known
                 while bits:
                     b = lowest_bit(bits)

@@ -14,6 +14,7 @@ from cetdsl.ir.kernel import KernelSpec
 from cetdsl.kernels.aggregate.extremes import kept_of
 from cetdsl.kernels.answers.tables import Values, extreme_accumulators
 from cetdsl.kernels.enumerate.guards import GuardedMachine
+from cetdsl.kernels.numbers.arithmetic import RAISE_TO
 from cetdsl.kernels.numbers.ladder import ADDED_ALONE, FEW_EVENTS, WEIGHED, Moduli, ResiduePass, RoundedPass
 from cetdsl.kernels.numbers.residues import Residues
 from cetdsl.kernels.shared.abreast import Guards, walk_abreast
@@ -141,7 +142,10 @@ class _Chunk:
         begun = np.array([*(one.one for one in kept.values()), -1, 0], dtype=np.int64)
         weights = np.array([one.weights for one in kept.values()])
         every = np.arange(len(lattice) * len(self.slices.low))
-        found = self._walked(laid_out, weights, np.int64(-1), begun[laid_out.beginning], np.int64(0), every)
+        # Trends become longer by each event of a row, but their largest value is that of one of them.
+        merged = laid_out.walk.idempotent if all(one.how == RAISE_TO for one in kept.values()) else 0
+        begin = begun[laid_out.beginning]
+        found = self._walked(laid_out, weights, np.int64(-1), begin, np.int64(0), every, merged)
         by_query = found.reshape(len(lattice), len(self.slices.low), -1)
         return [
             [kept[one.update, one.column].restored(by_query[q, :, k]) for k, one in enumerate(own, 1)]
@@ -149,7 +153,14 @@ class _Chunk:
         ]
 
     def _walked(
-        self, laid_out: LaidOut, weights: NDArray[Any], zero: Any, begin: NDArray[Any], prime: Any, wanted: Ints
+        self,
+        laid_out: LaidOut,
+        weights: NDArray[Any],
+        zero: Any,
+        begin: NDArray[Any],
+        prime: Any,
+        wanted: Ints,
+        merged: int = 0,
     ) -> NDArray[Any]:
         """Returns the accumulators of some rows, shape (rows, most accumulators); rows are slices, query by query."""
         count = len(self.slices.low)
@@ -159,7 +170,9 @@ class _Chunk:
         slices = np.stack([self.slices.low[chosen], self.slices.high[chosen], chosen], axis=1)
         kind = np.asarray(zero).dtype
         begin = begin.astype(kind)
-        walk_abreast(laid_out.walk, self.tables, self.events, self.guards, weights, begin, slices, zero, prime, out)
+        walk_abreast(
+            laid_out.walk, self.tables, self.events, self.guards, weights, begin, slices, zero, prime, merged, out
+        )
         found: NDArray[Any] = out[row[:, None], laid_out.column[wanted // count]]
         return found
 

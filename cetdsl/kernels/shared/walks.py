@@ -20,6 +20,10 @@ Asked = tuple[int, int]
 COUNTED = (-2, -1)
 
 
+#: Rows of numbers, per variable.
+_Groups = list[list[tuple[int, ...]]]
+
+
 class LaidOut(NamedTuple):
     """A walk, the weights of each cell (-1: it counts) where trends begin, and the columns of each query's answer.
 
@@ -93,18 +97,15 @@ class _Layout:
         guarded, guards = self._beginning_guarded()
         totals, reads = self._edges()
         read, read_target, slot, slot_source, slot_columns, slot_hashed = self._indexed(reads)
-        extended: list[list[tuple[int, ...]]] = [[] for _ in every]
+        extended: _Groups = [[] for _ in every]
         for (state, (variable, row)), cell in cells.items():
             own = states.variable[state]
             if row >= 0 and variable in (-1, own):
                 extended[own].append((cell, cells[state, COUNTED], row, self.operation[row]))
         closing, guarded_end, column = self._ends(guards)
-        known = 0
-        for variable in states.variable:
-            known |= 1 << variable
         beginning = [key[1] if states.begins[state] is not None else -2 for state, key in cells]
         walk = Walk(
-            known,
+            self.known,
             np.cumsum([0, *self.cell_count]).astype(np.int64),
             *_table(guarded, 4),
             *_table(totals, 2),
@@ -118,11 +119,30 @@ class _Layout:
             flat(closing).reshape(-1, 2),
             *_table(guarded_end, 4),
             flat([guards]),
+            self._idempotent(guarded, totals, read, slot, guarded_end),
         )
         return LaidOut(walk, flat([beginning]), column)
 
-    def _beginning_guarded(self) -> tuple[list[list[tuple[int, ...]]], list[int]]:
-        guarded: list[list[tuple[int, ...]]] = [[] for _ in range(BITS)]
+    def _idempotent(self, guarded: _Groups, totals: _Groups, read: _Groups, slot: _Groups, guarded_end: _Groups) -> int:
+        """Returns the variables none of whose events changes what the next one finds but by its own state."""
+        found, last = 0, np.cumsum(self.cell_count).tolist()
+        for b in range(BITS):
+            first = last[b] - self.cell_count[b]
+            alone = all(target == source or not first <= source < last[b] for target, source in totals[b])
+            if alone and not (guarded[b] or read[b] or slot[b] or guarded_end[b]):
+                found |= 1 << b
+        return found & self.known
+
+    @property
+    def known(self) -> int:
+        """The variables of all states, as a bit mask."""
+        known = 0
+        for variable in self.states.variable:
+            known |= 1 << variable
+        return known
+
+    def _beginning_guarded(self) -> tuple[_Groups, list[int]]:
+        guarded: _Groups = [[] for _ in range(BITS)]
         guards: list[int] = []
         for state, before in enumerate(self.states.begins):
             if before:
@@ -132,13 +152,13 @@ class _Layout:
                 guards += before
         return guarded, guards
 
-    def _edges(self) -> tuple[list[list[tuple[int, ...]]], dict[tuple[int, int, int, int], list[tuple[int, int]]]]:
+    def _edges(self) -> tuple[_Groups, dict[tuple[int, int, int, int], list[tuple[int, int]]]]:
         """Returns the cells that are added up as they are, and those that are read out of indexes.
 
         The latter are by the kind of the index, its table, and the variables of source and target.
         """
         variable = self.states.variable
-        totals: list[list[tuple[int, ...]]] = [[] for _ in range(BITS)]
+        totals: _Groups = [[] for _ in range(BITS)]
         reads: dict[tuple[int, int, int, int], list[tuple[int, int]]] = {}
         for state, entries in enumerate(self.states.entries):
             for source, comparisons in entries:
@@ -153,10 +173,10 @@ class _Layout:
 
     def _indexed(
         self, reads: dict[tuple[int, int, int, int], list[tuple[int, int]]]
-    ) -> tuple[list[list[tuple[int, ...]]], list[int], list[list[tuple[int, ...]]], list[int], list[int], list[int]]:
+    ) -> tuple[_Groups, list[int], _Groups, list[int], list[int], list[int]]:
         """Returns what is read by each variable, and the slots; each read has columns of its own in its slot."""
         slots: dict[tuple[int, int, int], list[int]] = {}
-        read: list[list[tuple[int, ...]]] = [[] for _ in range(BITS)]
+        read: _Groups = [[] for _ in range(BITS)]
         read_target: list[int] = []
         for (kind, table, source, target), pairs in reads.items():
             held = kind, self.leader[table] if kind == TREE else table, source
@@ -166,7 +186,7 @@ class _Layout:
             pairs.sort(key=lambda pair: pair[1])
             columns += [own for own, _ in pairs]
             read_target += [to for _, to in pairs]
-        slot: list[list[tuple[int, ...]]] = [[] for _ in range(BITS)]
+        slot: _Groups = [[] for _ in range(BITS)]
         source_cells: list[int] = []
         for number, ((kind, table, source), columns) in enumerate(slots.items()):
             slot[source].append((kind, table, number, len(columns), len(source_cells)))
@@ -174,10 +194,10 @@ class _Layout:
         widths = [len(columns) for columns in slots.values()]
         return read, read_target, slot, source_cells, widths, [int(kind == HASH) for kind, _, _ in slots]
 
-    def _ends(self, guards: list[int]) -> tuple[list[tuple[int, int]], list[list[tuple[int, ...]]], Ints]:
+    def _ends(self, guards: list[int]) -> tuple[list[tuple[int, int]], _Groups, Ints]:
         """Returns what is added to the answer, and adds the guards of that; the columns of a query are neighbours."""
         closing: list[tuple[int, int]] = []
-        guarded: list[list[tuple[int, ...]]] = [[] for _ in range(BITS)]
+        guarded: _Groups = [[] for _ in range(BITS)]
         first = 0
         column = np.full((len(self.asked), max(map(len, self.asked))), -1, dtype=np.int64)
         for q, ends in enumerate(self.states.ends):
@@ -196,5 +216,5 @@ class _Layout:
         return closing, guarded, column
 
 
-def _table(groups: list[list[tuple[int, ...]]], width: int) -> tuple[Ints, Ints]:
+def _table(groups: _Groups, width: int) -> tuple[Ints, Ints]:
     return starts_of(groups), flat(groups).reshape(-1, width)
