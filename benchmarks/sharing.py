@@ -168,6 +168,68 @@ def ordered(events: Events, runs: int) -> Result:
     return result("5 queries with next price > price, one window, log2, one core", measured, verdicts)
 
 
+def abreast(events: Events, runs: int) -> Result:
+    """Queries that share no bursts: predicates between neighbours, NOT, nested Kleene patterns, and extremes."""
+    df, phases = one_window(events, 20_000), events.phases(100, 0.0)
+    plain = texts(50)
+    rising = {name: f"{text} WHERE Travel.price < NEXT(Travel).price" for name, text in plain.items()}
+    constants = {
+        name: f"{text} WHERE Travel.price * {1 + k / 100} < NEXT(Travel).price"
+        for k, (name, text) in enumerate(plain.items())
+    }
+    extremes = {
+        name: text.replace("COUNT(*) AS n", "MIN(Travel.x) AS a, MAX(Travel.x) AS z")
+        for name, text in different_prefixes(50).items()
+    }
+    one = {"q0": rising["q0"]}
+    given = {
+        "one, NEXT": Loaded.of(df, one, "log2"),
+        "50, NEXT": Loaded.of(df, rising, "log2"),
+        "one, constant": Loaded.of(df, {"q1": constants["q1"]}, "log2"),
+        "50, constants": Loaded.of(df, constants, "log2"),
+        "figure 1": Loaded.of(df, figure_1(30), "log2"),
+        "50, COUNT": Loaded.of(phases, different_prefixes(50), "log2"),
+        "50, MIN and MAX": Loaded.of(phases, extremes, "log2"),
+    }
+    actions = {
+        f"{name}, {sharing}": lambda loaded=loaded, sharing=sharing: loaded.run(sharing)
+        for name, loaded in given.items()
+        for sharing in ("dynamic", "never")
+    }
+    for name in ("50, NEXT", "50, constants"):
+        loaded = given[name]
+        actions[f"one of {name}"] = lambda loaded=loaded: loaded.sets["never"][1].evaluate(loaded.chunk)
+    measured = take_turns(actions, runs)
+    verdicts = [
+        Verdict("50 with one NEXT predicate, against one over their events", "50, NEXT, dynamic", "one of 50, NEXT", 2),
+        Verdict("50 with one NEXT predicate, against one over its own", "50, NEXT, dynamic", "one, NEXT, never", None),
+        Verdict("50 constants, against one over their events", "50, constants, dynamic", "one of 50, constants", 6),
+        Verdict("50 constants, against one over its own", "50, constants, dynamic", "one, constant, never", None),
+        Verdict("50 constants, against unshared", "50, constants, dynamic", "50, constants, never", 1 / 4),
+        Verdict("30 queries like figure 1, against unshared", "figure 1, dynamic", "figure 1, never", 1 / 2),
+        Verdict("50 queries for MIN and MAX, against COUNT", "50, MIN and MAX, dynamic", "50, COUNT, dynamic", 2),
+    ]
+    return result("20,000 events, log2, one core", measured, verdicts)
+
+
+def figure_1(number: int) -> dict[str, str]:
+    """So many queries like those of figure 1: NOT, conditions, predicates, nested Kleene patterns and OR in some."""
+    shapes = (
+        ("SEQ({x}, Travel+, NOT Pickup)", ""),
+        ("SEQ({x}, NOT Pickup, Travel+)", "WHERE Travel.speed < 10"),
+        ("SEQ({x}, Travel+, Dropoff)", ""),
+        ("SEQ({x}, Travel+, Cancel)", "WHERE Travel.price < NEXT(Travel).price"),
+        ("SEQ({x}, (SEQ(Travel, Wait))+)", ""),
+        ("SEQ(({x} OR Detour), Travel+)", ""),
+    )
+    found = {}
+    for k in range(number):
+        pattern, where = shapes[k % len(shapes)]
+        x = PREFIXES[k // len(shapes) % 5]
+        found[f"q{k}"] = f"RETURN COUNT(*) AS n, SUM(Travel.duration) AS s PATTERN {pattern.format(x=x)} {where}"
+    return found
+
+
 #: Shares of the events of which queries think differently.
 DIVERGING = (0.0, 0.01, 0.03, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0)
 #: Queries, events in a burst, and in a phase (0: none).
@@ -267,4 +329,4 @@ def workload(events: Events, runs: int) -> Result:
     return result("5 million events in 1,000 keys, 20 kinds, bursts of 10, log2", measured, verdicts)
 
 
-RACES = {race.__name__: race for race in (fifty, queries, ordered, regret, workload)}
+RACES = {race.__name__: race for race in (fifty, queries, ordered, abreast, regret, workload)}
