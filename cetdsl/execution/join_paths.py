@@ -27,7 +27,7 @@ def join_paths(df: DataFrame, plan: JoinPaths) -> Rows:
 
     The rounds are executed when it is called; ``cetdsl.joins`` logs a line for each. Paths go through from-edges and
     to-edges. Only where the kernel must tell the edges are these listed: those of "maximal" trends, which no longer
-    path goes round, and those of a query with NOT.
+    path goes round, share by share of a key, and those of a query with NOT, key by key.
     """
     refuse_duplicates(plan.columns)
     listed = plan.spec.query.completeness == MAXIMAL or plan.compiled.negations

@@ -30,7 +30,7 @@ class JoinPaths(Unary):
     def _graph(self) -> tuple[str, tuple[str, ...]]:
         """How the graph is found: as cells by Spark, or as edges by the kernel where that must tell them."""
         if self.spec.query.completeness == MAXIMAL:
-            return "kernel: build the graph", ("the edges that no longer path goes round are listed",)
+            return "kernel: build the graph", ("each task lists the edges of its share that no longer path goes round",)
         if self.compiled.negations:
             return "kernel: build the graph", ("edges are listed, as NOT forbids some",)
         lines = ["ranges of values and slices of time, by quantiles; the edges are not listed"]
