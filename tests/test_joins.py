@@ -139,7 +139,7 @@ def numbers(spark: Any) -> Any:
 )
 def test_cells_lose_no_pair(numbers: Any, monkeypatch: pytest.MonkeyPatch, predicate: str) -> None:
     monkeypatch.setattr(cells, "_CELL_EVENTS", 3)
-    monkeypatch.setattr(join_paths, "_FEW_ROWS", 0 if "<=" in predicate else 100)  # nothing is sent to all tasks
+    monkeypatch.setattr(join_paths, "FEW_ROWS", 0 if "<=" in predicate else 100)  # nothing is sent to all tasks
     asked = numbers.pattern(f"PATTERN EVENT(e, true)+ WHERE {predicate} GROUP BY key WITHIN 20 SLIDE 9", time="t")
     found, expected = (
         Counter(

@@ -14,11 +14,11 @@ from cetdsl.execution.source import EventFrame
 from cetdsl.execution.trends import Shown, refuse_duplicates
 from cetdsl.execution.vertices import KernelGraph, place_names
 from cetdsl.ir.kernel import MAXIMAL
-from cetdsl.ir.operators import JoinPaths, ShowGraph
+from cetdsl.ir.operators import JoinPaths, Operator, ShowGraph
 
 _LOG = logging.getLogger("cetdsl.joins")
 #: So many rows are sent to all tasks, which saves a shuffle of what they are joined with.
-_FEW_ROWS = 200_000
+FEW_ROWS = 200_000
 
 
 @runs(JoinPaths)
@@ -48,12 +48,12 @@ def _through_cells(df: DataFrame, plan: JoinPaths) -> tuple[DataFrame, _Extend]:
     The row of an event has its to-edge too, so what is found through a from-edge leads on without another lookup.
     """
     graph = JoinedGraph(df, ShowGraph(plan.child, plan.spec, plan.columns, joined=True), numbered=False)
-    nodes = graph.linked.withColumn("path", F.array(_binding(plan, graph.event()))).drop("c")
+    nodes = graph.linked.withColumn("path", F.array(binding(plan, graph.event()))).drop("c")
     # Only terms that relate two events look at the whole of the earlier one.
     nodes = (nodes if plan.compiled.lists else nodes.drop("e")).localCheckpoint()
     # No path leads to a source.
     later = nodes.filter(~F.col("source")).drop("source")
-    small = later.count() <= _FEW_ROWS
+    small = later.count() <= FEW_ROWS
     later = F.broadcast(later) if small else later.hint("shuffle_hash")
 
     def extend(paths: DataFrame, few: bool) -> DataFrame:
@@ -69,11 +69,11 @@ def _along_edges(df: DataFrame, plan: JoinPaths) -> tuple[DataFrame, _Extend]:
     """Returns the first paths, and what extends paths along edges that the kernel lists."""
     by, kernel = place_names(plan.source), KernelGraph(df, ShowGraph(plan.child, plan.spec, plan.columns, joined=True))
     edges = kernel.reduced() if plan.spec.query.completeness == MAXIMAL else kernel.edges()
-    path = F.array(_binding(plan, F.col("event"))).alias("path")
+    path = F.array(binding(plan, F.col("event"))).alias("path")
     nodes = kernel.vertices().select(*by, "n", "q", "first", "source", "sink", path).localCheckpoint()
     ends = nodes.drop("first", "source").withColumnsRenamed({"n": "n1", "q": "q1", "path": "path1"})
     arcs = join(edges, ends, [*by, "n1", "q1"]).localCheckpoint()
-    if arcs.count() <= _FEW_ROWS:
+    if arcs.count() <= FEW_ROWS:
         arcs = F.broadcast(arcs)
 
     def extend(paths: DataFrame, few: bool) -> DataFrame:
@@ -85,7 +85,7 @@ def _along_edges(df: DataFrame, plan: JoinPaths) -> tuple[DataFrame, _Extend]:
     return nodes.filter("first AND source").drop("first", "source"), extend
 
 
-def _binding(plan: JoinPaths, event: Column) -> Column:
+def binding(plan: Operator, event: Column) -> Column:
     """The binding of a node's event in its state."""
     names = F.array(*(F.lit(plan.compiled.variables[number][0]) for number in plan.compiled.machine.variables))
     return F.struct(F.get(names, F.col("q")).alias("variable"), event.alias("event"))
@@ -105,4 +105,4 @@ def _complete_paths(start: DataFrame, extend: _Extend, limit: int | None) -> Dat
         complete.append(paths.filter("sink"))
         if done == total:
             return union(complete)
-        paths = extend(paths.filter(~F.col("sink")), (total - done) * number <= _FEW_ROWS)
+        paths = extend(paths.filter(~F.col("sink")), (total - done) * number <= FEW_ROWS)
