@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import math
+import random
 from collections import Counter
 from typing import Any
 
@@ -14,7 +16,9 @@ from modes import more_on_classic
 
 import cetdsl as cet
 from cetdsl.errors import UnsupportedQuery
+from cetdsl.execution import cells, join_paths
 from cetdsl.execution.compat import schema_of
+from cetdsl.execution.joins import JoinedGraph
 from cetdsl.pattern.text import unparse
 
 pytestmark = pytest.mark.simple_plans
@@ -100,6 +104,70 @@ def test_not_takes_the_edges_of_the_kernel(spark: Any) -> None:
     asked = df.pattern("PATTERN SEQ(A, B+, NOT N, C)", time="t")
     answer = asked.complete_trends("ends", algorithm="joins", columns=["t"])
     assert sorted([b.event.t for b in row.trend] for row in answer.collect()) == [[1, 2, 4, 5], [1, 4, 5]]
+
+
+@pytest.fixture(scope="module")
+def numbers(spark: Any) -> Any:
+    """Two keys of events: one of many at the same few times, with NULL, NaN, a value far off and a hot value."""
+    chance = random.Random(7)
+    rows = [
+        (
+            key,
+            chance.randrange(30),
+            chance.choice([1, 1, 1, 2, 3, None]),
+            chance.choice([None, math.nan, 0.0, -0.0, 1e12, *map(float, range(1, 9))]),
+        )
+        for key in ("a", "b", None)
+        for _ in range(24 if key == "a" else 9)
+    ]
+    return spark.createDataFrame(rows, "key string, t int, n int, x double").cache()
+
+
+@pytest.mark.classic
+@pytest.mark.parametrize(
+    "predicate",
+    [
+        "e.x <= NEXT(e).x",
+        "e.x > NEXT(e).x",
+        "e.n = NEXT(e).n AND e.x < NEXT(e).x",
+        "e.n = NEXT(e).n",
+        "e.n != NEXT(e).n",
+        "e.x < NEXT(e).x AND NEXT(e).x <= e.x * 2",  # a range with two ends
+        "e.x < NEXT(e).x AND e.n != NEXT(e).n",
+        "e.x >= NEXT(e).x AND e.n <= NEXT(e).n",  # two orders
+    ],
+)
+def test_cells_lose_no_pair(numbers: Any, monkeypatch: pytest.MonkeyPatch, predicate: str) -> None:
+    monkeypatch.setattr(cells, "_CELL_EVENTS", 3)
+    monkeypatch.setattr(join_paths, "FEW_ROWS", 0 if "<=" in predicate else 100)  # nothing is sent to all tasks
+    asked = numbers.pattern(f"PATTERN EVENT(e, true)+ WHERE {predicate} GROUP BY key WITHIN 20 SLIDE 9", time="t")
+    found, expected = (
+        Counter(
+            (row.key, row.window.start, tuple(repr((b.event.t, b.event.n, b.event.x)) for b in row.trend))
+            for row in asked.complete_trends("ends", algorithm=algorithm).collect()
+        )
+        for algorithm in ("joins", "m-cet")
+    )
+    assert found == expected
+    assert len(expected) > 20
+
+
+@pytest.mark.classic
+@pytest.mark.parametrize(("predicate", "listed"), [("e.x < NEXT(e).x", []), ("e.n = NEXT(e).n", ["f0"])])
+def test_neither_outliers_nor_hot_values_fill_a_cell(spark: Any, predicate: str, listed: list[str]) -> None:
+    outliers, hot = "IF(id % 2000 = 7, 1e15, CAST(hash(id) AS double)) AS x", "IF(id % 10 = 0, id, 3L) AS n"
+    rows = spark.range(6_000).selectExpr("id AS t", outliers, hot)
+    asked = rows.pattern(f"PATTERN EVENT(e, true)+ WHERE {predicate}", time="t")
+    [found] = JoinedGraph(rows, asked.graph(algorithm="joins", columns=["t"])._plan, numbered=False).cells
+    sizes = [row["count"] for row in found.nodes.groupBy("cell0", *listed).count().collect()]
+    assert sum(sizes) == 6_000
+    assert max(sizes) < 2 * cells._CELL_EVENTS
+
+
+def test_what_no_index_answers_is_told(numbers: Any) -> None:
+    asked = numbers.pattern("PATTERN EVENT(e, true)+ WHERE e.x < NEXT(e).x AND e.n != NEXT(e).n", time="t")
+    told = str(asked.explain("complete", algorithm="joins", completeness="ends"))
+    assert "tested for each two events that meet: e.n != NEXT(e).n" in told
 
 
 def test_queries_without_a_graph_are_refused(df: Any) -> None:

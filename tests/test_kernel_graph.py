@@ -357,7 +357,7 @@ def test_reductions_of_orders_agree_with_the_general_one(name: str) -> None:
         full, reduced = list_edges(built), reduce_edges(built, MACHINES[name])
         assert full is not None
         assert reduced is not None
-        bounds, target = _irredundant(full.start, full.stop, full.target)
+        bounds, target = _irredundant(full.start, full.stop, full.target, np.ones(300, dtype=np.bool_))
         expected = [target[a:b].tolist() for a, b in itertools.pairwise(bounds)]
         assert [reduced.target[a:b].tolist() for a, b in zip(reduced.start, reduced.stop, strict=True)] == expected
 
@@ -374,7 +374,16 @@ def test_reduction_of_many_nodes() -> None:
     more = [targets[targets < count] for targets in more]
     stop = np.cumsum([len(targets) for targets in more])
     start = stop - [len(targets) for targets in more]
-    bounds, target = _irredundant(start, stop, np.concatenate(more).astype(np.int32))
+    targets = np.concatenate(more).astype(np.int32)
+    bounds, target = _irredundant(start, stop, targets, np.ones(count, dtype=np.bool_))
+    # Shares put together, of which one does not begin or end with a block.
+    shares = np.arange(count) // 5_000, np.arange(count) // 100 == 44
+    parts = [_irredundant(start, stop, targets, own) for own in (shares[0] == 0, shares[0] == 1, shares[1])]
+    for v in range(count):
+        edges = [part[ends[v] : ends[v + 1]].tolist() for ends, part in parts]
+        whole = target[bounds[v] : bounds[v + 1]].tolist()
+        assert edges[0] + edges[1] == whole
+        assert edges[2] == [t for t in whole if t // 100 == 44]
     beyond = [0] * count
     for v in range(count - 1, -1, -1):
         kept = []
@@ -391,6 +400,21 @@ def test_too_many_edges_are_not_listed() -> None:
     assert graph is not None
     assert len(graph.target) == 190
     assert list_edges(built, 189) is None
+
+
+@pytest.mark.parametrize("name", ["rising", "falling with a key", "one key", "chain", "unequal"])
+def test_shares_reduce_all_edges_between_them(name: str) -> None:
+    random = np.random.default_rng(3)
+    events = random_events(random, 200, values=40, states=1)
+    built = GraphBuilder(MACHINES[name]).build(events)
+    share = built.nodes.event * 3 // 200
+    whole, *parts = (
+        {(v, t) for v in range(len(g.start)) for t in g.target[g.start[v] : g.stop[v]].tolist()}
+        for g in (reduce_edges(built, MACHINES[name], wanted=own) for own in (None, *(share == n for n in range(3))))
+        if g is not None
+    )
+    assert whole == set.union(*parts)
+    assert len(whole) == sum(map(len, parts))
 
 
 @pytest.mark.parametrize(("name", "needed"), [("rising", 19), ("unequal", 190)])

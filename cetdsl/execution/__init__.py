@@ -1,3 +1,14 @@
 """Physical plans as DataFrames. Each of these modules says by ``@runs`` which operators its functions run."""
 
-from cetdsl.execution import aggregate, complete, detect_joins, detection, exchange, fold, joins, trends, workload  # noqa: F401
+from cetdsl.execution import (  # noqa: F401
+    aggregate,
+    complete,
+    detect_joins,
+    detection,
+    exchange,
+    fold,
+    join_paths,
+    joined_counts,
+    trends,
+    workload,
+)

@@ -72,8 +72,8 @@ class KernelGraph:
         return self._pairs("edges")
 
     def reduced(self) -> DataFrame:
-        """The edges that no longer path goes round."""
-        return self._pairs("reduced")
+        """The edges that no longer path goes round: each task has all events of a key, and reduces its share."""
+        return self._pairs("reduced", execute(self.df, self.plan.events(shared=True)))
 
     def direct(self) -> DataFrame:
         return self._pairs("direct")
@@ -110,11 +110,11 @@ class KernelGraph:
 
     def _part(self, part: str, rows: Rows, fields: list[T.StructField]) -> DataFrame:
         schema = T.StructType([*rows.frame.place_fields("k", self.plan.source.keys), *fields])
-        spec = EventGraphSpec(rows.spec, part, self.plan.columns)
+        spec = EventGraphSpec(rows.spec, part, self.plan.columns, rows.shares)
         return map_stage(rows.data, "vertices", spec, schema)
 
-    def _pairs(self, part: str) -> DataFrame:
-        return self._part(part, self._bare, [_long("n0"), _int("q0"), _long("n1"), _int("q1")])
+    def _pairs(self, part: str, rows: Rows | None = None) -> DataFrame:
+        return self._part(part, rows or self._bare, [_long("n0"), _int("q0"), _long("n1"), _int("q1")])
 
     def _listed(self, part: str, more: list[T.StructField], columns: list[Column]) -> DataFrame:
         """Returns a part that names lists. The kernel gives a value as one side has it, and NULL for the other side."""

@@ -13,9 +13,9 @@ from cetdsl.ir.compiled import Compiled
 from cetdsl.ir.indexes import INDEXES, index_of_edge
 from cetdsl.ir.machine import Machine, Pair
 from cetdsl.ir.operators import Operator, Step
-from cetdsl.ir.operators.words import bound, pair_of_rows
+from cetdsl.ir.operators.words import bound, compared, pair_of_rows
 from cetdsl.pattern.automaton import Transition, build_automaton
-from cetdsl.pattern.expressions import MIRRORED, Role
+from cetdsl.pattern.expressions import Role
 from cetdsl.pattern.text import quote_name
 from cetdsl.planning.planner import Decision
 
@@ -108,10 +108,7 @@ def _transition_conditions(compiled: Compiled, indexed: bool, machine: Machine, 
         if (edge.source, edge.target) != (transition.source, transition.target):
             continue
         earlier, later = (compiled.name_of(machine.variables[state]) for state in (edge.source, edge.target))
-        for comparison in edge.comparisons:
-            left = bound(compiled.codes[comparison.earlier].expr, earlier, Role.EACH)
-            right = bound(compiled.codes[comparison.later].expr, later, Role.NEXT)
-            lines.append(f"{left} {MIRRORED[comparison.op]} {right}")
+        lines += [compared(compiled, comparison, earlier, later) for comparison in edge.comparisons]
         lines += [pair_of_rows(compiled.lists[number], earlier, later) for number in edge.listed]
         if indexed:
             lines.append(f"[{INDEXES[index_of_edge(compiled, edge)]}]")

@@ -19,6 +19,7 @@ from cetdsl.execution.conditions import refuse_changing_conditions
 from cetdsl.execution.graph import EventGraph
 from cetdsl.execution.operators import run
 from cetdsl.execution.python import require_worker_python
+from cetdsl.execution.room import is_beyond_a_task
 from cetdsl.explain import Explanation, explain_query
 from cetdsl.explain.physical import measured_facts, physical_views
 from cetdsl.explain.view import PlanView
@@ -48,10 +49,11 @@ from cetdsl.planning.strategies.complete import (
     SampleRequest,
     SurveyRequest,
     TopRequest,
+    fits_joins,
 )
 from cetdsl.planning.strategies.detect import detect
 from cetdsl.planning.strategies.event_graph import event_graph as plan_event_graph
-from cetdsl.planning.strategies.request import compile_sides
+from cetdsl.planning.strategies.request import compile_sides, source_of
 from cetdsl.rewrite import rewrite
 
 COUNT = Aggregate("count")
@@ -352,7 +354,9 @@ class PatternFrame:
             ``ends``, another trend as a contiguous part, so that nothing can be put before or after it.
         algorithm : {"auto", "m-cet", "t-cet", "h-cet", "anchors", "balanced", "joins", "definition"}
             All give the same trends. ``auto`` takes ``balanced`` for one large group, ``definition`` for what only
-            the definition itself can tell, and what suits each graph otherwise.
+            the definition itself can tell, and what suits each graph otherwise. Where Spark limits what a Python worker
+            may take, by ``spark.executor.pyspark.memory``, it counts the events of each group first, and takes
+            ``joins`` for ``"ends"`` if one has more than a task can hold.
         memory_limit : str or int, optional
             What each task may keep of partial trends, in bytes or as ``"512m"``; not for ``joins``, which keeps none.
         limit : int, optional
@@ -386,7 +390,7 @@ class PatternFrame:
         refuse_streaming(self._df)
         names = self._columns(columns)
         request = self._complete(completeness, algorithm, memory_limit, names, _whole("limit", limit))
-        return run(self._df, plan_complete(request).plan)
+        return run(self._df, plan_complete(self._with_room(request)).plan)
 
     def count_complete_trends(
         self, completeness: str = "maximal", name: str = "count", number: str = "decimal"
@@ -420,7 +424,7 @@ class PatternFrame:
         refuse_streaming(self._df)
         check_number(number)
         time = self._rewritten_returning(Returned(COUNT, name)).time.name
-        request = CountRequest(self._complete(completeness, columns=(time,)), name, number)
+        request = CountRequest(self._with_room(self._complete(completeness, columns=(time,))), name, number)
         return run(self._df, plan_complete(request).plan)
 
     def sample_trends(
@@ -465,7 +469,7 @@ class PatternFrame:
         if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
             raise InvalidNode(f"seed must be a whole number, not {seed!r}")
         chosen = random.randrange(2**63) if seed is None else seed % 2**63
-        request = self._complete(completeness, columns=names, complete=complete)
+        request = self._with_room(self._complete(completeness, columns=names, complete=complete))
         return run(self._df, plan_complete(SampleRequest(request, size, chosen)).plan)
 
     def top_trends(
@@ -608,6 +612,15 @@ class PatternFrame:
         sides = compile_sides(self._rewritten)
         return CompleteRequest(self._rewritten, completeness, algorithm, memory, columns, limit, sides)
 
+    def _with_room(self, request: CompleteRequest) -> CompleteRequest:
+        """The same request, of joins if some group is beyond a task and they can take it."""
+        if request.algorithm != "auto" or not fits_joins(request):
+            return request
+        [compiled] = request.compiled
+        if not is_beyond_a_task(self._df, source_of(request.resolved), compiled):
+            return request
+        return attrs.evolve(request, algorithm="joins", memory=None)
+
     def _weight(self, by: Term | None) -> Aggregate:
         """What trends are ordered by, checked and with the exact names of its columns."""
         hint = "use by=cet.length(), cet.count(B) or cet.sum(B.x)"
@@ -626,10 +639,10 @@ class PatternFrame:
         Parameters
         ----------
         algorithm : {"auto", "kernel", "joins"}
-            All give the same rows. ``kernel``, which ``auto`` takes, builds the graph of each group in one task, in
-            space proportional to its events. ``joins`` builds it by Spark's joins, for a group beyond a task's memory.
-            It takes no NOT, and runs jobs when a DataFrame is first asked for: what is proportional to the events is
-            found once, and kept.
+            All give the same rows. ``kernel`` builds the graph of each group in one task, in space proportional to its
+            events; ``auto`` takes it unless a group is beyond the limit of a worker, as in :meth:`complete_trends`.
+            ``joins`` builds it by Spark's joins, for a group beyond a task's memory. It takes no NOT, and runs jobs
+            when a DataFrame is first asked for: what is proportional to the events is found once, and kept.
         columns : sequence of str, optional
             The columns of each event to show; all by default.
 
@@ -663,7 +676,10 @@ class PatternFrame:
         [('c:0', 'c:1'), ('c:0', 'c:2'), ('c:2', 'c:3')]
         """
         refuse_streaming(self._df)
-        return EventGraph(self._df, plan_event_graph(self._rewritten, self._columns(columns), algorithm))
+        plan = plan_event_graph(self._rewritten, self._columns(columns), algorithm)
+        if algorithm == "auto" and not plan.compiled.negations:
+            plan = attrs.evolve(plan, joined=is_beyond_a_task(self._df, plan.source, plan.compiled))
+        return EventGraph(self._df, plan)
 
     def explain(
         self,
@@ -741,7 +757,7 @@ class PatternFrame:
             trace,
             decision,
             lambda: run(self._df, decision.plan),
-            lambda: plan_complete(self._complete(*asked, self._columns(None))),
+            lambda: plan_complete(self._with_room(self._complete(*asked, self._columns(None)))),
             lambda: summary(self.survey_complete_trends(*asked, measure)),
             lambda: self._trends_views(self._detection(plan, statistics, adaptation, algorithm), measure),
         )

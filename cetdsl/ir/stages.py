@@ -141,12 +141,14 @@ class EventGraphSpec:
 
     ``part`` is "vertices", "edges", "reduced", "direct", "attributes", "from" or "to". For vertices, the last columns
     of the rows are those of the event, which the answer shows as ``fields``; for what has to do with attribute
-    vertices, the values are the columns that comparisons refer to.
+    vertices, the values are the columns that comparisons refer to. If ``shares`` > 0, so many tasks share the reduced
+    edges of each key.
     """
 
     kernel: KernelSpec
     part: str
     fields: tuple[str, ...] = ()
+    shares: int = 0
 
 
 @attrs.frozen

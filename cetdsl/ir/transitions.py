@@ -7,6 +7,8 @@ import attrs
 from cetdsl.ir.machine import Comparison, Edge, Machine
 
 ORDERS = ("<", "<=", ">", ">=")
+#: The orders that bound the later event's value from below.
+RISING = (">", ">=")
 
 
 @attrs.frozen
@@ -25,6 +27,12 @@ class Transition:
     def index(self) -> tuple[Comparison, ...]:
         """The comparisons that an index answers."""
         return self.equalities if self.order is None else (*self.equalities, self.order)
+
+    @property
+    def orders(self) -> tuple[Comparison, ...]:
+        """The orders that bound the same value of the later event, the first of which is ``order``: a range of it."""
+        first = self.order
+        return () if first is None else (first, *(c for c in self.rest if c.op in ORDERS and c.later == first.later))
 
     @property
     def is_separable(self) -> bool:

@@ -44,10 +44,16 @@ COMPLETE_REQUEST_STRATEGIES: dict[type, _Strategies] = {
     complete.TopRequest: (complete.top_paths, complete.top_definition),
     complete.SurveyRequest: (complete.survey_graphs,),
 }
+#: Those for a group beyond a task's memory.
+JOINED_STRATEGIES: dict[type, _Strategies] = {
+    complete.CountRequest: (complete.count_joins,),
+    complete.SampleRequest: (complete.sample_joins,),
+}
 #: The names of the strategies that are not called like their function.
 STRATEGY_NAMES: dict[object, str] = {
     join_events: "event joins",
     **dict.fromkeys((enumerate_and_aggregate, list_trends), "enumerate"),
+    **dict.fromkeys((complete.count_joins, complete.sample_joins), "joins"),
     **dict.fromkeys((complete.count_paths, complete.sample_paths, complete.top_paths, complete.survey_graphs), "graph"),
     **dict.fromkeys((complete.count_definition, complete.sample_definition, complete.top_definition), "definition"),
 }
@@ -117,7 +123,8 @@ def plan_complete(request: complete.Request) -> Decision:
     A query that the algorithm asked for cannot take is an :class:`UnsupportedQuery`.
     """
     if not isinstance(request, complete.CompleteRequest):
-        return _first_plan(request, COMPLETE_REQUEST_STRATEGIES[type(request)])
+        by_joins = JOINED_STRATEGIES.get(type(request), ()) if request.complete.algorithm == "joins" else ()
+        return _first_plan(request, by_joins or COMPLETE_REQUEST_STRATEGIES[type(request)])
     strategies = COMPLETE_STRATEGIES[request.algorithm]
     if request.algorithm in ("auto", "definition"):
         return _first_plan(request, strategies)

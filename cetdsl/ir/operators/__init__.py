@@ -12,6 +12,7 @@ from cetdsl.ir.operators.build_graph import BuildGraph as BuildGraph
 from cetdsl.ir.operators.build_graph import OverGraph as OverGraph
 from cetdsl.ir.operators.build_panes import BuildPanes as BuildPanes
 from cetdsl.ir.operators.check_trends import CheckTrends as CheckTrends
+from cetdsl.ir.operators.count_joined import CountJoined as CountJoined
 from cetdsl.ir.operators.count_paths import CountPaths as CountPaths
 from cetdsl.ir.operators.detect_trends import DetectTrends as DetectTrends
 from cetdsl.ir.operators.drop_contained import DropContained as DropContained
@@ -37,6 +38,7 @@ from cetdsl.ir.operators.propagate import Propagate as Propagate
 from cetdsl.ir.operators.propagate_together import PropagateTogether as PropagateTogether
 from cetdsl.ir.operators.rows_in_order import RowsInOrder as RowsInOrder
 from cetdsl.ir.operators.sample_detection import SampleDetection as SampleDetection
+from cetdsl.ir.operators.sample_joined import SampleJoined as SampleJoined
 from cetdsl.ir.operators.sample_paths import SamplePaths as SamplePaths
 from cetdsl.ir.operators.sample_trends import SampleTrends as SampleTrends
 from cetdsl.ir.operators.scan import Scan as Scan

@@ -21,6 +21,8 @@ class ShowGraph(Unary):
     stage = "vertices"
     walks = True
 
-    def events(self, values: tuple[Expr, ...] = (), columns: tuple[str, ...] | None = None) -> Exchange:
-        """Returns the operator for the events that the pass of one part reads."""
-        return Exchange(self.child, EventsInOrder(self.spec, values, columns, settled=True))
+    def events(
+        self, values: tuple[Expr, ...] = (), columns: tuple[str, ...] | None = None, *, shared: bool = False
+    ) -> Exchange:
+        """Returns the operator for the events that the pass of one part reads; ``shared``: that of each share."""
+        return Exchange(self.child, EventsInOrder(self.spec, values, columns, shared=shared, settled=True))

@@ -8,9 +8,10 @@ from cetdsl.aggregates.vocabulary import Merge
 from cetdsl.ir.accumulators import TRENDS, Accumulator
 from cetdsl.ir.compiled import Compiled
 from cetdsl.ir.kernel import ALL, ENDS, MAXIMAL
+from cetdsl.ir.machine import Comparison
 from cetdsl.ir.source import Source
 from cetdsl.ir.windowing import SLIDING, SPAN, WHOLE
-from cetdsl.pattern.expressions import Aggregate, Attribute, Expr, Length, Role, attributes, with_attributes
+from cetdsl.pattern.expressions import MIRRORED, Aggregate, Attribute, Expr, Length, Role, attributes, with_attributes
 from cetdsl.pattern.query import Span
 from cetdsl.pattern.text import quote, quote_name
 
@@ -115,6 +116,13 @@ def bound(expr: Expr, variable: str, role: Role) -> str:
     """Writes a term over one event's row as a term over the events of a variable."""
     text = quote(with_attributes(expr, lambda attribute: Attribute(variable, attribute.name, role)))
     return text if isinstance(expr, Attribute) or " " not in text else f"({text})"
+
+
+def compared(compiled: Compiled, comparison: Comparison, earlier: str, later: str) -> str:
+    """Writes a comparison of two neighbours, by the names of their variables."""
+    left = bound(compiled.codes[comparison.earlier].expr, earlier, Role.EACH)
+    right = bound(compiled.codes[comparison.later].expr, later, Role.NEXT)
+    return f"{left} {MIRRORED[comparison.op]} {right}"
 
 
 def pair_of_rows(predicate: Expr, earlier: str, later: str) -> str:

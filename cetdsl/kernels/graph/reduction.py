@@ -14,30 +14,36 @@ from cetdsl.kernels._jit import jit
 from cetdsl.kernels.graph.attribute_graph import AttributeGraph
 from cetdsl.kernels.graph.edges import list_edges, with_edges
 from cetdsl.kernels.graph.staircases import ALL, Ways, find_ways, is_transitive_loop, list_staircases
-from cetdsl.kernels.numbers.copying import copy
-from cetdsl.kernels.vocabulary import Graph, Ints, Places
+from cetdsl.kernels.vocabulary import Bools, Graph, Ints, Places
 
 #: Bytes for the bit maps of a transitive reduction.
 _BIT_MAP_BYTES = 64 * 2**20
 
 
-def reduce_edges(graph: AttributeGraph, machine: Machine, most: int = 2**31) -> Graph | None:
+def reduce_edges(
+    graph: AttributeGraph, machine: Machine, most: int = 2**31, wanted: Bools | None = None
+) -> Graph | None:
     """Returns the transitive reduction of a graph: the graph with only those edges that no longer path bypasses.
 
-    None if more than ``most`` edges have to be listed, which are those of :mod:`cetdsl.kernels.graph.staircases`.
+    None if more than ``most`` edges have to be listed, which are those of :mod:`cetdsl.kernels.graph.staircases`. Of
+    nodes in several shares, each of which is ``wanted`` by one, every share gets the edges that begin at its own nodes,
+    or in other graphs those that end there.
     """
+    own = np.ones(len(graph.nodes.event), dtype=np.bool_) if wanted is None else wanted
     if _is_one_list(machine):
-        return with_edges(graph, graph.ranges.start, _first_instants(graph), graph.ranges.target)
+        start = graph.ranges.start
+        return with_edges(graph, start, np.where(own, _first_instants(graph), start), graph.ranges.target)
     ways = find_ways(graph, machine)
+    bypassed = _may_be_bypassed(machine, ways)
     if (ways.how == ALL).all():
         listed = list_edges(graph, most)
     else:
-        listed = with_edges(graph, *list_staircases(graph, ways, most))
+        listed = with_edges(graph, *list_staircases(graph, ways, most, own | bypassed))
     if listed is None or (listed.stop - listed.start).sum() > most:
         return None
-    if not _may_be_bypassed(machine, ways):
-        return listed
-    bounds, target = _irredundant(listed.start, listed.stop, listed.target)
+    if not bypassed:
+        return listed._replace(stop=np.where(own, listed.stop, listed.start))
+    bounds, target = _irredundant(listed.start, listed.stop, listed.target, own)
     return with_edges(graph, bounds[:-1].copy(), bounds[1:].copy(), target)
 
 
@@ -81,8 +87,9 @@ def _first_instants(graph: AttributeGraph) -> Ints:
 
 
 @jit
-def _irredundant(start: Ints, stop: Ints, target: Places) -> tuple[Ints, Places]:
-    """Returns the edges of any graph that no longer path bypasses: where each node's begin, and the targets.
+def _irredundant(start: Ints, stop: Ints, target: Places, wanted: Bools) -> tuple[Ints, Places]:
+    """Returns the edges of any graph to the wanted nodes that no longer path bypasses: where each node's begin, and
+    the targets.
 
     A node's successors are tried in order of time, against the set of what those that were kept lead to. The sets are
     bit maps over a block of nodes at a time, which bounds their memory.
@@ -110,6 +117,14 @@ def _irredundant(start: Ints, stop: Ints, target: Places) -> tuple[Ints, Places]
     one = np.uint64(1)
     for first in range(0, nodes, 64 * words):
         last = min(first + 64 * words, nodes)
+        if not wanted[first:last].any():
+            # All edges lead where the kept ones do.
+            for v in range(closed[first], last):
+                while cursor[v] < stop[v] and target[cursor[v]] < last:
+                    kept[bounds[v] + count[v]] = target[cursor[v]]
+                    count[v] += 1
+                    cursor[v] += 1
+            continue
         for v in range(last - 1, closed[first] - 1, -1):
             if filled[v]:
                 leads[v] = np.uint64(0)
@@ -134,6 +149,8 @@ def _irredundant(start: Ints, stop: Ints, target: Places) -> tuple[Ints, Places]
                         leads[v, other] |= leads[t, other]
     out = np.zeros(nodes + 1, dtype=np.int64)
     for v in range(nodes):
-        out[v + 1] = out[v] + count[v]
-        copy(kept[out[v] :], kept[bounds[v] : bounds[v] + count[v]])
+        out[v + 1] = out[v]
+        for k in range(bounds[v], bounds[v] + count[v]):
+            kept[out[v + 1]] = kept[k]
+            out[v + 1] += wanted[kept[k]]
     return out, kept[: out[nodes]].copy()

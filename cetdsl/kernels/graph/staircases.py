@@ -20,7 +20,7 @@ from cetdsl.kernels._jit import inlined, jit
 from cetdsl.kernels.graph.attribute_graph import NEVER, AttributeGraph, wanted_of
 from cetdsl.kernels.graph.blocks import widened
 from cetdsl.kernels.graph.ranges import next_entry
-from cetdsl.kernels.vocabulary import Ints, Places
+from cetdsl.kernels.vocabulary import Bools, Ints, Places
 
 #: How the successors along an edge are listed: all, those of the earliest instant, or those of a staircase.
 ALL, FIRST, STAIRCASE = 0, 1, 2
@@ -224,8 +224,9 @@ def _descend(
 
 
 @jit
-def list_staircases(graph: AttributeGraph, ways: Ways, most: int) -> tuple[Ints, Ints, Places]:
-    """Lists successors: where those of each node begin and end, and all of them; it stops when they are too many.
+def list_staircases(graph: AttributeGraph, ways: Ways, most: int, wanted: Bools) -> tuple[Ints, Ints, Places]:
+    """Lists successors of wanted nodes: where those of each begin and end, and all of them; it stops when they are too
+    many.
 
     It goes from the last node to the first, so that the trees hold the nodes of later instants only.
     """
@@ -241,7 +242,9 @@ def list_staircases(graph: AttributeGraph, ways: Ways, most: int) -> tuple[Ints,
         while begin > 0 and instants[begin - 1] == instants[begin]:
             begin -= 1
         for v in range(begin, end):
-            start[v], lists = at, 0
+            start[v], stop[v], lists = at, at, 0
+            if not wanted[v]:
+                continue
             for edge in range(joins.out_start[state[v]], joins.out_start[state[v] + 1]):
                 r, before = ranges.first[v] + edge - joins.out_start[state[v]], at
                 if ranges.start[r] == ranges.stop[r]:

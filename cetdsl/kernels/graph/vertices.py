@@ -17,6 +17,8 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from cetdsl.ir.layout import SHARE
+from cetdsl.ir.shares import task_of
 from cetdsl.ir.stages import EventGraphSpec
 from cetdsl.ir.transitions import transitions_of
 from cetdsl.ir.windowing import SLIDING
@@ -31,7 +33,7 @@ from cetdsl.kernels.graph.reduction import reduce_edges
 from cetdsl.kernels.machine.program import equality_codes
 from cetdsl.kernels.vocabulary import Bools, Events, Ints, Places
 from cetdsl.kernels.wire.chunks import CHUNK_EVENTS, Chunk, ChunkReader, refusing_too_large, window_column
-from cetdsl.kernels.wire.columns import from_numpy
+from cetdsl.kernels.wire.columns import from_numpy, integers
 
 #: Rows of a block, more or less.
 BLOCK_ROWS = 262_144
@@ -160,7 +162,7 @@ def _direct(windows: _Windows) -> Iterator[list[pa.Array]]:
 def _reduced(windows: _Windows) -> Iterator[list[pa.Array]]:
     """The edges that no longer path goes round."""
     graph, machine = windows.graph, GuardedMachine(windows.spec.kernel).machine
-    reduced = reduce_edges(graph, machine)
+    reduced = reduce_edges(graph, machine, wanted=_own_nodes(windows))
     if reduced is None:
         raise MemoryError
     # One range for each node, in which nothing is skipped.
@@ -169,6 +171,19 @@ def _reduced(windows: _Windows) -> Iterator[list[pa.Array]]:
     limit = np.ones(count, dtype=np.int32)
     ranges = Ranges(np.arange(count + 1), reduced.start, reduced.stop, limit, reduced.target, rank, skip)
     return _listed(windows, graph._replace(ranges=ranges), np.ones(count, dtype=np.bool_))
+
+
+def _own_nodes(windows: _Windows) -> Bools | None:
+    """Whether each node is in the stretch of its key's events that this share reduces; None without shares."""
+    if not windows.spec.shares:
+        return None
+    starts, event = windows.events.segment_start, windows.graph.nodes.event
+    numbers = integers(windows.chunk.column(SHARE))[starts[:-1]].tolist()
+    shares = np.array([task_of(number, windows.spec.shares) for number in numbers], dtype=np.int64)
+    segment = np.searchsorted(starts, event, side="right") - 1
+    stretch = (event - starts[segment]) * windows.spec.shares // np.diff(starts)[segment]
+    own: Bools = stretch == shares[segment]
+    return own
 
 
 def _listed(windows: _Windows, graph: AttributeGraph, chosen: Bools) -> Iterator[list[pa.Array]]:

@@ -17,15 +17,17 @@ import attrs
 from cetdsl.analysis.resolve import ResolvedQuery
 from cetdsl.errors import UnsupportedQuery
 from cetdsl.ir.compiled import Compiled
-from cetdsl.ir.kernel import ALL
+from cetdsl.ir.kernel import ALL, ENDS, KernelSpec
 from cetdsl.ir.operators import (
     AggregateTrends,
     BuildGraph,
+    CountJoined,
     CountPaths,
     DropContained,
     JoinPaths,
     ListPaths,
     Operator,
+    SampleJoined,
     SamplePaths,
     SampleTrends,
     Scan,
@@ -212,9 +214,47 @@ def defined(request: CompleteRequest, more: Iterable[str] = ()) -> Operator:
 @_over_graph
 def count_paths(built: BuildGraph, request: CountRequest) -> Operator:
     """Counts the paths of each key's graph along its edges, without listing them."""
+    spec = _counting(built, request, bool(built.source.partitions))
+    return merged(CountPaths(BuildGraph(built.child, spec)))
+
+
+def _counting(built: BuildGraph, request: CountRequest, partial: bool) -> KernelSpec:
+    """The specification of a count; ``partial`` results are those of partitions."""
     accumulators = AccumulatorPlan(built.compiled, ((request.name, COUNT),))
-    answer = accumulators.answer(built.source, request.number, bool(built.source.partitions))
-    return merged(CountPaths(BuildGraph(built.child, attrs.evolve(built.spec, answer=answer))))
+    return attrs.evolve(built.spec, answer=accumulators.answer(built.source, request.number, partial))
+
+
+@_over_graph
+def count_joins(built: BuildGraph, request: CountRequest) -> _Plan:
+    """Counts the paths of a graph beyond a task's memory, with Spark's joins."""
+    reason = why_not_joined(built)
+    return Declined(reason) if reason else CountJoined(built.child, _counting(built, request, False))
+
+
+@_over_graph
+def sample_joins(built: BuildGraph, request: SampleRequest) -> _Plan:
+    """Draws from the paths of a graph beyond a task's memory, with Spark's joins."""
+    reason = why_not_joined(built)
+    if reason:
+        return Declined(reason)
+    return SampleJoined(built.child, built.spec, request.complete.columns, request.size, request.seed)
+
+
+def why_not_joined(built: BuildGraph) -> str | None:
+    """Returns why Spark's joins cannot take a graph of which no task may hold anything; None when they can."""
+    if built.spec.query.pairs:
+        return NOT_NEIGHBOURS
+    if built.compiled.negations:
+        return "a kernel tells whether something that NOT forbids lies between two events"
+    if built.spec.query.completeness != ENDS:
+        return "which edges a longer path goes round, a kernel tells that has the index of a key"
+    return None
+
+
+def fits_joins(request: CompleteRequest) -> bool:
+    """Whether Spark's joins can list, count and draw trends without any task that holds a group."""
+    built = _build(request)
+    return not isinstance(built, Declined) and why_not_joined(built) is None
 
 
 def count_definition(request: CountRequest) -> _Plan:

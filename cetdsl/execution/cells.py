@@ -1,0 +1,258 @@
+"""Cells: where joins look for the events that may follow another one, without listing the edges between them.
+
+A transition sorts its later events into *lists*, one per value of its equalities. A list of many events is cut into
+*ranges* of values and *slices* of time, both by quantiles, so that neither outliers nor hot values put most events into
+one; where a range and a slice cross is a cell. A from-edge leads from the cell of an event to it. A to-edge leads from
+an event to a stretch of ranges and to the slices from its own time on. Both are columns of the event's row, O(n) of
+them, and events meet where their cells are the same. So a hot value is salted by time: its pairs are spread over as
+many tasks as it has cells, and no pair meets twice.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+from pyspark.sql.types import DateType, NumericType, TimestampNTZType, TimestampType
+
+from cetdsl.execution.expressions import combine
+from cetdsl.execution.source import EventFrame
+from cetdsl.ir.machine import Comparison
+from cetdsl.ir.transitions import RISING, Transition
+from cetdsl.pattern.expressions import HOLDS
+
+#: About so many events make a cell, and lists of fewer are not cut.
+_CELL_EVENTS = 512
+#: The most ranges of values, and the most slices of time, of one list.
+_MOST_PARTS = 64
+_QUANTILES = [number / _MOST_PARTS for number in range(1, _MOST_PARTS)]
+#: Quantiles are right to one in so many ranks.
+_ACCURACY = 1000
+_WITH_QUANTILES = (NumericType, DateType, TimestampType, TimestampNTZType)
+
+
+class Cells:
+    """The from-edges and to-edges of a transition, which has a ``number``, over nodes.
+
+    Nodes are rows with a struct of key and window ``g``, a state ``q``, the columns ``instant`` that events are ordered
+    by, of which ``u`` is the time, compared values ``f0``, ..., and events ``e``. ``nodes`` gets further columns, which
+    all methods but :meth:`usable` expect; a job looks for lists that are to be cut.
+    """
+
+    def __init__(
+        self, number: int, transition: Transition, frame: EventFrame, instant: list[str], nodes: DataFrame
+    ) -> None:
+        self.transition = transition
+        self._frame = frame
+        self._instant = instant
+        self._cell, self._low, self._high, self._slice, self._slices = self._names = [
+            f"{name}{number}" for name in ("cell", "low", "high", "slice", "slices")
+        ]
+        first = transition.order
+        self._ranged = first is not None and isinstance(nodes.schema[f"f{first.later}"].dataType, _WITH_QUANTILES)
+        cuts = self._cuts(nodes)
+        self._is_cut = cuts is not None
+        self.nodes = nodes if cuts is None else self._placed(nodes, cuts)
+
+    def usable(self, *, later: bool) -> Column:
+        """Whether a node may be on one side of an edge, by its state and by values that are not NULL."""
+        edge = self.transition.edge
+        state = F.col("q") == (edge.target if later else edge.source)
+        used = {c.later if later else c.earlier for c in (*self.transition.index, *self.transition.rest)}
+        return combine(operator.and_, [state, *(F.col(f"f{n}").isNotNull() for n in sorted(used))])
+
+    def _listed(self, *, later: bool) -> list[Column]:
+        """Key, window and the values of equalities, of one side."""
+        return [F.col("g"), *(F.col(f"f{c.later if later else c.earlier}") for c in self.transition.equalities)]
+
+    # -- from-edges and to-edges -----------------------------------------------------------------------------------
+
+    def _cuts(self, nodes: DataFrame) -> DataFrame | None:
+        """The lists of many events: quantiles of ``times`` and ``values``, and the number of ``parts`` of each."""
+        names = [f"h{n}" for n in range(len(self.transition.equalities) + 1)]
+        lists = [column.alias(name) for name, column in zip(names, self._listed(later=True), strict=True)]
+        later = nodes.filter(self.usable(later=True))
+        sizes = later.groupBy(*lists).agg(F.count("*").alias("size")).filter(F.col("size") > _CELL_EVENTS)
+        sizes = sizes.localCheckpoint()
+        if sizes.isEmpty():
+            return None
+        cells = F.col("size") / _CELL_EVENTS
+        parts = F.least(F.ceil(F.sqrt(cells) if self._ranged else cells), F.lit(_MOST_PARTS)).cast("int")
+        quantiles = [F.percentile_approx("u", _QUANTILES, _ACCURACY).alias("times")]
+        if self._ranged:
+            value = F.col(f"f{self.transition.orders[0].later}")
+            quantiles.append(F.percentile_approx(value, _QUANTILES, _ACCURACY).alias("values"))
+        heavy = later.join(sizes, self._same(names, later=True))
+        return heavy.groupBy(*names).agg(*quantiles, F.max(parts).alias("parts")).localCheckpoint()
+
+    def _same(self, names: list[str], *, later: bool) -> Column:
+        return combine(operator.and_, [F.col(n) == c for n, c in zip(names, self._listed(later=later), strict=True)])
+
+    def _placed(self, nodes: DataFrame, cuts: DataFrame) -> DataFrame:
+        """Adds the from-edge and the to-edge of each node; what is in no list that is cut is in its only cell."""
+        names = [name for name in cuts.columns if name.startswith("h")]
+        last, time = F.col("parts") - 1, _part("u", "times")
+        low, high, value = [F.lit(0), F.lit(0)], [F.lit(0), F.lit(0)], F.lit(0)
+        if self._ranged:
+            value, high = _part(f"f{self.transition.orders[0].later}", "values"), [last, last]
+            for c in self.transition.orders:
+                (low if c.op in RISING else high).append(_part(f"f{c.earlier}", "values"))
+        from_edge = [(value * _MOST_PARTS + time, 0)]
+        to_edge = [(F.greatest(*low), 0), (F.least(*high), 0), (time, 0), (F.col("parts"), 1)]
+        for later, named, found in ((True, self._names[:1], from_edge), (False, self._names[1:], to_edge)):
+            is_cut = self.usable(later=later) & F.col("parts").isNotNull()
+            columns = [
+                F.when(is_cut, column).otherwise(uncut).alias(name)
+                for name, (column, uncut) in zip(named, found, strict=True)
+            ]
+            nodes = nodes.join(cuts, self._same(names, later=later), "left").select(*nodes.columns, *columns)
+        return nodes
+
+    # -- pairs -----------------------------------------------------------------------------------------------------
+
+    def followed(self, earlier: DataFrame, later: DataFrame) -> DataFrame:
+        """Joins rows to the nodes that may follow them; the columns of the rows end with ``_0``.
+
+        The rows have the columns of nodes, and perhaps others.
+        """
+        rows, nodes, meet = self._sides(earlier, later)
+        return rows.join(nodes, meet)
+
+    def _sides(self, earlier: DataFrame, later: DataFrame) -> tuple[DataFrame, DataFrame, Column]:
+        """Returns rows once for each cell that they lead to, nodes, and the condition under which one follows."""
+        keys = self._listed(later=False)
+        rows = earlier.filter(self.usable(later=False)).withColumns({f"x{n}": key for n, key in enumerate(keys)})
+        shared = [(f"x{n}", column) for n, column in enumerate(self._listed(later=True))]
+        if self._is_cut:
+            ranges = F.sequence(self._low, self._high)
+            slices = F.sequence(F.col(self._slice), F.col(self._slices) - 1)
+            cells = F.flatten(F.transform(ranges, lambda r: F.transform(slices, lambda s: r * _MOST_PARTS + s)))
+            rows = rows.filter(F.col(self._low) <= F.col(self._high)).withColumn("x", F.explode(cells))
+            shared.append(("x", F.col(self._cell)))
+        rows = rows.toDF(*(f"{name}_0" for name in rows.columns))
+        same = [F.col(f"{name}_0") == column for name, column in shared]
+        return rows, later.filter(self.usable(later=True)), combine(operator.and_, [*same, *self._tests()])
+
+    def _tests(self) -> Iterator[Column]:
+        """What two events of a cell must still pass."""
+        yield self._time("_0") < self._time()
+        for c in (*self.transition.orders[:1], *self.transition.rest):
+            yield HOLDS[c.op](F.col(f"f{c.later}"), F.col(f"f{c.earlier}_0"))
+        for number in self.transition.edge.listed:
+            term = self._frame.compiled.lists[number]
+            yield self._frame.pair_column(term, F.col("e_0"), F.col("e"))
+
+    # -- whether there is a neighbour at all -----------------------------------------------------------------------
+
+    def marked(self, nodes: DataFrame, others: DataFrame, flag: str, *, forward: bool) -> DataFrame:
+        """Adds a column: whether a node follows one of some others (``forward``), or one of these follows it.
+
+        Where values and times tell, which is so for equalities with at most one order or inequality, the work is linear
+        in the nodes, but for sorting. Otherwise pairs are tested until one is found.
+        """
+        asking = nodes.filter(self.usable(later=forward))
+        giving = others.filter(self.usable(later=not forward))
+        transition = self.transition
+        if transition.edge.listed or len(transition.rest) + (transition.order is not None) > 1:
+            rows, found, meet = self._sides(nodes if not forward else others, others if not forward else nodes)
+            marked = found.join(rows, meet, "left_semi") if forward else _distinct(rows.join(found, meet, "left_semi"))
+            marks = marked.select(F.col("c" if forward else "c_0").alias("x"), F.lit(True).alias(flag))
+            every = nodes.join(marks, F.col("c") == F.col("x"), "left").drop("x")
+            return every.withColumn(flag, F.coalesce(flag, F.lit(False)))
+        if transition.order is not None:
+            found = self._beyond_bound(asking, giving, flag, transition.order, forward=forward)
+        elif transition.rest:
+            found = self._of_another_value(asking, giving, flag, transition.rest[0], forward=forward)
+        else:
+            best = self._extremes(giving, [], forward=forward)
+            found = self._compared(asking, best, flag, forward=forward)
+        return found.unionByName(nodes.filter(~self.usable(later=forward)).withColumn(flag, F.lit(False)))
+
+    def _time(self, suffix: str = "") -> Column:
+        """What events are ordered by; a number is aggregated without sorting, and a struct is not."""
+        columns = [F.col(f"{name}{suffix}") for name in self._instant]
+        return columns[0] if len(columns) == 1 else F.struct(*columns)
+
+    def _extremes(self, giving: DataFrame, more: list[Column], *, forward: bool) -> DataFrame:
+        """The first instant of each list of earlier events, or the last one of later events: ``best``."""
+        lists = [column.alias(f"h{n}") for n, column in enumerate(self._listed(later=not forward))]
+        return giving.groupBy(*lists, *more).agg((F.min if forward else F.max)(self._time()).alias("best"))
+
+    def _compared(self, asking: DataFrame, best: DataFrame, flag: str, *, forward: bool) -> DataFrame:
+        """Adds whether the best instant of a node's list is before it, or after it; ``best`` may depend on a value."""
+        names = [name for name in best.columns if name.startswith("h")]
+        rows = asking.join(best.hint("shuffle_hash"), self._same(names, later=forward), "left")
+        beats = self._time() > F.col("best") if forward else self._time() < F.col("best")
+        return rows.select(*asking.columns, F.coalesce(beats, F.lit(False)).alias(flag))
+
+    def _of_another_value(
+        self, asking: DataFrame, giving: DataFrame, flag: str, other: Comparison, *, forward: bool
+    ) -> DataFrame:
+        """The best instant of each list among two values tells that of all values but one."""
+        asked, given = (f"f{c}" for c in ((other.later, other.earlier) if forward else (other.earlier, other.later)))
+        best = self._extremes(giving, [F.col(given).alias("y")], forward=forward)
+        names = [name for name in best.columns if name.startswith("h")]
+        order = F.col("best").asc() if forward else F.col("best").desc()
+        place = F.row_number().over(Window.partitionBy(*names).orderBy(order)).alias("place")
+        two = best.select("*", place).filter("place <= 2").groupBy(*names)
+        first, second = ({n: F.max(F.when(F.col("place") == p, F.col(n))) for n in ("best", "y")} for p in (1, 2))
+        sums = two.agg(first["best"].alias("b1"), first["y"].alias("y1"), second["best"].alias("b2"))
+        rows = asking.join(sums, self._same(names, later=forward), "left")
+        best_other = F.when(F.col(asked) == F.col("y1"), F.col("b2")).otherwise(F.col("b1"))
+        beats = self._time() > best_other if forward else self._time() < best_other
+        return rows.select(*asking.columns, F.coalesce(beats, F.lit(False)).alias(flag))
+
+    def _beyond_bound(
+        self, asking: DataFrame, giving: DataFrame, flag: str, order: Comparison, *, forward: bool
+    ) -> DataFrame:
+        """Goes along the values, range by range, with the best instant so far."""
+        # Bounds before values where the bound itself is allowed.
+        ascending = (order.op in RISING) == forward
+        given = self._along(giving, order, later=not forward).withColumn("best", self._time())
+        rows = self._along(asking, order, later=forward).withColumn("gives", F.lit(False))
+        given = given.select(*set(given.columns).difference(giving.columns), F.lit(True).alias("gives"))
+        rows = rows.unionByName(given, allowMissingColumns=True)
+        names = [f"h{n}" for n in range(len(self._listed(later=True)))]
+        extreme = F.min if forward else F.max
+        allowed = F.col("gives").desc() if order.op in (">=", "<=") else F.col("gives").asc()
+        along = [F.col("y").asc() if ascending else F.col("y").desc(), allowed]
+        inside = Window.partitionBy(*names, "z").orderBy(*along).rowsBetween(Window.unboundedPreceding, 0)
+        ranges = rows.groupBy(*names, "z").agg(extreme("best").alias("best"))
+        before = Window.partitionBy(*names).orderBy(F.col("z").asc() if ascending else F.col("z").desc())
+        before = before.rowsBetween(Window.unboundedPreceding, -1)
+        names_ahead = [*names, "z"]
+        ahead = ranges.select(
+            *(F.col(n).alias(f"a_{n}") for n in names_ahead), extreme("best").over(before).alias("ahead")
+        )
+        same = combine(operator.and_, [F.col(n) == F.col(f"a_{n}") for n in names_ahead])
+        here = rows.withColumn("here", extreme("best").over(inside)).filter(~F.col("gives")).join(ahead, same)
+        time = self._time()
+        beats = [time > F.col(n) if forward else time < F.col(n) for n in ("here", "ahead")]
+        found = combine(operator.or_, [F.coalesce(beat, F.lit(False)) for beat in beats])
+        return here.select(*asking.columns, found.alias(flag))
+
+    def _along(self, rows: DataFrame, order: Comparison, *, later: bool) -> DataFrame:
+        """Adds the list ``h0``, ... of each node, its value or bound ``y``, and the range ``z`` that this lies in."""
+        lists = {f"h{n}": column for n, column in enumerate(self._listed(later=later))}
+        value = F.col(f"f{order.later if later else order.earlier}")
+        return rows.withColumns({**lists, "y": value, "z": self._range(order, later=later)})
+
+    def _range(self, order: Comparison, *, later: bool) -> Column:
+        """The range that a value of the later event, or a bound, lies in."""
+        if not (self._is_cut and self._ranged):
+            return F.lit(0)
+        if later:
+            return F.floor(F.col(self._cell) / _MOST_PARTS).cast("int")
+        return F.col(self._low if order.op in RISING else self._high)
+
+
+def _distinct(rows: DataFrame) -> DataFrame:
+    return rows.select("c_0").distinct()
+
+
+def _part(column: str, quantiles: str) -> Column:
+    """The part of a list that a value lies in: quantiles up to it are counted, and spread over so many parts."""
+    below = F.size(F.filter(quantiles, lambda quantile: quantile <= F.col(column)))
+    return F.floor(below * F.col("parts") / _MOST_PARTS).cast("int")

@@ -1,0 +1,106 @@
+"""Complete trends of a group beyond a task: joins count them as the kernel does, and draw all equally often."""
+
+from __future__ import annotations
+
+import logging
+import math
+import random
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from cetdsl.execution import room
+
+pytestmark = pytest.mark.classic
+CHAINS = "PATTERN A+ WHERE A.n = NEXT(A).n GROUP BY key"
+
+
+@pytest.fixture(scope="module")
+def df(spark: Any) -> Any:
+    chance = random.Random(5)
+    rows = [
+        (key, chance.randrange(25), chance.choice("AABC"), chance.choice([1, 2, 3, 4, None]), chance.random())
+        for key in ("a", None)
+        for _ in range(40)
+    ]
+    return spark.createDataFrame(rows, "key string, t int, type string, n int, x double").cache()
+
+
+@pytest.fixture
+def limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers have room for 8 events."""
+    monkeypatch.setattr(room, "worker_memory", lambda _: room._WORKER_BYTES + 8 * room._EVENT_BYTES)
+
+
+@pytest.mark.parametrize(
+    ("query", "number"),
+    [
+        (CHAINS, "string"),
+        ("PATTERN SEQ(A, B+) WHERE [key] AND B.x < NEXT(B).x WITHIN 12 SLIDE 9", "log2"),
+        ("PATTERN EVENT(e, x > 0.5)+ WHERE e.x < NEXT(e).x", "decimal"),
+    ],
+)
+def test_counts_are_those_of_the_kernel(
+    df: Any, query: str, number: str, request: pytest.FixtureRequest, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked = df.pattern(query, time="t")
+    expected = asked.count_complete_trends("ends", number=number)
+    request.getfixturevalue("limited")
+    with caplog.at_level(logging.WARNING, "cetdsl.joins"):
+        found = asked.count_complete_trends("ends", number=number)
+    assert len(caplog.records) == 1
+    assert found.dtypes == expected.dtypes
+    rows = [
+        {tuple(map(str, row[:-1])): row[-1] if number != "log2" else pytest.approx(row[-1]) for row in answer.collect()}
+        for answer in (found, expected)
+    ]
+    assert rows[0] == rows[1] != {}
+
+
+@pytest.mark.usefixtures("limited")
+def test_each_trend_is_drawn_equally_often(df: Any) -> None:
+    asked = df.pattern(CHAINS, time="t")
+    every = Counter(_trend(row) for row in asked.complete_trends("ends", algorithm="m-cet").collect())
+    assert set(every.values()) == {1}
+    assert Counter(map(_trend, asked.sample_trends(10**6, seed=1, completeness="ends").collect())) == every
+    size, found = len(every) // 4, Counter[Any]()
+    samples = [asked.sample_trends(size, seed=seed, completeness="ends").collect() for seed in (0, 1, 2, 3, 0)]
+    drawn = [sorted(map(_trend, sample), key=repr) for sample in samples]
+    assert drawn[0] == drawn.pop()
+    for sample in drawn:
+        assert len(set(sample)) == len(sample) == size
+        found.update(sample)
+    assert set(found) <= set(every)
+    # The sum of squares is about chi-squared, of as many degrees as there are trends.
+    share = size / len(every)
+    spread = sum((found[trend] - 4 * share) ** 2 for trend in every) / (4 * share * (1 - share))
+    assert abs(spread - len(every)) < 5 * math.sqrt(2 * len(every))
+
+
+@pytest.mark.usefixtures("limited")
+def test_trends_and_graphs_take_joins_too(df: Any, caplog: pytest.LogCaptureFixture) -> None:
+    asked = df.pattern(CHAINS, time="t")
+    with caplog.at_level(logging.WARNING, "cetdsl.joins"):
+        assert asked.graph()._plan.joined
+        answers = [asked.complete_trends("ends", algorithm=algorithm) for algorithm in ("auto", "m-cet")]
+        asked.complete_trends("maximal")  # which a kernel has to reduce
+    assert len(caplog.records) == 2
+    joined, listed = (Counter(_trend(row) for row in answer.collect()) for answer in answers)
+    assert joined == listed
+
+
+def _trend(row: Any) -> Any:
+    return row.key, tuple((b.event.t, b.event.n, b.event.x) for b in row.trend)
+
+
+@pytest.mark.parametrize(("setting", "memory"), [("1g", 2**30), ("512", 2**29), (None, None)])
+def test_the_limit_is_that_of_spark(setting: str | None, memory: int | None) -> None:
+    class Conf:
+        def get(self, name: str, default: str | None) -> str | None:
+            return setting if name == "spark.executor.pyspark.memory" else default
+
+    class Session:
+        conf = Conf()
+
+    assert room.worker_memory(Session()) == memory  # type: ignore[arg-type]
