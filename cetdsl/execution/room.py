@@ -14,8 +14,8 @@ from cetdsl.ir.source import Source
 from cetdsl.ir.windowing import WHOLE
 
 _LOG = logging.getLogger("cetdsl.joins")
-#: What a worker takes before it reads an event, and while it lists the trends of a group, per event, in bytes: so 740,000
-#: checks fit into a gigabyte, of which about 1,400,000 are too many.
+#: What a worker takes before it reads an event, and while it lists the trends of a group, per event, in bytes: so
+#: 740,000 checks fit into a gigabyte, of which about 1,400,000 are too many.
 _WORKER_BYTES, _EVENT_BYTES = 300 * 2**20, 1024
 _UNITS = {"b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40, "": 2**20}
 
