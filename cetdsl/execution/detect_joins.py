@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
+import math
 import operator
-from collections.abc import Iterator
-from itertools import product
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import attrs
 from pyspark.sql import Column, DataFrame
@@ -12,142 +13,339 @@ from pyspark.sql import functions as F
 
 from cetdsl.detection.plans import OrderPlan
 from cetdsl.execution.expressions import combine
-from cetdsl.execution.joins import place_events
+from cetdsl.execution.joins import place_events, union
 from cetdsl.execution.operators import Rows, runs
 from cetdsl.execution.source import EventFrame
 from cetdsl.execution.trends import Shown, refuse_duplicates
 from cetdsl.execution.vertices import place_names
-from cetdsl.ir.branches import Between, BranchPlan
+from cetdsl.ir.branches import Between, Branch, branches_of
+from cetdsl.ir.machine import Pair
 from cetdsl.ir.operators import JoinEvents
 from cetdsl.ir.windowing import SPAN
-from cetdsl.pattern.expressions import HOLDS
+from cetdsl.pattern.expressions import HOLDS, MIRRORED
 
-
-@attrs.frozen
-class _Chain:
-    """A branch with so many events in each slot: their variables, what is between them, and the order of binding."""
-
-    variables: tuple[int, ...]
-    between: tuple[Between, ...]
-    order: tuple[int, ...]
-
-
-def _chains(plan: BranchPlan) -> Iterator[_Chain]:
-    """Gives a chain for each number of events that the slots of a branch may bind."""
-    slots, steps = plan.branch.slots, plan.plan
-    assert isinstance(steps, OrderPlan), steps
-    for sizes in product(*(range(slot.at_least, (slot.at_most or slot.at_least) + 1) for slot in slots)):
-        variables: list[int] = []
-        between: list[Between] = []
-        places: list[range] = []
-        for number, (slot, size) in enumerate(zip(slots, sizes)):
-            places.append(range(len(variables), len(variables) + size))
-            variables += [slot.variable] * size
-            between += [slot.inner or Between()] * (size - 1)
-            if number + 1 < len(slots):
-                between.append(plan.branch.between[number])
-        order = tuple(place for slot in steps.order for place in places[slot])
-        yield _Chain(tuple(variables), tuple(between), order)
+_LOG = logging.getLogger("cetdsl.joins")
+#: A plan of Spark has at most so many ways to say how many events each repetition binds; beyond, rounds are executed.
+_MOST_WAYS = 16
 
 
 @runs(JoinEvents)
 def join_events(df: DataFrame, plan: JoinEvents) -> Rows:
-    """Gives rows of keys, window and trend; each branch is one join per event of its trends."""
+    """Gives rows of keys, window and trend; a step of a branch is a join, or for a repetition a join per event.
+
+    The rounds of a repetition without an upper bound are executed when it is called.
+    """
     refuse_duplicates(plan.columns)
     frame = EventFrame(df, plan.source, plan.compiled)
     events = place_events(frame, plan.columns)
     by = place_names(plan.source)
-    inside = [name for name in events.columns if name not in by]
-    events = events.select(*by, F.struct(*inside).alias("s"))
-    joins = _Joins(frame, events, by)
-    found = [joins.trends(chain, plan) for one in plan.plans for chain in _chains(one)]
-    return Rows(combine(DataFrame.union, found), frame)
+    events = events.select(*by, F.struct(*(name for name in events.columns if name not in by)).alias("s"))
+    found = []
+    for one in plan.plans:
+        assert isinstance(one.plan, OrderPlan), one.plan
+        joins = _Joins(frame, events, by, one.branch, plan.compiled.pairs)
+        found.append(_as_trends(joins, joins.matches(one.plan.order), plan))
+    return Rows(union(found), frame)
+
+
+def _as_trends(joins: _Joins, rows: DataFrame, plan: JoinEvents) -> DataFrame:
+    """Returns matches as rows of keys, window and trend."""
+    fields = plan.columns if plan.named else tuple(map(joins.frame.own_name, plan.columns))
+
+    def binding(variable: int) -> Callable[[Column], Column]:
+        def bind(event: Column) -> Column:
+            own = event.getField("e")
+            shown = [own.getField(joins.frame.own_name(c)).alias(f) for c, f in zip(plan.columns, fields)]
+            name = F.lit(plan.compiled.variables[variable][0]).alias("variable")
+            return F.struct(name, F.struct(*shown).alias("event"))
+
+        return bind
+
+    parts = [joins.mapped(number, binding(slot.variable)) for number, slot in enumerate(joins.branch.slots)]
+    shown = Shown.of(plan.source)
+    keys = [F.col(f"k{plan.source.keys.index(name)}") for name in shown.keys]
+    answer = rows.select(*keys, *joins.by[len(plan.source.keys) :], F.concat(*parts).alias("trend"))
+    return answer.toDF(*(shown.names() if plan.named else [*shown.internal, "trend"]))
+
+
+@attrs.frozen
+class _Gap:
+    """A gap in which a negation must have no match: after one slot, if there is one, and before another.
+
+    It is looked into as soon as the slots that are ``needed`` are bound.
+    """
+
+    negation: int
+    after: int | None
+    before: int | None
+    needed: frozenset[int]
 
 
 class _Joins:
-    """Joins the events of chains. Each event is a struct ``s<place>`` of all that is known of it."""
+    """Joins the events of a branch.
 
-    def __init__(self, frame: EventFrame, events: DataFrame, by: list[str]) -> None:
-        self.frame, self.events, self.by = frame, events, by
-        self.compiled, self.windowing = frame.compiled, frame.source.windowing
-        self.instant = ["u", *(f"b{n}" for n in range(len(frame.source.tie_break)))]
+    Column ``s<slot>`` of a row is the event that a slot binds, a struct of all that is known of it; or, of a
+    repetition, the array of its events in order of time.
+    """
 
-    def trends(self, chain: _Chain, plan: JoinEvents) -> DataFrame:
-        """Returns the trends of a chain as rows of keys, window and trend."""
-        first, *others = chain.order
-        rows, bound = self._side(chain, first).filter(self._all(self._tests(chain, [], first))), [first]
-        for place in others:
-            rows = self._joined(rows, chain, bound, place)
-            bound.append(place)
-        fields = plan.columns if plan.named else tuple(map(self.frame.own_name, plan.columns))
-        bindings = []
-        for place, variable in enumerate(chain.variables):
-            event = F.col(f"s{place}").getField("e")
-            shown = [event.getField(self.frame.own_name(c)).alias(f) for c, f in zip(plan.columns, fields)]
-            name = F.lit(self.compiled.variables[variable][0]).alias("variable")
-            bindings.append(F.struct(name, F.struct(*shown).alias("event")))
-        shown_columns = Shown.of(plan.source)
-        keys = [F.col(f"k{plan.source.keys.index(name)}") for name in shown_columns.keys]
-        answer = rows.select(*keys, *self.by[len(plan.source.keys) :], F.array(*bindings).alias("trend"))
-        return answer.toDF(*(shown_columns.names() if plan.named else [*shown_columns.internal, "trend"]))
+    def __init__(
+        self,
+        frame: EventFrame,
+        events: DataFrame,
+        by: list[str],
+        branch: Branch,
+        pairs: Sequence[Pair],
+        prefix: str = "s",
+    ) -> None:
+        self.frame, self.events, self.by, self.branch, self.pairs = frame, events, by, branch, pairs
+        self._prefix = prefix
+        self._windowing = frame.source.windowing
+        self._length = max(self._windowing.length, 1)
+        self._instant = ["u", *(f"b{n}" for n in range(len(frame.source.tie_break)))]
+        bounds = [slot.at_most for slot in branch.slots]
+        self._in_rounds = None in bounds or math.prod(bound or 1 for bound in bounds) > _MOST_WAYS
 
-    def _side(self, chain: _Chain, place: int) -> DataFrame:
-        """The events that can stand at a place of a chain."""
-        bit = F.lit(1 << chain.variables[place])
-        return self.events.filter(F.col("s.m").bitwiseAND(bit) != 0).withColumnRenamed("s", f"s{place}")
+    def matches(self, order: Iterable[int]) -> DataFrame:
+        """Returns the matches of the branch, whose slots are bound in an order."""
+        rows, bound = None, list[int]()
+        gaps = list(self._gaps())
+        for slot in order:
+            rows = self._with_slot(rows, bound, slot)
+            bound.append(slot)
+            for gap in gaps:
+                if slot in gap.needed <= set(bound):
+                    rows = self._without(rows, gap.negation, self._end(gap.after), self._begin(gap.before))
+        assert rows is not None, "a branch has slots"
+        return rows
 
-    def _joined(self, rows: DataFrame, chain: _Chain, bound: list[int], place: int) -> DataFrame:
-        """Joins one more event to partial matches."""
-        side = self._side(chain, place).withColumnsRenamed({name: f"x_{name}" for name in self.by})
-        tests = [F.col(name).eqNullSafe(F.col(f"x_{name}")) for name in self.by]
-        extra = [f"x_{name}" for name in self.by]
-        if self.windowing.kind == SPAN:
-            # The anchor is the first event so far: a later one is in its time bucket or the next, an earlier one in
-            # its own or the one before.
-            anchor, length = min(bound), max(self.windowing.length, 1)
-            bucket = self._bucket(place, length)
-            near = F.array(bucket, bucket - 1 if place > anchor else bucket + 1)
-            side, extra = side.withColumn("x_z", F.explode(near)), [*extra, "x_z"]
-            tests.append(self._bucket(anchor, length) == F.col("x_z"))
-        tests += self._tests(chain, bound, place)
-        return rows.join(side, self._all(tests)).drop(*extra)
+    def mapped(self, slot: int, function: Callable[[Column], Column]) -> Column:
+        """The array of what a function gives for each event of a slot."""
+        column = self._column(slot)
+        return F.transform(column, function) if self.branch.slots[slot].kleene else F.array(function(column))
 
-    def _bucket(self, place: int, length: int) -> Column:
-        return F.expr(f"(s{place}.u - pmod(s{place}.u, {length}L)) div {length}L")
+    # Slots -----------------------------------------------------------------------------------------------------------
 
-    def _tests(self, chain: _Chain, bound: list[int], place: int) -> Iterator[Column]:
+    def _with_slot(self, rows: DataFrame | None, bound: list[int], slot: int) -> DataFrame:
+        """Binds a slot, which joins one event after another where it is a repetition."""
+        part, name = self.branch.slots[slot], self._name(slot)
+        new = F.col("x")
+        if not part.kleene:
+            return self._joined(rows, bound, slot).withColumn(name, new).drop("x")
+        rows = self._joined(rows, bound, slot).withColumn(name, F.array(new)).drop("x")
+        after = self.branch.between[slot] if slot + 1 in bound else Between()
+        found, number = [], 1
+        while True:
+            if self._in_rounds:
+                rows = rows.localCheckpoint()
+                _LOG.info("%d events of %s: %d partial matches", number, self._called(slot), rows.count())
+            if number >= part.at_least:
+                onward = self._between(after, self._last(slot), self._first(slot + 1)) if slot + 1 in bound else ()
+                found.append(rows.filter(_all(onward)))
+            if number == part.at_most or (self._in_rounds and rows.isEmpty()):
+                return union(found) if found else rows.limit(0)
+            rows = self._joined(rows, bound, slot, begun=True)
+            rows = rows.withColumn(name, F.concat(name, F.array(new))).drop("x")
+            number += 1
+            for negation in part.inner.guards if part.inner else ():
+                rows = self._without(rows, negation, F.element_at(self._column(slot), -2), self._last(slot))
+
+    def _joined(self, rows: DataFrame | None, bound: list[int], slot: int, *, begun: bool = False) -> DataFrame:
+        """Joins partial matches with the events ``x`` that may be next in a slot, of which some are bound if begun."""
+        bit = F.lit(1 << self.branch.slots[slot].variable)
+        side = self.events.filter(F.col("s.m").bitwiseAND(bit) != 0).withColumnRenamed("s", "x")
+        tests = list(self._tests(bound, slot, begun=begun))
+        if rows is None:
+            return side.filter(_all(tests))
+        first = min([*bound, slot] if begun else bound)
+        near = (0, -1) if begun or slot > first else (0, 1)
+        return self._meeting(rows, side, tests, F.col("x"), self._first(first), near, "inner")
+
+    def _tests(self, bound: list[int], slot: int, *, begun: bool) -> Iterator[Column]:
         """What must hold of a new event and those that are bound."""
-        before, after = [p for p in bound if p < place], [p for p in bound if p > place]
+        new = F.col("x")
+        known = {*bound, slot} if begun else {*bound}
+        before, after = [p for p in known if p <= slot], [p for p in known if p > slot]
         if before:
-            yield self._time(max(before)) < self._time(place)
+            yield self._time(self._last(max(before))) < self._time(new)
         if after:
-            yield self._time(place) < self._time(min(after))
-        if self.windowing.kind == SPAN and bound and not (before and after):
-            first, last = min(*bound, place), max(*bound, place)
-            yield self._of(last, "u") - self._of(first, "u") <= self.windowing.length
-        for earlier in {place - 1, place}:
-            if {earlier, earlier + 1} <= {*bound, place}:
-                yield from self._between(chain.between[earlier], earlier)
-        for pair in self.compiled.pairs:
-            for left, right in product((*bound, place), repeat=2):
-                named = pair.left_variable, pair.right_variable
-                if place in (left, right) and named == (chain.variables[left], chain.variables[right]):
-                    yield HOLDS[pair.op](self._of(left, f"f{pair.left}"), self._of(right, f"f{pair.right}"))
+            yield self._time(new) < self._time(self._first(min(after)))
+        if self._windowing.kind == SPAN and known and not (before and after):
+            first = self._first(min(before)) if before else new
+            last = self._last(max(after)) if after else new
+            yield last.getField("u") - first.getField("u") <= self._windowing.length
+        part = self.branch.slots[slot]
+        if begun:
+            yield from self._between(part.inner or Between(), self._last(slot), new)
+        elif slot - 1 in known:
+            yield from self._between(self.branch.between[slot - 1], self._last(slot - 1), new)
+        if slot + 1 in known and not part.kleene:
+            yield from self._between(self.branch.between[slot], new, self._first(slot + 1))
+        for pair in self.pairs:
+            yield from self._compared(pair, part.variable, known)
 
-    def _between(self, between: Between, earlier: int) -> Iterator[Column]:
+    def _compared(self, pair: Pair, variable: int, known: set[int]) -> Iterator[Column]:
+        """Compares a new event of a variable with all that are bound, and with itself, as far as a predicate says."""
+        new = F.col("x")
+        sides = (pair.op, pair.left_variable, pair.left, pair.right_variable, pair.right)
+        mirrored = (MIRRORED[pair.op], *sides[3:], *sides[1:3])
+        for op, mine, own, theirs, other in (sides, mirrored):
+            if mine != variable:
+                continue
+            for slot in known:
+                if self.branch.slots[slot].variable == theirs:
+                    yield self.every(slot, _comparison(op, new, own, other))
+            if theirs == variable:
+                yield _comparison(op, new, own, other)(new)
+
+    def every(self, slot: int, test: Callable[[Column], Column]) -> Column:
+        """Whether a test holds of all events of a slot."""
+        column = self._column(slot)
+        return F.forall(column, test) if self.branch.slots[slot].kleene else test(column)
+
+    def _between(self, between: Between, earlier: Column, later: Column) -> Iterator[Column]:
         """What must hold of two neighbours."""
         for c in between.comparisons:
-            yield HOLDS[c.op](self._of(earlier + 1, f"f{c.later}"), self._of(earlier, f"f{c.earlier}"))
+            yield _comparison(c.op, later, c.later, c.earlier)(earlier)
         for number in between.listed:
-            term = self.compiled.lists[number]
-            yield self.frame.pair_column(term, self._of(earlier, "e"), self._of(earlier + 1, "e"))
+            term = self.frame.compiled.lists[number]
+            yield self.frame.pair_column(term, earlier.getField("e"), later.getField("e"))
 
-    def _of(self, place: int, name: str) -> Column:
-        return F.col(f"s{place}").getField(name)
+    # Negations -------------------------------------------------------------------------------------------------------
 
-    def _time(self, place: int) -> Column:
-        return F.struct(*(self._of(place, name).alias(name) for name in self.instant))
+    def _gaps(self) -> Iterator[_Gap]:
+        """Yields the gaps in which negations must have no match; none whose predicates need what is not bound."""
+        slots, last = self.branch.slots, len(self.branch.slots) - 1
+        ends = {0, last} if self._windowing.kind == SPAN else set[int]()
+        gaps: list[tuple[int, int | None, int | None, set[int]]]
+        gaps = [(number, None, 0, {0, *ends}) for number in self.branch.begin]
+        gaps += [(number, last, None, {last, *ends}) for number in self.branch.end]
+        for slot, between in enumerate(self.branch.between):
+            gaps += [(number, slot, slot + 1, {slot, slot + 1}) for number in between.guards]
+        for number, after, before, needed in gaps:
+            asked = {pair.right_variable for pair in self.frame.compiled.negations[number].correlated}
+            if asked <= {slot.variable for slot in slots}:
+                places = {place for place, slot in enumerate(slots) if slot.variable in asked}
+                yield _Gap(number, after, before, frozenset(needed | places))
 
-    def _all(self, tests: Iterator[Column] | list[Column]) -> Column:
-        every = list(tests)
-        return combine(operator.and_, every) if every else F.lit(True)
+    def _without(self, rows: DataFrame, number: int, after: Column | None, before: Column | None) -> DataFrame:
+        """Leaves out partial matches with a match of a negation between two of their events.
+
+        Without an event before the gap it begins with the window, and without one after it it ends with the window.
+        """
+        negation = self.frame.compiled.negations[number]
+        branches = branches_of(negation.machine)
+        assert not isinstance(branches, str), branches
+        for branch in map(_shortest, branches):
+            inside = _Joins(self.frame, self.events, self.by, branch, negation.pairs, f"n{self._prefix}")
+            found = inside.matches(range(len(branch.slots)))
+            tests = list(self._in_gap(inside, after, before))
+            for pair in negation.correlated:
+                mine = self._column(self._place_of(pair.right_variable))
+                for place, slot in enumerate(branch.slots):
+                    if slot.variable == pair.left_variable:
+                        test = _comparison(MIRRORED[pair.op], mine, pair.right, pair.left)
+                        tests.append(inside.every(place, test))
+            anchor, near = (before, (0, 1)) if after is None else (after, (0, -1))
+            assert anchor is not None, "a gap is beside an event"
+            rows = self._meeting(rows, found, tests, inside._first(0), anchor, near, "left_anti")
+        return rows
+
+    def _in_gap(self, inside: _Joins, after: Column | None, before: Column | None) -> Iterator[Column]:
+        """What must hold of the first and the last event of a negation's match."""
+        first, last = inside._first(0), inside._last(len(inside.branch.slots) - 1)
+        span = self._windowing.length if self._windowing.kind == SPAN else None
+        if after is not None:
+            yield self._time(after) < self._time(first)
+        elif span is not None:
+            yield self._last(len(self.branch.slots) - 1).getField("u") - first.getField("u") <= span
+        if before is not None:
+            yield self._time(last) < self._time(before)
+        elif span is not None:
+            yield last.getField("u") - self._first(0).getField("u") <= span
+
+    # Joins -----------------------------------------------------------------------------------------------------------
+
+    def _meeting(
+        self,
+        rows: DataFrame,
+        side: DataFrame,
+        tests: list[Column],
+        event: Column,
+        anchor: Column,
+        near: tuple[int, int],
+        how: str,
+    ) -> DataFrame:
+        """Joins rows with others of their key and window.
+
+        With a span, an event of the others lies in the time bucket of an event of the rows, their ``anchor``, or in the
+        one beside it, as ``near`` says; buckets are as long as the span.
+        """
+        side = side.withColumnsRenamed({name: f"x_{name}" for name in self.by})
+        extra = [f"x_{name}" for name in self.by]
+        tests = [*(F.col(name).eqNullSafe(F.col(f"x_{name}")) for name in self.by), *tests]
+        if self._windowing.kind == SPAN:
+            bucket = self._bucket(event)
+            side, extra = side.withColumn("x_z", F.explode(F.array(*(bucket + step for step in near)))), [*extra, "x_z"]
+            tests.append(self._bucket(anchor) == F.col("x_z"))
+        return rows.join(side, _all(tests), how).drop(*extra)
+
+    def _bucket(self, event: Column) -> Column:
+        ticks = event.getField("u")
+        return F.call_function("div", ticks - F.pmod(ticks, F.lit(self._length)), F.lit(self._length))
+
+    # Columns ---------------------------------------------------------------------------------------------------------
+
+    def _name(self, slot: int) -> str:
+        return f"{self._prefix}{slot}"
+
+    def _column(self, slot: int) -> Column:
+        return F.col(self._name(slot))
+
+    def _place_of(self, variable: int) -> int:
+        return [slot.variable for slot in self.branch.slots].index(variable)
+
+    def _called(self, slot: int) -> str:
+        return self.frame.compiled.name_of(self.branch.slots[slot].variable)
+
+    def _first(self, slot: int) -> Column:
+        return F.get(self._column(slot), F.lit(0)) if self.branch.slots[slot].kleene else self._column(slot)
+
+    def _last(self, slot: int) -> Column:
+        return F.element_at(self._column(slot), -1) if self.branch.slots[slot].kleene else self._column(slot)
+
+    def _begin(self, slot: int | None) -> Column | None:
+        return None if slot is None else self._first(slot)
+
+    def _end(self, slot: int | None) -> Column | None:
+        return None if slot is None else self._last(slot)
+
+    def _time(self, event: Column) -> Column:
+        return F.struct(*(event.getField(name).alias(name) for name in self._instant))
+
+
+def _comparison(op: str, event: Column, own: int, other: int) -> Callable[[Column], Column]:
+    """Returns what compares a value of an event with one of another event."""
+    return lambda of: HOLDS[op](event.getField(f"f{own}"), of.getField(f"f{other}"))
+
+
+def _all(tests: Iterable[Column]) -> Column:
+    every = list(tests)
+    return combine(operator.and_, every) if every else F.lit(True)
+
+
+def _shortest(branch: Branch) -> Branch:
+    """Makes repetitions as short as they may be, where any match has a shorter one in it: nothing relates neighbours.
+
+    Examples
+    --------
+    >>> from cetdsl.ir.branches import Slot
+    >>> _shortest(Branch((Slot(0), Slot(1, 2, None)), (Between(),))).slots[1].at_most
+    2
+    """
+    free = Between()
+    sides = [(*branch.between[max(n - 1, 0) : n], *branch.between[n : n + 1]) for n in range(len(branch.slots))]
+    slots = [
+        attrs.evolve(slot, at_most=slot.at_least) if all(side == free for side in near) else slot
+        for slot, near in zip(branch.slots, sides, strict=True)
+    ]
+    return attrs.evolve(branch, slots=tuple(slots))

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import math
-
 from cetdsl.detection.plans import OrderPlan, pattern_order
-from cetdsl.ir.branches import Branch, BranchPlan
+from cetdsl.ir.branches import BranchPlan, branches_of
 from cetdsl.ir.operators import JoinEvents, Operator
 from cetdsl.ir.operators.detect_trends import Planned
 from cetdsl.planning.detection import branches_to_order, plans_for, problem_of
 from cetdsl.planning.strategies.detect import with_plan
 from cetdsl.planning.strategies.enumerate import list_trends
 from cetdsl.planning.strategies.request import Declined, TrendsRequest, source_of
-
-#: The most chains of joins, one for each way in which many events stand in the slots of a branch.
-_MOST_CHAINS = 64
 
 
 def join_events(request: TrendsRequest) -> Operator | Declined:
@@ -25,15 +20,15 @@ def join_events(request: TrendsRequest) -> Operator | Declined:
     if len(request.compiled) != 1:
         return Declined("AND at the top pairs the trends of both sides")
     compiled = request.compiled[0]
-    if compiled.negations:
-        return Declined("the pattern has NOT")
     branches = branches_to_order(compiled)
     if isinstance(branches, str):
         return Declined(branches)
-    if any(slot.at_most is None for branch in branches for slot in branch.slots):
-        return Declined("a repetition has no upper bound; write one, as in B{1,4}")
-    if sum(map(_chains_of, branches)) > _MOST_CHAINS:
-        return Declined(f"there are more than {_MOST_CHAINS} ways to say how many events each repetition has")
+    for number, negation in enumerate(compiled.negations):
+        if negation.deferred:
+            return Declined("a predicate of NOT compares more than a term of one variable with a term of another")
+        within = branches_of(negation.machine)
+        if isinstance(within, str):
+            return Declined(f"NOT number {number + 1} has {within}")
     source = source_of(request.resolved)
     problems = tuple(problem_of(branch, compiled, source) for branch in branches)
     own = tuple(map(pattern_order, problems))
@@ -44,7 +39,3 @@ def join_events(request: TrendsRequest) -> Operator | Declined:
     plans = tuple(map(BranchPlan, branches, chosen))
     planned = Planned(problems, chosen, asked.plan, asked.statistics, asked.sampled)
     return with_plan(list_trends(request), source, plans, planned, JoinEvents)
-
-
-def _chains_of(branch: Branch) -> int:
-    return math.prod((slot.at_most or 1) - slot.at_least + 1 for slot in branch.slots)
