@@ -624,9 +624,9 @@ def test_anchors_are_the_lists_with_most_edges() -> None:
     rules = rules_of(graph, True)
     scope = Scope(0, 11, 0, 11, False)
     flow = find_flow(graph, rules, scope, 0, 11)
-    whole_entries = choose_anchors(graph, rules, scope, flow.paths, math.inf)
+    whole_entries = choose_anchors(graph, rules, scope, flow, math.inf)
     assert whole_entries[3] == 0
-    junctions, entries, _, anchors = choose_anchors(graph, rules, scope, flow.paths, whole_entries[1] - 1)
+    junctions, entries, _, anchors = choose_anchors(graph, rules, scope, flow, whole_entries[1] - 1)
     assert anchors == 1
     assert np.flatnonzero(junctions.anchored).tolist() == [4, 5, 6, 7]
     assert entries < whole_entries[1]

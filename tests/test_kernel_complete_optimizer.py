@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-import sys
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,13 +14,9 @@ from numpy.typing import ArrayLike
 
 from cetdsl.kernels.complete import branch_and_bound as bounding
 from cetdsl.kernels.complete.branch_and_bound import branch_and_bound
-from cetdsl.kernels.complete.cut_plan import HUGE, Costs, CutPlan, algorithm_of
+from cetdsl.kernels.complete.cut_plan import HUGE, Costs, CutPlan, algorithm_of, lowest_level
 from cetdsl.kernels.complete.greedy import greedy
-
-# The published optimizer and its costs, which the others are measured against.
-sys.path.append(str(Path(__file__).parent.parent / "benchmarks"))
-
-from published import exhaustive, worst_case_costs
+from cetdsl.kernels.complete.published import exhaustive, worst_case_costs
 
 CHECKED = settings(max_examples=150, deadline=None)
 
@@ -297,7 +291,7 @@ def test_no_level_is_skipped_because_its_bound_was_rounded_up() -> None:
         length, longer = divmod(atoms, graphlets)
         limit = longer * 1.5 ** (length + 1) + (graphlets - longer) * 1.5**length
         memory = 1.5 ** np.maximum(np.arange(atoms + 1) - np.arange(atoms)[:, None], 0)
-        assert bounding._lowest_level(memory, limit) <= graphlets
+        assert lowest_level(memory, limit) <= graphlets
 
 
 @pytest.mark.parametrize("walk", [False, True])
@@ -309,7 +303,7 @@ def test_no_feasible_level_is_skipped(walk: bool, data: st.DataObject) -> None:
     plans = every_plan(costs, limit)
     memory = np.where(np.tri(costs.atoms, costs.atoms + 1, 0, dtype=bool), np.inf, 0.0 if walk else costs.memory)
     if plans:
-        assert bounding._lowest_level(memory, limit) <= 1 + min(cuts for _, cuts, _ in plans)
+        assert lowest_level(memory, limit) <= 1 + min(cuts for _, cuts, _ in plans)
 
 
 # Greedy ------------------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from pyspark.sql import types as T
 from cetdsl.errors import recovering
 from cetdsl.execution.operators import Rows, execute, runs
 from cetdsl.execution.trends import Shown, refuse_duplicates, trend_field, trends_spec
+from cetdsl.ir.extraction import USUAL
 from cetdsl.ir.operators import BuildGraph, ListPaths, OverGraph, SamplePaths, SurveyGraphs, TopPaths
 from cetdsl.ir.stages import SURVEY, GraphSpec, SampleSpec, SurveySpec, TopSpec
 from cetdsl.pattern.expressions import Length, variables
@@ -27,7 +28,7 @@ def _told(rows: Rows, plan: OverGraph, limit: int | None = None) -> GraphSpec:
     """Returns what the kernel must know to get trends out of the graph."""
     graph, shown = plan.child, Shown.of(plan.source)
     trends = trends_spec(plan, shown.keys, rows.spec, graph.columns or (), limit)
-    return GraphSpec(trends, graph.algorithm or "auto", graph.memory, rows.shares)
+    return GraphSpec(trends, graph.extraction or USUAL, rows.shares)
 
 
 def _schema(rows: Rows, plan: OverGraph, *more: T.StructField, named: bool = False) -> T.StructType:

@@ -17,6 +17,7 @@ import attrs
 from cetdsl.analysis.resolve import ResolvedQuery
 from cetdsl.errors import UnsupportedQuery
 from cetdsl.ir.compiled import Compiled
+from cetdsl.ir.extraction import Extraction
 from cetdsl.ir.kernel import ALL, ENDS, KernelSpec
 from cetdsl.ir.operators import (
     AggregateTrends,
@@ -63,8 +64,7 @@ class CompleteRequest:
 
     resolved: ResolvedQuery
     completeness: str
-    algorithm: str
-    memory: int | None
+    extraction: Extraction
     columns: tuple[str, ...]
     limit: int | None
     compiled: tuple[Compiled, ...]
@@ -75,6 +75,11 @@ class CompleteRequest:
                 "complete trends of an AND at the top are not defined: its answers are pairs of trends",
                 hint="ask for the complete trends of each side by itself",
             )
+
+    @property
+    def algorithm(self) -> str:
+        """How they are listed: one of :data:`ALGORITHMS`."""
+        return self.extraction.algorithm
 
     @property
     def complete(self) -> CompleteRequest:
@@ -167,10 +172,12 @@ def _build(request: CompleteRequest) -> BuildGraph | Declined:
         return Declined(reason)
     pivot = joint_pivot(compiled.machine, compiled.pairs) if compiled.pairs else -1
     spec = base_spec(source, compiled, request.completeness).with_query(pivot=pivot)
-    algorithm = request.algorithm if request.algorithm in IN_TASK else "auto"
+    extraction = request.extraction
+    if request.algorithm not in IN_TASK:
+        extraction = attrs.evolve(extraction, algorithm="auto")
     # One group in one window is all that there is to do, so all cores do it.
-    shared = algorithm != "auto" and not source.keys and source.windowing.kind == WHOLE
-    return BuildGraph(Scan(source, compiled), spec, request.columns, algorithm, request.memory, shared)
+    shared = extraction.algorithm != "auto" and not source.keys and source.windowing.kind == WHOLE
+    return BuildGraph(Scan(source, compiled), spec, request.columns, extraction, shared)
 
 
 @_over_graph
@@ -207,7 +214,7 @@ def defined(request: CompleteRequest, more: Iterable[str] = ()) -> Operator:
     scan, columns = Scan(source_of(request.resolved), request.compiled[0]), {*request.columns, *more}
     if request.completeness == ALL:
         return any_trends(scan, columns)
-    memory = DEFINITION_BYTES if request.memory is None else request.memory
+    memory = DEFINITION_BYTES if request.extraction.memory is None else request.extraction.memory
     return DropContained(any_trends(scan, columns, identified=True), request.completeness, memory)
 
 
