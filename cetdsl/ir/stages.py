@@ -67,6 +67,24 @@ class GraphSpec:
     shares: int = 0
 
 
+@attrs.frozen
+class PieceSpec:
+    """What a worker must know to find its share of the partial trends between the anchors of one group."""
+
+    graph: GraphSpec
+
+
+@attrs.frozen
+class JoinSpec:
+    """What a worker must know to join partial trends along anchors: its part of ``shares`` of the trends.
+
+    The partial trends may take ``memory`` bytes (None: no limit).
+    """
+
+    shares: int
+    memory: int | None
+
+
 #: What a survey says of each graph, and the Spark types of that.
 SURVEY = (
     ("events", "bigint"),

@@ -33,7 +33,7 @@ def choose_anchors(
     """
     first, last = flow.first, flow.first + len(flow.paths)
     bounds = np.array([first, last])
-    group, size = _attribute_vertices(graph, scope, first, last)
+    group, size = attribute_vertices(graph, scope, first, last)
     rank = np.empty(len(size), dtype=np.int64)
     rank[np.argsort(-size, kind="stable")] = np.arange(len(size))
 
@@ -65,7 +65,7 @@ def choose_anchors(
 
 
 @jit
-def _attribute_vertices(graph: Graph, scope: Scope, first: int, last: int) -> tuple[Ints, Ints]:
+def attribute_vertices(graph: Graph, scope: Scope, first: int, last: int) -> tuple[Ints, Ints]:
     """Returns the attribute vertex of each node of a stretch, -1 for none, and how many edges lead to each vertex."""
     target, starts, stops, origin, reach = graph.target, graph.start, graph.stop, graph.origin, graph.reach
     count = last - first

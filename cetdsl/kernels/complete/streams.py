@@ -222,7 +222,7 @@ def _too_many_edges(spec: KernelSpec, chunk: Chunk, part: Part) -> GroupTooLarge
     )
 
 
-def _settings(spec: KernelSpec, asked: Extraction, part: Part) -> Settings:
+def settings_of(spec: KernelSpec, asked: Extraction, part: Part) -> Settings:
     """Returns how trends are extracted from a graph, with the memory that the graph leaves."""
     events = len(part.number)
     is_one_group = not spec.layout.keys and spec.query.windowing.kind == WHOLE
@@ -243,7 +243,7 @@ def _settings(spec: KernelSpec, asked: Extraction, part: Part) -> Settings:
 
 
 @contextmanager
-def _naming_the_group(spec: KernelSpec, chunk: Chunk, part: Part) -> Iterator[None]:
+def naming_the_group(spec: KernelSpec, chunk: Chunk, part: Part) -> Iterator[None]:
     """Adds the group to an error that an extraction from the graph of a part meets."""
     try:
         yield
@@ -274,14 +274,14 @@ def graph_stream(spec: GraphSpec, batches: Iterator[pa.RecordBatch], chunk_event
         rows = TrendRows(spec.trends, chunk)
         for share, slices in _shares(spec, chunk):
             for whole in graphs.parts(chunk, slices):
-                with _naming_the_group(kernel, chunk, whole):
-                    settings = _settings(kernel, spec.extraction, whole)
+                with naming_the_group(kernel, chunk, whole):
+                    settings = settings_of(kernel, spec.extraction, whole)
                 for part in [whole] if share == WHOLE_SLICES else whole.alone():
                     found = extract(
                         part.graph, graphs.variable, part.low, part.high, complete=graphs.complete, settings=settings,
                         limit=left, share=share,
                     )  # fmt: skip
-                    with _naming_the_group(kernel, chunk, part):
+                    with naming_the_group(kernel, chunk, part):
                         for block in found:
                             left -= len(block.slice) if left >= 0 else 0
                             yield rows.rows(placed(block, part))
@@ -304,6 +304,17 @@ def _shares(spec: GraphSpec, chunk: Chunk) -> Iterator[tuple[tuple[int, int], In
     if not spec.shares:
         yield WHOLE_SLICES, np.arange(len(low))
         return
+    segment = np.searchsorted(chunk.events.segment_start, low, side="right") - 1
+    shares = shares_of(spec, chunk)[segment]
+    small = high - low < DIVIDED_EVENTS
+    turn = mixed((chunk.events.time[low] + (high - low)).astype(np.uint64)) % np.uint64(spec.shares)
+    yield WHOLE_SLICES, np.flatnonzero(small & (turn == shares))
+    for share in np.unique(shares[~small]).tolist():
+        yield (share, spec.shares), np.flatnonzero(~small & (shares == share))
+
+
+def shares_of(spec: GraphSpec, chunk: Chunk) -> Ints:
+    """Returns which share of its key each segment of a chunk is to list."""
     number = integers(chunk.column(SHARE))[chunk.events.segment_start[:-1]].tolist()
     if spec.trends.kernel.layout.partition == (SHARE,) and len(number) > 1:
         raise EngineError(
@@ -311,13 +322,7 @@ def _shares(spec: GraphSpec, chunk: Chunk) -> Iterator[tuple[tuple[int, int], In
             hint="this is a defect of cetdsl or of the Spark version; use algorithm='joins', and please report it with "
             "the physical plan",
         )
-    segment = np.searchsorted(chunk.events.segment_start, low, side="right") - 1
-    shares = np.array([task_of(one, spec.shares) for one in number], dtype=np.int64)[segment]
-    small = high - low < DIVIDED_EVENTS
-    turn = mixed((chunk.events.time[low] + (high - low)).astype(np.uint64)) % np.uint64(spec.shares)
-    yield WHOLE_SLICES, np.flatnonzero(small & (turn == shares))
-    for share in np.unique(shares[~small]).tolist():
-        yield (share, spec.shares), np.flatnonzero(~small & (shares == share))
+    return np.array([task_of(one, spec.shares) for one in number], dtype=np.int64)
 
 
 def placed(block: Block, part: Part) -> Block:
@@ -372,9 +377,9 @@ def survey_stream(spec: SurveySpec, batches: Iterator[pa.RecordBatch], chunk_eve
         slices, numbers, found = chunk.slices, [], []
         for part in graphs.parts(chunk):
             windows, complete = (part.low, part.high), graphs.complete
-            with _naming_the_group(kernel, chunk, part):
+            with naming_the_group(kernel, chunk, part):
                 held = census(part.graph, *windows, complete)
-                settings = _settings(kernel, asked, part)
+                settings = settings_of(kernel, asked, part)
                 work = survey(part.graph, *windows, complete=complete, settings=settings, measure=spec.measure)
             numbers.append(part.slices)
             found.append(_survey_columns(held, work, part.bytes_held))

@@ -25,7 +25,9 @@ from cetdsl.ir.operators import (
     CountJoined,
     CountPaths,
     DropContained,
+    FindPieces,
     JoinPaths,
+    JoinPieces,
     ListPaths,
     Operator,
     SampleJoined,
@@ -184,6 +186,17 @@ def _build(request: CompleteRequest) -> BuildGraph | Declined:
 def graph(built: BuildGraph, request: CompleteRequest) -> Operator:
     """Lists the paths of each key's graph in the task that has the key; if there is but one graph, in all tasks."""
     return limited(ListPaths(built, request.limit), request.limit)
+
+
+@_over_graph
+def anchors(built: BuildGraph, request: CompleteRequest) -> Operator:
+    """Finds the partial trends between the anchors of one large graph, and joins them; each stage is shared by tasks.
+
+    Tasks that have keys or windows of their own, and those that need not list all trends, do both by themselves.
+    """
+    if not built.balanced or request.limit is not None or built.spec.query.pivot >= 0:
+        return limited(ListPaths(built, request.limit), request.limit)
+    return JoinPieces(FindPieces(built), request.extraction)
 
 
 @_over_graph
