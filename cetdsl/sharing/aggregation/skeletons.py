@@ -17,7 +17,7 @@ from cetdsl.pattern.expressions import (
     variables,
     with_attributes,
 )
-from cetdsl.pattern.nodes import And, Event, Joined, Not, Or, Pattern, Repeat, Seq, dissolved, events, transform
+from cetdsl.pattern.nodes import Event, Joined, Not, Or, Pattern, Repeat, Seq, dissolved, events, transform
 from cetdsl.pattern.query import Query, Span, Window
 from cetdsl.sharing.aggregation.conditions import Condition
 from cetdsl.sharing.aggregation.subpatterns import Absence, Kind, Relation, Scope, Slot, SubPattern, common
@@ -66,9 +66,7 @@ def skeleton(query: Query) -> Skeleton:
 
 def _scope(query: Query) -> tuple[Scope, Span | None]:
     window = query.window
-    # Each side of an AND of two sides is a trend with a span of its own, and nothing bounds both together.
-    apart = isinstance(query.pattern, And) and len(query.pattern.parts) == 2
-    bounded = window is not None and window.slide is None and not apart
+    bounded = window is not None and window.slide is None
     return _scope_of(window, query.partition_by, query.group_by), window.length if window and bounded else None
 
 
