@@ -180,7 +180,7 @@ def test_a_condition_lets_through_what_its_parts_let_through(parts: list[ex.Expr
 
 @st.composite
 def random_queries(draw: st.DrawFn) -> Query:
-    """Queries that the reference can enumerate: sequences with AND, OR and NOT within, and AND of all these at the top."""
+    """Queries that the reference can enumerate: sequences with AND, OR and NOT within, and AND of sides at the top."""
     names = iter("abcdefghijkl")
 
     def event() -> Event:
