@@ -20,9 +20,8 @@ from hypothesis import strategies as st
 from cetdsl.analysis.resolve import Binding, analyse
 from cetdsl.frontend import sase
 from cetdsl.ir.schema import Field, Schema
-from cetdsl.ir.slots import JoinedVertex
+from cetdsl.ir.slots import TESTS_IN_WORD as WORD
 from cetdsl.ir.windowing import Windowing
-from cetdsl.kernels.instances.candidates import WORD
 from cetdsl.kernels.instances.detector import Detector
 from cetdsl.kernels.vocabulary import Events
 from cetdsl.kernels.wire.columns import order_codes
@@ -36,12 +35,10 @@ from cetdsl.rewrite import rewrite
 from cetdsl.sharing.aggregation.draft import Limits
 from cetdsl.sharing.aggregation.plan import PlanData
 from cetdsl.sharing.aggregation.planner import ALGORITHMS, Planner
-from tests import reference
+import reference
 
 TYPES = "ABC"
-SCHEMA = Schema(
-    [Field("k", "int"), Field("t", "int"), Field("type", "string"), Field("x", "int"), Field("y", "int")]
-)
+SCHEMA = Schema([Field("k", "int"), Field("t", "int"), Field("type", "string"), Field("x", "int"), Field("y", "int")])
 #: The matches of each query: for each, which row is bound to which variable.
 Found = dict[str, set[frozenset[tuple[int, str]]]]
 
@@ -164,7 +161,10 @@ def random_query(chance: random.Random) -> Query:
         return Seq(tuple(parts))
 
     shape = chance.choice(["sequence", "sequence", "sequence", "events", "sides"])
-    span, windows = Window(Span.parse(chance.choice([2, 4, 6]))), Window(Span.parse(4), Span.parse(chance.choice([2, 4])))
+    span, windows = (
+        Window(Span.parse(chance.choice([2, 4, 6]))),
+        Window(Span.parse(4), Span.parse(chance.choice([2, 4]))),
+    )
     if shape == "sequence":
         window = chance.choice([None, span, span, windows])
         pattern = sequence(ends=window is not windows)

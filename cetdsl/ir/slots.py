@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import attrs
 
-from cetdsl.ir.layout import RowLayout
+from cetdsl.ir.kernel import KernelSpec
 
 #: A fit of any kind of event, and the length of a match that nothing bounds.
 ANY_KIND, UNBOUNDED = -1, -1
+#: So many tests have their bits in one number.
+TESTS_IN_WORD = 62
 
 
 @attrs.frozen
@@ -104,13 +106,13 @@ class JoinedVertex:
 class InstancesSpec:
     """What a worker must know to list the matches of many queries.
 
-    ``kinds`` are the texts of the type column by number, and ``variables`` the names of event variables. ``queries``
-    are the names of the queries, and ``keys`` says of each which keys its answer shows; ``all_keys`` are those that any
-    answer shows. At most ``limit`` matches of a query are listed, -1: all. If ``measured``, the rows are those of
-    :data:`WORK`, and no match is listed.
+    ``kernel`` says what the rows hold. ``kinds`` are the texts of the type column by number, and ``variables`` the
+    names of event variables. ``queries`` are the names of the queries, ``keys`` says of each which keys its answer
+    shows, and ``all_keys`` are those that any answer shows. The rows have windows if some query is ``sliding``. One
+    task lists ``limit`` matches of a query at most, -1: all.
     """
 
-    layout: RowLayout
+    kernel: KernelSpec
     vertices: tuple[JoinedVertex, ...]
     kinds: tuple[str, ...]
     variables: tuple[str, ...]

@@ -307,9 +307,7 @@ def _are_neighbours(branch: _Branch, earlier: int, later: int) -> bool:
         return False
     # Those of other sides of an AND at the top are of other trends.
     own = [
-        slot
-        for slot in range(len(branch.slots))
-        if slot not in (earlier, later) and branch.are_apart(slot, earlier)
+        slot for slot in range(len(branch.slots)) if slot not in (earlier, later) and branch.are_apart(slot, earlier)
     ]
     if any((earlier, slot) in branch.before and (slot, later) in branch.before for slot in own):
         return False

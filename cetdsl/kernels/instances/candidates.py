@@ -7,12 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cetdsl.ir.slots import ANY_KIND, Fit
+from cetdsl.ir.slots import ANY_KIND, TESTS_IN_WORD, Fit
 from cetdsl.kernels._jit import jit
 from cetdsl.kernels.vocabulary import Bools, Events, Ints, Slices
-
-#: Bits of tests per word.
-WORD = 62
 
 
 class Board(NamedTuple):
@@ -24,7 +21,7 @@ class Board(NamedTuple):
     after: Ints
     segment: Ints
     kind: Ints
-    #: Which tests hold, WORD of them in each row; shape (words, events).
+    #: Which tests hold, TESTS_IN_WORD of them in each row; shape (words, events).
     tests: Ints
     codes: Ints
     valid: Bools
@@ -52,7 +49,7 @@ def lay_out_fits(classes: Sequence[tuple[Fit, ...]], words: int) -> Fits:
     asked = np.zeros((len(flat), words), dtype=np.int64)
     for row, fit in enumerate(flat):
         for test in fit.tests:
-            asked[row, test // WORD] |= 1 << test % WORD
+            asked[row, test // TESTS_IN_WORD] |= 1 << test % TESTS_IN_WORD
     kind = np.array([fit.kind for fit in flat], dtype=np.int64)
     return Fits(start, kind, np.array([not fit.tests for fit in flat], dtype=np.bool_), asked)
 
@@ -109,7 +106,9 @@ def holds(tests: Ints, event: int, free: bool, asked: Ints) -> bool:
 
 
 @jit
-def fits_into(tests: Ints, kinds: Ints, event: int, number: int, start: Ints, kind: Ints, free: Bools, asked: Ints) -> bool:
+def fits_into(
+    tests: Ints, kinds: Ints, event: int, number: int, start: Ints, kind: Ints, free: Bools, asked: Ints
+) -> bool:
     """Whether an event fits into a class of slots."""
     for fit in range(start[number], start[number + 1]):
         if (kind[fit] == ANY_KIND or kind[fit] == kinds[event]) and holds(tests, event, free[fit], asked[fit]):

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cetdsl.ir.slots import Demands, Fit, Gap, JoinedVertex
-from cetdsl.kernels.instances.candidates import WORD, Board, Fits, gather, lay_out_fits, make_board
+from cetdsl.ir.slots import TESTS_IN_WORD, Demands, Fit, Gap, JoinedVertex
+from cetdsl.kernels.instances.candidates import Board, Fits, gather, lay_out_fits, make_board
 from cetdsl.kernels.instances.join import FRAME_FIELDS, NEXT, STATE_FIELDS, STOP, join
 from cetdsl.kernels.instances.join import ROWS as WRITTEN
 from cetdsl.kernels.instances.matches import trends_of, variables_of
@@ -16,7 +16,7 @@ from cetdsl.kernels.instances.programs import Given, Program, given_by, lay_out_
 from cetdsl.kernels.vocabulary import Block, Events, Ints, Places, Slices
 
 #: So many matches, or fewer if they are long, are given at once.
-BLOCK_ROWS, BLOCK_NUMBERS = 65_536, 1_048_576
+BLOCK_ROWS, BLOCK_NUMBERS = 65_536, 262_144
 #: The instances of all sub-patterns of a chunk take so many numbers of four bytes at most. A sub-pattern of more is not
 #: kept: what is made of it is made of that of which it would have been made.
 MOST_KEPT = 24_000_000
@@ -72,7 +72,9 @@ class Detector:
         self.most_kept = most_kept
         self._classes: dict[tuple[tuple[int, tuple[int, ...]], ...], int] = {}
         self.vertices = [_Vertex(one, self._class) for one in vertices]
-        words = 1 + max((test for fits in self._classes for _, tests in fits for test in tests), default=0) // WORD
+        words = (
+            1 + max((test for fits in self._classes for _, tests in fits for test in tests), default=0) // TESTS_IN_WORD
+        )
         self._fits = lay_out_fits([tuple(Fit(*fit) for fit in fits) for fits in self._classes], words)
         #: The classes, and the columns by whose values their events may be looked up.
         self._looked_up = sorted({found for vertex in self.vertices for found in vertex.looked_up()})
@@ -86,6 +88,11 @@ class Detector:
         """The number of a class of slots, or of events that gaps must not hold; variables play no part in it."""
         return self._classes.setdefault(tuple((fit.kind, fit.tests) for fit in fits), len(self._classes))
 
+    @property
+    def wants_more(self) -> bool:
+        """Whether the limit of some query has not been reached."""
+        return any(self.left.values())
+
     def find(
         self, events: Events, kinds: Ints, tests: Ints, slices: Slices, bounds: tuple[Ints, Ints]
     ) -> Iterator[tuple[int, Block]]:
@@ -98,7 +105,7 @@ class Detector:
         kinds : Ints
             The kind of each event, -1 for a kind that no query names.
         tests : Ints
-            Bit ``t % WORD`` of row ``t // WORD`` is set where test ``t`` holds; shape (words, events).
+            Bit ``t % TESTS_IN_WORD`` of row ``t // TESTS_IN_WORD`` is set where test ``t`` holds; shape (words, events).
         slices : Slices
             Keys; each answers one window, or spans.
         bounds : (Ints, Ints)

@@ -228,9 +228,7 @@ def _passes(
     if op == APART:
         return board.first[one] != board.first[other]
     if op == FITS:
-        return fits_into(
-            board.tests, board.kind, one, column, fits.start, fits.kind, fits.free, fits.asked
-        )
+        return fits_into(board.tests, board.kind, one, column, fits.start, fits.kind, fits.free, fits.asked)
     if op == EMPTY:
         return _is_empty(board, program, column, gaps[column], items, bound, key, first, latest, length)
     if not (board.valid[column, one] and board.valid[other_column, other]):

@@ -176,7 +176,11 @@ class _Laid:
             if self._is_due({a, b}, fresh) and not ordered and (known is None or (a, b) not in known.apart):
                 yield APART, a, 0, b, 0
         for one in sorted(demands.compared, key=repr):
-            if self._is_due({one.slot, one.other}, fresh) and one != chosen and one not in (known.compared if known else ()):
+            if (
+                self._is_due({one.slot, one.other}, fresh)
+                and one != chosen
+                and one not in (known.compared if known else ())
+            ):
                 yield OPERATORS[one.op], one.slot, one.column, one.other, one.other_column
         for number, gap in enumerate(self.gaps):
             mentioned = gap.after | gap.before
