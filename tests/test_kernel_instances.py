@@ -6,14 +6,14 @@ No Spark here: workloads are drawn, planned and laid out as for a worker, and th
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Any
 
 import attrs
 import numpy as np
 import pyarrow as pa
-import pytest
+import reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -35,7 +35,6 @@ from cetdsl.rewrite import rewrite
 from cetdsl.sharing.aggregation.draft import Limits
 from cetdsl.sharing.aggregation.plan import PlanData
 from cetdsl.sharing.aggregation.planner import ALGORITHMS, Planner
-import reference
 
 TYPES = "ABC"
 SCHEMA = Schema([Field("k", "int"), Field("t", "int"), Field("type", "string"), Field("x", "int"), Field("y", "int")])
@@ -160,7 +159,14 @@ def random_query(chance: random.Random) -> Query:
             parts.append(Not(event()))
         return Seq(tuple(parts))
 
-    shape = chance.choice(["sequence", "sequence", "sequence", "events", "sides"])
+    def side() -> Pattern:
+        shape = chance.choice(["event", "event", "sequence", "or"])
+        if shape == "sequence":
+            gap = [Not(event())] if chance.random() < 0.3 else []
+            return Seq((event(), *gap, event()))
+        return event() if shape == "event" else Or((event(), event()))
+
+    shape = chance.choice(["sequence", "sequence", "sequence", "events", "sides", "sides"])
     span, windows = (
         Window(Span.parse(chance.choice([2, 4, 6]))),
         Window(Span.parse(4), Span.parse(chance.choice([2, 4]))),
@@ -169,13 +175,13 @@ def random_query(chance: random.Random) -> Query:
         window = chance.choice([None, span, span, windows])
         pattern = sequence(ends=window is not windows)
     elif shape == "events":
-        pattern = And(tuple(event() for _ in range(chance.randint(2, 3))))
-        window = chance.choice([None, windows])
+        pattern, window = And(tuple(event() for _ in range(chance.randint(2, 3)))), chance.choice([None, span, windows])
     else:
-        pattern, window = And((Seq((event(), event())), event())), chance.choice([None, windows])
+        sides = [side() for _ in range(chance.randint(1, 2))]
+        pattern, window = And((Seq((event(), event())), *sides)), chance.choice([None, span, span, windows])
     where: list[ex.Expr] = []
     bound = reference.positive_events(pattern)
-    if shape != "sides" and chance.random() < 0.5 and len(bound) > 1:
+    if chance.random() < 0.5 and len(bound) > 1:
         first, second = chance.sample(bound, 2)
         op = chance.choice(["=", "=", "<", "<=", "!="])
         where.append(ex.Binary(op, ex.Attribute(first.variable, "x"), ex.Attribute(second.variable, "y")))

@@ -1,4 +1,4 @@
-"""The trends of a workload for the eye: its passes, the plan along which they are detected, and the work of each vertex."""
+"""The trends of a workload for the eye: its passes, the plan that they follow, and the work of each vertex."""
 
 from __future__ import annotations
 

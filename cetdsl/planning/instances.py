@@ -119,7 +119,7 @@ def _of_query(
 
 def _common(below: Sequence[tuple[Demands, _Slots]]) -> Demands:
     """What all of some demands ask of the slots that stand for each other."""
-    first, slots = below[0]
+    slots = below[0][1]
     moved = [_moved(demands, its) for demands, its in below]
     fits = (_either([one.slots[number] for one in moved]) for number in range(len(slots)))
     lengths = [one.length for one in moved]

@@ -51,7 +51,7 @@ class Numbers:
 
     def copy(self) -> Numbers:
         """The same numbers, which may grow by themselves."""
-        return Numbers(self.type_column, *map(dict, (self.kinds, self.tests, self.codes, self.variables)))
+        return Numbers(self.type_column, dict(self.kinds), dict(self.tests), dict(self.codes), dict(self.variables))
 
 
 @attrs.frozen
@@ -253,7 +253,8 @@ class _Reader:
                 yield self._compared(found.op, found.left, found.right, *(place[name] for name in found.variables))
         for predicate in self.adjacent:
             pair, found = adjacent_pair(predicate), separate(predicate)
-            assert pair is not None and found is not None, predicate
+            assert pair is not None, predicate
+            assert found is not None, predicate
             earlier, later = (place.get(name) for name in pair)
             if earlier is not None and later is not None and _are_neighbours(branch, earlier, later):
                 yield self._compared(found.op, found.left, found.right, later, earlier)

@@ -23,7 +23,7 @@ class Listed:
 
 @attrs.frozen
 class DetectTogether(Unary):
-    """Gives a row per match: the name of its query, the key columns of all queries, the window if any slides, the trend.
+    """Gives a row per match: its query's name, the key columns of all queries, the window if any slides, the trend.
 
     Vertices without a query are the sub-patterns that queries share. ``kind`` is the column of the ``kinds`` of events,
     and ``tests`` are the conditions on single events; ``variables`` are the names of event variables.

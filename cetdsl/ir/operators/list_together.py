@@ -60,7 +60,7 @@ class ListTogether(Operator):
     @property
     def sliding(self) -> bool:
         """Whether the windows of some query slide."""
-        return any(one.sliding for one in (*self.together, *self.alone))
+        return any(one.sliding for one in self.together) or any(one.sliding for one in self.alone)
 
     @property
     def gives(self) -> tuple[str, ...]:

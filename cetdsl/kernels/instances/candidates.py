@@ -97,12 +97,10 @@ def gather(board: Board, fits: Fits) -> tuple[Ints, Ints]:
 @jit
 def holds(tests: Ints, event: int, free: bool, asked: Ints) -> bool:
     """Whether one of the tests that are asked holds of an event."""
-    if free:
-        return True
+    found = free
     for word in range(len(asked)):
-        if tests[word, event] & asked[word]:
-            return True
-    return False
+        found = found or (tests[word, event] & asked[word]) != 0
+    return found
 
 
 @jit

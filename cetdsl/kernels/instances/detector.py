@@ -27,7 +27,7 @@ class Kept(NamedTuple):
     """The instances of a vertex: where they begin, how many there are, and how many numbers each of them takes."""
 
     place: int
-    count: int
+    instances: int
     width: int
 
 
@@ -105,7 +105,8 @@ class Detector:
         kinds : Ints
             The kind of each event, -1 for a kind that no query names.
         tests : Ints
-            Bit ``t % TESTS_IN_WORD`` of row ``t // TESTS_IN_WORD`` is set where test ``t`` holds; shape (words, events).
+            Where test ``t`` holds, bit ``t % TESTS_IN_WORD`` of row ``t // TESTS_IN_WORD`` is set; shape
+            (words, events).
         slices : Slices
             Keys; each answers one window, or spans.
         bounds : (Ints, Ints)
@@ -239,7 +240,7 @@ class _Work:
                 yield vertex.query, trends_of(self.rows, join_of.written, vertex.variables, board.kind, board.segment)
 
     def _sources(self, vertex: _Vertex) -> list[_Source]:
-        """The vertices whose instances a vertex is made of: its parents, or what those that are not kept are made of."""
+        """The vertices whose instances a vertex is made of: its parents; in place of one not kept, the parent's own."""
         found: dict[_Source, None] = {}
         todo = list(vertex.parents)
         while todo:
@@ -253,7 +254,7 @@ class _Work:
 
     def _can_match(self, number: int, vertex: _Vertex, sources: Sequence[_Source]) -> bool:
         """Whether each source has an instance and each slot an event; counts the events that are not looked at."""
-        if all(self.kept[one.vertex].count for one in sources):
+        if all(self.kept[one.vertex].instances for one in sources):
             return all(self._size(each) for each in vertex.classes)
         covered = {slot for one in sources for slot in one.slots}
         own = (each for slot, each in enumerate(vertex.classes) if slot not in covered)
@@ -263,7 +264,7 @@ class _Work:
     def _count_uses(self, sources: Sequence[_Source]) -> None:
         for vertex in {one.vertex for one in sources}:
             used_before = vertex in self.in_use
-            self.detector.shared[vertex] += self.kept[vertex].count if used_before else 0
+            self.detector.shared[vertex] += self.kept[vertex].instances if used_before else 0
             self.in_use.add(vertex)
 
     def _size(self, number: int) -> int:
@@ -274,9 +275,9 @@ class _Work:
         """The parts of a join, those first of which there are fewest; sources that bind nothing new are left out."""
         covered: set[int] = set()
         sized: list[tuple[int, int, _Source | int]] = []
-        for one in sorted(sources, key=lambda one: self.kept[one.vertex].count):
+        for one in sorted(sources, key=lambda one: self.kept[one.vertex].instances):
             if not covered.issuperset(one.slots):
-                sized.append((self.kept[one.vertex].count, len(sized), one))
+                sized.append((self.kept[one.vertex].instances, len(sized), one))
                 covered.update(one.slots)
         for slot, number in enumerate(vertex.classes):
             if slot not in covered:
@@ -288,8 +289,8 @@ class _Work:
         if number in self.in_order:
             return
         self.in_order.add(number)
-        place, count, width = self.kept[number]
-        table = self.store[place : place + count * width].reshape(count, width)
+        place, instances, width = self.kept[number]
+        table = self.store[place : place + instances * width].reshape(instances, width)
         table[:] = table[np.argsort(table[:, -1], kind="stable")]
 
     def program(self, vertex: _Vertex, parts: tuple[_Source | int, ...]) -> tuple[Program, Ints]:
@@ -302,7 +303,7 @@ class _Work:
         for row, (part, index) in enumerate(zip(parts, looked_up, strict=True)):
             if isinstance(part, _Source):
                 kept = self.kept[part.vertex]
-                where[row] = 0, kept.count, kept.place
+                where[row] = 0, kept.instances, kept.place
                 if row:
                     self.put_in_order(part.vertex)
             else:

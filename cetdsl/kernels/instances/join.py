@@ -32,7 +32,7 @@ from cetdsl.kernels.instances.programs import (
     Program,
 )
 from cetdsl.kernels.machine.conditions import compare
-from cetdsl.kernels.vocabulary import Ints, Places
+from cetdsl.kernels.vocabulary import Index, Ints, Places
 
 #: The columns of ``frame``, a row for each step: the next candidate and the end of all; the position and the time from
 #: which candidates are out of the range; the value that they are looked up by; the first and the last time of the
@@ -136,15 +136,15 @@ def join(
         if count == most:
             break
     state[DEPTH], state[ROWS], state[KEY] = depth, count, key
-    return depth >= 0
+    return bool(depth >= 0)
 
 
 @inlined
-def _position(items: Ints, store: Places, where: Ints, own: Ints, place: int) -> int:
+def _position(items: Ints, store: Places, where: Ints, own: Ints, place: int) -> Index:
     """The position by which candidates are in order: that of the event, or of the first event of an instance."""
     if own[IS_PARENT]:
         return np.int64(store[where[PLACE] + place * own[WIDTH] + own[WIDTH] - 1])
-    return items[place]
+    return np.int64(items[place])
 
 
 @jit
@@ -153,7 +153,7 @@ def _is_wanted(first: int, latest: int, end: int, bounds: Ints) -> bool:
     if first >= end:
         return False
     slide = bounds[SLIDE]
-    return slide == 0 or latest < first // slide * slide + bounds[WINDOW]
+    return bool(slide == 0 or latest < first // slide * slide + bounds[WINDOW])
 
 
 @jit
@@ -224,9 +224,9 @@ def _passes(
     op, column, other_column = test[0], test[2], test[4]
     one, other = bound[test[1]], bound[test[3]]
     if op == BEFORE:
-        return one < board.first[other]
+        return bool(one < board.first[other])
     if op == APART:
-        return board.first[one] != board.first[other]
+        return bool(board.first[one] != board.first[other])
     if op == FITS:
         return fits_into(board.tests, board.kind, one, column, fits.start, fits.kind, fits.free, fits.asked)
     if op == EMPTY:
@@ -269,4 +269,4 @@ def _is_empty(
             high = half
         else:
             low = half + 1
-    return low >= within[END] or items[low] >= until or board.time[items[low]] > last
+    return bool(low >= within[END] or items[low] >= until or board.time[items[low]] > last)

@@ -39,8 +39,8 @@ class Program(NamedTuple):
     slot: Ints
     #: A bound slot and how it narrows a range; shape (n, 2).
     narrow: Ints
-    #: Operator, slot, column, other slot, other column; for FITS the class, for EMPTY the gap stands in the place of the
-    #: slot's column; shape (n, 5).
+    #: Operator, slot, column, other slot, other column; in the place of the first column stands the class for FITS,
+    #: and the gap for EMPTY; shape (n, 5).
     test: Ints
     #: Of each gap, where the slots that it is behind and those that it is before begin, and where these end, in
     #: ``gap_slot``; shape (gaps, 3).
@@ -168,8 +168,8 @@ class _Laid:
         """What is to be asked of newly bound slots, and is neither known nor said by the range."""
         fresh, demands = set(new), self.demands
         # The range of a single slot says what is before it and behind it.
-        for a, b in sorted(demands.before if known is not None else ()):
-            if self._is_due({a, b}, fresh) and (a, b) not in known.before:
+        for a, b in sorted(demands.before - known.before if known is not None else ()):
+            if self._is_due({a, b}, fresh):
                 yield BEFORE, a, 0, b, 0
         for a, b in sorted(demands.apart):
             ordered = (a, b) in demands.before or (b, a) in demands.before
