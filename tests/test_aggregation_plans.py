@@ -359,6 +359,11 @@ def test_large_clusters_fold() -> None:
     for shown in (folded, whole):
         assert shown.graphviz().count("->") == len(shown.views[0].edges)
     assert "<svg" in cet.aggregation_plan(TEXTS).explain().html()
+    page = whole.html()
+    assert "<svg" not in page
+    # Each cluster unfolds once, however many parents it has.
+    assert page.count("<details>") == page.count("</details>") == sum(v.query is None for v in plan.vertices)
+    assert all(f">{name}<" in page for name in set(queries) - set(plan.unshared))
 
 
 # The authors' form ---------------------------------------------------------------------------------------------------

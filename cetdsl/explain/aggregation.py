@@ -48,7 +48,7 @@ class _Drawing:
             ("entropy", f"{plan.entropy:.3f} bits"),
             ("search", "finished" if plan.finished else "ended by its deadline"),
         )
-        return PlanView("aggregation plan", tuple(self._nodes.values()), tuple(self._edges), facts)
+        return PlanView("aggregation plan", tuple(self._nodes.values()), tuple(self._edges), facts, folds=True)
 
     def _show_some(self, vertices: Sequence[Vertex], parent: str | None, level: int) -> None:
         """Shows the vertices of most queries, and the others as one node."""
@@ -79,8 +79,9 @@ class _Drawing:
         label = str(vertex.pattern) if vertex.query is None else vertex.query
         folds = self._levels is not None and level >= self._levels and vertex.query is None
         lines = _details(vertex)
-        if folds:
-            lines.append(f"for {_number(len(serves), 'query', 'queries')}: {some(serves)}")
+        if vertex.query is None:
+            count = _number(len(serves), "query", "queries")
+            lines.append(f"for {count}: {some(serves)}" if folds else f"for {count}")
         self._nodes[str(vertex.number)] = ViewNode(str(vertex.number), label, tuple(lines))
         if not folds:
             self._show_some(self._plan.children(vertex), str(vertex.number), level + 1)

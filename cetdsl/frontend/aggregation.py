@@ -101,7 +101,8 @@ class AggregationPlan(PlanData):
             So many levels of sub-patterns are shown, those below by number only; None shows all.
         most : int or None
             So many children of a sub-pattern are shown, those of most queries, and so many sub-patterns without
-            parents; None shows all.
+            parents; None shows all. A web page folds what is too large for a picture, so that ``html()`` of all can
+            be read too.
         """
         for value, what in ((levels, "levels"), (most, "most")):
             if value is not None:
@@ -171,6 +172,7 @@ def aggregation_plan(
     search        finished
     <BLANKLINE>
     SEQ(A, B)
+    :   for 2 queries
     :- p
     :      adds C
     +- q
