@@ -11,6 +11,9 @@ from cetdsl.ir.slots import ANY_KIND, TESTS_IN_WORD, Fit
 from cetdsl.kernels._jit import jit
 from cetdsl.kernels.vocabulary import Bools, Events, Ints, Slices
 
+#: Behind all times.
+BEHIND_ALL = 2**62
+
 
 class Board(NamedTuple):
     """The events of a chunk, and the keys whose matches are listed now."""
@@ -57,6 +60,7 @@ def lay_out_fits(classes: Sequence[tuple[Fit, ...]], words: int) -> Fits:
 def make_board(events: Events, kind: Ints, tests: Ints, slices: Slices, bounds: tuple[Ints, Ints]) -> Board:
     """Returns a chunk's board; the slices are keys, of which each is one."""
     first, after, segment = _places(events.instant, events.segment_start)
+    begin = _where_any_begins(events.time, slices.low, slices.high, *bounds)
     none = np.zeros((1, len(kind)), dtype=np.int64)
     return Board(
         events.time,
@@ -69,8 +73,23 @@ def make_board(events: Events, kind: Ints, tests: Ints, slices: Slices, bounds: 
         events.valid,
         slices.low,
         slices.high,
-        *bounds,
+        begin,
+        bounds[1],
     )
+
+
+@jit
+def _where_any_begins(time: Ints, low: Ints, high: Ints, begin: Ints, end: Ints) -> Ints:
+    """Returns the times from which matches begin: behind all times for keys without an event that one may begin with.
+
+    The events of such a key are there only because matches of the time bucket before may end with them.
+    """
+    found = begin.copy()
+    for key in range(len(low)):
+        first = low[key] + np.searchsorted(time[low[key] : high[key]], begin[key])
+        if first >= high[key] or time[first] >= end[key]:
+            found[key] = BEHIND_ALL
+    return found
 
 
 @jit

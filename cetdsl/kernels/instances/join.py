@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from cetdsl.kernels._jit import inlined, jit
-from cetdsl.kernels.instances.candidates import Board, Fits, fits_into
+from cetdsl.kernels.instances.candidates import BEHIND_ALL, Board, Fits, fits_into
 from cetdsl.kernels.instances.programs import (
     AHEAD,
     APART,
@@ -46,7 +46,6 @@ BEGIN, END, PLACE = range(3)
 #: The entries of ``bounds``: the longest time from the first event to the last (-1: any), whether only those are wanted
 #: that begin within the times of this chunk, and the length and slide of the windows of which one must hold all events.
 LENGTH, CLOSES, WINDOW, SLIDE = range(4)
-_FOREVER = 2**62
 
 
 @jit
@@ -87,7 +86,7 @@ def join(
             key = segment[lead]
             if key >= len(begin):
                 continue
-            first, latest = _FOREVER, -_FOREVER
+            first, latest = BEHIND_ALL, -BEHIND_ALL
         else:
             if lead >= now[UNTIL] or time[lead] > now[LATEST]:
                 now[NEXT] = now[STOP]
@@ -171,7 +170,7 @@ def _open(
 ) -> None:
     """Finds the range of candidates of a step."""
     now, own = frame[depth], program.step[depth]
-    earliest, latest = board.begin[key], _FOREVER
+    earliest, latest = board.begin[key], BEHIND_ALL
     if length >= 0:
         earliest = max(earliest, frame[depth - 1, LATEST_BOUND] - length)
         latest = frame[depth - 1, EARLIEST_BOUND] + length
@@ -252,7 +251,7 @@ def _is_empty(
     """Whether none of some events lies in a gap."""
     begin, middle, end = program.gap[number]
     lowest, until = board.low[key], board.high[key]
-    earliest, last = -_FOREVER, _FOREVER
+    earliest, last = -BEHIND_ALL, BEHIND_ALL
     if begin == middle and length >= 0:
         earliest = latest - length
     if middle == end and length >= 0:
