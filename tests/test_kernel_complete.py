@@ -762,9 +762,7 @@ def test_partial_trends_beyond_the_memory_of_a_task_are_not_joined() -> None:
     found = ["".join(trend) for trend in columns[0].to_pylist()]
     assert sorted(found) == ["abcd", "abcef", "acd", "acef"]
     assert list(join_stream(JoinSpec(1, None), iter([]))) == []
-    with pytest.raises(
-        GroupTooLarge, match="the 4 partial trends between anchors take [0-9]+ bytes, and 100"
-    ) as caught:
+    with pytest.raises(GroupTooLarge, match="the 4 partial trends between anchors take ") as caught:
         list(join_stream(JoinSpec(1, 100), iter(batches)))
     assert "anchors=" in (caught.value.hint or "")
 

@@ -16,6 +16,7 @@ from cetdsl.execution.expressions import combine, of_first, to_column
 from cetdsl.execution.times import refuse_times
 from cetdsl.ir.compiled import Compiled
 from cetdsl.ir.layout import Encoding
+from cetdsl.ir.slots import TESTS_IN_WORD
 from cetdsl.ir.source import Source
 from cetdsl.ir.windowing import SLIDING, SPAN, overlaps
 from cetdsl.pattern.expressions import Attribute, Binary, Expr, Literal, Role, SparkColumn, conjunction, conjuncts
@@ -36,11 +37,19 @@ class EventFrame:
 
     Renaming by position works whatever the names are: duplicate, dotted, or words such as ``window``. The events are
     selected for the ``compiled`` query. Whoever reads them understands a dictionary of variables (``by_dictionary``),
-    and does without variables where there is but one (``bare``): see :class:`~cetdsl.ir.layout.Encoding`.
+    and does without variables where there is but one (``bare``): see :class:`~cetdsl.ir.layout.Encoding`. The ``tests``
+    are conditions on single events of which bits are sent.
     """
 
     def __init__(
-        self, df: DataFrame, source: Source, compiled: Compiled, *, by_dictionary: bool = False, bare: bool = False
+        self,
+        df: DataFrame,
+        source: Source,
+        compiled: Compiled,
+        *,
+        by_dictionary: bool = False,
+        bare: bool = False,
+        tests: Sequence[Expr] = (),
     ) -> None:
         self.source = source
         self.compiled = compiled
@@ -48,7 +57,9 @@ class EventFrame:
         self._by_dictionary, self._bare = by_dictionary, bare
         self._positions = {field.name: number for number, field in reversed(list(enumerate(self.fields)))}
         self._columns: dict[str, Column] = {}
+        self._tests = tests
         conditions = [condition for _, condition in compiled.variables if condition is not None]
+        conditions += tests
         nodes = (node for condition in conditions for node in condition.walk())
         opaque = list(dict.fromkeys(node for node in nodes if isinstance(node, SparkColumn)))
         self.opaque = {node: f"o{number}" for number, node in enumerate(opaque)}
@@ -106,17 +117,26 @@ class EventFrame:
         """Time as a whole number: microseconds since the epoch, or ticks."""
         return F.expr(self._ticks)
 
+    def ticks_of(self, column: str) -> Column:
+        """Returns a column that has the type of the time column as such a whole number."""
+        return F.expr(self._ticks_of(self._time_of(column)))
+
     @property
     def _time(self) -> str:
-        column = self.own_name(self.source.time)
-        return f"CAST({column} AS timestamp)" if self.type_of(self.source.time).typeName() == "date" else column
+        return self._time_of(self.own_name(self.source.time))
 
     @property
     def _ticks(self) -> str:
+        return self._ticks_of(self._time)
+
+    def _time_of(self, column: str) -> str:
+        return f"CAST({column} AS timestamp)" if self.type_of(self.source.time).typeName() == "date" else column
+
+    def _ticks_of(self, time: str) -> str:
         kind = self.source.time_type
         if kind == "timestamp":
-            return f"unix_micros({self._time})"
-        return _ntz_micros(self._time) if kind == "timestamp_ntz" else f"CAST({self._time} AS bigint)"
+            return f"unix_micros({time})"
+        return _ntz_micros(time) if kind == "timestamp_ntz" else f"CAST({time} AS bigint)"
 
     @property
     def key_names(self) -> list[str]:
@@ -183,6 +203,20 @@ class EventFrame:
             own = self.column(column)
             found.append(of_first([(own == value, bits_of(each)) for value, each in choices.items()], zero))
         return combine(lambda a, b: a.bitwiseOR(b), found) if found else zero
+
+    def words(self) -> list[Column]:
+        """The bits of the tests that hold of an event, so many of them in each column; what is NULL does not hold."""
+        zero, bits = F.lit(0).cast("bigint"), [F.lit(1 << place).cast("bigint") for place in range(TESTS_IN_WORD)]
+        return [
+            combine(
+                lambda a, b: a.bitwiseOR(b),
+                [
+                    F.when(self.row_column(test), bit).otherwise(zero)
+                    for test, bit in zip(self._tests[begin : begin + TESTS_IN_WORD], bits)
+                ],
+            )
+            for begin in range(0, len(self._tests), TESTS_IN_WORD)
+        ]
 
     @cached_property
     def _by_text(self) -> tuple[_Conditions, dict[str, dict[str, _Conditions]]]:
@@ -365,17 +399,17 @@ class EventFrame:
         """
         windowing, time, zero = self.source.windowing, self.ticks, F.lit(0).cast("bigint")
         if not overlaps(windowing):
-            return F.coalesce(_floor_divide(time, windowing.cut), zero)
+            return F.coalesce(floor_divide(time, windowing.cut), zero)
         spans = windowing.kind == SPAN
-        last = _floor_divide(time + (windowing.length if spans and negated else 0), windowing.cut)
-        first = _floor_divide(time - windowing.length + (0 if spans else 1), windowing.cut)
+        last = floor_divide(time + (windowing.length if spans and negated else 0), windowing.cut)
+        first = floor_divide(time - windowing.length + (0 if spans else 1), windowing.cut)
         return F.coalesce(F.sequence(first, last), F.array(zero))
 
     def pane(self) -> Column:
         """The number of the pane that holds an event; NULL without a time."""
         windowing = self.source.windowing
         rest = windowing.length % windowing.slide
-        number = _floor_divide(self.ticks, windowing.slide)
+        number = floor_divide(self.ticks, windowing.slide)
         if not rest:
             return number
         after_end = F.pmod(self.ticks, F.lit(windowing.slide)) >= rest
@@ -414,8 +448,8 @@ class EventFrame:
     def window_starts(self) -> Column:
         """The starts of all windows that hold an event, in ticks, of queries that slide."""
         windowing, time = self.source.windowing, self.ticks
-        first = _floor_divide(time - windowing.length, windowing.slide) + 1
-        numbers = F.sequence(first, _floor_divide(time, windowing.slide))
+        first = floor_divide(time - windowing.length, windowing.slide) + 1
+        numbers = F.sequence(first, floor_divide(time, windowing.slide))
         return F.transform(numbers, lambda number: number * F.lit(windowing.slide).cast("bigint"))
 
     def window(self, start: Column) -> Column:
@@ -460,7 +494,7 @@ def _hashable(column: str, kind: T.DataType) -> str:
     return f"to_json(struct({column}))" if "map<" in text or "variant" in text else column
 
 
-def _floor_divide(value: Column, by: int) -> Column:
+def floor_divide(value: Column, by: int) -> Column:
     """Divides whole numbers and rounds down, exactly, where dividing doubles would round."""
     divisor = F.lit(by).cast("bigint")
     return F.call_function("div", value - F.pmod(value, divisor), divisor)
