@@ -35,7 +35,7 @@ STRATEGIES = {
     "definition": "lists all trends, and drops those that another one contains",
 }
 #: What operators say of themselves, in the order in which it is shown; what has another name comes last.
-_FACTS = ("trends", "algorithm", "memory", "cost", "numbers", "windows", "time buckets", "panes")
+_FACTS = ("trends", "algorithm", "optimizer", "memory", "cost", "numbers", "windows", "time buckets", "panes")
 
 
 def physical_views(decision: Decision, measured: tuple[tuple[str, str], ...] = ()) -> tuple[PlanView, ...]:
