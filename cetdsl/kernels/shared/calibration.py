@@ -43,9 +43,9 @@ _WINDOW = 512
 #: Rounds after which measuring goes on no more.
 _ROUNDS = 20
 #: How much of an error in a price weighs as much as the same error in what a workload takes.
-_TRUST = 0.3
+_TRUST = 0.1
 #: Prices further than this from the fixed ones, scaled to the machine, were measured beside other work.
-_FURTHEST = 4.0
+_FURTHEST = 10.0
 
 
 class _Workload(NamedTuple):
