@@ -268,7 +268,7 @@ def _rate(slot: Slot, statistics: Statistics) -> float:
 
 
 def _rate_of(kind: Kind, condition: Condition, statistics: Statistics) -> float:
-    """The events of a kind that meet a condition, as if its alternatives, and the terms of each, knew nothing of others.
+    """The events of a kind that meet a condition, if its alternatives, and the terms of each, are independent.
 
     What is known of a kind is the share that one term lets through; any further ones let through a third each.
     """
