@@ -75,8 +75,8 @@ def bound(df: Any, text: str) -> Any:
         ("PATTERN SEQ(A, B) OR SEQ(B b2, C) WITHIN 6 SLIDE 2", [["A", "B"], ["C", "b2"]]),
         ("PATTERN SEQ(A, B, C) WHERE A.x < C.x WITHIN 6 SLIDE 2", "tree"),
         ("PATTERN B+ WITHIN 4", "tree"),
-        ("PATTERN AND(SEQ(A, B), C, D) WHERE A.x <= C.x AND B.k = D.k WITHIN 5", ["D", "C", "A", "B"]),
-        ("PATTERN AND(SEQ(A, B), C, D) WHERE A.x + C.x < D.x WITHIN 6 SLIDE 2", [["A", "D"], ["B", "C"]]),
+        ("PATTERN AND(SEQ(A, B), C, A a2) WHERE A.x <= C.x AND B.k = a2.k WITHIN 5", ["a2", "C", "A", "B"]),
+        ("PATTERN AND(SEQ(A, B), C, A a2) WHERE A.x + C.x > a2.x WITHIN 6 SLIDE 2", [["A", "a2"], ["B", "C"]]),
     ),
 )
 def test_trends_in_any_plan_are_those_of_the_reference(df: Any, rows: list[Any], text: str, plan: Any) -> None:

@@ -257,10 +257,10 @@ def random_conjunction(rng: random.Random) -> str:
 
 
 @pytest.mark.parametrize("trees", [False, True])
-@pytest.mark.parametrize("first", [0, 40])
+@pytest.mark.parametrize("first", [0, 25])
 def test_every_plan_of_generated_conjunctions(first: int, trees: bool) -> None:
     answers = asked = 0
-    for seed in range(first, first + 40):
+    for seed in range(first, first + 25):
         rng = random.Random(seed)
         query = by_case(cet.parse(random_conjunction(rng))._query())
         kinds = [event.type for event in events(query.pattern)]
@@ -270,7 +270,7 @@ def test_every_plan_of_generated_conjunctions(first: int, trees: bool) -> None:
         except UnsupportedQuery:
             continue
         asked += 1
-    assert asked >= 30
+    assert asked >= 20
     assert answers > 200
 
 
