@@ -75,14 +75,13 @@ class ShadowedGraphs:
 
         These are its events ``low:high``, the event, the slice, and the variable.
         """
-        found = []
+        found = [np.zeros((5, 0), dtype=np.int64)]
         for variable in sorted({self.query.machine.variables[state] for state, _ in self.query.machine.initial}):
             length, wanted = self.query.windowing.length, 1 << variable
             own = span_subslices(low, high, events.mask, events.time, wanted, length, *bounds)
-            found.append((*own, np.full(len(own[0]), variable, dtype=np.int64)))
-        columns = [np.concatenate(column) for column in zip(*found)]
-        order = np.lexsort((columns[2], columns[3]))
-        first, last, event, row, variables = (column[order] for column in columns)
+            found.append(np.stack([*own, np.full(len(own[0]), variable, dtype=np.int64)]))
+        columns = np.concatenate(found, axis=1)
+        first, last, event, row, variables = columns[:, np.lexsort((columns[2], columns[3]))]
         return first, last, event, row, variables
 
     def part(self, around: Surroundings, low: Ints, high: Ints, pivot: Ints, begin: Ints) -> ShadowedPart:
