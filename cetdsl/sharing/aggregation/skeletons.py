@@ -10,8 +10,10 @@ import attrs
 from cetdsl.pattern.expressions import (
     Aggregate,
     Attribute,
+    Binary,
     Expr,
     Length,
+    Literal,
     Role,
     conjuncts,
     variables,
@@ -66,8 +68,8 @@ def skeleton(query: Query) -> Skeleton:
 
 def _scope(query: Query) -> tuple[Scope, Span | None]:
     window = query.window
-    bounded = window is not None and window.slide is None
-    return _scope_of(window, query.partition_by, query.group_by), window.length if window and bounded else None
+    span = window.length if window is not None and window.slide is None else None
+    return _scope_of(window, query.partition_by, query.group_by), span
 
 
 @lru_cache(1024)
@@ -92,6 +94,10 @@ class _Predicates:
         self.relating: list[Expr] = []
         self.all: list[tuple[Expr, list[str]]] = []
         for predicate in predicates:
+            if (alone := _compared_variable(predicate)) is not None:
+                self.all.append((predicate, [alone]))
+                self.local.setdefault(alone, []).append(predicate)
+                continue
             names: dict[str, None] = {}
             plain, todo = True, [predicate]
             while todo:
@@ -111,6 +117,15 @@ class _Predicates:
                 self.relating.append(predicate)
 
 
+def _compared_variable(predicate: Expr) -> str | None:
+    """The variable that a comparison with a constant is about, as most predicates are; None of all others."""
+    if isinstance(predicate, Binary) and isinstance(predicate.right, Literal):
+        side = predicate.left
+        if isinstance(side, Attribute) and side.role is Role.EACH:
+            return side.variable or ""
+    return None
+
+
 def _relation(predicate: Expr, slots: Sequence[frozenset[str]]) -> Iterable[Relation]:
     names = variables(predicate)
     places = {name: [number for number, bound in enumerate(slots) if name in bound] for name in names}
@@ -124,6 +139,11 @@ def _relation(predicate: Expr, slots: Sequence[frozenset[str]]) -> Iterable[Rela
 @lru_cache(1 << 16)
 def _slot(kind: Kind, condition: Condition) -> Slot:
     return Slot(((kind, condition),))
+
+
+@lru_cache(1 << 16)
+def _only(name: str) -> frozenset[str]:
+    return frozenset((name,))
 
 
 @lru_cache(1 << 16)
@@ -145,7 +165,7 @@ class _Part:
     def put(self, node: Pattern, predicates: _Predicates) -> None:
         """Adds the slots of a pattern behind those that are there, in no order with these."""
         if isinstance(node, Event):
-            self._add(_event_slot(node, predicates), frozenset((node.variable,)))
+            self._add_event(node, predicates)
         elif isinstance(node, Repeat):
             self.repeats = True
         elif isinstance(node, Joined) and any(isinstance(child, type(node)) for child in node.parts):
@@ -160,6 +180,14 @@ class _Part:
         self.later.append(0)
         self.names.append(names)
 
+    def _add_event(self, event: Event, predicates: _Predicates) -> None:
+        name = event.variable
+        if event.type is not None and event.condition is None and name not in predicates.local:
+            slot = _any_of_type(event.type)
+        else:
+            slot = _event_slot(event, predicates)
+        self._add(slot, _only(name))
+
     def _put_joined(self, node: Pattern, predicates: _Predicates) -> None:
         """Adds the parts of SEQ or AND."""
         begin, ordered = len(self.slots), isinstance(node, Seq)
@@ -167,7 +195,7 @@ class _Part:
         before = 0  # the slots of the part before, none if it is not in slots wholly
         for child in node.children:
             if not ordered and isinstance(child, Event):
-                self._add(_event_slot(child, predicates), frozenset((child.variable,)))
+                self._add_event(child, predicates)
                 continue
             if isinstance(child, Not):
                 negations.append(child)
