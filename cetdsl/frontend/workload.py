@@ -35,7 +35,7 @@ from cetdsl.frontend import sase
 from cetdsl.frontend.patterns import query_of
 from cetdsl.frontend.session import check_number, shown_columns, spark_columns, whole
 from cetdsl.ir.operators import AnswerTogether, ListTogether
-from cetdsl.ir.sharing import Sharing
+from cetdsl.ir.sharing import CALIBRATED, COST_MODELS, Sharing
 from cetdsl.pattern.query import Query
 from cetdsl.planning.sharing import SHARING
 from cetdsl.planning.trends_together import measuring, plan_trends_together
@@ -401,6 +401,7 @@ def patterns(
     on_null_time: str = "error",
     sharing: str = "dynamic",
     deviations: Mapping[str, float] | None = None,
+    cost_model: str = CALIBRATED,
 ) -> Workload:
     """Bind many queries to the events of a DataFrame.
 
@@ -425,6 +426,9 @@ def patterns(
     deviations : mapping of str to float, optional
         The statistics of ``sharing="static"``, by query: the share (0 to 1) of the events of its Kleene patterns at
         which it does otherwise than most of the queries that it shares with. The first events show what is not given.
+    cost_model : {"calibrated", "equation-8", "equation-7"}
+        What decisions go by: prices of the work that is done here, measured once per machine; or an equation of Hamlet
+        (SIGMOD 2021), which counts the steps of a program that scans the events before each event.
 
     Returns
     -------
@@ -433,8 +437,8 @@ def patterns(
     Raises
     ------
     InvalidNode
-        If there is no query, a name or the sharing mode is not one, or deviations are not shares of queries that
-        exist, or not asked for.
+        If there is no query, a name, the sharing mode or the cost model is not one, or deviations are not shares of
+        queries that exist, or not asked for.
     ParseError
         If a text is malformed.
     ResolutionError
@@ -453,7 +457,7 @@ def patterns(
     """
     require_dataframe(df)
     named = named_queries(queries)
-    how = _sharing(sharing, deviations or {}, named)
+    how = _sharing(sharing, deviations or {}, cost_model, named)
     workload = Workload(df, named, Binding(time, tie_break, type, on_null_time), how)
     workload._rewritten  # noqa: B018 - errors of the queries are raised here, not when an answer is asked for
     for name, query in named.items():
@@ -465,9 +469,16 @@ def patterns(
     return workload
 
 
-def _sharing(mode: str, deviations: Mapping[str, float], queries: Mapping[str, Query]) -> Sharing:
+def _sharing(mode: str, deviations: Mapping[str, float], cost_model: str, queries: Mapping[str, Query]) -> Sharing:
     if not is_one_of(mode, SHARING):
         raise InvalidNode(f"no sharing mode {shown(mode)}", hint=f"choose one of {', '.join(SHARING)}")
+    if not is_one_of(cost_model, COST_MODELS):
+        raise InvalidNode(f"no cost model {shown(cost_model)}", hint=f"choose one of {', '.join(COST_MODELS)}")
+    if cost_model != CALIBRATED and mode not in ("dynamic", "static"):
+        raise InvalidNode(
+            f"a cost model is given, but sharing is {mode!r} and decides nothing",
+            hint='write sharing="dynamic" or "static", or leave it away',
+        )
     if deviations and mode != "static":
         raise InvalidNode(
             f"deviations are given, but sharing is {mode!r} and does not go by them",
@@ -481,7 +492,7 @@ def _sharing(mode: str, deviations: Mapping[str, float], queries: Mapping[str, Q
             )
         if not isinstance(part, (int, float)) or not 0 <= part <= 1:
             raise InvalidNode(f"the deviation of query {name!r} is a share from 0 to 1, not {shown(part)}")
-    return Sharing(mode, dict(deviations))
+    return Sharing(mode, dict(deviations), cost_model)
 
 
 def named_queries(queries: object) -> dict[str, Query]:
