@@ -32,6 +32,7 @@ from cetdsl.explain.workload import explain_workload
 from cetdsl.frontend import sase
 from cetdsl.frontend.patterns import query_of
 from cetdsl.frontend.session import check_number, spark_columns
+from cetdsl.frontend.sorting import asked_sort
 from cetdsl.ir.operators import AnswerTogether
 from cetdsl.ir.sharing import Sharing
 from cetdsl.pattern.query import Query
@@ -237,6 +238,8 @@ def patterns(
     on_null_time: str = "error",
     sharing: str = "dynamic",
     deviations: Mapping[str, float] | None = None,
+    sort: str | None = None,
+    sort_memory: str | int | None = None,
 ) -> Workload:
     """Bind many queries to the events of a DataFrame.
 
@@ -260,6 +263,8 @@ def patterns(
     deviations : mapping of str to float, optional
         The statistics of ``sharing="static"``, by query: the share (0 to 1) of the events of its Kleene patterns at
         which it does otherwise than most of the queries that it shares with. The first events show what is not given.
+    sort, sort_memory
+        As of :func:`pattern`.
 
     Returns
     -------
@@ -289,7 +294,8 @@ def patterns(
     require_dataframe(df)
     named = named_queries(queries)
     how = _sharing(sharing, deviations or {}, named)
-    workload = Workload(df, named, Binding(time, tie_break, type, on_null_time), how)
+    asked = asked_sort(df.sparkSession, sort, sort_memory)
+    workload = Workload(df, named, Binding(time, tie_break, type, on_null_time, asked), how)
     workload._rewritten  # noqa: B018 - errors of the queries are raised here, not when an answer is asked for
     for name, query in named.items():
         try:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from cetdsl.errors import EngineError, GroupTooLarge, NullTime
 from cetdsl.ir.kernel import KernelSpec
-from cetdsl.ir.layout import BUCKET, CODE, FINGERPRINT, KEY, LIST, MASK, MATRIX, POSITION, TIE, TIME, VALUE, InColumn
+from cetdsl.ir.layout import BUCKET, CODE, KEY, LIST, MASK, MATRIX, POSITION, TIE, TIME, VALUE, InColumn
 from cetdsl.ir.windowing import SPAN, WHOLE, Windowing
 from cetdsl.kernels.vocabulary import Events, Ints, Slices
 from cetdsl.kernels.wire.columns import (
@@ -29,7 +29,7 @@ from cetdsl.kernels.wire.columns import (
     to_numpy,
     validity,
 )
-from cetdsl.kernels.wire.order import in_order
+from cetdsl.kernels.wire.order import in_order, order_of
 from cetdsl.kernels.wire.runs import events_of_runs
 from cetdsl.kernels.wire.values import ValueColumn
 from cetdsl.kernels.wire.windows import NEVER, cut_slices
@@ -126,8 +126,8 @@ class ChunkReader:
         self.spec, self.layout = spec, spec.layout
         if self.layout.runs is not None:
             batches = events_of_runs(self.layout.runs, batches)
-        if self.layout.unsorted:
-            batches = in_order(self.layout.position(TIME), self.layout.position(FINGERPRINT), batches)
+        if self.layout.sort_memory:
+            batches = in_order(order_of(self.layout), batches)
         self.batches = batches
         self.chunk_events = chunk_events
         self.nulls = 0
