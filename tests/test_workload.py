@@ -431,3 +431,20 @@ def test_more_variables_than_a_mask_has_bits_take_more_passes(spark: Any) -> Non
     texts = {f"q{k}": f"RETURN COUNT(*) AS n PATTERN SEQ(T{2 * k}, T{2 * k + 1})" for k in range(35)}
     found = {row.query: int(row.n) for row in df.patterns(texts, time="t").aggregate().collect()}
     assert found == dict.fromkeys(texts, 3)
+
+
+@pytest.mark.parametrize(("arguments", "said"), [
+    ({"cost_model": "equation-9"}, "choose one of calibrated, equation-8, equation-7"),
+    ({"cost_model": "equation-8", "sharing": "always"}, 'write sharing="dynamic" or "static", or leave it away'),
+])  # fmt: skip
+def test_cost_models_that_are_refused(figure_4: Any, arguments: dict[str, str], said: str) -> None:
+    with pytest.raises(InvalidNode, match=re.escape(said)):
+        figure_4.patterns({"q": "RETURN COUNT(*) PATTERN B+"}, time="t", **arguments)
+
+
+@pytest.mark.parametrize("cost_model", more_on_classic("equation-7", "equation-8"))
+def test_cost_models_give_the_same_answers(figure_4: Any, cost_model: str) -> None:
+    texts = {name: f"RETURN COUNT(*) AS n PATTERN SEQ({name}, B+) GROUP BY key" for name in ("A", "C")}
+    many = figure_4.patterns(texts, time="t", cost_model=cost_model)
+    assert f"cost model  {cost_model}" in str(many.explain())
+    assert sorted({(row.query, int(row.n)) for row in many.aggregate().collect()}) == [("A", 132), ("C", 72)]
