@@ -670,7 +670,9 @@ def test_explain_says_how_complete_trends_run(deposits: Any) -> None:
     alone = deposits.pattern(CHAIN, time="t", type=None).explain("complete").text
     assert alone.startswith("== complete ==\nstrategy   balanced: ")
     assert "copy to every share, one per core" in alone
-    assert re.search(r"sort each task.s events by share, t\n +by the kernel\n", alone)
+    assert re.search(
+        r"sort each task.s events by share, t\n +by the kernel: cheaper for events of about \d+ bytes\n", alone
+    )
     spans = deposits.pattern(CHAIN + " WITHIN 5", time="t", type=None).explain("complete").text
     assert "graphs        one per event that a trend may begin with" in spans
     assert "for each event that a trend may begin with, of the events within the span" in spans
