@@ -100,7 +100,7 @@ def _project(frame: EventFrame, needed: EventsInOrder, shares: int) -> tuple[Ter
     if needed.in_panes:
         terms[BUCKET] = frame.pane()
     elif spec.query.windowing.cut:
-        terms[BUCKET] = frame.time_buckets(bool(spec.query.negations))
+        terms[BUCKET] = frame.time_buckets(spec.query.looks_back)
     terms |= frame.instant()
     terms |= frame.codes
     terms |= {f"{VALUE}{n}": frame.term(expr) for n, expr in enumerate(needed.values)}

@@ -145,7 +145,7 @@ def aggregation_plan(
     statistics : dict, optional
         ``"rates"``: events by type, a second, or by tick of a whole number of time, or in all if there is no window;
         1 if not given. ``"selectivities"``: by pair of types the share of pairs that predicates on both let through,
-        by a single type the share of its events that a condition lets through; 1/3 if not given. With them the plan
+        by a single type the share of its events that a comparison lets through; 1/3 if not given. With them the plan
         has no sub-pattern whose instances cost more to keep than to build again, and each vertex says in which order
         it is best put together. Types that no query names are passed over.
     least_alike : float

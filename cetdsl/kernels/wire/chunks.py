@@ -148,7 +148,7 @@ class ChunkReader:
         self.batches = batches
         self.chunk_events = chunk_events
         self.nulls = 0
-        self.asked = [_Asked(one.query.windowing, bool(one.query.negations)) for one in queries or (spec,)]
+        self.asked = [_Asked(one.query.windowing, one.query.looks_back) for one in queries or (spec,)]
 
     def __iter__(self) -> Iterator[Chunk]:
         pending: list[pa.RecordBatch] = []
