@@ -22,6 +22,7 @@ _STAGES = {
     "merge": ("answers.merge", "merge_stream"),
     "pairs": ("answers.merge", "pair_stream"),
     "panes": ("aggregate.panes", "pane_stream"),
+    "panes in place": ("aggregate.panes", "in_place_stream"),
     "windows": ("aggregate.panes", "window_stream"),
     "trends": ("enumerate.trends", "trend_stream"),
     "detect": ("detect.trends", "detect_stream"),
