@@ -25,6 +25,7 @@ from test_kernel_aggregate import CUTTING, Worker, by_case, rows_of, sorted_batc
 import cetdsl as cet
 from cetdsl.errors import GroupTooLarge, UnsupportedQuery
 from cetdsl.frontend.sase import parse
+from cetdsl.ir.extraction import Extraction
 from cetdsl.ir.kernel import ALL, ENDS, MAXIMAL
 from cetdsl.ir.operators import DropContained, ListPaths, Merge
 from cetdsl.ir.stages import ContainmentSpec, GraphSpec, SampleSpec, TopSpec, TrendsSpec
@@ -78,7 +79,7 @@ class Task(Worker):
 
     def request(self, completeness: str, algorithm: str = "auto") -> CompleteRequest:
         return CompleteRequest(
-            self.resolved, completeness, algorithm, None, ("id",), None, compile_sides(self.resolved)
+            self.resolved, completeness, Extraction(algorithm), ("id",), None, compile_sides(self.resolved)
         )
 
     def graph(self, completeness: str) -> ListPaths:
@@ -92,7 +93,7 @@ class Task(Worker):
         keys = tuple(range(len(plan.source.groups)))
         variables = tuple(name for name, _ in plan.compiled.variables)
         kernel = self._typed(plan.spec, (), event=True)
-        return GraphSpec(TrendsSpec(kernel, keys, variables, ("id",)), algorithm, memory, **more)
+        return GraphSpec(TrendsSpec(kernel, keys, variables, ("id",)), Extraction(algorithm, memory), **more)
 
     def rows_in(self, plan: Any, spec: Any, batch: int, values: Any = ()) -> Iterator[pa.RecordBatch]:
         return self.batches(plan.source, plan.compiled, spec, values, batch, event=True)

@@ -29,6 +29,8 @@ _STAGES = {
     "sample detection": ("detect.measure", "sample_stream"),
     "containment": ("complete.containment", "containment_stream"),
     "graph": ("complete.streams", "graph_stream"),
+    "pieces": ("complete.pieces", "piece_stream"),
+    "join pieces": ("complete.pieces", "join_stream"),
     "count": ("complete.streams", "count_stream"),
     "vertices": ("graph.vertices", "vertex_stream"),
     "survey": ("complete.streams", "survey_stream"),
