@@ -25,7 +25,7 @@ from races import Result, Verdict, discard, emitter, result
 import cetdsl as cet
 from cetdsl import datasets
 from cetdsl.execution.operators import execute
-from cetdsl.ir.operators import BuildGraph, with_exchanges
+from cetdsl.ir.operators import BuildGraph
 from cetdsl.kernels.complete.branch_and_bound import branch_and_bound
 from cetdsl.kernels.complete.cut_plan import Costs
 from cetdsl.kernels.complete.extract import count_refs, extract, survey
@@ -35,6 +35,7 @@ from cetdsl.kernels.complete.streams import Graphs, Part
 from cetdsl.kernels.graph.counts import count_trends
 from cetdsl.kernels.wire.chunks import Chunk, ChunkReader
 from cetdsl.planning.planner import plan_complete
+from cetdsl.planning.sorting import exchanged
 
 CHECK, STOCK = cet.events("Check", "Stock")
 CHAIN = cet.kleene(CHECK).where(CHECK.destination == cet.next_(CHECK).source)
@@ -54,7 +55,7 @@ class Input(NamedTuple):
         plan = plan_complete(asked._complete(completeness, "m-cet", None, asked._columns(()), None)).plan
         # Where tasks share the group, each has all of its events.
         (graph,) = (operator for operator in plan.walk() if isinstance(operator, BuildGraph))
-        rows = execute(df, with_exchanges(attrs.evolve(graph, balanced=False)))
+        rows = execute(df, exchanged(attrs.evolve(graph, balanced=False)))
         [chunk] = ChunkReader(rows.spec, iter(rows.data.toArrow().to_batches()), 2**40)
         one = rows.spec.query.windowing.cut or len(chunk.events.segment_start) == 2
         assert one, "the events are those of one group, once or once per time bucket"

@@ -239,7 +239,7 @@ class Worker:
         windowing = spec.query.windowing
         cut, length = windowing.cut, windowing.length
         if windowing.kind == SPAN:
-            return range((time - length) // cut, (time + (length if spec.query.negations else 0)) // cut + 1)
+            return range((time - length) // cut, (time + (length if spec.query.looks_back else 0)) // cut + 1)
         if windowing.slide >= length:
             return range(time // cut, time // cut + 1)
         return range((time - (length - 1)) // cut, time // cut + 1)

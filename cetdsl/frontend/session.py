@@ -25,6 +25,7 @@ from cetdsl.explain.physical import measured_facts, physical_views
 from cetdsl.explain.view import PlanView
 from cetdsl.frontend.memory import parse_memory
 from cetdsl.frontend.patterns import query_of
+from cetdsl.frontend.sorting import asked_sort
 from cetdsl.frontend.terms import Term, to_expr
 from cetdsl.ir.accumulators import NUMBERS
 from cetdsl.ir.kernel import ALL, ENDS, MAXIMAL
@@ -828,6 +829,8 @@ def pattern(
     tie_break: str | Sequence[str] | None = None,
     type: str | None = "type",
     on_null_time: str = "error",
+    sort: str | None = None,
+    sort_memory: str | int | None = None,
 ) -> PatternFrame:
     """Bind a query to the events of a DataFrame.
 
@@ -845,6 +848,12 @@ def pattern(
         The column that holds event types; None says that every event is of every type.
     on_null_time : {"error", "skip"}
         What to do with rows whose time is NULL.
+    sort : {"auto", "kernel", "spark"}, optional
+        Who puts the events of a task in order: Spark, or the kernel in the Python worker; ``auto`` takes whoever is
+        expected to take less time. By default the session's setting ``cetdsl.sort``, and else ``auto``.
+    sort_memory : str or int, optional
+        About how much of a task's events the kernel holds while it sorts, as ``"64m"`` or bytes; what is more goes to
+        Spark's local directory. By default the session's setting ``cetdsl.sort.memory``, and else 128 MiB.
 
     Returns
     -------
@@ -867,7 +876,8 @@ def pattern(
     Decimal('7')
     """
     require_dataframe(df)
-    bound = PatternFrame(df, query_of(query), Binding(time, tie_break, type, on_null_time))
+    asked = asked_sort(df.sparkSession, sort, sort_memory)
+    bound = PatternFrame(df, query_of(query), Binding(time, tie_break, type, on_null_time, asked))
     bound._rewritten  # noqa: B018 - errors of the query are raised here, not when an answer is asked for
     refuse_changing_conditions(df, spark_columns(bound.query))
     require_worker_python(df.sparkSession)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import attrs
 
-from cetdsl.ir.kernel import MAXIMAL, KernelSpec
+from cetdsl.ir.kernel import ALL, MAXIMAL, KernelSpec
 from cetdsl.ir.operators import words
 from cetdsl.ir.operators.events_in_order import EventsInOrder
 from cetdsl.ir.operators.operator import Requirement, Step, Unary
+from cetdsl.ir.shadows import FOLLOWED, REDUCED, STATES
+from cetdsl.ir.windowing import SPAN
 from cetdsl.pattern.expressions import Expr
 
 ALGORITHMS = {
@@ -16,6 +18,14 @@ ALGORITHMS = {
     "t-cet": "breadth first, all partial trends kept",
     "h-cet": "cut by time into graphlets, whose partial trends are kept where the memory allows, and stitched",
     "anchors": "partial trends between chosen values, joined along these",
+}
+
+#: How complete trends are told where the edges at the ends of a path do not tell them.
+_SHADOWS = {
+    ALL: "from events that may begin a trend to events that may end it, as NOTs and the span allow",
+    STATES: "with states that know what precedes a trend, and in which states longer trends read its events",
+    REDUCED: "without edges that a longer path goes round, led from state to state of the pattern",
+    FOLLOWED: "with the states in which longer trends read its events, followed along each edge and round it",
 }
 
 
@@ -45,10 +55,15 @@ class BuildGraph(Unary):
 
     def steps(self) -> tuple[Step, ...]:
         details = ["attribute ranges for predicates that order or equate values", "without events that lie on no trend"]
-        if self.spec.query.completeness == MAXIMAL:
+        shadows = self.spec.query.shadows
+        if shadows is not None:
+            details.append(_SHADOWS[shadows.kind if self.spec.query.completeness != ALL else ALL])
+        elif self.spec.query.completeness == MAXIMAL:
             details.append("without edges that a longer path goes round: the transitive reduction")
         if self._pivot is not None:
             details.insert(0, f"for each {self._pivot}, of the events that may stand beside it")
+        if self._has_firsts:
+            details.insert(0, "for each event that a trend may begin with, of the events within the span")
         return (Step("kernel: build the graph", tuple(details)),)
 
     def costs(self, limit: int | None = None) -> tuple[str, ...]:
@@ -60,9 +75,16 @@ class BuildGraph(Unary):
         pivot = self.spec.query.pivot
         return None if pivot < 0 else self.compiled.name_of(pivot)
 
+    @property
+    def _has_firsts(self) -> bool:
+        """Whether a span makes a graph for each event that a trend may begin with."""
+        return self.spec.query.shadows is not None and self.source.windowing.kind == SPAN
+
     def facts(self) -> tuple[tuple[str, str], ...]:
         known = words.trends_fact(self.spec.query.completeness)
-        if self._pivot is not None:
+        if self._has_firsts:
+            known = (*known, ("graphs", "one per event that a trend may begin with"))
+        elif self._pivot is not None:
             known = (*known, ("graphs", f"one per event bound to {self._pivot}"))
         if not known or self.algorithm is None:
             return known

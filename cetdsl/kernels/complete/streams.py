@@ -17,13 +17,15 @@ import pyarrow as pa
 from cetdsl.errors import EngineError, GroupTooLarge
 from cetdsl.ir.kernel import ALL, MAXIMAL, KernelSpec
 from cetdsl.ir.layout import SHARE
+from cetdsl.ir.shadows import STATES
 from cetdsl.ir.shares import task_of
 from cetdsl.ir.stages import SURVEY, GraphSpec, SurveySpec
-from cetdsl.ir.windowing import SLIDING
+from cetdsl.ir.windowing import SLIDING, SPAN
 from cetdsl.kernels.answers.rows import RowNames, answer_columns, group_columns
 from cetdsl.kernels.answers.tables import AccumulatorTable
 from cetdsl.kernels.complete.extract import Survey, extract, survey
 from cetdsl.kernels.complete.jobs import Settings
+from cetdsl.kernels.complete.shadowed import ShadowedGraphs, ShadowedPart, cut_events
 from cetdsl.kernels.enumerate.guards import GuardedMachine
 from cetdsl.kernels.enumerate.trends import TrendRows
 from cetdsl.kernels.graph.attribute_graph import AttributeGraph
@@ -33,6 +35,7 @@ from cetdsl.kernels.graph.counts import count_trends
 from cetdsl.kernels.graph.edges import list_edges
 from cetdsl.kernels.graph.pivots import beside_pivots
 from cetdsl.kernels.graph.reduction import reduce_edges
+from cetdsl.kernels.graph.standing import Surroundings
 from cetdsl.kernels.machine.conditions import pivot_demands
 from cetdsl.kernels.numbers.mixing import mixed
 from cetdsl.kernels.numbers.scaled import sum_scaled
@@ -58,22 +61,28 @@ class Part(NamedTuple):
 
     ``number`` is the chunk's number of each event, ``slices`` are the chunk's numbers of the slices, and ``low`` and
     ``high`` are their events in the graph. Where pairwise predicates relate all events of a trend to one, its
-    ``pivot``, a slice is there once for each event of the pivot, and has the trends about this one; -1: none.
+    ``pivot``, a slice is there once for each event of the pivot, and has the trends about this one; -1: none. With a
+    span it is there once for each event that a trend may begin with, its pivot, and variable ``begin`` that it may be
+    bound to; -1: any. Where edges alone tell the trends, there are no ``attributes``.
     """
 
-    attributes: AttributeGraph
+    attributes: AttributeGraph | None
     edges: Graph | None
     number: Ints
     slices: Ints
     low: Ints
     high: Ints
     pivot: Ints
+    begin: Ints
 
     def alone(self) -> Iterator[Part]:
         """Yields the graph with each of its slices alone."""
         for n in range(len(self.slices)):
             own = slice(n, n + 1)
-            yield self._replace(slices=self.slices[own], low=self.low[own], high=self.high[own], pivot=self.pivot[own])
+            slices, begin = self.slices[own], self.begin[own]
+            yield self._replace(
+                slices=slices, low=self.low[own], high=self.high[own], pivot=self.pivot[own], begin=begin
+            )
 
     @property
     def graph(self) -> Graph:
@@ -83,16 +92,20 @@ class Part(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """Slices that a graph is to be built of: their numbers, their events ``low:high``, and their pivots (-1: none)."""
+    """Slices that a graph is to be built of: numbers, events ``low:high``, pivots (-1: none), and what begins a trend.
+
+    The last is the variable that the pivot is bound to where it must be the first event; -1 elsewhere.
+    """
 
     slices: Ints
     low: Ints
     high: Ints
     pivot: Ints
+    begin: Ints
 
-    def rows(self, begin: int, end: int | None) -> Asked:
+    def rows(self, chosen: slice | Ints) -> Asked:
         """Returns some of them."""
-        return Asked(*(column[begin:end] for column in self))
+        return Asked(*(column[chosen] for column in self))
 
 
 class Graphs:
@@ -103,47 +116,68 @@ class Graphs:
 
     def __init__(self, spec: KernelSpec) -> None:
         self.spec = spec
-        self.complete = spec.query.completeness != ALL
+        # What shadows tell has become where paths begin and end.
+        self.complete = spec.query.completeness != ALL and spec.query.shadows is None
         self.variable = np.array(spec.query.machine.variables, dtype=np.int64)
         self._guarded, self._demands = GuardedMachine(spec), pivot_demands(spec.query)
         windowing = spec.query.windowing
         self.builder = GraphBuilder(self._guarded.machine, windowing.length if windowing.kind == SLIDING else 0)
+        self._shadowed = ShadowedGraphs(spec, self._guarded.machine) if spec.query.shadows else None
 
-    def parts(self, chunk: Chunk, slices: Ints | None = None, *, listed: bool = True) -> Iterator[Part]:
-        """Yields the slices of a chunk (by default all of them) with their graphs; ``listed``: with edges."""
+    def parts(
+        self, chunk: Chunk, slices: Ints | None = None, *, listed: bool = True, turn: tuple[int, int] = WHOLE_SLICES
+    ) -> Iterator[Part]:
+        """Yields the slices of a chunk (by default all of them) with their graphs; ``listed``: with edges.
+
+        With a span, shares take turns with the events that trends begin with; ``turn`` says which share this is.
+        """
         numbers = np.arange(len(chunk.slices.low)) if slices is None else slices
         if len(numbers) == 0:
             return
-        events, _, _ = self._guarded.with_guards(chunk.events)
-        waiting = self._asked(chunk, numbers)[::-1]
+        events, before, until = self._guarded.with_guards(chunk.events)
+        around = self._shadowed.around(events, before, until) if self._shadowed else None
+        waiting = self._asked(chunk, numbers, turn)[::-1]
         while waiting:
             asked = waiting.pop()
-            part = self._part(events, asked)
-            if listed and (edges := self._edges(part.attributes)) is None:
+            part, told = self._part(events, around, asked)
+            if listed and (edges := self._edges(part, around, told)) is None:
                 if len(asked.slices) == 1:
                     raise _too_many_edges(self.spec, chunk, part)
                 # Windows overlap the fewer others, the further they are apart.
                 half = len(asked.slices) // 2
-                waiting += [asked.rows(half, None), asked.rows(0, half)]
+                waiting += [asked.rows(slice(half, None)), asked.rows(slice(half))]
                 continue
             yield part._replace(edges=edges) if listed else part
 
-    def _asked(self, chunk: Chunk, numbers: Ints) -> list[Asked]:
+    def _asked(self, chunk: Chunk, numbers: Ints, turn: tuple[int, int]) -> list[Asked]:
         """Returns the slices that a graph is to be built of, in lots that fit memory."""
         low, high = chunk.slices.low[numbers], chunk.slices.high[numbers]
+        nothing = np.full_like(numbers, -1)
         pivot = self.spec.query.pivot
-        if pivot < 0:
-            return [Asked(numbers, low, high, np.full_like(numbers, -1))]
-        low, high, events, row = pivot_subslices(low, high, chunk.events.mask, 1 << pivot, False)
-        whole = Asked(numbers[row], low, high, events)
-        size = np.cumsum(high - low)
+        if self._shadowed is not None and self.spec.query.windowing.kind == SPAN:
+            bounds = chunk.bounds[0][numbers], chunk.bounds[1][numbers]
+            low, high, events, row, begin = self._shadowed.firsts(chunk.events, low, high, bounds)
+            share, shares = turn
+            mine = np.flatnonzero(mixed(chunk.events.time[events].astype(np.uint64)) % np.uint64(shares) == share)
+            whole = Asked(numbers[row], low, high, events, begin).rows(mine)
+        elif pivot >= 0:
+            low, high, events, row = pivot_subslices(low, high, chunk.events.mask, 1 << pivot, False)
+            whole = Asked(numbers[row], low, high, events, np.full_like(row, -1))
+        elif self._shadowed is not None:
+            whole = Asked(numbers, low, high, nothing, nothing)
+        else:
+            return [Asked(numbers, low, high, nothing, nothing)]
+        size = np.cumsum(whole.high - whole.low)
         cuts = np.unique(np.searchsorted(size, np.arange(MOST_COPIES, size[-1:].max(initial=0), MOST_COPIES)) + 1)
-        bounds = [0, *cuts[cuts < len(size)].tolist(), len(size)]
-        return [whole.rows(begin, end) for begin, end in pairwise(bounds) if begin < end]
+        bounds_of_lots = [0, *cuts[cuts < len(size)].tolist(), len(size)]
+        return [whole.rows(slice(begin, end)) for begin, end in pairwise(bounds_of_lots) if begin < end]
 
-    def _part(self, events: Events, asked: Asked) -> Part:
-        """Builds the graph of some slices."""
-        numbers, low, high, pivot = asked
+    def _part(self, events: Events, around: Surroundings | None, asked: Asked) -> tuple[Part, ShadowedPart | None]:
+        """Builds the graph of some slices; where shadows tell the trends, with what is known of them."""
+        numbers, low, high, pivot, begin = asked
+        if self._shadowed is not None and around is not None:
+            told = self._shadowed.part(around, low, high, pivot, begin)
+            return Part(told.attributes, None, told.number, numbers, told.low, told.high, pivot, begin), told
         if self.spec.query.pivot >= 0:
             own, number = beside_pivots(events, self.spec.query.pivot, self._demands, low, high, pivot)
             low, high = own.segment_start[:-1], own.segment_start[1:]
@@ -151,30 +185,15 @@ class Graphs:
             first, last = int(low.min()), int(high.max())
             own, number = cut_events(events, first, last), np.arange(first, last)
             low, high = low - first, high - first
-        return Part(self.builder.build(own), None, number, numbers, low, high, pivot)
+        return Part(self.builder.build(own), None, number, numbers, low, high, pivot, begin), None
 
-    def _edges(self, attributes: AttributeGraph) -> Graph | None:
+    def _edges(self, part: Part, around: Surroundings | None, told: ShadowedPart | None) -> Graph | None:
+        if self._shadowed is not None and around is not None and told is not None:
+            return self._shadowed.edges(around, told, MOST_EDGES)
+        assert part.attributes is not None
         if self.spec.query.completeness == MAXIMAL:
-            return reduce_edges(attributes, self._guarded.machine, MOST_EDGES)
-        return list_edges(attributes, MOST_EDGES)
-
-
-def cut_events(events: Events, first: int, last: int) -> Events:
-    """Returns consecutive events as events of their own."""
-    if first == 0 and last == len(events.time):
-        return events
-    # A part of a table has gaps where the table has several rows, and each kernel would be compiled for both forms.
-    inner = events.segment_start[(events.segment_start > first) & (events.segment_start < last)]
-    return Events(
-        np.concatenate([[first], inner, [last]]).astype(np.int64) - first,
-        events.time[first:last],
-        events.instant[first:last],
-        events.mask[first:last],
-        np.ascontiguousarray(events.codes[:, first:last]),
-        np.ascontiguousarray(events.valid[:, first:last]),
-        np.ascontiguousarray(events.list_start[:, first : last + 1]),
-        events.list_items - first,
-    )
+            return reduce_edges(part.attributes, self._guarded.machine, MOST_EDGES)
+        return list_edges(part.attributes, MOST_EDGES)
 
 
 def _too_many_edges(spec: KernelSpec, chunk: Chunk, part: Part) -> GroupTooLarge:
@@ -217,8 +236,8 @@ def graph_stream(spec: GraphSpec, batches: Iterator[pa.RecordBatch], chunk_event
     def trends(chunk: Chunk) -> Columns:
         nonlocal left
         rows = TrendRows(spec.trends, chunk)
-        for share, slices in _shares(spec, chunk):
-            for whole in graphs.parts(chunk, slices):
+        for turn, share, slices in _shares(spec, chunk):
+            for whole in graphs.parts(chunk, slices, turn=turn):
                 for part in [whole] if share == WHOLE_SLICES else whole.alone():
                     found = extract(
                         part.graph, graphs.variable, part.low, part.high, complete=graphs.complete, settings=settings,
@@ -236,8 +255,10 @@ def graph_stream(spec: GraphSpec, batches: Iterator[pa.RecordBatch], chunk_event
                 return
 
 
-def _shares(spec: GraphSpec, chunk: Chunk) -> Iterator[tuple[tuple[int, int], Ints]]:
+def _shares(spec: GraphSpec, chunk: Chunk) -> Iterator[tuple[tuple[int, int], tuple[int, int], Ints]]:
     """Yields the slices of a chunk that are to be listed whole, and those of which each share is to be listed.
+
+    With a span shares take turns with the events that trends begin with, which the first pair says.
 
     Which trends a share has depends on nothing but the slice that they are in: beside it, another task may have other
     keys, and other windows in its chunks. So each large slice is to be divided by itself, and a small one is listed by
@@ -245,7 +266,7 @@ def _shares(spec: GraphSpec, chunk: Chunk) -> Iterator[tuple[tuple[int, int], In
     """
     low, high = chunk.slices.low, chunk.slices.high
     if not spec.shares:
-        yield WHOLE_SLICES, np.arange(len(low))
+        yield WHOLE_SLICES, WHOLE_SLICES, np.arange(len(low))
         return
     number = integers(chunk.column(SHARE))[chunk.events.segment_start[:-1]].tolist()
     if spec.trends.kernel.layout.partition == (SHARE,) and len(number) > 1:
@@ -256,11 +277,15 @@ def _shares(spec: GraphSpec, chunk: Chunk) -> Iterator[tuple[tuple[int, int], In
         )
     segment = np.searchsorted(chunk.events.segment_start, low, side="right") - 1
     shares = np.array([task_of(one, spec.shares) for one in number], dtype=np.int64)[segment]
+    if spec.trends.kernel.query.windowing.kind == SPAN:
+        for share in np.unique(shares).tolist():
+            yield (share, spec.shares), WHOLE_SLICES, np.flatnonzero(shares == share)
+        return
     small = high - low < DIVIDED_EVENTS
     turn = mixed((chunk.events.time[low] + (high - low)).astype(np.uint64)) % np.uint64(spec.shares)
-    yield WHOLE_SLICES, np.flatnonzero(small & (turn == shares))
+    yield WHOLE_SLICES, WHOLE_SLICES, np.flatnonzero(small & (turn == shares))
     for share in np.unique(shares[~small]).tolist():
-        yield (share, spec.shares), np.flatnonzero(~small & (shares == share))
+        yield WHOLE_SLICES, (share, spec.shares), np.flatnonzero(~small & (shares == share))
 
 
 def placed(block: Block, part: Part) -> Block:
@@ -274,7 +299,8 @@ def count_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch], chunk_even
     The columns are groups, the window (a struct, or only its start for partial results) if sliding, and the count or
     partial accumulator.
     """
-    graphs, reduced = Graphs(spec), spec.query.completeness == MAXIMAL
+    graphs = Graphs(spec)
+    needs_edges = spec.query.shadows.kind != STATES if spec.query.shadows else spec.query.completeness == MAXIMAL
     # Beyond what the form of the answer can show, the size of a count is enough for the error, or is the answer.
     most_bits = {"decimal": _DECIMAL_BITS, "string": None}.get(spec.answer.number, 0)
 
@@ -283,8 +309,9 @@ def count_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch], chunk_even
         exact = np.zeros(len(slices.low), dtype=object)
         scaled = np.zeros(len(slices.low), dtype=np.complex128)
         found = []
-        for part in graphs.parts(chunk, listed=reduced):
+        for part in graphs.parts(chunk, listed=needs_edges):
             graph = part.edges or part.attributes
+            assert graph is not None
             counts = count_trends(graph, part.low, part.high, graphs.complete, most_bits)
             found.append((part.slices, counts.exact, counts.scaled))
         if found:
