@@ -39,7 +39,7 @@ from cetdsl.ir.layout import (
     RunSpec,
     numbered,
 )
-from cetdsl.ir.operators import EventsInOrder, Exchange, Operator, RowsInOrder
+from cetdsl.ir.operators import EventsInOrder, Exchange, InEveryShare, Operator, RowsInOrder
 from cetdsl.ir.shares import share_numbers
 from cetdsl.ir.windowing import overlaps
 from cetdsl.pattern.expressions import Attribute
@@ -215,8 +215,13 @@ def carry_out(df: DataFrame, plan: Exchange) -> Rows:
     needed = plan.gives_rows
     if isinstance(needed, EventsInOrder):
         return _events_in_order(df, plan.child, needed)
-    assert isinstance(needed, RowsInOrder), needed
     rows = execute(df, plan.child)
+    if isinstance(needed, InEveryShare):
+        shares = parallelism(df.sparkSession)
+        copies = F.explode(F.array(*map(F.lit, share_numbers(shares)))).alias(SHARE)
+        copied = rows.data.select(copies, "*")
+        return attrs.evolve(rows, data=exchange(copied, (SHARE,), (needed.order,), shares), shares=shares)
+    assert isinstance(needed, RowsInOrder), needed
     data = rows.data.selectExpr(*needed.select) if needed.select else rows.data
     return rows.now(exchange(data, needed.by, [*needed.by, *needed.order]))
 

@@ -39,6 +39,7 @@ COMPLETE_STRATEGIES: dict[str, _Strategies] = {
     "joins": (complete.joins,),
     "definition": (complete.definition,),
     **dict.fromkeys(complete.IN_TASK, (complete.graph,)),
+    "anchors": (complete.anchors,),
 }
 #: The strategies of the other requests about complete trends, by the class of the request.
 COMPLETE_REQUEST_STRATEGIES: dict[type, _Strategies] = {
