@@ -8,6 +8,7 @@ import os
 import re
 from collections import Counter
 from decimal import Decimal
+from functools import reduce
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ import cetdsl as cet
 import cetdsl.execution.exchange
 from cetdsl import errors
 from cetdsl.execution.compat import parallelism
+from cetdsl.ir.extraction import COST_MODELS, OPTIMIZERS
 from cetdsl.ir.shares import task_of
 from cetdsl.session import readable
 
@@ -298,7 +300,7 @@ def test_shares_agree_on_the_order_of_simultaneous_events(spark: Any, deposits: 
         return sorted(tuple(binding.event.number for binding in row.trend) for row in rows)
 
     expected = answer("m-cet")
-    assert len(expected) > 100
+    assert len(expected) > 40
     assert answer("balanced") == expected
 
 
@@ -306,13 +308,92 @@ def test_parallelism_is_that_of_the_session(spark: Any) -> None:
     assert parallelism(spark) == 2
 
 
+@pytest.mark.classic
+def test_optimizers_cost_models_and_anchors_change_no_answer(deposits: Any) -> None:
+    asked = deposits.pattern(SLIDING, time="t", type=None)
+    ways = [
+        {"algorithm": "h-cet", "memory_limit": "64k", "optimizer": optimizer, "cost_model": model}
+        for optimizer in OPTIMIZERS
+        for model in COST_MODELS
+    ]
+    ways += [{"algorithm": "anchors", "anchors": number} for number in (1, 4)]
+    answers = [asked.complete_trends("ends", columns=["t"], **how) for how in ways]
+    numbered = [answer.selectExpr(f"{n} AS way", "struct(*) AS row") for n, answer in enumerate(answers)]
+    found: dict[int, list[str]] = {n: [] for n in range(len(ways))}
+    for way, row in reduce(lambda one, other: one.union(other), numbered).collect():
+        found[way].append(str(row))
+    expected = sorted(found[0])
+    assert expected
+    assert all(sorted(rows) == expected for rows in found.values())
+    text = asked.explain("complete", algorithm="h-cet", optimizer="greedy", cost_model="worst-case").text
+    assert "optimizer     the published greedy search, " in text
+    assert "by the most partial trends that so many events can have" in text
+
+
+@pytest.mark.classic
+@pytest.mark.parametrize("completeness", READINGS)
+def test_anchors_of_one_group_take_two_stages(deposits: Any, completeness: str) -> None:
+    asked = deposits.where("t < 60").pattern(CHAIN, time="t", type=None)
+    answers = [asked.complete_trends(completeness, "m-cet", columns=["t"])]
+    answers += [
+        asked.complete_trends(completeness, "anchors", columns=["t"], anchors=number) for number in (None, 1, 5)
+    ]
+    numbered = [answer.selectExpr(f"{n} AS way", "trend.event.t AS t") for n, answer in enumerate(answers)]
+    found: dict[int, list[tuple[int, ...]]] = {n: [] for n in range(len(answers))}
+    for way, trend in reduce(lambda one, other: one.union(other), numbered).collect():
+        found[way].append(tuple(trend))
+    expected = sorted(found[0])
+    assert len(expected) > 40
+    assert all(sorted(trends) == expected for trends in found.values())
+    text = asked.explain("complete", completeness=completeness, algorithm="anchors").text
+    assert "kernel: find the partial trends" in text
+    assert "kernel: join partial trends" in text
+    one_task = asked.complete_trends(completeness, "anchors", limit=5)
+    assert one_task.count() == 5
+
+
+def test_the_memory_limit_includes_the_graph(deposits: Any) -> None:
+    asked = deposits.pattern(SLIDING, time="t", type=None)
+    row = asked.survey_complete_trends("ends", "h-cet", "1m", measure=True).first()
+    assert row.bytes > 8 * (row.vertices + row.edges)
+    message = failing(asked.complete_trends("ends", "m-cet", 500))
+    assert "500 are allowed with partial trends" in message
+    assert "raise memory_limit" in message
+
+
 # --------------------------------------------------------------------------------------------------- what is refused
+
+
+def refuse_settings(asked: Any) -> None:
+    for given, refused in (
+        (
+            {"algorithm": "h-cet", "optimizer": "branch and bound"},
+            r"no optimizer .*\n.*did you mean 'branch-and-bound'",
+        ),
+        ({"algorithm": "h-cet", "optimizer": "best"}, r"no optimizer 'best'\n  hint: choose one of auto, "),
+        ({"algorithm": "h-cet", "cost_model": "rough"}, r"no cost model 'rough'\n  hint: choose one of exact, "),
+        ({"algorithm": "t-cet", "optimizer": "greedy"}, r"algorithm 't-cet' cuts none\n  hint: use algorithm='h-cet'"),
+        ({"cost_model": "worst-case"}, r"algorithm 'auto' cuts none\n  hint: use algorithm='h-cet'"),
+        ({"algorithm": "h-cet", "anchors": 3}, r"algorithm 'h-cet' has none\n  hint: use algorithm='anchors'"),
+        *(
+            ({"algorithm": "anchors", "anchors": number}, r"anchors must be a number .*, at least 1, not")
+            for number in (0, -1, 1.5, "3", True)
+        ),
+    ):
+        for ask in (asked.complete_trends, asked.survey_complete_trends):
+            with pytest.raises(errors.InvalidNode, match=refused):
+                ask(**given)
+        with pytest.raises(errors.InvalidNode, match=refused):
+            asked.explain("complete", **given)
+    too_many = asked.complete_trends("ends", "anchors", anchors=3)
+    assert "there are 2 events, and anchors=3 asks for more" in failing(too_many)
 
 
 def test_wrong_arguments(spark: Any) -> None:
     asked = prices(spark, 1.0, 2.0).pattern(RISING, time="t", type=None)
     with pytest.raises(errors.InvalidNode, match=r"no algorithm 'mcet'\n  hint: did you mean 'm-cet'"):
         asked.complete_trends(algorithm="mcet")
+    refuse_settings(asked)
     for ask in (
         asked.complete_trends, asked.count_complete_trends, asked.survey_complete_trends,
         lambda word: asked.sample_trends(1, completeness=word), lambda word: asked.top_trends(1, completeness=word),
@@ -589,7 +670,9 @@ def test_explain_says_how_complete_trends_run(deposits: Any) -> None:
     alone = deposits.pattern(CHAIN, time="t", type=None).explain("complete").text
     assert alone.startswith("== complete ==\nstrategy   balanced: ")
     assert "copy to every share, one per core" in alone
-    assert re.search(r"sort each task.s events by share, t\n +by the kernel\n", alone)
+    assert re.search(
+        r"sort each task.s events by share, t\n +by the kernel: cheaper for events of about \d+ bytes\n", alone
+    )
     spans = deposits.pattern(CHAIN + " WITHIN 5", time="t", type=None).explain("complete").text
     assert "graphs        one per event that a trend may begin with" in spans
     assert "for each event that a trend may begin with, of the events within the span" in spans

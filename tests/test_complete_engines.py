@@ -25,6 +25,7 @@ from test_kernel_aggregate import CUTTING, Worker, by_case, rows_of, sorted_batc
 import cetdsl as cet
 from cetdsl.errors import GroupTooLarge, UnsupportedQuery
 from cetdsl.frontend.sase import parse
+from cetdsl.ir.extraction import Extraction
 from cetdsl.ir.kernel import ALL, ENDS, MAXIMAL
 from cetdsl.ir.operators import DropContained, ListPaths, Merge
 from cetdsl.ir.stages import ContainmentSpec, GraphSpec, SampleSpec, TopSpec, TrendsSpec
@@ -78,7 +79,7 @@ class Task(Worker):
 
     def request(self, completeness: str, algorithm: str = "auto") -> CompleteRequest:
         return CompleteRequest(
-            self.resolved, completeness, algorithm, None, ("id",), None, compile_sides(self.resolved)
+            self.resolved, completeness, Extraction(algorithm), ("id",), None, compile_sides(self.resolved)
         )
 
     def graph(self, completeness: str) -> ListPaths:
@@ -92,7 +93,7 @@ class Task(Worker):
         keys = tuple(range(len(plan.source.groups)))
         variables = tuple(name for name, _ in plan.compiled.variables)
         kernel = self._typed(plan.spec, (), event=True)
-        return GraphSpec(TrendsSpec(kernel, keys, variables, ("id",)), algorithm, memory, **more)
+        return GraphSpec(TrendsSpec(kernel, keys, variables, ("id",)), Extraction(algorithm, memory), **more)
 
     def rows_in(self, plan: Any, spec: Any, batch: int, values: Any = ()) -> Iterator[pa.RecordBatch]:
         return self.batches(plan.source, plan.compiled, spec, values, batch, event=True)
@@ -318,6 +319,40 @@ def test_trends_told_by_states(first: int, monkeypatch: pytest.MonkeyPatch) -> N
             judged[completeness, shadows and shadows.kind] += 1
     kinds = {("maximal", "reduced"), ("maximal", "followed"), ("ends", "states"), ("all", "states")}
     assert all(judged[kind] > 2 for kind in kinds), judged
+
+
+@pytest.mark.parametrize(
+    ("text", "maximal", "ends"),
+    [
+        ("A+", None, None),
+        ("A{3,}", "reduced", "states"),
+        ("A+ WHERE COUNT(A) >= 2", "reduced", "states"),
+        ("SEQ(A+, B+) WHERE LENGTH >= 4", "reduced", "states"),
+        ("A{2,4}", "followed", "states"),
+        ("A+ WHERE COUNT(A) <= 3", "followed", "states"),
+        ("SEQ(A+, B) OR SEQ(B, A+)", "followed", "states"),
+        ("A+ WITHIN 3", "reduced", "states"),
+        ("A{3,} WITHIN 3", "reduced", "states"),
+        ("A{2,4} WITHIN 3", "a span without SLIDE .*; and a longer trend may read", "states"),
+        ("SEQ(NOT B, A+)", "reduced", "states"),
+        ("SEQ(A, B+, NOT C) WITHIN 3", "reduced", "states"),
+        ("SEQ(NOT C, A, B) OR SEQ(B, A) WITHIN 3", "ways that differ in their NOTs", "ways that differ in their NOTs"),
+        ("SEQ(A, NOT C, B) OR SEQ(B, A, B)", "followed", "states"),
+        ("A{20}", "followed", "states"),
+        ("A{63}", "more than 62 states", "more than 512 states"),
+        ("SEQ(NOT B, A{20})", "followed", "more than 12 places"),
+    ],
+)  # fmt: skip
+def test_which_graph_tells_complete_trends(text: str, maximal: str | None, ends: str | None) -> None:
+    case = "GROUP BY g WITHIN".join(text.split("WITHIN"))
+    task = Task(parse(f"PATTERN {case}"), generators.random_stream(1), ())
+    for completeness, told in ((MAXIMAL, maximal), (ENDS, ends)):
+        if told is not None and " " in told:
+            with pytest.raises(UnsupportedQuery, match=told):
+                task.graph(completeness)
+            continue
+        shadows = task.graph(completeness).child.spec.query.shadows
+        assert (shadows and shadows.kind) == told, completeness
 
 
 #: Patterns and their variables: the first binds one event of each trend, which pairwise predicates compare with others.

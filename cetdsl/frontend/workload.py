@@ -35,6 +35,7 @@ from cetdsl.explain.workload import explain_workload
 from cetdsl.frontend import sase
 from cetdsl.frontend.patterns import query_of
 from cetdsl.frontend.session import check_number, shown_columns, spark_columns, whole
+from cetdsl.frontend.sorting import asked_sort
 from cetdsl.ir.operators import AnswerTogether, ListTogether
 from cetdsl.ir.sharing import CALIBRATED, COST_MODELS, Sharing
 from cetdsl.pattern.query import Query
@@ -413,6 +414,8 @@ def patterns(
     sharing: str = "dynamic",
     deviations: Mapping[str, float] | None = None,
     cost_model: str = CALIBRATED,
+    sort: str | None = None,
+    sort_memory: str | int | None = None,
 ) -> Workload:
     """Bind many queries to the events of a DataFrame.
 
@@ -440,6 +443,10 @@ def patterns(
     cost_model : {"calibrated", "equation-8", "equation-7"}
         What decisions go by: prices of the work that is done here, measured once per machine; or an equation of Hamlet
         (SIGMOD 2021), which counts the steps of a program that scans the events before each event.
+    sort : {"auto", "kernel", "spark"}, optional
+        Who puts the events of a task in order, as of :func:`pattern`.
+    sort_memory : str or int, optional
+        How much the kernel holds while it sorts, as of :func:`pattern`.
 
     Returns
     -------
@@ -469,7 +476,8 @@ def patterns(
     require_dataframe(df)
     named = named_queries(queries)
     how = _sharing(sharing, deviations or {}, cost_model, named)
-    workload = Workload(df, named, Binding(time, tie_break, type, on_null_time), how)
+    asked = asked_sort(df.sparkSession, sort, sort_memory)
+    workload = Workload(df, named, Binding(time, tie_break, type, on_null_time, asked), how)
     workload._rewritten  # noqa: B018 - errors of the queries are raised here, not when an answer is asked for
     for name, query in named.items():
         try:

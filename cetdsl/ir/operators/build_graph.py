@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import attrs
 
+from cetdsl.ir.extraction import Extraction
 from cetdsl.ir.kernel import ALL, MAXIMAL, KernelSpec
 from cetdsl.ir.operators import words
 from cetdsl.ir.operators.events_in_order import EventsInOrder
@@ -20,6 +21,17 @@ ALGORITHMS = {
     "anchors": "partial trends between chosen values, joined along these",
 }
 
+OPTIMIZERS = {
+    "auto": "the best cuts; stretches that windows share are cut greedily",
+    "branch-and-bound": "the published branch and bound over nearly balanced cuts",
+    "greedy": "the published greedy search, one nearly balanced plan for each number of graphlets",
+    "exhaustive": "exhaustive search over all cuts",
+}
+COST_MODELS = {
+    "exact": "the exact number of partial trends",
+    "worst-case": "the most partial trends that so many events can have",
+}
+
 #: How complete trends are told where the edges at the ends of a path do not tell them.
 _SHADOWS = {
     ALL: "from events that may begin a trend to events that may end it, as NOTs and the span allow",
@@ -33,8 +45,8 @@ _SHADOWS = {
 class BuildGraph(Unary):
     """Builds the graph, within the stage of the operator above.
 
-    ``columns`` of each event are shown, or no trends are listed (None). ``algorithm`` says how paths are extracted from
-    the graph, None that they are not listed; it may keep ``memory`` bytes of partial trends (None: no limit). If
+    ``columns`` of each event are shown, or no trends are listed (None). ``extraction`` says how paths are extracted
+    from the graph, None that they are not listed. If
     ``balanced``, as many tasks as there are cores share each key: all of them build its graph, and each lists a part of
     the trends. ``values`` are the weights of events. If ``settled``, the paths come in the same order whenever they are
     computed.
@@ -42,8 +54,7 @@ class BuildGraph(Unary):
 
     spec: KernelSpec
     columns: tuple[str, ...] | None = None
-    algorithm: str | None = None
-    memory: int | None = None
+    extraction: Extraction | None = None
     balanced: bool = False
     values: tuple[Expr, ...] = ()
     settled: bool = False
@@ -86,11 +97,14 @@ class BuildGraph(Unary):
             known = (*known, ("graphs", "one per event that a trend may begin with"))
         elif self._pivot is not None:
             known = (*known, ("graphs", f"one per event bound to {self._pivot}"))
-        if not known or self.algorithm is None:
+        asked = self.extraction
+        if not known or asked is None:
             return known
-        memory = "no limit" if self.memory is None else f"{self.memory} bytes per task"
-        algorithm = f"{self.algorithm}: {ALGORITHMS[self.algorithm]}"
-        return *known, ("algorithm", algorithm), ("memory", f"{memory} for partial trends")
+        memory = "no limit" if asked.memory is None else f"{asked.memory} bytes per task"
+        known = (*known, ("algorithm", f"{asked.algorithm}: {ALGORITHMS[asked.algorithm]}"))
+        if asked.algorithm == "h-cet":
+            known = (*known, ("optimizer", f"{OPTIMIZERS[asked.optimizer]}, by {COST_MODELS[asked.cost_model]}"))
+        return *known, ("memory", f"{memory} for the graph and partial trends")
 
 
 @attrs.frozen

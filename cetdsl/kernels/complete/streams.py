@@ -9,21 +9,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import attrs
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from cetdsl.errors import EngineError, GroupTooLarge
+from cetdsl.errors import EngineError, GroupTooLarge, InvalidNode
+from cetdsl.ir.extraction import Extraction
 from cetdsl.ir.kernel import ALL, MAXIMAL, KernelSpec
 from cetdsl.ir.layout import SHARE
-from cetdsl.ir.shadows import STATES
+from cetdsl.ir.shadows import FOLLOWED, STATES
 from cetdsl.ir.shares import task_of
 from cetdsl.ir.stages import SURVEY, GraphSpec, SurveySpec
-from cetdsl.ir.windowing import SLIDING, SPAN
+from cetdsl.ir.windowing import SLIDING, SPAN, WHOLE
 from cetdsl.kernels.answers.rows import RowNames, answer_columns, group_columns
 from cetdsl.kernels.answers.tables import AccumulatorTable
 from cetdsl.kernels.complete.extract import Survey, extract, survey
+from cetdsl.kernels.complete.graphlets import STEP_BYTES
 from cetdsl.kernels.complete.jobs import Settings
 from cetdsl.kernels.complete.shadowed import ShadowedGraphs, ShadowedPart, cut_events
 from cetdsl.kernels.enumerate.guards import GuardedMachine
@@ -54,6 +58,8 @@ WHOLE_SLICES = (0, 1)
 MOST_COPIES = 2**20
 #: Edges of one graph at most: half a gigabyte, and as much again while a transitive reduction is made.
 MOST_EDGES = 2**27
+#: An edge along which shadows are followed takes the memory of so many others.
+SHADOWED_EDGE = 4
 
 
 class Part(NamedTuple):
@@ -85,10 +91,33 @@ class Part(NamedTuple):
             )
 
     @property
+    def bytes_held(self) -> int:
+        """The bytes of the arrays of the graph, each counted once."""
+        arrays = _arrays((self.attributes, self.edges))
+        owners = {id(owner): owner.nbytes for owner in map(_owner, arrays)}
+        return sum(owners.values())
+
+    @property
     def graph(self) -> Graph:
         """The graph, where its edges were asked for."""
         assert self.edges is not None
         return self.edges
+
+
+def _arrays(parts: object) -> Iterator[NDArray[Any]]:
+    """Yields the arrays within nested tuples."""
+    if isinstance(parts, np.ndarray):
+        yield parts
+    elif isinstance(parts, tuple):
+        for part in parts:
+            yield from _arrays(part)
+
+
+def _owner(array: NDArray[Any]) -> NDArray[Any]:
+    """Returns the array whose memory another one shows."""
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
 
 
 class Asked(NamedTuple):
@@ -111,11 +140,14 @@ class Asked(NamedTuple):
 class Graphs:
     """Builds the graphs of a query, chunk after chunk of sorted events.
 
-    ``"maximal"`` trends are paths of the transitive reduction, so for these the graph is reduced.
+    ``"maximal"`` trends are paths of the transitive reduction, so for these the graph is reduced. Where windows share a
+    graph, it takes no more than half of the ``memory`` bytes (None: no limit).
     """
 
-    def __init__(self, spec: KernelSpec) -> None:
+    def __init__(self, spec: KernelSpec, memory: int | None = None) -> None:
         self.spec = spec
+        self._memory = memory
+        self.complete = spec.query.completeness != ALL
         # What shadows tell has become where paths begin and end.
         self.complete = spec.query.completeness != ALL and spec.query.shadows is None
         self.variable = np.array(spec.query.machine.variables, dtype=np.int64)
@@ -140,14 +172,20 @@ class Graphs:
         while waiting:
             asked = waiting.pop()
             part, told = self._part(events, around, asked)
-            if listed and (edges := self._edges(part, around, told)) is None:
-                if len(asked.slices) == 1:
+            if listed:
+                part = part._replace(edges=self._edges(part, around, told))
+                if len(asked.slices) > 1 and (part.edges is None or self._is_large(part)):
+                    # Windows overlap the fewer others, the further they are apart.
+                    half = len(asked.slices) // 2
+                    waiting += [asked.rows(slice(half, None)), asked.rows(slice(half))]
+                    continue
+                if part.edges is None:
                     raise _too_many_edges(self.spec, chunk, part)
-                # Windows overlap the fewer others, the further they are apart.
-                half = len(asked.slices) // 2
-                waiting += [asked.rows(slice(half, None)), asked.rows(slice(half))]
-                continue
-            yield part._replace(edges=edges) if listed else part
+            yield part
+
+    def _is_large(self, part: Part) -> bool:
+        """Whether a graph takes more than half of the memory."""
+        return self._memory is not None and 2 * part.bytes_held > self._memory
 
     def _asked(self, chunk: Chunk, numbers: Ints, turn: tuple[int, int]) -> list[Asked]:
         """Returns the slices that a graph is to be built of, in lots that fit memory."""
@@ -189,7 +227,7 @@ class Graphs:
 
     def _edges(self, part: Part, around: Surroundings | None, told: ShadowedPart | None) -> Graph | None:
         if self._shadowed is not None and around is not None and told is not None:
-            return self._shadowed.edges(around, told, MOST_EDGES)
+            return self._shadowed.edges(around, told, _most_edges(self.spec))
         assert part.attributes is not None
         if self.spec.query.completeness == MAXIMAL:
             return reduce_edges(part.attributes, self._guarded.machine, MOST_EDGES)
@@ -199,15 +237,43 @@ class Graphs:
 def _too_many_edges(spec: KernelSpec, chunk: Chunk, part: Part) -> GroupTooLarge:
     """Makes the error of a window whose graph does not fit into memory."""
     where, events = _described(spec, chunk, part), len(part.number)
+    # Joins follow no states.
+    joined = "" if spec.query.shadows else "list them with algorithm='joins', "
     return GroupTooLarge(
-        f"{where}: {events} events are joined by more than {MOST_EDGES} edges, too many for one task",
-        hint="count them with count_complete_trends('ends'), list them with algorithm='joins', shorten WITHIN, or add "
-        "partition columns or predicates",
+        f"{where}: {events} events are joined by more than {_most_edges(spec)} edges, too many for one task",
+        hint=f"count them with count_complete_trends('ends'), {joined}shorten WITHIN, or add partition columns or "
+        "predicates",
     )
 
 
+def _most_edges(spec: KernelSpec) -> int:
+    """Returns how many edges the graphs of a query may have."""
+    shadows = spec.query.shadows
+    return MOST_EDGES // SHADOWED_EDGE if shadows is not None and shadows.kind == FOLLOWED else MOST_EDGES
+
+
+def settings_of(spec: KernelSpec, asked: Extraction, part: Part) -> Settings:
+    """Returns how trends are extracted from a graph, with the memory that the graph leaves."""
+    events = len(part.number)
+    is_one_group = not spec.layout.keys and spec.query.windowing.kind == WHOLE
+    if asked.anchors is not None and asked.anchors > events and is_one_group:
+        raise InvalidNode(
+            f"there are {events} events, and anchors={asked.anchors} asks for more anchors than that",
+            hint="leave anchors= out: then their number is chosen by what it costs",
+        )
+    if asked.memory is None:
+        return Settings(**attrs.asdict(asked))
+    held = part.bytes_held
+    if held + STEP_BYTES > asked.memory:
+        raise GroupTooLarge(
+            f"the graph of {events} events takes {held} bytes, and {asked.memory} are allowed with partial trends",
+            hint="raise memory_limit, shorten WITHIN, or add partition columns or predicates",
+        )
+    return Settings(**attrs.asdict(attrs.evolve(asked, memory=asked.memory - held)))
+
+
 @contextmanager
-def _naming_the_group(spec: KernelSpec, chunk: Chunk, part: Part) -> Iterator[None]:
+def naming_the_group(spec: KernelSpec, chunk: Chunk, part: Part) -> Iterator[None]:
     """Adds the group to an error that an extraction from the graph of a part meets."""
     try:
         yield
@@ -231,19 +297,21 @@ def graph_stream(spec: GraphSpec, batches: Iterator[pa.RecordBatch], chunk_event
     The columns are keys, the window if sliding, and the trend: ``list<struct<variable, event>>``.
     """
     kernel, left = spec.trends.kernel, spec.trends.limit
-    graphs, settings = Graphs(kernel), Settings(spec.algorithm, spec.memory)
+    graphs = Graphs(kernel, spec.extraction.memory)
 
     def trends(chunk: Chunk) -> Columns:
         nonlocal left
         rows = TrendRows(spec.trends, chunk)
         for turn, share, slices in _shares(spec, chunk):
             for whole in graphs.parts(chunk, slices, turn=turn):
+                with naming_the_group(kernel, chunk, whole):
+                    settings = settings_of(kernel, spec.extraction, whole)
                 for part in [whole] if share == WHOLE_SLICES else whole.alone():
                     found = extract(
                         part.graph, graphs.variable, part.low, part.high, complete=graphs.complete, settings=settings,
                         limit=left, share=share,
                     )  # fmt: skip
-                    with _naming_the_group(kernel, chunk, part):
+                    with naming_the_group(kernel, chunk, part):
                         for block in found:
                             left -= len(block.slice) if left >= 0 else 0
                             yield rows.rows(placed(block, part))
@@ -268,15 +336,8 @@ def _shares(spec: GraphSpec, chunk: Chunk) -> Iterator[tuple[tuple[int, int], tu
     if not spec.shares:
         yield WHOLE_SLICES, WHOLE_SLICES, np.arange(len(low))
         return
-    number = integers(chunk.column(SHARE))[chunk.events.segment_start[:-1]].tolist()
-    if spec.trends.kernel.layout.partition == (SHARE,) and len(number) > 1:
-        raise EngineError(
-            "two shares of the events came to one task",
-            hint="this is a defect of cetdsl or of the Spark version; use algorithm='joins', and please report it with "
-            "the physical plan",
-        )
     segment = np.searchsorted(chunk.events.segment_start, low, side="right") - 1
-    shares = np.array([task_of(one, spec.shares) for one in number], dtype=np.int64)[segment]
+    shares = shares_of(spec, chunk)[segment]
     if spec.trends.kernel.query.windowing.kind == SPAN:
         for share in np.unique(shares).tolist():
             yield (share, spec.shares), WHOLE_SLICES, np.flatnonzero(shares == share)
@@ -286,6 +347,18 @@ def _shares(spec: GraphSpec, chunk: Chunk) -> Iterator[tuple[tuple[int, int], tu
     yield WHOLE_SLICES, WHOLE_SLICES, np.flatnonzero(small & (turn == shares))
     for share in np.unique(shares[~small]).tolist():
         yield WHOLE_SLICES, (share, spec.shares), np.flatnonzero(~small & (shares == share))
+
+
+def shares_of(spec: GraphSpec, chunk: Chunk) -> Ints:
+    """Returns which share of its key each segment of a chunk is to list."""
+    number = integers(chunk.column(SHARE))[chunk.events.segment_start[:-1]].tolist()
+    if spec.trends.kernel.layout.partition == (SHARE,) and len(number) > 1:
+        raise EngineError(
+            "two shares of the events came to one task",
+            hint="this is a defect of cetdsl or of the Spark version; use algorithm='joins', and please report it with "
+            "the physical plan",
+        )
+    return np.array([task_of(one, spec.shares) for one in number], dtype=np.int64)
 
 
 def placed(block: Block, part: Part) -> Block:
@@ -336,17 +409,18 @@ def survey_stream(spec: SurveySpec, batches: Iterator[pa.RecordBatch], chunk_eve
     The columns are keys, the window if sliding, and those of :data:`~cetdsl.ir.stages.SURVEY`.
     """
     kernel = spec.graph.trends.kernel
-    graphs, settings = Graphs(kernel), Settings(spec.graph.algorithm, spec.graph.memory)
+    graphs, asked = Graphs(kernel, spec.graph.extraction.memory), spec.graph.extraction
 
     def surveyed(chunk: Chunk) -> Columns:
         slices, numbers, found = chunk.slices, [], []
         for part in graphs.parts(chunk):
             windows, complete = (part.low, part.high), graphs.complete
-            with _naming_the_group(kernel, chunk, part):
+            with naming_the_group(kernel, chunk, part):
                 held = census(part.graph, *windows, complete)
+                settings = settings_of(kernel, asked, part)
                 work = survey(part.graph, *windows, complete=complete, settings=settings, measure=spec.measure)
             numbers.append(part.slices)
-            found.append(_survey_columns(held, work))
+            found.append(_survey_columns(held, work, part.bytes_held))
         if found:
             rows = from_numpy(np.argsort(np.concatenate(numbers))[slices.slice])
             shown = chunk.key_columns(spec.graph.trends.keys, slices.segment)
@@ -357,9 +431,11 @@ def survey_stream(spec: SurveySpec, batches: Iterator[pa.RecordBatch], chunk_eve
     return by_chunks(kernel, batches, chunk_events, surveyed)
 
 
-def _survey_columns(held: Census, work: Survey) -> list[pa.Array]:
+def _survey_columns(held: Census, work: Survey, graph_bytes: int) -> list[pa.Array]:
     """Makes columns of what is known of some graphs and of their trends; what was not measured is NULL."""
     known = {**held._asdict(), **work._asdict(), "vertices": work.nodes, "cuts": work.graphlets - 1}
+    known["predicted_bytes"] = work.predicted_bytes + graph_bytes
+    known["bytes"] = np.where(work.bytes < 0, -1, work.bytes + graph_bytes)
     return [
         pa.array(known[name].tolist(), pa.string())
         if kind == "string"

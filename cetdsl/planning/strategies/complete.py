@@ -17,6 +17,7 @@ import attrs
 from cetdsl.analysis.resolve import ResolvedQuery
 from cetdsl.errors import UnsupportedQuery
 from cetdsl.ir.compiled import Compiled
+from cetdsl.ir.extraction import Extraction
 from cetdsl.ir.kernel import ALL, ENDS, KernelSpec
 from cetdsl.ir.operators import (
     AggregateTrends,
@@ -24,7 +25,9 @@ from cetdsl.ir.operators import (
     CountJoined,
     CountPaths,
     DropContained,
+    FindPieces,
     JoinPaths,
+    JoinPieces,
     ListPaths,
     Operator,
     SampleJoined,
@@ -64,8 +67,7 @@ class CompleteRequest:
 
     resolved: ResolvedQuery
     completeness: str
-    algorithm: str
-    memory: int | None
+    extraction: Extraction
     columns: tuple[str, ...]
     limit: int | None
     compiled: tuple[Compiled, ...]
@@ -76,6 +78,11 @@ class CompleteRequest:
                 "complete trends of an AND at the top are not defined: its answers are pairs of trends",
                 hint="ask for the complete trends of each side by itself",
             )
+
+    @property
+    def algorithm(self) -> str:
+        """How they are listed: one of :data:`ALGORITHMS`."""
+        return self.extraction.algorithm
 
     @property
     def complete(self) -> CompleteRequest:
@@ -185,16 +192,30 @@ def _build(request: CompleteRequest) -> BuildGraph | Declined:
         except TooMany as error:
             return Declined(f"{reason}; and {error}")
         spec = spec.with_query(machine=machine, shadows=shadows)
-    algorithm = request.algorithm if request.algorithm in IN_TASK else "auto"
+    extraction = request.extraction
+    if request.algorithm not in IN_TASK:
+        extraction = attrs.evolve(extraction, algorithm="auto")
     # One group in one window is all that there is to do, so all cores do it.
-    shared = algorithm != "auto" and not source.keys and source.windowing.kind == WHOLE
-    return BuildGraph(Scan(source, compiled), spec, request.columns, algorithm, request.memory, shared)
+    shared = extraction.algorithm != "auto" and not source.keys and source.windowing.kind == WHOLE
+    return BuildGraph(Scan(source, compiled), spec, request.columns, extraction, shared)
 
 
 @_over_graph
 def graph(built: BuildGraph, request: CompleteRequest) -> Operator:
     """Lists the paths of each key's graph in the task that has the key; if there is but one graph, in all tasks."""
     return limited(ListPaths(built, request.limit), request.limit)
+
+
+@_over_graph
+def anchors(built: BuildGraph, request: CompleteRequest) -> Operator:
+    """Finds the partial trends between the anchors of one large graph, and joins them; each stage is shared by tasks.
+
+    Tasks that have keys or windows of their own, and those that need not list all trends, do both by themselves.
+    """
+    query = built.spec.query
+    if not built.balanced or request.limit is not None or query.pivot >= 0 or query.shadows is not None:
+        return limited(ListPaths(built, request.limit), request.limit)
+    return JoinPieces(FindPieces(built), request.extraction)
 
 
 @_over_graph
@@ -226,7 +247,7 @@ def defined(request: CompleteRequest, more: Iterable[str] = ()) -> Operator:
     scan, columns = Scan(source_of(request.resolved), request.compiled[0]), {*request.columns, *more}
     if request.completeness == ALL:
         return any_trends(scan, columns)
-    memory = DEFINITION_BYTES if request.memory is None else request.memory
+    memory = DEFINITION_BYTES if request.extraction.memory is None else request.extraction.memory
     return DropContained(any_trends(scan, columns, identified=True), request.completeness, memory)
 
 

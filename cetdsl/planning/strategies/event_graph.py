@@ -7,6 +7,7 @@ from cetdsl.errors import InvalidNode, UnsupportedQuery, is_one_of, shown
 from cetdsl.ir.kernel import ALL
 from cetdsl.ir.operators import Scan, ShowGraph
 from cetdsl.pattern.nodes import And
+from cetdsl.planning.sorting import who_sorts
 from cetdsl.planning.strategies.complete import NOT_NEIGHBOURS, why_edges_do_not_tell, why_no_graph
 from cetdsl.planning.strategies.kernel import base_spec
 from cetdsl.planning.strategies.request import compile_sides, source_of
@@ -36,7 +37,8 @@ def event_graph(resolved: ResolvedQuery, columns: tuple[str, ...], algorithm: st
             "algorithm 'joins' cannot tell whether something that NOT forbids lies between two events",
             hint="use algorithm='kernel'",
         )
-    return ShowGraph(Scan(source, compiled), base_spec(source, compiled), columns, joined)
+    sorting = who_sorts(source, compiled, columns=columns)
+    return ShowGraph(Scan(source, compiled), base_spec(source, compiled), columns, joined, sorting)
 
 
 def _no_graph(reason: str) -> UnsupportedQuery:
