@@ -12,6 +12,7 @@ from cetdsl.ir.operators.build_graph import BuildGraph as BuildGraph
 from cetdsl.ir.operators.build_graph import OverGraph as OverGraph
 from cetdsl.ir.operators.build_panes import BuildPanes as BuildPanes
 from cetdsl.ir.operators.check_trends import CheckTrends as CheckTrends
+from cetdsl.ir.operators.choose_trends import ChooseTrends as ChooseTrends
 from cetdsl.ir.operators.count_joined import CountJoined as CountJoined
 from cetdsl.ir.operators.count_paths import CountPaths as CountPaths
 from cetdsl.ir.operators.detect_together import DetectTogether as DetectTogether
@@ -42,6 +43,7 @@ from cetdsl.ir.operators.multiply_panes import MultiplyPanes as MultiplyPanes
 from cetdsl.ir.operators.operator import Operator as Operator
 from cetdsl.ir.operators.operator import Step as Step
 from cetdsl.ir.operators.pair_counts import PairCounts as PairCounts
+from cetdsl.ir.operators.panes_in_place import PanesInPlace as PanesInPlace
 from cetdsl.ir.operators.propagate import Propagate as Propagate
 from cetdsl.ir.operators.propagate_together import PropagateTogether as PropagateTogether
 from cetdsl.ir.operators.rows_in_order import RowsInOrder as RowsInOrder
