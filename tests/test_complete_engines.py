@@ -321,6 +321,40 @@ def test_trends_told_by_states(first: int, monkeypatch: pytest.MonkeyPatch) -> N
     assert all(judged[kind] > 2 for kind in kinds), judged
 
 
+@pytest.mark.parametrize(
+    ("text", "maximal", "ends"),
+    [
+        ("A+", None, None),
+        ("A{3,}", "reduced", "states"),
+        ("A+ WHERE COUNT(A) >= 2", "reduced", "states"),
+        ("SEQ(A+, B+) WHERE LENGTH >= 4", "reduced", "states"),
+        ("A{2,4}", "followed", "states"),
+        ("A+ WHERE COUNT(A) <= 3", "followed", "states"),
+        ("SEQ(A+, B) OR SEQ(B, A+)", "followed", "states"),
+        ("A+ WITHIN 3", "reduced", "states"),
+        ("A{3,} WITHIN 3", "reduced", "states"),
+        ("A{2,4} WITHIN 3", "a span without SLIDE .*; and a longer trend may read", "states"),
+        ("SEQ(NOT B, A+)", "reduced", "states"),
+        ("SEQ(A, B+, NOT C) WITHIN 3", "reduced", "states"),
+        ("SEQ(NOT C, A, B) OR SEQ(B, A) WITHIN 3", "ways that differ in their NOTs", "ways that differ in their NOTs"),
+        ("SEQ(A, NOT C, B) OR SEQ(B, A, B)", "followed", "states"),
+        ("A{20}", "followed", "states"),
+        ("A{63}", "more than 62 states", "more than 512 states"),
+        ("SEQ(NOT B, A{20})", "followed", "more than 12 places"),
+    ],
+)  # fmt: skip
+def test_which_graph_tells_complete_trends(text: str, maximal: str | None, ends: str | None) -> None:
+    case = "GROUP BY g WITHIN".join(text.split("WITHIN"))
+    task = Task(parse(f"PATTERN {case}"), generators.random_stream(1), ())
+    for completeness, told in ((MAXIMAL, maximal), (ENDS, ends)):
+        if told is not None and " " in told:
+            with pytest.raises(UnsupportedQuery, match=told):
+                task.graph(completeness)
+            continue
+        shadows = task.graph(completeness).child.spec.query.shadows
+        assert (shadows and shadows.kind) == told, completeness
+
+
 #: Patterns and their variables: the first binds one event of each trend, which pairwise predicates compare with others.
 AROUND = {
     "SEQ(A, B+)": "AB",
@@ -443,16 +477,20 @@ def test_the_definition_as_a_kernel(first: int) -> None:
 def test_windows_whose_graph_is_too_large_are_split(monkeypatch: pytest.MonkeyPatch) -> None:
     judged = 0
     monkeypatch.setattr(streams, "MOST_EDGES", 4)
+    monkeypatch.setattr(streams, "SHADOWED_EDGE", 1)
     for query, rows, ties in tasks(200_000, 40, GRAPHS):
         for completeness in READINGS:
             task = Task(query, rows, ties)
             try:
-                found = task.complete(task.graph(completeness), "m-cet", *CUTTING[0])
+                plan = task.graph(completeness)
             except UnsupportedQuery:
                 continue
+            try:
+                found = task.complete(plan, "m-cet", *CUTTING[0])
             except GroupTooLarge as error:
                 assert re.match(r"group \(\d.*: \d events are joined by more than 4 edges", error.message)  # noqa: PT017
-                assert "joins" in error.hint  # noqa: PT017
+                joined = plan.child.spec.query.shadows is None
+                assert ("joins" in error.hint) == joined, "joins follow no states"  # noqa: PT017
                 continue
             assert found == expected_trends(query, rows, completeness, ties), (completeness, ties, unparse(query))
             judged += 1

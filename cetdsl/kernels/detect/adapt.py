@@ -15,7 +15,7 @@ import numpy as np
 
 from cetdsl.detection.histograms import SlidingStatistics
 from cetdsl.detection.loop import Loop, Pace
-from cetdsl.detection.plans import Plan
+from cetdsl.detection.plans import Plan, is_free
 from cetdsl.detection.statistics import Statistics
 from cetdsl.ir.branches import Between, Branch, BranchPlan
 from cetdsl.ir.machine import Pair
@@ -195,8 +195,15 @@ class BranchLoop:
         self._first.plan = plan.plan  # what the user asks for, where that is a plan
         self._candidates = candidates
         self._window = span
-        compared = sorted(adapting.problem.predicates | adapting.problem.adjacent)
-        self._tests = [(one, other, _tests(branch, pairs, one, other)) for one, other in compared]
+        problem = adapting.problem
+        #: The pairs of slots that predicates compare, and how each is sampled: its number, both slots,
+        #: the earlier one first, and what is asked of both. Where either may be that, both ways are tried.
+        self._compared = sorted(problem.predicates | problem.adjacent)
+        self._tests = [
+            (place, *ends, _tests(branch, pairs, *ends))
+            for place, (one, other) in enumerate(self._compared)
+            for ends in (((one, other), (other, one)) if is_free(one, other, problem) else ((one, other),))
+        ]
         #: The last key of the chunk before, which may go on.
         self._last: tuple[Hashable, _Key] | None = None
         #: The plans that were in force so far, by number.
@@ -343,9 +350,9 @@ class BranchLoop:
             duration = (stop - first) / places[:, _END]
         else:
             duration = (events.time[stop - 1] - events.time[np.maximum(first - 1, low)]) / self._adapting.unit
-        sampled = np.zeros((len(self._tests), len(places), 2), dtype=np.int64)
-        for (one, other, test), out in zip(self._tests, sampled, strict=True):
-            earlier, later, salt = items[one], items[other], one * 31 + other
+        sampled = np.zeros((len(self._compared), len(places), 2), dtype=np.int64)
+        for place, one, other, test in self._tests:
+            earlier, later, salt, out = items[one], items[other], one * 31 + other, sampled[place]
             _sample(events, test, earlier, later, ranks[one], ranks[other], places, self._window, salt, out)
         parts = [
             np.maximum(duration, 1e-9)[:, None],
