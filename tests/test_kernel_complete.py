@@ -19,6 +19,7 @@ from cetdsl.errors import GroupTooLarge, InvalidNode
 from cetdsl.ir.extraction import COST_MODELS, OPTIMIZERS
 from cetdsl.ir.machine import Comparison, Edge, Machine
 from cetdsl.ir.stages import JoinSpec
+from cetdsl.kernels.complete import jobs
 from cetdsl.kernels.complete.anchors import choose_anchors
 from cetdsl.kernels.complete.cuts import ENTRY_BYTES, Scope, find_cuts, find_flow
 from cetdsl.kernels.complete.extract import count_refs, extract, survey
@@ -244,8 +245,11 @@ def test_every_optimizer_and_number_of_anchors_finds_the_same_trends(
     else:
         assert sorted(found) == want
         assert measured.bytes <= memory
-    asked_for = Settings("anchors", anchors=anchors, sharing=sharing)
-    assert sorted(trends_of(extract(graph, variable, low, high, complete=complete, settings=asked_for))) == want
+    for asked_for in (Settings("anchors", anchors=anchors, sharing=sharing), Settings("t-cet", sharing=sharing)):
+        for entries in (-1, jobs.SHARED_ENTRIES):
+            with patch.object(jobs, "SHARED_ENTRIES", entries):
+                found = trends_of(extract(graph, variable, low, high, complete=complete, settings=asked_for))
+            assert sorted(found) == want
 
 
 @settings(deadline=None, max_examples=150)

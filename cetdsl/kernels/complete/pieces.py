@@ -281,7 +281,7 @@ def join_stream(spec: JoinSpec, batches: Iterator[pa.RecordBatch]) -> Columns:
     offsets, bindings = to_numpy(trend.offsets).astype(np.int64), trend.values
     longest = int(np.diff(offsets).max())
     for block in join_pieces(pieces, (share, spec.shares), max(BLOCK // longest, 1)):
-        yield [_joined(block, offsets, bindings)]
+        yield [joined_bindings(block, offsets, bindings)]
 
 
 def _behind(last: Ints, offsets: Ints) -> tuple[Ints, Ints]:
@@ -292,8 +292,8 @@ def _behind(last: Ints, offsets: Ints) -> tuple[Ints, Ints]:
     return start[last], stop[last]
 
 
-def _joined(block: Block, offsets: Ints, bindings: pa.Array) -> pa.Array:
-    """Returns trends, with the bindings of their pieces one after the other."""
+def joined_bindings(block: Block, offsets: Ints, bindings: pa.Array) -> pa.Array:
+    """Returns trends as lists of bindings: those of their pieces, which stand at ``offsets``, one after the other."""
     start, stop = offsets[block.event], offsets[block.event + 1]
     ends = np.concatenate([[0], np.cumsum(stop - start)])
     _, member = members_of(start, stop)
