@@ -11,7 +11,8 @@ from detection_problems import allowed_share, problems, statistics_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cetdsl.detection.cost import LEAST, Expectation, compressed_exp, log_sets, log_share, ordered_in_time
+from cetdsl.detection.arithmetic import compressed_exp
+from cetdsl.detection.cost import LEAST, Expectation, log_sets, log_share, ordered_in_time
 from cetdsl.detection.plans import OrderPlan, Problem, TreePlan, Variable
 from cetdsl.detection.statistics import Statistics
 

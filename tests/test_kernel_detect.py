@@ -240,7 +240,7 @@ def test_whenever_plans_change_each_trend_is_found_once(
 
         monkeypatch.setattr(Loop, "observe", observe)
         # So that slices also become longer or shorter from chunk to chunk.
-        monkeypatch.setattr(Pace, "length", lambda pace, events: rng.randint(1, 3))
+        monkeypatch.setattr(Pace, "lengths", lambda pace, events: np.array([rng.randint(1, 3) for _ in events]))
     expected = expected_of(query, rows, ("s",))
     own = next(plans_of(worker.branches, 1, 0, trees))
     how = Adaptation("unconditional" if method == "any" else method, distance=0.0)
