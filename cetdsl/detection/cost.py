@@ -5,12 +5,16 @@ The number depends only on which variables are bound, not on how they came toget
     count(S)  =  product of the rates of S times the window's length
                * product of the selectivities of the pairs in S
                * the share of the orders in time of so many events that the pattern allows
+               * for each chain of order predicates, 2^(k-1) / k! of k variables in a row
                * the number of events, if matches may begin at any time (a span)
 
 This is the cost of Kolchinsky and Schuster, "Join Query Optimization Techniques for Complex Event Processing
 Applications" (PVLDB 11(11), 2018), where the order in time of two variables is a predicate of selectivity 1/2. For more
 than two these predicates depend on each other: of three events in any order, one in 3! = 6 is A before B before C, and
-not one in 4. The shares here are those of independent times, exactly, for all that SEQ and AND can say.
+not one in 4. The shares here are those of independent times, exactly, for all that SEQ and AND can say. Predicates by
+order depend on each other in the same way: of ``a.x < b.x AND b.x < c.x`` each holds of one pair in 2, and both of one
+triple in 6. So the product of their selectivities is corrected by what it would be too large by if values were
+independent of each other and of the variable.
 """
 
 from __future__ import annotations
@@ -139,6 +143,7 @@ class Expectation:
             log = sum([log for needed, log in self._factors if needed & mask == needed])
             return made.fixed + log + (math.log(len(made.positions)) if self.problem.span else 0.0)
         log, sizes = self._combinations(made.positions)
+        log += made.fixed
         for sign, positions in made.terms:
             log += sign * math.lgamma(1.0 + sum([sizes[position] for position in positions]))
         return log + (math.log(sum(sizes.values())) if self.problem.span else 0.0)
@@ -178,7 +183,8 @@ class Made(NamedTuple):
 
     #: The variables, those that bind one event first.
     positions: tuple[int, ...]
-    #: The logarithm of the share of orders in time, where no variable binds several events; else 0.
+    #: The logarithm of what does not depend on the sizes of sets: the share of orders in time, where no variable binds
+    #: several events, and what chains of predicates by order are corrected by.
     fixed: float
     #: Else its terms: a sign, and the variables whose number of events is the number under the factorial.
     terms: tuple[tuple[int, tuple[int, ...]], ...]
@@ -196,9 +202,43 @@ def made_of(problem: Problem, mask: int) -> Made:
     """
     positions = tuple(sorted(members(mask), key=lambda position: problem.variables[position].kleene))
     order = ordered_in_time(problem.ordered, mask)
+    chained = log_chained(problem.rising, mask)
     if any(problem.variables[position].kleene for position in positions):
-        return Made(positions, 0.0, tuple(_terms(order)))
-    return Made(positions, log_share(order, dict.fromkeys(positions, 1.0)), ())
+        return Made(positions, chained, tuple(_terms(order)))
+    return Made(positions, chained + log_share(order, dict.fromkeys(positions, 1.0)), ())
+
+
+def log_chained(rising: tuple[tuple[int, ...], ...], mask: int) -> float:
+    """Returns the logarithm of how much rarer chains of order predicates hold than their pairs would by themselves.
+
+    Parameters
+    ----------
+    rising : tuple of tuple of int
+        The chains, see :class:`~cetdsl.detection.plans.Problem`.
+    mask : int
+        The variables that are bound. One that is not parts a chain in two.
+
+    Notes
+    -----
+    Of k independent values of one distribution one order in k! rises, and of each pair of neighbours one in 2.
+
+    Examples
+    --------
+    >>> round(math.exp(-log_chained(((0, 1, 2, 3),), 0b1111)), 6)  # 4! / 2^3
+    3.0
+    >>> round(math.exp(-log_chained(((0, 1, 2, 3),), 0b1011)), 6)  # only 0 and 1 are neighbours: 2! / 2
+    1.0
+    """
+    log = 0.0
+    for chain in rising:
+        length = 0
+        for position in (*chain, -1):
+            if position >= 0 and mask >> position & 1:
+                length += 1
+                continue
+            log += max(length - 1, 0) * math.log(2) - math.lgamma(length + 1)
+            length = 0
+    return log
 
 
 def _terms(order: Order) -> Iterator[tuple[int, tuple[int, ...]]]:
