@@ -51,10 +51,11 @@ def trends(
     A trend is a tuple of (row index, variable). The answer to a top-level AND is a frozenset of trends, one per side.
     """
     stream = Stream(rows, time, tuple(tie_break), type)
-    sides = query.pattern.parts if isinstance(query.pattern, And) else (query.pattern,)
+    sides = _sides(query.pattern)
     relating = _relating(query)
     if len(sides) > 2 or relating:
-        _require_single_events(query)
+        _require_own_variables(query)
+    span = _span(query)
     answer: dict[Key, set[Any]] = {}
     for key, members in _cells(query, stream, on_null_time).items():
         found = [_trends_of_side(query, side, stream, members) for side in sides]
@@ -63,7 +64,8 @@ def trends(
             found[0] = {
                 frozenset(each)
                 for each in together
-                if all(holds(predicate, tuple(itertools.chain(*each)), rows) for predicate in relating)
+                if (span is None or _duration(stream, itertools.chain(*each)) <= span)
+                and all(holds(predicate, tuple(itertools.chain(*each)), rows) for predicate in relating)
             }
         if found[0]:
             answer[key] = found[0]
@@ -108,24 +110,38 @@ def same_value(left: Any, right: Any, relative: float = 1e-9) -> bool:
     return bool(left == right)
 
 
+def _sides(pattern: Pattern) -> list[Pattern]:
+    """The sides of an AND at the top, those of an AND within it too; else the pattern itself."""
+    return [side for part in pattern.parts for side in _sides(part)] if isinstance(pattern, And) else [pattern]
+
+
 def _relating(query: Query) -> list[ex.Expr]:
     """The predicates that mention several sides of an AND at the top."""
     if not isinstance(query.pattern, And):
         return []
     parts = [part for whole in query.where for part in ex.conjuncts(whole)]
-    sides = [_variables(side) for side in query.pattern.parts]
+    sides = [_variables(side) for side in _sides(query.pattern)]
     return [part for part in parts if not any(set(ex.variables(part)) <= side for side in sides)]
 
 
-def _require_single_events(query: Query) -> None:
-    """Only single events, each of a variable of its own, can be more than two, and related by predicates."""
-    names = [part.variable for part in query.pattern.children if isinstance(part, Event)]
-    if not len(names) == len(set(names)) == len(query.pattern.children):
-        raise ValueError("AND at the top has exactly two sides, or is one of single events with names of their own")
-    if query.window is not None and query.window.slide is None:
-        raise ValueError("single events have no span")
-    if any(_kind(predicate) != "pairwise" for predicate in _relating(query)):
-        raise ValueError("only plain attributes of several sides can be compared")
+def _require_own_variables(query: Query) -> None:
+    """Only sides with variables of their own can be more than two, and related by predicates."""
+    names = [{event.variable for event in positive_events(side)} for side in _sides(query.pattern)]
+    if len(set().union(*names)) < sum(map(len, names)):
+        raise ValueError("AND at the top has exactly two sides, or no variable stands on several of them")
+    bound = {event.variable for event in positive_events(query.pattern)}
+    if any(_kind(part) != "pairwise" or not set(ex.variables(part)) <= bound for part in _relating(query)):
+        raise ValueError("only plain attributes of what several sides bind can be compared")
+
+
+def _span(query: Query) -> int | None:
+    """How long an answer may last at most, all sides of an AND together."""
+    return None if query.window is None or query.window.slide is not None else _amount(query.window.length)
+
+
+def _duration(stream: Stream, bindings: Iterable[Binding]) -> int:
+    times = [stream.time(i) for i, _ in bindings]
+    return max(times) - min(times)
 
 
 # Events, their order, and the windows they lie in -------------------------------------------------------------------
@@ -297,7 +313,7 @@ def _trends_of_side(query: Query, side: Pattern, stream: Stream, members: list[i
             of_negations.append(predicate)
         elif not isinstance(query.pattern, And) or not names <= _variables(query.pattern):
             raise ValueError(f"no side of the pattern binds all of {names}")
-    span = _amount(query.window.length) if query.window and query.window.slide is None else None
+    span = _span(query)
 
     def allowed(trend: Trend, gaps: tuple[Markers, ...]) -> bool:
         return not any(
@@ -309,8 +325,7 @@ def _trends_of_side(query: Query, side: Pattern, stream: Stream, members: list[i
     return {
         trend
         for trend, derivations in _matches(side, stream, members, own)
-        if (span is None or stream.time(trend[-1][0]) - stream.time(trend[0][0]) <= span)
-        and any(allowed(trend, gaps) for gaps in derivations)
+        if (span is None or _duration(stream, trend) <= span) and any(allowed(trend, gaps) for gaps in derivations)
     }
 
 

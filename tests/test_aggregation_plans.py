@@ -337,6 +337,13 @@ def test_a_plan_stays_when_another_is_made_of_it() -> None:
         (lambda: cet.aggregation_plan(TEXTS, most_neighbours=0), "most_neighbours is a number from 1 on"),
         (lambda: cet.aggregation_plan(TEXTS, least_slots=True), "least_slots is a number from 1 on"),
         (lambda: cet.aggregation_plan(TEXTS, levels=0), "levels is a number from 1 on"),
+        (lambda: cet.aggregation_plan(TEXTS, statistics=[1]), "are not a mapping"),  # type: ignore[arg-type]
+        (lambda: cet.aggregation_plan(TEXTS, statistics={"rate": {"A": 1}}), "did you mean 'rates'"),
+        (lambda: cet.aggregation_plan(TEXTS, statistics={"rates": {"A": -1}}), "rate of 'A' is -1, which is negative"),
+        (lambda: cet.aggregation_plan(TEXTS, statistics={"rates": {"A": "often"}}), "'often', which is not a number"),
+        (lambda: cet.aggregation_plan(TEXTS, statistics={"rates": {1: 1}}), "1, which is not the name of a type"),
+        (lambda: cet.aggregation_plan(TEXTS, statistics={"selectivities": {("A",): 1}}), "is of no pair of types"),
+        (lambda: cet.aggregation_plan(TEXTS, statistics={"selectivities": {"A": 1.5}}), "no share is above 1"),
         (lambda: cet.aggregation_plan(TEXTS).adding("p", "PATTERN A"), "has a query 'p' already"),
         (lambda: cet.aggregation_plan(TEXTS).adding("x", "PATTERN"), "query 'x': "),
         (lambda: cet.aggregation_plan(TEXTS).removing("x"), "no query 'x'"),
@@ -359,6 +366,11 @@ def test_large_clusters_fold() -> None:
     for shown in (folded, whole):
         assert shown.graphviz().count("->") == len(shown.views[0].edges)
     assert "<svg" in cet.aggregation_plan(TEXTS).explain().html()
+    page = whole.html()
+    assert "<svg" not in page
+    # Each cluster unfolds once, however many parents it has.
+    assert page.count("<details>") == page.count("</details>") == sum(v.query is None for v in plan.vertices)
+    assert all(f">{name}<" in page for name in set(queries) - set(plan.unshared))
 
 
 # The authors' form ---------------------------------------------------------------------------------------------------

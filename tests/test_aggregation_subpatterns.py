@@ -180,7 +180,7 @@ def test_a_condition_lets_through_what_its_parts_let_through(parts: list[ex.Expr
 
 @st.composite
 def random_queries(draw: st.DrawFn) -> Query:
-    """Queries that the reference can enumerate: sequences with AND, OR and NOT within, and AND of events or of two."""
+    """Queries that the reference can enumerate: sequences with AND, OR and NOT within, and AND of sides at the top."""
     names = iter("abcdefghijkl")
 
     def event() -> Event:
@@ -207,17 +207,18 @@ def random_queries(draw: st.DrawFn) -> Query:
             parts.append(part())
         return Seq(tuple(parts))
 
-    shape = draw(st.sampled_from(["sequence", "sequence", "sequence", "events", "sides"]))
+    shape = draw(st.sampled_from(["sequence", "sequence", "sequence", "events", "sides", "sides"]))
     span = Window(Span.parse(draw(st.sampled_from([2, 4, 6]))))
     if shape == "sequence":
-        pattern, window = sequence(), draw(st.sampled_from([None, span, span]))
+        pattern = sequence()
     elif shape == "events":
         pattern = And(tuple(event() for _ in range(draw(st.integers(2, 3)))))
-        window = draw(st.sampled_from([None, Window(Span.parse(4), Span.parse(2))]))
     else:
-        pattern, window = And((Seq((event(), event())), event())), draw(st.sampled_from([None, span]))
+        side: Pattern = And((event(), Or((event(), event())))) if draw(st.booleans()) else event()
+        pattern = And((Seq((event(), *([Not(event())] if draw(st.booleans()) else []), event())), side))
+    window = draw(st.sampled_from([None, span, span, Window(Span.parse(4), Span.parse(2))]))
     where: tuple[ex.Expr, ...] = ()
-    if shape != "sides" and draw(st.booleans()) and not (shape == "events" and window is None):
+    if draw(st.booleans()):
         first, second = sorted(reference.positive_events(pattern), key=lambda each: each.variable)[:2]
         sides = (ex.Attribute(each.variable, "x") for each in (first, second))
         where = (ex.Binary(draw(st.sampled_from(["<", "<="])), *sides),)

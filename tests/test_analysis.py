@@ -344,22 +344,10 @@ NO_TIME = Schema([Field("tick", "bigint"), Field("day", "date"), Field("name", "
             "  hint: write out the orders with OR: SEQ(P, Q) OR SEQ(Q, P)",
         ),
         (
-            "PATTERN AND(A, B, C+)",
+            "PATTERN AND(A, B, SEQ(C, A+))",
             UnsupportedQuery,
-            "AND at the top has two sides, or joins single events, but A AND B AND C+ has 3 sides\n"
-            "  hint: ask for each pair of patterns in its own query",
-        ),
-        (
-            "PATTERN AND(A, B, A)",
-            UnsupportedQuery,
-            "AND of more than two events at the top binds each to a variable of its own, but 'A' stands several times "
-            "in A AND B AND A\n  hint: name them apart: AND(Stock a, Stock b, Bond c)",
-        ),
-        (
-            "PATTERN AND(A, B) WHERE A.price < B.price WITHIN 5 minutes",
-            UnsupportedQuery,
-            "WITHIN 5 minutes without SLIDE bounds the span of a trend, but AND at the top joins single events\n"
-            "  hint: ask for windows: WITHIN 5 minutes SLIDE 5 minutes",
+            "AND of more than two sides at the top binds variables of its own on each, but 'A' stands on several sides "
+            "of A AND B AND SEQ(C, A+)\n  hint: name them apart: AND(Stock a, Stock b, Bond c)",
         ),
         (
             "PATTERN AND(A, B, C) WHERE A.price < NEXT(B).price",
@@ -370,14 +358,20 @@ NO_TIME = Schema([Field("tick", "bigint"), Field("day", "date"), Field("name", "
         (
             "PATTERN AND(A, B) WHERE AVG(A.price) < AVG(B.price)",
             UnsupportedQuery,
-            "AVG(A.price) < AVG(B.price) aggregates over several sides of AND, each of which is a single event\n"
+            "AVG(A.price) < AVG(B.price) aggregates over several sides of AND, each of which is a trend of its own\n"
             "  hint: compare their attributes: a.x < b.x",
         ),
         (
-            "PATTERN AND(SEQ(A, B), C) WHERE A.price < C.price",
+            "PATTERN AND(SEQ(A, B), SEQ(B, C)) WHERE A.price < C.price",
             UnsupportedQuery,
-            "A.price < C.price relates both sides of AND, but each trend is judged by itself\n"
-            "  hint: relate variables of one side only, or compare the sides after the query",
+            "A.price < C.price relates both sides of AND, which share a variable\n"
+            "  hint: name the variables of the sides apart, or compare the sides after the query",
+        ),
+        (
+            "PATTERN AND(SEQ(A, NOT N, B), C) WHERE N.price < C.price",
+            UnsupportedQuery,
+            "N.price < C.price relates 'N', which stands under NOT, to another side of AND\n"
+            "  hint: relate what is under NOT to variables of its own side",
         ),
         (
             "RETURN MAX(LENGTH) PATTERN AND(A+, SEQ(A, B))",

@@ -539,7 +539,7 @@ def test_a_survey_of_windows_and_its_sum(deposits: Any) -> None:
     counts = {(r.branch, r.window): r["count"] for r in asked.count_complete_trends("ends").collect()}
     assert {(r.branch, r.window): r.trends for r in rows if r.trends} == counts
     assert all(row.bytes <= 64 * 1024 for row in rows)
-    text = asked.explain("survey", completeness="ends", algorithm="h-cet", memory_limit="64k", measure=True).text
+    text = asked.explain("survey", completeness="ends", algorithm="h-cet", memory_limit="64k", measured=True).text
     facts = dict(line.split(None, 1) for line in text.splitlines()[1:])
     assert facts["graphs"] == str(len(rows))
     assert facts["edges"] == str(sum(row.edges for row in rows))

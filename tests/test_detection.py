@@ -162,11 +162,14 @@ def test_what_happened_to_plans(spark: Any) -> None:
 def test_measured_partial_matches(df: Any, rows: list[Any]) -> None:
     asked = bound(df, "PATTERN SEQ(A, B, C) WITHIN 5 SLIDE 5")
     expected = expected_of(asked, rows).total()
-    text = str(asked.explain("trends", plan=["C", "B", "A"], measure=True))
+    text = str(asked.explain("trends", plan=["C", "B", "A"], measured=True))
     assert re.search(rf"measured +C \d+, B \d+, A {expected}\n", text)
-    text = str(asked.explain("trends", plan=["A", ["B", "C"]], measure=True))
+    text = str(asked.explain("trends", plan=["A", ["B", "C"]], measured=True))
     assert re.search(rf"measured +A \d+, B \d+, C \d+, \(B, C\) \d+, \(A, \(B, C\)\) {expected}\n", text)
-    assert "measured" not in str(asked.explain("trends", plan="pattern", measure=True))
+    assert "measured" not in str(asked.explain("trends", plan="pattern", measured=True))
+    physical = str(asked.explain("physical", plan=["C", "B", "A"], measured=True))
+    assert physical == str(asked.explain("trends", plan=["C", "B", "A"], measured=True))
+    assert "number of trends" in str(asked.explain("physical"))
 
 
 @pytest.mark.parametrize(

@@ -474,6 +474,28 @@ def test_and_of_single_events_is_a_join():
         count(And((A, B, A)), text)
 
 
+def test_and_of_many_sides_is_one_trend_of_each():
+    assert count(And((seq(A, B), plus(C), Event("D", "D"))), stream("c a d b c")) == 1 * 3 * 1
+    earlier = (Binary("<", Attribute("A", "t"), Attribute("C", "t")),)  # for every C
+    related = Query(And((seq(A, B), plus(C), Event("D", "D"))), earlier)
+    counted = aggregate(related, stream("c a d b c"), {"n": Aggregate("count")})
+    assert counted == {((), None): {"n": 1}}
+    with pytest.raises(ValueError, match="two sides"):
+        count(And((seq(A, B), plus(C), B)), stream("c a d b c"))
+
+
+def test_a_span_bounds_all_sides_of_and_together():
+    def within(length, pattern):
+        return count(Query(pattern, window=ticks(length)), stream("a b c a b"))  # at 0 1 2 3 4
+
+    assert within(1, And((A, B))) == 2
+    assert within(2, And((A, B))) == 3
+    assert within(2, And((seq(A, B), C))) == 2
+    assert within(1, And((seq(A, B), C))) == 0
+    # Both trends of SEQ(A, B) last no longer than 1.
+    assert within(1, And((seq(A, B), seq(Event("x", "A"), Event("y", "B"))))) == 2
+
+
 def test_aggregates_of_and_run_over_both_trends():
     answer = aggregate(
         Query(And((plus(A), B))),

@@ -26,8 +26,7 @@ from cetdsl.pattern.nodes import And, Event, Not, Pattern, Seq, events, negation
 from cetdsl.pattern.properties import (
     binds_exactly_one,
     follow_pairs,
-    is_joint,
-    joins_events,
+    has_sides_apart,
     maximum_length,
     negated_variables,
     positive_variables,
@@ -72,21 +71,13 @@ def _and_errors(pattern: Pattern) -> Errors:
     inner: list[Pattern] = [pattern]
     if isinstance(pattern, And):
         inner = list(pattern.parts)
-        single = all(isinstance(part, Event) for part in inner)
-        if single and len(inner) > 2 and not joins_events(pattern):
-            names = Counter(event.variable for event in events(pattern))
+        if len(inner) > 2 and not has_sides_apart(pattern):
+            names = Counter(name for side in inner for name in positive_variables(side))
             yield UnsupportedQuery(
-                f"AND of more than two events at the top binds each to a variable of its own, but "
-                f"{names.most_common(1)[0][0]!r} stands several times in {quote(pattern)}",
+                f"AND of more than two sides at the top binds variables of its own on each, but "
+                f"{names.most_common(1)[0][0]!r} stands on several sides of {quote(pattern)}",
                 hint="name them apart: AND(Stock a, Stock b, Bond c)",
             )
-        elif not single and (len(inner) != 2 or any(isinstance(part, And) for part in inner)):
-            yield UnsupportedQuery(
-                f"AND at the top has two sides, or joins single events, but {quote(pattern)} has "
-                f"{len(_and_leaves(pattern))} sides",
-                hint="ask for each pair of patterns in its own query",
-            )
-            inner = [part for part in inner if not isinstance(part, And)]
     for part in inner:
         for node in part.walk():
             if isinstance(node, And) and not all(isinstance(child, Event) for child in node.parts):
@@ -94,12 +85,6 @@ def _and_errors(pattern: Pattern) -> Errors:
                     f"inside another pattern AND joins single events, not {quote(node)}",
                     hint="write out the orders with OR: SEQ(P, Q) OR SEQ(Q, P)",
                 )
-
-
-def _and_leaves(pattern: Pattern) -> list[Pattern]:
-    if not isinstance(pattern, And):
-        return [pattern]
-    return [leaf for part in pattern.parts for leaf in _and_leaves(part)]
 
 
 def condition_errors(event: Event) -> Errors:
@@ -123,21 +108,27 @@ def condition_errors(event: Event) -> Errors:
 def predicate_errors(predicate: Expr, pattern: Pattern) -> Errors:
     """Everything that can be wrong with one conjunct of WHERE whose variables are all known.
 
-    Under AND at the top a predicate speaks of one trend of the pair: of those sides that have all its variables. If all
-    sides are single events, it may relate them.
+    Under AND at the top a predicate speaks of the trend of one side: of those sides that have all its variables. If the
+    sides share no variable, it may relate the events that they bind.
     """
     names = set(variables(predicate))
     own = [side for side in sides(pattern) if names <= {event.variable for event in events(side)}]
     if not own:
-        if not joins_events(pattern):
+        negated = sorted(names - set(positive_variables(pattern)))
+        if not has_sides_apart(pattern):
             yield UnsupportedQuery(
-                f"{quote(predicate)} relates both sides of AND, but each trend is judged by itself",
-                hint="relate variables of one side only, or compare the sides after the query",
+                f"{quote(predicate)} relates both sides of AND, which share a variable",
+                hint="name the variables of the sides apart, or compare the sides after the query",
             )
         elif shape(predicate) is PredicateClass.AGGREGATE:
             yield UnsupportedQuery(
-                f"{quote(predicate)} aggregates over several sides of AND, each of which is a single event",
+                f"{quote(predicate)} aggregates over several sides of AND, each of which is a trend of its own",
                 hint="compare their attributes: a.x < b.x",
+            )
+        elif negated:
+            yield UnsupportedQuery(
+                f"{quote(predicate)} relates {negated[0]!r}, which stands under NOT, to another side of AND",
+                hint="relate what is under NOT to variables of its own side",
             )
         else:
             own = [pattern]
@@ -286,16 +277,6 @@ def _shared_length_errors(aggregate: Aggregate, pattern: Pattern) -> Errors:
         yield UnsupportedQuery(
             f"{quote(aggregate)} over AND whose sides share the variable {shared[0]!r}",
             hint="give the sides different variables, or ask for AVG(LENGTH)",
-        )
-
-
-def joint_errors(query: Query) -> Errors:
-    """A span where single events are joined: each of them is a trend of its own, whose span is nothing."""
-    window = query.window
-    if window is not None and window.slide is None and is_joint(query.pattern, query.where):
-        yield UnsupportedQuery(
-            f"WITHIN {window.length} without SLIDE bounds the span of a trend, but AND at the top joins single events",
-            hint=f"ask for windows: WITHIN {window.length} SLIDE {window.length}",
         )
 
 

@@ -159,7 +159,6 @@ class _Analysis:
             asked, pattern=pattern, where=where, partition_by=partition_by, group_by=group_by, returning=returning
         )
         self.note(checks.name_errors(query))
-        self.note(checks.joint_errors(query))
         raise_together(self.errors)
         assert time is not None
         assert unit is not None
@@ -353,10 +352,5 @@ def _count_to_length(node: Expr) -> Expr:
 
 
 def flatten_and(pattern: Pattern) -> Pattern:
-    """AND of three events may be written as AND within AND; at the top, AND of anything else has two sides."""
-    if isinstance(pattern, And):
-        flat = transform_pattern(pattern, lambda node: dissolved(node, And))
-        if all(isinstance(part, Event) for part in flat.children):
-            return flat
-        return And(tuple(part if isinstance(part, And) else flatten_and(part) for part in pattern.parts))
+    """AND of three parts may be written as AND within AND."""
     return transform_pattern(pattern, lambda node: dissolved(node, And))

@@ -80,7 +80,7 @@ class Statistics:
         return Statistics({**self.rates, **newer.rates}, {**self.selectivities, **newer.selectivities})
 
 
-def given_statistics(given: object, known: Collection[str], negated: Collection[str] = ()) -> Statistics:
+def given_statistics(given: object, known: Collection[str] | None, negated: Collection[str] = ()) -> Statistics:
     """Returns the statistics that a user gives.
 
     Parameters
@@ -88,8 +88,8 @@ def given_statistics(given: object, known: Collection[str], negated: Collection[
     given : mapping or None
         ``"rates"``: events per unit of time by variable. ``"selectivities"``: shares from 0 to 1 by pair of variables,
         or by a single variable for its own conditions. Either may be left out, and so may any variable.
-    known : collection of str
-        The positive variables of the pattern.
+    known : collection of str or None
+        The positive variables of the pattern. None for statistics of event types, of which there may be any.
     negated : collection of str
         The variables under NOT, which no plan orders.
 
@@ -131,7 +131,7 @@ def given_statistics(given: object, known: Collection[str], negated: Collection[
     )
 
 
-def _rates(given: Mapping[object, object], known: Collection[str], negated: Collection[str]) -> dict[str, float]:
+def _rates(given: Mapping[object, object], known: Collection[str] | None, negated: Collection[str]) -> dict[str, float]:
     return {
         _variable(name, known, negated, f"the rate of {shown(name)}"): from_zero(
             rate, f"the rate of {shown(name)}", "a rate is a number of events per unit of time, 0 or more"
@@ -141,7 +141,7 @@ def _rates(given: Mapping[object, object], known: Collection[str], negated: Coll
 
 
 def _selectivities(
-    given: Mapping[object, object], known: Collection[str], negated: Collection[str]
+    given: Mapping[object, object], known: Collection[str] | None, negated: Collection[str]
 ) -> dict[Pair, float]:
     hint = "a selectivity is the share of pairs of events that go together, from 0 to 1"
     found: dict[Pair, float] = {}
@@ -149,7 +149,10 @@ def _selectivities(
         what = f"the selectivity of {shown(key)}"
         names = (key, key) if isinstance(key, str) else key
         if not isinstance(names, tuple) or len(names) != 2:
-            raise InvalidNode(f"{what} is of no pair of variables", hint='write ("A", "B"), or "A" for a single one')
+            pair_of_what = "variables" if known is not None else "types"
+            raise InvalidNode(
+                f"{what} is of no pair of {pair_of_what}", hint='write ("A", "B"), or "A" for a single one'
+            )
         pair = pair_of(*(_variable(name, known, negated, what) for name in names))
         share = from_zero(selectivity, what, hint)
         if share > 1:
@@ -160,13 +163,14 @@ def _selectivities(
     return found
 
 
-def _variable(name: object, known: Collection[str], negated: Collection[str], what: str) -> str:
+def _variable(name: object, known: Collection[str] | None, negated: Collection[str], what: str) -> str:
     if not isinstance(name, str):
-        raise InvalidNode(f"{what} names {shown(name)}, which is not the name of a variable", hint='write "A"')
+        of_what = "variable" if known is not None else "type"
+        raise InvalidNode(f"{what} names {shown(name)}, which is not the name of a {of_what}", hint='write "A"')
     if name in negated:
         raise InvalidNode(
             f"{what} is of a variable under NOT", hint="leave it out: plans order the positive variables only"
         )
-    if name not in known:
+    if known is not None and name not in known:
         raise UnknownVariable.among(name, known)
     return name

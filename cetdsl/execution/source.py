@@ -106,17 +106,26 @@ class EventFrame:
         """Time as a whole number: microseconds since the epoch, or ticks."""
         return F.expr(self._ticks)
 
+    def ticks_of(self, column: str) -> Column:
+        """Returns a column that has the type of the time column as such a whole number."""
+        return F.expr(self._ticks_of(self._time_of(column)))
+
     @property
     def _time(self) -> str:
-        column = self.own_name(self.source.time)
-        return f"CAST({column} AS timestamp)" if self.type_of(self.source.time).typeName() == "date" else column
+        return self._time_of(self.own_name(self.source.time))
 
     @property
     def _ticks(self) -> str:
+        return self._ticks_of(self._time)
+
+    def _time_of(self, column: str) -> str:
+        return f"CAST({column} AS timestamp)" if self.type_of(self.source.time).typeName() == "date" else column
+
+    def _ticks_of(self, time: str) -> str:
         kind = self.source.time_type
         if kind == "timestamp":
-            return f"unix_micros({self._time})"
-        return _ntz_micros(self._time) if kind == "timestamp_ntz" else f"CAST({self._time} AS bigint)"
+            return f"unix_micros({time})"
+        return _ntz_micros(time) if kind == "timestamp_ntz" else f"CAST({time} AS bigint)"
 
     @property
     def key_names(self) -> list[str]:
@@ -365,17 +374,17 @@ class EventFrame:
         """
         windowing, time, zero = self.source.windowing, self.ticks, F.lit(0).cast("bigint")
         if not overlaps(windowing):
-            return F.coalesce(_floor_divide(time, windowing.cut), zero)
+            return F.coalesce(floor_divide(time, windowing.cut), zero)
         spans = windowing.kind == SPAN
-        last = _floor_divide(time + (windowing.length if spans and negated else 0), windowing.cut)
-        first = _floor_divide(time - windowing.length + (0 if spans else 1), windowing.cut)
+        last = floor_divide(time + (windowing.length if spans and negated else 0), windowing.cut)
+        first = floor_divide(time - windowing.length + (0 if spans else 1), windowing.cut)
         return F.coalesce(F.sequence(first, last), F.array(zero))
 
     def pane(self) -> Column:
         """The number of the pane that holds an event; NULL without a time."""
         windowing = self.source.windowing
         rest = windowing.length % windowing.slide
-        number = _floor_divide(self.ticks, windowing.slide)
+        number = floor_divide(self.ticks, windowing.slide)
         if not rest:
             return number
         after_end = F.pmod(self.ticks, F.lit(windowing.slide)) >= rest
@@ -414,8 +423,8 @@ class EventFrame:
     def window_starts(self) -> Column:
         """The starts of all windows that hold an event, in ticks, of queries that slide."""
         windowing, time = self.source.windowing, self.ticks
-        first = _floor_divide(time - windowing.length, windowing.slide) + 1
-        numbers = F.sequence(first, _floor_divide(time, windowing.slide))
+        first = floor_divide(time - windowing.length, windowing.slide) + 1
+        numbers = F.sequence(first, floor_divide(time, windowing.slide))
         return F.transform(numbers, lambda number: number * F.lit(windowing.slide).cast("bigint"))
 
     def window(self, start: Column) -> Column:
@@ -460,7 +469,7 @@ def _hashable(column: str, kind: T.DataType) -> str:
     return f"to_json(struct({column}))" if "map<" in text or "variant" in text else column
 
 
-def _floor_divide(value: Column, by: int) -> Column:
+def floor_divide(value: Column, by: int) -> Column:
     """Divides whole numbers and rounds down, exactly, where dividing doubles would round."""
     divisor = F.lit(by).cast("bigint")
     return F.call_function("div", value - F.pmod(value, divisor), divisor)

@@ -17,7 +17,7 @@ from cetdsl.execution.aggregate import count_type
 from cetdsl.execution.compat import translated
 from cetdsl.execution.expressions import combine, raised, to_column
 from cetdsl.execution.operators import Rows, execute, runs
-from cetdsl.execution.source import EventFrame
+from cetdsl.execution.source import EventFrame, floor_divide
 from cetdsl.ir.compiled import Deferred
 from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.layout import TREND
@@ -36,6 +36,7 @@ from cetdsl.ir.operators import (
 )
 from cetdsl.ir.source import Source
 from cetdsl.ir.stages import ContainmentSpec, DetectSpec, TrendsSpec
+from cetdsl.ir.windowing import SPAN
 from cetdsl.pattern.expressions import Aggregate, Attribute, Expr, Length, Role, attributes, variables
 
 COUNT = Aggregate("count")
@@ -456,6 +457,16 @@ def _in_form(total: Column, number: str, scale: int) -> Column:
     return total.cast(count_type(number, scale))
 
 
+def _with_extent(frame: EventFrame, rows: DataFrame) -> DataFrame:
+    """Adds the times of the ``first`` and the ``last`` event of each trend, as whole numbers."""
+
+    def time_of(binding: Column) -> Column:
+        return binding.getField("event").getField(frame.own_name(frame.source.time))
+
+    times = {"first": time_of(F.get("trend", F.lit(0))), "last": time_of(F.element_at("trend", -1))}
+    return rows.withColumns(times).withColumns({name: frame.ticks_of(name) for name in times})
+
+
 @runs(JoinSides)
 def join_sides(df: DataFrame, plan: JoinSides) -> Rows:
     """Gives pairs of trends, of two sides of a top-level AND, with their bindings merged in order of time."""
@@ -464,12 +475,21 @@ def join_sides(df: DataFrame, plan: JoinSides) -> Rows:
             "trends() cannot list the pairs of an AND whose sides share a variable",
             hint="give the two sides different variable names, or count the pairs with count_trends()",
         )
-    source = plan.source
+    source, span = plan.source, plan.source.windowing.kind == SPAN
     left, right = execute(df, plan.left), execute(df, plan.right).data
-    right = right.toDF(*(f"x_{name}" for name in right.columns))
+    one, other = (_with_extent(left.frame, rows) if span else rows for rows in (left.data, right))
+    if span:
+        # Where all are together within a span, their first events are in the same time bucket or in neighbours.
+        bucket = floor_divide(F.col("first"), source.windowing.length)
+        one = one.withColumn("z", bucket)
+        other = other.withColumn("z", F.explode(F.array(bucket - 1, bucket, bucket + 1)))
+    other = other.toDF(*(f"x_{name}" for name in other.columns))
     same = F.lit(True)
     for name in Shown.of(source).internal:
         same = same & F.col(name).eqNullSafe(F.col(f"x_{name}"))
+    if span:
+        together = F.greatest("last", "x_last") - F.least("first", "x_first") <= source.windowing.length
+        same = same & (F.col("z") == F.col("x_z")) & together
     names = [left.frame.own_name(name) for name in (source.time, *source.tie_break)]
 
     def by_time(one: Column, other: Column) -> Column:
@@ -477,7 +497,7 @@ def join_sides(df: DataFrame, plan: JoinSides) -> Rows:
         return F.when(a < b, -1).when(a > b, 1).otherwise(0)
 
     merged = F.array_sort(F.concat("trend", "x_trend"), by_time)
-    data = left.data.join(right, same).withColumn("trend", merged).drop(*right.columns)
+    data = one.join(other, same).withColumn("trend", merged).select(*left.data.columns)
     trend = FinishedTrend(F.col("trend"), left.frame)
     holding = [trend.holds(predicate) for predicate in plan.predicates]
 

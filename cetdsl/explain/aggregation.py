@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from cetdsl.explain.view import PlanView, ViewEdge, ViewNode
 from cetdsl.ir.operators.words import some
+from cetdsl.pattern.query import Span
 from cetdsl.pattern.text import quote
-from cetdsl.sharing.aggregation.plan import PlanData, Vertex
+from cetdsl.sharing.aggregation.plan import PlanData, Step, Vertex
 from cetdsl.sharing.aggregation.subpatterns import kind_text
 
 
@@ -41,14 +42,16 @@ class _Drawing:
             label = f"{len(plan.unshared):,} queries that share nothing" if several else "1 query that shares nothing"
             self._nodes["unshared"] = ViewNode("unshared", label, (some(plan.unshared),))
         highest = max((vertex.level for vertex in patterns), default=0)
-        facts = (
+        facts = [
             ("queries", f"{len(plan.queries):,}"),
             ("sub-patterns", f"{len(patterns):,} in {_number(highest, 'level')}"),
             ("slots", f"{plan.slots:,}, of which {plan.root_slots:,} without parents"),
             ("entropy", f"{plan.entropy:.3f} bits"),
             ("search", "finished" if plan.finished else "ended by its deadline"),
-        )
-        return PlanView("aggregation plan", tuple(self._nodes.values()), tuple(self._edges), facts)
+        ]
+        if plan.dropped:
+            facts.append(("not kept", f"{_number(plan.dropped, 'sub-pattern')}, which cost more than they save"))
+        return PlanView("aggregation plan", tuple(self._nodes.values()), tuple(self._edges), tuple(facts), folds=True)
 
     def _show_some(self, vertices: Sequence[Vertex], parent: str | None, level: int) -> None:
         """Shows the vertices of most queries, and the others as one node."""
@@ -73,17 +76,34 @@ class _Drawing:
             if parent is not None:
                 self._edges.append(ViewEdge(parent, identity))
 
+    def _step(self, vertex: Vertex, step: Step) -> str:
+        parent = None if step.parent is None else self._plan.at(step.parent).pattern
+        return str(vertex.pattern.slots[step.slots[0]] if parent is None else parent)
+
     def _show(self, vertex: Vertex, serves: Sequence[str], level: int) -> None:
         if str(vertex.number) in self._nodes:
             return
         label = str(vertex.pattern) if vertex.query is None else vertex.query
         folds = self._levels is not None and level >= self._levels and vertex.query is None
         lines = _details(vertex)
-        if folds:
-            lines.append(f"for {_number(len(serves), 'query', 'queries')}: {some(serves)}")
+        if vertex.expected is not None:
+            lines.append(f"{vertex.expected:.3g} instances expected {_unit(vertex)}")
+        if len(vertex.steps) > 1:
+            lines.append(f"put together of {', '.join(self._step(vertex, step) for step in vertex.steps)}")
+        if vertex.query is None:
+            count = _number(len(serves), "query", "queries")
+            lines.append(f"for {count}: {some(serves)}" if folds else f"for {count}")
         self._nodes[str(vertex.number)] = ViewNode(str(vertex.number), label, tuple(lines))
         if not folds:
             self._show_some(self._plan.children(vertex), str(vertex.number), level + 1)
+
+
+def _unit(vertex: Vertex) -> str:
+    window = vertex.pattern.scope.window
+    if not window:
+        return "in all"
+    unit = window[0].unit if isinstance(window[0], Span) else window[0]
+    return "a tick" if unit == "tick" else "a second"
 
 
 def _details(vertex: Vertex) -> list[str]:

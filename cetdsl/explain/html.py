@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from html import escape
 
 from cetdsl.explain.svg import svg_of
-from cetdsl.explain.text import text_of
-from cetdsl.explain.view import PlanView
+from cetdsl.explain.text import facts_of, text_of
+from cetdsl.explain.view import PlanView, children_of
 
 _STYLE = """
 .cetdsl { font-family: system-ui, sans-serif; color: #1f2933; line-height: 1.45; }
@@ -18,6 +18,11 @@ _STYLE = """
 .cetdsl .picture { overflow-x: auto; background: #ffffff; border: 1px solid #e4e7eb; border-radius: 6px;
   padding: .3rem; }
 .cetdsl svg { display: block; margin: 0 auto; }
+.cetdsl details, .cetdsl .leaf { margin: .15rem 0 .15rem 1.1rem; }
+.cetdsl summary, .cetdsl .leaf { font-family: monospace; font-size: .85rem; overflow-wrap: anywhere; }
+.cetdsl summary { cursor: pointer; margin-left: -1.1rem; }
+.cetdsl .note { color: #52606d; }
+.cetdsl summary .note { margin-left: 1.1rem; }
 """.strip()
 
 
@@ -31,8 +36,36 @@ def fragment_of(sections: Iterable[tuple[str, tuple[PlanView, ...]]]) -> str:
             picture = svg_of(view)
             if picture:
                 parts.append(f'<div class="picture">{picture}</div>')
-            parts.append(f"<pre>{escape(text_of(view))}</pre>")
+            if view.folds and not picture:
+                parts += [f"<pre>{escape(facts_of(view))}</pre>", *_folding(view)]
+            else:
+                parts.append(f"<pre>{escape(text_of(view))}</pre>")
     return "\n".join([*parts, "</div>"])
+
+
+def _folding(view: PlanView) -> Iterator[str]:
+    """A tree whose nodes unfold; what stands below several is written once."""
+    roots, children = children_of(view)
+    nodes = {node.id: node for node in view.nodes}
+    written: set[str] = set()
+
+    def write(identity: str) -> Iterator[str]:
+        node, below = nodes[identity], children[identity]
+        label = escape(node.label)
+        note = "".join(f'<div class="note">{escape(detail)}</div>' for detail in node.details)
+        if identity in written:
+            yield f'<div class="leaf">{label} <span class="note">(see above)</span></div>'
+        elif not below:
+            yield f'<div class="leaf">{label}{note}</div>'
+        else:
+            yield f"<details><summary>{label}{note}</summary>"
+            for child in below:
+                yield from write(child)
+            yield "</details>"
+        written.add(identity)
+
+    for root in roots:
+        yield from write(root)
 
 
 def page_of(title: str, sections: Iterable[tuple[str, tuple[PlanView, ...]]]) -> str:

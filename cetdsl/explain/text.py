@@ -21,7 +21,7 @@ def text_of(view: PlanView) -> str:
            time: ts
     """
     body = view.text or (_states(view) if view.is_automaton else _tree(view))
-    return "\n\n".join(part for part in (_facts(view.facts), body) if part)
+    return "\n\n".join(part for part in (facts_of(view), body) if part)
 
 
 def one_line(label: str) -> str:
@@ -38,9 +38,11 @@ def one_line(label: str) -> str:
     return "  ".join(part for part in (conditions, *marks) if part)
 
 
-def _facts(facts: tuple[tuple[str, str], ...]) -> str:
-    width = max((len(name) for name, _ in facts), default=0)
-    return "\n".join(f"{name:{width}}  " + value.replace("\n", "\n" + " " * (width + 2)) for name, value in facts)
+def facts_of(view: PlanView) -> str:
+    """The facts of a view, one below the other."""
+    width = max((len(name) for name, _ in view.facts), default=0)
+    indent = " " * (width + 2)
+    return "\n".join(f"{name:{width}}  " + value.replace("\n", "\n" + indent) for name, value in view.facts)
 
 
 def _tree(view: PlanView) -> str:

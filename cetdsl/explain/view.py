@@ -37,7 +37,8 @@ class ViewEdge:
 class PlanView:
     """A titled graph with facts beside it, which are names and values of what else is worth knowing.
 
-    ``text`` says in words the same as the graph, where there is something better than a list of its nodes.
+    ``text`` says in words the same as the graph, where there is something better than a list of its nodes. A tree that
+    ``folds`` is shown by a web page with all nodes folded, if it is too large for a picture.
 
     Examples
     --------
@@ -51,6 +52,7 @@ class PlanView:
     edges: tuple[ViewEdge, ...] = ()
     facts: tuple[tuple[str, str], ...] = ()
     text: str = ""
+    folds: bool = False
 
     def __attrs_post_init__(self) -> None:
         known = {node.id for node in self.nodes} | {NOWHERE}

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import attrs
 
+from cetdsl.detection.statistics import Statistics, given_statistics
 from cetdsl.errors import InvalidNode, is_one_of, shown
 from cetdsl.explain import Explanation
 from cetdsl.explain.aggregation import plan_view
@@ -14,6 +15,7 @@ from cetdsl.sharing.aggregation.draft import LEAST_SLOTS, Limits
 from cetdsl.sharing.aggregation.graph import LEAST_ALIKE, MOST_NEIGHBOURS
 from cetdsl.sharing.aggregation.plan import PlanData
 from cetdsl.sharing.aggregation.planner import ALGORITHMS, Planner
+from cetdsl.sharing.aggregation.worth import worth_keeping
 
 
 @attrs.frozen(slots=False)
@@ -29,6 +31,7 @@ class AggregationPlan(PlanData):
     vertices : tuple of Vertex
         Sub-patterns and queries, by level. Each has its ``number``, ``pattern``, ``level``, ``parents`` (by number),
         ``own`` (the slots of its pattern that no parent has), and, of a query, its name ``query`` and ``variables``.
+        With statistics it has ``steps``, by which it is best put together, and its ``expected`` instances.
     edges : tuple of Edge
         Each has ``parent``, ``child`` and ``slots``: for each slot of the parent that of the child for the same event.
     levels : tuple of tuple of Vertex
@@ -41,6 +44,8 @@ class AggregationPlan(PlanData):
         The queries that share nothing.
     finished : bool
         Whether the search ended by itself, and not by its deadline.
+    dropped : int
+        The sub-patterns that were found and not kept, as statistics say that they cost more than they save.
 
     Examples
     --------
@@ -53,6 +58,7 @@ class AggregationPlan(PlanData):
     """
 
     _planner: Planner = attrs.field(kw_only=True, eq=False, repr=False)
+    _statistics: Statistics | None = attrs.field(default=None, kw_only=True, eq=False, repr=False)
 
     def adding(self, name: str, query: object, deadline: float | None = None) -> AggregationPlan:
         """Returns the plan with one more query. Only pairs that it is part of are looked at; the rest stays.
@@ -74,7 +80,7 @@ class AggregationPlan(PlanData):
             raise InvalidNode(f"the plan has a query {name!r} already", hint="remove it first, or choose another name")
         changed = self._planner.copy()
         changed.add(name, added, _seconds(deadline))
-        return _plan_of(changed)
+        return _plan_of(changed, self._statistics)
 
     def removing(self, name: str) -> AggregationPlan:
         """Returns the plan without a query. Sub-patterns that serve one query alone then are gone; the rest stays.
@@ -90,7 +96,7 @@ class AggregationPlan(PlanData):
             raise InvalidNode(f"{name!r} is the only query of the plan", hint="a plan is for one query at least")
         changed = self._planner.copy()
         changed.remove(name)
-        return _plan_of(changed)
+        return _plan_of(changed, self._statistics)
 
     def explain(self, *, levels: int | None = 2, most: int | None = 8) -> Explanation:
         """The plan as text, Graphviz or HTML, with large clusters folded.
@@ -101,7 +107,8 @@ class AggregationPlan(PlanData):
             So many levels of sub-patterns are shown, those below by number only; None shows all.
         most : int or None
             So many children of a sub-pattern are shown, those of most queries, and so many sub-patterns without
-            parents; None shows all.
+            parents; None shows all. A web page folds what is too large for a picture, so that ``html()`` of all can
+            be read too.
         """
         for value, what in ((levels, "levels"), (most, "most")):
             if value is not None:
@@ -117,6 +124,7 @@ def aggregation_plan(
     algorithm: str = "casem+dce",
     deadline: float | None = None,
     *,
+    statistics: Mapping[str, object] | None = None,
     least_alike: float = LEAST_ALIKE,
     most_neighbours: int = MOST_NEIGHBOURS,
     least_slots: int = LEAST_SLOTS,
@@ -134,6 +142,12 @@ def aggregation_plan(
     deadline : float, optional
         Seconds after which the plan found so far is taken. With 0, no two queries share anything. Reading the queries
         and comparing their types comes first, however long it takes.
+    statistics : dict, optional
+        ``"rates"``: events by type, a second, or by tick of a whole number of time, or in all if there is no window;
+        1 if not given. ``"selectivities"``: by pair of types the share of pairs that predicates on both let through,
+        by a single type the share of its events that a condition lets through; 1/3 if not given. With them the plan
+        has no sub-pattern whose instances cost more to keep than to build again, and each vertex says in which order
+        it is best put together. Types that no query names are passed over.
     least_alike : float
         Queries are compared if they share more than this part, from 0 to 1, of the event types that either has.
     most_neighbours : int
@@ -150,7 +164,7 @@ def aggregation_plan(
     Raises
     ------
     InvalidNode
-        If there is no query, or a name, the algorithm or a limit is not one.
+        If there is no query, or a name, the algorithm, a limit or a statistic is not one.
     ParseError
         If a text is malformed.
 
@@ -171,6 +185,7 @@ def aggregation_plan(
     search        finished
     <BLANKLINE>
     SEQ(A, B)
+    :   for 2 queries
     :- p
     :      adds C
     +- q
@@ -188,12 +203,14 @@ def aggregation_plan(
     if levels is not None:
         _require_count(levels, "levels")
     limits = Limits(least_alike, most_neighbours, least_slots, levels)
-    return _plan_of(Planner(named, algorithm, limits, _seconds(deadline)))
+    known = None if statistics is None else given_statistics(statistics, None)
+    return _plan_of(Planner(named, algorithm, limits, _seconds(deadline)), known)
 
 
-def _plan_of(planner: Planner) -> AggregationPlan:
-    plan = planner.plan
-    return AggregationPlan(plan.queries, plan.vertices, plan.edges, plan.entropy, plan.finished, planner=planner)
+def _plan_of(planner: Planner, statistics: Statistics | None) -> AggregationPlan:
+    plan = planner.plan if statistics is None else worth_keeping(planner.plan, statistics)
+    parts = (plan.queries, plan.vertices, plan.edges, plan.entropy, plan.finished, plan.dropped)
+    return AggregationPlan(*parts, planner=planner, statistics=statistics)
 
 
 def _is_number(value: object) -> bool:

@@ -213,8 +213,7 @@ class PatternFrame:
 
         algorithm : {"auto", "kernel", "joins"}
             Who puts trends together. ``joins`` joins DataFrames in the order of the plan, so that nothing of a key must
-            fit one task's memory; it takes patterns without NOT whose repetitions are bounded, as in ``B{1,4}``.
-            ``auto`` is the kernel.
+            fit one task's memory. ``auto`` is the kernel.
 
         Returns
         -------
@@ -689,7 +688,7 @@ class PatternFrame:
         completeness: str = "maximal",
         algorithm: str = "auto",
         memory_limit: str | int | None = None,
-        measure: bool = False,
+        measured: bool = False,
         plan: str | Sequence[Any] = "auto",
         statistics: str | Mapping[str, Mapping[Any, float]] | None = None,
         adaptation: str | Mapping[str, Any] | None = None,
@@ -699,20 +698,22 @@ class PatternFrame:
         Parameters
         ----------
         stage : {"parsed", "resolved", "rewritten", "physical", "spark", "trends", "complete", "survey"}, optional
-            One stage; by default the first five. ``trends`` is how :meth:`trends` runs, ``complete`` how
-            :meth:`complete_trends` does, and ``survey`` sums up :meth:`survey_complete_trends`, which runs a job.
+            One stage; by default the first five. ``physical`` is how the query's aggregates are answered, ``trends``
+            how :meth:`trends` runs, ``complete`` how :meth:`complete_trends` does, and ``survey`` sums up
+            :meth:`survey_complete_trends`, which runs a job.
         number : {"decimal", "string", "double", "log2"}
             The number form that the plan is for.
         completeness : {"maximal", "ends"}
         algorithm : str
         memory_limit : str or int, optional
-        measure : bool
-            As of :meth:`survey_complete_trends`, for the stages ``complete`` and ``survey``. For the stage ``trends``
-            it runs a job, and adds the true numbers of partial matches.
+        measured : bool
+            Whether a job runs that adds true numbers: for the stage ``trends`` those of partial matches, and for
+            ``survey`` those that :meth:`survey_complete_trends` measures.
         plan : str or sequence of str
         statistics : mapping, optional
         adaptation : str or mapping, optional
-            As of :meth:`trends`, for the stage ``trends``, which also takes its ``algorithm``.
+            As of :meth:`trends`, for the stage ``trends``, which also takes its ``algorithm``. Where one of them is
+            given, or ``measured``, ``physical`` stands for ``trends``, as no other answer has such plans.
 
         Returns
         -------
@@ -746,6 +747,8 @@ class PatternFrame:
         ...
         """
         resolved = self._analyse(self._query)
+        if stage == "physical" and (measured or plan != "auto" or statistics is not None or adaptation is not None):
+            stage = "trends"
         rewritten, trace = rewrite(resolved)
         decision = self._decide(self._query.returning or (Returned(COUNT),), number)
         asked = completeness, algorithm, memory_limit
@@ -758,14 +761,14 @@ class PatternFrame:
             decision,
             lambda: run(self._df, decision.plan),
             lambda: plan_complete(self._with_room(self._complete(*asked, self._columns(None)))),
-            lambda: summary(self.survey_complete_trends(*asked, measure)),
-            lambda: self._trends_views(self._detection(plan, statistics, adaptation, algorithm), measure),
+            lambda: summary(self.survey_complete_trends(*asked, measured)),
+            lambda: self._trends_views(self._detection(plan, statistics, adaptation, algorithm), measured),
         )
 
-    def _trends_views(self, detection: Detection, measure: bool) -> tuple[PlanView, ...]:
-        """How trends are listed, and with ``measure`` the partial matches of each step."""
+    def _trends_views(self, detection: Detection, measured: bool) -> tuple[PlanView, ...]:
+        """How trends are listed, and with ``measured`` the partial matches of each step."""
         decision = self._decide_trends(None, None, detection)
-        if not measure or strategy_name(detect) != decision.strategy:
+        if not measured or strategy_name(detect) != decision.strategy:
             return physical_views(decision)
         counts = detected.partial_matches(self._df, plan_measuring(self._rewritten, detection).plan)
         return physical_views(decision, measured_facts(counts))

@@ -2,7 +2,7 @@
 
 A pattern is read as a regular expression over its variables. NOT is invisible here: it restricts the gap in which
 it stands but binds nothing. AND of single events inside another pattern is each of their orders; AND at the top
-is a pair of trends, or a set of single events, so that nothing of one side ever follows anything of the other.
+is a set of trends, one of each side, so that nothing of one side ever follows anything of another.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _once_per_pattern(find: Callable[[Pattern], _Property]) -> Callable[[Pattern
 
 
 def sides(pattern: Pattern) -> tuple[Pattern, ...]:
-    """The patterns whose trends a query looks for: both sides of an AND at the top, else the pattern itself."""
+    """The patterns whose trends a query looks for: the sides of an AND at the top, else the pattern itself."""
     return pattern.parts if isinstance(pattern, And) else (pattern,)
 
 
@@ -66,14 +66,35 @@ def joins_events(pattern: Pattern) -> bool:
     return len(names) == len(set(names)) == len(pattern.parts)
 
 
-def is_joint(pattern: Pattern, where: Iterable[Expr]) -> bool:
-    """Whether each answer binds an event to every side of an AND at the top, and all of them are judged together.
+def has_sides_apart(pattern: Pattern) -> bool:
+    """Whether the pattern is an AND at the top no two sides of which bind the same variable.
 
-    Two single events that no predicate relates are a pair of trends, each judged by itself, which says the same.
+    Examples
+    --------
+    >>> a, b, c = Event("a"), Event("b"), Event("c")
+    >>> has_sides_apart(And((Seq((a, b)), Repeat(c)))), has_sides_apart(And((Seq((a, b)), a)))
+    (True, False)
     """
-    if not isinstance(pattern, And) or not joins_events(pattern):
+    if not isinstance(pattern, And):
         return False
-    return len(pattern.parts) > 2 or any(len(variables(predicate)) > 1 for predicate in where)
+    names = list(map(positive_variables, pattern.parts))
+    return sum(map(len, names)) == len(set().union(*names))
+
+
+def is_joint(pattern: Pattern, where: Iterable[Expr]) -> bool:
+    """Whether each answer is a trend of every side of an AND at the top, and all of them are judged together.
+
+    Two sides that no predicate relates are a pair of trends, each judged by itself, which says the same but for a span.
+    """
+    if not isinstance(pattern, And) or not has_sides_apart(pattern):
+        return False
+    return len(pattern.parts) > 2 or any(relates_sides(pattern, predicate) for predicate in where)
+
+
+def relates_sides(pattern: Pattern, predicate: Expr) -> bool:
+    """Whether no side of an AND at the top has all variables of a predicate."""
+    names = set(variables(predicate))
+    return not any(names <= {event.variable for event in events(side)} for side in sides(pattern))
 
 
 @_once_per_pattern
@@ -184,7 +205,7 @@ def runs_in_turn(pattern: Pattern) -> frozenset[tuple[str, str]]:
 
 @_once_per_pattern
 def bound_together(pattern: Pattern) -> frozenset[tuple[str, str]]:
-    """The pairs of variables, in both orders, that one trend can bind; AND of single events at the top is one trend.
+    """The pairs of variables, in both orders, that one trend can bind, or the trends of all sides of AND.
 
     Examples
     --------
@@ -193,7 +214,7 @@ def bound_together(pattern: Pattern) -> frozenset[tuple[str, str]]:
     [('a', 'b'), ('a', 'c'), ('b', 'a'), ('c', 'a')]
     """
     together: set[tuple[str, str]] = set()
-    for side in (pattern,) if joins_events(pattern) else sides(pattern):
+    for side in (pattern,) if has_sides_apart(pattern) else sides(pattern):
         _together(side, together)
     return frozenset(together)
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import attrs
 
+from cetdsl.ir.operators import words
 from cetdsl.ir.operators.operator import Operator, Step
+from cetdsl.ir.windowing import SPAN
 from cetdsl.pattern.expressions import Expr
 from cetdsl.pattern.text import quote
 
@@ -13,7 +15,8 @@ from cetdsl.pattern.text import quote
 class JoinSides(Operator):
     """Pairs the trends of one key and window, with their bindings merged in order of time.
 
-    ``distinct`` says that no variable is on both sides. Pairs are kept that pass ``predicates``, which relate both.
+    ``distinct`` says that no variable is on both sides. Pairs are kept that pass ``predicates``, which relate both, and
+    that last no longer than the span of the source, if it has one.
     """
 
     left: Operator
@@ -25,7 +28,10 @@ class JoinSides(Operator):
     def steps(self) -> tuple[Step, ...]:
         which = "one more side" if isinstance(self.left, JoinSides) else "the two sides"
         label = f"join the trends of {which}"
-        return (Step(label, ("per key and window", *map(quote, self.predicates))),)
+        windowing, details = self.source.windowing, ["per key and window"]
+        if windowing.kind == SPAN:
+            details.append(f"all of them within {words.amount_of_time(self.source, windowing.length)}")
+        return (Step(label, (*details, *map(quote, self.predicates))),)
 
     def costs(self, limit: int | None = None) -> tuple[str, ...]:
         return ("grows with the number of trends of each side, and of their pairs",)

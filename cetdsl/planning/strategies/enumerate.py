@@ -9,6 +9,7 @@ from cetdsl.ir.operators import AggregateTrends, CheckTrends, JoinSides, Limit, 
 from cetdsl.ir.source import Source
 from cetdsl.pattern.expressions import Expr, attributes, variables
 from cetdsl.pattern.nodes import And
+from cetdsl.pattern.properties import has_sides_apart
 from cetdsl.planning.strategies.kernel import base_spec
 from cetdsl.planning.strategies.request import AggregateRequest, Declined, TrendsRequest, source_of
 
@@ -16,11 +17,11 @@ from cetdsl.planning.strategies.request import AggregateRequest, Declined, Trend
 def enumerate_and_aggregate(request: AggregateRequest) -> Operator | Declined:
     """Lists all trends and aggregates them, as a last resort: its cost grows with the number of trends."""
     source, compiled = source_of(request.resolved), request.compiled[0]
-    if request.is_joint:
+    if request.is_pair:
+        if not has_sides_apart(request.resolved.query.pattern):
+            return Declined("both sides of AND share a variable, so a listing would not tell which trends both match")
         columns = columns_in(aggregate for _, aggregate in request.aggregates)
         return AggregateTrends(_joined(request, source, columns), request.aggregates, request.number)
-    if request.is_pair:
-        return Declined("AND at the top would pair all trends of one side with all of the other")
     needed = columns_in((*compiled.unfinished, *(aggregate for _, aggregate in request.aggregates)))
     trends = any_trends(Scan(source, compiled), needed or {source.time})
     return AggregateTrends(trends, request.aggregates, request.number)
@@ -30,7 +31,7 @@ def list_trends(request: TrendsRequest) -> Operator:
     """Enumerates trends depth first inside the kernel, streamed in Arrow batches."""
     source = source_of(request.resolved)
     if isinstance(request.resolved.query.pattern, And):
-        distinct = not set.intersection(*(set(side.automaton.variables) for side in request.compiled))
+        distinct = has_sides_apart(request.resolved.query.pattern)
         listed = _joined(request, source, set(request.columns), distinct)
         return limited(ShowTrends(listed, request.columns), request.limit)
     scan = Scan(source, request.compiled[0])

@@ -24,6 +24,8 @@ def kernel(request: AggregateRequest) -> Operator | Declined:
     source = source_of(request.resolved)
     if request.is_joint:
         return Declined("AND joins events in any order of time, so there is no order to carry counts along")
+    if request.is_pair and source.windowing.kind == SPAN:
+        return Declined("a span bounds both sides of AND together, so the counts of each do not multiply")
     for compiled in request.compiled:
         reason = why_not_propagate(compiled, source)
         if reason is not None:

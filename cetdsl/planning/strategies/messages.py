@@ -6,6 +6,8 @@ import attrs
 
 from cetdsl.analysis.classify import PredicateClass, shape
 from cetdsl.ir.operators import Messages, Operator, Scan
+from cetdsl.ir.windowing import SPAN
+from cetdsl.pattern.properties import joins_events
 from cetdsl.planning.accumulators import AccumulatorPlan
 from cetdsl.planning.compile import compile_query, joint_query
 from cetdsl.planning.forests import forest_of
@@ -15,8 +17,10 @@ from cetdsl.planning.strategies.request import AggregateRequest, Declined, sourc
 
 def messages(request: AggregateRequest) -> Operator | Declined:
     """Sends sums from variable to variable along the predicates, as Yannakakis' algorithm does for acyclic joins."""
-    if not request.is_joint:
+    if not (request.is_joint and joins_events(request.resolved.query.pattern)):
         return Declined("the pattern is no AND of single events")
+    if source_of(request.resolved).windowing.kind == SPAN:
+        return Declined("a span bounds all events together, and messages pass between two of them")
     if any(shape(predicate) is PredicateClass.AGGREGATE for predicate in request.resolved.query.where):
         return Declined("a predicate aggregates over a side of AND")
     source, compiled = source_of(request.resolved), compile_query(joint_query(request.resolved))

@@ -11,7 +11,7 @@ from cetdsl.ir.source import Source
 from cetdsl.ir.windowing import SLIDING, SPAN, WHOLE, Windowing, cut_into
 from cetdsl.pattern.expressions import Aggregate
 from cetdsl.pattern.nodes import And
-from cetdsl.pattern.properties import is_joint, joins_events, sides
+from cetdsl.pattern.properties import has_sides_apart, is_joint, sides
 from cetdsl.pattern.query import Window
 from cetdsl.planning.compile import compile_query, side_query
 from cetdsl.planning.detection import BY_DEFAULT, Detection
@@ -38,12 +38,12 @@ class AggregateRequest:
 
     @property
     def is_pair(self) -> bool:
-        """Whether the pattern is an AND, of two patterns or of single events."""
+        """Whether the pattern is an AND."""
         return isinstance(self.resolved.query.pattern, And)
 
     @property
     def is_joint(self) -> bool:
-        """Whether the pattern is an AND of single events that are judged together."""
+        """Whether the pattern is an AND whose sides are judged together."""
         return is_joint(self.resolved.query.pattern, self.resolved.query.where)
 
 
@@ -63,8 +63,8 @@ def compile_sides(resolved: ResolvedQuery) -> tuple[Compiled, ...]:
     pattern = resolved.query.pattern
     if not isinstance(pattern, And):
         return (compile_query(resolved),)
-    if len(pattern.parts) != 2 and not joins_events(pattern):
-        raise UnsupportedQuery("a top-level AND has two sides, or joins single events")
+    if len(pattern.parts) != 2 and not has_sides_apart(pattern):
+        raise UnsupportedQuery("a top-level AND has two sides, or none of them share a variable")
     return tuple(compile_query(side_query(resolved, side)) for side in sides(pattern))
 
 

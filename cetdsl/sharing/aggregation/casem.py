@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from cetdsl.sharing.aggregation.draft import Clock, Draft
-from cetdsl.sharing.aggregation.entropy import ROOT
+from cetdsl.sharing.aggregation.entropy import ROOT, PartitionTree
 from cetdsl.sharing.aggregation.subpatterns import Common, SubPattern, common
 
 #: Gains that differ by less are the same but for rounding.
 _ROUNDING = 1e-12
+#: No vertex.
+_NOWHERE = ROOT - 1
 
 
-def cluster(draft: Draft, pairs: Iterable[tuple[int, int]], late: Clock) -> bool:
+def cluster(draft: Draft, pairs: Sequence[tuple[int, int]], late: Clock) -> bool:
     """Combines and merges siblings for as long as that reduces the entropy and they have a sub-pattern in common.
 
     A pair stands in the queue with the gain that it had when it came to be. Its parent may have grown since, so the
@@ -27,12 +29,12 @@ def cluster(draft: Draft, pairs: Iterable[tuple[int, int]], late: Clock) -> bool
 
     The last two below the root are combined too: that neither adds to the entropy nor reduces it.
 
-    Pairs whose kinds of events say that nothing is to be had do not come into the queue.
+    Pairs whose kinds of events say that nothing is to be had are not looked at, and neither are clusters of them.
 
     Parameters
     ----------
     draft : Draft
-    pairs : iterable of (int, int)
+    pairs : sequence of (int, int)
         Siblings to begin with; those that come to be are looked at too.
     late : callable
         Asked before each step.
@@ -43,43 +45,77 @@ def cluster(draft: Draft, pairs: Iterable[tuple[int, int]], late: Clock) -> bool
         Whether nothing was left to be looked at.
     """
     tree = draft.tree
-    queue: list[tuple[float, int, int]] = []
+    queue = _Queue(draft.tree)
     #: By vertex the siblings that it has too little in common with.
     strange: defaultdict[int, set[int]] = defaultdict(set)
 
-    def part(first: int, second: int) -> None:
-        strange[first].add(second)
-        strange[second].add(first)
-
-    def enter(first: int, second: int) -> None:
-        above = tree.parent[first]
-        if not _may_be_worthwhile(draft, draft.patterns[first], draft.patterns[second], above):
-            part(first, second)
-            return
-        gain = tree.gain_of_combining(first, second)
-        if gain > 0 or (above == ROOT and second in tree.beside[first]):
-            heapq.heappush(queue, (-gain, first, second))
-
-    for pair in pairs:
-        enter(*pair)
-    while queue:
+    queue.enter(pairs)
+    while (next_pair := queue.pop()) is not None:
         if late():
             return False
-        known, first, second = heapq.heappop(queue)
-        if tree.parent.get(first) != tree.parent.get(second, first) or first not in tree.parent:
+        known, first, second = next_pair
+        above = tree.parent[first]
+        if not _may_be_worthwhile(draft, draft.patterns[first], draft.patterns[second], above):
+            strange[first].add(second)
+            strange[second].add(first)
             continue
-        gain = tree.gain_of_combining(first, second)
-        if gain < -known - _ROUNDING:
-            enter(first, second)
+        if tree.gain_of_combining(first, second) < known - _ROUNDING:
+            queue.enter([(first, second)])
             continue
-        above, to_either = tree.parent[first], strange[first] | strange[second]
+        to_either = strange[first] | strange[second]
+        coming = []
         for vertex, other in _examine(draft, first, second):
             # A cluster has no more in common with a sibling than each of its parts has.
             if other in to_either and tree.parent[vertex] == above:
-                part(vertex, other)
+                strange[vertex].add(other)
+                strange[other].add(vertex)
             else:
-                enter(vertex, other)
+                coming.append((vertex, other))
+        queue.enter(coming)
     return True
+
+
+class _Queue:
+    """Pairs of siblings, those first that gained most when they came to be, and of these the lowest numbers.
+
+    Most pairs are siblings no longer when their turn comes. So those that come to be together stand in a sorted lane,
+    and only the first of each lane is in the heap.
+    """
+
+    def __init__(self, tree: PartitionTree) -> None:
+        self._tree = tree
+        #: Loss, both vertices, and the number of the lane.
+        self._heap: list[tuple[float, int, int, int]] = []
+        #: The others of each lane, the last one next.
+        self._lanes: list[list[tuple[float, int, int]]] = []
+
+    def enter(self, pairs: Sequence[tuple[int, int]]) -> None:
+        """Adds the pairs that gain something, or have an edge and the root as their parent."""
+        tree = self._tree
+        gain_of = tree.gain_of_combining
+        lane = [
+            (-gain, first, second)
+            for first, second in pairs
+            if (gain := gain_of(first, second)) > 0 or (tree.parent[first] == ROOT and second in tree.beside[first])
+        ]
+        if lane:
+            lane.sort(reverse=True)
+            heapq.heappush(self._heap, (*lane.pop(), len(self._lanes)))
+            self._lanes.append(lane)
+
+    def pop(self) -> tuple[float, int, int] | None:
+        """Takes out the first pair that are siblings still, with what it gained; None if there is none."""
+        heap, parent = self._heap, self._tree.parent
+        while heap:
+            loss, first, second, number = heap[0]
+            if lane := self._lanes[number]:
+                heapq.heapreplace(heap, (*lane.pop(), number))
+            else:
+                heapq.heappop(heap)
+            # What is gone has no parent, not even that of another that is gone.
+            if parent.get(first) == parent.get(second, _NOWHERE):
+                return -loss, first, second
+        return None
 
 
 def _examine(draft: Draft, first: int, second: int) -> list[tuple[int, int]]:

@@ -97,9 +97,11 @@ class PartitionTree:
 
         It is never less than 0, and more where the two have edges with each other and siblings besides.
         """
-        both = self.volume[first] + self.volume[second]
-        edges = self.beside[first].get(second, 0)
-        return 2 * edges / self.volume[ROOT] * log2(self.volume[self.parent[first]] / both) if edges else 0.0
+        edges = self.beside[first].get(second)
+        if not edges:
+            return 0.0
+        volume = self.volume
+        return 2 * edges / volume[ROOT] * log2(volume[self.parent[first]] / (volume[first] + volume[second]))
 
     def gain_of_merging(self, first: int, second: int, *, whole: bool = True) -> float:
         """By how much the entropy is reduced if the first of two siblings takes over the other (equation 6).

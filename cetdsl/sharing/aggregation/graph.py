@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 
 import numpy as np
 
@@ -53,11 +53,17 @@ class CorrelationGraph:
         for number, own in self._kinds.items():
             for kind in own:
                 self._having.setdefault(kind, {})[number] = None
-        self.neighbours: SharedValues[int, set[int]] = SharedValues({number: set() for number in self._kinds})
-        self._link_all()
+        numbers = list(self._kinds)
+        linked: dict[int, set[int]] = {number: set() for number in numbers}
+        for i, j in self._nearest_of_all():
+            linked[numbers[i]].add(numbers[j])
+            linked[numbers[j]].add(numbers[i])
+        self.neighbours: SharedValues[int, set[int]] = SharedValues(linked)
 
-    def _link_all(self) -> None:
-        """Multiplies the sparse matrix of patterns and kinds by its transpose, some rows at a time.
+    def _nearest_of_all(self) -> Iterator[tuple[int, int]]:
+        """Gives for each pattern those most like it, all by their places among the patterns.
+
+        Multiplies the sparse matrix of patterns and kinds by its transpose, some rows at a time.
 
         A row of the product is the sum of the columns of the kinds that the pattern has. These are kept as lists of
         patterns one behind the other, so that no more is read than there are pairs with a kind in common.
@@ -84,8 +90,7 @@ class CorrelationGraph:
             most = min(self._most, len(numbers) - 1)
             nearest = np.argpartition(order, most, axis=1)[:, :most]
             chosen = np.take_along_axis(alike, nearest, axis=1) > self._least
-            for i, j in zip(rows[np.nonzero(chosen)[0]].tolist(), nearest[chosen].tolist(), strict=True):
-                self._link(numbers[i], numbers[j])
+            yield from zip(rows[np.nonzero(chosen)[0]].tolist(), nearest[chosen].tolist(), strict=True)
 
     def _link(self, first: int, second: int) -> None:
         self.neighbours.change(first).add(second)

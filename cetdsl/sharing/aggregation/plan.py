@@ -12,6 +12,17 @@ from cetdsl.sharing.aggregation.subpatterns import SubPattern
 
 
 @attrs.frozen
+class Step:
+    """A step by which a vertex is put together: an instance of a parent is bound to slots, or an event to a single one.
+
+    ``slots`` are those of the vertex, in the order of the parent's; ``parent`` is its number, None of a single event.
+    """
+
+    slots: tuple[int, ...]
+    parent: int | None = None
+
+
+@attrs.frozen
 class Vertex:
     """A pattern of a plan, whose instances are built once.
 
@@ -31,6 +42,10 @@ class Vertex:
         Of a query: for each slot the variables one of which is bound to the slot's event.
     own : tuple of int
         The slots that no parent has.
+    steps : tuple of Step
+        In which order its instances are best put together; nothing where no statistics are known.
+    expected : float or None
+        The instances that are expected a second, or in all if there is no window; None where no statistics are known.
     """
 
     number: int
@@ -40,6 +55,8 @@ class Vertex:
     query: str | None = None
     variables: tuple[frozenset[str], ...] = ()
     own: tuple[int, ...] = ()
+    steps: tuple[Step, ...] = ()
+    expected: float | None = None
 
     @property
     def slots(self) -> int:
@@ -73,6 +90,8 @@ class PlanData:
         The structural entropy of the correlation graph under the plan's tree, in bits.
     finished : bool
         Whether nothing was left to be looked at when the plan was returned, so that more time gives no other plan.
+    dropped : int
+        The sub-patterns that were found, and are not there as they would cost more to keep than to build again.
     """
 
     queries: Mapping[str, Query] = attrs.field(repr=False)
@@ -80,6 +99,7 @@ class PlanData:
     edges: tuple[Edge, ...] = attrs.field(repr=False)
     entropy: float
     finished: bool = True
+    dropped: int = 0
 
     @cached_property
     def _by_number(self) -> dict[int, Vertex]:
@@ -128,6 +148,10 @@ class PlanData:
         if found is None:
             raise KeyError(query)
         return found
+
+    def at(self, number: int) -> Vertex:
+        """Returns the vertex of a number."""
+        return self._by_number[number]
 
     def children(self, vertex: Vertex) -> tuple[Vertex, ...]:
         """Returns the vertices that are made of a vertex."""

@@ -44,8 +44,9 @@ class Planner:
         if algorithm == "casem-2":
             limits = attrs.evolve(limits, levels=2)
         self._draft = Draft(queries, limits)
-        edges = ((one, other) for one, those in self._draft.graph.neighbours.items() for other in sorted(those))
-        self._finished = cluster(self._draft, ((one, other) for one, other in edges if one < other), late)
+        neighbours = self._draft.graph.neighbours
+        edges = [(one, other) for one, those in neighbours.items() for other in sorted(those) if one < other]
+        self._finished = cluster(self._draft, edges, late)
         if algorithm == "casem+dce":
             self._finished = self._finished and compensate(self._draft, late)
 

@@ -10,14 +10,16 @@ import attrs
 from cetdsl.pattern.expressions import (
     Aggregate,
     Attribute,
+    Binary,
     Expr,
     Length,
+    Literal,
     Role,
     conjuncts,
     variables,
     with_attributes,
 )
-from cetdsl.pattern.nodes import And, Event, Joined, Not, Or, Pattern, Repeat, Seq, dissolved, events, transform
+from cetdsl.pattern.nodes import Event, Joined, Not, Or, Pattern, Repeat, Seq, dissolved, events, transform
 from cetdsl.pattern.query import Query, Span, Window
 from cetdsl.sharing.aggregation.conditions import Condition
 from cetdsl.sharing.aggregation.subpatterns import Absence, Kind, Relation, Scope, Slot, SubPattern, common
@@ -66,10 +68,8 @@ def skeleton(query: Query) -> Skeleton:
 
 def _scope(query: Query) -> tuple[Scope, Span | None]:
     window = query.window
-    # Each side of an AND of two sides is a trend with a span of its own, and nothing bounds both together.
-    apart = isinstance(query.pattern, And) and len(query.pattern.parts) == 2
-    bounded = window is not None and window.slide is None and not apart
-    return _scope_of(window, query.partition_by, query.group_by), window.length if window and bounded else None
+    span = window.length if window is not None and window.slide is None else None
+    return _scope_of(window, query.partition_by, query.group_by), span
 
 
 @lru_cache(1024)
@@ -94,6 +94,10 @@ class _Predicates:
         self.relating: list[Expr] = []
         self.all: list[tuple[Expr, list[str]]] = []
         for predicate in predicates:
+            if (alone := _compared_variable(predicate)) is not None:
+                self.all.append((predicate, [alone]))
+                self.local.setdefault(alone, []).append(predicate)
+                continue
             names: dict[str, None] = {}
             plain, todo = True, [predicate]
             while todo:
@@ -113,6 +117,15 @@ class _Predicates:
                 self.relating.append(predicate)
 
 
+def _compared_variable(predicate: Expr) -> str | None:
+    """The variable that a comparison with a constant is about, as most predicates are; None of all others."""
+    if isinstance(predicate, Binary) and isinstance(predicate.right, Literal):
+        side = predicate.left
+        if isinstance(side, Attribute) and side.role is Role.EACH:
+            return side.variable or ""
+    return None
+
+
 def _relation(predicate: Expr, slots: Sequence[frozenset[str]]) -> Iterable[Relation]:
     names = variables(predicate)
     places = {name: [number for number, bound in enumerate(slots) if name in bound] for name in names}
@@ -126,6 +139,11 @@ def _relation(predicate: Expr, slots: Sequence[frozenset[str]]) -> Iterable[Rela
 @lru_cache(1 << 16)
 def _slot(kind: Kind, condition: Condition) -> Slot:
     return Slot(((kind, condition),))
+
+
+@lru_cache(1 << 16)
+def _only(name: str) -> frozenset[str]:
+    return frozenset((name,))
 
 
 @lru_cache(1 << 16)
@@ -147,7 +165,7 @@ class _Part:
     def put(self, node: Pattern, predicates: _Predicates) -> None:
         """Adds the slots of a pattern behind those that are there, in no order with these."""
         if isinstance(node, Event):
-            self._add(_event_slot(node, predicates), frozenset((node.variable,)))
+            self._add_event(node, predicates)
         elif isinstance(node, Repeat):
             self.repeats = True
         elif isinstance(node, Joined) and any(isinstance(child, type(node)) for child in node.parts):
@@ -162,6 +180,14 @@ class _Part:
         self.later.append(0)
         self.names.append(names)
 
+    def _add_event(self, event: Event, predicates: _Predicates) -> None:
+        name = event.variable
+        if event.type is not None and event.condition is None and name not in predicates.local:
+            slot = _any_of_type(event.type)
+        else:
+            slot = _event_slot(event, predicates)
+        self._add(slot, _only(name))
+
     def _put_joined(self, node: Pattern, predicates: _Predicates) -> None:
         """Adds the parts of SEQ or AND."""
         begin, ordered = len(self.slots), isinstance(node, Seq)
@@ -169,7 +195,7 @@ class _Part:
         before = 0  # the slots of the part before, none if it is not in slots wholly
         for child in node.children:
             if not ordered and isinstance(child, Event):
-                self._add(_event_slot(child, predicates), frozenset((child.variable,)))
+                self._add_event(child, predicates)
                 continue
             if isinstance(child, Not):
                 negations.append(child)

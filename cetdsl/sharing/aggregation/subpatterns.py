@@ -44,9 +44,13 @@ class Slot:
     choices: tuple[tuple[Kind, Condition], ...]
     #: The kinds of events that fit.
     kinds: tuple[Kind, ...] = attrs.field(init=False, eq=False, repr=False)
+    #: The kind that fits, if it is a single one.
+    kind: Kind | None = attrs.field(init=False, eq=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
-        object.__setattr__(self, "kinds", tuple(kind for kind, _ in self.choices))
+        kinds = tuple(kind for kind, _ in self.choices)
+        object.__setattr__(self, "kinds", kinds)
+        object.__setattr__(self, "kind", kinds[0] if len(kinds) == 1 else None)
 
     @classmethod
     def of(cls, choices: Iterable[tuple[Kind, Condition]]) -> Slot:
@@ -131,11 +135,13 @@ class SubPattern:
     places: dict[Kind, int] | None = attrs.field(init=False, eq=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
-        object.__setattr__(self, "ordered", sum(map(int.bit_count, self.later)))
-        places = {kind: number for number, slot in enumerate(self.slots) for kind in slot.kinds}
-        single = len(places) == len(self.slots) and max(map(len, [slot.kinds for slot in self.slots]), default=1) == 1
-        object.__setattr__(self, "kinds", frozenset(places))
-        object.__setattr__(self, "places", places if single else None)
+        places = {slot.kind: number for number, slot in enumerate(self.slots)}
+        single = len(places) == len(self.slots) and None not in places
+        kinds = places if single else [kind for slot in self.slots for kind in slot.kinds]
+        set_field = object.__setattr__
+        set_field(self, "ordered", sum(map(int.bit_count, self.later)))
+        set_field(self, "kinds", frozenset(kinds))
+        set_field(self, "places", places if single else None)
 
     @property
     def is_sequence(self) -> bool:
@@ -144,8 +150,14 @@ class SubPattern:
 
     def restricted(self, kept: Sequence[int]) -> SubPattern:
         """The same of some slots only."""
-        demands = _demands(self, kept)
-        return SubPattern(tuple(self.slots[i] for i in kept), demands[0], self.span, *demands[1:], self.scope)
+        return SubPattern(
+            tuple([self.slots[i] for i in kept]),
+            _later_alone(self.later, kept) if self.ordered else (0,) * len(kept),
+            self.span,
+            _absences_alone(self.absences, kept),
+            _relations_alone(self.relations, kept),
+            self.scope,
+        )
 
     def __str__(self) -> str:
         return _text(self, (1 << len(self.slots)) - 1)
@@ -217,15 +229,16 @@ def common(first: SubPattern, second: SubPattern, given: Sequence[tuple[int, int
     if not pairs:
         return None
     mine, its = tuple(i for i, _ in pairs), tuple(j for _, j in pairs)
-    slots = tuple([first.slots[i].either(second.slots[j]) for i, j in pairs])
-    later, absences, relations = _demands(first, mine)
-    other_later, other_absences, other_relations = _demands(second, its)
+    later: tuple[int, ...] = (0,) * len(pairs)
+    if first.ordered and second.ordered:
+        later = tuple([a & b for a, b in zip(_later_alone(first.later, mine), _later_alone(second.later, its))])
+    absences, relations = first.absences, first.relations
     pattern = SubPattern(
-        slots,
-        tuple([a & b for a, b in zip(later, other_later, strict=True)]),
+        tuple([first.slots[i].either(second.slots[j]) for i, j in pairs]),
+        later,
         _longer(first.span, second.span),
-        absences & other_absences,
-        relations & other_relations,
+        _absences_alone(absences, mine) & _absences_alone(second.absences, its) if absences else absences,
+        _relations_alone(relations, mine) & _relations_alone(second.relations, its) if relations else relations,
         first.scope,
     )
     return Common(pattern, mine, its)
@@ -237,12 +250,14 @@ def _longer(first: Span | None, second: Span | None) -> Span | None:
 
 def _pairs(first: SubPattern, second: SubPattern, given: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     """The slots of both that stand for each other, by the first's numbers."""
-    ascending = [j for _, j in sorted(given)]
-    if first.is_sequence and second.is_sequence and ascending == sorted(ascending):
-        return _subsequence(first.slots, second.slots, given)
-    alike = all(first.slots[i].kinds == second.slots[j].kinds for i, j in given)
-    if first.places is not None and second.places is not None and alike:
-        return [(i, second.places[kind]) for kind, i in first.places.items() if kind in second.places]
+    if first.is_sequence and second.is_sequence:
+        ascending = [j for _, j in sorted(given)]
+        if ascending == sorted(ascending):
+            return _subsequence(first.slots, second.slots, given)
+    mine, its = first.places, second.places
+    alike = not given or all(first.slots[i].kinds == second.slots[j].kinds for i, j in given)
+    if mine is not None and its is not None and alike:
+        return [(i, its[kind]) for kind, i in mine.items() if kind in its]
     found = dict(given)
     free = {j: slot for j, slot in enumerate(second.slots) if j not in found.values()}
     # Slots of the same kinds first, so that those of several kinds take only what is left.
@@ -289,30 +304,36 @@ def _longest(first: Sequence[Slot], second: Sequence[Slot]) -> list[tuple[int, i
     return pairs
 
 
-#: What is later than each slot, and what else is demanded of them.
-_Demands: TypeAlias = "tuple[tuple[int, ...], frozenset[Absence], frozenset[Relation]]"
+def _later_alone(later: Sequence[int], kept: Sequence[int]) -> tuple[int, ...]:
+    """For each of the kept slots the mask of those kept that are later, in the numbers of these."""
+    bits = [(1 << i, 1 << place) for place, i in enumerate(kept)]
+    alone = []
+    for i in kept:
+        follow = later[i]
+        alone.append(sum([place for slot, place in bits if follow & slot]) if follow else 0)
+    return tuple(alone)
 
 
-def _demands(pattern: SubPattern, kept: Sequence[int]) -> _Demands:
-    """What a pattern demands of some of its slots alone, in the numbers of these."""
-    if not (pattern.ordered or pattern.absences or pattern.relations):
-        return (0,) * len(kept), frozenset(), frozenset()
+def _absences_alone(absences: frozenset[Absence], kept: Sequence[int]) -> frozenset[Absence]:
+    """Those beside which all slots are kept, in the numbers of these."""
+    if not absences:
+        return absences
     places = {i: place for place, i in enumerate(kept)}
-    mask = sum([1 << i for i in kept])
 
     def moved(slots: int) -> int:
         return sum([1 << places[i] for i in members(slots)])
 
-    later = tuple([moved(follow) if (follow := pattern.later[i] & mask) else 0 for i in kept])
-    if not (pattern.absences or pattern.relations):
-        return later, frozenset(), frozenset()
-    absences = (absence for absence in pattern.absences if not (absence.after | absence.before) & ~mask)
-    relations = (relation for relation in pattern.relations if relation.slots <= places.keys())
-    return (
-        later,
-        frozenset(attrs.evolve(one, after=moved(one.after), before=moved(one.before)) for one in absences),
-        frozenset(_renumbered(one, places) for one in relations),
-    )
+    mask = sum([1 << i for i in kept])
+    whole = (absence for absence in absences if not (absence.after | absence.before) & ~mask)
+    return frozenset(attrs.evolve(one, after=moved(one.after), before=moved(one.before)) for one in whole)
+
+
+def _relations_alone(relations: frozenset[Relation], kept: Sequence[int]) -> frozenset[Relation]:
+    """Those of which all slots are kept, in the numbers of these."""
+    if not relations:
+        return relations
+    places = {i: place for place, i in enumerate(kept)}
+    return frozenset(_renumbered(relation, places) for relation in relations if relation.slots <= places.keys())
 
 
 def _renumbered(relation: Relation, places: dict[int, int]) -> Relation:

@@ -1,0 +1,276 @@
+"""What is worth keeping of a plan where statistics are known, and in which order each vertex is put together.
+
+Expected numbers of instances are those of independent events at even rates. With rates of events ``r``, k slots have
+
+    k  *  L^(k - 1)  *  product of r  *  share of the orders in time that are allowed  *  selectivities
+
+instances a second that last at most L seconds: any of the k events may be the first. Of the orders in time, one in the
+product of h is allowed, where h of a slot is 1 and the number of slots that are later. This is the hook length formula:
+exact if the orders form a forest, as those of SEQ and of an AND of SEQ do, and never too few otherwise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from itertools import chain
+from typing import NamedTuple
+
+import attrs
+
+from cetdsl.detection.cost import LEAST, compressed_exp
+from cetdsl.detection.plans import members
+from cetdsl.detection.statistics import DEFAULT_SELECTIVITY, Statistics
+from cetdsl.pattern.query import Span
+from cetdsl.sharing.aggregation.conditions import Condition
+from cetdsl.sharing.aggregation.plan import Edge, PlanData, Step, Vertex
+from cetdsl.sharing.aggregation.subpatterns import Kind, Slot, SubPattern, kind_text
+
+#: What it costs to write an instance down, and to read one, where it costs 1 to look at a candidate for a slot.
+KEEPING, READING = 0.6, 0.4
+_SECONDS = {"microsecond": 1e-6, "tick": 1.0, "month": 30 * 86400.0}
+
+
+def worth_keeping(plan: PlanData, statistics: Statistics) -> PlanData:
+    """Returns the plan without the sub-patterns whose instances cost more to keep than to build again.
+
+    What was made of such a sub-pattern is made of its parents instead. A vertex costs what its steps are expected to
+    look at, and a sub-pattern also what it costs to keep its instances. The sub-patterns nearest to the queries come
+    first, and those above and below one that goes are looked at again.
+
+    Parameters
+    ----------
+    plan : PlanData
+    statistics : Statistics
+        Events a second by type; of a pair of types the share of pairs that predicates on both let through, and of a
+        type with itself the share of its events that a condition lets through. With no window, numbers of events.
+
+    Returns
+    -------
+    PlanData
+        Its vertices have steps, and expected numbers of instances.
+    """
+    return _Weighing(plan, statistics).weighed()
+
+
+def expected_cost(plan: PlanData, statistics: Statistics) -> float:
+    """Returns what a plan is expected to cost a second, in candidates for a slot that are looked at."""
+    return _Weighing(plan, statistics).cost()
+
+
+class Expected:
+    """The expected numbers of instances of parts of a pattern, by the mask of their slots.
+
+    Examples
+    --------
+    >>> from cetdsl.frontend.sase import parse
+    >>> from cetdsl.sharing.aggregation.skeletons import skeleton
+    >>> pattern = skeleton(parse("PATTERN SEQ(A, B) WITHIN 10 seconds")).pattern
+    >>> expected = Expected(pattern, Statistics({"A": 0.5, "B": 0.25}))
+    >>> round(math.exp(expected.log(0b11)), 6)  # half of 2 * 10 * 0.5 * 0.25
+    1.25
+    """
+
+    def __init__(self, pattern: SubPattern, statistics: Statistics) -> None:
+        self._later = pattern.later
+        self._length = _length_of(pattern)
+        self.logs = [math.log(max(_rate(slot, statistics), LEAST)) for slot in pattern.slots]
+        if self._length is not None:
+            self.logs = [log + math.log(self._length) for log in self.logs]
+        #: Of each predicate the slots and the logarithm of its selectivity.
+        self._related: list[tuple[int, float]] = []
+        for relation in pattern.relations:
+            kinds = [kind_text(kind) for i in sorted(relation.slots) if (kind := pattern.slots[i].kind) is not None]
+            pair = len(kinds) == len(relation.slots) == 2
+            share = statistics.selectivity(kinds[0], kinds[1], True) if pair else DEFAULT_SELECTIVITY
+            self._related.append((sum(1 << slot for slot in relation.slots), math.log(max(share, LEAST))))
+        #: The slots that an order or a predicate relates to others, and the shares of their masks so far.
+        self._tied = 0
+        for slot, later in enumerate(self._later):
+            if later:
+                self._tied |= later | 1 << slot
+        for mask, _ in self._related:
+            self._tied |= mask
+        self._shares: dict[int, float] = {0: 0.0}
+
+    def log(self, mask: int) -> float:
+        """Returns the logarithm of the expected instances of some slots, a second or, with no window, in all."""
+        return self.of(sum([self.logs[slot] for slot in members(mask)]), mask)
+
+    def of(self, logs: float, mask: int) -> float:
+        """The same, if it is known what the logarithms of the slots add up to."""
+        if self._length is not None:
+            logs += math.log(mask.bit_count() / self._length)
+        return logs + self._share(mask & self._tied)
+
+    def _share(self, mask: int) -> float:
+        known = self._shares.get(mask)
+        if known is None:
+            known = -sum([math.log(1 + (self._later[slot] & mask).bit_count()) for slot in members(mask)])
+            known += sum([log for related, log in self._related if related & mask == related])
+            self._shares[mask] = known
+        return known
+
+
+class _Part(NamedTuple):
+    """A step of a vertex: the slots that it binds, and how many more candidates than fitting instances it looks at."""
+
+    step: Step
+    mask: int
+    loose: float
+
+
+class _Weighing:
+    """A plan whose sub-patterns come and go."""
+
+    def __init__(self, plan: PlanData, statistics: Statistics) -> None:
+        self._plan = plan
+        self._vertices = {vertex.number: vertex for vertex in plan.vertices}
+        self._expected = {number: Expected(v.pattern, statistics) for number, v in self._vertices.items()}
+        self._above: dict[int, dict[int, tuple[int, ...]]] = {number: {} for number in self._vertices}
+        self._below: dict[int, dict[int, None]] = {number: {} for number in self._vertices}
+        for edge in plan.edges:
+            self._above[edge.child][edge.parent] = edge.slots
+            self._below[edge.parent][edge.child] = None
+        #: What vertices cost with the parents that they have.
+        self._works: dict[int, float] = {}
+
+    def weighed(self) -> PlanData:
+        shared = [vertex for vertex in self._plan.vertices if vertex.query is None]
+        todo = dict.fromkeys(vertex.number for vertex in sorted(shared, key=lambda vertex: vertex.level))
+        dropped = 0
+        while todo:
+            number, _ = todo.popitem()
+            if self._is_worth(number):
+                continue
+            dropped += 1
+            around = (*self._below[number], *self._above[number])
+            self._drop(number)
+            todo.update(dict.fromkeys(other for other in around if self._vertices[other].query is None))
+        return self._drawn(dropped)
+
+    def cost(self) -> float:
+        kept = (number for number, vertex in self._vertices.items() if vertex.query is None)
+        return math.fsum(chain(map(self._work, self._vertices), (self._cost_of_keeping(number) for number in kept)))
+
+    def _cost_of_keeping(self, number: int) -> float:
+        return KEEPING * compressed_exp(self._log(number))
+
+    def _is_worth(self, number: int) -> bool:
+        """Whether a sub-pattern costs less than its children would cost more without it."""
+        children = self._below[number]
+        if len(children) < 2:
+            return False
+        own = self._work(number) + self._cost_of_keeping(number)
+        more = [self._cost_of(child, self._without(child, number)) - self._work(child) for child in children]
+        return math.fsum(more) >= own
+
+    def _log(self, number: int) -> float:
+        return self._expected[number].log((1 << len(self._vertices[number].pattern.slots)) - 1)
+
+    def _work(self, number: int) -> float:
+        if number not in self._works:
+            self._works[number] = self._cost_of(number, self._above[number])
+        return self._works[number]
+
+    def _without(self, child: int, number: int) -> dict[int, tuple[int, ...]]:
+        """The parents of a child if it is made of those of a parent in place of this one."""
+        kept = {parent: slots for parent, slots in self._above[child].items() if parent != number}
+        through = self._above[child][number]
+        for parent, slots in self._above[number].items():
+            kept.setdefault(parent, tuple(through[slot] for slot in slots))
+        return kept
+
+    def _drop(self, number: int) -> None:
+        for child in self._below.pop(number):
+            self._above[child] = self._without(child, number)
+            self._works.pop(child, None)
+            for parent in self._above[number]:
+                self._below[parent][child] = None
+        for parent in self._above.pop(number):
+            del self._below[parent][number]
+
+    def _cost_of(self, number: int, above: Mapping[int, tuple[int, ...]]) -> float:
+        return self._put_together(number, above)[0]
+
+    def _put_together(self, number: int, above: Mapping[int, tuple[int, ...]]) -> tuple[float, tuple[Step, ...]]:
+        """What a vertex is expected to cost, and its steps: next whichever looks at the fewest candidates."""
+        expected, parts = self._expected[number], self._parts(number, above)
+        steps: list[Step] = []
+        cost, bound, logs = 0.0, 0, 0.0
+        while parts:
+            found = []
+            for part in parts:
+                added = sum([expected.logs[slot] for slot in members(part.mask & ~bound)])
+                found.append((expected.of(logs + added, bound | part.mask) + part.loose, logs + added))
+            best = min(range(len(parts)), key=found.__getitem__)
+            looked_at, logs = found[best]
+            part = parts.pop(best)
+            cost += compressed_exp(looked_at) * (1.0 if part.step.parent is None else READING)
+            steps.append(part.step)
+            bound |= part.mask
+            parts = [part for part in parts if part.mask & ~bound]
+        return cost, tuple(steps)
+
+    def _parts(self, number: int, above: Mapping[int, tuple[int, ...]]) -> list[_Part]:
+        """The parents of a vertex, and the slots that none of them has."""
+        expected, covered, parts = self._expected[number], 0, []
+        for parent, slots in above.items():
+            mask = sum([1 << slot for slot in slots])
+            loose = max(self._log(parent) - expected.log(mask), 0.0)
+            parts.append(_Part(Step(slots, parent), mask, loose))
+            covered |= mask
+        slots_of = range(len(self._vertices[number].pattern.slots))
+        return [*parts, *(_Part(Step((slot,)), 1 << slot, 0.0) for slot in slots_of if not covered >> slot & 1)]
+
+    def _drawn(self, dropped: int) -> PlanData:
+        vertices: dict[int, Vertex] = {}
+        # Parents stood before their children, and so they do still.
+        for vertex in self._plan.vertices:
+            above = self._above.get(vertex.number)
+            if above is None:
+                continue
+            taken = {slot for slots in above.values() for slot in slots}
+            vertices[vertex.number] = attrs.evolve(
+                vertex,
+                level=1 + max((vertices[parent].level for parent in above), default=0),
+                parents=tuple(above),
+                own=tuple(slot for slot in range(len(vertex.pattern.slots)) if slot not in taken),
+                steps=self._put_together(vertex.number, above)[1],
+                expected=compressed_exp(self._log(vertex.number)) if vertex.pattern.slots else None,
+            )
+        ordered = sorted(vertices.values(), key=lambda vertex: (vertex.level, vertex.query is not None, vertex.number))
+        return attrs.evolve(
+            self._plan,
+            vertices=tuple(ordered),
+            edges=tuple(_edges(ordered, self._above)),
+            dropped=dropped,
+        )
+
+
+def _edges(vertices: Iterable[Vertex], above: Mapping[int, Mapping[int, tuple[int, ...]]]) -> Iterable[Edge]:
+    for vertex in vertices:
+        for parent, slots in above[vertex.number].items():
+            yield Edge(parent, vertex.number, slots)
+
+
+def _length_of(pattern: SubPattern) -> float | None:
+    """How many seconds, or ticks, an instance may last."""
+    span = pattern.span
+    if span is None and len(pattern.scope.window) == 2:
+        length = pattern.scope.window[0]
+        span = length if isinstance(length, Span) else None
+    return None if span is None else span.amount * _SECONDS[span.unit]
+
+
+def _rate(slot: Slot, statistics: Statistics) -> float:
+    return sum(_rate_of(kind, condition, statistics) for kind, condition in slot.choices)
+
+
+def _rate_of(kind: Kind, condition: Condition, statistics: Statistics) -> float:
+    """The events of a kind that meet a condition; of several alternatives each lets through the same share."""
+    name = kind_text(kind)
+    if condition.anything:
+        return statistics.rate(name)
+    passing = statistics.selectivity(name, name, True)
+    return statistics.rate(name) * (1 - (1 - passing) ** len(condition.boxes))
