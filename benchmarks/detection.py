@@ -564,4 +564,40 @@ def anchors(events: Events, runs: int) -> Result:
     return result(about, measured, verdicts, notes=notes)
 
 
-RACES = {race.__name__: race for race in (traffic, stocks, bars, orders, anchors)}
+#: Keys, and how many events each of them has; by how much adaptation may slow them down.
+KEYS, SLOWER = {10_000: 50, 250: 2_000}, 1.03
+
+
+def keys(events: Events, runs: int) -> Result:
+    """Many keys of few events, and fewer of some slices each, with plans that may change and with plans that stay."""
+    measured: Result = {}
+    verdicts = []
+    names = names_of(5)
+    for count, size in KEYS.items():
+        number = events.scaled(count * size)
+        stream = skewed(number, len(names)).drop_columns(["key"])
+        stream = stream.append_column("key", pa.array([n % count for n in range(number)]))
+        text = sequence(names, ("x", "y"), 40 * count).replace(" WITHIN", " GROUP BY key WITHIN")
+        given = Loaded.of(events, stream, text)
+        known = given.sampled()
+        contestants = {
+            f"{count} keys, {name}": given.contestant(plan=GENERATOR, statistics=known, adaptation=adaptation)
+            for name, adaptation in (
+                (STATIC, {"method": "static"}),
+                (SCANNED, {"method": "invariants", "distance": 0.5}),
+                (META, {"method": "invariants", "distance": "meta"}),
+            )
+        }
+        found, did = take_turns(contestants, runs)
+        measured |= found
+        verdicts += [
+            Verdict(
+                f"{count:,} keys of {size:,} events: {name.partition(', ')[2]} ({did[name].changes} changes of plan)",
+                name, f"{count} keys, {STATIC}", SLOWER,
+            )
+            for name in list(contestants)[1:]
+        ]  # fmt: skip
+    return result("SEQ of five over many keys in one task, 500,000 events, one core", measured, verdicts)
+
+
+RACES = {race.__name__: race for race in (traffic, stocks, bars, keys, orders, anchors)}

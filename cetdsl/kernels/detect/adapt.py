@@ -17,7 +17,6 @@ from cetdsl.detection.histograms import Buckets, SlidingStatistics
 from cetdsl.detection.loop import Counts, Loop, Pace
 from cetdsl.detection.plans import Plan
 from cetdsl.detection.statistics import Statistics
-from cetdsl.detection.watching import Watched
 from cetdsl.ir.branches import Between, Branch, BranchPlan
 from cetdsl.ir.machine import Pair
 from cetdsl.kernels._jit import inlined, jit
@@ -61,7 +60,6 @@ class _Key:
     """What is known of a key: ``plans`` has one for each of its slices that are complete, and for the next."""
 
     loop: Loop
-    watched: Watched
     #: The sums of its last slices, and its statistics after them.
     seen: Buckets
     now: Floats
@@ -348,7 +346,7 @@ class BranchLoop:
         loop = self._first.fresh()
         room = room_for(1 + len(self._candidates) + 2 * len(self._tests), self._adapting.slices)
         now = loop.watch.begin.copy()
-        return _Key(loop, loop.watched, room, now, [self._first_plan])
+        return _Key(loop, room, now, [self._first_plan])
 
     def _number(self, plan: Plan) -> int:
         if plan not in self.plans:
@@ -363,7 +361,7 @@ class BranchLoop:
         started = thread_time()
         while at < len(rows):
             window, watch = self._adapting.slices, key.loop.watch
-            found, gains = pass_over(rows, at, window, watch.factors, key.watched, key.seen, key.now)
+            found, gains = pass_over(rows, at, window, watch.factors, key.loop.watched, key.seen, key.now)
             key.loop.passed_over(found - at, gains)
             key.plans += [key.plans[-1]] * (found - at)
             if found < len(rows):
@@ -387,7 +385,6 @@ class BranchLoop:
         shown = violated.show(self._adapting.problem.names) if violated else None
         changed = plan != key.plans[-1]
         key.plans.append(plan)
-        key.watched = loop.watched
         deciding = thread_time() - started - done.seconds_planning
         return Slice(
             number, 0, 0, plan, Statistics(), done.plannings > 0, changed, shown, deciding, done.seconds_planning
