@@ -36,7 +36,7 @@ def test_expected_numbers_are_those_of_planning(data: st.DataObject) -> None:
     sizes = np.empty(len(problem.names))
     for number, mask in enumerate(masks):
         found = log_count(loop.watch.factors, sets, number, now, shares, sizes)
-        assert found == pytest.approx(expectation.log_count(mask), rel=1e-11, abs=1e-11)
+        assert found == pytest.approx(expectation.log_count(mask), rel=1e-9, abs=1e-8)
 
 
 ADAPTATIONS = [
@@ -109,7 +109,7 @@ def test_only_slices_that_change_nothing_are_passed_over(algorithm: str, adaptat
         for cost, one, other in zip(costs, found, plans, strict=True):
             if one != other:
                 # Beside numbers beyond all bounds, such as those of Kleene sets, others vanish in rounding.
-                assert cost(one) == pytest.approx(cost(other), rel=1e-9)
+                assert cost(one) == pytest.approx(cost(other), rel=1e-6)
                 return
         assert (again.counts.slices, again.counts.changes) == (loop.counts.slices, loop.counts.changes)
         passed += len(rows) - looks
@@ -177,7 +177,7 @@ def test_what_changes_a_plan_is_looked_at(data: st.DataObject) -> None:
     plans, _ = looked_at(loop, row[None], 1, 1)
     again = Loop(problem, "greedy", Adaptation(), loop.watch.statistics(_after(loop, row)))
     cost = Expectation(problem, again.statistics).cost
-    assert cost(plans[0]) <= cost(again.plan) * (1 + 1e-8)
+    assert cost(plans[0]) <= cost(again.plan) * (1 + 1e-5)
 
 
 def _after(loop: Loop, row: np.ndarray) -> np.ndarray:

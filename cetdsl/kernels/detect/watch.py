@@ -2,7 +2,7 @@
 
 What is looked at is told by :mod:`cetdsl.detection.watching`, and so is what the numbers are made of; formulas are
 those of :mod:`cetdsl.detection.arithmetic`, compiled as they stand there. Nothing is decided here: a slice that may
-matter, and be it by less than a billionth, is given back to the decision function, which looks at it again.
+matter, and be it by less than a millionth, is given back to the decision function, which looks at it again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _sum_buckets = jit(arithmetic.sum_buckets)
 _rates_and_shares = jit(arithmetic.rates_and_shares)
 
 #: Sides that differ by less than the first share may do so by rounding; by less than the second, they do so.
-_NEARLY, _ROUNDING = 1e-9, 1e-12
+_NEARLY, _ROUNDING = 1e-6, 1e-12
 #: Constants of the formulas.
 _ALWAYS, _DEVIATIONS = arithmetic.ALWAYS, arithmetic.DEVIATIONS
 _MERGE_AT, _FEW, _ALLOWED = arithmetic.MERGE_AT, arithmetic.FEW, 2 * arithmetic.ERROR
