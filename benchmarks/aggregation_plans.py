@@ -23,6 +23,7 @@ from cetdsl.datasets import read_workload
 from cetdsl.pattern.expressions import Attribute, Binary, Literal
 from cetdsl.pattern.nodes import And, Event, Pattern, Seq
 from cetdsl.pattern.query import Query, Span, Window
+from cetdsl.sharing.aggregation.plan import Edge, PlanData, Vertex
 from cetdsl.sharing.aggregation.skeletons import skeleton
 from cetdsl.sharing.aggregation.subpatterns import Common, SubPattern, common
 
@@ -99,9 +100,8 @@ def log_instances(pattern: SubPattern) -> float:
     return total - math.lgamma(chained + 1)
 
 
-def _log_saved(shared: Shared) -> float:
-    """The logarithm of the instances that are not built again by those that share a sub-pattern."""
-    return log_instances(shared.pattern) + math.log(max(len(shared.taken) - 1, 1e-9))
+#: The logarithm of how many instances of a pattern are expected.
+Instances = Callable[[SubPattern], float]
 
 
 def _contained(shared: SubPattern, pattern: SubPattern, free: Sequence[int]) -> tuple[int, ...] | None:
@@ -112,7 +112,7 @@ def _contained(shared: SubPattern, pattern: SubPattern, free: Sequence[int]) -> 
     return tuple(free[slot] for slot in both.second) if both is not None and both.covers_first(shared) else None
 
 
-def spass(patterns: Sequence[SubPattern]) -> list[Shared]:
+def spass(patterns: Sequence[SubPattern], instances: Instances = log_instances) -> list[Shared]:
     """Single-level sharing directed by statistics: the sub-patterns that save most instances first, none overlapping.
 
     Ray, Lei and Rundensteiner (SIGMOD 2016) look at all sub-patterns of all patterns. The ones of two patterns that are
@@ -133,8 +133,13 @@ def spass(patterns: Sequence[SubPattern]) -> list[Shared]:
             slots = _contained(shared.pattern, pattern, free[number])
             if slots is not None:
                 shared.taken[number] = slots
+
+    def saved(shared: Shared) -> float:
+        """The logarithm of the instances that are not built again by those that share a sub-pattern."""
+        return instances(shared.pattern) + math.log(max(len(shared.taken) - 1, 1e-9))
+
     chosen: list[Shared] = []
-    for shared in sorted(candidates.values(), key=_log_saved, reverse=True):
+    for shared in sorted(candidates.values(), key=saved, reverse=True):
         taken = {number: slots for number, slots in shared.taken.items() if set(slots) <= set(free[number])}
         if len(taken) > 1:
             chosen.append(Shared(shared.pattern, taken))
@@ -143,7 +148,7 @@ def spass(patterns: Sequence[SubPattern]) -> list[Shared]:
     return chosen
 
 
-def random_walk(patterns: Sequence[SubPattern], seed: int = 0) -> list[Shared]:
+def random_walk(patterns: Sequence[SubPattern], instances: Instances = log_instances, seed: int = 0) -> list[Shared]:
     """Single-level sharing found on a random walk from pattern to pattern (Kolchinsky and Schuster, SIGMOD 2019).
 
     Each step looks at one pair that has types in common, and lets it share what saves most: what either shares already,
@@ -169,7 +174,7 @@ def random_walk(patterns: Sequence[SubPattern], seed: int = 0) -> list[Shared]:
         other = chance.choice(sorted(linked[at]))
         linked[at].discard(other)
         linked[other].discard(at)
-        _let_share(patterns, free, sharing, chosen, at, other)
+        _let_share(patterns, free, sharing, chosen, at, other, instances)
         at = other
     return chosen
 
@@ -181,16 +186,17 @@ def _let_share(
     chosen: list[Shared],
     first: int,
     second: int,
+    instances: Instances,
 ) -> None:
     joins: list[tuple[float, Shared, int, tuple[int, ...]]] = []
     for one, other in ((first, second), (second, first)):
         for shared in sharing[one]:
             slots = None if other in shared.taken else _contained(shared.pattern, patterns[other], free[other])
             if slots is not None:
-                joins.append((log_instances(shared.pattern), shared, other, slots))
+                joins.append((instances(shared.pattern), shared, other, slots))
     both: Common | None = common(patterns[first].restricted(free[first]), patterns[second].restricted(free[second]))
     best = max(joins, key=lambda join: join[0], default=None)
-    if both is not None and len(both.pattern.slots) >= 2 and (best is None or log_instances(both.pattern) > best[0]):
+    if both is not None and len(both.pattern.slots) >= 2 and (best is None or instances(both.pattern) > best[0]):
         taken = {
             first: tuple(free[first][slot] for slot in both.first),
             second: tuple(free[second][slot] for slot in both.second),
@@ -214,6 +220,29 @@ def single_level_slots(patterns: Sequence[SubPattern], chosen: Sequence[Shared])
     taken = [sum(len(shared.taken.get(number, ())) for shared in kept) for number in range(len(patterns))]
     alone = sum(len(pattern.slots) for pattern, slots in zip(patterns, taken, strict=True) if not slots)
     return roots + sum(len(p.slots) for p in patterns) - sum(taken), roots + alone
+
+
+def plan_of_single_level(queries: Mapping[str, Query], chosen: Sequence[Shared]) -> PlanData:
+    """The plan in which queries share these sub-patterns, for the kernel that runs any plan."""
+    kept = [shared for shared in chosen if len(shared.taken) > 1]
+    first = len(queries)
+    edges = [Edge(first + n, child, slots) for n, shared in enumerate(kept) for child, slots in shared.taken.items()]
+    above: dict[int, list[Edge]] = {}
+    for edge in edges:
+        above.setdefault(edge.child, []).append(edge)
+    vertices = []
+    for number, (name, query) in enumerate(queries.items()):
+        found, own = skeleton(query), above.get(number, [])
+        taken = {slot for edge in own for slot in edge.slots}
+        left = tuple(slot for slot in range(len(found.pattern.slots)) if slot not in taken)
+        parents = tuple(edge.parent for edge in own)
+        vertices.append(Vertex(number, found.pattern, 1 + bool(own), parents, name, found.variables, left))
+    shared_ones = [
+        Vertex(first + n, shared.pattern, 1, own=tuple(range(len(shared.pattern.slots))))
+        for n, shared in enumerate(kept)
+    ]
+    vertices.sort(key=lambda vertex: vertex.level)
+    return PlanData(dict(queries), (*shared_ones, *vertices), tuple(edges), math.nan)
 
 
 # Tables --------------------------------------------------------------------------------------------------------------

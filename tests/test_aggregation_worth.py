@@ -24,6 +24,8 @@ from cetdsl.sharing.aggregation.worth import Expected, expected_cost, worth_keep
 from tests.reference import Row
 from tests.test_aggregation_plans import check_plan, workload
 from tests.test_aggregation_subpatterns import STREAMS, check_soundness, random_queries
+from tests.test_kernel_instances import Workload as Laid
+from tests.test_kernel_instances import expected, of_one_key, random_query, random_rows
 
 SHARED = {name: f"PATTERN SEQ(A, B, {name}) WITHIN 20 minutes" for name in "CDE"}
 
@@ -64,7 +66,7 @@ def test_expected_instances_are_those_of_detection_plans(text: str) -> None:
 
 
 def test_conditions_let_through_a_share() -> None:
-    def expected(pattern: SubPattern) -> float:
+    def events(pattern: SubPattern) -> float:
         return math.exp(Expected(pattern, Statistics({"A": 8, "B": 5}, {("A", "A"): 0.5})).log(1))
 
     anything, some, other, either = (
@@ -73,11 +75,13 @@ def test_conditions_let_through_a_share() -> None:
     )
     both = common(some, other)
     assert both is not None
-    assert expected(anything) == pytest.approx(8)
-    assert expected(some) == expected(other) == pytest.approx(4)
+    assert events(anything) == pytest.approx(8)
+    assert events(other) == pytest.approx(4)
+    # A second term lets through a third.
+    assert events(some) == pytest.approx(4 / 3)
     # They are not exclusive, as far as anybody knows.
-    assert expected(both.pattern) == pytest.approx(6)
-    assert expected(either) == pytest.approx(13)
+    assert events(both.pattern) == pytest.approx(8 * (1 - 1 / 2 * 5 / 6))
+    assert events(either) == pytest.approx(13)
 
 
 # Plans ---------------------------------------------------------------------------------------------------------------
@@ -143,3 +147,25 @@ def test_plans_with_statistics_are_sound(queries: list[Query], rows: list[Row], 
     named = {f"q{number}": query for number, query in enumerate(queries)}
     plan = Planner(named, "casem+dce", Limits()).plan
     check_soundness(worth_keeping(plan, rates(named, seed, base)), rows)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10**9), st.integers(2, 16), st.sampled_from(ALGORITHMS), st.sampled_from([None, 0.01, 1.0]))
+def test_trends_are_those_of_each_query_along_plans_that_changed(
+    seed: int, size: int, algorithm: str, base: float | None
+) -> None:
+    """Queries came and went, and statistics took sub-patterns away."""
+    chance = random.Random(seed)
+    coming = of_one_key({f"q{number}": random_query(chance) for number in range(2 * size)}, keyed=False)
+    queries = dict(list(coming.items())[:size])
+    planner = Planner(queries, algorithm, Limits())
+    for name, query in list(coming.items())[size:]:
+        if chance.random() < 0.5 and len(queries) > 1:
+            gone = chance.choice(list(queries))
+            planner.remove(gone)
+            del queries[gone]
+        planner.add(name, query)
+        queries[name] = query
+    plan = planner.plan if base is None else worth_keeping(planner.plan, rates(queries, seed, base))
+    laid, rows = Laid(queries, plan), random_rows(chance)
+    assert laid.found(rows)[0] == expected(laid.queries, rows)

@@ -47,6 +47,7 @@ ROOMS = (
     "answers",
     "enumerate",
     "detect",
+    "instances",
     "aggregate",
     "graph",
     "complete",

@@ -17,6 +17,7 @@ from modes import more_on_classic
 import cetdsl as cet
 from cetdsl.errors import InvalidNode, UnknownVariable
 from cetdsl.execution import detection
+from cetdsl.pattern.nodes import And
 
 pytestmark = pytest.mark.simple_plans
 
@@ -35,7 +36,12 @@ def df(spark: Any, rows: list[Any]) -> Any:
 
 def expected_of(asked: Any, rows: list[Any]) -> Counter[Any]:
     found = reference.trends(asked.query, rows)
-    return Counter((key[0], key[1], trend) for key, trends in found.items() for trend in trends)
+    return Counter((key[0], key[1], _flat(trend)) for key, trends in found.items() for trend in trends)
+
+
+def _flat(trend: Any) -> tuple[Any, ...]:
+    """The bindings of a trend, or of all trends of an AND."""
+    return trend if isinstance(trend, tuple) else tuple(sorted(itertools.chain(*trend)))
 
 
 def found_by(asked: Any, **how: Any) -> Counter[Any]:
@@ -44,7 +50,8 @@ def found_by(asked: Any, **how: Any) -> Counter[Any]:
         values = row.asDict()
         window = values.get("window")
         key = tuple(reference._key(values[name]) for name in asked.query.group_by), tuple(window) if window else None
-        found[(*key, tuple((b.event.id, b.variable) for b in row.trend))] += 1
+        trend = tuple((b.event.id, b.variable) for b in row.trend)
+        found[(*key, tuple(sorted(trend)) if isinstance(asked.query.pattern, And) else trend)] += 1
     return found
 
 
@@ -68,6 +75,8 @@ def bound(df: Any, text: str) -> Any:
         ("PATTERN SEQ(A, B) OR SEQ(B b2, C) WITHIN 6 SLIDE 2", [["A", "B"], ["C", "b2"]]),
         ("PATTERN SEQ(A, B, C) WHERE A.x < C.x WITHIN 6 SLIDE 2", "tree"),
         ("PATTERN B+ WITHIN 4", "tree"),
+        ("PATTERN AND(SEQ(A, B), C, A a2) WHERE A.x <= C.x AND B.k = a2.k WITHIN 5", ["a2", "C", "A", "B"]),
+        ("PATTERN AND(SEQ(A, B), C, A a2) WHERE A.x + C.x > a2.x WITHIN 6 SLIDE 2", [["A", "a2"], ["B", "C"]]),
     ),
 )
 def test_trends_in_any_plan_are_those_of_the_reference(df: Any, rows: list[Any], text: str, plan: Any) -> None:

@@ -49,6 +49,9 @@ def df(spark: Any, rows: list[Any]) -> Any:
         ("PATTERN SEQ(NOT SEQ(C, A a2), A, B, NOT D d) WHERE d.x < A.x WITHIN 6 SLIDE 2", ["A", "B"]),
         ("PATTERN SEQ(A, (SEQ(B, NOT C))+) WHERE B.x <= NEXT(B).x WITHIN 6", ["B", "A"]),
         ("PATTERN SEQ(A, NOT C c, B) OR SEQ(A a2, B b2, C c2) WITHIN 4", "pattern"),
+        ("PATTERN AND(SEQ(A, NOT D d, B), C, A a2) WHERE A.x <= C.x AND B.k = a2.k AND d.x < A.x WITHIN 4", "greedy"),
+        ("PATTERN AND(SEQ(A, B{1,2}), C) WHERE B.x <= C.x WITHIN 6 SLIDE 2", ["C", "B", "A"]),
+        ("PATTERN AND(SEQ(NOT D, A, B), C) WITHIN 3", ["B", "C", "A"]),
     ),
 )
 def test_joins_find_the_trends_of_the_reference(df: Any, rows: list[Any], text: str, plan: Any) -> None:
@@ -74,7 +77,7 @@ def test_ties_columns_and_limits(df: Any) -> None:
     [
         ("PATTERN SEQ(A, NOT D d, B) WHERE d.x + A.x < B.x", "a predicate of NOT compares more than"),
         ("PATTERN SEQ(A, NOT (SEQ(C, D))+, B)", "NOT number 1 has a repetition of more than one event"),
-        ("PATTERN SEQ(A, B) AND SEQ(C, D)", "AND at the top"),
+        ("PATTERN SEQ(A, B) AND SEQ(A, D)", "both sides of AND share a variable"),
     ],
 )
 def test_what_joins_cannot_take_is_refused(df: Any, text: str, reason: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from typing import Any
 
@@ -18,7 +19,14 @@ from cetdsl.ir.machine import Edge, Machine
 from cetdsl.ir.windowing import Windowing
 from cetdsl.kernels.aggregate.evaluate import Evaluator
 from cetdsl.kernels.numbers.scaled import from_scaled
+from cetdsl.kernels.shared import calibration
+from cetdsl.kernels.shared.benefit import FIXED, Bursts, Load, Prices, decide_as_published, shared_cost, unshared_cost
+from cetdsl.kernels.shared.bursts import DEVIATIONS, frame_of, survey
+from cetdsl.kernels.shared.decider import predecessors
 from cetdsl.kernels.shared.hamlet import Metrics, WorkloadEvaluator
+from cetdsl.kernels.shared.operations import NEVER as UNSHARED
+from cetdsl.kernels.shared.operations import SHARED
+from cetdsl.kernels.shared.template import merge_machines
 from cetdsl.kernels.vocabulary import Events
 from cetdsl.kernels.wire.values import ValueColumn
 from cetdsl.kernels.wire.windows import NEVER, cut_slices
@@ -208,3 +216,96 @@ def test_snapshots_at_a_single_event() -> None:
     found, metrics = snapshots("aacbxb", [3, 5], both, {1: 0, 3: 0})
     assert found == [[2.0, 1.0], [8.0, 2.0]]
     assert (metrics.bursts, metrics.event_snapshots) == (1, 1)
+
+
+# ------------------------------------------------------------------------------------------------ published decisions
+
+
+def bursts_of_figure_6(cost_model: str) -> tuple[Any, Any]:
+    """Three bursts of four events each, before which q1 has two events of A and q2 one of C; the second has an event
+    that q1 takes and q2 does not."""
+    numbers = [{"A": 0, "B": 1, "C": 2}, {"A": 0, "B": 3, "C": 2}]
+    masks = {"a": 1, "b": 2 | 8, "c": 4, "x": 2}
+    found = events([masks[letter] for letter in "aac" + "bbbb" + "bbxb" + "bbbb"], list(range(15)))
+    specs = [
+        query(text, own, "double", Windowing(), (TRENDS,)) for text, own in zip(("SEQ(A, B+)", "SEQ(C, B+)"), numbers)
+    ]
+    template = merge_machines(specs, {1: 1, 3: 1})
+    slices = cut_slices(Windowing(), found.segment_start, found.time, np.zeros(1), True, NEVER)
+    frame = frame_of(template, [slices], 900)
+    seen = survey(template, frame, found, 1)
+    assert seen.start.tolist() == [0, 7, 11]
+    load = Load(frame.columns, frame.columns, predecessors(template), 0)
+    return decide_as_published(template, frame, load, seen, cost_model == "equation-8")
+
+
+def test_published_decisions() -> None:
+    """Equations 9 to 11: 44 against 56, share; 120 against 88, split; 76 against 120, merge."""
+    decisions, costs = bursts_of_figure_6("equation-7")
+    assert costs[:, 0].tolist() == [[44.0, 56.0], [120.0, 88.0], [76.0, 120.0]]
+    assert decisions.mode.tolist() == [[SHARED, SHARED], [UNSHARED, UNSHARED], [SHARED, SHARED]]
+    assert (decisions.splits, decisions.merges) == (2, 2)
+
+
+def test_published_decisions_with_a_search_for_places() -> None:
+    """Equation 8 adds log2(g) to each event, once if it is shared: g is 4, 8 and 4."""
+    decisions, costs = bursts_of_figure_6("equation-8")
+    assert costs[:, 0].tolist() == [[52.0, 72.0], [132.0, 112.0], [84.0, 136.0]]
+    assert decisions.mode.tolist() == [[SHARED, SHARED], [UNSHARED, UNSHARED], [SHARED, SHARED]]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_chosen_queries_cost_least_of_all_sets(seed: int) -> None:
+    """Plans that the two pruning principles leave out are no better, where what the proofs assume holds."""
+    choose = random.Random(seed)
+    variants = choose.randint(2, 6)
+    bits = {f"B{v}": v for v in range(variants)}
+    deviating = [choose.choice([0.0, 0.0, 0.02, 0.5]) for _ in range(variants)]
+    mask = [sum(1 << v for v in range(variants) if choose.random() >= deviating[v]) or 1 for _ in range(200)]
+    specs = [query(f"B{v}+", bits, "double", Windowing(), (TRENDS,)) for v in range(variants)]
+    template = merge_machines(specs, dict.fromkeys(bits.values(), 0))
+    found = events(mask, list(range(200)))
+    slices = cut_slices(Windowing(), found.segment_start, found.time, np.zeros(1), True, NEVER)
+    frame = frame_of(template, [slices], 900)
+    seen = survey(template, frame, found, 1_000)
+    load = Load(frame.columns, frame.columns, predecessors(template), 0)
+    decisions, _ = decide_as_published(template, frame, load, seen, seed % 2 == 0)
+    own = seen.of_variant[0, :, DEVIATIONS]
+    known = Bursts(float(seen.events[0, 0]), float(seen.events[0, 0]), 200.0, 1.0, 1.0, 1.0)
+
+    def cost(shared: tuple[int, ...]) -> float:
+        more = float(sum(own[v] for v in shared))
+        apart = unshared_cost(known, float(variants - len(shared)), seed % 2 == 0)
+        return apart + (shared_cost(known, float(len(shared)), more, seed % 2 == 0) if shared else 0.0)
+
+    chosen = tuple(v for v in range(variants) if decisions.mode[0, v] == SHARED)
+    sets = [s for size in range(variants + 1) for s in itertools.combinations(range(variants), size)]
+    assert cost(chosen) <= min(map(cost, sets)) * (1 + 1e-9)
+
+
+def test_prices_explain_what_workloads_take() -> None:
+    """A machine half as fast, on which one kind of work takes three times as long: the work tells it apart."""
+    chance = np.random.default_rng(7)
+    work = chance.integers(0, 1_000, (200, 6)) / np.array(FIXED.scaled)
+    true = 2 * np.array(FIXED.scaled) * [1, 1, 1, 3, 1, 1]
+    found = np.array(calibration.fitted(work, work @ true, FIXED.scaled))
+    assert np.allclose(found, true, rtol=0.1)
+    assert calibration.fitted(work * 0, work[:, 0], FIXED.scaled) == FIXED.scaled
+
+
+def test_prices_are_kept_beside_the_kernels(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    measured = Prices(*(rates._replace(create=7.0) for rates in FIXED))
+    calls: list[int] = []
+    monkeypatch.setattr(calibration, "measure", lambda: calls.append(1) or measured)
+    tmp_path.chmod(0o700)
+    for folder, expected, measurings in ((tmp_path, measured, 1), (tmp_path, measured, 1), (None, FIXED, 1)):
+        monkeypatch.setattr(calibration._disk, "place", lambda folder=folder: folder)
+        calibration.prices.cache_clear()
+        assert (calibration.prices(), len(calls)) == (expected, measurings)
+    calibration.prices.cache_clear()
+
+
+def test_measured_prices_are_those_of_work() -> None:
+    for rates in calibration.measure(0.0):
+        assert all(np.isfinite(rates))
+        assert min(rates) >= 0 < max(rates)

@@ -37,7 +37,12 @@ def planned(text: str) -> Operator:
 
 def test_each_operator_has_a_function_that_runs_it() -> None:
     # A scan is read by whoever reads its rows; a graph is shown part by part, and a workload answered query by query.
-    assert {kind.__name__ for kind in kinds() if kind not in _RUN} == {"Scan", "ShowGraph", "AnswerTogether"}
+    assert {kind.__name__ for kind in kinds() if kind not in _RUN} == {
+        "Scan",
+        "ShowGraph",
+        "AnswerTogether",
+        "ListTogether",
+    }
 
 
 @pytest.mark.parametrize("kind", kinds(), ids=lambda kind: kind.__name__)

@@ -321,7 +321,7 @@ def test_all_errors_of_all_queries_come_together(figure_4: Any) -> None:
         figure_4.patterns(
             {
                 "first": "RETURN COUNT(*), SUM(B.w) PATTERN SEQ(A, B+) WHERE A.y > 1",
-                "second": "PATTERN SEQ(A, B)",
+                "second": "PATTERN SEQ(A, B) WHERE B.v > 1",
                 "third": "RETURN COUNT(*) PATTERN SEQ(A, B)",
             },
             time="t",
@@ -330,8 +330,21 @@ def test_all_errors_of_all_queries_come_together(figure_4: Any) -> None:
     assert "the workload has 3 errors" in message
     assert "query 'first': no column 'y'" in message
     assert "query 'first': no column 'w'" in message
-    assert "query 'second': there is nothing to return" in message
+    assert "query 'second': no column 'v'" in message
     assert "third" not in message
+
+
+def test_aggregates_of_queries_that_return_nothing(figure_4: Any) -> None:
+    queries = {"first": "PATTERN SEQ(A, B)", "second": "RETURN COUNT(*) PATTERN SEQ(A, B)", "third": "PATTERN A"}
+    many = figure_4.patterns(queries, time="t")
+    for ask in (many.aggregate, many.results, many.metrics, many.explain):
+        with pytest.raises(AnalysisErrors) as caught:
+            ask()
+        assert "query 'first': there is nothing to return" in str(caught.value)
+        assert "query 'third': there is nothing to return" in str(caught.value)
+        assert "second" not in str(caught.value)
+    with pytest.raises(ResolutionError, match="query 'q': there is nothing to return"):
+        figure_4.patterns({"q": "PATTERN A"}, time="t").aggregate()
 
 
 def test_one_error_keeps_its_class(figure_4: Any) -> None:
@@ -348,7 +361,6 @@ def test_one_error_keeps_its_class(figure_4: Any) -> None:
         ("-- nothing\n", ParseError, "no query in the text"),
         ({"": "RETURN COUNT(*) PATTERN A"}, InvalidNode, "a non-empty string"),
         ({1: "RETURN COUNT(*) PATTERN A"}, InvalidNode, "a non-empty string"),
-        ({"q": "PATTERN A"}, ResolutionError, "query 'q': there is nothing to return"),
         ({"q": "RETURN COUNT(*) PATTERN SEQ(A, )"}, ParseError, "query 'q': a pattern is missing"),
         ({"q": 5}, InvalidNode, "query 'q'"),
         ("NAME q: RETURN COUNT(*) PATTERN A; NAME q: RETURN COUNT(*) PATTERN B", ParseError, "two queries of the name"),
@@ -419,3 +431,20 @@ def test_more_variables_than_a_mask_has_bits_take_more_passes(spark: Any) -> Non
     texts = {f"q{k}": f"RETURN COUNT(*) AS n PATTERN SEQ(T{2 * k}, T{2 * k + 1})" for k in range(35)}
     found = {row.query: int(row.n) for row in df.patterns(texts, time="t").aggregate().collect()}
     assert found == dict.fromkeys(texts, 3)
+
+
+@pytest.mark.parametrize(("arguments", "said"), [
+    ({"cost_model": "equation-9"}, "choose one of calibrated, equation-8, equation-7"),
+    ({"cost_model": "equation-8", "sharing": "always"}, 'write sharing="dynamic" or "static", or leave it away'),
+])  # fmt: skip
+def test_cost_models_that_are_refused(figure_4: Any, arguments: dict[str, str], said: str) -> None:
+    with pytest.raises(InvalidNode, match=re.escape(said)):
+        figure_4.patterns({"q": "RETURN COUNT(*) PATTERN B+"}, time="t", **arguments)
+
+
+@pytest.mark.parametrize("cost_model", more_on_classic("equation-7", "equation-8"))
+def test_cost_models_give_the_same_answers(figure_4: Any, cost_model: str) -> None:
+    texts = {name: f"RETURN COUNT(*) AS n PATTERN SEQ({name}, B+) GROUP BY key" for name in ("A", "C")}
+    many = figure_4.patterns(texts, time="t", cost_model=cost_model)
+    assert f"cost model  {cost_model}" in str(many.explain())
+    assert sorted({(row.query, int(row.n)) for row in many.aggregate().collect()}) == [("A", 132), ("C", 72)]

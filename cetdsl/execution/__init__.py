@@ -10,5 +10,6 @@ from cetdsl.execution import (  # noqa: F401
     join_paths,
     joined_counts,
     trends,
+    trends_together,
     workload,
 )

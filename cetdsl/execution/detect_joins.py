@@ -61,10 +61,10 @@ def _as_trends(joins: _Joins, rows: DataFrame, plan: JoinEvents) -> DataFrame:
 
         return bind
 
-    parts = [joins.mapped(number, binding(slot.variable)) for number, slot in enumerate(joins.branch.slots)]
+    parts = joins.in_time([binding(slot.variable) for slot in joins.branch.slots])
     shown = Shown.of(plan.source)
     keys = [F.col(f"k{plan.source.keys.index(name)}") for name in shown.keys]
-    answer = rows.select(*keys, *joins.by[len(plan.source.keys) :], F.concat(*parts).alias("trend"))
+    answer = rows.select(*keys, *joins.by[len(plan.source.keys) :], parts.alias("trend"))
     return answer.toDF(*(shown.names() if plan.named else [*shown.internal, "trend"]))
 
 
@@ -72,13 +72,14 @@ def _as_trends(joins: _Joins, rows: DataFrame, plan: JoinEvents) -> DataFrame:
 class _Gap:
     """A gap in which a negation must have no match: after one slot, if there is one, and before another.
 
-    It is looked into as soon as the slots that are ``needed`` are bound.
+    It is looked into as soon as the slots that are ``needed`` are bound. It is a gap of a ``sequence`` of slots.
     """
 
     negation: int
     after: int | None
     before: int | None
     needed: frozenset[int]
+    sequence: range
 
 
 class _Joins:
@@ -114,12 +115,27 @@ class _Joins:
             bound.append(slot)
             for gap in gaps:
                 if slot in gap.needed <= set(bound):
-                    rows = self._without(rows, gap.negation, self._end(gap.after), self._begin(gap.before))
+                    rows = self._without(rows, gap.negation, gap.sequence, gap.after, gap.before)
         assert rows is not None, "a branch has slots"
         return rows
 
-    def mapped(self, slot: int, function: Callable[[Column], Column]) -> Column:
-        """The array of what a function gives for each event of a slot."""
+    def in_time(self, functions: Sequence[Callable[[Column], Column]]) -> Column:
+        """The array of what the function of its slot gives for each event, in order of time."""
+        if len(self.branch.sequences) == 1:
+            return F.concat(*(self._mapped(slot, function) for slot, function in enumerate(functions)))
+
+        def placed(slot: int, function: Callable[[Column], Column]) -> Callable[[Column], Column]:
+            place = F.lit(slot).alias("slot")
+            return lambda event: F.struct(self._time(event).alias("time"), place, function(event).alias("binding"))
+
+        def by_time(one: Column, other: Column) -> Column:
+            a, b = (F.struct(each.getField("time"), each.getField("slot")) for each in (one, other))
+            return F.when(a < b, -1).when(a > b, 1).otherwise(0)
+
+        found = F.concat(*(self._mapped(slot, placed(slot, function)) for slot, function in enumerate(functions)))
+        return F.transform(F.array_sort(found, by_time), lambda each: each.getField("binding"))
+
+    def _mapped(self, slot: int, function: Callable[[Column], Column]) -> Column:
         column = self._column(slot)
         return F.transform(column, function) if self.branch.slots[slot].kleene else F.array(function(column))
 
@@ -132,7 +148,7 @@ class _Joins:
         if not part.kleene:
             return self._joined(rows, bound, slot).withColumn(name, new).drop("x")
         rows = self._joined(rows, bound, slot).withColumn(name, F.array(new)).drop("x")
-        after = self.branch.between[slot] if slot + 1 in bound else Between()
+        after = self._after(slot) if slot + 1 in bound else Between()
         found, number = [], 1
         while True:
             if self._in_rounds:
@@ -147,7 +163,7 @@ class _Joins:
             rows = rows.withColumn(name, F.concat(name, F.array(new))).drop("x")
             number += 1
             for negation in part.inner.guards if part.inner else ():
-                rows = self._without(rows, negation, F.element_at(self._column(slot), -2), self._last(slot))
+                rows = self._without_between(rows, negation, F.element_at(self._column(slot), -2), self._last(slot))
 
     def _joined(self, rows: DataFrame | None, bound: list[int], slot: int, *, begun: bool = False) -> DataFrame:
         """Joins partial matches with the events ``x`` that may be next in a slot, of which some are bound if begun."""
@@ -157,29 +173,33 @@ class _Joins:
         if rows is None:
             return side.filter(_all(tests))
         first = min([*bound, slot] if begun else bound)
-        near = (0, -1) if begun or slot > first else (0, 1)
+        near = (0, -1, 1) if len(self.branch.sequences) > 1 else (0, -1) if begun or slot > first else (0, 1)
         return self._meeting(rows, side, tests, F.col("x"), self._first(first), near, "inner")
 
     def _tests(self, bound: list[int], slot: int, *, begun: bool) -> Iterator[Column]:
         """What must hold of a new event and those that are bound."""
         new = F.col("x")
         known = {*bound, slot} if begun else {*bound}
-        before, after = [p for p in known if p <= slot], [p for p in known if p > slot]
-        if before:
-            yield self._time(self._last(max(before))) < self._time(new)
-        if after:
-            yield self._time(new) < self._time(self._first(min(after)))
-        if self._windowing.kind == SPAN and known and not (before and after):
-            first = self._first(min(before)) if before else new
-            last = self._last(max(after)) if after else new
-            yield last.getField("u") - first.getField("u") <= self._windowing.length
+        for sequence in self.branch.sequences:
+            own, here = known.intersection(sequence), slot in sequence
+            before, after = [p for p in own if p <= slot or not here], [p for p in own if p > slot or not here]
+            if before and here:
+                yield self._time(self._last(max(before))) < self._time(new)
+            if after and here:
+                yield self._time(new) < self._time(self._first(min(after)))
+            if self._windowing.kind == SPAN and own and not (before and after and here):
+                # Of another sequence, the new event may come before the first one or after the last.
+                if before:
+                    yield new.getField("u") - self._first(min(before)).getField("u") <= self._windowing.length
+                if after:
+                    yield self._last(max(after)).getField("u") - new.getField("u") <= self._windowing.length
         part = self.branch.slots[slot]
         if begun:
             yield from self._between(part.inner or Between(), self._last(slot), new)
         elif slot - 1 in known:
-            yield from self._between(self.branch.between[slot - 1], self._last(slot - 1), new)
+            yield from self._between(self._after(slot - 1), self._last(slot - 1), new)
         if slot + 1 in known and not part.kleene:
-            yield from self._between(self.branch.between[slot], new, self._first(slot + 1))
+            yield from self._between(self._after(slot), new, self._first(slot + 1))
         for pair in self.pairs:
             yield from self._compared(pair, part.variable, known)
 
@@ -202,6 +222,10 @@ class _Joins:
         column = self._column(slot)
         return F.forall(column, test) if self.branch.slots[slot].kleene else test(column)
 
+    def _after(self, slot: int) -> Between:
+        """What must hold between a slot and the next one, of whatever sequence."""
+        return self.branch.between[slot] or Between()
+
     def _between(self, between: Between, earlier: Column, later: Column) -> Iterator[Column]:
         """What must hold of two neighbours."""
         for c in between.comparisons:
@@ -214,31 +238,48 @@ class _Joins:
 
     def _gaps(self) -> Iterator[_Gap]:
         """Yields the gaps in which negations must have no match; none whose predicates need what is not bound."""
-        slots, last = self.branch.slots, len(self.branch.slots) - 1
-        ends = {0, last} if self._windowing.kind == SPAN else set[int]()
-        gaps: list[tuple[int, int | None, int | None, set[int]]]
-        gaps = [(number, None, 0, {0, *ends}) for number in self.branch.begin]
-        gaps += [(number, last, None, {last, *ends}) for number in self.branch.end]
-        for slot, between in enumerate(self.branch.between):
-            gaps += [(number, slot, slot + 1, {slot, slot + 1}) for number in between.guards]
-        for number, after, before, needed in gaps:
+        slots = self.branch.slots
+        gaps: list[tuple[int, int | None, int | None, set[int], range]] = []
+        for sequence, begin, end in zip(self.branch.sequences, self.branch.begin, self.branch.end, strict=True):
+            first, last = sequence[0], sequence[-1]
+            ends = {first, last} if self._windowing.kind == SPAN else set[int]()
+            gaps += [(number, None, first, {first, *ends}, sequence) for number in begin]
+            gaps += [(number, last, None, {last, *ends}, sequence) for number in end]
+            for slot in sequence[:-1]:
+                guards = self._after(slot).guards
+                gaps += [(number, slot, slot + 1, {slot, slot + 1}, sequence) for number in guards]
+        for number, after, before, needed, sequence in gaps:
             asked = {pair.right_variable for pair in self.frame.compiled.negations[number].correlated}
             if asked <= {slot.variable for slot in slots}:
                 places = {place for place, slot in enumerate(slots) if slot.variable in asked}
-                yield _Gap(number, after, before, frozenset(needed | places))
+                yield _Gap(number, after, before, frozenset(needed | places), sequence)
 
-    def _without(self, rows: DataFrame, number: int, after: Column | None, before: Column | None) -> DataFrame:
-        """Leaves out partial matches with a match of a negation between two of their events.
+    def _without(
+        self, rows: DataFrame, number: int, sequence: range, after: int | None, before: int | None
+    ) -> DataFrame:
+        """Leaves out partial matches with a match of a negation between two slots of a sequence.
 
-        Without an event before the gap it begins with the window, and without one after it it ends with the window.
+        Without a slot before the gap it begins with the window, and without one after it it ends with the window.
         """
+        bounds = self._first(sequence[0]), self._last(sequence[-1])
+        return self._without_between(rows, number, self._end(after), self._begin(before), bounds)
+
+    def _without_between(
+        self,
+        rows: DataFrame,
+        number: int,
+        after: Column | None,
+        before: Column | None,
+        bounds: tuple[Column, Column] | None = None,
+    ) -> DataFrame:
+        """Leaves out those with a match between two events; ``bounds`` are the ends of the sequence, if one is None."""
         negation = self.frame.compiled.negations[number]
         branches = branches_of(negation.machine)
         assert not isinstance(branches, str), branches
         for branch in map(_shortest, branches):
             inside = _Joins(self.frame, self.events, self.by, branch, negation.pairs, f"n{self._prefix}")
             found = inside.matches(range(len(branch.slots)))
-            tests = list(self._in_gap(inside, after, before))
+            tests = list(self._in_gap(inside, after, before, bounds))
             for pair in negation.correlated:
                 mine = self._column(self._place_of(pair.right_variable))
                 for place, slot in enumerate(branch.slots):
@@ -250,18 +291,20 @@ class _Joins:
             rows = self._meeting(rows, found, tests, inside._first(0), anchor, near, "left_anti")
         return rows
 
-    def _in_gap(self, inside: _Joins, after: Column | None, before: Column | None) -> Iterator[Column]:
+    def _in_gap(
+        self, inside: _Joins, after: Column | None, before: Column | None, bounds: tuple[Column, Column] | None
+    ) -> Iterator[Column]:
         """What must hold of the first and the last event of a negation's match."""
         first, last = inside._first(0), inside._last(len(inside.branch.slots) - 1)
         span = self._windowing.length if self._windowing.kind == SPAN else None
         if after is not None:
             yield self._time(after) < self._time(first)
-        elif span is not None:
-            yield self._last(len(self.branch.slots) - 1).getField("u") - first.getField("u") <= span
+        elif span is not None and bounds is not None:
+            yield bounds[1].getField("u") - first.getField("u") <= span
         if before is not None:
             yield self._time(last) < self._time(before)
-        elif span is not None:
-            yield last.getField("u") - self._first(0).getField("u") <= span
+        elif span is not None and bounds is not None:
+            yield last.getField("u") - bounds[0].getField("u") <= span
 
     # Joins -----------------------------------------------------------------------------------------------------------
 
@@ -272,13 +315,13 @@ class _Joins:
         tests: list[Column],
         event: Column,
         anchor: Column,
-        near: tuple[int, int],
+        near: tuple[int, ...],
         how: str,
     ) -> DataFrame:
         """Joins rows with others of their key and window.
 
-        With a span, an event of the others lies in the time bucket of an event of the rows, their ``anchor``, or in the
-        one beside it, as ``near`` says; buckets are as long as the span.
+        With a span, an event of the others lies in the time bucket of an event of the rows, their ``anchor``, or in one
+        beside it, as ``near`` says; buckets are as long as the span.
         """
         side = side.withColumnsRenamed({name: f"x_{name}" for name in self.by})
         extra = [f"x_{name}" for name in self.by]

@@ -24,9 +24,11 @@ from cetdsl.ir.layout import (
     EVENT,
     FINGERPRINT,
     KEY,
+    KIND,
     LIST,
     POSITION,
     SHARE,
+    TESTS,
     TIE,
     VALUE,
     EventColumn,
@@ -63,7 +65,7 @@ def _events_in_order(df: DataFrame, below: Operator, needed: EventsInOrder) -> R
     source, compiled, spec = below.source, below.compiled, needed.spec
     shares = parallelism(df.sparkSession) if needed.shared else 0
     needed = attrs.evolve(needed, settled=needed.settled or needed.shared)
-    frame = EventFrame(df, source, compiled, by_dictionary=True, bare=not needed.in_runs)
+    frame = EventFrame(df, source, compiled, by_dictionary=True, bare=not needed.in_runs, tests=needed.tests)
     terms, layout = _project(frame, needed, shares)
     rows = _for_tasks(frame, spec, terms, layout)
     schema = rows.schema
@@ -102,6 +104,9 @@ def _project(frame: EventFrame, needed: EventsInOrder, shares: int) -> tuple[Ter
     terms |= frame.instant()
     terms |= frame.codes
     terms |= {f"{VALUE}{n}": frame.term(expr) for n, expr in enumerate(needed.values)}
+    if needed.kind is not None:
+        terms[f"{KIND}0"] = frame.own_name(needed.kind)
+    terms |= {f"{TESTS}{n}": word for n, word in enumerate(frame.words())}
     sent = list(terms)
     if lists:
         sent += [POSITION, *numbered(LIST, lists)]
@@ -110,7 +115,7 @@ def _project(frame: EventFrame, needed: EventsInOrder, shares: int) -> tuple[Ter
     if needed.settled:
         terms[FINGERPRINT] = frame.fingerprint()
     # An event's columns as one struct would be sorted and sent later than flat ones.
-    event = _event_columns(frame, sent, shown)
+    event = _event_columns(frame, sent, shown, needed.kind)
     own: Terms = {
         found.name: frame.own_name(name)
         for name, found in zip(shown, event, strict=True)
@@ -136,14 +141,22 @@ def _for_tasks(frame: EventFrame, spec: KernelSpec, terms: Terms, layout: RowLay
     return rows.selectExpr(*layout.columns) if layout.lists else rows
 
 
-def _event_columns(frame: EventFrame, sent: Sequence[str], shown: tuple[str, ...]) -> list[EventColumn]:
+def _event_columns(
+    frame: EventFrame, sent: Sequence[str], shown: tuple[str, ...], kind_column: str | None
+) -> list[EventColumn]:
     """Finds each of the user's columns that are shown: among those that are sent, as it is, or in one of its own."""
     source = frame.source
     codes = [
         code.expr.name if isinstance(code.expr, Attribute) and kind == frame.type_of(code.expr.name) else None
         for code, kind in zip(frame.compiled.codes, frame.code_types)
     ]
-    others: list[tuple[str, Sequence[str | None]]] = [(KEY, source.keys), (TIE, source.tie_break), (CODE, codes)]
+    kinds = (kind_column,) if kind_column is not None else ()
+    others: list[tuple[str, Sequence[str | None]]] = [
+        (KEY, source.keys),
+        (TIE, source.tie_break),
+        (CODE, codes),
+        (KIND, kinds),
+    ]
     texts = frame.fixed_texts()
     found: list[EventColumn] = []
     for number, name in enumerate(shown):

@@ -16,6 +16,7 @@ from cetdsl.execution.expressions import combine, of_first, to_column
 from cetdsl.execution.times import refuse_times
 from cetdsl.ir.compiled import Compiled
 from cetdsl.ir.layout import Encoding
+from cetdsl.ir.slots import TESTS_IN_WORD
 from cetdsl.ir.source import Source
 from cetdsl.ir.windowing import SLIDING, SPAN, overlaps
 from cetdsl.pattern.expressions import Attribute, Binary, Expr, Literal, Role, SparkColumn, conjunction, conjuncts
@@ -36,11 +37,19 @@ class EventFrame:
 
     Renaming by position works whatever the names are: duplicate, dotted, or words such as ``window``. The events are
     selected for the ``compiled`` query. Whoever reads them understands a dictionary of variables (``by_dictionary``),
-    and does without variables where there is but one (``bare``): see :class:`~cetdsl.ir.layout.Encoding`.
+    and does without variables where there is but one (``bare``): see :class:`~cetdsl.ir.layout.Encoding`. The ``tests``
+    are conditions on single events of which bits are sent.
     """
 
     def __init__(
-        self, df: DataFrame, source: Source, compiled: Compiled, *, by_dictionary: bool = False, bare: bool = False
+        self,
+        df: DataFrame,
+        source: Source,
+        compiled: Compiled,
+        *,
+        by_dictionary: bool = False,
+        bare: bool = False,
+        tests: Sequence[Expr] = (),
     ) -> None:
         self.source = source
         self.compiled = compiled
@@ -48,7 +57,9 @@ class EventFrame:
         self._by_dictionary, self._bare = by_dictionary, bare
         self._positions = {field.name: number for number, field in reversed(list(enumerate(self.fields)))}
         self._columns: dict[str, Column] = {}
+        self._tests = tests
         conditions = [condition for _, condition in compiled.variables if condition is not None]
+        conditions += tests
         nodes = (node for condition in conditions for node in condition.walk())
         opaque = list(dict.fromkeys(node for node in nodes if isinstance(node, SparkColumn)))
         self.opaque = {node: f"o{number}" for number, node in enumerate(opaque)}
@@ -192,6 +203,20 @@ class EventFrame:
             own = self.column(column)
             found.append(of_first([(own == value, bits_of(each)) for value, each in choices.items()], zero))
         return combine(lambda a, b: a.bitwiseOR(b), found) if found else zero
+
+    def words(self) -> list[Column]:
+        """The bits of the tests that hold of an event, so many of them in each column; what is NULL does not hold."""
+        zero, bits = F.lit(0).cast("bigint"), [F.lit(1 << place).cast("bigint") for place in range(TESTS_IN_WORD)]
+        return [
+            combine(
+                lambda a, b: a.bitwiseOR(b),
+                [
+                    F.when(self.row_column(test), bit).otherwise(zero)
+                    for test, bit in zip(self._tests[begin : begin + TESTS_IN_WORD], bits)
+                ],
+            )
+            for begin in range(0, len(self._tests), TESTS_IN_WORD)
+        ]
 
     @cached_property
     def _by_text(self) -> tuple[_Conditions, dict[str, dict[str, _Conditions]]]:

@@ -126,6 +126,7 @@ def workload_spec(rows: Rows, plan: PropagateTogether) -> tuple[WorkloadSpec, St
         tuple(tuple(numbers[name] for name in one.queries) for one in plan.abreast),
         tuple(member.propagation.why_not_in_panes is None for member in members),
         plan.sharing.mode,
+        plan.sharing.cost_model,
         tuple(plan.sharing.deviations.get(name) for name in plan.queries),
         tuple(member.propagation.why_not_shared for member in members),
     )

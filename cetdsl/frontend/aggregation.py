@@ -10,7 +10,7 @@ from cetdsl.detection.statistics import Statistics, given_statistics
 from cetdsl.errors import InvalidNode, is_one_of, shown
 from cetdsl.explain import Explanation
 from cetdsl.explain.aggregation import plan_view
-from cetdsl.frontend.workload import named_queries
+from cetdsl.frontend.workload import check_deadline, named_queries
 from cetdsl.sharing.aggregation.draft import LEAST_SLOTS, Limits
 from cetdsl.sharing.aggregation.graph import LEAST_ALIKE, MOST_NEIGHBOURS
 from cetdsl.sharing.aggregation.plan import PlanData
@@ -79,7 +79,7 @@ class AggregationPlan(PlanData):
         if name in self.queries:
             raise InvalidNode(f"the plan has a query {name!r} already", hint="remove it first, or choose another name")
         changed = self._planner.copy()
-        changed.add(name, added, _seconds(deadline))
+        changed.add(name, added, check_deadline(deadline))
         return _plan_of(changed, self._statistics)
 
     def removing(self, name: str) -> AggregationPlan:
@@ -145,7 +145,7 @@ def aggregation_plan(
     statistics : dict, optional
         ``"rates"``: events by type, a second, or by tick of a whole number of time, or in all if there is no window;
         1 if not given. ``"selectivities"``: by pair of types the share of pairs that predicates on both let through,
-        by a single type the share of its events that a condition lets through; 1/3 if not given. With them the plan
+        by a single type the share of its events that a comparison lets through; 1/3 if not given. With them the plan
         has no sub-pattern whose instances cost more to keep than to build again, and each vertex says in which order
         it is best put together. Types that no query names are passed over.
     least_alike : float
@@ -204,7 +204,7 @@ def aggregation_plan(
         _require_count(levels, "levels")
     limits = Limits(least_alike, most_neighbours, least_slots, levels)
     known = None if statistics is None else given_statistics(statistics, None)
-    return _plan_of(Planner(named, algorithm, limits, _seconds(deadline)), known)
+    return _plan_of(Planner(named, algorithm, limits, check_deadline(deadline)), known)
 
 
 def _plan_of(planner: Planner, statistics: Statistics | None) -> AggregationPlan:
@@ -215,12 +215,6 @@ def _plan_of(planner: Planner, statistics: Statistics | None) -> AggregationPlan
 
 def _is_number(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-def _seconds(deadline: float | None) -> float | None:
-    if deadline is None or (_is_number(deadline) and deadline >= 0):
-        return deadline
-    raise InvalidNode(f"a deadline is a number of seconds from 0 on, not {shown(deadline)}")
 
 
 def _require_count(value: object, what: str) -> None:

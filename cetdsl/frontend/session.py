@@ -250,7 +250,7 @@ class PatternFrame:
         return attrs.evolve(detection, statistics=known)
 
     def _decide_trends(self, limit: int | None, columns: Sequence[str] | None, detection: Detection) -> Decision:
-        return plan_trends(self._rewritten, self._columns(columns), _whole("limit", limit), detection)
+        return plan_trends(self._rewritten, self._columns(columns), whole("limit", limit), detection)
 
     def adaptation(
         self,
@@ -330,11 +330,7 @@ class PatternFrame:
         return plan_measuring(self._rewritten, detection)
 
     def _columns(self, columns: Sequence[str] | None) -> tuple[str, ...]:
-        """The exact names of the columns to show."""
-        schema = self._rewritten.schema
-        if columns is None:
-            return schema.names
-        return tuple(schema.resolve(name).name for name in names_of(columns, "columns="))
+        return shown_columns(self._rewritten, columns)
 
     def complete_trends(
         self,
@@ -388,7 +384,7 @@ class PatternFrame:
         """
         refuse_streaming(self._df)
         names = self._columns(columns)
-        request = self._complete(completeness, algorithm, memory_limit, names, _whole("limit", limit))
+        request = self._complete(completeness, algorithm, memory_limit, names, whole("limit", limit))
         return run(self._df, plan_complete(self._with_room(request)).plan)
 
     def count_complete_trends(
@@ -781,13 +777,21 @@ def spark_columns(query: Query) -> list[Column]:
     return [node.column for node in dict.fromkeys(nodes)]
 
 
+def shown_columns(resolved: ResolvedQuery, columns: Sequence[str] | None) -> tuple[str, ...]:
+    """The exact names of the columns to show."""
+    if columns is None:
+        return resolved.schema.names
+    return tuple(resolved.schema.resolve(name).name for name in names_of(columns, "columns="))
+
+
 def check_number(number: str) -> None:
     """Refuse what is no form of numbers."""
     if not is_one_of(number, NUMBERS):
         raise QueryTypeError(f"no number form {shown(number)}", hint=f"choose one of {', '.join(NUMBERS)}")
 
 
-def _whole(name: str, number: int | None) -> int | None:
+def whole(name: str, number: int | None) -> int | None:
+    """Refuse what is no number of trends."""
     if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 0):
         raise InvalidNode(f"{name} must be a whole number of trends, not {shown(number)}")
     return None if number is None else _below_limit(name, number)

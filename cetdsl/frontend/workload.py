@@ -26,18 +26,24 @@ from cetdsl.execution.compat import function_names, refuse_streaming, require_da
 from cetdsl.execution.conditions import refuse_changing_conditions
 from cetdsl.execution.exchange import as_carried_out
 from cetdsl.execution.python import require_worker_python
+from cetdsl.execution.trends_together import TrendsOfAll, measured_work, plain_text_column, trends_of_all
 from cetdsl.execution.workload import WorkloadRows, union_of_answers, workload_rows
 from cetdsl.explain import Explanation
+from cetdsl.explain.trends_together import explain_trends_together
 from cetdsl.explain.workload import explain_workload
 from cetdsl.frontend import sase
 from cetdsl.frontend.patterns import query_of
-from cetdsl.frontend.session import check_number, spark_columns
-from cetdsl.ir.operators import AnswerTogether
-from cetdsl.ir.sharing import Sharing
+from cetdsl.frontend.session import check_number, shown_columns, spark_columns, whole
+from cetdsl.ir.operators import AnswerTogether, ListTogether
+from cetdsl.ir.sharing import CALIBRATED, COST_MODELS, Sharing
 from cetdsl.pattern.query import Query
 from cetdsl.planning.sharing import SHARING
+from cetdsl.planning.trends_together import measuring, plan_trends_together
 from cetdsl.planning.workload import plan_workload
 from cetdsl.rewrite import rewrite
+from cetdsl.sharing.aggregation.draft import Limits
+from cetdsl.sharing.aggregation.plan import PlanData
+from cetdsl.sharing.aggregation.planner import ALGORITHMS, Planner
 
 
 class Workload:
@@ -65,6 +71,8 @@ class Workload:
         self._sharing = sharing
         self._rows: dict[str, WorkloadRows] = {}
         self._cached: set[str] = set()
+        self._persisted: list[DataFrame] = []
+        self._best_plan: PlanData | None = None
 
     def __repr__(self) -> str:
         return f"<Workload of {', '.join(self._queries)}>"
@@ -81,8 +89,6 @@ class Workload:
         found, errors = {}, list[CetdslError]()
         for name, query in self._queries.items():
             try:
-                if not query.returning:
-                    raise ResolutionError("there is nothing to return", hint="give the query a RETURN clause")
                 found[name] = rewrite(analyse(query, schema, self._binding, known_functions=functions))[0]
             except AnalysisErrors as several:
                 errors += [of_query(name, error) for error in several.errors]
@@ -91,8 +97,17 @@ class Workload:
         raise_together(errors, "the workload")
         return found
 
+    @property
+    def _returns(self) -> bool:
+        """Whether some query asks for aggregates."""
+        return any(query.returning for query in self._queries.values())
+
     def _plan(self, number: str) -> AnswerTogether:
         check_number(number)
+        hint = "give the query a RETURN clause, or ask for the trends of all queries with trends()"
+        nothing = [name for name, query in self._queries.items() if not query.returning]
+        errors = [of_query(name, ResolutionError("there is nothing to return", hint=hint)) for name in nothing]
+        raise_together(errors, "the workload")
         return plan_workload(self._rewritten, number, self._sharing)
 
     def _answered(self, number: str) -> WorkloadRows:
@@ -123,7 +138,103 @@ class Workload:
         """
         return union_of_answers(self._answered(number))
 
-    def results(self, number: str = "decimal") -> dict[str, DataFrame]:
+    def trends(
+        self,
+        limit: int | None = None,
+        columns: Sequence[str] | None = None,
+        *,
+        plan: PlanData | None = None,
+        deadline: float | None = None,
+    ) -> DataFrame:
+        """The trends of all queries, one row each.
+
+        Sub-patterns that several queries contain are detected once for all of them, along an aggregation plan: see
+        :doc:`/aggregation_plans`.
+
+        Parameters
+        ----------
+        limit : int, optional
+            Any so many of each query; no work is done for the rest.
+        columns : sequence of str, optional
+            The columns of each event to show; all by default.
+        plan : AggregationPlan, optional
+            The plan of the same queries, from :func:`cetdsl.aggregation_plan`; by default one is made. With
+            ``sharing="never"`` there is none.
+        deadline : float, optional
+            Seconds after which the plan found so far is taken.
+
+        Returns
+        -------
+        pyspark.sql.DataFrame
+            ``query``, the name; the group and partition columns of all queries, NULL where a query has none of that
+            name; ``window`` if some query slides, NULL for the others; and ``trend``: an array, in order of time, of
+            ``struct<variable string, event struct<columns>>``.
+
+        Raises
+        ------
+        InvalidNode
+            If the plan is one of other queries.
+        ResolutionError
+            If there is no column of a name.
+
+        Examples
+        --------
+        >>> rows = [(1, "A"), (2, "B"), (3, "C"), (4, "D")]
+        >>> df = spark.createDataFrame(rows, "t int, type string")
+        >>> many = df.patterns({"abc": "PATTERN SEQ(A, B, C)", "abd": "PATTERN SEQ(A, B, D)"}, time="t")
+        >>> for row in sorted(many.trends(columns=["t"]).collect()):
+        ...     print(row.query, [(bound.variable, bound.event.t) for bound in row.trend])
+        abc [('A', 1), ('B', 2), ('C', 3)]
+        abd [('A', 1), ('B', 2), ('D', 4)]
+        """
+        return self._listed(limit, columns, plan, deadline).union()
+
+    def _listed(
+        self, limit: int | None, columns: Sequence[str] | None, plan: PlanData | None, deadline: float | None
+    ) -> TrendsOfAll:
+        refuse_streaming(self._df)
+        return trends_of_all(self._df, self._plan_trends(limit, columns, plan, deadline), tuple(self._queries))
+
+    def _plan_trends(
+        self,
+        limit: int | None = None,
+        columns: Sequence[str] | None = None,
+        plan: PlanData | None = None,
+        deadline: float | None = None,
+    ) -> ListTogether:
+        first = next(iter(self._rewritten.values()))
+        shown = shown_columns(first, columns)
+        by_type = plain_text_column(self._df, self._binding.type)
+        shared = self._shared(plan, deadline)
+        return plan_trends_together(self._rewritten, shared, shown, whole("limit", limit), by_type)
+
+    def _shared(self, plan: PlanData | None = None, deadline: float | None = None) -> PlanData | None:
+        """The aggregation plan of the queries, as given or else made; None where nothing is to be shared."""
+        if plan is None:
+            return self._found_plan(check_deadline(deadline)) if self._sharing.mode != "never" else None
+        if not isinstance(plan, PlanData):
+            raise InvalidNode(f"plan= is no aggregation plan: {shown(plan)}", hint="it is made by cet.aggregation_plan")
+        if dict(plan.queries) != self._queries:
+            raise InvalidNode(
+                "the aggregation plan is one of other queries", hint="make it of those that df.patterns() is given"
+            )
+        return plan
+
+    def _found_plan(self, deadline: float | None) -> PlanData:
+        if deadline is not None:
+            return Planner(self._queries, ALGORITHMS[0], Limits(), deadline).plan
+        if self._best_plan is None:
+            self._best_plan = Planner(self._queries, ALGORITHMS[0], Limits()).plan
+        return self._best_plan
+
+    def results(
+        self,
+        number: str = "decimal",
+        *,
+        of: str | None = None,
+        limit: int | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> dict[str, DataFrame]:
         """The answer of each query as a DataFrame of its own, all from the same pass.
 
         The rows of the pass are marked to be cached (``DataFrame.persist``): the first answer that is computed fills
@@ -132,6 +243,12 @@ class Workload:
         Parameters
         ----------
         number : {"decimal", "string", "double", "log2"}
+            The form of counts and sums.
+        of : {"aggregates", "trends"}, optional
+            What is asked of each query; by default its aggregates, or its trends if no query has a RETURN list.
+        limit : int, optional
+        columns : sequence of str, optional
+            Of trends, as of :meth:`trends`.
 
         Returns
         -------
@@ -146,7 +263,15 @@ class Workload:
         >>> {name: answer.first().asDict() for name, answer in many.results().items()}
         {'ab': {'n': Decimal('3')}, 'longest': {'k': 2}}
         >>> many.unpersist()
+        >>> pairs = df.patterns({"ab": "PATTERN SEQ(A, B)", "cb": "PATTERN SEQ(C, B)"}, time="t")
+        >>> {name: answer.count() for name, answer in pairs.results().items()}
+        {'ab': 2, 'cb': 2}
+        >>> pairs.unpersist()
         """
+        if self._asks_for(of) == "trends":
+            listed = self._listed(limit, columns, None, None)
+            self._persisted += [passed.persist() for passed in listed.passes]
+            return listed.results()
         rows = self._answered(number)
         if number not in self._cached:
             self._cached.add(number)
@@ -160,6 +285,16 @@ class Workload:
             for passed in self._rows[number].passes:
                 passed.unpersist()
         self._cached.clear()
+        while self._persisted:
+            self._persisted.pop().unpersist()
+
+    def _asks_for(self, what: str | None) -> str:
+        """What is asked of the queries, where that may be left open."""
+        if what is None:
+            return "aggregates" if self._returns else "trends"
+        if not is_one_of(what, _ASKED):
+            raise InvalidNode(f"no answer {shown(what)}", hint=f"choose one of {', '.join(_ASKED)}")
+        return what
 
     def metrics(self, number: str = "decimal") -> DataFrame:
         """What each execution tells of its work: one row per task and set of queries, and per query that is in none.
@@ -180,8 +315,12 @@ class Workload:
             return self._df.sparkSession.createDataFrame([], METRICS)
         return rows.select(F.from_json("metrics", METRICS).alias("m")).select("m.*")
 
-    def explain(self, number: str = "decimal", *, measured: bool = False) -> Explanation:
+    def explain(
+        self, number: str = "decimal", *, measured: bool = False, of: str | None = None, limit: int | None = None
+    ) -> Explanation:
         """Which queries share a pass, which of them may share a Kleene pattern, and the merged templates.
+
+        Of trends it shows the aggregation plan along which they are detected.
 
         Parameters
         ----------
@@ -189,7 +328,12 @@ class Workload:
             The number form that the plan is for.
         measured : bool
             Runs the workload, unless :meth:`results` has cached its rows, and shows its :meth:`metrics` too, those of
-            all tasks together.
+            all tasks together. Of trends it shows how many instances of each sub-pattern were built, how many other
+            vertices did not have to build, and how many events nothing was built of as a parent had no instance.
+        of : {"aggregates", "trends"}, optional
+            What is explained; by default as of :meth:`results`.
+        limit : int, optional
+            Of :meth:`trends`.
 
         Examples
         --------
@@ -199,6 +343,8 @@ class Workload:
         >>> [line.split() for line in text.splitlines() if line.startswith(("bursts", "shared graphlets"))]
         [['bursts', '1'], ['shared', 'graphlets', '1']]
         """
+        if self._asks_for(of) == "trends":
+            return self._explain_trends(limit, measured)
         sets: list[dict[str, Any]] = []
         if measured:
             metrics = self.metrics(number)
@@ -211,13 +357,31 @@ class Workload:
         plan = attrs.evolve(plan, passes=tuple(as_carried_out(self._df, one) for one in plan.passes))
         return explain_workload(plan, self._rewritten, sets)
 
+    def _explain_trends(self, limit: int | None, measured: bool) -> Explanation:
+        shared, plan = self._shared(), self._plan_trends(limit)
+        work = []
+        if measured:
+            refuse_streaming(self._df)
+            with recovering():
+                work = [measured_work(self._df, one) for one in measuring(plan)]
+        return explain_trends_together(plan, shared, work)
 
+
+_ASKED = ("aggregates", "trends")
 #: The columns of :meth:`Workload.metrics`.
 METRICS = (
     "queries array<string>, unshared bigint, bursts bigint, shared bigint, split bigint, splits bigint, merges bigint, "
     "snapshots bigint, event_snapshots bigint, propagated bigint, decisions bigint, deciding double, seconds double, "
     "apart map<string,string>"
 )
+
+
+def check_deadline(deadline: float | None) -> float | None:
+    """Refuse what is no number of seconds."""
+    is_number = isinstance(deadline, (int, float)) and not isinstance(deadline, bool)
+    if deadline is None or (is_number and deadline >= 0):
+        return deadline
+    raise InvalidNode(f"a deadline is a number of seconds from 0 on, not {shown(deadline)}")
 
 
 def of_query(name: str, error: CetdslError) -> CetdslError:
@@ -237,6 +401,7 @@ def patterns(
     on_null_time: str = "error",
     sharing: str = "dynamic",
     deviations: Mapping[str, float] | None = None,
+    cost_model: str = CALIBRATED,
 ) -> Workload:
     """Bind many queries to the events of a DataFrame.
 
@@ -245,7 +410,8 @@ def patterns(
     df : pyspark.sql.DataFrame
         One row per event.
     queries : mapping of str to query or text, or str
-        By name; or one text, ``NAME q1: RETURN ... PATTERN ...; NAME q2: ...``. Each query has a RETURN list.
+        By name; or one text, ``NAME q1: RETURN ... PATTERN ...; NAME q2: ...``. Each query has a RETURN list, unless
+        trends are all that is asked for.
     time : str, optional
         The time column; by default the only timestamp column.
     tie_break : str or sequence of str, optional
@@ -260,6 +426,9 @@ def patterns(
     deviations : mapping of str to float, optional
         The statistics of ``sharing="static"``, by query: the share (0 to 1) of the events of its Kleene patterns at
         which it does otherwise than most of the queries that it shares with. The first events show what is not given.
+    cost_model : {"calibrated", "equation-8", "equation-7"}
+        What decisions go by: prices of the work that is done here, measured once per machine; or an equation of Hamlet
+        (SIGMOD 2021), which counts the steps of a program that scans the events before each event.
 
     Returns
     -------
@@ -268,8 +437,8 @@ def patterns(
     Raises
     ------
     InvalidNode
-        If there is no query, a name or the sharing mode is not one, or deviations are not shares of queries that
-        exist, or not asked for.
+        If there is no query, a name, the sharing mode or the cost model is not one, or deviations are not shares of
+        queries that exist, or not asked for.
     ParseError
         If a text is malformed.
     ResolutionError
@@ -288,7 +457,7 @@ def patterns(
     """
     require_dataframe(df)
     named = named_queries(queries)
-    how = _sharing(sharing, deviations or {}, named)
+    how = _sharing(sharing, deviations or {}, cost_model, named)
     workload = Workload(df, named, Binding(time, tie_break, type, on_null_time), how)
     workload._rewritten  # noqa: B018 - errors of the queries are raised here, not when an answer is asked for
     for name, query in named.items():
@@ -300,9 +469,16 @@ def patterns(
     return workload
 
 
-def _sharing(mode: str, deviations: Mapping[str, float], queries: Mapping[str, Query]) -> Sharing:
+def _sharing(mode: str, deviations: Mapping[str, float], cost_model: str, queries: Mapping[str, Query]) -> Sharing:
     if not is_one_of(mode, SHARING):
         raise InvalidNode(f"no sharing mode {shown(mode)}", hint=f"choose one of {', '.join(SHARING)}")
+    if not is_one_of(cost_model, COST_MODELS):
+        raise InvalidNode(f"no cost model {shown(cost_model)}", hint=f"choose one of {', '.join(COST_MODELS)}")
+    if cost_model != CALIBRATED and mode not in ("dynamic", "static"):
+        raise InvalidNode(
+            f"a cost model is given, but sharing is {mode!r} and decides nothing",
+            hint='write sharing="dynamic" or "static", or leave it away',
+        )
     if deviations and mode != "static":
         raise InvalidNode(
             f"deviations are given, but sharing is {mode!r} and does not go by them",
@@ -316,7 +492,7 @@ def _sharing(mode: str, deviations: Mapping[str, float], queries: Mapping[str, Q
             )
         if not isinstance(part, (int, float)) or not 0 <= part <= 1:
             raise InvalidNode(f"the deviation of query {name!r} is a share from 0 to 1, not {shown(part)}")
-    return Sharing(mode, dict(deviations))
+    return Sharing(mode, dict(deviations), cost_model)
 
 
 def named_queries(queries: object) -> dict[str, Query]:

@@ -5,7 +5,9 @@ A machine is unambiguous, so each trend is found on exactly one way: branches sh
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import math
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import combinations, pairwise, product
 
 import attrs
 
@@ -49,13 +51,58 @@ class Slot:
 class Branch:
     """Slots in their order of time, and what must hold between each two of them.
 
-    ``begin`` and ``end`` are the negations that must have no match before the first and after the last event.
+    The sides of an AND at the top are *sequences* side by side, listed one behind the other: what must hold ``between``
+    two of them is None, as their events are in any order of time. ``begin`` and ``end`` are, of each sequence, the
+    negations that must have no match before its first and after its last event.
+
+    Examples
+    --------
+    >>> both = side_by_side([Branch((Slot(0), Slot(1)), (Between(),)), Branch((Slot(2),), ())])
+    >>> both.between, both.sequences, sorted(both.ordered)
+    ((Between(comparisons=(), listed=(), guards=()), None), (range(0, 2), range(2, 3)), [(0, 1)])
     """
 
     slots: tuple[Slot, ...]
-    between: tuple[Between, ...]
-    begin: tuple[int, ...] = ()
-    end: tuple[int, ...] = ()
+    between: tuple[Between | None, ...]
+    begin: tuple[tuple[int, ...], ...] = ((),)
+    end: tuple[tuple[int, ...], ...] = ((),)
+
+    @property
+    def sequences(self) -> tuple[range, ...]:
+        """The slots of each sequence."""
+        cuts = [0, *(k + 1 for k, between in enumerate(self.between) if between is None), len(self.slots)]
+        return tuple(range(low, high) for low, high in pairwise(cuts))
+
+    @property
+    def ordered(self) -> frozenset[tuple[int, int]]:
+        """The pairs of slots of which all events of the one come before all of the other."""
+        return frozenset(pair for sequence in self.sequences for pair in combinations(sequence, 2))
+
+
+def side_by_side(branches: Sequence[Branch]) -> Branch:
+    """Makes one branch of those of all sides of an AND."""
+    between = [between for branch in branches for between in (None, *branch.between)]
+    return Branch(
+        tuple(slot for branch in branches for slot in branch.slots),
+        tuple(between[1:]),
+        tuple(guards for branch in branches for guards in branch.begin),
+        tuple(guards for branch in branches for guards in branch.end),
+    )
+
+
+def conjunctions_of(branches: Sequence[Branch], sides: Sequence[Collection[int]]) -> tuple[Branch, ...] | str:
+    """Returns the branches of an AND, given those of all its sides and the variables of each; or why it has none.
+
+    Examples
+    --------
+    >>> found = conjunctions_of([Branch((Slot(n),), ()) for n in range(4)], [{0, 1}, {2, 3}])
+    >>> [[slot.variable for slot in branch.slots] for branch in found]
+    [[0, 2], [0, 3], [1, 2], [1, 3]]
+    """
+    own = [[branch for branch in branches if branch.slots[0].variable in side] for side in sides]
+    if math.prod(map(len, own)) > MOST_WAYS:
+        return f"more than {MOST_WAYS} ways through the pattern"
+    return tuple(map(side_by_side, product(*own)))
 
 
 def branches_of(machine: Machine) -> tuple[Branch, ...] | str:
@@ -152,7 +199,7 @@ def _branch(
         if position:
             between.append(_between(way[position - 1]))
         slots.append(slot)
-    return Branch(tuple(slots), tuple(between), begin, end)
+    return Branch(tuple(slots), tuple(between), (begin,), (end,))
 
 
 def _merged(branches: Iterable[Branch]) -> tuple[Branch, ...]:

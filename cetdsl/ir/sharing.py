@@ -10,17 +10,22 @@ from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.windowing import SLIDING
 from cetdsl.pattern.nodes import Repeat, events
 
+#: What decisions on sharing go by: prices that are measured on the machine, or an equation of Hamlet (SIGMOD 2021).
+CALIBRATED, EQUATION_8, EQUATION_7 = COST_MODELS = ("calibrated", "equation-8", "equation-7")
+
 
 @attrs.frozen
 class Sharing:
     """Who decides what queries share: ``mode`` is "dynamic", "static", "always" or "never".
 
+    Decisions go by ``cost_model``, one of :data:`COST_MODELS`.
     ``deviations`` are for the static mode, by query: the share of the events of its Kleene patterns at which it differs
     from most queries. For queries that are not named, it is estimated from the first events.
     """
 
     mode: str = "dynamic"
     deviations: Mapping[str, float] = attrs.field(factory=dict)
+    cost_model: str = CALIBRATED
 
 
 @attrs.frozen

@@ -174,7 +174,7 @@ class WorkloadSpec:
     those of the answer. ``families`` has per variable the number of those that agree up to constants. One merged
     template propagates the queries of each of ``sets``, and one walk those of each of ``abreast``; those in none are
     evaluated by themselves, and ``in_panes`` says of each whether its windows are then products of panes. ``sharing``
-    is the mode of :class:`~cetdsl.ir.sharing.Sharing`, and ``deviations`` has an entry per query, and so
+    and ``cost_model`` are those of :class:`~cetdsl.ir.sharing.Sharing`. ``deviations`` has an entry per query, and so
     have the ``reasons`` why one does not share (None: it may).
     """
 
@@ -189,5 +189,6 @@ class WorkloadSpec:
     abreast: tuple[tuple[int, ...], ...]
     in_panes: tuple[bool, ...]
     sharing: str
+    cost_model: str
     deviations: tuple[float | None, ...]
     reasons: tuple[str | None, ...]

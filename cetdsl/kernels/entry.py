@@ -34,6 +34,8 @@ _STAGES = {
     "survey": ("complete.streams", "survey_stream"),
     "sample": ("complete.picks", "sample_stream"),
     "top": ("complete.picks", "top_stream"),
+    "instances": ("instances.stream", "instance_stream"),
+    "measure instances": ("instances.stream", "measure_stream"),
     "workload": ("shared.workload", "workload_stream"),
     "merge workload": ("shared.workload", "merge_workload"),
 }

@@ -14,6 +14,7 @@ from cetdsl.analysis.types import type_of
 from cetdsl.errors import UnsupportedQuery
 from cetdsl.ir.compiled import MAX_VARIABLES, CodeColumn, Compiled, Deferred
 from cetdsl.ir.machine import Comparison, Edge, Machine, Negation, Pair
+from cetdsl.ir.schema import Schema
 from cetdsl.ir.windowing import WHOLE
 from cetdsl.pattern.automaton import Automaton, Work, build_automaton, restrict_count
 from cetdsl.pattern.expressions import (
@@ -41,6 +42,15 @@ _Adjacent = dict[tuple[str, str], list[Expr]]
 def compile_query(resolved: ResolvedQuery, automaton: Automaton | None = None) -> Compiled:
     """Compiles a rewritten query whose pattern is not a top-level AND, perhaps by another automaton."""
     return _Compiler(resolved, automaton).compile()
+
+
+def comparison_columns(left: Expr, right: Expr, schema: Schema) -> tuple[CodeColumn, CodeColumn]:
+    """Returns the columns of single events that two compared terms become, in their common type."""
+    left, right = strip(left), strip(right)
+    types = type_of(left, schema), type_of(right, schema)
+    if left == right or (types[0] is not None and types[0] == types[1]):
+        return CodeColumn(left), CodeColumn(right)
+    return CodeColumn(left, right), CodeColumn(right, left)
 
 
 class _Compiler:
@@ -127,11 +137,8 @@ class _Compiler:
         return self.numbers.get(variable, MAX_VARIABLES)
 
     def _comparison_columns(self, left: Expr, right: Expr) -> tuple[int, int]:
-        left, right = strip(left), strip(right)
-        types = type_of(left, self.resolved.schema), type_of(right, self.resolved.schema)
-        if left == right or (types[0] is not None and types[0] == types[1]):
-            return self._code(CodeColumn(left)), self._code(CodeColumn(right))
-        return self._code(CodeColumn(left, right)), self._code(CodeColumn(right, left))
+        first, second = comparison_columns(left, right, self.resolved.schema)
+        return self._code(first), self._code(second)
 
     def _code(self, column: CodeColumn) -> int:
         return self.codes.setdefault(column, len(self.codes))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from itertools import combinations
 from typing import Any
 
 import attrs
@@ -170,7 +169,7 @@ def problem_of(branch: Branch, compiled: Compiled, source: Source) -> Problem:
 
     Rates are per second, or per tick where the time is a whole number; without windows they are numbers of events.
     """
-    slots, count = branch.slots, len(branch.slots)
+    slots = branch.slots
     place = {slot.variable: position for position, slot in enumerate(slots)}
     predicates, adjacent = set(), set()
     for pair in compiled.pairs:
@@ -178,7 +177,7 @@ def problem_of(branch: Branch, compiled: Compiled, source: Source) -> Problem:
             one, other = place[pair.left_variable], place[pair.right_variable]
             predicates.add((min(one, other), max(one, other)))
     for position, between in enumerate(branch.between):
-        if between.comparisons or between.listed:
+        if between is not None and (between.comparisons or between.listed):
             adjacent.add((position, position + 1))
     for position, slot in enumerate(slots):
         if slot.inner is not None and slot.kleene and (slot.inner.comparisons or slot.inner.listed):
@@ -187,7 +186,7 @@ def problem_of(branch: Branch, compiled: Compiled, source: Source) -> Problem:
     unit = unit_of_rates(source)
     return Problem(
         tuple(Variable(compiled.name_of(slot.variable), slot.at_least, slot.at_most) for slot in slots),
-        frozenset(combinations(range(count), 2)),
+        branch.ordered,
         frozenset(predicates),
         frozenset(adjacent - predicates),
         None if windowing.kind == WHOLE else windowing.length / unit,
@@ -203,7 +202,7 @@ def _rising(branch: Branch, pairs: Sequence[Pair], place: Mapping[int, int]) -> 
     """
     below: set[tuple[tuple[int, int], tuple[int, int]]] = set()  # (variable, column), (variable, column)
     for slot, between in enumerate(branch.between):
-        for one in between.comparisons:
+        for one in between.comparisons if between else ():
             sides = (slot, one.earlier), (slot + 1, one.later)
             if one.op in _ORDERS:
                 below.add(sides if one.op.startswith(">") else sides[::-1])

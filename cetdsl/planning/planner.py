@@ -14,7 +14,8 @@ from cetdsl.pattern.expressions import Aggregate
 from cetdsl.planning.detection import BY_DEFAULT, Detection
 from cetdsl.planning.strategies import complete
 from cetdsl.planning.strategies.detect import detect, measure, sample
-from cetdsl.planning.strategies.enumerate import enumerate_and_aggregate, list_trends
+from cetdsl.planning.strategies.enumerate import list_trends
+from cetdsl.planning.strategies.enumerate_and_aggregate import enumerate_and_aggregate
 from cetdsl.planning.strategies.fold import fold
 from cetdsl.planning.strategies.join_events import join_events
 from cetdsl.planning.strategies.kernel import kernel

@@ -14,6 +14,8 @@ from cetdsl.ir.operators.build_panes import BuildPanes as BuildPanes
 from cetdsl.ir.operators.check_trends import CheckTrends as CheckTrends
 from cetdsl.ir.operators.count_joined import CountJoined as CountJoined
 from cetdsl.ir.operators.count_paths import CountPaths as CountPaths
+from cetdsl.ir.operators.detect_together import DetectTogether as DetectTogether
+from cetdsl.ir.operators.detect_together import Listed as Listed
 from cetdsl.ir.operators.detect_trends import DetectTrends as DetectTrends
 from cetdsl.ir.operators.drop_contained import DropContained as DropContained
 from cetdsl.ir.operators.events_in_order import EventsInOrder as EventsInOrder
@@ -25,8 +27,11 @@ from cetdsl.ir.operators.join_paths import JoinPaths as JoinPaths
 from cetdsl.ir.operators.join_sides import JoinSides as JoinSides
 from cetdsl.ir.operators.limit import Limit as Limit
 from cetdsl.ir.operators.list_paths import ListPaths as ListPaths
+from cetdsl.ir.operators.list_together import ListedAlone as ListedAlone
+from cetdsl.ir.operators.list_together import ListTogether as ListTogether
 from cetdsl.ir.operators.list_trends import ListTrends as ListTrends
 from cetdsl.ir.operators.measure_detection import MeasureDetection as MeasureDetection
+from cetdsl.ir.operators.measure_instances import MeasureInstances as MeasureInstances
 from cetdsl.ir.operators.merge import Merge as Merge
 from cetdsl.ir.operators.merge_together import MergeTogether as MergeTogether
 from cetdsl.ir.operators.messages import Messages as Messages

@@ -7,7 +7,7 @@ import attrs
 from cetdsl.ir.operators import words
 from cetdsl.ir.operators.operator import Operator
 from cetdsl.ir.operators.propagate_together import PropagateTogether
-from cetdsl.ir.sharing import Member, Sharing
+from cetdsl.ir.sharing import CALIBRATED, Member, Sharing
 
 
 @attrs.frozen
@@ -67,6 +67,7 @@ class AnswerTogether(Operator):
         shares = self.sharing.deviations.items()
         return (
             ("sharing", self.sharing.mode),
+            *([("cost model", self.sharing.cost_model)] if self.sharing.cost_model != CALIBRATED else ()),
             *(("deviation", f"{name}: {part:.1%}, as given") for name, part in shares),
             *((f"pass {number}", words.some(one.queries)) for number, one in enumerate(self.together, 1)),
             *((f"{one.name} alone", f"{one.strategy}: {one.reason}") for one in self.alone),

@@ -25,6 +25,9 @@ class EventsInOrder(Requirement):
 
     Events go to tasks by key and pane if ``in_panes``. Those of a key are put into sorted runs before they are sent if
     ``in_runs``, where they are numbers.
+
+    If there are ``tests``, each event has a bit for each of them that holds of it; ``kind`` is the column of texts that
+    tells the kinds of events apart.
     """
 
     spec: KernelSpec
@@ -35,10 +38,16 @@ class EventsInOrder(Requirement):
     settled: bool = False
     in_panes: bool = False
     in_runs: bool = False
+    tests: tuple[Expr, ...] = ()
+    kind: str | None = None
 
     def steps(self, below: Operator) -> tuple[Step, ...]:
         source, compiled = below.source, below.compiled
         lines = words.projected(source, compiled, self.values)
+        if self.kind is not None:
+            lines.append(f"kind: {quote_name(self.kind)}")
+        if self.tests:
+            lines.append(f"which of {len(self.tests)} conditions it meets" if len(self.tests) > 1 else "its condition")
         if self.columns is not None:
             lines.append("event: " + (", ".join(self.columns) or "no columns"))
         steps = [Step("project", tuple(lines))]

@@ -32,7 +32,9 @@ from cetdsl.kernels.vocabulary import Block, Events, Ints, Slices
 def _lowered(branch: Branch, plain: frozenset[int], codes: int) -> Branch:
     """Turns guards between neighbours into comparisons, as :func:`~cetdsl.ir.indexes.lower_guards` does."""
 
-    def lowered(between: Between) -> Between:
+    def lowered(between: Between | None) -> Between | None:
+        if between is None:
+            return None
         guards = tuple(Comparison("<=", codes + 1 + guard, codes) for guard in between.guards if guard in plain)
         return attrs.evolve(between, comparisons=between.comparisons + guards)
 

@@ -15,24 +15,41 @@ import numpy as np
 
 from cetdsl.kernels._jit import inlined, jit
 from cetdsl.kernels.detect.nodes import (
+    BACKWARDS,
+    BEFORE,
+    BEHIND,
     COLUMN,
     EDGE,
     EVENT,
+    IN_TIME,
     LEFT,
+    MASK,
+    NONE,
     OP,
     OTHER_COLUMN,
     OTHER_EVENT,
     RIGHT,
     SET_TESTS,
     SORTED,
-    STOP,
     TESTS,
     TESTS_END,
     Tree,
 )
 from cetdsl.kernels.detect.scopes import Scopes
-from cetdsl.kernels.detect.search import Frames, judge, may_neighbour, neighbours_allow
-from cetdsl.kernels.detect.steps import BITS, IN_OWN_LIST, INNER, INNER_END, LEAST, MOST, VARIABLE, Steps
+from cetdsl.kernels.detect.search import Frames, judge, may_neighbour, neighbours_allow, put_in_time
+from cetdsl.kernels.detect.steps import (
+    BITS,
+    CLOSES,
+    IN_OWN_LIST,
+    INNER,
+    INNER_END,
+    LASTLY,
+    LEAST,
+    MOST,
+    OPENS,
+    VARIABLE,
+    Steps,
+)
 from cetdsl.kernels.detect.tables import Extents, next_holding
 from cetdsl.kernels.enumerate.blocks import BINDINGS, NEED, OWN, ROOT, TRENDS, WIDE, WINDOW
 from cetdsl.kernels.enumerate.correlated import Gaps, Path
@@ -61,8 +78,10 @@ class Scope(NamedTuple):
     """Where trends are looked for: event by event from ``begin`` on (:func:`~cetdsl.kernels.detect.trees.scope_of`)."""
 
     begin: int
-    #: Before which event a partial match ends that begins with the event.
+    #: Before which event a partial match ends that begins with the event, and from which event on one begins that ends
+    #: with it.
     reach: Ints
+    back: Ints
     #: Whether a trend may begin with the event, and whether one may end with it.
     opens: Bools
     closes: Bools
@@ -92,7 +111,7 @@ STOP_ROW = OWN
 def leaf_row(tree: Tree, rows: Rows, k: Index, row: Index, slot: Index) -> Index:
     """Returns the row of a slot's events within a row of node ``k``."""
     while tree.node[k, LEFT] >= 0:
-        if slot < tree.node[tree.node[k, LEFT], STOP]:
+        if (tree.node[tree.node[k, LEFT], MASK] >> slot) & 1:
             k, row = tree.node[k, LEFT], np.int64(rows.left[row])
         else:
             k, row = tree.node[k, RIGHT], np.int64(rows.right[row])
@@ -136,9 +155,15 @@ def _sets_hold(
 
 
 @inlined
-def _bound(tree: Tree, rows: Rows, k: Index, row: Index, slot: Index) -> Index:
-    """The event that a left row of node ``k`` binds to a slot, or its last one."""
-    return np.int64(rows.last[row] if slot == EDGE else rows.first[leaf_row(tree, rows, k, row, slot)])
+def _last_of(tree: Tree, rows: Rows, k: Index, row: Index, slot: Index) -> Index:
+    """The last event that a row of node ``k`` binds to a slot, or to any."""
+    return np.int64(rows.last[row if slot == EDGE else leaf_row(tree, rows, k, row, slot)])
+
+
+@inlined
+def _first_of(tree: Tree, rows: Rows, k: Index, row: Index, slot: Index) -> Index:
+    """The first event that a row of node ``k`` binds to a slot, or to any."""
+    return np.int64(rows.first[row if slot == EDGE else leaf_row(tree, rows, k, row, slot)])
 
 
 @inlined
@@ -182,10 +207,14 @@ def join(
             if one >= stop:
                 at[ROWS], at[FROM], at[CURSOR], at[UNTIL] = count, one, 0, 0
                 return True
-            low, high = np.int64(extents.instant_stop[rows.last[one]]), scope.reach[rows.first[one] - scope.begin]
+            low, high = scope.back[rows.last[one] - scope.begin], scope.reach[rows.first[one] - scope.begin]
+            if tree.node[k, BEHIND] != NONE:
+                low = np.int64(extents.instant_stop[_last_of(tree, rows, left, one, tree.node[k, BEHIND])])
+            if tree.node[k, BEFORE] != NONE:
+                high = min(high, extents.instant_start[_first_of(tree, rows, left, one, tree.node[k, BEFORE])])
             bucket = 0
             if len(side.probe):
-                bucket = side.probe[_bound(tree, rows, left, one, side.slot)]
+                bucket = side.probe[_last_of(tree, rows, left, one, side.slot)]
             cursor = until = 0
             if low < high and bucket >= 0:
                 first, behind = np.int64(side.bucket[bucket]), np.int64(side.bucket[bucket + 1])
@@ -194,7 +223,7 @@ def join(
             continue
         limit = np.int64(0)
         if ordered >= 0:
-            event = _bound(tree, rows, left, one, test[ordered, OTHER_EVENT])
+            event = _last_of(tree, rows, left, one, test[ordered, OTHER_EVENT])
             limit = events.codes[test[ordered, OTHER_COLUMN], event]
             if not events.valid[test[ordered, OTHER_COLUMN], event]:
                 cursor = until
@@ -204,13 +233,21 @@ def join(
                 if cursor >= until:
                     break
             row = np.int64(side.item[cursor])
-            allowed = rows.last[row] < scope.reach[rows.first[one] - scope.begin]
+            first = min(rows.first[one], rows.first[row])
+            allowed = rows.last[row] < scope.reach[first - scope.begin]
             t = begin
             while allowed and t < sets:
                 slot, column, other_column = test[t, EVENT], test[t, COLUMN], test[t, OTHER_COLUMN]
-                event = int(rows.first[row if slot == EDGE else leaf_row(tree, rows, right, row, slot)])
-                other = int(_bound(tree, rows, left, one, test[t, OTHER_EVENT]))
-                if test[t, OP] == IN_OWN_LIST:
+                if test[t, BACKWARDS]:
+                    event = int(_last_of(tree, rows, right, row, slot))
+                    other = int(_first_of(tree, rows, left, one, test[t, OTHER_EVENT]))
+                else:
+                    event = int(_first_of(tree, rows, right, row, slot))
+                    other = int(_last_of(tree, rows, left, one, test[t, OTHER_EVENT]))
+                if test[t, OP] == IN_TIME:
+                    earlier, later = (event, other) if test[t, BACKWARDS] else (other, event)
+                    allowed = extents.instant_start[later] > earlier
+                elif test[t, OP] >= IN_OWN_LIST:
                     allowed = may_neighbour(events, test[t, OP], column, other_column, event, other)
                 else:
                     allowed = (
@@ -226,7 +263,7 @@ def join(
                 if count == room:
                     at[ROWS], at[FROM], at[CURSOR], at[UNTIL] = count, one, cursor, until
                     return False
-                rows.first[count], rows.last[count] = rows.first[one], rows.last[row]
+                rows.first[count], rows.last[count] = first, max(rows.last[one], rows.last[row])
                 rows.left[count], rows.right[count] = one, row
                 count += 1
             cursor += 1
@@ -250,7 +287,7 @@ def find_sets(
     ``stack`` has room for the sets that the search stands on: of each the end of its chain, and the next item to be
     tried. Returns whether all are found; otherwise there is no room for another one.
     """
-    opens, closes = slot == 0, slot == len(steps.step) - 1
+    opens, closes = steps.step[slot, OPENS], steps.step[slot, CLOSES]
     least, most = steps.step[slot, LEAST], steps.step[slot, MOST]
     begin, end = steps.step[slot, INNER], steps.step[slot, INNER_END]
     one, depth, count, links = at[FROM], at[DEPTH], at[ROWS], at[LINKS]
@@ -359,6 +396,8 @@ def write_trends(
                     return
                 for d in range(depth):
                     out.event[bindings + d] = path.label[d]
+                if steps.step[count - 1, LASTLY]:
+                    put_in_time(out.event, bindings, bindings + depth, extents.instant_start)
                 bindings += depth
                 out.slice[trends] = scopes.slice[scope]
                 trends += 1

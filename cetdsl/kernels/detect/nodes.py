@@ -1,34 +1,48 @@
 """A branch in the tree of a plan, as arrays: what each node joins, and what it asks of two partial matches.
 
-A partial match of the *left* part comes before one of the *right* part in time. A test compares an event of the right
-one with an event of the left one, each given by its slot; :data:`EDGE` is the first event of the right one, or the last
-event of the left one, which are neighbours.
+A test compares an event of the *right* partial match with an event of the *left* one, each given by its slot. In a
+sequence the left part comes before the right one in time, and :data:`EDGE` is the first event of the right one, or the
+last event of the left one, which are neighbours. Of several sequences side by side, each part may hold some of any, and
+of one sequence the right part may hold what comes before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from cetdsl.detection.plans import Node, TreePlan, mask_of, members, walk
-from cetdsl.ir.branches import Branch
+from cetdsl.ir.branches import Between, Branch
 from cetdsl.ir.machine import Comparison, Pair
-from cetdsl.kernels.detect.steps import IN_OWN_LIST, Candidates, Negations, Program, Steps, lay_out_steps
+from cetdsl.kernels.detect.steps import (
+    IN_OTHERS_LIST,
+    IN_OWN_LIST,
+    Candidates,
+    Negations,
+    Program,
+    Steps,
+    lay_out_steps,
+)
 from cetdsl.kernels.machine.program import OPERATORS
 from cetdsl.kernels.vocabulary import Ints
 from cetdsl.pattern.expressions import MIRRORED
 
 #: The slot of the event by which two parts are neighbours in time.
 EDGE = -1
-#: Columns of ``Tree.node``: the slot of a leaf (-1: it joins two nodes), its children, the first slot and the one
-#: behind the last, where its tests of single events begin, those of sets, and where these end, and the test by order
-#: that a tree of extremes answers (-1: none).
-SLOT, LEFT, RIGHT, FIRST, STOP, TESTS, SET_TESTS, TESTS_END, SORTED, FIELDS = range(10)
+#: No slot.
+NONE = -2
+#: Columns of ``Tree.node``: the slot of a leaf (-1: it joins two nodes), its children, the mask of its slots, where its
+#: tests of single events begin, those of sets, and where these end, the test by order that a tree of extremes answers
+#: (-1: none), and the slots of the left part that all of the right one comes after, and before (``NONE``: none).
+SLOT, LEFT, RIGHT, MASK, TESTS, SET_TESTS, TESTS_END, SORTED, BEHIND, BEFORE, FIELDS = range(11)
 #: Columns of ``Tree.test``: ``column of the right event  <op>  other_column of the left event``; for lists, their
-#: number is both.
-OP, COLUMN, OTHER_COLUMN, EVENT, OTHER_EVENT = range(5)
+#: number is both. Of sets of events they are the first right and the last left one, or the other way round if the right
+#: part comes before (``BACKWARDS``).
+OP, COLUMN, OTHER_COLUMN, EVENT, OTHER_EVENT, BACKWARDS = range(6)
+#: An operator beyond those of steps: the events follow each other in time.
+IN_TIME = 9
 
 
 class Hashed(NamedTuple):
@@ -44,7 +58,7 @@ class Tree(NamedTuple):
 
     #: Shape (nodes, FIELDS), by the columns above.
     node: Ints
-    #: The tests of all nodes, shape (tests, 5).
+    #: The tests of all nodes, shape (tests, 6).
     test: Ints
 
 
@@ -60,33 +74,73 @@ class TreeProgram(NamedTuple):
     steps: Steps
 
 
-def _tests_of(left: range, right: range, branch: Branch, pairs: Sequence[Pair]) -> list[tuple[int, ...]]:
-    """What is asked of two parts, which hold these slots."""
-    between = branch.between[right.start - 1]
-    tests: list[tuple[int, ...]] = []
-    tests += [(OPERATORS[c.op], c.later, c.earlier, EDGE, EDGE) for c in between.comparisons]
-    tests += [(IN_OWN_LIST, row, row, EDGE, EDGE) for row in between.listed]
+class _Asked(NamedTuple):
+    """What is asked of two parts: tests of single events, and of sets; and what says where the right part lies."""
+
+    singles: list[tuple[int, ...]]
+    sets: list[tuple[int, ...]]
+    behind: int
+    before: int
+
+
+def _asked_of(left: Sequence[int], right: Sequence[int], branch: Branch, pairs: Sequence[Pair]) -> _Asked:
+    """Returns what is asked of two parts, which hold these slots."""
+    several = len(branch.sequences) > 1
+    singles: list[tuple[int, ...]] = []
+    behind = before = NONE
+    for sequence in branch.sequences:
+        here, there = [s for s in left if s in sequence], [s for s in right if s in sequence]
+        if not here or not there:
+            continue
+        backwards = there[0] < here[0]
+        earlier, later = (there[-1], here[0]) if backwards else (here[-1], there[0])
+        if set(right) <= set(sequence):
+            behind, before = (before, here[0]) if backwards else (here[-1], before)
+        if several:
+            ends = (earlier, later) if backwards else (later, earlier)
+            singles.append((IN_TIME, -1, -1, *ends, int(backwards)))
+        if later == earlier + 1:
+            singles += _of_neighbours(branch.between[earlier] or Between(), earlier, later, backwards=backwards)
+    if not several:
+        # Where both ends of a sequence meet, no slots need to be looked for.
+        singles = [(*test[:EVENT], EDGE, EDGE, 0) for test in singles]
+        behind = EDGE
+    sets: list[tuple[int, ...]] = []
     for slot in right:
-        event = EDGE if slot == right.start and not branch.slots[slot].kleene else slot
         for other in left:
-            other_event = EDGE if other == left.stop - 1 and not branch.slots[other].kleene else other
+            of_sets = branch.slots[slot].kleene or branch.slots[other].kleene
+            event = slot if several or slot != right[0] or branch.slots[slot].kleene else EDGE
+            other_event = other if several or other != left[-1] or branch.slots[other].kleene else EDGE
             variables = branch.slots[slot].variable, branch.slots[other].variable
+            tests = sets if of_sets else singles
             for pair in pairs:
                 if (pair.left_variable, pair.right_variable) == variables:
-                    tests.append((OPERATORS[pair.op], pair.left, pair.right, event, other_event))
+                    tests.append((OPERATORS[pair.op], pair.left, pair.right, event, other_event, 0))
                 if (pair.right_variable, pair.left_variable) == variables:
-                    tests.append((OPERATORS[MIRRORED[pair.op]], pair.right, pair.left, event, other_event))
-    return tests
+                    tests.append((OPERATORS[MIRRORED[pair.op]], pair.right, pair.left, event, other_event, 0))
+    return _Asked(singles, sets, behind, before)
 
 
-def _looks_at_set(test: tuple[int, ...], branch: Branch) -> bool:
-    return any(slot != EDGE and branch.slots[slot].kleene for slot in (test[EVENT], test[OTHER_EVENT]))
+def _of_neighbours(between: Between, earlier: int, later: int, *, backwards: bool) -> Iterator[tuple[int, ...]]:
+    """What must hold between two slots, of which the right part has the later one, or (``backwards``) the earlier."""
+    for c in between.comparisons:
+        if backwards:
+            yield OPERATORS[MIRRORED[c.op]], c.earlier, c.later, earlier, later, 1
+        else:
+            yield OPERATORS[c.op], c.later, c.earlier, later, earlier, 0
+    for row in between.listed:
+        yield (IN_OTHERS_LIST, row, row, earlier, later, 1) if backwards else (IN_OWN_LIST, row, row, later, earlier, 0)
 
 
-def _index(singles: list[tuple[int, ...]]) -> tuple[Hashed | None, list[tuple[int, ...]], int | None]:
+def _index(singles: list[tuple[int, ...]], branch: Branch) -> tuple[Hashed | None, list[tuple[int, ...]], int | None]:
     """Chooses the events with the most equalities for the hash, and a test by order; returns the tests left to ask."""
+
+    def is_indexed(test: tuple[int, ...]) -> bool:
+        sets = (slot >= 0 and branch.slots[slot].kleene for slot in (test[EVENT], test[OTHER_EVENT]))
+        return not (test[BACKWARDS] and any(sets))
+
     by_events: dict[tuple[int, int], list[tuple[int, ...]]] = {}
-    for test in singles:
+    for test in filter(is_indexed, singles):
         if test[OP] == OPERATORS["="]:
             by_events.setdefault((test[EVENT], test[OTHER_EVENT]), []).append(test)
     hashed = None
@@ -95,7 +149,9 @@ def _index(singles: list[tuple[int, ...]]) -> tuple[Hashed | None, list[tuple[in
         comparisons = tuple(Comparison("=", test[COLUMN], test[OTHER_COLUMN]) for test in chosen)
         hashed = Hashed(event, other, comparisons)
         singles = [test for test in singles if test not in chosen]
-    ordered = (k for k, test in enumerate(singles) if OPERATORS["<"] <= test[OP] <= OPERATORS[">="])
+    ordered = (
+        k for k, test in enumerate(singles) if OPERATORS["<"] <= test[OP] <= OPERATORS[">="] and is_indexed(test)
+    )
     return hashed, singles, next(ordered, None)
 
 
@@ -104,7 +160,7 @@ def lay_out_tree(
 ) -> TreeProgram:
     """Lays out a branch whose guards between neighbours are comparisons, in the tree of a plan.
 
-    Each node of the tree holds neighbouring slots.
+    Each node of the tree holds neighbouring slots of each sequence.
     """
     every = list(walk(plan.root))
     number: dict[Node, int] = {node: k for k, node in enumerate(every)}
@@ -112,36 +168,29 @@ def lay_out_tree(
     tests: list[tuple[int, ...]] = []
     hashes: list[Hashed | None] = []
     for row, node in zip(rows, every, strict=True):
-        slots = _slots(node)
-        row[[FIRST, STOP]] = slots.start, slots.stop
+        row[MASK] = mask_of(node)
         hashed: Hashed | None = None
+        asked = _Asked([], [], NONE, NONE)
         singles: list[tuple[int, ...]] = []
-        sets: list[tuple[int, ...]] = []
         ordered: int | None = None
         if isinstance(node, int):
             row[SLOT] = node
         else:
             row[[LEFT, RIGHT]] = number[node[0]], number[node[1]]
-            own = _tests_of(_slots(node[0]), _slots(node[1]), branch, pairs)
-            sets = [test for test in own if _looks_at_set(test, branch)]
-            hashed, singles, ordered = _index([test for test in own if test not in sets])
+            left, right = (list(members(mask_of(child))) for child in node)
+            asked = _asked_of(left, right, branch, pairs)
+            hashed, singles, ordered = _index(asked.singles, branch)
+        row[[BEHIND, BEFORE]] = asked.behind, asked.before
         row[SORTED] = -1 if ordered is None else len(tests) + ordered
         row[TESTS] = len(tests)
         row[SET_TESTS] = row[TESTS] + len(singles)
-        row[TESTS_END] = row[SET_TESTS] + len(sets)
-        tests += singles + sets
+        row[TESTS_END] = row[SET_TESTS] + len(asked.sets)
+        tests += singles + asked.sets
         hashes.append(hashed)
     in_time = _in_time(branch, pairs, negations, span)
-    tree = Tree(rows, np.array(tests, dtype=np.int64).reshape(-1, 5))
+    tree = Tree(rows, np.array(tests, dtype=np.int64).reshape(-1, 6))
     return TreeProgram(tree, tuple(hashes), in_time.candidates, in_time.steps)
 
 
 def _in_time(branch: Branch, pairs: Sequence[Pair], negations: Negations, span: bool) -> Program:
     return lay_out_steps(branch, range(len(branch.slots)), pairs, negations, span)
-
-
-def _slots(node: Node) -> range:
-    """The slots in and below a node, which are neighbours."""
-    slots = list(members(mask_of(node)))
-    assert slots[-1] - slots[0] == len(slots) - 1, node
-    return range(slots[0], slots[-1] + 1)

@@ -24,6 +24,7 @@ from cetdsl.kernels.detect.steps import (
     BUCKET_LAST,
     BUCKET_SLOT,
     CLOSE,
+    CLOSES,
     EACH,
     FIRSTS,
     HIGHEST,
@@ -34,23 +35,30 @@ from cetdsl.kernels.detect.steps import (
     JUDGED,
     JUDGED_END,
     LAST,
+    LASTLY,
     LEAST,
     LOWEST,
     MOST,
+    OPENS,
+    OTHERS,
+    OTHERS_END,
     SLOT,
     SORTED,
     TESTS_END,
     UNLIKE_ALL,
     VARIABLE,
+    WIDE_SETS,
     Steps,
 )
 from cetdsl.kernels.detect.tables import BUCKETS, ITEMS, PROBES, RANKS, Extents, Tables, next_holding
-from cetdsl.kernels.enumerate.blocks import BINDINGS, DEPTH, NEED, OWN, TRENDS, WIDE, WINDOW
+from cetdsl.kernels.enumerate.blocks import BINDINGS, DEPTH, EVENT_BITS, NEED, OWN, TRENDS, WIDE, WINDOW
 from cetdsl.kernels.enumerate.correlated import Gaps, Path, has_match
 from cetdsl.kernels.machine.conditions import Conditions, compare, is_listed
 from cetdsl.kernels.machine.program import place_of
-from cetdsl.kernels.vocabulary import Block, Bools, Events, Ints
+from cetdsl.kernels.vocabulary import Block, Bools, Events, Index, Ints, Places
 
+#: The bits of a label that are its event.
+EVENT = (1 << EVENT_BITS) - 1
 #: An entry of the search's position: the step that is to be opened next; -1: none.
 OPENING = OWN
 
@@ -109,18 +117,16 @@ def judge(
 ) -> bool:
     """Judges the gaps of which all is known once step ``k`` has bound its slot."""
     # It takes more than ten arguments as it is called where all of them are at hand, each in its own tuple.
-    last = len(steps.step) - 1
+    judged = steps.judged
     slice_low, slice_high = scopes.slice_low[scope], scopes.slice_high[scope]
     for row in range(steps.step[k, JUDGED], steps.step[k, JUDGED_END]):
-        kind, negation, gap = steps.judged[row, 0], steps.judged[row, 1], steps.judged[row, 2]
-        if gap == 0:
-            before = np.int64(-1)
-        else:
-            before = path.event[frames.slot_stop[gap - 1] - 1]
-        behind = path.event[frames.slot_start[gap]] if gap <= last else np.int64(-1)
+        kind, negation, earlier, later = judged[row, 0], judged[row, 1], judged[row, 2], judged[row, 3]
+        first, last = judged[row, 4], judged[row, 5]
+        before = path.event[frames.slot_stop[earlier] - 1] if earlier >= 0 else np.int64(-1)
+        behind = path.event[frames.slot_start[later]] if later >= 0 else np.int64(-1)
         high = slice_high
-        if gap > last and conditions.span > 0:
-            high = np.int64(extents.span_stop[path.event[frames.slot_start[0]]])
+        if later < 0 and conditions.span > 0:
+            high = np.int64(extents.span_stop[path.event[frames.slot_start[first]]])
         if kind == BEFORE:
             latest = conditions.latest_before[negation, behind]
             if conditions.span > 0:
@@ -143,6 +149,27 @@ def judge(
             if has_match(gaps, events, path, depth, negation, low, high):
                 return False
     return True
+
+
+@inlined
+def ends_of_path(path_event: Ints, depth: Index) -> tuple[Index, Index]:
+    """Returns the first and the last of so many events of a path."""
+    first = last = path_event[0]
+    for d in range(1, depth):
+        first, last = min(first, path_event[d]), max(last, path_event[d])
+    return first, last
+
+
+@inlined
+def put_in_time(label: Ints, begin: Index, end: Index, instant_start: Places) -> None:
+    """Sorts the labels of a trend by the instants of their events; simultaneous ones stay as they are."""
+    for i in range(begin + 1, end):
+        one = label[i]
+        instant, place = instant_start[one & EVENT], i
+        while place > begin and instant_start[label[place - 1] & EVENT] > instant:
+            label[place] = label[place - 1]
+            place -= 1
+        label[place] = one
 
 
 @jit
@@ -181,7 +208,7 @@ def search(
     """
     # One long loop over arrays that are taken out of their tuples before it: what it would call per partial match needs
     # most of them, and each access to a field of a tuple counts references.
-    step, test, inner = steps.step, steps.test, steps.inner
+    step, test, inner, others = steps.step, steps.test, steps.inner, steps.other
     place, item, rank, bucket, probe = tables.place, tables.item, tables.rank, tables.bucket, tables.probe
     key, key_start = tables.key, tables.key_start
     instant_start, instant_stop = extents.instant_start, extents.instant_stop
@@ -207,6 +234,8 @@ def search(
                 for d in range(slot_start[s], slot_stop[s]):
                     out_event[bindings] = path_label[d]
                     bindings += 1
+            if step[count - 1, LASTLY]:
+                put_in_time(out_event, bindings - need, bindings, instant_start)
             out_slice[trends] = scope_slice[scope]
             trends += 1
             out_trend[trends] = bindings
@@ -223,12 +252,21 @@ def search(
                 high = np.int64(instant_start[path_event[slot_start[above]]])
                 if below < 0 and spans:
                     low = max(low, span_start[path_event[slot_stop[step[k, HIGHEST]] - 1]])
+            for o in range(step[k, OTHERS], step[k, OTHERS_END]):
+                low = max(low, span_start[path_event[slot_stop[others[o, 1]] - 1]])
+                high = min(high, span_stop[path_event[slot_start[others[o, 0]]]])
             wide = high
-            if slot == 0:
+            if step[k, OPENS]:
                 low, high = max(low, first_low[scope]), min(high, first_high[scope])
-            if slot == count - 1:
+            if step[k, CLOSES]:
                 high, wide = min(high, last_high[scope]), min(wide, last_high[scope])
                 if step[k, MOST] == 1:
+                    low = max(low, last_low[scope])
+            if step[k, LASTLY]:
+                first, last = ends_of_path(path_event, depth)
+                if first >= first_high[scope]:
+                    high = min(high, first_high[scope])
+                if last < last_low[scope] and step[k, MOST] == 1:
                     low = max(low, last_low[scope])
             possible = low < high
             t, end = step[k, EACH], step[k, FIRSTS] if possible else 0
@@ -282,7 +320,7 @@ def search(
             f_bound[d] = False
             if depth - slot_start[slot] < step[k, MOST]:
                 stop = f_wide[d]
-                if d == slot_start[slot] and k == 0 and spans:
+                if d == slot_start[slot] and step[k, WIDE_SETS]:
                     stop = place_of(item, f_next[d], stop, span_stop[path_event[d]])
                 f_step[depth], f_bound[depth], f_next[depth] = k, False, f_next[d]
                 f_stop[depth] = f_wide[depth] = stop
@@ -335,7 +373,9 @@ def search(
         path_event[d], path_label[d], path_variable[d] = event, event | step[k, BITS], step[k, VARIABLE]
         slot_stop[slot] = depth
         if several:
-            if depth - slot_start[slot] < step[k, LEAST] or (slot == count - 1 and event < last_low[scope]):
+            if depth - slot_start[slot] < step[k, LEAST] or (step[k, CLOSES] and event < last_low[scope]):
+                continue
+            if step[k, LASTLY] and ends_of_path(path_event, depth)[1] < last_low[scope]:
                 continue
             if step[k, CLOSE] < step[k, TESTS_END]:
                 other = path_event[slot_start[slot + 1]]

@@ -48,8 +48,13 @@ class Test(NamedTuple):
 #: begin, and where these end; the same for those of an event and the one before it in its set; the test, of each
 #: candidate, that a tree of extremes answers (-1: none); the slot whose first event, or last one, says which bucket the
 #: candidates are in (-1: there are no buckets); and what is judged of gaps as soon as the step has bound its slot.
+#: "Before and behind" is within the slot's own sequence. Then: the other sequences of which slots are bound, if a span
+#: bounds all together; whether the slot holds the first event of a trend, or the last one, as there is one sequence;
+#: whether the step is the last of several sequences, any of which may hold them; and whether a set of events may be
+#: longer than the longest span.
 (SLOT, LEAST, MOST, VARIABLE, BITS, BELOW, ABOVE, LOWEST, HIGHEST, EACH, FIRSTS, CLOSE, TESTS_END) = range(13)
-(INNER, INNER_END, SORTED, BUCKET_SLOT, BUCKET_LAST, JUDGED, JUDGED_END, FIELDS) = range(13, 21)
+(INNER, INNER_END, SORTED, BUCKET_SLOT, BUCKET_LAST, JUDGED, JUDGED_END) = range(13, 20)
+(OTHERS, OTHERS_END, OPENS, CLOSES, LASTLY, WIDE_SETS, FIELDS) = range(20, 27)
 
 
 class Steps(NamedTuple):
@@ -61,8 +66,11 @@ class Steps(NamedTuple):
     test: Ints
     #: The same for the tests of an event and the one before it in its set.
     inner: Ints
-    #: What is judged, the negation, and the slot behind the gap; shape (judgements, 3).
+    #: What is judged, the negation, the slots before and behind the gap (-1: none), and the first and the last slot of
+    #: their sequence; shape (judgements, 6).
     judged: Ints
+    #: The first and the last slot that are bound of other sequences, shape (sequences by step, 2).
+    other: Ints
 
 
 class Buckets(NamedTuple):
@@ -117,11 +125,14 @@ class _Branch:
             if pair.right_variable == own.variable and pair.left_variable in bound:
                 columns.add(pair.right)
         if not own.kleene:
-            if slot > 0:
-                columns |= {comparison.later for comparison in self.branch.between[slot - 1].comparisons}
-            if slot < len(self.branch.slots) - 1:
-                columns |= {comparison.earlier for comparison in self.branch.between[slot].comparisons}
+            columns |= {comparison.later for comparison in self.between(slot - 1).comparisons}
+            columns |= {comparison.earlier for comparison in self.between(slot).comparisons}
         return Candidates(own.variable, tuple(sorted(columns)))
+
+    def between(self, slot: int) -> Between:
+        """What must hold between a slot and the next one of its sequence, if there is one."""
+        known = self.branch.between[slot] if 0 <= slot < len(self.branch.between) else None
+        return known or Between()
 
     def each(self, slot: int, bound: set[int]) -> list[Test]:
         """The pairwise predicates of each candidate with all events of the bound slots."""
@@ -141,13 +152,13 @@ class _Branch:
         """What must hold between the first event of a slot and the last one of the slot before it."""
         if slot - 1 not in bound:
             return []
-        return _as_later(self.branch.between[slot - 1], slot - 1)
+        return _as_later(self.between(slot - 1), slot - 1)
 
     def close(self, slot: int, bound: set[int]) -> list[Test]:
         """What must hold between the last event of a slot and the first one of the slot behind it."""
         if slot + 1 not in bound:
             return []
-        between = self.branch.between[slot]
+        between = self.between(slot)
         return [
             *(Test(OPERATORS[MIRRORED[c.op]], c.earlier, slot + 1, c.later, FIRST) for c in between.comparisons),
             *(Test(IN_OTHERS_LIST, row, slot + 1, row, FIRST) for row in between.listed),
@@ -158,23 +169,25 @@ class _Branch:
         inner = self.branch.slots[slot].inner
         return [] if inner is None or not self.branch.slots[slot].kleene else _as_later(inner, slot)
 
-    def gaps(self) -> list[tuple[int, int, int, set[int]]]:
-        """What is judged of each gap, of which negation, and the slots that must be bound."""
-        last = len(self.branch.slots) - 1
-        found = []
-        for gap in range(last + 2):
-            sides = {slot for slot in (gap - 1, gap) if 0 <= slot <= last}
-            if self.span and gap in (0, last + 1):
-                sides = {0, last}
-            guards = self.branch.begin if gap == 0 else self.branch.end if gap == last + 1 else ()
-            guards = guards or (self.branch.between[gap - 1].guards if 0 < gap <= last else ())
-            for guard in guards:
-                if guard in self.negations.plain and gap in (0, last + 1):
-                    found.append((BEFORE if gap == 0 else AFTER, guard, gap, sides))
-                elif guard in self.negations.correlated:
-                    mentioned = self.negations.mentions[guard]
-                    more = {k for k, slot in enumerate(self.branch.slots) if slot.variable in mentioned}
-                    found.append((CORRELATED, self.negations.correlated[guard], gap, sides | more))
+    def gaps(self) -> list[tuple[tuple[int, ...], set[int]]]:
+        """What is judged of each gap, see :class:`Steps`, and the slots that must be bound."""
+        found: list[tuple[tuple[int, ...], set[int]]] = []
+        for number, sequence in enumerate(self.branch.sequences):
+            first, last = sequence[0], sequence[-1]
+            for gap in range(first, last + 2):
+                before, behind = gap - 1 if gap > first else -1, gap if gap <= last else -1
+                sides, inside = {before, behind} - {-1}, -1 not in (before, behind)
+                if self.span and not inside:
+                    sides = {first, last}
+                ends = self.branch.begin if before < 0 else self.branch.end
+                for guard in self.between(before).guards if inside else ends[number]:
+                    place = before, behind, first, last
+                    if guard in self.negations.plain and not inside:
+                        found.append(((BEFORE if before < 0 else AFTER, guard, *place), sides))
+                    elif guard in self.negations.correlated:
+                        mentioned = self.negations.mentions[guard]
+                        more = {k for k, slot in enumerate(self.branch.slots) if slot.variable in mentioned}
+                        found.append(((CORRELATED, self.negations.correlated[guard], *place), sides | more))
         return found
 
 
@@ -213,17 +226,27 @@ def lay_out_steps(
     step = np.zeros((len(order), FIELDS), dtype=np.int64)
     tests: list[Test] = []
     inner: list[Test] = []
-    judged: list[tuple[int, int, int]] = []
+    judged: list[tuple[int, ...]] = []
+    others: list[tuple[int, int]] = []
     buckets = []
     bound: set[int] = set()
-    gaps = asked.gaps()
+    gaps, sequences = asked.gaps(), branch.sequences
     for own, slot in zip(step, order, strict=True):
         one = branch.slots[slot]
         most = ANY_NUMBER if one.at_most is None else one.at_most
         own[[SLOT, LEAST, MOST, VARIABLE, BITS]] = slot, one.at_least, most, one.variable, bits[slot]
-        own[BELOW] = max((k for k in bound if k < slot), default=-1)
-        own[ABOVE] = min((k for k in bound if k > slot), default=-1)
-        own[[LOWEST, HIGHEST]] = min(bound, default=-1), max(bound, default=-1)
+        in_line = [bound.intersection(sequence) for sequence in sequences]
+        near = next(line for line, sequence in zip(in_line, sequences, strict=True) if slot in sequence)
+        own[BELOW] = max((k for k in near if k < slot), default=-1)
+        own[ABOVE] = min((k for k in near if k > slot), default=-1)
+        own[[LOWEST, HIGHEST]] = min(near, default=-1), max(near, default=-1)
+        own[OTHERS] = len(others)
+        others += [(min(line), max(line)) for line in in_line if span and line and line is not near]
+        own[OTHERS_END] = len(others)
+        alone = len(sequences) == 1
+        own[[OPENS, CLOSES]] = alone and slot == 0, alone and slot == len(order) - 1
+        own[LASTLY] = not alone and len(bound) == len(order) - 1
+        own[WIDE_SETS] = span and slot in kleene and (not bound or not alone)
         each, first, close = asked.each(slot, bound), asked.first(slot, bound), asked.close(slot, bound)
         if slot not in kleene:
             each, first, close = [*each, *first, *close], [], []
@@ -239,12 +262,13 @@ def lay_out_steps(
         buckets.append(hashed)
         bound.add(slot)
         own[JUDGED] = len(judged)
-        judged += [gap[:3] for gap in gaps if slot in gap[3] and gap[3] <= bound]
+        judged += [told for told, needed in gaps if slot in needed and needed <= bound]
         own[JUDGED_END] = len(judged)
     steps = Steps(
         step,
         np.array(tests, dtype=np.int64).reshape(-1, 5),
         np.array(inner, dtype=np.int64).reshape(-1, 5),
-        np.array(judged, dtype=np.int64).reshape(-1, 3),
+        np.array(judged, dtype=np.int64).reshape(-1, 6),
+        np.array(others, dtype=np.int64).reshape(-1, 2),
     )
     return Program(steps, tuple(asked.candidates(slot) for slot in order), tuple(buckets))

@@ -32,7 +32,7 @@ from cetdsl.kernels.detect.nodes import EDGE, LEFT, OP, RIGHT, SLOT, SORTED, Tre
 from cetdsl.kernels.detect.nodes import EVENT as TEST_EVENT
 from cetdsl.kernels.detect.scopes import Scopes
 from cetdsl.kernels.detect.search import make_frames
-from cetdsl.kernels.detect.steps import MOST, VARIABLE
+from cetdsl.kernels.detect.steps import CLOSES, LASTLY, MOST, OPENS, VARIABLE
 from cetdsl.kernels.detect.tables import FAN, LEVEL, LEVELS, Extents, TableMaker, add_levels, into_buckets
 from cetdsl.kernels.enumerate.blocks import ROOT, WINDOW, in_blocks, make_position
 from cetdsl.kernels.enumerate.correlated import Gaps, make_path
@@ -128,8 +128,8 @@ class TreeSearch:
         if steps.step[slot, MOST] == 1:
             place = items - scope.begin
             allowed = scope.reach[place] > items
-            for ends, kept in ((slot == 0, scope.opens), (slot == len(steps.step) - 1, scope.closes)):
-                if ends:
+            for ends, kept in ((OPENS, scope.opens), (CLOSES, scope.closes)):
+                if steps.step[slot, ends]:
                     allowed &= kept[place]
             items = items[allowed]
             begin, stop = int(at[ROWS]), int(at[ROWS]) + len(items)
@@ -195,11 +195,14 @@ class TreeSearch:
         right = int(tree.node[k, RIGHT])
         start, stop = starts[right], starts[right + 1]
         item = np.arange(start, stop, dtype=np.int32)
+        if self._program.steps.step[-1, LASTLY]:
+            # Rows are found by their left parts, and in a sequence alone these begin them.
+            item = item[np.argsort(self._rows.first[start:stop], kind="stable")]
         bucket = np.array([0, stop - start], dtype=np.int32)
         probe, slot = np.zeros(0, dtype=np.int64), EDGE
         if hashed is not None:
             codes, probe, size = self._tables.codes_of(hashed.comparisons)
-            own = codes[events_of(tree, self._rows, right, start, stop, hashed.event)]
+            own = codes[events_of(tree, self._rows, right, start, stop, hashed.event)[item - start]]
             place, bucket = into_buckets(np.arange(stop - start, dtype=np.int32), own, size)
             item, slot = item[place], hashed.other_event
         key, levels = np.zeros(0, dtype=np.int64), np.zeros((1, LEVEL + LEVELS), dtype=np.int64)
@@ -289,7 +292,8 @@ def scope_of(scopes: Scopes, extents: Extents) -> tuple[Scope, Ints, Ints]:
     within = np.stack(
         [np.searchsorted(behind, event, side="right"), np.searchsorted(scopes.first_low, event, side="right")], axis=1
     )
-    return Scope(begin, reach, opens > 0, closes > 0), within.astype(np.int64), group
+    back = begin + np.searchsorted(reach, event, side="right")
+    return Scope(begin, reach, back, opens > 0, closes > 0), within.astype(np.int64), group
 
 
 @jit

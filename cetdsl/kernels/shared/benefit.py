@@ -1,24 +1,31 @@
 """The benefit of sharing: what a burst costs in a shared graphlet, and what query by query.
 
-The model is that of Hamlet (SIGMOD 2021, section 4), its equation 8::
+The model is that of Hamlet (SIGMOD 2021, section 4). Its equation 8 says of a burst of ``b`` events in a graphlet of
+``g``, in a window of ``n``, which ``k`` queries with ``p`` predecessor types share, and from which ``sc`` snapshots are
+created and ``sp`` propagated::
 
     Shared    = sc * k * g * p + b * (log2(g) + n * sp)
     NonShared = k * b * (log2(g) + n)
     Benefit   = NonShared - Shared
 
-It counts the work of a program that scans predecessors. The kernels here sum them up in advance, which leaves ``n = 1``
-of a scan, and propagate the whole events of a burst in one step. So each term has a price, which is measured.
+Equation 7 leaves out the search for a place, ``log2(g)``. Both count the steps of a program that scans predecessors,
+and that takes a snapshot for all queries where one of them differs. The kernels here sum predecessors up in advance,
+which leaves ``n = g = 1``, and a query that differs leaves the graphlet for that event, so that ``k`` is 1 for its
+snapshots and ``sp`` is 1 throughout. The same equation is then about other steps, each of which has a price that is
+measured (:class:`Rates`). The plans that are considered are the same in either case, by the two pruning principles of
+the paper's section 4.3.
 """
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 
 from cetdsl.kernels._jit import inlined, jit
 from cetdsl.kernels.numbers.copying import copy
-from cetdsl.kernels.shared.bursts import BOUND, BREAKS, DEVIATIONS, SEATS, TIES, Survey
+from cetdsl.kernels.shared.bursts import BOUND, BREAKS, DEVIATIONS, SEATS, TIES, Frame, Survey
 from cetdsl.kernels.shared.operations import NEVER, OWN, SHARED, Modes
 from cetdsl.kernels.shared.template import Template
 from cetdsl.kernels.vocabulary import Floats, Ints
@@ -45,25 +52,42 @@ class Rates(NamedTuple):
         return Rates(*(count * own + before for own, before in zip(self, once)))
 
 
-# Measured on one core of an AMD EPYC, on workloads of 2 to 40 queries and 1 to 40 cells per variant; what counts is how
-# they compare with each other.
-#: What is done once for a chunk, whatever the number systems.
-ONCE = Rates(0.0, 0.0, 0.0, 0.0, 35.0, 500.0)
-#: One pass in doubles, in scaled numbers, and for sixteen primes in lockstep.
-DOUBLES = Rates(8.0, 20.0, 1.0, 0.3, 5.0, 300.0)
-SCALED = Rates(8.0, 40.0, 8.0, 2.0, 5.0, 300.0)
-RESIDUES = Rates(8.0, 40.0, 1.0, 4.0, 1.0, 500.0)
+class Prices(NamedTuple):
+    """What work costs that is done once for a chunk, and by number system what each pass over its tape costs."""
+
+    once: Rates
+    doubles: Rates
+    scaled: Rates
+    residues: Rates
 
 
-@inlined
-def _costs(
-    rates: Rates, rows: int, known: Ints, u: int, v: int, cells: int, share: float
-) -> tuple[float, float, float]:
-    """Returns the costs of stretch ``u`` for variant ``v``: in its family's graphlet, in its own, and in none."""
-    touched = rates.create * share * known[u, v, SEATS] + rates.advance * known[u, v, BREAKS]
-    apart = known[u, v, DEVIATIONS] * (2.0 * rates.create * cells + rates.detour)
-    own = rates.advance * known[u, v, TIES] + (rates.weigh * rows + rates.event) * known[u, v, BOUND]
-    return touched + apart, touched + own, (rates.each * cells + rates.event) * known[u, v, BOUND]
+#: Measured on one core of an AMD EPYC, on workloads of 2 to 40 queries and 1 to 40 cells per variant; what counts is
+#: how they compare with each other. Residues are those of sixteen primes in lockstep.
+FIXED = Prices(
+    Rates(0.0, 0.0, 0.0, 0.0, 35.0, 500.0),
+    Rates(8.0, 20.0, 1.0, 0.3, 5.0, 300.0),
+    Rates(8.0, 40.0, 8.0, 2.0, 5.0, 300.0),
+    Rates(8.0, 40.0, 1.0, 4.0, 1.0, 500.0),
+)
+
+
+class Load(NamedTuple):
+    """What is kept for the variants of a chunk.
+
+    Attributes
+    ----------
+    columns, cells : int64 arrays, shape (variants,)
+        The windows of queries, and the numbers that are kept for them.
+    predecessors : int64 array, shape (variants,)
+        The types of events that may come before one of a variant's, its own among them.
+    rows : int
+        The different weights that are summed up.
+    """
+
+    columns: Ints
+    cells: Ints
+    predecessors: Ints
+    rows: int
 
 
 class Decisions(NamedTuple):
@@ -78,16 +102,61 @@ class Decisions(NamedTuple):
     merges: int
 
 
-def decide(template: Template, columns: Ints, cells: Ints, rows: int, seen: Survey, rates: Rates) -> Decisions:
-    """Chooses for each stretch of bursts which variants share.
+# ------------------------------------------------------------------------------------------- prices that are measured
 
-    Whatever brings no snapshot of its own shares (their first pruning principle); each other variant is judged against
-    the plan in which all but it share (the second one). A decision is revised when what it has cost by now would have
-    paid for the change. Each variant has so many ``columns`` and ``cells``, the numbers that are kept for them; so many
-    ``rows`` of different weights are summed up.
+
+@inlined
+def _costs(
+    rates: Rates, rows: int, known: Ints, u: int, v: int, cells: int, share: float
+) -> tuple[float, float, float]:
+    """Returns the costs of stretch ``u`` for variant ``v``: in its family's graphlet, in its own, and in none.
+
+    They are the terms of equation 8 for ``n = g = 1``, but for what the events cost the family's graphlet: snapshots
+    times queries, a step where events find their place, and events times what is propagated.
+    """
+    touched = rates.create * share * known[u, v, SEATS] + rates.advance * known[u, v, BREAKS]
+    apart = known[u, v, DEVIATIONS] * (2.0 * rates.create * cells + rates.detour)
+    own = rates.advance * known[u, v, TIES] + (rates.weigh * rows + rates.event) * known[u, v, BOUND]
+    return touched + apart, touched + own, (rates.each * cells + rates.event) * known[u, v, BOUND]
+
+
+def work_of(template: Template, load: Load, seen: Survey, mode: int) -> Floats:
+    """Returns the units of each kind of work, in the order of :class:`Rates`, where all variants are in one mode."""
+    units = np.eye(len(Rates._fields))
+    known = template.family_start, load.columns, load.cells, load.rows, seen.events, seen.of_variant
+    return np.array([_cost_of_mode(*known, Rates(*unit), mode) for unit in units.tolist()])
+
+
+@jit
+def _cost_of_mode(
+    family_start: Ints, columns: Ints, cells: Ints, rows: int, events: Ints, of_variant: Ints, rates: Rates, mode: int
+) -> float:
+    total = 0.0
+    for u in range(len(events)):
+        for f in range(len(family_start) - 1):
+            first, last = family_start[f], family_start[f + 1]
+            if mode == SHARED:
+                total += rates.weigh * rows * events[u, f]
+            for v in range(first, last):
+                costs = _costs(rates, rows, of_variant, u, v, cells[v], cells[v] / max(columns[v], 1))
+                total += costs[mode]
+                if mode == SHARED and last == first + 1:
+                    total += rates.advance * of_variant[u, v, TIES]
+    return total
+
+
+def decide(template: Template, load: Load, seen: Survey, rates: Rates) -> Decisions:
+    """Chooses for each stretch of bursts which variants share, by measured prices.
+
+    Each variant is judged against the plan in which all but it share (the paper's benefit-driven pruning), and what
+    brings no snapshot of its own costs least there (its snapshot-driven pruning): unless a burst has so few events that
+    a snapshot of a variant's cells costs more than they do one by one, which the paper's Theorem 4.1 rules out by
+    ``sc <= b``. A decision is revised when what it has cost by now would have paid for the change.
     """
     # Arrays, for whole tuples of them take longer to hand over than the decisions take.
-    return Decisions(*_decide(template.family_start, columns, cells, rows, seen.events, seen.of_variant, rates))
+    return Decisions(
+        *_decide(template.family_start, load.columns, load.cells, load.rows, seen.events, seen.of_variant, rates)
+    )
 
 
 @jit
@@ -134,10 +203,152 @@ def _decide(
     return mode, made, splits, merges
 
 
-def once(
-    template: Template, columns: Ints, cells: Ints, rows: int, seen: Survey, rates: Rates, deviations: Floats
-) -> Modes:
-    """Makes one decision for a whole chunk: that for all its bursts taken together.
+# ----------------------------------------------------------------------------------------------- the equations as such
+
+
+class Bursts(NamedTuple):
+    """What the equations count of the bursts of a stretch, in the paper's letters.
+
+    ``b`` events in graphlets of ``g`` on average, in windows of ``n``, with ``p`` predecessor types; ``created``
+    snapshots and ``propagated`` ones stand for all queries, whichever of them share.
+    """
+
+    b: float
+    g: float
+    n: float
+    p: float
+    created: float
+    propagated: float
+
+
+@inlined
+def shared_cost(bursts: Bursts, k: float, more: float, searched: bool) -> float:
+    """Returns what ``k`` queries that share cost, of which some bring so many ``more`` snapshots with them.
+
+    ``searched`` says whether events search their place in the graphlet: equation 8, else equation 7.
+    """
+    place = math.log2(bursts.g) if searched else 0.0
+    created, propagated = bursts.created + more, bursts.propagated + more
+    return created * k * bursts.g * bursts.p + bursts.b * (place + bursts.n * propagated)
+
+
+@inlined
+def unshared_cost(bursts: Bursts, k: float, searched: bool) -> float:
+    """Returns what ``k`` queries cost one by one."""
+    place = math.log2(bursts.g) if searched else 0.0
+    return k * bursts.b * (place + bursts.n)
+
+
+def decide_as_published(
+    template: Template, frame: Frame, load: Load, seen: Survey, searched: bool
+) -> tuple[Decisions, Floats]:
+    """Chooses for each stretch of bursts which variants share, by equation 8, or by 7 if events are not ``searched``.
+
+    Returns
+    -------
+    Decisions, float64 array of shape (stretches, families, 2)
+        The costs of sharing by all variants, and by none, of each stretch.
+    """
+    mode, splits, merges, costs = _decide_as_published(
+        template.family_start,
+        load.columns,
+        load.predecessors,
+        seen.events,
+        seen.bursts,
+        seen.of_variant,
+        _events_of_windows(frame, seen),
+        searched,
+    )
+    return Decisions(mode, mode.size, splits, merges), costs
+
+
+@jit
+def _decide_as_published(
+    family_start: Ints,
+    columns: Ints,
+    predecessors: Ints,
+    events: Ints,
+    bursts: Ints,
+    of_variant: Ints,
+    window: Floats,
+    searched: bool,
+) -> tuple[Modes, int, int, Floats]:
+    stretches, variants = len(events), len(columns)
+    families = len(family_start) - 1
+    mode = np.full((stretches, variants), NEVER, dtype=np.int8)
+    costs = np.zeros((stretches, families, 2))
+    graphlet, carried = np.zeros(families), np.zeros(families)  # events and snapshots of the graphlet under way
+    splits, merges = 0, 0
+    for u in range(stretches):
+        for f in range(families):
+            first, last = family_start[f], family_start[f + 1]
+            if events[u, f] == 0:
+                if u > 0:
+                    copy(mode[u, first:last], mode[u - 1, first:last])
+                continue
+            shared_before = False
+            for v in range(first, last):
+                shared_before |= u > 0 and mode[u - 1, v] == SHARED
+            b, begun = float(events[u, f]), float(bursts[u, f])
+            if begun == 0.0 and shared_before:
+                known = Bursts(b, graphlet[f] + b, window[u], 0.0, 0.0, carried[f])
+            else:
+                # Graphlets begin with their bursts, or because queries merge, each with a snapshot of what was before.
+                begun = max(begun, 1.0)
+                known = Bursts(b, b / begun, window[u], 0.0, begun, 1.0)
+            p, k, more = 0.0, 0.0, 0.0
+            for v in range(first, last):
+                p = max(p, float(predecessors[v]))
+                k += columns[v]
+                more += of_variant[u, v, DEVIATIONS]
+            known = Bursts(known.b, known.g, known.n, p, known.created, known.propagated)
+            all_share = shared_cost(known, k, more, searched)
+            costs[u, f, 0], costs[u, f, 1] = all_share, unshared_cost(known, k, searched)
+            sharing, brought = 0.0, 0.0
+            for v in range(first, last):
+                own = float(of_variant[u, v, DEVIATIONS])
+                # What brings no snapshots shares (their Theorem 4.1); anything else shares if all and it cost no more
+                # than all but it, and it alone (Theorem 4.2).
+                without = shared_cost(known, k - columns[v], more - own, searched)
+                if own == 0.0 or all_share <= without + unshared_cost(known, float(columns[v]), searched):
+                    mode[u, v] = SHARED
+                    sharing += columns[v]
+                    brought += own
+            if shared_cost(known, sharing, brought, searched) >= unshared_cost(known, sharing, searched):
+                for v in range(first, last):
+                    mode[u, v] = NEVER
+            elif sharing > 0.0:
+                graphlet[f], carried[f] = known.g, known.propagated + brought
+            if u > 0:
+                for v in range(first, last):
+                    splits += mode[u - 1, v] == SHARED and mode[u, v] != SHARED
+                    merges += mode[u - 1, v] != SHARED and mode[u, v] == SHARED
+    return mode, splits, merges, costs
+
+
+def _events_of_windows(frame: Frame, seen: Survey) -> Floats:
+    """Returns how many events the windows have by the end of each stretch, on average over those that are open."""
+    opens, closes = (frame.border[frame.border[:, 1] == kind, 0] for kind in (1, 0))
+    begin_of_closing = np.zeros(len(closes))
+    by_slice = frame.border[np.lexsort((frame.border[:, 0], frame.border[:, 3], frame.border[:, 2]))]
+    low, high = by_slice[0::2, 0], by_slice[1::2, 0]
+    order = np.argsort(high, kind="stable")
+    begin_of_closing[:] = low[order]
+    last = frame.island[-1, 1] if len(frame.island) else 0
+    end = np.append(seen.start[1:], last)
+    # Windows that open there are not among them, those that close there are.
+    opened, closed = np.searchsorted(np.sort(opens), end, side="left"), np.searchsorted(high[order], end, side="left")
+    begun = np.append(0, np.cumsum(np.sort(opens)))[opened] - np.append(0, np.cumsum(begin_of_closing))[closed]
+    count = opened - closed
+    found: Floats = end - begun / np.maximum(count, 1)
+    return np.maximum(found, 1.0)
+
+
+# ---------------------------------------------------------------------------------------------------- once for a chunk
+
+
+def all_in_one(template: Template, seen: Survey, deviations: Floats) -> Survey:
+    """Takes all bursts of a chunk together, so that one decision is made for them.
 
     ``deviations[v]`` is the share of the events at which a variant is known to differ from most; NaN: unknown.
     """
@@ -146,6 +357,9 @@ def once(
     expected = deviations * (1.0 - deviations) * seen.events.sum(axis=0)[template.family]
     known = ~np.isnan(deviations)
     of_variant[0, known, DEVIATIONS] = np.ceil(expected[known]).astype(np.int64)
-    whole = seen._replace(events=seen.events.sum(axis=0, keepdims=True), of_variant=of_variant)
-    chosen: Modes = decide(template, columns, cells, rows, whole, rates).mode[0]
-    return chosen
+    return seen._replace(
+        start=seen.start[:1],
+        bursts=seen.bursts.sum(axis=0, keepdims=True),
+        events=seen.events.sum(axis=0, keepdims=True),
+        of_variant=of_variant,
+    )

@@ -12,13 +12,16 @@ import numpy as np
 import pyarrow as pa
 
 from cetdsl.ir.layout import KEY, METRICS, QUERY, START, WINDOW
+from cetdsl.ir.sharing import CALIBRATED
 from cetdsl.ir.stages import Pool, WorkloadSpec
 from cetdsl.ir.windowing import SLIDING
 from cetdsl.kernels.aggregate.stream import RowsOfChunks
 from cetdsl.kernels.answers.merge import merge_stream
 from cetdsl.kernels.answers.rows import RowNames
 from cetdsl.kernels.answers.tables import AccumulatorTable, Values, encode_partial, finish
+from cetdsl.kernels.shared.benefit import FIXED
 from cetdsl.kernels.shared.bursts import common_slices
+from cetdsl.kernels.shared.calibration import prices
 from cetdsl.kernels.shared.hamlet import Metrics, WorkloadEvaluator, evaluator_of
 from cetdsl.kernels.shared.walkers import AbreastEvaluator
 from cetdsl.kernels.vocabulary import Ints, Slices
@@ -134,7 +137,11 @@ class QuerySet:
         self._shared, self._abreast, self._single = None, None, None
         if members in workload.sets:
             families = dict(enumerate(workload.families))
-            self._shared = WorkloadEvaluator(specs, workload.sharing, families, deviations, in_panes)
+            decides = workload.sharing in ("dynamic", "static") and workload.cost_model == CALIBRATED
+            found = prices() if decides else FIXED
+            self._shared = WorkloadEvaluator(
+                specs, workload.sharing, families, deviations, in_panes, workload.cost_model, found
+            )
         elif members in workload.abreast:
             self._abreast = AbreastEvaluator(specs)
         else:

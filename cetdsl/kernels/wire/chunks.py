@@ -16,7 +16,22 @@ from numpy.typing import NDArray
 
 from cetdsl.errors import EngineError, GroupTooLarge, NullTime
 from cetdsl.ir.kernel import KernelSpec
-from cetdsl.ir.layout import BUCKET, CODE, FINGERPRINT, KEY, LIST, MASK, MATRIX, POSITION, TIE, TIME, VALUE, InColumn
+from cetdsl.ir.layout import (
+    BUCKET,
+    CODE,
+    FINGERPRINT,
+    KEY,
+    KIND,
+    LIST,
+    MASK,
+    MATRIX,
+    POSITION,
+    TESTS,
+    TIE,
+    TIME,
+    VALUE,
+    InColumn,
+)
 from cetdsl.ir.windowing import SPAN, WHOLE, Windowing
 from cetdsl.kernels.vocabulary import Events, Ints, Slices
 from cetdsl.kernels.wire.columns import (
@@ -36,6 +51,8 @@ from cetdsl.kernels.wire.windows import NEVER, cut_slices
 
 #: Events per kernel call: large enough that the call's overhead vanishes, small enough to stay in the cache.
 CHUNK_EVENTS = 131_072
+#: The roles of columns that a kernel takes as they came.
+_AS_THEY_CAME = (MATRIX, KIND, TESTS)
 #: Parts of an answer, each a list of columns of equal length.
 Columns = Iterator[list[pa.Array]]
 
@@ -200,7 +217,9 @@ class ChunkReader:
         elsewhere = [found.name for found in layout.event if isinstance(found, InColumn)]
         kept = {
             name: as_array(self._column(table, name))
-            for name in dict.fromkeys((*layout.partition, *elsewhere, *layout.all_of(MATRIX)))
+            for name in dict.fromkeys(
+                (*layout.partition, *elsewhere, *(found for role in _AS_THEY_CAME for found in layout.all_of(role)))
+            )
         }
         keys = [kept[name] for name in layout.partition]
         new_key = differs_from_previous(keys, count)

@@ -42,7 +42,7 @@ def from_numpy(values: NDArray[Any], absent: Bools | None = None, kind: pa.DataT
     >>> from_numpy(np.array([1.5, 2.5]), absent=np.array([False, True])).to_pylist()
     [1.5, None]
     """
-    buffers = [_bitmap(absent), pa.py_buffer(np.ascontiguousarray(values))]
+    buffers = [bitmap(absent), pa.py_buffer(np.ascontiguousarray(values))]
     return pa.Array.from_buffers(kind or pa.from_numpy_dtype(values.dtype), len(values), buffers)
 
 
@@ -57,11 +57,12 @@ def from_bytes(values: Sequence[bytes], kind: pa.DataType, absent: Bools | None 
     offsets = np.cumsum([0, *map(len, values)])
     if offsets[-1] >= 2**31:
         raise MemoryError("the texts of a chunk exceed what one Arrow array can hold")
-    buffers = [_bitmap(absent), pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(b"".join(values))]
+    buffers = [bitmap(absent), pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(b"".join(values))]
     return pa.Array.from_buffers(kind, len(values), buffers)
 
 
-def _bitmap(absent: Bools | None) -> pa.Buffer | None:
+def bitmap(absent: Bools | None) -> pa.Buffer | None:
+    """Makes the buffer of an Arrow array that says what is not NULL."""
     return None if absent is None else pa.py_buffer(np.packbits(~absent, bitorder="little"))
 
 

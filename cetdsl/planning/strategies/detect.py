@@ -2,41 +2,49 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import attrs
 
+from cetdsl.detection.plans import pattern_order
 from cetdsl.ir.branches import BranchPlan
 from cetdsl.ir.operators import DetectTrends, ListTrends, MeasureDetection, Operator, SampleDetection, Scan
 from cetdsl.ir.operators.detect_trends import Planned
 from cetdsl.ir.source import Source
-from cetdsl.planning.detection import Detection, adapting_for, branches_to_order, plans_for, problem_of, why_no_plan
+from cetdsl.planning.detection import Detection, adapting_for, plans_for, problem_of, why_no_plan
 from cetdsl.planning.strategies.enumerate import list_trends
 from cetdsl.planning.strategies.kernel import base_spec
 from cetdsl.planning.strategies.request import Declined, TrendsRequest, source_of
+from cetdsl.planning.strategies.subject import Subject, subject_of
 
 
 def detect(request: TrendsRequest) -> Operator | Declined:
     """Lists trends branch by branch, each in an order that a plan says, with an index per step."""
-    asked = request.detection
+    return by_plans(request, lambda subject: list_trends(subject.request))
+
+
+def by_plans(request: TrendsRequest, listing: Callable[[Subject], Operator]) -> Operator | Declined:
+    """Plans for each branch of what is asked for; they take the place of the order of the pattern in a listing."""
+    asked, subject = request.detection, subject_of(request)
+    if isinstance(subject, str):
+        return Declined(subject)
     reason = why_no_plan(asked)
-    if reason is not None:
+    if reason is not None and not subject.is_conjunction:
         return Declined(reason)
-    if len(request.compiled) != 1:
-        return Declined("AND at the top pairs the trends of both sides")
-    compiled = request.compiled[0]
-    branches = branches_to_order(compiled)
-    if isinstance(branches, str):
-        return Declined(branches)
     source = _uncut(source_of(request.resolved), asked)
-    problems = tuple(problem_of(branch, compiled, source) for branch in branches)
-    chosen = plans_for(asked, problems)
+    problems = tuple(problem_of(branch, subject.compiled, source) for branch in subject.branches)
+    chosen = plans_for(asked, problems) if asked.plan != "pattern" else ""
     if isinstance(chosen, str):
-        return Declined(chosen)
+        if not subject.is_conjunction:
+            return Declined(chosen)
+        # Nothing else lists the answers of an AND without all trends of each of its sides.
+        chosen = tuple(map(pattern_order, problems))
     plans = tuple(
         BranchPlan(branch, plan, adapting_for(asked, problem, source) if asked.adapts else None)
-        for branch, plan, problem in zip(branches, chosen, problems, strict=True)
+        for branch, plan, problem in zip(subject.branches, chosen, problems, strict=True)
     )
     planned = Planned(problems, chosen, asked.plan, asked.statistics, asked.sampled)
-    return with_plan(list_trends(request), source, plans, planned)
+    return with_plan(listing(subject), source, plans, planned)
 
 
 def _uncut(source: Source, asked: Detection) -> Source:

@@ -1,30 +1,17 @@
-"""enumerate: lists the trends, tests the predicates that need a finished trend, and aggregates them."""
+"""enumerate: lists the trends, and tests the predicates that need a finished trend."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from cetdsl.ir.compiled import Compiled
-from cetdsl.ir.operators import AggregateTrends, CheckTrends, JoinSides, Limit, ListTrends, Operator, Scan, ShowTrends
+from cetdsl.ir.operators import CheckTrends, JoinSides, Limit, ListTrends, Operator, Scan, ShowTrends
 from cetdsl.ir.source import Source
 from cetdsl.pattern.expressions import Expr, attributes, variables
 from cetdsl.pattern.nodes import And
 from cetdsl.pattern.properties import has_sides_apart
 from cetdsl.planning.strategies.kernel import base_spec
-from cetdsl.planning.strategies.request import AggregateRequest, Declined, TrendsRequest, source_of
-
-
-def enumerate_and_aggregate(request: AggregateRequest) -> Operator | Declined:
-    """Lists all trends and aggregates them, as a last resort: its cost grows with the number of trends."""
-    source, compiled = source_of(request.resolved), request.compiled[0]
-    if request.is_pair:
-        if not has_sides_apart(request.resolved.query.pattern):
-            return Declined("both sides of AND share a variable, so a listing would not tell which trends both match")
-        columns = columns_in(aggregate for _, aggregate in request.aggregates)
-        return AggregateTrends(_joined(request, source, columns), request.aggregates, request.number)
-    needed = columns_in((*compiled.unfinished, *(aggregate for _, aggregate in request.aggregates)))
-    trends = any_trends(Scan(source, compiled), needed or {source.time})
-    return AggregateTrends(trends, request.aggregates, request.number)
+from cetdsl.planning.strategies.request import AggregateRequest, TrendsRequest, source_of
 
 
 def list_trends(request: TrendsRequest) -> Operator:
@@ -32,7 +19,7 @@ def list_trends(request: TrendsRequest) -> Operator:
     source = source_of(request.resolved)
     if isinstance(request.resolved.query.pattern, And):
         distinct = has_sides_apart(request.resolved.query.pattern)
-        listed = _joined(request, source, set(request.columns), distinct)
+        listed = joined(request, source, set(request.columns), distinct)
         return limited(ShowTrends(listed, request.columns), request.limit)
     scan = Scan(source, request.compiled[0])
     if scan.compiled.unfinished:
@@ -42,7 +29,7 @@ def list_trends(request: TrendsRequest) -> Operator:
     return limited(listed, request.limit)
 
 
-def _joined(
+def joined(
     request: AggregateRequest | TrendsRequest, source: Source, columns: set[str], distinct: bool = True
 ) -> Operator:
     """Joins the trends of all sides of an AND; as they become one array, their events carry the same columns."""

@@ -6,10 +6,11 @@ from cetdsl.detection.plans import OrderPlan, pattern_order
 from cetdsl.ir.branches import BranchPlan, branches_of
 from cetdsl.ir.operators import JoinEvents, Operator
 from cetdsl.ir.operators.detect_trends import Planned
-from cetdsl.planning.detection import branches_to_order, plans_for, problem_of
+from cetdsl.planning.detection import plans_for, problem_of
 from cetdsl.planning.strategies.detect import with_plan
 from cetdsl.planning.strategies.enumerate import list_trends
 from cetdsl.planning.strategies.request import Declined, TrendsRequest, source_of
+from cetdsl.planning.strategies.subject import subject_of
 
 
 def join_events(request: TrendsRequest) -> Operator | Declined:
@@ -17,12 +18,10 @@ def join_events(request: TrendsRequest) -> Operator | Declined:
     asked = request.detection
     if asked.adapts:
         return Declined("joins keep their order, and the adaptation would change it")
-    if len(request.compiled) != 1:
-        return Declined("AND at the top pairs the trends of both sides")
-    compiled = request.compiled[0]
-    branches = branches_to_order(compiled)
-    if isinstance(branches, str):
-        return Declined(branches)
+    subject = subject_of(request)
+    if isinstance(subject, str):
+        return Declined(subject)
+    compiled, branches = subject.compiled, subject.branches
     for number, negation in enumerate(compiled.negations):
         if negation.deferred:
             return Declined("a predicate of NOT compares more than a term of one variable with a term of another")
@@ -38,4 +37,4 @@ def join_events(request: TrendsRequest) -> Operator | Declined:
         return Declined("joins add event after event, and a tree joins partial matches")
     plans = tuple(map(BranchPlan, branches, chosen))
     planned = Planned(problems, chosen, asked.plan, asked.statistics, asked.sampled)
-    return with_plan(list_trends(request), source, plans, planned, JoinEvents)
+    return with_plan(list_trends(subject.request), source, plans, planned, JoinEvents)

@@ -269,9 +269,15 @@ def _rate(slot: Slot, statistics: Statistics) -> float:
 
 
 def _rate_of(kind: Kind, condition: Condition, statistics: Statistics) -> float:
-    """The events of a kind that meet a condition; of several alternatives each lets through the same share."""
+    """The events of a kind that meet a condition, if its alternatives, and the terms of each, are independent.
+
+    What is known of a kind is the share that one term lets through; any further ones let through a third each.
+    """
     name = kind_text(kind)
     if condition.anything:
         return statistics.rate(name)
-    passing = statistics.selectivity(name, name, True)
-    return statistics.rate(name) * (1 - (1 - passing) ** len(condition.boxes))
+    passing, missing = statistics.selectivity(name, name, True), 1.0
+    for box in condition.boxes:
+        more = len(box.ranges) + len(box.others) - 1
+        missing *= 1 - passing * DEFAULT_SELECTIVITY**more
+    return statistics.rate(name) * (1 - missing)

@@ -1,0 +1,158 @@
+"""Lists the matches of many queries: one stage per pass, whose rows name the query that they are of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import count
+
+import attrs
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from cetdsl.errors import ResolutionError
+from cetdsl.execution.compat import own_errors
+from cetdsl.execution.operators import Rows, execute, runs
+from cetdsl.execution.trends import refuse_duplicates, trend_field
+from cetdsl.ir.operators import DetectTogether, ListTogether, MeasureInstances, Operator
+from cetdsl.ir.slots import WORK, InstancesSpec
+
+
+@attrs.frozen
+class ListedRows:
+    """The matches of one query: some of the rows of a pass, or all rows of a plan of its own."""
+
+    name: str
+    rows: DataFrame
+    columns: tuple[str, ...]
+    alone: bool
+
+    def answer(self, limit: int | None) -> DataFrame:
+        """The answer of the query alone."""
+        if self.alone:
+            return self.rows
+        own = self.rows.filter(F.col("query") == F.lit(self.name)).select(*map(_quoted, self.columns))
+        return own if limit is None else own.limit(limit)
+
+
+@attrs.frozen
+class TrendsOfAll:
+    """The rows of all passes, and whose they are."""
+
+    plan: ListTogether
+    passes: tuple[DataFrame, ...]
+    listed: tuple[ListedRows, ...]
+
+    def results(self) -> dict[str, DataFrame]:
+        """Returns the answer of each query."""
+        return {one.name: one.answer(self.plan.limit) for one in self.listed}
+
+    def union(self) -> DataFrame:
+        """All matches as one DataFrame."""
+        parts = [_limited(rows, self.plan.limit) for rows in self.passes]
+        parts += [
+            one.rows.select(F.lit(one.name).alias("query"), *map(_quoted, one.columns))
+            for one in self.listed
+            if one.alone
+        ]
+        whole = parts[0]
+        for part in parts[1:]:
+            whole = whole.unionByName(part, allowMissingColumns=True)
+        return whole.select(*map(_quoted, self.plan.gives))
+
+
+def trends_of_all(df: DataFrame, plan: ListTogether, order: Sequence[str]) -> TrendsOfAll:
+    """Returns the matches of a workload, lazily; ``order`` names the queries in the order of the answer."""
+    refuse_duplicates(plan.columns)
+    _refuse_clashes(plan)
+    with own_errors():
+        passes, listed = [], dict[str, ListedRows]()
+        for one, together in zip(plan.passes, plan.together, strict=True):
+            rows = execute(df, one).data
+            passes.append(rows)
+            for member in together.members:
+                shown = (*member.keys, *(("window",) if member.sliding else ()), "trend")
+                listed[member.name] = ListedRows(member.name, rows, shown, False)
+        for single in plan.alone:
+            rows = execute(df, single.plan).data
+            listed[single.name] = ListedRows(single.name, rows, tuple(rows.columns), True)
+        return TrendsOfAll(plan, tuple(passes), tuple(listed[name] for name in order))
+
+
+def _refuse_clashes(plan: ListTogether) -> None:
+    own = {name for name in plan.gives if name not in plan.keys}
+    for name in plan.keys:
+        if name.casefold() in own:
+            raise ResolutionError(
+                f"the key column {name!r} clashes with the {name.casefold()} column of the answer",
+                hint="rename the column of the DataFrame",
+            )
+
+
+def _limited(rows: DataFrame, limit: int | None) -> DataFrame:
+    """At most so many rows of each query; a task gives no more, but there may be several tasks."""
+    if limit is None:
+        return rows
+    taken = set(map(str.casefold, rows.columns))
+    name = next(name for name in map("n{}".format, count()) if name not in taken)
+    number = F.row_number().over(Window.partitionBy("query").orderBy(F.lit(0)))
+    return rows.withColumn(name, number).filter(F.col(name) <= limit).drop(name)
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+@runs(DetectTogether)
+def detect_together(df: DataFrame, plan: DetectTogether) -> Rows:
+    """Gives the matches of the queries of a pass, under the user's names."""
+    rows = execute(df, plan.child)
+    frame = rows.frame
+    keys = [T.StructField(name, frame.type_of(name)) for name in plan.keys]
+    window = [frame.window_field] if plan.sliding else []
+    fields = [T.StructField("query", T.StringType()), *keys, *window, trend_field(frame, plan.columns, plan.columns)]
+    return rows.mapped(plan, _told(rows, plan), T.StructType(fields))
+
+
+@runs(MeasureInstances)
+def measure_instances(df: DataFrame, plan: MeasureInstances) -> Rows:
+    """Gives how much work each vertex was, task by task."""
+    rows = execute(df, plan.child)
+    schema = T.StructType(
+        [T.StructField(name, T.IntegerType() if kind == "int" else T.LongType()) for name, kind in WORK]
+    )
+    return rows.mapped(plan, _told(rows, plan), schema)
+
+
+def _told(rows: Rows, plan: DetectTogether) -> InstancesSpec:
+    every = plan.source.keys
+    return InstancesSpec(
+        rows.spec,
+        plan.vertices,
+        plan.kinds,
+        plan.variables,
+        plan.queries,
+        tuple(tuple(map(every.index, member.keys)) for member in plan.members),
+        tuple(map(every.index, plan.keys)),
+        plan.columns,
+        plan.sliding,
+        -1 if plan.limit is None else plan.limit,
+    )
+
+
+def measured_work(df: DataFrame, plan: Operator) -> dict[int, dict[str, int]]:
+    """Runs a pass, and returns the numbers of each vertex over all tasks."""
+    names = [name for name, _ in WORK[1:]]
+    with own_errors():
+        rows = execute(df, plan).data.groupBy("vertex").agg(*(F.sum(name).alias(name) for name in names)).collect()
+    return {row["vertex"]: {name: row[name] for name in names} for row in rows}
+
+
+def plain_text_column(df: DataFrame, name: str | None) -> str | None:
+    """Returns the exact name of a column if its texts are equal where their bytes are, and there is only one such."""
+    found = [field for field in df.schema.fields if name is not None and field.name.casefold() == name.casefold()]
+    exact = [field for field in found if field.name == name] or found
+    if len(exact) != 1 or exact[0].dataType != T.StringType():
+        return None
+    # CHAR(n) is a string with a note, and Spark pads what it is compared with.
+    return None if any("CHAR" in key for key in exact[0].metadata) else exact[0].name

@@ -1,0 +1,66 @@
+"""The trends of a workload for the eye: its passes, the plan that they follow, and the work of each vertex."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from cetdsl.explain.aggregation import plan_view
+from cetdsl.explain.physical import steps_view
+from cetdsl.explain.stages import Explanation
+from cetdsl.explain.view import PlanView, ViewEdge, ViewNode
+from cetdsl.ir.operators import DetectTogether, ListTogether
+from cetdsl.sharing.aggregation.plan import PlanData
+
+#: So many vertices of most instances are shown.
+_SHOWN = 20
+
+
+def explain_trends_together(
+    plan: ListTogether, shared: PlanData | None, work: Sequence[Mapping[int, Mapping[str, int]]] = ()
+) -> Explanation:
+    """The explanation of how the trends of a workload are listed, and the work of each pass that has run."""
+    sections: list[tuple[str, tuple[PlanView, ...]]] = [("trends", (PlanView("trends", facts=plan.facts()),))]
+    if shared is not None:
+        sections.append(("aggregation plan", (plan_view(shared),)))
+    for number, (one, together) in enumerate(zip(plan.passes, plan.together, strict=True), 1):
+        views = [steps_view("plan", one)]
+        if work:
+            views.append(_work_view(together, work[number - 1]))
+        sections.append((f"pass {number}", tuple(views)))
+    return Explanation(tuple(sections))
+
+
+def _work_view(together: DetectTogether, work: Mapping[int, Mapping[str, int]]) -> PlanView:
+    """What was built of each vertex, over all tasks: those of most instances, with what they are made of."""
+    vertices = together.vertices
+    none = {"built": 0, "shared": 0, "avoided": 0, "not_kept": 0}
+    found = {number: {**none, **work.get(number, {})} for number in range(len(vertices))}
+    totals = {name: sum(one[name] for one in found.values()) for name in none}
+    inner = [number for number, vertex in enumerate(vertices) if vertex.query < 0]
+    facts = [
+        ("instances built", f"{sum(found[number]['built'] for number in inner):,} of sub-patterns"),
+        ("matches", f"{totals['built'] - sum(found[number]['built'] for number in inner):,}"),
+        ("shared", f"{totals['shared']:,} instances that were not built again"),
+        ("avoided", f"{totals['avoided']:,} events of which nothing was built, as a sub-pattern had no instance"),
+    ]
+    if totals["not_kept"]:
+        facts.append(
+            ("not kept", f"{totals['not_kept']:,} times the instances of a sub-pattern were too many to be kept")
+        )
+    shown = set(sorted(found, key=lambda number: (-found[number]["built"], number))[:_SHOWN])
+    nodes = [ViewNode(str(number), vertices[number].name, _lines(found[number])) for number in sorted(shown)]
+    edges = [
+        ViewEdge(str(parent.vertex), str(number))
+        for number in sorted(shown)
+        for parent in vertices[number].parents
+        if parent.vertex in shown
+    ]
+    if len(found) > len(nodes):
+        facts.append(("not shown", f"{len(found) - len(nodes):,} vertices of fewer instances"))
+    return PlanView("measured", tuple(nodes), tuple(edges), tuple(facts))
+
+
+def _lines(one: Mapping[str, int]) -> tuple[str, ...]:
+    lines = [f"built {one['built']:,}"]
+    lines += [f"{name} {one[name]:,}" for name in ("shared", "avoided") if one[name]]
+    return tuple(lines + ([f"not kept {one['not_kept']:,} times"] if one["not_kept"] else []))

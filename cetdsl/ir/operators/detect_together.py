@@ -1,0 +1,87 @@
+"""DetectTogether: the matches of many queries, put together along the sub-patterns that they share."""
+
+from __future__ import annotations
+
+import attrs
+
+from cetdsl.ir.kernel import KernelSpec
+from cetdsl.ir.operators import words
+from cetdsl.ir.operators.events_in_order import EventsInOrder
+from cetdsl.ir.operators.operator import Requirement, Step, Unary
+from cetdsl.ir.slots import JoinedVertex
+from cetdsl.pattern.expressions import Expr
+
+
+@attrs.frozen
+class Listed:
+    """A query whose matches are listed: its name, the key columns that its answer shows, and whether windows slide."""
+
+    name: str
+    keys: tuple[str, ...]
+    sliding: bool
+
+
+@attrs.frozen
+class DetectTogether(Unary):
+    """Gives a row per match: its query's name, the key columns of all queries, the window if any slides, the trend.
+
+    Vertices without a query are the sub-patterns that queries share. ``kind`` is the column of the ``kinds`` of events,
+    and ``tests`` are the conditions on single events; ``variables`` are the names of event variables.
+    """
+
+    spec: KernelSpec
+    vertices: tuple[JoinedVertex, ...]
+    members: tuple[Listed, ...]
+    kind: str | None
+    kinds: tuple[str, ...]
+    tests: tuple[Expr, ...]
+    variables: tuple[str, ...]
+    columns: tuple[str, ...]
+    limit: int | None = None
+    stage = "instances"
+
+    @property
+    def requires(self) -> tuple[Requirement | None, ...]:
+        return (EventsInOrder(self.spec, columns=self.columns, tests=self.tests, kind=self.kind),)
+
+    @property
+    def queries(self) -> tuple[str, ...]:
+        """The names of the queries."""
+        return tuple(member.name for member in self.members)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The key columns that some answer shows."""
+        return tuple(dict.fromkeys(key for member in self.members for key in member.keys))
+
+    @property
+    def sliding(self) -> bool:
+        """Whether the windows of some query slide."""
+        return any(member.sliding for member in self.members)
+
+    @property
+    def apart(self) -> tuple[str, ...]:
+        """The names of the queries that are made of no sub-pattern."""
+        made = {vertex.query for vertex in self.vertices if vertex.parents}
+        return tuple(member.name for number, member in enumerate(self.members) if number not in made)
+
+    @property
+    def gives(self) -> tuple[str, ...]:
+        return ("query", *self.keys, *(["window"] if self.sliding else []), "trend")
+
+    def steps(self) -> tuple[Step, ...]:
+        shared = sum(vertex.query < 0 for vertex in self.vertices)
+        lines = []
+        if shared:
+            what = "1 sub-pattern" if shared == 1 else f"{shared:,} sub-patterns"
+            lines.append(f"{what}, whose instances are built once, where all that they are made of has some")
+        if self.apart:
+            lines.append(f"{words.some(self.apart)} made of single events")
+        if self.limit is not None:
+            lines.append(f"stops after {self.limit} of each query")
+        count = len(self.members)
+        label = "1 query" if count == 1 else f"{count:,} queries"
+        return (Step(f"kernel: join the events of {label}", tuple(lines)),)
+
+    def costs(self, limit: int | None = None) -> tuple[str, ...]:
+        return (f"grows with the number of instances of all sub-patterns and queries{words.until(limit)}",)

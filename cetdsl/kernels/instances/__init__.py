@@ -1,0 +1,1 @@
+"""Matches of many queries along the sub-patterns that they share, each of which is joined once."""

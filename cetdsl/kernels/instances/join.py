@@ -1,0 +1,271 @@
+"""Joins the parts of a vertex depth first: instances of parents, and events of slots, each found by an index.
+
+A call may end because there is no room for more rows. What it needs to go on lies in ``frame``, ``bound`` and
+``state``, so that the next call goes on where it ended.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cetdsl.kernels._jit import inlined, jit
+from cetdsl.kernels.instances.candidates import BEHIND_ALL, Board, Fits, fits_into
+from cetdsl.kernels.instances.programs import (
+    AHEAD,
+    APART,
+    BEFORE,
+    BEHIND,
+    EMPTY,
+    FITS,
+    IS_PARENT,
+    LOOKED_UP,
+    NARROWED,
+    NARROWED_END,
+    OF_COLUMN,
+    OF_SLOT,
+    SAME,
+    SLOTS,
+    SLOTS_END,
+    TESTS,
+    TESTS_END,
+    WIDTH,
+    Program,
+)
+from cetdsl.kernels.machine.conditions import compare
+from cetdsl.kernels.vocabulary import Index, Ints, Places
+
+#: The columns of ``frame``, a row for each step: the next candidate and the end of all; the position and the time from
+#: which candidates are out of the range; the value that they are looked up by; the first and the last time of the
+#: events that are bound.
+NEXT, STOP, UNTIL, LATEST, VALUE, EARLIEST_BOUND, LATEST_BOUND, FRAME_FIELDS = range(8)
+#: The entries of ``state``: the step, the key, and the rows that have been written.
+DEPTH, KEY, ROWS, STATE_FIELDS = range(4)
+#: The columns of ``where``, a row for each step: the first candidate, the end of all, and, of a parent, where its
+#: instances lie.
+BEGIN, END, PLACE = range(3)
+#: The entries of ``bounds``: the longest time from the first event to the last (-1: any), whether only those are wanted
+#: that begin within the times of this chunk, and the length and slide of the windows of which one must hold all events.
+LENGTH, CLOSES, WINDOW, SLIDE = range(4)
+
+
+@jit
+def join(
+    board: Board,
+    fits: Fits,
+    program: Program,
+    where: Ints,
+    gaps: Ints,
+    items: Ints,
+    store: Places,
+    rows: Places,
+    frame: Ints,
+    bound: Ints,
+    state: Ints,
+    bounds: Ints,
+    most: int,
+) -> bool:
+    """Writes the instances of a vertex into ``rows``; returns whether it ended because ``most`` are written.
+
+    A row has the position of the event of each slot, and the first position of all. ``where`` and ``gaps`` say where
+    the candidates of each step, and the events that each gap must not hold, lie in ``items`` or ``store``.
+    """
+    time, segment, begin, end = board.time, board.segment, board.begin, board.end
+    step, slots, test = program.step, program.slot, program.test
+    last, width = len(step) - 1, len(bound) + 1
+    length, depth, count, key = bounds[LENGTH], state[DEPTH], state[ROWS], state[KEY]
+    while depth >= 0:
+        now = frame[depth]
+        place = now[NEXT]
+        if place >= now[STOP]:
+            depth -= 1
+            continue
+        now[NEXT] = place + 1
+        own = step[depth]
+        lead = _position(items, store, where[depth], own, place)
+        if depth == 0:
+            key = segment[lead]
+            if key >= len(begin):
+                continue
+            first, latest = BEHIND_ALL, -BEHIND_ALL
+        else:
+            if lead >= now[UNTIL] or time[lead] > now[LATEST]:
+                now[NEXT] = now[STOP]
+                continue
+            if own[LOOKED_UP] >= 0 and board.codes[own[LOOKED_UP], lead] != now[VALUE]:
+                now[NEXT] = now[STOP]
+                continue
+            first, latest = frame[depth - 1, EARLIEST_BOUND], frame[depth - 1, LATEST_BOUND]
+        agrees = True
+        if own[IS_PARENT]:
+            row = where[depth, PLACE] + place * own[WIDTH]
+            for n in range(own[SLOTS_END] - own[SLOTS]):
+                event = np.int64(store[row + n])
+                slot = slots[own[SLOTS] + n, 0]
+                if slots[own[SLOTS] + n, 1]:
+                    agrees = agrees and bound[slot] == event
+                else:
+                    bound[slot] = event
+                    first, latest = min(first, time[event]), max(latest, time[event])
+        else:
+            bound[slots[own[SLOTS], 0]] = lead
+            first, latest = min(first, time[lead]), max(latest, time[lead])
+        if not agrees or first < begin[key] or (length >= 0 and latest - first > length):
+            continue
+        passed = True
+        for number in range(own[TESTS], own[TESTS_END]):
+            if not _passes(board, fits, program, test[number], gaps, items, bound, key, first, latest, length):
+                passed = False
+                break
+        if not passed:
+            continue
+        if depth < last:
+            now[EARLIEST_BOUND], now[LATEST_BOUND] = first, latest
+            depth += 1
+            _open(board, program, where[depth], items, store, bound, frame, depth, key, length)
+            continue
+        if bounds[CLOSES] and not _is_wanted(first, latest, end[key], bounds):
+            continue
+        row = count * width
+        lowest = bound[0]
+        for slot in range(width - 1):
+            rows[row + slot] = bound[slot]
+            lowest = min(lowest, bound[slot])
+        rows[row + width - 1] = lowest
+        count += 1
+        if count == most:
+            break
+    state[DEPTH], state[ROWS], state[KEY] = depth, count, key
+    return bool(depth >= 0)
+
+
+@inlined
+def _position(items: Ints, store: Places, where: Ints, own: Ints, place: int) -> Index:
+    """The position by which candidates are in order: that of the event, or of the first event of an instance."""
+    if own[IS_PARENT]:
+        return np.int64(store[where[PLACE] + place * own[WIDTH] + own[WIDTH] - 1])
+    return np.int64(items[place])
+
+
+@jit
+def _is_wanted(first: int, latest: int, end: int, bounds: Ints) -> bool:
+    """Whether a match begins within this chunk's times, and lies in a window if there are any."""
+    if first >= end:
+        return False
+    slide = bounds[SLIDE]
+    return bool(slide == 0 or latest < first // slide * slide + bounds[WINDOW])
+
+
+@jit
+def _open(
+    board: Board,
+    program: Program,
+    where: Ints,
+    items: Ints,
+    store: Places,
+    bound: Ints,
+    frame: Ints,
+    depth: int,
+    key: int,
+    length: int,
+) -> None:
+    """Finds the range of candidates of a step."""
+    now, own = frame[depth], program.step[depth]
+    earliest, latest = board.begin[key], BEHIND_ALL
+    if length >= 0:
+        earliest = max(earliest, frame[depth - 1, LATEST_BOUND] - length)
+        latest = frame[depth - 1, EARLIEST_BOUND] + length
+    lowest, until = board.low[key], board.high[key]
+    for row in range(own[NARROWED], own[NARROWED_END]):
+        event, how = bound[program.narrow[row, 0]], program.narrow[row, 1]
+        if how == BEHIND:
+            lowest = max(lowest, board.after[event])
+        elif how == AHEAD:
+            until = min(until, board.first[event])
+        elif how == SAME:
+            lowest, until = max(lowest, event), min(until, event + 1)
+    column, value = own[LOOKED_UP], 0
+    now[NEXT], now[STOP], now[UNTIL], now[LATEST] = 0, 0, until, latest
+    if column >= 0:
+        event = bound[own[OF_SLOT]]
+        if not board.valid[own[OF_COLUMN], event]:
+            return
+        value = board.codes[own[OF_COLUMN], event]
+    low, high = where[BEGIN], where[END]
+    while low < high:
+        middle = (low + high) // 2
+        lead = _position(items, store, where, own, middle)
+        behind = board.segment[lead] > key or (lead >= lowest and board.time[lead] >= earliest)
+        if column >= 0:
+            its = board.codes[column, lead]
+            behind = its > value or (its == value and behind)
+        if behind:
+            high = middle
+        else:
+            low = middle + 1
+    now[NEXT], now[STOP], now[VALUE] = low, where[END], value
+
+
+@jit
+def _passes(
+    board: Board,
+    fits: Fits,
+    program: Program,
+    test: Ints,
+    gaps: Ints,
+    items: Ints,
+    bound: Ints,
+    key: int,
+    first: int,
+    latest: int,
+    length: int,
+) -> bool:
+    """Whether a test holds of the bound events."""
+    op, column, other_column = test[0], test[2], test[4]
+    one, other = bound[test[1]], bound[test[3]]
+    if op == BEFORE:
+        return bool(one < board.first[other])
+    if op == APART:
+        return bool(board.first[one] != board.first[other])
+    if op == FITS:
+        return fits_into(board.tests, board.kind, one, column, fits.start, fits.kind, fits.free, fits.asked)
+    if op == EMPTY:
+        return _is_empty(board, program, column, gaps[column], items, bound, key, first, latest, length)
+    if not (board.valid[column, one] and board.valid[other_column, other]):
+        return False
+    return compare(op, board.codes[column, one], board.codes[other_column, other])
+
+
+@jit
+def _is_empty(
+    board: Board,
+    program: Program,
+    number: int,
+    within: Ints,
+    items: Ints,
+    bound: Ints,
+    key: int,
+    first: int,
+    latest: int,
+    length: int,
+) -> bool:
+    """Whether none of some events lies in a gap."""
+    begin, middle, end = program.gap[number]
+    lowest, until = board.low[key], board.high[key]
+    earliest, last = -BEHIND_ALL, BEHIND_ALL
+    if begin == middle and length >= 0:
+        earliest = latest - length
+    if middle == end and length >= 0:
+        last = first + length
+    for row in range(begin, middle):
+        lowest = max(lowest, board.after[bound[program.gap_slot[row]]])
+    for row in range(middle, end):
+        until = min(until, board.first[bound[program.gap_slot[row]]])
+    low, high = within[BEGIN], within[END]
+    while low < high:
+        half = (low + high) // 2
+        event = items[half]
+        if board.segment[event] > key or (event >= lowest and board.time[event] >= earliest):
+            high = half
+        else:
+            low = half + 1
+    return bool(low >= within[END] or items[low] >= until or board.time[items[low]] > last)

@@ -1,0 +1,222 @@
+"""How a vertex is joined in some order of its parts, as arrays: what each step binds, where it looks, what it tests.
+
+A *part* is a parent, whose instances bind several slots at once, or a slot. A slot that precedes, or follows, one that
+is bound is looked for in the range of positions that this leaves; one whose event is to be equal in a column to that of
+a bound slot, among the events of that value only. All else is tested.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import attrs
+import numpy as np
+
+from cetdsl.ir.slots import Compared, Demands, Gap
+from cetdsl.kernels.machine.program import OPERATORS
+from cetdsl.kernels.vocabulary import Ints
+from cetdsl.pattern.expressions import MIRRORED
+
+#: Tests beyond the comparisons of :data:`~cetdsl.kernels.machine.program.OPERATORS`: the one event is before the other;
+#: both are of different instants; the event fits into a class of slots; no event lies in a gap.
+BEFORE, APART, FITS, EMPTY = 6, 7, 8, 9
+#: How a bound slot narrows the range of a part: its event is behind it, is before it, or is the same.
+BEHIND, AHEAD, SAME = 0, 1, 2
+#: The columns of ``Program.step``: whether the part is a parent; the numbers in a row of its instances; the compared
+#: column by whose values candidates are looked up (-1: none), and the bound slot and column that say the value; where
+#: the slots of the part, what narrows its range, and its tests begin and end.
+IS_PARENT, WIDTH, LOOKED_UP, OF_SLOT, OF_COLUMN = range(5)
+SLOTS, SLOTS_END, NARROWED, NARROWED_END, TESTS, TESTS_END, FIELDS = range(5, 12)
+
+
+class Program(NamedTuple):
+    """The steps of a join."""
+
+    #: Shape (steps, FIELDS), by the columns above.
+    step: Ints
+    #: The slots of each part, and 1 where the slot is bound already; shape (n, 2).
+    slot: Ints
+    #: A bound slot and how it narrows a range; shape (n, 2).
+    narrow: Ints
+    #: Operator, slot, column, other slot, other column; in the place of the first column stands the class for FITS,
+    #: and the gap for EMPTY; shape (n, 5).
+    test: Ints
+    #: Of each gap, where the slots that it is behind and those that it is before begin, and where these end, in
+    #: ``gap_slot``; shape (gaps, 3).
+    gap: Ints
+    gap_slot: Ints
+
+
+@attrs.frozen
+class Given:
+    """A parent of a vertex: the slots of the vertex that it binds, what is known of these, and their classes."""
+
+    slots: tuple[int, ...]
+    known: Demands
+    classes: tuple[int, ...]
+    #: The slot, in the vertex, whose event is never behind any other of the parent; -1: it is not always the same.
+    first: int
+
+
+def given_by(slots: tuple[int, ...], demands: Demands, classes: tuple[int, ...]) -> Given:
+    """Returns what is given by a parent whose slots are these of the child."""
+    number = dict(enumerate(slots))
+    turned = Demands(
+        demands.slots,
+        frozenset((number[a], number[b]) for a, b in demands.before),
+        frozenset((min(number[a], number[b]), max(number[a], number[b])) for a, b in demands.apart),
+        frozenset(_turned(one, number) for one in demands.compared),
+        frozenset(
+            Gap(gap.fits, frozenset(number[a] for a in gap.after), frozenset(number[b] for b in gap.before))
+            for gap in demands.gaps
+        ),
+        demands.length,
+    )
+    ahead = [a for a in range(len(slots)) if all(a == b or (a, b) in demands.before for b in range(len(slots)))]
+    return Given(slots, turned, classes, slots[ahead[0]] if ahead else -1)
+
+
+def _turned(one: Compared, number: dict[int, int]) -> Compared:
+    slot, other = number[one.slot], number[one.other]
+    if slot < other:
+        return Compared(one.op, slot, one.column, other, one.other_column)
+    return Compared(MIRRORED[one.op], other, one.other_column, slot, one.column)
+
+
+def lay_out_join(
+    demands: Demands, classes: Sequence[int], gaps: Sequence[Gap], parts: Sequence[Given | int]
+) -> tuple[Program, tuple[tuple[int, int] | None, ...]]:
+    """Lays out a join of parts, parents or slots, in this order.
+
+    Returns
+    -------
+    Program
+    tuple of (class, column) or None
+        For each step that looks candidates up by value, what it looks them up in.
+    """
+    laid = _Laid(demands, classes, gaps)
+    for number, part in enumerate(parts):
+        laid.add(part, last=number == len(parts) - 1)
+    return laid.program(), tuple(laid.looked_up)
+
+
+class _Laid:
+    def __init__(self, demands: Demands, classes: Sequence[int], gaps: Sequence[Gap]) -> None:
+        self.demands, self.classes, self.gaps = demands, classes, gaps
+        self.bound: set[int] = set()
+        self.steps: list[list[int]] = []
+        self.slots: list[tuple[int, int]] = []
+        self.narrow: list[tuple[int, int]] = []
+        self.tests: list[tuple[int, int, int, int, int]] = []
+        self.looked_up: list[tuple[int, int] | None] = []
+        self.judged: set[Gap] = set()
+
+    def add(self, part: Given | int, last: bool) -> None:
+        """Adds a step that binds a part."""
+        own = part.slots if isinstance(part, Given) else (part,)
+        new = [slot for slot in own if slot not in self.bound]
+        step = [0] * FIELDS
+        step[IS_PARENT], step[WIDTH], step[LOOKED_UP] = isinstance(part, Given), len(own) + 1, -1
+        step[SLOTS], step[NARROWED], step[TESTS] = len(self.slots), len(self.narrow), len(self.tests)
+        self.slots += [(slot, slot in self.bound) for slot in own]
+        known = part.known if isinstance(part, Given) else None
+        chosen = None
+        if isinstance(part, Given):
+            self._narrow_parent(part)
+            fitting = zip(part.slots, part.classes, strict=True)
+            self.tests += [(FITS, s, self.classes[s], s, 0) for s, its in fitting if self.classes[s] != its]
+        else:
+            self._narrow_slot(part)
+            chosen = self._equality(part)
+            if chosen is not None:
+                one = chosen if chosen.slot == part else _mirrored(chosen)
+                step[LOOKED_UP], step[OF_SLOT], step[OF_COLUMN] = one.column, one.other, one.other_column
+        self.looked_up.append(None if chosen is None else (self.classes[own[0]], step[LOOKED_UP]))
+        self.bound.update(own)
+        self.tests += self._tests(new, known, chosen, last)
+        step[SLOTS_END], step[NARROWED_END], step[TESTS_END] = len(self.slots), len(self.narrow), len(self.tests)
+        self.steps.append(step)
+
+    def _narrow_slot(self, slot: int) -> None:
+        for other in sorted(self.bound):
+            if (other, slot) in self.demands.before:
+                self.narrow.append((other, BEHIND))
+            elif (slot, other) in self.demands.before:
+                self.narrow.append((other, AHEAD))
+
+    def _narrow_parent(self, part: Given) -> None:
+        """By the position of the first event of each instance, in whose order the instances are."""
+        for other in sorted(self.bound):
+            if other == part.first:
+                self.narrow.append((other, SAME))
+            elif any((slot, other) in self.demands.before for slot in part.slots):
+                self.narrow.append((other, AHEAD))
+            elif all((other, slot) in self.demands.before for slot in part.slots):
+                self.narrow.append((other, BEHIND))
+
+    def _equality(self, slot: int) -> Compared | None:
+        for one in sorted(self.demands.compared, key=repr):
+            sides = {one.slot, one.other}
+            if one.op == "=" and slot in sides and sides - {slot} <= self.bound:
+                return one
+        return None
+
+    def _tests(
+        self, new: Sequence[int], known: Demands | None, chosen: Compared | None, last: bool
+    ) -> Iterator[tuple[int, int, int, int, int]]:
+        """What is to be asked of newly bound slots, and is neither known nor said by the range."""
+        fresh, demands = set(new), self.demands
+        # The range of a single slot says what is before it and behind it.
+        for a, b in sorted(demands.before - known.before if known is not None else ()):
+            if self._is_due({a, b}, fresh):
+                yield BEFORE, a, 0, b, 0
+        for a, b in sorted(demands.apart):
+            ordered = (a, b) in demands.before or (b, a) in demands.before
+            if self._is_due({a, b}, fresh) and not ordered and (known is None or (a, b) not in known.apart):
+                yield APART, a, 0, b, 0
+        for one in sorted(demands.compared, key=repr):
+            if (
+                self._is_due({one.slot, one.other}, fresh)
+                and one != chosen
+                and one not in (known.compared if known else ())
+            ):
+                yield OPERATORS[one.op], one.slot, one.column, one.other, one.other_column
+        for number, gap in enumerate(self.gaps):
+            mentioned = gap.after | gap.before
+            closed = bool(gap.after and gap.before)
+            if gap in self.judged or not (mentioned <= self.bound if closed else last):
+                continue
+            self.judged.add(gap)
+            if known is None or gap not in known.gaps:
+                yield EMPTY, 0, number, 0, 0
+
+    def _is_due(self, slots: set[int], fresh: set[int]) -> bool:
+        return slots <= self.bound and not slots.isdisjoint(fresh)
+
+    def program(self) -> Program:
+        """Returns the steps so far."""
+        places: list[int] = []
+        gaps = []
+        for gap in self.gaps:
+            begin = len(places)
+            places += sorted(gap.after)
+            middle = len(places)
+            places += sorted(gap.before)
+            gaps.append((begin, middle, len(places)))
+        return Program(
+            _table(self.steps, FIELDS),
+            _table(self.slots, 2),
+            _table(self.narrow, 2),
+            _table(self.tests, 5),
+            _table(gaps, 3),
+            np.array(places, dtype=np.int64),
+        )
+
+
+def _table(rows: Sequence[Sequence[int]], columns: int) -> Ints:
+    return np.array(rows, dtype=np.int64).reshape(-1, columns)
+
+
+def _mirrored(one: Compared) -> Compared:
+    return Compared(MIRRORED[one.op], one.other, one.other_column, one.slot, one.column)

@@ -1,0 +1,137 @@
+"""The matches of many queries as Arrow columns, from a sorted stream of events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cetdsl.ir.layout import KIND, TESTS
+from cetdsl.ir.slots import WORK, InstancesSpec
+from cetdsl.kernels.enumerate.batches import join_blocks
+from cetdsl.kernels.enumerate.trends import EventRows
+from cetdsl.kernels.instances.detector import BLOCK_NUMBERS, Detector
+from cetdsl.kernels.vocabulary import Block, Ints
+from cetdsl.kernels.wire.chunks import CHUNK_EVENTS, Chunk, Columns, by_chunks, window_type
+from cetdsl.kernels.wire.columns import bitmap, from_bytes, from_numpy, integers
+
+#: Where only so many matches of each query are wanted, chunks are small, as most may never be looked at.
+_CHUNK_OF_FEW = 8_192
+
+
+def instance_stream(
+    spec: InstancesSpec, batches: Iterator[pa.RecordBatch], chunk_events: int = CHUNK_EVENTS
+) -> Columns:
+    """Lists the matches in a sorted stream: the query, the key columns, the window if any slides, and the trend."""
+    if not spec.limit:
+        return
+    detector = Detector(spec.vertices, spec.limit)
+    rows = _Rows(spec)
+
+    def answer(chunk: Chunk) -> Columns:
+        return rows.of(chunk, _found(spec, detector, chunk))
+
+    events = chunk_events if spec.limit < 0 else min(chunk_events, _CHUNK_OF_FEW)
+    for columns in by_chunks(spec.kernel, batches, events, answer):
+        yield columns
+        if not detector.wants_more:
+            return
+
+
+def measure_stream(spec: InstancesSpec, batches: Iterator[pa.RecordBatch], chunk_events: int = CHUNK_EVENTS) -> Columns:
+    """Tells, when all matches in a sorted stream have been found, the numbers of each vertex, see ``WORK``."""
+    detector = Detector(spec.vertices, spec.limit)
+
+    def answer(chunk: Chunk) -> Columns:
+        for _ in _found(spec, detector, chunk):
+            pass
+        return iter(())
+
+    for _ in by_chunks(spec.kernel, batches, chunk_events, answer):
+        pass
+    numbers = (detector.built, detector.shared, detector.avoided, detector.not_kept)
+    columns = [from_numpy(np.arange(len(spec.vertices), dtype=np.int32)), *map(from_numpy, numbers)]
+    assert len(columns) == len(WORK)
+    yield columns
+
+
+def _found(spec: InstancesSpec, detector: Detector, chunk: Chunk) -> Iterator[tuple[int, Block]]:
+    layout, count = spec.kernel.layout, len(chunk.events.time)
+    kinds = np.full(count, -1, dtype=np.int64)
+    if spec.kinds:
+        found = pc.index_in(chunk.column(f"{KIND}0"), _texts(spec.kinds))
+        kinds = integers(pc.fill_null(found, -1).cast(pa.int64()))
+    words = [integers(chunk.column(name)) for name in layout.all_of(TESTS)]
+    tests = np.array(words, dtype=np.int64).reshape(len(words), count)
+    return detector.find(chunk.events, kinds, tests, chunk.slices, chunk.bounds)
+
+
+def _texts(texts: tuple[str, ...]) -> pa.Array:
+    return from_bytes([text.encode() for text in texts], pa.string())
+
+
+class _Rows:
+    """Makes answer columns of matches, of several queries together where these have few."""
+
+    def __init__(self, spec: InstancesSpec) -> None:
+        self._spec = spec
+        self._names, self._variables = _texts(spec.queries), _texts(spec.variables)
+        self._shows = np.array([[key in own for key in spec.all_keys] for own in spec.keys], dtype=np.bool_)
+        windows = {one.query: one.window or (0, 0) for one in spec.vertices if one.query >= 0}
+        self._windows = np.array([windows.get(number, (0, 0)) for number in range(len(spec.queries))], dtype=np.int64)
+
+    def of(self, chunk: Chunk, found: Iterator[tuple[int, Block]]) -> Columns:
+        """The answer's columns for the matches in a chunk."""
+        events = EventRows(chunk, self._spec.fields, self._spec.kernel)
+        queries: list[int] = []
+        blocks: list[Block] = []
+        waiting = 0
+        for query, block in found:
+            queries.append(query)
+            blocks.append(block)
+            waiting += len(block.event)
+            if waiting >= BLOCK_NUMBERS:
+                yield self._columns(chunk, events, queries, blocks)
+                queries, blocks, waiting = [], [], 0
+        if blocks:
+            yield self._columns(chunk, events, queries, blocks)
+
+    def _columns(self, chunk: Chunk, events: EventRows, queries: list[int], blocks: list[Block]) -> list[pa.Array]:
+        block = join_blocks(blocks)
+        query = np.repeat(np.array(queries, dtype=np.int64), [len(one.slice) for one in blocks])
+        binding = pa.StructArray.from_arrays(
+            [self._variables.take(from_numpy(block.variable)), events.at(block.event)], names=["variable", "event"]
+        )
+        trend = pa.ListArray.from_arrays(from_numpy(block.start.astype(np.int32)), binding)
+        columns: list[pa.Array] = []
+        if self._spec.sliding:
+            row, window = self._places(chunk, block, query)
+            query, key, trend = query[row], block.slice[row], trend.take(from_numpy(row))
+            columns.append(window)
+        else:
+            key = block.slice
+        shown = chunk.key_columns(self._spec.all_keys, key)
+        for number, column in enumerate(shown):
+            shows = self._shows[query, number]
+            if not shows.all():
+                shown[number] = column.take(from_numpy(np.arange(len(query)), absent=~shows))
+        return [self._names.take(from_numpy(query)), *shown, *columns, trend]
+
+    def _places(self, chunk: Chunk, block: Block, query: Ints) -> tuple[Ints, pa.Array]:
+        """Each trend once for each window that holds all of it, and the windows; NULL where a query has none."""
+        time = chunk.events.time
+        first, last = time[block.event[block.start[:-1]]], time[block.event[block.start[1:] - 1]]
+        length, slide = self._windows[query].T
+        slides = slide > 0
+        step = np.where(slides, slide, 1)
+        lowest, highest = (last - length) // step + 1, first // step
+        copies = np.where(slides, highest - lowest + 1, 1)
+        row = np.repeat(np.arange(len(query)), copies)
+        within = np.arange(len(row)) - np.repeat(np.cumsum(copies) - copies, copies)
+        start = (lowest[row] + within) * step[row]
+        kind, absent = window_type(self._spec.kernel), ~slides[row]
+        bounds = [from_numpy(bound, absent).cast(kind) for bound in (start, start + length[row])]
+        fields = pa.struct([pa.field(name, kind) for name in ("start", "end")])
+        return row, pa.Array.from_buffers(fields, len(row), [bitmap(absent)], children=bounds)

@@ -1,0 +1,125 @@
+"""Who decides what the queries of a merged template share, and by which model of costs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from cetdsl.ir.kernel import KernelSpec
+from cetdsl.ir.sharing import CALIBRATED, EQUATION_8
+from cetdsl.kernels.answers.tables import additive_accumulators
+from cetdsl.kernels.numbers.ladder import MULTIPLIED
+from cetdsl.kernels.shared.benefit import (
+    Decisions,
+    Load,
+    Prices,
+    Rates,
+    all_in_one,
+    decide,
+    decide_as_published,
+)
+from cetdsl.kernels.shared.bursts import Frame, Survey
+from cetdsl.kernels.shared.operations import NEVER, SHARED, Modes
+from cetdsl.kernels.shared.template import Template
+from cetdsl.kernels.vocabulary import Floats, Ints
+
+
+class Decider:
+    """Decides for each burst ("dynamic"), once, from ``deviations`` and the first chunk ("static"), or not at all.
+
+    Parameters
+    ----------
+    specs : sequence of KernelSpec
+        The queries of the template.
+    template : Template
+        Their merged machines.
+    sharing : {"dynamic", "static", "always", "never"}
+        Whose decision it is.
+    deviations : sequence of (float or None)
+        For static sharing, per query: the share of the events of its Kleene patterns at which it does otherwise than
+        most queries; None where the first chunk is to tell.
+    cost_model : {"calibrated", "equation-8", "equation-7"}
+        What decisions go by: the ``prices``, or the equations of the paper as they are.
+    prices : Prices
+        What work costs on this machine.
+    """
+
+    def __init__(
+        self,
+        specs: Sequence[KernelSpec],
+        template: Template,
+        sharing: str,
+        deviations: Sequence[float | None],
+        cost_model: str,
+        prices: Prices,
+    ) -> None:
+        self.template, self.sharing, self.cost_model, self.prices = template, sharing, cost_model, prices
+        self.deviations = _of_variants(template, deviations)
+        additive = [additive_accumulators(spec) for spec in specs]
+        self._accumulators = np.array([len(found) for found in additive], dtype=np.int64)
+        self._rows = len({(added.update, added.column) for found in additive for added in found[1:]})
+        self._predecessors = predecessors(template)
+        self._exact = any(spec.answer.exact for spec in specs)
+        #: The decision that was made once, and holds for all chunks.
+        self._chosen: Modes | None = None
+
+    def decide(self, frame: Frame, seen: Survey) -> Decisions:
+        """Returns how each variant is propagated in each stretch of a chunk's bursts."""
+        shape = (len(seen.start), self.template.variants)
+        if self.sharing in ("always", "never"):
+            return Decisions(np.full(shape, SHARED if self.sharing == "always" else NEVER, dtype=np.int8), 0, 0, 0)
+        if self.sharing == "dynamic":
+            return self._by_model(frame, seen)
+        made = 0
+        if self._chosen is None:
+            found = self._by_model(frame, all_in_one(self.template, seen, self.deviations))
+            self._chosen, made = found.mode[0], self.template.variants
+        return Decisions(np.broadcast_to(self._chosen, shape).copy(), made, 0, 0)
+
+    def _by_model(self, frame: Frame, seen: Survey) -> Decisions:
+        load = self._load(frame)
+        if self.cost_model == CALIBRATED:
+            return decide(self.template, load, seen, self._rates(frame, seen))
+        return decide_as_published(self.template, frame, load, seen, self.cost_model == EQUATION_8)[0]
+
+    def _load(self, frame: Frame) -> Load:
+        query, variant = self.template.query[: self.template.repeating], self.template.variant
+        slots = frame.slots[self.template.window[query]]
+        cells = np.bincount(variant, self._accumulators[query] * slots, self.template.variants).astype(np.int64)
+        return Load(frame.columns, cells, self._predecessors, self._rows)
+
+    def _rates(self, frame: Frame, seen: Survey) -> Rates:
+        """Returns the rates of all passes that this chunk will take."""
+        prices = self.prices
+        if not frame.long.any():
+            return prices.doubles.of_passes(1, prices.once)
+        in_scaled = prices.scaled.of_passes(1, prices.once)
+        if not self._exact:
+            return in_scaled
+        sizes = frame.island[:, 1] - frame.island[:, 0]
+        largest, taken = sizes.max(initial=0), seen.events.sum() / max(int(sizes.sum()), 1)
+        passes = np.ceil(largest * taken / (MULTIPLIED.bits - 1) / MULTIPLIED.most)
+        return prices.residues.of_passes(passes, in_scaled)
+
+
+def _of_variants(template: Template, deviations: Sequence[float | None]) -> Floats:
+    """Returns the known deviation of each variant: the mean over its queries; NaN where nothing is known."""
+    known = np.array([np.nan if part is None else part for part in deviations], dtype=np.float64)
+    out = np.full(template.variants, np.nan)
+    for v in range(template.variants):
+        own = known[template.query[: template.repeating][template.variant == v]]
+        if not np.isnan(own).all():
+            out[v] = np.nanmean(own)
+    return out
+
+
+def predecessors(template: Template) -> Ints:
+    """Returns of each variant how many types of events may come before one of its own, which may do so too."""
+    found = np.ones(template.variants, dtype=np.int64)
+    for node in range(template.repeating):
+        sources = template.source[template.source_start[node] : template.source_start[node + 1]]
+        others = set(template.variable[sources].tolist()) - {int(template.variable[node])}
+        variant = template.variant[node]
+        found[variant] = max(found[variant], 1 + len(others))
+    return found

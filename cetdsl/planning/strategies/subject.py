@@ -1,0 +1,77 @@
+"""What plans are made for: a query of one automaton, with its branches, also where the pattern is an AND at the top."""
+
+from __future__ import annotations
+
+import attrs
+
+from cetdsl.analysis.classify import PredicateClass, shape
+from cetdsl.ir.branches import Branch, branches_of, conjunctions_of
+from cetdsl.ir.compiled import Compiled
+from cetdsl.ir.windowing import SPAN
+from cetdsl.pattern.nodes import And, events
+from cetdsl.pattern.properties import has_sides_apart, positive_variables, sides
+from cetdsl.planning.compile import compile_query, joint_query
+from cetdsl.planning.detection import branches_to_order, why_no_orders
+from cetdsl.planning.strategies.request import TrendsRequest, windowing_of
+
+
+@attrs.frozen
+class Subject:
+    """A request about a query of one automaton, and the branches that each of its trends is put together by one of."""
+
+    request: TrendsRequest
+    branches: tuple[Branch, ...]
+
+    @property
+    def compiled(self) -> Compiled:
+        """The query in numbers."""
+        (compiled,) = self.request.compiled
+        return compiled
+
+    @property
+    def is_conjunction(self) -> bool:
+        """Whether branches have sequences side by side."""
+        return any(len(branch.sequences) > 1 for branch in self.branches)
+
+
+def subject_of(request: TrendsRequest) -> Subject | str:
+    """Returns what plans are made for; or why there can be none.
+
+    An AND is compiled as the alternative of its sides: each way through that automaton is one of a side, and a way of
+    each side together are a branch.
+    """
+    resolved = request.resolved
+    pattern = resolved.query.pattern
+    if not isinstance(pattern, And):
+        branches = branches_to_order(request.compiled[0])
+        return branches if isinstance(branches, str) else Subject(request, branches)
+    reason = _why_not_joined(pattern)
+    if reason is None and any(shape(predicate) is PredicateClass.AGGREGATE for predicate in resolved.query.where):
+        reason = "a predicate aggregates over a side of AND"
+    if reason is not None:
+        return reason
+    joint = joint_query(resolved)
+    compiled = compile_query(joint)
+    if compiled.deferred:
+        return "a predicate of NOT, in a side of AND, compares more than a term of one variable with a term of another"
+    ways = branches_of(compiled.machine)
+    if isinstance(ways, str):
+        return ways
+    numbers = [set(map(compiled.number_of, positive_variables(side))) for side in sides(pattern)]
+    found = conjunctions_of(ways, numbers)
+    if isinstance(found, str):
+        return found
+    if windowing_of(resolved.query.window).kind == SPAN and any(any(branch.end) for branch in found):
+        # Its gap ends a span behind the first event of its side, which may be two behind the first one of all.
+        return "a NOT ends a side of AND, and a span bounds all sides"
+    return why_no_orders(compiled, found) or Subject(attrs.evolve(request, resolved=joint, compiled=(compiled,)), found)
+
+
+def _why_not_joined(pattern: And) -> str | None:
+    """Returns why the sides of an AND are no sequences side by side, whatever the predicates."""
+    if not has_sides_apart(pattern):
+        return "both sides of AND share a variable"
+    names = [name for side in pattern.parts for name in {event.variable for event in events(side)}]
+    if len(names) > len(set(names)):
+        return "a variable under NOT stands on several sides of AND"
+    return None

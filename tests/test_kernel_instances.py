@@ -1,0 +1,226 @@
+"""Matches of many queries along an aggregation plan: each query's are its own alone, whatever the plan.
+
+No Spark here: workloads are drawn, planned and laid out as for a worker, and the kernel reads arrays.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from typing import Any
+
+import attrs
+import numpy as np
+import pyarrow as pa
+import reference
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cetdsl.analysis.resolve import Binding, analyse
+from cetdsl.frontend import sase
+from cetdsl.ir.schema import Field, Schema
+from cetdsl.ir.slots import TESTS_IN_WORD as WORD
+from cetdsl.ir.windowing import Windowing
+from cetdsl.kernels.instances.detector import Detector
+from cetdsl.kernels.vocabulary import Events
+from cetdsl.kernels.wire.columns import order_codes
+from cetdsl.kernels.wire.windows import NEVER, cut_slices
+from cetdsl.pattern import expressions as ex
+from cetdsl.pattern.nodes import And, Event, Not, Or, Pattern, Seq
+from cetdsl.pattern.query import Query, Span, Window
+from cetdsl.planning.instances import Wanted, join_vertices
+from cetdsl.planning.slots import NotInSlots, Numbers, alternatives_of
+from cetdsl.rewrite import rewrite
+from cetdsl.sharing.aggregation.draft import Limits
+from cetdsl.sharing.aggregation.plan import PlanData
+from cetdsl.sharing.aggregation.planner import ALGORITHMS, Planner
+
+TYPES = "ABC"
+SCHEMA = Schema([Field("k", "int"), Field("t", "int"), Field("type", "string"), Field("x", "int"), Field("y", "int")])
+#: The matches of each query: for each, which row is bound to which variable.
+Found = dict[str, set[frozenset[tuple[int, str]]]]
+
+
+class Workload:
+    """Queries laid out for a worker along a plan."""
+
+    def __init__(self, queries: Mapping[str, Query], plan: PlanData | None) -> None:
+        self.names, self.numbers, self.queries = list(queries), Numbers("type"), dict[str, Query]()
+        wanted = {}
+        for number, (name, query) in enumerate(queries.items()):
+            resolved = rewrite(analyse(query, SCHEMA, Binding("t")))[0]
+            window = resolved.query.window
+            windows = (window.length.amount, window.slide.amount) if window and window.slide else None
+            numbers = self.numbers.copy()
+            try:
+                wanted[name] = Wanted(number, alternatives_of(resolved, numbers), windows)
+            except NotInSlots:
+                continue
+            self.numbers, self.queries[name] = numbers, query
+        self.vertices = join_vertices(plan, wanted)
+
+    def found(self, rows: Sequence[Mapping[str, Any]], keyed: bool = False, **how: Any) -> tuple[Found, Detector]:
+        """The matches among some rows, each once; of several keys if they are keyed."""
+        order = sorted(range(len(rows)), key=lambda i: (rows[i]["k"] if keyed else 0, rows[i]["t"]))
+        ordered = [rows[i] for i in order]
+        detector = Detector(self.vertices, **how)
+        names = dict(map(reversed, self.numbers.variables.items()))  # type: ignore[arg-type]
+        found: Found = {name: set() for name in self.queries}
+        for query, block in detector.find(*self.arrays(ordered, keyed)):
+            for begin, end in zip(block.start[:-1], block.start[1:], strict=True):
+                bound = zip(block.event[begin:end], block.variable[begin:end], strict=True)
+                match = frozenset((order[event], names[int(variable)]) for event, variable in bound)
+                assert match not in found[self.names[query]], "each match is found once"
+                found[self.names[query]].add(match)
+        return found, detector
+
+    def arrays(self, rows: Sequence[Mapping[str, Any]], keyed: bool) -> tuple[Any, ...]:
+        """What a worker makes of rows."""
+        time = np.array([row["t"] for row in rows], dtype=np.int64)
+        key = np.array([row["k"] if keyed else 0 for row in rows])
+        new = np.append(True, key[1:] != key[:-1])
+        instant = np.cumsum(np.append(True, (time[1:] != time[:-1]) | new[1:])) - 1
+        start = np.append(np.nonzero(new)[0], len(rows)).astype(np.int64)
+        kinds = np.array([self.numbers.kinds.get(row["type"], -1) for row in rows], dtype=np.int64)
+        tests = np.zeros((-(-len(self.numbers.tests) // WORD), len(rows)), dtype=np.int64)
+        for test, number in self.numbers.tests.items():
+            for i, row in enumerate(rows):
+                if reference.evaluate(test, lambda node, row=row: row[node.name]) is True:
+                    tests[number // WORD, i] |= 1 << number % WORD
+        columns = [
+            pa.array([reference.evaluate(code.expr, lambda node, row=row: row[node.name]) for row in rows], pa.int64())
+            for code in self.numbers.codes
+        ]
+        codes, valid = order_codes(columns)
+        if not columns:
+            codes, valid = np.zeros((0, len(rows)), dtype=np.int64), np.zeros((0, len(rows)), dtype=np.bool_)
+        none = np.zeros(0, dtype=np.int64)
+        events = Events(start, time, instant, time, codes, valid, np.zeros((0, len(rows) + 1), dtype=np.int64), none)
+        slices = cut_slices(Windowing(), start, time, np.zeros(len(start) - 1, dtype=np.int64), True, NEVER)
+        bounds = np.full(len(start) - 1, NEVER), np.full(len(start) - 1, -NEVER)
+        return events, kinds, tests, slices, bounds
+
+
+def expected(queries: Mapping[str, Query], rows: Sequence[Mapping[str, Any]]) -> Found:
+    """What the reference finds, of all windows and keys together."""
+    return {
+        name: {
+            frozenset(chain(*match)) if isinstance(match, frozenset) else frozenset(match)
+            for found in reference.trends(query, rows).values()
+            for match in found
+        }
+        for name, query in queries.items()
+    }
+
+
+def planned(queries: Mapping[str, Query], algorithm: str | None = "casem+dce", deadline: float | None = None) -> Any:
+    return None if algorithm is None else Planner(queries, algorithm, Limits(), deadline).plan
+
+
+def texts(**queries: str) -> dict[str, Query]:
+    return {name: sase.parse(text) for name, text in queries.items()}
+
+
+def stream(text: str, **more: Any) -> list[dict[str, Any]]:
+    """Events one tick after the other, of the types that a text spells."""
+    return [{"k": 0, "t": t, "type": kind, "x": t % 3, "y": t % 2, **more} for t, kind in enumerate(text)]
+
+
+# Random workloads ----------------------------------------------------------------------------------------------------
+
+
+def random_query(chance: random.Random) -> Query:
+    """Nested SEQ, AND, OR and NOT over few types, so that queries have much in common."""
+    names = iter("abcdefghijklmnopqrstuvwxyz")
+
+    def event() -> Event:
+        name, kind = next(names), chance.choice(TYPES)
+        if chance.random() < 0.6:
+            return Event(name, kind)
+        limit = ex.Binary(chance.choice(["<", ">="]), ex.Attribute(name, "x"), ex.Literal(chance.choice([1, 2])))
+        return Event(name, kind, limit)
+
+    def part(inner: bool = True) -> Pattern:
+        shape = chance.choice(["event"] * 5 + ["and", "or", "long"])
+        if shape == "event" or (shape == "and" and not inner):
+            return event()
+        if shape == "long":
+            return Or((Seq((event(), event())), event()))
+        return (And if shape == "and" else Or)((event(), event()))
+
+    def sequence(ends: bool = True) -> Pattern:
+        parts: list[Pattern] = []
+        for _ in range(chance.randint(2, 3)):
+            if (parts or (ends and chance.random() < 0.2)) and chance.random() < 0.3:
+                parts.append(Not(event()))
+            parts.append(part())
+        if ends and chance.random() < 0.1:
+            parts.append(Not(event()))
+        return Seq(tuple(parts))
+
+    def side() -> Pattern:
+        shape = chance.choice(["event", "event", "sequence", "or"])
+        if shape == "sequence":
+            gap = [Not(event())] if chance.random() < 0.3 else []
+            return Seq((event(), *gap, event()))
+        return event() if shape == "event" else Or((event(), event()))
+
+    shape = chance.choice(["sequence", "sequence", "sequence", "events", "sides", "sides"])
+    span, windows = (
+        Window(Span.parse(chance.choice([2, 4, 6]))),
+        Window(Span.parse(4), Span.parse(chance.choice([2, 4]))),
+    )
+    if shape == "sequence":
+        window = chance.choice([None, span, span, windows])
+        pattern = sequence(ends=window is not windows)
+    elif shape == "events":
+        pattern, window = And(tuple(event() for _ in range(chance.randint(2, 3)))), chance.choice([None, span, windows])
+    else:
+        sides = [side() for _ in range(chance.randint(1, 2))]
+        pattern, window = And((Seq((event(), event())), *sides)), chance.choice([None, span, span, windows])
+    where: list[ex.Expr] = []
+    bound = reference.positive_events(pattern)
+    if chance.random() < 0.5 and len(bound) > 1:
+        first, second = chance.sample(bound, 2)
+        op = chance.choice(["=", "=", "<", "<=", "!="])
+        where.append(ex.Binary(op, ex.Attribute(first.variable, "x"), ex.Attribute(second.variable, "y")))
+    partition = ("k",) if chance.random() < 0.3 else ()
+    return Query(pattern, tuple(where), partition, window=window)
+
+
+def random_rows(chance: random.Random, most: int = 9) -> list[dict[str, Any]]:
+    return [
+        {
+            "k": chance.randint(0, 1),
+            "t": chance.randint(0, 7),
+            "type": chance.choice(TYPES + "D"),
+            "x": chance.choice([0, 1, 2, None]),
+            "y": chance.choice([0, 1, 2, None]),
+        }
+        for _ in range(chance.randint(3, most))
+    ]
+
+
+def of_one_key(queries: Mapping[str, Query], keyed: bool) -> dict[str, Query]:
+    return {name: attrs.evolve(query, partition_by=("k",) if keyed else ()) for name, query in queries.items()}
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.integers(0, 10**9),
+    st.integers(2, 12),
+    st.sampled_from([*ALGORITHMS, None]),
+    st.sampled_from([None, None, 0.0]),
+    st.booleans(),
+    st.sampled_from([10**6, 10**6, 12]),
+)
+def test_each_query_of_a_workload_finds_what_it_finds_alone(
+    seed: int, size: int, algorithm: str | None, deadline: float | None, keyed: bool, most_kept: int
+) -> None:
+    chance = random.Random(seed)
+    queries = of_one_key({f"q{number}": random_query(chance) for number in range(size)}, keyed)
+    workload = Workload(queries, planned(queries, algorithm, deadline))
+    rows = random_rows(chance)
+    found, _ = workload.found(rows, keyed, most_kept=most_kept)
+    assert found == expected(workload.queries, rows)

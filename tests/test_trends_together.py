@@ -1,0 +1,188 @@
+"""``df.patterns({...}).trends()``: the matches of many queries from one pass, each as the query alone finds them."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from itertools import chain
+from typing import Any
+
+import attrs
+import pytest
+import reference
+from modes import more_on_classic
+from test_kernel_instances import random_query
+
+import cetdsl as cet
+from cetdsl.errors import CetdslError, InvalidNode
+from cetdsl.pattern.query import Query
+
+pytestmark = pytest.mark.simple_plans
+SCHEMA = "g int, k int, t int, type string, x int, y int"
+#: One stream for each group.
+STREAMS = 40
+
+
+@pytest.fixture(scope="module")
+def streams(spark: Any) -> Any:
+    chance = random.Random(5)
+    rows = [
+        {
+            "g": g,
+            "k": chance.randint(0, 1),
+            "t": chance.randint(0, 7),
+            "type": chance.choice("ABCD"),
+            "x": chance.choice([0, 1, 2, None]),
+            "y": chance.choice([0, 1, 2, None]),
+        }
+        for g in range(STREAMS)
+        for _ in range(chance.randint(3, 9))
+    ]
+    return rows, spark.createDataFrame(rows, SCHEMA)
+
+
+def matches(rows: Any, query: Query) -> Counter[Any]:
+    """Each row of an answer by its group, its window and what its trend binds."""
+    found: Counter[Any] = Counter()
+    for row in rows:
+        shown = row.asDict()
+        window = shown.get("window")
+        key = tuple(shown[name] for name in (*query.group_by, *query.partition_by))
+        times = [bound.event.t for bound in row.trend]
+        assert times == sorted(times)
+        bound = frozenset((bound.variable, tuple(bound.event.asDict().items())) for bound in row.trend)
+        found[key, window and (window.start, window.end), bound] += 1
+    return found
+
+
+def expected(rows: list[dict[str, Any]], query: Query) -> Counter[Any]:
+    found: Counter[Any] = Counter()
+    for (group, window, partition), trends in reference.trends(query, rows).items():
+        for trend in trends:
+            flat = chain(*trend) if isinstance(trend, frozenset) else trend
+            bound = frozenset((variable, tuple(rows[i].items())) for i, variable in flat)
+            found[(*group, *partition), window, bound] += 1
+    return found
+
+
+@pytest.mark.parametrize(("seed", "size"), more_on_classic((1, 6), (2, 25), (3, 40)))
+def test_each_query_of_a_workload_finds_what_it_finds_alone(streams: Any, seed: int, size: int) -> None:
+    rows, df = streams
+    chance = random.Random(seed)
+    queries = {
+        f"q{number}": attrs.evolve(random_query(chance), group_by=("g",), partition_by=()) for number in range(size)
+    }
+    found: dict[str, list[Any]] = {name: [] for name in queries}
+    for row in df.patterns(queries, time="t").trends().collect():
+        found[row["query"]].append(row)
+    for name, query in queries.items():
+        assert matches(found[name], query) == expected(rows, query), query
+
+
+@pytest.fixture(scope="module")
+def letters(spark: Any) -> Any:
+    """One event per tick, of the types that the text spells."""
+    rows = [(t, "k" if t % 2 else "l", kind, t % 3) for t, kind in enumerate("AABBCCDDABCD")]
+    return spark.createDataFrame(rows, "t int, k string, type string, x int")
+
+
+QUERIES = {
+    "abc": "PATTERN SEQ(A, B, C) WITHIN 6",
+    "abd": "PATTERN SEQ(A, B, D) WITHIN 8",
+    "pairs": "PATTERN SEQ(A, B) WHERE [k] WITHIN 4 SLIDE 2",
+    "runs": "PATTERN SEQ(A, B+) WITHIN 6",
+}
+
+
+def test_one_dataframe_has_the_columns_of_all_queries(letters: Any) -> None:
+    trends = letters.patterns(QUERIES, time="t").trends(columns=["t"])
+    assert trends.columns == ["query", "k", "window", "trend"]
+    rows = trends.collect()
+    assert {row["query"] for row in rows} == set(QUERIES)
+    for row in rows:
+        assert (row.k is None) == (row["query"] != "pairs")
+        assert (row.window is None) == (row["query"] != "pairs")
+    for name, query in QUERIES.items():
+        alone = letters.pattern(query, time="t").trends(columns=["t"]).collect()
+        assert len(alone) > 0
+        shown = [name for name in ("k", "window", "trend") if name in alone[0].asDict()]
+        own = [tuple(row[name] for name in shown) for row in rows if row["query"] == name]
+        assert sorted(map(str, own)) == sorted(str(tuple(row[name] for name in shown)) for row in alone)
+
+
+def test_each_query_has_a_dataframe_of_its_own(letters: Any) -> None:
+    many = letters.patterns(QUERIES, time="t")
+    results = many.results(columns=["t"])
+    try:
+        assert list(results) == list(QUERIES)
+        for name, query in QUERIES.items():
+            alone = letters.pattern(query, time="t").trends(columns=["t"])
+            assert results[name].columns == alone.columns
+            assert sorted(map(str, results[name].collect())) == sorted(map(str, alone.collect()))
+    finally:
+        many.unpersist()
+
+
+@pytest.mark.parametrize("limit", more_on_classic(2, 0))
+def test_any_so_many_of_each_query(letters: Any, limit: int) -> None:
+    many = letters.patterns(QUERIES, time="t")
+    every = {tuple(map(str, (row["query"], row.k, row.window, row.trend))) for row in many.trends().collect()}
+    rows = [tuple(map(str, (row["query"], row.k, row.window, row.trend))) for row in many.trends(limit).collect()]
+    assert set(rows) <= every
+    assert len(set(rows)) == len(rows)
+    assert Counter(row[0] for row in rows) == ({} if limit == 0 else dict.fromkeys(QUERIES, limit))
+
+
+@pytest.mark.classic
+def test_queries_that_ask_for_aggregates_have_trends_too(letters: Any) -> None:
+    many = letters.patterns({"n": "RETURN COUNT(*) AS n PATTERN SEQ(A, B)", "m": "RETURN COUNT(*) PATTERN B"}, time="t")
+    assert many.results()["n"].columns == ["n"]
+    assert many.results(of="trends")["n"].columns == ["trend"]
+    assert many.results(of="trends")["n"].count() == many.results()["n"].first()["n"]
+    many.unpersist()
+
+
+@pytest.mark.classic
+def test_a_plan_that_is_given_serves(letters: Any) -> None:
+    queries = {name: QUERIES[name] for name in ("abc", "abd")}
+    plan = cet.aggregation_plan({"abd": QUERIES["abd"]}).adding("abc", QUERIES["abc"])
+    many = letters.patterns(queries, time="t")
+    assert many.trends(plan=plan).count() == many.trends().count() == many.trends(deadline=0).count() > 0
+    with pytest.raises(InvalidNode, match="the aggregation plan is one of other queries"):
+        many.trends(plan=plan.removing("abc"))
+    with pytest.raises(InvalidNode, match="plan= is no aggregation plan"):
+        many.trends(plan="greedy")  # type: ignore[arg-type]
+
+
+@pytest.mark.classic
+def test_explain_draws_the_plan_and_tells_of_the_work(letters: Any) -> None:
+    text = str(letters.patterns(QUERIES, time="t").explain(measured=True))
+    for line in ("== aggregation plan ==", "runs alone  enumerate: a part of the pattern is repeated or optional"):
+        assert line in text
+    assert "1 sub-pattern, whose instances are built once" in text
+    assert "SEQ(A, B)\n:   built " in text
+    never = str(letters.patterns(QUERIES, time="t", sharing="never").explain(of="trends"))
+    assert "aggregation plan" not in never
+    assert "sub-pattern" not in never
+
+
+@pytest.mark.classic
+def test_what_is_wrong_is_said_at_once(letters: Any) -> None:
+    many = letters.patterns(QUERIES, time="t")
+    wrong = [
+        (lambda: many.trends(limit=-1), "limit must be a whole number"),
+        (lambda: many.trends(columns=["nope"]), "no column 'nope'"),
+        (lambda: many.trends(columns=["t", "t"]), "cannot show two columns of the name 't'"),
+        (lambda: many.trends(deadline=-1), "a deadline is a number of seconds"),
+        (lambda: many.results(of="trend"), "no answer 'trend'"),
+        (lambda: many.aggregate(), "there is nothing to return"),
+        (
+            lambda: (
+                letters.withColumnRenamed("k", "Query").patterns({"q": "PATTERN A GROUP BY Query"}, time="t").trends()
+            ),
+            "clashes",
+        ),
+    ]
+    for ask, says in wrong:
+        with pytest.raises(CetdslError, match=says):
+            ask()
