@@ -17,6 +17,12 @@ from cetdsl.detection.plans import OrderPlan, Problem, TreePlan, Variable
 from cetdsl.detection.statistics import Statistics
 
 
+def share_of_rising(bound: list[int], neighbours: list[tuple[int, int]]) -> float:
+    """The share of the orders of independent values in which each of these pairs rises, by trying them all."""
+    orders = list(itertools.permutations(bound))
+    return sum(all(order.index(a) < order.index(b) for a, b in neighbours) for order in orders) / len(orders)
+
+
 @settings(max_examples=150, deadline=None)
 @given(data=st.data())
 def test_of_single_events_it_is_the_product_of_rates_selectivities_and_the_share_of_orders(data: st.DataObject) -> None:
@@ -30,6 +36,9 @@ def test_of_single_events_it_is_the_product_of_rates_selectivities_and_the_share
         for i, j in itertools.combinations_with_replacement(bound, 2):
             compared = (i, j) in problem.predicates | problem.adjacent
             expected += math.log(max(statistics.selectivity(problem.names[i], problem.names[j], compared), LEAST))
+        for chain in problem.rising:
+            neighbours = [(a, b) for a, b in itertools.pairwise(chain) if a in bound and b in bound]
+            expected += math.log(share_of_rising(bound, neighbours) * 2 ** len(neighbours))
         assert expectation.log_count(mask) == pytest.approx(expected, abs=1e-9)
 
 
