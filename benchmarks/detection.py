@@ -178,8 +178,8 @@ THRESHOLDS = (0.2, 0.5, 1.0, 2.0)
 RUNS = 2
 #: The generator, and the events that a kernel reads in each run.
 GENERATOR, COUNT = "greedy", 500_000
-#: The share of a stream that everybody knows before the race.
-KNOWN = 64
+#: Everybody knows a 64th of a stream before the race, and not less than so many events.
+KNOWN, LEAST_KNOWN = 64, 1_000
 
 
 @attrs.frozen
@@ -231,9 +231,8 @@ def cells_of(
             except Declined as reason:
                 print(f"  {name}: left out, as {reason}", file=sys.stderr, flush=True)
                 break
-            cells.append(
-                Cell(name, size, given, Loaded.of(events, whole.slice(0, len(whole) // KNOWN), text).sampled())
-            )
+            first = whole.slice(0, max(len(whole) // KNOWN, LEAST_KNOWN))
+            cells.append(Cell(name, size, given, Loaded.of(events, first, text).sampled()))
     return cells
 
 
