@@ -30,11 +30,11 @@ from cetdsl.kernels.machine.conditions import compare, is_listed
 from cetdsl.kernels.machine.program import OPERATORS
 from cetdsl.kernels.vocabulary import Events, Floats, Ints, Places
 
-#: Pairs of events that are looked at for one selectivity in one slice, and of how many neighbours among the later
-#: events they are: what is looked at for one of them is then in the processor's cache for the next.
+#: Pairs of events that are tried for one selectivity in one slice, and of how many neighbours among the later events
+#: they are: what is looked at for one of them is then in the processor's cache for the next.
 SAMPLE, NEIGHBOURS = 16, 8
-#: Events of a key of which as many pairs are tried where a sample is taken before planning.
-PIECE = 250
+#: Pairs of events that are tried where a sample is taken before planning, and of how many events of a key.
+TRIED, PIECE = 64, 1_000
 #: Those of a linear congruential generator modulo 2^64 (Knuth's MMIX), of which the upper bits are used.
 _MULTIPLIER, _INCREMENT = 6_364_136_223_846_793_005, 1_442_695_040_888_963_407
 
@@ -88,13 +88,16 @@ def _sample(
     slices: Ints,
     window: int,
     salt: int,
+    tries: int,
+    neighbours: int,
     out: Ints,
 ) -> None:  # the arrays of two slots, and what to do with them
     """Tries pairs of events for each of some slices: row by row of ``out`` how many were tried, and how many passed.
 
     The later event is in the slice, and the earlier one of the same key, no more than a ``window`` before it (0: no
-    matter how long). Columns of ``slices`` are those of ``_PLACE``. Rows of ``test`` are operator, column of
-    the earlier and of the later event; 6 is a list of the later one.
+    matter how long). Later events are taken in rows of so many ``neighbours``. Columns of ``slices`` are those of
+    ``_PLACE``. Rows of ``test`` are operator, column of the earlier and of the later event; 6 is a list of the later
+    one.
     """
     time, instant = events.time, events.instant
     for s in range(len(slices)):
@@ -105,9 +108,9 @@ def _sample(
         state = (slices[s, _NUMBER] * 7919 + salt) * _MULTIPLIER + _INCREMENT
         at = first
         start = end = begin
-        for t in range(SAMPLE):
+        for t in range(tries):
             at += 1
-            if t % NEIGHBOURS == 0 or at == stop:
+            if t % neighbours == 0 or at == stop:
                 state = state * _MULTIPLIER + _INCREMENT
                 at = first + _below(state, stop - first)
                 start = end = begin
@@ -262,7 +265,7 @@ class BranchLoop:
         first = low[owner] + piece * PIECE
         stop = np.minimum(first + PIECE, high[owner])
         places = np.stack([low[owner], first, stop, np.arange(len(owner)), (high - low)[owner]], axis=1)
-        counts = self._counts(events, tables, np.ascontiguousarray(places, dtype=np.int64))
+        counts = self._counts(events, tables, np.ascontiguousarray(places, dtype=np.int64), TRIED, 1)
         seen = self._sliding(1)
         self._add(seen, counts.sum(axis=0))
         return seen.statistics()
@@ -302,7 +305,7 @@ class BranchLoop:
             for one in self._candidates:
                 tables.rank_of(one)
             started = thread_time()
-            rows = self._counts(events, tables, places)
+            rows = self._counts(events, tables, places, SAMPLE, NEIGHBOURS)
         else:
             rows = np.zeros((0, 1 + len(self._candidates) + 2 * len(self._tests)))
         chosen = np.ones(last + 1, dtype=np.bool_) if by_slice else self._looked(rows, begin, going_on is not None)
@@ -411,7 +414,7 @@ class BranchLoop:
                 )
             )
 
-    def _counts(self, events: Events, tables: TableMaker, places: Ints) -> Floats:
+    def _counts(self, events: Events, tables: TableMaker, places: Ints, tries: int, neighbours: int) -> Floats:
         """Of each slice its duration, the events of each variable, and the pairs that were tried and that passed."""
         ranks = [tables.rank_of(one) for one in self._candidates]
         items = [tables.candidates(one) for one in self._candidates]
@@ -429,7 +432,8 @@ class BranchLoop:
         for pair, (one, other, test) in enumerate(self._tests):
             earlier, later, salt = items[one], items[other], one * 31 + other
             out = np.zeros((len(places), 2), dtype=np.int64)
-            _sample(events, test, earlier, later, ranks[one], ranks[other], places, self._window, salt, out)
+            both = earlier, later, ranks[one], ranks[other]
+            _sample(events, test, *both, places, self._window, salt, tries, neighbours, out)
             counts[:, 1 + variables + pair], counts[:, 1 + variables + pairs + pair] = out[:, 0], out[:, 1]
         return counts
 
