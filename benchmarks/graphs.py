@@ -17,7 +17,6 @@ import numpy as np
 import pyarrow as pa
 from events import Events
 from measure import take_turns
-from published import exhaustive, worst_case_costs
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from races import Result, Verdict, discard, emitter, result
@@ -25,16 +24,19 @@ from races import Result, Verdict, discard, emitter, result
 import cetdsl as cet
 from cetdsl import datasets
 from cetdsl.execution.operators import execute
-from cetdsl.ir.operators import BuildGraph, with_exchanges
+from cetdsl.ir.extraction import Extraction
+from cetdsl.ir.operators import BuildGraph
 from cetdsl.kernels.complete.branch_and_bound import branch_and_bound
 from cetdsl.kernels.complete.cut_plan import Costs
 from cetdsl.kernels.complete.extract import count_refs, extract, survey
 from cetdsl.kernels.complete.greedy import greedy
 from cetdsl.kernels.complete.jobs import Measured, Settings
+from cetdsl.kernels.complete.published import exhaustive, worst_case_costs
 from cetdsl.kernels.complete.streams import Graphs, Part
 from cetdsl.kernels.graph.counts import count_trends
 from cetdsl.kernels.wire.chunks import Chunk, ChunkReader
 from cetdsl.planning.planner import plan_complete
+from cetdsl.planning.sorting import exchanged
 
 CHECK, STOCK = cet.events("Check", "Stock")
 CHAIN = cet.kleene(CHECK).where(CHECK.destination == cet.next_(CHECK).source)
@@ -51,10 +53,10 @@ class Input(NamedTuple):
     @classmethod
     def of(cls, df: DataFrame, query: Any, completeness: str = "ends") -> Input:
         asked = cet.pattern(df, query, time="ts", type="kind")
-        plan = plan_complete(asked._complete(completeness, "m-cet", None, asked._columns(()), None)).plan
+        plan = plan_complete(asked._complete(completeness, Extraction("m-cet"), asked._columns(()))).plan
         # Where tasks share the group, each has all of its events.
         (graph,) = (operator for operator in plan.walk() if isinstance(operator, BuildGraph))
-        rows = execute(df, with_exchanges(attrs.evolve(graph, balanced=False)))
+        rows = execute(df, exchanged(attrs.evolve(graph, balanced=False)))
         [chunk] = ChunkReader(rows.spec, iter(rows.data.toArrow().to_batches()), 2**40)
         one = rows.spec.query.windowing.cut or len(chunk.events.segment_start) == 2
         assert one, "the events are those of one group, once or once per time bucket"

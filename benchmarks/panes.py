@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from events import Events
 from measure import take_turns
-from races import AFTER_A, Result, Verdict, agree, child, count, count_by, decide, discard, result
+from races import AFTER_A, B, Result, Verdict, agree, child, count, count_by, decide, discard, result
 
+import cetdsl as cet
 from cetdsl.planning.strategies.kernel import kernel
 from cetdsl.planning.strategies.panes import any_panes
 
 TUMBLE, SLIDE = (AFTER_A.within("1 day", slide=slide) for slide in ("1 day", "10 minutes"))
+EXTREMES = {"low": cet.min(B.price), "high": cet.max(B.price)}
 
 
 def overlap(events: Events, runs: int) -> Result:
@@ -19,8 +21,13 @@ def overlap(events: Events, runs: int) -> Result:
         for number in ("log2", "string")
         for name, query in (("tumbling", TUMBLE), ("sliding", SLIDE))
     }
+    for name, query in (("tumbling", TUMBLE), ("sliding", SLIDE)):
+        actions[f"{name}, MIN and MAX"] = lambda query=query: discard(
+            cet.pattern(df, query, time="time").aggregate(**EXTREMES)
+        )
     measured = take_turns(actions, runs)
-    verdicts = []
+    about = "144 overlapping windows, MIN and MAX, against tumbling"
+    verdicts = [Verdict(about, "sliding, MIN and MAX", "tumbling, MIN and MAX", 3)]
     for number in ("log2", "string"):
         one, other = (decide(df, query, number).strategy for query in (SLIDE, TUMBLE))
         about = f"144 overlapping windows, {one}, against tumbling, {other}, {number}"

@@ -26,9 +26,10 @@ import cetdsl as cet
 from cetdsl.analysis import Binding, analyse
 from cetdsl.execution.compat import function_names, schema_of
 from cetdsl.execution.operators import execute, run
-from cetdsl.ir.operators import Operator, Propagate, Scan, with_exchanges
+from cetdsl.ir.operators import Operator, Propagate, Scan
 from cetdsl.pattern.expressions import Aggregate
 from cetdsl.planning.planner import Decision, plan_aggregate
+from cetdsl.planning.sorting import exchanged
 from cetdsl.planning.strategies.fold import fold
 from cetdsl.planning.strategies.kernel import kernel
 from cetdsl.rewrite import rewrite
@@ -304,7 +305,7 @@ def uncut(plan: Operator) -> Operator:
     assert isinstance(plan, Propagate), plan
     windowing = attrs.evolve(plan.source.windowing, cut=0)
     scan = Scan(attrs.evolve(plan.source, windowing=windowing), plan.compiled)
-    return with_exchanges(Propagate(scan, plan.spec.with_query(windowing=windowing), plan.values))
+    return exchanged(Propagate(scan, plan.spec.with_query(windowing=windowing), plan.values))
 
 
 def events_per_task(df: DataFrame, plan: Operator) -> list[int]:

@@ -15,10 +15,10 @@ BEGIN, END = "<!-- begin: python benchmarks/run.py --report -->", "<!-- end -->"
 
 def write(results: dict[str, Any], folder: Path) -> None:
     """Writes the pictures, and the tables into the README.md of the folder if there is one."""
-    _save(picture(results), folder / "results.svg")
+    save(picture(results), folder / "results.svg")
     for race in results["races"].values():
         for name, chart in race.get("charts", {}).items():
-            _save(draw(chart), folder / f"{name}.svg")
+            save(draw(chart), folder / f"{name}.svg")
     readme = folder / "README.md"
     if readme.exists():
         before, _, rest = readme.read_text(encoding="utf-8").partition(BEGIN)
@@ -176,7 +176,7 @@ def _draw_in(axes: Axes, chart: dict[str, Any]) -> None:
         axes.set_ylim(bottom=0)
 
 
-def _save(figure: Figure, path: Path) -> None:
+def save(figure: Figure, path: Path) -> None:
     # Without the date and with fixed names of clips, the same results make the same file.
     with matplotlib.rc_context({"svg.hashsalt": "cetdsl", "svg.fonttype": "none"}):
         figure.savefig(path, metadata={"Date": None})

@@ -325,6 +325,30 @@ def tell(title: str, told: Mapping[str, Mapping[str, Any]]) -> None:
         print(f"| {name} | {' | '.join(cells)} | {one['matches']:,} |", flush=True)
 
 
+def draw(results: Mapping[str, Any], events: int, path: Path) -> None:
+    """Seconds per million events, and instances, by the number of patterns: as figures 10 and 11 of the paper."""
+    import matplotlib as mpl
+
+    mpl.use("svg")
+    mpl.rcParams["svg.hashsalt"] = "cetdsl"
+    import matplotlib.pyplot as plt
+
+    sizes = [size for size in SIZES if f"first {size}" in results]
+    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
+    for name in results[f"first {sizes[0]}"]:
+        told = [results[f"first {size}"][name] for size in sizes]
+        style = {"marker": "o", "linewidth": 2.4 if name == OURS else 1.3, "label": name}
+        left.plot(sizes, [1e6 * one["seconds"] / events for one in told], **style)
+        right.plot(sizes, [max(one["instances"], 1) for one in told], **style)
+    left.set(title="Time", xlabel="patterns", ylabel="seconds per million events", ylim=(0, None))
+    right.set(title="Instances written down", xlabel="patterns", ylabel="instances", yscale="log")
+    for axes in (left, right):
+        axes.grid(alpha=0.3)
+        axes.spines[["top", "right"]].set_visible(False)
+    left.legend(frameon=False, fontsize=9)
+    figure.savefig(path, metadata={"Date": None})
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", nargs="?", type=Path, help="workloads as JSON files")
@@ -334,7 +358,7 @@ def main() -> None:
     )
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--only", choices=["plans", "sizes", "flat", "memory"])
-    parser.add_argument("--output", type=Path, help="where numbers are written")
+    parser.add_argument("--output", type=Path, help="a folder for the numbers and the picture")
     arguments = parser.parse_args()
     results: dict[str, Any] = {}
     if arguments.only in (None, "plans"):
@@ -358,7 +382,11 @@ def main() -> None:
     results["peak MB"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(f"\nPeak of memory: {results['peak MB']:.0f} MB, with events and plans.")
     if arguments.output is not None:
-        arguments.output.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+        path = arguments.output / "shared_detection.json"
+        text = json.dumps(results, indent=1) + "\n"
+        path.write_text(text, encoding="utf-8")
+        if any(name.startswith("first") for name in results):
+            draw(results, arguments.events, arguments.output / "shared-detection.svg")
 
 
 def workload(folder: Path | None, name: str) -> Mapping[str, Query]:

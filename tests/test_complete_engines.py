@@ -25,6 +25,7 @@ from test_kernel_aggregate import CUTTING, Worker, by_case, rows_of, sorted_batc
 import cetdsl as cet
 from cetdsl.errors import GroupTooLarge, UnsupportedQuery
 from cetdsl.frontend.sase import parse
+from cetdsl.ir.extraction import Extraction
 from cetdsl.ir.kernel import ALL, ENDS, MAXIMAL
 from cetdsl.ir.operators import DropContained, ListPaths, Merge
 from cetdsl.ir.stages import ContainmentSpec, GraphSpec, SampleSpec, TopSpec, TrendsSpec
@@ -78,7 +79,7 @@ class Task(Worker):
 
     def request(self, completeness: str, algorithm: str = "auto") -> CompleteRequest:
         return CompleteRequest(
-            self.resolved, completeness, algorithm, None, ("id",), None, compile_sides(self.resolved)
+            self.resolved, completeness, Extraction(algorithm), ("id",), None, compile_sides(self.resolved)
         )
 
     def graph(self, completeness: str) -> ListPaths:
@@ -92,7 +93,7 @@ class Task(Worker):
         keys = tuple(range(len(plan.source.groups)))
         variables = tuple(name for name, _ in plan.compiled.variables)
         kernel = self._typed(plan.spec, (), event=True)
-        return GraphSpec(TrendsSpec(kernel, keys, variables, ("id",)), algorithm, memory, **more)
+        return GraphSpec(TrendsSpec(kernel, keys, variables, ("id",)), Extraction(algorithm, memory), **more)
 
     def rows_in(self, plan: Any, spec: Any, batch: int, values: Any = ()) -> Iterator[pa.RecordBatch]:
         return self.batches(plan.source, plan.compiled, spec, values, batch, event=True)
@@ -175,7 +176,7 @@ def tasks(first: int, count: int, features: generators.Features) -> Iterator[tup
 
 
 def cuts_of(query: Query) -> tuple[int, ...]:
-    """Time buckets as the planner cuts them, and short ones; spans have no graph."""
+    """Time buckets as the planner cuts them, and short ones."""
     return (-1,) if query.window is None else (-1, 1 + 2 * (len(unparse(query)) % 2))
 
 
@@ -241,6 +242,83 @@ def test_paths_that_are_drawn(first: int) -> None:
             assert not Counter(row[:3] for row in few) - expected
             judged += 1
     assert judged > 120
+
+
+#: What no edge at the end of a path tells: variables at several places, counts, and NOT at the ends.
+SEVERAL_PLACES = (
+    "A{3,}", "A{2,4}", "A{2}", "SEQ(A+, B) OR SEQ(B, A+)", "SEQ(A+, A)", "SEQ(A, B?, A+)",
+    "SEQ(A+, B+) OR SEQ(B+, A{2,3})", "(SEQ(A, B))+ OR A{1,2}", "SEQ(B, A{1,2}, B?)", "SEQ(A, B+, A{0,2})",
+    "SEQ(A{0,2}, NOT C, B, A?)",
+)  # fmt: skip
+AT_THE_ENDS = (
+    "SEQ(NOT C, A+)", "SEQ(A+, NOT C)", "SEQ(NOT C, A, B+, NOT C)", "SEQ(NOT SEQ(C, B b), A{1,3})",
+    "SEQ(A, B+, NOT SEQ(C c, A d))", "SEQ(NOT C, A+) OR B{2,3}", "SEQ(A+, NOT C) OR SEQ(B, A)",
+)  # fmt: skip
+ONE_PLACE = ("A+", "SEQ(A+, B+)", "SEQ(A, B*, A c)", "(SEQ(A, B+))+", "SEQ(A, NOT C, B+)", "(A OR B)+")
+NEIGHBOURS = {
+    "A.x < NEXT(A).x": "AA", "A.x = NEXT(B).x": "AB", "B.x >= NEXT(A).x": "BA", "A.s != NEXT(A).s": "AA",
+    "ABS(B.x - NEXT(B).x) < 2": "BB",
+}  # fmt: skip
+COUNTS = ("COUNT(A) >= 2", "LENGTH >= 3", "COUNT(A) <= 2", "COUNT(A) = 2", "LENGTH != 2")
+WITHINS = ("", "WITHIN 4 SLIDE 4", "WITHIN 5 SLIDE 2", "WITHIN 3", "WITHIN 5")
+
+
+def shadowed(seed: int) -> tuple[Query, list[Any]]:
+    """A query whose complete trends the edges at the ends of a path do not tell, and a few streams."""
+    chosen = random.Random(seed)
+    kind = seed % 3
+    within = chosen.choice(WITHINS if kind < 2 else WITHINS[3:])
+    pattern = chosen.choice((SEVERAL_PLACES, AT_THE_ENDS, ONE_PLACE)[kind])
+    pairs, _ = generators.neighbours(parse(f"PATTERN {pattern}").pattern)
+    where = [one for one, pair in NEIGHBOURS.items() if tuple(pair) in pairs]
+    where = chosen.sample(where, min(len(where), chosen.choice((0, 1, 1, 2))))
+    if chosen.random() < 0.3:
+        where.append(chosen.choice(COUNTS))
+    if chosen.random() < 0.2:
+        where.append("A.x > 0")
+    keys = chosen.choice(("", "", "GROUP BY g", "[k]"))
+    if keys == "[k]":
+        where, keys = [*where, keys], ""
+    conditions = f"WHERE {' AND '.join(where)}" if where else ""
+    query = parse(f"PATTERN {pattern} {conditions} {keys} {within}")
+    choose = generators.Chooser(chosen.randint)
+    return query, generators.stack([generators.build_stream(choose, 8, likely="AABBC") for _ in range(4)])
+
+
+@pytest.mark.parametrize("first", range(0, 150, 30))
+def test_trends_told_by_states(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    judged: Counter[Any] = Counter()
+    for seed in range(first, first + 30):
+        # Copies of few events at a time, or of all.
+        monkeypatch.setattr(streams, "MOST_COPIES", (3, 2**20)[seed % 2])
+        query, rows = shadowed(seed)
+        query = by_case(query)
+        cuts = cuts_of(query)
+        for completeness in (*READINGS, ALL):
+            task = Task(query, rows, (), cuts[seed % len(cuts)])
+            try:
+                plan = task.graph(completeness)
+            except UnsupportedQuery:
+                continue
+            shadows = plan.child.spec.query.shadows
+            expected = expected_trends(query, rows, completeness, ())
+            turn = judged.total()
+            context = (completeness, shadows and shadows.kind, unparse(query))
+            chunk, batch = CUTTING[turn % len(CUTTING)]
+            assert task.complete(plan, IN_TASK[turn % len(IN_TASK)], chunk, batch) == expected, context
+            counts: Counter[Any] = Counter()
+            for (group, window, _), number in expected.items():
+                counts[group, window] += number
+            assert task.counted(completeness, chunk, batch) == counts, context
+            drawn = task.sampled(plan, 10**6, seed, chunk, batch)
+            assert Counter(row[:3] for row in drawn) == expected, context
+            assert len({row[-1] for row in drawn}) == len(drawn), "two trends have the same key"
+            heaviest = task.heaviest(plan, 3, Aggregate("max", None, Length()), chunk, batch)
+            weights = sorted((len(trend) for _, _, trend in expected.elements()), reverse=True)
+            assert [row[-1] for row in heaviest] == weights[:3], context
+            judged[completeness, shadows and shadows.kind] += 1
+    kinds = {("maximal", "reduced"), ("maximal", "followed"), ("ends", "states"), ("all", "states")}
+    assert all(judged[kind] > 2 for kind in kinds), judged
 
 
 #: Patterns and their variables: the first binds one event of each trend, which pairwise predicates compare with others.

@@ -30,12 +30,13 @@ from cetdsl.errors import EngineError, UnsupportedQuery
 from cetdsl.execution.exchange import typed
 from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.layout import BUCKET, InColumn
-from cetdsl.ir.operators import ListTrends, Merge, Messages, Operator, PairCounts, Propagate, Sweep
+from cetdsl.ir.operators import ListTrends, Merge, Messages, Operator, PairCounts, PanesInPlace, Propagate, Sweep
 from cetdsl.ir.schema import Field, Schema
 from cetdsl.ir.source import Source
 from cetdsl.ir.stages import TrendsSpec
 from cetdsl.ir.windowing import SLIDING, SPAN
 from cetdsl.kernels.aggregate.evaluate import Evaluator
+from cetdsl.kernels.aggregate.panes import in_place_stream
 from cetdsl.kernels.aggregate.stream import RowsOfChunks, aggregate_stream, message_stream, sweep_stream
 from cetdsl.kernels.answers.merge import merge_stream, pair_stream
 from cetdsl.kernels.enumerate.trends import trend_stream
@@ -94,10 +95,15 @@ class Worker:
         return self._answer(spec, found)
 
     def _side(self, plan: Operator, chunk_events: int, batch: int) -> tuple[KernelSpec, list[Any]]:
-        assert isinstance(plan, (Propagate, Sweep, Messages)), plan
+        assert isinstance(plan, (Propagate, PanesInPlace, Sweep, Messages)), plan
         spec = self._typed(plan.spec, plan.values)
         batches = self.batches(plan.source, plan.compiled, spec, plan.values, batch)
-        streams = {Sweep: sweep_stream, Messages: message_stream, Propagate: aggregate_stream}
+        streams = {
+            Sweep: sweep_stream,
+            Messages: message_stream,
+            Propagate: aggregate_stream,
+            PanesInPlace: in_place_stream,
+        }
         stream = streams[type(plan)]
         return spec, rows_of(stream(spec, batches, chunk_events))
 
@@ -239,7 +245,7 @@ class Worker:
         windowing = spec.query.windowing
         cut, length = windowing.cut, windowing.length
         if windowing.kind == SPAN:
-            return range((time - length) // cut, (time + (length if spec.query.negations else 0)) // cut + 1)
+            return range((time - length) // cut, (time + (length if spec.query.looks_back else 0)) // cut + 1)
         if windowing.slide >= length:
             return range(time // cut, time // cut + 1)
         return range((time - (length - 1)) // cut, time // cut + 1)

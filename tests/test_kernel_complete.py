@@ -10,17 +10,30 @@ from typing import NamedTuple
 from unittest.mock import patch
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cetdsl.errors import GroupTooLarge, InvalidNode
+from cetdsl.ir.extraction import COST_MODELS, OPTIMIZERS
 from cetdsl.ir.machine import Comparison, Edge, Machine
+from cetdsl.ir.stages import JoinSpec
 from cetdsl.kernels.complete.anchors import choose_anchors
 from cetdsl.kernels.complete.cuts import ENTRY_BYTES, Scope, find_cuts, find_flow
 from cetdsl.kernels.complete.extract import count_refs, extract, survey
 from cetdsl.kernels.complete.graphlets import STEP_BYTES
 from cetdsl.kernels.complete.jobs import Measured, Settings, Work
+from cetdsl.kernels.complete.pieces import (
+    Cut,
+    anchors_of,
+    cut_at,
+    find_pieces,
+    graph_of_pieces,
+    join_pieces,
+    join_stream,
+    weigh,
+)
 from cetdsl.kernels.graph import walk
 from cetdsl.kernels.graph.attribute_graph import NEVER, NOWHERE
 from cetdsl.kernels.graph.build import GraphBuilder
@@ -204,6 +217,35 @@ def test_every_algorithm_finds_the_paths_of_the_graph(
     assert refs.tolist() == [sum(len(trend) for window, trend in want if window == k) for k in range(len(low))]
     assert listed == counted
     assert memory is None or listed.bytes <= memory
+
+
+@settings(deadline=None, max_examples=150)
+@given(
+    asked(),
+    st.sampled_from(OPTIMIZERS),
+    st.sampled_from(COST_MODELS),
+    st.integers(1, 4),
+    st.booleans(),
+    st.floats(0, 1),
+)
+def test_every_optimizer_and_number_of_anchors_finds_the_same_trends(
+    question: tuple, optimizer: str, model: str, anchors: int, sharing: bool, generosity: float
+) -> None:
+    graph, case, variable, low, high, complete = question
+    want = sorted(expected(case, variable, low, high, complete))
+    ample = survey(graph, low, high, complete=complete, settings=Settings("t-cet")).predicted_bytes.max(initial=0)
+    memory, measured = STEP_BYTES + int(generosity * ample), Measured()
+    told = {"optimizer": optimizer, "cost_model": model, "sharing": sharing, "thorough": True}
+    fitting = Settings("h-cet", memory, **told)
+    try:
+        found = trends_of(extract(graph, variable, low, high, complete=complete, settings=fitting, measured=measured))
+    except GroupTooLarge:
+        assert memory < ample
+    else:
+        assert sorted(found) == want
+        assert measured.bytes <= memory
+    asked_for = Settings("anchors", anchors=anchors, sharing=sharing)
+    assert sorted(trends_of(extract(graph, variable, low, high, complete=complete, settings=asked_for))) == want
 
 
 @settings(deadline=None, max_examples=150)
@@ -624,9 +666,9 @@ def test_anchors_are_the_lists_with_most_edges() -> None:
     rules = rules_of(graph, True)
     scope = Scope(0, 11, 0, 11, False)
     flow = find_flow(graph, rules, scope, 0, 11)
-    whole_entries = choose_anchors(graph, rules, scope, flow.paths, math.inf)
+    whole_entries = choose_anchors(graph, rules, scope, flow, math.inf)
     assert whole_entries[3] == 0
-    junctions, entries, _, anchors = choose_anchors(graph, rules, scope, flow.paths, whole_entries[1] - 1)
+    junctions, entries, _, anchors = choose_anchors(graph, rules, scope, flow, whole_entries[1] - 1)
     assert anchors == 1
     assert np.flatnonzero(junctions.anchored).tolist() == [4, 5, 6, 7]
     assert entries < whole_entries[1]
@@ -658,3 +700,82 @@ def test_partial_trends_beyond_the_limit() -> None:
     huge = layers(*[3] * 2000)
     with pytest.raises(GroupTooLarge):
         list(extract(huge, [0], [0], [6000], complete=True, settings=Settings("t-cet")))
+
+
+# -------------------------------------------------------------------------------------- anchors, in two stages
+
+
+def nodes_of(blocks: Iterable[Block]) -> list[Trend]:
+    return [tuple(node for node, _ in bindings) for _, bindings in trends_of(blocks)]
+
+
+def rows_of(cut: Cut, pieces: list[Trend]) -> Graph:
+    """The graph of pieces, of which each says all anchors behind it."""
+    begin = np.array([piece[0] for piece in pieces], dtype=np.int64)
+    last = np.array([piece[-1] for piece in pieces], dtype=np.int64)
+    return graph_of_pieces(begin, cut.roots[begin], cut.ends[last], cut.start[last], cut.stop[last], cut.anchor)
+
+
+@settings(deadline=None, max_examples=200)
+@given(cases(), st.integers(1, 3), st.integers(1, 3), st.data())
+def test_pieces_between_anchors_are_found_once_and_joined_to_all_trends(
+    case: Case, finders: int, joiners: int, data: st.DataObject
+) -> None:
+    graph, kept = make_graph(case)
+    want = paths_of(kept, 0, 100, True)
+    if not want:
+        return
+    preceded = {t for targets in kept.edges.values() for t in targets}
+    chosen = data.draw(st.sets(st.sampled_from(sorted(preceded)))) if preceded else set()
+    anchored = np.isin(np.arange(len(graph.event)), sorted(chosen))
+    cut = cut_at(graph, anchored)
+    shares = [nodes_of(find_pieces(cut, (share, finders))) for share in range(finders)]
+    pieces = [piece for share in shares for piece in share]
+    # The parts of trends between anchors, each of them once, by the node that they begin at.
+    parts = set()
+    for trend in want:
+        bounds = [0, *(k for k in range(1, len(trend)) if trend[k] in chosen), len(trend)]
+        parts |= {trend[start:stop] for start, stop in itertools.pairwise(bounds)}
+    assert sorted(pieces) == sorted(parts)
+    assert [piece[0] for piece in pieces] == sorted(piece[0] for piece in pieces)
+    graph_of = rows_of(cut, pieces)
+    joined = [nodes_of(join_pieces(graph_of, (share, joiners))) for share in range(joiners)]
+    assert sorted(sum((pieces[k] for k in path), ()) for share in joined for path in share) == want
+    # What the number of anchors is chosen by.
+    count = len(graph.event)
+    flow = find_flow(graph, rules_of(graph, True), Scope(0, NEVER, 0, count, False), 0, count)
+    weighed = weigh(graph, anchored, flow.paths)
+    assert (weighed.pieces, weighed.refs) == (len(pieces), sum(map(len, pieces)))
+    assert weighed.visits == sum(1 + sum(node in chosen for node in trend[1:]) for trend in want)
+
+
+def test_partial_trends_beyond_the_memory_of_a_task_are_not_joined() -> None:
+    """Two partial trends to an anchor, and two from there."""
+    rows = [
+        {"share": 0, "number": 0, "begin": 0, "last": 0, "role": 1, "next": [2], "trend": ["a"]},
+        {"share": 0, "number": 1, "begin": 0, "last": 1, "role": 1, "next": [2], "trend": ["a", "b"]},
+        {"share": 0, "number": 2, "begin": 2, "last": 3, "role": 2, "next": [], "trend": ["c", "d"]},
+        {"share": 0, "number": 3, "begin": 2, "last": 4, "role": 2, "next": [], "trend": ["c", "e", "f"]},
+    ]
+    batches = pa.Table.from_pylist(rows).to_batches(max_chunksize=3)
+    (columns,) = join_stream(JoinSpec(1, None), iter(batches))
+    found = ["".join(trend) for trend in columns[0].to_pylist()]
+    assert sorted(found) == ["abcd", "abcef", "acd", "acef"]
+    assert list(join_stream(JoinSpec(1, None), iter([]))) == []
+    with pytest.raises(GroupTooLarge, match="the 4 partial trends between anchors take ") as caught:
+        list(join_stream(JoinSpec(1, 100), iter(batches)))
+    assert "anchors=" in (caught.value.hint or "")
+
+
+def test_the_number_of_anchors_is_the_cheapest_that_fits() -> None:
+    graph = layers(*[3] * 12)
+    every = {number: anchors_of(graph, number, None) for number in range(1, 40)}
+    paths = find_flow(graph, rules_of(graph, True), Scope(0, NEVER, 0, 36, False), 0, 36).paths
+    costs = {number: weigh(graph, anchored, paths) for number, (anchored, _) in every.items()}
+    assert every[39][1] == every[11][1] == 11
+    for memory in (None, 10_000, 100_000):
+        _, number = anchors_of(graph, None, memory)
+        fitting = [n for n in (1, 2, 4, 8, 11) if memory is None or costs[n].bytes <= memory]
+        assert number == min(fitting, key=lambda n: (costs[n].cost, n))
+    smallest = min((1, 2, 4, 8, 11), key=lambda n: costs[n].bytes)
+    assert anchors_of(graph, None, 1)[1] == smallest

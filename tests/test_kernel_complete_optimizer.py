@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-import sys
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,13 +14,16 @@ from numpy.typing import ArrayLike
 
 from cetdsl.kernels.complete import branch_and_bound as bounding
 from cetdsl.kernels.complete.branch_and_bound import branch_and_bound
-from cetdsl.kernels.complete.cut_plan import HUGE, Costs, CutPlan, algorithm_of
+from cetdsl.kernels.complete.cut_plan import HUGE, Costs, CutPlan, algorithm_of, lowest_level
 from cetdsl.kernels.complete.greedy import greedy
-
-# The published optimizer and its costs, which the others are measured against.
-sys.path.append(str(Path(__file__).parent.parent / "benchmarks"))
-
-from published import exhaustive, worst_case_costs
+from cetdsl.kernels.complete.published import (
+    balanced_cuts,
+    exhaustive,
+    nearly_balanced,
+    published_branch_and_bound,
+    published_greedy,
+    worst_case_costs,
+)
 
 CHECKED = settings(max_examples=150, deadline=None)
 
@@ -297,7 +298,7 @@ def test_no_level_is_skipped_because_its_bound_was_rounded_up() -> None:
         length, longer = divmod(atoms, graphlets)
         limit = longer * 1.5 ** (length + 1) + (graphlets - longer) * 1.5**length
         memory = 1.5 ** np.maximum(np.arange(atoms + 1) - np.arange(atoms)[:, None], 0)
-        assert bounding._lowest_level(memory, limit) <= graphlets
+        assert lowest_level(memory, limit) <= graphlets
 
 
 @pytest.mark.parametrize("walk", [False, True])
@@ -309,7 +310,7 @@ def test_no_feasible_level_is_skipped(walk: bool, data: st.DataObject) -> None:
     plans = every_plan(costs, limit)
     memory = np.where(np.tri(costs.atoms, costs.atoms + 1, 0, dtype=bool), np.inf, 0.0 if walk else costs.memory)
     if plans:
-        assert bounding._lowest_level(memory, limit) <= 1 + min(cuts for _, cuts, _ in plans)
+        assert lowest_level(memory, limit) <= 1 + min(cuts for _, cuts, _ in plans)
 
 
 # Greedy ------------------------------------------------------------------------------------------------------------
@@ -453,3 +454,99 @@ def test_a_plan_names_the_algorithm_that_it_amounts_to() -> None:
     assert algorithm_of([True]) == "t-cet"
     assert algorithm_of([False]) == algorithm_of([False, False]) == "m-cet"
     assert algorithm_of([True, True]) == algorithm_of([True, False]) == "h-cet"
+
+
+# The published optimizers -------------------------------------------------------------------------------------------
+
+
+def is_nearly_balanced(sizes: list[int], cuts: tuple[int, ...]) -> bool:
+    """Definition 8, read aloud."""
+    bounds = [0, *cuts, len(sizes)]
+    share = math.ceil(sum(sizes) / (len(bounds) - 1))
+    for number, (start, stop) in enumerate(itertools.pairwise(bounds)):
+        inside = sum(sizes[start:stop])
+        if inside <= share:
+            continue
+        if number > 0 and inside >= share + sizes[start]:
+            return False
+        if number < len(bounds) - 2 and inside >= share + sizes[stop - 1]:
+            return False
+    return True
+
+
+SIZES = st.lists(st.integers(1, 7), min_size=1, max_size=9)
+
+
+@CHECKED
+@given(sizes=SIZES, data=st.data())
+def test_nearly_balanced_plans_are_those_of_the_definition(sizes: list[int], data: st.DataObject) -> None:
+    level = data.draw(st.integers(1, len(sizes)))
+    every = itertools.combinations(range(1, len(sizes)), level - 1)
+    found = list(nearly_balanced(np.array(sizes), level))
+    assert found == [cuts for cuts in every if is_nearly_balanced(sizes, cuts)]
+    assert len(balanced_cuts(np.array(sizes), level)) == level - 1
+
+
+def published_search(costs: Costs, sizes: list[int], limit: float) -> list[Tried]:
+    """The plans that Algorithm 2 may give, found without its pruning: the best nearly balanced ones of any level."""
+    return [
+        (steps, cuts, memory)
+        for steps, cuts, memory in every_plan(costs, limit)
+        for chosen in itertools.combinations(range(1, len(sizes)), int(cuts))
+        if is_nearly_balanced(sizes, chosen)
+        and memory == sum(costs.memory[graphlet] for graphlet in itertools.pairwise([0, *chosen, len(sizes)]))
+    ]
+
+
+@CHECKED
+@given(sizes=SIZES, data=st.data())
+def test_published_branch_and_bound_finds_the_best_nearly_balanced_plan(sizes: list[int], data: st.DataObject) -> None:
+    """CPU rises from parents to children in the published model, so that pruning loses nothing."""
+    costs = worst_case_costs(sizes)._replace(walk=None)
+    limit = data.draw(limits(costs))
+    plan = published_branch_and_bound(costs, np.array(sizes), limit)
+    assert_sound(plan, costs, limit)
+    balanced = published_search(costs, sizes, limit)
+    if all(plan.cached):
+        assert plan.cpu >= exhaustive(costs, limit).cpu
+        if balanced:
+            assert is_nearly_balanced(sizes, plan.cuts)
+    else:
+        assert not balanced
+
+
+@CHECKED
+@given(sizes=SIZES, data=st.data())
+def test_published_greedy_takes_the_first_level_that_fits(sizes: list[int], data: st.DataObject) -> None:
+    costs = worst_case_costs(sizes)._replace(walk=None)
+    limit = data.draw(limits(costs))
+    plan = published_greedy(costs, np.array(sizes), limit)
+    assert_sound(plan, costs, limit)
+    fitting = [
+        cuts
+        for cuts in (balanced_cuts(np.array(sizes), level) for level in range(1, len(sizes) + 1))
+        if sum(costs.memory[graphlet] for graphlet in itertools.pairwise([0, *cuts, len(sizes)])) <= limit
+    ]
+    assert (plan.cuts if all(plan.cached) else None) == (fitting[0] if fitting else None)
+
+
+def test_published_searches_on_the_example_of_the_paper() -> None:
+    """Two atoms of 2 vertices, then one of 3: with room for two graphlets, branch and bound weighs both, greedy one."""
+    costs, sizes = worst_case_costs([2, 2, 3])._replace(walk=None), np.array([2, 2, 3])
+    both = [costs.memory[0, 1] + costs.memory[1, 3], costs.memory[0, 2] + costs.memory[2, 3]]
+    plan = published_branch_and_bound(costs, sizes, max(both))
+    assert (plan.cuts, plan.considered) == ((2,), 2)
+    assert (published_greedy(costs, sizes, max(both)).cuts, published_greedy(costs, sizes, max(both)).considered) == (
+        (2,),
+        1,
+    )
+    assert published_greedy(costs, sizes, costs.memory[0, 3]).cuts == ()
+
+
+def test_the_published_branch_and_bound_gives_up_after_so_many_plans() -> None:
+    costs, sizes = worst_case_costs([3] * 24)._replace(walk=None), np.array([3] * 24)
+    limit = 1.2 * sum(costs.memory[atom, atom + 1] for atom in range(24))
+    plan = published_branch_and_bound(costs, sizes, limit, most=100)
+    assert plan.considered <= 101
+    assert all(plan.cached)
+    assert plan.memory <= limit

@@ -1,33 +1,220 @@
-"""The events of a lone key, put in order by the kernel as Spark would."""
+"""The rows of a task, put in order by the kernel as Spark would, from memory and from disk."""
 
 from __future__ import annotations
 
+import decimal
+import math
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cetdsl.kernels.wire.order import in_order
+from cetdsl.errors import EngineError
+from cetdsl.ir.layout import CODE, EVENT, FINGERPRINT, KEY, LIST, MASK, POSITION, SHARE, TIE, TIME, VALUE, RowLayout
+from cetdsl.kernels.wire import order
+from cetdsl.kernels.wire.order import RowOrder, in_order, order_of
+from cetdsl.kernels.wire.radix import order_by_key_and_time
 
-EVENTS = st.lists(
-    st.tuples(st.integers(0, 1), st.one_of(st.none(), st.integers(-4, 4)), st.integers(-(2**63), 2**63 - 1), st.text())
+#: Two keys, a time, two columns that break ties, and what is carried along.
+ORDER = RowOrder((0, 1), 2, (3, 4))
+SCHEMA = pa.schema(
+    [
+        ("k0", pa.string()),
+        ("k1", pa.float64()),
+        ("t", pa.int64()),
+        ("b0", pa.string()),
+        ("b1", pa.decimal128(3, 1)),
+        ("v0", pa.int64()),
+        ("e0", pa.list_(pa.string())),
+    ]
 )
-SCHEMA = pa.schema([("h", pa.int32()), ("t", pa.int64()), ("i", pa.int64()), ("e0", pa.string())])
+BOUNDS = st.sampled_from([-(2**63), -1, 0, 2**63 - 1])
+ROWS = st.lists(
+    st.tuples(
+        st.sampled_from([None, "", "a", "b", "ä"]),
+        st.sampled_from([None, 0.0, 1.5, math.nan]),
+        st.one_of(st.integers(-4, 4), BOUNDS, st.none()),
+        st.one_of(st.none(), st.sampled_from(["", "a", "aa", "b", "é"])),
+        st.one_of(st.none(), st.integers(-2, 2).map(lambda n: decimal.Decimal(n).scaleb(-1))),
+        st.integers(0, 9),
+        st.one_of(st.none(), st.lists(st.text(max_size=2), max_size=2)),
+    ),
+    max_size=80,
+)
 
 
-@settings(deadline=None)
-@given(EVENTS, st.integers(1, 7), st.sampled_from([pa.int64(), pa.timestamp("us")]), st.booleans())
-def test_rows_come_in_order(rows: list[tuple], size: int, kind: pa.DataType, ordered: bool) -> None:
-    """By time, NULL first, and simultaneous events by their fingerprints, from whatever batches they come in."""
-    by_time = sorted(rows, key=lambda row: (row[1] is not None, row[1] or 0, row[2]))
-    columns = list(zip(*(by_time if ordered else rows))) or [()] * len(SCHEMA)
+def table_of(rows: list[tuple], kind: pa.DataType) -> pa.Table:
+    columns = list(zip(*rows)) or [()] * len(SCHEMA)
     table = pa.table([pa.array(column, field.type) for column, field in zip(columns, SCHEMA)], schema=SCHEMA)
-    batches = table.cast(SCHEMA.set(1, pa.field("t", kind))).to_batches(max_chunksize=size)
-    found = [tuple(row.values()) for batch in in_order(1, 2, iter(batches)) for row in batch.cast(SCHEMA).to_pylist()]
-    assert sorted(found, key=repr) == sorted(rows, key=repr)
-    # Rows without a time raise later on; what else is known of them does not matter.
-    assert [row[1:3] for row in found if row[1] is not None] == [row[1:3] for row in by_time if row[1] is not None]
-    assert [row[1] for row in found] == [row[1] for row in by_time]
+    return table.set_column(2, "t", table.column("t").cast(kind))
+
+
+def plain(batches: list[pa.RecordBatch]) -> list[tuple]:
+    """Rows as they are, times as numbers."""
+    rows = []
+    for batch in batches:
+        time = batch.column(2).view(pa.int64()) if not pa.types.is_int64(batch.column(2).type) else batch.column(2)
+        columns = [time if k == 2 else batch.column(k) for k in range(batch.num_columns)]
+        rows += list(zip(*(column.to_pylist() for column in columns)))
+    return rows
+
+
+def place(row: tuple) -> tuple:
+    """Where a row stands within its key: NULL comes first, and text goes by its bytes."""
+    text, number = row[3], row[4]
+    return row[2], (text is not None, (text or "").encode()), (number is not None, number or 0)
+
+
+@settings(deadline=None, max_examples=400)
+@given(ROWS, st.integers(1, 30), st.sampled_from([pa.int64(), pa.timestamp("us")]), st.data())
+def test_rows_come_in_order(rows: list[tuple], size: int, kind: pa.DataType, data: st.DataObject) -> None:
+    """Those of a key together, by time and ties; none is lost; those without a time lead, whatever fits into memory."""
+    memory = data.draw(st.sampled_from([1 << 62, 1, 400, 2_000]), label="memory")
+    together = data.draw(st.sampled_from([2, 3, 32]), label="parts merged at once")
+    at_once = data.draw(st.sampled_from([1, 7, 1 << 17]), label="rows of a batch")
+    if data.draw(st.booleans(), label="sorted before"):
+        rows = sorted(rows, key=lambda row: (repr(row[0]), repr(row[1]), row[2] is not None, row[2] or 0))
+    batches = table_of(rows, kind).to_batches(max_chunksize=size)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(order, "MERGED_PARTS", together)
+        patch.setattr(order, "BATCH_ROWS", at_once)
+        limited = RowOrder(ORDER.keys, ORDER.time, ORDER.ties, memory)
+        found = plain(list(in_order(limited, iter(batches))))
+    assert sorted(map(repr, found)) == sorted(map(repr, rows))
+    untimed = sum(row[2] is None for row in rows)
+    assert all(row[2] is None for row in found[:untimed])
+    timed = found[untimed:]
+    keys = [(row[0], repr(row[1])) for row in timed]
+    begins = [key for key, before in zip(keys, [None, *keys]) if key != before]
+    assert len(begins) == len(set(begins))
+    assert all(place(a) <= place(b) for a, b, k, m in zip(timed, timed[1:], keys, keys[1:]) if k == m)
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.data())
+def test_positions_are_sorted_and_equal_ones_stay(data: st.DataObject) -> None:
+    """The compiled sort is a stable one, over all 64 bits, with few events of a key and with many."""
+    many = data.draw(st.integers(1, 5))
+    seed = data.draw(st.integers(0, 2**32 - 1))
+    bits = data.draw(st.sampled_from([1, 3, 8, 9, 20, 40, 63]))
+    chance = np.random.default_rng(seed)
+    count = data.draw(st.integers(0, 400))
+    number = chance.integers(0, many, count)
+    time = chance.integers(-(2**bits), 2**bits, count, endpoint=bits < 63) + data.draw(st.integers(-5, 5)) * (bits < 60)
+    positions, times = order_by_key_and_time(number, many, time)
+    expected = np.lexsort((time, number))
+    assert positions.tolist() == expected.tolist()
+    assert times.tolist() == time[expected].tolist()
+
+
+def test_what_came_in_order_is_not_moved() -> None:
+    """The columns are those that came."""
+    batch = pa.record_batch([pa.array(["a", "a", "b"]), pa.array([1, 2, 0])], names=["k0", "t"])
+    [found] = in_order(RowOrder((0,), 1), iter([batch]))
+    assert found.column(1).buffers()[1].address == batch.column(1).buffers()[1].address
 
 
 def test_no_rows_are_in_order() -> None:
-    assert list(in_order(0, 1, iter([]))) == []
+    assert list(in_order(ORDER, iter([]))) == []
+
+
+def twenty_times_the_limit() -> tuple[list[pa.RecordBatch], int, pa.Table]:
+    """Batches of as many rows of a few keys, with texts and payload, as twenty times the memory given."""
+    count, chance = 60_000, np.random.default_rng(5)
+    key = pa.array([f"customer {n}" for n in chance.integers(0, 7, count)])
+    time, tie = pa.array(chance.integers(-500, 500, count)), pa.array(chance.integers(0, 50, count))
+    table = pa.table([key, time, tie, pa.array(np.arange(count))], names=["k0", "t", "b0", "e0"])
+    batches = table.to_batches(max_chunksize=50)
+    return batches, sum(batch.nbytes for batch in batches) // 20, table
+
+
+def test_a_partition_of_twenty_times_the_limit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """It goes through files in Spark's directory, and never are many more rows held than the limit allows."""
+    batches, memory, table = twenty_times_the_limit()
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", f"{tmp_path / 'missing'},{tmp_path}")
+    places, files, held = [], [], []
+    temporary = tempfile.TemporaryFile
+
+    def noted(dir: str | None) -> Any:
+        places.append(dir)
+        files.append(temporary(dir=dir))
+        return files[-1]
+
+    taken = order._sorted
+
+    def counted(row_order: RowOrder, numbers: Any, waiting: list[pa.RecordBatch]) -> Any:
+        held.append(sum(batch.nbytes for batch in waiting))
+        return taken(row_order, numbers, waiting)
+
+    monkeypatch.setattr(order.tempfile, "TemporaryFile", noted)
+    monkeypatch.setattr(order, "_sorted", counted)
+    merged = []
+    joined = order._joined
+
+    def measured(pieces: Any) -> Any:
+        piece = joined(pieces)
+        merged.append(piece.rows.nbytes)
+        return piece
+
+    monkeypatch.setattr(order, "_joined", measured)
+    found = pa.Table.from_batches(list(in_order(RowOrder((0,), 1, (2,), memory), iter(batches))))
+    assert len(held) >= 20
+    assert max(held) <= memory + batches[0].nbytes
+    assert max(merged) <= 2 * memory
+    assert set(places) == {str(tmp_path)}
+    assert all(file.closed for file in files)
+    assert not list(tmp_path.iterdir())
+    first = {key: n for n, key in reversed(list(enumerate(found.column("k0").to_pylist())))}
+    expected = table.to_pandas().assign(place=[first[key] for key in table.column("k0").to_pylist()])
+    expected = expected.sort_values(["place", "t", "b0"], kind="stable")
+    for name in ("k0", "t", "b0"):
+        assert found.column(name).to_pylist() == expected[name].tolist()
+    assert sorted(found.column("e0").to_pylist()) == list(range(len(expected)))
+
+
+def test_files_are_closed_where_nobody_reads_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    batches, memory, _ = twenty_times_the_limit()
+    files = []
+    temporary = tempfile.TemporaryFile
+    monkeypatch.setattr(order.tempfile, "TemporaryFile", lambda dir: files.append(temporary(dir=dir)) or files[-1])
+    rows = in_order(RowOrder((0,), 1, (2,), memory), iter(batches))
+    next(rows)
+    rows.close()
+    assert files
+    assert all(file.closed for file in files)
+
+
+def test_a_full_disk_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    batches, memory, _ = twenty_times_the_limit()
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(order.tempfile, "TemporaryFile", full)
+    with pytest.raises(EngineError, match=r"No space left on device(.|\n)*spark.local.dir"):
+        list(in_order(RowOrder((0,), 1, (2,), memory), iter(batches)))
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (("k0", TIME, MASK), [TIME]),
+        (("k0", TIME, f"{TIE}0", f"{TIE}1", MASK, f"{VALUE}0"), [TIME, f"{TIE}0", f"{TIE}1"]),
+        (("k0", SHARE, TIME, FINGERPRINT, f"{EVENT}0"), [TIME, FINGERPRINT]),
+        (("k0", TIME, f"{TIE}0", MASK, FINGERPRINT), [TIME, f"{TIE}0", MASK, FINGERPRINT]),
+        ((KEY + "0", TIME, f"{TIE}0", MASK, f"{CODE}0", POSITION, f"{LIST}0"), [TIME, f"{TIE}0", POSITION]),
+    ],
+)
+def test_what_orders_the_rows_of_a_layout(names: tuple[str, ...], expected: list[str]) -> None:
+    """Spark and the kernel go by the same columns."""
+    layout = RowLayout(names, "ts", "bigint", sort_memory=9)
+    assert list(layout.order) == expected
+    found = order_of(layout)
+    assert [layout.columns[k] for k in (found.time, *found.ties)] == expected
+    assert [layout.columns[k] for k in found.keys] == list(layout.partition)
+    assert found.memory == 9

@@ -16,6 +16,7 @@ from cetdsl.analysis import Field, Schema, analyse
 from cetdsl.analysis.resolve import Binding
 from cetdsl.errors import CetdslError
 from cetdsl.execution.expressions import to_column
+from cetdsl.ir.extraction import Extraction
 from cetdsl.pattern.expressions import Aggregate, Attribute, Call, Literal
 from cetdsl.pattern.nodes import And
 from cetdsl.planning.planner import plan_aggregate, plan_complete, plan_trends
@@ -134,7 +135,7 @@ def plan(text: str) -> None:
     timed(lambda: plan_aggregate(resolved, (("count", Aggregate("count")),), "decimal"))
     timed(lambda: plan_trends(resolved, ("t",), 5))
     if not isinstance(resolved.query.pattern, And):
-        complete = "maximal", "auto", None, ("t",), None
+        complete = "maximal", Extraction(), ("t",), None
         timed(lambda: plan_complete(CompleteRequest(resolved, *complete, compile_sides(resolved))))
 
 

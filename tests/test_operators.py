@@ -17,6 +17,7 @@ from cetdsl.ir.operators.operator import Carry, Unary
 from cetdsl.kernels.entry import _STAGES
 from cetdsl.pattern.expressions import Aggregate
 from cetdsl.planning.planner import plan_aggregate
+from cetdsl.planning.sorting import exchanged
 from cetdsl.rewrite import rewrite
 
 
@@ -60,7 +61,7 @@ def test_exchanges_lie_between_operators_that_require_something_and_their_input(
 
 def test_what_is_met_is_not_met_again() -> None:
     plan = planned("PATTERN A+ AND SEQ(A, B?) WHERE A.id = NEXT(A).id")
-    assert with_exchanges(plan) == plan
+    assert exchanged(plan) == plan
 
 
 def test_another_requirement_replaces_an_exchange() -> None:

@@ -25,7 +25,7 @@ from test_kernel_aggregate import CUTTING, NUMBERS, Worker, by_case, rows_at, ro
 
 import cetdsl as cet
 import cetdsl.kernels.aggregate.panes
-from cetdsl.aggregates.vocabulary import COUNT, MOMENTS, ODD, SUM
+from cetdsl.aggregates.vocabulary import COUNT, LARGEST, MOMENTS, ODD, SMALLEST, SUM
 from cetdsl.analysis import Binding, analyse
 from cetdsl.errors import CountOverflow, UnsupportedQuery
 from cetdsl.execution.compat import schema_of
@@ -41,7 +41,8 @@ from cetdsl.kernels.aggregate.matrices import product
 from cetdsl.kernels.aggregate.panes import PanesEvaluator, pane_stream, window_stream
 from cetdsl.kernels.wire.values import ValueColumn
 from cetdsl.kernels.wire.windows import NEVER, cut_slices
-from cetdsl.pattern.expressions import Aggregate, attributes
+from cetdsl.pattern.expressions import Aggregate, Attribute, attributes
+from cetdsl.pattern.nodes import events as events_of
 from cetdsl.pattern.query import Query, Returned, Span, Window
 from cetdsl.pattern.text import unparse
 from cetdsl.planning.panes import MIN_PANES_OVERLAP
@@ -130,6 +131,37 @@ def test_generated(first: int) -> None:
         rows = generators.stack([case.rows, *(generators.random_stream(90_000 + 4 * seed + n) for n in range(4))])
         compared += check(suited(case.query, seed), rows, case.tie_break, NUMBERS[seed % 4])
     assert compared > 40
+
+
+@pytest.mark.parametrize("first", range(0, 80, 40))
+def test_generated_extremes(first: int) -> None:
+    """Smallest and largest values and lengths, beside whatever else is asked for, where panes stay in their task."""
+    compared = 0
+    for seed in range(first, first + 40):
+        case = generators.random_case(180_000 + seed, FEATURES)
+        rows = generators.stack([case.rows, *(generators.random_stream(190_000 + 4 * seed + n) for n in range(4))])
+        window = Window(*(Span(ticks, "tick") for ticks in ((8, 2), (9, 2), (4, 1), (7, 1))[seed % 4]))
+        variable = next(iter(events_of(case.query.pattern))).variable
+        extremes = [Returned(Aggregate(name, argument=Attribute(variable, "x")), name) for name in ("min", "max")]
+        returning = [item for item in case.query.returning if item.output_name not in ("min", "max")]
+        query = by_case(attrs.evolve(case.query, returning=(*returning, *extremes), window=window))
+        aggregates = {item.output_name: item.aggregate for item in query.returning}
+        expected = None
+        for chunk_events, batch in CUTTING:
+            number = NUMBERS[seed % 4]
+            try:
+                answer = Worker(query, rows, case.tie_break).aggregate(number, chunk_events, batch, strategy=panes)
+            except UnsupportedQuery:
+                break
+            if expected is None:
+                expected = reference.aggregate(query, rows, aggregates, tie_break=case.tie_break)
+            assert set(answer) == set(expected), unparse(query)
+            for key, values in expected.items():
+                for name, value in values.items():
+                    got = answer[key][name]
+                    assert agrees(got, value, number, aggregates[name]), (unparse(query), key, name, got, value)
+            compared += 1
+    assert compared > 30
 
 
 # ------------------------------------------------------------------------------------------------ numbers of any size
@@ -231,7 +263,10 @@ def test_windows_of_a_chunk_have_the_values_that_they_have_event_by_event(
         used = sorted(set(test_kernel_shared.machine(pattern, numbers).variables))
         more = [Accumulator(COUNT, used[0]), Accumulator(SUM, used[-1], 0), Accumulator(SUM, used[-1], 1)]
         more += [Accumulator(update, used[-1], column) for update in (*MOMENTS, ODD) for column in (0, 1)]
+        extremes = [Accumulator(update, v, 0) for update in (SMALLEST, LARGEST) for v in {used[0], used[-1]}]
+        extremes += [Accumulator(update) for update in (SMALLEST, LARGEST)]
         accumulators = (TRENDS, *choose.sample(more, choose.choice([0, 1, 3, 6])))
+        accumulators += tuple(choose.sample(extremes, choose.choice([0, 1, len(extremes)])))
         windowing = Windowing("sliding", *choose.choice([(12, 3), (13, 3), (20, 1)]))
         spec = test_kernel_shared.query(pattern, numbers, NUMBERS[seed % len(NUMBERS)], windowing, accumulators)
         spec = attrs.evolve(spec, layout=spec.layout.with_values(("bigint", "double")))
@@ -245,6 +280,8 @@ def test_windows_of_a_chunk_have_the_values_that_they_have_event_by_event(
             assert own is None or (own == other).all()
         for near, other in zip(got.scaled, expected.scaled, strict=True):
             assert np.allclose(near.real * 2.0**near.imag, other.real * 2.0**other.imag, rtol=1e-9, atol=1e-9)
+        for largest, other in zip(got.extremes, expected.extremes, strict=True):
+            assert (largest[got.found] == other[got.found]).all()
 
 
 def with_count(text: str) -> Query:
@@ -288,7 +325,7 @@ def test_blocks_meet_rightly() -> None:
         ("PATTERN A AND B WITHIN 5 SLIDE 1", "AND at the top"),
         ("PATTERN B+ WHERE B.x < NEXT(B).x WITHIN 5 SLIDE 1", "compare events with each other"),
         ("PATTERN SEQ(A, NOT C, B) WITHIN 5 SLIDE 1", "NOT needs"),
-        ("RETURN MAX(B.x), MIN(LENGTH) PATTERN B+ WITHIN 5 SLIDE 1", "no sum of products: MAX, MIN"),
+        ("RETURN MAX(B.x), MIN(LENGTH) PATTERN B+ WITHIN 6 SLIDE 2", "not share the ranks of extremes: MAX, MIN"),
         ("PATTERN B{20,30} WITHIN 5 SLIDE 1", "more than 12 states"),
         ("PATTERN B+ WITHIN 6 SLIDE 2", f"in 3 windows at most; panes pay from {MIN_PANES_OVERLAP} on"),
         ("PATTERN B+ WITHIN 6 SLIDE 8", "in one window at most"),
@@ -307,6 +344,15 @@ def test_the_planner_takes_panes_where_windows_overlap() -> None:
     for slide, number, strategy in ((10, "decimal", "panes"), (30, "decimal", "kernel"), (60, "string", "panes")):
         resolved = Worker(parse(f"PATTERN SEQ(A, B+) WITHIN 60 SLIDE {slide}"), []).resolved
         assert plan_aggregate(resolved, (("n", Aggregate("count")),), number).strategy == strategy
+
+
+def test_extremes_of_panes_are_found_in_the_task_of_their_events() -> None:
+    for slide, strategy in ((10, "panes"), (30, "kernel")):
+        resolved = Worker(parse(f"RETURN MIN(B.x) PATTERN SEQ(A, B+) WITHIN 60 SLIDE {slide}"), []).resolved
+        aggregates = tuple((item.output_name, item.aggregate) for item in resolved.query.returning)
+        assert plan_aggregate(resolved, aggregates, "decimal").strategy == strategy
+    text = explained("RETURN MIN(B.price) PATTERN SEQ(A, B+) WITHIN 60 minutes SLIDE 10 minutes", "physical").text
+    assert "+- kernel: matrices of panes, multiplied up to windows\n" in text
 
 
 def test_explain_shows_both_stages_and_the_panes() -> None:

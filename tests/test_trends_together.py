@@ -150,6 +150,12 @@ def test_a_plan_that_is_given_serves(letters: Any) -> None:
     assert many.trends(plan=plan).count() == many.trends().count() == many.trends(deadline=0).count() > 0
     with pytest.raises(InvalidNode, match="the aggregation plan is one of other queries"):
         many.trends(plan=plan.removing("abc"))
+    rates = {"rates": {"A": 100, "B": 100, "C": 0.001, "D": 0.001}}
+    assert many.trends(statistics=rates).count() == many.trends().count()
+    with pytest.raises(InvalidNode, match="statistics are given beside an aggregation plan"):
+        many.trends(plan=plan, statistics=rates)
+    with pytest.raises(InvalidNode, match="the rate of 'A' is -1, which is negative"):
+        many.trends(statistics={"rates": {"A": -1}})
     with pytest.raises(InvalidNode, match="plan= is no aggregation plan"):
         many.trends(plan="greedy")  # type: ignore[arg-type]
 

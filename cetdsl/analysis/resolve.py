@@ -24,6 +24,7 @@ from cetdsl.errors import (
     shown,
 )
 from cetdsl.ir.schema import Field, Schema
+from cetdsl.ir.sorting import AS_USUAL, AskedSort
 from cetdsl.pattern.expressions import (
     Aggregate,
     Attribute,
@@ -62,13 +63,14 @@ class Binding:
 
     ``time`` None takes the only timestamp column. ``tie_break`` names columns that order events of the same time;
     a single name, or None for no column, will do. ``type`` is the column with the type of an event; None when every
-    event is of every type. ``on_null_time`` is ``"error"`` or ``"skip"``.
+    event is of every type. ``on_null_time`` is ``"error"`` or ``"skip"``. ``sort`` says who sorts the events of a task.
     """
 
     time: str | None = None
     tie_break: tuple[str, ...] = attrs.field(default=(), converter=_names)
     type: str | None = "type"
     on_null_time: str = attrs.field(default="error", validator=_check_on_null_time)
+    sort: AskedSort = AS_USUAL
 
 
 @attrs.frozen
@@ -99,6 +101,7 @@ class ResolvedQuery:
     on_null_time: str
     columns: tuple[str, ...]
     asked_partition_by: tuple[str, ...]
+    sort: AskedSort = AS_USUAL
 
     def with_query(self, **changes: Any) -> ResolvedQuery:
         """The same with these fields of the query changed; this very object when they are equal to what they were."""
@@ -172,6 +175,7 @@ class _Analysis:
             on_null_time=self.binding.on_null_time,
             columns=self.schema.names,
             asked_partition_by=partition_by,
+            sort=self.binding.sort,
         )
 
     # Errors

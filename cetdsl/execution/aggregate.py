@@ -22,6 +22,7 @@ from cetdsl.ir.operators import (
     MultiplyPanes,
     Operator,
     PairCounts,
+    PanesInPlace,
     Propagate,
     Sweep,
     Union,
@@ -60,8 +61,8 @@ def partial_fields(spec: KernelSpec, value_types: tuple[T.DataType, ...]) -> lis
     return [T.StructField(f"r{n}", kind) for n, kind in enumerate(kinds)]
 
 
-@runs(Propagate, Sweep, Messages, CountPaths, MultiplyPanes)
-def answer(df: DataFrame, plan: Propagate | Sweep | Messages | CountPaths | MultiplyPanes) -> Rows:
+@runs(Propagate, PanesInPlace, Sweep, Messages, CountPaths, MultiplyPanes)
+def answer(df: DataFrame, plan: Propagate | PanesInPlace | Sweep | Messages | CountPaths | MultiplyPanes) -> Rows:
     """Gives the answer of a kernel: group columns, window, aggregates; or partial results if the plan says so."""
     rows = execute(df, plan.child)
     if rows.spec.answer.partial:

@@ -11,8 +11,18 @@ from pyspark.sql import types as T
 from cetdsl.errors import recovering
 from cetdsl.execution.operators import Rows, execute, runs
 from cetdsl.execution.trends import Shown, refuse_duplicates, trend_field, trends_spec
-from cetdsl.ir.operators import BuildGraph, ListPaths, OverGraph, SamplePaths, SurveyGraphs, TopPaths
-from cetdsl.ir.stages import SURVEY, GraphSpec, SampleSpec, SurveySpec, TopSpec
+from cetdsl.ir.extraction import USUAL
+from cetdsl.ir.operators import (
+    BuildGraph,
+    FindPieces,
+    JoinPieces,
+    ListPaths,
+    OverGraph,
+    SamplePaths,
+    SurveyGraphs,
+    TopPaths,
+)
+from cetdsl.ir.stages import SURVEY, GraphSpec, JoinSpec, PieceSpec, SampleSpec, SurveySpec, TopSpec
 from cetdsl.pattern.expressions import Length, variables
 
 
@@ -27,7 +37,7 @@ def _told(rows: Rows, plan: OverGraph, limit: int | None = None) -> GraphSpec:
     """Returns what the kernel must know to get trends out of the graph."""
     graph, shown = plan.child, Shown.of(plan.source)
     trends = trends_spec(plan, shown.keys, rows.spec, graph.columns or (), limit)
-    return GraphSpec(trends, graph.algorithm or "auto", graph.memory, rows.shares)
+    return GraphSpec(trends, graph.extraction or USUAL, rows.shares)
 
 
 def _schema(rows: Rows, plan: OverGraph, *more: T.StructField, named: bool = False) -> T.StructType:
@@ -42,6 +52,22 @@ def list_paths(df: DataFrame, plan: ListPaths) -> Rows:
     rows = execute(df, plan.child)
     spec = _told(rows, plan, plan.limit)
     return rows.mapped(plan, spec, _schema(rows, plan, named=True))
+
+
+@runs(FindPieces)
+def find_pieces(df: DataFrame, plan: FindPieces) -> Rows:
+    """Gives the partial trends between anchors, numbered in the order of a walk."""
+    rows, whole = execute(df, plan.child), T.LongType()
+    told = [("number", whole), ("begin", whole), ("last", whole), ("role", whole), ("next", T.ArrayType(whole))]
+    schema = _schema(rows, plan, *(T.StructField(name, kind) for name, kind in told))
+    return rows.mapped(plan, PieceSpec(_told(rows, plan)), schema)
+
+
+@runs(JoinPieces)
+def join_pieces(df: DataFrame, plan: JoinPieces) -> Rows:
+    """Gives the trends under the user's column names."""
+    rows, told = execute(df, plan.child), plan.extraction
+    return rows.mapped(plan, JoinSpec(rows.shares, told.memory), T.StructType([rows.data.schema["trend"]]))
 
 
 @runs(SamplePaths)

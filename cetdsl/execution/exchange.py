@@ -39,9 +39,8 @@ from cetdsl.ir.layout import (
     RunSpec,
     numbered,
 )
-from cetdsl.ir.operators import EventsInOrder, Exchange, Operator, RowsInOrder
+from cetdsl.ir.operators import EventsInOrder, Exchange, InEveryShare, Operator, RowsInOrder
 from cetdsl.ir.shares import share_numbers
-from cetdsl.ir.source import kernel_sorts_shares
 from cetdsl.ir.windowing import overlaps
 from cetdsl.pattern.expressions import Attribute
 
@@ -80,13 +79,9 @@ def _events_in_order(df: DataFrame, below: Operator, needed: EventsInOrder) -> R
         packed = T.StructType([*schema.fields[: in_runs.keys + 1], T.StructField("p", T.BinaryType())])
         rows = map_stage(rows, "runs", in_runs, packed)
     # A task has one share of a lone key, so that nothing is gained by sorting by it.
-    order = [] if lone_share else by
-    if shares and kernel_sorts_shares(source, compiled):
-        layout = attrs.evolve(layout, unsorted=True)
-    elif compiled.lists:
-        order = [*order, *frame.order, POSITION]  # which lists refer to
-    else:
-        order = [*order, *(frame.settled_order if needed.settled else frame.order)]
+    order = [*([] if lone_share else by), *layout.order]
+    if needed.sorting.by_kernel and in_runs is None:
+        layout, order = attrs.evolve(layout, sort_memory=needed.sorting.memory), []
     rows = exchange(rows, by, order, shares if lone_share else 0)
     return Rows(rows, frame, types, attrs.evolve(typed(spec, types), layout=layout), shares)
 
@@ -100,7 +95,7 @@ def _project(frame: EventFrame, needed: EventsInOrder, shares: int) -> tuple[Ter
     if needed.in_panes:
         terms[BUCKET] = frame.pane()
     elif spec.query.windowing.cut:
-        terms[BUCKET] = frame.time_buckets(bool(spec.query.negations))
+        terms[BUCKET] = frame.time_buckets(spec.query.looks_back)
     terms |= frame.instant()
     terms |= frame.codes
     terms |= {f"{VALUE}{n}": frame.term(expr) for n, expr in enumerate(needed.values)}
@@ -220,8 +215,13 @@ def carry_out(df: DataFrame, plan: Exchange) -> Rows:
     needed = plan.gives_rows
     if isinstance(needed, EventsInOrder):
         return _events_in_order(df, plan.child, needed)
-    assert isinstance(needed, RowsInOrder), needed
     rows = execute(df, plan.child)
+    if isinstance(needed, InEveryShare):
+        shares = parallelism(df.sparkSession)
+        copies = F.explode(F.array(*map(F.lit, share_numbers(shares)))).alias(SHARE)
+        copied = rows.data.select(copies, "*")
+        return attrs.evolve(rows, data=exchange(copied, (SHARE,), (needed.order,), shares), shares=shares)
+    assert isinstance(needed, RowsInOrder), needed
     data = rows.data.selectExpr(*needed.select) if needed.select else rows.data
     return rows.now(exchange(data, needed.by, [*needed.by, *needed.order]))
 

@@ -30,11 +30,12 @@ STRATEGIES = {
     "event joins": "puts trends together in the order of a plan, with a join of DataFrames for each event",
     "graph": "trends are the paths of a graph of each key's events",
     "balanced": "all cores build the one large graph, and each lists an equal part of its paths",
+    "anchors": "partial trends between anchors are found once, and joined along the anchors",
     "joins": "the paths of one large graph, extended by one event per round of joins",
     "definition": "lists all trends, and drops those that another one contains",
 }
 #: What operators say of themselves, in the order in which it is shown; what has another name comes last.
-_FACTS = ("trends", "algorithm", "memory", "cost", "numbers", "windows", "time buckets", "panes")
+_FACTS = ("trends", "algorithm", "optimizer", "memory", "cost", "numbers", "windows", "time buckets", "panes")
 
 
 def physical_views(decision: Decision, measured: tuple[tuple[str, str], ...] = ()) -> tuple[PlanView, ...]:

@@ -45,7 +45,7 @@ def _work_view(together: DetectTogether, work: Mapping[int, Mapping[str, int]]) 
     ]
     if totals["not_kept"]:
         facts.append(
-            ("not kept", f"{totals['not_kept']:,} times the instances of a sub-pattern were too many to be kept")
+            ("not kept", f"{totals['not_kept']:,} times a sub-pattern was given up, as its instances were too many")
         )
     shown = set(sorted(found, key=lambda number: (-found[number]["built"], number))[:_SHOWN])
     nodes = [ViewNode(str(number), vertices[number].name, _lines(found[number])) for number in sorted(shown)]

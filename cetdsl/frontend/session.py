@@ -11,7 +11,7 @@ import attrs
 from pyspark.sql import Column, DataFrame
 
 from cetdsl.analysis.resolve import Binding, ResolvedQuery, analyse
-from cetdsl.errors import InvalidNode, QueryTypeError, ResolutionError, is_one_of, names_of, nearest, shown
+from cetdsl.errors import InvalidNode, QueryTypeError, ResolutionError, is_one_of, names_of, shown
 from cetdsl.execution import detection as detected
 from cetdsl.execution.compat import function_names, refuse_streaming, require_dataframe, schema_of
 from cetdsl.execution.complete import summary
@@ -23,10 +23,12 @@ from cetdsl.execution.room import is_beyond_a_task
 from cetdsl.explain import Explanation, explain_query
 from cetdsl.explain.physical import measured_facts, physical_views
 from cetdsl.explain.view import PlanView
-from cetdsl.frontend.memory import parse_memory
+from cetdsl.frontend.extraction import given_extraction
 from cetdsl.frontend.patterns import query_of
+from cetdsl.frontend.sorting import asked_sort
 from cetdsl.frontend.terms import Term, to_expr
 from cetdsl.ir.accumulators import NUMBERS
+from cetdsl.ir.extraction import USUAL, Extraction
 from cetdsl.ir.kernel import ALL, ENDS, MAXIMAL
 from cetdsl.pattern.expressions import Aggregate, Length, SparkColumn
 from cetdsl.pattern.nodes import events
@@ -43,7 +45,6 @@ from cetdsl.planning.planner import (
     strategy_name,
 )
 from cetdsl.planning.strategies.complete import (
-    ALGORITHMS,
     CompleteRequest,
     CountRequest,
     SampleRequest,
@@ -339,6 +340,10 @@ class PatternFrame:
         memory_limit: str | int | None = None,
         limit: int | None = None,
         columns: Sequence[str] | None = None,
+        *,
+        optimizer: str = "auto",
+        cost_model: str = "exact",
+        anchors: int | None = None,
     ) -> DataFrame:
         """The complete trends, one row each: those that are not part of another one of their group and window.
 
@@ -353,11 +358,21 @@ class PatternFrame:
             may take, by ``spark.executor.pyspark.memory``, it counts the events of each group first, and takes
             ``joins`` for ``"ends"`` if one has more than a task can hold.
         memory_limit : str or int, optional
-            What each task may keep of partial trends, in bytes or as ``"512m"``; not for ``joins``, which keeps none.
+            What each task may keep of the graph and of partial trends, in bytes or as ``"512m"``; not for ``joins``,
+            which keeps none.
         limit : int, optional
             Any so many of them; no work is done for the rest.
         columns : sequence of str, optional
             The columns of each event to show; all by default.
+        optimizer : {"auto", "branch-and-bound", "greedy", "exhaustive"}
+            Who cuts the graph into graphlets for ``h-cet``. ``auto`` finds the best cuts, and may keep only some
+            graphlets in memory; the others are those of Poppe et al. (SIGMOD 2017), which keep all of them or none.
+        cost_model : {"exact", "worst-case"}
+            What the optimizer takes for the partial trends of a graphlet: their number, or the most that so many events
+            can have.
+        anchors : int, optional
+            For ``anchors``, the number of attribute vertices that partial trends are found between, from those with
+            most edges on, in each window. By default it is chosen by what it costs.
 
         Returns
         -------
@@ -369,7 +384,8 @@ class PatternFrame:
         UnsupportedQuery
             If the pattern has AND at the top, or the algorithm cannot take the query.
         InvalidNode
-            If an argument is not one of those above, or the memory limit is no amount of memory.
+            If an argument is not one of those above, has no meaning for the algorithm, or the memory limit is no amount
+            of memory; when the DataFrame is computed, if there are more anchors than events.
 
         Examples
         --------
@@ -384,7 +400,8 @@ class PatternFrame:
         """
         refuse_streaming(self._df)
         names = self._columns(columns)
-        request = self._complete(completeness, algorithm, memory_limit, names, whole("limit", limit))
+        extraction = given_extraction(algorithm, memory_limit, optimizer, cost_model, anchors)
+        request = self._complete(completeness, extraction, names, whole("limit", limit))
         return run(self._df, plan_complete(self._with_room(request)).plan)
 
     def count_complete_trends(
@@ -525,6 +542,10 @@ class PatternFrame:
         algorithm: str = "auto",
         memory_limit: str | int | None = None,
         measure: bool = False,
+        *,
+        optimizer: str = "auto",
+        cost_model: str = "exact",
+        anchors: int | None = None,
     ) -> DataFrame:
         """What listing the complete trends of each group, partition and window works with, and what it will take.
 
@@ -536,6 +557,10 @@ class PatternFrame:
             As of :meth:`complete_trends`.
         measure : bool
             Finds all of the trends, and forgets them, to see what that really takes.
+        optimizer : str
+        cost_model : str
+        anchors : int, optional
+            As of :meth:`complete_trends`.
 
         Returns
         -------
@@ -548,8 +573,8 @@ class PatternFrame:
             - ``algorithm``, the published one that the plan amounts to;
             - ``atoms``, the pieces that the graph can be cut into, the ``cuts`` of the plan, the pieces whose partial
               trends are ``cached``, and the ``anchors`` that partial trends lead to;
-            - ``predicted_bytes`` of memory and ``predicted_steps`` of the search, and the same as measured, ``bytes``
-              and ``steps``, NULL without ``measure``.
+            - ``predicted_bytes`` of memory, with the graph, and ``predicted_steps`` of the search, and the same as
+              measured, ``bytes`` and ``steps``, NULL without ``measure``.
 
         Raises
         ------
@@ -571,14 +596,14 @@ class PatternFrame:
         <BLANKLINE>
         """
         refuse_streaming(self._df)
-        request = self._complete(completeness, algorithm, memory_limit)
+        extraction = given_extraction(algorithm, memory_limit, optimizer, cost_model, anchors)
+        request = self._complete(completeness, extraction)
         return run(self._df, plan_complete(SurveyRequest(request, measure)).plan)
 
     def _complete(
         self,
         completeness: str,
-        algorithm: str = "auto",
-        memory_limit: str | int | None = None,
+        extraction: Extraction = USUAL,
         columns: tuple[str, ...] = (),
         limit: int | None = None,
         complete: bool = True,
@@ -588,24 +613,8 @@ class PatternFrame:
             completeness = ALL
         elif not is_one_of(completeness, (MAXIMAL, ENDS)):
             raise InvalidNode(f"no completeness {shown(completeness)}", hint=f"choose {MAXIMAL!r} or {ENDS!r}")
-        if not is_one_of(algorithm, ALGORITHMS):
-            hint = nearest(shown(algorithm), ALGORITHMS, f"choose one of {', '.join(ALGORITHMS)}")
-            raise InvalidNode(f"no algorithm {shown(algorithm)}", hint=hint)
-        memory = None
-        if memory_limit is not None:
-            # Kernels take half a second to load.
-            from cetdsl.kernels.complete.jobs import Settings
-
-            memory = parse_memory(memory_limit)
-            # This raises unless it is enough for anything.
-            Settings(memory=memory)
-        if memory is not None and algorithm == "joins":
-            raise InvalidNode(
-                "algorithm 'joins' keeps its paths in Spark's shuffles, which memory_limit does not bound",
-                hint="leave memory_limit out, or choose another algorithm",
-            )
         sides = compile_sides(self._rewritten)
-        return CompleteRequest(self._rewritten, completeness, algorithm, memory, columns, limit, sides)
+        return CompleteRequest(self._rewritten, completeness, extraction, columns, limit, sides)
 
     def _with_room(self, request: CompleteRequest) -> CompleteRequest:
         """The same request, of joins if some group is beyond a task and they can take it."""
@@ -614,7 +623,7 @@ class PatternFrame:
         [compiled] = request.compiled
         if not is_beyond_a_task(self._df, source_of(request.resolved), compiled):
             return request
-        return attrs.evolve(request, algorithm="joins", memory=None)
+        return attrs.evolve(request, extraction=Extraction("joins"))
 
     def _weight(self, by: Term | None) -> Aggregate:
         """What trends are ordered by, checked and with the exact names of its columns."""
@@ -688,6 +697,9 @@ class PatternFrame:
         plan: str | Sequence[Any] = "auto",
         statistics: str | Mapping[str, Mapping[Any, float]] | None = None,
         adaptation: str | Mapping[str, Any] | None = None,
+        optimizer: str = "auto",
+        cost_model: str = "exact",
+        anchors: int | None = None,
     ) -> Explanation:
         """How the query is understood and run.
 
@@ -710,6 +722,10 @@ class PatternFrame:
         adaptation : str or mapping, optional
             As of :meth:`trends`, for the stage ``trends``, which also takes its ``algorithm``. Where one of them is
             given, or ``measured``, ``physical`` stands for ``trends``, as no other answer has such plans.
+        optimizer : str
+        cost_model : str
+        anchors : int, optional
+            As of :meth:`complete_trends`, for the stages ``complete`` and ``survey``.
 
         Returns
         -------
@@ -747,7 +763,11 @@ class PatternFrame:
             stage = "trends"
         rewritten, trace = rewrite(resolved)
         decision = self._decide(self._query.returning or (Returned(COUNT),), number)
-        asked = completeness, algorithm, memory_limit
+
+        def asked(columns: tuple[str, ...] = ()) -> CompleteRequest:
+            extraction = given_extraction(algorithm, memory_limit, optimizer, cost_model, anchors)
+            return self._complete(completeness, extraction, columns)
+
         return explain_query(
             stage,
             self._query,
@@ -756,8 +776,8 @@ class PatternFrame:
             trace,
             decision,
             lambda: run(self._df, decision.plan),
-            lambda: plan_complete(self._with_room(self._complete(*asked, self._columns(None)))),
-            lambda: summary(self.survey_complete_trends(*asked, measured)),
+            lambda: plan_complete(self._with_room(asked(self._columns(None)))),
+            lambda: summary(run(self._df, plan_complete(SurveyRequest(asked(), measured)).plan)),
             lambda: self._trends_views(self._detection(plan, statistics, adaptation, algorithm), measured),
         )
 
@@ -828,6 +848,8 @@ def pattern(
     tie_break: str | Sequence[str] | None = None,
     type: str | None = "type",
     on_null_time: str = "error",
+    sort: str | None = None,
+    sort_memory: str | int | None = None,
 ) -> PatternFrame:
     """Bind a query to the events of a DataFrame.
 
@@ -845,6 +867,12 @@ def pattern(
         The column that holds event types; None says that every event is of every type.
     on_null_time : {"error", "skip"}
         What to do with rows whose time is NULL.
+    sort : {"auto", "kernel", "spark"}, optional
+        Who puts the events of a task in order: Spark, or the kernel in the Python worker; ``auto`` takes whoever is
+        expected to take less time. By default the session's setting ``cetdsl.sort``, and else ``auto``.
+    sort_memory : str or int, optional
+        About how much of a task's events the kernel holds while it sorts, as ``"64m"`` or bytes; what is more goes to
+        Spark's local directory. By default the session's setting ``cetdsl.sort.memory``, and else 128 MiB.
 
     Returns
     -------
@@ -867,7 +895,8 @@ def pattern(
     Decimal('7')
     """
     require_dataframe(df)
-    bound = PatternFrame(df, query_of(query), Binding(time, tie_break, type, on_null_time))
+    asked = asked_sort(df.sparkSession, sort, sort_memory)
+    bound = PatternFrame(df, query_of(query), Binding(time, tie_break, type, on_null_time, asked))
     bound._rewritten  # noqa: B018 - errors of the query are raised here, not when an answer is asked for
     refuse_changing_conditions(df, spark_columns(bound.query))
     require_worker_python(df.sparkSession)

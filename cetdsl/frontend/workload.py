@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from cetdsl.analysis.resolve import Binding, ResolvedQuery, analyse
+from cetdsl.detection.statistics import given_statistics
 from cetdsl.errors import (
     AnalysisErrors,
     CetdslError,
@@ -34,6 +35,7 @@ from cetdsl.explain.workload import explain_workload
 from cetdsl.frontend import sase
 from cetdsl.frontend.patterns import query_of
 from cetdsl.frontend.session import check_number, shown_columns, spark_columns, whole
+from cetdsl.frontend.sorting import asked_sort
 from cetdsl.ir.operators import AnswerTogether, ListTogether
 from cetdsl.ir.sharing import CALIBRATED, COST_MODELS, Sharing
 from cetdsl.pattern.query import Query
@@ -44,6 +46,7 @@ from cetdsl.rewrite import rewrite
 from cetdsl.sharing.aggregation.draft import Limits
 from cetdsl.sharing.aggregation.plan import PlanData
 from cetdsl.sharing.aggregation.planner import ALGORITHMS, Planner
+from cetdsl.sharing.aggregation.worth import worth_keeping
 
 
 class Workload:
@@ -145,6 +148,7 @@ class Workload:
         *,
         plan: PlanData | None = None,
         deadline: float | None = None,
+        statistics: Mapping[str, object] | None = None,
     ) -> DataFrame:
         """The trends of all queries, one row each.
 
@@ -162,6 +166,9 @@ class Workload:
             ``sharing="never"`` there is none.
         deadline : float, optional
             Seconds after which the plan found so far is taken.
+        statistics : dict, optional
+            How often events come, and how many of them conditions let through, as for :func:`cetdsl.aggregation_plan`:
+            sub-patterns that cost more to keep than to build again are not shared.
 
         Returns
         -------
@@ -173,7 +180,7 @@ class Workload:
         Raises
         ------
         InvalidNode
-            If the plan is one of other queries.
+            If the plan is one of other queries, or statistics are none, or are given beside a plan.
         ResolutionError
             If there is no column of a name.
 
@@ -187,33 +194,37 @@ class Workload:
         abc [('A', 1), ('B', 2), ('C', 3)]
         abd [('A', 1), ('B', 2), ('D', 4)]
         """
-        return self._listed(limit, columns, plan, deadline).union()
+        return self._listed(limit, columns, self._shared(plan, deadline, statistics)).union()
 
-    def _listed(
-        self, limit: int | None, columns: Sequence[str] | None, plan: PlanData | None, deadline: float | None
-    ) -> TrendsOfAll:
+    def _listed(self, limit: int | None, columns: Sequence[str] | None, shared: PlanData | None) -> TrendsOfAll:
         refuse_streaming(self._df)
-        return trends_of_all(self._df, self._plan_trends(limit, columns, plan, deadline), tuple(self._queries))
+        return trends_of_all(self._df, self._plan_trends(limit, columns, shared), tuple(self._queries))
 
-    def _plan_trends(
-        self,
-        limit: int | None = None,
-        columns: Sequence[str] | None = None,
-        plan: PlanData | None = None,
-        deadline: float | None = None,
-    ) -> ListTogether:
+    def _plan_trends(self, limit: int | None, columns: Sequence[str] | None, shared: PlanData | None) -> ListTogether:
         first = next(iter(self._rewritten.values()))
         shown = shown_columns(first, columns)
         by_type = plain_text_column(self._df, self._binding.type)
-        shared = self._shared(plan, deadline)
         return plan_trends_together(self._rewritten, shared, shown, whole("limit", limit), by_type)
 
-    def _shared(self, plan: PlanData | None = None, deadline: float | None = None) -> PlanData | None:
+    def _shared(
+        self,
+        plan: PlanData | None = None,
+        deadline: float | None = None,
+        statistics: Mapping[str, object] | None = None,
+    ) -> PlanData | None:
         """The aggregation plan of the queries, as given or else made; None where nothing is to be shared."""
+        known = None if statistics is None else given_statistics(statistics, None)
         if plan is None:
-            return self._found_plan(check_deadline(deadline)) if self._sharing.mode != "never" else None
+            if self._sharing.mode == "never":
+                return None
+            found = self._found_plan(check_deadline(deadline))
+            return found if known is None else worth_keeping(found, known)
         if not isinstance(plan, PlanData):
             raise InvalidNode(f"plan= is no aggregation plan: {shown(plan)}", hint="it is made by cet.aggregation_plan")
+        if known is not None:
+            raise InvalidNode(
+                "statistics are given beside an aggregation plan", hint="give them to cet.aggregation_plan instead"
+            )
         if dict(plan.queries) != self._queries:
             raise InvalidNode(
                 "the aggregation plan is one of other queries", hint="make it of those that df.patterns() is given"
@@ -269,7 +280,7 @@ class Workload:
         >>> pairs.unpersist()
         """
         if self._asks_for(of) == "trends":
-            listed = self._listed(limit, columns, None, None)
+            listed = self._listed(limit, columns, self._shared())
             self._persisted += [passed.persist() for passed in listed.passes]
             return listed.results()
         rows = self._answered(number)
@@ -358,7 +369,8 @@ class Workload:
         return explain_workload(plan, self._rewritten, sets)
 
     def _explain_trends(self, limit: int | None, measured: bool) -> Explanation:
-        shared, plan = self._shared(), self._plan_trends(limit)
+        shared = self._shared()
+        plan = self._plan_trends(limit, None, shared)
         work = []
         if measured:
             refuse_streaming(self._df)
@@ -402,6 +414,8 @@ def patterns(
     sharing: str = "dynamic",
     deviations: Mapping[str, float] | None = None,
     cost_model: str = CALIBRATED,
+    sort: str | None = None,
+    sort_memory: str | int | None = None,
 ) -> Workload:
     """Bind many queries to the events of a DataFrame.
 
@@ -429,6 +443,8 @@ def patterns(
     cost_model : {"calibrated", "equation-8", "equation-7"}
         What decisions go by: prices of the work that is done here, measured once per machine; or an equation of Hamlet
         (SIGMOD 2021), which counts the steps of a program that scans the events before each event.
+    sort, sort_memory
+        As of :func:`pattern`.
 
     Returns
     -------
@@ -458,7 +474,8 @@ def patterns(
     require_dataframe(df)
     named = named_queries(queries)
     how = _sharing(sharing, deviations or {}, cost_model, named)
-    workload = Workload(df, named, Binding(time, tie_break, type, on_null_time), how)
+    asked = asked_sort(df.sparkSession, sort, sort_memory)
+    workload = Workload(df, named, Binding(time, tie_break, type, on_null_time, asked), how)
     workload._rewritten  # noqa: B018 - errors of the queries are raised here, not when an answer is asked for
     for name, query in named.items():
         try:

@@ -9,6 +9,7 @@ import attrs
 from cetdsl.ir.accumulators import Accumulator, Output
 from cetdsl.ir.layout import RowLayout
 from cetdsl.ir.machine import Machine, Negation, Pair
+from cetdsl.ir.shadows import Shadows
 from cetdsl.ir.windowing import Windowing
 
 #: Which trends are asked for: all of them, or those that are not part of another one, by one of two readings.
@@ -21,7 +22,9 @@ class KernelQuery:
 
     ``pivot`` is a variable that is bound to one event of every trend, -1: none. The kernel takes each of its events in
     turn, so that the predicates in ``pairs`` compare with a fixed one: all of them where trends are counted, some where
-    they are listed. ``completeness`` says which trends are asked for: "all", "maximal" or "ends".
+    they are listed. ``completeness`` says which trends are asked for: "all", "maximal" or "ends". Where the edges at
+    the ends of a path do not tell which trends these are, ``shadows`` do, and the states are those of a machine made
+    for it.
     """
 
     machine: Machine
@@ -30,6 +33,12 @@ class KernelQuery:
     pairs: tuple[Pair, ...] = ()
     pivot: int = -1
     completeness: str = ALL
+    shadows: Shadows | None = None
+
+    @property
+    def looks_back(self) -> bool:
+        """Whether, with a span, events before the first one of a trend tell whether it is an answer."""
+        return bool(self.negations) or self.shadows is not None
 
 
 @attrs.frozen

@@ -96,8 +96,8 @@ class RowLayout:
 
     ``columns`` are the names of the columns, in their order. ``time`` is the user's name of the time column, and
     ``values`` are the Spark types of the aggregated columns. ``event`` says where to find each of the event's own
-    columns that are shown, and ``runs`` how events were put into sorted runs, if they were. The rows of a task are
-    ``unsorted`` where they come in any order, to be sorted by time and fingerprint.
+    columns that are shown, and ``runs`` how events were put into sorted runs, if they were. The rows of a task come in
+    any order if ``sort_memory`` > 0, and whoever reads them puts them in :attr:`order`, holding about so many bytes.
 
     Examples
     --------
@@ -115,7 +115,7 @@ class RowLayout:
     encoding: Encoding = Encoding()
     event: tuple[EventColumn, ...] = ()
     runs: RunSpec | None = None
-    unsorted: bool = False
+    sort_memory: int = 0
 
     @classmethod
     def of(
@@ -147,6 +147,15 @@ class RowLayout:
     def partition(self) -> tuple[str, ...]:
         """The columns by which rows are sent to tasks: only rows that agree in all of them are read together."""
         return tuple(name for name in self.columns if name[0] in (KEY, SHARE, BUCKET, WINDOW))
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """The columns by which the rows of a partition are sorted.
+
+        Lists refer to positions, and a fingerprint makes the order the same whenever the rows are computed.
+        """
+        last = (POSITION,) if self.lists else (MASK, FINGERPRINT) if self.has(FINGERPRINT) else ()
+        return (TIME, *self.all_of(TIE), *filter(self.has, last))
 
     @property
     def keys(self) -> int:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import attrs
 
-from cetdsl.ir.compiled import Compiled
 from cetdsl.ir.schema import Schema
-from cetdsl.ir.windowing import SLIDING, WHOLE, Windowing
+from cetdsl.ir.sorting import AS_USUAL, AskedSort
+from cetdsl.ir.windowing import SLIDING, Windowing
 
 
 @attrs.frozen
@@ -15,6 +15,7 @@ class Source:
 
     ``groups`` are the columns that are output, in the order of GROUP BY; ``partitions`` are further columns that are
     equal along a trend, of which the user named ``asked_partitions``. Rows without a time are an "error", or a "skip".
+    ``sort`` says who is to sort.
     """
 
     schema: Schema
@@ -26,6 +27,7 @@ class Source:
     partitions: tuple[str, ...]
     asked_partitions: tuple[str, ...]
     windowing: Windowing
+    sort: AskedSort = AS_USUAL
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -41,9 +43,3 @@ class Source:
     def window(self) -> tuple[str, ...]:
         """The column of an answer that holds the window, if windows slide."""
         return ("window",) if self.windowing.kind == SLIDING else ()
-
-
-def kernel_sorts_shares(source: Source, compiled: Compiled) -> bool:
-    """Whether shares go unsorted: time alone orders the events, and a kernel holds all before it begins."""
-    whole = not source.keys and source.windowing.kind == WHOLE
-    return whole and not source.tie_break and not compiled.lists

@@ -5,6 +5,7 @@ from __future__ import annotations
 import attrs
 
 from cetdsl.ir.branches import BranchPlan
+from cetdsl.ir.extraction import USUAL, Extraction
 from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.layout import RowLayout
 
@@ -56,15 +57,32 @@ DETECTION = (
 class GraphSpec:
     """What a worker must know to get trends out of the graph of a query.
 
-    ``trends.kernel.query.completeness`` says which ones. ``algorithm`` is "auto", "m-cet", "t-cet", "h-cet" or
-    "anchors", and may keep ``memory`` bytes of partial trends (None: no limit). If ``shares`` > 0, so many tasks share
-    a key: a column says which of as many equal parts of the key's trends is listed; see :mod:`cetdsl.ir.shares`.
+    ``trends.kernel.query.completeness`` says which ones. The memory of the ``extraction`` is that of a task, for graph
+    and partial trends. If ``shares`` > 0, so many tasks share a key: a column says which of as many equal parts of the
+    key's trends is listed; see :mod:`cetdsl.ir.shares`.
     """
 
     trends: TrendsSpec
-    algorithm: str = "auto"
-    memory: int | None = None
+    extraction: Extraction = USUAL
     shares: int = 0
+
+
+@attrs.frozen
+class PieceSpec:
+    """What a worker must know to find its share of the partial trends between the anchors of one group."""
+
+    graph: GraphSpec
+
+
+@attrs.frozen
+class JoinSpec:
+    """What a worker must know to join partial trends along anchors: its part of ``shares`` of the trends.
+
+    The partial trends may take ``memory`` bytes (None: no limit).
+    """
+
+    shares: int
+    memory: int | None
 
 
 #: What a survey says of each graph, and the Spark types of that.

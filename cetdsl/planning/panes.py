@@ -42,13 +42,16 @@ def why_not_in_panes(spec: KernelSpec) -> str | None:
         return "without windows nothing says how long a pane is"
     if len(query.machine.variables) > MAX_PANES_STATES:
         return f"the automaton has more than {MAX_PANES_STATES} states"
-    return why_extreme(spec.answer)
+    return None
 
 
 def why_extreme(answer: Answer) -> str | None:
-    """Returns which extremes keep an answer from being a sum of products; None when there are none."""
+    """Returns which extremes keep an answer in the task of its events; None when there are none.
+
+    An extreme is kept as the rank of its value among those of its task.
+    """
     kept = [_EXTREMES[one.update.merge] for one in answer.accumulators if not one.is_additive]
-    return f"an extreme is no sum of products: {', '.join(dict.fromkeys(kept))}" if kept else None
+    return f"tasks do not share the ranks of extremes: {', '.join(dict.fromkeys(kept))}" if kept else None
 
 
 def why_panes_do_not_pay(windowing: Windowing) -> str | None:

@@ -9,9 +9,10 @@ import attrs
 
 from cetdsl.analysis.resolve import ResolvedQuery
 from cetdsl.errors import NoPhysicalPlan, UnsupportedQuery
-from cetdsl.ir.operators import Operator, with_exchanges
+from cetdsl.ir.operators import Operator
 from cetdsl.pattern.expressions import Aggregate
 from cetdsl.planning.detection import BY_DEFAULT, Detection
+from cetdsl.planning.sorting import exchanged
 from cetdsl.planning.strategies import complete
 from cetdsl.planning.strategies.detect import detect, measure, sample
 from cetdsl.planning.strategies.enumerate import list_trends
@@ -37,6 +38,7 @@ COMPLETE_STRATEGIES: dict[str, _Strategies] = {
     "joins": (complete.joins,),
     "definition": (complete.definition,),
     **dict.fromkeys(complete.IN_TASK, (complete.graph,)),
+    "anchors": (complete.anchors,),
 }
 #: The strategies of the other requests about complete trends, by the class of the request.
 COMPLETE_REQUEST_STRATEGIES: dict[type, _Strategies] = {
@@ -98,7 +100,7 @@ def plan_trends(
             f"algorithm 'joins' cannot put these trends together: {plan.reason}",
             hint="use algorithm='auto', which lists the trends of any query within tasks",
         )
-    return Decision(with_exchanges(plan), strategy_name(join_events), ())
+    return Decision(exchanged(plan), strategy_name(join_events), ())
 
 
 def plan_measuring(resolved: ResolvedQuery, detection: Detection) -> Decision:
@@ -109,13 +111,13 @@ def plan_measuring(resolved: ResolvedQuery, detection: Detection) -> Decision:
             f"these trends are not put together by a plan: {found.reason}",
             hint="give a plan, plan='greedy', or an adaptation; explain('trends') says how trends are found",
         )
-    return Decision(with_exchanges(found), strategy_name(detect), ())
+    return Decision(exchanged(found), strategy_name(detect), ())
 
 
 def plan_sampling(resolved: ResolvedQuery, detection: Detection) -> Operator | None:
     """Plans to take statistics of the events; None where trends are put together by no plan."""
     found = sample(TrendsRequest(resolved, (resolved.time.name,), None, compile_sides(resolved), detection))
-    return None if isinstance(found, Declined) else with_exchanges(found)
+    return None if isinstance(found, Declined) else exchanged(found)
 
 
 def plan_complete(request: complete.Request) -> Decision:
@@ -136,7 +138,7 @@ def plan_complete(request: complete.Request) -> Decision:
             f"{plan.reason}",
             hint="use algorithm='auto' or 'definition': all trends are listed, and those that others contain dropped",
         )
-    return Decision(with_exchanges(plan), strategy_name(strategies[0]), ())
+    return Decision(exchanged(plan), strategy_name(strategies[0]), ())
 
 
 def strategy_name(strategy: Callable[[Any], Operator | Declined]) -> str:
@@ -150,7 +152,7 @@ def _first_plan(request: object, strategies: _Strategies) -> Decision:
         plan = strategy(request)
         name = strategy_name(strategy)
         if not isinstance(plan, Declined):
-            return Decision(with_exchanges(plan), name, tuple(declined))
+            return Decision(exchanged(plan), name, tuple(declined))
         declined.append((name, plan.reason))
     reasons = "; ".join(f"{name}: {reason}" for name, reason in declined)
     raise NoPhysicalPlan(

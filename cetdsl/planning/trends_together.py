@@ -24,7 +24,6 @@ from cetdsl.ir.operators import (
     MeasureInstances,
     Operator,
     Scan,
-    with_exchanges,
 )
 from cetdsl.ir.slots import ANY_KIND, Fit
 from cetdsl.ir.source import Source
@@ -34,6 +33,7 @@ from cetdsl.pattern.expressions import Attribute, Binary, Call, Expr, Literal, j
 from cetdsl.planning.instances import Wanted, join_vertices
 from cetdsl.planning.planner import plan_trends
 from cetdsl.planning.slots import Alternative, NotInSlots, Numbers, alternatives_of
+from cetdsl.planning.sorting import exchanged
 from cetdsl.planning.strategies.request import BUCKET_WINDOWS, source_of
 from cetdsl.sharing.aggregation.plan import PlanData
 
@@ -74,7 +74,7 @@ def plan_trends_together(
             alone.append(ListedAlone(name, decision.plan, decision.strategy, str(reason), source.shown_keys))
         else:
             passes[key] = into
-    planned = tuple(with_exchanges(one.finished(plan, columns, limit)) for one in passes.values())
+    planned = tuple(exchanged(one.finished(plan, columns, limit)) for one in passes.values())
     return ListTogether(planned, tuple(alone), columns, limit)
 
 

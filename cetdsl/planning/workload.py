@@ -28,7 +28,6 @@ from cetdsl.ir.operators import (
     Propagate,
     PropagateTogether,
     Scan,
-    with_exchanges,
 )
 from cetdsl.ir.sharing import Member, Propagation, Sharing
 from cetdsl.ir.source import Source
@@ -38,6 +37,7 @@ from cetdsl.pattern.expressions import Expr, strip
 from cetdsl.pattern.nodes import events
 from cetdsl.planning.planner import AGGREGATE_STRATEGIES, plan_aggregate
 from cetdsl.planning.sharing import plan_sharing
+from cetdsl.planning.sorting import exchanged
 from cetdsl.planning.strategies.kernel import kernel
 from cetdsl.planning.strategies.request import BUCKET_WINDOWS
 from cetdsl.sharing.families import family
@@ -73,7 +73,7 @@ def plan_workload(queries: Mapping[str, ResolvedQuery], number: str, sharing: Sh
         if not open_passes or not open_passes[-1].takes(plan):
             open_passes.append(_Pass())
         open_passes[-1].add(name, plan, queries[name])
-    planned = (with_exchanges(one.finished(sharing)) for group in passes.values() for one in group)
+    planned = (exchanged(one.finished(sharing)) for group in passes.values() for one in group)
     return AnswerTogether(tuple(planned), tuple(alone), sharing)
 
 

@@ -20,6 +20,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from cetdsl.analysis import Binding, Field, Schema, analyse
 from cetdsl.frontend.sase import grammar, parse, parse_queries
+from cetdsl.ir.extraction import Extraction
 from cetdsl.ir.kernel import ENDS, MAXIMAL
 from cetdsl.pattern.expressions import Aggregate
 from cetdsl.pattern.nodes import And
@@ -76,7 +77,7 @@ def plan(text: str, time: str) -> None:
     if isinstance(resolved.query.pattern, And):
         return
     for reading in (MAXIMAL, ENDS):
-        request = CompleteRequest(resolved, reading, "auto", None, ("t",), None, compile_sides(resolved))
+        request = CompleteRequest(resolved, reading, Extraction(), ("t",), None, compile_sides(resolved))
         with only_ours():
             plan_complete(request)
     with only_ours():

@@ -21,9 +21,12 @@ from cetdsl.ir.operators.drop_contained import DropContained as DropContained
 from cetdsl.ir.operators.events_in_order import EventsInOrder as EventsInOrder
 from cetdsl.ir.operators.exchange import Exchange as Exchange
 from cetdsl.ir.operators.exchange import with_exchanges as with_exchanges
+from cetdsl.ir.operators.find_pieces import FindPieces as FindPieces
 from cetdsl.ir.operators.fold import Fold as Fold
 from cetdsl.ir.operators.join_events import JoinEvents as JoinEvents
 from cetdsl.ir.operators.join_paths import JoinPaths as JoinPaths
+from cetdsl.ir.operators.join_pieces import InEveryShare as InEveryShare
+from cetdsl.ir.operators.join_pieces import JoinPieces as JoinPieces
 from cetdsl.ir.operators.join_sides import JoinSides as JoinSides
 from cetdsl.ir.operators.limit import Limit as Limit
 from cetdsl.ir.operators.list_paths import ListPaths as ListPaths
@@ -39,6 +42,7 @@ from cetdsl.ir.operators.multiply_panes import MultiplyPanes as MultiplyPanes
 from cetdsl.ir.operators.operator import Operator as Operator
 from cetdsl.ir.operators.operator import Step as Step
 from cetdsl.ir.operators.pair_counts import PairCounts as PairCounts
+from cetdsl.ir.operators.panes_in_place import PanesInPlace as PanesInPlace
 from cetdsl.ir.operators.propagate import Propagate as Propagate
 from cetdsl.ir.operators.propagate_together import PropagateTogether as PropagateTogether
 from cetdsl.ir.operators.rows_in_order import RowsInOrder as RowsInOrder

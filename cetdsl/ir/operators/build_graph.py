@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import attrs
 
-from cetdsl.ir.kernel import MAXIMAL, KernelSpec
+from cetdsl.ir.extraction import Extraction
+from cetdsl.ir.kernel import ALL, MAXIMAL, KernelSpec
 from cetdsl.ir.operators import words
 from cetdsl.ir.operators.events_in_order import EventsInOrder
 from cetdsl.ir.operators.operator import Requirement, Step, Unary
+from cetdsl.ir.shadows import FOLLOWED, REDUCED, STATES
+from cetdsl.ir.windowing import SPAN
 from cetdsl.pattern.expressions import Expr
 
 ALGORITHMS = {
@@ -18,13 +21,32 @@ ALGORITHMS = {
     "anchors": "partial trends between chosen values, joined along these",
 }
 
+OPTIMIZERS = {
+    "auto": "the best cuts; stretches that windows share are cut greedily",
+    "branch-and-bound": "the published branch and bound over nearly balanced cuts",
+    "greedy": "the published greedy search, one nearly balanced plan for each number of graphlets",
+    "exhaustive": "exhaustive search over all cuts",
+}
+COST_MODELS = {
+    "exact": "the exact number of partial trends",
+    "worst-case": "the most partial trends that so many events can have",
+}
+
+#: How complete trends are told where the edges at the ends of a path do not tell them.
+_SHADOWS = {
+    ALL: "from events that may begin a trend to events that may end it, as NOTs and the span allow",
+    STATES: "with states that know what precedes a trend, and in which states longer trends read its events",
+    REDUCED: "without edges that a longer path goes round, led from state to state of the pattern",
+    FOLLOWED: "with the states in which longer trends read its events, followed along each edge and round it",
+}
+
 
 @attrs.frozen
 class BuildGraph(Unary):
     """Builds the graph, within the stage of the operator above.
 
-    ``columns`` of each event are shown, or no trends are listed (None). ``algorithm`` says how paths are extracted from
-    the graph, None that they are not listed; it may keep ``memory`` bytes of partial trends (None: no limit). If
+    ``columns`` of each event are shown, or no trends are listed (None). ``extraction`` says how paths are extracted
+    from the graph, None that they are not listed. If
     ``balanced``, as many tasks as there are cores share each key: all of them build its graph, and each lists a part of
     the trends. ``values`` are the weights of events. If ``settled``, the paths come in the same order whenever they are
     computed.
@@ -32,8 +54,7 @@ class BuildGraph(Unary):
 
     spec: KernelSpec
     columns: tuple[str, ...] | None = None
-    algorithm: str | None = None
-    memory: int | None = None
+    extraction: Extraction | None = None
     balanced: bool = False
     values: tuple[Expr, ...] = ()
     settled: bool = False
@@ -45,10 +66,15 @@ class BuildGraph(Unary):
 
     def steps(self) -> tuple[Step, ...]:
         details = ["attribute ranges for predicates that order or equate values", "without events that lie on no trend"]
-        if self.spec.query.completeness == MAXIMAL:
+        shadows = self.spec.query.shadows
+        if shadows is not None:
+            details.append(_SHADOWS[shadows.kind if self.spec.query.completeness != ALL else ALL])
+        elif self.spec.query.completeness == MAXIMAL:
             details.append("without edges that a longer path goes round: the transitive reduction")
         if self._pivot is not None:
             details.insert(0, f"for each {self._pivot}, of the events that may stand beside it")
+        if self._has_firsts:
+            details.insert(0, "for each event that a trend may begin with, of the events within the span")
         return (Step("kernel: build the graph", tuple(details)),)
 
     def costs(self, limit: int | None = None) -> tuple[str, ...]:
@@ -60,15 +86,25 @@ class BuildGraph(Unary):
         pivot = self.spec.query.pivot
         return None if pivot < 0 else self.compiled.name_of(pivot)
 
+    @property
+    def _has_firsts(self) -> bool:
+        """Whether a span makes a graph for each event that a trend may begin with."""
+        return self.spec.query.shadows is not None and self.source.windowing.kind == SPAN
+
     def facts(self) -> tuple[tuple[str, str], ...]:
         known = words.trends_fact(self.spec.query.completeness)
-        if self._pivot is not None:
+        if self._has_firsts:
+            known = (*known, ("graphs", "one per event that a trend may begin with"))
+        elif self._pivot is not None:
             known = (*known, ("graphs", f"one per event bound to {self._pivot}"))
-        if not known or self.algorithm is None:
+        asked = self.extraction
+        if not known or asked is None:
             return known
-        memory = "no limit" if self.memory is None else f"{self.memory} bytes per task"
-        algorithm = f"{self.algorithm}: {ALGORITHMS[self.algorithm]}"
-        return *known, ("algorithm", algorithm), ("memory", f"{memory} for partial trends")
+        memory = "no limit" if asked.memory is None else f"{asked.memory} bytes per task"
+        known = (*known, ("algorithm", f"{asked.algorithm}: {ALGORITHMS[asked.algorithm]}"))
+        if asked.algorithm == "h-cet":
+            known = (*known, ("optimizer", f"{OPTIMIZERS[asked.optimizer]}, by {COST_MODELS[asked.cost_model]}"))
+        return *known, ("memory", f"{memory} for the graph and partial trends")
 
 
 @attrs.frozen

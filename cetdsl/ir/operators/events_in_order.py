@@ -7,9 +7,12 @@ import attrs
 from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.operators import words
 from cetdsl.ir.operators.operator import Operator, Requirement, Step
-from cetdsl.ir.source import kernel_sorts_shares
+from cetdsl.ir.sorting import Sorting
 from cetdsl.pattern.expressions import Expr
 from cetdsl.pattern.text import quote_name
+
+#: Where nothing has been decided.
+SORTED_BY_SPARK = Sorting("nothing says otherwise")
 
 
 @attrs.frozen
@@ -24,7 +27,8 @@ class EventsInOrder(Requirement):
     agree on its trends only if all of them see its events in the same order, so the events of shares always have it.
 
     Events go to tasks by key and pane if ``in_panes``. Those of a key are put into sorted runs before they are sent if
-    ``in_runs``, where they are numbers.
+    ``in_runs``, where they are numbers. ``sorting`` says who puts those of a task in order, which is no requirement but
+    the planner's decision.
 
     If there are ``tests``, each event has a bit for each of them that holds of it; ``kind`` is the column of texts that
     tells the kinds of events apart.
@@ -40,6 +44,7 @@ class EventsInOrder(Requirement):
     in_runs: bool = False
     tests: tuple[Expr, ...] = ()
     kind: str | None = None
+    sorting: Sorting = SORTED_BY_SPARK
 
     def steps(self, below: Operator) -> tuple[Step, ...]:
         source, compiled = below.source, below.compiled
@@ -65,5 +70,5 @@ class EventsInOrder(Requirement):
         if self.in_runs:
             runs = Step(sort, ("put those of a key into sorted runs, one row each",))
             return (*steps, runs, shuffle, Step("merge the runs of each key"))
-        by_kernel = self.shared and kernel_sorts_shares(source, compiled)
-        return (*steps, shuffle, Step(sort, ("by the kernel",) if by_kernel else ()))
+        sorter = "the kernel" if self.sorting.by_kernel else "Spark"
+        return (*steps, shuffle, Step(sort, (f"by {sorter}: {self.sorting.why}",)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import attrs
 
+from cetdsl.ir.extraction import USUAL
 from cetdsl.ir.operators import words
 from cetdsl.ir.operators.build_graph import ALGORITHMS, OverGraph
 from cetdsl.ir.operators.operator import Step
@@ -17,7 +18,7 @@ class ListPaths(OverGraph):
     stage = "graph"
 
     def steps(self) -> tuple[Step, ...]:
-        return (Step("kernel: list the paths", (ALGORITHMS[self.child.algorithm or "auto"],)),)
+        return (Step("kernel: list the paths", (ALGORITHMS[(self.child.extraction or USUAL).algorithm],)),)
 
     def costs(self, limit: int | None = None) -> tuple[str, ...]:
         return (words.along_paths(limit),)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import attrs
 
 from cetdsl.ir.kernel import KernelSpec
-from cetdsl.ir.operators.events_in_order import EventsInOrder
+from cetdsl.ir.operators.events_in_order import SORTED_BY_SPARK, EventsInOrder
 from cetdsl.ir.operators.exchange import Exchange
 from cetdsl.ir.operators.operator import Unary
+from cetdsl.ir.sorting import Sorting
 from cetdsl.pattern.expressions import Expr
 
 
@@ -18,6 +19,7 @@ class ShowGraph(Unary):
     spec: KernelSpec
     columns: tuple[str, ...]
     joined: bool
+    sorting: Sorting = SORTED_BY_SPARK
     stage = "vertices"
     walks = True
 
@@ -25,4 +27,5 @@ class ShowGraph(Unary):
         self, values: tuple[Expr, ...] = (), columns: tuple[str, ...] | None = None, *, shared: bool = False
     ) -> Exchange:
         """Returns the operator for the events that the pass of one part reads; ``shared``: that of each share."""
-        return Exchange(self.child, EventsInOrder(self.spec, values, columns, shared=shared, settled=True))
+        needed = EventsInOrder(self.spec, values, columns, shared=shared, settled=True, sorting=self.sorting)
+        return Exchange(self.child, needed)

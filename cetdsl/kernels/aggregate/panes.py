@@ -19,7 +19,9 @@ from numpy.typing import NDArray
 from cetdsl.ir.kernel import KernelSpec, is_exact_accumulator
 from cetdsl.ir.layout import BUCKET, MATRIX, numbered, of_panes
 from cetdsl.ir.windowing import Windowing, count_in_panes
-from cetdsl.kernels.aggregate.cover import cover_of, window_accumulators
+from cetdsl.kernels.aggregate.cover import Cover, cover_of, window_accumulators
+from cetdsl.kernels.aggregate.extremes import kept_of
+from cetdsl.kernels.aggregate.lattice import window_extremes
 from cetdsl.kernels.aggregate.leaves import (
     Leaves,
     Weights,
@@ -41,8 +43,9 @@ from cetdsl.kernels.aggregate.matrices import (
     parts_of,
     zeros,
 )
+from cetdsl.kernels.aggregate.stream import RowsOfChunks
 from cetdsl.kernels.answers.rows import answer_columns, group_columns
-from cetdsl.kernels.answers.tables import AccumulatorTable, Values, additive_accumulators
+from cetdsl.kernels.answers.tables import AccumulatorTable, Values, additive_accumulators, extreme_accumulators
 from cetdsl.kernels.numbers.scaled import Objects, Scaled
 from cetdsl.kernels.vocabulary import Bools, Events, Ints, Slices
 from cetdsl.kernels.wire.chunks import CHUNK_EVENTS, Chunk, ChunkReader, Columns, by_chunks, refusing_too_large
@@ -88,21 +91,40 @@ class PanesEvaluator:
         if count:
             cut = self._cut(events)
             weights = weights_of(self.spec, columns, len(events.time))
-            first = np.searchsorted(cut.start, slices.low, side="right") - 1
-            last = np.searchsorted(cut.start, slices.high, side="left") - 1
-            begin = _starts(slices) // self.spec.query.windowing.slide * self.panes.slide
-            most, low = _chunk_panes(self.spec, self.transitions), 0
-            while low < count:
-                # Windows whose panes fit into memory, one window at least.
-                high = max(int(np.searchsorted(last, first[low] + most)), low + 1)
-                own = slice(low, high)
-                found = self._windows(events, weights, cut, first[own], last[own], begin[own])
+            for own, windows in self._parts(cut, slices):
+                found = self._windows(events, weights, cut, *windows)
                 for k in range(len(whole)):
                     scaled[k][own] = found.scaled[k]
                     if exact[k] is not None:
                         exact[k][own] = found.exact[k]  # type: ignore[index]
-                low = high
-        return Values(scaled[0].real != 0, exact, scaled, [])
+        return Values(scaled[0].real != 0, exact, scaled, self.extremes(events, columns, slices))
+
+    def extremes(self, events: Events, columns: list[ValueColumn], slices: Slices) -> list[Ints]:
+        """Computes the accumulators that do not add up."""
+        lattice = extreme_accumulators(self.spec)
+        found = [np.full(len(slices.low), -1, dtype=np.int64) for _ in lattice]
+        if lattice and len(slices.low):
+            kept = [kept_of(accumulator, columns, len(events.time)) for accumulator in lattice]
+            cut = self._cut(events)
+            for own, windows in self._parts(cut, slices):
+                a, cover = self._cover(cut, *windows)
+                start = cut.start[a : a + len(cover.begins) + 1]
+                for accumulator, one, values in zip(lattice, kept, found, strict=True):
+                    largest = window_extremes(events, start, cover, self.transitions, one, accumulator.variable)
+                    values[own] = one.restored(largest)
+        return found
+
+    def _parts(self, cut: _Cut, slices: Slices) -> Iterator[tuple[slice, tuple[Ints, Ints, Ints]]]:
+        """Yields windows whose panes fit into memory, one window at least: their first and last panes and begins."""
+        first = np.searchsorted(cut.start, slices.low, side="right") - 1
+        last = np.searchsorted(cut.start, slices.high, side="left") - 1
+        begin = _starts(slices) // self.spec.query.windowing.slide * self.panes.slide
+        most, low = _chunk_panes(self.spec, self.transitions), 0
+        while low < len(slices.low):
+            high = max(int(np.searchsorted(last, first[low] + most)), low + 1)
+            own = slice(low, high)
+            yield own, (first[own], last[own], begin[own])
+            low = high
 
     def _cut(self, events: Events) -> _Cut:
         length, slide = self.spec.query.windowing.length, self.spec.query.windowing.slide
@@ -117,7 +139,8 @@ class PanesEvaluator:
         self, events: Events, weights: Weights, cut: _Cut, first: Ints, last: Ints, begin: Ints
     ) -> AccumulatorTable:
         """Computes all accumulators of windows, from their ``first`` to their ``last`` pane; see :func:`cover_of`."""
-        a, b = int(first[0]), int(last[-1]) + 1
+        a, cover = self._cover(cut, first, last, begin)
+        b = a + len(cover.begins)
         leaves = leaves_of(self.spec, self.transitions, events._replace(segment_start=cut.start[a : b + 1]), weights)
         matrices = [
             in_whole_numbers(part, leaves)
@@ -125,8 +148,12 @@ class PanesEvaluator:
             else multiply_neighbours(scaled_leaves(part, leaves), leaves.owner)
             for part in parts_of(self.spec)
         ]
-        cover = cover_of(cut.number[a:b], cut.fresh[a:b], first - a, last - a, begin, self.panes.length)
         return window_accumulators(self.spec, self.transitions, matrices, cover)
+
+    def _cover(self, cut: _Cut, first: Ints, last: Ints, begin: Ints) -> tuple[int, Cover]:
+        """Returns the first pane of some windows, and how they are made of the panes from there on."""
+        a, b = int(first[0]), int(last[-1]) + 1
+        return a, cover_of(cut.number[a:b], cut.fresh[a:b], first - a, last - a, begin, self.panes.length)
 
 
 def _fresh(events: Events) -> Bools:
@@ -174,6 +201,18 @@ def pane_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch], chunk_event
     return by_chunks(
         spec.with_query(windowing=Windowing()), batches, chunk_events or _chunk_rows(spec, transitions), panes
     )
+
+
+def in_place_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch], chunk_events: int = CHUNK_EVENTS) -> Columns:
+    """Answers a query over a sorted stream, whose panes are multiplied where their events are: in one stage."""
+    evaluator, rows = PanesEvaluator(spec), RowsOfChunks(spec)
+
+    def answer(chunk: Chunk) -> Columns:
+        values = evaluator.evaluate(chunk.events, chunk.values, chunk.slices, chunk.bounds)
+        for found in rows.found(chunk, chunk.slices, values):
+            yield answer_columns(spec, *found)
+
+    yield from by_chunks(spec, batches, chunk_events, answer)
 
 
 def window_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch], chunk_panes: int = 0) -> Columns:

@@ -1,8 +1,12 @@
-"""Chooses anchors among the attribute vertices: as few as keep the partial trends between them within the memory.
+"""Chooses anchors among the attribute vertices, so that partial trends are few, and so are the visits to them.
 
 An attribute vertex is a list of nodes that the edges of many others lead to. In a graph whose nodes share stretches of
 targets, these stretches, united where they overlap, are the lists. Where every node has a stretch of its own, each
 target is a list by itself. Lists with most edges come first.
+
+With more anchors fewer partial trends are kept, and they are visited more often: once for each way that the search
+comes to them. The number of anchors is that with which both together are least, among 1, 2, 4, ... times the least that
+keeps the partial trends within the memory.
 """
 
 from __future__ import annotations
@@ -10,46 +14,60 @@ from __future__ import annotations
 import numpy as np
 
 from cetdsl.kernels._jit import jit
-from cetdsl.kernels.complete.cuts import Scope, is_useful
+from cetdsl.kernels.complete.cuts import Flow, Scope, is_useful
 from cetdsl.kernels.complete.graphlets import Junctions, count_pieces
 from cetdsl.kernels.graph.windows import Rules, successors_stop
-from cetdsl.kernels.vocabulary import Bools, Floats, Graph, Ints
+from cetdsl.kernels.vocabulary import Bools, Graph, Ints
 
 
 def choose_anchors(
-    graph: Graph, rules: Rules, scope: Scope, paths: Floats, most: float
+    graph: Graph, rules: Rules, scope: Scope, flow: Flow, most: float, asked: int | None = None
 ) -> tuple[Junctions, float, float, int]:
-    """Chooses the anchors of a window so that at most ``most`` partial trends lie between them, or as few as can be.
+    """Chooses the anchors of the stretch of nodes that a flow is of.
+
+    If so many are ``asked`` for, there are so many, or all that there are. Else at most ``most`` partial trends lie
+    between them, or as few as can be, and the number of anchors is the one that costs least.
 
     Returns the junctions, the partial trends and how many of them a search visits, and the number of the attribute
     vertices chosen.
     """
-    bounds = np.array([scope.first, scope.last])
-    group, size = _attribute_vertices(graph, scope)
+    first, last = flow.first, flow.first + len(flow.paths)
+    bounds = np.array([first, last])
+    group, size = attribute_vertices(graph, scope, first, last)
     rank = np.empty(len(size), dtype=np.int64)
     rank[np.argsort(-size, kind="stable")] = np.arange(len(size))
 
     def weigh(count: int) -> tuple[Junctions, float, float]:
-        anchored: Bools = np.zeros(scope.last - scope.first, dtype=np.bool_)
+        anchored: Bools = np.zeros(last - first, dtype=np.bool_)
         anchored[group >= 0] = rank[group[group >= 0]] < count
         junctions = Junctions(bounds, anchored)
-        return junctions, *count_pieces(graph, rules, scope, junctions, paths)
+        return junctions, *count_pieces(graph, rules, scope, junctions, flow.paths)
 
     few, many = 0, int((size > 0).sum())
+    if asked is not None:
+        few = min(asked, many)
+        return *weigh(few), few
+    every = many
     while few < many:
         middle = (few + many) // 2
         if weigh(middle)[1] <= most:
             many = middle
         else:
             few = middle + 1
-    return *weigh(few), few
+    best, count = weigh(few), few
+    more = max(few, 1)
+    while more < every:
+        more = min(2 * more, every)
+        found = weigh(more)
+        if found[1] + found[2] < best[1] + best[2]:
+            best, count = found, more
+    return *best, count
 
 
 @jit
-def _attribute_vertices(graph: Graph, scope: Scope) -> tuple[Ints, Ints]:
-    """Returns the attribute vertex of each node of a window, -1 for none, and how many edges lead to each vertex."""
+def attribute_vertices(graph: Graph, scope: Scope, first: int, last: int) -> tuple[Ints, Ints]:
+    """Returns the attribute vertex of each node of a stretch, -1 for none, and how many edges lead to each vertex."""
     target, starts, stops, origin, reach = graph.target, graph.start, graph.stop, graph.origin, graph.reach
-    first, last = scope.first, scope.last
     count = last - first
     degree = np.zeros(count, dtype=np.int64)
     low, high = len(target), 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +18,7 @@ from cetdsl.kernels.complete.cut_plan import (
     cheapest,
     choices_of,
     least_before,
+    lowest_level,
     make_plan,
     uncached_plan,
 )
@@ -117,33 +117,6 @@ def _nearly_balanced(choices: Choices, limit: float) -> _Known:
             above = between
 
 
-def _lowest_level(memory: Floats, limit: float) -> int:
-    """Returns the level below which no plan is feasible; a plan's level is the number of its graphlets.
-
-    g graphlets of m atoms need at least as much memory as if they all had the same length m / g, and if every length
-    needed the least that the convex hull of all graphlets of all lengths allows. This bound falls with g.
-    """
-    atoms = len(memory)
-    hull = [(0, 0.0)]
-    for length in range(1, atoms + 1):
-        least = float(np.diagonal(memory, length).min())
-        if math.isinf(least):
-            continue
-        while len(hull) > 1:
-            (first, low), (middle, between) = hull[-2:]
-            if (between - low) / (middle - first) < (least - between) / (length - middle):
-                break
-            hull.pop()
-        hull.append((length, least))
-    lengths, leasts = zip(*hull)
-
-    def feasible(graphlets: int) -> bool:
-        each = atoms / graphlets
-        return each <= lengths[-1] and graphlets * float(np.interp(each, lengths, leasts)) * (1 - ROUNDING) <= limit
-
-    return 1 + bisect_left(range(1, atoms + 1), True, key=feasible)
-
-
 class _Partial(NamedTuple):
     """Plans for the last atoms, one per entry.
 
@@ -177,7 +150,7 @@ class _Search:
         self.price = known.price
         self.most_cpu = known.most_cpu
         self.most_priced = known.most_priced(limit)
-        self.level = _lowest_level(choices.memory.min(axis=0), limit)
+        self.level = lowest_level(choices.memory.min(axis=0), limit)
         self.least_memory = least_before(choices.memory)
         self.least_priced = least_before(choices.priced(known.price))
         self.least_cpu = self._least_cpu()

@@ -15,6 +15,7 @@ is spent; the greedy optimizer looks at one cut at a time, and its plan is often
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
@@ -22,7 +23,7 @@ from typing import NamedTuple
 import attrs
 import numpy as np
 
-from cetdsl.kernels.vocabulary import Bools, Floats
+from cetdsl.kernels.vocabulary import Bools, Floats, Ints
 
 #: The two ways to go through a graphlet; first axis of the arrays of `Choices`.
 CACHED, WALKED = 0, 1
@@ -176,6 +177,41 @@ def cheapest(choices: Choices, weights: Floats) -> Path:
         graphlets.insert(0, Graphlet(int(way[start, stop]), start, stop))
         stop = start
     return Path(graphlets, *(sum(float(costs[graphlet]) for graphlet in graphlets) for costs in choices))
+
+
+def lowest_level(memory: Floats, limit: float, sizes: Ints | None = None) -> int:
+    """Returns the level below which no plan is feasible; a plan's level is the number of its graphlets.
+
+    ``sizes`` are those of the atoms (by default each has the size 1). g graphlets of n need at least as much memory as
+    if they all had the same size n / g, and if every size needed the least that the convex hull of all graphlets of all
+    sizes allows. This bound falls with g.
+    """
+    atoms = len(memory)
+    before = np.concatenate([[0], np.cumsum(np.ones(atoms, dtype=np.int64) if sizes is None else sizes)])
+    hull = [(0, 0.0)]
+    for size, least in _least_by_size(memory, before):
+        while len(hull) > 1:
+            (first, low), (middle, between) = hull[-2:]
+            if (between - low) / (middle - first) < (least - between) / (size - middle):
+                break
+            hull.pop()
+        hull.append((size, least))
+    known, leasts = zip(*hull)
+
+    def feasible(graphlets: int) -> bool:
+        each = before[-1] / graphlets
+        return each <= known[-1] and graphlets * float(np.interp(each, known, leasts)) * (1 - ROUNDING) <= limit
+
+    return 1 + bisect_left(range(1, atoms + 1), True, key=feasible)
+
+
+def _least_by_size(memory: Floats, before: Ints) -> list[tuple[int, float]]:
+    """Returns the sizes that graphlets have, rising, with the least memory of a graphlet of each size."""
+    first, last = np.nonzero(np.isfinite(memory) & (np.arange(len(before)) > np.arange(len(memory))[:, None]))
+    sizes, inverse = np.unique(before[last] - before[first], return_inverse=True)
+    least = np.full(len(sizes), np.inf)
+    np.minimum.at(least, inverse, memory[first, last])
+    return [(size, value) for size, value in zip(sizes.tolist(), least.tolist()) if size > 0]
 
 
 def make_plan(costs: Costs, graphlets: Iterable[Graphlet], considered: int, optimal: bool) -> CutPlan:

@@ -19,18 +19,25 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from cetdsl.ir.extraction import Extraction
 from cetdsl.kernels._jit import inlined, jit
 from cetdsl.kernels.complete.branch_and_bound import branch_and_bound
-from cetdsl.kernels.complete.cut_plan import Costs, CutPlan
+from cetdsl.kernels.complete.cut_plan import CACHED, WALKED, Costs, CutPlan, Graphlet, make_plan, uncached_plan
 from cetdsl.kernels.complete.greedy import greedy
+from cetdsl.kernels.complete.published import (
+    exhaustive,
+    published_branch_and_bound,
+    published_greedy,
+    worst_case_costs,
+)
 from cetdsl.kernels.graph.attribute_graph import NEVER
 from cetdsl.kernels.graph.windows import Rules, Windows, is_end, successors_stop
 from cetdsl.kernels.vocabulary import Bools, Floats, Graph, Index, Ints, Places
 
 #: Bytes of a partial trend: its first vertex, what follows, and its length (int32 each).
 ENTRY_BYTES = 12
-#: Atoms that an optimizer is given to choose from.
-MOST_ATOMS = 32
+#: Atoms that an optimizer is given to choose from, and those that exhaustive search is given.
+MOST_ATOMS, MOST_EXHAUSTIVE = 32, 16
 #: Edges that may be looked at, over and over again, to find the costs of a window's graphlets.
 MOST_LOOKS = 2**23
 
@@ -235,37 +242,96 @@ def find_costs(
 
 
 def plan_graphlets(
-    graph: Graph, rules: Rules, scope: Scope, memory: float, flow: Flow, reuse: int = 0
+    graph: Graph, rules: Rules, scope: Scope, memory: float, flow: Flow, asked: Extraction, reuse: int = 0
 ) -> tuple[Ints, CutPlan]:
     """Plans the graphlets of the stretch of nodes that a flow is of: returns their bounds, and the plan.
 
     All partial trends may take ``memory`` bytes. If ``reuse`` windows use them again, the graphlets are those of a
-    pane, which is planned greedily.
+    pane, which is planned greedily unless another optimizer is asked for. The costs of the plan are exact, whatever the
+    optimizer took for them.
     """
     first, last = flow.first, flow.first + len(flow.paths)
-    looks = max(MOST_LOOKS, flow.visits / 4) / max(flow.edges, 1)
-    most = int(min(MOST_ATOMS, max(looks, 2)))
+    model = _Model(graph, rules, scope, memory, flow, asked.cost_model == "exact", reuse)
+    looks = max(MOST_LOOKS, flow.visits / 4) / max(flow.edges, 1) if model.exact else MOST_ATOMS
+    most = int(min(MOST_EXHAUSTIVE if asked.optimizer == "exhaustive" else MOST_ATOMS, max(looks, 2)))
     bounds = np.concatenate([[first], find_cuts(graph, rules, scope, first, last), [last]])
     if len(bounds) - 1 > most:
         bounds = _joined(bounds, flow, most)
-    costs = _costs(graph, rules, scope, bounds, memory, flow, reuse)
+    costs = model.costs(bounds)
     parts = np.arange(costs.atoms)
     too_large = np.flatnonzero(costs.memory[parts, parts + 1] > memory)
     if len(too_large) and len(parts) < most:
         bounds = _cut_up(bounds, too_large, most - len(parts))
-        costs = _costs(graph, rules, scope, bounds, memory, flow, reuse)
-    plan = greedy(costs, memory) if reuse else branch_and_bound(costs, memory)
-    return bounds[np.array([0, *plan.cuts, plan.atoms])], plan
+        costs = model.costs(bounds)
+    plan = _choose_plan(costs, model.sizes(bounds), memory, asked.optimizer, reuse)
+    bounds = bounds[np.array([0, *plan.cuts, plan.atoms])]
+    if not model.exact:
+        plan = _within(plan, model.counted(bounds), memory)
+        bounds = bounds[np.array([0, *plan.cuts, plan.atoms])]
+    return bounds, plan
 
 
-def _costs(graph: Graph, rules: Rules, scope: Scope, bounds: Ints, memory: float, flow: Flow, reuse: int) -> Costs:
-    entries, cached, walked = find_costs(graph, rules, scope, bounds, flow.paths, memory / ENTRY_BYTES)
-    with np.errstate(over="ignore"):
-        cached += entries / max(reuse, 1)
-        # Trends are put together from pieces, unless there is but one graphlet, whose pieces they are.
-        cached[1:, -1] += flow.trend_refs
-        walked[:, -1] += flow.trend_refs
-    return Costs(entries * ENTRY_BYTES, cached, walked)
+def _choose_plan(costs: Costs, sizes: Ints, memory: float, optimizer: str, reuse: int) -> CutPlan:
+    """Has an optimizer choose a plan; the published ones cache every graphlet, or, where that does not fit, none."""
+    if optimizer == "auto":
+        return greedy(costs, memory) if reuse else branch_and_bound(costs, memory)
+    cached = costs._replace(walk=None)
+    if optimizer == "exhaustive":
+        plan = exhaustive(cached, memory)
+    elif optimizer == "greedy":
+        plan = published_greedy(cached, sizes, memory)
+    else:
+        plan = published_branch_and_bound(cached, sizes, memory)
+    return plan if all(plan.cached) else uncached_plan(costs, plan.considered)
+
+
+def _within(plan: CutPlan, costs: Costs, memory: float) -> CutPlan:
+    """Returns a plan with exact costs, of which each graphlet is an atom; those that do not fit are walked."""
+    sizes = np.diagonal(costs.memory, 1)
+    kept = np.array(plan.cached) & (sizes <= memory)
+    for largest in np.argsort(-np.where(kept, sizes, 0.0), kind="stable"):
+        if sizes[kept].sum() <= memory:
+            break
+        kept[largest] = False
+    graphlets = [Graphlet(CACHED if keep else WALKED, k, k + 1) for k, keep in enumerate(kept.tolist())]
+    return make_plan(costs, graphlets, plan.considered, optimal=False)
+
+
+class _Model(NamedTuple):
+    """What the optimizer takes for the costs of the graphlets of a stretch of nodes.
+
+    They are ``exact``, or those of as many vertices in the worst case.
+    """
+
+    graph: Graph
+    rules: Rules
+    scope: Scope
+    memory: float
+    flow: Flow
+    exact: bool
+    reuse: int
+
+    def sizes(self, bounds: Ints) -> Ints:
+        """Returns the vertices on trends between each two bounds."""
+        here = slice(bounds[0], bounds[-1])
+        useful = (self.graph.origin[here] >= self.scope.low) & (self.graph.reach[here] < self.scope.high)
+        sizes: Ints = np.diff(np.concatenate([[0], np.cumsum(useful)])[bounds - bounds[0]])
+        return sizes
+
+    def costs(self, bounds: Ints) -> Costs:
+        """Returns the costs of all graphlets between bounds."""
+        return self.counted(bounds) if self.exact else worst_case_costs(self.sizes(bounds), ENTRY_BYTES)
+
+    def counted(self, bounds: Ints) -> Costs:
+        """Returns the exact costs of all graphlets between bounds."""
+        flow, most = self.flow, self.memory / ENTRY_BYTES
+        entries, cached, walked = find_costs(self.graph, self.rules, self.scope, bounds, flow.paths, most)
+        with np.errstate(over="ignore"):
+            cached += entries / max(self.reuse, 1)
+            # Trends are put together from pieces, unless there is but one graphlet, whose pieces they are.
+            cached[1:, -1] += flow.trend_refs
+            walked[:, -1] += flow.trend_refs
+        return Costs(entries * ENTRY_BYTES, cached, walked)
 
 
 def _joined(bounds: Ints, flow: Flow, most: int) -> Ints:

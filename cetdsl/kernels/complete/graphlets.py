@@ -7,7 +7,8 @@ trend ends or a junction leads on, and a trend is a row of pieces joined by junc
 t-cet      all edges are inner, so the pieces are the trends
 h-cet      edges within a cached graphlet are inner; those of other nodes are junctions, and their pieces the
            nodes themselves, which is m-cet
-anchors    edges into anchors, the events of chosen attribute vertices, are junctions
+anchors    edges into anchors, the events of chosen attribute vertices, are junctions; where windows share
+           graphlets, so are edges between these
 =========  ==================================================================================================
 
 The pieces of a node are a table: each successor along an inner edge adds one entry per piece of its own, which says
@@ -129,11 +130,11 @@ def _prolonged(graph: Graph, rules: Rules, scope: Scope, junctions: Junctions, f
     for v in range(first, last):
         if not is_useful(origin, reach, scope, v):
             continue
-        if len(anchored) == 0:
-            onward = leads_to(starts, stops, target, reach, rules, scope, v, last)
-            out[v - first] = onward or ends_elsewhere(ends, reach_after, rules, scope, v, bound)
+        onward = leads_to(starts, stops, target, reach, rules, scope, v, last)
+        out[v - first] = onward or ends_elsewhere(ends, reach_after, rules, scope, v, bound)
+        if out[v - first] or len(anchored) == 0:
             continue
-        for k in range(starts[v], successors_stop(starts, stops, target, v, scope.last)):
+        for k in range(starts[v], successors_stop(starts, stops, target, v, last)):
             t = target[k]
             if anchored[t - base] and (not rules.pruned or reach[t] < scope.high):
                 out[v - first] = True
@@ -357,7 +358,10 @@ def _stitch(
         # edges that the last piece has left, else the next piece of the last level, else the next root.
         if edge < edge_stop:
             t = np.int64(target[edge])
-            if (rules.pruned and reach[t] >= high) or (len(anchored) > 0 and not anchored[t - bounds[0]]):
+            if rules.pruned and reach[t] >= high:
+                edge += 1
+                continue
+            if len(anchored) > 0 and t < levels[level - 1, _BOUND] and not anchored[t - bounds[0]]:
                 edge += 1
                 continue
             source = _FROM_EDGES
@@ -405,7 +409,9 @@ def _stitch(
             visits += depth - here[_BEFORE]
             if not ended:
                 edge_stop = successors_stop(starts, stops, target, t, last)
-                edge = place_of(target, starts[t], edge_stop, here[_BOUND])
+                edge = starts[t]
+                if len(anchored) == 0:
+                    edge = place_of(target, edge, edge_stop, here[_BOUND])
                 here[_EDGE_STOP] = edge_stop
             continue
         if source == _FROM_ROOTS:
@@ -419,7 +425,7 @@ def _stitch(
                 depth += 1
                 edge, edge_stop = starts[t], successors_stop(starts, stops, target, t, last)
                 here = levels[level]
-                here[_PIECE] = here[_PIECE_STOP] = 0
+                here[_PIECE] = here[_PIECE_STOP] = here[_BOUND] = 0
                 here[_EDGE_STOP], here[_AFTER] = edge_stop, depth
                 level += 1
             continue
@@ -429,7 +435,7 @@ def _stitch(
         if middle < stop:
             here = levels[level]
             here[_PIECE], here[_PIECE_STOP], here[_BEFORE] = middle, stop, depth
-            here[_BOUND] = 0 if len(anchored) > 0 else bounds[place_of(bounds, 0, len(bounds), t + 1)]
+            here[_BOUND] = bounds[place_of(bounds, 0, len(bounds), t + 1)]
             edge = edge_stop = np.int64(0)
             level += 1
     if level > 0:

@@ -17,6 +17,7 @@ import attrs
 import numpy as np
 
 from cetdsl.errors import GroupTooLarge, InvalidNode
+from cetdsl.ir.extraction import Extraction
 from cetdsl.kernels.complete.anchors import choose_anchors
 from cetdsl.kernels.complete.cut_plan import algorithm_of
 from cetdsl.kernels.complete.cuts import (
@@ -61,16 +62,14 @@ _NONE, _NO, _YES = (np.array(values, dtype=np.bool_) for values in ([], [False],
 
 
 @attrs.frozen
-class Settings:
-    """How trends are extracted: by ``"auto"``, ``"m-cet"``, ``"t-cet"``, ``"h-cet"`` or ``"anchors"``.
+class Settings(Extraction):
+    """How trends are extracted.
 
     ``memory`` is bytes for partial trends and for the search, apart from the graph and the block that is handed over.
     With ``sharing``, windows that overlap share graphlets. A ``thorough`` extraction plans every window, also
     where a walk takes less time than a plan.
     """
 
-    algorithm: str = "auto"
-    memory: int | None = None
     sharing: bool = True
     thorough: bool = False
 
@@ -216,7 +215,7 @@ class Work:
         """Whether each window shares graphlets with the one before."""
         first, last = self.windows.first, self.windows.last
         shares = np.zeros(len(first), dtype=np.bool_)
-        if self.settings.sharing and self.settings.algorithm == "h-cet":
+        if self.settings.sharing and self.settings.algorithm in ("t-cet", "h-cet", "anchors"):
             shares[1:] = (first[:-1] <= first[1:]) & (first[1:] < last[:-1]) & (last[:-1] <= last[1:])
         return shares
 
@@ -238,8 +237,7 @@ class Work:
         flow = find_flow(graph, rules, scope, scope.first, scope.last)
         whole = Junctions(np.array([scope.first, scope.last]), _NONE)
         if algorithm == "anchors":
-            junctions, entries, visits, anchors = choose_anchors(graph, rules, scope, flow.paths, room / ENTRY_BYTES)
-            return Choice(junctions, _YES, entries, entries + visits + flow.trend_refs, anchors)
+            return self._choose_anchors(scope, room, flow)
         if algorithm == "t-cet":
             entries, visits = count_pieces(graph, rules, scope, whole, flow.paths)
             return Choice(whole, _YES, entries, entries + visits)
@@ -247,9 +245,15 @@ class Work:
             return self._choose_graphlets(scope, room, flow)
         return Choice(whole, _NO, 0.0, flow.visits + flow.trend_refs)
 
+    def _choose_anchors(self, scope: Scope, room: int, flow: Flow) -> Choice:
+        """Chooses the anchors of a stretch of nodes."""
+        most, asked = room / ENTRY_BYTES, self.settings.anchors
+        junctions, entries, visits, count = choose_anchors(self.graph, self.rules, scope, flow, most, asked)
+        return Choice(junctions, _YES, entries, entries + visits + flow.trend_refs, count)
+
     def _choose_graphlets(self, scope: Scope, room: int, flow: Flow, reuse: int = 0) -> Choice:
         """Chooses the graphlets of a stretch of nodes, of which so many windows reuse what is kept."""
-        bounds, plan = plan_graphlets(self.graph, self.rules, scope, room, flow, reuse)
+        bounds, plan = plan_graphlets(self.graph, self.rules, scope, room, flow, self.settings, reuse)
         return Choice(Junctions(bounds, _NONE), np.array(plan.cached), plan.memory / ENTRY_BYTES, plan.cpu)
 
     def bytes_of(self, window: int, entries: float) -> float:
@@ -314,7 +318,7 @@ class Work:
         first, last = self.windows.first[begin:end], self.windows.last[begin:end]
         widest, longest = int((last - first).max()), int(self.loads.longest[begin:end].max())
         room = self._room(widest, longest)
-        if room < 0:
+        if room < 0 and self.settings.algorithm == "h-cet":
             yield self._walk(begin, end)
             return
         bounds = np.unique(np.concatenate([first, last]))
@@ -323,10 +327,13 @@ class Work:
         # With equal steps, as many windows share a pane as panes make up a window.
         panes = self._panes(begin, bounds, last, room // most_panes, most_panes)
         # Entries of the panes before each one, and of those of each window.
-        before = np.cumsum([0] + [int(choice.entries) for _, choice in panes])
-        entries = before[last_pane] - before[first_pane]
-        if not entries.any():
-            # Nothing is worth keeping for other windows.
+        before = np.cumsum([0.0] + [choice.entries for _, choice in panes])
+        with np.errstate(invalid="ignore"):
+            entries = before[last_pane] - before[first_pane]
+        memory = MOST_MEMORY if self.settings.memory is None else self.settings.memory
+        needed = ENTRY_BYTES * float(entries.max()) + INDEX_BYTES * widest + STEP_BYTES * longest
+        if not entries.any() or not (needed <= memory and entries.max() < 2**31):
+            # Nothing is worth keeping for other windows, or all of it together is too much.
             for window in range(begin, end):
                 yield self.job(window) if self._worth_a_plan[window] else self._walk(window, window + 1)
             return
@@ -340,8 +347,9 @@ class Work:
             while filled < last_pane[number]:
                 at = self._fill(*panes[filled], tables, at)
                 filled += 1
-            inside = [choice.junctions.bounds for _, choice in panes[first_pane[number] : last_pane[number]]]
-            junctions = Junctions(np.unique(np.concatenate(inside)), _NONE)
+            inside = [choice.junctions for _, choice in panes[first_pane[number] : last_pane[number]]]
+            inner = np.unique(np.concatenate([junctions.bounds for junctions in inside]))
+            junctions = Junctions(inner, np.concatenate([junctions.anchored for junctions in inside]))
             yield self._stitcher(begin + number, junctions, tables, way)
 
     def _panes(self, begin: int, bounds: Ints, last: Ints, room: int, reuse: int) -> list[_Pane]:
@@ -360,9 +368,13 @@ class Work:
         Where it is really entered depends on the window, so a rough choice will do.
         """
         flow = find_flow(self.graph, self.rules, scope, first, last)
+        if self.settings.algorithm == "anchors":
+            return self._choose_anchors(scope, room, flow)
         whole = Junctions(np.array([first, last]), _NONE)
         entries, visits = count_pieces(self.graph, self.rules, scope, whole, flow.paths)
         steps, walked = entries / reuse + visits, flow.visits
+        if self.settings.algorithm == "t-cet":
+            return Choice(whole, _YES, entries, steps)
         if steps >= walked:
             return Choice(whole, _NO, 0.0, walked)
         if ENTRY_BYTES * entries <= room:

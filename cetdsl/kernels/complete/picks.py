@@ -18,6 +18,7 @@ from cetdsl.errors import CountOverflow
 from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.layout import KEY
 from cetdsl.ir.stages import SampleSpec, TopSpec
+from cetdsl.ir.windowing import SPAN
 from cetdsl.kernels.complete.streams import Graphs, Part, placed
 from cetdsl.kernels.enumerate.batches import join_blocks, take_trends
 from cetdsl.kernels.enumerate.trends import TrendRows
@@ -98,12 +99,20 @@ def _one_per_window(chunk: Chunk) -> Chunk:
 def _salts(spec: KernelSpec, chunk: Chunk, part: Part) -> Ints:
     """Returns a number for each window and pivot, which depends on these and the key alone, not on the task."""
     slices, windows = chunk.slices, part.slices
-    place = np.where(part.pivot < 0, -1, part.pivot - slices.low[windows])
+    if spec.query.windowing.kind == SPAN:
+        # Where the slice begins depends on the task; how many of the key's events have the pivot's time does not.
+        time, segment = chunk.events.time, slices.segment[windows]
+        low = chunk.events.segment_start[segment]
+        first = [np.searchsorted(time[a:b], time[b]) for a, b in zip(low.tolist(), part.pivot.tolist(), strict=True)]
+        start, place = time[part.pivot], part.pivot - low - np.array(first, dtype=np.int64)
+    else:
+        start, place = slices.start[windows], np.where(part.pivot < 0, -1, part.pivot - slices.low[windows])
     keys = [chunk.column(name) for name in spec.layout.all_of(KEY)]
     rows = chunk.events.segment_start[slices.segment[windows]].tolist()
     salts = np.empty(len(windows), dtype=np.int64)
-    for n, (row, start, pivot) in enumerate(zip(rows, slices.start[windows].tolist(), place.tolist(), strict=True)):
-        told = repr((*(key[row].as_py() for key in keys), start, pivot))
+    where = start.tolist(), place.tolist(), part.begin.tolist()
+    for n, (row, begun, pivot, begin) in enumerate(zip(rows, *where, strict=True)):
+        told = repr((*(key[row].as_py() for key in keys), begun, pivot, *([begin] if begin >= 0 else [])))
         digest = hashlib.blake2b(told.encode(errors="surrogatepass"), digest_size=8).digest()
         salts[n] = int.from_bytes(digest, "little", signed=True)
     return salts

@@ -17,7 +17,7 @@ from cetdsl.ir.transitions import transitions_of
 from cetdsl.kernels._jit import jit
 from cetdsl.kernels.graph.attribute_graph import NEVER, AttributeGraph, Joins, Ranks
 from cetdsl.kernels.graph.ranges import find_ranges
-from cetdsl.kernels.graph.reachability import find_horizon, find_origins, find_reaches
+from cetdsl.kernels.graph.reachability import Standing, find_horizon, find_origins, find_reaches, usual_standing
 from cetdsl.kernels.machine.program import OPERATORS, Layout, build_tables, lay_out
 from cetdsl.kernels.vocabulary import Events, Graph, Ints, Places
 from cetdsl.pattern.expressions import MIRRORED
@@ -59,8 +59,10 @@ class GraphBuilder:
             _ints([item for group in listed for item in group]),
         )
 
-    def build(self, events: Events) -> AttributeGraph:
+    def build(self, events: Events, standing: Standing | None = None) -> AttributeGraph:
         """The useful nodes of a chunk of events, and their ranges.
+
+        ``standing`` says which nodes there may be, and where trends begin and end; by default the states alone do.
 
         Examples
         --------
@@ -78,13 +80,15 @@ class GraphBuilder:
         """
         ranks = self._ranks(events)
         horizon = find_horizon(events.segment_start, events.time, self.length)
-        origin, origin_before = find_origins(self.joins, ranks, events, horizon)
-        reach, reach_after = find_reaches(self.joins, ranks, events, horizon, origin)
+        standing = usual_standing(self.joins, events) if standing is None else standing
+        origin, origin_before = find_origins(self.joins, ranks, events, horizon, standing)
+        reached = standing._replace(exists=origin >= 0)
+        reach, reach_after = find_reaches(self.joins, ranks, events, horizon, reached)
         useful = (origin >= 0) & (reach != NEVER)
         # What NumPy gives has gaps where there are several nodes, and each kernel would be compiled for both forms.
         event, state = map(np.ascontiguousarray, np.nonzero(useful))
         numbers = origin[useful], origin_before[useful], reach[useful], reach_after[useful]
-        begins, ends = self.joins.begins[state], self.joins.ends[state]
+        begins, ends = standing.begins[event, state], standing.ends[event, state]
         return AttributeGraph(
             Graph(
                 event, state.astype(np.int32), begins, ends, *numbers, _ints([]), _ints([]), np.zeros(0, dtype=np.int32)
@@ -94,6 +98,16 @@ class GraphBuilder:
             ranks,
             self.joins,
         )
+
+    def preceding(self, events: Events, standing: Standing) -> Places:
+        """Returns the latest event with which a path through a predecessor of each node begins, of all nodes."""
+        horizon = find_horizon(events.segment_start, events.time, self.length)
+        return find_origins(self.joins, self._ranks(events), events, horizon, standing)[1]
+
+    def following(self, events: Events, standing: Standing) -> Places:
+        """Returns the earliest event with which a path through a successor of each node ends, of all nodes."""
+        horizon = find_horizon(events.segment_start, events.time, self.length)
+        return find_reaches(self.joins, self._ranks(events), events, horizon, standing)[1]
 
     def _ranks(self, events: Events) -> Ranks:
         """Finds where every event stands in the buckets of each table.

@@ -17,9 +17,12 @@ import numpy as np
 
 from cetdsl.kernels._jit import inlined, jit
 from cetdsl.kernels.graph.attribute_graph import NEVER, NOWHERE, Joins, Ranks
+from cetdsl.kernels.graph.windows import Roles
 from cetdsl.kernels.machine.conditions import edge_holds
 from cetdsl.kernels.vocabulary import Bools, Events, Ints, Places
 
+#: What there is of a node to a pass, as bits: the node itself, and a path that may begin with it.
+EXISTS, STARTS = np.uint8(1), np.uint8(2)
 #: Events that no edge needs.
 _NONE = np.zeros(0, dtype=np.int64)
 
@@ -28,9 +31,10 @@ class _Course(NamedTuple):
     """The order in which a pass goes over the events, with edges in its own direction.
 
     With ``sign`` 1 it goes with time; with -1 against it, so that event ``i`` is the one that is ``i`` events before
-    the last. Of shape (events, states), ``exists`` says which nodes are looked at. ``oldest`` is the first event that
-    shares a window with each event, empty if no edge is tested. Paths begin in the states that ``begins`` names, and
-    each edge leads from the state ``source`` to ``target``. Of shape (tables, events), ``read`` and ``read_rank`` are
+    the last. Of shape (events, states), ``exists`` says which nodes are looked at, and that a path may begin there: the
+    bits :data:`EXISTS` and :data:`STARTS`. ``oldest`` is the first event that shares a window with each event, empty if
+    no edge is tested. In the states that ``begins`` names a path may begin with every node, and each edge leads from
+    the state ``source`` to ``target``. Of shape (tables, events), ``read`` and ``read_rank`` are
     the bucket and rank at which an event asks for predecessors, ``write`` and ``write_rank`` those at which it is told
     to its successors.
     """
@@ -38,7 +42,7 @@ class _Course(NamedTuple):
     sign: int
     segment_start: Ints
     instant: Ints
-    exists: Bools
+    exists: Roles
     oldest: Ints
     begins: Bools
     source: Ints
@@ -63,7 +67,23 @@ class _Trees(NamedTuple):
     total: Places
 
 
-def find_origins(joins: Joins, ranks: Ranks, events: Events, horizon: Places) -> tuple[Places, Places]:
+class Standing(NamedTuple):
+    """Which nodes there are, and with which of them a trend may begin and end; of shape (events, states)."""
+
+    exists: Bools
+    begins: Bools
+    ends: Bools
+
+
+def usual_standing(joins: Joins, events: Events) -> Standing:
+    """Every event may be bound in the states that read its variables; these alone say where trends begin and end."""
+    exists = (events.mask[:, None] >> joins.variable & 1).astype(np.bool_)
+    return Standing(exists, exists & joins.begins, exists & joins.ends)
+
+
+def find_origins(
+    joins: Joins, ranks: Ranks, events: Events, horizon: Places, standing: Standing
+) -> tuple[Places, Places]:
     """Finds ``origin`` and ``origin_before`` of every event (row) and state (column)."""
     # Events end to share windows in the order in which they come.
     oldest = np.searchsorted(horizon, np.arange(len(horizon)), side="right") if joins.tested.any() else _NONE
@@ -71,26 +91,28 @@ def find_origins(joins: Joins, ranks: Ranks, events: Events, horizon: Places) ->
         1,
         events.segment_start,
         events.instant,
-        (events.mask[:, None] >> joins.variable & 1).astype(np.bool_),
+        _marked(standing.exists, standing.begins),
         oldest,
-        joins.begins,
+        _always(standing.exists, standing.begins),
         *_ends_of_edges(joins),
         *ranks[:4],
     )
     return _pass_along(course, joins, ranks, events)
 
 
-def find_reaches(joins: Joins, ranks: Ranks, events: Events, horizon: Places, origin: Places) -> tuple[Places, Places]:
-    """Finds ``reach`` and ``reach_after`` of every event and state that a path from a begin leads to."""
+def find_reaches(
+    joins: Joins, ranks: Ranks, events: Events, horizon: Places, standing: Standing
+) -> tuple[Places, Places]:
+    """Finds ``reach`` and ``reach_after`` of every event and state."""
     count = len(events.time)
     source, target = _ends_of_edges(joins)
     course = _Course(
         -1,
         count - np.ascontiguousarray(events.segment_start[::-1]),
         np.ascontiguousarray(events.instant[::-1]),
-        np.ascontiguousarray(origin[::-1] >= 0),
+        np.ascontiguousarray(_marked(standing.exists, standing.ends)[::-1]),
         count - horizon[::-1].astype(np.int64) if joins.tested.any() else _NONE,
-        joins.ends,
+        _always(standing.exists, standing.ends),
         target,
         source,
         *(np.ascontiguousarray(row[:, ::-1]) for row in (ranks.wanted, ranks.limit, ranks.bucket, ranks.rank)),
@@ -98,6 +120,16 @@ def find_reaches(joins: Joins, ranks: Ranks, events: Events, horizon: Places, or
     found = _pass_along(course, joins, ranks, events)
     reach, after = (np.where(latest < 0, np.int32(NEVER), count - 1 - latest)[::-1] for latest in found)
     return reach, after
+
+
+def _marked(exists: Bools, starts: Bools) -> Roles:
+    """Returns the bits of each node."""
+    return exists * EXISTS | (exists & starts) * STARTS
+
+
+def _always(exists: Bools, starts: Bools) -> Bools:
+    """Whether a path may begin with all nodes of a state."""
+    return np.logical_and.reduce(starts | ~exists, axis=0)  # type: ignore[no-any-return]
 
 
 def _ends_of_edges(joins: Joins) -> tuple[Ints, Ints]:
@@ -204,7 +236,7 @@ def _pass(
             for edge in range(len(target)):
                 p, q, table = source[edge], target[edge], tables[edge]
                 for i in range(start, end):
-                    if not exists[i, q]:
+                    if exists[i, q] == 0:
                         continue
                     found = before[i, q]
                     if tested[edge]:
@@ -233,7 +265,7 @@ def _pass(
             for p in range(len(begins)):
                 for i in range(start, end):
                     if exists[i, p]:
-                        origin[i, p] = np.int32(i) if begins[p] else before[i, p]
+                        origin[i, p] = np.int32(i) if exists[i, p] & STARTS else before[i, p]
             for edge in range(len(target)):
                 p, table = source[edge], tables[edge]
                 for i in range(start, end):

@@ -9,7 +9,7 @@ import numpy as np
 
 from cetdsl.ir.slots import TESTS_IN_WORD, Demands, Fit, Gap, JoinedVertex
 from cetdsl.kernels.instances.candidates import Board, Fits, gather, lay_out_fits, make_board
-from cetdsl.kernels.instances.join import FRAME_FIELDS, NEXT, STATE_FIELDS, STOP, join
+from cetdsl.kernels.instances.join import FRAME_FIELDS, NEXT, STATE_FIELDS, STOP, TRIED, join
 from cetdsl.kernels.instances.join import ROWS as WRITTEN
 from cetdsl.kernels.instances.matches import trends_of, variables_of
 from cetdsl.kernels.instances.programs import Given, Program, given_by, lay_out_join
@@ -21,6 +21,8 @@ BLOCK_ROWS, BLOCK_NUMBERS = 65_536, 262_144
 #: kept: what is made of it is made of that of which it would have been made.
 MOST_KEPT = 24_000_000
 _FIRST_ROOM = 1 << 16
+#: As many candidates as there are may be looked at; and so many in any case, which take less time than to plan a join.
+ANY_EFFORT, LEAST_EFFORT = 2**62, 1_000
 
 
 class Kept(NamedTuple):
@@ -79,7 +81,8 @@ class Detector:
         #: The classes, and the columns by whose values their events may be looked up.
         self._looked_up = sorted({found for vertex in self.vertices for found in vertex.looked_up()})
         self.left = dict.fromkeys((one.query for one in vertices if one.query >= 0), limit)
-        self._serves = _serves(vertices)
+        self.below = _leaves_below(vertices)
+        self._serves = [frozenset(vertices[leaf].query for leaf in leaves) for leaves in self.below]
         #: Of each vertex the instances that were built, those that a child did not build again, the events of its own
         #: slots that were not looked at as a parent had no instance, and how often it was not kept.
         self.built, self.shared, self.avoided, self.not_kept = np.zeros((4, len(vertices)), dtype=np.int64)
@@ -124,9 +127,9 @@ class Detector:
                     yield from work.match(number)
 
 
-def _serves(vertices: Sequence[JoinedVertex]) -> list[frozenset[int]]:
-    """The queries that each vertex is for."""
-    found = [{one.query} if one.query >= 0 else set() for one in vertices]
+def _leaves_below(vertices: Sequence[JoinedVertex]) -> list[frozenset[int]]:
+    """The vertices of queries that each vertex is for."""
+    found = [{number} if one.query >= 0 else set() for number, one in enumerate(vertices)]
     for number in reversed(range(len(vertices))):
         for parent in vertices[number].parents:
             found[parent.vertex] |= found[number]
@@ -183,6 +186,8 @@ class _Work:
         self.store, self.used = np.empty(_FIRST_ROOM, dtype=np.int32), 0
         self.rows = np.empty(_FIRST_ROOM, dtype=np.int32)
         self.kept: dict[int, Kept] = {}
+        #: Of a vertex that is not kept, the sources that its children have in its place.
+        self.instead: dict[int, list[_Source]] = {}
         self.in_order: set[int] = set()
         self.in_use: set[int] = set()
 
@@ -193,18 +198,22 @@ class _Work:
         if not self._can_match(number, vertex, sources):
             self.kept[number] = Kept(0, 0, vertex.width)
             return
-        join_of = _Join(self, vertex, self._parts(vertex, sources))
+        parts, effort = self._parts(vertex, sources), self._worth(number)
+        if self._fewest(vertex, parts) > effort:
+            self._give_up(number, sources)
+            return
+        join_of = _Join(self, vertex, parts, effort)
         room = detector.most_kept - self.used
         while join_of.goes_on(self.rows, len(self.rows) // vertex.width):
-            if len(self.rows) >= room:
-                detector.not_kept[number] += 1
+            if len(self.rows) >= room or join_of.tried >= effort:
+                self._give_up(number, sources)
                 return
             grown = np.empty(2 * len(self.rows), dtype=np.int32)
             grown[: len(self.rows)] = self.rows
             self.rows = grown
         size = join_of.written * vertex.width
         if size > room:
-            detector.not_kept[number] += 1
+            self._give_up(number, sources)
             return
         if self.used + size > len(self.store):
             grown = np.empty(max(2 * len(self.store), self.used + size), dtype=np.int32)
@@ -223,7 +232,7 @@ class _Work:
         if not self._can_match(number, vertex, sources):
             return
         self._count_uses(sources)
-        join_of = _Join(self, vertex, self._parts(vertex, sources))
+        join_of = _Join(self, vertex, self._parts(vertex, sources), ANY_EFFORT)
         rows_at_once = max(min(BLOCK_ROWS, BLOCK_NUMBERS // vertex.width), 1)
         goes_on = True
         while goes_on and detector.left[vertex.query]:
@@ -239,17 +248,19 @@ class _Work:
                 board = self.board
                 yield vertex.query, trends_of(self.rows, join_of.written, vertex.variables, board.kind, board.segment)
 
+    def _give_up(self, number: int, sources: list[_Source]) -> None:
+        """Notes that a vertex is not kept, and what its children are made of instead."""
+        self.detector.not_kept[number] += 1
+        self.instead[number] = sources
+
     def _sources(self, vertex: _Vertex) -> list[_Source]:
         """The vertices whose instances a vertex is made of: its parents; in place of one not kept, the parent's own."""
         found: dict[_Source, None] = {}
-        todo = list(vertex.parents)
-        while todo:
-            one = todo.pop()
+        for one in vertex.parents:
             if one.vertex in self.kept:
                 found[one] = None
-            else:
-                above = self.detector.vertices[one.vertex].parents
-                todo += [_Source(each.vertex, tuple(one.slots[slot] for slot in each.slots)) for each in above]
+            for above in self.instead.get(one.vertex, ()):
+                found[_Source(above.vertex, tuple(one.slots[slot] for slot in above.slots))] = None
         return list(found)
 
     def _can_match(self, number: int, vertex: _Vertex, sources: Sequence[_Source]) -> bool:
@@ -266,6 +277,21 @@ class _Work:
             used_before = vertex in self.in_use
             self.detector.shared[vertex] += self.kept[vertex].instances if used_before else 0
             self.in_use.add(vertex)
+
+    def _worth(self, number: int) -> int:
+        """How many candidates may be looked at to build a vertex: as many as its queries begin with without it.
+
+        So what is built in vain takes no longer than to do without.
+        """
+        detector = self.detector
+        wanting = (one for one in detector.below[number] if detector.left[detector.vertices[one].query])
+        begins = sum(min(map(self._size, detector.vertices[one].classes)) for one in wanting)
+        return max(begins, LEAST_EFFORT)
+
+    def _fewest(self, vertex: _Vertex, parts: Sequence[_Source | int]) -> int:
+        """How many candidates the first step of a join has."""
+        first = parts[0]
+        return self.kept[first.vertex].instances if isinstance(first, _Source) else self._size(vertex.classes[first])
 
     def _size(self, number: int) -> int:
         begin, end = self.places[number]
@@ -318,14 +344,19 @@ class _Work:
 class _Join:
     """A join that may be interrupted."""
 
-    def __init__(self, work: _Work, vertex: _Vertex, parts: tuple[_Source | int, ...]) -> None:
-        self._work, self._vertex = work, vertex
+    def __init__(self, work: _Work, vertex: _Vertex, parts: tuple[_Source | int, ...], effort: int) -> None:
+        self._work, self._vertex, self._effort = work, vertex, effort
         self._program, self._where = work.program(vertex, parts)
         self._gaps = np.array([work.places[number] for number in vertex.gap_classes], dtype=np.int64).reshape(-1, 2)
         self._frame = np.zeros((len(parts), FRAME_FIELDS), dtype=np.int64)
         self._frame[0, [NEXT, STOP]] = self._where[0, :2]
         self._bound = np.zeros(len(vertex.classes), dtype=np.int64)
         self._state = np.zeros(STATE_FIELDS, dtype=np.int64)
+
+    @property
+    def tried(self) -> int:
+        """The candidates that have been looked at."""
+        return int(self._state[TRIED])
 
     @property
     def written(self) -> int:
@@ -355,5 +386,6 @@ class _Join:
                 self._state,
                 self._vertex.bounds,
                 most,
+                self._effort,
             )
         )

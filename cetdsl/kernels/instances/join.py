@@ -38,8 +38,8 @@ from cetdsl.kernels.vocabulary import Index, Ints, Places
 #: which candidates are out of the range; the value that they are looked up by; the first and the last time of the
 #: events that are bound.
 NEXT, STOP, UNTIL, LATEST, VALUE, EARLIEST_BOUND, LATEST_BOUND, FRAME_FIELDS = range(8)
-#: The entries of ``state``: the step, the key, and the rows that have been written.
-DEPTH, KEY, ROWS, STATE_FIELDS = range(4)
+#: The entries of ``state``: the step, the key, the rows that have been written, and the candidates looked at.
+DEPTH, KEY, ROWS, TRIED, STATE_FIELDS = range(5)
 #: The columns of ``where``, a row for each step: the first candidate, the end of all, and, of a parent, where its
 #: instances lie.
 BEGIN, END, PLACE = range(3)
@@ -63,8 +63,11 @@ def join(
     state: Ints,
     bounds: Ints,
     most: int,
+    effort: int,
 ) -> bool:
-    """Writes the instances of a vertex into ``rows``; returns whether it ended because ``most`` are written.
+    """Writes the instances of a vertex into ``rows``; returns whether it ended before all were found.
+
+    It ends when ``most`` are written, or ``effort`` candidates have been looked at.
 
     A row has the position of the event of each slot, and the first position of all. ``where`` and ``gaps`` say where
     the candidates of each step, and the events that each gap must not hold, lie in ``items`` or ``store``.
@@ -72,14 +75,15 @@ def join(
     time, segment, begin, end = board.time, board.segment, board.begin, board.end
     step, slots, test = program.step, program.slot, program.test
     last, width = len(step) - 1, len(bound) + 1
-    length, depth, count, key = bounds[LENGTH], state[DEPTH], state[ROWS], state[KEY]
-    while depth >= 0:
+    length, depth, count, key, tried = bounds[LENGTH], state[DEPTH], state[ROWS], state[KEY], state[TRIED]
+    while depth >= 0 and tried < effort:
         now = frame[depth]
         place = now[NEXT]
         if place >= now[STOP]:
             depth -= 1
             continue
         now[NEXT] = place + 1
+        tried += 1
         own = step[depth]
         lead = _position(items, store, where[depth], own, place)
         if depth == 0:
@@ -134,7 +138,7 @@ def join(
         count += 1
         if count == most:
             break
-    state[DEPTH], state[ROWS], state[KEY] = depth, count, key
+    state[DEPTH], state[ROWS], state[KEY], state[TRIED] = depth, count, key, tried
     return bool(depth >= 0)
 
 

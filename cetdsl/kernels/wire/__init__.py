@@ -1,1 +1,1 @@
-"""Arrow in and out: columns, sorted runs, the order of events, chunks and windows."""
+"""Arrow in and out: columns, sorting, sorted runs, chunks and windows."""

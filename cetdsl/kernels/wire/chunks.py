@@ -19,7 +19,6 @@ from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.layout import (
     BUCKET,
     CODE,
-    FINGERPRINT,
     KEY,
     KIND,
     LIST,
@@ -44,7 +43,7 @@ from cetdsl.kernels.wire.columns import (
     to_numpy,
     validity,
 )
-from cetdsl.kernels.wire.order import in_order
+from cetdsl.kernels.wire.order import in_order, order_of
 from cetdsl.kernels.wire.runs import events_of_runs
 from cetdsl.kernels.wire.values import ValueColumn
 from cetdsl.kernels.wire.windows import NEVER, cut_slices
@@ -143,12 +142,12 @@ class ChunkReader:
         self.spec, self.layout = spec, spec.layout
         if self.layout.runs is not None:
             batches = events_of_runs(self.layout.runs, batches)
-        if self.layout.unsorted:
-            batches = in_order(self.layout.position(TIME), self.layout.position(FINGERPRINT), batches)
+        if self.layout.sort_memory:
+            batches = in_order(order_of(self.layout), batches)
         self.batches = batches
         self.chunk_events = chunk_events
         self.nulls = 0
-        self.asked = [_Asked(one.query.windowing, bool(one.query.negations)) for one in queries or (spec,)]
+        self.asked = [_Asked(one.query.windowing, one.query.looks_back) for one in queries or (spec,)]
 
     def __iter__(self) -> Iterator[Chunk]:
         pending: list[pa.RecordBatch] = []

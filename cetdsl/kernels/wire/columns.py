@@ -176,6 +176,52 @@ def _ranks(columns: list[pa.Array]) -> Ints:
     return ranks
 
 
+class KeyNumbers:
+    """Numbers keys in the order in which they are met: equal ones, also NULL ones, have one number in all batches.
+
+    Examples
+    --------
+    >>> numbers = KeyNumbers()
+    >>> numbers.of([pa.array(["b", "a", None, "b"])], 4)[0].tolist()
+    [0, 1, 2, 0]
+    >>> numbers.of([pa.array(["c", "a"])], 2)[0].tolist()
+    [3, 1]
+    """
+
+    def __init__(self) -> None:
+        self._met: dict[int, pa.Array] = {}
+
+    def of(self, keys: Sequence[pa.Array], count: int) -> tuple[Ints, int]:
+        """Returns the numbers of so many keys, given by columns, and how many keys have been met so far."""
+        number, numbers = np.zeros(count, dtype=np.int64), min(count, 1)
+        for column, key in enumerate(keys):
+            if pa.types.is_null(key.type):
+                continue
+            if pa.types.is_floating(key.type):
+                codes, valid = order_codes([key])
+                key = from_numpy(codes[0], ~valid[0] if key.null_count else None)
+            found, many = self._number(2 * column, key)
+            if column:
+                # Most combinations may not occur.
+                found, many = self._number(2 * column + 1, from_numpy(number << 32 | found))
+            number, numbers = found, many
+        return number, numbers
+
+    def _number(self, place: int, values: pa.Array) -> tuple[Ints, int]:
+        encoded = values.dictionary_encode(null_encoding="encode")
+        new = encoded.dictionary
+        if place not in self._met:
+            self._met[place] = new
+            return to_numpy(encoded.indices).astype(np.int64), len(new)
+        met = self._met[place]
+        found = pc.index_in(new, value_set=met)
+        known = validity(found)
+        numbers = np.where(known, to_numpy(found), len(met) + np.cumsum(~known) - 1)
+        if not known.all():
+            self._met[place] = pa.concat_arrays([met, new.filter(found.is_null())])
+        return numbers[to_numpy(encoded.indices)].astype(np.int64), len(self._met[place])
+
+
 def differs_from_previous(columns: list[pa.Array], count: int) -> Bools:
     """Where any of the columns changes from one row to the next (NULL equals NULL); True at row 0."""
     changes = np.zeros(count, dtype=np.bool_)

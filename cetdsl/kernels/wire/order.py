@@ -1,49 +1,260 @@
-"""Sorts the events of a lone key, which a task holds all together anyway; that takes less time than Spark's sort."""
+"""Sorts the rows of a task by key, time and what breaks ties.
+
+Positions are sorted, and then each column is moved once. Where the rows are more than may be held, they are sorted a
+part at a time, each part is written to a file in Spark's local directory, and the parts are merged from there.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from typing import IO, NamedTuple
 
+import attrs
 import numpy as np
 import pyarrow as pa
 
-from cetdsl.kernels.vocabulary import Ints
-from cetdsl.kernels.wire.columns import as_array, from_numpy, integers, validity
+from cetdsl.errors import EngineError
+from cetdsl.ir.layout import TIME, RowLayout
+from cetdsl.kernels.vocabulary import Bools, Ints, Places
+from cetdsl.kernels.wire.columns import KeyNumbers, as_array, from_numpy, integers, order_codes, to_numpy
+from cetdsl.kernels.wire.radix import order_by_key_and_time
+
+#: Rows of a batch at most.
+BATCH_ROWS = 1 << 17
+#: Parts that are merged at once; more of them become one before others come.
+MERGED_PARTS = 32
 
 
-def in_order(time: int, tie: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Sorts all rows of a task by two columns of whole numbers, given by their positions, as Spark does: NULL first.
+@attrs.frozen
+class RowOrder:
+    """The order of rows, by the positions of columns: of the keys, of a time, and of what orders rows of one time.
 
-    Few rows may have the same time. Rows that are in order already stay as they are.
+    Rows that agree in all keys are to stand together, in order of time, a whole number, then of the ``ties``, NULL
+    first. About ``memory`` bytes of rows may be held.
+    """
+
+    keys: tuple[int, ...]
+    time: int
+    ties: tuple[int, ...] = ()
+    memory: int = 1 << 62
+
+
+def order_of(layout: RowLayout) -> RowOrder:
+    """Returns the order in which rows of a layout are read."""
+    position, ties = layout.position, [name for name in layout.order if name != TIME]
+    return RowOrder(
+        tuple(map(position, layout.partition)), position(TIME), tuple(map(position, ties)), layout.sort_memory
+    )
+
+
+class _Piece(NamedTuple):
+    """Rows in order, with the numbers of their keys and their times."""
+
+    number: Ints
+    time: Ints
+    rows: pa.RecordBatch
+
+    def part(self, low: int, high: int) -> _Piece:
+        """Returns some of the rows."""
+        return _Piece(self.number[low:high], self.time[low:high], self.rows.slice(low, high - low))
+
+
+def in_order(order: RowOrder, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Puts the rows of a task in order; those without a time, which have no place, come before all others.
 
     Examples
     --------
-    >>> batch = pa.RecordBatch.from_pydict({"t": [5, 3, None, 3], "i": [1, 9, 4, 2]})
-    >>> next(in_order(0, 1, iter([batch]))).to_pydict()
-    {'t': [None, 3, 3, 5], 'i': [4, 2, 9, 1]}
+    >>> batch = pa.RecordBatch.from_pydict({"k": ["b", "a", "b"], "t": [5, 3, 4]})
+    >>> [batch.to_pydict() for batch in in_order(RowOrder((0,), 1), [batch])]
+    [{'k': ['b', 'b', 'a'], 't': [4, 5, 3]}]
     """
-    found = list(batches)
-    if not found:
-        return
-    rows = pa.Table.from_batches(found)
-    del found  # or it would hold the rows as they came beside those in order
-    order = _order(as_array(rows.column(time)), integers(as_array(rows.column(tie))))
-    if order is not None:
-        rows = rows.take(from_numpy(order))
-    yield from rows.to_batches()
+    numbers, waiting, held = KeyNumbers(), list[pa.RecordBatch](), 0
+    with ExitStack() as files:
+        parts: list[Iterator[_Piece]] = []
+        for batch in batches:
+            if batch.column(order.time).null_count:
+                yield batch.filter(batch.column(order.time).is_null())
+                batch = batch.filter(batch.column(order.time).is_valid())
+            if batch.num_rows:
+                waiting.append(batch)
+                held += batch.nbytes
+            if held > order.memory:
+                parts.append(_on_disk(_sorted(order, numbers, waiting), order.memory, files))
+                held = 0
+                if len(parts) == MERGED_PARTS:
+                    parts = [_on_disk(_merged(order, parts), order.memory, files)]
+        if waiting:
+            parts.append(_sorted(order, numbers, waiting))
+        yield from (piece.rows for piece in (_merged(order, parts) if len(parts) > 1 else parts[0] if parts else ()))
 
 
-def _order(column: pa.Array, tie: Ints) -> Ints | None:
-    """Returns the order of the rows; None if they are in order."""
-    time = integers(column)
-    if column.null_count:
-        return np.asarray(np.lexsort((tie, time, validity(column))))
-    if bool((time[1:] > time[:-1]).all()):
+def _sorted(order: RowOrder, numbers: KeyNumbers, batches: list[pa.RecordBatch]) -> Iterator[_Piece]:
+    """Yields the rows of batches in order; the list of them is emptied, so that nobody else holds them meanwhile."""
+    rows = pa.Table.from_batches(batches)
+    batches.clear()
+    rows = rows.combine_chunks()
+    number, count = numbers.of([as_array(rows.column(key)) for key in order.keys], rows.num_rows)
+    time = integers(as_array(rows.column(order.time)))
+    yield from _in_pieces(rows, number, time, _positions(order, rows, number, count, time))
+
+
+def _positions(order: RowOrder, rows: pa.Table, number: Ints, count: int, time: Ints) -> tuple[Places, Ints] | None:
+    """Returns the positions of rows in order, and their times then; None if they are in order."""
+    if _is_in_order(order, number, time):
         return None
-    order = np.argsort(time, kind="stable")
-    time = time[order]
-    same = time[1:] == time[:-1]
+    positions, times = order_by_key_and_time(number, count, time)
+    if order.ties:
+        number = number[positions]
+        _break_ties(positions, (times[1:] == times[:-1]) & (number[1:] == number[:-1]), order, rows)
+    return positions, times
+
+
+def _is_in_order(order: RowOrder, number: Ints, time: Ints) -> bool:
+    """Whether rows are in order as they are, which is not looked into where ties are to be broken."""
+    later = time[1:] > time[:-1] if order.ties else time[1:] >= time[:-1]
+    return bool(((number[1:] > number[:-1]) | ((number[1:] == number[:-1]) & later)).all())
+
+
+def _break_ties(positions: Places, same: Bools, order: RowOrder, rows: pa.Table) -> None:
+    """Sorts, in place, the rows that have the key and the time of their neighbour (``same``) by what breaks ties."""
     tied = np.flatnonzero(np.append(same, False) | np.append(False, same))
-    if len(tied):
-        order[tied] = order[tied][np.lexsort((tie[order[tied]], time[tied]))]
-    return order
+    if not len(tied):
+        return
+    instant = np.cumsum(np.append(True, ~same))[tied]
+    found = from_numpy(positions[tied])
+    by: list[Ints | Bools] = []
+    for tie in reversed(order.ties):
+        codes, valid = order_codes([as_array(rows.column(tie).take(found))])
+        by += [codes[0], valid[0]]
+    positions[tied] = positions[tied][np.lexsort((*by, instant))]
+
+
+def _in_pieces(rows: pa.Table, number: Ints, time: Ints, found: tuple[Places, Ints] | None) -> Iterator[_Piece]:
+    """Yields rows a batch at a time, as they are or in the order found."""
+    for low in range(0, rows.num_rows, BATCH_ROWS):
+        high = min(low + BATCH_ROWS, rows.num_rows)
+        if found is None:
+            columns = [as_array(column) for column in rows.slice(low, high - low).columns]
+            yield _Piece(number[low:high], time[low:high], _batch(rows.schema, columns))
+        else:
+            positions, times = found
+            part = from_numpy(positions[low:high])
+            columns = [as_array(column.take(part)) for column in rows.columns]
+            yield _Piece(number[positions[low:high]], times[low:high], _batch(rows.schema, columns))
+
+
+def _batch(schema: pa.Schema, columns: Sequence[pa.Array]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays(columns, names=schema.names)
+
+
+# ------------------------------------------------------------------------------------------------------------ on disk
+
+
+def local_directory() -> str | None:
+    """Returns a directory for files of a task: one of Spark's own, which it tells its workers; None: the system's."""
+    for path in os.environ.get("SPARK_LOCAL_DIRS", "").split(","):
+        if path and os.access(path, os.W_OK):
+            return path
+    return None
+
+
+def _on_disk(pieces: Iterator[_Piece], memory: int, files: ExitStack) -> Iterator[_Piece]:
+    """Writes rows in order to a file that nobody else sees, which goes away with this process, and reads them anew."""
+    directory = local_directory()
+    try:
+        file: IO[bytes] = files.enter_context(tempfile.TemporaryFile(dir=directory))  # noqa: SIM115
+        _write(pieces, memory, file)
+    except OSError as error:
+        raise EngineError(
+            f"the events of a task exceed {memory} bytes and cannot be written to "
+            f"{directory or tempfile.gettempdir()}: {error}",
+            hint="give spark.local.dir room, let the kernel hold more by sort_memory=, or let Spark sort: sort='spark'",
+        ) from error
+    return _read(file)
+
+
+def _write(pieces: Iterator[_Piece], memory: int, file: IO[bytes]) -> None:
+    """Writes batches so small that those of all parts together are held while these are merged."""
+    most = memory // MERGED_PARTS
+    writer = None
+    for number, time, rows in pieces:
+        columns = [from_numpy(number), from_numpy(time), *rows.columns]
+        batch = pa.RecordBatch.from_arrays(columns, names=["number", "time", *rows.schema.names])
+        writer = writer or pa.ipc.new_stream(file, batch.schema)
+        size = max(batch.num_rows * most // max(batch.nbytes, 1), 1)
+        for low in range(0, batch.num_rows, size):
+            writer.write_batch(batch.slice(low, size))
+    if writer is not None:
+        writer.close()
+
+
+def _read(file: IO[bytes]) -> Iterator[_Piece]:
+    file.seek(0)
+    for batch in pa.ipc.open_stream(file):
+        rows = pa.RecordBatch.from_arrays(batch.columns[2:], names=batch.schema.names[2:])
+        yield _Piece(to_numpy(batch.column(0)), to_numpy(batch.column(1)), rows)
+
+
+# ----------------------------------------------------------------------------------------------------------- merging
+
+
+class _Head:
+    """The next rows of a part; as long as the part goes on there is one."""
+
+    def __init__(self, pieces: Iterator[_Piece]) -> None:
+        self._pieces = pieces
+        self.piece, self.goes_on = next(pieces), True
+
+    @property
+    def last(self) -> tuple[int, int]:
+        """Key and time of the last of these rows."""
+        return int(self.piece.number[-1]), int(self.piece.time[-1])
+
+    def take(self, end: tuple[int, int] | None) -> _Piece:
+        """Takes the rows before a key and time away; None: all."""
+        count = len(self.piece.number)
+        cut = count if end is None else self._before(*end)
+        taken, self.piece = self.piece.part(0, cut), self.piece.part(cut, count)
+        return taken
+
+    def _before(self, number: int, time: int) -> int:
+        low = int(np.searchsorted(self.piece.number, number))
+        high = int(np.searchsorted(self.piece.number, number, side="right"))
+        return low + int(np.searchsorted(self.piece.time[low:high], time))
+
+    def read(self) -> None:
+        """Reads more rows to those that are left."""
+        more = next(self._pieces, None)
+        if more is None:
+            self.goes_on = False
+        else:
+            self.piece = _joined([self.piece, more])
+
+
+def _joined(pieces: Sequence[_Piece]) -> _Piece:
+    number, time = (np.concatenate([piece[column] for piece in pieces]) for column in (0, 1))
+    columns = [pa.concat_arrays(found) for found in zip(*(piece.rows.columns for piece in pieces))]
+    return _Piece(number, time, _batch(pieces[0].rows.schema, columns))
+
+
+def _merged(order: RowOrder, parts: Sequence[Iterator[_Piece]]) -> Iterator[_Piece]:
+    """Merges parts that are in order: all rows before the first place up to which some part is known are known."""
+    heads = [_Head(part) for part in parts]
+    while heads:
+        end = min((head.last for head in heads if head.goes_on), default=None)
+        taken = [piece for piece in (head.take(end) for head in heads) if len(piece.number)]
+        if taken:
+            number, time, rows = _joined(taken)
+            number -= number.min()
+            table = pa.Table.from_batches([rows])
+            first = min(int(piece.number[0]) for piece in taken)
+            found = _positions(order, table, number, int(number.max()) + 1, time)
+            for piece in _in_pieces(table, number, time, found):
+                yield piece._replace(number=piece.number + first)
+        for head in heads:
+            if head.goes_on and head.last == end:
+                head.read()
+        heads = [head for head in heads if head.goes_on or len(head.piece.number)]

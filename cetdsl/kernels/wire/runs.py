@@ -7,7 +7,7 @@ by their first times, and :func:`events_of_runs` merges them back into the event
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,15 @@ from numpy.typing import NDArray
 
 from cetdsl.ir.layout import RunSpec
 from cetdsl.kernels.vocabulary import Ints
-from cetdsl.kernels.wire.columns import as_array, differs_from_previous, from_bytes, from_numpy, to_numpy, validity
+from cetdsl.kernels.wire.columns import (
+    KeyNumbers,
+    as_array,
+    differs_from_previous,
+    from_bytes,
+    from_numpy,
+    to_numpy,
+    validity,
+)
 
 #: Bytes of the events that are put in order at once.
 BUFFER_BYTES = 8 << 20
@@ -64,7 +72,8 @@ def _runs(spec: RunSpec, events: pa.Table, longest: int) -> list[pa.Array]:
     time = as_array(events.column(spec.keys))
     timed = validity(time)
     records = _records(spec, events)
-    number, numbers = _numbers([*keys, from_numpy(timed.view(np.uint8))] if time.null_count else keys, len(timed))
+    parts = [*keys, from_numpy(timed.view(np.uint8))] if time.null_count else keys
+    number, numbers = KeyNumbers().of(parts, len(timed))
     if numbers * FEW_EVENTS > len(timed):
         starts = np.arange(len(timed))
     else:
@@ -88,19 +97,6 @@ def _records(spec: RunSpec, events: pa.Table) -> _Records:
         if n:
             records[f"v{n}"] = validity(column)
     return records
-
-
-def _numbers(keys: Sequence[pa.Array], count: int) -> tuple[Ints, int]:
-    """Numbers the keys of events: equal keys, also NULL ones, have one number. Also returns how many there are."""
-    number, numbers = np.zeros(count, dtype=np.int64), min(count, 1)
-    for key in keys:
-        encoded = key.dictionary_encode(null_encoding="encode")
-        if numbers > 1:
-            # Most combinations may not occur.
-            pairs = number * len(encoded.dictionary) + to_numpy(encoded.indices)
-            encoded = from_numpy(pairs).dictionary_encode()
-        number, numbers = to_numpy(encoded.indices).astype(np.int64), len(encoded.dictionary)
-    return number, numbers
 
 
 def _order(time: Ints, number: Ints) -> Ints:

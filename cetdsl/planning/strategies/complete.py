@@ -17,6 +17,7 @@ import attrs
 from cetdsl.analysis.resolve import ResolvedQuery
 from cetdsl.errors import UnsupportedQuery
 from cetdsl.ir.compiled import Compiled
+from cetdsl.ir.extraction import Extraction
 from cetdsl.ir.kernel import ALL, ENDS, KernelSpec
 from cetdsl.ir.operators import (
     AggregateTrends,
@@ -24,7 +25,9 @@ from cetdsl.ir.operators import (
     CountJoined,
     CountPaths,
     DropContained,
+    FindPieces,
     JoinPaths,
+    JoinPieces,
     ListPaths,
     Operator,
     SampleJoined,
@@ -41,7 +44,8 @@ from cetdsl.ir.windowing import SPAN, WHOLE
 from cetdsl.pattern.expressions import Aggregate, Length, strip
 from cetdsl.pattern.nodes import And
 from cetdsl.planning.accumulators import AccumulatorPlan
-from cetdsl.planning.pivots import joint_pivot
+from cetdsl.planning.pivots import always_first, joint_pivot
+from cetdsl.planning.shadows import TooMany, plan_shadows
 from cetdsl.planning.strategies.enumerate import any_trends, columns_in, limited, list_trends
 from cetdsl.planning.strategies.kernel import base_spec, merged
 from cetdsl.planning.strategies.request import Declined, TrendsRequest, source_of
@@ -63,8 +67,7 @@ class CompleteRequest:
 
     resolved: ResolvedQuery
     completeness: str
-    algorithm: str
-    memory: int | None
+    extraction: Extraction
     columns: tuple[str, ...]
     limit: int | None
     compiled: tuple[Compiled, ...]
@@ -75,6 +78,11 @@ class CompleteRequest:
                 "complete trends of an AND at the top are not defined: its answers are pairs of trends",
                 hint="ask for the complete trends of each side by itself",
             )
+
+    @property
+    def algorithm(self) -> str:
+        """How they are listed: one of :data:`ALGORITHMS`."""
+        return self.extraction.algorithm
 
     @property
     def complete(self) -> CompleteRequest:
@@ -124,15 +132,25 @@ _Request = TypeVar("_Request", bound=Request)
 _Plan = Operator | Declined
 
 
-def why_no_graph(compiled: Compiled, source: Source, completeness: str) -> str | None:
-    """Returns why the wanted trends are not the paths of a graph; None when they are."""
-    machine = compiled.machine
+def why_no_graph(compiled: Compiled, source: Source) -> str | None:
+    """Returns why the wanted trends are not the paths of any graph; None when they may be those of one."""
     if compiled.residual:
         return "a predicate needs the finished trend (an aggregate of it, or an inseparable pair of events)"
-    if compiled.pairs and joint_pivot(machine, compiled.pairs) < 0:
-        return "pairwise predicates relate no variable that binds exactly one event of each trend to all others"
     if any(negation.looks_at_trend for negation in compiled.negations):
         return "a NOT depends on which events the trend binds"
+    if not compiled.pairs:
+        return None
+    pivot = joint_pivot(compiled.machine, compiled.pairs)
+    if pivot < 0:
+        return "pairwise predicates relate no variable that binds exactly one event of each trend to all others"
+    if source.windowing.kind == SPAN and not always_first(compiled.machine, pivot):
+        return "a span and a pairwise predicate fix two different events of a trend"
+    return None
+
+
+def why_edges_do_not_tell(compiled: Compiled, source: Source, completeness: str) -> str | None:
+    """Returns why the edges at the ends of a path do not tell whether it is a trend asked for; None when they do."""
+    machine = compiled.machine
     if any(guards for _, guards in (*machine.initial, *machine.final)):
         return "a NOT at the beginning or the end looks beyond the trend"
     if source.windowing.kind == SPAN:
@@ -162,21 +180,42 @@ def _build(request: CompleteRequest) -> BuildGraph | Declined:
     if len(request.compiled) != 1:
         return Declined(_PAIRED)
     compiled = request.compiled[0]
-    reason = why_no_graph(compiled, source, request.completeness)
+    reason = why_no_graph(compiled, source)
     if reason is not None:
         return Declined(reason)
     pivot = joint_pivot(compiled.machine, compiled.pairs) if compiled.pairs else -1
     spec = base_spec(source, compiled, request.completeness).with_query(pivot=pivot)
-    algorithm = request.algorithm if request.algorithm in IN_TASK else "auto"
+    reason = why_edges_do_not_tell(compiled, source, request.completeness)
+    if reason is not None:
+        try:
+            machine, shadows = plan_shadows(compiled.machine, request.completeness, span=source.windowing.kind == SPAN)
+        except TooMany as error:
+            return Declined(f"{reason}; and {error}")
+        spec = spec.with_query(machine=machine, shadows=shadows)
+    extraction = request.extraction
+    if request.algorithm not in IN_TASK:
+        extraction = attrs.evolve(extraction, algorithm="auto")
     # One group in one window is all that there is to do, so all cores do it.
-    shared = algorithm != "auto" and not source.keys and source.windowing.kind == WHOLE
-    return BuildGraph(Scan(source, compiled), spec, request.columns, algorithm, request.memory, shared)
+    shared = extraction.algorithm != "auto" and not source.keys and source.windowing.kind == WHOLE
+    return BuildGraph(Scan(source, compiled), spec, request.columns, extraction, shared)
 
 
 @_over_graph
 def graph(built: BuildGraph, request: CompleteRequest) -> Operator:
     """Lists the paths of each key's graph in the task that has the key; if there is but one graph, in all tasks."""
     return limited(ListPaths(built, request.limit), request.limit)
+
+
+@_over_graph
+def anchors(built: BuildGraph, request: CompleteRequest) -> Operator:
+    """Finds the partial trends between the anchors of one large graph, and joins them; each stage is shared by tasks.
+
+    Tasks that have keys or windows of their own, and those that need not list all trends, do both by themselves.
+    """
+    query = built.spec.query
+    if not built.balanced or request.limit is not None or query.pivot >= 0 or query.shadows is not None:
+        return limited(ListPaths(built, request.limit), request.limit)
+    return JoinPieces(FindPieces(built), request.extraction)
 
 
 @_over_graph
@@ -190,8 +229,9 @@ def balanced(built: BuildGraph, request: CompleteRequest) -> _Plan:
 @_over_graph
 def joins(built: BuildGraph, request: CompleteRequest) -> _Plan:
     """Lists the paths of a graph beyond a task's memory, with Spark's joins."""
-    if built.spec.query.pairs:
-        return Declined(NOT_NEIGHBOURS)
+    reason = why_not_one_graph(built)
+    if reason is not None:
+        return Declined(reason)
     return limited(JoinPaths(built.child, built.spec, request.columns, request.limit), request.limit)
 
 
@@ -207,14 +247,15 @@ def defined(request: CompleteRequest, more: Iterable[str] = ()) -> Operator:
     scan, columns = Scan(source_of(request.resolved), request.compiled[0]), {*request.columns, *more}
     if request.completeness == ALL:
         return any_trends(scan, columns)
-    memory = DEFINITION_BYTES if request.memory is None else request.memory
+    memory = DEFINITION_BYTES if request.extraction.memory is None else request.extraction.memory
     return DropContained(any_trends(scan, columns, identified=True), request.completeness, memory)
 
 
 @_over_graph
 def count_paths(built: BuildGraph, request: CountRequest) -> Operator:
     """Counts the paths of each key's graph along its edges, without listing them."""
-    spec = _counting(built, request, bool(built.source.partitions))
+    # The trends of a span's key are counted in several time buckets.
+    spec = _counting(built, request, bool(built.source.partitions) or built.source.windowing.kind == SPAN)
     return merged(CountPaths(BuildGraph(built.child, spec)))
 
 
@@ -240,10 +281,17 @@ def sample_joins(built: BuildGraph, request: SampleRequest) -> _Plan:
     return SampleJoined(built.child, built.spec, request.complete.columns, request.size, request.seed)
 
 
-def why_not_joined(built: BuildGraph) -> str | None:
-    """Returns why Spark's joins cannot take a graph of which no task may hold anything; None when they can."""
+def why_not_one_graph(built: BuildGraph) -> str | None:
+    """Returns why no graph of all events has the trends as its paths from sources to sinks; None when one has."""
     if built.spec.query.pairs:
         return NOT_NEIGHBOURS
+    return why_edges_do_not_tell(built.compiled, built.source, built.spec.query.completeness)
+
+
+def why_not_joined(built: BuildGraph) -> str | None:
+    """Returns why Spark's joins cannot take a graph of which no task may hold anything; None when they can."""
+    if reason := why_not_one_graph(built):
+        return reason
     if built.compiled.negations:
         return "a kernel tells whether something that NOT forbids lies between two events"
     if built.spec.query.completeness != ENDS:
@@ -295,4 +343,6 @@ def survey_graphs(built: BuildGraph, request: SurveyRequest) -> _Plan:
     """Surveys each key's graph in the kernel that builds it."""
     if built.spec.query.pairs:
         return Declined(NOT_NEIGHBOURS)
+    if built.source.windowing.kind == SPAN:
+        return Declined("a span without SLIDE has a graph for each event that a trend may begin with")
     return SurveyGraphs(attrs.evolve(built, columns=None, balanced=False), request.measured)

@@ -7,7 +7,8 @@ from cetdsl.errors import InvalidNode, UnsupportedQuery, is_one_of, shown
 from cetdsl.ir.kernel import ALL
 from cetdsl.ir.operators import Scan, ShowGraph
 from cetdsl.pattern.nodes import And
-from cetdsl.planning.strategies.complete import NOT_NEIGHBOURS, why_no_graph
+from cetdsl.planning.sorting import who_sorts
+from cetdsl.planning.strategies.complete import NOT_NEIGHBOURS, why_edges_do_not_tell, why_no_graph
 from cetdsl.planning.strategies.kernel import base_spec
 from cetdsl.planning.strategies.request import compile_sides, source_of
 
@@ -26,7 +27,8 @@ def event_graph(resolved: ResolvedQuery, columns: tuple[str, ...], algorithm: st
         raise _no_graph("AND at the top pairs two sets of trends")
     source = source_of(resolved)
     (compiled,) = compile_sides(resolved)
-    reason = NOT_NEIGHBOURS if compiled.pairs else why_no_graph(compiled, source, ALL)
+    reason = why_no_graph(compiled, source) or why_edges_do_not_tell(compiled, source, ALL)
+    reason = NOT_NEIGHBOURS if compiled.pairs else reason
     if reason is not None:
         raise _no_graph(reason)
     joined = algorithm == "joins"
@@ -35,7 +37,8 @@ def event_graph(resolved: ResolvedQuery, columns: tuple[str, ...], algorithm: st
             "algorithm 'joins' cannot tell whether something that NOT forbids lies between two events",
             hint="use algorithm='kernel'",
         )
-    return ShowGraph(Scan(source, compiled), base_spec(source, compiled), columns, joined)
+    sorting = who_sorts(source, compiled, columns=columns)
+    return ShowGraph(Scan(source, compiled), base_spec(source, compiled), columns, joined, sorting)
 
 
 def _no_graph(reason: str) -> UnsupportedQuery:

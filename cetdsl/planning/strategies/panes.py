@@ -6,11 +6,11 @@ import attrs
 
 from cetdsl.analysis.types import TypeCheck, decimal_digits
 from cetdsl.ir.kernel import KernelSpec
-from cetdsl.ir.operators import BuildPanes, MultiplyPanes, Operator, Scan
+from cetdsl.ir.operators import BuildPanes, MultiplyPanes, Operator, PanesInPlace, Scan
 from cetdsl.ir.source import Source
 from cetdsl.pattern.expressions import Expr
 from cetdsl.planning.accumulators import AccumulatorPlan
-from cetdsl.planning.panes import COMPARED, why_not_in_panes, why_panes_do_not_pay
+from cetdsl.planning.panes import COMPARED, why_extreme, why_not_in_panes, why_panes_do_not_pay
 from cetdsl.planning.strategies.kernel import base_spec, merged
 from cetdsl.planning.strategies.request import AggregateRequest, Declined, source_of
 
@@ -23,9 +23,24 @@ def panes(request: AggregateRequest) -> Operator | Declined:
     """
     plan = any_panes(request)
     if isinstance(plan, Declined):
-        return plan
+        return _panes_in_place(request) or plan
     reason = why_panes_do_not_pay(plan.source.windowing)
     return Declined(reason) if reason is not None and request.number != "string" else plan
+
+
+def _panes_in_place(request: AggregateRequest) -> Operator | None:
+    """Multiplies panes in the tasks of their events, where their overlap pays and only extremes keep them there."""
+    source = source_of(request.resolved)
+    if request.is_pair or request.is_joint:
+        return None
+    compiled = request.compiled[0]
+    if compiled.residual or compiled.codes:
+        return None
+    accumulators, merge = AccumulatorPlan(compiled, request.aggregates), bool(source.partitions)
+    spec = attrs.evolve(base_spec(source, compiled), answer=accumulators.answer(source, request.number, merge))
+    if why_not_in_panes(spec) or why_panes_do_not_pay(source.windowing) or not why_extreme(spec.answer):
+        return None
+    return merged(PanesInPlace(Scan(source, compiled), spec, tuple(accumulators.values)))
 
 
 def any_panes(request: AggregateRequest) -> Operator | Declined:
@@ -40,7 +55,9 @@ def any_panes(request: AggregateRequest) -> Operator | Declined:
     source = attrs.evolve(source, windowing=attrs.evolve(source.windowing, cut=0))
     accumulators, merge = AccumulatorPlan(compiled, request.aggregates), bool(source.partitions)
     spec = attrs.evolve(base_spec(source, compiled), answer=accumulators.answer(source, request.number, merge))
-    reason = why_not_in_panes(spec) or _why_not_apart(spec, tuple(accumulators.values), source)
+    reason = (
+        why_not_in_panes(spec) or why_extreme(spec.answer) or _why_not_apart(spec, tuple(accumulators.values), source)
+    )
     if reason:
         return Declined(reason)
     return merged(MultiplyPanes(BuildPanes(Scan(source, compiled), spec, tuple(accumulators.values))))

@@ -84,6 +84,7 @@ def source_of(resolved: ResolvedQuery) -> Source:
         partitions,
         tuple(name for name in resolved.asked_partition_by if name not in groups),
         windowing_of(query.window),
+        resolved.sort,
     )
 
 

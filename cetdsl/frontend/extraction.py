@@ -1,0 +1,77 @@
+"""How complete trends are to be listed, checked as soon as it is said."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cetdsl.errors import InvalidNode, is_one_of, nearest, shown
+from cetdsl.frontend.memory import parse_memory
+from cetdsl.ir.extraction import COST_MODELS, OPTIMIZERS, Extraction
+from cetdsl.planning.strategies.complete import ALGORITHMS
+
+
+def given_extraction(
+    algorithm: str = "auto",
+    memory_limit: str | int | None = None,
+    optimizer: str = "auto",
+    cost_model: str = "exact",
+    anchors: int | None = None,
+) -> Extraction:
+    """Checks what ``complete_trends`` is told about the work.
+
+    Raises
+    ------
+    InvalidNode
+        If an argument is none of those that there are, or has no meaning for the algorithm.
+    """
+    _check_choice("algorithm", algorithm, ALGORITHMS)
+    _check_choice("optimizer", optimizer, OPTIMIZERS)
+    _check_choice("cost model", cost_model, COST_MODELS)
+    for name, is_given in (("optimizer", optimizer != "auto"), ("cost_model", cost_model != "exact")):
+        if is_given and algorithm != "h-cet":
+            raise InvalidNode(
+                f"{name}= says how h-cet cuts a graph into graphlets, and algorithm {algorithm!r} cuts none",
+                hint=f"use algorithm='h-cet', or leave {name}= out",
+            )
+    if anchors is not None:
+        _check_anchors(anchors, algorithm)
+    return Extraction(algorithm, _memory(memory_limit, algorithm), optimizer, cost_model, anchors)
+
+
+def _check_choice(what: str, given: object, choices: Sequence[str]) -> None:
+    if not is_one_of(given, choices):
+        raise InvalidNode(f"no {what} {shown(given)}", hint=nearest(shown(given), choices, _one_of(choices)))
+
+
+def _one_of(choices: Sequence[str]) -> str:
+    return f"choose one of {', '.join(choices)}"
+
+
+def _check_anchors(anchors: object, algorithm: str) -> None:
+    if isinstance(anchors, bool) or not isinstance(anchors, int) or anchors < 1:
+        raise InvalidNode(
+            f"anchors must be a number of values that trends pass through, at least 1, not {shown(anchors)}",
+            hint="leave anchors= out: then their number is chosen by what it costs",
+        )
+    if algorithm != "anchors":
+        raise InvalidNode(
+            f"anchors= is the number of anchors, and algorithm {algorithm!r} has none",
+            hint="use algorithm='anchors', or leave anchors= out",
+        )
+
+
+def _memory(memory_limit: str | int | None, algorithm: str) -> int | None:
+    if memory_limit is None:
+        return None
+    # Kernels take half a second to load.
+    from cetdsl.kernels.complete.jobs import Settings
+
+    memory = parse_memory(memory_limit)
+    # This raises unless it is enough for anything.
+    Settings(memory=memory)
+    if algorithm == "joins":
+        raise InvalidNode(
+            "algorithm 'joins' keeps its paths in Spark's shuffles, which memory_limit does not bound",
+            hint="leave memory_limit out, or choose another algorithm",
+        )
+    return memory

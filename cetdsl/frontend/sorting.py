@@ -1,0 +1,21 @@
+"""What users say about who sorts: by an argument, or else by a setting of the session."""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession
+
+from cetdsl.errors import InvalidNode, is_one_of, shown
+from cetdsl.frontend.memory import parse_memory
+from cetdsl.ir.sorting import AUTO, SORT_MEMORY, SORTERS, AskedSort
+
+_SORT, _MEMORY = "cetdsl.sort", "cetdsl.sort.memory"
+
+
+def asked_sort(session: SparkSession, sort: str | None, memory: str | int | None) -> AskedSort:
+    """Returns what is asked for; what neither an argument nor a setting says is as usual."""
+    by = session.conf.get(_SORT, None) or AUTO if sort is None else sort
+    if not is_one_of(by, SORTERS):
+        said = f"sort={shown(by)}" if sort is not None else f"the session's setting {_SORT}={shown(by)}"
+        raise InvalidNode(f"{said} is unknown", hint=f"use {', '.join(map(repr, SORTERS[:-1]))} or {SORTERS[-1]!r}")
+    amount = session.conf.get(_MEMORY, None) or SORT_MEMORY if memory is None else memory
+    return AskedSort(by, parse_memory(amount))

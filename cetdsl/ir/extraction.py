@@ -1,0 +1,30 @@
+"""How trends are to be got out of a graph, as a query asks for it."""
+
+from __future__ import annotations
+
+import attrs
+
+#: What ``optimizer=`` may say: who cuts a graph into graphlets for h-cet.
+OPTIMIZERS = ("auto", "branch-and-bound", "greedy", "exhaustive")
+#: What ``cost_model=`` may say: what the optimizer takes for the cost of a graphlet.
+COST_MODELS = ("exact", "worst-case")
+
+
+@attrs.frozen
+class Extraction:
+    """How trends are extracted: by ``"auto"``, ``"m-cet"``, ``"t-cet"``, ``"h-cet"`` or ``"anchors"``.
+
+    ``memory`` is bytes for partial trends (None: no limit), and for the graph where a query is asked. For h-cet,
+    ``optimizer`` is one of :data:`OPTIMIZERS` and ``cost_model`` one of :data:`COST_MODELS`. For anchors, so many
+    attribute vertices are ``anchors`` (None: as many as cost least).
+    """
+
+    algorithm: str = "auto"
+    memory: int | None = None
+    optimizer: str = "auto"
+    cost_model: str = "exact"
+    anchors: int | None = None
+
+
+#: What suits each graph.
+USUAL = Extraction()

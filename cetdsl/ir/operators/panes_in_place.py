@@ -1,0 +1,29 @@
+"""PanesInPlace: matrices of panes, multiplied up to windows in the task of their events."""
+
+from __future__ import annotations
+
+import attrs
+
+from cetdsl.ir.operators.events_in_order import EventsInOrder
+from cetdsl.ir.operators.operator import Carry, Requirement, Step
+
+
+@attrs.frozen
+class PanesInPlace(Carry):
+    """Gives the answer of each group and window, or partial results if ``spec`` says so."""
+
+    stage = "panes in place"
+    aggregates = True
+
+    @property
+    def requires(self) -> tuple[Requirement | None, ...]:
+        return (EventsInOrder(self.spec, self.values),)
+
+    def steps(self) -> tuple[Step, ...]:
+        return (Step("kernel: matrices of panes, multiplied up to windows", self.carried),)
+
+    def costs(self, limit: int | None = None) -> tuple[str, ...]:
+        return (
+            "linear in the events, besides sorting them",
+            "two products of matrices per pane, one of vectors per window, however many windows overlap",
+        )

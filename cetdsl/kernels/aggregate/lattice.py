@@ -1,0 +1,173 @@
+"""Extremes of windows that are made of panes: matrices over the lattice, where sums are maxima.
+
+They are the matrices of :mod:`~cetdsl.kernels.aggregate.matrices` in another semiring, as in a walk over events. Entry
+``(p, q)`` of some events is the largest that is kept of any way from place ``p`` to place ``q`` over them: the sum of
+what its events contribute where lengths are kept, else the largest of it; :data:`NO_TREND` says that there is no way.
+A product takes the larger of two ways where the other matrices add them, and whoever goes first comes first, so windows
+are covered by a suffix of one block of panes and a prefix of the next like any others.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cetdsl.kernels._jit import inlined, jit
+from cetdsl.kernels.aggregate.cover import Cover
+from cetdsl.kernels.aggregate.extremes import Kept
+from cetdsl.kernels.aggregate.matrices import Transitions
+from cetdsl.kernels.numbers.arithmetic import ADD
+from cetdsl.kernels.numbers.linear import NO_TREND
+from cetdsl.kernels.vocabulary import Bools, Events, Ints
+
+
+def window_extremes(
+    events: Events, start: Ints, cover: Cover, transitions: Transitions, kept: Kept, variable: int
+) -> Ints:
+    """Computes an extreme over the windows of a cover of panes.
+
+    Parameters
+    ----------
+    events : Events
+        The events of a chunk.
+    start : int64 array, shape (panes + 1,)
+        The first event of each pane, and the end of the last one.
+    cover : Cover
+        How windows are made of these panes.
+    transitions : Transitions
+        The machine.
+    kept : Kept
+        How the extreme is kept.
+    variable : int
+        The variable whose events contribute to it; -1: all do.
+
+    Returns
+    -------
+    int64 array, shape (windows,)
+        What is kept; -1 where there is no trend.
+    """
+    matrices = _pane_matrices(start, events.instant, events.mask, kept.weights, variable, kept.how, *transitions[:5])
+    found = _window_values(
+        matrices,
+        cover.begins,
+        cover.first,
+        cover.last,
+        cover.in_suffix,
+        cover.in_prefix,
+        transitions.final,
+        kept.how,
+    )
+    none = found == NO_TREND
+    # Places begin with nothing kept; a trend begins with what it has without events.
+    found = found + kept.one if kept.how == ADD else np.maximum(found, kept.one)
+    return np.where(none, -1, found)
+
+
+@inlined
+def _then(a: int, b: int, how: int) -> int:
+    """Returns what is kept of a way that goes on."""
+    if a == NO_TREND or b == NO_TREND:
+        return NO_TREND
+    return a + b if how == ADD else max(a, b)
+
+
+@jit
+def _pane_matrices(
+    start: Ints,
+    instant: Ints,
+    mask: Ints,
+    weights: Ints,
+    counted: int,
+    how: int,
+    variable: Ints,
+    in_start: Ints,
+    in_source: Ints,
+    row_start: Ints,
+    row: Ints,
+) -> Ints:
+    """Multiplies the instants of each pane; returns matrices of shape (panes, places, places)."""
+    places = len(variable)
+    out = np.full((len(start) - 1, places, places), NO_TREND)
+    best, gain = np.full(places, NO_TREND), np.full((places, places), NO_TREND)
+    for n in range(len(start) - 1):
+        matrix = out[n]
+        for p in range(places):
+            matrix[p, p] = 0
+        i = start[n]
+        while i < start[n + 1]:
+            now = instant[i]
+            for q in range(places):
+                best[q] = NO_TREND
+            while i < start[n + 1] and instant[i] == now:
+                for q in range(1, places):
+                    if (mask[i] >> variable[q]) & 1:
+                        best[q] = max(best[q], weights[i] if counted == -1 or counted == variable[q] else 0)
+                i += 1
+            # Simultaneous events do not see each other, so all gains are known before any is added.
+            for q in range(1, places):
+                if best[q] == NO_TREND:
+                    continue
+                for at in range(row_start[q], row_start[q + 1]):
+                    r, influx = row[at], NO_TREND
+                    for edge in range(in_start[q], in_start[q + 1]):
+                        influx = max(influx, matrix[r, in_source[edge]])
+                    gain[r, q] = _then(influx, best[q], how)
+            for q in range(1, places):
+                if best[q] != NO_TREND:
+                    for at in range(row_start[q], row_start[q + 1]):
+                        matrix[row[at], q] = max(matrix[row[at], q], gain[row[at], q])
+    return out
+
+
+@inlined
+def _multiply(a: Ints, b: Ints, how: int, out: Ints) -> None:
+    for p in range(len(a)):
+        for q in range(b.shape[1]):
+            out[p, q] = NO_TREND
+        for middle in range(len(b)):
+            if a[p, middle] == NO_TREND:
+                continue
+            for q in range(b.shape[1]):
+                out[p, q] = max(out[p, q], _then(a[p, middle], b[middle, q], how))
+
+
+@jit
+def _window_values(
+    matrices: Ints,
+    begins: Bools,
+    first: Ints,
+    last: Ints,
+    in_suffix: Bools,
+    in_prefix: Bools,
+    final: Bools,
+    how: int,
+) -> Ints:
+    """Returns the best way of each window from before its first event to a final place."""
+    panes, places = len(matrices), len(final)
+    suffix = np.empty((panes, places), dtype=np.int64)  # from before any event to each place, over the rest of a block
+    prefix = np.empty((panes, places), dtype=np.int64)  # from each place to a final one, over a block so far
+    running, product = np.empty((places, places), dtype=np.int64), np.empty((places, places), dtype=np.int64)
+    for n in range(panes):
+        if begins[n]:
+            running[:] = matrices[n]
+        else:
+            _multiply(running, matrices[n], how, product)
+            running[:] = product
+        for p in range(places):
+            prefix[n, p] = NO_TREND
+            for q in range(places):
+                if final[q]:
+                    prefix[n, p] = max(prefix[n, p], running[p, q])
+    for n in range(panes - 1, -1, -1):
+        if n == panes - 1 or begins[n + 1]:
+            running[:] = matrices[n]
+        else:
+            _multiply(matrices[n], running, how, product)
+            running[:] = product
+        suffix[n] = running[0]
+    out = np.full(len(first), NO_TREND)
+    for w in range(len(first)):
+        for p in range(places):
+            before = suffix[first[w], p] if in_suffix[w] else (0 if p == 0 else NO_TREND)
+            after = prefix[last[w], p] if in_prefix[w] else (0 if final[p] else NO_TREND)
+            out[w] = max(out[w], _then(before, after, how))
+    return out

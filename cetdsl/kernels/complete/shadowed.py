@@ -1,0 +1,159 @@
+"""Graphs of queries whose complete trends the edges at the ends of a path do not tell (:mod:`cetdsl.ir.shadows`).
+
+Each slice, or with a span each event that a trend may begin with, has copies of its events, and a part of the graph
+whose paths, from any node that begins a trend to any that ends one, are the trends asked for.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from cetdsl.ir.indexes import lower_guards
+from cetdsl.ir.kernel import KernelQuery, KernelSpec
+from cetdsl.ir.machine import Machine
+from cetdsl.ir.shadows import FOLLOWED, STATES
+from cetdsl.ir.windowing import SLIDING, SPAN
+from cetdsl.kernels.graph.attribute_graph import AttributeGraph
+from cetdsl.kernels.graph.build import GraphBuilder
+from cetdsl.kernels.graph.edges import list_edges
+from cetdsl.kernels.graph.follow import Facts, Led, find_detours, follow, no_detours
+from cetdsl.kernels.graph.pivots import beside_pivots
+from cetdsl.kernels.graph.reachability import Standing
+from cetdsl.kernels.graph.reduction import reduce_edges
+from cetdsl.kernels.graph.standing import Copies, Surroundings, find_deadlines, find_standing
+from cetdsl.kernels.machine.conditions import pivot_demands
+from cetdsl.kernels.vocabulary import Bools, Events, Graph, Ints
+from cetdsl.kernels.wire.windows import span_subslices
+
+_NO_DEADLINE = np.zeros((0, 0), dtype=np.int64)
+
+
+class ShadowedPart(NamedTuple):
+    """Some slices with copies of their events: what is known of these, and the machine's graph where it tells all.
+
+    ``number`` is the chunk's number of each copy, and ``low`` and ``high`` are the copies of each slice.
+    """
+
+    attributes: AttributeGraph | None
+    standing: tuple[Standing, Standing, tuple[Bools, Bools]]
+    copies: Copies
+    number: Ints
+    low: Ints
+    high: Ints
+
+
+class ShadowedGraphs:
+    """Builds the graphs of one query; ``machine`` is its machine with guards lowered to comparisons."""
+
+    def __init__(self, spec: KernelSpec, machine: Machine) -> None:
+        query = spec.query
+        assert query.shadows is not None
+        self.query: KernelQuery = query
+        self.shadows = query.shadows
+        self._base_machine = lower_guards(self.shadows.base, spec.layout.codes)
+        windowing = query.windowing
+        # Events that are just a span apart may be on one trend.
+        length = {SPAN: windowing.length + 1, SLIDING: windowing.length}.get(windowing.kind, 0)
+        self._base = GraphBuilder(self._base_machine, length)
+        self._builder = GraphBuilder(machine, length)
+        self._demands = pivot_demands(query)
+        self._led = _led(query)
+
+    def around(self, events: Events, before: Ints, until: Ints) -> Surroundings:
+        """Returns what is to be known of a chunk; the events have code columns for guards."""
+        deadline = _NO_DEADLINE
+        if self.query.windowing.kind == SPAN:
+            deadline = find_deadlines(self._base, events, self.query.windowing.length)
+        return Surroundings(events, before, until, deadline)
+
+    def firsts(
+        self, events: Events, low: Ints, high: Ints, bounds: tuple[Ints, Ints]
+    ) -> tuple[Ints, Ints, Ints, Ints, Ints]:
+        """Returns a subslice per event with which a trend may begin and variable that it is bound to there.
+
+        These are its events ``low:high``, the event, the slice, and the variable.
+        """
+        found = [np.zeros((5, 0), dtype=np.int64)]
+        for variable in sorted({self.query.machine.variables[state] for state, _ in self.query.machine.initial}):
+            length, wanted = self.query.windowing.length, 1 << variable
+            own = span_subslices(low, high, events.mask, events.time, wanted, length, *bounds)
+            found.append(np.stack([*own, np.full(len(own[0]), variable, dtype=np.int64)]))
+        columns = np.concatenate(found, axis=1)
+        first, last, event, row, variables = columns[:, np.lexsort((columns[2], columns[3]))]
+        return first, last, event, row, variables
+
+    def part(self, around: Surroundings, low: Ints, high: Ints, pivot: Ints, begin: Ints) -> ShadowedPart:
+        """Copies the events of some slices, and finds what tells their trends."""
+        query = self.query
+        about = pivot if query.pivot >= 0 else np.full_like(low, -1)
+        own, number = beside_pivots(around.events, query.pivot, self._demands, low, high, about)
+        start = own.segment_start
+        owner = np.repeat(np.arange(len(low)), np.diff(start))
+        copies = Copies(own, number, owner, low, high, pivot, begin)
+        standing = find_standing(query, self._base, around, copies)
+        attributes = self._builder.build(own, standing[0]) if self.shadows.kind == STATES else None
+        return ShadowedPart(attributes, standing, copies, number, start[:-1], start[1:])
+
+    def edges(self, around: Surroundings, part: ShadowedPart, most: int) -> Graph | None:
+        """Returns the graph of a part with its edges listed; None if there are more than so many."""
+        if part.attributes is not None:
+            return list_edges(part.attributes, most)
+        events, number = self._followed_events(around, part.copies)
+        attributes, followed = self._base.build(events), self.shadows.kind == FOLLOWED
+        base = list_edges(attributes, most) if followed else reduce_edges(attributes, self._base_machine, most)
+        if base is None:
+            return None
+        own, of_base, (precedes, follows) = part.standing
+        facts = Facts(*map(_as_bits, (precedes, follows, of_base.ends)))
+        variable = np.array(self.shadows.base.variables, dtype=np.int64)
+        detours = find_detours(base, variable, len(events.time)) if followed else no_detours()
+        start = part.copies.events.segment_start
+        return follow(base, detours, self._led, start, number, own.begins, own.ends, facts, len(events.time), most)
+
+    def _followed_events(self, around: Surroundings, copies: Copies) -> tuple[Events, Ints]:
+        """Returns the events whose edges are followed, and the number of each copy among them.
+
+        What lies between two events is the same in all slices, unless a pivot demands something of it.
+        """
+        if self.query.pairs:
+            return copies.events, np.arange(len(copies.number))
+        first, last = int(copies.low.min()), int(copies.high.max())
+        return cut_events(around.events, first, last), copies.number - first
+
+
+def cut_events(events: Events, first: int, last: int) -> Events:
+    """Returns consecutive events as events of their own."""
+    if first == 0 and last == len(events.time):
+        return events
+    # A part of a table has gaps where the table has several rows, and each kernel would be compiled for both forms.
+    inner = events.segment_start[(events.segment_start > first) & (events.segment_start < last)]
+    return Events(
+        np.concatenate([[first], inner, [last]]).astype(np.int64) - first,
+        events.time[first:last],
+        events.instant[first:last],
+        events.mask[first:last],
+        np.ascontiguousarray(events.codes[:, first:last]),
+        np.ascontiguousarray(events.valid[:, first:last]),
+        np.ascontiguousarray(events.list_start[:, first : last + 1]),
+        events.list_items - first,
+    )
+
+
+def _as_bits(columns: Bools) -> Ints:
+    """Returns each row of at most 62 columns as the bits of a number; of more, nothing that means anything."""
+    width = min(columns.shape[1], 62)
+    return columns[:, :width].astype(np.int64) @ (np.int64(1) << np.arange(width, dtype=np.int64))
+
+
+def _led(query: KernelQuery) -> Led:
+    """Returns where the edges of the base lead from each state of the query's machine."""
+    assert query.shadows is not None
+    machine, shadows = query.machine, query.shadows
+    place = np.array([reading.place for reading in shadows.readings], dtype=np.int64)
+    leads = np.full((len(place), len(shadows.base.variables)), -1, dtype=np.int64)
+    for edge in machine.edges:
+        leads[edge.source, place[edge.target]] = edge.target
+    covers = np.array(shadows.covers, dtype=np.int64)
+    return Led(leads, place, covers, shadows.kind == FOLLOWED)

@@ -1,0 +1,379 @@
+"""Leads the edges of a base graph from state to state of a machine, and the shadows of each reading along with them.
+
+A node is an event in a state, with the set of *shadows* that stand beside it: the states in which a longer trend may
+have read the same bindings (:mod:`cetdsl.ir.shadows`). Along an edge a shadow goes on by an edge of its own between the
+same two events, or by a *detour* through events between them; a detour from the reading itself makes a shadow, too. A
+node whose reading is covered by a shadow is on no complete trend and is not made.
+
+Where the base graph has been reduced already there are no shadows, and only the states of the machine are followed.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cetdsl.kernels._jit import inlined, jit
+from cetdsl.kernels.graph.attribute_graph import NEVER, NOWHERE
+from cetdsl.kernels.graph.blocks import widened
+from cetdsl.kernels.machine.program import place_of
+from cetdsl.kernels.vocabulary import Bools, Graph, Index, Ints, Places
+
+Words = NDArray[np.uint64]
+
+#: Bytes for the bit maps of detours.
+_BIT_MAP_BYTES = 64 * 2**20
+
+
+class Detours(NamedTuple):
+    """What lies between the events of a base graph, for two of which some edge joins nodes.
+
+    The pairs of event ``b`` in variable ``v`` with later events are ``start[b * variables + v]`` up to the next entry,
+    and ``event`` are these later events, rising. Of shape (pairs, states alike), ``direct`` has the states, as bits,
+    that an edge leads to from each state of the variable, and ``round`` those that longer paths lead to. ``rank``
+    numbers the states that read the same variable, and ``variable`` is the number of each state's own.
+    """
+
+    start: Ints
+    event: Places
+    direct: Ints
+    round: Ints
+    rank: Ints
+    variable: Ints
+
+
+class Facts(NamedTuple):
+    """What is known of copies of the events, each for all base states as the bits of one number.
+
+    In which states something ``precedes`` an event or ``follows`` it, and in which it ``ends`` a trend.
+    """
+
+    precedes: Ints
+    follows: Ints
+    ends: Ints
+
+
+class Led(NamedTuple):
+    """Where edges lead: ``leads[p, r]`` is the state that follows ``p`` where the base is in ``r`` next; -1: none.
+
+    ``place`` is the base state of each state. If shadows are ``followed``, ``covers`` are the states, as bits, that
+    cover each state.
+    """
+
+    leads: Ints
+    place: Ints
+    covers: Ints
+    followed: bool
+
+
+def no_detours() -> Detours:
+    """What a base graph needs that has been reduced."""
+    none, row = np.zeros(0, dtype=np.int64), np.zeros((0, 1), dtype=np.int64)
+    return Detours(np.zeros(1, dtype=np.int64), np.zeros(0, dtype=np.int32), row, row, none, none)
+
+
+def find_detours(base: Graph, variable: Ints, events: int) -> Detours:
+    """Finds the detours of a graph whose edges are listed; ``variable`` is that of each state."""
+    _, number = np.unique(variable, return_inverse=True)
+    number = number.astype(np.int64)
+    rank = np.array([int((number[:q] == number[q]).sum()) for q in range(len(number))], dtype=np.int64)
+    variables = int(number.max(initial=-1)) + 1
+    start, event = _list_pairs(base, number, variables, events)
+    direct, around = np.zeros((2, len(event), int(rank.max(initial=0)) + 1), dtype=np.int64)
+    detours = Detours(start, event, direct, around, rank, number)
+    _fill_direct(base, detours, variables)
+    words = int(min(64, max(1, _BIT_MAP_BYTES // (8 * max(len(base.event), 1)))))
+    _fill_round(base, detours, variables, np.zeros((len(base.event), words), dtype=np.uint64))
+    return detours
+
+
+@jit
+def _list_pairs(base: Graph, number: Ints, variables: int, events: int) -> tuple[Ints, Places]:
+    """Lists the later events that each event, in each variable, has an edge to."""
+    out_start = np.zeros(events * variables + 1, dtype=np.int64)
+    out = np.empty((base.stop - base.start).sum(), dtype=np.int32)
+    size, v = 0, 0
+    for b in range(events):
+        first = v
+        while v < len(base.event) and base.event[v] == b:
+            v += 1
+        for variable in range(variables):
+            begun = size
+            for a in range(first, v):
+                if number[base.state[a]] == variable:
+                    for k in range(base.start[a], base.stop[a]):
+                        out[size] = base.event[base.target[k]]
+                        size += 1
+            out[begun:size].sort()
+            kept = begun
+            for k in range(begun, size):
+                if k == begun or out[k] != out[kept - 1]:
+                    out[kept] = out[k]
+                    kept += 1
+            size = kept
+            out_start[b * variables + variable + 1] = size
+    return out_start, out[:size].copy()
+
+
+@jit
+def _fill_direct(base: Graph, detours: Detours, variables: int) -> None:
+    """Fills in where edges lead."""
+    for a in range(len(base.event)):
+        row = base.event[a] * variables + detours.variable[base.state[a]]
+        at = detours.start[row]
+        for k in range(base.start[a], base.stop[a]):
+            t = base.target[k]
+            while detours.event[at] < base.event[t]:
+                at += 1
+            detours.direct[at, detours.rank[base.state[a]]] |= np.int64(1) << np.int64(base.state[t])
+
+
+@jit
+def _fill_round(base: Graph, detours: Detours, variables: int, leads: Words) -> None:
+    """Fills in where longer paths lead, for the targets of a block of nodes at a time."""
+    nodes, words, one = len(base.event), leads.shape[1], np.uint64(1)
+    # No edge crosses from before ``closed[v]`` to ``v`` or beyond, so nothing before it can lead to ``v``.
+    closed = np.zeros(nodes, dtype=np.int64)
+    furthest = 0
+    for v in range(nodes):
+        if furthest < v:
+            closed[v] = v
+        elif v > 0:
+            closed[v] = closed[v - 1]
+        for k in range(base.start[v], base.stop[v]):
+            furthest = max(furthest, int(base.target[k]))
+    around = np.zeros(words, dtype=np.uint64)
+    for first in range(0, nodes, 64 * words):
+        last = min(first + 64 * words, nodes)
+        for a in range(last - 1, closed[first] - 1, -1):
+            leads[a, :] = np.uint64(0)
+            around[:] = np.uint64(0)
+            for k in range(base.start[a], base.stop[a]):
+                t = base.target[k]
+                if t >= last:
+                    break
+                for word in range(words):
+                    around[word] |= leads[t, word]
+                if t >= first:
+                    leads[a, (t - first) >> 6] |= one << np.uint64((t - first) & 63)
+            found = False
+            for word in range(words):
+                leads[a, word] |= around[word]
+                found |= around[word] != 0
+            if not found:
+                continue
+            row = base.event[a] * variables + detours.variable[base.state[a]]
+            stop = detours.start[row + 1]
+            at = place_of(detours.event, detours.start[row], stop, base.event[first])
+            t = first
+            while at < stop and t < last:
+                if base.event[t] < detours.event[at]:
+                    t += 1
+                elif base.event[t] > detours.event[at]:
+                    at += 1
+                else:
+                    if around[(t - first) >> 6] >> np.uint64((t - first) & 63) & one:
+                        bit = np.int64(1) << np.int64(base.state[t])
+                        detours.round[at, detours.rank[base.state[a]]] |= bit
+                    t += 1
+
+
+@inlined
+def _alike(detours: Detours, state: Index) -> Index:
+    """Returns the states that read the same variable, as bits."""
+    bits: Index = 0
+    for q in range(len(detours.variable)):
+        if detours.variable[q] == detours.variable[state]:
+            bits |= 1 << q
+    return bits
+
+
+@inlined
+def _uncovered(covers: Ints, shadows: Index) -> Index:
+    """Returns the shadows that no other one covers."""
+    kept = shadows
+    for q in range(len(covers)):
+        bit = 1 << q
+        if kept & bit and kept & covers[q] & ~bit:
+            kept &= ~bit
+    return kept
+
+
+@inlined
+def _shadows_after(detours: Detours, pair: Index, state: Index, shadows: Index) -> Index:
+    """Returns the shadows after an edge between a pair of events, for a reading in a state with shadows beside it."""
+    found: Index = detours.round[pair, detours.rank[state]]
+    q = 0
+    while shadows >> q:
+        if shadows >> q & 1:
+            found |= detours.direct[pair, detours.rank[q]] | detours.round[pair, detours.rank[q]]
+        q += 1
+    return found
+
+
+def follow(
+    base: Graph, detours: Detours, led: Led, segment_start: Ints, number: Ints, begins: Bools, ends: Bools,
+    facts: Facts, events: int, most: int,
+) -> Graph | None:  # fmt: skip
+    """Returns the graph of complete trends over copies of events; None if it has more than ``most`` edges.
+
+    Parameters
+    ----------
+    base
+        The graph that is followed, of so many ``events``, with listed edges.
+    segment_start, number
+        Where the copies of each slice begin, and the base graph's number of each copy, rising within a slice.
+    begins, ends : bool arrays, shape (copies, states)
+        With which copies, in which states, a trend may begin and end; where shadows are followed, as far as the
+        reading alone is concerned.
+    """
+    first = np.searchsorted(base.event, np.arange(events + 1)).astype(np.int64)
+    nodes, bounds, target = _follow(base, first, detours, led, segment_start, number, begins, ends, facts, most)
+    if not len(bounds):
+        return None
+    event, state, begun, ended = (np.ascontiguousarray(column) for column in nodes.T)
+    return _finished(event, state, begun.astype(np.bool_), ended.astype(np.bool_), bounds, target)
+
+
+@inlined
+def _node_of(made: Ints, newest: Index, state: Index, shadows: Index) -> Index:
+    """Returns the node of a copy, the newest of which is given, that has a state and shadows; -1: not made yet."""
+    n = newest
+    while n >= 0 and (made[5 * n + 1] != state or made[5 * n + 2] != shadows):
+        n = made[5 * n]
+    return n
+
+
+@inlined
+def _make(made: Ints, newest: Ints, count: Index, copy: Index, state: Index, shadows: Index) -> Index:
+    """Makes the node of a copy, for which there must be room, and returns it."""
+    made[5 * count], made[5 * count + 1], made[5 * count + 2] = newest[copy], state, shadows
+    made[5 * count + 3] = 0
+    newest[copy] = count
+    return count
+
+
+@jit
+def _follow(
+    base: Graph, first: Ints, detours: Detours, led: Led, segment_start: Ints, number: Ints, begins: Bools, ends: Bools,
+    facts: Facts, most: int,
+) -> tuple[Ints, Ints, Ints]:  # fmt: skip
+    """Returns copy, state, and whether a trend begins and ends there of each node, and the edges; no bounds: too many.
+
+    The nodes come in the order of their events.
+    """
+    copies, states = begins.shape
+    events = len(first) - 1
+    variables = max((len(detours.start) - 1) // max(events, 1), 1)
+    followed, leads, place, covers = led.followed, led.leads, led.place, led.covers
+    # What was made: the node of the same copy that was made before it, state, shadows, whether a trend begins there,
+    # and its place in the order of events. The newest node of each copy.
+    made, newest, count = np.empty(5 * 1024, dtype=np.int64), np.full(copies, -1, dtype=np.int64), 0
+    where = np.full(events, -1, dtype=np.int64)
+    nodes, bounds, done = np.empty(4 * 1024, dtype=np.int64), np.zeros(1024, dtype=np.int64), 0
+    target, edges = np.zeros(1024, dtype=np.int64), 0
+    for s in range(len(segment_start) - 1):
+        low, high = segment_start[s], segment_start[s + 1]
+        for c in range(low, high):
+            where[number[c]] = c
+        for c in range(low, high):
+            b = number[c]
+            made = widened(made, 5 * count, 5 * states)
+            for p in range(states):
+                if not begins[c, p]:
+                    continue
+                shadows: Index = 0
+                if followed:
+                    shadows = facts.precedes[c] & _alike(detours, p)
+                    if shadows & covers[p]:
+                        continue
+                    shadows = _uncovered(covers, shadows)
+                n = _node_of(made, newest[c], p, shadows)
+                if n < 0:
+                    n = _make(made, newest, count, c, p, shadows)
+                    count += 1
+                made[5 * n + 3] = 1
+            n = newest[c]
+            while n >= 0:
+                p, shadows = made[5 * n + 1], made[5 * n + 2]
+                ending = ends[c, p]
+                if followed:
+                    beside = facts.follows[c] & (shadows | 1 << p) | facts.ends[c] & shadows
+                    ending = ending and beside == 0
+                made[5 * n + 4] = done
+                nodes, bounds = widened(nodes, 4 * done, 4), widened(bounds, done + 1, 1)
+                nodes[4 * done], nodes[4 * done + 1] = c, p
+                nodes[4 * done + 2], nodes[4 * done + 3] = made[5 * n + 3], np.int64(ending)
+                a = first[b]
+                while a < first[b + 1] and base.state[a] != place[p]:
+                    a += 1
+                known = a < first[b + 1]
+                pair = detours.start[b * variables + detours.variable[p]] if followed and known else 0
+                for k in range(base.start[a] if known else 0, base.stop[a] if known else 0):
+                    d, p_after = base.event[base.target[k]], leads[p, base.state[base.target[k]]]
+                    later = where[d]
+                    if p_after < 0 or later < low or later >= high:
+                        continue
+                    after: Index = 0
+                    if followed:
+                        while detours.event[pair] < d:
+                            pair += 1
+                        after = _shadows_after(detours, pair, p, shadows) & _alike(detours, p_after)
+                        if after & covers[p_after]:
+                            continue
+                        after = _uncovered(covers, after)
+                    m = _node_of(made, newest[later], p_after, after)
+                    if m < 0:
+                        made = widened(made, 5 * count, 5)
+                        m = _make(made, newest, count, later, p_after, after)
+                        count += 1
+                    if edges == most:
+                        return np.zeros((0, 4), dtype=np.int64), bounds[:0].copy(), target[:0].copy()
+                    target = widened(target, edges, 1)
+                    target[edges] = m
+                    edges += 1
+                done += 1
+                bounds[done] = edges
+                n = made[5 * n]
+        for c in range(low, high):
+            where[number[c]] = -1
+    for k in range(edges):
+        target[k] = made[5 * target[k] + 4]
+    return nodes[: 4 * done].copy().reshape(-1, 4), bounds[: done + 1].copy(), target[:edges].copy()
+
+
+@jit
+def _finished(event: Ints, state: Ints, begins: Bools, ends: Bools, bounds: Ints, target: Ints) -> Graph:
+    """Returns the graph of the nodes from which a trend can be completed, and of the edges between them."""
+    nodes = len(event)
+    origin, before = np.full(nodes, NOWHERE, dtype=np.int32), np.full(nodes, NOWHERE, dtype=np.int32)
+    reach, after = np.full(nodes, NEVER, dtype=np.int32), np.full(nodes, NEVER, dtype=np.int32)
+    for v in range(nodes):
+        origin[v] = event[v] if begins[v] else before[v]
+        for k in range(bounds[v], bounds[v + 1]):
+            before[target[k]] = max(before[target[k]], origin[v])
+    for v in range(nodes - 1, -1, -1):
+        for k in range(bounds[v], bounds[v + 1]):
+            after[v] = min(after[v], reach[target[k]])
+        reach[v] = np.int32(event[v]) if ends[v] else after[v]
+    useful = (reach != NEVER) & (origin >= 0)
+    renumbered = np.cumsum(useful) - 1
+    kept = np.flatnonzero(useful)
+    start, stop = np.zeros(len(kept), dtype=np.int64), np.zeros(len(kept), dtype=np.int64)
+    listed = np.empty(bounds[nodes], dtype=np.int32)
+    free = 0
+    for n in range(len(kept)):
+        v = kept[n]
+        start[n] = free
+        for k in range(bounds[v], bounds[v + 1]):
+            if useful[target[k]]:
+                listed[free] = renumbered[target[k]]
+                free += 1
+        listed[start[n] : free].sort()
+        stop[n] = free
+    return Graph(
+        event[kept], state[kept].astype(np.int32), begins[kept], ends[kept], origin[kept], before[kept], reach[kept],
+        after[kept], start, stop, listed[:free].copy(),
+    )  # fmt: skip

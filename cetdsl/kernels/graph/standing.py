@@ -1,0 +1,143 @@
+"""Where the trends of some slices may begin and end, as NOTs at either end, a span and other trends allow it.
+
+The slices' events are copies, each slice a key of its own: what stands before and behind an event is then what stands
+there in its slice. With a span there is a slice for each event that a trend may begin with.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from cetdsl.ir.kernel import ALL, KernelQuery
+from cetdsl.ir.machine import Machine
+from cetdsl.ir.windowing import SPAN
+from cetdsl.kernels.graph.attribute_graph import NEVER
+from cetdsl.kernels.graph.build import GraphBuilder
+from cetdsl.kernels.graph.reachability import Standing, usual_standing
+from cetdsl.kernels.vocabulary import Bools, Events, Ints, Places
+
+#: Before all times.
+_LONG_AGO = -(2**63)
+
+
+class Surroundings(NamedTuple):
+    """All events of a chunk with code columns for guards, and the latest starts of what is negated.
+
+    ``before`` and ``until`` have the shape (negations, events): the instants of the latest starts of matches that end
+    before, and at or before, each event; -1: none. ``deadline``, of shape (events, base states), is the time up to
+    which a trend may last that goes through something before the event; it is empty without a span.
+    """
+
+    events: Events
+    before: Ints
+    until: Ints
+    deadline: Ints
+
+
+class Copies(NamedTuple):
+    """Copies of events, slice by slice: the chunk's ``number`` of each one, and the slice that ``owns`` it.
+
+    ``low`` and ``high`` are the events of the chunk that each slice holds. With a span trends begin with its event
+    ``pivot``, bound to the variable ``begin``.
+    """
+
+    events: Events
+    number: Ints
+    owner: Ints
+    low: Ints
+    high: Ints
+    pivot: Ints
+    begin: Ints
+
+
+def find_deadlines(builder: GraphBuilder, events: Events, span: int) -> Ints:
+    """Finds for each event and base state the latest time of a trend that something before the event begins."""
+    before = builder.preceding(events, usual_standing(builder.joins, events))
+    return np.where(before >= 0, events.time[np.maximum(before, 0)] + span, _LONG_AGO)
+
+
+def find_standing(
+    query: KernelQuery, builder: GraphBuilder, around: Surroundings, copies: Copies
+) -> tuple[Standing, Standing, tuple[Bools, Bools]]:
+    """Returns what stands in the states of the query's machine and in base states, as far as each copy tells it.
+
+    Also returns in which base states something precedes and follows each copy. ``builder`` is that of the base.
+    """
+    assert query.shadows is not None
+    spanning, shadows = query.windowing.kind == SPAN, query.shadows
+    own = _allowed(query.machine, query, around, copies)
+    if query.completeness == ALL:
+        none = np.zeros((len(copies.number), len(shadows.base.variables)), dtype=np.bool_)
+        return own, own, (none, none)
+    events = copies.events
+    base = usual_standing(builder.joins, events) if spanning else _allowed(shadows.base, query, around, copies)
+    after = builder.following(events, base)
+    follows = after != NEVER
+    precedes = np.zeros_like(follows) if spanning else builder.preceding(events, base) >= 0
+    begins, ends = own.begins.copy(), own.ends.copy()
+    for state, reading in enumerate(shadows.readings):
+        begins[:, state] &= precedes[:, list(reading.preceded)].all(axis=1)
+        begins[:, state] &= ~precedes[:, list(reading.unpreceded)].any(axis=1)
+        if shadows.covers:
+            continue  # what ends a trend depends on the shadows that are found along it
+        ends[:, state] &= ~follows[:, reading.place]
+        for first, shadow in reading.shadows:
+            if spanning:
+                ends[:, state] &= ~_outlasted(around, copies, base, after, first, shadow)
+            else:
+                ends[:, state] &= ~(follows[:, shadow] | base.ends[:, shadow])
+    return Standing(own.exists, begins, ends), base, (precedes, follows)
+
+
+def _bound(variable: Ints, events: Events) -> Bools:
+    """Whether each event may be bound to the variable of each state."""
+    return (events.mask[:, None] >> variable & 1).astype(np.bool_)
+
+
+def _outlasted(around: Surroundings, copies: Copies, base: Standing, after: Places, first: int, shadow: int) -> Bools:
+    """Whether a trend that begins earlier, and reads the first event in a state, lasts to each copy or beyond it."""
+    time, events = copies.events.time, len(copies.events.time)
+    deadline = around.deadline[copies.pivot, first][copies.owner]
+    later = after[:, shadow]
+    beyond = (later != NEVER) & (time[np.minimum(later, events - 1)] <= deadline)
+    outlasted: Bools = beyond | base.ends[:, shadow] & (time <= deadline)
+    return outlasted
+
+
+def _allowed(machine: Machine, query: KernelQuery, around: Surroundings, copies: Copies) -> Standing:
+    """Returns where trends of the slices may begin and end, whether or not they are complete."""
+    exists = _bound(np.array(machine.variables, dtype=np.int64), copies.events)
+    begins, ends = np.zeros_like(exists), np.zeros_like(exists)
+    number, owner = copies.number, copies.owner
+    instant = around.events.instant[number]
+    spanning = query.windowing.kind == SPAN
+    for state, guards in machine.initial:
+        begins[:, state] = exists[:, state]
+        if spanning:
+            begins[:, state] &= (number == copies.pivot[owner]) & (machine.variables[state] == copies.begin[owner])
+            continue
+        for guard in guards:
+            begins[:, state] &= around.before[guard, number] < around.events.instant[copies.low][owner]
+    for state, guards in machine.final:
+        ends[:, state] = exists[:, state]
+        for guard in guards:
+            ends[:, state] &= around.until[guard, copies.high - 1][owner] <= instant
+    if spanning:
+        ends &= _late_enough(machine, query, around, copies)[:, None]
+    return Standing(exists, begins, ends)
+
+
+def _late_enough(machine: Machine, query: KernelQuery, around: Surroundings, copies: Copies) -> Bools:
+    """Whether what is negated before a trend lies more than a span before each copy, where it ends."""
+    time, length = copies.events.time, query.windowing.length
+    late = np.ones(len(time), dtype=np.bool_)
+    at = np.zeros(int(around.events.instant[-1]) + 1, dtype=np.int64)
+    at[around.events.instant] = around.events.time
+    for state, guards in machine.initial:
+        begun = (copies.begin == machine.variables[state])[copies.owner]
+        for guard in guards:
+            latest = around.before[guard, copies.pivot][copies.owner]
+            late &= ~(begun & (latest >= 0) & (at[np.maximum(latest, 0)] >= time - length))
+    return late

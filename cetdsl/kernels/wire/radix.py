@@ -1,0 +1,113 @@
+"""Sorts the positions of events by key and time: a counting sort by key, and a radix sort by time within each key.
+
+The events of a key are few enough for the processor's caches where keys are many, so that all passes over the digits of
+their times are made there. Only digits that differ within the key are sorted by, and events that came in order stay.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cetdsl.kernels._jit import jit
+from cetdsl.kernels.vocabulary import Ints, Places
+
+#: Up to so many events are sorted by insertion, which takes less time than counting digits.
+_FEW = 48
+_DIGIT = 8
+
+
+@jit
+def order_by_key_and_time(number: Ints, numbers: int, time: Ints) -> tuple[Places, Ints]:
+    """Returns the positions of events in order of key and time, and their times; equal ones stay as they came.
+
+    The keys are given by their numbers, which are less than ``numbers``.
+    """
+    count = len(time)
+    place = np.zeros(numbers + 1, dtype=np.int64)
+    for i in range(count):
+        place[number[i] + 1] += 1
+    longest = 0
+    for k in range(numbers):
+        longest = max(longest, place[k + 1])
+        place[k + 1] += place[k]
+    order, sorted_time = np.empty(count, dtype=np.int32), np.empty(count, dtype=np.int64)
+    for i in range(count):
+        p = place[number[i]]
+        place[number[i]] = p + 1
+        order[p] = i
+        sorted_time[p] = time[i]
+    spare_order, spare_time = np.empty(longest, dtype=np.int32), np.empty(longest, dtype=np.int64)
+    counts = np.empty((1 << _DIGIT) + 1, dtype=np.int64)
+    low = 0
+    for k in range(numbers):
+        # Each place has moved on to where its key's events end.
+        high = place[k]
+        _sort_stretch(sorted_time, order, low, high, spare_time, spare_order, counts)
+        low = high
+    return order, sorted_time
+
+
+@jit
+def _sort_stretch(
+    time: Ints, order: Places, low: int, high: int, spare_time: Ints, spare_order: Places, counts: Ints
+) -> None:
+    """Sorts the events between two positions by time, in place."""
+    if high - low < 2:
+        return
+    least = most = time[low]
+    ordered = True
+    for i in range(low + 1, high):
+        ordered &= time[i] >= time[i - 1]
+        least, most = min(least, time[i]), max(most, time[i])
+    if ordered:
+        return
+    if high - low <= _FEW:
+        for i in range(low + 1, high):
+            t, o = time[i], order[i]
+            j = i - 1
+            while j >= low and time[j] > t:
+                time[j + 1], order[j + 1] = time[j], order[j]
+                j -= 1
+            time[j + 1], order[j + 1] = t, o
+        return
+    # Differences wrap around where times are far apart, and are right as unsigned numbers.
+    base, span = np.uint64(least), np.uint64(most) - np.uint64(least)
+    shift, away = np.uint64(0), False
+    while shift < np.uint64(64) and span >> shift > np.uint64(0):
+        if away:
+            _sort_by_digit(spare_time, spare_order, 0, time, order, low, high - low, base, shift, counts)
+        else:
+            _sort_by_digit(time, order, low, spare_time, spare_order, 0, high - low, base, shift, counts)
+        away = not away
+        shift += np.uint64(_DIGIT)
+    if away:
+        time[low:high] = spare_time[: high - low]
+        order[low:high] = spare_order[: high - low]
+
+
+@jit
+def _sort_by_digit(
+    time: Ints,
+    order: Places,
+    start: int,
+    to_time: Ints,
+    to_order: Places,
+    to_start: int,
+    count: int,
+    base: np.uint64,
+    shift: np.uint64,
+    counts: Ints,
+) -> None:
+    """Copies so many events to another place, in the order of one digit of their times since ``base``."""
+    digit = np.uint64((1 << _DIGIT) - 1)
+    counts[:] = 0
+    for i in range(start, start + count):
+        counts[np.int64(((np.uint64(time[i]) - base) >> shift) & digit) + 1] += 1
+    counts[0] = to_start
+    for d in range(1 << _DIGIT):
+        counts[d + 1] += counts[d]
+    for i in range(start, start + count):
+        found = np.int64(((np.uint64(time[i]) - base) >> shift) & digit)
+        p = counts[found]
+        counts[found] += 1
+        to_time[p], to_order[p] = time[i], order[i]

@@ -1,0 +1,117 @@
+"""Who puts the events of a task in order, by the planner's decision, by an argument, and by a setting."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import cetdsl as cet
+from cetdsl.analysis import Binding, analyse
+from cetdsl.errors import InvalidNode
+from cetdsl.frontend.sase import parse
+from cetdsl.ir.operators import EventsInOrder, Exchange
+from cetdsl.ir.schema import Field, Schema
+from cetdsl.ir.sorting import KERNEL, SORT_MEMORY, SPARK, UNLIMITED, AskedSort, Sorting
+from cetdsl.pattern.expressions import Aggregate
+from cetdsl.planning.planner import plan_aggregate, plan_trends
+from cetdsl.planning.sorting import WIDE_EVENT
+from cetdsl.planning.strategies.kernel import kernel
+from cetdsl.rewrite import rewrite
+
+FIELDS = [
+    Field("t", "bigint"),
+    Field("type", "string"),
+    Field("key", "string"),
+    Field("parts", "array<int>"),
+    Field("folded", "string collate UTF8_LCASE"),
+    Field("price", "double"),
+    *(Field(f"note{n}", "string") for n in range(30)),
+]
+SCHEMA = Schema(FIELDS)
+
+
+def decided(text: str, ties: tuple[str, ...] = (), columns: tuple[str, ...] | None = None, **asked: Any) -> Sorting:
+    """Who sorts the events of a query that is counted, or whose trends are listed with these columns."""
+    resolved, _ = rewrite(analyse(parse(text), SCHEMA, Binding("t", ties, sort=AskedSort(**asked))))
+    if columns is None:
+        plan = plan_aggregate(resolved, (("n", Aggregate("count")),), "decimal", [kernel]).plan
+    else:
+        plan = plan_trends(resolved, columns, None).plan
+    [needed] = [each.gives_rows for each in plan.walk() if isinstance(each, Exchange)]
+    assert isinstance(needed, EventsInOrder)
+    return needed.sorting
+
+
+BY_KEY = "PATTERN SEQ(A, B+) WHERE B.price < NEXT(B).price GROUP BY key"
+
+
+def test_the_kernel_sorts_narrow_events() -> None:
+    """Within the usual memory, or what was asked for; without it where all events are held in any case."""
+    assert decided(BY_KEY) == Sorting("cheaper for events of about 40 bytes", SORT_MEMORY)
+    assert decided(BY_KEY, memory=5).memory == 5
+    assert decided("PATTERN SEQ(A, B+)", memory=5).memory == UNLIMITED
+    assert decided("PATTERN SEQ(A, B+) WITHIN 10 SLIDE 5", memory=5).memory == 5
+
+
+def test_spark_sorts_wide_events() -> None:
+    notes = tuple(f"note{n}" for n in range(30))
+    assert 24 * len(notes) > WIDE_EVENT
+    found = decided(BY_KEY, columns=notes)
+    assert not found.by_kernel
+    assert found.why.startswith("cheaper for events of about 7")
+    assert decided(BY_KEY, columns=notes[:4]).by_kernel
+    assert decided(BY_KEY, columns=notes, by=KERNEL).by_kernel
+
+
+def test_what_only_spark_compares_is_sorted_by_spark() -> None:
+    """Even where the kernel was asked for."""
+    for asked in ("auto", KERNEL):
+        found = decided(BY_KEY.replace("BY key", "BY parts"), by=asked)
+        assert found == Sorting("the kernel cannot compare 'parts', of type array<int>, as Spark does")
+        assert not decided(BY_KEY, ties=("folded",), by=asked).by_kernel
+
+
+def test_who_was_asked_for_sorts() -> None:
+    assert decided(BY_KEY, by=SPARK) == Sorting("as asked for")
+    assert decided(BY_KEY, by=KERNEL) == Sorting("as asked for", SORT_MEMORY)
+
+
+def test_arguments_and_settings(spark: Any) -> None:
+    """An argument is stronger than a setting of the session, and what is neither is an error at once."""
+    rows = [(f"k{n % 3}", n, "AB"[n % 5 > 0], float(n % 7)) for n in range(60)]
+    df = spark.createDataFrame(rows, "key string, t int, type string, price double")
+
+    def sorter(**asked: Any) -> str:
+        text = cet.pattern(df, BY_KEY, time="t", **asked).explain("physical").text
+        return next(line.split(":")[0].strip() for line in text.split("\n") if line.strip().startswith("by "))
+
+    def answer(**asked: Any) -> list[Any]:
+        found = cet.pattern(df, BY_KEY, time="t", **asked).count_trends().collect()
+        return sorted(map(tuple, found))
+
+    assert sorter() == "by the kernel"
+    assert sorter(sort="spark") == "by Spark"
+    assert answer(sort="spark") == answer(sort="kernel", sort_memory=1) == answer()
+    spark.conf.set("cetdsl.sort", "spark")
+    try:
+        assert sorter() == "by Spark"
+        assert sorter(sort="kernel") == "by the kernel"
+        spark.conf.set("cetdsl.sort", "java")
+        with pytest.raises(
+            InvalidNode, match=r"setting cetdsl.sort='java' is unknown(.|\n)*'auto', 'kernel' or 'spark'"
+        ):
+            sorter()
+    finally:
+        spark.conf.unset("cetdsl.sort")
+    spark.conf.set("cetdsl.sort.memory", "none")
+    try:
+        with pytest.raises(InvalidNode, match="'none' is not an amount of memory"):
+            sorter()
+        assert sorter(sort_memory="64k") == "by the kernel"
+    finally:
+        spark.conf.unset("cetdsl.sort.memory")
+    with pytest.raises(InvalidNode, match="sort='java' is unknown"):
+        sorter(sort="java")
+    with pytest.raises(InvalidNode, match="must be positive"):
+        sorter(sort_memory=0)
