@@ -43,7 +43,9 @@ from cetdsl.detection.statistics import Statistics
 from cetdsl.execution.operators import execute
 from cetdsl.frontend.session import PatternFrame
 from cetdsl.ir.kernel import KernelSpec
-from cetdsl.ir.operators import DetectTrends, ListTrends
+from cetdsl.ir.operators import ChooseTrends, DetectTrends, ListTrends
+from cetdsl.ir.stages import DetectSpec, TrendsSpec
+from cetdsl.kernels.detect.choose import Chooser
 from cetdsl.kernels.detect.detector import Detector
 from cetdsl.kernels.enumerate.enumerator import Enumerator
 from cetdsl.kernels.vocabulary import Block
@@ -92,6 +94,9 @@ class Loaded(NamedTuple):
         plan = _planned(self.asked, asked)
         if not isinstance(plan, DetectTrends):
             return self.enumerated
+        if isinstance(plan, ChooseTrends):
+            told = DetectSpec(TrendsSpec(self.spec, (), (), ()), plan.plans)
+            return lambda: Work(_count(Chooser(told).enumerate(*self._parts)))
 
         def run() -> Work:
             detector = Detector(self.spec, plan.plans)
@@ -126,7 +131,7 @@ def _planned(asked: PatternFrame, words: Asked) -> ListTrends:
     detection = given_detection(asked.query.pattern, **words) if words else Detection("pattern")
     decision = plan_trends(asked._rewritten, asked._columns(()), None, detection)
     reasons = dict(decision.declined)
-    if words.get("plan", "pattern") != "pattern" and "detect" in reasons:
+    if words.get("plan", "pattern") not in ("pattern", "auto") and "detect" in reasons:
         raise Declined(reasons["detect"])
     return next(operator for operator in decision.plan.walk() if isinstance(operator, ListTrends))
 
@@ -547,7 +552,7 @@ def anchors(events: Events, runs: int) -> Result:
             print(f"  {notes[-1]}", file=sys.stderr, flush=True)
             continue
         contestants = {
-            f"{name}, as by default": one.enumerated,
+            f"{name}, as by default": one.contestant(plan="auto"),
             f"{name}, {GENERATOR} order": one.contestant(plan=GENERATOR, statistics=one.sampled()),
         }
         found, did = take_turns(contestants, runs)

@@ -104,9 +104,9 @@ def sequence(names: Sequence[str], columns: Sequence[str], within: int, kleene: 
 
 
 def conjunction(names: Sequence[str], columns: Sequence[str], within: int) -> str:
-    """AND in which each of the columns rises from event to event; windows tumble, as AND has no others."""
+    """AND in which each of the columns rises from event to event."""
     parts = [f"{name} v{k}" for k, name in enumerate(names)]
-    return _text(f"AND({', '.join(parts)})", _rising(len(names), columns), within) + f" SLIDE {within}"
+    return _text(f"AND({', '.join(parts)})", _rising(len(names), columns), within)
 
 
 def disjunction(names: Sequence[str], columns: Sequence[str], within: int) -> str:

@@ -321,6 +321,40 @@ def test_trends_told_by_states(first: int, monkeypatch: pytest.MonkeyPatch) -> N
     assert all(judged[kind] > 2 for kind in kinds), judged
 
 
+@pytest.mark.parametrize(
+    ("text", "maximal", "ends"),
+    [
+        ("A+", None, None),
+        ("A{3,}", "reduced", "states"),
+        ("A+ WHERE COUNT(A) >= 2", "reduced", "states"),
+        ("SEQ(A+, B+) WHERE LENGTH >= 4", "reduced", "states"),
+        ("A{2,4}", "followed", "states"),
+        ("A+ WHERE COUNT(A) <= 3", "followed", "states"),
+        ("SEQ(A+, B) OR SEQ(B, A+)", "followed", "states"),
+        ("A+ WITHIN 3", "reduced", "states"),
+        ("A{3,} WITHIN 3", "reduced", "states"),
+        ("A{2,4} WITHIN 3", "a span without SLIDE .*; and a longer trend may read", "states"),
+        ("SEQ(NOT B, A+)", "reduced", "states"),
+        ("SEQ(A, B+, NOT C) WITHIN 3", "reduced", "states"),
+        ("SEQ(NOT C, A, B) OR SEQ(B, A) WITHIN 3", "ways that differ in their NOTs", "ways that differ in their NOTs"),
+        ("SEQ(A, NOT C, B) OR SEQ(B, A, B)", "followed", "states"),
+        ("A{20}", "followed", "states"),
+        ("A{63}", "more than 62 states", "more than 512 states"),
+        ("SEQ(NOT B, A{20})", "followed", "more than 12 places"),
+    ],
+)  # fmt: skip
+def test_which_graph_tells_complete_trends(text: str, maximal: str | None, ends: str | None) -> None:
+    case = "GROUP BY g WITHIN".join(text.split("WITHIN"))
+    task = Task(parse(f"PATTERN {case}"), generators.random_stream(1), ())
+    for completeness, told in ((MAXIMAL, maximal), (ENDS, ends)):
+        if told is not None and " " in told:
+            with pytest.raises(UnsupportedQuery, match=told):
+                task.graph(completeness)
+            continue
+        shadows = task.graph(completeness).child.spec.query.shadows
+        assert (shadows and shadows.kind) == told, completeness
+
+
 #: Patterns and their variables: the first binds one event of each trend, which pairwise predicates compare with others.
 AROUND = {
     "SEQ(A, B+)": "AB",

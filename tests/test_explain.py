@@ -272,7 +272,15 @@ def test_the_fold_does_not_hold_all_events_in_one_row() -> None:
             [
                 "strategy  enumerate: ",
                 "declined  messages: the predicates relate the variables in a circle, through ",
-                "join the trends of one more side\n",
+                "kernel: put trends together by a plan\n          bind A, B, C\n",
+            ],
+        ),
+        (
+            "PATTERN AND(SEQ(A, B), C) WHERE AVG(A.price) > 3 WITHIN 5 minutes",
+            [
+                "kernel: a span bounds both sides of AND together, so the counts of each do not multiply",
+                "join the trends of the two sides\n",
+                "all of them within 5 minutes\n",
             ],
         ),
         ("PATTERN A+ WHERE AVG(A.price) > 3", ["grows with the number of trends", "declined  kernel: "]),
@@ -289,7 +297,8 @@ def test_trends_are_listed_until_the_limit() -> None:
     assert "cost      grows with the number of trends, until 5 are found" in text
     assert "answer\n    trend\n+- limit 5\n" in text
     assert "event: ts, Price" in text
-    pairs = explained("PATTERN A AND B", "physical", trends=True).text
+    assert "stops after 5" in explained("PATTERN A AND B", "physical", trends=True).text
+    pairs = explained("PATTERN A AND B WHERE AVG(A.price) > 3", "physical", trends=True).text
     assert "stops after" not in pairs, "pairs are limited, not the sides"
 
 

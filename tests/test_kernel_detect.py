@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import math
 import random
+import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from typing import Any
 
@@ -29,6 +31,7 @@ from cetdsl.ir.machine import Machine, Pair
 from cetdsl.ir.operators import ListTrends, MeasureDetection
 from cetdsl.ir.stages import DETECTION, DetectSpec, TrendsSpec
 from cetdsl.ir.windowing import SLIDING, SPAN, Windowing
+from cetdsl.kernels.detect import choose as choosing
 from cetdsl.kernels.detect import trees as tree_search
 from cetdsl.kernels.detect.detector import Detector
 from cetdsl.kernels.detect.measure import measure_stream
@@ -80,6 +83,7 @@ class Detecting(Worker):
         batch: int = 2**20,
         limit: int = -1,
         adapting: dict[str, Any] | None = None,
+        stream: Callable[..., Any] = detect_stream,
     ) -> list[Any]:
         """(group, window, trend) of each trend, with a plan for each branch, which may change."""
         plan, source = self.plan, self.plan.source
@@ -95,7 +99,7 @@ class Detecting(Worker):
             )
         batches = self.batches(source, plan.compiled, kernel, (), batch, event=True)
         found = []
-        for row in rows_of(detect_stream(DetectSpec(spec, plans), batches, chunk_events)):
+        for row in rows_of(stream(DetectSpec(spec, plans), batches, chunk_events)):
             values = [value.as_py() for value in row]
             window = tuple(values[len(groups)].values()) if source.windowing.kind == SLIDING else None
             trend = tuple((binding["event"]["id"], binding["variable"]) for binding in values[-1])
@@ -231,6 +235,35 @@ def test_every_plan_of_typical_patterns(text: str, trees: bool) -> None:
         rows = generators.stack([dense_stream(rng, kinds, others) for _ in range(30 if len(kinds) < 5 else 8)])
         answers += check(query, rows, ("s",) if seed == 1 else (), seed, most=40, trees=trees)
     assert answers >= 3
+
+
+@pytest.mark.parametrize("few", [-math.inf, choosing.FEW, math.inf])
+@pytest.mark.parametrize("text", [text for text in TYPICAL if not re.search(r"NOT|\+|\{|\*", text)])
+def test_orders_chosen_chunk_by_chunk(text: str, few: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether there are always orders, never, or where they are expected to have few partial matches."""
+    monkeypatch.setattr(choosing, "FEW", few)
+    chosen = []
+    plans_of_chunk = choosing.Chooser._plans
+    monkeypatch.setattr(
+        choosing.Chooser, "_plans", lambda self, events: (chosen.append(plans_of_chunk(self, events)), chosen[-1])[1]
+    )
+    query = by_case(cet.parse(text)._query())
+    rng = random.Random(text)
+    kinds = [event.type for event in positive_events(query.pattern)]
+    rows = generators.stack([dense_stream(rng, kinds, kinds) for _ in range(20 if len(kinds) < 5 else 6)])
+    worker = Detecting(query, rows, ())
+    if worker.conjunction and few < 0:
+        return  # the search without dead ends lists no AND
+    own = next(plans_of(worker.branches, 1, 0))
+    adapting = {"algorithm": "auto", "adaptation": Adaptation("static")}
+    expected = expected_of(query, rows, ())
+    cuts = (-1,) if worker.plan.source.windowing.cut <= 0 else (-1, 3)
+    for cut, (chunk_events, batch) in cuttings(0, cuts):
+        worker.cut = cut
+        found = worker.detected(own, chunk_events, batch, adapting=adapting, stream=choosing.choose_stream)
+        assert Counter(found) == expected, (cut, chunk_events)
+    assert chosen
+    assert few == choosing.FEW or {plans is None for plans in chosen} == {few < 0}
 
 
 def random_conjunction(rng: random.Random) -> str:

@@ -266,6 +266,17 @@ def is_convex(mask: int, ordered: frozenset[tuple[int, int]]) -> bool:
     return not any(not mask >> position & 1 for position in after & before)
 
 
+def is_free(one: int, other: int, problem: Problem) -> bool:
+    """Whether the events of two variables may come in any order of time.
+
+    Examples
+    --------
+    >>> is_free(0, 1, Problem.conjunction("a", "b")), is_free(0, 1, Problem.sequence("a", "b"))
+    (True, False)
+    """
+    return one != other and not {(one, other), (other, one)} & problem.ordered
+
+
 def mask_of(node: Node) -> int:
     """Returns the mask of the variables in and below a node.
 

@@ -24,6 +24,7 @@ from cetdsl.ir.layout import TREND
 from cetdsl.ir.operators import (
     AggregateTrends,
     CheckTrends,
+    ChooseTrends,
     DetectTrends,
     DropContained,
     JoinSides,
@@ -122,7 +123,7 @@ def refuse_duplicates(names: tuple[str, ...]) -> None:
         )
 
 
-@runs(ListTrends, DetectTrends)
+@runs(ListTrends, DetectTrends, ChooseTrends)
 def list_trends(df: DataFrame, plan: ListTrends) -> Rows:
     """Gives rows of keys, window and trend straight from the kernel."""
     refuse_duplicates(plan.columns)

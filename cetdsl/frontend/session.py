@@ -201,8 +201,8 @@ class PatternFrame:
         plan : {"auto", "pattern", "greedy", "dynamic", "tree"} or sequence
             The order in which variables are bound, or the tree in which they are joined, which changes how long it
             takes and never what is found: see :doc:`/how_matches_are_found`. A sequence names all variables: in a row
-            for an order, in nested pairs for a tree, as in ``["A", ["B", "C"]]``. ``auto`` leaves the pattern's order
-            only where ``statistics`` say that another one is clearly cheaper.
+            for an order, in nested pairs for a tree, as in ``["A", ["B", "C"]]``. ``auto`` goes by a sample of each
+            chunk of events, or by ``statistics``, and takes the pattern's order unless another one is clearly cheaper.
         statistics : mapping or "sample", optional
             ``"rates"``: the events of each variable per second, or per tick. ``"selectivities"``: by pair of variables,
             the share of pairs of events of which their predicates hold. ``"sample"`` takes them of up to about a

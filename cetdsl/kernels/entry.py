@@ -26,6 +26,7 @@ _STAGES = {
     "windows": ("aggregate.panes", "window_stream"),
     "trends": ("enumerate.trends", "trend_stream"),
     "detect": ("detect.trends", "detect_stream"),
+    "choose": ("detect.choose", "choose_stream"),
     "measure detection": ("detect.measure", "measure_stream"),
     "sample detection": ("detect.measure", "sample_stream"),
     "containment": ("complete.containment", "containment_stream"),

@@ -14,6 +14,7 @@ from cetdsl.pattern.expressions import Aggregate
 from cetdsl.planning.detection import BY_DEFAULT, Detection
 from cetdsl.planning.sorting import exchanged
 from cetdsl.planning.strategies import complete
+from cetdsl.planning.strategies.choose import choose
 from cetdsl.planning.strategies.detect import detect, measure, sample
 from cetdsl.planning.strategies.enumerate import list_trends
 from cetdsl.planning.strategies.enumerate_and_aggregate import enumerate_and_aggregate
@@ -30,7 +31,7 @@ _Strategies = Sequence[Callable[[Any], Operator | Declined]]
 #: The strategies of aggregates, in the order in which they are asked.
 AGGREGATE_STRATEGIES: _Strategies = (fold, panes, sweep, messages, kernel, enumerate_and_aggregate)
 #: The strategies that list trends.
-TRENDS_STRATEGIES: _Strategies = (detect, list_trends)
+TRENDS_STRATEGIES: _Strategies = (detect, choose, list_trends)
 #: The strategies that list complete trends, by ``algorithm=``.
 COMPLETE_STRATEGIES: dict[str, _Strategies] = {
     "auto": (complete.balanced, complete.graph, complete.definition),

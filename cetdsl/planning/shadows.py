@@ -27,6 +27,8 @@ MOST_ALIKE = 12
 MOST_FOLLOWED = 62
 #: Steps that the comparison of two machines may take.
 _MOST_STEPS = 200_000
+#: Sets of states that are looked at for what may precede an event.
+_MOST_SETS = 4096
 #: Before the first binding, and a state that no word leads to.
 _START, _DEAD = -1, -2
 
@@ -243,15 +245,50 @@ class _Product:
         """Yields sets of shadows of which none covers another one or the first state, and the reading that has each."""
         harmless = [q for q in reached if q not in self.covers[first]]
         deadly = tuple(q for q in reached if q in self.covers[first])
-        if len(harmless) > MOST_ALIKE:
-            raise TooMany(f"more than {MOST_ALIKE} places of one variable may follow what precedes a trend")
-        for size in range(len(harmless) + 1):
-            for chosen in combinations(harmless, size):
-                if any(q in self.covers[p] for p in chosen for q in chosen if p != q):
-                    continue
-                others = [q for q in harmless if q not in chosen and not any(p in self.covers[q] for p in chosen)]
-                shadows = frozenset((q, q) for q in chosen)
-                yield (first, shadows), Reading(first, chosen, (*deadly, *others))
+        preceded = self._preceded(first)
+        if preceded is None:
+            if len(harmless) > MOST_ALIKE:
+                raise TooMany(f"more than {MOST_ALIKE} places of one variable may follow what precedes a trend")
+            sizes = range(len(harmless) + 1)
+            preceded = {frozenset(some) for size in sizes for some in combinations(harmless, size)}
+        found = {self._uncovered(some) for some in preceded if not some.intersection(deadly)}
+        for chosen in sorted(found, key=sorted):
+            others = [q for q in harmless if q not in chosen and not chosen & self.covers[q]]
+            shadows = frozenset((q, q) for q in chosen)
+            yield (first, shadows), Reading(first, tuple(sorted(chosen)), (*deadly, *others))
+
+    def _uncovered(self, states: frozenset[int]) -> frozenset[int]:
+        """Returns the states that no other one of them covers."""
+        return frozenset(q for q in states if not (states - {q}) & self.covers[q])
+
+    def _preceded(self, first: int) -> set[frozenset[int]] | None:
+        """Returns the sets of states of an event that something may precede; None where NOTs tell, which may be any.
+
+        If something precedes the event, so does what is left of it without its beginning. So an event has all states
+        that the ends of some words lead to, and those of other words.
+        """
+        if any(guards for _, guards in self.base.initial) or any(edge.guards for edge in self.base.edges):
+            return None
+        variable, begun = self.base.variables[first], {self.base.variables[q]: q for q, _ in self.base.initial}
+        empty: frozenset[int] = frozenset()
+        seen, waiting = {empty}, [empty]
+        while waiting:
+            read = waiting.pop()
+            moves = [{letter: edge.target for letter, edge in self.after[q].items()} for q in read]
+            for letter in {*begun, *(letter for move in moves for letter in move)}:
+                longer = frozenset(move[letter] for move in (begun, *moves) if letter in move)
+                if longer not in seen:
+                    seen.add(longer)
+                    waiting.append(longer)
+            if len(seen) > _MOST_SETS:
+                return None
+        found = {empty}
+        for read in seen:
+            reached = frozenset(self.after[q][variable].target for q in read if variable in self.after[q])
+            found |= {one | reached for one in found}
+            if len(found) > _MOST_SETS:
+                return None
+        return found
 
     def _followed(self, edge: Edge, variable: int, shadows: _Shadows) -> _Shadows | None:
         """Returns the shadows after an edge; None where one of them covers what the edge leads to."""
@@ -268,4 +305,4 @@ class _Product:
         reached = {q for _, q in found}
         if reached & self.covers[edge.target]:
             return None
-        return frozenset((q, q) for q in reached if not (reached - {q}) & self.covers[q])
+        return frozenset((q, q) for q in self._uncovered(frozenset(reached)))

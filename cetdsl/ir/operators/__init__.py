@@ -12,6 +12,7 @@ from cetdsl.ir.operators.build_graph import BuildGraph as BuildGraph
 from cetdsl.ir.operators.build_graph import OverGraph as OverGraph
 from cetdsl.ir.operators.build_panes import BuildPanes as BuildPanes
 from cetdsl.ir.operators.check_trends import CheckTrends as CheckTrends
+from cetdsl.ir.operators.choose_trends import ChooseTrends as ChooseTrends
 from cetdsl.ir.operators.count_joined import CountJoined as CountJoined
 from cetdsl.ir.operators.count_paths import CountPaths as CountPaths
 from cetdsl.ir.operators.detect_together import DetectTogether as DetectTogether

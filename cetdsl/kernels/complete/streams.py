@@ -20,7 +20,7 @@ from cetdsl.errors import EngineError, GroupTooLarge, InvalidNode
 from cetdsl.ir.extraction import Extraction
 from cetdsl.ir.kernel import ALL, MAXIMAL, KernelSpec
 from cetdsl.ir.layout import SHARE
-from cetdsl.ir.shadows import STATES
+from cetdsl.ir.shadows import FOLLOWED, STATES
 from cetdsl.ir.shares import task_of
 from cetdsl.ir.stages import SURVEY, GraphSpec, SurveySpec
 from cetdsl.ir.windowing import SLIDING, SPAN, WHOLE
@@ -58,6 +58,8 @@ WHOLE_SLICES = (0, 1)
 MOST_COPIES = 2**20
 #: Edges of one graph at most: half a gigabyte, and as much again while a transitive reduction is made.
 MOST_EDGES = 2**27
+#: An edge along which shadows are followed takes the memory of so many others.
+SHADOWED_EDGE = 4
 
 
 class Part(NamedTuple):
@@ -225,7 +227,7 @@ class Graphs:
 
     def _edges(self, part: Part, around: Surroundings | None, told: ShadowedPart | None) -> Graph | None:
         if self._shadowed is not None and around is not None and told is not None:
-            return self._shadowed.edges(around, told, MOST_EDGES)
+            return self._shadowed.edges(around, told, _most_edges(self.spec))
         assert part.attributes is not None
         if self.spec.query.completeness == MAXIMAL:
             return reduce_edges(part.attributes, self._guarded.machine, MOST_EDGES)
@@ -235,11 +237,19 @@ class Graphs:
 def _too_many_edges(spec: KernelSpec, chunk: Chunk, part: Part) -> GroupTooLarge:
     """Makes the error of a window whose graph does not fit into memory."""
     where, events = _described(spec, chunk, part), len(part.number)
+    # Joins follow no states.
+    joined = "" if spec.query.shadows else "list them with algorithm='joins', "
     return GroupTooLarge(
-        f"{where}: {events} events are joined by more than {MOST_EDGES} edges, too many for one task",
-        hint="count them with count_complete_trends('ends'), list them with algorithm='joins', shorten WITHIN, or add "
-        "partition columns or predicates",
+        f"{where}: {events} events are joined by more than {_most_edges(spec)} edges, too many for one task",
+        hint=f"count them with count_complete_trends('ends'), {joined}shorten WITHIN, or add partition columns or "
+        "predicates",
     )
+
+
+def _most_edges(spec: KernelSpec) -> int:
+    """Returns how many edges the graphs of a query may have."""
+    shadows = spec.query.shadows
+    return MOST_EDGES // SHADOWED_EDGE if shadows is not None and shadows.kind == FOLLOWED else MOST_EDGES
 
 
 def settings_of(spec: KernelSpec, asked: Extraction, part: Part) -> Settings:

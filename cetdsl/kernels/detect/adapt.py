@@ -15,7 +15,7 @@ import numpy as np
 
 from cetdsl.detection.histograms import Buckets, SlidingStatistics
 from cetdsl.detection.loop import Counts, Loop, Pace
-from cetdsl.detection.plans import Plan
+from cetdsl.detection.plans import Plan, is_free
 from cetdsl.detection.statistics import Statistics
 from cetdsl.ir.branches import Between, Branch, BranchPlan
 from cetdsl.ir.machine import Pair
@@ -210,8 +210,15 @@ class BranchLoop:
         self._first.plan = plan.plan  # what the user asks for, where that is a plan
         self._candidates = candidates
         self._window = span
-        compared = sorted(adapting.problem.predicates | adapting.problem.adjacent)
-        self._tests = [(one, other, _tests(branch, pairs, one, other)) for one, other in compared]
+        problem = adapting.problem
+        #: The pairs of slots that predicates compare, and how each is sampled: its number, both slots,
+        #: the earlier one first, and what is asked of both. Where either may be that, both ways are tried.
+        self._compared = sorted(problem.predicates | problem.adjacent)
+        self._tests = [
+            (place, *ends, _tests(branch, pairs, *ends))
+            for place, (one, other) in enumerate(self._compared)
+            for ends in (((one, other), (other, one)) if is_free(one, other, problem) else ((one, other),))
+        ]
         #: The last key of the chunk before, which may go on.
         self._last: tuple[Hashable, _Key] | None = None
         #: The plans that were in force so far, by number.
@@ -279,7 +286,7 @@ class BranchLoop:
         return SlidingStatistics(self._adapting.problem, slices)
 
     def _add(self, seen: SlidingStatistics, row: Floats) -> None:
-        variables, pairs = len(self._candidates), len(self._tests)
+        variables, pairs = len(self._candidates), len(self._compared)
         duration, events, tried, passed = np.split(row, [1, 1 + variables, 1 + variables + pairs])
         seen.add(duration[0], events, tried, passed)
 
@@ -307,7 +314,7 @@ class BranchLoop:
             started = thread_time()
             rows = self._counts(events, tables, places, SAMPLE, NEIGHBOURS)
         else:
-            rows = np.zeros((0, 1 + len(self._candidates) + 2 * len(self._tests)))
+            rows = np.zeros((0, 1 + len(self._candidates) + 2 * len(self._compared)))
         chosen = np.ones(last + 1, dtype=np.bool_) if by_slice else self._looked(rows, begin, going_on is not None)
         chosen[last] = True
         spent = thread_time() - started
@@ -347,7 +354,7 @@ class BranchLoop:
 
     def _fresh(self) -> _Key:
         loop = self._first.fresh()
-        room = room_for(1 + len(self._candidates) + 2 * len(self._tests), self._adapting.slices)
+        room = room_for(1 + len(self._candidates) + 2 * len(self._compared), self._adapting.slices)
         now = loop.watch.begin.copy()
         return _Key(loop, room, now, [self._first_plan])
 
@@ -419,7 +426,7 @@ class BranchLoop:
         ranks = [tables.rank_of(one) for one in self._candidates]
         items = [tables.candidates(one) for one in self._candidates]
         low, first, stop = places[:, _LOW], places[:, _FIRST], places[:, _STOP]
-        variables, pairs = len(ranks), len(self._tests)
+        variables, pairs = len(ranks), len(self._compared)
         counts = np.empty((len(places), 1 + variables + 2 * pairs))
         if self._adapting.problem.window is None:
             # Rates are then of the events of a whole key, as far as it has come.
@@ -429,12 +436,11 @@ class BranchLoop:
         np.maximum(counts[:, 0], 1e-9, out=counts[:, 0])
         for variable, rank in enumerate(ranks):
             counts[:, 1 + variable] = rank[stop] - rank[first]
-        for pair, (one, other, test) in enumerate(self._tests):
-            earlier, later, salt = items[one], items[other], one * 31 + other
-            out = np.zeros((len(places), 2), dtype=np.int64)
-            both = earlier, later, ranks[one], ranks[other]
-            _sample(events, test, *both, places, self._window, salt, tries, neighbours, out)
-            counts[:, 1 + variables + pair], counts[:, 1 + variables + pairs + pair] = out[:, 0], out[:, 1]
+        sampled = np.zeros((pairs, len(places), 2), dtype=np.int64)
+        for pair, one, other, test in self._tests:
+            both, salt = (items[one], items[other], ranks[one], ranks[other]), one * 31 + other
+            _sample(events, test, *both, places, self._window, salt, tries, neighbours, sampled[pair])
+        counts[:, 1 + variables :] = np.concatenate([sampled[:, :, 0], sampled[:, :, 1]]).T
         return counts
 
     def _of_key(self, key: _Key, number: int, low: int, high: int, group: int) -> Iterator[tuple[int, ...]]:

@@ -17,7 +17,7 @@ from cetdsl.ir.transitions import transitions_of
 from cetdsl.kernels._jit import jit
 from cetdsl.kernels.graph.attribute_graph import NEVER, AttributeGraph, Joins, Ranks
 from cetdsl.kernels.graph.ranges import find_ranges
-from cetdsl.kernels.graph.reachability import Standing, find_horizon, find_origins, find_reaches, usual_standing
+from cetdsl.kernels.graph.reachability import Standing, find_horizon, find_origins, find_reaches
 from cetdsl.kernels.machine.program import OPERATORS, Layout, build_tables, lay_out
 from cetdsl.kernels.vocabulary import Events, Graph, Ints, Places
 from cetdsl.pattern.expressions import MIRRORED
@@ -80,15 +80,16 @@ class GraphBuilder:
         """
         ranks = self._ranks(events)
         horizon = find_horizon(events.segment_start, events.time, self.length)
-        standing = usual_standing(self.joins, events) if standing is None else standing
         origin, origin_before = find_origins(self.joins, ranks, events, horizon, standing)
-        reached = standing._replace(exists=origin >= 0)
-        reach, reach_after = find_reaches(self.joins, ranks, events, horizon, reached)
+        ends_there = None if standing is None else standing.ends
+        reach, reach_after = find_reaches(self.joins, ranks, events, horizon, origin >= 0, ends_there)
         useful = (origin >= 0) & (reach != NEVER)
         # What NumPy gives has gaps where there are several nodes, and each kernel would be compiled for both forms.
         event, state = map(np.ascontiguousarray, np.nonzero(useful))
         numbers = origin[useful], origin_before[useful], reach[useful], reach_after[useful]
-        begins, ends = standing.begins[event, state], standing.ends[event, state]
+        begins, ends = self.joins.begins[state], self.joins.ends[state]
+        if standing is not None:
+            begins, ends = standing.begins[event, state], standing.ends[event, state]
         return AttributeGraph(
             Graph(
                 event, state.astype(np.int32), begins, ends, *numbers, _ints([]), _ints([]), np.zeros(0, dtype=np.int32)
@@ -107,7 +108,7 @@ class GraphBuilder:
     def following(self, events: Events, standing: Standing) -> Places:
         """Returns the earliest event with which a path through a successor of each node ends, of all nodes."""
         horizon = find_horizon(events.segment_start, events.time, self.length)
-        return find_reaches(self.joins, self._ranks(events), events, horizon, standing)[1]
+        return find_reaches(self.joins, self._ranks(events), events, horizon, standing.exists, standing.ends)[1]
 
     def _ranks(self, events: Events) -> Ranks:
         """Finds where every event stands in the buckets of each table.

@@ -82,18 +82,23 @@ def usual_standing(joins: Joins, events: Events) -> Standing:
 
 
 def find_origins(
-    joins: Joins, ranks: Ranks, events: Events, horizon: Places, standing: Standing
+    joins: Joins, ranks: Ranks, events: Events, horizon: Places, standing: Standing | None = None
 ) -> tuple[Places, Places]:
     """Finds ``origin`` and ``origin_before`` of every event (row) and state (column)."""
     # Events end to share windows in the order in which they come.
     oldest = np.searchsorted(horizon, np.arange(len(horizon)), side="right") if joins.tested.any() else _NONE
+    if standing is None:
+        # The states alone say where trends begin.
+        nodes, begins = (events.mask[:, None] >> joins.variable & 1).astype(np.uint8), joins.begins
+    else:
+        nodes, begins = _marked(standing.exists, standing.begins), _always(standing.exists, standing.begins)
     course = _Course(
         1,
         events.segment_start,
         events.instant,
-        _marked(standing.exists, standing.begins),
+        nodes,
         oldest,
-        _always(standing.exists, standing.begins),
+        begins,
         *_ends_of_edges(joins),
         *ranks[:4],
     )
@@ -101,18 +106,22 @@ def find_origins(
 
 
 def find_reaches(
-    joins: Joins, ranks: Ranks, events: Events, horizon: Places, standing: Standing
+    joins: Joins, ranks: Ranks, events: Events, horizon: Places, exists: Bools, ends: Bools | None = None
 ) -> tuple[Places, Places]:
-    """Finds ``reach`` and ``reach_after`` of every event and state."""
+    """Finds ``reach`` and ``reach_after`` of every node that ``exists``.
+
+    A trend may end with those that ``ends`` says, or (None) with all in the states in which trends end.
+    """
     count = len(events.time)
     source, target = _ends_of_edges(joins)
+    nodes = exists.view(np.uint8) if ends is None else _marked(exists, ends)
     course = _Course(
         -1,
         count - np.ascontiguousarray(events.segment_start[::-1]),
         np.ascontiguousarray(events.instant[::-1]),
-        np.ascontiguousarray(_marked(standing.exists, standing.ends)[::-1]),
+        np.ascontiguousarray(nodes[::-1]),
         count - horizon[::-1].astype(np.int64) if joins.tested.any() else _NONE,
-        _always(standing.exists, standing.ends),
+        joins.ends if ends is None else _always(exists, ends),
         target,
         source,
         *(np.ascontiguousarray(row[:, ::-1]) for row in (ranks.wanted, ranks.limit, ranks.bucket, ranks.rank)),
@@ -263,9 +272,11 @@ def _pass(
                     if found >= low:
                         before[i, q] = found
             for p in range(len(begins)):
+                always = begins[p]
                 for i in range(start, end):
                     if exists[i, p]:
-                        origin[i, p] = np.int32(i) if exists[i, p] & STARTS else before[i, p]
+                        starts = always or exists[i, p] >= STARTS
+                        origin[i, p] = np.int32(i) if starts else before[i, p]
             for edge in range(len(target)):
                 p, table = source[edge], tables[edge]
                 for i in range(start, end):

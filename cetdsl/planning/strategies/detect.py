@@ -25,12 +25,13 @@ def detect(request: TrendsRequest) -> Operator | Declined:
 
 def by_plans(request: TrendsRequest, listing: Callable[[Subject], Operator]) -> Operator | Declined:
     """Plans for each branch of what is asked for; they take the place of the order of the pattern in a listing."""
-    asked, subject = request.detection, subject_of(request)
+    asked = request.detection
+    reason = why_no_plan(asked)
+    if reason is not None and len(request.compiled) == 1:
+        return Declined(reason)
+    subject = subject_of(request)
     if isinstance(subject, str):
         return Declined(subject)
-    reason = why_no_plan(asked)
-    if reason is not None and not subject.is_conjunction:
-        return Declined(reason)
     source = _uncut(source_of(request.resolved), asked)
     problems = tuple(problem_of(branch, subject.compiled, source) for branch in subject.branches)
     chosen = plans_for(asked, problems) if asked.plan != "pattern" else ""

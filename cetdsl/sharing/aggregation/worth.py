@@ -85,13 +85,13 @@ class Expected:
             pair = len(kinds) == len(relation.slots) == 2
             share = statistics.selectivity(kinds[0], kinds[1], True) if pair else DEFAULT_SELECTIVITY
             self._related.append((sum(1 << slot for slot in relation.slots), math.log(max(share, LEAST))))
-        #: The slots that an order or a predicate relates to others, and the shares of their masks so far.
-        self._tied = 0
+        #: The slots that an order or a predicate relates to others, and below the shares of their masks so far.
+        self.tied = 0
         for slot, later in enumerate(self._later):
             if later:
-                self._tied |= later | 1 << slot
+                self.tied |= later | 1 << slot
         for mask, _ in self._related:
-            self._tied |= mask
+            self.tied |= mask
         self._shares: dict[int, float] = {0: 0.0}
 
     def log(self, mask: int) -> float:
@@ -102,7 +102,7 @@ class Expected:
         """The same, if it is known what the logarithms of the slots add up to."""
         if self._length is not None:
             logs += math.log(mask.bit_count() / self._length)
-        return logs + self._share(mask & self._tied)
+        return logs + self._share(mask & self.tied)
 
     def _share(self, mask: int) -> float:
         known = self._shares.get(mask)
@@ -197,20 +197,27 @@ class _Weighing:
     def _put_together(self, number: int, above: Mapping[int, tuple[int, ...]]) -> tuple[float, tuple[Step, ...]]:
         """What a vertex is expected to cost, and its steps: next whichever looks at the fewest candidates."""
         expected, parts = self._expected[number], self._parts(number, above)
+        # Of the slots that nothing relates to others, the rarest is always the first: no other need be tried.
+        alone = [part for part in parts if part.step.parent is None and not part.mask & expected.tied]
+        alone.sort(key=lambda part: -expected.logs[part.step.slots[0]])
+        parts = [part for part in parts if part.step.parent is not None or part.mask & expected.tied]
         steps: list[Step] = []
         cost, bound, logs = 0.0, 0, 0.0
-        while parts:
-            found = []
-            for part in parts:
+        while parts or alone:
+            best: tuple[float, float, _Part] | None = None
+            for part in (*parts, *alone[-1:]):
                 added = sum([expected.logs[slot] for slot in members(part.mask & ~bound)])
-                found.append((expected.of(logs + added, bound | part.mask) + part.loose, logs + added))
-            best = min(range(len(parts)), key=found.__getitem__)
-            looked_at, logs = found[best]
-            part = parts.pop(best)
+                looked_at = expected.of(logs + added, bound | part.mask) + part.loose
+                if best is None or looked_at < best[0]:
+                    best = looked_at, added, part
+            assert best is not None
+            looked_at, added, part = best
             cost += compressed_exp(looked_at) * (1.0 if part.step.parent is None else READING)
             steps.append(part.step)
-            bound |= part.mask
-            parts = [part for part in parts if part.mask & ~bound]
+            logs, bound = logs + added, bound | part.mask
+            if alone and alone[-1] is part:
+                alone.pop()
+            parts = [other for other in parts if other.mask & ~bound]
         return cost, tuple(steps)
 
     def _parts(self, number: int, above: Mapping[int, tuple[int, ...]]) -> list[_Part]:

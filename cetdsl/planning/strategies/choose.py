@@ -1,0 +1,38 @@
+"""choose: puts trends together in an order that a sample of the events says, or enters no dead ends."""
+
+from __future__ import annotations
+
+from cetdsl.detection.plans import pattern_order
+from cetdsl.ir.branches import BranchPlan
+from cetdsl.ir.operators import ChooseTrends, Operator
+from cetdsl.ir.operators.detect_trends import Planned
+from cetdsl.planning.detection import adapting_for, problem_of
+from cetdsl.planning.strategies.detect import with_plan
+from cetdsl.planning.strategies.enumerate import list_trends
+from cetdsl.planning.strategies.request import Declined, TrendsRequest, source_of
+from cetdsl.planning.strategies.subject import subject_of
+
+
+def choose(request: TrendsRequest) -> Operator | Declined:
+    """Lists trends of single events, part by part of the events, in an order for that part."""
+    asked = request.detection
+    if asked.plan != "auto" or asked.statistics is not None or asked.adapts:
+        return Declined("a plan, or what it goes by, is given")
+    subject = subject_of(request)
+    if isinstance(subject, str):
+        return Declined(subject)
+    if any(slot.kleene for branch in subject.branches for slot in branch.slots):
+        return Declined("sets of events that are tried in vain are no partial matches, but take time")
+    if all(len(branch.slots) == 1 for branch in subject.branches):
+        return Declined("a single event is in no order")
+    if subject.compiled.negations:
+        return Declined("a sample does not tell how often a NOT forbids")
+    source = source_of(request.resolved)
+    problems = tuple(problem_of(branch, subject.compiled, source) for branch in subject.branches)
+    orders = tuple(map(pattern_order, problems))
+    plans = tuple(
+        BranchPlan(branch, order, adapting_for(asked, problem, source))
+        for branch, order, problem in zip(subject.branches, orders, problems, strict=True)
+    )
+    planned = Planned(problems, orders, asked.plan)
+    return with_plan(list_trends(subject.request), source, plans, planned, ChooseTrends)
