@@ -44,6 +44,20 @@ class Events:
         """5 million events in 10,000 keys, 20 % A and 80 % B."""
         return self._kept("many-keys", 500 * self.scaled(10_000), self.scaled(10_000))
 
+    def scattered(self) -> DataFrame:
+        """As :meth:`many_keys`, but rows come in no order: keys and times, whole numbers, are by chance."""
+        keys = self.scaled(10_000)
+        count, number = 500 * keys, F.col("id")
+        return self.saved(
+            f"scattered-{count}",
+            lambda: self.spark.range(0, count, 1, 8).select(
+                _whole(number, 4, keys).alias("key"),
+                _whole(number, 2, 1 << 32).alias("time"),
+                F.when(_uniform(number, 1) < 0.2, "A").otherwise("B").alias("type"),
+                (_uniform(number, 3) * 100).alias("price"),
+            ),
+        )
+
     def many_windows(self) -> DataFrame:
         """5 million events in 1,000 keys over 50 hours, 100 an hour, 20 % A and 80 % B."""
         return self._kept("many-windows", 5_000 * self.scaled(1_000), self.scaled(1_000))

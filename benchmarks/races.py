@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,6 +28,7 @@ from cetdsl.analysis import Binding, analyse
 from cetdsl.execution.compat import function_names, schema_of
 from cetdsl.execution.operators import execute, run
 from cetdsl.ir.operators import Operator, Propagate, Scan
+from cetdsl.ir.sorting import AS_USUAL, KERNEL, SPARK, AskedSort
 from cetdsl.pattern.expressions import Aggregate
 from cetdsl.planning.planner import Decision, plan_aggregate
 from cetdsl.planning.sorting import exchanged
@@ -83,17 +85,19 @@ def count(df: DataFrame, query: Any, number: str) -> DataFrame:
     return cet.pattern(df, query, time="time").count_trends(number=number)
 
 
-def decide(df: DataFrame, query: Any, number: str, strategies: Sequence[Any] | None = None) -> Decision:
+def decide(
+    df: DataFrame, query: Any, number: str, strategies: Sequence[Any] | None = None, sort: AskedSort = AS_USUAL
+) -> Decision:
     """The plan, with the planner's choice or with a given engine."""
-    schema = schema_of(df)
-    resolved, _ = rewrite(analyse(query.node, schema, Binding("time", ()), known_functions=function_names()))
+    binding = Binding("time", (), sort=sort)
+    resolved, _ = rewrite(analyse(query.node, schema_of(df), binding, known_functions=function_names()))
     more = () if strategies is None else (strategies,)
     return plan_aggregate(resolved, (("count", Aggregate("count")),), number, *more)
 
 
-def count_by(df: DataFrame, query: Any, number: str, strategy: Any) -> DataFrame:
+def count_by(df: DataFrame, query: Any, number: str, strategy: Any, sort: AskedSort = AS_USUAL) -> DataFrame:
     """The count by one engine."""
-    return run(df, decide(df, query, number, [strategy]).plan)
+    return run(df, decide(df, query, number, [strategy], sort).plan)
 
 
 def fingerprint(answer: DataFrame) -> tuple[int, float]:
@@ -174,6 +178,29 @@ def rising(events: Events, runs: int) -> Result:
     verdicts = [Verdict(f"B+ with increasing price, {chosen}", "rising", "floor", 2)]
     check = agree({"double": count(df, query, "double"), "decimal": count(df, query, "decimal")})
     return result("5 million events, 10,000 keys, double", measured, verdicts, **check)
+
+
+def sorting(events: Events, runs: int) -> Result:
+    """Both queries, with either sort, over rows that come key by key in order of time and over rows in no order."""
+    queries = {"SEQ(A, B+)": AFTER_A, "B+ with increasing price": RISING.group_by("key")}
+    sets = {"timestamps": events.many_keys(), "scattered bigints": events.scattered()}
+    actions: dict[str, Callable[[], None]] = {}
+    answers: dict[str, dict[str, Callable[[], DataFrame]]] = {}
+    verdicts = []
+    for place, df in sets.items():
+        against = f"floor, {place}"
+        actions[against] = floor(df, (F.col("type") == "B").cast("double"))
+        for text, query in queries.items():
+            same = answers[f"{text}, {place}"] = {}
+            for sorter in (SPARK, KERNEL):
+                name = f"{text}, {place}, sorted by {sorter}"
+                same[name] = partial(count_by, df, query, "double", kernel, AskedSort(sorter))
+                actions[name] = lambda answer=same[name]: discard(answer())
+                limit = 0.95 if query is AFTER_A else 1.0
+                verdicts.append(Verdict(name, name, against, limit if sorter == KERNEL else None))
+    measured = take_turns(actions, runs)
+    checks = [agree({name: answer() for name, answer in same.items()}) for same in answers.values()]
+    return result("5 million events, 10,000 keys, double, kernel", measured, verdicts, **checks[0])
 
 
 def sliding(events: Events, runs: int) -> Result:
@@ -349,5 +376,5 @@ def first(events: Events, runs: int) -> Result:
     return {"median": round(seconds(lambda: discard(count(df, RISING, "log2"))), 3)}
 
 
-RACES = {race.__name__: race for race in (sequence, rising, sliding, exact, growth, trends, cores, cold)}
+RACES = {race.__name__: race for race in (sequence, rising, sorting, sliding, exact, growth, trends, cores, cold)}
 CHILDREN = {"first": first}

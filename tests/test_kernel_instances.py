@@ -224,3 +224,37 @@ def test_each_query_of_a_workload_finds_what_it_finds_alone(
     rows = random_rows(chance)
     found, _ = workload.found(rows, keyed, most_kept=most_kept)
     assert found == expected(workload.queries, rows)
+
+
+# By hand -------------------------------------------------------------------------------------------------------------
+
+SHARING = {"c": "PATTERN SEQ(A, B, C)", "d": "PATTERN SEQ(A, B, D)", "e": "PATTERN SEQ(A, B, E)"}
+
+
+def test_instances_of_a_sub_pattern_are_built_once() -> None:
+    queries = texts(**SHARING)
+    workload = Workload(queries, planned(queries))
+    found, detector = workload.found(stream("AABBCDE"))
+    assert {name: len(matches) for name, matches in found.items()} == {"c": 4, "d": 4, "e": 4}
+    assert [vertex.name for vertex in workload.vertices] == ["SEQ(A, B)", "c", "d", "e"]
+    assert detector.built.tolist() == [4, 4, 4, 4]
+    assert detector.shared.tolist() == [8, 0, 0, 0]
+
+
+def test_nothing_is_built_of_a_parent_without_an_instance() -> None:
+    queries = texts(**SHARING)
+    found, detector = Workload(queries, planned(queries)).found(stream("BBACCDDE"))
+    assert not any(found.values())
+    assert detector.built.tolist() == [0, 0, 0, 0]
+    assert detector.avoided.tolist() == [0, 2, 2, 1], "events of C, D and E"
+
+
+def test_a_sub_pattern_is_left_alone_when_its_queries_have_what_they_want() -> None:
+    queries = texts(**SHARING)
+    workload = Workload(queries, planned(queries))
+    found, detector = workload.found(stream("AABBCDE"), limit=3)
+    assert {name: len(matches) for name, matches in found.items()} == {"c": 3, "d": 3, "e": 3}
+    assert not detector.wants_more
+    rows = stream("AABBCDE")
+    assert not list(detector.find(*workload.arrays(rows, keyed=False)))
+    assert detector.built.tolist() == [4, 3, 3, 3]

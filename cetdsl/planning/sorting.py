@@ -25,7 +25,7 @@ _COMPARABLE = re.compile(
 #: Bytes of a value by type, and of those of any other: texts, and terms whose type only Spark knows.
 _BYTES = {"tinyint": 1, "smallint": 2, "int": 4, "float": 4, "date": 4, "boolean": 1}
 _NUMBER_BYTES, _TEXT_BYTES, _NESTED_BYTES = 8, 24, 128
-#: From so many bytes of an event on, moving its columns is expected to take longer than Spark's sort.
+#: From so many bytes of an event on, moving its columns is expected to take longer than Spark's sort: an estimate.
 WIDE_EVENT = 512
 
 
