@@ -24,10 +24,9 @@ Doubles = npt.NDArray[np.float64]
 NEGATED, NEGATED_SHARE = "Z", 0.02
 #: The numbers of events in a pattern, in the pattern sets of the paper.
 SIZES = (3, 4, 5, 6, 7, 8)
-#: Ticks of a window for each type of a pattern, with one event a tick, over the skewed stream and over the even one: so
-#: it holds as many events of a type whatever the size. Where a variable repeats, ticks of the whole window, as there
-#: are so many sets of events.
-SKEWED_TICKS, EVEN_TICKS, KLEENE_TICKS = 30, 8, 30
+#: Ticks of a window, with one event a tick, over the skewed stream: times the square of a pattern's size, as each
+#: further condition lets less through. Over the even one, and where a variable repeats, times the size.
+SKEWED_TICKS, EVEN_TICKS, KLEENE_TICKS = 10, 20, 12
 
 
 def names_of(size: int) -> list[str]:

@@ -55,6 +55,7 @@ def problems(draw: Any, most: int = 5, least: int = 1, kleene: bool = True) -> P
         draw(st.frozensets(st.sampled_from(pairs), max_size=1)),
         draw(st.sampled_from([None, 0.5, 10.0])),
         draw(st.booleans()),
+        draw(st.sampled_from([(), (tuple(range(count)),), (tuple(range(count)), tuple(reversed(range(count))))])),
     )
 
 

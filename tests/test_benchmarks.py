@@ -41,7 +41,7 @@ def test_races_and_their_report(tmp_path: Path) -> None:
     prices = "".join(f"{'ABCDE'[n % 5]},2008020109{n // 5:02},{(n * n * 7) % 13 + n % 7}.5\n" for n in range(100))
     bars = tmp_path / "bars.csv"
     bars.write_text("ticker,minute,open\n" + prices)
-    of_plans = ["traffic", "bars", "orders", "anchors", "unlisted"]
+    of_plans = ["traffic", "bars", "keys", "orders", "anchors", "unlisted"]
     races = run(tmp_path, ["sequence", *of_plans], "--scale", "0.01", "--bars", str(bars))
 
     assert [line["limit"] for line in races["sequence"]["verdicts"]] == [1.5, 1.5]

@@ -11,9 +11,16 @@ from detection_problems import allowed_share, problems, statistics_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cetdsl.detection.cost import LEAST, Expectation, compressed_exp, log_sets, log_share, ordered_in_time
+from cetdsl.detection.arithmetic import compressed_exp
+from cetdsl.detection.cost import LEAST, Expectation, log_sets, log_share, ordered_in_time
 from cetdsl.detection.plans import OrderPlan, Problem, TreePlan, Variable
 from cetdsl.detection.statistics import Statistics
+
+
+def share_of_rising(bound: list[int], neighbours: list[tuple[int, int]]) -> float:
+    """The share of the orders of independent values in which each of these pairs rises, by trying them all."""
+    orders = list(itertools.permutations(bound))
+    return sum(all(order.index(a) < order.index(b) for a, b in neighbours) for order in orders) / len(orders)
 
 
 @settings(max_examples=150, deadline=None)
@@ -29,6 +36,9 @@ def test_of_single_events_it_is_the_product_of_rates_selectivities_and_the_share
         for i, j in itertools.combinations_with_replacement(bound, 2):
             compared = (i, j) in problem.predicates | problem.adjacent
             expected += math.log(max(statistics.selectivity(problem.names[i], problem.names[j], compared), LEAST))
+        for chain in problem.rising:
+            neighbours = [(a, b) for a, b in itertools.pairwise(chain) if a in bound and b in bound]
+            expected += math.log(share_of_rising(bound, neighbours) * 2 ** len(neighbours))
         assert expectation.log_count(mask) == pytest.approx(expected, abs=1e-9)
 
 

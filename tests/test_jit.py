@@ -39,6 +39,7 @@ IMPORTS = {
     "in_a_function": "def load():\n  from cetdsl.kernels.low.leaf import double\n  return double\n\ndouble = load()",
     "everything": "from cetdsl.kernels.low.leaf import *",
 }
+FORMULA = "from cetdsl.detection import arithmetic\n\ndouble = jit(arithmetic.double)\n"
 CONSTANT = "from cetdsl.ir.sizes import SIZE\n\n@jit\ndef call(x):\n    return SIZE * x + 1\n"
 RUN = """
 import ast, importlib, json, sys
@@ -62,6 +63,9 @@ class Kernels:
         for name, text in {
             "cetdsl/__init__.py": "",
             "cetdsl/errors.py": "MissingDependency = Exception\n",
+            "cetdsl/detection/__init__.py": "",
+            "cetdsl/detection/arithmetic.py": "def double(x):\n    return 2 * x\n",
+            "cetdsl/kernels/formula.py": f"from cetdsl.kernels._jit import jit\n{FORMULA}{CALL}",
             "cetdsl/ir/__init__.py": "",
             "cetdsl/ir/sizes.py": "SIZE = 2\n\ndef other():\n    return 1\n",
             "cetdsl/kernels/__init__.py": "",
@@ -124,6 +128,13 @@ def test_only_what_compiled_code_may_depend_on_compiles_again(kernels: Kernels) 
     kernels.edit("ir/sizes.py", "return 1", "return 2")
     kernels.edit("kernels/module.py", "+ 1", "+ 2")
     assert kernels.run(*callers) == {"name": (21, False), "constant": (31, False)}
+
+
+def test_formulas_that_python_computes_too_compile_again_when_they_are_edited(kernels: Kernels) -> None:
+    assert kernels.run("formula") == {"formula": (21, True)}
+    assert kernels.run("formula", warm=True) == {"formula": (21, False)}
+    kernels.edit("detection/arithmetic.py", "2 * x", "3 * x")
+    assert kernels.run("formula") == {"formula": (31, True)}
 
 
 def test_docstrings_comments_lines_and_places_compile_nothing_again(kernels: Kernels) -> None:

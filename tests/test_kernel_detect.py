@@ -40,7 +40,7 @@ from cetdsl.kernels.vocabulary import Events
 from cetdsl.pattern.nodes import events, positive_events
 from cetdsl.pattern.query import Query
 from cetdsl.pattern.text import unparse
-from cetdsl.planning.detection import given_detection, problem_of
+from cetdsl.planning.detection import _rising, given_detection, problem_of
 from cetdsl.planning.strategies.detect import measure
 from cetdsl.planning.strategies.enumerate import list_trends
 from cetdsl.planning.strategies.request import TrendsRequest, compile_sides
@@ -354,7 +354,7 @@ def test_whenever_plans_change_each_trend_is_found_once(
 
         monkeypatch.setattr(Loop, "observe", observe)
         # So that slices also become longer or shorter from chunk to chunk.
-        monkeypatch.setattr(Pace, "length", lambda pace, events: rng.randint(1, 3))
+        monkeypatch.setattr(Pace, "lengths", lambda pace, events: np.array([rng.randint(1, 3) for _ in events]))
     expected = expected_of(query, rows, ("s",))
     own = next(plans_of(worker.branches, 1, 0, trees))
     how = Adaptation("unconditional" if method == "any" else method, distance=0.0)
@@ -394,6 +394,9 @@ def independent(kinds: int, rates: list[float], domains: list[int], count: int, 
 
 
 BOTH = Pair("=", 0, 0, 1, 0), Pair("<", 1, 1, 2, 1)
+#: Two attributes that rise from variable to variable: neighbours among four, each in about one pair of four.
+CHAINED = tuple(Pair("<", v, column, v + 1, column) for v in range(3) for column in (0, 1))
+CHAINED_SHARES = {("A", "B"): 0.235, ("B", "C"): 0.235, ("C", "D"): 0.235}
 
 
 @pytest.mark.parametrize(
@@ -404,6 +407,8 @@ BOTH = Pair("=", 0, 0, 1, 0), Pair("<", 1, 1, 2, 1)
         ([0.5, 0.3, 0.2], (Pair("=", 0, 0, 2, 0),), {("A", "C"): 0.05}, Windowing(SLIDING, 80, 40), (1, 1)),
         ([0.5, 0.3, 0.2], BOTH, {("A", "B"): 0.05, ("B", "C"): 0.495}, Windowing(SPAN, 50), (1, 1)),
         ([0.4, 0.3, 0.2, 0.1], (Pair("<", 0, 1, 3, 1),), {("A", "D"): 0.495}, Windowing(SLIDING, 40, 40), (1, 1)),
+        ([0.3, 0.2, 0.3, 0.2], CHAINED, CHAINED_SHARES, Windowing(SLIDING, 100, 50), (1, 1)),
+        ([0.2, 0.3, 0.3, 0.2], tuple(reversed(CHAINED)), CHAINED_SHARES, Windowing(SPAN, 100), (1, 1)),
         ([0.3, 0.6, 0.1], (Pair("=", 0, 0, 1, 0),), {("A", "B"): 0.05}, Windowing(SLIDING, 30, 30), (1, None)),
         ([0.3, 0.6, 0.1], (), {}, Windowing(SLIDING, 30, 30), (2, 3)),
     ],
@@ -429,7 +434,8 @@ def test_expected_partial_matches_are_near_the_measured_ones(
     compared = frozenset((pair.left_variable, pair.right_variable) for pair in pairs)
     ordered = frozenset(itertools.combinations(range(len(rates)), 2))
     span = windowing.kind == SPAN
-    problem = Problem(tuple(variables), ordered, compared, window=windowing.length, span=span)
+    rising = _rising(branch, pairs, {v: v for v in range(len(rates))})
+    problem = Problem(tuple(variables), ordered, compared, window=windowing.length, span=span, rising=rising)
     expectation = Expectation(problem, Statistics(dict(zip(names, rates)), selectivities))
     machine = Machine((0,), ((0, ()),), ((0, ()),), ())  # only the branch is asked
     spec = make_spec(machine, codes=2, windowing=windowing, pairs=pairs)

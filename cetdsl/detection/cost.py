@@ -5,31 +5,32 @@ The number depends only on which variables are bound, not on how they came toget
     count(S)  =  product of the rates of S times the window's length
                * product of the selectivities of the pairs in S
                * the share of the orders in time of so many events that the pattern allows
+               * for each chain of order predicates, 2^(k-1) / k! of k variables in a row
                * the number of events, if matches may begin at any time (a span)
 
 This is the cost of Kolchinsky and Schuster, "Join Query Optimization Techniques for Complex Event Processing
 Applications" (PVLDB 11(11), 2018), where the order in time of two variables is a predicate of selectivity 1/2. For more
 than two these predicates depend on each other: of three events in any order, one in 3! = 6 is A before B before C, and
-not one in 4. The shares here are those of independent times, exactly, for all that SEQ and AND can say.
+not one in 4. The shares here are those of independent times, exactly, for all that SEQ and AND can say. Predicates by
+order depend on each other in the same way: of ``a.x < b.x AND b.x < c.x`` each holds of one pair in 2, and both of one
+triple in 6. So the product of their selectivities is corrected by what it would be too large by if values were
+independent of each other and of the variable.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterator
 from functools import lru_cache
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
+from cetdsl.detection import arithmetic
+from cetdsl.detection.arithmetic import compressed_exp
 from cetdsl.detection.plans import Plan, Problem, Variable, members
 from cetdsl.detection.statistics import DEFAULT_SELECTIVITY, Statistics, pair_of
 
 #: What was seen never may come all the same: a rate or a selectivity of 0 must not make all plans cost nothing.
 LEAST = 1e-9
-#: Logarithms of numbers that are kept as they are. Those beyond are compressed, so that sums and ratios are doubles.
-LARGEST_LOG = 600.0
-_COMPRESSED_LOG = 50.0
-#: Terms, to each side of the largest, of the sum over the sizes of bounded sets.
-_TERMS = 64
 
 #: How the variables of a set are ordered in time: a variable, or "series" or "parallel" of parts.
 Order: TypeAlias = "int | tuple[str, tuple[Order, ...]]"
@@ -58,8 +59,8 @@ class Expectation:
         compared = problem.predicates | problem.adjacent
         self._pairs = [(pair, pair_of(names[pair[0]], names[pair[1]]), pair in compared) for pair in pairs]
         self._kleene = sum(1 << position for position, variable in enumerate(problem.variables) if variable.kleene)
-        #: Of masks without a Kleene variable, what does not depend on statistics.
-        self._fixed: dict[int, float] = {}
+        #: Of masks, what does not depend on statistics.
+        self._made: dict[int, Made] = {}
         self._take(statistics)
 
     def renewed(self, statistics: Statistics) -> Expectation:
@@ -135,25 +136,27 @@ class Expectation:
         return tuple(self.log_count(mask) / math.log(2) for mask in plan.masks)
 
     def _log_of(self, mask: int) -> float:
+        made = self._made.get(mask)
+        if made is None:
+            made = self._made[mask] = made_of(self.problem, mask)
         if not mask & self._kleene:
-            if mask not in self._fixed:
-                self._fixed[mask] = self._log_in_time(mask, dict.fromkeys(members(mask), 1.0))
-            return self._fixed[mask] + sum([log for needed, log in self._factors if needed & mask == needed])
-        log, sizes = self._combinations(list(members(mask)))
-        return log + self._log_in_time(mask, sizes)
+            log = sum([log for needed, log in self._factors if needed & mask == needed])
+            return made.fixed + log + (math.log(len(made.positions)) if self.problem.span else 0.0)
+        log, sizes = self._combinations(made.positions)
+        log += made.fixed
+        for sign, positions in made.terms:
+            log += sign * math.lgamma(1.0 + sum([sizes[position] for position in positions]))
+        return log + (math.log(sum(sizes.values())) if self.problem.span else 0.0)
 
-    def _log_in_time(self, mask: int, sizes: dict[int, float]) -> float:
-        """Computes the logarithm of the share of orders in time, and of the places where a span may begin."""
-        log = log_share(ordered_in_time(self.problem.ordered, mask), sizes)
-        return log + math.log(sum(sizes.values())) if self.problem.span else log
+    def _combinations(self, positions: tuple[int, ...]) -> tuple[float, dict[int, float]]:
+        """Computes the logarithm of the number of combinations of any order in time, and the size of each set.
 
-    def _combinations(self, positions: list[int]) -> tuple[float, dict[int, float]]:
-        """Computes the logarithm of the number of combinations of any order in time, and the size of each set."""
+        Single events come first: what they let through decides how large the sets become.
+        """
         problem, share_of = self.problem, self._selectivities
         log = 0.0
         sizes: dict[int, float] = {}
-        # Single events come first: what they let through decides how large the sets become.
-        for position in sorted(positions, key=lambda position: problem.variables[position].kleene):
+        for position in positions:
             variable = problem.variables[position]
             log_each = log_once = 0.0
             for other, size in sizes.items():
@@ -175,93 +178,96 @@ class Expectation:
         return log, sizes
 
 
-def compressed_exp(log: float) -> float:
-    """Returns e^log, or beyond e^600 a number up to e^650 that still grows with it; so also for its reciprocal.
+class Made(NamedTuple):
+    """What a set of variables is made of, as far as that does not depend on statistics."""
+
+    #: The variables, those that bind one event first.
+    positions: tuple[int, ...]
+    #: The logarithm of what does not depend on the sizes of sets: the share of orders in time, where no variable binds
+    #: several events, and what chains of predicates by order are corrected by.
+    fixed: float
+    #: Else its terms: a sign, and the variables whose number of events is the number under the factorial.
+    terms: tuple[tuple[int, tuple[int, ...]], ...]
+
+
+def made_of(problem: Problem, mask: int) -> Made:
+    """Returns what a set of variables is made of.
 
     Examples
     --------
-    >>> compressed_exp(0.0), compressed_exp(599.0) < compressed_exp(601.0) < compressed_exp(1e9) < 1e283
-    (1.0, True)
+    >>> round(math.exp(-made_of(Problem.sequence("a", "b", "c"), 0b111).fixed))  # one order of 3! = 6
+    6
+    >>> made_of(Problem.sequence("a", Variable("b", at_most=None)), 0b11).terms  # 1! n! / (1 + n)!
+    ((1, (0,)), (1, (1,)), (-1, (0, 1)))
     """
-    size = abs(log)
-    if size > LARGEST_LOG:
-        log = math.copysign(LARGEST_LOG + _COMPRESSED_LOG * (1 - LARGEST_LOG / size), log)
-    return math.exp(log)
+    positions = tuple(sorted(members(mask), key=lambda position: problem.variables[position].kleene))
+    order = ordered_in_time(problem.ordered, mask)
+    chained = log_chained(problem.rising, mask)
+    if any(problem.variables[position].kleene for position in positions):
+        return Made(positions, chained, tuple(_terms(order)))
+    return Made(positions, chained + log_share(order, dict.fromkeys(positions, 1.0)), ())
 
 
-def log_sets(events: float, log_each: float, between: float, variable: Variable) -> tuple[float, float]:
-    """Computes how many sets a variable is expected to bind: the natural logarithm, and their mean size.
+def log_chained(rising: tuple[tuple[int, ...], ...], mask: int) -> float:
+    """Returns the logarithm of how much rarer chains of order predicates hold than their pairs would by themselves.
 
     Parameters
     ----------
-    events : float
-        Expected events of the variable in a window.
-    log_each : float
-        Logarithm of the share of events that go together with what is bound already.
-    between : float
-        Share of neighbouring repetitions that go together.
-    variable : Variable
-        It has the bounds of the sizes.
+    rising : tuple of tuple of int
+        The chains, see :class:`~cetdsl.detection.plans.Problem`.
+    mask : int
+        The variables that are bound. One that is not parts a chain in two.
 
     Notes
     -----
-    There are C(n, k) sets of k of n events, so 2^n - 1 of one event or more (Kolchinsky and Schuster make of a Kleene
-    closure a type of rate 2^(rW) / W); if each event goes together with the rest at a share q, (1 + q)^n - 1. Where
-    fewer events are expected than the smallest set has, n^k / k! stands for C(n, k), but at most 1: the mean of C(N, k)
-    if N is a Poisson number of mean n.
+    Of k independent values of one distribution one order in k! rises, and of each pair of neighbours one in 2.
+
+    Examples
+    --------
+    >>> round(math.exp(-log_chained(((0, 1, 2, 3),), 0b1111)), 6)  # 4! / 2^3
+    3.0
+    >>> round(math.exp(-log_chained(((0, 1, 2, 3),), 0b1011)), 6)  # only 0 and 1 are neighbours: 2! / 2
+    1.0
+    """
+    log = 0.0
+    for chain in rising:
+        length = 0
+        for position in (*chain, -1):
+            if position >= 0 and mask >> position & 1:
+                length += 1
+                continue
+            log += max(length - 1, 0) * math.log(2) - math.lgamma(length + 1)
+            length = 0
+    return log
+
+
+def _terms(order: Order) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """The terms of :func:`log_share`."""
+    if isinstance(order, int):
+        return
+    kind, parts = order
+    for part in parts:
+        yield from _terms(part)
+        if kind == "series":
+            yield 1, _held(part)
+    if kind == "series":
+        yield -1, _held(order)
+
+
+def _held(order: Order) -> tuple[int, ...]:
+    return (order,) if isinstance(order, int) else sum(map(_held, order[1]), ())
+
+
+def log_sets(events: float, log_each: float, between: float, variable: Variable) -> tuple[float, float]:
+    """Computes how many sets a variable is expected to bind; see :func:`~cetdsl.detection.arithmetic.log_sets`.
 
     Examples
     --------
     >>> log, size = log_sets(10, 0.0, 1.0, Variable("b", at_most=None))
     >>> round(math.exp(log)), round(size, 2)
     (1023, 5.0)
-    >>> round(math.exp(log_sets(10, 0.0, 1.0, Variable("b", 2, 3))[0]))  # C(10, 2) + C(10, 3)
-    165
-    >>> round(log_sets(1e6, 0.0, 1.0, Variable("b", at_most=None))[0])  # of 2^1000000
-    693147
     """
-    log_each += math.log(between)
-    if not variable.kleene:
-        return math.log(events) + log_each - math.log(between), 1.0
-    share = math.exp(log_each)
-    # No set is larger than there are events, but for the smallest: by chance, there may be as many.
-    largest = max(variable.at_least, math.floor(events))
-    most = largest if variable.at_most is None else min(variable.at_most, largest)
-    peak = events * share / (1 + share)
-    # Of many events, hardly any set is as small as half of the mean.
-    if variable.at_most is None and (variable.at_least == 1 or variable.at_least <= peak / 2 > _TERMS):
-        exponent = events * math.log1p(share)
-        # Of less than one event there would be fewer sets than events; and a share may be too small for a double.
-        log, size = math.log(events) + log_each, 1.0
-        if exponent > 0:
-            log = max(log, exponent if exponent > LARGEST_LOG else math.log(math.expm1(exponent)))
-            size = max(size, peak / -math.expm1(-exponent))
-    else:
-        middle = round(min(max(peak, variable.at_least), most))
-        sizes = range(max(variable.at_least, middle - _TERMS), min(middle + _TERMS, most) + 1)
-        terms = [_log_choose(events, k) + k * log_each for k in sizes]
-        log = log_sum(terms)
-        size = sum(k * math.exp(term - log) for k, term in zip(sizes, terms))
-    return log - math.log(between), size
-
-
-def _log_choose(events: float, size: int) -> float:
-    if size > events:
-        return min(size * math.log(events) - math.lgamma(size + 1), 0.0)
-    return math.lgamma(events + 1) - math.lgamma(size + 1) - math.lgamma(events - size + 1)
-
-
-def log_sum(logs: Iterable[float]) -> float:
-    """Returns the logarithm of the sum of numbers given by their logarithms.
-
-    Examples
-    --------
-    >>> round(log_sum([1000.0, 1000.0]) - 1000, 6)  # of e^1000 + e^1000
-    0.693147
-    """
-    logs = list(logs)
-    largest = max(logs)
-    return largest + math.log(math.fsum(math.exp(log - largest) for log in logs))
+    return arithmetic.log_sets(events, log_each, between, variable.at_least, variable.at_most or 0)
 
 
 @lru_cache(maxsize=1 << 16)

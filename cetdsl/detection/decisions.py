@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import copy
 
 import attrs
@@ -12,6 +13,7 @@ from cetdsl.detection.distances import AverageDistance, Distances, MetaDistances
 from cetdsl.detection.generators import Block, Generated, plan_shape
 from cetdsl.detection.invariants import Condition, Recorder, tightest
 from cetdsl.detection.plans import Plan
+from cetdsl.detection.watching import Watch, Watched
 from cetdsl.errors import InvalidNode, is_one_of, nearest, shown
 
 METHODS = ("static", "unconditional", "threshold", "invariants")
@@ -131,6 +133,29 @@ class Decision:
     def planned(self, made: Generated, recorder: Recorder, plan: Plan, expectation: Expectation) -> None:
         """Takes note of a new plan, of the comparisons that made it, and of the plan in force from now on."""
 
+    def watched(self, plan: Plan, watch: Watch) -> Watched:
+        """Returns what it looks at after a slice while a plan is in force, so that others can be passed over.
+
+        Parameters
+        ----------
+        plan : OrderPlan or TreePlan
+            The plan in force.
+        watch : Watch
+            Of the branch.
+        """
+        return watch.always()
+
+    def passed_over(self, slices: int, gains: Sequence[float]) -> None:
+        """Takes note of slices that need not be looked at.
+
+        Parameters
+        ----------
+        slices : int
+            How many they are.
+        gains : sequence of float
+            Of each of them the share of the cost that the last change of plan saved, while it is on trial.
+        """
+
     def fresh(self) -> Decision:
         """Returns what this knows now for another key."""
         return copy(self)
@@ -171,6 +196,10 @@ class Threshold(Decision):
         """Keeps the statistics that the plan was made for."""
         self._then = self._values(expectation)
 
+    def watched(self, plan: Plan, watch: Watch) -> Watched:
+        """Returns that deviations are looked at."""
+        return watch.deviations(self._threshold, self._then)
+
     @staticmethod
     def _values(expectation: Expectation) -> tuple[float, ...]:
         problem, statistics = expectation.problem, expectation.statistics
@@ -190,6 +219,8 @@ class Invariants(Decision):
         self._most = most
         #: The invariants in force, in the order in which they are looked at.
         self.invariants: tuple[Condition, ...] = ()
+        #: The arrays of the invariants, and which they are of.
+        self._arrays: tuple[tuple[Condition, ...], Watched] | None = None
 
     def wants_plan(self, expectation: Expectation, plan: Plan) -> bool:
         """Looks at the invariants in the order of the building blocks, until one is violated.
@@ -225,6 +256,18 @@ class Invariants(Decision):
         if plan != made.plan:
             sides = (plan_shape(plan),), (plan_shape(made.plan),)
             self.invariants += (Condition(Block(0, 0), *sides, strict=False),)
+
+    def watched(self, plan: Plan, watch: Watch) -> Watched:
+        """Returns that the invariants are looked at, and the gain of a change of plan that is on trial."""
+        if self._arrays is None or self._arrays[0] is not self.invariants:
+            sides = [(one.left, one.right, one.block.whole, one.strict) for one in self.invariants]
+            self._arrays = self.invariants, watch.conditions(sides)
+        return self._distances.watched(self._arrays[1], self.invariants, plan, watch)
+
+    def passed_over(self, slices: int, gains: Sequence[float]) -> None:
+        """Tells the distances."""
+        self.violated = None if slices else self.violated
+        self._distances.passed_over(slices, gains)
 
     def fresh(self) -> Invariants:
         """Returns the same invariants, with distances of their own."""

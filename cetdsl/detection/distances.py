@@ -7,10 +7,12 @@ from collections.abc import Iterable, Sequence
 from copy import copy
 
 import attrs
+import numpy as np
 
 from cetdsl.detection.cost import Expectation
 from cetdsl.detection.invariants import Condition, Key, average_distance
 from cetdsl.detection.plans import Plan
+from cetdsl.detection.watching import Watch, Watched
 
 
 class Distances:
@@ -38,6 +40,13 @@ class Distances:
 
     def passed(self, expectation: Expectation, plan: Plan) -> None:
         """Takes note of another slice: its statistics, and the plan that was in force."""
+
+    def watched(self, watched: Watched, invariants: Sequence[Condition], plan: Plan, watch: Watch) -> Watched:
+        """Returns what is looked at after a slice: some conditions, by these distances."""
+        return watched._replace(distance=np.full(len(invariants), self._distance))
+
+    def passed_over(self, slices: int, gains: Sequence[float]) -> None:
+        """Takes note of slices that need not be looked at, and of what the last change gained in each on trial."""
 
     def accept(self, violated: Condition | None, gain: float, old: Plan, expectation: Expectation) -> bool:
         """Returns whether a new plan shall be in force.
@@ -139,6 +148,26 @@ class MetaDistances(Distances):
             self._trial.gains.append(gain)
             if len(self._trial.gains) == self.probation:
                 self._end_trial()
+
+    def watched(self, watched: Watched, invariants: Sequence[Condition], plan: Plan, watch: Watch) -> Watched:
+        """Returns what is looked at after a slice: distances that fade, and both plans where one is on trial."""
+        raised = [self._raised.get(condition.key, (0.0, 0)) for condition in invariants]
+        watched = watched._replace(
+            distance=np.array([distance for distance, _ in raised], dtype=np.float64),
+            since=np.array([since for _, since in raised], dtype=np.int64),
+            half_life=float(self.half_life),
+            least=self._least,
+            slices=self._slices,
+        )
+        if self._trial is None:
+            return watched
+        return watch.on_trial(watched, plan.masks, self._trial.old.masks, self.probation - len(self._trial.gains))
+
+    def passed_over(self, slices: int, gains: Sequence[float]) -> None:
+        """Forgets a little of the distances, and keeps the gains; the last slice of a trial is always looked at."""
+        self._slices += slices
+        if self._trial:
+            self._trial.gains += gains
 
     def accept(self, violated: Condition | None, gain: float, old: Plan, expectation: Expectation) -> bool:
         """Returns whether the new plan gains enough; then it is on trial."""

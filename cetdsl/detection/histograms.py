@@ -5,18 +5,44 @@ Datar, Gionis, Indyk and Motwani, "Maintaining Stream Statistics over Sliding Wi
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
+from cetdsl.detection import arithmetic
+from cetdsl.detection.arithmetic import BEGIN, END, ENTRIES, ERROR, FEW, MERGE_AT
 from cetdsl.detection.checks import whole_from_one
 from cetdsl.detection.plans import Problem
 from cetdsl.detection.statistics import Pair, Statistics, pair_of
 from cetdsl.errors import InvalidNode, shown
 
-#: Buckets that are not worth merging.
-_FEW = 32
+#: Buckets that there is room for at first, twice as many as are kept without merging any.
+_ROOM = 2 * FEW
+
+
+class Buckets(NamedTuple):
+    """The buckets of an exponential histogram, see :func:`~cetdsl.detection.arithmetic.add_to_buckets`."""
+
+    first: np.ndarray
+    last: np.ndarray
+    sums: np.ndarray
+    total: np.ndarray
+    at: np.ndarray
+
+
+def no_buckets(counters: int, room: int = _ROOM) -> Buckets:
+    """Returns room for so many buckets, of so many counters, twice as many as there will ever be at once.
+
+    Examples
+    --------
+    >>> no_buckets(3, 10).sums.shape
+    (10, 3)
+    """
+    first, last = np.zeros(room, dtype=np.int64), np.zeros(room, dtype=np.int64)
+    at = np.zeros(ENTRIES, dtype=np.int64)
+    at[MERGE_AT] = FEW
+    return Buckets(first, last, np.zeros((room, counters)), np.zeros(counters), at)
 
 
 class ExponentialHistogram:
@@ -58,7 +84,7 @@ class ExponentialHistogram:
     (True, True)
     """
 
-    def __init__(self, counters: int, window: int, error: float = 0.05) -> None:
+    def __init__(self, counters: int, window: int, error: float = ERROR) -> None:
         self._window = whole_from_one(
             window, f"statistics are over {shown(window)} slices", "write a whole number of slices from 1 up"
         )
@@ -67,49 +93,31 @@ class ExponentialHistogram:
                 f"the error of statistics is {shown(error)}", hint="write a number above 0 and below 1, such as 0.05"
             )
         self._allowed = 2 * error
-        self._added = 0
-        self._total = np.zeros(counters)
-        #: The first and last slice of each bucket and its sums, the oldest first.
-        self._buckets: deque[tuple[int, int, np.ndarray]] = deque()
-        self._merge_at = _FEW
+        self._held = no_buckets(counters)
 
     @property
     def buckets(self) -> int:
         """How many buckets there are."""
-        return len(self._buckets)
+        return int(self._held.at[END] - self._held.at[BEGIN])
 
     def add(self, counts: Sequence[float] | np.ndarray) -> None:
         """Adds the counts of another slice, whole numbers from 0 up, one for each counter."""
         row = np.array(counts, dtype=np.float64)
-        self._buckets.append((self._added, self._added, row))
-        self._total += row
-        self._added += 1
-        while self._buckets[0][1] < self._added - self._window:
-            self._total -= self._buckets.popleft()[2]
-        if len(self._buckets) > self._merge_at:
-            self._merge()
-            self._merge_at = max(_FEW, 2 * len(self._buckets))
+        while not arithmetic.add_to_buckets(row, self._window, self._allowed, *self._held):
+            self._held = _with_more_room(self._held)
 
     def sums(self) -> np.ndarray:
         """Returns the sum of each counter over the last ``window`` slices: float64[counters]."""
-        if not self._buckets:
-            return self._total.copy()
-        first, _, row = self._buckets[0]
-        parted = first < self._added - self._window
-        return self._total - row / 2 if parted else self._total.copy()
+        found = np.empty(len(self._held.total))
+        arithmetic.sum_buckets(self._window, self._held.first, self._held.sums, self._held.total, self._held.at, found)
+        return found
 
-    def _merge(self) -> None:
-        merged: deque[tuple[int, int, np.ndarray]] = deque()
-        newer = self._total.copy()
-        for first, last, row in self._buckets:
-            newer -= row
-            if merged:
-                both = merged[-1][2] + row
-                if (both <= self._allowed * newer).all():
-                    merged[-1] = merged[-1][0], last, both
-                    continue
-            merged.append((first, last, row))
-        self._buckets = merged
+
+def _with_more_room(held: Buckets) -> Buckets:
+    more = no_buckets(len(held.total), 2 * len(held.first))
+    for column, wider in zip(held[:3], more[:3], strict=True):
+        wider[: len(column)] = column
+    return Buckets(*more[:3], held.total, held.at)
 
 
 class SlidingStatistics:
@@ -136,13 +144,19 @@ class SlidingStatistics:
     Statistics(rates={'a': 0.1, 'b': 0.5}, selectivities={('a', 'b'): 0.05})
     """
 
-    def __init__(self, problem: Problem, window: int, error: float = 0.05) -> None:
+    def __init__(self, problem: Problem, window: int, error: float = ERROR) -> None:
         self._names = problem.names
         pairs = sorted(problem.predicates | problem.adjacent)
         self.pairs: tuple[Pair, ...] = tuple(pair_of(self._names[i], self._names[j]) for i, j in pairs)
         self._histogram = ExponentialHistogram(1 + len(self._names) + 2 * len(pairs), window, error)
 
-    def add(self, duration: float, events: Sequence[float], tried: Sequence[float], passed: Sequence[float]) -> None:
+    def add(
+        self,
+        duration: float,
+        events: Sequence[float] | np.ndarray,
+        tried: Sequence[float] | np.ndarray,
+        passed: Sequence[float] | np.ndarray,
+    ) -> None:
         """Adds what was counted in another slice.
 
         Parameters
@@ -162,10 +176,16 @@ class SlidingStatistics:
         A pair of which nothing was tried is left out. Where nothing passed, half a combination is taken to have: more
         would be expected to be seen.
         """
-        duration, *sums = self._histogram.sums().tolist()
+        sums = self._histogram.sums()
         variables, pairs = len(self._names), len(self.pairs)
-        events, tried, passed = sums[:variables], sums[variables : variables + pairs], sums[variables + pairs :]
+        now = np.zeros(variables + pairs)
+        arithmetic.rates_and_shares(sums, variables, now)
+        tried = sums[1 + variables : 1 + variables + pairs]
         return Statistics(
-            {name: count / (duration or 1.0) for name, count in zip(self._names, events)},
-            {pair: min(max(good, 0.5) / all_, 1.0) for pair, all_, good in zip(self.pairs, tried, passed) if all_ > 0},
+            dict(zip(self._names, now[:variables].tolist(), strict=True)),
+            {
+                pair: share
+                for pair, share, all_ in zip(self.pairs, now[variables:].tolist(), tried, strict=True)
+                if all_ > 0
+            },
         )

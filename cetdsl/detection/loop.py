@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import copy
-from time import perf_counter
+from time import thread_time
 
 import attrs
+import numpy as np
 
 from cetdsl.detection.checks import whole_from_one
 from cetdsl.detection.cost import Expectation
@@ -15,17 +16,18 @@ from cetdsl.detection.generators import GENERATORS, algorithm_for
 from cetdsl.detection.invariants import Condition, Recorder
 from cetdsl.detection.plans import Plan, Problem
 from cetdsl.detection.statistics import Statistics
+from cetdsl.detection.watching import Watch, Watched
 from cetdsl.errors import shown
 
 #: A stream is cut into about so many slices by default, none of them shorter or longer than this.
-_SLICES, _SHORTEST, _LONGEST = 64, 1_000, 100_000
+_SLICES, _SHORTEST, _LONGEST = 256, 1_000, 100_000
 #: The share of the time that deciding and planning may take before slices become longer.
 _SHARE = 0.01
 
 
 @attrs.define
 class Counts:
-    """What a loop has done: slices seen, violated invariants, plans made, plans put in force, and seconds spent."""
+    """What a loop has done: slices seen, violated invariants, plans made, plans put in force, and processor seconds."""
 
     slices: int = 0
     violations: int = 0
@@ -33,6 +35,30 @@ class Counts:
     changes: int = 0
     seconds_deciding: float = 0.0
     seconds_planning: float = 0.0
+
+    def add(self, other: Counts) -> None:
+        """Adds what another loop has done.
+
+        Examples
+        --------
+        >>> counts = Counts(slices=2)
+        >>> counts.add(Counts(slices=3, changes=1))
+        >>> counts.slices, counts.changes
+        (5, 1)
+        """
+        for name, value in attrs.asdict(other).items():
+            setattr(self, name, getattr(self, name) + value)
+
+    def since(self, before: Counts) -> Counts:
+        """Returns what was done since the counts were others.
+
+        Examples
+        --------
+        >>> Counts(slices=5, changes=1).since(Counts(slices=2)).slices
+        3
+        """
+        then = attrs.asdict(before)
+        return Counts(**{name: value - then[name] for name, value in attrs.asdict(self).items()})
 
 
 class Loop:
@@ -73,14 +99,15 @@ class Loop:
         self.problem = problem
         self.statistics = Statistics() if statistics is None else statistics
         self.counts = Counts()
+        self.watch = Watch(problem, self.statistics)
         self._generate = GENERATORS[algorithm_for(algorithm, problem)]
         self._decision = decision_for(adaptation)
-        started = perf_counter()
+        started = thread_time()
         self._expectation, recorder = Expectation(problem, self.statistics), Recorder()
         made = self._generate(self._expectation, recorder)
         self.plan: Plan = made.plan
         self._decision.planned(made, recorder, self.plan, self._expectation)
-        self.counts.seconds_planning += perf_counter() - started
+        self.counts.seconds_planning += thread_time() - started
 
     @property
     def idle(self) -> bool:
@@ -91,6 +118,24 @@ class Loop:
     def violated(self) -> Condition | None:
         """The invariant that was violated after the last slice, if one was."""
         return self._decision.violated
+
+    @property
+    def watched(self) -> Watched:
+        """What is looked at after a slice, so that slices that change nothing can be passed over."""
+        return self._decision.watched(self.plan, self.watch)
+
+    def passed_over(self, slices: int, gains: Sequence[float] = ()) -> None:
+        """Takes note of slices after which nothing that is watched says to plan anew.
+
+        Parameters
+        ----------
+        slices : int
+            How many they are.
+        gains : sequence of float
+            Of each the share of the cost that the last change of plan saved, while that is on trial.
+        """
+        self.counts.slices += slices
+        self._decision.passed_over(slices, gains)
 
     def observe(self, statistics: Statistics) -> Plan:
         """Takes the statistics after a slice, and returns the plan that is in force from now on.
@@ -107,16 +152,16 @@ class Loop:
         self.counts.slices += 1
         if self._decision.idle:
             return self.plan
-        started = perf_counter()
+        started = thread_time()
         self.statistics = self.statistics.updated(statistics)
         expectation = self._expectation.renewed(self.statistics)
         wanted = self._decision.wants_plan(expectation, self.plan)
-        decided = perf_counter()
+        decided = thread_time()
         self.counts.seconds_deciding += decided - started
         if wanted:
             self.counts.violations += self.violated is not None
             self._plan_anew(expectation)
-            self.counts.seconds_planning += perf_counter() - decided
+            self.counts.seconds_planning += thread_time() - decided
         return self.plan
 
     def _plan_anew(self, expectation: Expectation) -> None:
@@ -149,7 +194,7 @@ def slice_length(given: object, events: int) -> int:
     Returns
     -------
     int
-        By default about a 64th of the events, from 1,000 to 100,000.
+        By default about a 256th of the events, from 1,000 to 100,000.
 
     Raises
     ------
@@ -159,7 +204,7 @@ def slice_length(given: object, events: int) -> int:
     Examples
     --------
     >>> slice_length(None, 1_000_000), slice_length(None, 10), slice_length(500, 10)
-    (15625, 1000, 500)
+    (3906, 1000, 500)
     >>> slice_length(0, 10)
     Traceback (most recent call last):
         ...
@@ -174,8 +219,9 @@ def slice_length(given: object, events: int) -> int:
 class Pace:
     """How long slices are, as long as deciding after each of them is to cost little.
 
-    Where deciding and planning took more than a hundredth of the time between two chunks of events, the slices of later
-    chunks are longer by that factor, as far as 100,000 events go. A length that is given stays, whatever time it takes.
+    Where deciding and planning took more than a hundredth of the thread's processor time between two chunks of events,
+    the slices of later chunks are longer by that factor, as far as 100,000 events go. A length that is given stays,
+    whatever time it takes.
 
     Examples
     --------
@@ -183,13 +229,13 @@ class Pace:
     >>> pace = Pace(None, seconds)
     >>> for spent in (0.0, 0.03, 0.005):
     ...     pace.chunk(spent)
-    ...     print(pace.length(0))
-    1000
-    3000
-    3000
+    ...     print(pace.lengths(np.array([0, 500_000])).tolist())
+    [1000, 1953]
+    [3000, 5859]
+    [3000, 5859]
     """
 
-    def __init__(self, given: int | None, clock: Callable[[], float] = perf_counter) -> None:
+    def __init__(self, given: int | None, clock: Callable[[], float] = thread_time) -> None:
         self._given = given
         self._clock = clock
         self._since: float | None = None
@@ -202,7 +248,10 @@ class Pace:
             self._stretch = min(self._stretch * spent / (_SHARE * max(now - self._since, spent)), _LONGEST / _SHORTEST)
         self._since = now
 
-    def length(self, events: int) -> int:
-        """Returns the length of the slices of a key of which so many events are known."""
-        length = slice_length(self._given, events)
-        return length if self._given is not None else min(round(length * self._stretch), _LONGEST)
+    def lengths(self, events: np.ndarray) -> np.ndarray:
+        """Returns the lengths of the slices of keys of which so many events are known: int64 arrays of one shape."""
+        if self._given is not None:
+            return np.full_like(events, slice_length(self._given, 0))
+        lengths = np.clip(events // _SLICES, _SHORTEST, _LONGEST)
+        stretched: np.ndarray = np.minimum(np.round(lengths * self._stretch), _LONGEST).astype(np.int64)
+        return stretched

@@ -70,6 +70,9 @@ class Problem:
         hold within a single event or between repetitions.
     adjacent : frozenset of (int, int)
         Pairs with predicates between neighbours only, which are asked once however many events are bound.
+    rising : tuple of tuple
+        Chains of variables that bind one event, in each of which predicates say that an attribute rises from each to
+        the next.
     window : float or None
         Length of a window, in the unit of time that rates are measured by. None if rates are numbers of events, as in a
         group that is one window.
@@ -91,6 +94,7 @@ class Problem:
     adjacent: frozenset[tuple[int, int]] = attrs.field(default=frozenset(), converter=_pairs)
     window: float | None = None
     span: bool = False
+    rising: tuple[tuple[int, ...], ...] = ()
 
     def __attrs_post_init__(self) -> None:
         assert self.variables, "a plan binds at least one variable"

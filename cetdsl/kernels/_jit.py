@@ -3,9 +3,10 @@
 Numba's own cache compiles a kernel again when its file has changed, even if only a comment has or the file has been
 moved, but it does not see a change of a function that the kernel calls, or of a class that its signature names. So the
 cache here goes by what a kernel's module means: by the syntax trees, without docstrings, of the module and of all
-modules of the kernels that it imports, directly or not, and by the constants of ``cetdsl.ir`` among them. Each such
-version has a directory of its own. To parse all this in every worker would take longer than to load the machine code,
-so a small file beside the directories keeps the digest of each text.
+modules of the kernels that it imports, directly or not, and by the constants of ``cetdsl.ir`` among them. One module
+below the kernels has formulas that Python computes too, and that are compiled as they stand; it counts as theirs. Each
+such version has a directory of its own. To parse all this in every worker would take longer than to load the machine
+code, so a small file beside the directories keeps the digest of each text.
 
 Numba keeps an index per function, and two processes that write it at once may leave one signature with the code of
 another. Here each signature has a file of its own, which is trusted and whole or else not used (``_disk``).
@@ -47,7 +48,7 @@ _serialize: Any = import_module("numba.core.serialize")
 _types: Any = import_module("numba.core.types")
 _loader: Any = globals()["__loader__"]
 _HERE = Path(__file__).parent
-_KERNELS, _IR = "cetdsl.kernels.", "cetdsl.ir."
+_KERNELS, _IR, _FORMULAS = "cetdsl.kernels.", "cetdsl.ir.", "cetdsl.detection.arithmetic."
 
 
 class _Source(NamedTuple):
@@ -117,7 +118,7 @@ class _Bare(ast.NodeTransformer):
 
 
 def _imports(tree: ast.Module, package: str) -> Iterator[str]:
-    """The names in the rooms of the kernels and in ``cetdsl.ir`` that are imported anywhere in a module."""
+    """The names in the rooms of the kernels, in ``cetdsl.ir`` and of formulas that a module imports anywhere."""
     for node in ast.walk(tree):
         names: list[str] = []
         if isinstance(node, ast.Import):
@@ -125,7 +126,7 @@ def _imports(tree: ast.Module, package: str) -> Iterator[str]:
         elif isinstance(node, ast.ImportFrom):
             base = resolve_name("." * node.level + (node.module or ""), package)
             names = [base, *(f"{base}.{alias.name}" for alias in node.names)]
-        yield from (name for name in names if f"{name}.".startswith((_KERNELS, _IR)))
+        yield from (name for name in names if f"{name}.".startswith((_KERNELS, _IR, _FORMULAS)))
 
 
 @cache

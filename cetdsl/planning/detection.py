@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ from cetdsl.detection.statistics import Statistics, given_statistics
 from cetdsl.errors import InvalidNode, is_one_of, nearest, shown
 from cetdsl.ir.branches import Adapting, Branch, branches_of
 from cetdsl.ir.compiled import Compiled
+from cetdsl.ir.machine import Pair
 from cetdsl.ir.source import Source
 from cetdsl.ir.windowing import SPAN, WHOLE
 from cetdsl.pattern.nodes import Pattern, events, positive_events
@@ -27,6 +29,7 @@ ALGORITHMS = ("auto", "kernel", "joins")
 #: An order is chosen by itself where it is expected to have so many times fewer partial matches than the pattern's.
 CLEARLY = 2.0
 _MICROSECONDS = 1e6
+_ORDERS = ("<", "<=", ">", ">=")
 
 
 #: The word for statistics that are taken before planning.
@@ -188,7 +191,35 @@ def problem_of(branch: Branch, compiled: Compiled, source: Source) -> Problem:
         frozenset(adjacent - predicates),
         None if windowing.kind == WHOLE else windowing.length / unit,
         windowing.kind == SPAN,
+        _rising(branch, compiled.pairs, place),
     )
+
+
+def _rising(branch: Branch, pairs: Sequence[Pair], place: Mapping[int, int]) -> tuple[tuple[int, ...], ...]:
+    """Returns the chains of variables along which predicates say that an attribute rises.
+
+    A variable with several events, or one that is compared with more than one other to the same side, is in no chain.
+    """
+    below: set[tuple[tuple[int, int], tuple[int, int]]] = set()  # (variable, column), (variable, column)
+    for slot, between in enumerate(branch.between):
+        for one in between.comparisons if between else ():
+            sides = (slot, one.earlier), (slot + 1, one.later)
+            if one.op in _ORDERS:
+                below.add(sides if one.op.startswith(">") else sides[::-1])
+    for pair in pairs:
+        if pair.op in _ORDERS and pair.left_variable in place and pair.right_variable in place:
+            sides = (place[pair.left_variable], pair.left), (place[pair.right_variable], pair.right)
+            below.add(sides if pair.op.startswith("<") else sides[::-1])
+    below = {sides for sides in below if not any(branch.slots[slot].kleene for slot, _ in sides)}
+    sources, targets = Counter(source for source, _ in below), Counter(target for _, target in below)
+    following = {a: b for a, b in below if sources[a] == targets[b] == 1}
+    chains = []
+    for begin in sorted(set(following) - set(following.values())):
+        chain = [begin]
+        while chain[-1] in following:
+            chain.append(following[chain[-1]])
+        chains.append(tuple(slot for slot, _ in chain))
+    return tuple(chain for chain in chains if len(chain) > 2)
 
 
 def why_no_plan(asked: Detection) -> str | None:

@@ -7,14 +7,14 @@ predicates compare is that of a sample of pairs of events in the order and the d
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Hashable, Iterator, Sequence
-from time import perf_counter
+from collections.abc import Hashable, Iterator
+from time import thread_time
 
 import attrs
 import numpy as np
 
-from cetdsl.detection.histograms import SlidingStatistics
-from cetdsl.detection.loop import Loop, Pace
+from cetdsl.detection.histograms import Buckets, SlidingStatistics
+from cetdsl.detection.loop import Counts, Loop, Pace
 from cetdsl.detection.plans import Plan, is_free
 from cetdsl.detection.statistics import Statistics
 from cetdsl.ir.branches import Between, Branch, BranchPlan
@@ -23,16 +23,18 @@ from cetdsl.kernels._jit import inlined, jit
 from cetdsl.kernels.detect.runs import Runs
 from cetdsl.kernels.detect.steps import Candidates
 from cetdsl.kernels.detect.tables import TableMaker
+from cetdsl.kernels.detect.watch import first_looks, pass_over, room_for
 from cetdsl.kernels.enumerate.batches import members_of
 from cetdsl.kernels.enumerate.layout import ints
 from cetdsl.kernels.machine.conditions import compare, is_listed
 from cetdsl.kernels.machine.program import OPERATORS
-from cetdsl.kernels.vocabulary import Events, Ints, Places
+from cetdsl.kernels.vocabulary import Events, Floats, Ints, Places
 
-#: Pairs of events that are looked at for one selectivity in one slice.
-SAMPLE = 64
-#: Events of a key of which as many pairs are tried where a sample is taken before planning.
-PIECE = 1_000
+#: Pairs of events that are tried for one selectivity in one slice, and of how many neighbours among the later events
+#: they are: what is looked at for one of them is then in the processor's cache for the next.
+SAMPLE, NEIGHBOURS = 16, 8
+#: Pairs of events that are tried where a sample is taken before planning, and of how many events of a key.
+TRIED, PIECE = 64, 1_000
 #: Those of a linear congruential generator modulo 2^64 (Knuth's MMIX), of which the upper bits are used.
 _MULTIPLIER, _INCREMENT = 6_364_136_223_846_793_005, 1_442_695_040_888_963_407
 
@@ -58,20 +60,16 @@ class _Key:
     """What is known of a key: ``plans`` has one for each of its slices that are complete, and for the next."""
 
     loop: Loop
-    seen: SlidingStatistics
-    length: int
+    #: The sums of its last slices, and its statistics after them.
+    seen: Buckets
+    now: Floats
     plans: list[Plan]
     #: Where its complete slices begin and end, in events of the key.
     borders: list[int] = attrs.field(factory=lambda: [0])
     #: How many events of the key came before the chunk.
     offset: int = 0
-
-    def complete(self, low: int, high: int) -> Iterator[tuple[int, ...]]:
-        """Cuts off the slices that are complete with the events ``low:high`` of a chunk: a row of ``_PLACE`` each."""
-        while self.borders[-1] + self.length <= self.offset + high - low:
-            first, end = self.borders[-1], self.borders[-1] + self.length
-            yield low, max(first - self.offset, 0) + low, end - self.offset + low, len(self.borders) - 1, end
-            self.borders.append(end)
+    #: Its last slices, where they are told.
+    told: SlidingStatistics | None = None
 
 
 #: Columns of slices: the first event of the key in the chunk, the first of the slice and the first behind it, the
@@ -90,30 +88,47 @@ def _sample(
     slices: Ints,
     window: int,
     salt: int,
+    tries: int,
+    neighbours: int,
     out: Ints,
 ) -> None:  # the arrays of two slots, and what to do with them
     """Tries pairs of events for each of some slices: row by row of ``out`` how many were tried, and how many passed.
 
     The later event is in the slice, and the earlier one of the same key, no more than a ``window`` before it (0: no
-    matter how long). Columns of ``slices`` are those of ``_PLACE``. Rows of ``test`` are operator, column of
-    the earlier and of the later event; 6 is a list of the later one.
+    matter how long). Later events are taken in rows of so many ``neighbours``. Columns of ``slices`` are those of
+    ``_PLACE``. Rows of ``test`` are operator, column of the earlier and of the later event; 6 is a list of the later
+    one.
     """
+    time, instant = events.time, events.instant
     for s in range(len(slices)):
         first, stop = later_rank[slices[s, _FIRST]], later_rank[slices[s, _STOP]]
         if first == stop:
             continue
         begin = earlier_rank[slices[s, _LOW]]
         state = (slices[s, _NUMBER] * 7919 + salt) * _MULTIPLIER + _INCREMENT
-        for _ in range(SAMPLE):
-            state = state * _MULTIPLIER + _INCREMENT
-            one = later[first + _below(state, stop - first)]
-            end = earlier_rank[one]
-            start = _reaching(events.time, earlier, begin, end, events.time[one] - window) if window > 0 else begin
+        at = first
+        start = end = begin
+        for t in range(tries):
+            at += 1
+            if t % neighbours == 0 or at == stop:
+                state = state * _MULTIPLIER + _INCREMENT
+                at = first + _below(state, stop - first)
+                start = end = begin
+            one = later[at]
+            if window > 0:
+                least = time[one] - window
+                if start == end:
+                    start = _reaching(time, earlier, begin, earlier_rank[one], least)
+                end = earlier_rank[one]
+                while start < end and time[earlier[start]] < least:
+                    start += 1
+            else:
+                end = earlier_rank[one]
             if start >= end:
                 continue
             state = state * _MULTIPLIER + _INCREMENT
             other = earlier[start + _below(state, end - start)]
-            if events.instant[other] != events.instant[one]:
+            if instant[other] != instant[one]:
                 out[s, 0] += 1
                 out[s, 1] += _all_hold(events, test, other, one)
 
@@ -208,9 +223,13 @@ class BranchLoop:
         self._last: tuple[Hashable, _Key] | None = None
         #: The plans that were in force so far, by number.
         self.plans: list[Plan] = []
-        #: The slices that were complete in the last chunk.
+        #: What was done so far, for all keys.
+        self.counts = Counts()
+        #: The slices that were complete in the last chunk, where they are asked for.
         self.slices: list[Slice] = []
         self._pace = Pace(adapting.slice_events)
+        #: The seconds that deciding and planning had taken when the last chunk began.
+        self._spent = 0.0
 
     def runs(
         self, events: Events, tables: TableMaker, ends: tuple[Hashable, Hashable], keep_from: int, *, by_slice: bool
@@ -227,16 +246,17 @@ class BranchLoop:
         keep_from : int
             The first event that the next chunk has again.
         by_slice : bool
-            Whether each slice is a run, and a group, of its own, even where the plan stays.
+            Whether each slice is a run, and a group, of its own, even where the plan stays, and is told.
         """
-        self._pace.chunk(sum(one.seconds_deciding + one.seconds_planning for one in self.slices))
-        keys = self._keys(events.segment_start, ends, by_slice)
-        self._observe(keys, events, tables, by_slice)
+        spent = self.counts.seconds_deciding + self.counts.seconds_planning
+        self._pace.chunk(spent - self._spent)
+        self._spent = spent
+        keys = self._observe(events, tables, ends, by_slice)
         rows: list[tuple[int, ...]] = []
         begin, first_plan = 0, self._number(self._first_plan)
         for number, key in keys.items():
             low, high = int(events.segment_start[number]), int(events.segment_start[number + 1])
-            if begin < low:  # keys that end before a plan may change
+            if begin < low:  # keys whose plan stays
                 rows.append((begin, low, first_plan, 0, 0, 0))
             rows += self._of_key(key, number, low, high, len(rows) if by_slice else -1)
             begin = high
@@ -252,12 +272,9 @@ class BranchLoop:
         first = low[owner] + piece * PIECE
         stop = np.minimum(first + PIECE, high[owner])
         places = np.stack([low[owner], first, stop, np.arange(len(owner)), (high - low)[owner]], axis=1)
-        ranks = [tables.rank_of(one) for one in self._candidates]
-        items = [tables.candidates(one) for one in self._candidates]
-        counts = self._counts(events, items, ranks, np.ascontiguousarray(places, dtype=np.int64))
-        seen = SlidingStatistics(self._adapting.problem, 1)
-        (duration,), *others = (np.sum(column, axis=0).tolist() for column in zip(*counts, strict=True))
-        seen.add(duration, *others)
+        counts = self._counts(events, tables, np.ascontiguousarray(places, dtype=np.int64), TRIED, 1)
+        seen = self._sliding(1)
+        self._add(seen, counts.sum(axis=0))
         return seen.statistics()
 
     @property
@@ -265,102 +282,166 @@ class BranchLoop:
         assert self._first.plan is not None
         return self._first.plan
 
-    def _keys(self, segment_start: Ints, ends: tuple[Hashable, Hashable], by_slice: bool) -> dict[int, _Key]:
-        """The keys of a chunk whose plan may change in it or later, by their numbers."""
-        sizes = np.diff(segment_start)
-        last = len(sizes) - 1
-        chosen = sizes >= (0 if by_slice else self._pace.length(0))
-        chosen[last] = True
+    def _sliding(self, slices: int) -> SlidingStatistics:
+        return SlidingStatistics(self._adapting.problem, slices)
+
+    def _add(self, seen: SlidingStatistics, row: Floats) -> None:
+        variables, pairs = len(self._candidates), len(self._compared)
+        duration, events, tried, passed = np.split(row, [1, 1 + variables, 1 + variables + pairs])
+        seen.add(duration[0], events, tried, passed)
+
+    def _observe(
+        self, events: Events, tables: TableMaker, ends: tuple[Hashable, Hashable], by_slice: bool
+    ) -> dict[int, _Key]:
+        """Decides on the plan behind each slice that is complete by now.
+
+        Returns the keys of the chunk whose plan changed, or may change later, by their numbers; the last is among them.
+        """
+        self.slices = []
+        starts = events.segment_start
+        last = len(starts) - 2
         going_on = self._last[1] if self._last and self._last[0] == ends[0] else None
-        keys = {}
-        if going_on:
-            going_on.length = self._pace.length(going_on.length)
-            keys[0] = going_on
+        if self._first.idle and not by_slice:
+            return {last: going_on if going_on and last == 0 else self._fresh()}
+        places, own = self._places(starts, going_on)
+        keys = {} if going_on is None else {0: going_on}
+        begin = np.searchsorted(own, np.arange(last + 2))
+        started = thread_time()
+        if len(places):
+            # Searches need these tables too, so their time is not that of deciding.
+            for one in self._candidates:
+                tables.rank_of(one)
+            started = thread_time()
+            rows = self._counts(events, tables, places, SAMPLE, NEIGHBOURS)
+        else:
+            rows = np.zeros((0, 1 + len(self._candidates) + 2 * len(self._compared)))
+        chosen = np.ones(last + 1, dtype=np.bool_) if by_slice else self._looked(rows, begin, going_on is not None)
+        chosen[last] = True
+        spent = thread_time() - started
+        self.counts.seconds_deciding += spent
         for number in np.flatnonzero(chosen).tolist():
             if number not in keys:
-                keys[number] = self._key(int(sizes[number]))
+                keys[number] = self._fresh()
+            some = slice(int(begin[number]), int(begin[number + 1]))
+            self._follow(keys[number], number, places[some], rows[some], spent / max(len(places), 1), by_slice)
         return keys
 
-    def _key(self, events: int) -> _Key:
-        seen = SlidingStatistics(self._adapting.problem, self._adapting.slices)
-        return _Key(self._first.fresh(), seen, self._pace.length(events), [self._first_plan])
+    def _places(self, starts: Ints, going_on: _Key | None) -> tuple[Ints, Ints]:
+        """Returns the slices that are complete by now, in rows of ``_PLACE``, and the number of the key of each."""
+        low, size = starts[:-1], np.diff(starts)
+        # Of the key that goes on: its events before the chunk, those of its complete slices, and the number of these.
+        offset, begun, number = np.zeros_like(low), np.zeros_like(low), np.zeros_like(low)
+        if going_on is not None:
+            offset[0], begun[0], number[0] = going_on.offset, going_on.borders[-1], len(going_on.borders) - 1
+        length = self._pace.lengths(offset + size)
+        own, piece = members_of(np.zeros_like(size), np.maximum((offset + size - begun) // length, 0))
+        end = begun[own] + (piece + 1) * length[own]
+        behind = low[own] - offset[own]
+        first = np.maximum(end - length[own] + behind, low[own])
+        places = [low[own], first, end + behind, number[own] + piece, end]
+        return np.ascontiguousarray(np.stack(places, axis=1), dtype=np.int64), own
+
+    def _looked(self, rows: Floats, begin: Ints, first_goes_on: bool) -> np.ndarray:
+        """Whether a slice of each key must be looked at; of one that goes on it may."""
+        looked = np.zeros(len(begin) - 1, dtype=np.bool_)
+        if len(rows):
+            watch, window = self._first.watch, self._adapting.slices
+            seen, now = room_for(rows.shape[1], window), watch.begin.copy()
+            watched = self._first.watched
+            first_looks(rows, begin, window, watch.factors, watched, seen, now, watch.begin, looked)
+        looked[0] |= first_goes_on
+        return looked
+
+    def _fresh(self) -> _Key:
+        loop = self._first.fresh()
+        room = room_for(1 + len(self._candidates) + 2 * len(self._compared), self._adapting.slices)
+        now = loop.watch.begin.copy()
+        return _Key(loop, room, now, [self._first_plan])
 
     def _number(self, plan: Plan) -> int:
         if plan not in self.plans:
             self.plans.append(plan)
         return self.plans.index(plan)
 
-    def _observe(self, keys: dict[int, _Key], events: Events, tables: TableMaker, by_slice: bool) -> None:
-        """Looks at the slices that are complete by now, and decides on the plan of the slice behind each."""
-        self.slices = []
-        if self._first.idle and not by_slice:
-            return
-        starts = events.segment_start
-        owned = [
-            (number, key, place)
-            for number, key in keys.items()
-            for place in key.complete(int(starts[number]), int(starts[number + 1]))
-        ]
-        if not owned:
-            return
-        # Searches need these tables too, so their time is not that of deciding.
+    def _follow(self, key: _Key, number: int, places: Ints, rows: Floats, counting: float, by_slice: bool) -> None:
+        """Decides on the plan behind each of some slices of a key."""
+        at = 0
+        looks: dict[int, Slice] = {}
+        before = attrs.evolve(key.loop.counts)
+        started = thread_time()
+        while at < len(rows):
+            window, watch = self._adapting.slices, key.loop.watch
+            found, gains = pass_over(rows, at, window, watch.factors, key.loop.watched, key.seen, key.now)
+            key.loop.passed_over(found - at, gains)
+            key.plans += [key.plans[-1]] * (found - at)
+            if found < len(rows):
+                looks[found] = self._look(key, number)
+            at = found + 1
+        key.borders += places[:, _END].tolist()
+        spent = thread_time() - started
+        planning = key.loop.counts.seconds_planning - before.seconds_planning
+        self.counts.add(key.loop.counts.since(before))
+        self.counts.seconds_deciding += spent - planning - (key.loop.counts.seconds_deciding - before.seconds_deciding)
+        if by_slice:
+            self._tell(key, number, places, rows, looks, counting)
+
+    def _look(self, key: _Key, number: int) -> Slice:
+        """Lets the decision function look at the slice that was taken in last."""
+        loop = key.loop
+        started, before = thread_time(), attrs.evolve(loop.counts)
+        plan = loop.observe(loop.watch.statistics(key.now))
+        done = loop.counts.since(before)
+        violated = loop.violated
+        shown = violated.show(self._adapting.problem.names) if violated else None
+        changed = plan != key.plans[-1]
+        key.plans.append(plan)
+        deciding = thread_time() - started - done.seconds_planning
+        return Slice(
+            number, 0, 0, plan, Statistics(), done.plannings > 0, changed, shown, deciding, done.seconds_planning
+        )
+
+    def _tell(
+        self, key: _Key, number: int, places: Ints, rows: Floats, looks: dict[int, Slice], counting: float
+    ) -> None:
+        """Tells of each slice of a key."""
+        if key.told is None:
+            key.told = self._sliding(self._adapting.slices)
+        first = len(key.plans) - 1 - len(rows)
+        for at, (place, row) in enumerate(zip(places.tolist(), rows, strict=True)):
+            self._add(key.told, row)
+            one = looks.get(at, Slice(number, 0, 0, key.plans[first + at], Statistics()))
+            self.slices.append(
+                attrs.evolve(
+                    one,
+                    number=place[_NUMBER],
+                    events=place[_STOP] - place[_FIRST],
+                    plan=key.plans[first + at],
+                    statistics=key.told.statistics(),
+                    seconds_deciding=one.seconds_deciding + counting,
+                )
+            )
+
+    def _counts(self, events: Events, tables: TableMaker, places: Ints, tries: int, neighbours: int) -> Floats:
+        """Of each slice its duration, the events of each variable, and the pairs that were tried and that passed."""
         ranks = [tables.rank_of(one) for one in self._candidates]
         items = [tables.candidates(one) for one in self._candidates]
-        started = perf_counter()
-        counts = self._counts(events, items, ranks, np.array([place for _, _, place in owned], dtype=np.int64))
-        counting = (perf_counter() - started) / len(owned)
-        for (number, key, place), counted in zip(owned, counts, strict=True):
-            self.slices.append(self._decide(key, number, place, counted, counting))
-
-    def _decide(
-        self, key: _Key, number: int, place: tuple[int, ...], counted: Sequence[Sequence[float]], counting: float
-    ) -> Slice:
-        """Decides on the plan behind one slice of a key."""
-        started = perf_counter()
-        (duration,), *others = counted
-        key.seen.add(duration, *others)
-        statistics = key.seen.statistics()
-        counts = key.loop.counts
-        plannings, planning = counts.plannings, counts.seconds_planning
-        plan = key.loop.observe(statistics)
-        planning = counts.seconds_planning - planning
-        violated = key.loop.violated
-        found = Slice(
-            number,
-            place[_NUMBER],
-            place[_STOP] - place[_FIRST],
-            key.plans[-1],
-            statistics,
-            counts.plannings > plannings,
-            plan != key.plans[-1],
-            violated.show(self._adapting.problem.names) if violated else None,
-            counting + perf_counter() - started - planning,
-            planning,
-        )
-        key.plans.append(plan)
-        return found
-
-    def _counts(
-        self, events: Events, items: list[Places], ranks: list[Places], places: Ints
-    ) -> list[list[list[float]]]:
-        """Of each slice its duration, the events of each variable, and the pairs that were tried and that passed."""
         low, first, stop = places[:, _LOW], places[:, _FIRST], places[:, _STOP]
+        variables, pairs = len(ranks), len(self._compared)
+        counts = np.empty((len(places), 1 + variables + 2 * pairs))
         if self._adapting.problem.window is None:
             # Rates are then of the events of a whole key, as far as it has come.
-            duration = (stop - first) / places[:, _END]
+            counts[:, 0] = (stop - first) / places[:, _END]
         else:
-            duration = (events.time[stop - 1] - events.time[np.maximum(first - 1, low)]) / self._adapting.unit
-        sampled = np.zeros((len(self._compared), len(places), 2), dtype=np.int64)
-        for place, one, other, test in self._tests:
-            earlier, later, salt, out = items[one], items[other], one * 31 + other, sampled[place]
-            _sample(events, test, earlier, later, ranks[one], ranks[other], places, self._window, salt, out)
-        parts = [
-            np.maximum(duration, 1e-9)[:, None],
-            np.stack([rank[stop] - rank[first] for rank in ranks], axis=1),
-            sampled[:, :, 0].T,
-            sampled[:, :, 1].T,
-        ]
-        return [list(counted) for counted in zip(*(part.tolist() for part in parts), strict=True)]
+            counts[:, 0] = (events.time[stop - 1] - events.time[np.maximum(first - 1, low)]) / self._adapting.unit
+        np.maximum(counts[:, 0], 1e-9, out=counts[:, 0])
+        for variable, rank in enumerate(ranks):
+            counts[:, 1 + variable] = rank[stop] - rank[first]
+        sampled = np.zeros((pairs, len(places), 2), dtype=np.int64)
+        for pair, one, other, test in self._tests:
+            both, salt = (items[one], items[other], ranks[one], ranks[other]), one * 31 + other
+            _sample(events, test, *both, places, self._window, salt, tries, neighbours, sampled[pair])
+        counts[:, 1 + variables :] = np.concatenate([sampled[:, :, 0], sampled[:, :, 1]]).T
+        return counts
 
     def _of_key(self, key: _Key, number: int, low: int, high: int, group: int) -> Iterator[tuple[int, ...]]:
         """The runs of a key's events; each slice is a group of its own, from ``group`` on, unless that is negative."""

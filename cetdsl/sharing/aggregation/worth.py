@@ -18,7 +18,8 @@ from typing import NamedTuple
 
 import attrs
 
-from cetdsl.detection.cost import LEAST, compressed_exp
+from cetdsl.detection.arithmetic import compressed_exp
+from cetdsl.detection.cost import LEAST
 from cetdsl.detection.plans import members
 from cetdsl.detection.statistics import DEFAULT_SELECTIVITY, Statistics
 from cetdsl.pattern.query import Span

@@ -1,0 +1,214 @@
+"""What planning computes and a kernel computes again for each slice of a stream: one text for both.
+
+Python runs these functions as they stand here, and the kernels compile the same text. So each of them is whole by
+itself: it calls nothing of this package, and takes numbers and arrays only.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+#: Logarithms of numbers that are kept as they are. Those beyond are compressed, so that sums and ratios are doubles.
+LARGEST_LOG = 600.0
+_COMPRESSED_LOG = 50.0
+#: Terms, to each side of the largest, of the sum over the sizes of bounded sets.
+_TERMS = 64
+#: Sets have no more events than this, which a double still counts.
+_MOST_EVENTS = 1e15
+#: Buckets that are not worth merging, and the largest relative error of a sum over them.
+FEW, ERROR = 32, 0.05
+#: The entries of the position of buckets: the first of them, the one behind the last, how many slices were added, and
+#: the number of buckets beyond which they are merged.
+BEGIN, END, ADDED, MERGE_AT, ENTRIES = range(5)
+
+#: How slices are looked at: each of them; those in which a statistic is other than it was; those in which a condition
+#: may be violated.
+ALWAYS, DEVIATIONS, CONDITIONS = range(3)
+
+_Ints = npt.NDArray[np.int64]
+_Doubles = npt.NDArray[np.float64]
+
+
+def compressed_exp(log: float) -> float:
+    """Returns e^log, or beyond e^600 a number up to e^650 that still grows with it; so also for its reciprocal.
+
+    Examples
+    --------
+    >>> compressed_exp(0.0), compressed_exp(599.0) < compressed_exp(601.0) < compressed_exp(1e9) < 1e283
+    (1.0, True)
+    """
+    size = abs(log)
+    if size > LARGEST_LOG:
+        log = math.copysign(LARGEST_LOG + _COMPRESSED_LOG * (1 - LARGEST_LOG / size), log)
+    return math.exp(log)
+
+
+def log_sets(events: float, log_each: float, between: float, at_least: int, at_most: int) -> tuple[float, float]:
+    """Computes how many sets a variable is expected to bind: the natural logarithm, and their mean size.
+
+    Parameters
+    ----------
+    events : float
+        Expected events of the variable in a window.
+    log_each : float
+        Logarithm of the share of events that go together with what is bound already.
+    between : float
+        Share of neighbouring repetitions that go together.
+    at_least, at_most : int
+        The bounds of the sizes of sets; ``at_most`` is 0 where there is no bound.
+
+    Notes
+    -----
+    There are C(n, k) sets of k of n events, so 2^n - 1 of one event or more (Kolchinsky and Schuster make of a Kleene
+    closure a type of rate 2^(rW) / W); if each event goes together with the rest at a share q, (1 + q)^n - 1. Where
+    fewer events are expected than the smallest set has, n^k / k! stands for C(n, k), but at most 1: the mean of C(N, k)
+    if N is a Poisson number of mean n.
+
+    Examples
+    --------
+    >>> log, size = log_sets(10, 0.0, 1.0, 1, 0)
+    >>> round(math.exp(log)), round(size, 2)
+    (1023, 5.0)
+    >>> round(math.exp(log_sets(10, 0.0, 1.0, 2, 3)[0]))  # C(10, 2) + C(10, 3)
+    165
+    >>> round(log_sets(1e6, 0.0, 1.0, 1, 0)[0])  # of 2^1000000
+    693147
+    """
+    if at_most == 1:
+        return math.log(events) + log_each, 1.0
+    log_each += math.log(between)
+    share = math.exp(log_each)
+    # No set is larger than there are events, but for the smallest: by chance, there may be as many.
+    largest = max(at_least, math.floor(min(events, _MOST_EVENTS)))
+    most = min(at_most, largest) if at_most else largest
+    peak = events * share / (1 + share)
+    # Of many events, hardly any set is as small as half of the mean.
+    if at_most == 0 and (at_least == 1 or at_least <= peak / 2 > _TERMS):
+        exponent = events * math.log1p(share)
+        # Of less than one event there would be fewer sets than events; and a share may be too small for a double.
+        log, size = math.log(events) + log_each, 1.0
+        if exponent > 0:
+            log = max(log, exponent if exponent > LARGEST_LOG else math.log(math.expm1(exponent)))
+            size = max(size, peak / -math.expm1(-exponent))
+        return log - math.log(between), size
+    middle = int(min(max(peak, float(at_least)), float(most)) + 0.5)
+    first, last = max(at_least, middle - _TERMS), min(middle + _TERMS, most)
+    terms = np.empty(last - first + 1)
+    for k in range(first, last + 1):
+        if k > events:
+            choose = min(k * math.log(events) - math.lgamma(k + 1.0), 0.0)
+        else:
+            choose = math.lgamma(events + 1.0) - math.lgamma(k + 1.0) - math.lgamma(events - k + 1.0)
+        terms[k - first] = choose + k * log_each
+    peak_term = terms.max()
+    total = sizes = 0.0
+    for k in range(first, last + 1):
+        part = math.exp(terms[k - first] - peak_term)
+        total += part
+        sizes += k * part
+    return float(peak_term) + math.log(total) - math.log(between), sizes / total
+
+
+def add_to_buckets(
+    row: _Doubles, window: int, allowed: float, first: _Ints, last: _Ints, sums: _Doubles, total: _Doubles, at: _Ints
+) -> bool:
+    """Adds the counts of a slice to the buckets of an exponential histogram; returns whether there was room.
+
+    Parameters
+    ----------
+    row : float64 array, shape (counters,)
+        The counts of the slice.
+    window : int
+        How many slices the sums are over.
+    allowed : float
+        The share of the sum of all newer buckets that two neighbours may hold together.
+    first, last : int64 array, shape (room,)
+        The first and the last slice of each bucket, the oldest first.
+    sums : float64 array, shape (room, counters)
+        The sums of each bucket.
+    total : float64 array, shape (counters,)
+        The sums over all buckets.
+    at : int64 array, shape (ENTRIES,)
+        Where the buckets stand. More room is needed where they take more than half of it.
+    """
+    begin, end, counters = at[BEGIN], at[END], len(row)
+    if end == len(first):
+        if begin < len(first) // 2:
+            return False
+        for bucket in range(begin, end):
+            first[bucket - begin], last[bucket - begin] = first[bucket], last[bucket]
+            sums[bucket - begin] = sums[bucket]
+        begin, end = 0, end - begin
+    first[end] = last[end] = at[ADDED]
+    for c in range(counters):
+        sums[end, c] = row[c]
+        total[c] += row[c]
+    end += 1
+    at[ADDED] += 1
+    while last[begin] < at[ADDED] - window:
+        for c in range(counters):
+            total[c] -= sums[begin, c]
+        begin += 1
+    if end - begin > at[MERGE_AT]:
+        newer = total.copy()
+        kept = begin
+        for bucket in range(begin, end):
+            for c in range(counters):
+                newer[c] -= sums[bucket, c]
+            fits = kept > begin
+            for c in range(counters):
+                fits = fits and sums[kept - 1, c] + sums[bucket, c] <= allowed * newer[c]
+            if fits:
+                last[kept - 1] = last[bucket]
+                for c in range(counters):
+                    sums[kept - 1, c] += sums[bucket, c]
+            else:
+                first[kept], last[kept] = first[bucket], last[bucket]
+                sums[kept] = sums[bucket]
+                kept += 1
+        end = kept
+        at[MERGE_AT] = max(FEW, 2 * (end - begin))
+    at[BEGIN], at[END] = begin, end
+    return True
+
+
+def sum_buckets(window: int, first: _Ints, sums: _Doubles, total: _Doubles, at: _Ints, out: _Doubles) -> None:
+    """Writes the sums over the last slices of an exponential histogram to ``out``: float64 array, shape (counters,)."""
+    begin = at[BEGIN]
+    parted = begin < at[END] and first[begin] < at[ADDED] - window
+    for c in range(len(out)):
+        out[c] = total[c] - sums[begin, c] / 2 if parted else total[c]
+
+
+def rates_and_shares(sums: _Doubles, variables: int, now: _Doubles) -> None:
+    """Writes what the sums over the last slices say to ``now``; a pair of which nothing was tried stays as it was.
+
+    Where nothing passed, half a combination is taken to have: more would be expected to be seen.
+
+    Parameters
+    ----------
+    sums : float64 array, shape (1 + variables + 2 * pairs,)
+        The duration, the events of each variable, and how many combinations of each pair were tried, and passed.
+    variables : int
+        How many variables there are.
+    now : float64 array, shape (variables + pairs or more,)
+        Rates by variable, and then selectivities by pair.
+
+    Examples
+    --------
+    >>> now = np.array([1.0, 1.0, 0.5])
+    >>> rates_and_shares(np.array([100.0, 10, 50, 200, 10]), 2, now)
+    >>> now.tolist()
+    [0.1, 0.5, 0.05]
+    """
+    pairs = (len(sums) - 1 - variables) // 2
+    duration = sums[0] if sums[0] != 0.0 else 1.0
+    for v in range(variables):
+        now[v] = sums[1 + v] / duration
+    for p in range(pairs):
+        tried, passed = sums[1 + variables + p], sums[1 + variables + pairs + p]
+        if tried > 0.0:
+            now[variables + p] = min(max(passed, 0.5) / tried, 1.0)

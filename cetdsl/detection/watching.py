@@ -1,0 +1,225 @@
+"""What a decision function looks at after each slice, as arrays: a kernel passes over the slices that change nothing.
+
+Python decides: whether an invariant is violated, and what follows from it, is said by the decision function alone. What
+is here tells a kernel enough to know that a slice cannot matter. Expected numbers of partial matches are products, so a
+set of variables is the list of its factors; a comparison is two lists of sets; all are recorded once for each plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from cetdsl.detection.arithmetic import ALWAYS, CONDITIONS, DEVIATIONS
+from cetdsl.detection.cost import LEAST, Made, made_of
+from cetdsl.detection.generators import Shape
+from cetdsl.detection.plans import Problem
+from cetdsl.detection.statistics import DEFAULT_SELECTIVITY, Statistics, pair_of
+
+Ints = npt.NDArray[np.int64]
+Doubles = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+
+class Factors(NamedTuple):
+    """What the expected numbers of partial matches of one branch are made of."""
+
+    #: Length of a window, and the least that an expected number of events, or a share, is taken for.
+    length: float
+    least: float
+    #: 1 where matches may begin at any time, else 0.
+    span: int
+    #: By variable, the bounds of its sets; ``at_most`` is 0 where there is none.
+    at_least: Ints
+    at_most: Ints
+    #: ``pair[i, j]`` is the column of the selectivity of two variables; -1: it is 1.
+    pair: Ints
+    #: By column, whether the predicates are asked of all events of a set, and whether of neighbours.
+    pairwise: Bools
+    adjacent: Bools
+
+
+class Sets(NamedTuple):
+    """The sets of variables whose expected numbers are needed, and what each is made of."""
+
+    #: ``member[start[s]:start[s + 1]]`` are the variables of set ``s``, those that bind one event first.
+    member: Ints
+    start: Ints
+    #: The logarithm of the share of orders in time, as far as it does not depend on the sizes of Kleene sets.
+    fixed: Doubles
+    #: ``sign * lgamma(1 + size of the variables in mask)`` are the further terms of this logarithm.
+    sign: Ints
+    mask: Ints
+    term_start: Ints
+
+
+class Watched(NamedTuple):
+    """What is looked at after a slice."""
+
+    #: One of the ways of :mod:`~cetdsl.detection.arithmetic`.
+    how: int
+    #: The share by which a statistic must differ, and all statistics at the last planning.
+    threshold: float
+    then: Doubles
+    sets: Sets
+    #: ``side[start[c]:start[c + 1]]`` are the sets whose numbers make up a side: condition ``c`` has the sides
+    #: ``2 * c`` and ``2 * c + 1``.
+    side: Ints
+    side_start: Ints
+    #: The set that both sides of a condition have in common (-1: none), and whether a tie violates it.
+    common: Ints
+    strict: Bools
+    #: The distance of each condition, and the slice since which it fades.
+    distance: Doubles
+    since: Ints
+    #: Slices until half of a distance is forgotten (0: never), and the least that is a distance.
+    half_life: float
+    least: float
+    #: How many slices the decision function has seen.
+    slices: int
+    #: The sets of the plan in force and of the one before it while a change is on trial, and for how many more slices.
+    plan: Ints
+    before: Ints
+    trial: int
+
+
+class Watch:
+    """Makes arrays of what is looked at, for one branch.
+
+    Parameters
+    ----------
+    problem : Problem
+    statistics : Statistics
+        What is known before the first slice.
+
+    Examples
+    --------
+    >>> watch = Watch(Problem.sequence("a", "b", predicates={(0, 1)}), Statistics({"a": 5}))
+    >>> watch.begin.round(3).tolist()
+    [5.0, 1.0, 0.333]
+    >>> watch.statistics(watch.begin).rates
+    {'a': 5.0, 'b': 1.0}
+    """
+
+    def __init__(self, problem: Problem, statistics: Statistics) -> None:
+        names = problem.names
+        compared = sorted(problem.predicates | problem.adjacent)
+        known = {pair_of(names[i], names[j]): (i, j) for j in range(len(names)) for i in range(j + 1)}
+        others = sorted({known[pair] for pair in statistics.selectivities if pair in known} - set(compared))
+        columns = [*compared, *others]
+        self._problem = problem
+        self._pairs = [pair_of(names[i], names[j]) for i, j in columns]
+        shares = [
+            statistics.selectivities.get(pair, DEFAULT_SELECTIVITY if column < len(compared) else 1.0)
+            for column, pair in enumerate(self._pairs)
+        ]
+        #: Rates by variable and selectivities by pair, as they are taken to be before the first slice.
+        self.begin: Doubles = np.array([*map(statistics.rate, names), *shares], dtype=np.float64)
+        pair = np.full((len(names), len(names)), -1, dtype=np.int64)
+        for column, (i, j) in enumerate(columns):
+            pair[i, j] = pair[j, i] = column
+        self.factors = Factors(
+            1.0 if problem.window is None else float(problem.window),
+            LEAST,
+            int(problem.span),
+            np.array([variable.at_least for variable in problem.variables], dtype=np.int64),
+            np.array([variable.at_most or 0 for variable in problem.variables], dtype=np.int64),
+            pair,
+            np.array([one in problem.predicates for one in columns], dtype=np.bool_),
+            np.array([one in problem.adjacent for one in columns], dtype=np.bool_),
+        )
+        self._made: dict[int, Made] = {}
+
+    def statistics(self, now: Doubles) -> Statistics:
+        """Returns statistics that are given as an array, in the order of ``begin``."""
+        names = self._problem.names
+        rates, shares = now[: len(names)].tolist(), now[len(names) :].tolist()
+        return Statistics(dict(zip(names, rates, strict=True)), dict(zip(self._pairs, shares, strict=True)))
+
+    def always(self) -> Watched:
+        """Returns that each slice is looked at."""
+        return self._watched(ALWAYS)
+
+    def deviations(self, threshold: float, then: Sequence[float]) -> Watched:
+        """Returns that slices are looked at in which a statistic differs by a share from what it was."""
+        watched = self._watched(DEVIATIONS)
+        return watched._replace(threshold=threshold, then=np.array(then, dtype=np.float64))
+
+    def conditions(self, sides: Sequence[tuple[tuple[Shape, ...], tuple[Shape, ...], int, bool]]) -> Watched:
+        """Returns that slices are looked at in which one of some conditions may be violated.
+
+        Parameters
+        ----------
+        sides : sequence of tuple
+            Of each condition what is on its left and on its right, the mask that both have in common (0: none), and
+            whether a tie violates it. Distances are 0.
+        """
+        numbers: dict[int, int] = {}
+        flat = [[numbers.setdefault(m, len(numbers)) for m in _masks(side)] for one in sides for side in one[:2]]
+        common = [numbers.setdefault(one[2], len(numbers)) if one[2] else -1 for one in sides]
+        return self._watched(CONDITIONS, list(numbers))._replace(
+            side=_ints([number for side in flat for number in side]),
+            side_start=np.cumsum([0, *map(len, flat)]).astype(np.int64),
+            common=_ints(common),
+            strict=np.array([one[3] for one in sides], dtype=np.bool_),
+            distance=np.zeros(len(sides)),
+            since=np.zeros(len(sides), dtype=np.int64),
+        )
+
+    def on_trial(self, watched: Watched, plan: Sequence[int], before: Sequence[int], slices: int) -> Watched:
+        """Returns that, beside, two plans are costed for so many slices, given by the masks of their steps."""
+        sets = [*_sets_of(watched.sets), *plan, *before]
+        begin = len(sets) - len(plan) - len(before)
+        number = np.arange(begin, len(sets), dtype=np.int64)
+        return watched._replace(
+            sets=self._sets(sets), plan=number[: len(plan)].copy(), before=number[len(plan) :].copy(), trial=slices
+        )
+
+    def _watched(self, how: int, sets: Sequence[int] = ()) -> Watched:
+        none = np.zeros(0, dtype=np.int64)
+        doubles, bools = np.zeros(0), np.zeros(0, dtype=np.bool_)
+        start = np.zeros(1, dtype=np.int64)
+        return Watched(
+            how, 0.0, doubles, self._sets(sets), none, start, none, bools, doubles, none, 0.0, 0.0, 0, none, none, 0
+        )
+
+    def _sets(self, masks: Sequence[int]) -> Sets:
+        made = [self._set(mask) for mask in masks]
+        terms = [term for one in made for term in one.terms]
+        return Sets(
+            _ints([position for one in made for position in one.positions]),
+            np.cumsum([0, *(len(one.positions) for one in made)]).astype(np.int64),
+            np.array([one.fixed for one in made], dtype=np.float64),
+            _ints([sign for sign, _ in terms]),
+            _ints([sum(1 << position for position in positions) for _, positions in terms]),
+            np.cumsum([0, *(len(one.terms) for one in made)]).astype(np.int64),
+        )
+
+    def _set(self, mask: int) -> Made:
+        if mask not in self._made:
+            self._made[mask] = made_of(self._problem, mask)
+        return self._made[mask]
+
+
+def _masks(shapes: Iterable[Shape]) -> Iterator[int]:
+    """The masks of shapes and of all below them."""
+    for shape in shapes:
+        for part in shape:
+            if isinstance(part, int):
+                yield part
+            else:
+                yield from _masks((part,))
+
+
+def _sets_of(sets: Sets) -> list[int]:
+    return [
+        sum(1 << int(position) for position in sets.member[start:stop])
+        for start, stop in zip(sets.start, sets.start[1:])
+    ]
+
+
+def _ints(values: Iterable[int]) -> Ints:
+    return np.array(list(values), dtype=np.int64)
