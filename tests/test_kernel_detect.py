@@ -232,7 +232,7 @@ def test_every_plan_of_typical_patterns(text: str, trees: bool) -> None:
     for seed in range(3):
         rng = random.Random(seed)
         # The reference goes through all combinations.
-        rows = generators.stack([dense_stream(rng, kinds, others) for _ in range(30 if len(kinds) < 5 else 8)])
+        rows = generators.stack([dense_stream(rng, kinds, others) for _ in range(30 if len(kinds) < 5 else 16)])
         answers += check(query, rows, ("s",) if seed == 1 else (), seed, most=40, trees=trees)
     assert answers >= 3
 

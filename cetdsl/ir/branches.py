@@ -133,7 +133,7 @@ def branches_of(machine: Machine) -> tuple[Branch, ...] | str:
         return f"more than {MOST_WAYS} ways through the pattern"
     found = []
     for state, begin in machine.initial:
-        for way in _ways(out, final, [], state):
+        for way in _ways(out, final, state):
             states = [state, *(edge.target for edge in way)]
             found.append(_branch(machine, way, states, loops, begin, final[states[-1]]))
     return _merged(found)
@@ -161,13 +161,23 @@ def _count_ways(machine: Machine, out: list[list[Edge]]) -> int | None:
     return total if done == len(out) else None
 
 
-def _ways(
-    out: list[list[Edge]], final: dict[int, tuple[int, ...]], way: list[Edge], state: int
-) -> Iterator[list[Edge]]:
+def _ways(out: list[list[Edge]], final: dict[int, tuple[int, ...]], state: int) -> Iterator[list[Edge]]:
+    """Yields the edges of each way from a state to a final one, depth first; a way may have thousands of them."""
     if state in final:
-        yield way
-    for edge in out[state]:
-        yield from _ways(out, final, [*way, edge], edge.target)
+        yield []
+    way: list[Edge] = []
+    pending = [iter(out[state])]
+    while pending:
+        edge = next(pending[-1], None)
+        if edge is None:
+            pending.pop()
+            if way:
+                way.pop()
+            continue
+        way.append(edge)
+        if edge.target in final:
+            yield way.copy()
+        pending.append(iter(out[edge.target]))
 
 
 def _between(edge: Edge) -> Between:

@@ -125,7 +125,7 @@ def fitted(work: Floats, took: Floats, fixed: Rates) -> Rates:
     Examples
     --------
     >>> work = np.diag(np.full(6, 1000.0))
-    >>> fitted(work, work @ np.array(FIXED.doubles) * 2, FIXED.doubles).create
+    >>> round(fitted(work, work @ np.array(FIXED.doubles) * 2, FIXED.doubles).create, 6)
     16.0
     """
     before = np.array(fixed)
