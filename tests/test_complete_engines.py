@@ -285,6 +285,24 @@ def shadowed(seed: int) -> tuple[Query, list[Any]]:
     return query, generators.stack([generators.build_stream(choose, 8, likely="AABBC") for _ in range(4)])
 
 
+def judge_paths(
+    task: Task, plan: Any, completeness: str, expected: Counter[Any], turn: int, seed: int, context: object
+) -> None:
+    """Trends are listed, counted, sampled and ranked; the turn says by which algorithm, and how the stream is cut."""
+    chunk, batch = CUTTING[turn % len(CUTTING)]
+    assert task.complete(plan, IN_TASK[turn % len(IN_TASK)], chunk, batch) == expected, context
+    counts: Counter[Any] = Counter()
+    for (group, window, _), number in expected.items():
+        counts[group, window] += number
+    assert task.counted(completeness, chunk, batch) == counts, context
+    drawn = task.sampled(plan, 10**6, seed, chunk, batch)
+    assert Counter(row[:3] for row in drawn) == expected, context
+    assert len({row[-1] for row in drawn}) == len(drawn), "two trends have the same key"
+    heaviest = task.heaviest(plan, 3, Aggregate("max", None, Length()), chunk, batch)
+    weights = sorted((len(trend) for _, _, trend in expected.elements()), reverse=True)
+    assert [row[-1] for row in heaviest] == weights[:3], context
+
+
 @pytest.mark.parametrize("first", range(0, 150, 30))
 def test_trends_told_by_states(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
     judged: Counter[Any] = Counter()
@@ -304,18 +322,7 @@ def test_trends_told_by_states(first: int, monkeypatch: pytest.MonkeyPatch) -> N
             expected = expected_trends(query, rows, completeness, ())
             turn = judged.total()
             context = (completeness, shadows and shadows.kind, unparse(query))
-            chunk, batch = CUTTING[turn % len(CUTTING)]
-            assert task.complete(plan, IN_TASK[turn % len(IN_TASK)], chunk, batch) == expected, context
-            counts: Counter[Any] = Counter()
-            for (group, window, _), number in expected.items():
-                counts[group, window] += number
-            assert task.counted(completeness, chunk, batch) == counts, context
-            drawn = task.sampled(plan, 10**6, seed, chunk, batch)
-            assert Counter(row[:3] for row in drawn) == expected, context
-            assert len({row[-1] for row in drawn}) == len(drawn), "two trends have the same key"
-            heaviest = task.heaviest(plan, 3, Aggregate("max", None, Length()), chunk, batch)
-            weights = sorted((len(trend) for _, _, trend in expected.elements()), reverse=True)
-            assert [row[-1] for row in heaviest] == weights[:3], context
+            judge_paths(task, plan, completeness, expected, turn, seed, context)
             judged[completeness, shadows and shadows.kind] += 1
     kinds = {("maximal", "reduced"), ("maximal", "followed"), ("ends", "states"), ("all", "states")}
     assert all(judged[kind] > 2 for kind in kinds), judged
@@ -397,18 +404,7 @@ def test_graphs_around_one_event(first: int, monkeypatch: pytest.MonkeyPatch) ->
             plan = task.graph(completeness)
             expected = expected_trends(query, rows, completeness, ())
             context = (completeness, cut, unparse(query))
-            chunk, batch = CUTTING[judged % len(CUTTING)]
-            assert task.complete(plan, IN_TASK[judged % len(IN_TASK)], chunk, batch) == expected, context
-            counts: Counter[Any] = Counter()
-            for (group, window, _), number in expected.items():
-                counts[group, window] += number
-            assert task.counted(completeness, chunk, batch) == counts, context
-            drawn = task.sampled(plan, 10**6, seed, chunk, batch)
-            assert Counter(row[:3] for row in drawn) == expected, context
-            assert len({row[-1] for row in drawn}) == len(drawn), "two trends have the same key"
-            heaviest = task.heaviest(plan, 3, Aggregate("max", None, Length()), chunk, batch)
-            weights = sorted((len(trend) for _, _, trend in expected.elements()), reverse=True)
-            assert [row[-1] for row in heaviest] == weights[:3], context
+            judge_paths(task, plan, completeness, expected, judged, seed, context)
             judged += plan.spec.query.pivot >= 0
             trends += expected.total()
     assert judged > 120
