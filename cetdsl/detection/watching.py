@@ -175,7 +175,7 @@ class Watch:
         begin = len(sets) - len(plan) - len(before)
         number = np.arange(begin, len(sets), dtype=np.int64)
         return watched._replace(
-            sets=self._sets(sets), plan=number[: len(plan)].copy(), before=number[len(plan) :].copy(), trial=slices
+            sets=self.sets(sets), plan=number[: len(plan)].copy(), before=number[len(plan) :].copy(), trial=slices
         )
 
     def _watched(self, how: int, sets: Sequence[int] = ()) -> Watched:
@@ -183,10 +183,11 @@ class Watch:
         doubles, bools = np.zeros(0), np.zeros(0, dtype=np.bool_)
         start = np.zeros(1, dtype=np.int64)
         return Watched(
-            how, 0.0, doubles, self._sets(sets), none, start, none, bools, doubles, none, 0.0, 0.0, 0, none, none, 0
+            how, 0.0, doubles, self.sets(sets), none, start, none, bools, doubles, none, 0.0, 0.0, 0, none, none, 0
         )
 
-    def _sets(self, masks: Sequence[int]) -> Sets:
+    def sets(self, masks: Sequence[int]) -> Sets:
+        """Returns what some sets of variables, given by their masks, are made of."""
         made = [self._set(mask) for mask in masks]
         terms = [term for one in made for term in one.terms]
         return Sets(
