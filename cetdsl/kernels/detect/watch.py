@@ -251,8 +251,8 @@ def first_costly(
             _sum_buckets(window, seen.first, seen.sums, seen.total, seen.at, sums)
             _rates_and_shares(sums, variables, now)
             for column in range(len(shares)):
-                share = now[variables + column]
-                shares[column] = 0.0 if share == 1.0 else math.log(max(share, factors.least))
+                own = now[variables + column]
+                shares[column] = 0.0 if own == 1.0 else math.log(max(own, factors.least))
             built = events = 0.0
             for one in range(len(sets.fixed)):
                 size = sets.start[one + 1] - sets.start[one]
