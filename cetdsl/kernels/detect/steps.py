@@ -32,6 +32,13 @@ ANY_NUMBER = 2**62
 BEFORE, AFTER, CORRELATED = 0, 1, 2
 
 
+#: Events that follow another one in a set are looked for among all of a step, among these by a tree of their own, or in
+#: buckets of their own; or in these, which are the same for the whole set.
+IN_OWN_ORDER, IN_OWN_BUCKETS, SAME_BUCKET = 1, 2, 3
+#: From this operator on that compares by order, a tree holds the largest values.
+LARGEST = OPERATORS[">"]
+
+
 class Test(NamedTuple):
     """``column of the candidate  <op>  other_column of the other slot's events``; for lists, their number is both."""
 
@@ -51,10 +58,13 @@ class Test(NamedTuple):
 #: "Before and behind" is within the slot's own sequence. Then: the other sequences of which slots are bound, if a span
 #: bounds all together; whether the slot holds the first event of a trend, or the last one, as there is one sequence;
 #: whether the step is the last of several sequences, any of which may hold them; and whether a set of events may be
-#: longer than the longest span.
+#: longer than the longest span. Of the events that follow another one in a set: how they are looked for (by the numbers
+#: below), the inner test by order, which a tree of extremes answers (-1: none); and whether it is found out first which
+#: events can lie in a set that closes.
 (SLOT, LEAST, MOST, VARIABLE, BITS, BELOW, ABOVE, LOWEST, HIGHEST, EACH, FIRSTS, CLOSE, TESTS_END) = range(13)
 (INNER, INNER_END, SORTED, BUCKET_SLOT, BUCKET_LAST, JUDGED, JUDGED_END) = range(13, 20)
-(OTHERS, OTHERS_END, OPENS, CLOSES, LASTLY, WIDE_SETS, FIELDS) = range(20, 27)
+(OTHERS, OTHERS_END, OPENS, CLOSES, LASTLY, WIDE_SETS) = range(20, 26)
+(FOLLOW, FOLLOW_SORTED, PRUNED, FIELDS) = range(26, 30)
 
 
 class Steps(NamedTuple):
@@ -94,6 +104,8 @@ class Program(NamedTuple):
     steps: Steps
     candidates: tuple[Candidates, ...]
     buckets: tuple[Buckets | None, ...]
+    #: The equalities by which the events that follow another one in a set are hashed; empty if they are not.
+    following: tuple[tuple[Comparison, ...], ...]
 
 
 class Negations(NamedTuple):
@@ -228,7 +240,7 @@ def lay_out_steps(
     inner: list[Test] = []
     judged: list[tuple[int, ...]] = []
     others: list[tuple[int, int]] = []
-    buckets = []
+    buckets, following = [], []
     bound: set[int] = set()
     gaps, sequences = asked.gaps(), branch.sequences
     for own, slot in zip(step, order, strict=True):
@@ -255,9 +267,18 @@ def lay_out_steps(
         own[SORTED] = len(tests) + ordered[0] if ordered else -1
         own[EACH : TESTS_END + 1] = len(tests) + np.cumsum([0, len(each), len(first), len(close)])
         tests += [*each, *first, *close]
-        own[INNER] = len(inner)
-        inner += asked.inner(slot)
-        own[INNER_END] = len(inner)
+        neighbours = asked.inner(slot)
+        own[[INNER, INNER_END]] = len(inner), len(inner) + len(neighbours)
+        alike = tuple(Comparison("=", one.column, one.other_column) for one in neighbours if one.op == OPERATORS["="])
+        ordered = [k for k, one in enumerate(neighbours) if OPERATORS["<"] <= one.op <= OPERATORS[">="]]
+        own[FOLLOW_SORTED] = len(inner) + ordered[0] if ordered else -1
+        if alike:
+            own[FOLLOW] = SAME_BUCKET if all(one.later == one.earlier for one in alike) else IN_OWN_BUCKETS
+        elif ordered:
+            own[FOLLOW] = IN_OWN_ORDER
+        own[PRUNED] = len(close) > 0
+        inner += neighbours
+        following.append(alike)
         own[[BUCKET_SLOT, BUCKET_LAST]] = (-1, 0) if hashed is None else (hashed.slot, hashed.last)
         buckets.append(hashed)
         bound.add(slot)
@@ -271,4 +292,4 @@ def lay_out_steps(
         np.array(judged, dtype=np.int64).reshape(-1, 6),
         np.array(others, dtype=np.int64).reshape(-1, 2),
     )
-    return Program(steps, tuple(asked.candidates(slot) for slot in order), tuple(buckets))
+    return Program(steps, tuple(map(asked.candidates, order)), tuple(buckets), tuple(following))

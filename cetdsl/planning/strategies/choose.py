@@ -14,19 +14,18 @@ from cetdsl.planning.strategies.subject import subject_of
 
 
 def choose(request: TrendsRequest) -> Operator | Declined:
-    """Lists trends of single events, part by part of the events, in an order for that part."""
+    """Lists trends of single events, and of an AND, part by part of the events, in an order for that part."""
     asked = request.detection
     if asked.plan != "auto" or asked.statistics is not None or asked.adapts:
         return Declined("a plan, or what it goes by, is given")
     subject = subject_of(request)
     if isinstance(subject, str):
         return Declined(subject)
-    if any(slot.kleene for branch in subject.branches for slot in branch.slots):
+    kleene = any(slot.kleene for branch in subject.branches for slot in branch.slots)
+    if kleene and not subject.is_conjunction:
         return Declined("sets of events that are tried in vain are no partial matches, but take time")
     if all(len(branch.slots) == 1 for branch in subject.branches):
         return Declined("a single event is in no order")
-    if subject.compiled.negations:
-        return Declined("a sample does not tell how often a NOT forbids")
     source = source_of(request.resolved)
     problems = tuple(problem_of(branch, subject.compiled, source) for branch in subject.branches)
     orders = tuple(map(pattern_order, problems))
