@@ -34,8 +34,8 @@ from cetdsl.kernels.detect.steps import (
     IN_OWN_BUCKETS,
     IN_OWN_LIST,
     IN_OWN_ORDER,
-    INNER,
     INNER_END,
+    INNER_LEFT,
     JUDGED,
     JUDGED_END,
     LARGEST,
@@ -162,11 +162,11 @@ def judge(
     return True
 
 
-@inlined
-def inner_tests_hold(
-    inner: Ints,
-    start: Index,
-    stop: Index,
+@jit
+def tests_hold(
+    test: Ints,
+    start: int,
+    stop: int,
     codes: Ints,
     valid: Bools,
     list_start: Ints,
@@ -174,19 +174,19 @@ def inner_tests_hold(
     event: int,
     other: int,
 ) -> bool:
-    """Whether an event may follow another one; as :func:`neighbours_allow`, with the arrays one by one."""
+    """As :func:`neighbours_allow`, with the arrays of events one by one."""
     allowed = True
     for t in range(start, stop):
-        op = inner[t, 0]
+        op = test[t, 0]
         if op == IN_OWN_LIST:
-            allowed = is_listed(list_start, list_items, inner[t, 1], other, event)
+            allowed = is_listed(list_start, list_items, test[t, 1], other, event)
         elif op == IN_OTHERS_LIST:
-            allowed = is_listed(list_start, list_items, inner[t, 1], event, other)
+            allowed = is_listed(list_start, list_items, test[t, 1], event, other)
         else:
             allowed = (
-                valid[inner[t, 1], event]
-                and valid[inner[t, 3], other]
-                and compare(op, codes[inner[t, 1], event], codes[inner[t, 3], other])
+                valid[test[t, 1], event]
+                and valid[test[t, 3], other]
+                and compare(op, codes[test[t, 1], event], codes[test[t, 3], other])
             )
         if not allowed:
             break
@@ -198,7 +198,10 @@ def mark_alive(
     step: Ints,
     inner: Ints,
     test: Ints,
-    events: Events,
+    codes: Ints,
+    valid: Bools,
+    list_start: Ints,
+    list_items: Ints,
     item: Places,
     k: int,
     first: int,
@@ -211,22 +214,20 @@ def mark_alive(
     From the last item to the first: one that may end a set, or that some later one which is alive may follow, by the
     test between neighbours that compares by order. Returns the end of the items that are alive.
     """
-    ordered, end = step[k, FOLLOW_SORTED], first
+    ordered, end, begin, tests_end = step[k, FOLLOW_SORTED], first, step[k, CLOSE], step[k, TESTS_END]
     op, column, other_column = inner[ordered, 0], inner[ordered, 1], inner[ordered, 3]
     largest = op >= LARGEST
     best = np.int64(-(2**63)) if largest else np.int64(2**63 - 1)
     for i in range(stop - 1, first - 1, -1):
         event = np.int64(item[i])
-        found = neighbours_allow(events, test, step[k, CLOSE], step[k, TESTS_END], event, behind)
+        found = tests_hold(test, begin, tests_end, codes, valid, list_start, list_items, event, behind)
         if not found and end > first:
-            found = ordered < 0 or (
-                events.valid[other_column, event] and compare(op, best, events.codes[other_column, event])
-            )
+            found = ordered < 0 or (valid[other_column, event] and compare(op, best, codes[other_column, event]))
         alive[k, event] = found
         if found:
             end = max(end, i + 1)
-            if ordered >= 0 and events.valid[column, event]:
-                code = events.codes[column, event]
+            if ordered >= 0 and valid[column, event]:
+                code = codes[column, event]
                 best = max(best, code) if largest else min(best, code)
     return end
 
@@ -401,7 +402,9 @@ def search(
                         widest = place_of(item, stop, end, wide) if wide > high else stop
                 if step[k, PRUNED] and first < stop:
                     behind = path_event[slot_start[slot + 1]]
-                    widest = mark_alive(step, inner, test, events, item, k, first, widest, behind, alive)
+                    widest = mark_alive(
+                        step, inner, test, codes, valid, list_start, list_items, item, k, first, widest, behind, alive
+                    )
                     stop = min(stop, widest)
                 if first < stop:
                     f_step[depth], f_bound[depth], slot_start[slot] = k, False, depth
@@ -490,20 +493,26 @@ def search(
                     break
             if allowed and several and begun and each_end < step[k, CLOSE]:
                 other = path_event[slot_stop[slot - 1] - 1]
-                allowed = neighbours_allow(events, test, each_end, step[k, CLOSE], candidate, other)
+                allowed = tests_hold(
+                    test, each_end, step[k, CLOSE], codes, valid, list_start, list_items, candidate, other
+                )
             if allowed and not begun:
                 other = path_event[d - 1]
-                allowed = instant_start[candidate] > other and inner_tests_hold(
-                    inner,
-                    step[k, INNER],
-                    step[k, INNER_END],
-                    codes,
-                    valid,
-                    list_start,
-                    list_items,
-                    candidate,
-                    int(other),
-                )
+                allowed = instant_start[candidate] > other
+                if allowed and row != k and step[k, FOLLOW_SORTED] >= 0:
+                    allowed = valid[inner[step[k, FOLLOW_SORTED], 1], candidate]
+                if allowed and step[k, INNER_LEFT] < step[k, INNER_END]:
+                    allowed = tests_hold(
+                        inner,
+                        step[k, INNER_LEFT],
+                        step[k, INNER_END],
+                        codes,
+                        valid,
+                        list_start,
+                        list_items,
+                        candidate,
+                        other,
+                    )
             cursor += 1
             if allowed:
                 event = candidate
@@ -521,7 +530,9 @@ def search(
                 continue
             if step[k, CLOSE] < step[k, TESTS_END]:
                 other = path_event[slot_start[slot + 1]]
-                if not neighbours_allow(events, test, step[k, CLOSE], step[k, TESTS_END], event, other):
+                if not tests_hold(
+                    test, step[k, CLOSE], step[k, TESTS_END], codes, valid, list_start, list_items, event, other
+                ):
                     continue
         if conditions is not None and not judge(
             conditions, gaps, steps, extents, events, path, frames, scopes, scope, k, depth

@@ -59,12 +59,13 @@ class Test(NamedTuple):
 #: bounds all together; whether the slot holds the first event of a trend, or the last one, as there is one sequence;
 #: whether the step is the last of several sequences, any of which may hold them; and whether a set of events may be
 #: longer than the longest span. Of the events that follow another one in a set: how they are looked for (by the numbers
-#: below), the inner test by order, which a tree of extremes answers (-1: none); and whether it is found out first which
+#: below), the inner test by order, which a tree of extremes answers (-1: none), and where the inner tests begin that neither
+#: this tree nor the buckets answer; and whether it is found out first which
 #: events can lie in a set that closes.
 (SLOT, LEAST, MOST, VARIABLE, BITS, BELOW, ABOVE, LOWEST, HIGHEST, EACH, FIRSTS, CLOSE, TESTS_END) = range(13)
 (INNER, INNER_END, SORTED, BUCKET_SLOT, BUCKET_LAST, JUDGED, JUDGED_END) = range(13, 20)
 (OTHERS, OTHERS_END, OPENS, CLOSES, LASTLY, WIDE_SETS) = range(20, 26)
-(FOLLOW, FOLLOW_SORTED, PRUNED, FIELDS) = range(26, 30)
+(FOLLOW, FOLLOW_SORTED, INNER_LEFT, PRUNED, FIELDS) = range(26, 31)
 
 
 class Steps(NamedTuple):
@@ -225,6 +226,13 @@ def _hashed(tests: list[Test], kleene: set[int]) -> tuple[Buckets | None, list[T
     return Buckets(slot, which == LAST, comparisons), [test for test in tests if whole or test not in chosen]
 
 
+def _indexed(test: Test) -> int:
+    """Which index answers a test of neighbours in a set: 0 for buckets, 1 for a tree, 2 for none."""
+    if test.op == OPERATORS["="]:
+        return 0
+    return 1 if OPERATORS["<"] <= test.op <= OPERATORS[">="] else 2
+
+
 def lay_out_steps(
     branch: Branch, order: Sequence[int], pairs: Sequence[Pair], negations: Negations, span: bool
 ) -> Program:
@@ -267,11 +275,13 @@ def lay_out_steps(
         own[SORTED] = len(tests) + ordered[0] if ordered else -1
         own[EACH : TESTS_END + 1] = len(tests) + np.cumsum([0, len(each), len(first), len(close)])
         tests += [*each, *first, *close]
-        neighbours = asked.inner(slot)
+        # What buckets answer comes first, then what a tree does, then the others.
+        neighbours = sorted(asked.inner(slot), key=_indexed)
         own[[INNER, INNER_END]] = len(inner), len(inner) + len(neighbours)
-        alike = tuple(Comparison("=", one.column, one.other_column) for one in neighbours if one.op == OPERATORS["="])
-        ordered = [k for k, one in enumerate(neighbours) if OPERATORS["<"] <= one.op <= OPERATORS[">="]]
-        own[FOLLOW_SORTED] = len(inner) + ordered[0] if ordered else -1
+        alike = tuple(Comparison("=", one.column, one.other_column) for one in neighbours if _indexed(one) == 0)
+        ordered = any(_indexed(one) == 1 for one in neighbours)
+        own[FOLLOW_SORTED] = len(inner) + len(alike) if ordered else -1
+        own[INNER_LEFT] = len(inner) + len(alike) + ordered
         if alike:
             own[FOLLOW] = SAME_BUCKET if all(one.later == one.earlier for one in alike) else IN_OWN_BUCKETS
         elif ordered:
