@@ -203,10 +203,10 @@ def mark_alive(
     list_start: Ints,
     list_items: Ints,
     item: Places,
-    k: int,
-    first: int,
-    stop: int,
-    behind: int,
+    k: Index,
+    first: Index,
+    stop: Index,
+    behind: Index,
     alive: Bools,
 ) -> int:
     """Marks which of the items ``first:stop`` can lie in a set that ends beside the event ``behind`` it.
@@ -215,21 +215,23 @@ def mark_alive(
     test between neighbours that compares by order. Returns the end of the items that are alive.
     """
     ordered, end, begin, tests_end = step[k, FOLLOW_SORTED], first, step[k, CLOSE], step[k, TESTS_END]
-    op, column, other_column = inner[ordered, 0], inner[ordered, 1], inner[ordered, 3]
+    op = column = other_column = 0
+    if ordered >= 0:
+        op, column, other_column = int(inner[ordered, 0]), int(inner[ordered, 1]), int(inner[ordered, 3])
     largest = op >= LARGEST
     best = np.int64(-(2**63)) if largest else np.int64(2**63 - 1)
     for i in range(stop - 1, first - 1, -1):
-        event = np.int64(item[i])
-        found = tests_hold(test, begin, tests_end, codes, valid, list_start, list_items, event, behind)
+        event = int(item[i])
+        found = tests_hold(test, begin, tests_end, codes, valid, list_start, list_items, event, int(behind))
         if not found and end > first:
-            found = ordered < 0 or (valid[other_column, event] and compare(op, best, codes[other_column, event]))
+            found = ordered < 0 or (valid[other_column, event] and compare(op, int(best), codes[other_column, event]))
         alive[k, event] = found
         if found:
             end = max(end, i + 1)
             if ordered >= 0 and valid[column, event]:
                 code = codes[column, event]
                 best = max(best, code) if largest else min(best, code)
-    return end
+    return int(end)
 
 
 @inlined
@@ -449,17 +451,16 @@ def search(
         cursor, stop = f_next[d], f_stop[d]
         # ``ordered`` is the test that a tree of extremes answers, if it is one of each candidate; the first of its
         # set is looked for by that, and another one by a test between neighbours if there is one by order.
-        row, ordered, op_of_tree, extreme = k, step[k, SORTED], np.int64(-1), np.int64(0)
+        row, ordered, op_of_tree, extreme = k, step[k, SORTED], -1, 0
         if ordered >= 0:
-            op_of_tree, extreme = test[ordered, 0], limit[ordered]
+            op_of_tree, extreme = int(test[ordered, 0]), int(limit[ordered])
         keyed = True
         if not begun and follow > 0:
-            row, ordered, keyed = count + k, np.int64(-1), follow == IN_OWN_ORDER
-            op_of_tree = np.int64(-1)
+            row, ordered, keyed, op_of_tree = count + k, np.int64(-1), follow == IN_OWN_ORDER, -1
             t = step[k, FOLLOW_SORTED]
             if t >= 0:
                 other = path_event[d - 1]
-                op_of_tree, extreme = inner[t, 0], codes[inner[t, 3], other]
+                op_of_tree, extreme = int(inner[t, 0]), int(codes[inner[t, 3], other])
                 if not valid[inner[t, 3], other]:
                     cursor = stop
         base = place[row, ITEMS]

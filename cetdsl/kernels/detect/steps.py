@@ -59,9 +59,8 @@ class Test(NamedTuple):
 #: bounds all together; whether the slot holds the first event of a trend, or the last one, as there is one sequence;
 #: whether the step is the last of several sequences, any of which may hold them; and whether a set of events may be
 #: longer than the longest span. Of the events that follow another one in a set: how they are looked for (by the numbers
-#: below), the inner test by order, which a tree of extremes answers (-1: none), and where the inner tests begin that neither
-#: this tree nor the buckets answer; and whether it is found out first which
-#: events can lie in a set that closes.
+#: below), the inner test by order, which a tree of extremes answers (-1: none), and where the inner tests begin that
+#: neither this tree nor buckets answer; and whether it is found out first which events can lie in a set that closes.
 (SLOT, LEAST, MOST, VARIABLE, BITS, BELOW, ABOVE, LOWEST, HIGHEST, EACH, FIRSTS, CLOSE, TESTS_END) = range(13)
 (INNER, INNER_END, SORTED, BUCKET_SLOT, BUCKET_LAST, JUDGED, JUDGED_END) = range(13, 20)
 (OTHERS, OTHERS_END, OPENS, CLOSES, LASTLY, WIDE_SETS) = range(20, 26)
@@ -226,11 +225,15 @@ def _hashed(tests: list[Test], kleene: set[int]) -> tuple[Buckets | None, list[T
     return Buckets(slot, which == LAST, comparisons), [test for test in tests if whole or test not in chosen]
 
 
-def _indexed(test: Test) -> int:
-    """Which index answers a test of neighbours in a set: 0 for buckets, 1 for a tree, 2 for none."""
+#: Which index answers a test of neighbours in a set: buckets, a tree, or none.
+_BUCKETED, _SORTED, _TESTED = range(3)
+
+
+def _indexed(test: Test, *, in_buckets: bool) -> int:
+    """Which index may answer a test of neighbours in a set."""
     if test.op == OPERATORS["="]:
-        return 0
-    return 1 if OPERATORS["<"] <= test.op <= OPERATORS[">="] else 2
+        return _BUCKETED if in_buckets else _TESTED
+    return _SORTED if OPERATORS["<"] <= test.op <= OPERATORS[">="] else _TESTED
 
 
 def lay_out_steps(
@@ -275,16 +278,21 @@ def lay_out_steps(
         own[SORTED] = len(tests) + ordered[0] if ordered else -1
         own[EACH : TESTS_END + 1] = len(tests) + np.cumsum([0, len(each), len(first), len(close)])
         tests += [*each, *first, *close]
-        # What buckets answer comes first, then what a tree does, then the others.
-        neighbours = sorted(asked.inner(slot), key=_indexed)
+        # What buckets answer comes first, then what a tree does, then the others. Where the step has buckets, these say
+        # something of each event of the set, so that there are no others for those that follow.
+        in_buckets = hashed is None
+        neighbours = sorted(asked.inner(slot), key=lambda one: _indexed(one, in_buckets=in_buckets))
         own[[INNER, INNER_END]] = len(inner), len(inner) + len(neighbours)
-        alike = tuple(Comparison("=", one.column, one.other_column) for one in neighbours if _indexed(one) == 0)
-        ordered = any(_indexed(one) == 1 for one in neighbours)
-        own[FOLLOW_SORTED] = len(inner) + len(alike) if ordered else -1
-        own[INNER_LEFT] = len(inner) + len(alike) + ordered
+        kinds = [_indexed(one, in_buckets=in_buckets) for one in neighbours]
+        alike = tuple(
+            Comparison("=", one.column, one.other_column) for one, kind in zip(neighbours, kinds) if kind == _BUCKETED
+        )
+        by_order = _SORTED in kinds
+        own[FOLLOW_SORTED] = len(inner) + len(alike) if by_order else -1
+        own[INNER_LEFT] = len(inner) + len(alike) + by_order
         if alike:
             own[FOLLOW] = SAME_BUCKET if all(one.later == one.earlier for one in alike) else IN_OWN_BUCKETS
-        elif ordered:
+        elif by_order:
             own[FOLLOW] = IN_OWN_ORDER
         own[PRUNED] = len(close) > 0
         inner += neighbours
