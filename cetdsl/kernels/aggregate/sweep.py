@@ -194,8 +194,8 @@ class _Walk:
             for place in places:
                 vectors[0, state == begin, 0, place] = system.one
         vectors[1, :, 0, side.final] = system.one
-        described = (of[asked].astype(np.int32) for of in (self.owner, self.left, self.right, self.job.rank))
-        queries = Queries(*described, vectors[0], vectors[1])
+        owner, left, right, rank = np.stack((self.owner, self.left, self.right, self.job.rank)).astype(np.int32)
+        queries = Queries(owner[asked], left[asked], right[asked], rank[asked], vectors[0], vectors[1])
         if len(self.leaves):
             self._take(queries, variable, weights, system)
         return inner_products(queries.row, queries.column, zero, prime, reciprocal)
