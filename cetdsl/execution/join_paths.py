@@ -53,14 +53,16 @@ def _through_cells(df: DataFrame, plan: JoinPaths) -> tuple[DataFrame, _Extend]:
     nodes = (nodes if plan.compiled.lists else nodes.drop("e")).localCheckpoint()
     # No path leads to a source.
     later = nodes.filter(~F.col("source")).drop("source")
-    small = later.count() <= FEW_ROWS
-    later = F.broadcast(later) if small else later.hint("shuffle_hash")
+    size = later.count()
+    small = size <= FEW_ROWS
+    spread = [F.broadcast(later) if small else cells.spread(later, size).hint("shuffle_hash") for cells in graph.cells]
+    path = F.concat("path_0", "path").alias("path")
+    columns = [path if name == "path" else F.col(name) for name in later.columns]
 
     def extend(paths: DataFrame, few: bool) -> DataFrame:
         earlier = F.broadcast(paths) if few and not small else paths
-        path = F.concat("path_0", "path").alias("path")
-        columns = [path if name == "path" else F.col(name) for name in later.columns]
-        return union([cells.followed(earlier, later).select(*columns) for cells in graph.cells])
+        sides = zip(graph.cells, spread, strict=True)
+        return union([cells.followed(earlier, nodes).select(*columns) for cells, nodes in sides])
 
     return nodes.filter(F.col("source") & F.col("q").isin(graph.initial)).drop("source"), extend
 
