@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
@@ -125,13 +126,13 @@ class Cells:
         return rows.join(nodes, meet)
 
     def spread(self, nodes: DataFrame, size: int) -> DataFrame:
-        """Returns those of ``size`` nodes that may follow some, kept as tasks need them that look for followers.
+        """Returns those of ``size`` nodes that may follow some, in the tasks that look for followers.
 
-        Rounds of :meth:`followed` then send only rows to tasks, and none of these nodes.
+        Where they are :func:`kept`, rounds of :meth:`followed` send only rows to tasks, and none of these nodes.
         """
         tasks = max(parallelism(nodes.sparkSession), -(-size // _TASK_EVENTS))
         meet = [*self._listed(later=True), *([F.col(self._cell)] if self._is_cut else [])]
-        return nodes.filter(self.usable(later=True)).repartition(tasks, *meet).localCheckpoint()
+        return nodes.filter(self.usable(later=True)).repartition(tasks, *meet)
 
     def preceded(self, earlier: DataFrame, later: DataFrame) -> DataFrame:
         """As :meth:`followed`, for so few later rows that all tasks may have them: earlier rows are sent nowhere."""
@@ -267,6 +268,18 @@ class Cells:
         if later:
             return F.floor(F.col(self._cell) / _MOST_PARTS).cast("int")
         return F.col(self._low if order.op in RISING else self._high)
+
+
+@contextmanager
+def kept(parts: list[DataFrame]) -> Iterator[None]:
+    """Keeps DataFrames, and in which tasks their rows are, while the block runs; a checkpoint forgets the latter."""
+    for part in parts:
+        part.persist().count()
+    try:
+        yield
+    finally:
+        for part in parts:
+            part.unpersist()
 
 
 def _distinct(rows: DataFrame) -> DataFrame:

@@ -13,6 +13,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from cetdsl.errors import CountOverflow
+from cetdsl.execution.cells import kept
 from cetdsl.execution.expressions import raised
 from cetdsl.execution.join_paths import FEW_ROWS, binding
 from cetdsl.execution.joins import JoinedGraph, union
@@ -77,29 +78,29 @@ def _rounds(graph: JoinedGraph, nodes: DataFrame, places: list[str]) -> Iterator
 
     Besides, in how many ways they lead to sinks, for each of the ``places``.
     """
-    own = [name for name in nodes.columns if name not in ("path", "place", "source")]
+    own = [name for name in nodes.columns if name not in ("place", "source")]
     others = nodes.filter(~F.col("source")).select(*own)
-    size = others.count()
+    size, number = others.count(), 0
     later = [cells.spread(others, size) for cells in graph.cells]
-    # Sources are as they are; what else a front has comes from the others.
     front = nodes.filter("source").select(*own).withColumn("ways", F.lit(1).cast(_COUNT))
-    number = 0
-    while True:
-        front = front.localCheckpoint(eager=False)
-        ways = _total(F.when(F.col("sink"), F.col("ways"))).alias("ways")
-        ended = front.groupBy(*places).agg(F.count("*").alias("size"), ways).localCheckpoint()
-        size, number = ended.agg(F.sum("size")).first()[0] or 0, number + 1  # type: ignore[index]
-        _LOG.info("round %d: %d vertices", number, size)
-        if size == 0 and number > 1:
-            return
-        yield front, ended.drop("size")
-        if not later:
-            return
-        going = front.filter(~F.col("sink"))
-        going = F.broadcast(going) if size <= FEW_ROWS else going.hint("shuffle_hash")
-        columns = [*map(F.col, own), F.col("ways_0").alias("ways")]
-        pairs = [cells.followed(going, nodes).select(*columns) for cells, nodes in zip(graph.cells, later, strict=True)]
-        front = union(pairs).groupBy(*own).agg(_total(F.col("ways")).alias("ways"))
+    with kept(later):
+        while True:
+            front = front.localCheckpoint(eager=False)
+            ways = _total(F.when(F.col("sink"), F.col("ways"))).alias("ways")
+            ended = front.groupBy(*places).agg(F.count("*").alias("size"), ways).localCheckpoint()
+            size, number = ended.agg(F.sum("size")).first()[0] or 0, number + 1  # type: ignore[index]
+            _LOG.info("round %d: %d vertices", number, size)
+            if size == 0 and number > 1:
+                return
+            yield front, ended.drop("size")
+            if not later:
+                return
+            going = front.filter(~F.col("sink"))
+            going = F.broadcast(going) if size <= FEW_ROWS else going.hint("shuffle_hash")
+            columns = [*map(F.col, own), F.col("ways_0").alias("ways")]
+            sides = zip(graph.cells, later, strict=True)
+            pairs = [cells.followed(going, side).select(*columns) for cells, side in sides]
+            front = union(pairs).groupBy(*own).agg(_total(F.col("ways")).alias("ways"))
 
 
 def _total(ways: Column) -> Column:
