@@ -214,15 +214,16 @@ def of_one_key(queries: Mapping[str, Query], keyed: bool) -> dict[str, Query]:
     st.sampled_from([None, None, 0.0]),
     st.booleans(),
     st.sampled_from([10**6, 10**6, 12]),
+    st.booleans(),
 )
 def test_each_query_of_a_workload_finds_what_it_finds_alone(
-    seed: int, size: int, algorithm: str | None, deadline: float | None, keyed: bool, most_kept: int
+    seed: int, size: int, algorithm: str | None, deadline: float | None, keyed: bool, most_kept: int, frugal: bool
 ) -> None:
     chance = random.Random(seed)
     queries = of_one_key({f"q{number}": random_query(chance) for number in range(size)}, keyed)
     workload = Workload(queries, planned(queries, algorithm, deadline))
     rows = random_rows(chance)
-    found, _ = workload.found(rows, keyed, most_kept=most_kept)
+    found, _ = workload.found(rows, keyed, most_kept=most_kept, frugal=frugal)
     assert found == expected(workload.queries, rows)
 
 
@@ -234,25 +235,52 @@ SHARING = {"c": "PATTERN SEQ(A, B, C)", "d": "PATTERN SEQ(A, B, D)", "e": "PATTE
 def test_instances_of_a_sub_pattern_are_built_once() -> None:
     queries = texts(**SHARING)
     workload = Workload(queries, planned(queries))
-    found, detector = workload.found(stream("AABBCDE"))
+    found, detector = workload.found(stream("AABBCDE"), frugal=False)
     assert {name: len(matches) for name, matches in found.items()} == {"c": 4, "d": 4, "e": 4}
     assert [vertex.name for vertex in workload.vertices] == ["SEQ(A, B)", "c", "d", "e"]
     assert detector.built.tolist() == [4, 4, 4, 4]
     assert detector.shared.tolist() == [8, 0, 0, 0]
 
 
-def test_nothing_is_built_of_a_parent_without_an_instance() -> None:
+def test_nothing_is_looked_at_where_an_event_that_a_match_needs_is_out_of_reach() -> None:
     queries = texts(**SHARING)
     found, detector = Workload(queries, planned(queries)).found(stream("BBACCDDE"))
+    assert not any(found.values())
+    assert detector.built.tolist() == [0, 0, 0, 0]
+    assert detector.avoided.tolist() == [0, 5, 5, 4], "A, both B, and the events of C, D and E"
+
+
+def test_nothing_is_built_of_a_parent_without_an_instance() -> None:
+    queries = texts(**{name: f"{text.replace('A, B', 'A a, B b')} WHERE a.x = b.y" for name, text in SHARING.items()})
+    rows = [{**row, "x": 2, "y": 1} for row in stream("AABBCCDDE")]
+    found, detector = Workload(queries, planned(queries)).found(rows, frugal=False)
     assert not any(found.values())
     assert detector.built.tolist() == [0, 0, 0, 0]
     assert detector.avoided.tolist() == [0, 2, 2, 1], "events of C, D and E"
 
 
+def test_a_sub_pattern_is_built_where_that_takes_less_than_it_saves() -> None:
+    queries = texts(**{name: f"{text.replace('A, B', 'A a, B b')} WHERE a.x > b.y" for name, text in SHARING.items()})
+    workload = Workload(queries, planned(queries))
+    few, many = stream("AABBCDE"), stream("A" * 60 + "B" * 60 + "C" * 9 + "D" * 9 + "E" * 9, y=57)
+    assert workload.found(few)[1].not_kept.tolist() == [1, 0, 0, 0], "each query takes little by itself"
+    for number, row in enumerate(many):
+        row["x"] = number
+    found, detector = workload.found(many)
+    assert found == workload.found(many, frugal=False)[0]
+    assert detector.built.tolist() == [120, 1_080, 1_080, 1_080]
+    assert detector.shared.tolist() == [240, 0, 0, 0]
+    for row in many:
+        row["y"] = -1
+    found, detector = workload.found(many)
+    assert {name: len(matches) for name, matches in found.items()} == dict.fromkeys("cde", 60 * 60 * 9)
+    assert detector.not_kept.tolist() == [1, 0, 0, 0], "to read so many instances takes longer than to join them"
+
+
 def test_a_sub_pattern_is_left_alone_when_its_queries_have_what_they_want() -> None:
     queries = texts(**SHARING)
     workload = Workload(queries, planned(queries))
-    found, detector = workload.found(stream("AABBCDE"), limit=3)
+    found, detector = workload.found(stream("AABBCDE"), limit=3, frugal=False)
     assert {name: len(matches) for name, matches in found.items()} == {"c": 3, "d": 3, "e": 3}
     assert not detector.wants_more
     rows = stream("AABBCDE")

@@ -14,6 +14,7 @@ from cetdsl.execution.operators import _RUN
 from cetdsl.frontend.sase import parse
 from cetdsl.ir.operators import Exchange, Merge, Operator, OverGraph, Propagate, Scan, Sweep, with_exchanges
 from cetdsl.ir.operators.operator import Carry, Unary
+from cetdsl.ir.operators.together import Together
 from cetdsl.kernels.entry import _STAGES
 from cetdsl.pattern.expressions import Aggregate
 from cetdsl.planning.planner import plan_aggregate
@@ -28,7 +29,7 @@ def kinds() -> list[type[Operator]]:
     found = [Operator]
     for kind in found:
         found += [below for below in kind.__subclasses__() if below not in found and "__attrs_attrs__" in vars(below)]
-    return [kind for kind in found if kind not in (Operator, Unary, OverGraph, Carry)]
+    return [kind for kind in found if kind not in (Operator, Unary, OverGraph, Carry, Together)]
 
 
 def planned(text: str) -> Operator:

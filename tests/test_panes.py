@@ -33,12 +33,14 @@ from cetdsl.execution.operators import run
 from cetdsl.frontend.sase import parse
 from cetdsl.ir.accumulators import TRENDS, Accumulator
 from cetdsl.ir.kernel import KernelSpec
+from cetdsl.ir.machine import Machine
 from cetdsl.ir.operators import BuildPanes, Merge
 from cetdsl.ir.windowing import SLIDING, Windowing, count_in_panes
-from cetdsl.kernels.aggregate.cover import prefixes, suffixes
+from cetdsl.kernels.aggregate.cover import answers, cover_of, prefixes, suffixes
 from cetdsl.kernels.aggregate.evaluate import Evaluator
-from cetdsl.kernels.aggregate.matrices import product
+from cetdsl.kernels.aggregate.matrices import lay_out_transitions, product
 from cetdsl.kernels.aggregate.panes import PanesEvaluator, pane_stream, window_stream
+from cetdsl.kernels.numbers.scaled import from_scaled, to_scaled
 from cetdsl.kernels.wire.values import ValueColumn
 from cetdsl.kernels.wire.windows import NEVER, cut_slices
 from cetdsl.pattern.expressions import Aggregate, Attribute, attributes
@@ -312,6 +314,24 @@ def test_blocks_meet_rightly() -> None:
             assert (right[place] == product(until, final)[0]).all()
             since = reduce(product, [matrices[n : n + 1] for n in range(place, stop)])
             assert (left[place] == since[0, :, :1]).all()
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.complex128])
+def test_compiled_products_of_panes_are_those_of_whole_numbers(kind: Any) -> None:
+    generator = np.random.default_rng(2)
+    whole = generator.integers(-3, 4, (40, 3, 4, 4)).astype(object)
+    whole[:, 0] = abs(whole[:, 0])
+    whole[:, 1:] *= whole[:, :1] != 0  # a sum over no trend is 0
+    final = np.array([False, True, False, True])
+    pane = np.arange(40)
+    first = pane[:32]
+    cover = cover_of(pane, pane == 0, first, first + generator.integers(0, 8, 32), first, 8)
+    transitions = lay_out_transitions(Machine((0, 1, 2), (), ((0, ()), (2, ())), ()))
+    assert transitions.final.tolist() == final.tolist()
+    expected = answers(whole, cover, transitions)
+    rounded = whole.astype(np.float64)
+    found = answers(rounded if kind is np.float64 else to_scaled(rounded), cover, transitions)
+    assert (found if kind is np.float64 else from_scaled(found)).tolist() == expected.tolist()
 
 
 # ------------------------------------------------------------------------------------------------------------ plans

@@ -41,11 +41,11 @@ def _work_view(together: DetectTogether, work: Mapping[int, Mapping[str, int]]) 
         ("instances built", f"{sum(found[number]['built'] for number in inner):,} of sub-patterns"),
         ("matches", f"{totals['built'] - sum(found[number]['built'] for number in inner):,}"),
         ("shared", f"{totals['shared']:,} instances that were not built again"),
-        ("avoided", f"{totals['avoided']:,} events of which nothing was built, as a sub-pattern had no instance"),
+        ("avoided", f"{totals['avoided']:,} events that were not looked at, as some other part of a match was missing"),
     ]
     if totals["not_kept"]:
         facts.append(
-            ("not kept", f"{totals['not_kept']:,} times a sub-pattern was given up, as its instances were too many")
+            ("not kept", f"{_times(totals['not_kept'])}, as to build a sub-pattern over a chunk would have saved less")
         )
     shown = set(sorted(found, key=lambda number: (-found[number]["built"], number))[:_SHOWN])
     nodes = [ViewNode(str(number), vertices[number].name, _lines(found[number])) for number in sorted(shown)]
@@ -63,4 +63,8 @@ def _work_view(together: DetectTogether, work: Mapping[int, Mapping[str, int]]) 
 def _lines(one: Mapping[str, int]) -> tuple[str, ...]:
     lines = [f"built {one['built']:,}"]
     lines += [f"{name} {one[name]:,}" for name in ("shared", "avoided") if one[name]]
-    return tuple(lines + ([f"not kept {one['not_kept']:,} times"] if one["not_kept"] else []))
+    return tuple(lines + ([f"not kept {_times(one['not_kept'])}"] if one["not_kept"] else []))
+
+
+def _times(count: int) -> str:
+    return {1: "once", 2: "twice"}.get(count, f"{count:,} times")

@@ -19,7 +19,7 @@ from cetdsl.ir.kernel import KernelQuery, KernelSpec
 from cetdsl.ir.layout import RowLayout
 from cetdsl.ir.machine import Comparison, Machine, Negation, Pair
 from cetdsl.ir.operators import (
-    Alone,
+    AnsweredAlone,
     AnswerTogether,
     Exchange,
     Merge,
@@ -54,7 +54,7 @@ _STRATEGIES = (kernel, *(strategy for strategy in AGGREGATE_STRATEGIES if strate
 def plan_workload(queries: Mapping[str, ResolvedQuery], number: str, sharing: Sharing) -> AnswerTogether:
     """Plans a workload of rewritten queries by name, each with its RETURN list."""
     together: dict[str, Propagate] = {}
-    alone: list[Alone] = []
+    alone: list[AnsweredAlone] = []
     for name, resolved in queries.items():
         aggregates = tuple((item.output_name, item.aggregate) for item in resolved.query.returning)
         decision = plan_aggregate(resolved, aggregates, number, _STRATEGIES)
@@ -64,7 +64,7 @@ def plan_workload(queries: Mapping[str, ResolvedQuery], number: str, sharing: Sh
             continue
         reason = dict(decision.declined).get("kernel", "an AND at the top pairs the trends of two passes of its own")
         groups = tuple(dict.fromkeys(resolved.query.group_by))
-        alone.append(Alone(name, decision.plan, decision.strategy, reason, groups))
+        alone.append(AnsweredAlone(name, decision.plan, decision.strategy, reason, groups))
     passes: dict[Hashable, list[_Pass]] = {}
     for name, plan in together.items():
         source = plan.source

@@ -6,7 +6,7 @@ function for each.
 """
 
 from cetdsl.ir.operators.aggregate_trends import AggregateTrends as AggregateTrends
-from cetdsl.ir.operators.answer_together import Alone as Alone
+from cetdsl.ir.operators.answer_together import AnsweredAlone as AnsweredAlone
 from cetdsl.ir.operators.answer_together import AnswerTogether as AnswerTogether
 from cetdsl.ir.operators.build_graph import BuildGraph as BuildGraph
 from cetdsl.ir.operators.build_graph import OverGraph as OverGraph

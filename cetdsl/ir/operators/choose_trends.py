@@ -16,10 +16,10 @@ class ChooseTrends(DetectTrends):
 
     def steps(self) -> tuple[Step, ...]:
         stops = (f"stops after {self.limit}",) if self.limit is not None else ()
-        lines = (
-            "of each chunk of events, in the greedy order by a sample of it",
-            "or, where that has far more partial matches than events and trends, only where a trend can be completed",
-        )
+        lines: tuple[str, ...] = ("of each chunk of events, in the greedy order by a sample of it",)
+        if all(len(one.branch.sequences) == 1 for one in self.plans):
+            where = "where that has far more partial matches than events and trends"
+            lines += (f"or, {where}, only where a trend can be completed",)
         return (Step("kernel: put trends together", (*lines, *stops)),)
 
     def facts(self) -> tuple[tuple[str, str], ...]:

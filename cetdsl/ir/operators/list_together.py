@@ -4,52 +4,36 @@ from __future__ import annotations
 
 import attrs
 
-from cetdsl.ir.operators import words
 from cetdsl.ir.operators.detect_together import DetectTogether
-from cetdsl.ir.operators.operator import Operator
+from cetdsl.ir.operators.together import Alone, Together
 
 
 @attrs.frozen
-class ListedAlone:
-    """A query that no pass can take, with a plan and strategy of its own, and the reason."""
+class ListedAlone(Alone):
+    """A query that no pass can take, and the key columns that its answer shows."""
 
-    name: str
-    plan: Operator
-    strategy: str
-    reason: str
     keys: tuple[str, ...]
 
-    @property
-    def sliding(self) -> bool:
-        """Whether its windows slide."""
-        return bool(self.plan.source.window)
-
 
 @attrs.frozen
-class ListTogether(Operator):
+class ListTogether(Together):
     """Gives ``query``, the group and partition columns of all queries, ``window`` if any slides, and ``trend``.
 
-    It is the root of a workload's plan for trends. Its answer may be taken apart by query.
+    Its answer may be taken apart by query.
     """
 
-    passes: tuple[Operator, ...]
     alone: tuple[ListedAlone, ...]
     columns: tuple[str, ...]
     limit: int | None = None
 
     @property
-    def children(self) -> tuple[Operator, ...]:
-        return (*self.passes, *(one.plan for one in self.alone))
-
-    def with_children(self, children: tuple[Operator, ...]) -> Operator:
-        passes, plans = children[: len(self.passes)], children[len(self.passes) :]
-        alone = (attrs.evolve(one, plan=plan) for one, plan in zip(self.alone, plans, strict=True))
-        return attrs.evolve(self, passes=passes, alone=tuple(alone))
-
-    @property
     def together(self) -> tuple[DetectTogether, ...]:
         """The operators that list the matches of each pass."""
         return tuple(each for one in self.passes for each in one.walk() if isinstance(each, DetectTogether))
+
+    @property
+    def queries_of_passes(self) -> tuple[tuple[str, ...], ...]:
+        return tuple(one.queries for one in self.together)
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -65,9 +49,3 @@ class ListTogether(Operator):
     @property
     def gives(self) -> tuple[str, ...]:
         return ("query", *self.keys, *(["window"] if self.sliding else []), "trend")
-
-    def facts(self) -> tuple[tuple[str, str], ...]:
-        return (
-            *((f"pass {number}", words.some(one.queries)) for number, one in enumerate(self.together, 1)),
-            *((f"{one.name} alone", f"{one.strategy}: {one.reason}") for one in self.alone),
-        )

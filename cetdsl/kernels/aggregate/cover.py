@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cetdsl.ir.kernel import KernelSpec
+from cetdsl.kernels.aggregate.blocks import ends_of_blocks, windows_of_blocks
 from cetdsl.kernels.aggregate.matrices import Matrices, Transitions, changes, one_of, parts_of, product, zeros
 from cetdsl.kernels.answers.tables import AccumulatorTable, additive_accumulators, scaled_integers
 from cetdsl.kernels.numbers.ladder import EXACT_DOUBLE
@@ -80,10 +81,9 @@ def whole_answers(matrices: Matrices, cover: Cover, transitions: Transitions) ->
     small, exact = np.zeros(shape, dtype=np.bool_), np.zeros(shape, dtype=object)
     scaled: Scaled = np.zeros(shape, dtype=np.complex128)
     if matrices.dtype != object:
-        with np.errstate(over="ignore", invalid="ignore"):
-            # What rounds on the way is too large for a double in the answer as well, or multiplied by 0 there.
-            bound = answers(np.abs(matrices), cover, transitions)
-            found = answers(matrices, cover, transitions) if (matrices < 0).any() else bound
+        # What rounds on the way is too large for a double in the answer as well, or multiplied by 0 there.
+        bound = answers(np.abs(matrices), cover, transitions)
+        found = answers(matrices, cover, transitions) if (matrices < 0).any() else bound
         small = bound <= EXACT_DOUBLE
         exact[small] = found[small].astype(np.int64)
         scaled[small] = to_scaled(found[small])
@@ -99,6 +99,10 @@ def whole_answers(matrices: Matrices, cover: Cover, transitions: Transitions) ->
 def answers(matrices: Matrices, cover: Cover, transitions: Transitions) -> NDArray[Any]:
     """Computes the accumulators of all slices, shape (slices, accumulators): a suffix's row times a prefix's column."""
     accumulators, places, dtype = matrices.shape[1], len(transitions.final), matrices.dtype
+    if not dtype.hasobject:
+        zero, one = dtype.type(0), dtype.type(one_of(dtype))
+        suffix, prefix = ends_of_blocks(matrices, cover.begins, transitions.final, zero, zero, 0.0)
+        return windows_of_blocks(suffix, prefix, *cover[1:], transitions.final, zero, one, zero, 0.0)
     before = zeros((len(cover.first), accumulators, 1, places), dtype)
     before[:, 0, 0, 0] = one_of(dtype)
     before[cover.in_suffix] = suffixes(matrices, cover.begins)[cover.first[cover.in_suffix]]
@@ -110,7 +114,10 @@ def answers(matrices: Matrices, cover: Cover, transitions: Transitions) -> NDArr
 
 
 def prefixes(matrices: Matrices, begins: Bools, final: Matrices) -> Matrices:
-    """Returns for each matrix the product of its block up to it, times ``final``; ``begins`` marks the blocks."""
+    """Returns for each matrix the product of its block up to it, times ``final``; ``begins`` marks the blocks.
+
+    This is for whole numbers of any size; :mod:`~cetdsl.kernels.aggregate.blocks` has what is compiled.
+    """
     out = np.empty((len(matrices), matrices.shape[1], matrices.shape[2], 1), dtype=matrices.dtype)
     before = np.zeros(0, dtype=np.int64)
     running = matrices[:0]

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from cetdsl.kernels._jit import inlined, jit
+from cetdsl.kernels._jit import jit
+from cetdsl.kernels.aggregate.blocks import ends_of_blocks, windows_of_blocks
 from cetdsl.kernels.aggregate.cover import Cover
 from cetdsl.kernels.aggregate.extremes import Kept
 from cetdsl.kernels.aggregate.matrices import Transitions
 from cetdsl.kernels.numbers.arithmetic import ADD
-from cetdsl.kernels.numbers.linear import NO_TREND
-from cetdsl.kernels.vocabulary import Bools, Events, Ints
+from cetdsl.kernels.numbers.linear import NO_TREND, multiply
+from cetdsl.kernels.vocabulary import Events, Ints
 
 
 def window_extremes(
@@ -46,28 +47,13 @@ def window_extremes(
         What is kept; -1 where there is no trend.
     """
     matrices = _pane_matrices(start, events.instant, events.mask, kept.weights, variable, kept.how, *transitions[:5])
-    found = _window_values(
-        matrices,
-        cover.begins,
-        cover.first,
-        cover.last,
-        cover.in_suffix,
-        cover.in_prefix,
-        transitions.final,
-        kept.how,
-    )
+    suffix, prefix = ends_of_blocks(matrices[:, None], cover.begins, transitions.final, NO_TREND, kept.how, 0.0)
+    ways = windows_of_blocks(suffix, prefix, *cover[1:], transitions.final, NO_TREND, 0, kept.how, 0.0)
+    found = ways[:, 0]
     none = found == NO_TREND
     # Places begin with nothing kept; a trend begins with what it has without events.
     found = found + kept.one if kept.how == ADD else np.maximum(found, kept.one)
     return np.where(none, -1, found)
-
-
-@inlined
-def _then(a: int, b: int, how: int) -> int:
-    """Returns what is kept of a way that goes on."""
-    if a == NO_TREND or b == NO_TREND:
-        return NO_TREND
-    return a + b if how == ADD else max(a, b)
 
 
 @jit
@@ -110,64 +96,9 @@ def _pane_matrices(
                     r, influx = row[at], NO_TREND
                     for edge in range(in_start[q], in_start[q + 1]):
                         influx = max(influx, matrix[r, in_source[edge]])
-                    gain[r, q] = _then(influx, best[q], how)
+                    gain[r, q] = multiply(influx, best[q], how, 0.0)
             for q in range(1, places):
                 if best[q] != NO_TREND:
                     for at in range(row_start[q], row_start[q + 1]):
                         matrix[row[at], q] = max(matrix[row[at], q], gain[row[at], q])
-    return out
-
-
-@inlined
-def _multiply(a: Ints, b: Ints, how: int, out: Ints) -> None:
-    for p in range(len(a)):
-        for q in range(b.shape[1]):
-            out[p, q] = NO_TREND
-        for middle in range(len(b)):
-            if a[p, middle] == NO_TREND:
-                continue
-            for q in range(b.shape[1]):
-                out[p, q] = max(out[p, q], _then(a[p, middle], b[middle, q], how))
-
-
-@jit
-def _window_values(
-    matrices: Ints,
-    begins: Bools,
-    first: Ints,
-    last: Ints,
-    in_suffix: Bools,
-    in_prefix: Bools,
-    final: Bools,
-    how: int,
-) -> Ints:
-    """Returns the best way of each window from before its first event to a final place."""
-    panes, places = len(matrices), len(final)
-    suffix = np.empty((panes, places), dtype=np.int64)  # from before any event to each place, over the rest of a block
-    prefix = np.empty((panes, places), dtype=np.int64)  # from each place to a final one, over a block so far
-    running, product = np.empty((places, places), dtype=np.int64), np.empty((places, places), dtype=np.int64)
-    for n in range(panes):
-        if begins[n]:
-            running[:] = matrices[n]
-        else:
-            _multiply(running, matrices[n], how, product)
-            running[:] = product
-        for p in range(places):
-            prefix[n, p] = NO_TREND
-            for q in range(places):
-                if final[q]:
-                    prefix[n, p] = max(prefix[n, p], running[p, q])
-    for n in range(panes - 1, -1, -1):
-        if n == panes - 1 or begins[n + 1]:
-            running[:] = matrices[n]
-        else:
-            _multiply(matrices[n], running, how, product)
-            running[:] = product
-        suffix[n] = running[0]
-    out = np.full(len(first), NO_TREND)
-    for w in range(len(first)):
-        for p in range(places):
-            before = suffix[first[w], p] if in_suffix[w] else (0 if p == 0 else NO_TREND)
-            after = prefix[last[w], p] if in_prefix[w] else (0 if final[p] else NO_TREND)
-            out[w] = max(out[w], _then(before, after, how))
     return out

@@ -54,15 +54,15 @@ class Queries(NamedTuple):
 
     Attributes
     ----------
-    owner, left, right, rank : int64 arrays, shape (queries,)
+    owner, left, right, rank : int32 arrays, shape (queries,)
         The tree of each, the nodes of its range in this level, ``left:right``, counted within the tree, and its rank.
     row, column : arrays, shape (queries, accumulators, places)
     """
 
-    owner: Ints
-    left: Ints
-    right: Ints
-    rank: Ints
+    owner: Places
+    left: Places
+    right: Places
+    rank: Places
     row: NDArray[Any]
     column: NDArray[Any]
 

@@ -28,6 +28,7 @@ from cetdsl.kernels.aggregate.merge_tree import (
     merge_neighbours,
     take_ends,
 )
+from cetdsl.kernels.aggregate.ranks import in_order, number_distinct, places_among
 from cetdsl.kernels.aggregate.sides import Side, side_of
 from cetdsl.kernels.answers.tables import Values, extreme_accumulators, turned
 from cetdsl.kernels.machine.conditions import Subslices, subslices_of
@@ -94,11 +95,11 @@ class _Job:
         values = np.zeros(0, dtype=np.int64)
         self.rank = np.zeros(len(subslices.pivot), dtype=np.int64)
         if g >= 0:
-            pivots = events.valid[g] & ((events.mask >> query.pivot) & 1 == 1)
-            values = _distinct(events.codes[g][pivots])
+            pivots = np.flatnonzero(events.valid[g] & ((events.mask >> query.pivot) & 1 == 1))
+            order = np.argsort(events.codes[g][pivots])
+            values, rank = number_distinct(events.codes[g], pivots[order])
             # A pivot without a value comes last, when nothing that it is compared with is in.
-            of_pivot, _ = _places_among(values, events.codes[g][subslices.pivot])
-            self.rank = np.where(events.valid[g][subslices.pivot], of_pivot, len(values))
+            self.rank = np.where(events.valid[g][subslices.pivot], rank[subslices.pivot], len(values))
         self.ranks = len(values) + 1
         self.walks = [_Walk(self, side, values, backwards) for side, backwards in zip(evaluator.sides, (True, False))]
 
@@ -193,9 +194,8 @@ class _Walk:
             for place in places:
                 vectors[0, state == begin, 0, place] = system.one
         vectors[1, :, 0, side.final] = system.one
-        queries = Queries(
-            self.owner[asked], self.left[asked], self.right[asked], self.job.rank[asked], vectors[0], vectors[1]
-        )
+        owner, left, right, rank = np.stack((self.owner, self.left, self.right, self.job.rank)).astype(np.int32)
+        queries = Queries(owner[asked], left[asked], right[asked], rank[asked], vectors[0], vectors[1])
         if len(self.leaves):
             self._take(queries, variable, weights, system)
         return inner_products(queries.row, queries.column, zero, prime, reciprocal)
@@ -224,7 +224,7 @@ class _Walk:
         asked, order = queries, None
         while True:
             if order is None and len(level.rank) > _SEARCHED * (len(level.start) - 1):
-                order = np.argsort(queries.owner * (self.job.ranks + 1) + queries.rank)
+                order = in_order(queries.rank, self.job.ranks)
                 asked = Queries(*(array[order] for array in queries))
             take_ends(asked, level, order is not None, rules, zero, prime, reciprocal)
             if (asked.left >= asked.right).all():
@@ -247,7 +247,8 @@ def _admissions(side: Side, events: Events, leaves: Ints, values: Ints, ranks: i
             continue
         own, known = np.flatnonzero((events.mask[leaves] >> variable) & 1), 1
         for op, column, _ in demands:
-            low, high = _places_among(values, events.codes[column][leaves[own]])
+            codes = events.codes[column][leaves[own]]
+            low, high = places_among(values, codes, np.argsort(codes))
             valid = events.valid[column][leaves[own]]
             # The event's value on the left, the pivot's on the right.
             ranges = _RANGES[op](low, high, ranks - 1)
@@ -259,23 +260,6 @@ def _admissions(side: Side, events: Events, leaves: Ints, values: Ints, ranks: i
                 last[place, number, own] = np.minimum(before[1], np.where(valid, end, 0))
             known *= len(ranges)
     return first, last
-
-
-def _places_among(values: Ints, wanted: Ints) -> tuple[Ints, Ints]:
-    """Returns how many of some rising values are smaller than each that is wanted, and how many no larger."""
-    # In their order, what is wanted is found without a jump through memory.
-    order = np.argsort(wanted)
-    low, high = np.empty((2, len(wanted)), dtype=np.int64)
-    low[order] = np.searchsorted(values, wanted[order], side="left")
-    high[order] = np.searchsorted(values, wanted[order], side="right")
-    return low, high
-
-
-def _distinct(values: Ints) -> Ints:
-    """Returns the values that occur, rising."""
-    rising = np.sort(values)
-    distinct: Ints = rising[np.append(True, rising[1:] != rising[:-1])[: len(rising)]]
-    return distinct
 
 
 #: The ranks whose pivots meet a demand, by its operator: those from ``low`` on and before ``high`` have the event's own

@@ -31,7 +31,10 @@ class Chooser:
 
     def __init__(self, spec: DetectSpec) -> None:
         self._kernel, self._given = spec.trends.kernel, spec.plans
-        self._sampling, self._enumerator = Detector(self._kernel, spec.plans), Enumerator(self._kernel)
+        self._sampling = Detector(self._kernel, spec.plans)
+        #: The search without dead ends; None where patterns stand side by side, which it does not put together.
+        aside = any(len(one.branch.sequences) > 1 for one in spec.plans)
+        self._enumerator = None if aside else Enumerator(self._kernel)
         self._detectors: dict[tuple[Hashable, ...], Detector] = {}
         #: The plans of each chunk so far; None where the search without dead ends was taken.
         self.chosen: list[tuple[Plan, ...] | None] = []
@@ -43,6 +46,7 @@ class Chooser:
         plans = self._plans(events)
         self.chosen.append(plans)
         if plans is None:
+            assert self._enumerator is not None, "a conjunction has an order"
             yield from self._enumerator.enumerate(events, slices, bounds, limit)
             return
         if plans not in self._detectors:
@@ -52,7 +56,10 @@ class Chooser:
         yield from self._detectors[plans].enumerate(events, slices, bounds, limit)
 
     def _plans(self, events: Events) -> tuple[Plan, ...] | None:
-        """The best orders for some events; None where they are expected to have too many partial matches."""
+        """The best orders for some events; None where they are expected to have too many partial matches.
+
+        What a NOT forbids is in no sample: it would take away from partial matches and trends alike.
+        """
         plans, partial, few = [], 0.0, 0.0
         for given, seen in zip(self._given, self._sampling.sample(events), strict=True):
             assert given.adapting is not None, "it tells how the plan is chosen"
@@ -63,7 +70,7 @@ class Chooser:
             partial += sum(before)
             few += trends + FEW * sum(known.count(1 << place) for place in range(len(problem.variables)))
             plans.append(plan)
-        return tuple(plans) if partial <= few else None
+        return tuple(plans) if self._enumerator is None or partial <= few else None
 
 
 def choose_stream(spec: DetectSpec, batches: Iterator[pa.RecordBatch], chunk_events: int = CHUNK_EVENTS) -> Columns:

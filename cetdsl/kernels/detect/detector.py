@@ -19,7 +19,7 @@ from cetdsl.kernels.detect.nodes import TreeProgram, lay_out_tree
 from cetdsl.kernels.detect.runs import Runs, cut_scopes
 from cetdsl.kernels.detect.scopes import Scopes, scopes_of
 from cetdsl.kernels.detect.search import OPENING, make_frames, search
-from cetdsl.kernels.detect.steps import MOST, VARIABLE, Negations, Program, lay_out_steps
+from cetdsl.kernels.detect.steps import MOST, PRUNED, VARIABLE, Negations, Program, lay_out_steps
 from cetdsl.kernels.detect.tables import Extents, TableMaker, extents_of
 from cetdsl.kernels.detect.trees import TreeSearch
 from cetdsl.kernels.enumerate.blocks import BLOCK, WINDOW, in_blocks, make_position
@@ -207,7 +207,8 @@ def _blocks(
     most = steps.step[:, MOST]
     longest = int((scopes.high - scopes.low).max(initial=0)) if (most > 1).any() else 0
     longest = len(most) + min(longest, int(np.minimum(most, longest).sum()))
-    path, frames = make_path(longest), make_frames(longest, len(most), len(steps.test))
+    marked = len(chunk.events.time) if steps.step[:, PRUNED].any() else 0
+    path, frames = make_path(longest), make_frames(longest, len(most), len(steps.test), marked)
     at = make_position(1)
     at[WINDOW] = at[OPENING] = -1
 

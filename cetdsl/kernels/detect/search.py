@@ -27,13 +27,18 @@ from cetdsl.kernels.detect.steps import (
     CLOSES,
     EACH,
     FIRSTS,
+    FOLLOW,
+    FOLLOW_SORTED,
     HIGHEST,
     IN_OTHERS_LIST,
+    IN_OWN_BUCKETS,
     IN_OWN_LIST,
-    INNER,
+    IN_OWN_ORDER,
     INNER_END,
+    INNER_LEFT,
     JUDGED,
     JUDGED_END,
+    LARGEST,
     LAST,
     LASTLY,
     LEAST,
@@ -42,6 +47,8 @@ from cetdsl.kernels.detect.steps import (
     OPENS,
     OTHERS,
     OTHERS_END,
+    PRUNED,
+    SAME_BUCKET,
     SLOT,
     SORTED,
     TESTS_END,
@@ -51,7 +58,7 @@ from cetdsl.kernels.detect.steps import (
     Steps,
 )
 from cetdsl.kernels.detect.tables import BUCKETS, ITEMS, PROBES, RANKS, Extents, Tables, next_holding
-from cetdsl.kernels.enumerate.blocks import BINDINGS, DEPTH, EVENT_BITS, NEED, OWN, TRENDS, WIDE, WINDOW
+from cetdsl.kernels.enumerate.blocks import BINDINGS, DEPTH, EVENT_BITS, NEED, OWN, TRENDS, WIDE, WINDOW, copy_path
 from cetdsl.kernels.enumerate.correlated import Gaps, Path, has_match
 from cetdsl.kernels.machine.conditions import Conditions, compare, is_listed
 from cetdsl.kernels.machine.program import place_of
@@ -67,17 +74,21 @@ class Frames(NamedTuple):
     """The frames that the search stands on, and what is known of the steps that are open."""
 
     #: Of each frame its step, the next item to be tried, the item before which to stop, and whether it has a binding
-    #: whose consequences are being tried. ``wide`` is where those that follow it in its set stop.
+    #: whose consequences are being tried. ``wide`` is where those that follow it in its set stop, and ``until`` the
+    #: event that they come before.
     step: Ints
     next: Ints
     stop: Ints
     wide: Ints
+    until: Ints
     bound: Bools
     #: The frames ``start[s]:stop_of[s]`` are those of the slot ``s``.
     slot_start: Ints
     slot_stop: Ints
     #: What each test compares candidates with.
     limit: Ints
+    #: Whether a set that holds an event can be closed, as far as is known, shape (steps, n); empty where no step asks.
+    alive: Bools
 
 
 @inlined
@@ -151,6 +162,78 @@ def judge(
     return True
 
 
+@jit
+def tests_hold(
+    test: Ints,
+    start: int,
+    stop: int,
+    codes: Ints,
+    valid: Bools,
+    list_start: Ints,
+    list_items: Ints,
+    event: int,
+    other: int,
+) -> bool:
+    """As :func:`neighbours_allow`, with the arrays of events one by one."""
+    allowed = True
+    for t in range(start, stop):
+        op = test[t, 0]
+        if op == IN_OWN_LIST:
+            allowed = is_listed(list_start, list_items, test[t, 1], other, event)
+        elif op == IN_OTHERS_LIST:
+            allowed = is_listed(list_start, list_items, test[t, 1], event, other)
+        else:
+            allowed = (
+                valid[test[t, 1], event]
+                and valid[test[t, 3], other]
+                and compare(op, codes[test[t, 1], event], codes[test[t, 3], other])
+            )
+        if not allowed:
+            break
+    return allowed
+
+
+@jit
+def mark_alive(
+    step: Ints,
+    inner: Ints,
+    test: Ints,
+    codes: Ints,
+    valid: Bools,
+    list_start: Ints,
+    list_items: Ints,
+    item: Places,
+    k: Index,
+    first: Index,
+    stop: Index,
+    behind: Index,
+    alive: Bools,
+) -> int:
+    """Marks which of the items ``first:stop`` can lie in a set that ends beside the event ``behind`` it.
+
+    From the last item to the first: one that may end a set, or that some later one which is alive may follow, by the
+    test between neighbours that compares by order. Returns the end of the items that are alive.
+    """
+    ordered, end, begin, tests_end = step[k, FOLLOW_SORTED], first, step[k, CLOSE], step[k, TESTS_END]
+    op = column = other_column = 0
+    if ordered >= 0:
+        op, column, other_column = int(inner[ordered, 0]), int(inner[ordered, 1]), int(inner[ordered, 3])
+    largest = op >= LARGEST
+    best = np.int64(-(2**63)) if largest else np.int64(2**63 - 1)
+    for i in range(stop - 1, first - 1, -1):
+        event = int(item[i])
+        found = tests_hold(test, begin, tests_end, codes, valid, list_start, list_items, event, int(behind))
+        if not found and end > first:
+            found = ordered < 0 or (valid[other_column, event] and compare(op, int(best), codes[other_column, event]))
+        alive[k, event] = found
+        if found:
+            end = max(end, i + 1)
+            if ordered >= 0 and valid[column, event]:
+                code = codes[column, event]
+                best = max(best, code) if largest else min(best, code)
+    return int(end)
+
+
 @inlined
 def ends_of_path(path_event: Ints, depth: Index) -> tuple[Index, Index]:
     """Returns the first and the last of so many events of a path."""
@@ -215,6 +298,7 @@ def search(
     span_start, span_stop = extents.span_start, extents.span_stop
     codes, valid, list_start, list_items = events.codes, events.valid, events.list_start, events.list_items
     f_step, f_next, f_stop, f_wide, f_bound = frames.step, frames.next, frames.stop, frames.wide, frames.bound
+    f_until, alive = frames.until, frames.alive
     slot_start, slot_stop, limit = frames.slot_start, frames.slot_stop, frames.limit
     path_event, path_label, path_variable = path.event, path.label, path.variable
     scope_low, scope_high, first_low, first_high = scopes.low, scopes.high, scopes.first_low, scopes.first_high
@@ -225,15 +309,31 @@ def search(
     scope, depth, need, opening = at[WINDOW], at[DEPTH], at[NEED], at[OPENING]
     trends, bindings = 0, 0
     out_trend[0] = 0
+    in_order = True
+    for s in range(count):
+        in_order = in_order and step[s, SLOT] == s
     while True:
         if need > 0:
-            # The frames are a trend to be written.
+            # The frames are a trend to be written. Its last label is not on the path yet, as memory that was just
+            # written would hold up the copying.
             if trends == most or bindings + need > size:
                 break
-            for s in range(count):
-                for d in range(slot_start[s], slot_stop[s]):
-                    out_event[bindings] = path_label[d]
-                    bindings += 1
+            label = path_event[depth - 1] | step[count - 1, BITS]
+            if in_order:
+                copy_path(path_label, depth - 1, out_event, bindings)
+                bindings += need
+                out_event[bindings - 1] = label
+            else:
+                path_label[depth - 1] = label
+                for s in range(count):
+                    begin = slot_start[s]
+                    length = slot_stop[s] - begin
+                    out_event[bindings] = path_label[begin]
+                    if length > 1:
+                        for d in range(0, length, WIDE):
+                            for e in range(WIDE):
+                                out_event[bindings + d + e] = path_label[begin + d + e]
+                    bindings += length
             if step[count - 1, LASTLY]:
                 put_in_time(out_event, bindings - need, bindings, instant_start)
             out_slice[trends] = scope_slice[scope]
@@ -302,9 +402,15 @@ def search(
                         first = place_of(item, begin, end, low)
                         stop = place_of(item, first, end, high)
                         widest = place_of(item, stop, end, wide) if wide > high else stop
+                if step[k, PRUNED] and first < stop:
+                    behind = path_event[slot_start[slot + 1]]
+                    widest = mark_alive(
+                        step, inner, test, codes, valid, list_start, list_items, item, k, first, widest, behind, alive
+                    )
+                    stop = min(stop, widest)
                 if first < stop:
                     f_step[depth], f_bound[depth], slot_start[slot] = k, False, depth
-                    f_next[depth], f_stop[depth], f_wide[depth] = first, stop, widest
+                    f_next[depth], f_stop[depth], f_wide[depth], f_until[depth] = first, stop, widest, wide
                     depth += 1
         if depth == 0:
             scope += 1
@@ -315,35 +421,67 @@ def search(
         d = depth - 1
         k = f_step[d]
         slot, several = step[k, SLOT], step[k, MOST] > 1
+        follow, begun = step[k, FOLLOW], d == slot_start[slot]
         if several and f_bound[d]:
             # All that follows from this binding has been found, but for larger sets.
             f_bound[d] = False
             if depth - slot_start[slot] < step[k, MOST]:
-                stop = f_wide[d]
-                if d == slot_start[slot] and step[k, WIDE_SETS]:
-                    stop = place_of(item, f_next[d], stop, span_stop[path_event[d]])
-                f_step[depth], f_bound[depth], f_next[depth] = k, False, f_next[d]
-                f_stop[depth] = f_wide[depth] = stop
-                d = depth
-                depth += 1
-        base, ordered, each, each_end = place[k, ITEMS], step[k, SORTED], step[k, EACH], step[k, FIRSTS]
+                first, stop, until, one = f_next[d], f_wide[d], f_until[d], path_event[d]
+                if begun and step[k, WIDE_SETS]:
+                    until = min(until, np.int64(span_stop[one]))
+                    stop = place_of(item, first, stop, until)
+                if follow == IN_OWN_BUCKETS or (begun and follow == SAME_BUCKET):
+                    code = probe[place[count + k, PROBES], one]
+                    first = stop = np.int64(0)
+                    if code >= 0:
+                        start = place[count + k, BUCKETS] + code
+                        base = place[count + k, ITEMS]
+                        begin, end = base + bucket[start], base + bucket[start + 1]
+                        first = place_of(item, begin, end, instant_stop[one])
+                        stop = place_of(item, first, end, until)
+                if first < stop:
+                    path_label[d] = one | step[k, BITS]
+                    f_step[depth], f_bound[depth], f_next[depth] = k, False, first
+                    f_stop[depth] = f_wide[depth] = stop
+                    f_until[depth] = until
+                    d = depth
+                    depth += 1
+                    begun = False
+        each, each_end, pruned = step[k, EACH], step[k, FIRSTS], step[k, PRUNED]
         cursor, stop = f_next[d], f_stop[d]
-        begun = d == slot_start[slot]
+        # ``ordered`` is the test that a tree of extremes answers, if it is one of each candidate; the first of its
+        # set is looked for by that, and another one by a test between neighbours if there is one by order.
+        row, ordered, op_of_tree, extreme = k, step[k, SORTED], -1, 0
+        if ordered >= 0:
+            op_of_tree, extreme = int(test[ordered, 0]), int(limit[ordered])
+        keyed = True
+        if not begun and follow > 0:
+            row, ordered, keyed, op_of_tree = count + k, np.int64(-1), follow == IN_OWN_ORDER, -1
+            t = step[k, FOLLOW_SORTED]
+            if t >= 0:
+                other = path_event[d - 1]
+                op_of_tree, extreme = int(inner[t, 0]), int(codes[inner[t, 3], other])
+                if not valid[inner[t, 3], other]:
+                    cursor = stop
+        base = place[row, ITEMS]
         event = -1
         while cursor < stop:
             # No candidate of the frame before ``cursor`` is left to try.
-            if ordered >= 0:
-                cursor = base + next_holding(
-                    key, place, k, test[ordered, 0], limit[ordered], cursor - base, stop - base
-                )
+            if op_of_tree >= 0:
+                cursor = base + next_holding(key, place, row, op_of_tree, extreme, cursor - base, stop - base)
                 if cursor >= stop:
                     break
             candidate = int(item[cursor])
             allowed = True
-            for t in range(each, each_end):
+            if pruned:
+                allowed = alive[k, candidate]
+            for t in range(each, each_end if allowed else each):
                 op = test[t, 0]
                 if op < IN_OWN_LIST:
-                    allowed = t == ordered or compare(op, key[key_start[t] + cursor - base], limit[t])
+                    if keyed:
+                        allowed = t == ordered or compare(op, key[key_start[t] + cursor - base], limit[t])
+                    else:
+                        allowed = compare(op, codes[test[t, 1], candidate], limit[t])
                 elif op == UNLIKE_ALL:
                     value, other, column = codes[test[t, 1], candidate], test[t, 2], test[t, 3]
                     for e in range(slot_start[other], slot_stop[other]):
@@ -356,12 +494,26 @@ def search(
                     break
             if allowed and several and begun and each_end < step[k, CLOSE]:
                 other = path_event[slot_stop[slot - 1] - 1]
-                allowed = neighbours_allow(events, test, each_end, step[k, CLOSE], candidate, other)
+                allowed = tests_hold(
+                    test, each_end, step[k, CLOSE], codes, valid, list_start, list_items, candidate, other
+                )
             if allowed and not begun:
                 other = path_event[d - 1]
-                allowed = instant_start[candidate] > other and neighbours_allow(
-                    events, inner, step[k, INNER], step[k, INNER_END], candidate, other
-                )
+                allowed = instant_start[candidate] > other
+                if allowed and row != k and step[k, FOLLOW_SORTED] >= 0:
+                    allowed = valid[inner[step[k, FOLLOW_SORTED], 1], candidate]
+                if allowed and step[k, INNER_LEFT] < step[k, INNER_END]:
+                    allowed = tests_hold(
+                        inner,
+                        step[k, INNER_LEFT],
+                        step[k, INNER_END],
+                        codes,
+                        valid,
+                        list_start,
+                        list_items,
+                        candidate,
+                        other,
+                    )
             cursor += 1
             if allowed:
                 event = candidate
@@ -370,7 +522,7 @@ def search(
             depth -= 1
             continue
         f_next[d], f_bound[d] = cursor, True
-        path_event[d], path_label[d], path_variable[d] = event, event | step[k, BITS], step[k, VARIABLE]
+        path_event[d], path_variable[d] = event, step[k, VARIABLE]
         slot_stop[slot] = depth
         if several:
             if depth - slot_start[slot] < step[k, LEAST] or (step[k, CLOSES] and event < last_low[scope]):
@@ -379,7 +531,9 @@ def search(
                 continue
             if step[k, CLOSE] < step[k, TESTS_END]:
                 other = path_event[slot_start[slot + 1]]
-                if not neighbours_allow(events, test, step[k, CLOSE], step[k, TESTS_END], event, other):
+                if not tests_hold(
+                    test, step[k, CLOSE], step[k, TESTS_END], codes, valid, list_start, list_items, event, other
+                ):
                     continue
         if conditions is not None and not judge(
             conditions, gaps, steps, extents, events, path, frames, scopes, scope, k, depth
@@ -389,15 +543,16 @@ def search(
         if k == count - 1:
             need = depth
         else:
+            path_label[d] = event | step[k, BITS]
             opening = k + 1
     at[WINDOW], at[DEPTH], at[OPENING] = scope, depth, opening
     at[TRENDS], at[BINDINGS], at[NEED] = trends, bindings, need
 
 
-def make_frames(longest: int, slots: int, tests: int) -> Frames:
-    """Room for so many frames, slots and tests."""
-    step, following, stop, wide = (np.empty(longest, dtype=np.int64) for _ in range(4))
+def make_frames(longest: int, slots: int, tests: int, events: int = 0) -> Frames:
+    """Room for so many frames, slots and tests; with marks of so many events for each slot if there are any."""
+    step, following, stop, wide, until = (np.empty(longest, dtype=np.int64) for _ in range(5))
+    bound, limit = np.empty(longest, dtype=np.bool_), np.empty(tests, dtype=np.int64)
     start, behind = np.zeros(slots, dtype=np.int64), np.zeros(slots, dtype=np.int64)
-    return Frames(
-        step, following, stop, wide, np.empty(longest, dtype=np.bool_), start, behind, np.empty(tests, dtype=np.int64)
-    )
+    alive = np.empty((slots if events else 0, events), dtype=np.bool_)
+    return Frames(step, following, stop, wide, until, bound, start, behind, limit, alive)

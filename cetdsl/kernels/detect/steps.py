@@ -32,6 +32,13 @@ ANY_NUMBER = 2**62
 BEFORE, AFTER, CORRELATED = 0, 1, 2
 
 
+#: Events that follow another one in a set are looked for among all of a step, among these by a tree of their own, or in
+#: buckets of their own; or in these, which are the same for the whole set.
+IN_OWN_ORDER, IN_OWN_BUCKETS, SAME_BUCKET = 1, 2, 3
+#: From this operator on that compares by order, a tree holds the largest values.
+LARGEST = OPERATORS[">"]
+
+
 class Test(NamedTuple):
     """``column of the candidate  <op>  other_column of the other slot's events``; for lists, their number is both."""
 
@@ -51,10 +58,13 @@ class Test(NamedTuple):
 #: "Before and behind" is within the slot's own sequence. Then: the other sequences of which slots are bound, if a span
 #: bounds all together; whether the slot holds the first event of a trend, or the last one, as there is one sequence;
 #: whether the step is the last of several sequences, any of which may hold them; and whether a set of events may be
-#: longer than the longest span.
+#: longer than the longest span. Of the events that follow another one in a set: how they are looked for (by the numbers
+#: below), the inner test by order, which a tree of extremes answers (-1: none), and where the inner tests begin that
+#: neither this tree nor buckets answer; and whether it is found out first which events can lie in a set that closes.
 (SLOT, LEAST, MOST, VARIABLE, BITS, BELOW, ABOVE, LOWEST, HIGHEST, EACH, FIRSTS, CLOSE, TESTS_END) = range(13)
 (INNER, INNER_END, SORTED, BUCKET_SLOT, BUCKET_LAST, JUDGED, JUDGED_END) = range(13, 20)
-(OTHERS, OTHERS_END, OPENS, CLOSES, LASTLY, WIDE_SETS, FIELDS) = range(20, 27)
+(OTHERS, OTHERS_END, OPENS, CLOSES, LASTLY, WIDE_SETS) = range(20, 26)
+(FOLLOW, FOLLOW_SORTED, INNER_LEFT, PRUNED, FIELDS) = range(26, 31)
 
 
 class Steps(NamedTuple):
@@ -94,6 +104,8 @@ class Program(NamedTuple):
     steps: Steps
     candidates: tuple[Candidates, ...]
     buckets: tuple[Buckets | None, ...]
+    #: The equalities by which the events that follow another one in a set are hashed; empty if they are not.
+    following: tuple[tuple[Comparison, ...], ...]
 
 
 class Negations(NamedTuple):
@@ -213,6 +225,17 @@ def _hashed(tests: list[Test], kleene: set[int]) -> tuple[Buckets | None, list[T
     return Buckets(slot, which == LAST, comparisons), [test for test in tests if whole or test not in chosen]
 
 
+#: Which index answers a test of neighbours in a set: buckets, a tree, or none.
+_BUCKETED, _SORTED, _TESTED = range(3)
+
+
+def _indexed(test: Test, *, in_buckets: bool) -> int:
+    """Which index may answer a test of neighbours in a set."""
+    if test.op == OPERATORS["="]:
+        return _BUCKETED if in_buckets else _TESTED
+    return _SORTED if OPERATORS["<"] <= test.op <= OPERATORS[">="] else _TESTED
+
+
 def lay_out_steps(
     branch: Branch, order: Sequence[int], pairs: Sequence[Pair], negations: Negations, span: bool
 ) -> Program:
@@ -228,7 +251,7 @@ def lay_out_steps(
     inner: list[Test] = []
     judged: list[tuple[int, ...]] = []
     others: list[tuple[int, int]] = []
-    buckets = []
+    buckets, following = [], []
     bound: set[int] = set()
     gaps, sequences = asked.gaps(), branch.sequences
     for own, slot in zip(step, order, strict=True):
@@ -255,9 +278,25 @@ def lay_out_steps(
         own[SORTED] = len(tests) + ordered[0] if ordered else -1
         own[EACH : TESTS_END + 1] = len(tests) + np.cumsum([0, len(each), len(first), len(close)])
         tests += [*each, *first, *close]
-        own[INNER] = len(inner)
-        inner += asked.inner(slot)
-        own[INNER_END] = len(inner)
+        # What buckets answer comes first, then what a tree does, then the others. Where the step has buckets, these say
+        # something of each event of the set, so that there are no others for those that follow.
+        in_buckets = hashed is None
+        neighbours = sorted(asked.inner(slot), key=lambda one: _indexed(one, in_buckets=in_buckets))
+        own[[INNER, INNER_END]] = len(inner), len(inner) + len(neighbours)
+        kinds = [_indexed(one, in_buckets=in_buckets) for one in neighbours]
+        alike = tuple(
+            Comparison("=", one.column, one.other_column) for one, kind in zip(neighbours, kinds) if kind == _BUCKETED
+        )
+        by_order = _SORTED in kinds
+        own[FOLLOW_SORTED] = len(inner) + len(alike) if by_order else -1
+        own[INNER_LEFT] = len(inner) + len(alike) + by_order
+        if alike:
+            own[FOLLOW] = SAME_BUCKET if all(one.later == one.earlier for one in alike) else IN_OWN_BUCKETS
+        elif by_order:
+            own[FOLLOW] = IN_OWN_ORDER
+        own[PRUNED] = len(close) > 0
+        inner += neighbours
+        following.append(alike)
         own[[BUCKET_SLOT, BUCKET_LAST]] = (-1, 0) if hashed is None else (hashed.slot, hashed.last)
         buckets.append(hashed)
         bound.add(slot)
@@ -271,4 +310,4 @@ def lay_out_steps(
         np.array(judged, dtype=np.int64).reshape(-1, 6),
         np.array(others, dtype=np.int64).reshape(-1, 2),
     )
-    return Program(steps, tuple(asked.candidates(slot) for slot in order), tuple(buckets))
+    return Program(steps, tuple(map(asked.candidates, order)), tuple(buckets), tuple(following))

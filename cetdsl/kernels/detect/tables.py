@@ -15,7 +15,16 @@ import numpy as np
 
 from cetdsl.ir.machine import Comparison
 from cetdsl.kernels._jit import inlined, jit
-from cetdsl.kernels.detect.steps import EACH, FIRSTS, SORTED, Candidates, Program
+from cetdsl.kernels.detect.steps import (
+    EACH,
+    FIRSTS,
+    FOLLOW,
+    FOLLOW_SORTED,
+    LARGEST,
+    SORTED,
+    Candidates,
+    Program,
+)
 from cetdsl.kernels.enumerate.layout import ints
 from cetdsl.kernels.machine.conditions import compare
 from cetdsl.kernels.machine.program import OPERATORS, equality_codes
@@ -33,7 +42,8 @@ ITEMS, RANKS, PROBES, BUCKETS, LEVEL = range(5)
 class Tables(NamedTuple):
     """The tables of all steps of a plan, one behind the other, perhaps among those of other plans."""
 
-    #: Shape (steps, LEVEL + LEVELS), by the columns above.
+    #: Shape (2 * steps, LEVEL + LEVELS), by the columns above; the second half is of the events that follow another one
+    #: in a set, where they are looked for apart (``FOLLOW`` of :mod:`~cetdsl.kernels.detect.steps`).
     place: Ints
     #: The items of steps.
     item: Places
@@ -213,7 +223,8 @@ class TableMaker:
 
     def tables(self, program: Program) -> Tables:
         """Makes the tables of a plan."""
-        place = np.full((len(program.candidates), LEVEL + LEVELS), -1, dtype=np.int64)
+        count = len(program.candidates)
+        place = np.full((2 * count, LEVEL + LEVELS), -1, dtype=np.int64)
         key_start = np.full(len(program.steps.test), -1, dtype=np.int64)
         for k, (wanted, hashed) in enumerate(zip(program.candidates, program.buckets, strict=True)):
             comparisons = None if hashed is None else hashed.comparisons
@@ -227,6 +238,8 @@ class TableMaker:
                 place[k, PROBES] = self._probe.add(comparisons, self.codes_of(comparisons)[1][None])
             place[k, ITEMS] = self._item.add(name, items)
             self._add_keys(program, k, name, items, place, key_start)
+            if program.steps.step[k, FOLLOW]:
+                self._add_following(program, k, name, items, place)
         item, rank, bucket = self._item.whole, self._rank.whole, self._bucket.whole
         return Tables(place, item, rank, bucket, self._probe.whole, self._key.whole, key_start)
 
@@ -265,18 +278,38 @@ class TableMaker:
             op, column = int(test[t, 0]), int(test[t, 1])
             if op > OPERATORS[">="]:
                 continue
-            sizes = [len(items)]
-            while t == step[k, SORTED] and sizes[-1] > 1 << FAN:
-                sizes.append(((sizes[-1] - 1) >> FAN) + 1)
-            starts = np.cumsum([0, *sizes[:-1]]).astype(np.int64)
-            largest = op >= OPERATORS[">"] if len(sizes) > 1 else None
-            name = items_of, column, largest
-            if name not in self._key.begin:
-                keys = np.empty(sum(sizes), dtype=np.int64)
-                keys[: len(items)] = self._events.codes[column, items]
-                if largest is not None:
-                    add_levels(keys, starts, len(items), largest)
-                self._key.add(name, keys)
-            key_start[t] = self._key.begin[name]
-            if t == step[k, SORTED]:
-                place[k, LEVEL : LEVEL + len(sizes)] = key_start[t] + starts
+            ordered = t == step[k, SORTED]
+            key_start[t] = self._add_tree(items_of, items, op, column, place[k] if ordered else None)
+
+    def _add_following(self, program: Program, k: int, items_of: Hashable, items: Places, place: Ints) -> None:
+        """Adds the tables of the events that follow another one in the sets of a step."""
+        steps, comparisons = program.steps, program.following[k]
+        own = place[len(program.candidates) + k]
+        own[ITEMS] = place[k, ITEMS]
+        if comparisons:
+            items_of = program.candidates[k], comparisons
+            items, start = self._in_buckets(program.candidates[k], comparisons)
+            own[ITEMS], own[BUCKETS] = self._item.add(items_of, items), self._bucket.add(items_of, start)
+            own[PROBES] = self._probe.add(comparisons, self.codes_of(comparisons)[1][None])
+        ordered = steps.step[k, FOLLOW_SORTED]
+        if ordered >= 0:
+            self._add_tree(items_of, items, int(steps.inner[ordered, 0]), int(steps.inner[ordered, 1]), own)
+
+    def _add_tree(self, items_of: Hashable, items: Places, op: int, column: int, place: Ints | None) -> int:
+        """Adds the values of some items, and the tree over them if there is a ``place`` for its levels."""
+        sizes = [len(items)]
+        while place is not None and sizes[-1] > 1 << FAN:
+            sizes.append(((sizes[-1] - 1) >> FAN) + 1)
+        starts = np.cumsum([0, *sizes[:-1]]).astype(np.int64)
+        largest = op >= LARGEST if len(sizes) > 1 else None
+        name = items_of, column, largest
+        if name not in self._key.begin:
+            keys = np.empty(sum(sizes), dtype=np.int64)
+            keys[: len(items)] = self._events.codes[column, items]
+            if largest is not None:
+                add_levels(keys, starts, len(items), largest)
+            self._key.add(name, keys)
+        begin = self._key.begin[name]
+        if place is not None:
+            place[LEVEL : LEVEL + len(sizes)] = begin + starts
+        return begin

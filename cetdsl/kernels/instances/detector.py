@@ -13,7 +13,8 @@ from cetdsl.kernels.instances.join import FRAME_FIELDS, NEXT, STATE_FIELDS, STOP
 from cetdsl.kernels.instances.join import ROWS as WRITTEN
 from cetdsl.kernels.instances.matches import trends_of, variables_of
 from cetdsl.kernels.instances.programs import Given, Program, given_by, lay_out_join
-from cetdsl.kernels.vocabulary import Block, Events, Ints, Places, Slices
+from cetdsl.kernels.instances.reach import find_anchors, lay_out_needs
+from cetdsl.kernels.vocabulary import Block, Bools, Events, Ints, Places, Slices
 
 #: So many matches, or fewer if they are long, are given at once.
 BLOCK_ROWS, BLOCK_NUMBERS = 65_536, 262_144
@@ -21,8 +22,11 @@ BLOCK_ROWS, BLOCK_NUMBERS = 65_536, 262_144
 #: kept: what is made of it is made of that of which it would have been made.
 MOST_KEPT = 24_000_000
 _FIRST_ROOM = 1 << 16
-#: As many candidates as there are may be looked at; and so many in any case, which take less time than to plan a join.
-ANY_EFFORT, LEAST_EFFORT = 2**62, 1_000
+#: As many candidates as there are may be looked at.
+ANY_EFFORT = 2**62
+#: What it costs to begin a join, to write an instance down, and to read one, where it costs 1 to look at a candidate;
+#: and so many candidates are looked at of a query before anything is built to save it work.
+JOIN, KEEPING, READING, TRIAL = 200, 0.6, 1.5, 2_000
 
 
 class Kept(NamedTuple):
@@ -44,7 +48,8 @@ class Detector:
     """Lists the matches of many queries over chunk after chunk of sorted events.
 
     The instances of a vertex are those among the events of the chunk. ``most_kept`` bounds how many numbers are kept of
-    all of them.
+    all of them. Where it is ``frugal``, the sub-patterns of a chunk that are expected to cost more than they save are
+    not built; else all are of which some query may have a match.
 
     Examples
     --------
@@ -62,7 +67,7 @@ class Detector:
     >>> events = Events(np.array([0, 4]), time, time, time, no_codes, no_codes.astype(bool), no_codes, time[:0])
     >>> slices = cut_slices(Windowing(), events.segment_start, time, np.zeros(1, dtype=np.int64), True, NEVER)
     >>> bounds = np.array([NEVER]), np.array([-NEVER])
-    >>> detector = Detector((shared, first, second))
+    >>> detector = Detector((shared, first, second), frugal=False)
     >>> kinds, tests = np.array([0, 1, 2, 3]), np.zeros((0, 4), dtype=np.int64)
     >>> [(query, block.event.tolist()) for query, block in detector.find(events, kinds, tests, slices, bounds)]
     [(0, [0, 1, 2]), (1, [0, 1, 3])]
@@ -70,8 +75,10 @@ class Detector:
     (1, 1)
     """
 
-    def __init__(self, vertices: Sequence[JoinedVertex], limit: int = -1, most_kept: int = MOST_KEPT) -> None:
-        self.most_kept = most_kept
+    def __init__(
+        self, vertices: Sequence[JoinedVertex], limit: int = -1, most_kept: int = MOST_KEPT, *, frugal: bool = True
+    ) -> None:
+        self.most_kept, self.frugal = most_kept, frugal
         self._classes: dict[tuple[tuple[int, tuple[int, ...]], ...], int] = {}
         self.vertices = [_Vertex(one, self._class) for one in vertices]
         words = (
@@ -81,10 +88,14 @@ class Detector:
         #: The classes, and the columns by whose values their events may be looked up.
         self._looked_up = sorted({found for vertex in self.vertices for found in vertex.looked_up()})
         self.left = dict.fromkeys((one.query for one in vertices if one.query >= 0), limit)
-        self.below = _leaves_below(vertices)
-        self._serves = [frozenset(vertices[leaf].query for leaf in leaves) for leaves in self.below]
+        self.queries = [one.query for one in vertices]
+        self.are_queries = np.array(self.queries, dtype=np.int64) >= 0
+        below = _leaves_below(vertices)
+        self.below = [frozenset(leaf for leaf, _ in leaves) for leaves in below]
+        self.needs = lay_out_needs([one.demands for one in vertices], [one.classes for one in self.vertices], below)
         #: Of each vertex the instances that were built, those that a child did not build again, the events of its own
-        #: slots that were not looked at as a parent had no instance, and how often it was not kept.
+        #: slots that were not looked at as a parent had no instance or nothing else that it needs was near, and how
+        #: often it was not kept.
         self.built, self.shared, self.avoided, self.not_kept = np.zeros((4, len(vertices)), dtype=np.int64)
 
     def _class(self, fits: tuple[Fit, ...]) -> int:
@@ -119,21 +130,25 @@ class Detector:
             return
         board = make_board(events, kinds, tests, slices, bounds)
         work = _Work(self, board, self._fits, self._looked_up)
+        yield from work.try_alone()
         for number, vertex in enumerate(self.vertices):
-            if any(self.left[query] for query in self._serves[number]):
-                if vertex.query < 0:
-                    work.keep(number)
-                else:
-                    yield from work.match(number)
+            if vertex.query < 0:
+                work.keep(number)
+            elif number in work.alone and self.left[vertex.query]:
+                yield from work.match(number)
 
 
-def _leaves_below(vertices: Sequence[JoinedVertex]) -> list[frozenset[int]]:
-    """The vertices of queries that each vertex is for."""
-    found = [{number} if one.query >= 0 else set() for number, one in enumerate(vertices)]
+def _leaves_below(vertices: Sequence[JoinedVertex]) -> list[list[tuple[int, tuple[int, ...]]]]:
+    """For each vertex those of queries that are made of it, with their slots for its own, in every way there is."""
+    found: list[dict[tuple[int, tuple[int, ...]], None]] = [{} for _ in vertices]
     for number in reversed(range(len(vertices))):
-        for parent in vertices[number].parents:
-            found[parent.vertex] |= found[number]
-    return [frozenset(one) for one in found]
+        one = vertices[number]
+        if one.query >= 0:
+            found[number][number, tuple(range(len(one.demands.slots)))] = None
+        for parent in one.parents:
+            through = ((leaf, tuple(slots[slot] for slot in parent.slots)) for leaf, slots in found[number])
+            found[parent.vertex].update(dict.fromkeys(through))
+    return [list(one) for one in found]
 
 
 class _Vertex:
@@ -182,35 +197,95 @@ class _Work:
             parts.append(own[np.lexsort((own, board.codes[column, own]))])
             self.places[number, column] = count, count + len(own)
             count += len(own)
-        self.items = np.concatenate(parts)
+        self.items, self.class_start = np.concatenate(parts), start
+        #: Of each vertex where its anchors begin and end.
+        self.anchors = np.zeros((len(detector.queries), 2), dtype=np.int64)
         self.store, self.used = np.empty(_FIRST_ROOM, dtype=np.int32), 0
         self.rows = np.empty(_FIRST_ROOM, dtype=np.int32)
         self.kept: dict[int, Kept] = {}
         #: Of a vertex that is not kept, the sources that its children have in its place.
         self.instead: dict[int, list[_Source]] = {}
+        #: What it took to build those that are kept.
+        self.works: dict[int, int] = {}
         self.in_order: set[int] = set()
         self.in_use: set[int] = set()
+
+    def _find_anchors(self, wanted: Bools) -> None:
+        """Finds the anchors of some vertices."""
+        items, start = self.items, self.class_start
+        found = find_anchors(self.detector.needs, self.board, items[: start[-1]], start, wanted)
+        bounds = np.stack((found.start[:-1], found.start[1:]), axis=1)
+        self.anchors[wanted] = bounds[wanted] + len(items)
+        #: The slot of each vertex that its anchors are of.
+        self.anchor_slot = found.slot
+        self.items = np.concatenate((items, found.event))
+
+    def try_alone(self) -> Iterator[tuple[int, Block]]:
+        """Joins the queries that take so little that nothing could save much; measures what the others would take."""
+        detector = self.detector
+        self._find_anchors(detector.are_queries)
+        wanting = [n for n, one in enumerate(detector.queries) if one >= 0 and detector.left[one]]
+        #: What each query would look at if it were made of events alone; that of those that are done is not there.
+        self.alone = dict.fromkeys(wanting, ANY_EFFORT)
+        for number in wanting if detector.frugal else ():
+            vertex = detector.vertices[number]
+            if vertex.parents and self._can_match(number, vertex, ()):
+                yield from self._try(number, vertex)
+            elif vertex.parents:
+                del self.alone[number]
+        least = 2 if detector.frugal else 1
+        self.may_save = np.array(
+            [one < 0 and len(self._served(number)) >= least for number, one in enumerate(detector.queries)]
+        )
+        if self.may_save.any():
+            self._find_anchors(self.may_save)
+
+    def _try(self, number: int, vertex: _Vertex) -> Iterator[tuple[int, Block]]:
+        """Joins a query of events alone, and measures what that would take if it takes more than a trial."""
+        detector = self.detector
+        left = detector.left[vertex.query]
+        most = TRIAL if left < 0 else min(TRIAL, left)
+        join_of = _Join(self, number, self._parts(number, vertex, ()), TRIAL)
+        self._make_room(TRIAL * vertex.width)
+        goes_on = join_of.goes_on(self.rows, most)
+        if goes_on and join_of.written < most:
+            self.alone[number] = int(join_of.tried / join_of.progress)
+            return
+        if not goes_on or join_of.written == left:
+            del self.alone[number]
+            yield from self._found(number, vertex, join_of.written)
+
+    def _served(self, number: int) -> list[int]:
+        """The queries, those that are not done, that are made of a sub-pattern."""
+        left, queries = self.detector.left, self.detector.queries
+        return [one for one in self.detector.below[number] if one in self.alone and left[queries[one]]]
 
     def keep(self, number: int) -> None:
         """Joins a sub-pattern and keeps its instances, unless they are too many."""
         detector, vertex = self.detector, self.detector.vertices[number]
         sources = self._sources(vertex)
+        if not self.may_save[number] or not self._served(number):
+            self._give_up(number, sources)
+            return
         if not self._can_match(number, vertex, sources):
             self.kept[number] = Kept(0, 0, vertex.width)
             return
-        parts, effort = self._parts(vertex, sources), self._worth(number)
-        if self._fewest(vertex, parts) > effort:
-            self._give_up(number, sources)
-            return
-        join_of = _Join(self, vertex, parts, effort)
-        room = detector.most_kept - self.used
+        parts = self._parts(number, vertex, sources)
+        join_of, served = _Join(self, number, parts, ANY_EFFORT), self._served(number)
+        saved = sum(self.alone[one] for one in served)
+        room, check = detector.most_kept - self.used, JOIN if detector.frugal else ANY_EFFORT
+        join_of.effort = check
         while join_of.goes_on(self.rows, len(self.rows) // vertex.width):
-            if len(self.rows) >= room or join_of.tried >= effort:
+            if join_of.tried >= join_of.effort:
+                if not self._is_worth(join_of, served):
+                    self._give_up(number, sources)
+                    return
+                join_of.effort = min(2 * join_of.effort, saved)
+                continue
+            if len(self.rows) >= room:
                 self._give_up(number, sources)
                 return
-            grown = np.empty(2 * len(self.rows), dtype=np.int32)
-            grown[: len(self.rows)] = self.rows
-            self.rows = grown
+            self._make_room(2 * len(self.rows), kept=len(self.rows))
         size = join_of.written * vertex.width
         if size > room:
             self._give_up(number, sources)
@@ -223,7 +298,17 @@ class _Work:
         self.kept[number] = Kept(self.used, join_of.written, vertex.width)
         self.used += size
         detector.built[number] += join_of.written
-        self._count_uses(sources)
+        self._count_uses(parts)
+        self.works[number] = join_of.tried
+
+    def _is_worth(self, join_of: _Join, served: Sequence[int]) -> bool:
+        """Whether a sub-pattern saves more than it takes, if the rest of its join goes on as it has begun.
+
+        A query that is made of its instances is saved no more than it takes to build them, nor than it takes alone.
+        """
+        takes, instances = join_of.tried / join_of.progress, join_of.written / join_of.progress
+        saved = sum(max(min(self.alone[one], takes) - READING * instances, 0) for one in served)
+        return saved > takes + KEEPING * instances
 
     def match(self, number: int) -> Iterator[tuple[int, Block]]:
         """Joins a query, or an alternative of it, and yields its matches, up to what is left of its limit."""
@@ -231,22 +316,33 @@ class _Work:
         sources = self._sources(vertex)
         if not self._can_match(number, vertex, sources):
             return
-        self._count_uses(sources)
-        join_of = _Join(self, vertex, self._parts(vertex, sources), ANY_EFFORT)
+        parts = self._parts(number, vertex, sources)
+        self._count_uses(parts)
+        join_of = _Join(self, number, parts, ANY_EFFORT)
         rows_at_once = max(min(BLOCK_ROWS, BLOCK_NUMBERS // vertex.width), 1)
         goes_on = True
         while goes_on and detector.left[vertex.query]:
             left = detector.left[vertex.query]
             most = rows_at_once if left < 0 else min(rows_at_once, left)
-            if len(self.rows) < most * vertex.width:
-                self.rows = np.empty(most * vertex.width, dtype=np.int32)
+            self._make_room(most * vertex.width)
             join_of.written = 0
             goes_on = join_of.goes_on(self.rows, most)
-            if join_of.written:
-                detector.built[number] += join_of.written
-                detector.left[vertex.query] -= join_of.written if left > 0 else 0
-                board = self.board
-                yield vertex.query, trends_of(self.rows, join_of.written, vertex.variables, board.kind, board.segment)
+            yield from self._found(number, vertex, join_of.written)
+
+    def _found(self, number: int, vertex: _Vertex, written: int) -> Iterator[tuple[int, Block]]:
+        """Gives the matches that have been written, and takes them off what is left of the limit."""
+        detector, board = self.detector, self.board
+        if written:
+            detector.built[number] += written
+            detector.left[vertex.query] -= written if detector.left[vertex.query] > 0 else 0
+            yield vertex.query, trends_of(self.rows, written, vertex.variables, board.kind, board.segment)
+
+    def _make_room(self, numbers: int, kept: int = 0) -> None:
+        """Makes room for so many numbers in rows, of which the first ones are ``kept``."""
+        if len(self.rows) < numbers:
+            grown = np.empty(numbers, dtype=np.int32)
+            grown[:kept] = self.rows[:kept]
+            self.rows = grown
 
     def _give_up(self, number: int, sources: list[_Source]) -> None:
         """Notes that a vertex is not kept, and what its children are made of instead."""
@@ -264,50 +360,50 @@ class _Work:
         return list(found)
 
     def _can_match(self, number: int, vertex: _Vertex, sources: Sequence[_Source]) -> bool:
-        """Whether each source has an instance and each slot an event; counts the events that are not looked at."""
-        if all(self.kept[one.vertex].instances for one in sources):
-            return all(self._size(each) for each in vertex.classes)
+        """Whether each source has an instance and the vertex an anchor; counts the events that are not looked at."""
+        if self._begins(number) and all(self.kept[one.vertex].instances for one in sources):
+            return True
         covered = {slot for one in sources for slot in one.slots}
         own = (each for slot, each in enumerate(vertex.classes) if slot not in covered)
         self.detector.avoided[number] += sum(map(self._size, own))
         return False
 
-    def _count_uses(self, sources: Sequence[_Source]) -> None:
-        for vertex in {one.vertex for one in sources}:
+    def _begins(self, number: int) -> int:
+        """How many anchors a vertex has."""
+        return int(self.anchors[number, 1] - self.anchors[number, 0])
+
+    def _count_uses(self, parts: Sequence[_Source | int]) -> None:
+        for vertex in {part.vertex for part in parts if isinstance(part, _Source)}:
             used_before = vertex in self.in_use
             self.detector.shared[vertex] += self.kept[vertex].instances if used_before else 0
             self.in_use.add(vertex)
-
-    def _worth(self, number: int) -> int:
-        """How many candidates may be looked at to build a vertex: as many as its queries begin with without it.
-
-        So what is built in vain takes no longer than to do without.
-        """
-        detector = self.detector
-        wanting = (one for one in detector.below[number] if detector.left[detector.vertices[one].query])
-        begins = sum(min(map(self._size, detector.vertices[one].classes)) for one in wanting)
-        return max(begins, LEAST_EFFORT)
-
-    def _fewest(self, vertex: _Vertex, parts: Sequence[_Source | int]) -> int:
-        """How many candidates the first step of a join has."""
-        first = parts[0]
-        return self.kept[first.vertex].instances if isinstance(first, _Source) else self._size(vertex.classes[first])
 
     def _size(self, number: int) -> int:
         begin, end = self.places[number]
         return end - begin
 
-    def _parts(self, vertex: _Vertex, sources: Sequence[_Source]) -> tuple[_Source | int, ...]:
-        """The parts of a join, those first of which there are fewest; sources that bind nothing new are left out."""
+    def _parts(self, number: int, vertex: _Vertex, sources: Sequence[_Source]) -> tuple[_Source | int, ...]:
+        """The parts of a join, those first of which there are fewest.
+
+        Sources that bind nothing new are left out, and those of which there are so many that it takes less to bind
+        their slots one by one.
+        """
         covered: set[int] = set()
         sized: list[tuple[int, int, _Source | int]] = []
+        anchor = int(self.anchor_slot[number])
         for one in sorted(sources, key=lambda one: self.kept[one.vertex].instances):
-            if not covered.issuperset(one.slots):
-                sized.append((self.kept[one.vertex].instances, len(sized), one))
+            instances, new = self.kept[one.vertex].instances, set(one.slots) - covered
+            fewest = min((self._size(vertex.classes[slot]) for slot in new), default=-1)
+            takes = min(self.alone.get(number, ANY_EFFORT), self.works[one.vertex])
+            if instances <= fewest or (
+                new and not covered and (READING * instances < takes or not self.detector.frugal)
+            ):
+                sized.append((instances, len(sized), one))
                 covered.update(one.slots)
-        for slot, number in enumerate(vertex.classes):
+        for slot, its in enumerate(vertex.classes):
             if slot not in covered:
-                sized.append((self._size(number), len(sized), slot))
+                first = slot == anchor and not covered
+                sized.append((-1 if first else self._size(its), len(sized), slot))
         return tuple(part for _, _, part in sorted(sized, key=lambda one: one[:2]))
 
     def put_in_order(self, number: int) -> None:
@@ -319,8 +415,9 @@ class _Work:
         table = self.store[place : place + instances * width].reshape(instances, width)
         table[:] = table[np.argsort(table[:, -1], kind="stable")]
 
-    def program(self, vertex: _Vertex, parts: tuple[_Source | int, ...]) -> tuple[Program, Ints]:
+    def program(self, number: int, parts: tuple[_Source | int, ...]) -> tuple[Program, Ints]:
         """The steps of a join, laid out when it is first joined so, and where the candidates of each step lie."""
+        vertex = self.detector.vertices[number]
         if parts not in vertex.programs:
             given = [self._given(part) if isinstance(part, _Source) else part for part in parts]
             vertex.programs[parts] = lay_out_join(vertex.demands, vertex.classes, vertex.gaps, given)
@@ -332,6 +429,8 @@ class _Work:
                 where[row] = 0, kept.instances, kept.place
                 if row:
                     self.put_in_order(part.vertex)
+            elif not row and part == self.anchor_slot[number]:
+                where[row, :2] = self.anchors[number]
             else:
                 where[row, :2] = self.places[vertex.classes[part] if index is None else index]
         return program, where
@@ -344,9 +443,10 @@ class _Work:
 class _Join:
     """A join that may be interrupted."""
 
-    def __init__(self, work: _Work, vertex: _Vertex, parts: tuple[_Source | int, ...], effort: int) -> None:
-        self._work, self._vertex, self._effort = work, vertex, effort
-        self._program, self._where = work.program(vertex, parts)
+    def __init__(self, work: _Work, number: int, parts: tuple[_Source | int, ...], effort: int) -> None:
+        self._work, self.effort = work, effort
+        vertex = self._vertex = work.detector.vertices[number]
+        self._program, self._where = work.program(number, parts)
         self._gaps = np.array([work.places[number] for number in vertex.gap_classes], dtype=np.int64).reshape(-1, 2)
         self._frame = np.zeros((len(parts), FRAME_FIELDS), dtype=np.int64)
         self._frame[0, [NEXT, STOP]] = self._where[0, :2]
@@ -357,6 +457,12 @@ class _Join:
     def tried(self) -> int:
         """The candidates that have been looked at."""
         return int(self._state[TRIED])
+
+    @property
+    def progress(self) -> float:
+        """The share, above 0, of the candidates of the first step that is done with."""
+        begin, end = self._where[0, :2]
+        return max(int(self._frame[0, NEXT] - begin) - 1, 0.5) / max(int(end - begin), 1)
 
     @property
     def written(self) -> int:
@@ -386,6 +492,6 @@ class _Join:
                 self._state,
                 self._vertex.bounds,
                 most,
-                self._effort,
+                self.effort,
             )
         )

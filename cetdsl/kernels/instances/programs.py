@@ -7,7 +7,7 @@ a bound slot, among the events of that value only. All else is tested.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import attrs
@@ -111,6 +111,10 @@ class _Laid:
         self.tests: list[tuple[int, int, int, int, int]] = []
         self.looked_up: list[tuple[int, int] | None] = []
         self.judged: set[Gap] = set()
+        # What is asked of each slot and another one, so that a step looks at that of its own slots only.
+        self.before = _by_slot(sorted(demands.before))
+        self.apart = _by_slot([(a, b) for a, b in sorted(demands.apart) if not {(a, b), (b, a)} & demands.before])
+        self.compared = sorted(demands.compared, key=repr)
 
     def add(self, part: Given | int, last: bool) -> None:
         """Adds a step that binds a part."""
@@ -139,11 +143,10 @@ class _Laid:
         self.steps.append(step)
 
     def _narrow_slot(self, slot: int) -> None:
-        for other in sorted(self.bound):
-            if (other, slot) in self.demands.before:
-                self.narrow.append((other, BEHIND))
-            elif (slot, other) in self.demands.before:
-                self.narrow.append((other, AHEAD))
+        for a, b in self.before.get(slot, ()):
+            other = a if b == slot else b
+            if other in self.bound:
+                self.narrow.append((other, BEHIND if b == slot else AHEAD))
 
     def _narrow_parent(self, part: Given) -> None:
         """By the position of the first event of each instance, in whose order the instances are."""
@@ -156,7 +159,7 @@ class _Laid:
                 self.narrow.append((other, BEHIND))
 
     def _equality(self, slot: int) -> Compared | None:
-        for one in sorted(self.demands.compared, key=repr):
+        for one in self.compared:
             sides = {one.slot, one.other}
             if one.op == "=" and slot in sides and sides - {slot} <= self.bound:
                 return one
@@ -166,21 +169,18 @@ class _Laid:
         self, new: Sequence[int], known: Demands | None, chosen: Compared | None, last: bool
     ) -> Iterator[tuple[int, int, int, int, int]]:
         """What is to be asked of newly bound slots, and is neither known nor said by the range."""
-        fresh, demands = set(new), self.demands
         # The range of a single slot says what is before it and behind it.
-        for a, b in sorted(demands.before - known.before if known is not None else ()):
-            if self._is_due({a, b}, fresh):
-                yield BEFORE, a, 0, b, 0
-        for a, b in sorted(demands.apart):
-            ordered = (a, b) in demands.before or (b, a) in demands.before
-            if self._is_due({a, b}, fresh) and not ordered and (known is None or (a, b) not in known.apart):
+        if known is not None:
+            for a, b in self._due(self.before, new):
+                if (a, b) not in known.before:
+                    yield BEFORE, a, 0, b, 0
+        for a, b in self._due(self.apart, new):
+            if known is None or (a, b) not in known.apart:
                 yield APART, a, 0, b, 0
-        for one in sorted(demands.compared, key=repr):
-            if (
-                self._is_due({one.slot, one.other}, fresh)
-                and one != chosen
-                and one not in (known.compared if known else ())
-            ):
+        for one in self.compared:
+            slots = {one.slot, one.other}
+            is_due = slots <= self.bound and not slots.isdisjoint(new)
+            if is_due and one != chosen and one not in (known.compared if known else ()):
                 yield OPERATORS[one.op], one.slot, one.column, one.other, one.other_column
         for number, gap in enumerate(self.gaps):
             mentioned = gap.after | gap.before
@@ -191,8 +191,12 @@ class _Laid:
             if known is None or gap not in known.gaps:
                 yield EMPTY, 0, number, 0, 0
 
-    def _is_due(self, slots: set[int], fresh: set[int]) -> bool:
-        return slots <= self.bound and not slots.isdisjoint(fresh)
+    def _due(self, pairs: Mapping[int, Sequence[tuple[int, int]]], new: Sequence[int]) -> Iterable[tuple[int, int]]:
+        """The pairs of which one slot has just been bound, and the other one is bound."""
+        bound = self.bound
+        return dict.fromkeys(
+            pair for slot in new for pair in pairs.get(slot, ()) if pair[0] in bound and pair[1] in bound
+        )
 
     def program(self) -> Program:
         """Returns the steps so far."""
@@ -216,6 +220,14 @@ class _Laid:
 
 def _table(rows: Sequence[Sequence[int]], columns: int) -> Ints:
     return np.array(rows, dtype=np.int64).reshape(-1, columns)
+
+
+def _by_slot(pairs: Sequence[tuple[int, int]]) -> dict[int, list[tuple[int, int]]]:
+    found: dict[int, list[tuple[int, int]]] = {}
+    for pair in pairs:
+        for slot in pair:
+            found.setdefault(slot, []).append(pair)
+    return found
 
 
 def _mirrored(one: Compared) -> Compared:

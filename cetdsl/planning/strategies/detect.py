@@ -20,6 +20,13 @@ from cetdsl.planning.strategies.subject import Subject, subject_of
 
 def detect(request: TrendsRequest) -> Operator | Declined:
     """Lists trends branch by branch, each in an order that a plan says, with an index per step."""
+    reason = why_no_plan(request.detection)
+    if reason is not None and request.detection.plan == "auto":
+        return Declined(reason)
+    return _planned(request)
+
+
+def _planned(request: TrendsRequest) -> Operator | Declined:
     return by_plans(request, lambda subject: list_trends(subject.request))
 
 
@@ -55,7 +62,7 @@ def _uncut(source: Source, asked: Detection) -> Source:
 
 def measure(request: TrendsRequest) -> MeasureDetection | Declined:
     """Puts trends together as :func:`detect` does, and tells of each slice of a key how that went."""
-    found = detect(request)
+    found = _planned(request)
     if isinstance(found, Declined):
         return found
     plan = next(operator for operator in found.walk() if isinstance(operator, DetectTrends))
