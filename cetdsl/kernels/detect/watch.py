@@ -97,15 +97,19 @@ def _deviates(watched: Watched, least: float, now: Floats) -> bool:
 @jit
 def _may_be_violated(watched: Watched, counts: Floats, slices: int) -> bool:
     """Whether one of the conditions is violated, or nearly so."""
-    side, start = watched.side, watched.side_start
+    side, start, shared = watched.side, watched.side_start, watched.side_shared
     for c in range(len(watched.common)):
         left = right = 0.0
-        for k in range(start[2 * c], start[2 * c + 1]):
+        for k in range(start[2 * c], shared[2 * c]):
             left += counts[side[k]]
-        for k in range(start[2 * c + 1], start[2 * c + 2]):
+        for k in range(start[2 * c + 1], shared[2 * c + 1]):
             right += counts[side[k]]
-        # Where a tie does not violate it, sides that are the same but for rounding are a tie.
-        if left < right * (1 - _NEARLY) or (not watched.strict[c] and left <= right * (1 + _ROUNDING)):
+        # Sides that are the same but for rounding are a tie. Sums may hide a difference behind what both have in common.
+        rises = left > right * (1 + _ROUNDING)
+        for k in range(shared[2 * c], start[2 * c + 1]):
+            left += counts[side[k]]
+            right += counts[side[k]]
+        if left < right * (1 - _NEARLY) or not (watched.strict[c] or rises):
             continue
         distance = watched.distance[c]
         if watched.half_life > 0:
