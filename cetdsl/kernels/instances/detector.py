@@ -48,8 +48,8 @@ class Detector:
     """Lists the matches of many queries over chunk after chunk of sorted events.
 
     The instances of a vertex are those among the events of the chunk. ``most_kept`` bounds how many numbers are kept of
-    all of them. Where it is ``frugal``, the sub-patterns of a chunk that are expected to cost more than they save are
-    not built; else all are of which some query may have a match.
+    all of them. Where it is ``frugal``, joins begin only where a match may lie, and no sub-pattern is built that takes
+    more than it saves; else all are built that are not too large, from all events that fit.
 
     Examples
     --------
@@ -213,6 +213,13 @@ class _Work:
     def _find_anchors(self, wanted: Bools) -> None:
         """Finds the anchors of some vertices."""
         items, start = self.items, self.class_start
+        if not self.detector.frugal:
+            classes = [one.classes for one in self.detector.vertices]
+            rarest = [int(np.argmin([self._size(each) for each in own])) for own in classes]
+            every = [self.places[own[slot]] for own, slot in zip(classes, rarest, strict=True)]
+            self.anchor_slot = np.array(rarest, dtype=np.int64)
+            self.anchors = np.array(every, dtype=np.int64).reshape(-1, 2)
+            return
         found = find_anchors(self.detector.needs, self.board, items[: start[-1]], start, wanted)
         bounds = np.stack((found.start[:-1], found.start[1:]), axis=1)
         self.anchors[wanted] = bounds[wanted] + len(items)
