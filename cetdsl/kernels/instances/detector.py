@@ -133,7 +133,8 @@ class Detector:
         yield from work.try_alone()
         for number, vertex in enumerate(self.vertices):
             if vertex.query < 0:
-                work.keep(number)
+                if work.may_save.any():
+                    work.keep(number)
             elif number in work.alone and self.left[vertex.query]:
                 yield from work.match(number)
 
@@ -241,9 +242,12 @@ class _Work:
             elif vertex.parents:
                 del self.alone[number]
         least = 2 if detector.frugal else 1
-        self.may_save = np.array(
-            [one < 0 and len(self._served(number)) >= least for number, one in enumerate(detector.queries)]
-        )
+        #: The sub-patterns that may save something; to look for them takes as long as to look for matches.
+        self.may_save = np.zeros(len(detector.queries), dtype=np.bool_)
+        if sum(bool(detector.vertices[number].parents) for number in self.alone) >= least:
+            inner = np.nonzero(~detector.are_queries)[0].tolist()
+            self.may_save[[number for number in inner if len(self._served(number)) >= least]] = True
+        detector.not_kept[~detector.are_queries & ~self.may_save] += 1
         if self.may_save.any():
             self._find_anchors(self.may_save)
 
@@ -272,7 +276,8 @@ class _Work:
         detector, vertex = self.detector, self.detector.vertices[number]
         sources = self._sources(vertex)
         if not self.may_save[number] or not self._served(number):
-            self._give_up(number, sources)
+            self.detector.not_kept[number] += int(self.may_save[number])
+            self.instead[number] = sources
             return
         if not self._can_match(number, vertex, sources):
             self.kept[number] = Kept(0, 0, vertex.width)
