@@ -30,6 +30,7 @@ from cetdsl.ir.machine import Machine, Pair
 from cetdsl.ir.operators import ListTrends, MeasureDetection
 from cetdsl.ir.stages import DETECTION, DetectSpec, TrendsSpec
 from cetdsl.ir.windowing import SLIDING, SPAN, Windowing
+from cetdsl.kernels.detect import adapt
 from cetdsl.kernels.detect import choose as choosing
 from cetdsl.kernels.detect import trees as tree_search
 from cetdsl.kernels.detect.detector import Detector
@@ -379,6 +380,24 @@ def test_whenever_plans_change_each_trend_is_found_once(
             assert Counter(found) == expected, (cut, chunk_events, events_of_slice)
     several = len(kinds) > (2 if trees else 1)
     assert method != "any" or not several or changes[True] > 100
+
+
+@pytest.mark.parametrize("text", TYPICAL)
+def test_trends_of_keys_whose_cheap_plans_are_left_alone(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By default a plan is left alone where it is cheap; what is cheap is set so that it is in some keys only."""
+    query = by_case(cet.parse(text)._query())
+    rng = random.Random(text)
+    kinds = [event.type for event in positive_events(query.pattern)]
+    rows = generators.stack([dense_stream(rng, kinds, kinds) for _ in range(30)])
+    worker = Detecting(query, rows, ("s",))
+    expected = expected_of(query, rows, ("s",))
+    own = next(plans_of(worker.branches, 1, 0, False))
+    monkeypatch.setattr(Pace, "lengths", lambda pace, events: np.full_like(events, 2))
+    how = {"algorithm": "greedy", "adaptation": Adaptation(distance=0.0), "slice_events": None, "slices": 2}
+    for pays in (0.0, 0.5, 1e9):
+        monkeypatch.setattr(adapt, "PAYS", pays)
+        for _, (chunk_events, batch) in cuttings(0, (-1,)):
+            assert Counter(worker.detected(own, chunk_events, batch, adapting=how)) == expected, (pays, chunk_events)
 
 
 def dense_stream(rng: random.Random, kinds: list[str | None], others: list[str | None]) -> list[Any]:

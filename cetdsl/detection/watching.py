@@ -7,6 +7,7 @@ set of variables is the list of its factors; a comparison is two lists of sets; 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -69,6 +70,8 @@ class Watched(NamedTuple):
     #: ``2 * c`` and ``2 * c + 1``.
     side: Ints
     side_start: Ints
+    #: Where those begin that the other side has, too: what is before them tells small differences.
+    side_shared: Ints
     #: The set that both sides of a condition have in common (-1: none), and whether a tie violates it.
     common: Ints
     strict: Bools
@@ -158,11 +161,18 @@ class Watch:
             whether a tie violates it. Distances are 0.
         """
         numbers: dict[int, int] = {}
-        flat = [[numbers.setdefault(m, len(numbers)) for m in _masks(side)] for one in sides for side in one[:2]]
+        own, shared = [], []
+        for one in sides:
+            left, right = (Counter(_masks(side)) for side in one[:2])
+            own += [list((left - right).elements()), list((right - left).elements())]
+            shared += [list((left & right).elements())] * 2
+        flat = [[numbers.setdefault(m, len(numbers)) for m in (*a, *b)] for a, b in zip(own, shared, strict=True)]
+        start = np.cumsum([0, *map(len, flat)]).astype(np.int64)
         common = [numbers.setdefault(one[2], len(numbers)) if one[2] else -1 for one in sides]
         return self._watched(CONDITIONS, list(numbers))._replace(
             side=_ints([number for side in flat for number in side]),
-            side_start=np.cumsum([0, *map(len, flat)]).astype(np.int64),
+            side_start=start,
+            side_shared=start[:-1] + _ints(map(len, own)),
             common=_ints(common),
             strict=np.array([one[3] for one in sides], dtype=np.bool_),
             distance=np.zeros(len(sides)),
@@ -175,7 +185,7 @@ class Watch:
         begin = len(sets) - len(plan) - len(before)
         number = np.arange(begin, len(sets), dtype=np.int64)
         return watched._replace(
-            sets=self._sets(sets), plan=number[: len(plan)].copy(), before=number[len(plan) :].copy(), trial=slices
+            sets=self.sets(sets), plan=number[: len(plan)].copy(), before=number[len(plan) :].copy(), trial=slices
         )
 
     def _watched(self, how: int, sets: Sequence[int] = ()) -> Watched:
@@ -183,10 +193,27 @@ class Watch:
         doubles, bools = np.zeros(0), np.zeros(0, dtype=np.bool_)
         start = np.zeros(1, dtype=np.int64)
         return Watched(
-            how, 0.0, doubles, self._sets(sets), none, start, none, bools, doubles, none, 0.0, 0.0, 0, none, none, 0
+            how,
+            0.0,
+            doubles,
+            self.sets(sets),
+            none,
+            start,
+            none,
+            none,
+            bools,
+            doubles,
+            none,
+            0.0,
+            0.0,
+            0,
+            none,
+            none,
+            0,
         )
 
-    def _sets(self, masks: Sequence[int]) -> Sets:
+    def sets(self, masks: Sequence[int]) -> Sets:
+        """Returns what some sets of variables, given by their masks, are made of."""
         made = [self._set(mask) for mask in masks]
         terms = [term for one in made for term in one.terms]
         return Sets(

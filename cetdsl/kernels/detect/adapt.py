@@ -14,7 +14,7 @@ import attrs
 import numpy as np
 
 from cetdsl.detection.histograms import Buckets, SlidingStatistics
-from cetdsl.detection.loop import Counts, Loop, Pace
+from cetdsl.detection.loop import OFTEN, PAYS, Counts, Loop, Pace
 from cetdsl.detection.plans import Plan, is_free
 from cetdsl.detection.statistics import Statistics
 from cetdsl.ir.branches import Between, Branch, BranchPlan
@@ -23,16 +23,18 @@ from cetdsl.kernels._jit import inlined, jit
 from cetdsl.kernels.detect.runs import Runs
 from cetdsl.kernels.detect.steps import Candidates
 from cetdsl.kernels.detect.tables import TableMaker
-from cetdsl.kernels.detect.watch import first_looks, pass_over, room_for
+from cetdsl.kernels.detect.watch import first_costly, first_looks, pass_over, room_for
 from cetdsl.kernels.enumerate.batches import members_of
 from cetdsl.kernels.enumerate.layout import ints
 from cetdsl.kernels.machine.conditions import compare, is_listed
 from cetdsl.kernels.machine.program import OPERATORS
-from cetdsl.kernels.vocabulary import Events, Floats, Ints, Places
+from cetdsl.kernels.vocabulary import Bools, Events, Floats, Ints, Places
 
 #: Pairs of events that are tried for one selectivity in one slice, and of how many neighbours among the later events
 #: they are: what is looked at for one of them is then in the processor's cache for the next.
 SAMPLE, NEIGHBOURS = 16, 8
+#: Where a plan is cheap, one slice in so many is sampled, which says whether it still is.
+SPARSE = 8
 #: Pairs of events that are tried where a sample is taken before planning, and of how many events of a key.
 TRIED, PIECE = 64, 1_000
 #: Those of a linear congruential generator modulo 2^64 (Knuth's MMIX), of which the upper bits are used.
@@ -228,6 +230,10 @@ class BranchLoop:
         #: The slices that were complete in the last chunk, where they are asked for.
         self.slices: list[Slice] = []
         self._pace = Pace(adapting.slice_events)
+        #: Whether plans that are cheap are left alone. A user who says how long slices are has each of them judged, and
+        #: what sets of events cost is not told by how many they are.
+        by_default = adapting.slice_events is None and adapting.adaptation.method == "invariants"
+        self._spares = by_default and not any(variable.kleene for variable in problem.variables)
         #: The seconds that deciding and planning had taken when the last chunk began.
         self._spent = 0.0
 
@@ -272,7 +278,9 @@ class BranchLoop:
         first = low[owner] + piece * PIECE
         stop = np.minimum(first + PIECE, high[owner])
         places = np.stack([low[owner], first, stop, np.arange(len(owner)), (high - low)[owner]], axis=1)
-        counts = self._counts(events, tables, np.ascontiguousarray(places, dtype=np.int64), TRIED, 1)
+        places = np.ascontiguousarray(places, dtype=np.int64)
+        counts = self._counted(events, tables, places)
+        self._sample(events, tables, places, counts, np.ones(len(places), dtype=np.bool_), TRIED, 1)
         seen = self._sliding(1)
         self._add(seen, counts.sum(axis=0))
         return seen.statistics()
@@ -306,16 +314,15 @@ class BranchLoop:
         places, own = self._places(starts, going_on)
         keys = {} if going_on is None else {0: going_on}
         begin = np.searchsorted(own, np.arange(last + 2))
+        # Searches need these tables too, so their time is not that of deciding.
+        for one in self._candidates if len(places) else ():
+            tables.rank_of(one)
         started = thread_time()
-        if len(places):
-            # Searches need these tables too, so their time is not that of deciding.
-            for one in self._candidates:
-                tables.rank_of(one)
-            started = thread_time()
-            rows = self._counts(events, tables, places, SAMPLE, NEIGHBOURS)
-        else:
-            rows = np.zeros((0, 1 + len(self._candidates) + 2 * len(self._compared)))
-        chosen = np.ones(last + 1, dtype=np.bool_) if by_slice else self._looked(rows, begin, going_on is not None)
+        rows = self._counted(events, tables, places)
+        costly = self._sampled_where_it_pays(events, tables, places, rows, begin, going_on)
+        chosen = np.ones(last + 1, dtype=np.bool_)
+        if not by_slice:
+            chosen = self._looked(rows, begin, costly, going_on is not None)
         chosen[last] = True
         spent = thread_time() - started
         self.counts.seconds_deciding += spent
@@ -323,8 +330,39 @@ class BranchLoop:
             if number not in keys:
                 keys[number] = self._fresh()
             some = slice(int(begin[number]), int(begin[number + 1]))
-            self._follow(keys[number], number, places[some], rows[some], spent / max(len(places), 1), by_slice)
+            cheap = int(costly[number] - begin[number])
+            counting = spent / max(len(places), 1)
+            self._follow(keys[number], number, places[some], rows[some], cheap, counting, by_slice)
         return keys
+
+    def _sampled_where_it_pays(
+        self, events: Events, tables: TableMaker, places: Ints, rows: Floats, begin: Ints, going_on: _Key | None
+    ) -> Ints:
+        """Samples slices, and returns the first one of each key after which its plan may change.
+
+        By default the plan of a key is left alone where it is expected to build few partial matches for each event:
+        then no other plan can save what deciding costs. Few slices of such a key are sampled.
+        """
+        if not self._spares or not len(places):
+            self._sample(events, tables, places, rows, np.ones(len(places), dtype=np.bool_))
+            return begin[:-1]
+        sparse = places[:, _NUMBER] % SPARSE == 0
+        self._sample(events, tables, places, rows, sparse, NEIGHBOURS)
+        costly = begin[1:].copy()
+        self._find_costly(self._first, self._first.watch.begin, rows, begin, costly)
+        if going_on is not None:
+            self._find_costly(going_on.loop, going_on.now, rows, begin[:2], costly[:1])
+        own = np.repeat(np.arange(len(costly)), np.diff(begin))
+        self._sample(events, tables, places, rows, ~sparse & (np.arange(len(places)) >= costly[own]))
+        return costly
+
+    def _find_costly(self, loop: Loop, now: Floats, rows: Floats, begin: Ints, costly: Ints) -> None:
+        """Finds, for each of some keys, where the plan of a loop becomes costly, and goes back as far as statistics."""
+        # A sample of few slices is small, and one of more of them tells more.
+        watch, window = loop.watch, SPARSE // 2 * self._adapting.slices
+        sets = watch.sets(loop.plan.masks)
+        seen = room_for(rows.shape[1], window)
+        first_costly(rows, begin, window, PAYS, OFTEN, watch.factors, sets, seen, now.copy(), now, costly)
 
     def _places(self, starts: Ints, going_on: _Key | None) -> tuple[Ints, Ints]:
         """Returns the slices that are complete by now, in rows of ``_PLACE``, and the number of the key of each."""
@@ -341,14 +379,14 @@ class BranchLoop:
         places = [low[own], first, end + behind, number[own] + piece, end]
         return np.ascontiguousarray(np.stack(places, axis=1), dtype=np.int64), own
 
-    def _looked(self, rows: Floats, begin: Ints, first_goes_on: bool) -> np.ndarray:
+    def _looked(self, rows: Floats, begin: Ints, costly: Ints, first_goes_on: bool) -> np.ndarray:
         """Whether a slice of each key must be looked at; of one that goes on it may."""
         looked = np.zeros(len(begin) - 1, dtype=np.bool_)
         if len(rows):
             watch, window = self._first.watch, self._adapting.slices
             seen, now = room_for(rows.shape[1], window), watch.begin.copy()
             watched = self._first.watched
-            first_looks(rows, begin, window, watch.factors, watched, seen, now, watch.begin, looked)
+            first_looks(rows, costly, begin[1:], window, watch.factors, watched, seen, now, watch.begin, looked)
         looked[0] |= first_goes_on
         return looked
 
@@ -363,12 +401,16 @@ class BranchLoop:
             self.plans.append(plan)
         return self.plans.index(plan)
 
-    def _follow(self, key: _Key, number: int, places: Ints, rows: Floats, counting: float, by_slice: bool) -> None:
-        """Decides on the plan behind each of some slices of a key."""
-        at = 0
+    def _follow(
+        self, key: _Key, number: int, places: Ints, rows: Floats, cheap: int, counting: float, by_slice: bool
+    ) -> None:
+        """Decides on the plan behind each of some slices of a key; after the first ``cheap`` ones it stays."""
+        at = cheap
         looks: dict[int, Slice] = {}
         before = attrs.evolve(key.loop.counts)
         started = thread_time()
+        key.loop.passed_over(cheap)
+        key.plans += [key.plans[-1]] * cheap
         while at < len(rows):
             window, watch = self._adapting.slices, key.loop.watch
             found, gains = pass_over(rows, at, window, watch.factors, key.loop.watched, key.seen, key.now)
@@ -421,13 +463,11 @@ class BranchLoop:
                 )
             )
 
-    def _counts(self, events: Events, tables: TableMaker, places: Ints, tries: int, neighbours: int) -> Floats:
-        """Of each slice its duration, the events of each variable, and the pairs that were tried and that passed."""
+    def _counted(self, events: Events, tables: TableMaker, places: Ints) -> Floats:
+        """Of each slice its duration and the events of each variable, and room for what a sample says."""
         ranks = [tables.rank_of(one) for one in self._candidates]
-        items = [tables.candidates(one) for one in self._candidates]
         low, first, stop = places[:, _LOW], places[:, _FIRST], places[:, _STOP]
-        variables, pairs = len(ranks), len(self._compared)
-        counts = np.empty((len(places), 1 + variables + 2 * pairs))
+        counts = np.zeros((len(places), 1 + len(ranks) + 2 * len(self._compared)))
         if self._adapting.problem.window is None:
             # Rates are then of the events of a whole key, as far as it has come.
             counts[:, 0] = (stop - first) / places[:, _END]
@@ -436,12 +476,27 @@ class BranchLoop:
         np.maximum(counts[:, 0], 1e-9, out=counts[:, 0])
         for variable, rank in enumerate(ranks):
             counts[:, 1 + variable] = rank[stop] - rank[first]
-        sampled = np.zeros((pairs, len(places), 2), dtype=np.int64)
+        return counts
+
+    def _sample(
+        self,
+        events: Events,
+        tables: TableMaker,
+        places: Ints,
+        rows: Floats,
+        chosen: Bools,
+        tries: int = SAMPLE,
+        neighbours: int = NEIGHBOURS,
+    ) -> None:
+        """Writes how many pairs of events were tried in each of the chosen slices, and how many passed."""
+        ranks = [tables.rank_of(one) for one in self._candidates]
+        items = [tables.candidates(one) for one in self._candidates]
+        pairs, some = len(self._compared), np.ascontiguousarray(places[chosen])
+        sampled = np.zeros((pairs, len(some), 2), dtype=np.int64)
         for pair, one, other, test in self._tests:
             both, salt = (items[one], items[other], ranks[one], ranks[other]), one * 31 + other
-            _sample(events, test, *both, places, self._window, salt, tries, neighbours, sampled[pair])
-        counts[:, 1 + variables :] = np.concatenate([sampled[:, :, 0], sampled[:, :, 1]]).T
-        return counts
+            _sample(events, test, *both, some, self._window, salt, tries, neighbours, sampled[pair])
+        rows[chosen, 1 + len(ranks) :] = np.concatenate([sampled[:, :, 0], sampled[:, :, 1]]).T
 
     def _of_key(self, key: _Key, number: int, low: int, high: int, group: int) -> Iterator[tuple[int, ...]]:
         """The runs of a key's events; each slice is a group of its own, from ``group`` on, unless that is negative."""

@@ -97,15 +97,19 @@ def _deviates(watched: Watched, least: float, now: Floats) -> bool:
 @jit
 def _may_be_violated(watched: Watched, counts: Floats, slices: int) -> bool:
     """Whether one of the conditions is violated, or nearly so."""
-    side, start = watched.side, watched.side_start
+    side, start, shared = watched.side, watched.side_start, watched.side_shared
     for c in range(len(watched.common)):
         left = right = 0.0
-        for k in range(start[2 * c], start[2 * c + 1]):
+        for k in range(start[2 * c], shared[2 * c]):
             left += counts[side[k]]
-        for k in range(start[2 * c + 1], start[2 * c + 2]):
+        for k in range(start[2 * c + 1], shared[2 * c + 1]):
             right += counts[side[k]]
-        # Where a tie does not violate it, sides that are the same but for rounding are a tie.
-        if left < right * (1 - _NEARLY) or (not watched.strict[c] and left <= right * (1 + _ROUNDING)):
+        # Sides that are the same but for rounding are a tie. Sums may hide a difference behind what both have in common.
+        rises = left > right * (1 + _ROUNDING)
+        for k in range(shared[2 * c], start[2 * c + 1]):
+            left += counts[side[k]]
+            right += counts[side[k]]
+        if left < right * (1 - _NEARLY) or not (watched.strict[c] or rises):
             continue
         distance = watched.distance[c]
         if watched.half_life > 0:
@@ -186,20 +190,83 @@ def look_from(
 
 @jit
 def first_looks(
-    rows: Floats, start: Ints, window: int, factors: Factors, watched: Watched, seen: Buckets, now: Floats,
+    rows: Floats, start: Ints, stop: Ints, window: int, factors: Factors, watched: Watched, seen: Buckets, now: Floats,
     begin: Floats, looked: Bools,
 ) -> None:  # fmt: skip
     """Finds the keys of which a slice must be looked at; all of them begin with the same plan.
 
-    The slices ``start[k]:start[k + 1]`` are those of the key ``k``. What is known of a key at first is ``begin``, and
+    The slices ``start[k]:stop[k]`` are those of the key ``k``. What is known of a key at first is ``begin``, and
     what comes to be known of it is not kept.
     """
     gains = np.empty(0)
     for k in range(len(looked)):
         seen.at[:], seen.total[:], now[:] = 0, 0.0, begin
         seen.at[_MERGE_AT] = _FEW
-        found, _ = look_from(rows, start[k], start[k + 1], window, factors, watched, seen, now, gains)
-        looked[k] = found < start[k + 1]
+        found, _ = look_from(rows, start[k], stop[k], window, factors, watched, seen, now, gains)
+        looked[k] = found < stop[k]
+
+
+@jit
+def first_costly(
+    rows: Floats, start: Ints, window: int, least: float, share: float, factors: Factors, sets: Sets, seen: Buckets,
+    now: Floats, begin: Floats, costly: Ints,
+) -> None:  # fmt: skip
+    """Finds where a plan is expected to build as many partial matches for each event as make another one worth while.
+
+    Only keys are meant of which this is so in many slices.
+
+    Parameters
+    ----------
+    rows : float64 array, shape (slices, counters)
+        What was counted in each slice, as in :func:`look_from`.
+    start : int64 array
+        The slices ``start[k]:start[k + 1]`` are those of the key ``k``.
+    window : int
+        How many slices statistics are over.
+    least : float
+        So many partial matches for each event.
+    share : float
+        The share of a key's slices that are many.
+    factors, sets : Factors, Sets
+        The branch, and the sets of variables that the steps of the plan bind.
+    seen : Buckets
+        Room for the sums of the last slices.
+    now : float64 array
+        Room for statistics.
+    begin : float64 array
+        What is known of each key at first.
+    costly : int64 array, shape (keys,)
+        The first slice whose statistics matter, a window before the first that is costly; and ``start[k + 1]`` for
+        keys that are not.
+
+    Notes
+    -----
+    Where a window of length L is expected to hold ``count`` combinations of k events, ``k * count / L`` are expected to
+    come to be in a unit of time: their events lie in all windows that begin within L less their extent.
+    """
+    variables = len(factors.at_least)
+    sums, sizes, shares = np.empty(rows.shape[1]), np.empty(variables), np.empty(len(now) - variables)
+    for k in range(len(costly)):
+        seen.at[:], seen.total[:], now[:] = 0, 0.0, begin
+        seen.at[_MERGE_AT] = _FEW
+        first, found = start[k + 1], 0
+        for s in range(start[k], start[k + 1]):
+            _add_to_buckets(rows[s], window, _ALLOWED, seen.first, seen.last, seen.sums, seen.total, seen.at)
+            _sum_buckets(window, seen.first, seen.sums, seen.total, seen.at, sums)
+            _rates_and_shares(sums, variables, now)
+            for column in range(len(shares)):
+                own = now[variables + column]
+                shares[column] = 0.0 if own == 1.0 else math.log(max(own, factors.least))
+            built = events = 0.0
+            for one in range(len(sets.fixed)):
+                size = sets.start[one + 1] - sets.start[one]
+                built += size * _compressed_exp(log_count(factors, sets, one, now, shares, sizes))
+            for v in range(variables):
+                events += now[v] * factors.length
+            if built >= least * events:
+                first, found = min(first, s), found + 1
+        often = found >= share * (start[k + 1] - start[k])
+        costly[k] = max(start[k], first - window) if often else start[k + 1]
 
 
 def room_for(counters: int, window: int) -> Buckets:
