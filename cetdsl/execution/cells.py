@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import DateType, NumericType, TimestampNTZType, TimestampType
 
+from cetdsl.execution.compat import parallelism
 from cetdsl.execution.expressions import combine
 from cetdsl.execution.source import EventFrame
 from cetdsl.ir.machine import Comparison
@@ -28,6 +30,8 @@ _CELL_EVENTS = 512
 #: The most ranges of values, and the most slices of time, of one list.
 _MOST_PARTS = 64
 _QUANTILES = [number / _MOST_PARTS for number in range(1, _MOST_PARTS)]
+#: About so many events of a list side are in one task, however many there are in all.
+_TASK_EVENTS = 200_000
 #: Quantiles are right to one in so many ranks.
 _ACCURACY = 1000
 _WITH_QUANTILES = (NumericType, DateType, TimestampType, TimestampNTZType)
@@ -63,9 +67,10 @@ class Cells:
         used = {c.later if later else c.earlier for c in (*self.transition.index, *self.transition.rest)}
         return combine(operator.and_, [state, *(F.col(f"f{n}").isNotNull() for n in sorted(used))])
 
-    def _listed(self, *, later: bool) -> list[Column]:
+    def _listed(self, *, later: bool, suffix: str = "") -> list[Column]:
         """Key, window and the values of equalities, of one side."""
-        return [F.col("g"), *(F.col(f"f{c.later if later else c.earlier}") for c in self.transition.equalities)]
+        codes = (c.later if later else c.earlier for c in self.transition.equalities)
+        return [F.col(f"g{suffix}"), *(F.col(f"f{code}{suffix}") for code in codes)]
 
     # -- from-edges and to-edges -----------------------------------------------------------------------------------
 
@@ -119,6 +124,23 @@ class Cells:
         """
         rows, nodes, meet = self._sides(earlier, later)
         return rows.join(nodes, meet)
+
+    def spread(self, nodes: DataFrame, size: int) -> DataFrame:
+        """Returns those of ``size`` nodes that may follow some, in the tasks that look for followers.
+
+        Where they are :func:`kept`, rounds of :meth:`followed` send only rows to tasks, and none of these nodes.
+        """
+        tasks = max(parallelism(nodes.sparkSession), -(-size // _TASK_EVENTS))
+        meet = [*self._listed(later=True), *([F.col(self._cell)] if self._is_cut else [])]
+        return nodes.filter(self.usable(later=True)).repartition(tasks, *meet)
+
+    def preceded(self, earlier: DataFrame, later: DataFrame) -> DataFrame:
+        """As :meth:`followed`, for so few later rows that all tasks may have them: earlier rows are sent nowhere."""
+        rows = earlier.filter(self.usable(later=False))
+        rows = rows.toDF(*(f"{name}_0" for name in rows.columns))
+        keys = zip(self._listed(later=False, suffix="_0"), self._listed(later=True), strict=True)
+        meet = combine(operator.and_, [*(one == other for one, other in keys), *self._tests()])
+        return rows.join(F.broadcast(later.filter(self.usable(later=True))), meet)
 
     def _sides(self, earlier: DataFrame, later: DataFrame) -> tuple[DataFrame, DataFrame, Column]:
         """Returns rows once for each cell that they lead to, nodes, and the condition under which one follows."""
@@ -246,6 +268,18 @@ class Cells:
         if later:
             return F.floor(F.col(self._cell) / _MOST_PARTS).cast("int")
         return F.col(self._low if order.op in RISING else self._high)
+
+
+@contextmanager
+def kept(parts: list[DataFrame]) -> Iterator[None]:
+    """Keeps DataFrames, and in which tasks their rows are, while the block runs; a checkpoint forgets the latter."""
+    for part in parts:
+        part.persist().count()
+    try:
+        yield
+    finally:
+        for part in parts:
+            part.unpersist()
 
 
 def _distinct(rows: DataFrame) -> DataFrame:

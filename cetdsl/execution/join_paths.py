@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from cetdsl.execution.cells import kept
 from cetdsl.execution.joins import JoinedGraph, join, union
 from cetdsl.execution.operators import Rows, runs
 from cetdsl.execution.source import EventFrame
@@ -31,8 +32,9 @@ def join_paths(df: DataFrame, plan: JoinPaths) -> Rows:
     """
     refuse_duplicates(plan.columns)
     listed = plan.spec.query.completeness == MAXIMAL or plan.compiled.negations
-    start, extend = (_along_edges if listed else _through_cells)(df, plan)
-    found = _complete_paths(start, extend, plan.limit)
+    start, extend, index = (_along_edges if listed else _through_cells)(df, plan)
+    with kept(index):
+        found = _complete_paths(start, extend, plan.limit)
     shown = Shown.of(plan.source)
     keys = [f"k{plan.source.keys.index(name)}" for name in shown.keys]
     answer = found.select(*keys, *plan.source.window, "path").toDF(*shown.names())
@@ -42,8 +44,8 @@ def join_paths(df: DataFrame, plan: JoinPaths) -> Rows:
 _Extend = Callable[[DataFrame, bool], DataFrame]
 
 
-def _through_cells(df: DataFrame, plan: JoinPaths) -> tuple[DataFrame, _Extend]:
-    """Returns the first paths, and what extends paths through the cells of their last events.
+def _through_cells(df: DataFrame, plan: JoinPaths) -> tuple[DataFrame, _Extend, list[DataFrame]]:
+    """Returns the first paths, what extends paths through the cells of their last events, and the index to keep.
 
     The row of an event has its to-edge too, so what is found through a from-edge leads on without another lookup.
     """
@@ -53,20 +55,23 @@ def _through_cells(df: DataFrame, plan: JoinPaths) -> tuple[DataFrame, _Extend]:
     nodes = (nodes if plan.compiled.lists else nodes.drop("e")).localCheckpoint()
     # No path leads to a source.
     later = nodes.filter(~F.col("source")).drop("source")
-    small = later.count() <= FEW_ROWS
-    later = F.broadcast(later) if small else later.hint("shuffle_hash")
+    size = later.count()
+    small = size <= FEW_ROWS
+    index = [] if small else [cells.spread(later, size) for cells in graph.cells]
+    found = [part.hint("shuffle_hash") for part in index] or [F.broadcast(later)] * len(graph.cells)
+    path = F.concat("path_0", "path").alias("path")
+    columns = [path if name == "path" else F.col(name) for name in later.columns]
 
     def extend(paths: DataFrame, few: bool) -> DataFrame:
         earlier = F.broadcast(paths) if few and not small else paths
-        path = F.concat("path_0", "path").alias("path")
-        columns = [path if name == "path" else F.col(name) for name in later.columns]
-        return union([cells.followed(earlier, later).select(*columns) for cells in graph.cells])
+        sides = zip(graph.cells, found, strict=True)
+        return union([cells.followed(earlier, nodes).select(*columns) for cells, nodes in sides])
 
-    return nodes.filter(F.col("source") & F.col("q").isin(graph.initial)).drop("source"), extend
+    return nodes.filter(F.col("source") & F.col("q").isin(graph.initial)).drop("source"), extend, index
 
 
-def _along_edges(df: DataFrame, plan: JoinPaths) -> tuple[DataFrame, _Extend]:
-    """Returns the first paths, and what extends paths along edges that the kernel lists."""
+def _along_edges(df: DataFrame, plan: JoinPaths) -> tuple[DataFrame, _Extend, list[DataFrame]]:
+    """Returns the first paths, what extends paths along edges that the kernel lists, and no index."""
     by, kernel = place_names(plan.source), KernelGraph(df, ShowGraph(plan.child, plan.spec, plan.columns, joined=True))
     edges = kernel.reduced() if plan.spec.query.completeness == MAXIMAL else kernel.edges()
     path = F.array(binding(plan, F.col("event"))).alias("path")
@@ -82,7 +87,7 @@ def _along_edges(df: DataFrame, plan: JoinPaths) -> tuple[DataFrame, _Extend]:
         path = F.concat("path", "path1").alias("path")
         return longer.select(*by, F.col("n1").alias("n"), F.col("q1").alias("q"), "sink", path)
 
-    return nodes.filter("first AND source").drop("first", "source"), extend
+    return nodes.filter("first AND source").drop("first", "source"), extend, []
 
 
 def binding(plan: Operator, event: Column) -> Column:

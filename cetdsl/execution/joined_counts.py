@@ -13,6 +13,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from cetdsl.errors import CountOverflow
+from cetdsl.execution.cells import kept
 from cetdsl.execution.expressions import raised
 from cetdsl.execution.join_paths import FEW_ROWS, binding
 from cetdsl.execution.joins import JoinedGraph, union
@@ -22,7 +23,7 @@ from cetdsl.ir.operators import CountJoined, SampleJoined, ShowGraph
 
 _LOG = logging.getLogger("cetdsl.joins")
 _COUNT = "decimal(38,0)"
-#: Into so many parts the paths are dealt by the events that they begin with, to find those of some numbers.
+#: Into so many parts the paths are dealt by the events that they end with, to find those of some numbers.
 _PARTS = 4096
 
 
@@ -30,99 +31,110 @@ _PARTS = 4096
 def count_joined(df: DataFrame, plan: CountJoined) -> Rows:
     """Gives the number of paths of each group and window; the rounds are executed when it is called."""
     graph = JoinedGraph(df, ShowGraph(plan.child, plan.spec, (), joined=True), numbered=False)
-    keys, sums = [f"k{plan.source.keys.index(name)}" for name in plan.source.groups], []
-    for front in _fronts(graph, _slim(graph), forward=True):
-        sums.append(front.filter("sink").groupBy(*keys, *plan.source.window).agg(_total().alias("ways")))
-    total = union(sums).groupBy(*keys, *plan.source.window).agg(_total().alias("ways")).filter("ways IS NOT NULL")
+    places = [*(f"k{plan.source.keys.index(name)}" for name in plan.source.groups), *plan.source.window]
+    counts = [ended for _, ended in _rounds(graph, _slim(graph), places)]
+    total = union(counts).groupBy(*places).agg(_total(F.col("ways")).alias("ways")).filter("ways IS NOT NULL")
     number = plan.spec.answer.number
     ways = {"string": F.col("ways").cast("string"), "double": F.col("ways").cast("double")}
     shown = F.log2(F.col("ways").cast("double")) if number == "log2" else ways.get(number, F.col("ways"))
-    return Rows(total.select(*keys, *plan.source.window, shown).toDF(*plan.gives), graph.frame)
+    return Rows(total.select(*places, shown).toDF(*plan.gives), graph.frame)
 
 
 @runs(SampleJoined)
 def sample_joined(df: DataFrame, plan: SampleJoined) -> Rows:
-    """Gives paths of different numbers, each equally likely; the rounds are executed when it is called."""
-    graph = JoinedGraph(df, ShowGraph(plan.child, plan.spec, plan.columns, joined=True))
-    nodes = _slim(graph, F.array(binding(plan, graph.event())).alias("path"), F.col("n"))
-    fronts = [front.select(F.col("c").alias("x"), "ways") for front in _fronts(graph, nodes, forward=False)]
-    ways = union(fronts).groupBy("x").agg(_total().alias("ways"))
+    """Gives paths of different numbers, each equally likely; the rounds are executed when it is called.
+
+    Paths are numbered by the events that they end with, and go back from there: among the paths that lead to an event,
+    a number says through which event before it.
+    """
+    graph = JoinedGraph(df, ShowGraph(plan.child, plan.spec, plan.columns, joined=True), numbered=False, marked=True)
+    nodes = _slim(graph, F.xxhash64(*graph.by, *graph.instant, "i", "q").alias("place"))
+    fronts = [front.select(F.col("c").alias("x"), "ways") for front, _ in _rounds(graph, nodes, [])]
+    ways = union(fronts).groupBy("x").agg(_total(F.col("ways")).alias("ways"))
     weighed = nodes.join(ways, F.col("c") == F.col("x")).drop("x").localCheckpoint()
-    drawn, later, found = _begun(graph, weighed.filter("source"), plan), weighed.filter("NOT source"), []
+    drawn = _ended(weighed.filter("sink"), plan)
+    found: list[DataFrame] = []
     while True:
         drawn = drawn.localCheckpoint()
-        found.append(drawn.filter("sink"))
-        going = drawn.filter("NOT sink").drop("ways")
+        found.append(drawn.select("id", F.col("c").alias("x"), F.lit(-len(found)).alias("step")))
+        going = drawn.filter(~F.col("source")).drop("ways")
         if going.isEmpty():
             break
-        path = F.concat("path_0", "path").alias("path")
-        columns = [path if name == "path" else F.col(name) for name in later.columns]
-        told = [F.col("id_0").alias("id"), F.col("rest_0").alias("rest")]
-        pairs = [cells.followed(F.broadcast(going), later).select(*columns, *told) for cells in graph.cells]
-        drawn = _of_number(union(pairs), ["n", "q"])
-    shown = Shown.of(plan.source)
-    keys = [f"k{plan.source.keys.index(name)}" for name in shown.keys]
-    answer = union(found).select(*keys, *plan.source.window, "path").toDF(*shown.names())
-    return Rows(answer, graph.frame)
+        columns = [F.col(f"{name}_0").alias(name) for name in weighed.columns]
+        pairs = [cells.preceded(weighed, going).select(*columns, "id", "rest") for cells in graph.cells]
+        drawn = _of_number(union(pairs))
+    return Rows(_paths(graph, union(found), plan), graph.frame)
 
 
 def _slim(graph: JoinedGraph, *more: Column) -> DataFrame:
     """The nodes with what rounds need of them, and more."""
     nodes = graph.linked
-    own = [name for name in nodes.columns if name != "n" and (name != "e" or graph.plan.compiled.lists)]
+    own = [name for name in nodes.columns if name not in ("n", "i") and (name != "e" or graph.plan.compiled.lists)]
     return nodes.select(*own, *more).localCheckpoint()
 
 
-def _fronts(graph: JoinedGraph, nodes: DataFrame, *, forward: bool) -> Iterator[DataFrame]:
+def _rounds(graph: JoinedGraph, nodes: DataFrame, places: list[str]) -> Iterator[tuple[DataFrame, DataFrame]]:
     """Yields for 1, 2, ... events the nodes to which so long paths lead from a source, and in how many ``ways``.
 
-    Not ``forward``, those from which so long paths lead to a sink.
+    Besides, in how many ways they lead to sinks, for each of the ``places``.
     """
-    first, last = ("source", "sink") if forward else ("sink", "source")
-    own = [name for name in nodes.columns if name not in ("path", "n")]
-    others = nodes.select(*own).filter(~F.col(first))
-    front = nodes.select(*own).filter(first).withColumn("ways", F.lit(1).cast(_COUNT))
-    number = 0
-    while True:
-        front = front.localCheckpoint()
-        number, size, going = number + 1, front.count(), front.filter(~F.col(last))
-        _LOG.info("round %d: %d vertices", number, size)
-        if size == 0 and number > 1:
-            return
-        yield front
-        going = F.broadcast(going) if size <= FEW_ROWS else going
-        if forward:
+    own = [name for name in nodes.columns if name not in ("place", "source")]
+    others = nodes.filter(~F.col("source")).select(*own)
+    size, number = others.count(), 0
+    later = [cells.spread(others, size) for cells in graph.cells]
+    front = nodes.filter("source").select(*own).withColumn("ways", F.lit(1).cast(_COUNT))
+    with kept(later):
+        while True:
+            front = front.localCheckpoint(eager=False)
+            ways = _total(F.when(F.col("sink"), F.col("ways"))).alias("ways")
+            ended = front.groupBy(*places).agg(F.count("*").alias("size"), ways).localCheckpoint()
+            size, number = ended.agg(F.sum("size")).first()[0] or 0, number + 1  # type: ignore[index]
+            _LOG.info("round %d: %d vertices", number, size)
+            if size == 0 and number > 1:
+                return
+            yield front, ended.drop("size")
+            if not later:
+                return
+            going = front.filter(~F.col("sink"))
+            going = F.broadcast(going) if size <= FEW_ROWS else going.hint("shuffle_hash")
             columns = [*map(F.col, own), F.col("ways_0").alias("ways")]
-            pairs = [cells.followed(going, others).select(*columns) for cells in graph.cells]
-        else:
-            columns = [*(F.col(f"{name}_0").alias(name) for name in own), F.col("ways")]
-            pairs = [cells.followed(others, going).select(*columns) for cells in graph.cells]
-        if not pairs:
-            return
-        front = union(pairs).groupBy(*own).agg(_total().alias("ways"))
+            sides = zip(graph.cells, later, strict=True)
+            pairs = [cells.followed(going, side).select(*columns) for cells, side in sides]
+            front = union(pairs).groupBy(*own).agg(_total(F.col("ways")).alias("ways"))
 
 
-def _total() -> Column:
+def _total(ways: Column) -> Column:
     """The sum of ``ways``, NULL if there are none; an error beyond 38 digits."""
     hint = "give the Python workers memory for the group, whose trends a task then counts without a bound"
     error = raised(CountOverflow, "a number of trends has more than 38 digits", hint=hint, kind=_COUNT)
-    return F.when(F.count("*") > 0, F.coalesce(F.try_sum("ways"), error))
+    return F.when(F.count(ways) > 0, F.coalesce(F.try_sum(ways), error))
 
 
-def _begun(graph: JoinedGraph, starts: DataFrame, plan: SampleJoined) -> DataFrame:
-    """Draws numbers of paths: the event that each begins with, and its number among the paths that do (``rest``)."""
-    place = F.xxhash64(*graph.by, "n", "q")
-    starts = starts.withColumns({"place": place, "z": F.pmod(place, F.lit(_PARTS))})
-    sums = {row["z"]: int(row["ways"]) for row in starts.groupBy("z").agg(_total().alias("ways")).collect()}
+def _ended(ends: DataFrame, plan: SampleJoined) -> DataFrame:
+    """Draws numbers of paths: the event that each ends with, and its number among the paths that do (``rest``)."""
+    ends = ends.withColumn("z", F.pmod("place", F.lit(_PARTS)))
+    total = _total(F.col("ways")).alias("ways")
+    sums = {row["z"]: int(row["ways"]) for row in ends.groupBy("z").agg(total).collect()}
     parts = sorted(sums)
-    ends = list(accumulate(sums[part] for part in parts))
+    numbered = list(accumulate(sums[part] for part in parts))
     picks = []
-    for id_, number in enumerate(_numbers(ends[-1] if ends else 0, plan.size, random.Random(plan.seed))):
-        part = bisect_right(ends, number)
-        picks.append((id_, parts[part], Decimal(number - (ends[part - 1] if part else 0))))
-    told = starts.sparkSession.createDataFrame(picks, f"id int, part bigint, rest {_COUNT}")
-    rows = starts.join(F.broadcast(told), F.col("z") == F.col("part")).drop("z", "part")
-    return _of_number(rows, ["place", "n", "q"]).drop("place")
+    for id_, number in enumerate(_numbers(numbered[-1] if numbered else 0, plan.size, random.Random(plan.seed))):
+        part = bisect_right(numbered, number)
+        picks.append((id_, parts[part], Decimal(number - (numbered[part - 1] if part else 0))))
+    told = ends.sparkSession.createDataFrame(picks, f"id int, part bigint, rest {_COUNT}")
+    return _of_number(ends.join(F.broadcast(told), F.col("z") == F.col("part")).drop("z", "part"))
+
+
+def _paths(graph: JoinedGraph, steps: DataFrame, plan: SampleJoined) -> DataFrame:
+    """Puts the events of each path together, under the user's names; ``steps`` rise along a path."""
+    nodes = graph.linked.select("c", *graph.by, binding(plan, graph.event()).alias("binding"))
+    placed = nodes.join(F.broadcast(steps), F.col("c") == F.col("x"))
+    rows = placed.groupBy("id", *graph.by).agg(F.collect_list(F.struct("step", "binding")).alias("path"))
+    # Events may have columns that have no order, so only the steps are compared.
+    path = F.array_sort("path", lambda one, other: one["step"] - other["step"])
+    shown = Shown.of(plan.source)
+    keys = [f"k{plan.source.keys.index(name)}" for name in shown.keys]
+    return rows.select(*keys, *plan.source.window, path.getField("binding").alias("path")).toDF(*shown.names())
 
 
 def _numbers(total: int, size: int, chance: random.Random) -> list[int]:
@@ -143,9 +155,9 @@ def _numbers(total: int, size: int, chance: random.Random) -> list[int]:
     return list(found)
 
 
-def _of_number(rows: DataFrame, order: list[str]) -> DataFrame:
+def _of_number(rows: DataFrame) -> DataFrame:
     """Keeps that row of each ``id`` among whose ways the number ``rest`` is, and leaves the number among these."""
-    before = Window.partitionBy("id").orderBy(*order).rowsBetween(Window.unboundedPreceding, -1)
+    before = Window.partitionBy("id").orderBy("place").rowsBetween(Window.unboundedPreceding, -1)
     passed = rows.withColumn("passed", F.coalesce(F.sum("ways").over(before), F.lit(0).cast(_COUNT)))
     here = passed.filter((F.col("passed") <= F.col("rest")) & (F.col("rest") - F.col("passed") < F.col("ways")))
     return here.withColumn("rest", (F.col("rest") - F.col("passed")).cast(_COUNT)).drop("passed")

@@ -33,10 +33,11 @@ class JoinedGraph:
     rounds of joins tell which events lie on one: from the first ones on and from the last ones back. No edge is listed
     for that, and none to tell where trends begin and end.
 
-    Events are ``numbered`` in the order of time, for those who see the numbers.
+    Events are ``numbered`` in the order of time, for those who see the numbers, or ``marked`` with a hash ``i`` of what
+    they say, for those who need the same order whenever they are computed.
     """
 
-    def __init__(self, df: DataFrame, plan: ShowGraph, *, numbered: bool = True) -> None:
+    def __init__(self, df: DataFrame, plan: ShowGraph, *, numbered: bool = True, marked: bool = False) -> None:
         self.plan = plan
         self.frame = EventFrame(df, plan.source, plan.compiled)
         self.machine = plan.compiled.machine
@@ -45,7 +46,7 @@ class JoinedGraph:
         self.by = place_names(plan.source)
         self.instant = ["u", *(f"b{n}" for n in range(len(plan.source.tie_break)))]
         self.transitions = transitions_of(self.machine)
-        self._numbered = numbered
+        self._numbered, self._marked = numbered, marked
 
     def vertices(self) -> DataFrame:
         return self.linked.select(
@@ -149,8 +150,8 @@ class JoinedGraph:
         place = F.struct(*self.by) if self.by else F.lit(0)
         named = named.withColumns({"g": place, "c": F.monotonically_increasing_id()})
         codes = [f"f{n}" for n in range(len(self.plan.compiled.codes))]
-        number = ["n"] if self._numbered else []
-        return named.select(*self.by, "g", *number, "q", "c", *self.instant, *codes, "e").localCheckpoint()
+        more = [name for name, wanted in (("n", self._numbered), ("i", self._marked)) if wanted]
+        return named.select(*self.by, "g", *more, "q", "c", *self.instant, *codes, "e").localCheckpoint()
 
     @cached_property
     def _useful(self) -> DataFrame:

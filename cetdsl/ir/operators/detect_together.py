@@ -76,7 +76,7 @@ class DetectTogether(Unary):
         lines = []
         if shared:
             what = "1 sub-pattern" if shared == 1 else f"{shared:,} sub-patterns"
-            lines.append(f"{what}, whose instances are built once, where all that they are made of has some")
+            lines.append(f"{what}, whose instances are built once, where that is measured to save more than it takes")
         if self.apart:
             lines.append(f"{words.some(self.apart)} made of single events")
         if self.walked:
