@@ -3,7 +3,7 @@
     taskset -c 1 python benchmarks/shared_aggregation.py [--bars FILE] [--only NAME] [--output FOLDER]
 
 The axes are those of figures 9 to 13 of Poppe et al., *To Share, or not to Share Online Event Trend Aggregation Over
-Bursty Event Streams*, SIGMOD 2021, over their ridesharing stream, generated from its description, and over minute bars
+Bursty Event Streams*, SIGMOD 2021, over generated bursts of 100 events of a ridesharing service, and over minute bars
 of stocks. Contestants are kernels on one core, from sorted events in memory on; all seconds are processor seconds, the
 least of some runs that take turns. Latency is what it takes on average to answer a window when its last event has come.
 Memory is by how much the process has grown at its peak.
