@@ -20,6 +20,7 @@ import cetdsl as cet
 from cetdsl import datasets
 from cetdsl.execution.operators import execute
 from cetdsl.execution.workload import workload_spec
+from cetdsl.ir.kernel import KernelSpec
 from cetdsl.kernels.shared.hamlet import Metrics
 from cetdsl.kernels.shared.workload import QuerySet, query_sets
 from cetdsl.kernels.wire.chunks import Chunk, ChunkReader
@@ -54,6 +55,7 @@ class Loaded(NamedTuple):
     """The events of one key as a kernel reads them, and what the queries of a workload ask of them."""
 
     sets: dict[str, list[QuerySet]]
+    queries: tuple[KernelSpec, ...]
     chunk: Chunk
 
     @classmethod
@@ -69,7 +71,7 @@ class Loaded(NamedTuple):
             sets[sharing] = query_sets(spec)
         rows = events.data.toArrow()
         [chunk] = ChunkReader(spec.reader, iter(rows.to_batches()), 2**40, spec.queries)
-        return cls(sets, chunk)
+        return cls(sets, spec.queries, chunk)
 
     def run(self, sharing: str) -> Metrics:
         """All counts; gives what was done."""
