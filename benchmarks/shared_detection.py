@@ -56,6 +56,8 @@ MINUTE = 60_000_000
 RESTRICTIONS = 5
 #: Patterns of a workload of which time is told by their number.
 SIZES = (50, 100, 200, 500, 1_000)
+#: SPASS as published: all that is shared is built, and all events that fit are looked at.
+BUILT = "SPASS, all built"
 #: Our plan where it is known how often events come.
 OURS = "casem+dce, weighed"
 SCHEMA = Schema([Field("ts", "timestamp"), Field("type", "string"), Field("level", "int"), Field("restriction", "int")])
@@ -192,9 +194,9 @@ class Laid:
         slices = cut_slices(Windowing(), start, time, np.zeros(1, dtype=np.int64), True, NEVER)
         return events, kinds, np.ascontiguousarray(words), slices, (np.array([first]), np.array([last]))
 
-    def run(self, stream: Reports) -> Work:
-        """Lists all matches; only their number is kept."""
-        detector = Detector(self.vertices)
+    def run(self, stream: Reports, *, frugal: bool = True) -> Work:
+        """Lists all matches; only their number is kept. A frugal kernel builds nothing that saves nothing."""
+        detector = Detector(self.vertices, frugal=frugal)
         begin, matches = time.process_time(), 0
         for arrays in self.chunks(stream):
             for _, block in detector.find(*arrays):
@@ -279,6 +281,8 @@ def run_plans(
     laid, ways = Laid(queries, None), dict[str, Callable[[], Work]]()
     for name, plan in contestants(queries, stream).items():
         ways[name] = partial(laid.along(plan).run, stream)
+        if name == "SPASS" and also_alone:
+            ways[BUILT] = partial(laid.along(plan).run, stream, frugal=False)
     found = take_turns(ways, runs)
     if also_alone:
         found["one after another"] = [alone(queries, stream)]
@@ -316,9 +320,9 @@ def run_ours(queries: Mapping[str, Query], events: int, often: float) -> Work:
 
 
 def tell(title: str, told: Mapping[str, Mapping[str, Any]]) -> None:
-    """A table of the plans of a workload, beside SPASS."""
+    """A table of the plans of a workload, beside SPASS as published where that has run."""
     print(f"\n{title}\n\n| plan | s | to SPASS | instances | to SPASS | matches |\n|---|--:|--:|--:|--:|--:|")
-    base = told["SPASS"]
+    base = told[BUILT] if BUILT in told else told["SPASS"]
     for name, one in told.items():
         seconds, instances = one["seconds"] / base["seconds"], one["instances"] / max(base["instances"], 1)
         cells = (f"{one['seconds']:.3f}", f"{seconds:.2f}", f"{one['instances']:,}", f"{instances:.3f}")

@@ -20,6 +20,7 @@ GENERATORS = [
     datasets.heart_rates,
     datasets.stock_prices,
     datasets.ridesharing,
+    datasets.place_reports,
 ]
 
 
@@ -204,6 +205,27 @@ def test_bursts_take_turns(spark) -> None:
         datasets.bursts(spark, types=[])
     with pytest.raises(ValueError, match="length is 1 or more"):
         datasets.bursts(spark, length=0)
+
+
+@pytest.mark.classic
+def test_each_place_reports_once_in_any_period(spark) -> None:
+    reports = datasets.place_reports(spark, 6_000, places=["A", "B", "C"], minutes=2, restrictions=3)
+    counts = reports.groupBy("type", F.window("ts", "2 minutes")).count()
+    assert [row["count"] for row in counts.select("count").distinct().collect()] == [1]
+    assert counts.select("type").distinct().count() == 3
+    levels = [row.level for row in reports.select("level").collect()]
+    assert min(levels) == 1
+    for least in (2, 5, 20):
+        assert sum(level >= least for level in levels) / 6_000 == pytest.approx(1 / least, rel=0.25)
+    shares = {row.restriction: row["count"] / 6_000 for row in reports.groupBy("restriction").count().collect()}
+    assert shares == {number: pytest.approx(6 / 11 / (number + 1), rel=0.1) for number in range(3)}
+    for arguments, problem in (
+        ({"places": 0}, "no places"),
+        ({"restrictions": 0}, "one restriction"),
+        ({"minutes": 0}, "more"),
+    ):
+        with pytest.raises(ValueError, match=problem):
+            datasets.place_reports(spark, **arguments)
 
 
 def test_every_generator_is_in_the_reference() -> None:

@@ -227,6 +227,41 @@ def test_each_query_of_a_workload_finds_what_it_finds_alone(
     assert found == expected(workload.queries, rows)
 
 
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10**9), st.integers(13, 40), st.sampled_from(ALGORITHMS), st.booleans())
+def test_each_of_many_queries_finds_what_it_finds_alone(seed: int, size: int, algorithm: str, frugal: bool) -> None:
+    chance = random.Random(seed)
+    queries = of_one_key({f"q{number}": random_query(chance) for number in range(size)}, keyed=False)
+    workload = Workload(queries, planned(queries, algorithm))
+    rows = random_rows(chance)
+    assert workload.found(rows, frugal=frugal)[0] == expected(workload.queries, rows)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10**9), st.integers(2, 10), st.sampled_from(ALGORITHMS), st.sampled_from([None, 0.0, 0.01]))
+def test_queries_that_come_and_go_leave_the_others_their_matches(
+    seed: int, size: int, algorithm: str, deadline: float | None
+) -> None:
+    chance = random.Random(seed)
+    queries = of_one_key({f"q{number}": random_query(chance) for number in range(size)}, keyed=False)
+    planner = Planner(queries, algorithm, Limits(), deadline)
+    for number in range(chance.randint(1, 8)):
+        if queries and chance.random() < 0.5:
+            name = chance.choice(sorted(queries))
+            planner.remove(name)
+            del queries[name]
+        else:
+            more = of_one_key({f"new{number}": random_query(chance)}, keyed=False)
+            for name, query in more.items():
+                planner.add(name, query, deadline)
+            queries |= more
+    # The kernel knows queries by their numbers, in an order that is not the planner's.
+    names = sorted(queries, key=lambda _: chance.random())
+    workload = Workload({name: queries[name] for name in names}, planner.plan)
+    rows = random_rows(chance)
+    assert workload.found(rows, frugal=False)[0] == expected(workload.queries, rows)
+
+
 # By hand -------------------------------------------------------------------------------------------------------------
 
 SHARING = {"c": "PATTERN SEQ(A, B, C)", "d": "PATTERN SEQ(A, B, D)", "e": "PATTERN SEQ(A, B, E)"}

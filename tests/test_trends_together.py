@@ -15,6 +15,7 @@ from test_kernel_instances import random_query
 
 import cetdsl as cet
 from cetdsl.errors import CetdslError, InvalidNode
+from cetdsl.frontend import sase
 from cetdsl.pattern.query import Query
 
 pytestmark = pytest.mark.simple_plans
@@ -65,12 +66,36 @@ def expected(rows: list[dict[str, Any]], query: Query) -> Counter[Any]:
     return found
 
 
+def random_runs(chance: random.Random) -> Query:
+    """A sequence with a part that is repeated or optional, so that its trends are listed depth first."""
+    names = iter("abcdefg")
+    where: list[str] = []
+
+    def event() -> str:
+        name = next(names)
+        if chance.random() < 0.3:
+            where.append(f"{name}.x {chance.choice(['<', '>='])} {chance.choice([1, 2])}")
+        return f"{chance.choice('ABC')} {name}"
+
+    kind, name, times = chance.choice("ABC"), next(names), chance.choice(["+", "?", "{1,2}"])
+    parts = [event(), f"{kind}{times} {name}"]
+    if chance.random() < 0.4:
+        parts.append(f"NOT {event()}")
+    if len(parts) > 2 or chance.random() < 0.4:
+        parts.append(event())
+    if times != "?" and chance.random() < 0.3:
+        where.append(f"{name}.x <= NEXT({name}).y")
+    window = chance.choice(["", " WITHIN 3", " WITHIN 5", " WITHIN 4 SLIDE 2"])
+    return sase.parse(f"PATTERN SEQ({', '.join(parts)}){' WHERE ' * bool(where)}{' AND '.join(where)}{window}")
+
+
 @pytest.mark.parametrize(("seed", "size"), more_on_classic((1, 6), (2, 25), (3, 40)))
 def test_each_query_of_a_workload_finds_what_it_finds_alone(streams: Any, seed: int, size: int) -> None:
     rows, df = streams
     chance = random.Random(seed)
     queries = {
-        f"q{number}": attrs.evolve(random_query(chance), group_by=("g",), partition_by=()) for number in range(size)
+        f"q{number}": attrs.evolve(make(chance), group_by=("g",), partition_by=())
+        for number, make in enumerate(chance.choices((random_query, random_runs), (3, 1), k=size))
     }
     found: dict[str, list[Any]] = {name: [] for name in queries}
     for row in df.patterns(queries, time="t").trends().collect():
@@ -91,7 +116,11 @@ QUERIES = {
     "abd": "PATTERN SEQ(A, B, D) WITHIN 8",
     "pairs": "PATTERN SEQ(A, B) WHERE [k] WITHIN 4 SLIDE 2",
     "runs": "PATTERN SEQ(A, B+) WITHIN 6",
+    "keyed runs": "PATTERN SEQ(A, B+, C?) WHERE [k] AND B.x < NEXT(B).x WITHIN 6 SLIDE 3",
+    "calm": "PATTERN SEQ(A, NOT SEQ(C, B), D) WITHIN 8",
+    "long runs": "PATTERN SEQ(A, B+) WHERE SUM(B.x) > 1 WITHIN 6",
 }
+KEYED = ("pairs", "keyed runs")
 
 
 def test_one_dataframe_has_the_columns_of_all_queries(letters: Any) -> None:
@@ -100,8 +129,8 @@ def test_one_dataframe_has_the_columns_of_all_queries(letters: Any) -> None:
     rows = trends.collect()
     assert {row["query"] for row in rows} == set(QUERIES)
     for row in rows:
-        assert (row.k is None) == (row["query"] != "pairs")
-        assert (row.window is None) == (row["query"] != "pairs")
+        assert (row.k is None) == (row["query"] not in KEYED)
+        assert (row.window is None) == (row["query"] not in KEYED)
     for name, query in QUERIES.items():
         alone = letters.pattern(query, time="t").trends(columns=["t"]).collect()
         assert len(alone) > 0
@@ -163,7 +192,7 @@ def test_a_plan_that_is_given_serves(letters: Any) -> None:
 @pytest.mark.classic
 def test_explain_draws_the_plan_and_tells_of_the_work(letters: Any) -> None:
     text = str(letters.patterns(QUERIES, time="t").explain(measured=True))
-    for line in ("== aggregation plan ==", "runs alone  enumerate: a part of the pattern is repeated or optional"):
+    for line in ("== aggregation plan ==", "runs, calm listed depth first, unshared", "long runs alone  "):
         assert line in text
     assert "1 sub-pattern, whose instances are built once" in text
     assert "SEQ(A, B)\n:   built " in text

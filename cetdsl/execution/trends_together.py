@@ -137,6 +137,7 @@ def _told(rows: Rows, plan: DetectTogether) -> InstancesSpec:
         plan.columns,
         plan.sliding,
         -1 if plan.limit is None else plan.limit,
+        plan.walked,
     )
 
 

@@ -18,6 +18,7 @@ from cetdsl.execution.compat import arrow_type
 from cetdsl.execution.exchange import typed
 from cetdsl.execution.expressions import combine, of_first
 from cetdsl.execution.operators import Rows, execute, runs
+from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.layout import KEY, METRICS, POOLED, QUERY, WINDOW, of_pool
 from cetdsl.ir.operators import AnswerTogether, MergeTogether, PropagateTogether
 from cetdsl.ir.stages import Pool, WorkloadSpec
@@ -106,16 +107,24 @@ def workload_spec(rows: Rows, plan: PropagateTogether) -> tuple[WorkloadSpec, St
     """What the kernel must know to answer the queries of a pass, and the schemas of what it gives and of the answer."""
     types, members = rows.types, plan.members
     specs = tuple(typed(member.spec, types) for member in members)
-    numbers = {name: number for number, name in enumerate(plan.queries)}
-    in_bursts = ((number,) for number, member in enumerate(members) if member.propagation.in_bursts)
     finished = [[output_type(o, spec.answer.number, types, spec) for o in spec.answer.outputs] for spec in specs]
     answer, schema = _pool(rows, plan, finished)
     partial, given = None, schema
     if any(spec.answer.partial for spec in specs):
         unfinished = [[field.dataType for field in partial_fields(spec, types)] for spec in specs]
         partial, given = _pool(rows, plan, unfinished)
-    spec = WorkloadSpec(
-        rows.spec,
+    return told_to_workers(plan, rows.spec, specs, partial, answer), given, schema
+
+
+def told_to_workers(
+    plan: PropagateTogether, reader: KernelSpec, specs: tuple[KernelSpec, ...], partial: Pool | None, answer: Pool
+) -> WorkloadSpec:
+    """Puts together what the kernel must know, from the typed specifications of the rows and of each query."""
+    members = plan.members
+    numbers = {name: number for number, name in enumerate(plan.queries)}
+    in_bursts = ((number,) for number, member in enumerate(members) if member.propagation.in_bursts)
+    return WorkloadSpec(
+        reader,
         plan.queries,
         specs,
         tuple(member.groups for member in members),
@@ -130,7 +139,6 @@ def workload_spec(rows: Rows, plan: PropagateTogether) -> tuple[WorkloadSpec, St
         tuple(plan.sharing.deviations.get(name) for name in plan.queries),
         tuple(member.propagation.why_not_shared for member in members),
     )
-    return spec, given, schema
 
 
 def _pool(rows: Rows, plan: PropagateTogether, wanted: list[list[DataType]]) -> tuple[Pool, StructType]:

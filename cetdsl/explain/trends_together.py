@@ -9,6 +9,7 @@ from cetdsl.explain.physical import steps_view
 from cetdsl.explain.stages import Explanation
 from cetdsl.explain.view import PlanView, ViewEdge, ViewNode
 from cetdsl.ir.operators import DetectTogether, ListTogether
+from cetdsl.ir.operators.words import some
 from cetdsl.sharing.aggregation.plan import PlanData
 
 #: So many vertices of most instances are shown.
@@ -46,6 +47,10 @@ def _work_view(together: DetectTogether, work: Mapping[int, Mapping[str, int]]) 
     if totals["not_kept"]:
         facts.append(
             ("not kept", f"{_times(totals['not_kept'])}, as to build a sub-pattern over a chunk would have saved less")
+        )
+    if together.walked:
+        facts.append(
+            ("not measured", f"{some([together.queries[one.query] for one in together.walked])}: listed depth first")
         )
     shown = set(sorted(found, key=lambda number: (-found[number]["built"], number))[:_SHOWN])
     nodes = [ViewNode(str(number), vertices[number].name, _lines(found[number])) for number in sorted(shown)]

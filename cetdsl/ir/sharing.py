@@ -62,7 +62,7 @@ class SharableSet:
 
 @attrs.frozen
 class AbreastSet:
-    """Queries with equal windows that one walk over the events propagates, event by event.
+    """Queries that one walk over the events propagates, event by event, whatever windows each of them has.
 
     States that equal trends enter are propagated once for all, and indexes that answer equal predicates between
     neighbours are looked up once. ``variables`` are the kinds of events that the queries repeat, in the words of the

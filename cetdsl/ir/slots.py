@@ -103,13 +103,28 @@ class JoinedVertex:
 
 
 @attrs.frozen
+class Walked:
+    """A query whose trends are listed depth first, by themselves, among the events of all queries.
+
+    ``query`` is its number. ``kernel`` says what it looks for: of its own variables, which have ``names``, and bind the
+    events that fit into ``fits``; and of its own compared columns, which among those of all queries are ``codes``.
+    """
+
+    query: int
+    kernel: KernelSpec
+    names: tuple[str, ...]
+    fits: tuple[Fit, ...]
+    codes: tuple[int, ...]
+
+
+@attrs.frozen
 class InstancesSpec:
     """What a worker must know to list the matches of many queries.
 
     ``kernel`` says what the rows hold. ``kinds`` are the texts of the type column by number, and ``variables`` the
     names of event variables. ``queries`` are the names of the queries, ``keys`` says of each which keys its answer
     shows, and ``all_keys`` are those that any answer shows. The rows have windows if some query is ``sliding``. One
-    task lists ``limit`` matches of a query at most, -1: all.
+    task lists ``limit`` matches of a query at most, -1: all. Queries that are ``walked`` have no vertex.
     """
 
     kernel: KernelSpec
@@ -122,6 +137,7 @@ class InstancesSpec:
     fields: tuple[str, ...]
     sliding: bool
     limit: int = -1
+    walked: tuple[Walked, ...] = ()
 
 
 #: What is told of each vertex, with Spark's types: its number, the instances that were built of it, the instances that

@@ -189,7 +189,7 @@ class WorkloadSpec:
 
     ``reader`` says what the rows hold. Each query has an entry in ``names``, ``queries`` and ``groups`` (the keys that
     it groups by). ``partial`` are the rows of partial results (None where these are not to be added up), and ``answer``
-    those of the answer. ``families`` has per variable the number of those that agree up to constants. One merged
+    those of the answer. ``families`` has per variable the number of those of its type. One merged
     template propagates the queries of each of ``sets``, and one walk those of each of ``abreast``; those in none are
     evaluated by themselves, and ``in_panes`` says of each whether its windows are then products of panes. ``sharing``
     and ``cost_model`` are those of :class:`~cetdsl.ir.sharing.Sharing`. ``deviations`` has an entry per query, and so

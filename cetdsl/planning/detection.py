@@ -29,8 +29,7 @@ ALGORITHMS = ("auto", "kernel", "joins")
 #: An order is chosen by itself where it is expected to have so many times fewer partial matches than the pattern's.
 CLEARLY = 2.0
 _MICROSECONDS = 1e6
-#: The operators that compare by order.
-ORDERS = ("<", "<=", ">", ">=")
+_ORDERS = ("<", "<=", ">", ">=")
 
 
 #: The word for statistics that are taken before planning.
@@ -205,10 +204,10 @@ def _rising(branch: Branch, pairs: Sequence[Pair], place: Mapping[int, int]) -> 
     for slot, between in enumerate(branch.between):
         for one in between.comparisons if between else ():
             sides = (slot, one.earlier), (slot + 1, one.later)
-            if one.op in ORDERS:
+            if one.op in _ORDERS:
                 below.add(sides if one.op.startswith(">") else sides[::-1])
     for pair in pairs:
-        if pair.op in ORDERS and pair.left_variable in place and pair.right_variable in place:
+        if pair.op in _ORDERS and pair.left_variable in place and pair.right_variable in place:
             sides = (place[pair.left_variable], pair.left), (place[pair.right_variable], pair.right)
             below.add(sides if pair.op.startswith("<") else sides[::-1])
     below = {sides for sides in below if not any(branch.slots[slot].kleene for slot, _ in sides)}

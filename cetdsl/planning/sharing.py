@@ -8,14 +8,16 @@ holds of all aggregates here, as their trends are counted in any case, and extre
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
+
+import attrs
 
 from cetdsl.analysis.resolve import ResolvedQuery
 from cetdsl.ir.indexes import SCAN, index_of, lower_guards
 from cetdsl.ir.kernel import KernelQuery
 from cetdsl.ir.operators import Propagate
 from cetdsl.ir.sharing import AbreastSet, Propagation, SharableSet
-from cetdsl.ir.windowing import SPAN
+from cetdsl.ir.windowing import SLIDING, SPAN, overlap
 from cetdsl.pattern.nodes import Repeat, events
 from cetdsl.planning.panes import why_not_in_panes, why_panes_do_not_pay
 from cetdsl.sharing.families import family, kleene_signatures
@@ -23,8 +25,15 @@ from cetdsl.sharing.families import family, kleene_signatures
 #: How a workload may decide what its queries share.
 SHARING = ("dynamic", "static", "always", "never")
 #: Fewer queries whose windows are products of panes are not worth a template, where that is ours to decide: of 20,000
-#: events in 4 to 256 windows each, two queries took 1.3 to 13 times as long by template as by panes, ten as long.
-FEW_IN_PANES = 6
+#: events in 4 to 100 windows each, two queries took 0.9 to 1.7 times as long by template as by panes, three 0.6 to 1.4
+#: times, and five 0.4 to 1.2 times.
+FEW_IN_PANES = 3
+#: Queries that could share bursts walk with others that walk over the same types in any case, if they are no more than
+#: these or so few: of 20,000 events in one window each, two or three queries took 0.9 to 1.1 times as long by a walk of
+#: their own as by template, five 1.05 to 1.3 times, and ten took nothing beside twenty others.
+FEW_IN_BURSTS = 3
+#: More windows than these hold an event at once where products of panes are faster than to walk with others.
+FEW_WINDOWS = 6
 
 
 def plan_sharing(
@@ -48,7 +57,7 @@ def plan_sharing(
         name: reason or "no other query has its Kleene pattern" for name, reason in refused.items()
     }
     ours = mode in ("dynamic", "static")
-    sets, taken = [], set[str]()
+    sets, taken = list[SharableSet](), set[str]()
     for found in sorted(candidates.values(), key=len, reverse=True):
         members = {name: repeat for name, repeat in found.items() if name not in taken}
         if len(members) < 2:
@@ -60,8 +69,11 @@ def plan_sharing(
             continue
         reasons |= dict.fromkeys(members)
         sets.append(SharableSet(tuple(members), tuple(members.values()), _pane([queries[name] for name in members])))
-    abreast = _abreast(queries, plans, slow, reasons) if mode != "never" else ()
-    reasons |= dict.fromkeys(name for one in abreast for name in one.queries)
+    walking = _Walking(queries, plans, slow, reasons)
+    abreast = walking.sets(sets if ours else []) if mode != "never" else ()
+    together = {name for one in abreast for name in one.queries}
+    sets = [one for one in sets if not together & set(one.queries)]
+    reasons |= dict.fromkeys(together)
     propagation = {}
     for name, reason in reasons.items():
         in_bursts = reason is not None and refused[name] is None and not (ours and slow[name] is None)
@@ -69,41 +81,91 @@ def plan_sharing(
     return tuple(sets), abreast, propagation
 
 
-def _abreast(
-    queries: Mapping[str, ResolvedQuery],
-    plans: Mapping[str, Propagate],
-    slow: Mapping[str, str | None],
-    reasons: dict[str, str | None],
-) -> tuple[AbreastSet, ...]:
-    """Returns the sets of queries that are propagated abreast, of those that do not share otherwise.
+@attrs.define
+class _Group:
+    """Queries that repeat events of common types: those that walk in any case, and others that may walk with them."""
 
-    They have equal windows, and events of one kind in common that they repeat. What keeps a query out is added to the
-    ``reasons``.
+    types: set[Hashable]
+    walkers: list[str]
+    guests: list[str]
+
+    def takes(self, other: _Group) -> bool:
+        """Makes the queries of another group its own, if they have a type in common."""
+        common = bool(self.types & other.types)
+        if common:
+            self.types |= other.types
+            self.walkers += other.walkers
+            self.guests += other.guests
+        return common
+
+
+class _Walking:
+    """Puts the queries that share no bursts into walks, and tells of each query that walks with none what kept it out.
+
+    Parameters
+    ----------
+    queries, plans
+        Those of the pass.
+    slow : mapping of str to (str or None)
+        Why the windows of a query are no products of panes.
+    reasons : dict of str to (str or None)
+        Why a query shares no bursts; what keeps it out of walks is added.
     """
-    found: list[tuple[Hashable, set[Hashable], list[str]]] = []
-    repeated: dict[str, dict[Hashable, str]] = {}
-    for name, reason in reasons.items():
-        if reason is None or slow[name] is None:
-            continue
-        query = plans[name].spec.query
-        if (refused := why_not_abreast(query)) is not None:
-            reasons[name] = reason if reason == refused else f"{reason}; {refused}"
-            continue
-        repeated[name] = _repeated_types(queries[name])
-        kinds, members = set(repeated[name]), [name]
-        if not kinds:
-            continue
-        # Sets that this query connects become one.
-        for one in [one for one in found if one[0] == query.windowing and one[1] & kinds]:
-            found.remove(one)
-            kinds |= one[1]
-            members = one[2] + members
-        found.append((query.windowing, kinds, members))
-    return tuple(
-        AbreastSet(tuple(members), tuple(repeated[members[0]].values()), tuple(str(reasons[name]) for name in members))
-        for _, _, members in found
-        if len(members) > 1
-    )
+
+    def __init__(
+        self,
+        queries: Mapping[str, ResolvedQuery],
+        plans: Mapping[str, Propagate],
+        slow: Mapping[str, str | None],
+        reasons: dict[str, str | None],
+    ) -> None:
+        self._plans, self._slow, self._reasons = plans, slow, reasons
+        self._types = {name: _repeated_types(resolved) for name, resolved in queries.items()}
+
+    def sets(self, in_bursts: Sequence[SharableSet]) -> tuple[AbreastSet, ...]:
+        """Returns the queries of each walk; those ``in_bursts`` may leave their set for one, all together."""
+        groups: list[_Group] = []
+        for name, reason in self._reasons.items():
+            if reason is None:
+                continue
+            if (refused := why_not_abreast(self._plans[name].spec.query)) is not None:
+                self._reasons[name] = reason if reason == refused else f"{reason}; {refused}"
+                continue
+            walkers, guests = ([name], []) if self._slow[name] is not None else ([], [name])
+            if guests and not self._may_be_guest(name):
+                continue
+            group = _Group(set(self._types[name]), walkers, guests)
+            groups = [group, *(one for one in groups if not group.takes(one))]
+        left = list(in_bursts)
+        for group in groups:
+            left = [one for one in left if not self._joins(one, group)]
+        found = []
+        for group in groups:
+            names = [name for name in self._types if name in (*group.walkers, *group.guests)]
+            if group.walkers and len(names) > 1 and group.types:
+                why = [self._reasons[name] or "others walk over the same events" for name in names]
+                types = self._types[names[0]]
+                found.append(AbreastSet(tuple(names), tuple(types.values()), tuple(why)))
+        return tuple(found)
+
+    def _joins(self, one: SharableSet, group: _Group) -> bool:
+        """Makes a set that shares bursts walk with the queries of a group, if that is no slower."""
+        types = {kind for name in one.queries for kind in self._types[name]}
+        few = len(one.queries) <= max(FEW_IN_BURSTS, len(group.walkers))
+        joins = bool(group.walkers and types & group.types) and few and all(map(self._may_be_guest, one.queries))
+        if joins:
+            group.guests += one.queries
+        return joins
+
+    def _may_be_guest(self, name: str) -> bool:
+        """Whether a query that has a faster way by itself, or in bursts, may walk with others.
+
+        A walk takes one prime at a time, of which exact counts of any size need many, and each window by itself.
+        """
+        spec = self._plans[name].spec
+        windowing = spec.query.windowing
+        few = windowing.kind != SLIDING or overlap(windowing) <= FEW_WINDOWS
+        return few and spec.answer.number != "string"
 
 
 def why_not_abreast(query: KernelQuery) -> str | None:
@@ -123,8 +185,7 @@ def _repeated_types(resolved: ResolvedQuery) -> dict[Hashable, str]:
     for node in resolved.query.pattern.walk():
         if isinstance(node, Repeat) and node.at_most is None:
             for event in events(node.part):
-                types, _ = family(event, resolved.type)
-                found.setdefault(types, event.variable)
+                found.setdefault(family(event, resolved.type), event.variable)
     return found
 
 

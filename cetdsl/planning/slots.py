@@ -49,6 +49,26 @@ class Numbers:
     codes: dict[CodeColumn, int] = attrs.field(factory=dict)
     variables: dict[str, int] = attrs.field(factory=dict)
 
+    def fit(self, parts: Iterable[Expr], variable: str) -> Fit:
+        """Returns what fits a variable whose events meet some conditions, of which one may ask for their type."""
+        others = [strip(part) for part in parts]
+        text = next((text for part in others if (text := self._type_of(part)) is not None), None)
+        others = [part for part in others if text is None or self._type_of(part) != text]
+        kind = ANY_KIND if text is None else _number(self.kinds, text)
+        tests = (_number(self.tests, conjunction(_once(others))),) if others else ()
+        return Fit(kind, tests, _number(self.variables, variable))
+
+    def _type_of(self, part: Expr) -> str | None:
+        """The text that a condition asks the type column for."""
+        if self.type_column is None or not isinstance(part, Binary) or part.op != "=":
+            return None
+        column, value = part.left, part.right
+        if isinstance(column, Literal):
+            column, value = value, column
+        if not isinstance(column, Attribute) or column.name != self.type_column:
+            return None
+        return value.value if isinstance(value, Literal) and isinstance(value.value, str) else None
+
     def copy(self) -> Numbers:
         """The same numbers, which may grow by themselves."""
         return Numbers(self.type_column, dict(self.kinds), dict(self.tests), dict(self.codes), dict(self.variables))
@@ -162,7 +182,7 @@ class _Reader:
     def _of_or(self, node: Or, top: bool) -> Sequence[_Branch]:
         parts = node.parts
         inner = [part for part in parts if isinstance(part, Event)]
-        kinds = [self._kind(part)[0] for part in inner]
+        kinds = [self._fit(part).kind for part in inner]
         told_apart = ANY_KIND not in kinds and len(set(kinds)) == len(kinds)
         if len(inner) == len(parts) and told_apart and self._related.isdisjoint(e.variable for e in inner):
             return (_Branch((tuple(inner),)),)
@@ -274,32 +294,9 @@ class _Reader:
         fits = {attrs.evolve(self._fit(event), variable=-1) for event in events(part)}
         return Gap(tuple(sorted(fits, key=lambda fit: (fit.kind, fit.tests))), negated.after, negated.before)
 
-    def _kind(self, event: Event) -> tuple[int, list[Expr]]:
-        """The kind of a variable's events, and what else must hold of them."""
-        parts = [] if event.condition is None else conjuncts(strip(event.condition))
-        parts += [strip(part) for part in self.local.get(event.variable, ())]
-        asked = next((part for part in parts if self._type_of(part) is not None), None)
-        if asked is None:
-            return ANY_KIND, parts
-        text = self._type_of(asked)
-        assert text is not None
-        return _number(self.numbers.kinds, text), [part for part in parts if self._type_of(part) != text]
-
-    def _type_of(self, part: Expr) -> str | None:
-        """The text that a condition asks the type column for."""
-        if self.numbers.type_column is None or not isinstance(part, Binary) or part.op != "=":
-            return None
-        column, value = part.left, part.right
-        if isinstance(column, Literal):
-            column, value = value, column
-        if not isinstance(column, Attribute) or column.name != self.numbers.type_column:
-            return None
-        return value.value if isinstance(value, Literal) and isinstance(value.value, str) else None
-
     def _fit(self, event: Event) -> Fit:
-        kind, parts = self._kind(event)
-        tests = (_number(self.numbers.tests, conjunction(_once(parts))),) if parts else ()
-        return Fit(kind, tests, _number(self.numbers.variables, event.variable))
+        own = [] if event.condition is None else conjuncts(strip(event.condition))
+        return self.numbers.fit([*own, *self.local.get(event.variable, ())], event.variable)
 
 
 def _are_neighbours(branch: _Branch, earlier: int, later: int) -> bool:

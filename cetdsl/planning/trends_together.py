@@ -25,16 +25,18 @@ from cetdsl.ir.operators import (
     Operator,
     Scan,
 )
-from cetdsl.ir.slots import ANY_KIND, Fit
+from cetdsl.ir.slots import ANY_KIND, Fit, Walked
 from cetdsl.ir.source import Source
 from cetdsl.ir.windowing import SLIDING, SPAN, WHOLE, Windowing, cut_into
 from cetdsl.pattern.automaton import Automaton
-from cetdsl.pattern.expressions import Attribute, Binary, Call, Expr, Literal, joined
+from cetdsl.pattern.expressions import Attribute, Binary, Call, Expr, Literal, conjuncts, joined, strip
+from cetdsl.pattern.nodes import And
 from cetdsl.planning.instances import Wanted, join_vertices
 from cetdsl.planning.planner import plan_trends
 from cetdsl.planning.slots import Alternative, NotInSlots, Numbers, alternatives_of
 from cetdsl.planning.sorting import exchanged
-from cetdsl.planning.strategies.request import BUCKET_WINDOWS, source_of
+from cetdsl.planning.strategies.kernel import base_spec
+from cetdsl.planning.strategies.request import BUCKET_WINDOWS, compile_sides, source_of
 from cetdsl.sharing.aggregation.plan import PlanData
 
 _NO_MACHINE = Machine((), (), (), ())
@@ -62,7 +64,7 @@ def plan_trends_together(
         The column that holds the types of events as plain texts, if there is one.
     """
     passes: dict[Hashable, _Pass] = {}
-    alone = []
+    reasons: dict[str, str] = {}
     for name, resolved in queries.items():
         source = source_of(resolved)
         key = (frozenset(source.keys), source.tie_break, source.windowing.kind == WHOLE)
@@ -70,11 +72,19 @@ def plan_trends_together(
         try:
             into.add(name, resolved, source)
         except NotInSlots as reason:
-            decision = plan_trends(resolved, columns, limit)
-            alone.append(ListedAlone(name, decision.plan, decision.strategy, str(reason), source.shown_keys))
+            reasons[name] = str(reason)
         else:
             passes[key] = into
+    for alike, one in list(passes.items()):
+        if len(one.sources) == len(one.compiled) == 1:
+            # No other query reads what it reads, and a plan of its own sends less of each event.
+            reasons |= one.why_walked
+            del passes[alike]
     planned = tuple(exchanged(one.finished(plan, columns, limit)) for one in passes.values())
+    alone = []
+    for name, why in reasons.items():
+        decision = plan_trends(queries[name], columns, limit)
+        alone.append(ListedAlone(name, decision.plan, decision.strategy, why, source_of(queries[name]).shown_keys))
     return ListTogether(planned, tuple(alone), columns, limit)
 
 
@@ -85,32 +95,61 @@ class _Pass:
         self.source = source
         self.numbers = Numbers(type_column)
         self.found: dict[str, tuple[Alternative, ...]] = {}
+        #: The queries whose trends are listed depth first, and why slots cannot say what they look for.
+        self.compiled: dict[str, Compiled] = {}
+        self.why_walked: dict[str, str] = {}
         self.sources: dict[str, Source] = {}
 
     def add(self, name: str, resolved: ResolvedQuery, source: Source) -> None:
-        """Adds a query; if slots cannot say what it looks for, that is an error, and nothing has changed."""
+        """Adds a query; if the pass cannot list its trends, that is an error, and nothing has changed."""
         numbers = self.numbers.copy()
-        self.found[name] = alternatives_of(resolved, numbers)
+        try:
+            self.found[name] = alternatives_of(resolved, numbers)
+        except NotInSlots as reason:
+            self.compiled[name] = _walkable(resolved, reason)
+            self.why_walked[name] = str(reason)
+            numbers = self.numbers
         self.numbers, self.sources[name] = numbers, source
+
+    def _walked(self, windowing: Windowing) -> tuple[Walked, ...]:
+        """The queries that are listed depth first, whose windows lie in those of the pass."""
+        walked = []
+        for number, name in enumerate(self.sources):
+            if (compiled := self.compiled.get(name)) is None:
+                continue
+            fits = tuple(
+                self.numbers.fit([] if condition is None else conjuncts(strip(condition)), variable)
+                for variable, condition in compiled.variables
+            )
+            codes = tuple(self.numbers.codes.setdefault(code, len(self.numbers.codes)) for code in compiled.codes)
+            spec = base_spec(self.sources[name], compiled)
+            if windowing.kind != WHOLE:
+                spec = spec.with_query(windowing=attrs.evolve(spec.query.windowing, cut=windowing.cut))
+            walked.append(Walked(number, spec, tuple(variable for variable, _ in compiled.variables), fits, codes))
+        return tuple(walked)
 
     def finished(self, plan: PlanData | None, columns: tuple[str, ...], limit: int | None) -> DetectTogether:
         """Returns the plan of the pass."""
         numbers = self.numbers
         wanted = {
             name: Wanted(number, self.found[name], _window(self.sources[name].windowing))
-            for number, name in enumerate(self.found)
+            for number, name in enumerate(self.sources)
+            if name in self.found
         }
+        windowing = _common([source.windowing for source in self.sources.values()])
+        walked = self._walked(windowing)
         vertices = join_vertices(plan, wanted)
         gaps = [gap for vertex in vertices for gap in vertex.demands.gaps]
         fits = [fit for vertex in vertices for slot in vertex.demands.slots for fit in slot]
-        condition = self._condition([*fits, *(fit for gap in gaps for fit in gap.fits)])
-        looks_back = any(not gap.after for gap in gaps)
+        fits += [fit for gap in gaps for fit in gap.fits] + [fit for one in walked for fit in one.fits]
+        condition = self._condition(fits)
+        looks_back = any(not gap.after for gap in gaps) or any(one.kernel.query.looks_back for one in walked)
         source = attrs.evolve(
             self.source,
             groups=self.source.keys,
             partitions=(),
             asked_partitions=(),
-            windowing=_common([source.windowing for source in self.sources.values()]),
+            windowing=windowing,
         )
         compiled = Compiled(
             Automaton((), (), (), (), ()),
@@ -136,13 +175,14 @@ class _Pass:
             Scan(source, compiled),
             KernelSpec(KernelQuery(_NO_MACHINE, negations, source.windowing), layout),
             vertices,
-            tuple(Listed(name, its.shown_keys, bool(its.window)) for name, its in self.sources.items()),
+            tuple(Listed(name, its.shown_keys, its.windowing.kind == SLIDING) for name, its in self.sources.items()),
             numbers.type_column if numbers.kinds else None,
             tuple(numbers.kinds),
             tuple(numbers.tests),
             tuple(numbers.variables),
             columns,
             limit,
+            walked,
         )
 
     def _condition(self, fits: list[Fit]) -> Expr | None:
@@ -157,6 +197,16 @@ class _Pass:
             column = Attribute(None, self.numbers.type_column or "")
             parts.append(Binary("=", column, kinds[0]) if len(kinds) == 1 else Call("in", (column, *kinds)))
         return joined("or", parts)
+
+
+def _walkable(resolved: ResolvedQuery, reason: NotInSlots) -> Compiled:
+    """What the trends of a query are, if they are listed depth first; if more must be done for them, the error."""
+    if isinstance(resolved.query.pattern, And):
+        raise reason
+    [compiled] = compile_sides(resolved)
+    if compiled.unfinished or compiled.lists:
+        raise reason
+    return compiled
 
 
 def _window(windowing: Windowing) -> tuple[int, int] | None:

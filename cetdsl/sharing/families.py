@@ -1,4 +1,4 @@
-"""Variables and Kleene sub-patterns of different queries that mean the same, or the same up to constants."""
+"""Variables and Kleene sub-patterns of different queries that look for events of the same types."""
 
 from __future__ import annotations
 
@@ -7,11 +7,8 @@ from collections.abc import Hashable
 import attrs
 
 from cetdsl.analysis.resolve import ResolvedQuery
-from cetdsl.pattern.expressions import Attribute, Expr, Literal, conjuncts, transform, with_attributes
+from cetdsl.pattern.expressions import Attribute, Expr, conjuncts, with_attributes
 from cetdsl.pattern.nodes import Event, Pattern, Repeat, events
-
-#: Stands for a constant that may differ.
-ANY_CONSTANT = Literal("?")
 
 
 def unnamed(expr: Expr) -> Expr:
@@ -19,39 +16,37 @@ def unnamed(expr: Expr) -> Expr:
     return with_attributes(expr, lambda attribute: attrs.evolve(attribute, variable=None))
 
 
-def without_constants(expr: Expr) -> Expr:
-    """Returns a term with every constant replaced by one that stands for any."""
-    return transform(expr, lambda node: ANY_CONSTANT if isinstance(node, Literal) else node)
+def family(event: Event, type_column: str | None) -> Hashable:
+    """Returns the family of a variable: its type, whatever else its events must meet.
 
-
-def family(event: Event, type_column: str | None) -> tuple[Hashable, Hashable]:
-    """Returns the family of a variable: what it looks for, its type and its condition up to constants.
+    A condition that is missing is one that always holds, so what a variable demands beside its type keeps it out of no
+    family. Variables without a type are of one family too.
 
     Examples
     --------
-    >>> from cetdsl.pattern.expressions import Binary
+    >>> from cetdsl.pattern.expressions import Binary, Literal
     >>> def priced(name, kind, least):
     ...     typed = Binary("=", Attribute(name, "type"), Literal(kind))
     ...     return Event(name, None, Binary("and", typed, Binary(">", Attribute(name, "price"), Literal(least))))
     >>> family(priced("B", "b", 5), "type") == family(priced("C", "b", 7), "type")
     True
+    >>> family(priced("B", "b", 5), "type") == family(Event("B", None, priced("B", "b", 5).condition.left), "type")
+    True
     >>> family(priced("B", "b", 5), "type") == family(priced("B", "c", 5), "type")
     False
     """
-    types, others = set(), set()
-    for part in conjuncts(event.condition) if event.condition is not None else []:
-        mentioned = {node.name for node in part.walk() if isinstance(node, Attribute)}
-        if mentioned == {type_column}:
-            types.add(unnamed(part))
-        else:
-            others.add(without_constants(unnamed(part)))
-    return frozenset(types), frozenset(others)
+    parts = conjuncts(event.condition) if event.condition is not None else []
+    return frozenset(unnamed(part) for part in parts if _columns(part) == {type_column})
+
+
+def _columns(part: Expr) -> set[str]:
+    return {node.name for node in part.walk() if isinstance(node, Attribute)}
 
 
 def kleene_signatures(resolved: ResolvedQuery) -> dict[Hashable, Repeat]:
     """Returns the unbounded repetitions of a query, by the signature that another query's must equal to be shared.
 
-    Two are alike when their patterns are, variable by variable up to constants.
+    Two are alike when their patterns are, variable by variable up to what their events must meet beside their types.
     """
     families = {event.variable: family(event, resolved.type) for event in events(resolved.query.pattern)}
 

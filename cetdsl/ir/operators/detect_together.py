@@ -8,7 +8,7 @@ from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.operators import words
 from cetdsl.ir.operators.events_in_order import EventsInOrder
 from cetdsl.ir.operators.operator import Requirement, Step, Unary
-from cetdsl.ir.slots import JoinedVertex
+from cetdsl.ir.slots import JoinedVertex, Walked
 from cetdsl.pattern.expressions import Expr
 
 
@@ -26,7 +26,8 @@ class DetectTogether(Unary):
     """Gives a row per match: its query's name, the key columns of all queries, the window if any slides, the trend.
 
     Vertices without a query are the sub-patterns that queries share. ``kind`` is the column of the ``kinds`` of events,
-    and ``tests`` are the conditions on single events; ``variables`` are the names of event variables.
+    and ``tests`` are the conditions on single events; ``variables`` are the names of event variables. Queries that are
+    ``walked`` have no vertex: their trends are listed depth first.
     """
 
     spec: KernelSpec
@@ -38,6 +39,7 @@ class DetectTogether(Unary):
     variables: tuple[str, ...]
     columns: tuple[str, ...]
     limit: int | None = None
+    walked: tuple[Walked, ...] = ()
     stage = "instances"
 
     @property
@@ -62,7 +64,7 @@ class DetectTogether(Unary):
     @property
     def apart(self) -> tuple[str, ...]:
         """The names of the queries that are made of no sub-pattern."""
-        made = {vertex.query for vertex in self.vertices if vertex.parents}
+        made = {vertex.query for vertex in self.vertices if vertex.parents} | {one.query for one in self.walked}
         return tuple(member.name for number, member in enumerate(self.members) if number not in made)
 
     @property
@@ -74,9 +76,12 @@ class DetectTogether(Unary):
         lines = []
         if shared:
             what = "1 sub-pattern" if shared == 1 else f"{shared:,} sub-patterns"
-            lines.append(f"{what}, whose instances are built once, where all that they are made of has some")
+            lines.append(f"{what}, whose instances are built once, where that is measured to save more than it takes")
         if self.apart:
             lines.append(f"{words.some(self.apart)} made of single events")
+        if self.walked:
+            names = tuple(self.members[one.query].name for one in self.walked)
+            lines.append(f"{words.some(names)} listed depth first, unshared")
         if self.limit is not None:
             lines.append(f"stops after {self.limit} of each query")
         count = len(self.members)

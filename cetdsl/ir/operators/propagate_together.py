@@ -18,7 +18,7 @@ class PropagateTogether(Unary):
     """Gives the rows of all queries, in shared columns; partial results if the queries' specifications say so.
 
     ``spec`` says what the rows hold, with windows that span those of all ``members``. ``families`` has the number of a
-    family for each of the common variables: those of one agree up to constants. The queries of each of ``sets`` share
+    family for each of the common variables: those of one look for the same type. The queries of each of ``sets`` share
     bursts, and those of each of ``abreast`` a walk over the events.
     """
 

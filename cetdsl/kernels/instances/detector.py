@@ -48,8 +48,8 @@ class Detector:
     """Lists the matches of many queries over chunk after chunk of sorted events.
 
     The instances of a vertex are those among the events of the chunk. ``most_kept`` bounds how many numbers are kept of
-    all of them. Where it is ``frugal``, the sub-patterns of a chunk that are expected to cost more than they save are
-    not built; else all are of which some query may have a match.
+    all of them. Where it is ``frugal``, joins begin only where a match may lie, and no sub-pattern is built that takes
+    more than it saves; else all are built that are not too large, from all events that fit.
 
     Examples
     --------
@@ -133,7 +133,8 @@ class Detector:
         yield from work.try_alone()
         for number, vertex in enumerate(self.vertices):
             if vertex.query < 0:
-                work.keep(number)
+                if work.may_save.any():
+                    work.keep(number)
             elif number in work.alone and self.left[vertex.query]:
                 yield from work.match(number)
 
@@ -213,6 +214,13 @@ class _Work:
     def _find_anchors(self, wanted: Bools) -> None:
         """Finds the anchors of some vertices."""
         items, start = self.items, self.class_start
+        if not self.detector.frugal:
+            classes = [one.classes for one in self.detector.vertices]
+            rarest = [int(np.argmin([self._size(each) for each in own])) for own in classes]
+            every = [self.places[own[slot]] for own, slot in zip(classes, rarest, strict=True)]
+            self.anchor_slot = np.array(rarest, dtype=np.int64)
+            self.anchors = np.array(every, dtype=np.int64).reshape(-1, 2)
+            return
         found = find_anchors(self.detector.needs, self.board, items[: start[-1]], start, wanted)
         bounds = np.stack((found.start[:-1], found.start[1:]), axis=1)
         self.anchors[wanted] = bounds[wanted] + len(items)
@@ -234,9 +242,12 @@ class _Work:
             elif vertex.parents:
                 del self.alone[number]
         least = 2 if detector.frugal else 1
-        self.may_save = np.array(
-            [one < 0 and len(self._served(number)) >= least for number, one in enumerate(detector.queries)]
-        )
+        #: The sub-patterns that may save something; to look for them takes as long as to look for matches.
+        self.may_save = np.zeros(len(detector.queries), dtype=np.bool_)
+        if sum(bool(detector.vertices[number].parents) for number in self.alone) >= least:
+            inner = np.nonzero(~detector.are_queries)[0].tolist()
+            self.may_save[[number for number in inner if len(self._served(number)) >= least]] = True
+        detector.not_kept[~detector.are_queries & ~self.may_save] += 1
         if self.may_save.any():
             self._find_anchors(self.may_save)
 
@@ -265,7 +276,8 @@ class _Work:
         detector, vertex = self.detector, self.detector.vertices[number]
         sources = self._sources(vertex)
         if not self.may_save[number] or not self._served(number):
-            self._give_up(number, sources)
+            self.detector.not_kept[number] += int(self.may_save[number])
+            self.instead[number] = sources
             return
         if not self._can_match(number, vertex, sources):
             self.kept[number] = Kept(0, 0, vertex.width)

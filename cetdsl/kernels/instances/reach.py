@@ -98,7 +98,8 @@ def find_anchors(needs: Needs, board: Board, items: Ints, start: Ints, wanted: B
 
     The events of class ``c`` are ``items[start[c]:start[c + 1]]``.
     """
-    return Anchors(*_find_anchors(needs, board.time, board.low, board.high, items, start, wanted))
+    own = needs._replace(entry=needs.entry[wanted[needs.entry[:, _JUDGED]]])
+    return Anchors(*_find_anchors(own, board.time, board.low, board.high, items, start, wanted))
 
 
 @jit
@@ -128,8 +129,6 @@ def _find_anchors(
                 number = number_of[place]
                 for each in range(entries[number], entries[number + 1]):
                     row = order[each]
-                    if not wanted[judged[row]]:
-                        continue
                     mark = room[judged[row]] + place - start[number]
                     if passed[mark]:
                         continue

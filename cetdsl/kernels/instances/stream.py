@@ -8,11 +8,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cetdsl.ir.layout import KIND, TESTS
+from cetdsl.ir.kernel import KernelSpec
+from cetdsl.ir.layout import KEY, KIND, TESTS
 from cetdsl.ir.slots import WORK, InstancesSpec
 from cetdsl.kernels.enumerate.batches import join_blocks
 from cetdsl.kernels.enumerate.trends import EventRows
 from cetdsl.kernels.instances.detector import BLOCK_NUMBERS, Detector
+from cetdsl.kernels.instances.walks import Walker
 from cetdsl.kernels.vocabulary import Block, Ints
 from cetdsl.kernels.wire.chunks import CHUNK_EVENTS, Chunk, Columns, by_chunks, window_type
 from cetdsl.kernels.wire.columns import bitmap, from_bytes, from_numpy, integers
@@ -27,45 +29,59 @@ def instance_stream(
     """Lists the matches in a sorted stream: the query, the key columns, the window if any slides, and the trend."""
     if not spec.limit:
         return
-    detector = Detector(spec.vertices, spec.limit)
-    rows = _Rows(spec)
+    detector = Detector(spec.vertices, spec.limit) if spec.vertices else None
+    rows, walkers = _Rows(spec), [Walker(spec, one) for one in spec.walked]
 
     def answer(chunk: Chunk) -> Columns:
-        return rows.of(chunk, _found(spec, detector, chunk))
+        kinds, tests = _kinds_and_tests(spec, chunk)
+        if detector is not None:
+            yield from rows.of(chunk, detector.find(chunk.events, kinds, tests, *chunk.asked[0]))
+        for number, walker in enumerate(walkers, 1):
+            for own in walker.rows(chunk, number, kinds, tests):
+                yield rows.of_walk(chunk, walker.query, own)
 
     events = chunk_events if spec.limit < 0 else min(chunk_events, _CHUNK_OF_FEW)
-    for columns in by_chunks(spec.kernel, batches, events, answer):
+    for columns in by_chunks(spec.kernel, batches, events, answer, _asking(spec)):
         yield columns
-        if not detector.wants_more:
+        if not any((detector is not None and detector.wants_more, *(walker.left for walker in walkers))):
             return
 
 
 def measure_stream(spec: InstancesSpec, batches: Iterator[pa.RecordBatch], chunk_events: int = CHUNK_EVENTS) -> Columns:
-    """Tells, when all matches in a sorted stream have been found, the numbers of each vertex, see ``WORK``."""
+    """Tells, when all matches in a sorted stream have been found, the numbers of each vertex, see ``WORK``.
+
+    Queries that are listed depth first have no vertex, and nothing is told of them.
+    """
     detector = Detector(spec.vertices, spec.limit)
 
     def answer(chunk: Chunk) -> Columns:
-        for _ in _found(spec, detector, chunk):
+        for _ in detector.find(chunk.events, *_kinds_and_tests(spec, chunk), *chunk.asked[0]):
             pass
         return iter(())
 
-    for _ in by_chunks(spec.kernel, batches, chunk_events, answer):
-        pass
+    if spec.vertices:
+        for _ in by_chunks(spec.kernel, batches, chunk_events, answer):
+            pass
     numbers = (detector.built, detector.shared, detector.avoided, detector.not_kept)
     columns = [from_numpy(np.arange(len(spec.vertices), dtype=np.int32)), *map(from_numpy, numbers)]
     assert len(columns) == len(WORK)
     yield columns
 
 
-def _found(spec: InstancesSpec, detector: Detector, chunk: Chunk) -> Iterator[tuple[int, Block]]:
+def _asking(spec: InstancesSpec) -> list[KernelSpec]:
+    """Whose windows are cut in each chunk: first those of all vertices together, and then those of other queries."""
+    return [spec.kernel, *(one.kernel for one in spec.walked)]
+
+
+def _kinds_and_tests(spec: InstancesSpec, chunk: Chunk) -> tuple[Ints, Ints]:
+    """The kind of each event, and which tests hold of it."""
     layout, count = spec.kernel.layout, len(chunk.events.time)
     kinds = np.full(count, -1, dtype=np.int64)
     if spec.kinds:
         found = pc.index_in(chunk.column(f"{KIND}0"), _texts(spec.kinds))
         kinds = integers(pc.fill_null(found, -1).cast(pa.int64()))
     words = [integers(chunk.column(name)) for name in layout.all_of(TESTS)]
-    tests = np.array(words, dtype=np.int64).reshape(len(words), count)
-    return detector.find(chunk.events, kinds, tests, chunk.slices, chunk.bounds)
+    return kinds, np.array(words, dtype=np.int64).reshape(len(words), count)
 
 
 def _texts(texts: tuple[str, ...]) -> pa.Array:
@@ -79,6 +95,8 @@ class _Rows:
         self._spec = spec
         self._names, self._variables = _texts(spec.queries), _texts(spec.variables)
         self._shows = np.array([[key in own for key in spec.all_keys] for own in spec.keys], dtype=np.bool_)
+        kind = window_type(spec.kernel)
+        self._window_type = pa.struct([pa.field(name, kind) for name in ("start", "end")])
         windows = {one.query: one.window or (0, 0) for one in spec.vertices if one.query >= 0}
         self._windows = np.array([windows.get(number, (0, 0)) for number in range(len(spec.queries))], dtype=np.int64)
 
@@ -97,6 +115,17 @@ class _Rows:
                 queries, blocks, waiting = [], [], 0
         if blocks:
             yield self._columns(chunk, events, queries, blocks)
+
+    def of_walk(self, chunk: Chunk, query: int, own: list[pa.Array]) -> list[pa.Array]:
+        """The answer's columns, from the columns that a query by itself would have."""
+        keys = dict(zip(self._spec.keys[query], own, strict=False))
+        trend, windows, count = own[-1], own[len(keys) : -1], len(own[-1])
+        columns = [self._names.take(from_numpy(np.full(count, query)))]
+        for key in self._spec.all_keys:
+            columns.append(keys[key] if key in keys else pa.nulls(count, chunk.column(f"{KEY}{key}").type))
+        if self._spec.sliding:
+            columns += windows or [pa.nulls(count, self._window_type)]
+        return [*columns, trend]
 
     def _columns(self, chunk: Chunk, events: EventRows, queries: list[int], blocks: list[Block]) -> list[pa.Array]:
         block = join_blocks(blocks)
@@ -133,5 +162,4 @@ class _Rows:
         start = (lowest[row] + within) * step[row]
         kind, absent = window_type(self._spec.kernel), ~slides[row]
         bounds = [from_numpy(bound, absent).cast(kind) for bound in (start, start + length[row])]
-        fields = pa.struct([pa.field(name, kind) for name in ("start", "end")])
-        return row, pa.Array.from_buffers(fields, len(row), [bitmap(absent)], children=bounds)
+        return row, pa.Array.from_buffers(self._window_type, len(row), [bitmap(absent)], children=bounds)

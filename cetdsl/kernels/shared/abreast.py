@@ -1,10 +1,12 @@
 """Many queries abreast: one walk over the events, in which each index carries the values of many states side by side.
 
 What :mod:`~cetdsl.kernels.machine.propagate` does for the states of one query, this does for those of many, in *cells*:
-a cell is one accumulator of one state. The cells of the states that read one variable are neighbours. An index that
-answers a predicate between neighbours is looked up once for all cells that are read with it, and holds theirs in a row:
-a vector of counts where Hamlet (SIGMOD 2021, section 3.3) has an expression over snapshots. A snapshot per event for
-which queries differ would be an entry of that expression; here it is the event's own row.
+a cell is one accumulator of one state in one *lane*. Windows that overlap have a lane each, so that an event is looked
+at once for all windows that hold it, whatever windows each query has; a lane is free again when its window has closed.
+The cells of the states that read one variable are neighbours. An index that answers a predicate between neighbours is
+looked up once for all cells that are read with it, and holds theirs in a row: a vector of counts where Hamlet (SIGMOD
+2021, section 3.3) has an expression over snapshots. A snapshot per event for which queries differ would be an entry of
+that expression; here it is the event's own row.
 """
 
 from __future__ import annotations
@@ -31,8 +33,9 @@ class Walk(NamedTuple):
         The variables of all states, as a bit mask.
     cell_start : shape (variables + 1,)
         The cells of the states that read ``b``.
-    guarded_start, guarded, guarded_guard
-        Where trends begin under guards: ranges of cells and guards (first cell, last cell, first guard, last guard).
+    guarded_start, guarded
+        Where trends begin under guards: the cells of a lane (first cell, cells, step from one to the next, first guard,
+        last guard, lane).
     total_start, total
         Cells that are added up: (target cell, source cell).
     read_start, read, read_target
@@ -47,9 +50,16 @@ class Walk(NamedTuple):
         The columns of each slot.
     slot_hashed : shape (slots,)
         Whether it is a hash table.
-    closing, guarded_end_start, guarded_end
-        What ends trends: (cell, column of the answer) at the end of a slice, and (cell, column, first guard, last
-        guard) at each event.
+    closing_start, closing : by window
+        What ends trends with a window: (cell of its first lane, column of the answer).
+    guarded_end_start, guarded_end
+        What ends trends at each event: (cell, column, first guard, last guard, lane).
+    window_start, window_cell : by window
+        The cells of its first lane.
+    cleared_start, cleared : by window
+        The columns that slots have for its first lane: (variable, kind, table, slot, first column, columns).
+    first_lane : shape (windows,)
+        The lanes of each window follow each other.
     guard
         Numbers of guards.
     idempotent : int
@@ -73,11 +83,22 @@ class Walk(NamedTuple):
     slot_source: Ints
     slot_columns: Ints
     slot_hashed: Ints
+    closing_start: Ints
     closing: Ints
     guarded_end_start: Ints
     guarded_end: Ints
+    window_start: Ints
+    window_cell: Ints
+    cleared_start: Ints
+    cleared: Ints
+    first_lane: Ints
     guard: Ints
     idempotent: int
+
+
+#: Columns of the borders of windows: the event, whether a window opens or closes, its number, its lane among those of
+#: its number, its events, and its row of the answer.
+AT, OPENS, WINDOW, LANE, LOW, HIGH, ROW = range(7)
 
 
 class Guards(NamedTuple):
@@ -88,12 +109,12 @@ class Guards(NamedTuple):
 
 
 @inlined
-def _largest_instant(instant: Ints, low: Ints, high: Ints) -> int:
+def _largest_instant(instant: Ints, islands: Ints) -> int:
     largest = 1
-    for r in range(len(low)):
-        i = low[r]
-        while i < high[r]:
-            end = end_of_instant(instant, i, high[r])
+    for r in range(len(islands)):
+        i = islands[r, 0]
+        while i < islands[r, 1]:
+            end = end_of_instant(instant, i, islands[r, 1])
             largest = max(largest, end - i)
             i = end
     return largest
@@ -141,13 +162,14 @@ def walk_abreast(
     guards: Guards,
     weights: NDArray[Any],
     begin: NDArray[Any],
-    slices: Ints,
+    borders: Ints,
+    islands: Ints,
     zero: Any,
     prime: Any,
     merged: int,
     out: NDArray[Any],
 ) -> None:
-    """Walks over slices, and adds the values of their complete trends to ``out``.
+    """Walks over the events of windows, and adds the values of their complete trends to ``out``.
 
     Parameters
     ----------
@@ -157,8 +179,11 @@ def walk_abreast(
         What events contribute to accumulators.
     begin : array, shape (cells,)
         The value of a trend about to begin, ``zero`` in cells where none may.
-    slices : int64 array, shape (slices, 3)
-        The events of each slice, and its row of the answer.
+    borders : int64 array, shape (borders, 7)
+        Where windows open and close, by the columns :data:`AT` to :data:`ROW`, in order of their events; those that
+        close come first.
+    islands : int64 array, shape (islands, 4)
+        First event and end, first border and end, of each part of the events that windows span without a gap.
     zero, prime
         As in :func:`~cetdsl.kernels.machine.propagate.propagate`.
     merged : int
@@ -173,34 +198,43 @@ def walk_abreast(
     read_start, reads, read_target = walk.read_start, walk.read, walk.read_target
     extend_start, extended = walk.extend_start, walk.extended
     slot_start, slots, slot_source = walk.slot_start, walk.slot, walk.slot_source
-    closing, guarded_end_start, guarded_end = walk.closing, walk.guarded_end_start, walk.guarded_end
+    guarded_end_start, guarded_end = walk.guarded_end_start, walk.guarded_end
     mask, instant, before, until = events.mask, events.instant, guards.before, guards.until
     hash_query, hash_update = tables.hash_query, tables.hash_update
     query_base, query_length = tables.query_base, tables.query_length
     update_base, update_position, tree_size = tables.update_base, tables.update_position, tables.tree_size
     cells = len(begin)
-    block = _largest_instant(instant, slices[:, 0], slices[:, 1])
+    block = _largest_instant(instant, islands)
     value = np.full((block, cells), zero)
     largest = np.zeros(len(weights), dtype=weights.dtype)
-    total = np.full(cells, zero)
+    total, beginning = np.full(cells, zero), np.full(cells, zero)
+    lanes = np.full((walk.first_lane[-1], 3), -1)  # the first event, the end and the row of the window in each
     offset = np.zeros(len(walk.slot_columns) + 1, dtype=np.int64)
     for s in range(len(walk.slot_columns)):
         rows = max(tables.hash_codes, 1) if walk.slot_hashed[s] else len(mask) + 1
         offset[s + 1] = offset[s] + rows * walk.slot_columns[s]
     store = np.full(offset[-1], zero)
     found = np.full(max(len(slot_source), len(read_target), 1), zero)
-    for r in range(len(slices)):
-        low, high, row = slices[r, 0], slices[r, 1], slices[r, 2]
-        for c in range(cells):
-            total[c] = zero
-        start = low
-        while start < high:
-            # Totals and indexes hold the values of the events ``low:start``, and of no others: simultaneous events see
-            # only what was there before their instant, so values are staged first.
+    for r in range(len(islands)):
+        start, high, border, last_border = islands[r, 0], islands[r, 1], islands[r, 2], islands[r, 3]
+        while start < high or border < last_border:
+            while border < last_border and borders[border, AT] == start:
+                if borders[border, OPENS]:
+                    _open(walk, borders[border], begin, beginning, lanes)
+                else:
+                    _close(
+                        walk, tables, mask, borders[border], beginning, total, lanes, offset, store, zero, prime, out
+                    )
+                border += 1
+            if start >= high:
+                break
+            until_border = borders[border, AT] if border < last_border else high
+            # Totals and indexes hold the values of the events before ``start``, and of no others: simultaneous events
+            # see only what was there before their instant, so values are staged first.
             own = mask[start] & known
             together, stop = False, start
             if own & (own - 1) == 0 and own & merged != 0:
-                stop = _end_of_row(mask, instant, known, start, high)
+                stop = _end_of_row(mask, instant, known, start, until_border)
                 together = stop > start
             if together:
                 end, stop = stop, start + 1
@@ -214,11 +248,13 @@ def walk_abreast(
                     b = lowest_bit(bits)
                     bits &= bits - 1
                     for c in range(cell_start[b], cell_start[b + 1]):
-                        value[place, c] = begin[c]
+                        value[place, c] = beginning[c]
                     for k in range(guarded_start[b], guarded_start[b + 1]):
-                        if not _none_before(guard, before, guarded[k, 2], guarded[k, 3], i, instant[low]):
-                            for c in range(guarded[k, 0], guarded[k, 1]):
-                                value[place, c] = zero
+                        low = lanes[guarded[k, 5], 0]
+                        if low < 0 or _none_before(guard, before, guarded[k, 3], guarded[k, 4], i, instant[low]):
+                            continue
+                        for n in range(guarded[k, 1]):
+                            value[place, guarded[k, 0] + n * guarded[k, 2]] = zero
                     for k in range(total_start[b], total_start[b + 1]):
                         target = totals[k, 0]
                         value[place, target] = combine(value[place, target], total[totals[k, 1]], prime)
@@ -260,8 +296,9 @@ def walk_abreast(
                     for c in range(cell_start[b], cell_start[b + 1]):
                         total[c] = combine(total[c], value[place, c], prime)
                     for k in range(guarded_end_start[b], guarded_end_start[b + 1]):
-                        first, last = guarded_end[k, 2], guarded_end[k, 3]
-                        if _none_before(guard, until, first, last, high - 1, instant[i] + 1):
+                        first, last, lane = guarded_end[k, 2], guarded_end[k, 3], guarded_end[k, 4]
+                        closes, row = lanes[lane, 1], lanes[lane, 2]
+                        if closes > 0 and _none_before(guard, until, first, last, closes - 1, instant[i] + 1):
                             column = guarded_end[k, 1]
                             out[row, column] = combine(out[row, column], value[place, guarded_end[k, 0]], prime)
                     for k in range(slot_start[b], slot_start[b + 1]):
@@ -282,35 +319,61 @@ def walk_abreast(
                                 store[at + c] = combine(store[at + c], found[c], prime)
                             position += position & -position
             start = end
-        for k in range(len(closing)):
-            out[row, closing[k, 1]] = combine(out[row, closing[k, 1]], total[closing[k, 0]], prime)
-        _clear(walk, tables, mask, low, high, offset, store, zero)
+
+
+@inlined
+def _open(walk: Walk, border: Ints, begin: NDArray[Any], beginning: NDArray[Any], lanes: Ints) -> None:
+    """Lets trends begin in the lane of a window."""
+    window, lane = border[WINDOW], border[LANE]
+    for n in range(walk.window_start[window], walk.window_start[window + 1]):
+        c = walk.window_cell[n] + lane
+        beginning[c] = begin[c]
+    own = lanes[walk.first_lane[window] + lane]
+    own[0], own[1], own[2] = border[LOW], border[HIGH], border[ROW]
 
 
 @jit
-def _clear(
-    walk: Walk, tables: Tables, mask: Ints, low: int, high: int, offset: Ints, store: NDArray[Any], zero: Any
+def _close(
+    walk: Walk,
+    tables: Tables,
+    mask: Ints,
+    border: Ints,
+    beginning: NDArray[Any],
+    total: NDArray[Any],
+    lanes: Ints,
+    offset: Ints,
+    store: NDArray[Any],
+    zero: Any,
+    prime: Any,
+    out: NDArray[Any],
 ) -> None:
-    """Takes a slice's events out of the indexes again, and touches no more of them than the slice did."""
-    slot_start, slots = walk.slot_start, walk.slot
-    for i in range(low, high):
-        bits = mask[i] & walk.known
-        while bits:
-            b = lowest_bit(bits)
-            bits &= bits - 1
-            for k in range(slot_start[b], slot_start[b + 1]):
-                table, s, columns = slots[k, 1], slots[k, 2], slots[k, 3]
-                if slots[k, 0] == HASH:
-                    code = tables.hash_update[table, i]
-                    if code >= 0:
-                        at = offset[s] + code * columns
-                        for c in range(columns):
-                            store[at + c] = zero
-                    continue
-                base, size = tables.update_base[table, i], tables.tree_size[table, i]
-                position = tables.update_position[table, i]
-                while 0 < position <= size:
-                    at = offset[s] + (base + position) * columns
+    """Answers a window, and clears its lane; no more of the indexes is touched than its events did."""
+    window, lane, row = border[WINDOW], border[LANE], border[ROW]
+    for k in range(walk.closing_start[window], walk.closing_start[window + 1]):
+        column = walk.closing[k, 1]
+        out[row, column] = combine(out[row, column], total[walk.closing[k, 0] + lane], prime)
+    for n in range(walk.window_start[window], walk.window_start[window + 1]):
+        c = walk.window_cell[n] + lane
+        beginning[c], total[c] = zero, zero
+    lanes[walk.first_lane[window] + lane] = -1
+    cleared = walk.cleared
+    for k in range(walk.cleared_start[window], walk.cleared_start[window + 1]):
+        table, s, columns = cleared[k, 2], cleared[k, 3], cleared[k, 5]
+        width, first = walk.slot_columns[s], offset[s] + cleared[k, 4] + lane * columns
+        for i in range(border[LOW], border[HIGH]):
+            if (mask[i] >> cleared[k, 0]) & 1 == 0:
+                continue
+            if cleared[k, 1] == HASH:
+                code = tables.hash_update[table, i]
+                if code >= 0:
+                    at = first + code * width
                     for c in range(columns):
                         store[at + c] = zero
-                    position += position & -position
+                continue
+            base, size = tables.update_base[table, i], tables.tree_size[table, i]
+            position = tables.update_position[table, i]
+            while 0 < position <= size:
+                at = first + (base + position) * width
+                for c in range(columns):
+                    store[at + c] = zero
+                position += position & -position

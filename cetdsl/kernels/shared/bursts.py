@@ -54,6 +54,19 @@ class Frame(NamedTuple):
 
 def frame_of(template: Template, slices: list[Slices], few: int) -> Frame:
     """Makes the frame of a chunk; ``slices[w]`` are those of window number ``w``."""
+    slots, border, island = windows_in_order(slices)
+    per_query = slots[template.window]
+    columns = np.bincount(template.variant, per_query[template.query[: template.repeating]], template.variants)
+    near = np.bincount(template.touch[:, 0], per_query[template.touch[:, 1]], len(template.near))
+    long = np.zeros(len(island), dtype=np.bool_)
+    for cut in slices:
+        large = cut.low[cut.high - cut.low > few]
+        long[np.searchsorted(island[:, 0], large, side="right") - 1] = True
+    return Frame(slots, border, island, long, columns.astype(np.int64), near.astype(np.int64))
+
+
+def windows_in_order(slices: Sequence[Slices]) -> tuple[Ints, Ints, Ints]:
+    """Returns the ``slots``, ``border`` and ``island`` of a :class:`Frame`; ``slices[w]`` are those of window ``w``."""
     slots, borders = [], []
     for number, cut in enumerate(slices):
         if np.any(np.diff(cut.low) < 0) or np.any(np.diff(cut.high) < 0):
@@ -67,15 +80,7 @@ def frame_of(template: Template, slices: list[Slices], few: int) -> Frame:
             borders.append(rows)
     border = np.concatenate(borders)
     border = border[np.argsort(border[:, 0] * 2 + border[:, 1], kind="stable")]
-    per_query = np.array(slots, dtype=np.int64)[template.window]
-    columns = np.bincount(template.variant, per_query[template.query[: template.repeating]], template.variants)
-    near = np.bincount(template.touch[:, 0], per_query[template.touch[:, 1]], len(template.near))
-    island = _islands(border)
-    long = np.zeros(len(island), dtype=np.bool_)
-    for cut in slices:
-        large = cut.low[cut.high - cut.low > few]
-        long[np.searchsorted(island[:, 0], large, side="right") - 1] = True
-    return Frame(np.array(slots, dtype=np.int64), border, island, long, columns.astype(np.int64), near.astype(np.int64))
+    return np.array(slots, dtype=np.int64), border, _islands(border)
 
 
 @jit
@@ -128,11 +133,19 @@ _NUMBER = np.zeros(64, dtype=np.int64)
 _NUMBER[[(int(_DE_BRUIJN) << number & (1 << 64) - 1) >> 58 for number in range(64)]] = np.arange(64)
 
 
+def slices_of_windows(window: Sequence[int], slices: Sequence[Slices]) -> list[Slices]:
+    """Returns the slices of each window number; ``window`` has the number of each query, ``slices`` its slices."""
+    found: dict[int, list[Slices]] = {}
+    for number, cut in zip(window, slices, strict=True):
+        found.setdefault(number, []).append(cut)
+    return [common_slices(found[number]) for number in range(len(found))]
+
+
 def common_slices(slices: Sequence[Slices]) -> Slices:
     """Returns the slices that queries with equal windows have, all the same."""
     first = slices[0]
     for cut in slices[1:]:
-        if not (np.array_equal(first.low, cut.low) and np.array_equal(first.high, cut.high)):
+        if cut is not first and not (np.array_equal(first.low, cut.low) and np.array_equal(first.high, cut.high)):
             raise ValueError("queries with equal windows have different slices")
     return first
 

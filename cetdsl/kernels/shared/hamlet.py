@@ -18,7 +18,6 @@ import numpy as np
 
 from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.sharing import CALIBRATED
-from cetdsl.ir.windowing import Windowing
 from cetdsl.kernels.aggregate.evaluate import Evaluator
 from cetdsl.kernels.aggregate.panes import PanesEvaluator
 from cetdsl.kernels.answers.tables import Values, extreme_accumulators
@@ -31,8 +30,8 @@ from cetdsl.kernels.shared.bursts import (
     SEATS,
     Frame,
     Survey,
-    common_slices,
     frame_of,
+    slices_of_windows,
     survey,
 )
 from cetdsl.kernels.shared.decider import Decider
@@ -86,7 +85,7 @@ class WorkloadEvaluator:
     Parameters
     ----------
     families : mapping of int to int, optional
-        Variables whose conditions differ by constants alone have equal numbers here.
+        Variables of one type have equal numbers here.
     deviations : sequence of (float or None), optional
         For static sharing, per query: the share of the events of its Kleene patterns at which it does otherwise than
         most queries; None where the first chunk is to tell.
@@ -151,15 +150,11 @@ class WorkloadEvaluator:
         columns: list[ValueColumn],
         slices: Sequence[Slices],
     ) -> None:
-        """Adds the extremes of the members: those of queries with equal windows in one walk over the events."""
-        by_windows: dict[Windowing, list[int]] = {}
-        for q in members:
-            if extreme_accumulators(self.specs[q]):
-                by_windows.setdefault(self.specs[q].query.windowing, []).append(q)
-        for own in by_windows.values():
+        """Adds the extremes of the members, by one walk over the events."""
+        own = [q for q in members if extreme_accumulators(self.specs[q])]
+        if own:
             walk = self._extremes(tuple(self.specs[q] for q in own))
-            kept = walk.extremes(events, columns, common_slices([slices[q] for q in own]))
-            for q, extremes in zip(own, kept):
+            for q, extremes in zip(own, walk.extremes(events, columns, [slices[q] for q in own])):
                 found[q] = found[q]._replace(extremes=extremes)
 
     def _members(self, columns: list[ValueColumn], slices: Sequence[Slices]) -> tuple[int, ...]:
@@ -190,7 +185,7 @@ class SharedSet:
         self, events: Events, columns: list[ValueColumn], slices: list[Slices]
     ) -> tuple[list[Values], Metrics]:
         """Computes the additive accumulators of all queries."""
-        frame = frame_of(self.template, self._by_window(slices), FEW_EVENTS)
+        frame = frame_of(self.template, slices_of_windows(self.template.window.tolist(), slices), FEW_EVENTS)
         seen = survey(self.template, frame, events, DECISION_EVENTS)
         begun = time.perf_counter()
         decisions = self.decider.decide(frame, seen)
@@ -199,13 +194,6 @@ class SharedSet:
         passes = TapePasses(self.template, frame, events, seen, tape, columns, slices)
         values = Player(self.specs, columns, slices).values(passes, frame.long[passes.island])
         return values, _metrics(self.template, frame, seen, decisions, deciding)
-
-    def _by_window(self, slices: list[Slices]) -> list[Slices]:
-        """The slices of each window number."""
-        found: dict[int, list[Slices]] = {}
-        for number, cut in zip(self.template.window.tolist(), slices):
-            found.setdefault(number, []).append(cut)
-        return [common_slices(found[number]) for number in range(len(found))]
 
 
 def _metrics(template: Template, frame: Frame, seen: Survey, decisions: Decisions, deciding: float) -> Metrics:

@@ -96,6 +96,8 @@ class Player:
     def _exact(self, passes: Passes, scaled: Scaled) -> Objects:
         """Computes the whole accumulators of each slice."""
         shape = len(scaled), max(map(len, self.whole))
+        if shape[1] == 0:
+            return np.zeros(shape, dtype=object)
         numbers, magnitudes = np.zeros(shape, dtype=np.complex128), np.zeros(shape, dtype=np.complex128)
         limits = np.full(shape, np.inf)
         for q, own in self._own():

@@ -1,8 +1,8 @@
 """States of several queries that are entered by the same trends, merged into one.
 
-Two states are equal when they read the same variable, when trends begin there under the same guards, and when equal
-states lead to them under the same comparisons. Then every event has the same value in both, so what queries have in
-common up to some point of their patterns is propagated once, whatever follows.
+Two states are equal when they read the same variable in the same windows, when trends begin there under the same
+guards, and when equal states lead to them under the same comparisons. Then every event has the same value in both, so
+what queries have in common up to some point of their patterns is propagated once, whatever follows.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ class MergedStates:
         Where the trends of each query end: state, how often, guards.
     queries : tuple of frozenset of int
         The queries that each state belongs to.
+    window, windows : tuple of int
+        The number of the windows of each state, and of those of each query.
     """
 
     variable: tuple[int, ...]
@@ -42,6 +44,8 @@ class MergedStates:
     entries: tuple[tuple[Entry, ...], ...]
     ends: tuple[tuple[tuple[int, int, tuple[int, ...]], ...], ...]
     queries: tuple[frozenset[int], ...]
+    window: tuple[int, ...]
+    windows: tuple[int, ...]
 
 
 def joined_query(specs: Sequence[KernelSpec]) -> tuple[KernelSpec, tuple[int, ...]]:
@@ -71,14 +75,16 @@ def _guards(machine: Machine) -> set[tuple[int, ...]]:
     return {guards for _, guards in ends} | {edge.guards for edge in machine.edges}
 
 
-def merge_states(machine: Machine, owner: Sequence[int]) -> MergedStates:
+def merge_states(machine: Machine, owner: Sequence[int], window: Sequence[int]) -> MergedStates:
     """Merges equal states of a machine whose guards between neighbours are comparisons.
+
+    ``owner`` has the query of each state, and ``window`` the number of each query's windows.
 
     Examples
     --------
     >>> from cetdsl.ir.machine import Edge
     >>> two = Machine((0, 1, 0, 2), ((0, ()), (2, ())), ((1, ()), (3, ())), (Edge(0, 1), Edge(2, 3)))
-    >>> merge_states(two, (0, 0, 1, 1)).variable
+    >>> merge_states(two, (0, 0, 1, 1), (0, 0)).variable
     (0, 1, 2)
     """
     count = len(machine.variables)
@@ -87,7 +93,7 @@ def merge_states(machine: Machine, owner: Sequence[int]) -> MergedStates:
     for edge in machine.edges:
         comparisons = tuple(sorted(edge.comparisons, key=lambda c: (c.op, c.later, c.earlier)))
         entering[edge.target].append((edge.source, comparisons))
-    number = _numbered([(machine.variables[state], begins.get(state)) for state in range(count)])
+    number = _numbered([(machine.variables[s], begins.get(s), window[owner[s]]) for s in range(count)])
     while True:
         # Refined until the entries of a state no longer tell it from those of its number.
         seen = [(number[s], frozenset(Counter((number[p], c) for p, c in entering[s]).items())) for s in range(count)]
@@ -106,6 +112,8 @@ def merge_states(machine: Machine, owner: Sequence[int]) -> MergedStates:
         tuple(tuple((number[source], c) for source, c in entering[state]) for state in of_number),
         tuple(tuple((state, times, guards) for (state, guards), times in own.items()) for own in ends),
         tuple(frozenset(owner[s] for s in range(count) if number[s] == own) for own in range(len(first))),
+        tuple(window[owner[state]] for state in of_number),
+        tuple(window),
     )
 
 

@@ -1,8 +1,8 @@
 """The merged template of a workload: the machines of all queries side by side, with the Kleene states that they share.
 
 A state that repeats without a predicate is *repeating*; all repeating states that read one variable take the same
-events, whatever their query and window, and can be propagated once. Such a variable is a *variant*: variants that
-differ by the constants of their conditions alone form a *family*, and mostly take the same events as well. All other
+events, whatever their query and window, and can be propagated once. Such a variable is a *variant*: variants of
+one type, whatever else each of them demands, form a *family*, and mostly take the same events as well. All other
 states are *plain*; they are private to their query (Hamlet, SIGMOD 2021, section 3.1).
 """
 
@@ -110,7 +110,7 @@ class _State(NamedTuple):
 def merge_machines(specs: Sequence[KernelSpec], families: Mapping[int, int]) -> Template:
     """Merges the machines of queries, each of which repeats a variable and compares no events with each other.
 
-    Variables that differ only by constants have equal ``families``; those left out are families of their own.
+    Variables of one type have equal ``families``; those left out are families of their own.
     """
     # Planning sees to it; without it the answers would be wrong: a span is about each first event apart.
     assert not any(s.query.windowing.kind == SPAN or s.query.pairs or s.query.negations for s in specs)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cache, partial
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, cached_property, partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -17,20 +18,26 @@ from cetdsl.kernels.enumerate.guards import GuardedMachine
 from cetdsl.kernels.numbers.arithmetic import RAISE_TO
 from cetdsl.kernels.numbers.ladder import ADDED_ALONE, FEW_EVENTS, WEIGHED, Moduli, ResiduePass, RoundedPass
 from cetdsl.kernels.numbers.residues import Residues
-from cetdsl.kernels.shared.abreast import Guards, walk_abreast
+from cetdsl.kernels.shared.abreast import AT, HIGH, LANE, LOW, OPENS, ROW, WINDOW, Guards, walk_abreast
+from cetdsl.kernels.shared.bursts import slices_of_windows, windows_in_order
 from cetdsl.kernels.shared.players import Kind, Kinds, Player, weight_rows
 from cetdsl.kernels.shared.ranks import Indexed, ranked_tables
 from cetdsl.kernels.shared.states import joined_query, merge_states
 from cetdsl.kernels.shared.walks import COUNTED, Asked, LaidOut, ends_of, indexes_of, lay_out_walk
-from cetdsl.kernels.vocabulary import Events, Ints, Slices
+from cetdsl.kernels.vocabulary import Bools, Events, Ints, Slices
 from cetdsl.kernels.wire.values import ValueColumn
 
 #: Numbers that the indexes of a walk may hold at once; more are kept by several walks, of fewer queries each.
 MOST_NUMBERS = 2**25
+#: Windows of one query that a walk keeps abreast: the numbers of more are too many for the fastest cache.
+MOST_LANES = 64
+
+#: A walk, laid out for so many lanes per window.
+_LayOut = Callable[[tuple[int, ...]], LaidOut]
 
 
 class AbreastEvaluator:
-    """Evaluates queries with equal windows in one walk over the events.
+    """Evaluates queries in one walk over the events, whatever windows each of them has.
 
     Their masks, codes and values are numbered together. No query has a pivot or a span, and indexes answer all
     predicates between neighbours.
@@ -40,7 +47,9 @@ class AbreastEvaluator:
         self.specs = tuple(specs)
         joint, owner = joined_query(self.specs)
         self._guarded = GuardedMachine(joint)
-        self.states = merge_states(self._guarded.machine, owner)
+        windowings = list(dict.fromkeys(spec.query.windowing for spec in self.specs))
+        self.window = tuple(windowings.index(spec.query.windowing) for spec in self.specs)
+        self.states = merge_states(self._guarded.machine, owner, self.window)
         indexes = indexes_of(self.states)
         self.indexed, self.ends = Indexed(tuple(indexes[HASH]), tuple(indexes[TREE])), ends_of(self.states)
         self.laid_out = cache(partial(lay_out_walk, self.states))
@@ -48,28 +57,40 @@ class AbreastEvaluator:
         #: Whether numbers have left the range of doubles, which is tried first.
         self.beyond = False
 
-    def evaluate(self, events: Events, columns: list[ValueColumn], slices: Slices) -> list[Values]:
-        """Computes all accumulators of all queries over their common slices."""
+    def evaluate(self, events: Events, columns: list[ValueColumn], slices: Sequence[Slices]) -> list[Values]:
+        """Computes all accumulators of all queries over their slices, of which each query has an entry."""
         if self._too_large(len(events.time)):
-            return [one for half in self._two_halves() for one in half.evaluate(events, columns, slices)]
+            return [one for half, own in self._halved(slices) for one in half.evaluate(events, columns, own)]
         chunk = _Chunk(self, events, columns, slices)
-        long = (slices.high - slices.low > FEW_EVENTS) & self.beyond
-        player = Player(self.specs, columns, [slices] * len(self.specs))
-        values = player.values(chunk, np.tile(long, len(self.specs)))
+        long = [(cut.high - cut.low > FEW_EVENTS) & self.beyond for cut in chunk.slices]
+        player = Player(self.specs, columns, slices)
+        values = player.values(chunk, np.concatenate([long[window] for window in self.window]))
         extremes = chunk.extremes()
         return [one._replace(extremes=kept) for one, kept in zip(values, extremes)]
 
-    def extremes(self, events: Events, columns: list[ValueColumn], slices: Slices) -> list[list[Ints]]:
+    def extremes(self, events: Events, columns: list[ValueColumn], slices: Sequence[Slices]) -> list[list[Ints]]:
         """Computes the accumulators that do not add up."""
         if self._too_large(len(events.time)):
-            return [one for half in self._two_halves() for one in half.extremes(events, columns, slices)]
+            return [one for half, own in self._halved(slices) for one in half.extremes(events, columns, own)]
         return _Chunk(self, events, columns, slices).extremes()
 
     def _too_large(self, count: int) -> bool:
+        return len(self.specs) > 1 and self.numbers(count) > MOST_NUMBERS
+
+    def numbers(self, count: int) -> int:
+        """Returns about how many numbers the indexes hold of so many events, for one lane per window."""
+        return count * self._numbers_per_event
+
+    @cached_property
+    def _numbers_per_event(self) -> int:
         counting = tuple((COUNTED,) for _ in self.specs)
-        columns = len(self.laid_out(counting, (), tuple(range(len(self.indexed.trees)))).walk.slot_source)
-        widest = max(len(spec.answer.accumulators) for spec in self.specs)
-        return len(self.specs) > 1 and count * columns * widest > MOST_NUMBERS
+        every, alone = tuple(range(len(self.indexed.trees))), (1,) * (max(self.window) + 1)
+        columns = len(self.laid_out(counting, (), every, alone).walk.slot_source)
+        return columns * max(len(spec.answer.accumulators) for spec in self.specs)
+
+    def _halved(self, slices: Sequence[Slices]) -> Iterator[tuple[AbreastEvaluator, Sequence[Slices]]]:
+        middle = len(self.specs) // 2
+        yield from zip(self._two_halves(), (slices[:middle], slices[middle:]))
 
     def _two_halves(self) -> tuple[AbreastEvaluator, AbreastEvaluator]:
         if self._halves is None:
@@ -86,8 +107,14 @@ class AbreastEvaluator:
 class _Chunk:
     """The passes over one chunk, which share its index tables."""
 
-    def __init__(self, evaluator: AbreastEvaluator, events: Events, columns: list[ValueColumn], slices: Slices) -> None:
-        self.evaluator, self.columns, self.slices = evaluator, columns, slices
+    def __init__(
+        self, evaluator: AbreastEvaluator, events: Events, columns: list[ValueColumn], slices: Sequence[Slices]
+    ) -> None:
+        self.evaluator, self.columns = evaluator, columns
+        self.slices = slices_of_windows(evaluator.window, slices)
+        #: Of each query how many slices come before its own; of each window the row of its first slice.
+        self.first = np.cumsum([0, *(len(cut.low) for cut in slices)])
+        self.first_row = np.cumsum([0, *(len(cut.low) for cut in self.slices)])
         self.events, self.guards = evaluator.guards(events)
         self.count = len(events.time)
         self.tables, self._leader = ranked_tables(evaluator.indexed, evaluator.ends, self.events)
@@ -100,7 +127,7 @@ class _Chunk:
 
         def one_pass(kind: Any, wanted: Ints) -> NDArray[Any]:
             found = self._walked(
-                laid_out, weights, kind(0), np.where(laid_out.beginning == -1, kind(1), 0), 0.0, wanted
+                laid_out, weights, kind(0), lambda cells: np.where(cells == -1, kind(1), 0), 0.0, wanted
             )
             self.evaluator.beyond |= kind is np.float64 and not np.isfinite(found).all()
             return found
@@ -111,7 +138,6 @@ class _Chunk:
         """Returns a pass that takes one prime after the other."""
         rows, needed = weight_rows(kinds)
         laid_out = self._summing(rows, needed)
-        begin = laid_out.beginning == -1
 
         def one_pass(wanted: Ints, primes: Residues) -> Residues:
             found = []
@@ -120,13 +146,13 @@ class _Chunk:
                 for row, kind in enumerate(needed):
                     if kind.column >= 0:
                         weights[row] = self.columns[kind.column].residues(kind.update, int(prime))
-                found.append(self._walked(laid_out, weights, np.uint64(0), begin, prime, wanted))
+                found.append(self._walked(laid_out, weights, np.uint64(0), lambda cells: cells == -1, prime, wanted))
             return np.stack(found, axis=2)
 
         return one_pass, WEIGHED if needed else ADDED_ALONE
 
-    def _summing(self, rows: list[list[tuple[int, int]]], needed: list[Kind]) -> LaidOut:
-        return self.evaluator.laid_out(_asked(rows), (0,) * len(needed), self._leader)
+    def _summing(self, rows: list[list[tuple[int, int]]], needed: list[Kind]) -> _LayOut:
+        return partial(self.evaluator.laid_out, _asked(rows), (0,) * len(needed), self._leader)
 
     def extremes(self) -> list[list[Ints]]:
         """Computes the accumulators of each query that do not add up."""
@@ -137,44 +163,78 @@ class _Chunk:
         kept = {kind: kept_of(one, self.columns, self.count) for kind, one in kinds.items()}
         number = {kind: row for row, kind in enumerate(kept)}
         rows = [[(-1, -1), *((one.variable, number[one.update, one.column]) for one in own)] for own in lattice]
-        laid_out = self.evaluator.laid_out(_asked(rows), tuple(one.how for one in kept.values()), self._leader)
+        laid_out = partial(self.evaluator.laid_out, _asked(rows), tuple(one.how for one in kept.values()), self._leader)
         # The entry of cells that count is the last one but one, that of cells where no trend begins the last.
         begun = np.array([*(one.one for one in kept.values()), -1, 0], dtype=np.int64)
         weights = np.array([one.weights for one in kept.values()])
-        every = np.arange(len(lattice) * len(self.slices.low))
         # Trends become longer by each event of a row, but their largest value is that of one of them.
-        merged = laid_out.walk.idempotent if all(one.how == RAISE_TO for one in kept.values()) else 0
-        begin = begun[laid_out.beginning]
-        found = self._walked(laid_out, weights, np.int64(-1), begin, np.int64(0), every, merged)
-        by_query = found.reshape(len(lattice), len(self.slices.low), -1)
+        merges = all(one.how == RAISE_TO for one in kept.values())
+        every = np.arange(self.first[-1])
+        found = self._walked(laid_out, weights, np.int64(-1), begun.__getitem__, np.int64(0), every, merges)
+        own = [found[low:high] for low, high in pairwise(self.first)]
         return [
-            [kept[one.update, one.column].restored(by_query[q, :, k]) for k, one in enumerate(own, 1)]
-            for q, own in enumerate(lattice)
+            [kept[one.update, one.column].restored(own[q][:, k]) for k, one in enumerate(of_query, 1)]
+            for q, of_query in enumerate(lattice)
         ]
 
     def _walked(
         self,
-        laid_out: LaidOut,
+        lay_out: _LayOut,
         weights: NDArray[Any],
         zero: Any,
-        begin: NDArray[Any],
+        begin: Callable[[Ints], NDArray[Any]],
         prime: Any,
         wanted: Ints,
-        merged: int = 0,
+        merges: bool = False,
     ) -> NDArray[Any]:
-        """Returns the accumulators of some rows, shape (rows, most accumulators); rows are slices, query by query."""
-        count = len(self.slices.low)
-        row = wanted % count
-        chosen = np.unique(row)
-        out = np.full((count, int(laid_out.column.max()) + 2), zero)
-        slices = np.stack([self.slices.low[chosen], self.slices.high[chosen], chosen], axis=1)
-        kind = np.asarray(zero).dtype
-        begin = begin.astype(kind)
-        walk_abreast(
-            laid_out.walk, self.tables, self.events, self.guards, weights, begin, slices, zero, prime, merged, out
-        )
-        found: NDArray[Any] = out[row[:, None], laid_out.column[wanted // count]]
+        """Returns the accumulators of some rows, shape (rows, most accumulators); rows are slices, query by query.
+
+        ``begin`` gives the values that trends begin with from :attr:`LaidOut.beginning`.
+        """
+        query = np.searchsorted(self.first, wanted, side="right") - 1
+        row = self.first_row[np.array(self.evaluator.window)[query]] + wanted - self.first[query]
+        chosen = np.zeros(self.first_row[-1], dtype=np.bool_)
+        chosen[row] = True
+        out, column = np.zeros((0, 0)), np.zeros((0, 0), dtype=np.int64)
+        for lanes, border, island in self._walks(chosen):
+            laid_out = lay_out(lanes)
+            if not out.size:
+                column = laid_out.column
+                out = np.full((len(chosen), int(column.max()) + 2), zero)
+            begins = np.asarray(begin(laid_out.beginning)).astype(out.dtype)
+            merged = laid_out.walk.idempotent if merges else 0
+            walk_abreast(
+                laid_out.walk, self.tables, self.events, self.guards, weights, begins, border, island, zero, prime,
+                merged, out,
+            )  # fmt: skip
+        found: NDArray[Any] = out[row[:, None], column[query]]
         return found
+
+    def _walks(self, chosen: Bools) -> Iterator[tuple[tuple[int, ...], Ints, Ints]]:
+        """Yields the lanes, borders and islands of each walk over the chosen slices.
+
+        There is one walk, unless so many windows overlap that the numbers of all of them would take too much memory.
+        """
+        own = [np.flatnonzero(chosen[low:high]) for low, high in pairwise(self.first_row)]
+        cuts = [cut._replace(low=cut.low[kept], high=cut.high[kept]) for cut, kept in zip(self.slices, own)]
+        lanes = windows_in_order(cuts)[0]
+        most = max(MOST_NUMBERS // max(self.evaluator.numbers(self.count), 1), 1)
+        walks = -(-int(lanes.max()) // min(most, MOST_LANES))
+        for first in range(walks):
+            some = [cut._replace(low=cut.low[first::walks], high=cut.high[first::walks]) for cut in cuts]
+            lanes, known, island = windows_in_order(some)
+            border = np.empty((len(known), 7), dtype=np.int64)
+            border[:, [AT, OPENS, WINDOW]] = known[:, :3]
+            for window, cut in enumerate(some):
+                here = known[:, 2] == window
+                number = known[here, 3]
+                border[here, LANE], border[here, LOW], border[here, HIGH] = (
+                    number % lanes[window],
+                    cut.low[number],
+                    cut.high[number],
+                )
+                border[here, ROW] = self.first_row[window] + own[window][first::walks][number]
+            yield tuple(lanes.tolist()), border, island
 
 
 def _asked(rows: list[list[tuple[int, int]]]) -> tuple[tuple[Asked, ...], ...]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -20,8 +22,10 @@ Asked = tuple[int, int]
 COUNTED = (-2, -1)
 
 
-#: Rows of numbers, per variable.
+#: Rows of numbers, per variable or per window.
 _Groups = list[list[tuple[int, ...]]]
+#: What is read out of an index: its kind and table, and the variables of source and target.
+_Read = tuple[int, int, int, int]
 
 
 class LaidOut(NamedTuple):
@@ -57,14 +61,18 @@ def ends_of(states: MergedStates) -> dict[tuple[Comparison, ...], tuple[int, int
 
 
 def lay_out_walk(
-    states: MergedStates, asked: Sequence[Sequence[Asked]], operation: Sequence[int], leader: Sequence[int]
+    states: MergedStates,
+    asked: Sequence[Sequence[Asked]],
+    operation: Sequence[int],
+    leader: Sequence[int],
+    lanes: Sequence[int],
 ) -> LaidOut:
     """Lays out a walk that keeps, for each query, the accumulators ``asked``, the first of which counts trends.
 
     ``operation`` has an entry per weights: how events are added (see :mod:`cetdsl.kernels.numbers.arithmetic`). Trees
-    with one ``leader`` share a slot.
+    with one ``leader`` share a slot. ``lanes`` says how many windows of each number may be open at once.
     """
-    return _Layout(states, asked, operation, leader).laid_out()
+    return _Layout(states, asked, operation, leader, lanes).laid_out()
 
 
 class _Layout:
@@ -76,38 +84,53 @@ class _Layout:
         asked: Sequence[Sequence[Asked]],
         operation: Sequence[int],
         leader: Sequence[int],
+        lanes: Sequence[int],
     ) -> None:
-        self.states, self.asked, self.operation, self.leader = states, asked, operation, leader
+        self.states, self.asked, self.operation, self.leader, self.lanes = states, asked, operation, leader, lanes
         self.indexes = indexes_of(states)
+        self.first_lane = np.cumsum([0, *lanes]).tolist()
+        #: The first lane's cell of each number; those of the other lanes follow it.
         self.cells: dict[tuple[int, Asked], int] = {}
         self.kept: list[dict[Asked, None]] = []
         self.cell_count = [0] * BITS
         for state, queries in enumerate(states.queries):
             own = {COUNTED: None} | {key: None for q in sorted(queries) for key in asked[q][1:]}
             self.kept.append(own)
-            self.cell_count[states.variable[state]] += len(own)
+            self.cell_count[states.variable[state]] += len(own) * self._width(state)
         # The cells of one variable are neighbours.
+        cell = 0
         for state in sorted(range(len(states.variable)), key=states.variable.__getitem__):
             for key in self.kept[state]:
-                self.cells[state, key] = len(self.cells)
+                self.cells[state, key] = cell
+                cell += self._width(state)
+
+    def _width(self, state: int) -> int:
+        return self.lanes[self.states.window[state]]
 
     def laid_out(self) -> LaidOut:
         """Returns the walk."""
         states, cells, every = self.states, self.cells, range(BITS)
         guarded, guards = self._beginning_guarded()
         totals, reads = self._edges()
-        read, read_target, slot, slot_source, slot_columns, slot_hashed = self._indexed(reads)
+        read, read_target, slot, slot_source, slot_columns, slot_hashed, cleared = self._indexed(reads)
         extended: _Groups = [[] for _ in every]
+        windows: list[list[int]] = [[] for _ in self.lanes]
         for (state, (variable, row)), cell in cells.items():
-            own = states.variable[state]
+            own, count = states.variable[state], cells[state, COUNTED]
+            windows[states.window[state]].append(cell)
             if row >= 0 and variable in (-1, own):
-                extended[own].append((cell, cells[state, COUNTED], row, self.operation[row]))
+                of_row = row, self.operation[row]
+                extended[own] += [(cell + lane, count + lane, *of_row) for lane in range(self._width(state))]
         closing, guarded_end, column = self._ends(guards)
-        beginning = [key[1] if states.begins[state] is not None else -2 for state, key in cells]
+        beginning = [
+            key[1] if states.begins[state] is not None else -2
+            for state, key in cells
+            for _ in range(self._width(state))
+        ]
         walk = Walk(
             self.known,
             np.cumsum([0, *self.cell_count]).astype(np.int64),
-            *_table(guarded, 4),
+            *_table(guarded, 6),
             *_table(totals, 2),
             *_table(read, 6),
             flat([read_target]),
@@ -116,8 +139,12 @@ class _Layout:
             flat([slot_source]),
             flat([slot_columns]),
             flat([slot_hashed]),
-            flat(closing).reshape(-1, 2),
-            *_table(guarded_end, 4),
+            *_table(closing, 2),
+            *_table(guarded_end, 5),
+            starts_of(windows),
+            flat(windows),
+            *_table(cleared, 6),
+            flat([self.first_lane]),
             flat([guards]),
             self._idempotent(guarded, totals, read, slot, guarded_end),
         )
@@ -146,73 +173,97 @@ class _Layout:
         guards: list[int] = []
         for state, before in enumerate(self.states.begins):
             if before:
-                first = self.cells[state, COUNTED]
-                entry = first, first + len(self.kept[state]), len(guards), len(guards) + len(before)
-                guarded[self.states.variable[state]].append(entry)
+                first, width, keys = self.cells[state, COUNTED], self._width(state), len(self.kept[state])
+                entry, lane = (len(guards), len(guards) + len(before)), self.first_lane[self.states.window[state]]
+                guarded[self.states.variable[state]] += [
+                    (first + n, keys, width, *entry, lane + n) for n in range(width)
+                ]
                 guards += before
         return guarded, guards
 
-    def _edges(self) -> tuple[_Groups, dict[tuple[int, int, int, int], list[tuple[int, int]]]]:
+    def _edges(self) -> tuple[_Groups, dict[_Read, list[tuple[int, int, int]]]]:
         """Returns the cells that are added up as they are, and those that are read out of indexes.
 
-        The latter are by the kind of the index, its table, and the variables of source and target.
+        The latter are (window, cell that is read, cell of the first lane that it is added to).
         """
-        variable = self.states.variable
+        variable, window = self.states.variable, self.states.window
         totals: _Groups = [[] for _ in range(BITS)]
-        reads: dict[tuple[int, int, int, int], list[tuple[int, int]]] = {}
+        reads: dict[_Read, list[tuple[int, int, int]]] = {}
         for state, entries in enumerate(self.states.entries):
             for source, comparisons in entries:
                 pairs = [(self.cells[source, key], self.cells[state, key]) for key in self.kept[state]]
                 kind = index_of(Edge(0, 0, comparisons))
                 if kind == TOTAL:
-                    totals[variable[state]] += [(target, own) for own, target in pairs]
+                    lanes = range(self._width(state))
+                    totals[variable[state]] += [(target + n, own + n) for own, target in pairs for n in lanes]
                     continue
                 table = self.indexes[kind][comparisons]
-                reads.setdefault((kind, table, variable[source], variable[state]), []).extend(pairs)
+                found = reads.setdefault((kind, table, variable[source], variable[state]), [])
+                found += [(window[state], own, target) for own, target in pairs]
         return [sorted(own) for own in totals], reads
 
     def _indexed(
-        self, reads: dict[tuple[int, int, int, int], list[tuple[int, int]]]
-    ) -> tuple[_Groups, list[int], _Groups, list[int], list[int], list[int]]:
-        """Returns what is read by each variable, and the slots; each read has columns of its own in its slot."""
+        self, reads: dict[_Read, list[tuple[int, int, int]]]
+    ) -> tuple[_Groups, list[int], _Groups, list[int], list[int], list[int], _Groups]:
+        """Returns what is read by each variable, the slots, and what of them is cleared when a window closes.
+
+        Each read has columns of its own in its slot: for each window one lane after the other.
+        """
         slots: dict[tuple[int, int, int], list[int]] = {}
         read: _Groups = [[] for _ in range(BITS)]
+        cleared: _Groups = [[] for _ in self.lanes]
         read_target: list[int] = []
         for (kind, table, source, target), pairs in reads.items():
             held = kind, self.leader[table] if kind == TREE else table, source
             columns = slots.setdefault(held, [])
-            number = list(slots).index(held)
-            read[target].append((kind, table, number, len(columns), len(pairs), len(read_target)))
-            pairs.sort(key=lambda pair: pair[1])
-            columns += [own for own, _ in pairs]
-            read_target += [to for _, to in pairs]
+            number, first, first_target = list(slots).index(held), len(columns), len(read_target)
+            pairs.sort(key=lambda pair: (pair[0], pair[2]))
+            for window, group in groupby(pairs, key=itemgetter(0)):
+                own = list(group)
+                entry = source, kind, held[1], number, len(columns), len(own)
+                before = cleared[window][-1] if cleared[window] and self.lanes[window] == 1 else entry
+                if (*before[:4], before[4] + before[5]) == entry[:5]:
+                    # They follow each other in the slot, so it is gone through once for both.
+                    entry = (*before[:5], before[5] + len(own))
+                    cleared[window].pop()
+                cleared[window].append(entry)
+                for lane in range(self.lanes[window]):
+                    columns += [cell + lane for _, cell, _ in own]
+                    read_target += [to + lane for _, _, to in own]
+            read[target].append((kind, table, number, first, len(columns) - first, first_target))
         slot: _Groups = [[] for _ in range(BITS)]
         source_cells: list[int] = []
         for number, ((kind, table, source), columns) in enumerate(slots.items()):
             slot[source].append((kind, table, number, len(columns), len(source_cells)))
             source_cells += columns
         widths = [len(columns) for columns in slots.values()]
-        return read, read_target, slot, source_cells, widths, [int(kind == HASH) for kind, _, _ in slots]
+        return read, read_target, slot, source_cells, widths, [int(kind == HASH) for kind, _, _ in slots], cleared
 
-    def _ends(self, guards: list[int]) -> tuple[list[tuple[int, int]], _Groups, Ints]:
-        """Returns what is added to the answer, and adds the guards of that; the columns of a query are neighbours."""
-        closing: list[tuple[int, int]] = []
+    def _ends(self, guards: list[int]) -> tuple[_Groups, _Groups, Ints]:
+        """Returns what is added to the answer, and adds the guards of that.
+
+        The columns of a query are neighbours, and each window's rows have columns for its own queries alone.
+        """
+        closing: _Groups = [[] for _ in self.lanes]
         guarded: _Groups = [[] for _ in range(BITS)]
-        first = 0
+        width = [0] * len(self.lanes)
         column = np.full((len(self.asked), max(map(len, self.asked))), -1, dtype=np.int64)
         for q, ends in enumerate(self.states.ends):
-            keys = [COUNTED, *self.asked[q][1:]]
+            keys, window = [COUNTED, *self.asked[q][1:]], self.states.windows[q]
+            first, lane = width[window], self.first_lane[window]
             column[q, : len(keys)] = first + np.arange(len(keys))
             for state, times, after in ends:
                 entry = len(guards), len(guards) + len(after)
                 guards += after
                 for k, key in enumerate(keys):
                     cell = self.cells[state, key]
-                    if after:
-                        guarded[self.states.variable[state]] += [(cell, first + k, *entry)] * times
-                    else:
-                        closing += [(cell, first + k)] * times
-            first += len(keys)
+                    if not after:
+                        closing[window] += [(cell, first + k)] * times
+                        continue
+                    for n in range(self.lanes[window]):
+                        own = (cell + n, first + k, *entry, lane + n)
+                        guarded[self.states.variable[state]] += [own] * times
+            width[window] += len(keys)
         return closing, guarded, column
 
 

@@ -20,7 +20,6 @@ from cetdsl.kernels.answers.merge import merge_stream
 from cetdsl.kernels.answers.rows import RowNames
 from cetdsl.kernels.answers.tables import AccumulatorTable, Values, encode_partial, finish
 from cetdsl.kernels.shared.benefit import FIXED
-from cetdsl.kernels.shared.bursts import common_slices
 from cetdsl.kernels.shared.calibration import prices
 from cetdsl.kernels.shared.hamlet import Metrics, WorkloadEvaluator, evaluator_of
 from cetdsl.kernels.shared.walkers import AbreastEvaluator
@@ -168,8 +167,8 @@ class QuerySet:
 
     def _walked(self, abreast: AbreastEvaluator, chunk: Chunk, slices: list[Slices]) -> tuple[list[Values], Metrics]:
         begun = time.perf_counter()
-        values = abreast.evaluate(chunk.events, chunk.values, common_slices(slices))
-        propagated = int((slices[0].high - slices[0].low).sum())
+        values = abreast.evaluate(chunk.events, chunk.values, slices)
+        propagated = int(max(cut.high.max(initial=0) for cut in slices) - min(cut.low.min(initial=0) for cut in slices))
         seconds = time.perf_counter() - begun
         return values, Metrics(queries=len(self.members), propagated=propagated, seconds=seconds)
 

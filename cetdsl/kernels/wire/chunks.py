@@ -332,15 +332,19 @@ def refusing_too_large(spec: KernelSpec, chunk: Chunk) -> Iterator[None]:
 
 
 def by_chunks(
-    spec: KernelSpec, batches: Iterator[pa.RecordBatch], chunk_events: int, answer: Callable[[Chunk], Columns]
+    spec: KernelSpec,
+    batches: Iterator[pa.RecordBatch],
+    chunk_events: int,
+    answer: Callable[[Chunk], Columns],
+    queries: Sequence[KernelSpec] = (),
 ) -> Columns:
     """Yields a kernel's answer to each chunk of a sorted stream; errors of too large a key name that key.
 
     The function of every stage that reads events begins with this one. The batches are sorted by key, time bucket, time
     and tie-break columns, ``chunk_events`` is the least number of events of a chunk, and each answer is a list of
-    columns.
+    columns. Each of the ``queries`` has windows of its own; by default there is only ``spec``.
     """
-    for chunk in ChunkReader(spec, batches, chunk_events):
+    for chunk in ChunkReader(spec, batches, chunk_events, queries):
         with refusing_too_large(spec, chunk):
             yield from answer(chunk)
 

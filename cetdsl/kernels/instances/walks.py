@@ -1,0 +1,51 @@
+"""Queries beyond slots in the pass of the others: their trends are listed depth first, among the same events."""
+
+from __future__ import annotations
+
+import attrs
+import numpy as np
+
+from cetdsl.ir.slots import ANY_KIND, TESTS_IN_WORD, Fit, InstancesSpec, Walked
+from cetdsl.ir.stages import TrendsSpec
+from cetdsl.kernels.enumerate.enumerator import Enumerator
+from cetdsl.kernels.enumerate.trends import TrendRows
+from cetdsl.kernels.vocabulary import Bools, Ints
+from cetdsl.kernels.wire.chunks import Chunk, Columns
+
+
+class Walker:
+    """Lists the trends of one query over chunk after chunk.
+
+    ``left`` is how many more of them are wanted; below 0: all.
+    """
+
+    def __init__(self, spec: InstancesSpec, told: Walked) -> None:
+        self.query, self.left = told.query, spec.limit
+        self._fits, self._codes = told.fits, list(told.codes)
+        self._enumerator = Enumerator(told.kernel)
+        # Its rows lie as those of the pass do.
+        kernel = attrs.evolve(told.kernel, layout=spec.kernel.layout)
+        self._spec = TrendsSpec(kernel, spec.keys[told.query], told.names, spec.fields)
+
+    def rows(self, chunk: Chunk, number: int, kinds: Ints, tests: Ints) -> Columns:
+        """Gives the columns that the query by itself would have; its windows are those of a number in the chunk."""
+        if not self.left:
+            return
+        mask = np.zeros(len(kinds), dtype=np.int64)
+        for variable, fit in enumerate(self._fits):
+            mask |= _fitting(fit, kinds, tests).astype(np.int64) << variable
+        every = chunk.events
+        events = every._replace(mask=mask, codes=every.codes[self._codes], valid=every.valid[self._codes])
+        own = chunk._replace(events=events, asked=[chunk.asked[number]])
+        rows = TrendRows(self._spec, own)
+        for block in self._enumerator.enumerate(events, own.slices, own.bounds, self.left):
+            self.left -= len(block.slice) if self.left > 0 else 0
+            yield rows.rows(block)
+
+
+def _fitting(fit: Fit, kinds: Ints, tests: Ints) -> Bools:
+    """Which events fit."""
+    found = np.ones(len(kinds), dtype=np.bool_) if fit.kind == ANY_KIND else kinds == fit.kind
+    for test in fit.tests:
+        found = found & ((tests[test // TESTS_IN_WORD] >> test % TESTS_IN_WORD & 1) != 0)
+    return found

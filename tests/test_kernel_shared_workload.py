@@ -1,0 +1,177 @@
+"""Workloads of every shape of query, planned and answered without Spark: each query's answer is the reference's."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+import generators
+import pytest
+import reference
+from test_engines import agrees
+from test_kernel_aggregate import SCHEMA, Worker, by_case, rows_of
+
+from cetdsl.analysis import Binding, analyse
+from cetdsl.errors import UnsupportedQuery
+from cetdsl.execution.workload import told_to_workers
+from cetdsl.frontend.sase import parse
+from cetdsl.ir.layout import RowLayout
+from cetdsl.ir.operators import AnswerTogether, PropagateTogether
+from cetdsl.ir.sharing import Member, Sharing
+from cetdsl.ir.stages import Pool
+from cetdsl.kernels.aggregate.stream import RowsOfChunks
+from cetdsl.kernels.answers.rows import answer_columns
+from cetdsl.kernels.shared.workload import query_sets
+from cetdsl.kernels.wire.chunks import ChunkReader
+from cetdsl.pattern.query import Query
+from cetdsl.planning.sharing import SHARING
+from cetdsl.planning.workload import plan_workload
+from cetdsl.rewrite import rewrite
+
+#: Patterns: NOT at every place, nested Kleene patterns, OR, AND of events, and variables at several places.
+PATTERNS = (
+    "B+", "SEQ(A, B+)", "SEQ(C, B+)", "SEQ(A, B+, C)", "(SEQ(A, B+))+", "(SEQ(A, B))+", "SEQ(A, B*)", "B{2,}",
+    "SEQ(A, NOT C, B+)", "SEQ(A, B+, NOT C)", "SEQ(NOT C, B+)", "SEQ(A, NOT SEQ(C, A), B+)", "SEQ((A OR C), B+)",
+    "SEQ(B+, A, B+)", "SEQ(A, B+) OR SEQ(B+, C)", "SEQ(A, B)", "SEQ(A AND C, B+)", "SEQ(A+, B+)", "A+ AND B+",
+)  # fmt: skip
+#: Conditions, predicates between neighbours, and between a single event and a repeated one.
+WHERE = (
+    "", "", "", "B.x > 0", "B.x > 1", "B.x <= 1 AND B.y > 0", "[k]", "B.x < NEXT(B).x", "B.x < NEXT(B).x",
+    "B.x = NEXT(B).x", "B.x < NEXT(B).x + 1", "B.x + B.y < NEXT(B).x * B.y", "A.x < B.x", "A.x = B.x", "A.x = C.x",
+    "COUNT(B) < 3",
+)  # fmt: skip
+RETURNED = (
+    "COUNT(*) AS n", "COUNT(*) AS n, COUNT(B) AS b", "SUM(B.x) AS s", "AVG(B.y) AS a", "MIN(B.x) AS m, MAX(B.x) AS z",
+    "MAX(B.y) AS z, COUNT(*) AS n", "MIN(LENGTH) AS l",
+)  # fmt: skip
+#: Windows of one workload; a workload may also have none.
+WINDOWS = (
+    ("",),
+    ("", "WITHIN 4"),
+    ("WITHIN 6 SLIDE 2",),
+    ("WITHIN 6 SLIDE 6", "WITHIN 6 SLIDE 2", "WITHIN 9 SLIDE 3", "WITHIN 3 SLIDE 5"),
+    ("WITHIN 8 SLIDE 1", "WITHIN 4 SLIDE 2", "WITHIN 5"),
+)
+
+
+class WorkloadWorker(Worker):
+    """The queries of a workload over some rows, as a worker would see them."""
+
+    def __init__(self, queries: Mapping[str, Query], rows: list[dict[str, Any]]) -> None:
+        self.rows, self.cut = rows, -1
+        self.queries = {name: rewrite(analyse(query, SCHEMA, Binding("t")))[0] for name, query in queries.items()}
+
+    def plan(self, number: str, sharing: str) -> AnswerTogether:
+        return plan_workload(self.queries, number, Sharing(sharing))
+
+    def answers(self, plan: AnswerTogether, chunk_events: int, batch: int) -> dict[str, dict[Any, dict[str, Any]]]:
+        """The answers of the queries that some pass takes."""
+        return {name: own for one in plan.together for name, own in self._pass(one, chunk_events, batch).items()}
+
+    def _pass(self, plan: PropagateTogether, chunk_events: int, batch: int) -> dict[str, dict[Any, dict[str, Any]]]:
+        source, layout = plan.source, plan.spec.layout
+        bucketed = plan.spec.query.windowing.cut > 0
+        layout = RowLayout.of(layout.keys, "t", "bigint", codes=layout.codes, lists=layout.lists, bucketed=bucketed)
+        reader = self._typed(attrs.evolve(plan.spec, layout=layout), plan.values)
+        specs = tuple(self._typed(member.spec, plan.values) for member in plan.members)
+        workload = told_to_workers(plan, reader, specs, None, Pool(reader.layout, b"", ()))
+        sets, rows = query_sets(workload), [RowsOfChunks(spec) for spec in specs]
+        found: list[list[Any]] = [[] for _ in specs]
+        batches = self.batches(source, plan.compiled, reader, plan.values, batch)
+        for chunk in ChunkReader(reader, batches, chunk_events, specs):
+            for one in sets:
+                for q, values in zip(one.members, one.evaluate(chunk), strict=True):
+                    for part in rows[q].found(chunk, chunk.asked[q][0], values):
+                        found[q] += rows_of(iter([answer_columns(specs[q], *part)]))
+        for q, own in enumerate(rows):
+            for part in own.last():
+                found[q] += rows_of(iter([answer_columns(specs[q], *part)]))
+        return {
+            member.name: self._added_up(member, spec, own, batch)
+            for member, spec, own in zip(plan.members, specs, found, strict=True)
+        }
+
+    def _added_up(self, member: Member, spec: Any, found: list[Any], batch: int) -> dict[Any, dict[str, Any]]:
+        keys = spec.answer.groups
+        if spec.answer.partial:
+            spec = spec.with_answer(groups=len(member.groups))
+            found = [(*(row[key] for key in member.groups), *row[keys:]) for row in found]
+            found = self._merged(spec, found, batch)
+        return self._answer(spec, found)
+
+
+def workload(choose: random.Random) -> dict[str, Query]:
+    queries: dict[str, Query] = {}
+    windows = choose.choice(WINDOWS)
+    while len(queries) < 8:
+        pattern, where = choose.choice(PATTERNS), choose.choice(WHERE)
+        if not {name for name in "ABC" if f"{name}." in where} <= set(pattern):
+            continue
+        where = f"WHERE {where}" if where else ""
+        returned = choose.choice(RETURNED)
+        try:
+            query = by_case(parse(f"RETURN {returned} PATTERN {pattern} {where} {choose.choice(windows)}"))
+            WorkloadWorker({"q": query}, []).plan("decimal", "dynamic")
+        except UnsupportedQuery:
+            continue
+        queries[f"q{len(queries)}"] = query
+    return queries
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_each_query_of_a_workload_gets_the_answer_of_the_reference(seed: int) -> None:
+    choose = random.Random(seed)
+    rows = generators.stacked(91_000 + 50 * seed, 6)
+    queries = workload(choose)
+    worker = WorkloadWorker(queries, rows)
+    number = ("decimal", "string", "log2")[seed % 3]
+    expected: dict[str, Any] = {}
+    for sharing in SHARING:
+        plan = worker.plan(number, sharing)
+        answers = worker.answers(plan, *choose.choice([(2**20, 2**20), (3, 2)]))
+        assert {*answers, *(one.name for one in plan.alone)} == set(queries)
+        judge(queries, rows, answers, number, expected)
+
+
+def judge(
+    queries: dict[str, Query],
+    rows: list[dict[str, Any]],
+    answers: dict[str, dict[Any, dict[str, Any]]],
+    number: str,
+    expected: dict[str, Any],
+) -> None:
+    """Compares answers with those of the reference, which are kept in ``expected``."""
+    for name, answer in answers.items():
+        aggregates = {item.output_name: item.aggregate for item in queries[name].returning}
+        if name not in expected:
+            expected[name] = reference.aggregate(queries[name], rows, aggregates)
+        assert set(answer) == set(expected[name]), (name, str(queries[name]))
+        for key, values in expected[name].items():
+            for column, value in values.items():
+                got = answer[key][column]
+                assert agrees(got, value, number, aggregates[column]), (name, str(queries[name]), key, column, got)
+
+
+@pytest.mark.parametrize("number", ["decimal", "log2"])
+@pytest.mark.parametrize(
+    "windows", [("", "", ""), ("WITHIN 6 SLIDE 2",) * 3, ("WITHIN 6 SLIDE 1", "WITHIN 4 SLIDE 2", "WITHIN 5 SLIDE 5")]
+)
+def test_figure_1_of_the_hamlet_paper_is_shared(windows: tuple[str, str, str], number: str) -> None:
+    """NOT in the first query, a condition before the Kleene pattern in the second, one within it in the third."""
+    one, two, three = windows
+    texts = {
+        "q1": f"RETURN COUNT(*) AS n, SUM(B.x) AS s PATTERN SEQ(A, B+, NOT C) WHERE [k] {one} GROUP BY g",
+        "q2": f"RETURN COUNT(*) AS n, SUM(B.x) AS s PATTERN SEQ(A, B+, C) WHERE [k] AND A.x > 0 {two} GROUP BY g",
+        "q3": f"RETURN COUNT(*) AS n, AVG(B.y) AS a PATTERN SEQ(A, B+, C) WHERE [k] AND B.x < 2 {three} GROUP BY g",
+    }
+    texts = {
+        name: text.replace(f"{w} GROUP BY g", f"GROUP BY g {w}") for (name, text), w in zip(texts.items(), windows)
+    }
+    queries = {name: by_case(parse(text)) for name, text in texts.items()}
+    rows = generators.stacked(97_000, 20, max_events=9)
+    worker = WorkloadWorker(queries, rows)
+    plan = worker.plan(number, "dynamic")
+    assert [one.queries for together in plan.together for one in together.abreast] == [("q1", "q2", "q3")]
+    judge(queries, rows, worker.answers(plan, 2**20, 2**20), number, {})
