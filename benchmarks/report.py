@@ -145,7 +145,12 @@ def draw(chart: dict[str, Any]) -> Figure:
     for number, panel in enumerate(chart["panels"]):
         _draw_in(figure.add_subplot((len(chart["panels"]) + 1) // 2, 2, number + 1), panel)
     handles, labels = figure.axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=3)
+    if all(axes.get_legend_handles_labels()[1] == labels for axes in figure.axes):
+        figure.legend(handles, labels, loc="outside lower center", ncols=3)
+    else:
+        # What panels show differs, and so do the names of their colours.
+        for axes in figure.axes:
+            axes.legend(fontsize="small")
     return figure
 
 

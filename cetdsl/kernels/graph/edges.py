@@ -71,3 +71,38 @@ def _listed_edges(graph: AttributeGraph, degree: Ints) -> tuple[Ints, Ints, Plac
             target[start[v] : free].sort()
         stop[v] = free
     return start, stop, target[:free]
+
+
+@jit
+def crossed_from(start: Ints, stop: Ints, target: Places) -> Ints:
+    """Returns the last node up to each node ``v`` such that no edge leads from before it to ``v`` or beyond.
+
+    So nothing before it can lead to ``v``. The targets ``target[start[v]:stop[v]]`` of each node rise.
+
+    Parameters
+    ----------
+    start, stop : int64 arrays, shape (nodes,)
+    target : int32 array, shape (edges,)
+
+    Returns
+    -------
+    int64 array, shape (nodes,)
+
+    Examples
+    --------
+    Of five nodes, the first leads to the third, and the fourth to the fifth.
+
+    >>> start, stop = np.array([0, 1, 1, 1, 2]), np.array([1, 1, 1, 2, 2])
+    >>> crossed_from(start, stop, np.array([2, 4], dtype=np.int32)).tolist()
+    [0, 0, 0, 3, 3]
+    """
+    closed = np.zeros(len(start), dtype=np.int64)
+    furthest = 0
+    for v in range(len(start)):
+        if furthest < v:
+            closed[v] = v
+        elif v > 0:
+            closed[v] = closed[v - 1]
+        if stop[v] > start[v]:
+            furthest = max(furthest, int(target[stop[v] - 1]))
+    return closed

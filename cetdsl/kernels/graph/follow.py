@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from cetdsl.kernels._jit import inlined, jit
 from cetdsl.kernels.graph.attribute_graph import NEVER, NOWHERE
 from cetdsl.kernels.graph.blocks import widened
+from cetdsl.kernels.graph.edges import crossed_from
 from cetdsl.kernels.machine.program import place_of
 from cetdsl.kernels.vocabulary import Bools, Graph, Index, Ints, Places
 
@@ -134,16 +135,7 @@ def _fill_direct(base: Graph, detours: Detours, variables: int) -> None:
 def _fill_round(base: Graph, detours: Detours, variables: int, leads: Words) -> None:
     """Fills in where longer paths lead, for the targets of a block of nodes at a time."""
     nodes, words, one = len(base.event), leads.shape[1], np.uint64(1)
-    # No edge crosses from before ``closed[v]`` to ``v`` or beyond, so nothing before it can lead to ``v``.
-    closed = np.zeros(nodes, dtype=np.int64)
-    furthest = 0
-    for v in range(nodes):
-        if furthest < v:
-            closed[v] = v
-        elif v > 0:
-            closed[v] = closed[v - 1]
-        for k in range(base.start[v], base.stop[v]):
-            furthest = max(furthest, int(base.target[k]))
+    closed = crossed_from(base.start, base.stop, base.target)
     around = np.zeros(words, dtype=np.uint64)
     for first in range(0, nodes, 64 * words):
         last = min(first + 64 * words, nodes)

@@ -12,7 +12,7 @@ from cetdsl.ir.machine import Machine
 from cetdsl.ir.transitions import transitions_of
 from cetdsl.kernels._jit import jit
 from cetdsl.kernels.graph.attribute_graph import AttributeGraph
-from cetdsl.kernels.graph.edges import list_edges, with_edges
+from cetdsl.kernels.graph.edges import crossed_from, list_edges, with_edges
 from cetdsl.kernels.graph.staircases import ALL, Ways, find_ways, is_transitive_loop, list_staircases
 from cetdsl.kernels.vocabulary import Bools, Graph, Ints, Places
 
@@ -101,16 +101,7 @@ def _irredundant(start: Ints, stop: Ints, target: Places, wanted: Bools) -> tupl
     kept = np.empty(bounds[nodes], dtype=np.int32)
     count = np.zeros(nodes, dtype=np.int64)
     cursor = start.copy()
-    # No edge crosses from before ``closed[v]`` to ``v`` or beyond, so nothing before it can lead to ``v``.
-    closed = np.zeros(nodes, dtype=np.int64)
-    furthest = 0
-    for v in range(nodes):
-        if furthest < v:
-            closed[v] = v
-        elif v > 0:
-            closed[v] = closed[v - 1]
-        if stop[v] > start[v]:
-            furthest = max(furthest, int(target[stop[v] - 1]))
+    closed = crossed_from(start, stop, target)
     words = min(64, max(1, _BIT_MAP_BYTES // (8 * max(nodes, 1))))
     leads = np.zeros((nodes, words), dtype=np.uint64)
     filled = np.zeros(nodes, dtype=np.bool_)
