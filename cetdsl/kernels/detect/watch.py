@@ -104,7 +104,7 @@ def _may_be_violated(watched: Watched, counts: Floats, slices: int) -> bool:
             left += counts[side[k]]
         for k in range(start[2 * c + 1], shared[2 * c + 1]):
             right += counts[side[k]]
-        # Sides that are the same but for rounding are a tie. Sums may hide a difference behind what both have in common.
+        # Sides that are the same but for rounding are a tie. Sums may hide a difference behind what both share.
         rises = left > right * (1 + _ROUNDING)
         for k in range(shared[2 * c], start[2 * c + 1]):
             left += counts[side[k]]
