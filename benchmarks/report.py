@@ -39,7 +39,8 @@ def table(results: dict[str, Any]) -> str:
         lines.append(f"**Sizes are {results['scale']} of what the table says.**")
     for name, race in results["races"].items():
         elsewhere = f"; {_machine(race['machine'])}" if race.get("machine", machine) != machine else ""
-        lines += ["", f"**{name}**: {race['about']} ({race['measured_on']}{elsewhere})", ""]
+        times = f"; {race['runs']} runs" if race.get("runs", results["runs"]) != results["runs"] else ""
+        lines += ["", f"**{name}**: {race['about']} ({race['measured_on']}{elsewhere}{times})", ""]
         lines += ["| | seconds | against | ratio | from, to | processor | limit | | worker MB | all workers MB |"]
         lines += ["|---|--:|--:|--:|--:|--:|--:|---|--:|--:|"]
         lines += [_row(line) for line in race["verdicts"]]
