@@ -49,7 +49,10 @@ def problems(draw: Any, most: int = 5, least: int = 1, kleene: bool = True) -> P
     chosen = [draw(st.sampled_from(bounds)) for _ in range(count)]
     pairs = [(i, j) for j in range(count) for i in range(j + 1)]
     return Problem(
-        tuple(Variable(name, *bound) for name, bound in zip(NAMES, chosen)),
+        tuple(
+            Variable(name, *bound, draw(st.integers(0, 2)) if bound != (1, 1) else 0)
+            for name, bound in zip(NAMES, chosen)
+        ),
         frozenset(ordered),
         draw(st.frozensets(st.sampled_from(pairs), max_size=4)),
         draw(st.frozensets(st.sampled_from(pairs), max_size=1)),

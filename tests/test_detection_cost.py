@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -59,9 +60,59 @@ def test_sets_are_counted_by_size(events: int, bounds: tuple[int, int | None], b
     assert size == pytest.approx(sum(k * term for k, term in terms.items()) / exact)
 
 
+@pytest.mark.parametrize("share", [1.0, 0.3])
+@pytest.mark.parametrize("monotone", [1, 2])
+@pytest.mark.parametrize("bounds", [(1, None), (2, None), (1, 3), (4, 20)])
+@pytest.mark.parametrize("events", [5, 18, 200])
+def test_sets_that_rise_are_counted_by_size(
+    events: int, bounds: tuple[int, int | None], monotone: int, share: float
+) -> None:
+    """One order of k independent values in k! rises; another predicate between neighbours, of 0.4, holds for itself."""
+    least, most = bounds
+    b = Variable("b", least, most, monotone)
+    for other in (1.0, 0.4):
+        terms = [
+            Fraction(math.comb(events, k), math.factorial(k) ** monotone) * Fraction(share**k * other ** (k - 1))
+            for k in range(least, (events if most is None else min(most, events)) + 1)
+        ]
+        log, size = log_sets(events, math.log(share), other / 2**monotone, b)
+        assert math.exp(log) == pytest.approx(float(sum(terms)))
+        assert size == pytest.approx(float(sum(k * term for k, term in enumerate(terms, least)) / sum(terms)))
+
+
+def test_sets_rise_by_chance_or_because_time_goes_by() -> None:
+    free, rising = Variable("b", at_most=None), Variable("b", at_most=None, monotone=1)
+    every = log_sets(18, 0.0, 1.0, free)[0]
+    assert log_sets(18, 0.0, 1.0, rising)[0] == pytest.approx(every)  # each value is larger than all before it
+    counts = [log_sets(18, 0.0, share, rising)[0] for share in (0.01, 0.2, 0.49, 0.5, 0.51, 0.7, 0.9, 0.99, 1.0)]
+    assert counts == sorted(set(counts))
+
+
+@pytest.mark.parametrize("drift", [0.0, 0.02, 0.05, 0.1, 0.2, 1.0])
+def test_a_stream_with_a_drift_has_about_as_many_sets_that_rise_as_expected(drift: float) -> None:
+    """Of values that rise with time only the share of all pairs that rise is known, which does not say how they do."""
+    rng = np.random.default_rng(1)
+    sets, shares = [], []
+    for _ in range(500):
+        values = rng.random(18) + np.arange(18) * drift
+        below = values[:, None] < values[None, :]
+        shares.append(below[np.triu_indices(18, 1)].mean())
+        ending = np.ones(18)  # sets by their last event
+        for event in range(18):
+            ending[event] += ending[:event][below[:event, event]].sum()
+        sets.append(ending.sum())
+    expected = math.exp(log_sets(18, 0.0, float(np.mean(shares)), Variable("b", at_most=None, monotone=1))[0])
+    assert expected / 4 <= np.mean(sets) <= expected * (4 if drift < 1 else 1 + 1e-9)
+
+
 def test_no_number_of_sets_overflows() -> None:
     b = Variable("b", at_most=None)
     for events in (1e3, 1e6, 1e15):
+        log, size = log_sets(events, 0.0, 0.5, Variable("b", at_most=None, monotone=1))
+        # Laguerre's polynomial of degree n at -1, as n grows
+        growth = 2 * math.sqrt(events + 0.5) - math.log(events) / 4
+        assert log == pytest.approx(growth - 0.5 - math.log(2 * math.sqrt(math.pi)), rel=1e-3)
+        assert size == pytest.approx(math.sqrt(events), rel=0.03)
         expectation = Expectation(Problem.sequence("a", b, "c"), Statistics({"b": events}))
         assert math.isfinite(expectation.log_count(0b111))
         assert math.isfinite(expectation.cost(OrderPlan((0, 1, 2))))

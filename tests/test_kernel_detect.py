@@ -26,7 +26,7 @@ from cetdsl.detection.plans import Node, OrderPlan, Plan, Problem, TreePlan, Var
 from cetdsl.detection.statistics import Statistics
 from cetdsl.errors import GroupTooLarge, UnsupportedQuery
 from cetdsl.ir.branches import Adapting, Between, Branch, BranchPlan, Slot, branches_of
-from cetdsl.ir.machine import Machine, Pair
+from cetdsl.ir.machine import Comparison, Machine, Pair
 from cetdsl.ir.operators import ListTrends, MeasureDetection
 from cetdsl.ir.stages import DETECTION, DetectSpec, TrendsSpec
 from cetdsl.ir.windowing import SLIDING, SPAN, Windowing
@@ -40,7 +40,7 @@ from cetdsl.kernels.vocabulary import Events
 from cetdsl.pattern.nodes import events, positive_events
 from cetdsl.pattern.query import Query
 from cetdsl.pattern.text import unparse
-from cetdsl.planning.detection import _rising, given_detection, problem_of
+from cetdsl.planning.detection import _rising, given_detection, monotone, problem_of
 from cetdsl.planning.strategies.detect import measure
 from cetdsl.planning.strategies.enumerate import list_trends
 from cetdsl.planning.strategies.request import TrendsRequest, compile_sides
@@ -427,6 +427,11 @@ BOTH = Pair("=", 0, 0, 1, 0), Pair("<", 1, 1, 2, 1)
 #: Two attributes that rise from variable to variable: neighbours among four, each in about one pair of four.
 CHAINED = tuple(Pair("<", v, column, v + 1, column) for v in range(3) for column in (0, 1))
 CHAINED_SHARES = {("A", "B"): 0.235, ("B", "C"): 0.235, ("C", "D"): 0.235}
+#: What neighbours in a set are compared by, alone and beside a pairwise predicate.
+RISING = (Comparison(">", 1, 1),)
+RISING_ALIKE = Comparison(">", 1, 1), Comparison("=", 0, 0)
+BOTH_RISING = Comparison(">", 1, 1), Comparison("<", 0, 0)
+ABOVE_AND_RISING = Pair("=", 0, 0, 1, 0), Comparison(">", 1, 1)
 
 
 @pytest.mark.parametrize(
@@ -441,31 +446,42 @@ CHAINED_SHARES = {("A", "B"): 0.235, ("B", "C"): 0.235, ("C", "D"): 0.235}
         ([0.2, 0.3, 0.3, 0.2], tuple(reversed(CHAINED)), CHAINED_SHARES, Windowing(SPAN, 100), (1, 1)),
         ([0.3, 0.6, 0.1], (Pair("=", 0, 0, 1, 0),), {("A", "B"): 0.05}, Windowing(SLIDING, 30, 30), (1, None)),
         ([0.3, 0.6, 0.1], (), {}, Windowing(SLIDING, 30, 30), (2, 3)),
+        ([0.3, 0.6, 0.1], RISING, {("B", "B"): 0.495}, Windowing(SLIDING, 30, 30), (1, None)),
+        ([0.3, 0.6, 0.1], RISING, {("B", "B"): 0.495}, Windowing(SPAN, 30), (1, None)),
+        ([0.3, 0.6, 0.1], RISING, {("B", "B"): 0.495}, Windowing(SLIDING, 40, 20), (2, 4)),
+        ([0.3, 0.6, 0.1], RISING_ALIKE, {("B", "B"): 0.495 / 20}, Windowing(SLIDING, 80, 80), (1, None)),
+        ([0.3, 0.6, 0.1], BOTH_RISING, {("B", "B"): 0.235}, Windowing(SLIDING, 50, 50), (2, None)),
+        ([0.3, 0.6, 0.1], ABOVE_AND_RISING, {("A", "B"): 0.05, ("B", "B"): 0.495}, Windowing(SPAN, 40), (1, None)),
+        ([0.3, 0.5, 0.2], ABOVE_AND_RISING, {("A", "B"): 0.05, ("B", "B"): 0.495}, Windowing(SLIDING, 60, 60), (2, 3)),
     ],
 )  # fmt: skip
 def test_expected_partial_matches_are_near_the_measured_ones(
     rates: list[float],
-    pairs: tuple[Pair, ...],
+    pairs: tuple[Pair | Comparison, ...],
     selectivities: dict[tuple[str, str], float],
     windowing: Windowing,
     last: tuple[int, int | None],
 ) -> None:
     """Of independent events each step of each order has a third of what is expected, up to three times as many.
 
-    The variable B binds sets of ``last`` events. If there is no bound it comes last: a window that holds two events
-    more than usual has four times as many sets, unless predicates leave out most of them.
+    The variable B binds sets of ``last`` events; what is compared between neighbours is compared within them. If there
+    is no bound it comes last: a window that holds two events more than usual has four times as many sets, unless
+    predicates between neighbours leave out most of them.
     """
     count, names = 20_000, "ABCD"[: len(rates)]
     least, most = last
-    inner = None if most == 1 else Between()
+    neighbours = tuple(one for one in pairs if isinstance(one, Comparison))
+    pairs = tuple(one for one in pairs if isinstance(one, Pair))
+    inner = None if most == 1 else Between(neighbours)
     slots = tuple(Slot(v, least, most, inner) if v == 1 else Slot(v) for v in range(len(rates)))
     branch = Branch(slots, (Between(),) * (len(rates) - 1))
-    variables = [Variable(name, slot.at_least, slot.at_most) for name, slot in zip(names, slots)]
+    variables = [Variable(name, slot.at_least, slot.at_most, monotone(slot)) for name, slot in zip(names, slots)]
     compared = frozenset((pair.left_variable, pair.right_variable) for pair in pairs)
     ordered = frozenset(itertools.combinations(range(len(rates)), 2))
     span = windowing.kind == SPAN
     rising = _rising(branch, pairs, {v: v for v in range(len(rates))})
-    problem = Problem(tuple(variables), ordered, compared, window=windowing.length, span=span, rising=rising)
+    inside = frozenset({(1, 1)} if neighbours else ())
+    problem = Problem(tuple(variables), ordered, compared, inside, windowing.length, span, rising)
     expectation = Expectation(problem, Statistics(dict(zip(names, rates)), selectivities))
     machine = Machine((0,), ((0, ()),), ((0, ()),), ())  # only the branch is asked
     spec = make_spec(machine, codes=2, windowing=windowing, pairs=pairs)
@@ -475,7 +491,7 @@ def test_expected_partial_matches_are_near_the_measured_ones(
     # A window is searched once, and spans begin at any time.
     windows = count / windowing.length if span else len(slices.low)
     for order in itertools.permutations(range(len(rates))):
-        if most is None and order[-1] != 1:
+        if most is None and not neighbours and order[-1] != 1:
             continue
         detector = Detector(spec, [BranchPlan(branch, OrderPlan(order))])
         for _ in detector.enumerate(events, slices, bounds):

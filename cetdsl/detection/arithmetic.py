@@ -46,7 +46,9 @@ def compressed_exp(log: float) -> float:
     return math.exp(log)
 
 
-def log_sets(events: float, log_each: float, between: float, at_least: int, at_most: int) -> tuple[float, float]:
+def log_sets(
+    events: float, log_each: float, between: float, at_least: int, at_most: int, monotone: int
+) -> tuple[float, float]:
     """Computes how many sets a variable is expected to bind: the natural logarithm, and their mean size.
 
     Parameters
@@ -59,6 +61,12 @@ def log_sets(events: float, log_each: float, between: float, at_least: int, at_m
         Share of neighbouring repetitions that go together.
     at_least, at_most : int
         The bounds of the sizes of sets; ``at_most`` is 0 where there is no bound.
+    monotone : int
+        The number of attributes that must rise, or fall, from each repetition to the next.
+
+    Returns
+    -------
+    tuple of float
 
     Notes
     -----
@@ -67,18 +75,32 @@ def log_sets(events: float, log_each: float, between: float, at_least: int, at_m
     fewer events are expected than the smallest set has, n^k / k! stands for C(n, k), but at most 1: the mean of C(N, k)
     if N is a Poisson number of mean n.
 
+    If neighbours go together at the share s, independently of each other, s^(k-1) of all sets of k do. Comparisons by
+    order are not independent: of k independent values one order in k! rises, and so in 1 of k!^m sets m independent
+    attributes do. Of two neighbours they do at the share 2^-m. So the share of sets is taken to be
+    s^(k-1) 2^(m(k-1)) / k!^m, where the rest of s is due to other predicates. If s is more than 2^-m, values depend on
+    time, and m is taken to be log2(1 / s): where each value is larger than all before it, s is 1, and all sets rise.
+    The sum over all sizes has no closed form, but its terms have one peak.
+
     Examples
     --------
-    >>> log, size = log_sets(10, 0.0, 1.0, 1, 0)
+    >>> log, size = log_sets(10, 0.0, 1.0, 1, 0, 0)
     >>> round(math.exp(log)), round(size, 2)
     (1023, 5.0)
-    >>> round(math.exp(log_sets(10, 0.0, 1.0, 2, 3)[0]))  # C(10, 2) + C(10, 3)
+    >>> round(math.exp(log_sets(10, 0.0, 1.0, 2, 3, 0)[0]))  # C(10, 2) + C(10, 3)
     165
-    >>> round(log_sets(1e6, 0.0, 1.0, 1, 0)[0])  # of 2^1000000
+    >>> round(log_sets(1e6, 0.0, 1.0, 1, 0, 0)[0])  # of 2^1000000
     693147
+    >>> round(math.exp(log_sets(3, 0.0, 0.5, 1, 0, 1)[0]), 4)  # 3 + 3 / 2! + 1 / 3!
+    4.6667
     """
     if at_most == 1:
         return math.log(events) + log_each, 1.0
+    # How many attributes rise by chance, and the share of neighbours that go together whatever these are.
+    by_chance = 0.0
+    if monotone > 0:
+        by_chance = min(float(monotone), -math.log2(between))
+        between *= 2.0**by_chance
     log_each += math.log(between)
     share = math.exp(log_each)
     # No set is larger than there are events, but for the smallest: by chance, there may be as many.
@@ -86,7 +108,7 @@ def log_sets(events: float, log_each: float, between: float, at_least: int, at_m
     most = min(at_most, largest) if at_most else largest
     peak = events * share / (1 + share)
     # Of many events, hardly any set is as small as half of the mean.
-    if at_most == 0 and (at_least == 1 or at_least <= peak / 2 > _TERMS):
+    if by_chance == 0 and at_most == 0 and (at_least == 1 or at_least <= peak / 2 > _TERMS):
         exponent = events * math.log1p(share)
         # Of less than one event there would be fewer sets than events; and a share may be too small for a double.
         log, size = math.log(events) + log_each, 1.0
@@ -95,6 +117,14 @@ def log_sets(events: float, log_each: float, between: float, at_least: int, at_m
             size = max(size, peak / -math.expm1(-exponent))
         return log - math.log(between), size
     middle = int(min(max(peak, float(at_least)), float(most)) + 0.5)
+    if by_chance > 0:
+        middle, above = at_least, most
+        while middle < above:
+            k = (middle + above) // 2
+            if (events - k) * share > (k + 1.0) ** (1 + by_chance):
+                middle = k + 1
+            else:
+                above = k
     first, last = max(at_least, middle - _TERMS), min(middle + _TERMS, most)
     terms = np.empty(last - first + 1)
     for k in range(first, last + 1):
@@ -102,7 +132,7 @@ def log_sets(events: float, log_each: float, between: float, at_least: int, at_m
             choose = min(k * math.log(events) - math.lgamma(k + 1.0), 0.0)
         else:
             choose = math.lgamma(events + 1.0) - math.lgamma(k + 1.0) - math.lgamma(events - k + 1.0)
-        terms[k - first] = choose + k * log_each
+        terms[k - first] = choose + k * log_each - by_chance * math.lgamma(k + 1.0)
     peak_term = terms.max()
     total = sizes = 0.0
     for k in range(first, last + 1):

@@ -6,6 +6,7 @@ The number depends only on which variables are bound, not on how they came toget
                * product of the selectivities of the pairs in S
                * the share of the orders in time of so many events that the pattern allows
                * for each chain of order predicates, 2^(k-1) / k! of k variables in a row
+               * for each Kleene variable, the number of its sets instead of its rate
                * the number of events, if matches may begin at any time (a span)
 
 This is the cost of Kolchinsky and Schuster, "Join Query Optimization Techniques for Complex Event Processing
@@ -14,7 +15,8 @@ than two these predicates depend on each other: of three events in any order, on
 not one in 4. The shares here are those of independent times, exactly, for all that SEQ and AND can say. Predicates by
 order depend on each other in the same way: of ``a.x < b.x AND b.x < c.x`` each holds of one pair in 2, and both of one
 triple in 6. So the product of their selectivities is corrected by what it would be too large by if values were
-independent of each other and of the variable.
+independent of each other and of the variable. So it is with the events of one set where an attribute rises from each to
+the next: of all sets of k events one in k! rises (:func:`~cetdsl.detection.arithmetic.log_sets`).
 """
 
 from __future__ import annotations
@@ -266,8 +268,10 @@ def log_sets(events: float, log_each: float, between: float, variable: Variable)
     >>> log, size = log_sets(10, 0.0, 1.0, Variable("b", at_most=None))
     >>> round(math.exp(log)), round(size, 2)
     (1023, 5.0)
+    >>> round(math.exp(log_sets(18, 0.0, 0.5, Variable("b", at_most=None, monotone=1))[0]))  # b.x < NEXT(b).x
+    463
     """
-    return arithmetic.log_sets(events, log_each, between, variable.at_least, variable.at_most or 0)
+    return arithmetic.log_sets(events, log_each, between, variable.at_least, variable.at_most or 0, variable.monotone)
 
 
 @lru_cache(maxsize=1 << 16)

@@ -22,6 +22,14 @@ Node: TypeAlias = "int | tuple[Node, Node]"
 class Variable:
     """A positive variable of a branch: one event, or a set of ``at_least`` to ``at_most`` events, None for any number.
 
+    Parameters
+    ----------
+    name : str
+    at_least : int
+    at_most : int or None
+    monotone : int
+        The number of attributes of which predicates say that they rise, or fall, from each event of a set to the next.
+
     Examples
     --------
     >>> Variable("a").kleene, Variable("b", at_most=None).kleene
@@ -31,6 +39,7 @@ class Variable:
     name: str
     at_least: int = attrs.field(default=1, validator=attrs.validators.ge(1))
     at_most: int | None = 1
+    monotone: int = attrs.field(default=0, validator=attrs.validators.ge(0))
 
     @property
     def kleene(self) -> bool:

@@ -36,6 +36,8 @@ class Factors(NamedTuple):
     #: By variable, the bounds of its sets; ``at_most`` is 0 where there is none.
     at_least: Ints
     at_most: Ints
+    #: By variable, of how many attributes predicates say that they rise, or fall, from each event of a set to the next.
+    monotone: Ints
     #: ``pair[i, j]`` is the column of the selectivity of two variables; -1: it is 1.
     pair: Ints
     #: By column, whether the predicates are asked of all events of a set, and whether of neighbours.
@@ -130,6 +132,7 @@ class Watch:
             int(problem.span),
             np.array([variable.at_least for variable in problem.variables], dtype=np.int64),
             np.array([variable.at_most or 0 for variable in problem.variables], dtype=np.int64),
+            np.array([variable.monotone for variable in problem.variables], dtype=np.int64),
             pair,
             np.array([one in problem.predicates for one in columns], dtype=np.bool_),
             np.array([one in problem.adjacent for one in columns], dtype=np.bool_),

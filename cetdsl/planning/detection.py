@@ -15,7 +15,7 @@ from cetdsl.detection.loop import slice_length
 from cetdsl.detection.plans import OrderPlan, Plan, Problem, Variable, given_orders, given_tree, pattern_order
 from cetdsl.detection.statistics import Statistics, given_statistics
 from cetdsl.errors import InvalidNode, is_one_of, nearest, shown
-from cetdsl.ir.branches import Adapting, Branch, branches_of
+from cetdsl.ir.branches import Adapting, Branch, Slot, branches_of
 from cetdsl.ir.compiled import Compiled
 from cetdsl.ir.machine import Pair
 from cetdsl.ir.source import Source
@@ -185,7 +185,7 @@ def problem_of(branch: Branch, compiled: Compiled, source: Source) -> Problem:
     windowing = source.windowing
     unit = unit_of_rates(source)
     return Problem(
-        tuple(Variable(compiled.name_of(slot.variable), slot.at_least, slot.at_most) for slot in slots),
+        tuple(Variable(compiled.name_of(slot.variable), slot.at_least, slot.at_most, monotone(slot)) for slot in slots),
         branch.ordered,
         frozenset(predicates),
         frozenset(adjacent - predicates),
@@ -193,6 +193,13 @@ def problem_of(branch: Branch, compiled: Compiled, source: Source) -> Problem:
         windowing.kind == SPAN,
         _rising(branch, compiled.pairs, place),
     )
+
+
+def monotone(slot: Slot) -> int:
+    """Returns of how many attributes predicates say that they rise, or fall, from each event of a set to the next."""
+    if slot.inner is None or not slot.kleene:
+        return 0
+    return len({one.later for one in slot.inner.comparisons if one.op in _ORDERS and one.earlier == one.later})
 
 
 def _rising(branch: Branch, pairs: Sequence[Pair], place: Mapping[int, int]) -> tuple[tuple[int, ...], ...]:

@@ -72,7 +72,8 @@ def log_count(factors: Factors, sets: Sets, s: int, now: Floats, shares: Floats,
                 between = max(now[variables + own], factors.least)
             else:
                 events *= max(now[variables + own], factors.least)
-        found, size = _log_sets(events, log_each, between, factors.at_least[v], factors.at_most[v])
+        least, most, monotone = factors.at_least[v], factors.at_most[v], factors.monotone[v]
+        found, size = _log_sets(events, log_each, between, least, most, monotone)
         sizes[v] = size
         log += found + log_once
         total += size
