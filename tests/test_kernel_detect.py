@@ -502,6 +502,23 @@ def test_expected_partial_matches_are_near_the_measured_ones(
         assert (measured >= expected / 3).all(), (order, measured, expected)
 
 
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [
+        ("b.x < NEXT(b).x", 1),
+        ("b.x >= NEXT(b).x AND b.x > NEXT(b).x", 1),
+        ("b.x < NEXT(b).x AND b.y > NEXT(b).y AND b.k = NEXT(b).k", 2),
+        ("b.x < NEXT(b).y", 0),
+        ("b.x = NEXT(b).x", 0),
+        ("a.x < b.x", 0),
+    ],
+)
+def test_attributes_that_rise_within_a_set_are_found_in_the_query(where: str, expected: int) -> None:
+    worker = Detecting(by_case(cet.parse(f"PATTERN SEQ(A a, B+ b[]) WHERE {where}")._query()), [], ())
+    problem = problem_of(worker.branches[0], worker.plan.compiled, worker.plan.source)
+    assert [variable.monotone for variable in problem.variables] == [0, expected]
+
+
 # ------------------------------------------------------------------------------------------------- what is told of it
 
 

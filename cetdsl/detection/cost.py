@@ -17,6 +17,14 @@ order depend on each other in the same way: of ``a.x < b.x AND b.x < c.x`` each 
 triple in 6. So the product of their selectivities is corrected by what it would be too large by if values were
 independent of each other and of the variable. So it is with the events of one set where an attribute rises from each to
 the next: of all sets of k events one in k! rises (:func:`~cetdsl.detection.arithmetic.log_sets`).
+
+A number counts what a step finds, and not what it visits. Predicates within a set, and pairwise ones with events that
+are bound already, let no set be built in vain: the search asks them of an event before the event joins a set. Two kinds
+of sets are built and are in no number. Those smaller than ``at_least`` are the beginnings of larger ones. Those whose
+last event does not satisfy an adjacent predicate with the variable behind them are built if that variable is bound
+first. If the predicate holds at the share s, up to about 1/s sets are built for each one that satisfies it; there are
+fewer where the search knows that an event leads to no end that does. They depend on the order in which variables are
+bound, and the numbers here on masks alone.
 """
 
 from __future__ import annotations
