@@ -15,7 +15,7 @@ import reference
 from modes import more_on_classic
 
 import cetdsl as cet
-from cetdsl.errors import InvalidNode, UnknownVariable
+from cetdsl.errors import InvalidNode, UnknownVariable, UnsupportedQuery
 from cetdsl.execution import detection
 from cetdsl.pattern.nodes import And
 
@@ -215,6 +215,14 @@ def test_bad_plans_and_statistics_are_refused(df: Any, how: Any, kind: type[Exce
         with pytest.raises(kind, match=said) as raised:
             ask(**how)
         assert "hint: " in str(raised.value)
+
+
+def test_of_a_pattern_that_has_no_plan_nothing_is_told(df: Any) -> None:
+    asked = bound(df, "PATTERN (SEQ(A, B))+")
+    for ask in (asked.adaptation, asked.statistics):
+        with pytest.raises(UnsupportedQuery, match="a repetition of more than one event") as raised:
+            ask()
+        assert "of each pattern that can have one" in str(raised.value)
 
 
 @pytest.mark.parametrize(("key", "most"), more_on_classic(("", 5_000), (" GROUP BY k", 1_000_000)))

@@ -211,6 +211,7 @@ def test_what_is_wrong_is_said_at_once(letters: Any) -> None:
         (lambda: many.trends(deadline=-1), "a deadline is a number of seconds"),
         (lambda: many.results(of="trend"), "no answer 'trend'"),
         (lambda: many.aggregate(), "there is nothing to return"),
+        (lambda: many.aggregate(), r"or results\(of='trends'\)"),
         (
             lambda: (
                 letters.withColumnRenamed("k", "Query").patterns({"q": "PATTERN A GROUP BY Query"}, time="t").trends()

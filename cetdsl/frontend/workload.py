@@ -107,7 +107,7 @@ class Workload:
 
     def _plan(self, number: str) -> AnswerTogether:
         check_number(number)
-        hint = "give the query a RETURN clause, or ask for the trends of all queries with trends()"
+        hint = "give the query a RETURN clause, or ask for trends, with trends() or results(of='trends')"
         nothing = [name for name, query in self._queries.items() if not query.returning]
         errors = [of_query(name, ResolutionError("there is nothing to return", hint=hint)) for name in nothing]
         raise_together(errors, "the workload")

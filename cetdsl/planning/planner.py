@@ -110,7 +110,8 @@ def plan_measuring(resolved: ResolvedQuery, detection: Detection) -> Decision:
     if isinstance(found, Declined):
         raise UnsupportedQuery(
             f"these trends are not put together by a plan: {found.reason}",
-            hint="give a plan, plan='greedy', or an adaptation; explain('trends') says how trends are found",
+            hint="plan='greedy' or an adaptation makes a plan of each pattern that can have one; "
+            "explain('trends') says how trends are found",
         )
     return Decision(exchanged(found), strategy_name(detect), ())
 
