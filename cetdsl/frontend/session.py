@@ -205,13 +205,13 @@ class PatternFrame:
             chunk of events, or by ``statistics``, and takes the pattern's order unless another one is clearly cheaper.
         statistics : mapping or "sample", optional
             ``"rates"``: the events of each variable per second, or per tick. ``"selectivities"``: by pair of variables,
-            the share of pairs of events of which their predicates hold. ``"sample"`` takes them of up to about a
-            million events before planning, which runs jobs at once. By default nothing is taken.
+            the share of pairs of events of which their predicates hold, and by the name of one variable the share of
+            its own. ``"sample"`` takes them of up to about a million events before planning, which runs jobs at once.
+            By default nothing is taken.
         adaptation : {"static", "unconditional", "threshold", "invariants"} or mapping, optional
             When the plan changes, by what is seen of a key while its events are read; by default never. A mapping has
             this word as ``"method"``, the number of events in a ``"slice"`` of a key, after which a plan may change,
             and what the method needs: ``"threshold"``, or ``"distance"`` and ``"most"``.
-
         algorithm : {"auto", "kernel", "joins"}
             Who puts trends together. ``joins`` joins DataFrames in the order of the plan, so that nothing of a key must
             fit one task's memory. ``auto`` is the kernel.
