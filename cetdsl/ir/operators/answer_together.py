@@ -37,10 +37,6 @@ class AnswerTogether(Together):
         return tuple(each for one in self.passes for each in one.walk() if isinstance(each, PropagateTogether))
 
     @property
-    def queries_of_passes(self) -> tuple[tuple[str, ...], ...]:
-        return tuple(one.queries for one in self.together)
-
-    @property
     def gives(self) -> tuple[str, ...]:
         queries: list[Member | AnsweredAlone] = [member for one in self.together for member in one.members]
         queries += self.alone

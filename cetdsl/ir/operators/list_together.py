@@ -32,10 +32,6 @@ class ListTogether(Together):
         return tuple(each for one in self.passes for each in one.walk() if isinstance(each, DetectTogether))
 
     @property
-    def queries_of_passes(self) -> tuple[tuple[str, ...], ...]:
-        return tuple(one.queries for one in self.together)
-
-    @property
     def keys(self) -> tuple[str, ...]:
         """The key columns that some answer shows."""
         own = [*(key for one in self.together for key in one.keys), *(key for one in self.alone for key in one.keys)]

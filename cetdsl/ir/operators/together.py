@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import attrs
 
 from cetdsl.ir.operators import words
@@ -21,6 +23,14 @@ class Alone:
     def sliding(self) -> bool:
         """Whether its windows slide."""
         return bool(self.plan.source.window)
+
+
+class OfMany(Protocol):
+    """An operator that answers many queries."""
+
+    @property
+    def queries(self) -> tuple[str, ...]:
+        """The names of the queries."""
 
 
 @attrs.frozen
@@ -43,12 +53,12 @@ class Together(Operator):
         return attrs.evolve(self, passes=passes, alone=tuple(alone))
 
     @property
-    def queries_of_passes(self) -> tuple[tuple[str, ...], ...]:
-        """The names of the queries of each pass."""
+    def together(self) -> tuple[OfMany, ...]:
+        """The operators that answer the queries of each pass."""
         raise NotImplementedError
 
     def facts(self) -> tuple[tuple[str, str], ...]:
         return (
-            *((f"pass {number}", words.some(queries)) for number, queries in enumerate(self.queries_of_passes, 1)),
+            *((f"pass {number}", words.some(one.queries)) for number, one in enumerate(self.together, 1)),
             *((f"{one.name} alone", f"{one.strategy}: {one.reason}") for one in self.alone),
         )

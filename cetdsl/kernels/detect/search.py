@@ -104,15 +104,6 @@ def may_neighbour(events: Events, op: int, column: int, other_column: int, event
 
 
 @jit
-def neighbours_allow(events: Events, test: Ints, start: int, stop: int, event: int, other: int) -> bool:
-    """Whether the tests ``start:stop`` of an event and one that it neighbours hold."""
-    allowed = True
-    for t in range(start, stop):
-        allowed = allowed and may_neighbour(events, test[t, 0], test[t, 1], test[t, 3], event, other)
-    return allowed
-
-
-@jit
 def judge(
     conditions: Conditions,
     gaps: Gaps | None,
@@ -174,7 +165,10 @@ def tests_hold(
     event: int,
     other: int,
 ) -> bool:
-    """As :func:`neighbours_allow`, with the arrays of events one by one."""
+    """Whether the tests ``start:stop`` of an event and one that it neighbours hold; arrays of events come one by one.
+
+    In the loop of the search this is faster than to hand over all of them at each test.
+    """
     allowed = True
     for t in range(start, stop):
         op = test[t, 0]
@@ -191,6 +185,13 @@ def tests_hold(
         if not allowed:
             break
     return allowed
+
+
+@jit
+def neighbours_allow(events: Events, test: Ints, start: int, stop: int, event: int, other: int) -> bool:
+    """Whether the tests ``start:stop`` of an event and one that it neighbours hold."""
+    arrays = (events.codes, events.valid, events.list_start, events.list_items)
+    return tests_hold(test, start, stop, *arrays, event, other)
 
 
 @jit

@@ -124,6 +124,21 @@ def _may_be_violated(watched: Watched, counts: Floats, slices: int) -> bool:
     return False
 
 
+@inlined
+def _take_logarithms(now: Floats, variables: int, least: float, shares: Floats) -> None:
+    """Writes the logarithms of the selectivities, which come behind the rates of so many variables."""
+    for column in range(len(shares)):
+        share = now[variables + column]
+        shares[column] = 0.0 if share == 1.0 else math.log(max(share, least))
+
+
+@inlined
+def _forget(seen: Buckets, now: Floats, begin: Floats) -> None:
+    """Leaves nothing of what was seen of a key, and its statistics as they are known at first."""
+    seen.at[:], seen.total[:], now[:] = 0, 0.0, begin
+    seen.at[_MERGE_AT] = _FEW
+
+
 @jit
 def look_from(
     rows: Floats, begin: int, stop: int, window: int, factors: Factors, watched: Watched, seen: Buckets, now: Floats,
@@ -168,9 +183,7 @@ def look_from(
             if _deviates(watched, factors.least, now):
                 return s, tried
             continue
-        for column in range(len(shares)):
-            share = now[variables + column]
-            shares[column] = 0.0 if share == 1.0 else math.log(max(share, factors.least))
+        _take_logarithms(now, variables, factors.least, shares)
         for k in range(len(counts)):
             counts[k] = _compressed_exp(log_count(factors, watched.sets, k, now, shares, sizes))
         if watched.trial > 0:
@@ -201,8 +214,7 @@ def first_looks(
     """
     gains = np.empty(0)
     for k in range(len(looked)):
-        seen.at[:], seen.total[:], now[:] = 0, 0.0, begin
-        seen.at[_MERGE_AT] = _FEW
+        _forget(seen, now, begin)
         found, _ = look_from(rows, start[k], stop[k], window, factors, watched, seen, now, gains)
         looked[k] = found < stop[k]
 
@@ -248,16 +260,13 @@ def first_costly(
     variables = len(factors.at_least)
     sums, sizes, shares = np.empty(rows.shape[1]), np.empty(variables), np.empty(len(now) - variables)
     for k in range(len(costly)):
-        seen.at[:], seen.total[:], now[:] = 0, 0.0, begin
-        seen.at[_MERGE_AT] = _FEW
+        _forget(seen, now, begin)
         first, found = start[k + 1], 0
         for s in range(start[k], start[k + 1]):
             _add_to_buckets(rows[s], window, _ALLOWED, seen.first, seen.last, seen.sums, seen.total, seen.at)
             _sum_buckets(window, seen.first, seen.sums, seen.total, seen.at, sums)
             _rates_and_shares(sums, variables, now)
-            for column in range(len(shares)):
-                own = now[variables + column]
-                shares[column] = 0.0 if own == 1.0 else math.log(max(own, factors.least))
+            _take_logarithms(now, variables, factors.least, shares)
             built = events = 0.0
             for one in range(len(sets.fixed)):
                 size = sets.start[one + 1] - sets.start[one]
