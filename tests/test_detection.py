@@ -175,7 +175,10 @@ def test_measured_partial_matches(df: Any, rows: list[Any]) -> None:
     assert re.search(rf"measured +C \d+, B \d+, A {expected}\n", text)
     text = str(asked.explain("trends", plan=["A", ["B", "C"]], measured=True))
     assert re.search(rf"measured +A \d+, B \d+, C \d+, \(B, C\) \d+, \(A, \(B, C\)\) {expected}\n", text)
-    assert "measured" not in str(asked.explain("trends", plan="pattern", measured=True))
+    assert "not measured  partial" in str(asked.explain("trends", plan="pattern", measured=True))
+    text = str(asked.explain("trends", measured=True))
+    orders = re.findall(r"measured +(\d+) events in the order (\w, \w, \w): \w \d+, \w \d+, \w (\d+)\n", text)
+    assert sum(int(found) for *_, found in orders) == expected
     physical = str(asked.explain("physical", plan=["C", "B", "A"], measured=True))
     assert physical == str(asked.explain("trends", plan=["C", "B", "A"], measured=True))
     assert "number of trends" in str(asked.explain("physical"))

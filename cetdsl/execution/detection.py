@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -13,7 +14,7 @@ from cetdsl.detection.statistics import Statistics
 from cetdsl.execution.compat import own_errors
 from cetdsl.execution.operators import Rows, execute, run, runs
 from cetdsl.execution.trends import trends_spec
-from cetdsl.ir.operators import MeasureDetection, Operator, SampleDetection
+from cetdsl.ir.operators import MeasureChoice, MeasureDetection, Operator, SampleDetection
 from cetdsl.ir.stages import DETECTION, DetectSpec
 
 #: Rows of which a sample before planning is taken.
@@ -31,6 +32,7 @@ _TYPES: Mapping[str, T.DataType] = {
 
 
 @runs(SampleDetection)
+@runs(MeasureChoice)
 @runs(MeasureDetection)
 def measure_detection(df: DataFrame, plan: MeasureDetection) -> Rows:
     """Gives rows of keys and :data:`~cetdsl.ir.stages.DETECTION` straight from the kernel."""
@@ -109,11 +111,26 @@ def _quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def partial_matches(df: DataFrame, plan: Operator) -> dict[tuple[int, str], dict[str, int]]:
-    """Returns the partial matches of each step over all keys, by branch and plan; this runs a job."""
-    told = run(df, plan).select("branch", "plan", F.posexplode("partial_matches").alias("place", "step", "matches"))
-    found: dict[tuple[int, str], dict[str, int]] = {}
-    summed = told.groupBy("branch", "plan", "place", "step").agg(F.sum("matches").alias("n"))
-    for row in summed.orderBy("place").collect():
-        found.setdefault((row["branch"], row["plan"]), {})[row["step"]] = row["n"]
-    return dict(sorted(found.items()))
+class Work(NamedTuple):
+    """What one plan of a branch did over all keys: the events it was in force for, and its partial matches by step."""
+
+    branch: int
+    plan: str
+    events: int
+    partial_matches: dict[str, int]
+
+
+def work(df: DataFrame, plan: Operator) -> list[Work]:
+    """Returns what each plan of each branch did over all keys; this runs a job."""
+    with own_errors():
+        rows = run(df, plan).select("branch", "plan", "events", "partial_matches")
+        step = F.posexplode_outer("partial_matches").alias("place", "step", "matches")
+        # The events of a row are those of each of its steps.
+        told = rows.select("branch", "plan", "events", step).groupBy("branch", "plan", "place", "step")
+        found = told.agg(F.sum("events").alias("events"), F.sum("matches").alias("n")).orderBy("place").collect()
+    by_plan: dict[tuple[int, str], Work] = {}
+    for row in found:
+        one = by_plan.setdefault((row["branch"], row["plan"]), Work(row["branch"], row["plan"], row["events"], {}))
+        if row["step"] is not None:
+            one.partial_matches[row["step"]] = row["n"]
+    return sorted(by_plan.values())

@@ -52,11 +52,19 @@ def physical_views(decision: Decision, measured: tuple[tuple[str, str], ...] = (
     return (steps_view("physical plan", plan, (answer,), tuple(facts)), *_automata(plan))
 
 
-def measured_facts(counts: Mapping[tuple[int, str], Mapping[str, int]]) -> tuple[tuple[str, str], ...]:
-    """The partial matches of each step over all keys, by the branch and the plan in words."""
-    return tuple(
-        ("measured", ", ".join(f"{step} {count}" for step, count in steps.items())) for steps in counts.values()
-    )
+def measured_facts(partial_matches: Iterable[Mapping[str, int]]) -> tuple[tuple[str, str], ...]:
+    """The partial matches of each step over all keys, by branch and plan."""
+    return tuple(("measured", ", ".join(f"{step} {n}" for step, n in steps.items())) for steps in partial_matches)
+
+
+def chosen_facts(orders: Iterable[tuple[str, int, Mapping[str, int]]]) -> tuple[tuple[str, str], ...]:
+    """The orders that were chosen while events were read, each with its events and partial matches."""
+    facts = []
+    for order, events, steps in orders:
+        partial = ", ".join(f"{step} {n}" for step, n in steps.items())
+        text = f"{events} events in the order {order}: {partial}" if partial else f"{events} events {order}"
+        facts.append(("measured", text))
+    return tuple(facts)
 
 
 def steps_view(

@@ -21,7 +21,7 @@ from cetdsl.execution.operators import run
 from cetdsl.execution.python import require_worker_python
 from cetdsl.execution.room import is_beyond_a_task
 from cetdsl.explain import Explanation, explain_query
-from cetdsl.explain.physical import measured_facts, physical_views
+from cetdsl.explain.physical import chosen_facts, measured_facts, physical_views
 from cetdsl.explain.view import PlanView
 from cetdsl.frontend.extraction import given_extraction, given_road
 from cetdsl.frontend.patterns import query_of
@@ -40,10 +40,12 @@ from cetdsl.planning.planner import (
     plan_aggregate,
     plan_complete,
     plan_measuring,
+    plan_measuring_choice,
     plan_sampling,
     plan_trends,
     strategy_name,
 )
+from cetdsl.planning.strategies.choose import choose
 from cetdsl.planning.strategies.complete import (
     CompleteRequest,
     CountRequest,
@@ -805,10 +807,15 @@ class PatternFrame:
     def _trends_views(self, detection: Detection, measured: bool) -> tuple[PlanView, ...]:
         """How trends are listed, and with ``measured`` the partial matches of each step."""
         decision = self._decide_trends(None, None, detection)
-        if not measured or strategy_name(detect) != decision.strategy:
+        if not measured:
             return physical_views(decision)
-        counts = detected.partial_matches(self._df, plan_measuring(self._rewritten, detection).plan)
-        return physical_views(decision, measured_facts(counts))
+        if decision.strategy == strategy_name(detect):
+            work = detected.work(self._df, plan_measuring(self._rewritten, detection).plan)
+            return physical_views(decision, measured_facts(one.partial_matches for one in work))
+        if decision.strategy == strategy_name(choose):
+            work = detected.work(self._df, plan_measuring_choice(self._rewritten, detection))
+            return physical_views(decision, chosen_facts((one.plan, one.events, one.partial_matches) for one in work))
+        return physical_views(decision, (("not measured", "partial matches are counted along plans"),))
 
 
 def spark_columns(query: Query) -> list[Column]:

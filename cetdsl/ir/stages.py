@@ -51,6 +51,8 @@ DETECTION = (
     ("rates", "map<string,double>"),
     ("selectivities", "map<string,double>"),
 )
+#: The ``plan`` of events whose trends were listed without entering dead ends, in no order of the variables.
+NO_DEAD_ENDS = "without dead ends"
 
 
 @attrs.frozen

@@ -28,6 +28,7 @@ _STAGES = {
     "detect": ("detect.trends", "detect_stream"),
     "choose": ("detect.choose", "choose_stream"),
     "measure detection": ("detect.measure", "measure_stream"),
+    "measure choice": ("detect.measure", "measure_choice_stream"),
     "sample detection": ("detect.measure", "sample_stream"),
     "containment": ("complete.containment", "containment_stream"),
     "graph": ("complete.streams", "graph_stream"),

@@ -14,7 +14,7 @@ from cetdsl.pattern.expressions import Aggregate
 from cetdsl.planning.detection import BY_DEFAULT, Detection
 from cetdsl.planning.sorting import exchanged
 from cetdsl.planning.strategies import complete
-from cetdsl.planning.strategies.choose import choose
+from cetdsl.planning.strategies.choose import choose, measure_choice
 from cetdsl.planning.strategies.detect import detect, measure, sample
 from cetdsl.planning.strategies.enumerate import list_trends
 from cetdsl.planning.strategies.enumerate_and_aggregate import enumerate_and_aggregate
@@ -114,6 +114,13 @@ def plan_measuring(resolved: ResolvedQuery, detection: Detection) -> Decision:
             "explain('trends') says how trends are found",
         )
     return Decision(exchanged(found), strategy_name(detect), ())
+
+
+def plan_measuring_choice(resolved: ResolvedQuery, detection: Detection) -> Operator:
+    """Plans to tell in which orders trends are put together where the kernel chooses them."""
+    found = measure_choice(TrendsRequest(resolved, (resolved.time.name,), None, compile_sides(resolved), detection))
+    assert not isinstance(found, Declined), "this is how the trends are listed"
+    return exchanged(found)
 
 
 def plan_sampling(resolved: ResolvedQuery, detection: Detection) -> Operator | None:

@@ -34,6 +34,7 @@ from cetdsl.ir.operators.list_paths import ListPaths as ListPaths
 from cetdsl.ir.operators.list_together import ListedAlone as ListedAlone
 from cetdsl.ir.operators.list_together import ListTogether as ListTogether
 from cetdsl.ir.operators.list_trends import ListTrends as ListTrends
+from cetdsl.ir.operators.measure_choice import MeasureChoice as MeasureChoice
 from cetdsl.ir.operators.measure_detection import MeasureDetection as MeasureDetection
 from cetdsl.ir.operators.measure_instances import MeasureInstances as MeasureInstances
 from cetdsl.ir.operators.merge import Merge as Merge

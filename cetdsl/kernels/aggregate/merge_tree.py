@@ -68,6 +68,20 @@ class Queries(NamedTuple):
 
 
 @jit
+def room_for_leaves(rules: Rules, events: Ints, mask: Ints, first: Places, last: Places, ranks: int) -> int:
+    """Returns how many versions :func:`build_leaves` makes at most, of the same arguments."""
+    variable, most = rules.variable, 0
+    for n in range(len(events)):
+        most += 1
+        for q in range(len(variable)):
+            if variable[q] >= 0 and (mask[events[n]] >> variable[q]) & 1:
+                for g in range(first.shape[1]):
+                    if first[q, g, n] < last[q, g, n]:
+                        most += (first[q, g, n] > 0) + (last[q, g, n] < ranks)
+    return most
+
+
+@jit
 def build_leaves(
     rules: Rules,
     events: Ints,
@@ -77,10 +91,11 @@ def build_leaves(
     ranks: int,
     weights: NDArray[Any],
     counted: Ints,
-    zero: Any,
     one: Any,
-) -> tuple[Ints, Places, NDArray[Any]]:
-    """Returns the versions of what each event adds to the matrix of its instant: start, rank and values of a level.
+    rank: Places,
+    values: NDArray[Any],
+) -> Ints:
+    """Makes the versions of what each event adds to the matrix of its instant, and returns ``start`` of their level.
 
     Parameters
     ----------
@@ -98,21 +113,14 @@ def build_leaves(
     weights, counted : array, shape (accumulators, n), and int64 array, shape (accumulators,)
         What each event adds to each accumulator, and the variable whose events do, -1: any; the first is that by which
         it multiplies the number of ways.
-    zero, one
-        The numbers 0 and 1.
+    one
+        The number 1.
+    rank, values : int32 array, shape (versions,), and array, shape (versions, accumulators, entries)
+        Where the versions are written to, with room for :func:`room_for_leaves`; all ``values`` are 0.
     """
     variable, into_start, into = rules.variable, rules.into_start, rules.into
-    places, accumulators, entries = len(variable), len(counted), len(rules.factor_start) - 1
-    most = 0
-    for n in range(len(events)):
-        most += 1
-        for q in range(places):
-            if variable[q] >= 0 and (mask[events[n]] >> variable[q]) & 1:
-                for g in range(first.shape[1]):
-                    if first[q, g, n] < last[q, g, n]:
-                        most += (first[q, g, n] > 0) + (last[q, g, n] < ranks)
-    start, rank = np.empty(len(events) + 1, dtype=np.int64), np.empty(most, dtype=np.int32)
-    values = np.full((most, accumulators, entries), zero)
+    places, accumulators = len(variable), len(counted)
+    start = np.empty(len(events) + 1, dtype=np.int64)
     size = 0
     for n in range(len(events)):
         i = events[n]
@@ -142,7 +150,7 @@ def build_leaves(
             size += 1
             now = after
     start[len(events)] = size
-    return start, rank[:size], values[:size]
+    return start
 
 
 @inlined

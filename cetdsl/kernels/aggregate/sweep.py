@@ -26,6 +26,7 @@ from cetdsl.kernels.aggregate.merge_tree import (
     build_leaves,
     inner_products,
     merge_neighbours,
+    room_for_leaves,
     take_ends,
 )
 from cetdsl.kernels.aggregate.ranks import in_order, number_distinct, places_among
@@ -196,18 +197,26 @@ class _Walk:
         vectors[1, :, 0, side.final] = system.one
         owner, left, right, rank = np.stack((self.owner, self.left, self.right, self.job.rank)).astype(np.int32)
         queries = Queries(owner[asked], left[asked], right[asked], rank[asked], vectors[0], vectors[1])
-        if len(self.leaves):
-            self._take(queries, variable, weights, system)
-        return inner_products(queries.row, queries.column, zero, prime, reciprocal)
+        order = self._take(queries, variable, weights, system) if len(self.leaves) else None
+        products = inner_products(queries.row, queries.column, zero, prime, reciprocal)
+        if order is None:
+            return products
+        answers = np.empty_like(products)
+        answers[order] = products
+        return answers
 
-    def _take(self, queries: Queries, variable: Ints, weights: NDArray[Any], system: _System) -> None:
-        """Multiplies the queries' vectors with the matrices of their ranges."""
+    def _take(self, queries: Queries, variable: Ints, weights: NDArray[Any], system: _System) -> Ints | None:
+        """Multiplies the queries' vectors with the matrices of their ranges.
+
+        Returns the order into which the queries were brought meanwhile, None if they were left in theirs.
+        """
         rules, (zero, one, prime, reciprocal) = self.side.rules, system
-        mask = self.job.events.mask
-        built = build_leaves(
-            rules, self.leaves, mask, self.first, self.last, self.job.ranks, weights, variable, zero, one
-        )
-        level = Level(self.instant_start, *built)
+        leaves = rules, self.leaves, self.job.events.mask, self.first, self.last, self.job.ranks
+        # Made here and not in the kernel, as NumPy asks for pages that are large where arrays are.
+        most, entries = room_for_leaves(*leaves), len(rules.factor_start) - 1
+        rank, values = np.empty(most, dtype=np.int32), np.full((most, len(weights), entries), zero)
+        start = build_leaves(*leaves, weights, variable, one, rank, values)
+        level = Level(self.instant_start, start, rank[: start[-1]], values[: start[-1]])
         # Each level is written where the one before the last was.
         room, other = (level.rank, level.values), (np.empty_like(level.rank), np.empty_like(level.values))
 
@@ -221,17 +230,16 @@ class _Walk:
             level = above(level, False)
         add_identity(level.values, rules.own, rules.undone, zero, one, prime)
         level = level._replace(owner_start=self.owner_start)
-        asked, order = queries, None
+        order = None
         while True:
             if order is None and len(level.rank) > _SEARCHED * (len(level.start) - 1):
                 order = in_order(queries.rank, self.job.ranks)
-                asked = Queries(*(array[order] for array in queries))
-            take_ends(asked, level, order is not None, rules, zero, prime, reciprocal)
-            if (asked.left >= asked.right).all():
-                break
+                for array in queries:
+                    array[:] = array.take(order, axis=0)
+            take_ends(queries, level, order is not None, rules, zero, prime, reciprocal)
+            if (queries.left >= queries.right).all():
+                return order
             level = above(level, True)
-        if order is not None:
-            queries.row[order], queries.column[order] = asked.row, asked.column
 
 
 def _admissions(side: Side, events: Events, leaves: Ints, values: Ints, ranks: int) -> tuple[Places, Places]:

@@ -55,6 +55,14 @@ class Chooser:
             self._detectors[plans] = Detector(self._kernel, each)
         yield from self._detectors[plans].enumerate(events, slices, bounds, limit)
 
+    def take_partial(self, plans: tuple[Plan, ...]) -> list[Ints]:
+        """The partial matches of each branch and step in these orders, counted since this was last asked for."""
+        found = self._detectors[plans].partial
+        taken = [counts.sum(axis=0) for counts in found]
+        for counts in found:
+            counts[:] = 0
+        return taken
+
     def _plans(self, events: Events) -> tuple[Plan, ...] | None:
         """The best orders for some events; None where they are expected to have too many partial matches.
 

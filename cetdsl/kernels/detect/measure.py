@@ -9,7 +9,8 @@ import pyarrow as pa
 
 from cetdsl.detection.plans import Plan
 from cetdsl.ir.branches import BranchPlan
-from cetdsl.ir.stages import DetectSpec
+from cetdsl.ir.stages import NO_DEAD_ENDS, DetectSpec
+from cetdsl.kernels.detect.choose import Chooser
 from cetdsl.kernels.detect.detector import Detector
 from cetdsl.kernels.detect.trends import ends_of
 from cetdsl.kernels.enumerate.layout import ints
@@ -66,6 +67,38 @@ def sample_stream(spec: DetectSpec, batches: Iterator[pa.RecordBatch], chunk_eve
             yield [*keys, *(pa.array(column, kind) for column, kind in zip(zip(*rows), _TYPES, strict=True))]
 
     yield from by_chunks(spec.trends.kernel, batches, chunk_events, sampled)
+
+
+def measure_choice_stream(
+    spec: DetectSpec, batches: Iterator[pa.RecordBatch], chunk_events: int = CHUNK_EVENTS
+) -> Columns:
+    """Tells of each chunk in which orders its trends were put together, in the columns of :func:`measure_stream`.
+
+    Where no order was taken, there is one row, of branch 0, without partial matches.
+    """
+    chooser = Chooser(spec)
+
+    def measured(chunk: Chunk) -> Columns:
+        count, seen = len(chunk.events.time), len(chooser.chosen)
+        for _ in chooser.enumerate(chunk.events, chunk.slices, chunk.bounds):
+            pass  # what is found is not asked for
+        rows: list[tuple[Any, ...]] = []
+        for plans in chooser.chosen[seen:]:
+            told: list[tuple[str, list[tuple[str, int]]]] = [(NO_DEAD_ENDS, [])]
+            if plans is not None:
+                told = [
+                    (_shown(one, plan), list(zip(plan.steps(_names(one)), counts.tolist(), strict=True)))
+                    for one, plan, counts in zip(spec.plans, plans, chooser.take_partial(plans), strict=True)
+                ]
+            rows += (
+                (branch, 0, shown, count, False, False, None, partial, 0.0, 0.0, None, None)
+                for branch, (shown, partial) in enumerate(told)
+            )
+        if rows:
+            keys = chunk.key_columns(spec.trends.keys, ints([0] * len(rows)))
+            yield [*keys, *(pa.array(column, kind) for column, kind in zip(zip(*rows), _TYPES, strict=True))]
+
+    yield from by_chunks(spec.trends.kernel, batches, chunk_events, measured)
 
 
 def _names(branch: BranchPlan) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cetdsl.detection.plans import pattern_order
 from cetdsl.ir.branches import BranchPlan
-from cetdsl.ir.operators import ChooseTrends, Operator
+from cetdsl.ir.operators import ChooseTrends, MeasureChoice, Operator, Scan
 from cetdsl.ir.operators.detect_trends import Planned
 from cetdsl.planning.detection import adapting_for, problem_of
 from cetdsl.planning.strategies.detect import with_plan
@@ -35,3 +35,12 @@ def choose(request: TrendsRequest) -> Operator | Declined:
     )
     planned = Planned(problems, orders, asked.plan)
     return with_plan(list_trends(subject.request), source, plans, planned, ChooseTrends)
+
+
+def measure_choice(request: TrendsRequest) -> MeasureChoice | Declined:
+    """Puts trends together as :func:`choose` does, and tells in which orders that was."""
+    found = choose(request)
+    if isinstance(found, Declined):
+        return found
+    plan = next(operator for operator in found.walk() if isinstance(operator, ChooseTrends))
+    return MeasureChoice(Scan(plan.source, plan.compiled), plan.spec, plan.plans)
