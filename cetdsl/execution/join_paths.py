@@ -27,14 +27,14 @@ class _Walk(NamedTuple):
     """How paths grow: rows with the columns K and ``path``, and what says where they may lead.
 
     ``start`` are the first events; ``sink`` says of each whether it is a path by itself. ``extend`` gives the paths
-    with one event more that lead on, and is told whether they are few; ``finish`` gives those that end with it. The
-    ``index`` is kept during the rounds.
+    with one event more that lead on, and is told whether they are few; ``finish`` gives those that end with it. What is
+    ``held`` is kept during the rounds.
     """
 
     start: DataFrame
     extend: Callable[[DataFrame, bool], DataFrame]
     finish: Callable[[DataFrame], DataFrame]
-    index: list[DataFrame]
+    held: list[DataFrame]
 
 
 @runs(JoinPaths)
@@ -48,7 +48,7 @@ def join_paths(df: DataFrame, plan: JoinPaths) -> Rows:
     refuse_duplicates(plan.columns)
     listed = plan.spec.query.completeness == MAXIMAL or plan.compiled.negations
     walk = (_along_edges if listed else _through_cells)(df, plan)
-    with kept(walk.index):
+    with kept(walk.held):
         found = _complete_paths(walk, plan.limit)
     shown = Shown.of(plan.source)
     keys = [f"k{plan.source.keys.index(name)}" for name in shown.keys]
