@@ -19,7 +19,7 @@ from cetdsl.ir.kernel import Answer, KernelQuery, KernelSpec
 from cetdsl.ir.layout import RowLayout
 from cetdsl.ir.machine import Edge, Machine
 from cetdsl.kernels.aggregate.stream import aggregate_stream
-from cetdsl.kernels.wire.chunks import ChunkReader
+from cetdsl.kernels.wire.chunks import ChunkReader, too_large
 from cetdsl.session import readable
 
 A, B = cet.events("A", "B")
@@ -294,6 +294,14 @@ def test_a_group_too_large_for_the_kernel_itself(monkeypatch: pytest.MonkeyPatch
     spec = plus_spec()
     with pytest.raises(errors.GroupTooLarge, match=r"group \('b',\) needs 2 events"):
         list(aggregate_stream(spec, stream(spec, [("a", 1, 1), ("b", 1, 1), ("b", 2, 1)])))
+
+
+@pytest.mark.parametrize("completeness", ["ends", "maximal"])
+def test_a_group_too_large_for_a_task_names_the_argument_that_takes_it(completeness: str) -> None:
+    spec = plus_spec().with_query(completeness=completeness)
+    [batch] = stream(spec, [("a", 1, 1)])
+    hint = too_large(spec, batch, 1, 1).hint
+    assert ("list, count or sample them with algorithm='joins'" in str(hint)) == (completeness == "ends")
 
 
 # --------------------------------------------------------------------------- what building a query must not do

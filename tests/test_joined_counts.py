@@ -10,7 +10,11 @@ from typing import Any
 
 import pytest
 
+from cetdsl.errors import UnsupportedQuery
 from cetdsl.execution import room
+from cetdsl.ir.operators import BuildGraph
+from cetdsl.planning.planner import plan_complete
+from cetdsl.planning.strategies.complete import fits_joins
 
 pytestmark = pytest.mark.classic
 CHAINS = "PATTERN A+ WHERE A.n = NEXT(A).n GROUP BY key"
@@ -88,6 +92,40 @@ def test_trends_and_graphs_take_joins_too(df: Any, caplog: pytest.LogCaptureFixt
     assert len(caplog.records) == 2
     joined, listed = (Counter(_trend(row) for row in answer.collect()) for answer in answers)
     assert joined == listed
+
+
+def test_joins_count_and_draw_where_they_are_asked_to(df: Any, caplog: pytest.LogCaptureFixture) -> None:
+    asked = df.pattern(CHAINS, time="t")
+    with caplog.at_level(logging.INFO, "cetdsl.joins"):
+        counts = asked.count_complete_trends("ends", algorithm="joins")
+        drawn = asked.sample_trends(10**6, seed=1, completeness="ends", algorithm="joins")
+    assert sum(record.getMessage().startswith("round 1:") for record in caplog.records) == 2
+    every = Counter(_trend(row) for row in asked.complete_trends("ends").collect())
+    assert Counter(map(_trend, drawn.collect())) == every
+    assert {row.key: int(row["count"]) for row in counts.collect()} == Counter(trend[0] for trend in every)
+
+
+@pytest.mark.parametrize(
+    ("query", "completeness", "reason"),
+    [
+        (CHAINS, "maximal", "a longer path goes round"),
+        ("PATTERN SEQ(A, NOT B, C)", "ends", "something that NOT forbids"),
+        ("PATTERN SEQ(A, B+) WHERE A.n < B.n", "ends", "events that are no neighbours"),
+        ("PATTERN A{2,3}", "ends", "stands at several places"),
+    ],
+)
+def test_what_joins_cannot_follow_is_refused(df: Any, query: str, completeness: str, reason: str) -> None:
+    asked = df.pattern(query, time="t")
+    with pytest.raises(UnsupportedQuery, match=f"joins.*{reason}"):
+        asked.count_complete_trends(completeness, algorithm="joins")
+    with pytest.raises(UnsupportedQuery, match=f"joins.*{reason}"):
+        asked.sample_trends(3, completeness=completeness, algorithm="joins")
+    with pytest.raises(UnsupportedQuery, match="begin and end anywhere"):
+        df.pattern(CHAINS, time="t").sample_trends(3, complete=False, algorithm="joins")
+    # What errors of tasks advise is what the planner would do.
+    request = asked._complete(completeness)
+    [spec] = {node.spec for node in plan_complete(request).plan.walk() if isinstance(node, BuildGraph)}
+    assert fits_joins(request) is spec.query.fits_joins is False
 
 
 def _trend(row: Any) -> Any:

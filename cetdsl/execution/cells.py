@@ -72,6 +72,14 @@ class Cells:
         codes = (c.later if later else c.earlier for c in self.transition.equalities)
         return [F.col(f"g{suffix}"), *(F.col(f"f{code}{suffix}") for code in codes)]
 
+    @property
+    def leading(self) -> frozenset[str]:
+        """The columns of nodes that say what may follow them."""
+        compared = (*self.transition.index, *self.transition.rest)
+        stretch = self._names[1:] if self._is_cut else []
+        event = ["e"] if self.transition.edge.listed else []
+        return frozenset(["g", "q", *self._instant, *(f"f{c.earlier}" for c in compared), *stretch, *event])
+
     # -- from-edges and to-edges -----------------------------------------------------------------------------------
 
     def _cuts(self, nodes: DataFrame) -> DataFrame | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from typing import NamedTuple
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -22,6 +23,20 @@ _LOG = logging.getLogger("cetdsl.joins")
 FEW_ROWS = 200_000
 
 
+class _Walk(NamedTuple):
+    """How paths grow: rows with the columns K and ``path``, and what says where they may lead.
+
+    ``start`` are the first events; ``sink`` says of each whether it is a path by itself. ``extend`` gives the paths
+    with one event more that lead on, and is told whether they are few; ``finish`` gives those that end with it. What is
+    ``held`` is kept during the rounds.
+    """
+
+    start: DataFrame
+    extend: Callable[[DataFrame, bool], DataFrame]
+    finish: Callable[[DataFrame], DataFrame]
+    held: list[DataFrame]
+
+
 @runs(JoinPaths)
 def join_paths(df: DataFrame, plan: JoinPaths) -> Rows:
     """Gives the complete trends, whose paths are extended by one event per round of joins.
@@ -32,20 +47,17 @@ def join_paths(df: DataFrame, plan: JoinPaths) -> Rows:
     """
     refuse_duplicates(plan.columns)
     listed = plan.spec.query.completeness == MAXIMAL or plan.compiled.negations
-    start, extend, index = (_along_edges if listed else _through_cells)(df, plan)
-    with kept(index):
-        found = _complete_paths(start, extend, plan.limit)
+    walk = (_along_edges if listed else _through_cells)(df, plan)
+    with kept(walk.held):
+        found = _complete_paths(walk, plan.limit)
     shown = Shown.of(plan.source)
     keys = [f"k{plan.source.keys.index(name)}" for name in shown.keys]
     answer = found.select(*keys, *plan.source.window, "path").toDF(*shown.names())
     return Rows(answer, EventFrame(df, plan.source, plan.compiled))
 
 
-_Extend = Callable[[DataFrame, bool], DataFrame]
-
-
-def _through_cells(df: DataFrame, plan: JoinPaths) -> tuple[DataFrame, _Extend, list[DataFrame]]:
-    """Returns the first paths, what extends paths through the cells of their last events, and the index to keep.
+def _through_cells(df: DataFrame, plan: JoinPaths) -> _Walk:
+    """Follows paths through the cells of their last events.
 
     The row of an event has its to-edge too, so what is found through a from-edge leads on without another lookup.
     """
@@ -55,39 +67,54 @@ def _through_cells(df: DataFrame, plan: JoinPaths) -> tuple[DataFrame, _Extend, 
     nodes = (nodes if plan.compiled.lists else nodes.drop("e")).localCheckpoint()
     # No path leads to a source.
     later = nodes.filter(~F.col("source")).drop("source")
-    size = later.count()
+    inner, last = (later.filter(of_these).drop("sink") for of_these in (~F.col("sink"), F.col("sink")))
+    size, ends = (int(part.count()) for part in (inner, last))
     small = size <= FEW_ROWS
-    index = [] if small else [cells.spread(later, size) for cells in graph.cells]
-    found = [part.hint("shuffle_hash") for part in index] or [F.broadcast(later)] * len(graph.cells)
+    index = [] if small else [cells.spread(inner, size) for cells in graph.cells]
+    found = [part.hint("shuffle_hash") for part in index] or [F.broadcast(inner)] * len(graph.cells)
+    places = place_names(plan.source)
+    leading = {"path", *places}.union(*(cells.leading for cells in graph.cells))
     path = F.concat("path_0", "path").alias("path")
-    columns = [path if name == "path" else F.col(name) for name in later.columns]
+
+    def longer(paths: DataFrame, sides: list[DataFrame], names: list[str]) -> DataFrame:
+        columns = [path if name == "path" else F.col(name) for name in names]
+        followed = (cells.followed(paths, side) for cells, side in zip(graph.cells, sides, strict=True))
+        return union([pairs.select(*columns) for pairs in followed])
 
     def extend(paths: DataFrame, few: bool) -> DataFrame:
-        earlier = F.broadcast(paths) if few and not small else paths
-        sides = zip(graph.cells, found, strict=True)
-        return union([cells.followed(earlier, nodes).select(*columns) for cells, nodes in sides])
+        return longer(F.broadcast(paths) if few and not small else paths, found, on)
 
-    return nodes.filter(F.col("source") & F.col("q").isin(graph.initial)).drop("source"), extend, index
+    def finish(paths: DataFrame) -> DataFrame:
+        side = F.broadcast(last) if ends <= FEW_ROWS else last.hint("shuffle_hash")
+        return longer(paths, [side] * len(graph.cells), [*places, "path"])
+
+    on = [name for name in nodes.columns if name in leading]
+    start = nodes.filter(F.col("source") & F.col("q").isin(graph.initial)).select(*on, "sink")
+    return _Walk(start, extend, finish, index)
 
 
-def _along_edges(df: DataFrame, plan: JoinPaths) -> tuple[DataFrame, _Extend, list[DataFrame]]:
-    """Returns the first paths, what extends paths along edges that the kernel lists, and no index."""
+def _along_edges(df: DataFrame, plan: JoinPaths) -> _Walk:
+    """Follows paths along edges that the kernel lists."""
     by, kernel = place_names(plan.source), KernelGraph(df, ShowGraph(plan.child, plan.spec, plan.columns, joined=True))
     edges = kernel.reduced() if plan.spec.query.completeness == MAXIMAL else kernel.edges()
     path = F.array(binding(plan, F.col("event"))).alias("path")
     nodes = kernel.vertices().select(*by, "n", "q", "first", "source", "sink", path).localCheckpoint()
     ends = nodes.drop("first", "source").withColumnsRenamed({"n": "n1", "q": "q1", "path": "path1"})
     arcs = join(edges, ends, [*by, "n1", "q1"]).localCheckpoint()
+    inner, last = (arcs.filter(of_these).drop("sink") for of_these in (~F.col("sink"), F.col("sink")))
     if arcs.count() <= FEW_ROWS:
-        arcs = F.broadcast(arcs)
+        inner, last = F.broadcast(inner), F.broadcast(last)
+
+    def longer(paths: DataFrame, sides: DataFrame) -> DataFrame:
+        paired = join(paths.withColumnsRenamed({"n": "n0", "q": "q0"}), sides, [*by, "n0", "q0"])
+        path = F.concat("path", "path1").alias("path")
+        return paired.select(*by, F.col("n1").alias("n"), F.col("q1").alias("q"), path)
 
     def extend(paths: DataFrame, few: bool) -> DataFrame:
-        earlier = paths.drop("sink").withColumnsRenamed({"n": "n0", "q": "q0"})
-        longer = join(F.broadcast(earlier) if few else earlier, arcs, [*by, "n0", "q0"])
-        path = F.concat("path", "path1").alias("path")
-        return longer.select(*by, F.col("n1").alias("n"), F.col("q1").alias("q"), "sink", path)
+        return longer(F.broadcast(paths) if few else paths, inner)
 
-    return nodes.filter("first AND source").drop("first", "source"), extend, []
+    start = nodes.filter("first AND source").drop("first", "source")
+    return _Walk(start, extend, lambda paths: longer(paths, last), [])
 
 
 def binding(plan: Operator, event: Column) -> Column:
@@ -96,18 +123,28 @@ def binding(plan: Operator, event: Column) -> Column:
     return F.struct(F.get(names, F.col("q")).alias("variable"), event.alias("event"))
 
 
-def _complete_paths(start: DataFrame, extend: _Extend, limit: int | None) -> DataFrame:
-    """Returns all paths from the given ones to sinks, or so many of them.
+def _complete_paths(walk: _Walk, limit: int | None) -> DataFrame:
+    """Returns all paths from the first events to sinks, or so many of them.
 
-    Every vertex lies on a trend, so every path leads to a sink, and a round needs no more than ``limit`` paths.
+    Only paths that lead on are kept, each shorter than those that it leads to and fewer: the last event is joined to
+    all of them at once when the answer is asked for. Every vertex lies on a trend, so every path leads to a sink, and a
+    round needs no more than ``limit`` paths.
     """
-    paths, complete, found, number = start, [], 0, 0
+    start = walk.start.localCheckpoint(eager=False)
+    lone, paths = start.filter("sink"), start.filter("NOT sink").drop("sink")
+    left = None if limit is None else limit - lone.limit(limit).count()
+    fronts: list[DataFrame] = []
     while True:
-        paths = (paths if limit is None else paths.limit(limit - found)).localCheckpoint(eager=False)
-        total, done = paths.agg(F.count("*"), F.count_if("sink")).first() or (0, 0)
-        number, found = number + 1, found + done
-        _LOG.info("round %d: %d paths, %d of them complete, %d complete so far", number, total, done, found)
-        complete.append(paths.filter("sink"))
-        if done == total:
-            return union(complete)
-        paths = extend(paths.filter(~F.col("sink")), (total - done) * number <= FEW_ROWS)
+        paths = (paths if left is None else paths.limit(left)).localCheckpoint(eager=False)
+        size = paths.count()
+        _LOG.info("round %d: %d paths lead on", len(fronts) + 1, size)
+        if size == 0:
+            break
+        fronts.append(paths)
+        if left is not None:
+            left -= walk.finish(paths).limit(left).count()
+        paths = walk.extend(paths, size * len(fronts) <= FEW_ROWS)
+    if not fronts:
+        return lone
+    ended = walk.finish(union(fronts))
+    return lone.select(*ended.columns).unionByName(ended)

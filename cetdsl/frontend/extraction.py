@@ -38,6 +38,18 @@ def given_extraction(
     return Extraction(algorithm, _memory(memory_limit, algorithm), optimizer, cost_model, anchors)
 
 
+def given_road(algorithm: str) -> Extraction:
+    """Checks who is to count or draw trends that are not listed: ``joins``, or (``auto``) who has room for them.
+
+    Raises
+    ------
+    InvalidNode
+        If it is neither.
+    """
+    _check_choice("algorithm", algorithm, ("auto", "joins"))
+    return Extraction(algorithm)
+
+
 def _check_choice(what: str, given: object, choices: Sequence[str]) -> None:
     if not is_one_of(given, choices):
         raise InvalidNode(f"no {what} {shown(given)}", hint=nearest(shown(given), choices, _one_of(choices)))

@@ -23,7 +23,7 @@ from cetdsl.execution.room import is_beyond_a_task
 from cetdsl.explain import Explanation, explain_query
 from cetdsl.explain.physical import chosen_facts, measured_facts, physical_views
 from cetdsl.explain.view import PlanView
-from cetdsl.frontend.extraction import given_extraction
+from cetdsl.frontend.extraction import given_extraction, given_road
 from cetdsl.frontend.patterns import query_of
 from cetdsl.frontend.sorting import asked_sort
 from cetdsl.frontend.terms import Term, to_expr
@@ -407,7 +407,7 @@ class PatternFrame:
         return run(self._df, plan_complete(self._with_room(request)).plan)
 
     def count_complete_trends(
-        self, completeness: str = "maximal", name: str = "count", number: str = "decimal"
+        self, completeness: str = "maximal", name: str = "count", number: str = "decimal", *, algorithm: str = "auto"
     ) -> DataFrame:
         """The number of complete trends per group and window.
 
@@ -422,11 +422,20 @@ class PatternFrame:
             Name of the output column.
         number : {"decimal", "string", "double", "log2"}
             As of :meth:`count_trends`.
+        algorithm : {"auto", "joins"}
+            ``joins`` takes "ends" trends of a group beyond a task's memory, with Spark's joins: it runs jobs when it is
+            called. ``auto`` takes it where a group has more events than Spark's limit of a worker has room for, as
+            :meth:`complete_trends` does, and otherwise the task that has the group.
 
         Returns
         -------
         pyspark.sql.DataFrame
             As of :meth:`count_trends`.
+
+        Raises
+        ------
+        UnsupportedQuery
+            If ``joins`` are asked for, and the trends are not paths that joins can follow.
 
         Examples
         --------
@@ -434,11 +443,14 @@ class PatternFrame:
         >>> rising = prices.pattern("PATTERN Stock+ s[] WHERE s.price < NEXT(s).price", time="t", type=None)
         >>> [rising.count_complete_trends(reading).first()["count"] for reading in ("maximal", "ends")]
         [Decimal('1'), Decimal('2')]
+        >>> rising.count_complete_trends("ends", algorithm="joins").first()["count"]
+        Decimal('2')
         """
         refuse_streaming(self._df)
         check_number(number)
+        road = given_road(algorithm)
         time = self._rewritten_returning(Returned(COUNT, name)).time.name
-        request = CountRequest(self._with_room(self._complete(completeness, columns=(time,))), name, number)
+        request = CountRequest(self._with_room(self._complete(completeness, road, columns=(time,))), name, number)
         return run(self._df, plan_complete(request).plan)
 
     def sample_trends(
@@ -448,6 +460,8 @@ class PatternFrame:
         complete: bool = True,
         completeness: str = "maximal",
         columns: Sequence[str] | None = None,
+        *,
+        algorithm: str = "auto",
     ) -> DataFrame:
         """So many of the complete trends, drawn at random: all rows of :meth:`complete_trends` are equally likely.
 
@@ -465,11 +479,18 @@ class PatternFrame:
             As of :meth:`complete_trends`.
         columns : sequence of str, optional
             The columns of each event to show; all by default.
+        algorithm : {"auto", "joins"}
+            As of :meth:`count_complete_trends`.
 
         Returns
         -------
         pyspark.sql.DataFrame
             As of :meth:`trends`.
+
+        Raises
+        ------
+        UnsupportedQuery
+            If ``joins`` are asked for, and the trends are not paths that joins can follow.
 
         Examples
         --------
@@ -483,7 +504,7 @@ class PatternFrame:
         if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
             raise InvalidNode(f"seed must be a whole number, not {seed!r}")
         chosen = random.randrange(2**63) if seed is None else seed % 2**63
-        request = self._with_room(self._complete(completeness, columns=names, complete=complete))
+        request = self._with_room(self._complete(completeness, given_road(algorithm), names, complete=complete))
         return run(self._df, plan_complete(SampleRequest(request, size, chosen)).plan)
 
     def top_trends(

@@ -40,6 +40,11 @@ class KernelQuery:
         """Whether, with a span, events before the first one of a trend tell whether it is an answer."""
         return bool(self.negations) or self.shadows is not None
 
+    @property
+    def fits_joins(self) -> bool:
+        """Whether Spark's joins find the trends where no task may hold a group: "ends" trends of one plain graph."""
+        return self.completeness == ENDS and not (self.pairs or self.negations or self.shadows)
+
 
 @attrs.frozen
 class Answer:

@@ -49,9 +49,9 @@ COMPLETE_REQUEST_STRATEGIES: dict[type, _Strategies] = {
     complete.SurveyRequest: (complete.survey_graphs,),
 }
 #: Those for a group beyond a task's memory.
-JOINED_STRATEGIES: dict[type, _Strategies] = {
-    complete.CountRequest: (complete.count_joins,),
-    complete.SampleRequest: (complete.sample_joins,),
+JOINED_STRATEGIES: dict[type, Callable[[Any], Operator | Declined]] = {
+    complete.CountRequest: complete.count_joins,
+    complete.SampleRequest: complete.sample_joins,
 }
 #: The names of the strategies that are not called like their function.
 STRATEGY_NAMES: dict[object, str] = {
@@ -135,8 +135,9 @@ def plan_complete(request: complete.Request) -> Decision:
     A query that the algorithm asked for cannot take is an :class:`UnsupportedQuery`.
     """
     if not isinstance(request, complete.CompleteRequest):
-        by_joins = JOINED_STRATEGIES.get(type(request), ()) if request.complete.algorithm == "joins" else ()
-        return _first_plan(request, by_joins or COMPLETE_REQUEST_STRATEGIES[type(request)])
+        if request.complete.algorithm == "joins" and type(request) in JOINED_STRATEGIES:
+            return _joined(request, JOINED_STRATEGIES[type(request)])
+        return _first_plan(request, COMPLETE_REQUEST_STRATEGIES[type(request)])
     strategies = COMPLETE_STRATEGIES[request.algorithm]
     if request.algorithm in ("auto", "definition"):
         return _first_plan(request, strategies)
@@ -148,6 +149,16 @@ def plan_complete(request: complete.Request) -> Decision:
             hint="use algorithm='auto' or 'definition': all trends are listed, and those that others contain dropped",
         )
     return Decision(exchanged(plan), strategy_name(strategies[0]), ())
+
+
+def _joined(request: object, strategy: Callable[[Any], Operator | Declined]) -> Decision:
+    plan = strategy(request)
+    if isinstance(plan, Declined):
+        raise UnsupportedQuery(
+            f"algorithm 'joins' cannot take these trends: {plan.reason}",
+            hint="use algorithm='auto', which takes them in the tasks that have the groups",
+        )
+    return Decision(exchanged(plan), strategy_name(strategy), ())
 
 
 def strategy_name(strategy: Callable[[Any], Operator | Declined]) -> str:

@@ -294,6 +294,8 @@ def why_not_joined(built: BuildGraph) -> str | None:
         return reason
     if built.compiled.negations:
         return "a kernel tells whether something that NOT forbids lies between two events"
+    if built.spec.query.completeness == ALL:
+        return "trends that are not complete begin and end anywhere, and joins go from the first events to the last"
     if built.spec.query.completeness != ENDS:
         return "which edges a longer path goes round, a kernel tells that has the index of a key"
     return None
