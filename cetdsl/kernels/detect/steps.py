@@ -245,8 +245,9 @@ def lay_out_steps(
     """
     asked = _Branch(branch, pairs, negations, span)
     kleene = {k for k, slot in enumerate(branch.slots) if slot.kleene}
-    bits = variable_bits(ints([slot.variable for slot in branch.slots]))
-    step = np.zeros((len(order), FIELDS), dtype=np.int64)
+    bits = variable_bits(ints([slot.variable for slot in branch.slots])).tolist()
+    # Rows of an array take several times as long to fill as lists, and a plan that changes waits for this.
+    step = [[0] * FIELDS for _ in order]
     tests: list[Test] = []
     inner: list[Test] = []
     judged: list[tuple[int, ...]] = []
@@ -257,17 +258,18 @@ def lay_out_steps(
     for own, slot in zip(step, order, strict=True):
         one = branch.slots[slot]
         most = ANY_NUMBER if one.at_most is None else one.at_most
-        own[[SLOT, LEAST, MOST, VARIABLE, BITS]] = slot, one.at_least, most, one.variable, bits[slot]
+        own[SLOT], own[LEAST], own[MOST] = slot, one.at_least, most
+        own[VARIABLE], own[BITS] = one.variable, bits[slot]
         in_line = [bound.intersection(sequence) for sequence in sequences]
         near = next(line for line, sequence in zip(in_line, sequences, strict=True) if slot in sequence)
         own[BELOW] = max((k for k in near if k < slot), default=-1)
         own[ABOVE] = min((k for k in near if k > slot), default=-1)
-        own[[LOWEST, HIGHEST]] = min(near, default=-1), max(near, default=-1)
+        own[LOWEST], own[HIGHEST] = min(near, default=-1), max(near, default=-1)
         own[OTHERS] = len(others)
         others += [(min(line), max(line)) for line in in_line if span and line and line is not near]
         own[OTHERS_END] = len(others)
         alone = len(sequences) == 1
-        own[[OPENS, CLOSES]] = alone and slot == 0, alone and slot == len(order) - 1
+        own[OPENS], own[CLOSES] = alone and slot == 0, alone and slot == len(order) - 1
         own[LASTLY] = not alone and len(bound) == len(order) - 1
         own[WIDE_SETS] = span and slot in kleene and (not bound or not alone)
         each, first, close = asked.each(slot, bound), asked.first(slot, bound), asked.close(slot, bound)
@@ -276,13 +278,15 @@ def lay_out_steps(
         hashed, each = _hashed(each, kleene)
         ordered = [k for k, test in enumerate(each) if OPERATORS["<"] <= test.op <= OPERATORS[">="]]
         own[SORTED] = len(tests) + ordered[0] if ordered else -1
-        own[EACH : TESTS_END + 1] = len(tests) + np.cumsum([0, len(each), len(first), len(close)])
-        tests += [*each, *first, *close]
+        for field, some in zip((EACH, FIRSTS, CLOSE), (each, first, close), strict=True):
+            own[field] = len(tests)
+            tests += some
+        own[TESTS_END] = len(tests)
         # What buckets answer comes first, then what a tree does, then the others. Where the step has buckets, these say
         # something of each event of the set, so that there are no others for those that follow.
         in_buckets = hashed is None
         neighbours = sorted(asked.inner(slot), key=lambda one: _indexed(one, in_buckets=in_buckets))
-        own[[INNER, INNER_END]] = len(inner), len(inner) + len(neighbours)
+        own[INNER], own[INNER_END] = len(inner), len(inner) + len(neighbours)
         kinds = [_indexed(one, in_buckets=in_buckets) for one in neighbours]
         alike = tuple(
             Comparison("=", one.column, one.other_column) for one, kind in zip(neighbours, kinds) if kind == _BUCKETED
@@ -297,14 +301,14 @@ def lay_out_steps(
         own[PRUNED] = len(close) > 0
         inner += neighbours
         following.append(alike)
-        own[[BUCKET_SLOT, BUCKET_LAST]] = (-1, 0) if hashed is None else (hashed.slot, hashed.last)
+        own[BUCKET_SLOT], own[BUCKET_LAST] = (-1, 0) if hashed is None else (hashed.slot, hashed.last)
         buckets.append(hashed)
         bound.add(slot)
         own[JUDGED] = len(judged)
         judged += [told for told, needed in gaps if slot in needed and needed <= bound]
         own[JUDGED_END] = len(judged)
     steps = Steps(
-        step,
+        np.array(step, dtype=np.int64).reshape(-1, FIELDS),
         np.array(tests, dtype=np.int64).reshape(-1, 5),
         np.array(inner, dtype=np.int64).reshape(-1, 5),
         np.array(judged, dtype=np.int64).reshape(-1, 6),

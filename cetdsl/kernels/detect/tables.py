@@ -32,6 +32,8 @@ from cetdsl.kernels.vocabulary import Bools, Events, Index, Ints, Places
 
 #: log2 of the children of a node of a tree, and the most levels that there can be, the items among them.
 FAN, LEVELS = 4, 9
+#: The tables of a plan are expected to need room for so many entries of each event, and rows.
+_ROOM = 8
 
 
 #: The columns of ``Tables.place``: where a step's items begin; the row of its ranks (-1: it has buckets) and of its
@@ -89,11 +91,20 @@ def _select(mask: Ints, variable: int, valid: Bools, columns: Ints) -> Places:
 @jit
 def _rank(items: Places, rank: Places) -> None:
     """Counts the items before each event, and before the end."""
-    before = 0
-    for i in range(len(rank)):
-        rank[i] = before
-        if before < len(items) and items[before] == i:
-            before += 1
+    begin = 0
+    for before in range(len(items)):
+        for i in range(begin, items[before] + 1):
+            rank[i] = before
+        begin = items[before] + 1
+    for i in range(begin, len(rank)):
+        rank[i] = len(items)
+
+
+@jit
+def _look_up(codes: Ints, column: int, items: Places, key: Ints) -> None:
+    """Writes the values of some items in a column."""
+    for k in range(len(items)):
+        key[k] = codes[column, items[k]]
 
 
 @jit
@@ -182,10 +193,13 @@ def extents_of(events: Events, span: int) -> Extents:
 
 
 class _Pool:
-    """Arrays one behind the other, each of them under a name: what was added stays where it is."""
+    """Arrays one behind the other, each of them under a name: what was added stays where it is.
 
-    def __init__(self, kind: type, *width: int) -> None:
-        self._held: Any = np.empty((0, *width), dtype=kind)
+    There is ``room`` for so much at first; memory that nobody writes to costs nothing.
+    """
+
+    def __init__(self, kind: type, room: int, *width: int) -> None:
+        self._held: Any = np.empty((room, *width), dtype=kind)
         self._size = 0
         #: Where each array begins.
         self.begin: dict[Hashable, int] = {}
@@ -193,14 +207,18 @@ class _Pool:
     def add(self, name: Hashable, part: Ints | Places) -> int:
         """Adds an array unless its name is known; returns where it begins."""
         if name not in self.begin:
-            begin, self._size = self._size, self._size + len(part)
-            if self._size > len(self._held):
-                more = np.empty((max(2 * begin, self._size), *self._held.shape[1:]), dtype=self._held.dtype)
-                more[:begin] = self._held[:begin]
-                self._held = more
-            self._held[begin : self._size] = part
-            self.begin[name] = begin
+            self.take(name, len(part))[:] = part
         return self.begin[name]
+
+    def take(self, name: Hashable, size: int) -> Any:
+        """Returns room for an array whose name is not known yet, to be filled at once."""
+        begin, self._size = self._size, self._size + size
+        if self._size > len(self._held):
+            more = np.empty((max(2 * begin, self._size), *self._held.shape[1:]), dtype=self._held.dtype)
+            more[:begin] = self._held[:begin]
+            self._held = more
+        self.begin[name] = begin
+        return self._held[begin : self._size]
 
     @property
     def whole(self) -> Any:
@@ -218,8 +236,8 @@ class TableMaker:
         self._ranks: dict[Candidates, Places] = {}
         self._codes: dict[tuple[Comparison, ...], tuple[Ints, Ints, int]] = {}
         self._bucketed: dict[tuple[Candidates, tuple[Comparison, ...]], tuple[Places, Places]] = {}
-        self._item, self._bucket, self._key = _Pool(np.int32), _Pool(np.int32), _Pool(np.int64)
-        self._rank, self._probe = _Pool(np.int32, count + 1), _Pool(np.int32, count)
+        self._item, self._bucket, self._key = (_Pool(kind, _ROOM * count) for kind in (np.int32, np.int32, np.int64))
+        self._rank, self._probe = _Pool(np.int32, _ROOM, count + 1), _Pool(np.int32, _ROOM, count)
 
     def tables(self, program: Program) -> Tables:
         """Makes the tables of a plan."""
@@ -231,7 +249,8 @@ class TableMaker:
             name = wanted, comparisons
             if comparisons is None:
                 items = self.candidates(wanted)
-                place[k, RANKS] = self._rank.add(wanted, self.rank_of(wanted)[None])
+                self.rank_of(wanted)
+                place[k, RANKS] = self._rank.begin[wanted]
             else:
                 items, start = self._in_buckets(wanted, comparisons)
                 place[k, BUCKETS] = self._bucket.add(name, start)
@@ -253,8 +272,9 @@ class TableMaker:
     def rank_of(self, wanted: Candidates) -> Places:
         """Returns how many candidates come before each event, and before the end."""
         if wanted not in self._ranks:
-            self._ranks[wanted] = np.empty(len(self._events.time) + 1, dtype=np.int32)
-            _rank(self.candidates(wanted), self._ranks[wanted])
+            items = self.candidates(wanted)
+            [self._ranks[wanted]] = self._rank.take(wanted, 1)
+            _rank(items, self._ranks[wanted])
         return self._ranks[wanted]
 
     def codes_of(self, comparisons: tuple[Comparison, ...]) -> tuple[Ints, Ints, int]:
@@ -304,11 +324,10 @@ class TableMaker:
         largest = op >= LARGEST if len(sizes) > 1 else None
         name = items_of, column, largest
         if name not in self._key.begin:
-            keys = np.empty(sum(sizes), dtype=np.int64)
-            keys[: len(items)] = self._events.codes[column, items]
+            keys = self._key.take(name, sum(sizes))
+            _look_up(self._events.codes, column, items, keys)
             if largest is not None:
                 add_levels(keys, starts, len(items), largest)
-            self._key.add(name, keys)
         begin = self._key.begin[name]
         if place is not None:
             place[LEVEL : LEVEL + len(sizes)] = begin + starts
