@@ -24,11 +24,18 @@ FEW_ROWS = 200_000
 
 
 class _Walk(NamedTuple):
-    """How paths grow: rows with the columns K and ``path``, and what says where they may lead.
+    """How paths grow by one event a round. A path is a row: its key and window, what may follow it, and its ``path``.
 
-    ``start`` are the first events; ``sink`` says of each whether it is a path by itself. ``extend`` gives the paths
-    with one event more that lead on, and is told whether they are few; ``finish`` gives those that end with it. What is
-    ``held`` is kept during the rounds.
+    Attributes
+    ----------
+    start : DataFrame
+        The first events; ``sink`` says of each whether it is a trend by itself.
+    extend : callable
+        Gives the paths with one event more that lead on. It is told whether the paths are few.
+    finish : callable
+        Gives the paths with one event more that end with it.
+    held : list of DataFrame
+        What is kept in memory during the rounds.
     """
 
     start: DataFrame
@@ -67,7 +74,7 @@ def _through_cells(df: DataFrame, plan: JoinPaths) -> _Walk:
     nodes = (nodes if plan.compiled.lists else nodes.drop("e")).localCheckpoint()
     # No path leads to a source.
     later = nodes.filter(~F.col("source")).drop("source")
-    inner, last = (later.filter(of_these).drop("sink") for of_these in (~F.col("sink"), F.col("sink")))
+    inner, last = _by_sink(later)
     size, ends = (int(part.count()) for part in (inner, last))
     small = size <= FEW_ROWS
     index = [] if small else [cells.spread(inner, size) for cells in graph.cells]
@@ -101,7 +108,7 @@ def _along_edges(df: DataFrame, plan: JoinPaths) -> _Walk:
     nodes = kernel.vertices().select(*by, "n", "q", "first", "source", "sink", path).localCheckpoint()
     ends = nodes.drop("first", "source").withColumnsRenamed({"n": "n1", "q": "q1", "path": "path1"})
     arcs = join(edges, ends, [*by, "n1", "q1"]).localCheckpoint()
-    inner, last = (arcs.filter(of_these).drop("sink") for of_these in (~F.col("sink"), F.col("sink")))
+    inner, last = _by_sink(arcs)
     if arcs.count() <= FEW_ROWS:
         inner, last = F.broadcast(inner), F.broadcast(last)
 
@@ -115,6 +122,11 @@ def _along_edges(df: DataFrame, plan: JoinPaths) -> _Walk:
 
     start = nodes.filter("first AND source").drop("first", "source")
     return _Walk(start, extend, lambda paths: longer(paths, last), [])
+
+
+def _by_sink(steps: DataFrame) -> tuple[DataFrame, DataFrame]:
+    """Parts the events that lead on from those that end a trend."""
+    return steps.filter("NOT sink").drop("sink"), steps.filter("sink").drop("sink")
 
 
 def binding(plan: Operator, event: Column) -> Column:

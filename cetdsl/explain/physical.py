@@ -54,17 +54,20 @@ def physical_views(decision: Decision, measured: tuple[tuple[str, str], ...] = (
 
 def measured_facts(partial_matches: Iterable[Mapping[str, int]]) -> tuple[tuple[str, str], ...]:
     """The partial matches of each step over all keys, by branch and plan."""
-    return tuple(("measured", ", ".join(f"{step} {n}" for step, n in steps.items())) for steps in partial_matches)
+    return tuple(("measured", _counts(steps)) for steps in partial_matches)
 
 
 def chosen_facts(orders: Iterable[tuple[str, int, Mapping[str, int]]]) -> tuple[tuple[str, str], ...]:
     """The orders that were chosen while events were read, each with its events and partial matches."""
     facts = []
     for order, events, steps in orders:
-        partial = ", ".join(f"{step} {n}" for step, n in steps.items())
-        text = f"{events} events in the order {order}: {partial}" if partial else f"{events} events {order}"
-        facts.append(("measured", text))
+        what = f"in the order {order}: {_counts(steps)}" if steps else order
+        facts.append(("measured", f"{events} events {what}"))
     return tuple(facts)
+
+
+def _counts(steps: Mapping[str, int]) -> str:
+    return ", ".join(f"{step} {count}" for step, count in steps.items())
 
 
 def steps_view(

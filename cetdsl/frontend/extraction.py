@@ -39,12 +39,12 @@ def given_extraction(
 
 
 def given_road(algorithm: str) -> Extraction:
-    """Checks who is to count or draw trends that are not listed: ``joins``, or (``auto``) who has room for them.
+    """Checks the algorithm that counts or samples complete trends: "joins", or "auto", which leaves it to the planner.
 
     Raises
     ------
     InvalidNode
-        If it is neither.
+        The algorithm is neither.
     """
     _check_choice("algorithm", algorithm, ("auto", "joins"))
     return Extraction(algorithm)

@@ -423,9 +423,9 @@ class PatternFrame:
         number : {"decimal", "string", "double", "log2"}
             As of :meth:`count_trends`.
         algorithm : {"auto", "joins"}
-            ``joins`` takes "ends" trends of a group beyond a task's memory, with Spark's joins: it runs jobs when it is
-            called. ``auto`` takes it where a group has more events than Spark's limit of a worker has room for, as
-            :meth:`complete_trends` does, and otherwise the task that has the group.
+            "joins" counts "ends" trends with Spark's joins, also those of a group beyond a task's memory. The call then
+            runs jobs itself. "auto" chooses joins where a group has more events than fit into Spark's memory limit of a
+            worker, as :meth:`complete_trends` does; otherwise the task that holds a group counts its trends.
 
         Returns
         -------

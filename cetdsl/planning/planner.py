@@ -55,6 +55,7 @@ JOINED_STRATEGIES: dict[type, Callable[[Any], Operator | Declined]] = {
 }
 #: The names of the strategies that are not called like their function.
 STRATEGY_NAMES: dict[object, str] = {
+    measure: "detect",
     join_events: "event joins",
     **dict.fromkeys((enumerate_and_aggregate, list_trends), "enumerate"),
     **dict.fromkeys((complete.count_joins, complete.sample_joins), "joins"),
@@ -95,38 +96,41 @@ def plan_trends(
     request = TrendsRequest(resolved, columns, limit, compile_sides(resolved), detection)
     if detection.algorithm != "joins":
         return _first_plan(request, TRENDS_STRATEGIES)
-    plan = join_events(request)
-    if isinstance(plan, Declined):
-        raise UnsupportedQuery(
-            f"algorithm 'joins' cannot put these trends together: {plan.reason}",
-            hint="use algorithm='auto', which lists the trends of any query within tasks",
-        )
-    return Decision(exchanged(plan), strategy_name(join_events), ())
+    return _asked_for(
+        join_events,
+        request,
+        "algorithm 'joins' cannot put these trends together",
+        "use algorithm='auto', which lists the trends of any query within tasks",
+    )
 
 
 def plan_measuring(resolved: ResolvedQuery, detection: Detection) -> Decision:
     """Plans to tell how trends are put together; where they are not put together by a plan, that is an error."""
-    found = measure(TrendsRequest(resolved, (resolved.time.name,), None, compile_sides(resolved), detection))
-    if isinstance(found, Declined):
-        raise UnsupportedQuery(
-            f"these trends are not put together by a plan: {found.reason}",
-            hint="plan='greedy' or an adaptation makes a plan of each pattern that can have one; "
-            "explain('trends') says how trends are found",
-        )
-    return Decision(exchanged(found), strategy_name(detect), ())
+    return _asked_for(
+        measure,
+        _all_trends(resolved, detection),
+        "these trends are not put together by a plan",
+        "plan='greedy' or an adaptation makes a plan of each pattern that can have one; "
+        "explain('trends') says how trends are found",
+    )
 
 
 def plan_measuring_choice(resolved: ResolvedQuery, detection: Detection) -> Operator:
     """Plans to tell in which orders trends are put together where the kernel chooses them."""
-    found = measure_choice(TrendsRequest(resolved, (resolved.time.name,), None, compile_sides(resolved), detection))
+    found = measure_choice(_all_trends(resolved, detection))
     assert not isinstance(found, Declined), "this is how the trends are listed"
     return exchanged(found)
 
 
 def plan_sampling(resolved: ResolvedQuery, detection: Detection) -> Operator | None:
     """Plans to take statistics of the events; None where trends are put together by no plan."""
-    found = sample(TrendsRequest(resolved, (resolved.time.name,), None, compile_sides(resolved), detection))
+    found = sample(_all_trends(resolved, detection))
     return None if isinstance(found, Declined) else exchanged(found)
+
+
+def _all_trends(resolved: ResolvedQuery, detection: Detection) -> TrendsRequest:
+    """Asks for all trends, of whose events no more than the time is told."""
+    return TrendsRequest(resolved, (resolved.time.name,), None, compile_sides(resolved), detection)
 
 
 def plan_complete(request: complete.Request) -> Decision:
@@ -136,28 +140,29 @@ def plan_complete(request: complete.Request) -> Decision:
     """
     if not isinstance(request, complete.CompleteRequest):
         if request.complete.algorithm == "joins" and type(request) in JOINED_STRATEGIES:
-            return _joined(request, JOINED_STRATEGIES[type(request)])
+            return _asked_for(
+                JOINED_STRATEGIES[type(request)],
+                request,
+                "algorithm 'joins' cannot take these trends",
+                "use algorithm='auto', which takes them in the tasks that have the groups",
+            )
         return _first_plan(request, COMPLETE_REQUEST_STRATEGIES[type(request)])
     strategies = COMPLETE_STRATEGIES[request.algorithm]
     if request.algorithm in ("auto", "definition"):
         return _first_plan(request, strategies)
-    plan = strategies[0](request)
-    if isinstance(plan, Declined):
-        raise UnsupportedQuery(
-            f"algorithm {request.algorithm!r} follows the edges of a graph of events, and this query has none: "
-            f"{plan.reason}",
-            hint="use algorithm='auto' or 'definition': all trends are listed, and those that others contain dropped",
-        )
-    return Decision(exchanged(plan), strategy_name(strategies[0]), ())
+    return _asked_for(
+        strategies[0],
+        request,
+        f"algorithm {request.algorithm!r} follows the edges of a graph of events, and this query has none",
+        "use algorithm='auto' or 'definition': all trends are listed, and those that others contain dropped",
+    )
 
 
-def _joined(request: object, strategy: Callable[[Any], Operator | Declined]) -> Decision:
+def _asked_for(strategy: Callable[[Any], Operator | Declined], request: object, refused: str, hint: str) -> Decision:
+    """Plans by the one strategy that is asked for; where it declines, that is an error, with its reason."""
     plan = strategy(request)
     if isinstance(plan, Declined):
-        raise UnsupportedQuery(
-            f"algorithm 'joins' cannot take these trends: {plan.reason}",
-            hint="use algorithm='auto', which takes them in the tasks that have the groups",
-        )
+        raise UnsupportedQuery(f"{refused}: {plan.reason}", hint=hint)
     return Decision(exchanged(plan), strategy_name(strategy), ())
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -44,10 +44,7 @@ def measure_stream(spec: DetectSpec, batches: Iterator[pa.RecordBatch], chunk_ev
         for _ in detector.enumerate(chunk.events, chunk.slices, chunk.bounds, ends=ends):
             pass  # what is found is not asked for
         for branch, plan in enumerate(spec.plans):
-            rows = [*_decisions(detector, branch, plan), *_work(detector, branch, plan)]
-            if rows:
-                keys = chunk.key_columns(spec.trends.keys, ints([row[0] for row in rows]))
-                yield [*keys, *(pa.array([row[1 + k] for row in rows], kind) for k, kind in enumerate(_TYPES))]
+            yield from _told(spec, chunk, [*_decisions(detector, branch, plan), *_work(detector, branch, plan)])
 
     yield from by_chunks(spec.trends.kernel, batches, chunk_events, measured)
 
@@ -57,14 +54,13 @@ def sample_stream(spec: DetectSpec, batches: Iterator[pa.RecordBatch], chunk_eve
     detector = Detector(spec.trends.kernel, spec.plans, by_slice=True)
 
     def sampled(chunk: Chunk) -> Columns:
-        count, rows = len(chunk.events.time), []
+        count = len(chunk.events.time)
+        rows: list[tuple[Any, ...]] = []
         for branch, statistics in enumerate(detector.sample(chunk.events) if count else ()):
             shares = {", ".join(pair): share for pair, share in statistics.selectivities.items()}
-            told = [[], 0.0, 0.0, list(statistics.rates.items()), list(shares.items())]
-            rows.append((branch, 0, None, count, False, False, None, *told))
-        if rows:
-            keys = chunk.key_columns(spec.trends.keys, ints([0] * len(rows)))
-            yield [*keys, *(pa.array(column, kind) for column, kind in zip(zip(*rows), _TYPES, strict=True))]
+            rates, selectivities = list(statistics.rates.items()), list(shares.items())
+            rows.append((0, branch, 0, None, count, False, False, None, [], 0.0, 0.0, rates, selectivities))
+        yield from _told(spec, chunk, rows)
 
     yield from by_chunks(spec.trends.kernel, batches, chunk_events, sampled)
 
@@ -91,14 +87,20 @@ def measure_choice_stream(
                     for one, plan, counts in zip(spec.plans, plans, chooser.take_partial(plans), strict=True)
                 ]
             rows += (
-                (branch, 0, shown, count, False, False, None, partial, 0.0, 0.0, None, None)
+                (0, branch, 0, shown, count, False, False, None, partial, 0.0, 0.0, None, None)
                 for branch, (shown, partial) in enumerate(told)
             )
-        if rows:
-            keys = chunk.key_columns(spec.trends.keys, ints([0] * len(rows)))
-            yield [*keys, *(pa.array(column, kind) for column, kind in zip(zip(*rows), _TYPES, strict=True))]
+        yield from _told(spec, chunk, rows)
 
     yield from by_chunks(spec.trends.kernel, batches, chunk_events, measured)
+
+
+def _told(spec: DetectSpec, chunk: Chunk, rows: Sequence[tuple[Any, ...]]) -> Columns:
+    """Makes columns of rows, each of the number of a key in the chunk and what is told of it."""
+    if rows:
+        key, *told = zip(*rows, strict=True)
+        columns = (pa.array(column, kind) for column, kind in zip(told, _TYPES, strict=True))
+        yield [*chunk.key_columns(spec.trends.keys, ints(list(key))), *columns]
 
 
 def _names(branch: BranchPlan) -> tuple[str, ...]:

@@ -32,8 +32,8 @@ from cetdsl.kernels.vocabulary import Bools, Events, Index, Ints, Places
 
 #: log2 of the children of a node of a tree, and the most levels that there can be, the items among them.
 FAN, LEVELS = 4, 9
-#: The tables of a plan are expected to need room for so many entries of each event, and rows.
-_ROOM = 8
+#: Behind a first array, room is made for so many of its size: others of a plan are much as long.
+_ALIKE = 4
 
 
 #: The columns of ``Tables.place``: where a step's items begin; the row of its ranks (-1: it has buckets) and of its
@@ -195,11 +195,11 @@ def extents_of(events: Events, span: int) -> Extents:
 class _Pool:
     """Arrays one behind the other, each of them under a name: what was added stays where it is.
 
-    There is ``room`` for so much at first; memory that nobody writes to costs nothing.
+    A worker's limit counts memory that nobody writes to as well, so no room is made before it is known to be needed.
     """
 
-    def __init__(self, kind: type, room: int, *width: int) -> None:
-        self._held: Any = np.empty((room, *width), dtype=kind)
+    def __init__(self, kind: type, *width: int) -> None:
+        self._held: Any = np.empty((0, *width), dtype=kind)
         self._size = 0
         #: Where each array begins.
         self.begin: dict[Hashable, int] = {}
@@ -214,7 +214,8 @@ class _Pool:
         """Returns room for an array whose name is not known yet, to be filled at once."""
         begin, self._size = self._size, self._size + size
         if self._size > len(self._held):
-            more = np.empty((max(2 * begin, self._size), *self._held.shape[1:]), dtype=self._held.dtype)
+            room = max(2 * begin, self._size) if begin else _ALIKE * size
+            more = np.empty((room, *self._held.shape[1:]), dtype=self._held.dtype)
             more[:begin] = self._held[:begin]
             self._held = more
         self.begin[name] = begin
@@ -233,11 +234,10 @@ class TableMaker:
         count = len(events.time)
         self._events = events
         self._items: dict[Candidates, Places] = {}
-        self._ranks: dict[Candidates, Places] = {}
         self._codes: dict[tuple[Comparison, ...], tuple[Ints, Ints, int]] = {}
         self._bucketed: dict[tuple[Candidates, tuple[Comparison, ...]], tuple[Places, Places]] = {}
-        self._item, self._bucket, self._key = (_Pool(kind, _ROOM * count) for kind in (np.int32, np.int32, np.int64))
-        self._rank, self._probe = _Pool(np.int32, _ROOM, count + 1), _Pool(np.int32, _ROOM, count)
+        self._item, self._bucket, self._key = _Pool(np.int32), _Pool(np.int32), _Pool(np.int64)
+        self._rank, self._probe = _Pool(np.int32, count + 1), _Pool(np.int32, count)
 
     def tables(self, program: Program) -> Tables:
         """Makes the tables of a plan."""
@@ -271,11 +271,11 @@ class TableMaker:
 
     def rank_of(self, wanted: Candidates) -> Places:
         """Returns how many candidates come before each event, and before the end."""
-        if wanted not in self._ranks:
+        if wanted not in self._rank.begin:
             items = self.candidates(wanted)
-            [self._ranks[wanted]] = self._rank.take(wanted, 1)
-            _rank(items, self._ranks[wanted])
-        return self._ranks[wanted]
+            _rank(items, self._rank.take(wanted, 1)[0])
+        ranks: Places = self._rank.whole[self._rank.begin[wanted]]
+        return ranks
 
     def codes_of(self, comparisons: tuple[Comparison, ...]) -> tuple[Ints, Ints, int]:
         """Returns codes of all events as candidates and as bound ones, equal where they go together, and how many."""
