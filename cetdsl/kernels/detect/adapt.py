@@ -33,7 +33,7 @@ from cetdsl.kernels.vocabulary import Bools, Events, Floats, Ints, Places
 
 #: For one selectivity so many places of a slice are looked at, and so many neighbours among the later events there are
 #: tried with as many neighbours among the earlier ones: to read events takes longer than to compare them.
-SAMPLE, NEIGHBOURS = 2, 8
+SAMPLE, NEIGHBOURS = 2, 5
 #: So many slices are tried out together, and of their candidates for the first step one in so many.
 TOGETHER, THIN = 8, 128
 #: By default a plan by invariants is left alone unless it tries so many candidates for each event, in such a share of a
