@@ -173,7 +173,7 @@ def why_not_abreast(query: KernelQuery) -> str | None:
     if query.windowing.kind == SPAN:
         return "each of its trends has a span of its own"
     if query.pairs:
-        return "it has pairwise predicates"
+        return "it has pairwise predicates between events that are no neighbours"
     if any(index_of(edge) == SCAN for edge in lower_guards(query.machine, 0).edges):
         return "no index answers what its neighbours are compared by"
     return None
@@ -194,7 +194,7 @@ def why_not_in_bursts(query: KernelQuery) -> str | None:
     if query.windowing.kind == SPAN:
         return "each of its trends has a span of its own"
     if query.pairs:
-        return "it has pairwise predicates"
+        return "it has pairwise predicates between events that are no neighbours"
     if query.negations:
         return "it has negations"
     if any(edge.comparisons or edge.listed for edge in query.machine.edges):
