@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import attrs
 
@@ -84,9 +84,9 @@ def _says_all(equalities: Iterable[Expr], terms: _Terms) -> bool:
     return all(strip(terms[name]) == strip(side) for names, both in sides for name, side in zip(names, both))
 
 
-def _are_equal(earlier: str, later: str, pairs: Iterable[frozenset[str]], pattern: Pattern) -> bool:
+def _are_equal(earlier: str, later: str, pairs: Collection[frozenset[str]], pattern: Pattern) -> bool:
     """Whether equalities between ``pairs`` of variables demand that an event of one equals its next one, of another."""
-    if {earlier, later} in pairs:
+    if frozenset((earlier, later)) in pairs:
         return True
     reached, waiting = set[str](), [earlier]
     while waiting:
