@@ -337,7 +337,7 @@ class BranchLoop:
         trials = self._trials(begin, going_on, try_out)
         started = thread_time()
         rows = self._counted(events, tables, places)
-        costly = self._costly(places, begin, trials) if self._spares else begin[:-1]
+        costly = self._costly(places, begin, trials) if trials else begin[:-1]
         self._sample(events, tables, places, rows, np.arange(len(places)) >= costly[own])
         chosen = np.ones(last + 1, dtype=np.bool_)
         if not by_slice:
