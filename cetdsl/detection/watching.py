@@ -100,6 +100,7 @@ class Watch:
 
     Examples
     --------
+    >>> from cetdsl.detection.plans import Problem
     >>> watch = Watch(Expectation(Problem.sequence("a", "b", predicates={(0, 1)}), Statistics({"a": 5})))
     >>> watch.begin.round(3).tolist()
     [5.0, 1.0, 0.333]
