@@ -400,8 +400,7 @@ def _methods(stream: str, table: Sequence[Mapping[str, Any]], cells: Sequence[Ce
     return {
         "title": f"Methods: {stream}",
         "panels": panels,
-        "about": "As figures 6 and 7 of the paper: means over the pattern sets. Those of speeds are mostly of the "
-        "fastest set: a method behind in them may be ahead in most sets, and in the mean of its gains.",
+        "about": "As figures 6 and 7 of the paper: means over the pattern sets.",
     }
 
 
