@@ -101,6 +101,14 @@ def test_the_worked_example() -> None:
     assert loop.violated.show("abc") == "c < b"
 
 
+def test_the_average_distance_is_that_of_the_invariants() -> None:
+    """Of the worked example: c < b by 5 / 10, and c, b < c, a by 85 / 15; c < a is no invariant."""
+    loop = Loop(ABC, "greedy", Adaptation(distance="average"), PAPER)
+    assert loop.watched.distance == pytest.approx((5 / 10 + 85 / 15) / 2)
+    assert loop.observe(Statistics({"c": 15 * 4.0})) == OrderPlan((2, 1, 0))
+    assert loop.observe(Statistics({"c": 15 * 4.1})) == OrderPlan((1, 2, 0))
+
+
 def swing(distance: float | str, slices: int = 60) -> int:
     """Changes of plan while two rates, far apart, swap in each slice."""
     loop = Loop(Problem.conjunction("a", "b"), "greedy", Adaptation(distance=distance), Statistics({"a": 10, "b": 100}))

@@ -393,11 +393,96 @@ def test_trends_of_keys_whose_cheap_plans_are_left_alone(text: str, monkeypatch:
     expected = expected_of(query, rows, ("s",))
     own = next(plans_of(worker.branches, 1, 0, False))
     monkeypatch.setattr(Pace, "lengths", lambda pace, events: np.full_like(events, 2))
+    monkeypatch.setattr(adapt, "THIN", 2)
     how = {"algorithm": "greedy", "adaptation": Adaptation(distance=0.0), "slice_events": None, "slices": 2}
     for pays in (0.0, 0.5, 1e9):
         monkeypatch.setattr(adapt, "PAYS", pays)
         for _, (chunk_events, batch) in cuttings(0, (-1,)):
             assert Counter(worker.detected(own, chunk_events, batch, adapting=how)) == expected, (pays, chunk_events)
+
+
+@pytest.mark.parametrize("last", [1, None])
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
+def test_few_candidates_tell_how_many_a_plan_tries(
+    order: tuple[int, ...], last: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One in eight candidates of the first step leads to an eighth of the work, and no more is tried than is enough."""
+    least = Between((Comparison(">", 1, 1),))
+    branch = Branch((Slot(0), Slot(1, 1, last, None if last == 1 else least), Slot(2)), (Between(), Between()))
+    names = [Variable(name, 1, last if name == "B" else 1) for name in "ABC"]
+    ordered, inside = frozenset(itertools.combinations(range(3), 2)), frozenset({(1, 1)} if last is None else ())
+    problem = Problem(tuple(names), ordered, frozenset({(0, 1)}), inside, 40, span=True)
+    machine = Machine((0,), ((0, ()),), ((0, ()),), ())  # only the branch is asked
+    spec = make_spec(machine, codes=2, windowing=Windowing(SPAN, 40), pairs=(Pair("=", 0, 0, 1, 0),))
+    events = independent(3, [0.5, 0.3, 0.2], [20, 100], 20_000, 1)
+    slices = slices_of(spec, events)
+    bounds = np.full(len(slices.low), -(2**62)), np.full(len(slices.low), 2**62)
+    found: list[list[int]] = []
+
+    def costly(loop: adapt.BranchLoop, places: np.ndarray, begin: np.ndarray, trials: list[Any]) -> np.ndarray:
+        [(start, stop, trial)] = trials
+        assert (start, stop) == (0, len(places))
+        low, high = np.array([0, 10_000]), np.array([10_000, 20_000])
+        whole = trial(low, high, np.full(2, 2**62), 1)
+        found.append([*whole, *trial(low, high, np.full(2, 2**62), 8), *trial(low, high, whole // 2, 1)])
+        return begin[1:]
+
+    monkeypatch.setattr(adapt.BranchLoop, "_costly", costly)
+    adapting = Adapting(problem, "greedy", Adaptation(), Statistics())
+    detector = Detector(spec, [BranchPlan(branch, OrderPlan(order), adapting)])
+    trends = sum(len(block.slice) for block in detector.enumerate(events, slices, bounds))
+    assert trends == detector.partial[0][0, -1] > 0
+    [counts] = found
+    whole, few, half = np.array(counts).reshape(3, 2)
+    assert (abs(8 * few / whole - 1) < 0.25).all(), (whole, few)
+    assert (whole // 2 <= half).all()
+    assert (half < 0.55 * whole).all()
+
+
+def test_plans_are_costly_in_slices_in_which_they_try_many_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key is looked at from a window before the first of them on, but only if they are not few."""
+    monkeypatch.setattr(adapt, "PAYS", 8.0)
+    branch = Branch((Slot(0), Slot(1)), (Between(),))
+    adapting = Adapting(Problem.sequence("a", "b"), "greedy", Adaptation(), Statistics())
+    loop = adapt.BranchLoop(BranchPlan(branch, OrderPlan((0, 1)), adapting), branch, (), (), 0)
+    # Of three keys, 32, 8 and 32 slices of 1,000 events; a trial is of eight of them.
+    number = np.concatenate([np.arange(32), np.arange(8), np.arange(32)])
+    first = 1000 * np.arange(len(number))
+    places = np.stack([first, first, first + 1000, number, 1000 * (number + 1)], axis=1)
+    begin = np.array([0, 32, 40, 72])
+    enough = 8 * 8000 // adapt.THIN
+    tried = np.array([0, enough - 1, 0, enough, enough, 0, 0, 0, 0])
+
+    def trial(low: np.ndarray, high: np.ndarray, wanted: np.ndarray, thin: int) -> np.ndarray:
+        assert (high - low).tolist() == [8000] * len(low)
+        assert wanted.tolist() == [enough] * len(low)
+        return tried[low // 8000]
+
+    trials = [(0, 32, trial), (32, 72, trial)]
+    assert loop._costly(places, begin, trials).tolist() == [24 - 8, 32, 72]
+    monkeypatch.setattr(adapt, "OFTEN", 0.3)
+    assert loop._costly(places, begin, trials).tolist() == [32, 32, 72]
+
+
+def test_samples_of_slices_tell_selectivities() -> None:
+    """On the mean over slices the share of pairs in a sample is that of all pairs of the window."""
+    events = independent(2, [0.6, 0.4], [4, 100], 50_000, 2)
+    problem = attrs.evolve(Problem.sequence("A", "B", predicates={(0, 1)}), window=60, span=True)
+    machine = Machine((0,), ((0, ()),), ((0, ()),), ())  # only the branch is asked
+    pairs = Pair("=", 0, 0, 1, 0), Pair("<", 0, 1, 1, 1)
+    spec = make_spec(machine, codes=2, windowing=Windowing(SPAN, 60), pairs=pairs)
+    adapting = Adapting(problem, "greedy", Adaptation("unconditional"), Statistics(), slice_events=500, slices=1)
+    branch = Branch((Slot(0), Slot(1)), (Between(),))
+    detector = Detector(spec, [BranchPlan(branch, OrderPlan((0, 1)), adapting)], by_slice=True)
+    slices = slices_of(spec, events)
+    bounds = np.full(len(slices.low), -(2**62)), np.full(len(slices.low), 2**62)
+    for _ in detector.enumerate(events, slices, bounds):
+        pass
+    [loop] = detector.loops
+    assert loop is not None
+    shares = [one.statistics.selectivities["A", "B"] for one in loop.slices]
+    assert len(shares) == 100
+    assert np.mean(shares) == pytest.approx(0.25 * 0.495, rel=0.1)
 
 
 def dense_stream(rng: random.Random, kinds: list[str | None], others: list[str | None]) -> list[Any]:

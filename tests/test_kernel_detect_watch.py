@@ -21,7 +21,6 @@ from cetdsl.detection.statistics import Statistics
 from cetdsl.kernels.detect.watch import (
     _add_to_buckets,
     _sum_buckets,
-    first_costly,
     first_looks,
     log_count,
     pass_over,
@@ -144,30 +143,6 @@ def test_keys_of_which_no_slice_need_be_looked_at_keep_their_plan(data: st.DataO
         plans, looks = looked_at(first.fresh(), part, 8, 100)
         assert (looks > 0) == was
         assert was or set(plans) == {first.plan}
-
-
-@settings(max_examples=30, deadline=None)
-@given(data=st.data())
-def test_plans_are_costly_where_they_are_expected_to_build_much(data: st.DataObject) -> None:
-    problem = data.draw(problems(4))
-    first = Loop(problem, "greedy", Adaptation(), data.draw(statistics_of(problem)))
-    rows, window, variables = stream(data, problem), 8, len(problem.names)
-    seen, statistics, built = SlidingStatistics(problem, window), first.statistics, []
-    for row in rows:
-        pairs = (len(row) - 1 - variables) // 2
-        duration, events, tried, good = np.split(row, [1, 1 + variables, 1 + variables + pairs])
-        seen.add(duration[0], events, tried, good)
-        statistics = statistics.updated(seen.statistics())
-        known = Expectation(problem, statistics)
-        total = sum(map(statistics.rate, problem.names)) * (problem.window or 1.0)
-        built.append(sum(mask.bit_count() * known.count(mask) for mask in first.plan.masks) / total)
-    least = float(np.quantile(built, 0.7)) * 0.999
-    found = [slice_ for slice_, one in enumerate(built) if one >= least]
-    for share in (len(found) / len(rows) * 0.999, len(found) / len(rows) * 1.001):
-        costly, room, now = np.zeros(1, dtype=np.int64), room_for(rows.shape[1], window), first.watch.begin.copy()
-        sets, ends = first.watch.sets(first.plan.masks), np.array([0, len(rows)])
-        first_costly(rows, ends, window, least, share, first.watch.factors, sets, room, now, first.watch.begin, costly)
-        assert costly[0] == (max(0, found[0] - window) if share * len(rows) <= len(found) else len(rows))
 
 
 @settings(max_examples=50, deadline=None)

@@ -102,6 +102,8 @@ class Expectation:
         self._factors += [(1 << i | 1 << j, math.log(share)) for (i, j), share in self._selectivities.items()]
         self._logs: dict[int, float] = {}
         self._counts: dict[int, float] = {}
+        #: The sets of Kleene variables, by what the events that are bound already let through.
+        self._sets: dict[tuple[int, float], tuple[float, float]] = {}
 
     def log_count(self, mask: int) -> float:
         """Returns the natural logarithm of the expected number of partial matches that bind these variables."""
@@ -145,10 +147,15 @@ class Expectation:
         """
         return tuple(self.log_count(mask) / math.log(2) for mask in plan.masks)
 
-    def _log_of(self, mask: int) -> float:
+    def made(self, mask: int) -> Made:
+        """Returns what a set of variables is made of, which statistics do not change."""
         made = self._made.get(mask)
         if made is None:
             made = self._made[mask] = made_of(self.problem, mask)
+        return made
+
+    def _log_of(self, mask: int) -> float:
+        made = self.made(mask)
         if not mask & self._kleene:
             log = sum([log for needed, log in self._factors if needed & mask == needed])
             return made.fixed + log + (math.log(len(made.positions)) if self.problem.span else 0.0)
@@ -177,15 +184,22 @@ class Expectation:
                     log_each += size * math.log(share_of[pair])
                 else:
                     log_once += math.log(share_of[pair])
-            events, between = self._events[position], 1.0
-            own = share_of.get((position, position), 1.0)
-            if variable.kleene and (position, position) in problem.adjacent:
+            sets, sizes[position] = self._sets_of(position, log_each)
+            log += sets + log_once
+        return log, sizes
+
+    def _sets_of(self, position: int, log_each: float) -> tuple[float, float]:
+        """Computes how many sets a variable binds, as :func:`log_sets` does; of many masks they are the same."""
+        known = self._sets.get((position, log_each))
+        if known is None:
+            variable, events, between = self.problem.variables[position], self._events[position], 1.0
+            own = self._selectivities.get((position, position), 1.0)
+            if variable.kleene and (position, position) in self.problem.adjacent:
                 between = own
             else:
                 events *= own
-            sets, sizes[position] = log_sets(events, log_each, between, variable)
-            log += sets + log_once
-        return log, sizes
+            known = self._sets[position, log_each] = log_sets(events, log_each, between, variable)
+        return known
 
 
 class Made(NamedTuple):

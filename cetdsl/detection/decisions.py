@@ -251,8 +251,8 @@ class Invariants(Decision):
         if plan != made.plan and self._distances.keeps_invariants:
             return
         deciding = recorder.deciding(made.blocks)
-        self._distances.planned(deciding, expectation)
         self.invariants = tightest(deciding, expectation, self._most)
+        self._distances.planned(self.invariants, expectation)
         if plan != made.plan:
             sides = (plan_shape(plan),), (plan_shape(made.plan),)
             self.invariants += (Condition(Block(0, 0), *sides, strict=False),)

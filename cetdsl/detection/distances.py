@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from copy import copy
 
 import attrs
@@ -35,8 +35,8 @@ class Distances:
         """Returns the distance of an invariant, 0 or more."""
         return self._distance
 
-    def planned(self, deciding: Iterable[Sequence[Condition]], expectation: Expectation) -> None:
-        """Takes note of the deciding conditions of a new plan, and of the statistics that it was made for."""
+    def planned(self, invariants: Sequence[Condition], expectation: Expectation) -> None:
+        """Takes note of the invariants of a new plan, and of the statistics that it was made for."""
 
     def passed(self, expectation: Expectation, plan: Plan) -> None:
         """Takes note of another slice: its statistics, and the plan that was in force."""
@@ -70,11 +70,17 @@ class Distances:
 
 
 class AverageDistance(Distances):
-    """The average relative difference between both sides of the deciding conditions, at each planning anew."""
+    """The average relative difference between both sides of the invariants, at each planning anew.
 
-    def planned(self, deciding: Iterable[Sequence[Condition]], expectation: Expectation) -> None:
+    Notes
+    -----
+    Section 3.4 of the paper, which does not say of which deciding conditions. Those that are no invariants are further
+    from being violated, often by orders of magnitude: with them the distance is so large that no plan is changed.
+    """
+
+    def planned(self, invariants: Sequence[Condition], expectation: Expectation) -> None:
         """Computes the distance that holds until the next planning."""
-        self._distance = average_distance(deciding, expectation)
+        self._distance = average_distance([invariants], expectation)
 
 
 @attrs.define

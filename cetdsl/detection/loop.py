@@ -21,10 +21,6 @@ from cetdsl.errors import shown
 
 #: A stream is cut into about so many slices by default, none of them shorter or longer than this.
 _SLICES, _SHORTEST, _LONGEST = 256, 1_000, 100_000
-#: By default a plan by invariants is left alone unless it is expected to build so many partial matches for each event
-#: in such a share of the slices. To read and sort an event takes about as long as to build two, and what is expected of
-#: few samples tends to be too much.
-PAYS, OFTEN = 8.0, 0.25
 #: The share of the time that deciding and planning may take before slices become longer.
 _SHARE = 0.01
 
@@ -103,11 +99,11 @@ class Loop:
         self.problem = problem
         self.statistics = Statistics() if statistics is None else statistics
         self.counts = Counts()
-        self.watch = Watch(problem, self.statistics)
         self._generate = GENERATORS[algorithm_for(algorithm, problem)]
         self._decision = decision_for(adaptation)
         started = thread_time()
         self._expectation, recorder = Expectation(problem, self.statistics), Recorder()
+        self.watch = Watch(self._expectation)
         made = self._generate(self._expectation, recorder)
         self.plan: Plan = made.plan
         self._decision.planned(made, recorder, self.plan, self._expectation)

@@ -15,9 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from cetdsl.detection.arithmetic import ALWAYS, CONDITIONS, DEVIATIONS
-from cetdsl.detection.cost import LEAST, Made, made_of
+from cetdsl.detection.cost import LEAST, Expectation
 from cetdsl.detection.generators import Shape
-from cetdsl.detection.plans import Problem
 from cetdsl.detection.statistics import DEFAULT_SELECTIVITY, Statistics, pair_of
 
 Ints = npt.NDArray[np.int64]
@@ -96,20 +95,21 @@ class Watch:
 
     Parameters
     ----------
-    problem : Problem
-    statistics : Statistics
-        What is known before the first slice.
+    expectation : Expectation
+        Of what is known before the first slice.
 
     Examples
     --------
-    >>> watch = Watch(Problem.sequence("a", "b", predicates={(0, 1)}), Statistics({"a": 5}))
+    >>> from cetdsl.detection.plans import Problem
+    >>> watch = Watch(Expectation(Problem.sequence("a", "b", predicates={(0, 1)}), Statistics({"a": 5})))
     >>> watch.begin.round(3).tolist()
     [5.0, 1.0, 0.333]
     >>> watch.statistics(watch.begin).rates
     {'a': 5.0, 'b': 1.0}
     """
 
-    def __init__(self, problem: Problem, statistics: Statistics) -> None:
+    def __init__(self, expectation: Expectation) -> None:
+        problem, statistics = expectation.problem, expectation.statistics
         names = problem.names
         compared = sorted(problem.predicates | problem.adjacent)
         known = {pair_of(names[i], names[j]): (i, j) for j in range(len(names)) for i in range(j + 1)}
@@ -137,7 +137,7 @@ class Watch:
             np.array([one in problem.predicates for one in columns], dtype=np.bool_),
             np.array([one in problem.adjacent for one in columns], dtype=np.bool_),
         )
-        self._made: dict[int, Made] = {}
+        self._made = expectation.made
 
     def statistics(self, now: Doubles) -> Statistics:
         """Returns statistics that are given as an array, in the order of ``begin``."""
@@ -217,7 +217,7 @@ class Watch:
 
     def sets(self, masks: Sequence[int]) -> Sets:
         """Returns what some sets of variables, given by their masks, are made of."""
-        made = [self._set(mask) for mask in masks]
+        made = [self._made(mask) for mask in masks]
         terms = [term for one in made for term in one.terms]
         return Sets(
             _ints([position for one in made for position in one.positions]),
@@ -227,11 +227,6 @@ class Watch:
             _ints([sum(1 << position for position in positions) for _, positions in terms]),
             np.cumsum([0, *(len(one.terms) for one in made)]).astype(np.int64),
         )
-
-    def _set(self, mask: int) -> Made:
-        if mask not in self._made:
-            self._made[mask] = made_of(self._problem, mask)
-        return self._made[mask]
 
 
 def _masks(shapes: Iterable[Shape]) -> Iterator[int]:

@@ -7,15 +7,16 @@ predicates compare is that of a sample of pairs of events in the order and the d
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from time import thread_time
+from typing import TypeAlias
 
 import attrs
 import numpy as np
 
 from cetdsl.detection.histograms import Buckets, SlidingStatistics
-from cetdsl.detection.loop import OFTEN, PAYS, Counts, Loop, Pace
-from cetdsl.detection.plans import Plan, is_free
+from cetdsl.detection.loop import Counts, Loop, Pace
+from cetdsl.detection.plans import Plan, TreePlan, is_free
 from cetdsl.detection.statistics import Statistics
 from cetdsl.ir.branches import Between, Branch, BranchPlan
 from cetdsl.ir.machine import Pair
@@ -23,19 +24,22 @@ from cetdsl.kernels._jit import inlined, jit
 from cetdsl.kernels.detect.runs import Runs
 from cetdsl.kernels.detect.steps import Candidates
 from cetdsl.kernels.detect.tables import TableMaker
-from cetdsl.kernels.detect.watch import first_costly, first_looks, pass_over, room_for
+from cetdsl.kernels.detect.watch import first_looks, pass_over, room_for
 from cetdsl.kernels.enumerate.batches import members_of
 from cetdsl.kernels.enumerate.layout import ints
 from cetdsl.kernels.machine.conditions import compare, is_listed
 from cetdsl.kernels.machine.program import OPERATORS
 from cetdsl.kernels.vocabulary import Bools, Events, Floats, Ints, Places
 
-#: Pairs of events that are tried for one selectivity in one slice, and of how many neighbours among the later events
-#: they are: what is looked at for one of them is then in the processor's cache for the next.
-SAMPLE, NEIGHBOURS = 16, 8
-#: Where a plan is cheap, one slice in so many is sampled, which says whether it still is.
-SPARSE = 8
-#: Pairs of events that are tried where a sample is taken before planning, and of how many events of a key.
+#: For one selectivity so many places of a slice are looked at, and so many neighbours among the later events there are
+#: tried with as many neighbours among the earlier ones: to read events takes longer than to compare them.
+SAMPLE, NEIGHBOURS = 2, 5
+#: So many slices are tried out together, and of their candidates for the first step one in so many.
+TOGETHER, THIN = 8, 128
+#: By default a plan by invariants is left alone unless it tries so many candidates for each event, in such a share of a
+#: key's slices: to read and to sort an event takes as long as to try about eight.
+PAYS, OFTEN = 8.0, 0.125
+#: Where a sample is taken before planning, so many pairs of events are tried, each at another place, of so many events.
 TRIED, PIECE = 64, 1_000
 #: Those of a linear congruential generator modulo 2^64 (Knuth's MMIX), of which the upper bits are used.
 _MULTIPLIER, _INCREMENT = 6_364_136_223_846_793_005, 1_442_695_040_888_963_407
@@ -90,49 +94,42 @@ def _sample(
     slices: Ints,
     window: int,
     salt: int,
-    tries: int,
+    samples: int,
     neighbours: int,
     out: Ints,
 ) -> None:  # the arrays of two slots, and what to do with them
     """Tries pairs of events for each of some slices: row by row of ``out`` how many were tried, and how many passed.
 
     The later event is in the slice, and the earlier one of the same key, no more than a ``window`` before it (0: no
-    matter how long). Later events are taken in rows of so many ``neighbours``. Columns of ``slices`` are those of
-    ``_PLACE``. Rows of ``test`` are operator, column of the earlier and of the later event; 6 is a list of the later
-    one.
+    matter how long). At each of so many ``samples`` up to so many ``neighbours`` of either side are tried, each with
+    each. Columns of ``slices`` are those of ``_PLACE``. Rows of ``test`` are operator, column of the earlier and of the
+    later event; 6 is a list of the later one.
     """
     time, instant = events.time, events.instant
     for s in range(len(slices)):
         first, stop = later_rank[slices[s, _FIRST]], later_rank[slices[s, _STOP]]
         if first == stop:
             continue
-        begin = earlier_rank[slices[s, _LOW]]
+        low = earlier_rank[slices[s, _LOW]]
         state = (slices[s, _NUMBER] * 7919 + salt) * _MULTIPLIER + _INCREMENT
-        at = first
-        start = end = begin
-        for t in range(tries):
-            at += 1
-            if t % neighbours == 0 or at == stop:
-                state = state * _MULTIPLIER + _INCREMENT
-                at = first + _below(state, stop - first)
-                start = end = begin
-            one = later[at]
+        for _ in range(samples):
+            state = state * _MULTIPLIER + _INCREMENT
+            at = first + _below(state, stop - first)
+            begin, end = low, earlier_rank[later[at]]
             if window > 0:
-                least = time[one] - window
-                if start == end:
-                    start = _reaching(time, earlier, begin, earlier_rank[one], least)
-                end = earlier_rank[one]
-                while start < end and time[earlier[start]] < least:
-                    start += 1
-            else:
-                end = earlier_rank[one]
-            if start >= end:
+                begin = _reaching(time, earlier, begin, end, time[later[at]] - window)
+            if begin >= end:
                 continue
             state = state * _MULTIPLIER + _INCREMENT
-            other = earlier[start + _below(state, end - start)]
-            if instant[other] != instant[one]:
-                out[s, 0] += 1
-                out[s, 1] += _all_hold(events, test, other, one)
+            begin += _below(state, end - begin)
+            for a in range(at, min(at + neighbours, stop)):
+                one = later[a]
+                for b in range(begin, min(begin + neighbours, end)):
+                    other = earlier[b]
+                    near = window == 0 or time[other] >= time[one] - window
+                    if near and instant[other] != instant[one]:
+                        out[s, 0] += 1
+                        out[s, 1] += _all_hold(events, test, other, one)
 
 
 @inlined
@@ -194,6 +191,12 @@ def _tests(branch: Branch, pairs: tuple[Pair, ...], one: int, other: int) -> Int
 _REVERSED = [0, 1, 4, 5, 2, 3]
 
 
+#: Counts the candidates that a search tries for the trends that end in each of some ranges of events: it is given where
+#: they begin and end, how many candidates are enough for each, and that of those of the first step one in so many is
+#: tried.
+Trial: TypeAlias = Callable[[Ints, Ints, Ints, int], Ints]
+
+
 class BranchLoop:
     """The loops of all keys of one branch."""
 
@@ -231,14 +234,21 @@ class BranchLoop:
         self.slices: list[Slice] = []
         self._pace = Pace(adapting.slice_events)
         #: Whether plans that are cheap are left alone. A user who says how long slices are has each of them judged, and
-        #: what sets of events cost is not told by how many they are.
+        #: what a tree costs is not told by candidates.
         by_default = adapting.slice_events is None and adapting.adaptation.method == "invariants"
-        self._spares = by_default and not any(variable.kleene for variable in problem.variables)
+        self._spares = by_default and not isinstance(plan.plan, TreePlan)
         #: The seconds that deciding and planning had taken when the last chunk began.
         self._spent = 0.0
 
     def runs(
-        self, events: Events, tables: TableMaker, ends: tuple[Hashable, Hashable], keep_from: int, *, by_slice: bool
+        self,
+        events: Events,
+        tables: TableMaker,
+        ends: tuple[Hashable, Hashable],
+        keep_from: int,
+        try_out: Callable[[Plan], Trial],
+        *,
+        by_slice: bool,
     ) -> Runs:
         """Decides on the plans of all keys of a chunk.
 
@@ -251,13 +261,15 @@ class BranchLoop:
             What tells the first key and the last one from all others.
         keep_from : int
             The first event that the next chunk has again.
+        try_out : callable
+            Returns, for an order, what counts the candidates that the search in it tries.
         by_slice : bool
             Whether each slice is a run, and a group, of its own, even where the plan stays, and is told.
         """
         spent = self.counts.seconds_deciding + self.counts.seconds_planning
         self._pace.chunk(spent - self._spent)
         self._spent = spent
-        keys = self._observe(events, tables, ends, by_slice)
+        keys = self._observe(events, tables, ends, try_out, by_slice)
         rows: list[tuple[int, ...]] = []
         begin, first_plan = 0, self._number(self._first_plan)
         for number, key in keys.items():
@@ -299,7 +311,12 @@ class BranchLoop:
         seen.add(duration[0], events, tried, passed)
 
     def _observe(
-        self, events: Events, tables: TableMaker, ends: tuple[Hashable, Hashable], by_slice: bool
+        self,
+        events: Events,
+        tables: TableMaker,
+        ends: tuple[Hashable, Hashable],
+        try_out: Callable[[Plan], Trial],
+        by_slice: bool,
     ) -> dict[int, _Key]:
         """Decides on the plan behind each slice that is complete by now.
 
@@ -317,9 +334,11 @@ class BranchLoop:
         # Searches need these tables too, so their time is not that of deciding.
         for one in self._candidates if len(places) else ():
             tables.rank_of(one)
+        trials = self._trials(begin, going_on, try_out)
         started = thread_time()
         rows = self._counted(events, tables, places)
-        costly = self._sampled_where_it_pays(events, tables, places, rows, begin, going_on)
+        costly = self._costly(places, begin, trials) if trials else begin[:-1]
+        self._sample(events, tables, places, rows, np.arange(len(places)) >= costly[own])
         chosen = np.ones(last + 1, dtype=np.bool_)
         if not by_slice:
             chosen = self._looked(rows, begin, costly, going_on is not None)
@@ -335,34 +354,39 @@ class BranchLoop:
             self._follow(keys[number], number, places[some], rows[some], cheap, counting, by_slice)
         return keys
 
-    def _sampled_where_it_pays(
-        self, events: Events, tables: TableMaker, places: Ints, rows: Floats, begin: Ints, going_on: _Key | None
-    ) -> Ints:
-        """Samples slices, and returns the first one of each key after which its plan may change.
-
-        By default the plan of a key is left alone where it is expected to build few partial matches for each event:
-        then no other plan can save what deciding costs. Few slices of such a key are sampled.
-        """
-        if not self._spares or not len(places):
-            self._sample(events, tables, places, rows, np.ones(len(places), dtype=np.bool_))
-            return begin[:-1]
-        sparse = places[:, _NUMBER] % SPARSE == 0
-        self._sample(events, tables, places, rows, sparse, NEIGHBOURS)
-        costly = begin[1:].copy()
-        self._find_costly(self._first, self._first.watch.begin, rows, begin, costly)
+    def _trials(
+        self, begin: Ints, going_on: _Key | None, try_out: Callable[[Plan], Trial]
+    ) -> list[tuple[int, int, Trial]]:
+        """The trials of the plans in force: in slices of the key that goes on, which has its own, and in all others."""
+        if not self._spares:
+            return []
+        parts = [(0, int(begin[-1]), self._first_plan)]
         if going_on is not None:
-            self._find_costly(going_on.loop, going_on.now, rows, begin[:2], costly[:1])
-        own = np.repeat(np.arange(len(costly)), np.diff(begin))
-        self._sample(events, tables, places, rows, ~sparse & (np.arange(len(places)) >= costly[own]))
-        return costly
+            parts = [(0, int(begin[1]), going_on.loop.plan), (int(begin[1]), int(begin[-1]), self._first_plan)]
+        return [(start, stop, try_out(plan)) for start, stop, plan in parts if start < stop]
 
-    def _find_costly(self, loop: Loop, now: Floats, rows: Floats, begin: Ints, costly: Ints) -> None:
-        """Finds, for each of some keys, where the plan of a loop becomes costly, and goes back as far as statistics."""
-        # A sample of few slices is small, and one of more of them tells more.
-        watch, window = loop.watch, SPARSE // 2 * self._adapting.slices
-        sets = watch.sets(loop.plan.masks)
-        seen = room_for(rows.shape[1], window)
-        first_costly(rows, begin, window, PAYS, OFTEN, watch.factors, sets, seen, now.copy(), now, costly)
+    def _costly(self, places: Ints, begin: Ints, trials: list[tuple[int, int, Trial]]) -> Ints:
+        """Returns the first slice of each key after which its plan may change: none where its plan is cheap.
+
+        Another plan cannot save there what deciding costs. How many candidates a search tries is found out by trying
+        few of those of its first step, all over the key. Statistics begin as many slices before those that are costly
+        as they are over.
+        """
+        own = np.repeat(np.arange(len(begin) - 1), np.diff(begin))
+        piece = own * len(places) + places[:, _NUMBER] // TOGETHER
+        first = np.flatnonzero(np.diff(piece, prepend=-1))
+        low, high = places[first, _FIRST], places[np.append(first[1:], len(places)) - 1, _STOP]
+        enough = np.ceil(PAYS / THIN * (high - low)).astype(np.int64)
+        tried = np.zeros(len(first), dtype=np.int64)
+        for start, stop, trial in trials:
+            some = (first >= start) & (first < stop)
+            tried[some] = trial(low[some], high[some], enough[some], THIN)
+        pays, key, keys = tried >= enough, own[first], len(begin) - 1
+        often = np.bincount(key, pays, keys) >= OFTEN * np.bincount(key, minlength=keys)
+        costly = begin[1:].copy()
+        for found in np.flatnonzero(pays & often[key])[::-1]:
+            costly[key[found]] = max(begin[key[found]], first[found] - self._adapting.slices)
+        return costly
 
     def _places(self, starts: Ints, going_on: _Key | None) -> tuple[Ints, Ints]:
         """Returns the slices that are complete by now, in rows of ``_PLACE``, and the number of the key of each."""
@@ -485,17 +509,19 @@ class BranchLoop:
         places: Ints,
         rows: Floats,
         chosen: Bools,
-        tries: int = SAMPLE,
+        samples: int = SAMPLE,
         neighbours: int = NEIGHBOURS,
     ) -> None:
         """Writes how many pairs of events were tried in each of the chosen slices, and how many passed."""
         ranks = [tables.rank_of(one) for one in self._candidates]
         items = [tables.candidates(one) for one in self._candidates]
+        if not chosen.any():
+            return
         pairs, some = len(self._compared), np.ascontiguousarray(places[chosen])
         sampled = np.zeros((pairs, len(some), 2), dtype=np.int64)
         for pair, one, other, test in self._tests:
             both, salt = (items[one], items[other], ranks[one], ranks[other]), one * 31 + other
-            _sample(events, test, *both, some, self._window, salt, tries, neighbours, sampled[pair])
+            _sample(events, test, *both, some, self._window, salt, samples, neighbours, sampled[pair])
         rows[chosen, 1 + len(ranks) :] = np.concatenate([sampled[:, :, 0], sampled[:, :, 1]]).T
 
     def _of_key(self, key: _Key, number: int, low: int, high: int, group: int) -> Iterator[tuple[int, ...]]:

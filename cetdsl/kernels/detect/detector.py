@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
+from functools import partial as given
 from typing import NamedTuple
 
 import attrs
@@ -14,13 +15,13 @@ from cetdsl.ir.branches import Between, Branch, BranchPlan, Slot
 from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.machine import Comparison
 from cetdsl.ir.windowing import WHOLE
-from cetdsl.kernels.detect.adapt import BranchLoop
+from cetdsl.kernels.detect.adapt import BranchLoop, Trial
 from cetdsl.kernels.detect.nodes import TreeProgram, lay_out_tree
 from cetdsl.kernels.detect.runs import Runs, cut_scopes
 from cetdsl.kernels.detect.scopes import Scopes, scopes_of
-from cetdsl.kernels.detect.search import OPENING, make_frames, search
-from cetdsl.kernels.detect.steps import MOST, PRUNED, VARIABLE, Negations, Program, lay_out_steps
-from cetdsl.kernels.detect.tables import Extents, TableMaker, extents_of
+from cetdsl.kernels.detect.search import OPENING, Effort, make_frames, search, whole_effort
+from cetdsl.kernels.detect.steps import MOST, PRUNED, VARIABLE, Negations, Program, Steps, lay_out_steps
+from cetdsl.kernels.detect.tables import Extents, TableMaker, Tables, extents_of
 from cetdsl.kernels.detect.trees import TreeSearch
 from cetdsl.kernels.enumerate.blocks import BLOCK, WINDOW, in_blocks, make_position
 from cetdsl.kernels.enumerate.correlated import Gaps, lay_out_correlated, make_path, without_correlated
@@ -162,7 +163,8 @@ class Detector:
         if loop is None:
             yield self._plans[number], scopes
             return
-        runs = loop.runs(chunk.events, chunk.tables, ends, keep_from, by_slice=self._by_slice)
+        try_out = given(self._try_out, number, chunk, scopes)
+        runs = loop.runs(chunk.events, chunk.tables, ends, keep_from, try_out, by_slice=self._by_slice)
         self.runs[number] = runs
         if self._by_slice:
             self.partial[number] = np.zeros((len(runs.low), len(self._plans[number].masks)), dtype=np.int64)
@@ -170,6 +172,26 @@ class Detector:
         plan = runs.plan[run]
         for chosen in np.unique(plan).tolist():
             yield _settled(loop.plans[chosen]), parts.take(plan == chosen)
+
+    def _try_out(self, number: int, chunk: _Chunk, scopes: Scopes, plan: Plan) -> Trial:
+        """Prepares counting the candidates of a search in an order, as :meth:`BranchLoop.runs` asks for it.
+
+        Tables are made now, as the search itself needs them, too: their time is not that of the trial.
+        """
+        program = self._program(number, plan)
+        assert isinstance(program, Program), "a tree is not searched"
+        tables = chunk.tables.tables(program)
+
+        def tried(low: Ints, high: Ints, enough: Ints, thin: int) -> Ints:
+            groups, none = np.arange(len(low)), np.zeros(len(low), dtype=np.int64)
+            parts, _ = cut_scopes(scopes, Runs(low, high, none, groups, none, none), chunk.extents)
+            effort = Effort(np.zeros(len(low), dtype=np.int64), enough, thin)
+            partial = np.zeros((len(low), len(program.steps.step)), dtype=np.int64)
+            for _ in _orders(program.steps, tables, chunk, parts, partial, -1, BLOCK, effort):
+                pass  # what is found will be found again
+            return effort.tried
+
+        return tried
 
     def _gaps(self, slices: Slices) -> Gaps | None:
         if not len(self._correlated.pair):
@@ -203,6 +225,20 @@ def _blocks(
         yield from TreeSearch(program, *shared, partial).blocks(scopes, limit, block)
         return
     steps, tables = program.steps, chunk.tables.tables(program)
+    yield from _orders(steps, tables, chunk, scopes, partial, limit, block, whole_effort(len(partial)))
+
+
+def _orders(
+    steps: Steps,
+    tables: Tables,
+    chunk: _Chunk,
+    scopes: Scopes,
+    partial: Ints,
+    limit: int,
+    block: int,
+    effort: Effort,
+) -> Iterator[Block]:
+    """The trends of one branch in some scopes, found in an order."""
     conditions, gaps = (chunk.conditions, chunk.gaps) if len(steps.judged) else (None, None)
     most = steps.step[:, MOST]
     longest = int((scopes.high - scopes.low).max(initial=0)) if (most > 1).any() else 0
@@ -213,6 +249,7 @@ def _blocks(
     at[WINDOW] = at[OPENING] = -1
 
     def fill(out: Block) -> None:
-        search(steps, tables, chunk.extents, chunk.events, scopes, conditions, gaps, path, frames, partial, at, out)
+        room = path, frames, partial, effort, at, out
+        search(steps, tables, chunk.extents, chunk.events, scopes, conditions, gaps, *room)
 
     yield from in_blocks(fill, at, steps.step[:, VARIABLE], limit, block)

@@ -91,6 +91,21 @@ class Frames(NamedTuple):
     alive: Bools
 
 
+class Effort(NamedTuple):
+    """How many candidates a search tries, by the group of the scope, and where it leaves some of them out."""
+
+    #: The candidates that were tried, or marked, shape (groups,), and how many are enough: then the rest is left out.
+    tried: Ints
+    enough: Ints
+    #: Of the candidates of the first step, one in so many is tried.
+    thin: int
+
+
+def whole_effort(groups: int) -> Effort:
+    """Returns that all candidates are tried."""
+    return Effort(np.zeros(groups, dtype=np.int64), np.full(groups, 2**62), 1)
+
+
 @inlined
 def may_neighbour(events: Events, op: int, column: int, other_column: int, event: int, other: int) -> bool:
     """Whether an event and one that it neighbours satisfy a test; the values of both may be NULL."""
@@ -268,6 +283,7 @@ def search(
     path: Path,
     frames: Frames,
     partial: Ints,
+    effort: Effort,
     at: Ints,
     out: Block,
 ) -> None:
@@ -285,6 +301,8 @@ def search(
         The bindings that the search stands on.
     partial : int64 array, shape (groups, steps)
         The partial matches of each step, which are counted here by the group of the scope.
+    effort : Effort
+        How much is tried.
     at : int64 array
         A position, see :mod:`~cetdsl.kernels.enumerate.blocks`.
     out : Block
@@ -310,6 +328,8 @@ def search(
     scope, depth, need, opening = at[WINDOW], at[DEPTH], at[NEED], at[OPENING]
     trends, bindings = 0, 0
     out_trend[0] = 0
+    tried, enough, thin = effort.tried, effort.enough, effort.thin
+    looks, most_looks = 0, enough[group[scope]] - tried[group[scope]] if scope >= 0 else 0
     in_order = True
     for s in range(count):
         in_order = in_order and step[s, SLOT] == s
@@ -405,6 +425,7 @@ def search(
                         widest = place_of(item, stop, end, wide) if wide > high else stop
                 if step[k, PRUNED] and first < stop:
                     behind = path_event[slot_start[slot + 1]]
+                    looks += widest - first
                     widest = mark_alive(
                         step, inner, test, codes, valid, list_start, list_items, item, k, first, widest, behind, alive
                     )
@@ -413,11 +434,14 @@ def search(
                     f_step[depth], f_bound[depth], slot_start[slot] = k, False, depth
                     f_next[depth], f_stop[depth], f_wide[depth], f_until[depth] = first, stop, widest, wide
                     depth += 1
-        if depth == 0:
+        if depth == 0 or looks > most_looks:
+            if scope >= 0:
+                tried[group[scope]] += looks
             scope += 1
             if scope == len(scope_low):
                 break
-            opening = 0
+            looks, most_looks = 0, enough[group[scope]] - tried[group[scope]]
+            depth, opening = np.int64(0), 0
             continue
         d = depth - 1
         k = f_step[d]
@@ -466,14 +490,19 @@ def search(
                     cursor = stop
         base = place[row, ITEMS]
         event = -1
+        thinned = thin > 1 and d == 0
         while cursor < stop:
             # No candidate of the frame before ``cursor`` is left to try.
             if op_of_tree >= 0:
                 cursor = base + next_holding(key, place, row, op_of_tree, extreme, cursor - base, stop - base)
                 if cursor >= stop:
                     break
+            if thinned and (cursor - base) % thin:
+                cursor += thin - (cursor - base) % thin
+                continue
             candidate = int(item[cursor])
             allowed = True
+            looks += 1
             if pruned:
                 allowed = alive[k, candidate]
             for t in range(each, each_end if allowed else each):
@@ -546,6 +575,8 @@ def search(
         else:
             path_label[d] = event | step[k, BITS]
             opening = k + 1
+    if scope < len(scope_low):
+        tried[group[scope]] += looks
     at[WINDOW], at[DEPTH], at[OPENING] = scope, depth, opening
     at[TRENDS], at[BINDINGS], at[NEED] = trends, bindings, need
 

@@ -219,66 +219,6 @@ def first_looks(
         looked[k] = found < stop[k]
 
 
-@jit
-def first_costly(
-    rows: Floats, start: Ints, window: int, least: float, share: float, factors: Factors, sets: Sets, seen: Buckets,
-    now: Floats, begin: Floats, costly: Ints,
-) -> None:  # fmt: skip
-    """Finds where a plan is expected to build as many partial matches for each event as make another one worth while.
-
-    Only keys are meant of which this is so in many slices.
-
-    Parameters
-    ----------
-    rows : float64 array, shape (slices, counters)
-        What was counted in each slice, as in :func:`look_from`.
-    start : int64 array
-        The slices ``start[k]:start[k + 1]`` are those of the key ``k``.
-    window : int
-        How many slices statistics are over.
-    least : float
-        So many partial matches for each event.
-    share : float
-        The share of a key's slices that are many.
-    factors, sets : Factors, Sets
-        The branch, and the sets of variables that the steps of the plan bind.
-    seen : Buckets
-        Room for the sums of the last slices.
-    now : float64 array
-        Room for statistics.
-    begin : float64 array
-        What is known of each key at first.
-    costly : int64 array, shape (keys,)
-        The first slice whose statistics matter, a window before the first that is costly; and ``start[k + 1]`` for
-        keys that are not.
-
-    Notes
-    -----
-    Where a window of length L is expected to hold ``count`` combinations of k events, ``k * count / L`` are expected to
-    come to be in a unit of time: their events lie in all windows that begin within L less their extent.
-    """
-    variables = len(factors.at_least)
-    sums, sizes, shares = np.empty(rows.shape[1]), np.empty(variables), np.empty(len(now) - variables)
-    for k in range(len(costly)):
-        _forget(seen, now, begin)
-        first, found = start[k + 1], 0
-        for s in range(start[k], start[k + 1]):
-            _add_to_buckets(rows[s], window, _ALLOWED, seen.first, seen.last, seen.sums, seen.total, seen.at)
-            _sum_buckets(window, seen.first, seen.sums, seen.total, seen.at, sums)
-            _rates_and_shares(sums, variables, now)
-            _take_logarithms(now, variables, factors.least, shares)
-            built = events = 0.0
-            for one in range(len(sets.fixed)):
-                size = sets.start[one + 1] - sets.start[one]
-                built += size * _compressed_exp(log_count(factors, sets, one, now, shares, sizes))
-            for v in range(variables):
-                events += now[v] * factors.length
-            if built >= least * events:
-                first, found = min(first, s), found + 1
-        often = found >= share * (start[k + 1] - start[k])
-        costly[k] = max(start[k], first - window) if often else start[k + 1]
-
-
 def room_for(counters: int, window: int) -> Buckets:
     """Returns room for all the buckets that so many counters over so many slices can have at once."""
     return no_buckets(counters, max(2 * _FEW, 2 * (window + 2)))
