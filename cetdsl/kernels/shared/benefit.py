@@ -169,7 +169,7 @@ def _decide(
     debt = np.zeros(variants)
     made, splits, merges = 0, 0, 0
     cost = np.zeros((variants, 3))
-    # A division takes as long as all else that a decision does.
+    # Once for a chunk: each decision would divide again.
     share = cells / np.maximum(columns, 1)
     for u in range(stretches):
         for f in range(families):
