@@ -53,12 +53,13 @@ class Workload:
             resolved = rewrite(analyse(query, SCHEMA, Binding("t")))[0]
             window = resolved.query.window
             windows = (window.length.amount, window.slide.amount) if window and window.slide else None
-            numbers = self.numbers.copy()
+            sizes = self.numbers.sizes
             try:
-                wanted[name] = Wanted(number, alternatives_of(resolved, numbers), windows)
+                wanted[name] = Wanted(number, alternatives_of(resolved, self.numbers), windows)
             except NotInSlots:
+                assert self.numbers.sizes == sizes, "nothing is numbered for a query that is not taken"
                 continue
-            self.numbers, self.queries[name] = numbers, query
+            self.queries[name] = query
         self.vertices = join_vertices(plan, wanted)
 
     def found(self, rows: Sequence[Mapping[str, Any]], keyed: bool = False, **how: Any) -> tuple[Found, Detector]:
