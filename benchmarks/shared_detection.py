@@ -1,6 +1,6 @@
 """Detection of hundreds of patterns in one pass, along aggregation plans: those of cetdsl, and those of other methods.
 
-    python benchmarks/shared_detection.py [folder of workloads] [--events 2000000] [--only plans|sizes|flat|memory]
+    python benchmarks/shared_detection.py [folder of workloads] [--only plans|sizes|prefixes|flat|memory]
 
 The events have the shape of those of the PatternInsight paper (Wu et al., IEEE TMC): 449 places, each of which reports
 every five minutes. A report has a ``level``, by Zipf's law, and one of five restrictions. What the patterns look for is
@@ -14,6 +14,7 @@ import argparse
 import copy
 import gc
 import json
+import math
 import random
 import resource
 import time
@@ -41,7 +42,7 @@ from cetdsl.kernels.vocabulary import Events
 from cetdsl.kernels.wire.chunks import CHUNK_EVENTS
 from cetdsl.kernels.wire.windows import NEVER, cut_slices
 from cetdsl.pattern.expressions import Attribute, Binary, Call, Expr, Literal
-from cetdsl.pattern.nodes import And, Event, Pattern, Seq
+from cetdsl.pattern.nodes import And, Event, Not, Pattern, Seq
 from cetdsl.pattern.query import Query
 from cetdsl.planning.instances import Wanted, join_vertices
 from cetdsl.planning.slots import Numbers, alternatives_of
@@ -60,6 +61,8 @@ SIZES = (50, 100, 200, 500, 1_000)
 BUILT = "SPASS, all built"
 #: Our plan where it is known how often events come.
 OURS = "casem+dce, weighed"
+#: The types of patterns that begin alike, and how often an abnormal report of each comes while a pattern may last.
+FEW_TYPES, BEGIN_ALIKE_OFTEN = 40, 4.0
 SCHEMA = Schema([Field("ts", "timestamp"), Field("type", "string"), Field("level", "int"), Field("restriction", "int")])
 Ints = npt.NDArray[np.int64]
 
@@ -98,17 +101,39 @@ def reports(names: Sequence[str], count: int, seed: int = 20_240_611) -> Reports
 
 
 def abnormal(queries: Mapping[str, Query], often: float) -> dict[str, Query]:
-    """The queries over abnormal reports only: of as many as come ``often`` on the average while a pattern may last."""
+    """The queries over abnormal reports only: of as many as come ``often`` on the average while a pattern may last.
+
+    What must be absent may be any report.
+    """
     minutes = [query.window.length.amount / MINUTE for query in queries.values() if query.window is not None]
     level = max(round(sum(minutes) / len(minutes) / EVERY_MINUTES / often), 1)
 
-    def changed(node: Pattern) -> Pattern:
+    def changed(node: Pattern, least: int = level) -> Pattern:
         if isinstance(node, Event):
-            return attrs.evolve(node, condition=Binary(">=", Attribute(node.variable, "level"), Literal(level)))
+            return attrs.evolve(node, condition=Binary(">=", Attribute(node.variable, "level"), Literal(least)))
+        if isinstance(node, Not):
+            return Not(changed(node.part, 1))
         assert isinstance(node, (Seq, And))
         return type(node)(tuple(map(changed, node.parts)))
 
     return {name: attrs.evolve(query, pattern=changed(query.pattern)) for name, query in queries.items()}
+
+
+def prefixed(patterns: int, prefixes: int = 20, events: int = 4, seed: int = 3) -> dict[str, Query]:
+    """Sequences over few types that begin alike: some abnormal reports with no report of one place between them.
+
+    Few are without such a report, and it takes a look at many pairs to find them: that is what is shared.
+    """
+    chance = random.Random(seed)
+    kinds = [f"T{number}" for number in range(FEW_TYPES)]
+    beginnings = [chance.sample(kinds, events + 1) for _ in range(prefixes)]
+    queries = {}
+    for number in range(patterns):
+        first, *others, absent = beginnings[number % prefixes]
+        last = chance.choice([kind for kind in kinds if kind not in beginnings[number % prefixes]])
+        inner = ", ".join(f"NOT {absent} gap{place}, {kind}" for place, kind in enumerate(others))
+        queries[f"p{number}"] = parse(f"PATTERN SEQ({first}, {inner}, {last}) WITHIN 100 minutes")
+    return queries
 
 
 def statistics_of(stream: Reports, queries: Mapping[str, Query]) -> dict[str, dict[Any, float]]:
@@ -279,17 +304,41 @@ def run_plans(
     queries = abnormal(queries, often)
     stream = reports(places_of(queries), events)
     laid, ways = Laid(queries, None), dict[str, Callable[[], Work]]()
-    for name, plan in contestants(queries, stream).items():
+    plans = contestants(queries, stream)
+    for name, plan in plans.items():
         ways[name] = partial(laid.along(plan).run, stream)
         if name == "SPASS" and also_alone:
             ways[BUILT] = partial(laid.along(plan).run, stream, frugal=False)
     found = take_turns(ways, runs)
     if also_alone:
         found["one after another"] = [alone(queries, stream)]
+    return summed_up(found, plans)
+
+
+def told_of(plan: PlanData | None) -> dict[str, Any]:
+    """How much a plan shares; entropy is known of those that were found by it."""
+    if plan is None:
+        return {}
+    shared = sum(vertex.query is None for vertex in plan.vertices)
+    told: dict[str, Any] = {"sub-patterns": shared, "slots": plan.slots, "slots of roots": plan.root_slots}
+    return told if math.isnan(plan.entropy) else told | {"entropy": plan.entropy}
+
+
+def run_prefixed(events: int, runs: int) -> dict[str, Any]:
+    """500 sequences over few types that begin alike, along our plan and along none."""
+    queries = abnormal(prefixed(500), BEGIN_ALIKE_OFTEN)
+    stream, laid = reports([f"T{number}" for number in range(FEW_TYPES)], events), Laid(queries, None)
+    plans = {"no sharing": None, "casem+dce": cet.aggregation_plan(queries)}
+    found = take_turns({name: partial(laid.along(plan).run, stream) for name, plan in plans.items()}, runs)
+    return summed_up(found, plans)
+
+
+def summed_up(found: Mapping[str, Sequence[Work]], plans: Mapping[str, PlanData | None]) -> dict[str, Any]:
+    """What is told of each contestant: its work, and the numbers of its plan."""
     told = {}
     for name, works in found.items():
         told[name] = {"seconds": median(work.seconds for work in works), "instances": works[0].built}
-        told[name] |= {"matches": works[0].matches, "not kept": works[0].not_kept}
+        told[name] |= {"matches": works[0].matches, "not kept": works[0].not_kept} | told_of(plans.get(name))
     return told
 
 
@@ -319,12 +368,12 @@ def run_ours(queries: Mapping[str, Query], events: int, often: float) -> Work:
     return Laid(queries, plan).run(stream)
 
 
-def tell(title: str, told: Mapping[str, Mapping[str, Any]]) -> None:
-    """A table of the plans of a workload, beside SPASS as published where that has run."""
-    print(f"\n{title}\n\n| plan | s | to SPASS | instances | to SPASS | matches |\n|---|--:|--:|--:|--:|--:|")
-    base = told[BUILT] if BUILT in told else told["SPASS"]
+def tell(title: str, told: Mapping[str, Mapping[str, Any]], base: str = "SPASS") -> None:
+    """A table of the plans of a workload, beside one of them: SPASS is taken as published where that has run."""
+    print(f"\n{title}\n\n| plan | s | to {base} | instances | to {base} | matches |\n|---|--:|--:|--:|--:|--:|")
+    first = told[BUILT] if base == "SPASS" and BUILT in told else told[base]
     for name, one in told.items():
-        seconds, instances = one["seconds"] / base["seconds"], one["instances"] / max(base["instances"], 1)
+        seconds, instances = one["seconds"] / first["seconds"], one["instances"] / max(first["instances"], 1)
         cells = (f"{one['seconds']:.3f}", f"{seconds:.2f}", f"{one['instances']:,}", f"{instances:.3f}")
         print(f"| {name} | {' | '.join(cells)} | {one['matches']:,} |", flush=True)
 
@@ -361,7 +410,7 @@ def main() -> None:
         "--often", type=float, default=0.75, help="abnormal reports of a place while a pattern may last"
     )
     parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--only", choices=["plans", "sizes", "flat", "memory"])
+    parser.add_argument("--only", choices=["plans", "sizes", "prefixes", "flat", "memory"])
     parser.add_argument("--output", type=Path, help="a folder for the numbers and the picture")
     arguments = parser.parse_args()
     results: dict[str, Any] = {}
@@ -378,6 +427,11 @@ def main() -> None:
             told = run_plans(some, arguments.events, arguments.often, arguments.runs, also_alone=False)
             tell(f"the first {size:,} of traffic-1000, {arguments.events:,} events", told)
             results[f"first {size}"] = told
+    if arguments.only in (None, "prefixes"):
+        events = min(arguments.events, CHUNK_EVENTS)
+        told = run_prefixed(events, arguments.runs)
+        tell(f"500 patterns of {FEW_TYPES} types that begin alike, {events:,} events", told, base="no sharing")
+        results["prefixes"] = told
     if arguments.only in (None, "flat"):
         results["flat"] = run_flat(arguments.events, arguments.runs)
         print(f"\nA flat plan takes {results['flat']:.3f} times as long as none.")

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from itertools import chain
+from itertools import chain, product
 from typing import Any
 
 import attrs
 import numpy as np
 import pyarrow as pa
+import pytest
 import reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -50,14 +51,18 @@ class Workload:
         wanted = {}
         for number, (name, query) in enumerate(queries.items()):
             resolved = rewrite(analyse(query, SCHEMA, Binding("t")))[0]
+            if set(resolved.query.partition_by) != set(query.partition_by):
+                # Equalities of all its events have become a key, so it is in a pass of other keys.
+                continue
             window = resolved.query.window
             windows = (window.length.amount, window.slide.amount) if window and window.slide else None
-            numbers = self.numbers.copy()
+            sizes = self.numbers.sizes
             try:
-                wanted[name] = Wanted(number, alternatives_of(resolved, numbers), windows)
+                wanted[name] = Wanted(number, alternatives_of(resolved, self.numbers), windows)
             except NotInSlots:
+                assert self.numbers.sizes == sizes, "nothing is numbered for a query that is not taken"
                 continue
-            self.numbers, self.queries[name] = numbers, query
+            self.queries[name] = query
         self.vertices = join_vertices(plan, wanted)
 
     def found(self, rows: Sequence[Mapping[str, Any]], keyed: bool = False, **how: Any) -> tuple[Found, Detector]:
@@ -181,10 +186,11 @@ def random_query(chance: random.Random) -> Query:
         pattern, window = And((Seq((event(), event())), *sides)), chance.choice([None, span, span, windows])
     where: list[ex.Expr] = []
     bound = reference.positive_events(pattern)
-    if chance.random() < 0.5 and len(bound) > 1:
+    for _ in range(chance.choice([0, 0, 1, 1, 2, 4]) if len(bound) > 1 else 0):
         first, second = chance.sample(bound, 2)
-        op = chance.choice(["=", "=", "<", "<=", "!="])
-        where.append(ex.Binary(op, ex.Attribute(first.variable, "x"), ex.Attribute(second.variable, "y")))
+        op, columns = chance.choice(["=", "=", "<", "<=", ">", "!="]), chance.choice(["xy", "xx", "yx"])
+        sides = (ex.Attribute(event.variable, column) for event, column in zip((first, second), columns, strict=True))
+        where.append(ex.Binary(op, *sides))
     partition = ("k",) if chance.random() < 0.3 else ()
     return Query(pattern, tuple(where), partition, window=window)
 
@@ -295,7 +301,9 @@ def test_nothing_is_built_of_a_parent_without_an_instance() -> None:
 
 
 def test_a_sub_pattern_is_built_where_that_takes_less_than_it_saves() -> None:
-    queries = texts(**{name: f"{text.replace('A, B', 'A a, B b')} WHERE a.x > b.y" for name, text in SHARING.items()})
+    # The first comparison, which an index answers, holds of all pairs; so the second one is tested of each.
+    where = "a.y < b.x + 60 AND a.x > b.y"
+    queries = texts(**{name: f"{text.replace('A, B', 'A a, B b')} WHERE {where}" for name, text in SHARING.items()})
     workload = Workload(queries, planned(queries))
     few, many = stream("AABBCDE"), stream("A" * 60 + "B" * 60 + "C" * 9 + "D" * 9 + "E" * 9, y=57)
     assert workload.found(few)[1].not_kept.tolist() == [1, 0, 0, 0], "each query takes little by itself"
@@ -321,3 +329,58 @@ def test_a_sub_pattern_is_left_alone_when_its_queries_have_what_they_want() -> N
     rows = stream("AABBCDE")
     assert not list(detector.find(*workload.arrays(rows, keyed=False)))
     assert detector.built.tolist() == [4, 3, 3, 3]
+
+
+# Indexes -------------------------------------------------------------------------------------------------------------
+
+RELATED = (
+    "a.x = b.x AND a.y = b.y AND b.x = c.y",
+    "a.x < b.y - 2 AND b.x < c.y - 2",
+    "a.x > b.x AND a.y = c.y AND c.x >= b.x",
+    "a.y = b.y AND a.x <= c.x AND b.y != c.y",
+)
+
+
+@pytest.mark.parametrize("where", RELATED)
+@pytest.mark.parametrize("frugal", [True, False])
+def test_what_is_looked_up_by_value_is_what_nested_loops_find(where: str, frugal: bool) -> None:
+    """Among so many events that trees of extremes have several levels; of several keys, with and without parents."""
+    chance = random.Random(3)
+    rows = [
+        {"k": key, "t": t, "type": kind, "x": chance.choice([None, *range(6)]), "y": chance.choice([None, *range(6)])}
+        for key in (0, 1)
+        for t, kind in enumerate(chance.choices("ABCD", k=130))
+    ]
+    forms = {"p": ("SEQ", "C"), "q": ("SEQ", "D"), "r": ("AND", "C")}
+    queries = texts(
+        **{name: f"PATTERN {form}(A a, B b, {kind} c) WHERE {where} WITHIN 60" for name, (form, kind) in forms.items()}
+    )
+    found, _ = Workload(queries, planned(queries)).found(rows, keyed=True, frugal=frugal)
+    for name, (form, kind) in forms.items():
+        fitting = [[i for i, row in enumerate(rows) if row["type"] == each] for each in ("A", "B", kind)]
+        matches = set()
+        for three in product(*fitting):
+            bound = dict(zip("abc", (rows[i] for i in three), strict=True))
+            times = [row["t"] for row in bound.values()]
+            together = len({row["k"] for row in bound.values()}) == 1 and max(times) - min(times) <= 60
+            if together and (form == "AND" or times == sorted(times)):
+                holds = (
+                    reference.evaluate(one, lambda node, bound=bound: bound[node.variable][node.name])
+                    for one in queries[name].where
+                )
+                if all(one is True for one in holds):
+                    matches.add(frozenset(zip(three, "abc", strict=True)))
+        assert matches
+        assert found[name] == matches
+
+
+def test_slots_that_predicates_relate_are_bound_one_after_the_other() -> None:
+    queries = texts(q="PATTERN AND(A a, B b, C c) WHERE a.x = b.x AND b.x = c.x")
+    workload = Workload(queries, None)
+    rows = [{**row, "x": t % 20} for t, row in enumerate(stream("A" * 20 + "B" * 40 + "C" * 30))]
+    found, detector = workload.found(rows)
+    assert len(found["q"]) == 20 * 2 * 2 - 10 * 2
+    [(parts, (program, lookups))] = detector.vertices[0].programs.items()
+    assert parts == (0, 1, 2), "there are fewer C than B, but nothing relates them to A"
+    assert program.test.tolist() == [], "all is looked up"
+    assert [lookup and lookup.equal for lookup in lookups] == [None, ((0, 0),), ((0, 0),)]

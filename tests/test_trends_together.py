@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import random
 from collections import Counter
+from contextlib import redirect_stdout
 from itertools import chain
 from typing import Any
 
@@ -163,6 +165,18 @@ def test_any_so_many_of_each_query(letters: Any, limit: int) -> None:
 
 
 @pytest.mark.classic
+def test_a_query_by_itself_is_limited_by_spark_which_starts_no_more_tasks_than_it_needs(letters: Any) -> None:
+    alone = letters.patterns({"abc": QUERIES["abc"]}, time="t").trends(2)
+    both = letters.patterns({name: QUERIES[name] for name in ("abc", "abd")}, time="t").trends(2)
+    assert [len(rows.collect()) for rows in (alone, both)] == [2, 4]
+    for rows, windows in ((alone, False), (both, True)):
+        plan = io.StringIO()
+        with redirect_stdout(plan):
+            rows.explain("simple")
+        assert ("Window" in plan.getvalue()) == windows
+
+
+@pytest.mark.classic
 def test_queries_that_ask_for_aggregates_have_trends_too(letters: Any) -> None:
     many = letters.patterns({"n": "RETURN COUNT(*) AS n PATTERN SEQ(A, B)", "m": "RETURN COUNT(*) PATTERN B"}, time="t")
     assert many.results()["n"].columns == ["n"]
@@ -185,6 +199,11 @@ def test_a_plan_that_is_given_serves(letters: Any) -> None:
         many.trends(plan=plan, statistics=rates)
     with pytest.raises(InvalidNode, match="the rate of 'A' is -1, which is negative"):
         many.trends(statistics={"rates": {"A": -1}})
+    with pytest.raises(InvalidNode, match='a plan is given, but sharing is "never"'):
+        many.trends(plan=plan, sharing="never")
+    with pytest.raises(InvalidNode, match=r"no sharing mode of trends 'always'[^$]*choose one of dynamic, never"):
+        many.trends(sharing="always")
+    assert many.trends(sharing="never").count() == many.trends(sharing="dynamic").count() == many.trends().count()
     with pytest.raises(InvalidNode, match="plan= is no aggregation plan"):
         many.trends(plan="greedy")  # type: ignore[arg-type]
 

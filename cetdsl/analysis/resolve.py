@@ -105,6 +105,9 @@ class ResolvedQuery:
 
     def with_query(self, **changes: Any) -> ResolvedQuery:
         """The same with these fields of the query changed; this very object when they are equal to what they were."""
+        # To make a query checks all of its events, and most rules change nothing.
+        if all(getattr(self.query, name) == value for name, value in changes.items()):
+            return self
         query = attrs.evolve(self.query, **changes)
         return self if query == self.query else attrs.evolve(self, query=query)
 

@@ -49,7 +49,10 @@ class TrendsOfAll:
 
     def union(self) -> DataFrame:
         """All matches as one DataFrame."""
-        parts = [_limited(rows, self.plan.limit) for rows in self.passes]
+        parts = [
+            _limited(rows, self.plan.limit, len(together.members))
+            for rows, together in zip(self.passes, self.plan.together, strict=True)
+        ]
         parts += [
             one.rows.select(F.lit(one.name).alias("query"), *map(_quoted, one.columns))
             for one in self.listed
@@ -89,10 +92,15 @@ def _refuse_clashes(plan: ListTogether) -> None:
             )
 
 
-def _limited(rows: DataFrame, limit: int | None) -> DataFrame:
-    """At most so many rows of each query; a task gives no more, but there may be several tasks."""
+def _limited(rows: DataFrame, limit: int | None, queries: int) -> DataFrame:
+    """At most so many rows of each of some queries; a task gives no more, but there may be several tasks."""
     if limit is None:
         return rows
+    if queries == 1:
+        return rows.limit(limit)
+    # It takes all tasks. Spark's limits count rows whatever they hold: one for each query would read the pass as often
+    # as there are queries, and one for all would end with rows of those that find the most. Little is moved: each task
+    # gives no more rows of a query than the limit.
     taken = set(map(str.casefold, rows.columns))
     name = next(name for name in map("n{}".format, count()) if name not in taken)
     number = F.row_number().over(Window.partitionBy("query").orderBy(F.lit(0)))

@@ -149,6 +149,7 @@ class Workload:
         plan: PlanData | None = None,
         deadline: float | None = None,
         statistics: Mapping[str, object] | None = None,
+        sharing: str | None = None,
     ) -> DataFrame:
         """The trends of all queries, one row each.
 
@@ -169,6 +170,9 @@ class Workload:
         statistics : dict, optional
             How often events come, and how many of them conditions let through, as for :func:`cetdsl.aggregation_plan`:
             sub-patterns that cost more to keep than to build again are not shared.
+        sharing : {"dynamic", "never"}, optional
+            Whether a sub-pattern is shared wherever it saves more than it takes, which each chunk of events tells, or
+            never; by default as :func:`patterns` was told, for which all modes but "never" are "dynamic" here.
 
         Returns
         -------
@@ -180,7 +184,8 @@ class Workload:
         Raises
         ------
         InvalidNode
-            If the plan is one of other queries, or statistics are none, or are given beside a plan.
+            If the plan is one of other queries, or statistics are none, or are given beside a plan; or if nothing is
+            to be shared along a plan that is given, or sharing is no mode of trends.
         ResolutionError
             If there is no column of a name.
 
@@ -194,7 +199,7 @@ class Workload:
         abc [('A', 1), ('B', 2), ('C', 3)]
         abd [('A', 1), ('B', 2), ('D', 4)]
         """
-        return self._listed(limit, columns, self._shared(plan, deadline, statistics)).union()
+        return self._listed(limit, columns, self._shared(plan, deadline, statistics, sharing)).union()
 
     def _listed(self, limit: int | None, columns: Sequence[str] | None, shared: PlanData | None) -> TrendsOfAll:
         refuse_streaming(self._df)
@@ -211,11 +216,22 @@ class Workload:
         plan: PlanData | None = None,
         deadline: float | None = None,
         statistics: Mapping[str, object] | None = None,
+        sharing: str | None = None,
     ) -> PlanData | None:
         """The aggregation plan of the queries, as given or else made; None where nothing is to be shared."""
+        if sharing is not None and not is_one_of(sharing, _SHARING_OF_TRENDS):
+            raise InvalidNode(
+                f"no sharing mode of trends {shown(sharing)}",
+                hint=f"choose one of {', '.join(_SHARING_OF_TRENDS)}; the others are for aggregates",
+            )
+        if sharing == "never" and plan is not None:
+            raise InvalidNode(
+                'a plan is given, but sharing is "never" and does not go by it',
+                hint='write sharing="dynamic", or leave the plan away',
+            )
         known = None if statistics is None else given_statistics(statistics, None)
         if plan is None:
-            if self._sharing.mode == "never":
+            if (self._sharing.mode if sharing is None else sharing) == "never":
                 return None
             found = self._found_plan(check_deadline(deadline))
             return found if known is None else worth_keeping(found, known)
@@ -380,6 +396,7 @@ class Workload:
 
 
 _ASKED = ("aggregates", "trends")
+_SHARING_OF_TRENDS = ("dynamic", "never")
 #: The columns of :meth:`Workload.metrics`.
 METRICS = (
     "queries array<string>, unshared bigint, bursts bigint, shared bigint, split bigint, splits bigint, merges bigint, "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import attrs
 
@@ -69,9 +69,20 @@ class Numbers:
             return None
         return value.value if isinstance(value, Literal) and isinstance(value.value, str) else None
 
-    def copy(self) -> Numbers:
-        """The same numbers, which may grow by themselves."""
-        return Numbers(self.type_column, dict(self.kinds), dict(self.tests), dict(self.codes), dict(self.variables))
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """How many numbers of each sort are given."""
+        return tuple(map(len, self._sorts))
+
+    def take_back(self, sizes: Sequence[int]) -> None:
+        """Takes back the numbers that were given since there were so many of each sort."""
+        for numbers, size in zip(self._sorts, sizes, strict=True):
+            while len(numbers) > size:
+                numbers.popitem()
+
+    @property
+    def _sorts(self) -> tuple[dict[Any, int], ...]:
+        return self.kinds, self.tests, self.codes, self.variables
 
 
 @attrs.frozen
@@ -88,9 +99,14 @@ def alternatives_of(resolved: ResolvedQuery, numbers: Numbers) -> tuple[Alternat
     Raises
     ------
     NotInSlots
-        If the query looks for something else than one event per slot.
+        If the query looks for something else than one event per slot. No number is given for it then.
     """
-    return _Reader(resolved, numbers).read()
+    sizes = numbers.sizes
+    try:
+        return _Reader(resolved, numbers).read()
+    except NotInSlots:
+        numbers.take_back(sizes)
+        raise
 
 
 @attrs.frozen

@@ -102,14 +102,12 @@ class _Pass:
 
     def add(self, name: str, resolved: ResolvedQuery, source: Source) -> None:
         """Adds a query; if the pass cannot list its trends, that is an error, and nothing has changed."""
-        numbers = self.numbers.copy()
         try:
-            self.found[name] = alternatives_of(resolved, numbers)
+            self.found[name] = alternatives_of(resolved, self.numbers)
         except NotInSlots as reason:
             self.compiled[name] = _walkable(resolved, reason)
             self.why_walked[name] = str(reason)
-            numbers = self.numbers
-        self.numbers, self.sources[name] = numbers, source
+        self.sources[name] = source
 
     def _walked(self, windowing: Windowing) -> tuple[Walked, ...]:
         """The queries that are listed depth first, whose windows lie in those of the pass."""

@@ -50,10 +50,11 @@ from cetdsl.kernels.detect.steps import (
     VARIABLE,
     Steps,
 )
-from cetdsl.kernels.detect.tables import Extents, next_holding
+from cetdsl.kernels.detect.tables import LEVEL, Extents
 from cetdsl.kernels.enumerate.blocks import BINDINGS, NEED, OWN, ROOT, TRENDS, WIDE, WINDOW
 from cetdsl.kernels.enumerate.correlated import Gaps, Path
 from cetdsl.kernels.machine.conditions import Conditions, compare
+from cetdsl.kernels.machine.lookups import next_holding
 from cetdsl.kernels.vocabulary import Block, Bools, Events, Index, Ints, Places
 
 
@@ -229,7 +230,7 @@ def join(
                 cursor = until
         while cursor < until:
             if ordered >= 0:
-                cursor = next_holding(side.key, side.place, 0, test[ordered, OP], int(limit), cursor, until)
+                cursor = next_holding(side.key, side.place, 0, LEVEL, test[ordered, OP], int(limit), cursor, until)
                 if cursor >= until:
                     break
             row = np.int64(side.item[cursor])

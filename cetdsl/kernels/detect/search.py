@@ -38,7 +38,6 @@ from cetdsl.kernels.detect.steps import (
     INNER_LEFT,
     JUDGED,
     JUDGED_END,
-    LARGEST,
     LAST,
     LASTLY,
     LEAST,
@@ -57,10 +56,11 @@ from cetdsl.kernels.detect.steps import (
     WIDE_SETS,
     Steps,
 )
-from cetdsl.kernels.detect.tables import BUCKETS, ITEMS, PROBES, RANKS, Extents, Tables, next_holding
+from cetdsl.kernels.detect.tables import BUCKETS, ITEMS, LEVEL, PROBES, RANKS, Extents, Tables
 from cetdsl.kernels.enumerate.blocks import BINDINGS, DEPTH, EVENT_BITS, NEED, OWN, TRENDS, WIDE, WINDOW, copy_path
 from cetdsl.kernels.enumerate.correlated import Gaps, Path, has_match
 from cetdsl.kernels.machine.conditions import Conditions, compare, is_listed
+from cetdsl.kernels.machine.lookups import LARGEST, next_holding
 from cetdsl.kernels.machine.program import place_of
 from cetdsl.kernels.vocabulary import Block, Bools, Events, Index, Ints, Places
 
@@ -494,7 +494,7 @@ def search(
         while cursor < stop:
             # No candidate of the frame before ``cursor`` is left to try.
             if op_of_tree >= 0:
-                cursor = base + next_holding(key, place, row, op_of_tree, extreme, cursor - base, stop - base)
+                cursor = base + next_holding(key, place, row, LEVEL, op_of_tree, extreme, cursor - base, stop - base)
                 if cursor >= stop:
                     break
             if thinned and (cursor - base) % thin:

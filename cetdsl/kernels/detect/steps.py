@@ -35,8 +35,6 @@ BEFORE, AFTER, CORRELATED = 0, 1, 2
 #: Events that follow another one in a set are looked for among all of a step, among these by a tree of their own, or in
 #: buckets of their own; or in these, which are the same for the whole set.
 IN_OWN_ORDER, IN_OWN_BUCKETS, SAME_BUCKET = 1, 2, 3
-#: From this operator on that compares by order, a tree holds the largest values.
-LARGEST = OPERATORS[">"]
 
 
 class Test(NamedTuple):

@@ -9,32 +9,25 @@ between.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from cetdsl.ir.machine import Comparison
-from cetdsl.kernels._jit import inlined, jit
+from cetdsl.kernels._jit import jit
 from cetdsl.kernels.detect.steps import (
     EACH,
     FIRSTS,
     FOLLOW,
     FOLLOW_SORTED,
-    LARGEST,
     SORTED,
     Candidates,
     Program,
 )
 from cetdsl.kernels.enumerate.layout import ints
-from cetdsl.kernels.machine.conditions import compare
+from cetdsl.kernels.machine.lookups import LARGEST, LEVELS, Pool, add_levels, level_starts
 from cetdsl.kernels.machine.program import OPERATORS, equality_codes
-from cetdsl.kernels.vocabulary import Bools, Events, Index, Ints, Places
-
-#: log2 of the children of a node of a tree, and the most levels that there can be, the items among them.
-FAN, LEVELS = 4, 9
-#: Behind a first array, room is made for so many of its size: others of a plan are much as long.
-_ALIKE = 4
-
+from cetdsl.kernels.vocabulary import Bools, Events, Ints, Places
 
 #: The columns of ``Tables.place``: where a step's items begin; the row of its ranks (-1: it has buckets) and of its
 #: probes (-1: it has none); where its buckets begin; and where the levels of its tree do, from ``LEVEL`` on.
@@ -125,41 +118,6 @@ def into_buckets(items: Places, codes: Ints, buckets: int) -> tuple[Places, Plac
 
 
 @jit
-def add_levels(key: Ints, start: Ints, count: int, largest: bool) -> None:
-    """Fills the levels of a tree over ``key[start[0]:start[0] + count]``."""
-    level = 0
-    while count > 1 << FAN:
-        above = (count - 1 >> FAN) + 1
-        for node in range(above):
-            first = start[level] + (node << FAN)
-            best = key[first]
-            for child in range(first + 1, min(first + (1 << FAN), start[level] + count)):
-                best = max(best, key[child]) if largest else min(best, key[child])
-            key[start[level + 1] + node] = best
-        level, count = level + 1, above
-
-
-@inlined
-def next_holding(key: Ints, place: Ints, k: Index, op: int, limit: int, item: Index, stop: Index) -> Index:
-    """Returns the first item of step ``k``, from ``item`` on, whose key compares with a limit; ``stop``: none does."""
-    level, node = 0, item
-    while True:
-        # No item before ``node`` holds. What is left of its siblings is looked through, then their parent's siblings.
-        behind = ((stop - 1) >> (FAN * level)) + 1
-        end = min((node | ((1 << FAN) - 1)) + 1, behind)
-        while node < end and not compare(op, key[place[k, LEVEL + level] + node], limit):
-            node += 1
-        if node < end:
-            if level == 0:
-                return node
-            level, node = level - 1, node << FAN
-        elif node >= behind:
-            return stop
-        else:
-            level, node = level + 1, node >> FAN
-
-
-@jit
 def _instants(instant: Ints) -> tuple[Places, Places]:
     count = len(instant)
     start, stop = np.empty(count, dtype=np.int32), np.empty(count, dtype=np.int32)
@@ -192,41 +150,6 @@ def extents_of(events: Events, span: int) -> Extents:
     return Extents(*_instants(events.instant), *spans)
 
 
-class _Pool:
-    """Arrays one behind the other, each of them under a name: what was added stays where it is.
-
-    A worker's limit counts memory that nobody writes to as well, so no room is made before it is known to be needed.
-    """
-
-    def __init__(self, kind: type, *width: int) -> None:
-        self._held: Any = np.empty((0, *width), dtype=kind)
-        self._size = 0
-        #: Where each array begins.
-        self.begin: dict[Hashable, int] = {}
-
-    def add(self, name: Hashable, part: Ints | Places) -> int:
-        """Adds an array unless its name is known; returns where it begins."""
-        if name not in self.begin:
-            self.take(name, len(part))[:] = part
-        return self.begin[name]
-
-    def take(self, name: Hashable, size: int) -> Any:
-        """Returns room for an array whose name is not known yet, to be filled at once."""
-        begin, self._size = self._size, self._size + size
-        if self._size > len(self._held):
-            room = max(2 * begin, self._size) if begin else _ALIKE * size
-            more = np.empty((room, *self._held.shape[1:]), dtype=self._held.dtype)
-            more[:begin] = self._held[:begin]
-            self._held = more
-        self.begin[name] = begin
-        return self._held[begin : self._size]
-
-    @property
-    def whole(self) -> Any:
-        """All that was added so far."""
-        return self._held[: self._size]
-
-
 class TableMaker:
     """Makes the tables of plans over one chunk of events; what plans have in common is made once."""
 
@@ -236,8 +159,8 @@ class TableMaker:
         self._items: dict[Candidates, Places] = {}
         self._codes: dict[tuple[Comparison, ...], tuple[Ints, Ints, int]] = {}
         self._bucketed: dict[tuple[Candidates, tuple[Comparison, ...]], tuple[Places, Places]] = {}
-        self._item, self._bucket, self._key = _Pool(np.int32), _Pool(np.int32), _Pool(np.int64)
-        self._rank, self._probe = _Pool(np.int32, count + 1), _Pool(np.int32, count)
+        self._item, self._bucket, self._key = Pool(np.int32), Pool(np.int32), Pool(np.int64)
+        self._rank, self._probe = Pool(np.int32, count + 1), Pool(np.int32, count)
 
     def tables(self, program: Program) -> Tables:
         """Makes the tables of a plan."""
@@ -317,18 +240,16 @@ class TableMaker:
 
     def _add_tree(self, items_of: Hashable, items: Places, op: int, column: int, place: Ints | None) -> int:
         """Adds the values of some items, and the tree over them if there is a ``place`` for its levels."""
-        sizes = [len(items)]
-        while place is not None and sizes[-1] > 1 << FAN:
-            sizes.append(((sizes[-1] - 1) >> FAN) + 1)
-        starts = np.cumsum([0, *sizes[:-1]]).astype(np.int64)
-        largest = op >= LARGEST if len(sizes) > 1 else None
+        count = len(items)
+        starts = level_starts(count) if place is not None else np.array([0, count])
+        largest = op >= LARGEST if len(starts) > 2 else None
         name = items_of, column, largest
         if name not in self._key.begin:
-            keys = self._key.take(name, sum(sizes))
+            keys = self._key.take(name, int(starts[-1]))
             _look_up(self._events.codes, column, items, keys)
             if largest is not None:
-                add_levels(keys, starts, len(items), largest)
+                add_levels(keys, starts, count, largest)
         begin = self._key.begin[name]
         if place is not None:
-            place[LEVEL : LEVEL + len(sizes)] = begin + starts
+            place[LEVEL : LEVEL + len(starts) - 1] = begin + starts[:-1]
         return begin

@@ -33,11 +33,11 @@ from cetdsl.kernels.detect.nodes import EVENT as TEST_EVENT
 from cetdsl.kernels.detect.scopes import Scopes
 from cetdsl.kernels.detect.search import make_frames
 from cetdsl.kernels.detect.steps import CLOSES, LASTLY, MOST, OPENS, VARIABLE
-from cetdsl.kernels.detect.tables import FAN, LEVEL, LEVELS, Extents, TableMaker, add_levels, into_buckets
+from cetdsl.kernels.detect.tables import LEVEL, Extents, TableMaker, into_buckets
 from cetdsl.kernels.enumerate.blocks import ROOT, WINDOW, in_blocks, make_position
 from cetdsl.kernels.enumerate.correlated import Gaps, make_path
 from cetdsl.kernels.machine.conditions import Conditions
-from cetdsl.kernels.machine.program import OPERATORS
+from cetdsl.kernels.machine.lookups import LARGEST, LEVELS, add_levels, level_starts
 from cetdsl.kernels.vocabulary import Block, Events, Ints, Places
 
 #: Rows that a batch should store, and the most that one scope may: 16 bytes each.
@@ -209,14 +209,11 @@ class TreeSearch:
         if tree.node[k, SORTED] >= 0:
             test = tree.test[tree.node[k, SORTED]]
             event = events_of(tree, self._rows, right, start, stop, int(test[TEST_EVENT]))[item - start]
-            sizes = [len(item)]
-            while sizes[-1] > 1 << FAN:
-                sizes.append(((sizes[-1] - 1) >> FAN) + 1)
-            begins = np.cumsum([0, *sizes[:-1]]).astype(np.int64)
-            key = np.empty(sum(sizes), dtype=np.int64)
+            begins = level_starts(len(item))
+            key = np.empty(begins[-1], dtype=np.int64)
             key[: len(item)] = self._events.codes[int(test[TEST_COLUMN]), event]
-            add_levels(key, begins, len(item), bool(test[OP] >= OPERATORS[">"]))
-            levels[0, LEVEL : LEVEL + len(sizes)] = begins
+            add_levels(key, begins, len(item), bool(test[OP] >= LARGEST))
+            levels[0, LEVEL : LEVEL + len(begins) - 1] = begins[:-1]
         return RightSide(item, bucket, probe, slot, key, levels)
 
     def _make_room(self, rows: int, links: int, several: bool) -> None:

@@ -7,12 +7,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cetdsl.ir.slots import TESTS_IN_WORD, Demands, Fit, Gap, JoinedVertex
+from cetdsl.ir.slots import TESTS_IN_WORD, Compared, Demands, Fit, Gap, JoinedVertex
 from cetdsl.kernels.instances.candidates import Board, Fits, gather, lay_out_fits, make_board
+from cetdsl.kernels.instances.indexes import BEGIN, END, FIELDS, PLACE, Indexes
 from cetdsl.kernels.instances.join import FRAME_FIELDS, NEXT, STATE_FIELDS, STOP, TRIED, join
 from cetdsl.kernels.instances.join import ROWS as WRITTEN
 from cetdsl.kernels.instances.matches import trends_of, variables_of
-from cetdsl.kernels.instances.programs import Given, Program, given_by, lay_out_join
+from cetdsl.kernels.instances.programs import Given, Lookup, Program, given_by, lay_out_join
 from cetdsl.kernels.instances.reach import find_anchors, lay_out_needs
 from cetdsl.kernels.vocabulary import Block, Bools, Events, Ints, Places, Slices
 
@@ -85,8 +86,6 @@ class Detector:
             1 + max((test for fits in self._classes for _, tests in fits for test in tests), default=0) // TESTS_IN_WORD
         )
         self._fits = lay_out_fits([tuple(Fit(*fit) for fit in fits) for fits in self._classes], words)
-        #: The classes, and the columns by whose values their events may be looked up.
-        self._looked_up = sorted({found for vertex in self.vertices for found in vertex.looked_up()})
         self.left = dict.fromkeys((one.query for one in vertices if one.query >= 0), limit)
         self.queries = [one.query for one in vertices]
         self.are_queries = np.array(self.queries, dtype=np.int64) >= 0
@@ -129,7 +128,7 @@ class Detector:
         if not len(slices.low):
             return
         board = make_board(events, kinds, tests, slices, bounds)
-        work = _Work(self, board, self._fits, self._looked_up)
+        work = _Work(self, board, self._fits)
         yield from work.try_alone()
         for number, vertex in enumerate(self.vertices):
             if vertex.query < 0:
@@ -152,6 +151,10 @@ def _leaves_below(vertices: Sequence[JoinedVertex]) -> list[list[tuple[int, tupl
     return [list(one) for one in found]
 
 
+def _slots_of(part: _Source | int) -> tuple[int, ...]:
+    return part.slots if isinstance(part, _Source) else (part,)
+
+
 class _Vertex:
     """A vertex with the classes of its slots and gaps, and the programs that it has been joined by."""
 
@@ -165,40 +168,26 @@ class _Vertex:
         self.variables = variables_of(told.demands.slots)
         window, slide = told.window or (0, 0)
         self.bounds = np.array([told.demands.length, told.query >= 0, window, slide], dtype=np.int64)
-        self.programs: dict[tuple[_Source | int, ...], tuple[Program, tuple[tuple[int, int] | None, ...]]] = {}
+        #: The comparisons of each slot with others.
+        self.compared: dict[int, list[Compared]] = {}
+        for one in sorted(told.demands.compared, key=repr):
+            for slot in {one.slot, one.other}:
+                self.compared.setdefault(slot, []).append(one)
+        self.programs: dict[tuple[_Source | int, ...], tuple[Program, tuple[Lookup | None, ...]]] = {}
 
     @property
     def width(self) -> int:
         """The numbers in a row of an instance."""
         return len(self.classes) + 1
 
-    def looked_up(self) -> Iterator[tuple[int, int]]:
-        """The classes of its slots, and the columns by whose values their events may be looked up."""
-        for one in self.demands.compared:
-            if one.op == "=":
-                yield self.classes[one.slot], one.column
-                yield self.classes[one.other], one.other_column
-
 
 class _Work:
     """The joins over one chunk."""
 
-    def __init__(self, detector: Detector, board: Board, fits: Fits, looked_up: Sequence[tuple[int, int]]) -> None:
+    def __init__(self, detector: Detector, board: Board, fits: Fits) -> None:
         self.detector, self.board, self.fits = detector, board, fits
-        items, start = gather(board, fits)
-        #: Where the events of each class lie, and those of a class in order of a column.
-        self.places: dict[int | tuple[int, int], tuple[int, int]] = dict(
-            enumerate(zip(start[:-1].tolist(), start[1:].tolist(), strict=True))
-        )
-        parts, count = [items], len(items)
-        for number, column in looked_up:
-            begin, end = self.places[number]
-            own = items[begin:end]
-            own = own[board.valid[column, own]]
-            parts.append(own[np.lexsort((own, board.codes[column, own]))])
-            self.places[number, column] = count, count + len(own)
-            count += len(own)
-        self.items, self.class_start = np.concatenate(parts), start
+        items, self.class_start = gather(board, fits)
+        self.indexes = Indexes(board, items, self.class_start)
         #: Of each vertex where its anchors begin and end.
         self.anchors = np.zeros((len(detector.queries), 2), dtype=np.int64)
         self.store, self.used = np.empty(_FIRST_ROOM, dtype=np.int32), 0
@@ -211,27 +200,26 @@ class _Work:
         self.in_order: set[int] = set()
         self.in_use: set[int] = set()
 
-    def _find_anchors(self, wanted: Bools) -> None:
+    def _find_anchors(self, wanted: Bools, whose: str) -> None:
         """Finds the anchors of some vertices."""
-        items, start = self.items, self.class_start
+        start = self.class_start
         if not self.detector.frugal:
             classes = [one.classes for one in self.detector.vertices]
             rarest = [int(np.argmin([self._size(each) for each in own])) for own in classes]
-            every = [self.places[own[slot]] for own, slot in zip(classes, rarest, strict=True)]
+            every = [self.indexes.classes[own[slot]] for own, slot in zip(classes, rarest, strict=True)]
             self.anchor_slot = np.array(rarest, dtype=np.int64)
             self.anchors = np.array(every, dtype=np.int64).reshape(-1, 2)
             return
-        found = find_anchors(self.detector.needs, self.board, items[: start[-1]], start, wanted)
+        found = find_anchors(self.detector.needs, self.board, self.indexes.items[: start[-1]], start, wanted)
         bounds = np.stack((found.start[:-1], found.start[1:]), axis=1)
-        self.anchors[wanted] = bounds[wanted] + len(items)
+        self.anchors[wanted] = bounds[wanted] + self.indexes.add(("anchors", whose), found.event)
         #: The slot of each vertex that its anchors are of.
         self.anchor_slot = found.slot
-        self.items = np.concatenate((items, found.event))
 
     def try_alone(self) -> Iterator[tuple[int, Block]]:
         """Joins the queries that take so little that nothing could save much; measures what the others would take."""
         detector = self.detector
-        self._find_anchors(detector.are_queries)
+        self._find_anchors(detector.are_queries, "queries")
         wanting = [n for n, one in enumerate(detector.queries) if one >= 0 and detector.left[one]]
         #: What each query would look at if it were made of events alone; that of those that are done is not there.
         self.alone = dict.fromkeys(wanting, ANY_EFFORT)
@@ -249,7 +237,7 @@ class _Work:
             self.may_save[[number for number in inner if len(self._served(number)) >= least]] = True
         detector.not_kept[~detector.are_queries & ~self.may_save] += 1
         if self.may_save.any():
-            self._find_anchors(self.may_save)
+            self._find_anchors(self.may_save, "sub-patterns")
 
     def _try(self, number: int, vertex: _Vertex) -> Iterator[tuple[int, Block]]:
         """Joins a query of events alone, and measures what that would take if it takes more than a trial."""
@@ -391,7 +379,7 @@ class _Work:
             self.in_use.add(vertex)
 
     def _size(self, number: int) -> int:
-        begin, end = self.places[number]
+        begin, end = self.indexes.classes[number]
         return end - begin
 
     def _parts(self, number: int, vertex: _Vertex, sources: Sequence[_Source]) -> tuple[_Source | int, ...]:
@@ -416,15 +404,36 @@ class _Work:
             if slot not in covered:
                 first = slot == anchor and not covered
                 sized.append((-1 if first else self._size(its), len(sized), slot))
-        return tuple(part for _, _, part in sorted(sized, key=lambda one: one[:2]))
+        sized.sort(key=lambda one: one[:2])
+        parts = [part for _, _, part in sized]
+        return tuple(self._by_expectation(vertex, parts, [size for size, _, _ in sized]) if vertex.compared else parts)
+
+    def _by_expectation(
+        self, vertex: _Vertex, parts: Sequence[_Source | int], sizes: Sequence[float]
+    ) -> Iterator[_Source | int]:
+        """The parts, the first one first, and then whichever is expected to have the fewest candidates.
+
+        Of the candidates of a part only those count that the comparisons with the slots bound before let through.
+        """
+        owner: dict[int, int] = {}
+        for number in reversed(range(len(parts))):
+            owner.update(dict.fromkeys(_slots_of(parts[number]), number))
+        expected, left = list(sizes), list(range(len(parts)))
+        while left:
+            chosen = min(left, key=lambda number: expected[number])
+            left.remove(chosen)
+            yield parts[chosen]
+            for slot in _slots_of(parts[chosen]):
+                for one in vertex.compared.get(slot, ()):
+                    other = owner[one.other if one.slot == slot else one.slot]
+                    expected[other] *= self.indexes.share(one, vertex.classes[one.slot], vertex.classes[one.other])
 
     def put_in_order(self, number: int) -> None:
         """Sorts the instances of a vertex by their first events, by which they are looked up."""
         if number in self.in_order:
             return
         self.in_order.add(number)
-        place, instances, width = self.kept[number]
-        table = self.store[place : place + instances * width].reshape(instances, width)
+        table = self._table(self.kept[number])
         table[:] = table[np.argsort(table[:, -1], kind="stable")]
 
     def program(self, number: int, parts: tuple[_Source | int, ...]) -> tuple[Program, Ints]:
@@ -433,19 +442,35 @@ class _Work:
         if parts not in vertex.programs:
             given = [self._given(part) if isinstance(part, _Source) else part for part in parts]
             vertex.programs[parts] = lay_out_join(vertex.demands, vertex.classes, vertex.gaps, given)
-        program, looked_up = vertex.programs[parts]
-        where = np.zeros((len(parts), 3), dtype=np.int64)
-        for row, (part, index) in enumerate(zip(parts, looked_up, strict=True)):
+        program, lookups = vertex.programs[parts]
+        where = np.zeros((len(parts), FIELDS), dtype=np.int64)
+        for row, (part, lookup) in enumerate(zip(parts, lookups, strict=True)):
             if isinstance(part, _Source):
-                kept = self.kept[part.vertex]
-                where[row] = 0, kept.instances, kept.place
-                if row:
-                    self.put_in_order(part.vertex)
+                where[row] = self._instances(part, row == 0, lookup)
+            elif lookup is not None:
+                where[row] = self.indexes.events(vertex.classes[part], lookup)
             elif not row and part == self.anchor_slot[number]:
-                where[row, :2] = self.anchors[number]
+                where[row, [BEGIN, END]] = self.anchors[number]
             else:
-                where[row, :2] = self.places[vertex.classes[part] if index is None else index]
+                where[row, [BEGIN, END]] = self.indexes.classes[vertex.classes[part]]
         return program, where
+
+    def _instances(self, part: _Source, first: bool, lookup: Lookup | None) -> Ints:
+        """Where the instances of a parent lie, as a row of ``where``."""
+        kept = self.kept[part.vertex]
+        if not first:
+            self.put_in_order(part.vertex)
+        where = np.zeros(FIELDS, dtype=np.int64)
+        where[END] = kept.instances
+        if lookup is not None:
+            where = self.indexes.instances(part.vertex, self._table(kept), lookup)
+        where[PLACE] = kept.place
+        return where
+
+    def _table(self, kept: Kept) -> Places:
+        """The instances of a vertex, a row each."""
+        table: Places = self.store[kept.place : kept.place + kept.instances * kept.width]
+        return table.reshape(kept.instances, kept.width)
 
     def _given(self, one: _Source) -> Given:
         above = self.detector.vertices[one.vertex]
@@ -459,7 +484,8 @@ class _Join:
         self._work, self.effort = work, effort
         vertex = self._vertex = work.detector.vertices[number]
         self._program, self._where = work.program(number, parts)
-        self._gaps = np.array([work.places[number] for number in vertex.gap_classes], dtype=np.int64).reshape(-1, 2)
+        within = [work.indexes.classes[number] for number in vertex.gap_classes]
+        self._gaps = np.array(within, dtype=np.int64).reshape(-1, 2)
         self._frame = np.zeros((len(parts), FRAME_FIELDS), dtype=np.int64)
         self._frame[0, [NEXT, STOP]] = self._where[0, :2]
         self._bound = np.zeros(len(vertex.classes), dtype=np.int64)
@@ -496,7 +522,8 @@ class _Join:
                 self._program,
                 self._where,
                 self._gaps,
-                self._work.items,
+                self._work.indexes.items,
+                self._work.indexes.keys,
                 self._work.store,
                 rows,
                 self._frame,

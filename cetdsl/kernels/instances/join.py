@@ -10,19 +10,23 @@ import numpy as np
 
 from cetdsl.kernels._jit import inlined, jit
 from cetdsl.kernels.instances.candidates import BEHIND_ALL, Board, Fits, fits_into
+from cetdsl.kernels.instances.indexes import BEGIN, END, LEVEL, PLACE
 from cetdsl.kernels.instances.programs import (
     AHEAD,
     APART,
     BEFORE,
     BEHIND,
     EMPTY,
+    EQUAL,
+    EQUAL_END,
     FITS,
+    INDEXED,
     IS_PARENT,
-    LOOKED_UP,
     NARROWED,
     NARROWED_END,
-    OF_COLUMN,
-    OF_SLOT,
+    ORDER,
+    ORDER_COLUMN,
+    ORDER_SLOT,
     SAME,
     SLOTS,
     SLOTS_END,
@@ -32,17 +36,15 @@ from cetdsl.kernels.instances.programs import (
     Program,
 )
 from cetdsl.kernels.machine.conditions import compare
+from cetdsl.kernels.machine.lookups import next_holding
 from cetdsl.kernels.vocabulary import Index, Ints, Places
 
 #: The columns of ``frame``, a row for each step: the next candidate and the end of all; the position and the time from
-#: which candidates are out of the range; the value that they are looked up by; the first and the last time of the
+#: which candidates are out of the range; the value that the tree compares with; the first and the last time of the
 #: events that are bound.
-NEXT, STOP, UNTIL, LATEST, VALUE, EARLIEST_BOUND, LATEST_BOUND, FRAME_FIELDS = range(8)
+NEXT, STOP, UNTIL, LATEST, LIMIT, EARLIEST_BOUND, LATEST_BOUND, FRAME_FIELDS = range(8)
 #: The entries of ``state``: the step, the key, the rows that have been written, and the candidates looked at.
 DEPTH, KEY, ROWS, TRIED, STATE_FIELDS = range(5)
-#: The columns of ``where``, a row for each step: the first candidate, the end of all, and, of a parent, where its
-#: instances lie.
-BEGIN, END, PLACE = range(3)
 #: The entries of ``bounds``: the longest time from the first event to the last (-1: any), whether only those are wanted
 #: that begin within the times of this chunk, and the length and slide of the windows of which one must hold all events.
 LENGTH, CLOSES, WINDOW, SLIDE = range(4)
@@ -56,6 +58,7 @@ def join(
     where: Ints,
     gaps: Ints,
     items: Ints,
+    keys: Ints,
     store: Places,
     rows: Places,
     frame: Ints,
@@ -70,7 +73,8 @@ def join(
     It ends when ``most`` are written, or ``effort`` candidates have been looked at.
 
     A row has the position of the event of each slot, and the first position of all. ``where`` and ``gaps`` say where
-    the candidates of each step, and the events that each gap must not hold, lie in ``items`` or ``store``.
+    the candidates of each step, and the events that each gap must not hold, lie in ``items`` or ``store``, and where
+    the trees over candidates lie in ``keys``.
     """
     time, segment, begin, end = board.time, board.segment, board.begin, board.end
     step, slots, test = program.step, program.slot, program.test
@@ -82,9 +86,17 @@ def join(
         if place >= now[STOP]:
             depth -= 1
             continue
+        own = step[depth]
+        if own[ORDER] >= 0:
+            base = where[depth, BEGIN]
+            place = base + next_holding(
+                keys, where, depth, LEVEL, own[ORDER], now[LIMIT], place - base, now[STOP] - base
+            )
+            if place >= now[STOP]:
+                depth -= 1
+                continue
         now[NEXT] = place + 1
         tried += 1
-        own = step[depth]
         lead = _position(items, store, where[depth], own, place)
         if depth == 0:
             key = segment[lead]
@@ -95,13 +107,10 @@ def join(
             if lead >= now[UNTIL] or time[lead] > now[LATEST]:
                 now[NEXT] = now[STOP]
                 continue
-            if own[LOOKED_UP] >= 0 and board.codes[own[LOOKED_UP], lead] != now[VALUE]:
-                now[NEXT] = now[STOP]
-                continue
             first, latest = frame[depth - 1, EARLIEST_BOUND], frame[depth - 1, LATEST_BOUND]
         agrees = True
         if own[IS_PARENT]:
-            row = where[depth, PLACE] + place * own[WIDTH]
+            row = _row(items, where[depth], own, place)
             for n in range(own[SLOTS_END] - own[SLOTS]):
                 event = np.int64(store[row + n])
                 slot = slots[own[SLOTS] + n, 0]
@@ -143,10 +152,17 @@ def join(
 
 
 @inlined
-def _position(items: Ints, store: Places, where: Ints, own: Ints, place: int) -> Index:
+def _row(items: Ints, where: Ints, own: Ints, place: Index) -> Index:
+    """Where the row of a parent's instance begins in ``store``."""
+    instance = items[place] if own[INDEXED] else place
+    return np.int64(where[PLACE] + instance * own[WIDTH])
+
+
+@inlined
+def _position(items: Ints, store: Places, where: Ints, own: Ints, place: Index) -> Index:
     """The position by which candidates are in order: that of the event, or of the first event of an instance."""
     if own[IS_PARENT]:
-        return np.int64(store[where[PLACE] + place * own[WIDTH] + own[WIDTH] - 1])
+        return np.int64(store[_row(items, where, own, place) + own[WIDTH] - 1])
     return np.int64(items[place])
 
 
@@ -187,26 +203,60 @@ def _open(
             until = min(until, board.first[event])
         elif how == SAME:
             lowest, until = max(lowest, event), min(until, event + 1)
-    column, value = own[LOOKED_UP], 0
     now[NEXT], now[STOP], now[UNTIL], now[LATEST] = 0, 0, until, latest
-    if column >= 0:
-        event = bound[own[OF_SLOT]]
-        if not board.valid[own[OF_COLUMN], event]:
+    for row in range(own[EQUAL], own[EQUAL_END]):
+        if not board.valid[program.equal[row, 3], bound[program.equal[row, 2]]]:
             return
-        value = board.codes[own[OF_COLUMN], event]
+    if own[ORDER] >= 0:
+        event = bound[own[ORDER_SLOT]]
+        if not board.valid[own[ORDER_COLUMN], event]:
+            return
+        now[LIMIT] = board.codes[own[ORDER_COLUMN], event]
     low, high = where[BEGIN], where[END]
     while low < high:
         middle = (low + high) // 2
         lead = _position(items, store, where, own, middle)
+        side = _side(board, program, where, items, store, own, middle, lead, bound)
         behind = board.segment[lead] > key or (lead >= lowest and board.time[lead] >= earliest)
-        if column >= 0:
-            its = board.codes[column, lead]
-            behind = its > value or (its == value and behind)
-        if behind:
+        if side > 0 or (side == 0 and behind):
             high = middle
         else:
             low = middle + 1
-    now[NEXT], now[STOP], now[VALUE] = low, where[END], value
+    now[NEXT], now[STOP] = low, where[END]
+    if own[INDEXED]:
+        # Behind those of the values, and of the range, lie others of which the tree may tell.
+        high = where[END]
+        while low < high:
+            middle = (low + high) // 2
+            lead = _position(items, store, where, own, middle)
+            side = _side(board, program, where, items, store, own, middle, lead, bound)
+            if side > 0 or (side == 0 and (lead >= until or board.time[lead] > latest)):
+                high = middle
+            else:
+                low = middle + 1
+        now[STOP] = low
+
+
+@inlined
+def _side(
+    board: Board,
+    program: Program,
+    where: Ints,
+    items: Ints,
+    store: Places,
+    own: Ints,
+    place: Index,
+    lead: Index,
+    bound: Ints,
+) -> int:
+    """Whether the values of a candidate are before (-1) those that they are to equal, equal (0), or behind them (1)."""
+    for row in range(own[EQUAL], own[EQUAL_END]):
+        part, column, slot, other = program.equal[row]
+        event = np.int64(store[_row(items, where, own, place) + part]) if own[IS_PARENT] else lead
+        its, value = board.codes[column, event], board.codes[other, bound[slot]]
+        if its != value:
+            return 1 if its > value else -1
+    return 0
 
 
 @jit

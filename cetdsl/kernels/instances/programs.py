@@ -1,8 +1,10 @@
 """How a vertex is joined in some order of its parts, as arrays: what each step binds, where it looks, what it tests.
 
 A *part* is a parent, whose instances bind several slots at once, or a slot. A slot that precedes, or follows, one that
-is bound is looked for in the range of positions that this leaves; one whose event is to be equal in a column to that of
-a bound slot, among the events of that value only. All else is tested.
+is bound is looked for in the range of positions that this leaves. Where columns are to be equal to those of bound
+slots, candidates are looked up among those of these values only, events as well as instances of a parent. The first
+comparison by order is answered by a tree of extremes, which tells the next candidate of which it holds. All else is
+tested.
 """
 
 from __future__ import annotations
@@ -14,6 +16,8 @@ import attrs
 import numpy as np
 
 from cetdsl.ir.slots import Compared, Demands, Gap
+from cetdsl.ir.transitions import ORDERS
+from cetdsl.kernels.machine.lookups import LARGEST
 from cetdsl.kernels.machine.program import OPERATORS
 from cetdsl.kernels.vocabulary import Ints
 from cetdsl.pattern.expressions import MIRRORED
@@ -23,11 +27,11 @@ from cetdsl.pattern.expressions import MIRRORED
 BEFORE, APART, FITS, EMPTY = 6, 7, 8, 9
 #: How a bound slot narrows the range of a part: its event is behind it, is before it, or is the same.
 BEHIND, AHEAD, SAME = 0, 1, 2
-#: The columns of ``Program.step``: whether the part is a parent; the numbers in a row of its instances; the compared
-#: column by whose values candidates are looked up (-1: none), and the bound slot and column that say the value; where
-#: the slots of the part, what narrows its range, and its tests begin and end.
-IS_PARENT, WIDTH, LOOKED_UP, OF_SLOT, OF_COLUMN = range(5)
-SLOTS, SLOTS_END, NARROWED, NARROWED_END, TESTS, TESTS_END, FIELDS = range(5, 12)
+#: The columns of ``Program.step``: whether the part is a parent; the numbers in a row of its instances; whether
+#: candidates are looked up by value; the operator that the tree answers (-1: none), with the bound slot and its column;
+#: where the slots of the part, what narrows its range, the values that are to be equal, and its tests begin and end.
+IS_PARENT, WIDTH, INDEXED, ORDER, ORDER_SLOT, ORDER_COLUMN = range(6)
+SLOTS, SLOTS_END, NARROWED, NARROWED_END, EQUAL, EQUAL_END, TESTS, TESTS_END, FIELDS = range(6, 15)
 
 
 class Program(NamedTuple):
@@ -39,6 +43,9 @@ class Program(NamedTuple):
     slot: Ints
     #: A bound slot and how it narrows a range; shape (n, 2).
     narrow: Ints
+    #: The place in an instance (0 of an event) and the column whose value is to equal that of a bound slot in another
+    #: column; shape (n, 4).
+    equal: Ints
     #: Operator, slot, column, other slot, other column; in the place of the first column stands the class for FITS,
     #: and the gap for EMPTY; shape (n, 5).
     test: Ints
@@ -46,6 +53,18 @@ class Program(NamedTuple):
     #: ``gap_slot``; shape (gaps, 3).
     gap: Ints
     gap_slot: Ints
+
+
+class Lookup(NamedTuple):
+    """The values by which the candidates of a step are looked up: of some places in an instance, 0 of an event.
+
+    ``equal`` are places and columns, in the order by which candidates are sorted; ``ordered`` is the place and the
+    column over which there is a tree, of the ``largest`` values or the smallest.
+    """
+
+    equal: tuple[tuple[int, int], ...]
+    ordered: tuple[int, int] | None
+    largest: bool
 
 
 @attrs.frozen
@@ -86,19 +105,19 @@ def _turned(one: Compared, number: dict[int, int]) -> Compared:
 
 def lay_out_join(
     demands: Demands, classes: Sequence[int], gaps: Sequence[Gap], parts: Sequence[Given | int]
-) -> tuple[Program, tuple[tuple[int, int] | None, ...]]:
+) -> tuple[Program, tuple[Lookup | None, ...]]:
     """Lays out a join of parts, parents or slots, in this order.
 
     Returns
     -------
     Program
-    tuple of (class, column) or None
-        For each step that looks candidates up by value, what it looks them up in.
+    tuple of Lookup or None
+        For each step the values that it looks candidates up by, if it does.
     """
     laid = _Laid(demands, classes, gaps)
     for number, part in enumerate(parts):
         laid.add(part, last=number == len(parts) - 1)
-    return laid.program(), tuple(laid.looked_up)
+    return laid.program(), tuple(laid.lookups)
 
 
 class _Laid:
@@ -109,7 +128,8 @@ class _Laid:
         self.slots: list[tuple[int, int]] = []
         self.narrow: list[tuple[int, int]] = []
         self.tests: list[tuple[int, int, int, int, int]] = []
-        self.looked_up: list[tuple[int, int] | None] = []
+        self.equal: list[tuple[int, int, int, int]] = []
+        self.lookups: list[Lookup | None] = []
         self.judged: set[Gap] = set()
         # What is asked of each slot and another one, so that a step looks at that of its own slots only.
         self.before = _by_slot(sorted(demands.before))
@@ -121,26 +141,51 @@ class _Laid:
         own = part.slots if isinstance(part, Given) else (part,)
         new = [slot for slot in own if slot not in self.bound]
         step = [0] * FIELDS
-        step[IS_PARENT], step[WIDTH], step[LOOKED_UP] = isinstance(part, Given), len(own) + 1, -1
-        step[SLOTS], step[NARROWED], step[TESTS] = len(self.slots), len(self.narrow), len(self.tests)
+        step[IS_PARENT], step[WIDTH], step[ORDER] = isinstance(part, Given), len(own) + 1, -1
+        step[SLOTS], step[NARROWED], step[EQUAL], step[TESTS] = self._laid()
         self.slots += [(slot, slot in self.bound) for slot in own]
         known = part.known if isinstance(part, Given) else None
-        chosen = None
         if isinstance(part, Given):
             self._narrow_parent(part)
             fitting = zip(part.slots, part.classes, strict=True)
             self.tests += [(FITS, s, self.classes[s], s, 0) for s, its in fitting if self.classes[s] != its]
         else:
             self._narrow_slot(part)
-            chosen = self._equality(part)
-            if chosen is not None:
-                one = chosen if chosen.slot == part else _mirrored(chosen)
-                step[LOOKED_UP], step[OF_SLOT], step[OF_COLUMN] = one.column, one.other, one.other_column
-        self.looked_up.append(None if chosen is None else (self.classes[own[0]], step[LOOKED_UP]))
+        answered = self._look_up(own, step)
         self.bound.update(own)
-        self.tests += self._tests(new, known, chosen, last)
-        step[SLOTS_END], step[NARROWED_END], step[TESTS_END] = len(self.slots), len(self.narrow), len(self.tests)
+        self.tests += self._tests(new, known, answered, last)
+        step[SLOTS_END], step[NARROWED_END], step[EQUAL_END], step[TESTS_END] = self._laid()
         self.steps.append(step)
+
+    def _laid(self) -> tuple[int, int, int, int]:
+        """How much there is so far of what has a begin and an end for each step."""
+        return len(self.slots), len(self.narrow), len(self.equal), len(self.tests)
+
+    def _look_up(self, own: Sequence[int], step: list[int]) -> set[Compared]:
+        """Says by which values the candidates of a step are looked up; returns the comparisons that this answers."""
+        place = {slot: number for number, slot in enumerate(own)}
+        equal: dict[tuple[int, int], Compared] = {}
+        ordered: Compared | None = None
+        for told in self.compared:
+            for one in (told, _mirrored(told)):
+                if one.slot in place and one.slot not in self.bound and one.other in self.bound - set(own):
+                    if one.op == "=":
+                        equal.setdefault((place[one.slot], one.column), one)
+                    elif one.op in ORDERS and ordered is None:
+                        ordered = one
+        self.equal += [(*key, one.other, one.other_column) for key, one in sorted(equal.items())]
+        step[INDEXED] = bool(equal) or ordered is not None
+        if ordered is not None:
+            step[ORDER], step[ORDER_SLOT], step[ORDER_COLUMN] = (
+                OPERATORS[ordered.op],
+                ordered.other,
+                ordered.other_column,
+            )
+        over = None if ordered is None else (place[ordered.slot], ordered.column)
+        lookup = Lookup(tuple(sorted(equal)), over, step[ORDER] >= LARGEST)
+        self.lookups.append(lookup if step[INDEXED] else None)
+        answered = {*equal.values(), *([] if ordered is None else [ordered])}
+        return answered | set(map(_mirrored, answered))
 
     def _narrow_slot(self, slot: int) -> None:
         for a, b in self.before.get(slot, ()):
@@ -158,17 +203,10 @@ class _Laid:
             elif all((other, slot) in self.demands.before for slot in part.slots):
                 self.narrow.append((other, BEHIND))
 
-    def _equality(self, slot: int) -> Compared | None:
-        for one in self.compared:
-            sides = {one.slot, one.other}
-            if one.op == "=" and slot in sides and sides - {slot} <= self.bound:
-                return one
-        return None
-
     def _tests(
-        self, new: Sequence[int], known: Demands | None, chosen: Compared | None, last: bool
+        self, new: Sequence[int], known: Demands | None, answered: set[Compared], last: bool
     ) -> Iterator[tuple[int, int, int, int, int]]:
-        """What is to be asked of newly bound slots, and is neither known nor said by the range."""
+        """What is to be asked of newly bound slots, and is neither known nor said by range, values or tree."""
         # The range of a single slot says what is before it and behind it.
         if known is not None:
             for a, b in self._due(self.before, new):
@@ -180,7 +218,7 @@ class _Laid:
         for one in self.compared:
             slots = {one.slot, one.other}
             is_due = slots <= self.bound and not slots.isdisjoint(new)
-            if is_due and one != chosen and one not in (known.compared if known else ()):
+            if is_due and one not in answered and one not in (known.compared if known else ()):
                 yield OPERATORS[one.op], one.slot, one.column, one.other, one.other_column
         for number, gap in enumerate(self.gaps):
             mentioned = gap.after | gap.before
@@ -212,6 +250,7 @@ class _Laid:
             _table(self.steps, FIELDS),
             _table(self.slots, 2),
             _table(self.narrow, 2),
+            _table(self.equal, 4),
             _table(self.tests, 5),
             _table(gaps, 3),
             np.array(places, dtype=np.int64),

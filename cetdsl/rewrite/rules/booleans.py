@@ -41,6 +41,8 @@ def rewrite_conditions(resolved: ResolvedQuery, change: Callable[[Expr], Expr]) 
         if not isinstance(node, Event) or node.condition is None:
             return node
         condition = change(node.condition)
+        if condition == node.condition != TRUE:
+            return node
         return attrs.evolve(node, condition=None if condition == TRUE else condition)
 
     return rewrite_pattern(resolved, changed)

@@ -1,0 +1,140 @@
+"""Where the candidates of a step lie in a chunk: in order of their values and of time, and under a tree of extremes.
+
+All that a join looks up is made before the join is called; what several joins look up is made once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import NamedTuple
+
+import numpy as np
+
+from cetdsl.ir.slots import Compared
+from cetdsl.kernels.instances.candidates import Board
+from cetdsl.kernels.instances.programs import Lookup
+from cetdsl.kernels.machine.lookups import LARGEST, LEVELS, Pool, add_levels, level_starts
+from cetdsl.kernels.machine.program import OPERATORS
+from cetdsl.kernels.vocabulary import Ints, Places
+
+#: The columns of ``where``, a row for each step: the first candidate, the end of all, where the instances lie of a
+#: parent, and where the levels begin of the tree over the candidates.
+BEGIN, END, PLACE, LEVEL = range(4)
+FIELDS = LEVEL + LEVELS
+#: So many events of a class tell how often a comparison holds.
+_SAMPLE = 256
+
+
+class _Sample(NamedTuple):
+    """Values of some events of a class, ascending; and how many events these are, with those that have no value."""
+
+    values: Ints
+    events: int
+
+
+class Indexes:
+    """The candidates of all joins over a chunk.
+
+    ``items`` are events, or numbers of instances: of each class those that fit, ascending, and behind them those that
+    are looked up by value.
+    """
+
+    def __init__(self, board: Board, items: Ints, start: Ints) -> None:
+        self._board = board
+        self._items, self._keys = Pool(np.int64, alike=1), Pool(np.int64)
+        self._items.add("classes", items)
+        #: Where the events of each class begin and end.
+        self.classes: list[tuple[int, int]] = list(zip(start[:-1].tolist(), start[1:].tolist(), strict=True))
+        self._runs: dict[Hashable, tuple[int, int]] = {}
+        self._samples: dict[tuple[int, int], _Sample] = {}
+        self._shares: dict[Hashable, float] = {}
+
+    @property
+    def items(self) -> Ints:
+        """All candidates so far."""
+        items: Ints = self._items.whole
+        return items
+
+    @property
+    def keys(self) -> Ints:
+        """The values of all trees so far."""
+        keys: Ints = self._keys.whole
+        return keys
+
+    def add(self, name: Hashable, items: Ints) -> int:
+        """Adds candidates; returns where they begin."""
+        return self._items.add(name, items)
+
+    def events(self, number: int, lookup: Lookup) -> Ints:
+        """Returns where the events of a class lie that have the values by which they are looked up."""
+        begin, end = self.classes[number]
+        own = self.items[begin:end]
+        return self._where(("class", number), own, own[:, None], own, lookup)
+
+    def instances(self, vertex: int, table: Places, lookup: Lookup) -> Ints:
+        """Returns where the numbers of the instances of a vertex lie that have the values.
+
+        They are the rows of ``table``: the event of each slot, and the first of all.
+        """
+        return self._where(("vertex", vertex), np.arange(len(table)), table, table[:, -1], lookup)
+
+    def _where(self, name: Hashable, items: Ints, events: Ints | Places, lead: Ints | Places, lookup: Lookup) -> Ints:
+        """The entries BEGIN, END, and those of the tree from LEVEL on, of some of the items.
+
+        ``events`` are those of each item, by place, and ``lead`` is the event by which items are in order of time.
+        """
+        run = name, lookup.equal, lookup.ordered
+        if run not in self._runs:
+            chosen = self._sorted(events, lead, lookup)
+            begin = self._items.add(run, items[chosen])
+            self._runs[run] = begin, begin + len(chosen)
+        where = np.zeros(FIELDS, dtype=np.int64)
+        where[[BEGIN, END]] = begin, end = self._runs[run]
+        if lookup.ordered is not None:
+            place, column = lookup.ordered
+            starts = level_starts(end - begin)
+            tree = run, lookup.largest
+            if tree not in self._keys.begin:
+                chosen = np.searchsorted(items, self.items[begin:end])
+                keys = self._keys.take(tree, int(starts[-1]))
+                keys[: end - begin] = self._board.codes[column, events[chosen, place]]
+                add_levels(keys, starts, end - begin, lookup.largest)
+            where[LEVEL : LEVEL + len(starts) - 1] = self._keys.begin[tree] + starts[:-1]
+        return where
+
+    def _sorted(self, events: Ints | Places, lead: Ints | Places, lookup: Lookup) -> Ints:
+        """The items that have all values, by those that are to be equal and then by time."""
+        board = self._board
+        asked = lookup.equal if lookup.ordered is None else (*lookup.equal, lookup.ordered)
+        known = np.logical_and.reduce([board.valid[column, events[:, place]] for place, column in asked])
+        chosen = np.nonzero(known)[0]
+        values = [board.codes[column, events[chosen, place]] for place, column in reversed(lookup.equal)]
+        return chosen[np.lexsort((lead[chosen], *values))]
+
+    def share(self, one: Compared, number: int, other: int) -> float:
+        """Returns of which share of the pairs of events of two classes a comparison holds, as far as samples tell."""
+        name = one.op, one.column, number, one.other_column, other
+        if name not in self._shares:
+            left, right = self._sample(number, one.column), self._sample(other, one.other_column)
+            pairs = left.events * right.events
+            # A comparison that holds of no pair of the samples may hold of some.
+            self._shares[name] = max(_holding(one.op, left.values, right.values), 0.5) / max(pairs, 1)
+        return self._shares[name]
+
+    def _sample(self, number: int, column: int) -> _Sample:
+        if (number, column) not in self._samples:
+            begin, end = self.classes[number]
+            some = self.items[np.linspace(begin, end, min(end - begin, _SAMPLE), endpoint=False).astype(np.int64)]
+            values = self._board.codes[column, some[self._board.valid[column, some]]]
+            self._samples[number, column] = _Sample(np.sort(values), len(some))
+        return self._samples[number, column]
+
+
+def _holding(op: str, left: Ints, right: Ints) -> int:
+    """Of how many pairs of values, both ascending, ``left <op> right`` holds."""
+    if op in ("=", "!="):
+        equal = int((np.searchsorted(right, left, "right") - np.searchsorted(right, left, "left")).sum())
+        return equal if op == "=" else len(left) * len(right) - equal
+    # ``a < b`` holds of all b behind the last that equals a.
+    behind = int(np.searchsorted(right, left, "right" if op in ("<", ">=") else "left").sum())
+    return len(left) * len(right) - behind if OPERATORS[op] < LARGEST else behind
