@@ -8,6 +8,7 @@ from typing import Any
 import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullLocator
 from races import MEMORY_LIMIT
 
 BEGIN, END = "<!-- begin: python benchmarks/run.py --report -->", "<!-- end -->"
@@ -112,6 +113,8 @@ def _largest(results: dict[str, Any]) -> int:
 _MET, _MISSED = "#2a78b5", "#c44e3b"
 #: Bars longer than so many times the limit are cut off.
 _WIDEST = 3.0
+#: An axis that spans less has numbers at 1, 2 and 5 of each power of ten.
+_FEW_DECADES = 2_000.0
 
 
 def picture(results: dict[str, Any]) -> Figure:
@@ -135,16 +138,19 @@ def picture(results: dict[str, Any]) -> Figure:
 
 
 def draw(chart: dict[str, Any]) -> Figure:
-    """A chart of a race, or its panels two by two."""
+    """A chart of a race, or its panels: three in a row where that fills all rows, else two."""
     if "panels" not in chart:
         figure = Figure(figsize=(8, 5.5), layout="constrained")
-        _draw_in(figure.add_subplot(title=chart["title"]), chart)
+        _draw_in(figure.add_subplot(), chart)
         figure.legend(loc="outside lower center", ncols=2)
         return figure
-    figure = Figure(figsize=(10, 8), layout="constrained")
+    count = len(chart["panels"])
+    columns = 3 if count % 3 == 0 else min(count, 2)
+    rows = -(-count // columns)
+    figure = Figure(figsize=(max(5 * columns, 8), max(4 * rows, 5.5)), layout="constrained")
     figure.suptitle(chart["title"])
     for number, panel in enumerate(chart["panels"]):
-        _draw_in(figure.add_subplot((len(chart["panels"]) + 1) // 2, 2, number + 1), panel)
+        _draw_in(figure.add_subplot(rows, columns, number + 1), panel)
     handles, labels = figure.axes[0].get_legend_handles_labels()
     if all(axes.get_legend_handles_labels()[1] == labels for axes in figure.axes):
         figure.legend(handles, labels, loc="outside lower center", ncols=3)
@@ -157,7 +163,7 @@ def draw(chart: dict[str, Any]) -> Figure:
 
 def _draw_in(axes: Axes, chart: dict[str, Any]) -> None:
     """Draws lines over a number, or groups of bars."""
-    axes.set(xlabel=chart.get("x", ""), ylabel=chart.get("y", ""))
+    axes.set(title=chart.get("title", ""), xlabel=chart.get("x", ""), ylabel=chart.get("y", ""))
     for name, points in chart.get("lines", {}).items():
         axes.plot(*zip(*points), label=name, marker="o", markersize=4)
     for name, points in chart.get("points", {}).items():
@@ -178,8 +184,19 @@ def _draw_in(axes: Axes, chart: dict[str, Any]) -> None:
         axes.set_xscale("log")
     if chart.get("log_y"):
         axes.set_yscale("log")
+        low, high = axes.get_ylim()
+        if high < _FEW_DECADES * low:
+            # Between powers of ten alone there would be next to no numbers, or, by default, numbers over one another.
+            axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            axes.yaxis.set_major_formatter(_in_full)
+            axes.yaxis.set_minor_locator(NullLocator())
     if chart.get("from_zero"):
         axes.set_ylim(bottom=0)
+        axes.yaxis.set_major_formatter(_in_full)
+
+
+def _in_full(value: float, _: int) -> str:
+    return f"{value:,.10g}"
 
 
 def save(figure: Figure, path: Path) -> None:

@@ -212,9 +212,15 @@ def along(
 def panels(axis: str, x: str, lines: dict[str, dict[str, list[list[float]]]]) -> list[dict[str, Any]]:
     units = {"throughput": "events/s", "latency": "ms a window", "memory": "MB"}
     return [
-        {"title": f"{what} by {axis}", "x": x, "y": units[what], "log_y": True, "lines": own}
+        {"title": f"{what} by {axis}", "x": x, "y": units[what], scale_of(what, own): True, "lines": own}
         for what, own in lines.items()
     ]
+
+
+def scale_of(what: str, lines: dict[str, list[list[float]]]) -> str:
+    """How the lines of a panel are drawn: by powers of ten where they differ tenfold, but for memory."""
+    values = [value for line in lines.values() for _, value in line]
+    return "log_y" if what != "memory" and max(values) > 10 * min(values) else "from_zero"
 
 
 def times(lines: dict[str, list[list[float]]], one: str, other: str) -> list[float]:

@@ -119,8 +119,35 @@ def test_what_explain_says(df: Any) -> None:
     assert "detect" in str(asked.explain("trends", statistics={"rates": {"A": 100, "B": 10, "C": 0.01}}))
     assert "no order is clearly cheaper" in str(asked.explain("trends", statistics=rates))
     assert "the order of the pattern is asked for" in str(asked.explain("trends", plan="pattern"))
-    loop = bound(df, "PATTERN (SEQ(A, B))+")
-    assert "declined  detect: a repetition of more than one event" in str(loop.explain("trends", plan=["B", "A"]))
+
+
+#: Queries that no plan can put together, why, and what is done.
+WITHOUT_A_PLAN = [
+    ("PATTERN (SEQ(A, B))+", "a repetition of more than one event", "the order of the pattern is taken"),
+    ("PATTERN SEQ(A, B, A)", "A stands at two places of the pattern", "the order of the pattern is taken"),
+    (
+        "PATTERN AND(A, B+ B[]) WHERE COUNT(B) > 2",
+        "a predicate aggregates over a side of AND",
+        "the trends of its sides are joined",
+    ),
+]
+
+
+@pytest.mark.classic
+@pytest.mark.parametrize(("text", "why", "done"), WITHOUT_A_PLAN)
+def test_a_plan_that_is_not_used_is_told(df: Any, text: str, why: str, done: str) -> None:
+    asked = bound(df, text)
+
+    def told(**how: Any) -> list[str]:
+        lines = str(asked.explain("physical", **how)).splitlines()
+        assert any(re.fullmatch(r"strategy +enumerate: .*", line) for line in lines)
+        return [re.sub(r"^not used +", "", line) for line in lines if line.startswith("not used")]
+
+    for plan in ("greedy", "dynamic", "tree", ("B", "A")):
+        assert told(plan=plan) == [f"plan {plan!r}: {why}, so {done}"]
+    assert told(adaptation="invariants") == [f"adaptation 'invariants': {why}, so {done}"]
+    assert told(plan="tree", adaptation="threshold") == [f"plan 'tree' and adaptation 'threshold': {why}, so {done}"]
+    assert told(plan="pattern") == told(statistics={"rates": {"A": 1}}) == []
 
 
 @pytest.mark.parametrize(
@@ -201,7 +228,11 @@ def test_measured_partial_matches(df: Any, rows: list[Any]) -> None:
         ({"statistics": {"rates": {"A": -1}}}, InvalidNode, "which is negative"),
         ({"statistics": {"rates": {"N": 1}}}, InvalidNode, "under NOT"),
         ({"statistics": {"selectivities": {("A", "B"): 1.5}}}, InvalidNode, "no share is above 1"),
+        ({"statistics": {"selectivities": {"A": 1.5}}}, InvalidNode, "of 'A' is 1.5, and no share is above 1"),
+        ({"statistics": {"selectivities": {("A",): 0.5}}}, InvalidNode, "is of no pair of variables"),
+        ({"statistics": {"selectivities": {"X": 0.5}}}, UnknownVariable, "X"),
         ({"statistics": {"speeds": {}}}, InvalidNode, "statistics have no"),
+        ({"statistics": {"rate": {"A": 1}}}, InvalidNode, "statistics have no 'rate'\n +hint: did you mean 'rates'"),
         ({"statistics": []}, InvalidNode, "are not a mapping"),
         ({"adaptation": "sometimes"}, InvalidNode, "there is no adaptation"),
         ({"adaptation": {"distance": -1}}, InvalidNode, "which is negative"),

@@ -276,6 +276,17 @@ def test_the_fold_does_not_hold_all_events_in_one_row() -> None:
             ],
         ),
         (
+            "PATTERN AND(A, B) WHERE A.price < B.price WITHIN 5 minutes",
+            ["strategy      messages: ", "n log n in the events of the DataFrame", "A.Price < B.Price\n"],
+        ),
+        (
+            "PATTERN AND(A, B, C) WHERE A.id = B.id WITHIN 5 minutes",
+            [
+                "strategy      enumerate: ",
+                "declined      messages: a span bounds 3 events together, and of them only A and B must be equal\n",
+            ],
+        ),
+        (
             "PATTERN AND(SEQ(A, B), C) WHERE AVG(A.price) > 3 WITHIN 5 minutes",
             [
                 "kernel: a span bounds both sides of AND together, so the counts of each do not multiply",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,14 +17,14 @@ from test_kernel_aggregate import SCHEMA, Worker, by_case, rows_of
 from cetdsl.analysis import Binding, analyse
 from cetdsl.errors import UnsupportedQuery
 from cetdsl.execution.workload import told_to_workers
+from cetdsl.explain.workload import explain_workload
 from cetdsl.frontend.sase import parse
 from cetdsl.ir.layout import RowLayout
 from cetdsl.ir.operators import AnswerTogether, PropagateTogether
 from cetdsl.ir.sharing import Member, Sharing
 from cetdsl.ir.stages import Pool
-from cetdsl.kernels.aggregate.stream import RowsOfChunks
 from cetdsl.kernels.answers.rows import answer_columns
-from cetdsl.kernels.shared.workload import query_sets
+from cetdsl.kernels.shared.workload import WorkloadRows
 from cetdsl.kernels.wire.chunks import ChunkReader
 from cetdsl.pattern.query import Query
 from cetdsl.planning.sharing import SHARING
@@ -77,20 +78,18 @@ class WorkloadWorker(Worker):
         reader = self._typed(attrs.evolve(plan.spec, layout=layout), plan.values)
         specs = tuple(self._typed(member.spec, plan.values) for member in plan.members)
         workload = told_to_workers(plan, reader, specs, None, Pool(reader.layout, b"", ()))
-        sets, rows = query_sets(workload), [RowsOfChunks(spec) for spec in specs]
+        rows = WorkloadRows(workload)
         found: list[list[Any]] = [[] for _ in specs]
         batches = self.batches(source, plan.compiled, reader, plan.values, batch)
         for chunk in ChunkReader(reader, batches, chunk_events, specs):
-            for one in sets:
-                for q, values in zip(one.members, one.evaluate(chunk), strict=True):
-                    for part in rows[q].found(chunk, chunk.asked[q][0], values):
-                        found[q] += rows_of(iter([answer_columns(specs[q], *part)]))
-        for q, own in enumerate(rows):
-            for part in own.last():
+            for q, part in rows.found(chunk):
                 found[q] += rows_of(iter([answer_columns(specs[q], *part)]))
+        for q, part in rows.last():
+            found[q] += rows_of(iter([answer_columns(specs[q], *part)]))
         return {
             member.name: self._added_up(member, spec, own, batch)
             for member, spec, own in zip(plan.members, specs, found, strict=True)
+            if not member.is_side
         }
 
     def _added_up(self, member: Member, spec: Any, found: list[Any], batch: int) -> dict[Any, dict[str, Any]]:
@@ -152,6 +151,46 @@ def judge(
             for column, value in values.items():
                 got = answer[key][column]
                 assert agrees(got, value, number, aggregates[column]), (name, str(queries[name]), key, column, got)
+
+
+#: AND at the top, of sides apart and of sides that have trends in common, and what may share with the sides.
+PAIRED = {
+    "apart": "RETURN COUNT(*) AS n, MIN(LENGTH) AS l, MIN(A.x) AS m PATTERN A+ AND B+",
+    "prefixed": "RETURN COUNT(*) AS n, SUM(B.x) AS s PATTERN SEQ(A, B+) AND SEQ(C, B+)",
+    "common": "RETURN COUNT(*) AS n, AVG(B.y) AS a PATTERN SEQ(A, B+) AND SEQ(A+, B+)",
+    "within": "RETURN COUNT(*) AS n, SUM(B.y) AS s PATTERN B+ AND B{2,}",
+    "single": "RETURN COUNT(*) AS n, MAX(B.x) AS z PATTERN B AND C",
+    "left side of apart": "RETURN COUNT(*) AS n PATTERN SEQ(A, B+)",
+}
+
+
+@pytest.mark.parametrize("number", ["decimal", "log2"])
+@pytest.mark.parametrize("end", ["", "WITHIN 6 SLIDE 2", "WHERE [k]", "GROUP BY g"])
+def test_the_sides_of_an_and_are_propagated_with_other_queries(end: str, number: str) -> None:
+    queries = {name: by_case(parse(f"{text} {end}")) for name, text in PAIRED.items()}
+    for seed, sharing in enumerate(SHARING):
+        rows = generators.stacked(92_000 + 50 * seed, 6)
+        worker = WorkloadWorker(queries, rows)
+        plan = worker.plan(number, sharing)
+        assert not plan.alone
+        answers = worker.answers(plan, *((3, 2), (2**20, 2**20))[seed % 2])
+        assert any(answers.values())
+        judge(queries, rows, answers, number, {})
+
+
+def test_explain_says_with_whom_the_sides_of_an_and_share() -> None:
+    queries = {name: by_case(parse(text)) for name, text in PAIRED.items()}
+    worker = WorkloadWorker(queries, [])
+    text = str(explain_workload(worker.plan("decimal", "dynamic"), worker.queries))
+    said = dict(re.findall(r"^(\w+) +(left side of .*)$", text, re.M))
+    assert set(said) == set(queries) - {"left side of apart"}
+    left, right = said["prefixed"].split("; ")
+    assert left.startswith("left side of prefixed may share bursts of (B)+ with ")
+    assert right.startswith("right side of prefixed may share bursts of (B)+ with ")
+    # A query has the name that its left side would have.
+    assert said["apart"].startswith("left side of apart' alone: no other query has its Kleene pattern; right side of")
+    assert said["single"].count("alone: it has no Kleene of a single variable") == 2
+    assert "prefixed pairs the trends of left side of prefixed, right side of prefixed" in text
 
 
 @pytest.mark.parametrize("number", ["decimal", "log2"])

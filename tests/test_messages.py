@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -15,6 +16,7 @@ from test_kernel_aggregate import NUMBERS, SCHEMA, Worker, compare
 
 import cetdsl as cet
 from cetdsl.analysis import Binding, analyse
+from cetdsl.errors import UnsupportedQuery
 from cetdsl.kernels.aggregate import messages as kernel_messages
 from cetdsl.pattern.expressions import HOLDS
 from cetdsl.planning.compile import compile_query, joint_query
@@ -42,9 +44,14 @@ PATTERNS = [
 OPERATORS = ("<", "<=", ">", ">=", "=", "!=")
 
 
-def query_of(choose: random.Random, pattern: str, links: str) -> str:
+WINDOWS = ("", "", " WITHIN 6 SLIDE 2", " WITHIN 3 SLIDE 3", " WITHIN 5 SLIDE 2")
+
+
+def query_of(
+    choose: random.Random, pattern: str, links: str, windows: Sequence[str] = WINDOWS, more: Sequence[str] = ()
+) -> str:
     """A query whose predicates relate the variables of each link by equalities and one other comparison."""
-    found = []
+    found = list(more)
     for u, v in links.split():
         kind = choose.choice(["order", "equality", "both", "keys"])
         if kind in ("order", "both"):
@@ -59,7 +66,7 @@ def query_of(choose: random.Random, pattern: str, links: str) -> str:
     names = sorted(set("ab" + links.replace(" ", "")))
     if choose.random() < 0.3:
         found.append(f"{choose.choice(names)}.x > 0")
-    window = choose.choice(["", "", " WITHIN 6 SLIDE 2", " WITHIN 3 SLIDE 3", " WITHIN 5 SLIDE 2"])
+    window = choose.choice(windows)
     group = choose.choice([" GROUP BY case", " GROUP BY case, g", " GROUP BY case"])
     if ", g" not in group and choose.random() < 0.3:
         found.append("[g]")
@@ -83,10 +90,35 @@ def test_messages_count_as_the_reference(pattern: str, links: str, monkeypatch: 
     assert compared >= 20
 
 
+#: Patterns of which a first event says by itself which others go with it: any two, all equal, or all at will.
+CLIQUES = [
+    ("AND(A a, B b)", "ab", ()),
+    ("AND(A a, A b)", "ab", ()),
+    ("AND(A a, B b)", "", ()),
+    ("AND(A a, B b, C c, A d)", "", ()),
+    ("AND(A a, B b, C c)", "", ("a.k = b.k", "b.k = c.k")),
+    ("AND(A a, A b, EVENT(c, c.x > 0))", "", ("a.k = b.k", "a.k = c.k", "c.y = a.x", "c.y = b.x")),
+    ("AND(A a, B b, A c)", "", ("a.y = b.x", "b.x = c.y", "c.x = a.y")),
+]
+
+
+@pytest.mark.parametrize(("pattern", "links", "equal"), CLIQUES)
+def test_spans_are_counted_as_by_the_reference(pattern: str, links: str, equal: tuple[str, ...]) -> None:
+    compared = 0
+    for seed in range(24):
+        choose = random.Random(f"span {pattern} {links} {equal} {seed}")
+        text = query_of(choose, pattern, links, [f" WITHIN {choose.choice((1, 2, 3, 5, 9))}"], equal)
+        query = cet.parse(text)._query()
+        rows, ties = generators.stacked(85_000 + 8 * seed, 8), choose.choice([(), (), ("s",)])
+        compared += compare(query, rows, ties, NUMBERS[seed % 4], (-1, 1, 3), seed, messages)
+    assert compared >= 20
+
+
 #: Queries with the strategies that answer them.
 ON_SPARK = [
     ("AND(A a, B b, C c) WHERE a.k = b.k AND b.x <= c.y AND [g]", {"messages", "enumerate"}),
     ("AND(A a, B b) WHERE a.x < b.x", {"messages", "enumerate"}),
+    ("AND(A a, B b) WHERE a.x < b.x WITHIN 3", {"messages", "enumerate"}),
     ("AND(A a, B b, C c) WHERE a.x < b.x AND b.x < c.x AND c.y != a.y", {"enumerate"}),
     ("AND(A a, A b, A c) WHERE a.x + b.x > c.x AND a.id != b.id WITHIN 4 SLIDE 2", {"enumerate"}),
 ]
@@ -130,6 +162,22 @@ def test_forests_say_the_same_without_a_circle(where: str, expected: set[str] | 
     assert not isinstance(forest, str)
     links = {(compiled.name_of(pair.left_variable), compiled.name_of(pair.right_variable)) for pair in forest}
     assert {u + v for u, v in links} == expected
+
+
+@pytest.mark.parametrize(
+    ("pattern", "where", "reason"),
+    [
+        ("A a, B b, C c", "a.x < b.x", "a span bounds 3 events together, and a and b are compared by <"),
+        ("A a, B b, C c", "a.x = b.x", "a span bounds 3 events together, and of them only a and b must be equal"),
+        ("A a, B b, C c", "a.x = b.x AND b.y = c.y", "a span bounds 3 events together, and of them only "),
+        ("A a, B b", "a.x < b.x AND a.y < b.y", "two comparisons other than = relate a and b"),
+    ],
+)
+def test_what_a_span_asks_for(pattern: str, where: str, reason: str) -> None:
+    query = cet.parse(f"RETURN COUNT(*) PATTERN AND({pattern}) WHERE {where} WITHIN 3")._query()
+    with pytest.raises(UnsupportedQuery) as declined:
+        Worker(query, []).aggregate("decimal", strategy=messages)
+    assert str(declined.value).startswith(reason)
 
 
 @pytest.mark.parametrize("number", NUMBERS)

@@ -295,9 +295,43 @@ def test_predicates_between_runs_have_the_same_trends() -> None:
             query = parse(f"PATTERN {pattern} WHERE {terms['A']} {op} {terms['B']} AND {' AND '.join(runs)}")
             for rows in streams:
                 assert_same_trends(Case(query, rows))
-            rewritten += "pairwise-to-adjacent" in rewrite(_analysed(Case(query, [])))[1].rules
+            if op != "=" or along == "=":
+                rules = rewrite(_analysed(Case(query, [])))[1].rules
+                rewritten += not {"pairwise-to-adjacent", "equality-to-adjacent"}.isdisjoint(rules)
     # Two comparisons each go with runs that rise, and with those that fall; all six go with runs that stay.
     assert rewritten == len(RUNS) * len(TERMS) * (2 * 2 + 2 * 2 + 6)
+
+
+#: Whether equalities of A and B, of A, B and C by way of B, and by way of A say that neighbours are equal.
+CHAINS = {
+    "SEQ(A, B+, D)": (True,),
+    "SEQ(A+, B+, C*, D)": (True, True, True),
+    "SEQ(A+, B*, D)": (False,),
+    "SEQ(D, A*, B, C)": (True,),
+    "SEQ(D?, A, B{1,3}, C)": (True, True, True),
+    "(SEQ(A, B+))+ OR SEQ(C, D)": (False, False, False),
+    "SEQ(A, C+, B, D)": (False, True, True),
+    "SEQ(A, (B OR C), D)": (True, True, True),
+    "SEQ(A, (B OR C)+, D)": (False, False, True),
+    "(SEQ(A, B, D))+": (False,),
+    "SEQ(A, NOT C, B+, D)": (True,),
+}
+
+
+@pytest.mark.parametrize("column", ["x", "y", "s"])
+def test_equalities_of_a_part_of_the_trend_have_the_same_trends(column: str) -> None:
+    choosers = [generators.Chooser(random.Random(seed).randint) for seed in range(8)]
+    streams = [generators.build_stream(choose, 9, likely="ABCD") for choose in choosers]
+    a, b, c = (f"{name}.{column}" for name in "ABC")
+    wheres = f"{a} = {b}", f"{a} = {b} AND {b} = {c}", f"{c} = {a} AND {a} = {b}"
+    for pattern, wanted in CHAINS.items():
+        found = []
+        for where in wheres[: len(wanted)]:
+            query = parse(f"PATTERN {pattern} WHERE {where}")
+            for rows in streams:
+                assert_same_trends(Case(query, rows))
+            found.append("equality-to-adjacent" in rewrite(_analysed(Case(query, [])))[1].rules)
+        assert tuple(found) == wanted, pattern
 
 
 def test_random_queries_give_every_rule_something_to_do() -> None:

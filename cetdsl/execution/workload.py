@@ -77,6 +77,8 @@ def workload_rows(df: DataFrame, plan: AnswerTogether, order: Sequence[str]) -> 
         passes.append(rows.data)
         spec, _, _ = workload_spec(rows, together)
         for number, (member, own) in enumerate(zip(together.members, spec.answer.own, strict=True)):
+            if member.is_side:
+                continue
             groups = tuple((together.source.keys[key], f"{KEY}{key}") for key in member.groups)
             outputs = tuple(zip(member.outputs, own, strict=True))
             answered[member.name] = Answered(member.name, rows.data, number, groups, outputs, member.sliding)
@@ -111,7 +113,10 @@ def workload_spec(rows: Rows, plan: PropagateTogether) -> tuple[WorkloadSpec, St
     answer, schema = _pool(rows, plan, finished)
     partial, given = None, schema
     if any(spec.answer.partial for spec in specs):
-        unfinished = [[field.dataType for field in partial_fields(spec, types)] for spec in specs]
+        unfinished = [
+            [] if member.is_side else [field.dataType for field in partial_fields(spec, types)]
+            for member, spec in zip(members, specs, strict=True)
+        ]
         partial, given = _pool(rows, plan, unfinished)
     return told_to_workers(plan, rows.spec, specs, partial, answer), given, schema
 
@@ -121,11 +126,12 @@ def told_to_workers(
 ) -> WorkloadSpec:
     """Puts together what the kernel must know, from the typed specifications of the rows and of each query."""
     members = plan.members
-    numbers = {name: number for number, name in enumerate(plan.queries)}
+    numbers = {member.name: number for number, member in enumerate(members)}
+    query_of = {side: member.name for member in members for side in member.pairs}
     in_bursts = ((number,) for number, member in enumerate(members) if member.propagation.in_bursts)
     return WorkloadSpec(
         reader,
-        plan.queries,
+        tuple(numbers),
         specs,
         tuple(member.groups for member in members),
         partial,
@@ -136,8 +142,9 @@ def told_to_workers(
         tuple(member.propagation.why_not_in_panes is None for member in members),
         plan.sharing.mode,
         plan.sharing.cost_model,
-        tuple(plan.sharing.deviations.get(name) for name in plan.queries),
+        tuple(plan.sharing.deviations.get(query_of.get(name, name)) for name in numbers),
         tuple(member.propagation.why_not_shared for member in members),
+        tuple(tuple(numbers[name] for name in member.pairs) for member in members),
     )
 
 

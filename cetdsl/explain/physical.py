@@ -43,6 +43,7 @@ def physical_views(decision: Decision, measured: tuple[tuple[str, str], ...] = (
     """The plan that was chosen, with facts that were measured, and the automata that it walks."""
     plan = decision.plan
     facts = [("strategy", f"{decision.strategy}: {STRATEGIES.get(decision.strategy, '')}".rstrip(": "))]
+    facts += [("not used", decision.unused)] if decision.unused is not None else []
     facts += [("declined", f"{name}: {reason}") for name, reason in decision.declined]
     found = [("cost", text) for text in plan.costs()]
     found += dict.fromkeys(fact for operator in plan.walk() for fact in operator.facts())

@@ -14,6 +14,7 @@ from cetdsl.ir.operators.words import some
 from cetdsl.ir.sharing import SharableSet
 from cetdsl.pattern.automaton import build_automaton
 from cetdsl.pattern.nodes import events
+from cetdsl.planning.compile import queries_of_sides
 from cetdsl.sharing.families import family
 
 
@@ -21,14 +22,25 @@ def explain_workload(
     plan: AnswerTogether, queries: Mapping[str, ResolvedQuery], metrics: Sequence[Mapping[str, Any]] = ()
 ) -> Explanation:
     """The explanation of a workload's plan, and the metrics of each set that has run."""
+    propagated = {**queries, **_sides_of(plan, queries)}
     sections: list[tuple[str, tuple[PlanView, ...]]] = [("workload", (PlanView("workload", facts=plan.facts()),))]
     sections.append(("sharing", (PlanView("queries", facts=_sharing_of(plan, queries)),)))
     for number, (one, together) in enumerate(zip(plan.passes, plan.together, strict=True), 1):
-        views = [template_view(each, queries) for each in together.sets]
+        views = [template_view(each, propagated) for each in together.sets]
         sections.append((f"pass {number}", (steps_view("plan", one, facts=together.facts()), *views)))
     if metrics:
         sections.append(("metrics", tuple(_metrics_view(one) for one in metrics)))
     return Explanation(tuple(sections))
+
+
+def _sides_of(plan: AnswerTogether, queries: Mapping[str, ResolvedQuery]) -> dict[str, ResolvedQuery]:
+    """Returns the queries that the sides of each AND at the top are, by their names in the plan."""
+    return {
+        name: side
+        for together in plan.together
+        for member in together.members
+        for name, side in zip(member.pairs, queries_of_sides(queries[member.name]) if member.pairs else ())
+    }
 
 
 def _sharing_of(plan: AnswerTogether, queries: Mapping[str, ResolvedQuery]) -> tuple[tuple[str, str], ...]:
@@ -42,6 +54,9 @@ def _sharing_of(plan: AnswerTogether, queries: Mapping[str, ResolvedQuery]) -> t
             said |= _with_others(sharable.queries, how, plan.sharing.mode == "never")
         for abreast in together.abreast:
             said |= _with_others(abreast.queries, "a walk over the events", False)
+        for member in together.members:
+            if member.pairs:
+                said[member.name] = "; ".join(f"{side} {said[side]}" for side in member.pairs)
     return tuple((name, said[name]) for name in queries)
 
 

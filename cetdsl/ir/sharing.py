@@ -42,6 +42,10 @@ class Propagation:
     why_not_in_panes: str | None
 
 
+#: How an AND at the top is: not by itself.
+PAIRED = Propagation(None, False, None)
+
+
 @attrs.frozen
 class SharableSet:
     """Queries that share the propagation along a Kleene sub-pattern, burst by burst where that is less work.
@@ -76,11 +80,12 @@ class AbreastSet:
 
 @attrs.frozen
 class Member:
-    """A query of a pass.
+    """A query of a pass, or the trends of one side of an AND at the top, or of both.
 
     ``spec`` is over the variables and columns that the queries of the pass have in common; all keys count as groups
     there. ``groups`` are the numbers of the keys that the query itself groups by. ``variables`` pairs the number of
-    each common variable that the query has with the query's own name for it.
+    each common variable that the query has with the query's own name for it. An AND is not propagated itself: it
+    ``pairs`` the trends of the members of these names, each of which ``is_side`` and is no answer.
     """
 
     name: str
@@ -88,6 +93,8 @@ class Member:
     groups: tuple[int, ...]
     propagation: Propagation
     variables: tuple[tuple[int, str], ...]
+    is_side: bool = False
+    pairs: tuple[str, ...] = ()
 
     @property
     def sliding(self) -> bool:

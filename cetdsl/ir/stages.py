@@ -195,7 +195,8 @@ class WorkloadSpec:
     template propagates the queries of each of ``sets``, and one walk those of each of ``abreast``; those in none are
     evaluated by themselves, and ``in_panes`` says of each whether its windows are then products of panes. ``sharing``
     and ``cost_model`` are those of :class:`~cetdsl.ir.sharing.Sharing`. ``deviations`` has an entry per query, and so
-    have the ``reasons`` why one does not share (None: it may).
+    have the ``reasons`` why one does not share (None: it may). A query that ``pairs`` the trends of others, given by
+    their numbers, is not propagated, and these are not answered.
     """
 
     reader: KernelSpec
@@ -212,3 +213,4 @@ class WorkloadSpec:
     cost_model: str
     deviations: tuple[float | None, ...]
     reasons: tuple[str | None, ...]
+    pairs: tuple[tuple[int, ...], ...]

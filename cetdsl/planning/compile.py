@@ -28,7 +28,7 @@ from cetdsl.pattern.expressions import (
     strip,
     variables,
 )
-from cetdsl.pattern.nodes import Event, Not, Or, Pattern, events
+from cetdsl.pattern.nodes import Event, Not, Or, Pattern, Seq, events
 from cetdsl.pattern.properties import sides
 from cetdsl.planning.pivots import search_pivot
 from cetdsl.sharing.families import unnamed
@@ -227,6 +227,15 @@ def _count_bound(predicate: Expr) -> tuple[str | None, str, float] | None:
 def joint_query(resolved: ResolvedQuery) -> ResolvedQuery:
     """Makes an AND of single events a query whose trends are its sides' events, and whose predicates relate them."""
     return resolved.with_query(pattern=Or(sides(resolved.query.pattern)))
+
+
+def queries_of_sides(resolved: ResolvedQuery) -> tuple[ResolvedQuery, ResolvedQuery, ResolvedQuery]:
+    """Makes queries of both sides of a top-level AND, and one of the trends that both of them match.
+
+    The last one's pattern only says what may be bound: its automaton is the intersection of the others'.
+    """
+    left, right = sides(resolved.query.pattern)
+    return side_query(resolved, left), side_query(resolved, right), side_query(resolved, Seq((left, right)))
 
 
 def side_query(resolved: ResolvedQuery, side: Pattern) -> ResolvedQuery:

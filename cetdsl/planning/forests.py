@@ -1,4 +1,4 @@
-"""Chooses, of the predicates that relate the events of an AND, a forest that says the same."""
+"""Chooses predicates that say the same as all that relate the events of an AND: a forest, or each with each."""
 
 from __future__ import annotations
 
@@ -37,6 +37,30 @@ def forest_of(compiled: Compiled) -> tuple[Pair, ...] | str:
         if not forest.equates(terms):
             return _circle(compiled, _link_of(terms[0], terms[-1]))
     return tuple(forest.pairs)
+
+
+def clique_of(compiled: Compiled) -> tuple[Pair, ...] | str:
+    """Returns predicates that relate each variable to each other one and hold where all do; or why there are none.
+
+    Given the event of any one variable, those of the others must depend on it alone. This is so of two variables, of
+    any number of them that must all be equal in the same terms, and of those that nothing relates.
+    """
+    pairs = tuple(dict.fromkeys(map(_turned, compiled.pairs)))
+    variables = set(compiled.machine.variables)
+    if len(variables) == 2:
+        return forest_of(compiled)
+    for pair in pairs:
+        if pair.op != "=":
+            link = _named(compiled, (pair.left_variable, pair.right_variable))
+            return f"a span bounds {len(variables)} events together, and {link} are compared by {pair.op}"
+    classes = _equal_terms(pairs)
+    for terms in classes:
+        if {variable for variable, _ in terms} != variables:
+            equal = " and ".join(dict.fromkeys(compiled.name_of(variable) for variable, _ in terms))
+            return f"a span bounds {len(variables)} events together, and of them only {equal} must be equal"
+    return tuple(
+        Pair("=", *one, *other) for terms in classes for one, other in combinations(terms, 2) if one[0] != other[0]
+    )
 
 
 class _Classes:

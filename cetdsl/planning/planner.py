@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 
 from cetdsl.analysis.resolve import ResolvedQuery
-from cetdsl.errors import NoPhysicalPlan, UnsupportedQuery
+from cetdsl.errors import NoPhysicalPlan, UnsupportedQuery, shown
 from cetdsl.ir.operators import Operator
 from cetdsl.pattern.expressions import Aggregate
 from cetdsl.planning.detection import BY_DEFAULT, Detection
@@ -68,12 +68,14 @@ STRATEGY_NAMES: dict[object, str] = {
 class Decision:
     """A physical plan, its strategy, and the strategies asked before that declined, with their reasons.
 
-    The plan is a tree, with exchanges where its operators require them.
+    The plan is a tree, with exchanges where its operators require them. ``unused`` says what was asked for in vain: an
+    order, a tree or an adaptation of trends that no plan can put together.
     """
 
     plan: Operator
     strategy: str
     declined: tuple[tuple[str, str], ...]
+    unused: str | None = None
 
 
 def plan_aggregate(
@@ -95,13 +97,25 @@ def plan_trends(
     """Plans an enumeration of at most so many trends, which shows these columns of each event."""
     request = TrendsRequest(resolved, columns, limit, compile_sides(resolved), detection)
     if detection.algorithm != "joins":
-        return _first_plan(request, TRENDS_STRATEGIES)
+        decision = _first_plan(request, TRENDS_STRATEGIES)
+        return attrs.evolve(decision, unused=_asked_in_vain(request, decision))
     return _asked_for(
         join_events,
         request,
         "algorithm 'joins' cannot put these trends together",
         "use algorithm='auto', which lists the trends of any query within tasks",
     )
+
+
+def _asked_in_vain(request: TrendsRequest, decision: Decision) -> str | None:
+    """Returns which plan or adaptation is not used, why, and what is done; None where there is none such."""
+    detection, reason = request.detection, dict(decision.declined).get(strategy_name(detect))
+    asked = [f"plan {shown(detection.plan)}"] if detection.plan not in ("auto", "pattern") else []
+    asked += [f"adaptation {detection.adaptation.method!r}"] if detection.adapts else []
+    if reason is None or not asked:
+        return None
+    done = "the trends of its sides are joined" if len(request.compiled) > 1 else "the order of the pattern is taken"
+    return f"{' and '.join(asked)}: {reason}, so {done}"
 
 
 def plan_measuring(resolved: ResolvedQuery, detection: Detection) -> Decision:

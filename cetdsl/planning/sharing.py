@@ -42,7 +42,8 @@ def plan_sharing(
     """Plans which queries share, each in at most one set, and how each query is propagated.
 
     The queries are the rewritten ones of one pass, by name, so their keys are equal. The plans are those of each query
-    by itself.
+    by itself. Queries whose counts are exact, as those of the sides of an AND are in any number form, share with one
+    another alone: passes over their residues would carry the others along.
     """
     refused = {name: why_not_in_bursts(plan.spec.query) for name, plan in plans.items()}
     slow = {
@@ -52,7 +53,7 @@ def plan_sharing(
     candidates: dict[Hashable, dict[str, Repeat]] = {}
     for name, resolved in queries.items():
         for offer, repeat in _offers(resolved, plans[name]) if refused[name] is None else ():
-            candidates.setdefault(offer, {})[name] = repeat
+            candidates.setdefault((plans[name].spec.answer.exact, offer), {})[name] = repeat
     reasons: dict[str, str | None] = {
         name: reason or "no other query has its Kleene pattern" for name, reason in refused.items()
     }
@@ -120,7 +121,10 @@ class _Walking:
         reasons: dict[str, str | None],
     ) -> None:
         self._plans, self._slow, self._reasons = plans, slow, reasons
-        self._types = {name: _repeated_types(resolved) for name, resolved in queries.items()}
+        self._types = {
+            name: {(plans[name].spec.answer.exact, kind): variable for kind, variable in repeated.items()}
+            for name, repeated in ((name, _repeated_types(resolved)) for name, resolved in queries.items())
+        }
 
     def sets(self, in_bursts: Sequence[SharableSet]) -> tuple[AbreastSet, ...]:
         """Returns the queries of each walk; those ``in_bursts`` may leave their set for one, all together."""
@@ -165,7 +169,8 @@ class _Walking:
         spec = self._plans[name].spec
         windowing = spec.query.windowing
         few = windowing.kind != SLIDING or overlap(windowing) <= FEW_WINDOWS
-        return few and spec.answer.number != "string"
+        of_any_size = spec.answer.exact and spec.answer.number != "decimal"
+        return few and not of_any_size
 
 
 def why_not_abreast(query: KernelQuery) -> str | None:
@@ -173,7 +178,7 @@ def why_not_abreast(query: KernelQuery) -> str | None:
     if query.windowing.kind == SPAN:
         return "each of its trends has a span of its own"
     if query.pairs:
-        return "it has pairwise predicates"
+        return "it has pairwise predicates between events that are no neighbours"
     if any(index_of(edge) == SCAN for edge in lower_guards(query.machine, 0).edges):
         return "no index answers what its neighbours are compared by"
     return None
@@ -194,7 +199,7 @@ def why_not_in_bursts(query: KernelQuery) -> str | None:
     if query.windowing.kind == SPAN:
         return "each of its trends has a span of its own"
     if query.pairs:
-        return "it has pairwise predicates"
+        return "it has pairwise predicates between events that are no neighbours"
     if query.negations:
         return "it has negations"
     if any(edge.comparisons or edge.listed for edge in query.machine.edges):

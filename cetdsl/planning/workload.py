@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Hashable, Mapping
+from collections.abc import Collection, Hashable, Iterator, Mapping
 from typing import TypeVar
 
 import attrs
@@ -25,17 +25,19 @@ from cetdsl.ir.operators import (
     Merge,
     MergeTogether,
     Operator,
+    PairCounts,
     Propagate,
     PropagateTogether,
     Scan,
 )
-from cetdsl.ir.sharing import Member, Propagation, Sharing
+from cetdsl.ir.sharing import PAIRED, Member, Propagation, Sharing
 from cetdsl.ir.source import Source
 from cetdsl.ir.windowing import SLIDING, SPAN, WHOLE, Windowing, cut_into
 from cetdsl.pattern.automaton import Automaton
 from cetdsl.pattern.expressions import Expr, strip
 from cetdsl.pattern.nodes import events
-from cetdsl.planning.planner import AGGREGATE_STRATEGIES, plan_aggregate
+from cetdsl.planning.compile import queries_of_sides
+from cetdsl.planning.planner import AGGREGATE_STRATEGIES, plan_aggregate, strategy_name
 from cetdsl.planning.sharing import plan_sharing
 from cetdsl.planning.sorting import exchanged
 from cetdsl.planning.strategies.kernel import kernel
@@ -53,41 +55,90 @@ _STRATEGIES = (kernel, *(strategy for strategy in AGGREGATE_STRATEGIES if strate
 
 def plan_workload(queries: Mapping[str, ResolvedQuery], number: str, sharing: Sharing) -> AnswerTogether:
     """Plans a workload of rewritten queries by name, each with its RETURN list."""
-    together: dict[str, Propagate] = {}
+    together: dict[str, _Asked] = {}
     alone: list[AnsweredAlone] = []
     for name, resolved in queries.items():
         aggregates = tuple((item.output_name, item.aggregate) for item in resolved.query.returning)
         decision = plan_aggregate(resolved, aggregates, number, _STRATEGIES)
-        carried = _carried_by(decision.plan)
-        if carried is not None:
-            together[name] = carried
+        if decision.strategy == strategy_name(kernel):
+            together[name] = _asked(name, decision.plan, queries)
             continue
-        reason = dict(decision.declined).get("kernel", "an AND at the top pairs the trends of two passes of its own")
+        reason = dict(decision.declined)[strategy_name(kernel)]
         groups = tuple(dict.fromkeys(resolved.query.group_by))
         alone.append(AnsweredAlone(name, decision.plan, decision.strategy, reason, groups))
     passes: dict[Hashable, list[_Pass]] = {}
-    for name, plan in together.items():
-        source = plan.source
+    for asked in together.values():
+        source = asked.propagated[0].plan.source
         key = (frozenset(source.keys), source.tie_break, source.windowing.kind == WHOLE)
         open_passes = passes.setdefault(key, [])
-        if not open_passes or not open_passes[-1].takes(plan):
+        if not open_passes or not open_passes[-1].takes(asked):
             open_passes.append(_Pass())
-        open_passes[-1].add(name, plan, queries[name])
+        open_passes[-1].add(asked)
     planned = (exchanged(one.finished(sharing)) for group in passes.values() for one in group)
     return AnswerTogether(tuple(planned), tuple(alone), sharing)
 
 
-def _carried_by(plan: Operator) -> Propagate | None:
-    """Returns the propagation of a plan along its one automaton; None where the plan does more than that."""
+def names_of_sides(name: str, queries: Collection[str]) -> tuple[str, str, str]:
+    """Returns what the sides of an AND are called, and the trends of both; no query has such a name.
+
+    Examples
+    --------
+    >>> names_of_sides("q", {"q", "left side of q"})
+    ("left side of q'", "right side of q'", "both sides of q'")
+    """
+    while not {f"{side} of {name}" for side in _SIDES}.isdisjoint(queries):
+        name += "'"
+    left, right, both = (f"{side} of {name}" for side in _SIDES)
+    return left, right, both
+
+
+_SIDES = "left side", "right side", "both sides"
+
+
+@attrs.frozen
+class _Propagated:
+    """What is propagated under a name."""
+
+    name: str
+    plan: Propagate
+    resolved: ResolvedQuery
+
+
+@attrs.frozen
+class _Asked:
+    """A query of a pass: what is propagated for it, and for an AND at the top how the trends of that are paired."""
+
+    name: str
+    propagated: tuple[_Propagated, ...]
+    pairs: PairCounts | None = None
+
+
+def _asked(name: str, plan: Operator, queries: Mapping[str, ResolvedQuery]) -> _Asked:
+    """Takes apart what the kernel's strategy plans for a query."""
+    plan = _below_merges(plan)
+    if not isinstance(plan, PairCounts):
+        assert isinstance(plan, Propagate), plan
+        return _Asked(name, (_Propagated(name, plan, queries[name]),))
+    sides = zip(names_of_sides(name, queries), _below_merges(plan.child).children, queries_of_sides(queries[name]))
+    propagated = []
+    for side, part, resolved in sides:
+        below = _below_merges(part)
+        assert isinstance(below, Propagate), below
+        propagated.append(_Propagated(side, below, resolved))
+    return _Asked(name, tuple(propagated), plan)
+
+
+def _below_merges(plan: Operator) -> Operator:
     while isinstance(plan, (Merge, Exchange)):
         plan = plan.child
-    return plan if isinstance(plan, Propagate) else None
+    return plan
 
 
 class _Pass:
     """Collects the queries of a pass."""
 
     def __init__(self) -> None:
+        self.asked: list[_Asked] = []
         self.plans: dict[str, Propagate] = {}
         self.resolved: dict[str, ResolvedQuery] = {}
         self.variables: dict[_Variable, int] = {}
@@ -97,13 +148,18 @@ class _Pass:
         self.values: dict[Expr, int] = {}
         self.renumber: dict[str, _Renumbering] = {}
 
-    def takes(self, plan: Propagate) -> bool:
+    def takes(self, asked: _Asked) -> bool:
         """Whether one more query's variables fit into the bit mask."""
-        new = set(_variables(plan.compiled)) - set(self.variables)
-        return len(self.variables) + len(new) <= MAX_VARIABLES
+        variables = set(self.variables).union(*(_variables(one.plan.compiled) for one in asked.propagated))
+        return len(variables) <= MAX_VARIABLES
 
-    def add(self, name: str, plan: Propagate, resolved: ResolvedQuery) -> None:
+    def add(self, asked: _Asked) -> None:
         """Adds a query."""
+        self.asked.append(asked)
+        for one in asked.propagated:
+            self._propagate(one.name, one.plan, one.resolved)
+
+    def _propagate(self, name: str, plan: Propagate, resolved: ResolvedQuery) -> None:
         kinds = {event.variable: family(event, resolved.type) for event in events(resolved.query.pattern)}
         for (name_in_query, _), variable in zip(plan.compiled.variables, _variables(plan.compiled), strict=True):
             if _number(self.variables, variable) == len(self.families):
@@ -122,10 +178,10 @@ class _Pass:
         plans = list(self.plans.values())
         first = plans[0].source
         windowing = _common_windowing([plan.source.windowing for plan in plans])
-        merge = any(plan.spec.answer.partial for plan in plans)
+        merge = any(self._is_merged(asked) for asked in self.asked)
         sets, abreast, propagation = plan_sharing(self.resolved, self.plans, sharing.mode)
         source = attrs.evolve(first, groups=first.keys, partitions=(), asked_partitions=(), windowing=windowing)
-        members = tuple(self._member(name, plan, source, merge, propagation[name]) for name, plan in self.plans.items())
+        members = tuple(member for asked in self.asked for member in self._members(asked, source, merge, propagation))
         variables = tuple((f"v{number}", condition) for (condition, _), number in self.variables.items())
         no_automaton, no_machine = Automaton((), (), (), (), ()), Machine((), (), (), ())
         compiled = Compiled(no_automaton, variables, no_machine, (), (), tuple(self.codes), tuple(self.lists), ())
@@ -137,6 +193,26 @@ class _Pass:
         scan = Scan(source, compiled)
         together = PropagateTogether(scan, reader, tuple(self.values), members, families, sets, abreast, sharing)
         return MergeTogether(together) if merge else together
+
+    def _is_merged(self, asked: _Asked) -> bool:
+        """Whether the answer of a query is put together from partial results."""
+        if asked.pairs is not None:
+            # The events of a key are in one task, so pairs are formed there.
+            return len(asked.pairs.groups) < len(asked.pairs.source.keys)
+        return asked.propagated[0].plan.spec.answer.partial
+
+    def _members(
+        self, asked: _Asked, source: Source, merge: bool, propagation: Mapping[str, Propagation]
+    ) -> Iterator[Member]:
+        """Yields the member that answers a query, and behind it those whose trends it pairs."""
+        own = [self._member(one.name, one.plan, source, merge, propagation[one.name]) for one in asked.propagated]
+        if asked.pairs is None:
+            yield from own
+            return
+        spec = own[0].spec.with_answer(outputs=asked.pairs.outputs)
+        groups = tuple(source.keys.index(column) for column in asked.pairs.groups)
+        yield Member(asked.name, spec, groups, PAIRED, (), pairs=tuple(side.name for side in own))
+        yield from (attrs.evolve(side, is_side=True) for side in own)
 
     def _member(self, name: str, plan: Propagate, source: Source, merge: bool, propagation: Propagation) -> Member:
         spec = self.renumber[name].spec(plan.spec)

@@ -25,7 +25,7 @@ from cetdsl.rewrite.rules.booleans import drop_true, fold_constants, push_not, s
 from cetdsl.rewrite.rules.columns import prune_columns
 from cetdsl.rewrite.rules.keys import drop_equality_of_key, equality_to_partition
 from cetdsl.rewrite.rules.negations import alternatives_of_not, separate_sums
-from cetdsl.rewrite.rules.neighbours import pairwise_to_adjacent
+from cetdsl.rewrite.rules.neighbours import equality_to_adjacent, pairwise_to_adjacent
 from cetdsl.rewrite.rules.predicates import (
     abs_to_two_comparisons,
     normalise_adjacent,
@@ -50,6 +50,7 @@ _PREDICATES = (
     abs_to_two_comparisons,
     separate_sums,
     alternatives_of_not,
+    equality_to_adjacent,
     pairwise_to_adjacent,
     normalise_pairwise,
     push_local_predicate,

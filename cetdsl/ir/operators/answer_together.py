@@ -38,7 +38,7 @@ class AnswerTogether(Together):
 
     @property
     def gives(self) -> tuple[str, ...]:
-        queries: list[Member | AnsweredAlone] = [member for one in self.together for member in one.members]
+        queries: list[Member | AnsweredAlone] = [member for one in self.together for member in one.answered]
         queries += self.alone
         group = ["group"] if any(one.groups for one in queries) else []
         window = ["window"] if any(one.sliding for one in queries) else []

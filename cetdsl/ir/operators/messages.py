@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import attrs
+
 from cetdsl.ir.operators import words
 from cetdsl.ir.operators.events_in_order import EventsInOrder
 from cetdsl.ir.operators.operator import Carry, Requirement, Step
+from cetdsl.ir.windowing import SPAN, WHOLE, Windowing
 from cetdsl.pattern.expressions import Role
 
 
 class Messages(Carry):
     """Gives the answer of each group and window, or partial results if ``spec`` says so.
 
-    The pairs of ``spec`` relate the variables as a forest.
+    The pairs of ``spec`` relate the variables as a forest; under a span each with each, or none.
     """
 
     stage = "messages"
@@ -21,6 +24,10 @@ class Messages(Carry):
     @property
     def requires(self) -> tuple[Requirement | None, ...]:
         return (EventsInOrder(self.spec, self.values),)
+
+    @property
+    def _spans(self) -> bool:
+        return self.source.windowing.kind == SPAN
 
     def steps(self) -> tuple[Step, ...]:
         compiled = self.compiled
@@ -32,4 +39,6 @@ class Messages(Carry):
         return (Step("kernel: pass sums along the predicates", (*links, *self.carried)),)
 
     def costs(self, limit: int | None = None) -> tuple[str, ...]:
-        return (f"n log n in the events of {words.unit_of(self.source)}",)
+        # Spans are not gone through one by one, but all of a key's at once.
+        whole = attrs.evolve(self.source, windowing=Windowing(WHOLE))
+        return (f"n log n in the events of {words.unit_of(whole if self._spans else self.source)}",)

@@ -36,9 +36,14 @@ class PropagateTogether(Unary):
         return (EventsInOrder(self.spec, self.values, in_runs=True),)
 
     @property
+    def answered(self) -> tuple[Member, ...]:
+        """The members that are queries."""
+        return tuple(member for member in self.members if not member.is_side)
+
+    @property
     def queries(self) -> tuple[str, ...]:
         """The names of the queries."""
-        return tuple(member.name for member in self.members)
+        return tuple(member.name for member in self.answered)
 
     def steps(self) -> tuple[Step, ...]:
         alike: dict[str, list[str]] = {}
@@ -53,6 +58,9 @@ class PropagateTogether(Unary):
             else:
                 way = f"event by event: {how.why_not_shared}; not in panes: {how.why_not_in_panes}"
             alike.setdefault(way, []).append(member.name)
+        paired = (
+            f"{member.name} pairs the trends of {words.some(member.pairs)}" for member in self.members if member.pairs
+        )
         shared = (f"{words.some(one.queries)} may share ({', '.join(sorted(one.variables))})+" for one in self.sets)
         walked = (
             f"{words.some(one.queries)} abreast, event by event: they repeat {', '.join(one.variables)}, and "
@@ -60,7 +68,7 @@ class PropagateTogether(Unary):
             for one in self.abreast
         )
         alone = (f"{words.some(names)} alone, {way}" for way, names in alike.items())
-        return (Step("kernel: all queries", (*shared, *walked, *alone)),)
+        return (Step("kernel: all queries", (*shared, *walked, *alone, *paired)),)
 
     def facts(self) -> tuple[tuple[str, str], ...]:
         """Returns, for each common variable, its names in the queries."""

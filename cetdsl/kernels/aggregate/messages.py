@@ -29,14 +29,14 @@ from cetdsl.kernels.vocabulary import Bools, Events, Ints, Slices
 from cetdsl.kernels.wire.values import ValueColumn
 
 #: Doubles hold numbers of so many bits.
-_RANGE_BITS = 1000
+RANGE_BITS = 1000
 #: Slices are evaluated together up to so many events in all; overlapping ones hold an event many times.
 _TOGETHER = 2**21
 
 
 @jit
-def _members(mask: Ints, variable: int, low: Ints, high: Ints) -> tuple[Ints, Ints]:
-    """Returns the events in each slice that may be bound to a variable, as fields of their members."""
+def members_of(mask: Ints, variable: int, low: Ints, high: Ints) -> Members:
+    """Returns the events in each slice that may be bound to a variable."""
     size = 0
     for s in range(len(low)):
         for i in range(low[s], high[s]):
@@ -48,7 +48,7 @@ def _members(mask: Ints, variable: int, low: Ints, high: Ints) -> tuple[Ints, In
             if (mask[i] >> variable) & 1:
                 slice_[size], event[size] = s, i
                 size += 1
-    return slice_, event
+    return Members(slice_, event)
 
 
 class MessageEvaluator:
@@ -101,7 +101,7 @@ class MessageEvaluator:
         ways = np.zeros(len(low))
         for members in job.members.values():
             ways += np.log2(np.maximum(np.bincount(members.slice, minlength=len(low)), 1))
-        long, moduli = ways > _RANGE_BITS, (MULTIPLIED, MULTIPLIED)
+        long, moduli = ways > RANGE_BITS, (MULTIPLIED, MULTIPLIED)
         scaled, exact = additive_values(self.spec, columns, len(events.time), long, job.compute, moduli)
         found = scaled[0].real != 0
         return Values(found, exact, scaled, job.extremes(columns, found))
@@ -120,12 +120,32 @@ def _parts(sizes: Ints) -> Iterator[slice]:
             return
 
 
-class _System(NamedTuple):
-    """A number system: 0, the prime and its inverse."""
+class System(NamedTuple):
+    """A number system: 0 and 1, the prime and its inverse."""
 
     zero: Any
+    one: Any
     prime: Any
     reciprocal: float
+
+
+def system_of(kind: Any, prime: Any) -> System:
+    """Returns the number system of a pass, see :class:`~cetdsl.kernels.aggregate.additive.AdditivePass`."""
+    if kind is np.complex128:
+        return System(kind(0), complex(0.5, 1), np.float64(0), 0.0)
+    return System(kind(0), kind(1), prime, 1.0 / float(prime) if prime else 0.0)
+
+
+def own_messages(event: Ints, variable: int, accumulators: Accumulators, system: System) -> NDArray[Any]:
+    """Returns what some events of a variable are alone: shape (events, accumulators)."""
+    weights = accumulators.weights
+    message = np.full((len(event), len(weights)), system.zero)
+    message[:, 0] = system.one
+    for k in range(1, len(weights)):
+        if accumulators.variable[k] in (-1, variable):
+            own = weights[k, event]
+            message[:, k] = to_scaled(own) if isinstance(system.zero, np.complex128) else own
+    return message
 
 
 class _Job:
@@ -133,9 +153,7 @@ class _Job:
 
     def __init__(self, evaluator: MessageEvaluator, events: Events, low: Ints, high: Ints) -> None:
         self.evaluator, self.events, self.slices = evaluator, events, len(low)
-        self.members = {
-            variable: Members(*_members(events.mask, variable, low, high)) for variable in evaluator.variables
-        }
+        self.members = {variable: members_of(events.mask, variable, low, high) for variable in evaluator.variables}
         self.links: dict[tuple[int, int], Link] = {
             ends: link_of(pairs, events, (self.members[ends[0]], self.members[ends[1]]))
             for ends, pairs in evaluator.links.items()
@@ -143,24 +161,14 @@ class _Job:
 
     def compute(self, accumulators: Accumulators, rows: Ints, kind: Any, prime: Any) -> NDArray[Any]:
         """Computes the accumulators of some slices, see :class:`~cetdsl.kernels.aggregate.additive.AdditivePass`."""
-        weights, one = accumulators.weights, kind(1)
-        system = _System(kind(0), prime, 1.0 / float(prime) if prime else 0.0)
-        if kind is np.complex128:
-            weights, one, system = to_scaled(weights), complex(0.5, 1), system._replace(prime=np.float64(0))
+        system = system_of(kind, prime)
 
         def own(variable: int) -> NDArray[Any]:
-            """What the events of a variable are alone."""
-            event = self.members[variable].event
-            message = np.full((len(event), len(weights)), system.zero)
-            message[:, 0] = one
-            for k in range(1, len(weights)):
-                if accumulators.variable[k] in (-1, variable):
-                    message[:, k] = weights[k, event]
-            return message
+            return own_messages(self.members[variable].event, variable, accumulators, system)
 
         out = np.zeros((0, 0), dtype=kind)
         for number, root in enumerate(self.evaluator.roots()):
-            total = np.full((self.slices, len(weights)), system.zero)
+            total = np.full((self.slices, len(accumulators.weights)), system.zero)
             gather(self._towards(root, -1, own, system), self.members[root].slice, total, system.prime)
             if number:
                 absorb(out, total, system.prime, system.reciprocal)
@@ -168,7 +176,7 @@ class _Job:
                 out = total
         return out[rows]
 
-    def _towards(self, variable: int, parent: int, own: Any, system: _System, clip: bool = False) -> NDArray[Any]:
+    def _towards(self, variable: int, parent: int, own: Any, system: System, clip: bool = False) -> NDArray[Any]:
         """Returns the messages of a variable's events to the parent, -1: all of its neighbours have sent theirs.
 
         Those that are to be clipped only say whether there is any way.
@@ -212,6 +220,6 @@ class _Job:
         def own(variable: int) -> NDArray[Any]:
             return np.ones((len(self.members[variable].event), 1))
 
-        ways = self._towards(variable, -1, own, _System(np.float64(0), np.float64(0), 0.0), clip=True)
+        ways = self._towards(variable, -1, own, system_of(np.float64, np.float64(0)), clip=True)
         # Where there is a match at all, the parts that no predicate relates to the variable have one too.
         return (ways[:, 0] > 0) & found[self.members[variable].slice]

@@ -11,6 +11,7 @@ from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.windowing import SPAN
 from cetdsl.kernels.aggregate.evaluate import Evaluator
 from cetdsl.kernels.aggregate.messages import MessageEvaluator
+from cetdsl.kernels.aggregate.spans import SpanEvaluator
 from cetdsl.kernels.aggregate.sweep import SweepEvaluator
 from cetdsl.kernels.answers.rows import answer_columns, group_columns
 from cetdsl.kernels.answers.tables import AccumulatorTable, Values, accumulator_table, concatenate, merge_rows
@@ -21,6 +22,8 @@ from cetdsl.kernels.wire.columns import from_numpy
 #: Rows of an answer: their accumulators, their group columns, and the starts of their windows.
 Rows = tuple[AccumulatorTable, list[pa.Array], Ints]
 
+
+_Evaluator = Evaluator | SweepEvaluator | MessageEvaluator | SpanEvaluator
 
 #: Slices of so many events take as long by a pass for each event of the pivot as by a sweep.
 FEW = 50
@@ -101,13 +104,13 @@ def sweep_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch], chunk_even
 
 def message_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch], chunk_events: int = CHUNK_EVENTS) -> Columns:
     """Answers like :func:`aggregate_stream` about an AND of single events."""
-    evaluator = MessageEvaluator(spec)
+    evaluator = SpanEvaluator(spec) if spec.query.windowing.kind == SPAN else MessageEvaluator(spec)
     return _answers(spec, lambda slices: evaluator, batches, chunk_events)
 
 
 def _answers(
     spec: KernelSpec,
-    choose: Callable[[Slices], Evaluator | SweepEvaluator | MessageEvaluator],
+    choose: Callable[[Slices], _Evaluator],
     batches: Iterator[pa.RecordBatch],
     chunk_events: int,
 ) -> Columns:

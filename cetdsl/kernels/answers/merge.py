@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -109,11 +109,28 @@ def _pairs(spec: KernelSpec, key: list[pa.Array], table: AccumulatorTable) -> It
     side = to_numpy(key[-1])
     rows = np.full((3, len(starts)), -1, dtype=np.int64)
     rows[side, group] = np.arange(count)
-    paired = _paired(spec, table, rows)
-    found = np.nonzero([value > 0 for value in paired.exact[0]])[0]  # type: ignore[union-attr]
+    paired, found = _with_pairs(_paired(spec, table, rows))
     if len(found):
         chosen = from_numpy(starts[found])
-        yield [column.take(chosen) for column in key[:-1]] + encode_partial(paired.take(found))
+        yield [column.take(chosen) for column in key[:-1]] + encode_partial(paired)
+
+
+def pair_tables(spec: KernelSpec, sides: Sequence[AccumulatorTable]) -> tuple[AccumulatorTable, Ints]:
+    """Pairs the trends of two sides of AND, and of both, as :func:`pair_stream` does.
+
+    The tables have a row for each of the same keys and windows, with zeros where there is no trend. Also returns which
+    of these have a pair, whose rows alone the table given has.
+    """
+    count = len(sides[0].scaled[0])
+    rows = np.full((3, count), -1, dtype=np.int64)
+    rows[: len(sides)] = np.arange(len(sides) * count).reshape(len(sides), count)
+    return _with_pairs(_paired(spec, concatenate(list(sides)), rows))
+
+
+def _with_pairs(table: AccumulatorTable) -> tuple[AccumulatorTable, Ints]:
+    """Returns the rows that have a pair, and their numbers."""
+    found = np.nonzero([value > 0 for value in table.exact[0]])[0]  # type: ignore[union-attr]
+    return table.take(found), found
 
 
 def _paired(spec: KernelSpec, table: AccumulatorTable, rows: Ints) -> AccumulatorTable:

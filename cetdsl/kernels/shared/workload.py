@@ -15,10 +15,10 @@ from cetdsl.ir.layout import KEY, METRICS, QUERY, START, WINDOW
 from cetdsl.ir.sharing import CALIBRATED
 from cetdsl.ir.stages import Pool, WorkloadSpec
 from cetdsl.ir.windowing import SLIDING
-from cetdsl.kernels.aggregate.stream import RowsOfChunks
-from cetdsl.kernels.answers.merge import merge_stream
-from cetdsl.kernels.answers.rows import RowNames
-from cetdsl.kernels.answers.tables import AccumulatorTable, Values, encode_partial, finish
+from cetdsl.kernels.aggregate.stream import Rows, RowsOfChunks
+from cetdsl.kernels.answers.merge import merge_stream, pair_tables
+from cetdsl.kernels.answers.rows import RowNames, group_columns
+from cetdsl.kernels.answers.tables import AccumulatorTable, Values, accumulator_table, encode_partial, finish
 from cetdsl.kernels.shared.benefit import FIXED
 from cetdsl.kernels.shared.bursts import slices_of_windows, windows_in_order
 from cetdsl.kernels.shared.calibration import prices
@@ -84,21 +84,15 @@ def _answers(workload: WorkloadSpec, batches: Iterator[pa.RecordBatch], chunk_ev
     """Yields the rows of each query and chunk, and in the end those of the metrics."""
     pool = workload.partial or workload.answer
     pooled = [PooledRows(workload, pool, number) for number in range(len(workload.queries))]
-    rows = [RowsOfChunks(spec) for spec in workload.queries]
-    sets = query_sets(workload)
+    evaluator = WorkloadRows(workload)
     keys: list[pa.DataType] = []
     for chunk in ChunkReader(workload.reader, batches, chunk_events, workload.queries):
         keys = [chunk.column(name).type for name in workload.reader.layout.all_of(KEY)]
-        for one in sets:
-            with refusing_too_large(workload.reader, chunk):
-                values = one.evaluate(chunk)
-            for number, own in zip(one.members, values, strict=True):
-                for found in rows[number].found(chunk, chunk.asked[number][0], own):
-                    yield pooled[number].answer(*found)
-    for number, query in enumerate(rows):
-        for found in query.last():
+        for number, found in evaluator.found(chunk):
             yield pooled[number].answer(*found)
-    for one in sets:
+    for number, found in evaluator.last():
+        yield pooled[number].answer(*found)
+    for one in evaluator.sets:
         if (told := one.told(workload)) is not None:
             yield pooled[0].of_metrics(keys, told)
 
@@ -117,11 +111,58 @@ def _together(rows: Iterator[list[pa.Array]]) -> Iterator[list[pa.Array]]:
         yield [pa.concat_arrays(column) for column in zip(*waiting)]
 
 
+class WorkloadRows:
+    """The rows of all queries, chunk after chunk."""
+
+    def __init__(self, workload: WorkloadSpec) -> None:
+        self.workload, self.sets = workload, query_sets(workload)
+        self._rows = [RowsOfChunks(spec) for spec in workload.queries]
+        self._sides = {side for sides in workload.pairs for side in sides}
+
+    def found(self, chunk: Chunk) -> Iterator[tuple[int, Rows]]:
+        """Yields rows of a chunk's windows that hold a trend, each with the number of the query."""
+        of_sides: dict[int, Values] = {}
+        for one in self.sets:
+            with refusing_too_large(self.workload.reader, chunk):
+                values = one.evaluate(chunk)
+            for number, own in zip(one.members, values, strict=True):
+                if number in self._sides:
+                    of_sides[number] = own
+                    continue
+                for found in self._rows[number].found(chunk, chunk.asked[number][0], own):
+                    yield number, found
+        for number, sides in enumerate(self.workload.pairs):
+            if sides:
+                yield from ((number, found) for found in self._paired(chunk, number, sides, of_sides))
+
+    def last(self) -> Iterator[tuple[int, Rows]]:
+        """Yields the rows that had to wait for the end of the stream."""
+        for number, query in enumerate(self._rows):
+            for found in query.last():
+                yield number, found
+
+    def _paired(self, chunk: Chunk, number: int, sides: tuple[int, ...], values: dict[int, Values]) -> Iterator[Rows]:
+        """Yields the pairs of trends of the sides of an AND; all of them have the same windows."""
+        slices = chunk.asked[number][0]
+        present = values[sides[0]].found & values[sides[1]].found
+        kept = np.nonzero(present[slices.slice])[0]
+        if not len(kept):
+            return
+        segment = slices.segment[kept]
+        specs = self.workload.queries
+        tables = [
+            accumulator_table(specs[side], values[side], chunk.values, slices.slice[kept], segment) for side in sides
+        ]
+        table, found = pair_tables(specs[number], tables)
+        if len(found):
+            yield table, group_columns(specs[number], chunk, segment[found]), slices.start[kept[found]]
+
+
 def query_sets(workload: WorkloadSpec) -> list[QuerySet]:
     """Makes the sets of queries: those of each merged template, those of each walk, and each other query by itself."""
     together = (*workload.sets, *workload.abreast)
     taken = {number for members in together for number in members}
-    singles = [(number,) for number in range(len(workload.queries)) if number not in taken]
+    singles = [(number,) for number, sides in enumerate(workload.pairs) if number not in taken and not sides]
     return [QuerySet(workload, members) for members in (*together, *singles)]
 
 

@@ -11,10 +11,8 @@ from cetdsl.ir.operators import Merge, Operator, PairCounts, Propagate, Scan, Un
 from cetdsl.ir.source import Source
 from cetdsl.ir.windowing import SPAN
 from cetdsl.pattern.automaton import intersect
-from cetdsl.pattern.nodes import Seq
-from cetdsl.pattern.properties import sides
 from cetdsl.planning.accumulators import AccumulatorPlan
-from cetdsl.planning.compile import compile_query, side_query
+from cetdsl.planning.compile import compile_query, queries_of_sides
 from cetdsl.planning.pivots import always_first, joint_pivot, search_pivot
 from cetdsl.planning.strategies.request import AggregateRequest, Declined, source_of
 
@@ -85,8 +83,7 @@ def _pair(request: AggregateRequest, source: Source) -> Operator | Declined:
     if set(left.automaton.variables) & set(right.automaton.variables):
         shared = intersect(left.automaton, right.automaton)
         if not shared.is_empty:
-            pattern = Seq(sides(request.resolved.query.pattern))
-            compiled = compile_query(side_query(request.resolved, pattern), shared)
+            compiled = compile_query(queries_of_sides(request.resolved)[2], shared)
             reason = why_not_propagate(compiled, source)
             if reason is not None:
                 return Declined(f"the trends that both sides of AND match: {reason}")

@@ -1,8 +1,8 @@
-"""The rule for pairwise predicates between neighbours: for an adjacent one, no other events need to be looked at."""
+"""Rules for pairwise predicates between neighbours: for an adjacent one, no other events need to be looked at."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import attrs
 
@@ -10,9 +10,9 @@ from cetdsl.analysis.classify import PredicateClass, negations_of, separate, sha
 from cetdsl.analysis.resolve import ResolvedQuery
 from cetdsl.analysis.types import category, type_of
 from cetdsl.ir.schema import Schema
-from cetdsl.pattern.expressions import MIRRORED, Attribute, Expr, Role, strip, variables, with_attributes
-from cetdsl.pattern.nodes import Pattern, events
-from cetdsl.pattern.properties import binds_at_most_one, runs_in_turn
+from cetdsl.pattern.expressions import MIRRORED, Attribute, Binary, Expr, Role, strip, variables, with_attributes
+from cetdsl.pattern.nodes import And, Pattern, events
+from cetdsl.pattern.properties import binds_at_least_one, binds_at_most_one, follow_pairs, runs_in_turn
 from cetdsl.rewrite.rule import Keeps, rule
 from cetdsl.rewrite.rules.booleans import with_where
 
@@ -28,6 +28,93 @@ _ALONG = {
 }
 #: The comparisons ``later op earlier`` of one term of neighbours that are bound to one variable.
 _Changes = dict[tuple[str, Expr], set[str]]
+
+
+#: Terms that pairwise equalities relate: one of each variable.
+_Terms = dict[str, Expr]
+
+
+@rule("equality-to-adjacent", keeps=Keeps.DERIVATIONS)
+def equality_to_adjacent(resolved: ResolvedQuery) -> ResolvedQuery:
+    """PATTERN SEQ(A, B+, C) WHERE A.id = B.id  ->  PATTERN SEQ(A, B+, C) WHERE NEXT(B).id = A.id AND NEXT(B).id = B.id
+
+    Where nothing else stands between the events that equalities relate, all of them are equal once each is to the next.
+    That each must be to the next is only so where every trend binds what both are compared with.
+    """
+    query = resolved.query
+    if isinstance(query.pattern, And):
+        return resolved
+    where = list(query.where)
+    for equalities, terms in _related(query.where, query.pattern, resolved.schema):
+        pairs = {frozenset(variables(predicate)) for predicate in equalities}
+        chain = [pair for pair in sorted(follow_pairs(query.pattern)) if terms.keys() >= set(pair)]
+        if not all(_are_equal(*pair, pairs, query.pattern) for pair in chain):
+            continue
+        if any(_something_between(pair, terms.keys(), query.pattern) for pair in pairs):
+            continue
+        place = where.index(equalities[0])
+        where = [predicate for predicate in where if predicate not in equalities]
+        where[place:place] = [Binary("=", _of_next(terms[later]), terms[earlier]) for earlier, later in chain]
+    return with_where(resolved, where)
+
+
+def _related(where: Iterable[Expr], pattern: Pattern, schema: Schema) -> list[tuple[list[Expr], _Terms]]:
+    """Returns the pairwise equalities that lead from one to the other by common terms of one type, and these terms."""
+    found: list[tuple[list[Expr], _Terms]] = []
+    for predicate in where:
+        comparison = separate(predicate) if shape(predicate) is PredicateClass.PAIRWISE else None
+        if comparison is None or comparison.op != "=" or negations_of(predicate, pattern):
+            continue
+        types = {type_of(side, schema) for side in (comparison.left, comparison.right)}
+        if None in types or len(types) > 1:
+            continue
+        equalities, terms = [predicate], dict(zip(comparison.variables, (comparison.left, comparison.right)))
+        for other in found[:]:
+            if any(name in other[1] and strip(other[1][name]) == strip(term) for name, term in terms.items()):
+                found.remove(other)
+                equalities, terms = other[0] + equalities, other[1] | terms
+        found.append((equalities, terms))
+    # Two terms of one variable are related only where each event has them equal, of which an adjacent one says nothing.
+    return [(equalities, terms) for equalities, terms in found if _says_all(equalities, terms)]
+
+
+def _says_all(equalities: Iterable[Expr], terms: _Terms) -> bool:
+    """Whether equalities relate these terms, and no others of their variables."""
+    sides = [(found.variables, (found.left, found.right)) for found in map(separate, equalities) if found is not None]
+    return all(strip(terms[name]) == strip(side) for names, both in sides for name, side in zip(names, both))
+
+
+def _are_equal(earlier: str, later: str, pairs: Collection[frozenset[str]], pattern: Pattern) -> bool:
+    """Whether equalities between ``pairs`` of variables demand that an event of one equals its next one, of another."""
+    if frozenset((earlier, later)) in pairs:
+        return True
+    reached, waiting = set[str](), [earlier]
+    while waiting:
+        name = waiting.pop()
+        near = {other for pair in pairs if name in pair for other in pair} - {name, *reached}
+        if later in near:
+            return True
+        # What some trends do not bind says nothing in them.
+        new = {other for other in near if binds_at_least_one(pattern, other)}
+        reached |= new
+        waiting += new
+    return False
+
+
+def _something_between(pair: Iterable[str], names: Iterable[str], pattern: Pattern) -> bool:
+    """Whether a trend may bind another variable than these between events of a pair."""
+    follow = follow_pairs(pattern)
+    others = {event.variable for event in events(pattern)} - set(names)
+    behind, before = (_reached(set(pair), steps) & others for steps in (follow, {step[::-1] for step in follow}))
+    return bool(behind & before)
+
+
+def _reached(names: set[str], steps: Iterable[tuple[str, str]]) -> set[str]:
+    """Returns what one or more steps lead to."""
+    found = set[str]()
+    while new := {later for earlier, later in steps if earlier in names | found} - found:
+        found |= new
+    return found
 
 
 @rule("pairwise-to-adjacent", keeps=Keeps.DERIVATIONS)
@@ -92,6 +179,11 @@ def _in_one_order(left: Expr, right: Expr, schema: Schema) -> bool:
     """
     types = type_of(left, schema), type_of(right, schema)
     return types[0] is not None and (types[0] == types[1] or {category(t) for t in types} == {"number"})
+
+
+def _of_next(term: Expr) -> Expr:
+    """Returns a term of one variable as one of its next event."""
+    return with_attributes(term, lambda attribute: attrs.evolve(attribute, role=Role.NEXT))
 
 
 def _with_next(predicate: Expr, later: str) -> Expr:

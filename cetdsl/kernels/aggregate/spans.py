@@ -1,0 +1,277 @@
+"""Matches within a span of an AND of single events, counted about the first event of each.
+
+Where an event leaves the others no more to agree on, each of them is one of those that the predicates with this event
+allow. So the matches that begin with it are a product of sums: for each other variable, over its events up to a span
+later that have the values asked for. The matches of one instant are told apart by the first variable that has an event
+there: the events of variables before it come later.
+
+Time is cut into areas as long as a span. The events up to a span after one are the rest of its own area and the begin
+of the next one. Each area is a range of a tree over the events in the order of area and values, so two walks, which
+let in events against time and along it, find all sums. That takes ``n log n`` steps, and nothing is ever subtracted,
+so that sums of doubles lose nothing to cancellation.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cetdsl.aggregates.vocabulary import Merge
+from cetdsl.ir.kernel import KernelSpec
+from cetdsl.ir.machine import Pair
+from cetdsl.kernels._jit import inlined, jit
+from cetdsl.kernels.aggregate.additive import additive_values
+from cetdsl.kernels.aggregate.links import Link, Members, Walks, absorb, gather, link_of, walks_of
+from cetdsl.kernels.aggregate.messages import RANGE_BITS, System, members_of, own_messages, system_of
+from cetdsl.kernels.answers.tables import Values, extreme_accumulators, turned
+from cetdsl.kernels.machine.propagate import Accumulators
+from cetdsl.kernels.numbers.arithmetic import RAISE_TO
+from cetdsl.kernels.numbers.ladder import MULTIPLIED
+from cetdsl.kernels.numbers.linear import NO_TREND, add
+from cetdsl.kernels.vocabulary import Bools, Events, Ints, Slices
+from cetdsl.kernels.wire.values import ValueColumn
+from cetdsl.pattern.expressions import MIRRORED
+
+
+class SpanEvaluator:
+    """Evaluates one query over chunk after chunk of sorted events, about the first event of each match."""
+
+    def __init__(self, spec: KernelSpec) -> None:
+        self.spec = spec
+        self.variables = sorted(set(spec.query.machine.variables))
+        #: The predicates between two variables, each with the one that is asked about on the left.
+        self.links: dict[tuple[int, int], list[Pair]] = {}
+        for pair in spec.query.pairs:
+            turned_over = Pair(MIRRORED[pair.op], pair.right_variable, pair.right, pair.left_variable, pair.left)
+            for one in (pair, turned_over):
+                self.links.setdefault((one.left_variable, one.right_variable), []).append(one)
+
+    def evaluate(self, events: Events, columns: list[ValueColumn], slices: Slices, bounds: tuple[Ints, Ints]) -> Values:
+        """All accumulators over all slices."""
+        job = _Job(self, events, slices, bounds)
+        ways = np.zeros(len(slices.low))
+        for members in job.members.values():
+            ways += np.log2(np.maximum(np.bincount(members.slice, minlength=len(slices.low)), 1))
+        moduli = (MULTIPLIED, MULTIPLIED)
+        scaled, exact = additive_values(self.spec, columns, len(events.time), ways > RANGE_BITS, job.compute, moduli)
+        found = scaled[0].real != 0
+        return Values(found, exact, scaled, job.extremes(columns, found))
+
+
+class _Asked(NamedTuple):
+    """What the first events ask of another variable: ranges of its events, sorted by area and values.
+
+    Attributes
+    ----------
+    low, high : int64 arrays, shape (2, 2 * first events)
+        Two ranges of each in its own area, then two of each in the next area. They may be empty.
+    place : int64 array, shape (members,)
+        The place of each event of the other variable; -1 where it has none, as it lacks a value.
+    """
+
+    low: Ints
+    high: Ints
+    place: Ints
+
+
+class _Job:
+    """One evaluation: the members of each variable, and which of them each first event may stand beside."""
+
+    def __init__(self, evaluator: SpanEvaluator, events: Events, slices: Slices, bounds: tuple[Ints, Ints]) -> None:
+        self.evaluator, self.time, self.slices = evaluator, events.time, len(slices.low)
+        self.span = evaluator.spec.query.windowing.length
+        self.members = {
+            variable: members_of(events.mask, variable, slices.low, slices.high) for variable in evaluator.variables
+        }
+        area = _areas(events.time, slices.low, slices.high, self.span)
+        self.firsts: dict[int, Ints] = {}
+        self.asked: dict[tuple[int, int], _Asked] = {}
+        for variable, (slice_, event) in self.members.items():
+            # Matches that begin elsewhere are counted with another chunk or time bucket.
+            begins = (bounds[0][slice_] <= events.time[event]) & (events.time[event] < bounds[1][slice_])
+            self.firsts[variable] = np.flatnonzero(begins)
+            first = event[self.firsts[variable]]
+            queries = Members(np.concatenate((area[first], area[first] + 1)), np.tile(first, 2))
+            for other in evaluator.variables:
+                if other != variable:
+                    pairs, beside = evaluator.links.get((variable, other), []), self.members[other].event
+                    link = link_of(pairs, events, (queries, Members(area[beside], beside)))
+                    walks = walks_of(pairs, backwards=True)
+                    self.asked[variable, other] = _Asked(*_ranges(link, walks, len(beside)))
+
+    def compute(self, accumulators: Accumulators, rows: Ints, kind: Any, prime: Any) -> NDArray[Any]:
+        """Computes the accumulators of some slices, see :class:`~cetdsl.kernels.aggregate.additive.AdditivePass`."""
+        system = system_of(kind, prime)
+        own = {
+            variable: own_messages(members.event, variable, accumulators, system)
+            for variable, members in self.members.items()
+        }
+        return self._total(own, system)[rows]
+
+    def _total(self, own: dict[int, NDArray[Any]], system: System) -> NDArray[Any]:
+        """Adds up the matches of each slice, given what the events of each variable are alone."""
+        total = np.full((self.slices, next(iter(own.values())).shape[1]), system.zero)
+        for variable, firsts in self.firsts.items():
+            members = self.members[variable]
+            begins = Members(members.slice[firsts], members.event[firsts])
+            message = own[variable][firsts]
+            for other in self.evaluator.variables:
+                if other == variable:
+                    continue
+                received = np.full(message.shape, system.zero)
+                asked, beside = self.asked[variable, other], self.members[other]
+                limits = self.time, self.span, other < variable
+                receive(begins, beside, asked, *limits, own[other], received, system.zero, system.prime)
+                absorb(message, received, system.prime, system.reciprocal)
+            gather(message, begins.slice, total, system.prime)
+        return total
+
+    def extremes(self, columns: list[ValueColumn], found: Bools) -> list[Ints]:
+        """The smallest or largest ranks among the events that are part of a match, or lengths of matches."""
+        system = System(np.int64(NO_TREND), np.int64(0), np.int64(RAISE_TO), 0.0)
+        out = []
+        for accumulator in extreme_accumulators(self.evaluator.spec):
+            if accumulator.is_length:
+                out.append(np.where(found, len(self.evaluator.variables), 0))
+                continue
+            ranks, values = columns[accumulator.column].ranks()
+            largest = accumulator.update.merge is Merge.LARGEST
+            kept = ranks if largest else turned(ranks, len(values))
+            own = {
+                variable: (kept[members.event] if variable == accumulator.variable else 0 * members.event)[:, None]
+                for variable, members in self.members.items()
+            }
+            best = np.maximum(self._total(own, system)[:, 0], 0)
+            out.append(best if largest else turned(best, len(values)))
+        return out
+
+
+@jit
+def _areas(time: Ints, low: Ints, high: Ints, span: int) -> Ints:
+    """Returns the area of each event in some slices: the next area, if it has events, has the next number."""
+    area = np.zeros(len(time), dtype=np.int64)
+    number = 0
+    for s in range(len(low)):
+        number += 2  # what follows another key is not next to it
+        for i in range(low[s], high[s]):
+            if i > low[s]:
+                number += min((time[i] - time[low[s]]) // span - (time[i - 1] - time[low[s]]) // span, 2)
+            area[i] = number
+    return area
+
+
+@jit
+def _ranges(link: Link, walks: Walks, members: int) -> tuple[Ints, Ints, Ints]:
+    """Returns what a link's first side asks of its second, which has so many members, as fields of :class:`_Asked`."""
+    low, high = np.zeros((2, link.first), dtype=np.int64), np.zeros((2, link.first), dtype=np.int64)
+    place = np.full(members, -1)
+    runs = len(link.run) - 1
+    before = np.zeros(runs + 1, dtype=np.int64)
+    for r in range(runs):
+        before[r + 1] = before[r]
+        for at in range(link.run[r], link.run[r + 1]):
+            if link.member[at] >= link.first:
+                place[link.member[at] - link.first] = before[r + 1]
+                before[r + 1] += 1
+    begin = 0
+    while begin < runs:
+        end = begin + 1
+        while not link.begins[end]:
+            end += 1
+        for r in range(begin, end):
+            for at in range(link.run[r], link.run[r + 1]):
+                q = link.member[at]
+                if q < link.first:
+                    # Smaller and larger values are two ranges, one if equal ones count too.
+                    low[0, q] = before[begin] if walks.smaller else before[r] if walks.equal else before[r + 1]
+                    high[0, q] = before[r + 1] if walks.equal else before[r]
+                    if walks.larger:
+                        low[1, q], high[1, q] = before[r + 1], before[end]
+        begin = end
+    return low, high, place
+
+
+@inlined
+def _let_in(tree: NDArray[Any], place: int, sent: NDArray[Any], prime: Any) -> None:
+    """Adds an event to a tree of sums, whose node ``n`` has the children ``2 * n`` and ``2 * n + 1``."""
+    node = place + len(tree) // 2
+    tree[node] = sent
+    while node > 1:
+        node //= 2
+        for k in range(tree.shape[1]):
+            tree[node, k] = add(tree[2 * node, k], tree[2 * node + 1, k], prime)
+
+
+@inlined
+def _collect(tree: NDArray[Any], low: int, high: int, received: NDArray[Any], prime: Any) -> None:
+    """Adds the sum over a range of places."""
+    low, high = low + len(tree) // 2, high + len(tree) // 2
+    while low < high:
+        if low % 2:
+            for k in range(tree.shape[1]):
+                received[k] = add(received[k], tree[low, k], prime)
+            low += 1
+        if high % 2:
+            high -= 1
+            for k in range(tree.shape[1]):
+                received[k] = add(received[k], tree[high, k], prime)
+        low, high = low // 2, high // 2
+
+
+@jit
+def receive(
+    firsts: Members,
+    beside: Members,
+    asked: _Asked,
+    time: Ints,
+    span: int,
+    later: bool,
+    sent: NDArray[Any],
+    received: NDArray[Any],
+    zero: Any,
+    prime: Any,
+) -> None:
+    """Adds to what each first event receives what the events of another variable send that may stand beside it.
+
+    Parameters
+    ----------
+    firsts, beside : Members
+        The first events, and the events of the other variable, in order of time.
+    asked : _Asked
+        Which of them may stand beside which.
+    time, span
+        Of all events, and how much later an event may be.
+    later : bool
+        Whether an event must be later than the first one, and not at its time.
+    sent, received : arrays, shape (members, accumulators)
+    zero, prime
+        The number 0, and the modulus of ``uint64`` arithmetic, or the operation of the lattice.
+    """
+    size, places = len(firsts.event), len(beside.event)
+    tree = np.full((2 * places, sent.shape[1]), zero)
+    at = places
+    for f in range(size - 1, -1, -1):
+        own, begin = firsts.slice[f], time[firsts.event[f]]
+        while at > 0:
+            slice_, when = beside.slice[at - 1], time[beside.event[at - 1]]
+            if slice_ < own or (slice_ == own and (when < begin or (later and when == begin))):
+                break
+            at -= 1
+            if asked.place[at] >= 0:
+                _let_in(tree, asked.place[at], sent[at], prime)
+        for r in range(2):
+            _collect(tree, asked.low[r, f], asked.high[r, f], received[f], prime)
+    tree[:] = zero
+    for f in range(size):
+        own, begin = firsts.slice[f], time[firsts.event[f]]
+        while at < places:
+            slice_, when = beside.slice[at], time[beside.event[at]]
+            if slice_ > own or (slice_ == own and when - begin > span):
+                break
+            if asked.place[at] >= 0:
+                _let_in(tree, asked.place[at], sent[at], prime)
+            at += 1
+        for r in range(2):
+            _collect(tree, asked.low[r, size + f], asked.high[r, size + f], received[f], prime)
