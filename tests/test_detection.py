@@ -114,6 +114,10 @@ def test_what_explain_says(df: Any) -> None:
     assert "partial matches expected in a window: C 10, B 75, A 2.5e+03" in text
     text = str(asked.explain("trends", plan="tree", statistics=rates))
     assert "join (A, (B, C))" in text
+    assert "time buckets" in text
+    changing = str(asked.explain("trends", adaptation={"method": "threshold", "slice": 9}))
+    assert "threshold, after every 9 events of a key, which stays in one task\n" in changing
+    assert "time buckets" not in changing
     assert "partial matches expected in a window: A 100, B 15, C 10, (B, C) 75, (A, (B, C)) 2.5e+03" in text
     assert "no statistics say" in str(asked.explain("trends"))
     assert "detect" in str(asked.explain("trends", statistics={"rates": {"A": 100, "B": 10, "C": 0.01}}))

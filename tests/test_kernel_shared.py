@@ -162,6 +162,19 @@ def test_each_query_has_the_values_that_it_has_alone(seed: int) -> None:
                 assert (extreme == expected).all()
 
 
+def test_decisions_of_many_variants_are_made_for_many_events() -> None:
+    """Bursts of 70 events are decided on one by one for two variants, and four by four for sixty."""
+    windowing = Windowing("sliding", 70 * 71, 70 * 71)
+    stream = ("a" + "b" * 70) * 70
+    for variants, bursts in ((2, 1), (60, 4)):
+        masks = {"a": 1, "b": (1 << variants + 1) - 2}
+        found = events([masks[letter] for letter in stream], list(range(len(stream))))
+        specs = [query("SEQ(A, B+)", {"A": 0, "B": 1 + v}, "double", windowing, (TRENDS,)) for v in range(variants)]
+        got, alone, metrics = answers(specs, found, [], "dynamic", {1 + v: 1 for v in range(variants)})
+        assert metrics.decisions == variants * -(-70 // bursts)
+        assert all(one.scaled[0].tolist() == other.scaled[0].tolist() for one, other in zip(got, alone, strict=True))
+
+
 def test_a_query_may_share_in_one_chunk_and_not_in_the_next() -> None:
     """Shared, only its maximum is found apart; with an infinity to sum up, all of it is."""
     accumulators = (TRENDS, Accumulator(SUM, 0, 0), Accumulator(LARGEST, 0, 0))

@@ -68,7 +68,10 @@ class DetectTrends(ListTrends):
         events = "some thousand" if adapting.slice_events is None else str(adapting.slice_events)
         return (
             *sampled,
-            ("adaptation", f"{adapting.adaptation.method}, after every {events} events of a key"),
+            (
+                "adaptation",
+                f"{adapting.adaptation.method}, after every {events} events of a key, which stays in one task",
+            ),
         )
 
     def costs(self, limit: int | None = None) -> tuple[str, ...]:

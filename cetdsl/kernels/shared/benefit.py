@@ -169,6 +169,8 @@ def _decide(
     debt = np.zeros(variants)
     made, splits, merges = 0, 0, 0
     cost = np.zeros((variants, 3))
+    # A division takes as long as all else that a decision does.
+    share = cells / np.maximum(columns, 1)
     for u in range(stretches):
         for f in range(families):
             first, last = family_start[f], family_start[f + 1]
@@ -178,8 +180,7 @@ def _decide(
             common = rates.weigh * rows * events[u, f]
             saved = 0.0
             for v in range(first, last):
-                share = cells[v] / max(columns[v], 1)
-                costs = _costs(rates, rows, of_variant, u, v, cells[v], share)
+                costs = _costs(rates, rows, of_variant, u, v, cells[v], share[v])
                 cost[v, SHARED], cost[v, OWN], cost[v, NEVER] = costs
                 if last == first + 1:
                     cost[v, OWN] = np.inf

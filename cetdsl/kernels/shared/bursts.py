@@ -20,6 +20,9 @@ from cetdsl.kernels.vocabulary import Bools, Events, Ints, Slices
 
 #: Shorter bursts are decided on together; bursts of more than four times as many events, in parts.
 DECISION_EVENTS = 64
+#: A decision takes as long as to propagate about a tenth of an event does where all share, so that of many variants one
+#: each for so few events would take a part of the time that is felt.
+EVENTS_PER_VARIANT = 4
 
 #: What is known of a variant in a *stretch*, which is as many bursts as are decided on as one: the events bound to it;
 #: how often it began to do otherwise than most of its family; the columns that plain events touched, and how often they
@@ -95,6 +98,11 @@ def _islands(border: Ints) -> Ints:
             island[count, 1], island[count, 3] = border[b, 0], b + 1
             count += 1
     return island[:count].copy()
+
+
+def events_of_decisions(template: Template) -> int:
+    """Returns how many events are decided on as one, at least."""
+    return max(DECISION_EVENTS, EVENTS_PER_VARIANT * template.variants)
 
 
 class Survey(NamedTuple):

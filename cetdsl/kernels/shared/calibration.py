@@ -25,7 +25,7 @@ from cetdsl.kernels import _disk
 from cetdsl.kernels._jit import _version as version_of
 from cetdsl.kernels.numbers.ladder import FEW_EVENTS, MULTIPLIED
 from cetdsl.kernels.shared.benefit import FIXED, Load, Prices, Rates, work_of
-from cetdsl.kernels.shared.bursts import DECISION_EVENTS, frame_of, survey
+from cetdsl.kernels.shared.bursts import events_of_decisions, frame_of, survey
 from cetdsl.kernels.shared.decider import predecessors
 from cetdsl.kernels.shared.operations import NEVER, OWN, SHARED
 from cetdsl.kernels.shared.players import Kind
@@ -163,7 +163,7 @@ def _runs(workload: _Workload, count: int) -> Iterator[_Run]:
     zero = np.zeros(len(low), dtype=np.int64)
     whole = Slices(low, np.minimum(low + _WINDOW, count), zero, low, np.arange(len(low)), 0, 0)
     frame = frame_of(template, [whole], FEW_EVENTS)
-    seen = survey(template, frame, events, DECISION_EVENTS)
+    seen = survey(template, frame, events, events_of_decisions(template))
     load = Load(frame.columns, (1 + workload.sums) * frame.columns, predecessors(template), int(workload.sums))
     values = [ValueColumn(pa.array(events.time % 100))]
     for chosen in (SHARED, NEVER) if workload.variants == 1 else (SHARED, OWN, NEVER):

@@ -25,11 +25,11 @@ from cetdsl.kernels.numbers.ladder import FEW_EVENTS
 from cetdsl.kernels.shared.benefit import FIXED, Decisions, Prices
 from cetdsl.kernels.shared.bursts import (
     BOUND,
-    DECISION_EVENTS,
     DEVIATIONS,
     SEATS,
     Frame,
     Survey,
+    events_of_decisions,
     frame_of,
     slices_of_windows,
     survey,
@@ -186,7 +186,7 @@ class SharedSet:
     ) -> tuple[list[Values], Metrics]:
         """Computes the additive accumulators of all queries."""
         frame = frame_of(self.template, slices_of_windows(self.template.window.tolist(), slices), FEW_EVENTS)
-        seen = survey(self.template, frame, events, DECISION_EVENTS)
+        seen = survey(self.template, frame, events, events_of_decisions(self.template))
         begun = time.perf_counter()
         decisions = self.decider.decide(frame, seen)
         deciding = time.perf_counter() - begun
