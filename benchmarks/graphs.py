@@ -6,9 +6,7 @@ between random accounts and stock prices (Mei et al., ICPP 2021), checks in laye
 
 from __future__ import annotations
 
-import gc
 import math
-import tracemalloc
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -16,7 +14,7 @@ import attrs
 import numpy as np
 import pyarrow as pa
 from events import Events
-from measure import take_turns
+from measure import held, take_turns
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from races import Result, Verdict, discard, emitter, result
@@ -222,10 +220,10 @@ def memory(events: Events, runs: int) -> Result:
         return int(counted[0][0]), int(counted[1][0])
 
     measured = take_turns({name: lambda name=name: count(name) for name in settings}, runs)
-    held = {name: _held(lambda name=name: count(name)) for name in settings}
-    over = [name for name, one in settings.items() if one.memory is not None and held[name] > one.memory]
+    most = {name: held(lambda name=name: count(name)) for name in settings}
+    over = [name for name, one in settings.items() if one.memory is not None and most[name] > one.memory]
     if over:
-        raise RuntimeError(f"the memory limit was not kept: {[(name, held[name]) for name in over]}")
+        raise RuntimeError(f"the memory limit was not kept: {[(name, most[name]) for name in over]}")
     answers = {count(name) for name in settings}
     if len(answers) > 1:
         raise RuntimeError(f"the algorithms found different trends: {answers}")
@@ -249,20 +247,9 @@ def memory(events: Events, runs: int) -> Result:
         "is faster than t-cet: partial trends of small graphlets stay in the caches and are counted as they are "
         "stitched. More memory than that does not help, so h-cet leaves it alone.",
     }
-    notes = [f"{name} held {held[name] / MEBIBYTE:,.1f} MiB at its peak" for name in settings]
+    notes = [f"{name} held {most[name] / MEBIBYTE:,.1f} MiB at its peak" for name in settings]
     about = f"10,000 checks, 800 accounts, one window, {found:,} refs, one core"
     return result(about, measured, verdicts, notes=notes, charts={"memory": chart})
-
-
-def _held(action: Callable[[], object]) -> int:
-    """The most bytes of arrays that an action holds at a time."""
-    gc.collect()
-    tracemalloc.start()
-    try:
-        action()
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
 
 
 ATOMS = (8, 10, 12, 14, 16, 18, 20)

@@ -1,11 +1,13 @@
-"""Taking turns, medians, and the memory of Spark's Python workers."""
+"""Taking turns, medians, and the memory of Spark's Python workers and of single actions."""
 
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import threading
 import time
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
@@ -139,6 +141,17 @@ def seconds(action: Callable[[], object]) -> float:
     start = time.perf_counter()
     action()
     return time.perf_counter() - start
+
+
+def held(action: Callable[[], object]) -> int:
+    """The most bytes of Python's objects and of arrays that an action holds at a time."""
+    gc.collect()
+    tracemalloc.start()
+    try:
+        action()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
 
 
 def take_turns(contestants: dict[str, Callable[[], object]], runs: int) -> dict[str, dict[str, Any]]:

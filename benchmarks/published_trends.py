@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from measure import held
 from numba import njit
 from report import draw, save
 
@@ -213,6 +214,7 @@ def lines_of(rows: dict[float, dict[str, float]]) -> dict[str, list[list[float]]
 # -------------------------------------------------------------------------------------------------------- axes
 
 EVENTS = (9, 15, 21, 27, 33, 39)
+WIDTHS = (1, 2, 3, 4, 6, 9, 18)
 #: Beyond so many trends the baseline takes minutes.
 BASELINE_TRENDS = 3**7
 
@@ -224,7 +226,7 @@ def detection() -> Found:
         most = 3 ** (count // 3)
         rows[count] = race(*layers(count, 3), 2 * most + count if most <= BASELINE_TRENDS else 0)
     compatible = {}
-    for width in (1, 2, 3, 4, 6, 9, 18):
+    for width in WIDTHS:
         most = width ** (36 // width)
         compatible[width] = race(*layers(36, width), 2 * most + 36 if most <= BASELINE_TRENDS else 0)
     panels = [
@@ -249,6 +251,45 @@ def detection() -> Found:
         ["events", "h-cet up to 42 times as fast as SASE++", f"{faster[0]:.1f} at {EVENTS[-1]} events"],
         ["compatibility", "most work at 3; 5.4 times as fast as SASE++", f"{faster[1]:.1f} at 3"],
     ]
+    return {"panels": panels, "claims": claims}
+
+
+def kept(source: np.ndarray, destination: np.ndarray, two_steps: bool) -> dict[str, float]:
+    """Bytes that contestants hold at most for these checks; those of SASE++ and of two steps by what they keep."""
+    found: dict[str, float] = {}
+    for name, how in WAYS.items():
+        _, refs = whole(source, destination, how)  # which loads what is compiled
+        found[name] = held(lambda how=how: whole(source, destination, how))
+    graph = graph_of(source, destination)
+    # Eight for each pointer, and for each event those where its pointers begin, one of the path, and how far it is.
+    found["SASE++-like"] = 8 * (int((graph.stop - graph.start).sum()) + 3 * len(source))
+    if two_steps:
+        found["two steps"] = 4 * refs  # of each event of each trend
+    return found
+
+
+def storage() -> Found:
+    """Figure 14: memory for the events of a window, and for how many each is compatible with."""
+    events = {count: kept(*layers(count, 3), 3 ** (count // 3) <= BASELINE_TRENDS) for count in EVENTS}
+    widths = {width: kept(*layers(36, width), width ** (36 // width) <= BASELINE_TRENDS) for width in WIDTHS}
+    panels = [
+        {"title": title, "x": x, "y": "bytes", "log_y": True, "lines": lines_of(rows)}
+        for title, x, rows in (
+            ("events of a window, 3 compatible", "events", events),
+            ("compatible events, 36 in all", "compatible events", widths),
+        )
+    ]
+    last = events[EVENTS[-1]]
+    most = H_CET.memory or 0
+    over = [row["h-cet"] for row in (*events.values(), *widths.values()) if row["h-cet"] > most]
+    if over:
+        raise RuntimeError(f"h-cet held {over} bytes, more than its limit of {most}")
+    claims = [
+        ["memory", "H-CET stays within its limit, T-CET does not",
+         f"{last['h-cet'] / 2**20:.1f} and {last['t-cet'] / 2**20:.1f} MiB, limit of h-cet {most / 2**20:.0f}"],
+        ["memory", "SASE++ takes 10^5 times less than CET", f"{last['h-cet'] / last['SASE++-like']:,.0f} times"],
+        ["memory", "M-CET is as light as SASE++", f"{last['m-cet'] / last['SASE++-like']:,.0f} times as much"],
+    ]  # fmt: skip
     return {"panels": panels, "claims": claims}
 
 
@@ -301,8 +342,9 @@ SEARCHES: dict[str, Callable[[Costs, np.ndarray, float], Any]] = {
 
 
 def plans() -> Found:
-    """Figures 15, 17 and 19: the time of choosing cuts, and what the chosen ones cost, for more and more atoms."""
+    """Figures 15 to 17 and 19: time and memory of choosing cuts, and what the chosen cost, for more and more atoms."""
     times: dict[float, dict[str, float]] = {}
+    memory: dict[float, dict[str, float]] = {}
     quality: dict[float, dict[str, float]] = {}
     for atoms in ATOMS:
         sizes = np.random.default_rng(atoms).integers(1, 7, atoms)
@@ -310,16 +352,26 @@ def plans() -> Found:
         # Between what the atoms need by themselves and what the whole graph does.
         limit = math.sqrt(sum(costs.memory[k, k + 1] for k in range(atoms)) * costs.memory[0, -1])
         times[atoms] = {name: seconds(partial(way, costs, sizes, limit)) for name, way in SEARCHES.items()}
+        memory[atoms] = {name: held(partial(way, costs, sizes, limit)) for name, way in SEARCHES.items()}
         found = {name: way(costs, sizes, limit).cpu for name, way in SEARCHES.items()}
         quality[atoms] = {name: cpu / found["exhaustive"] for name, cpu in found.items()}
     worst = {name: max(row[name] for row in quality.values()) for name in SEARCHES}
     last = times[ATOMS[-1]]
     faster = {who: last["exhaustive"] / last[f"branch and bound, {who}"] for who in ("published", "ours")}
+    lighter = {
+        who: max(row["exhaustive"] / row[f"branch and bound, {who}"] for row in memory.values())
+        for who in ("published", "ours")
+    }
     claims = [
         [
             "atoms",
             "branch and bound 100 times as fast as exhaustive search",
             f"published {faster['published']:,.0f}, ours {faster['ours']:,.0f} times, at {ATOMS[-1]} atoms",
+        ],
+        [
+            "atoms",
+            "branch and bound takes up to 12 times less memory than exhaustive search",
+            f"published {lighter['published']:.3g}, ours {lighter['ours']:.3g} times",
         ],
         [
             "plans",
@@ -335,6 +387,7 @@ def plans() -> Found:
     ]
     panels = [
         {"title": "choosing cuts", "x": "atoms", "y": "seconds", "log_y": True, "lines": lines_of(times)},
+        {"title": "choosing cuts", "x": "atoms", "y": "bytes held", "log_y": True, "lines": lines_of(memory)},
         {"title": "CPU of the plan, of the least", "x": "atoms", "y": "ratio", "lines": lines_of(quality)},
     ]
     return {"panels": panels, "claims": claims}
@@ -465,7 +518,9 @@ def least(action: Callable[[], Any]) -> tuple[float, Any]:
     return best, found
 
 
-PARTS: dict[str, Callable[[], Found]] = {one.__name__: one for one in (detection, overlap, plans, space, anchors)}
+PARTS: dict[str, Callable[[], Found]] = {
+    one.__name__: one for one in (detection, storage, overlap, plans, space, anchors)
+}
 
 
 def main() -> None:

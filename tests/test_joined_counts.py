@@ -125,7 +125,8 @@ def test_what_joins_cannot_follow_is_refused(df: Any, query: str, completeness: 
     # What errors of tasks advise is what the planner would do.
     request = asked._complete(completeness)
     [spec] = {node.spec for node in plan_complete(request).plan.walk() if isinstance(node, BuildGraph)}
-    assert fits_joins(request) is spec.query.fits_joins is False
+    assert not fits_joins(request)
+    assert spec.query.why_not_joined
 
 
 def _trend(row: Any) -> Any:

@@ -14,6 +14,8 @@ from cetdsl.ir.windowing import Windowing
 
 #: Which trends are asked for: all of them, or those that are not part of another one, by one of two readings.
 ALL, MAXIMAL, ENDS = "all", "maximal", "ends"
+#: Why no one graph has the trends as its paths.
+NOT_NEIGHBOURS = "a pairwise predicate relates events that are no neighbours"
 
 
 @attrs.frozen
@@ -41,9 +43,26 @@ class KernelQuery:
         return bool(self.negations) or self.shadows is not None
 
     @property
-    def fits_joins(self) -> bool:
-        """Whether Spark's joins find the trends where no task may hold a group: "ends" trends of one plain graph."""
-        return self.completeness == ENDS and not (self.pairs or self.negations or self.shadows)
+    def why_not_one_graph(self) -> str | None:
+        """Why no one graph of events has the trends as its paths from sources to sinks; None: one has."""
+        if self.pairs:
+            return NOT_NEIGHBOURS
+        if self.shadows is not None:
+            return "the edges at the ends of a path do not tell whether it is a trend that is asked for"
+        return None
+
+    @property
+    def why_not_joined(self) -> str | None:
+        """Why Spark's joins cannot take a graph of which no task may hold anything; None: they can."""
+        if reason := self.why_not_one_graph:
+            return reason
+        if self.negations:
+            return "a kernel tells whether something that NOT forbids lies between two events"
+        if self.completeness == ALL:
+            return "trends that are not complete begin and end anywhere, and joins go from the first events to the last"
+        if self.completeness != ENDS:
+            return "which edges a longer path goes round, a kernel tells that has the index of a key"
+        return None
 
 
 @attrs.frozen

@@ -37,6 +37,8 @@ from cetdsl.kernels.wire.chunks import CHUNK_EVENTS, Chunk, Columns, by_chunks
 from cetdsl.kernels.wire.columns import as_array, from_numpy, to_numpy
 
 #: Visits of a piece in the time that it takes to send one of its events to another task, and to write and read it.
+#: About 28 were measured: 2.4 microseconds with two tasks of Spark, and 85 nanoseconds. For 10,000 checks between 1,000
+#: accounts, 4, 16 and 64 mean 256, 512 and 512 anchors, whose trends took 17.9, 16.8 and 16.8 s of the processor.
 SENDING = 16
 #: Bytes of a piece for each of its events, and for itself, where columns are not known yet.
 REF_BYTES, PIECE_BYTES = 32, 32

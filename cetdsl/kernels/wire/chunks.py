@@ -311,7 +311,7 @@ def too_large(spec: KernelSpec, row: pa.RecordBatch | pa.Table, time: int, event
     layout = spec.layout
     key = tuple(row.column(layout.position(name))[0].as_py() for name in layout.all_of(KEY))
     when = pa.array([time]).cast(window_type(spec))[0]
-    joined = "list, count or sample them with algorithm='joins', " if spec.query.fits_joins else ""
+    joined = "list, count or sample them with algorithm='joins', " if spec.query.why_not_joined is None else ""
     return GroupTooLarge(
         f"group {key!r} needs {events} events up to time {when} at once, more than this worker's memory",
         hint=f"{joined}shorten WITHIN, add partition columns or predicates, or give the Python workers more memory",

@@ -18,7 +18,7 @@ from cetdsl.analysis.resolve import ResolvedQuery
 from cetdsl.errors import UnsupportedQuery
 from cetdsl.ir.compiled import Compiled
 from cetdsl.ir.extraction import Extraction
-from cetdsl.ir.kernel import ALL, ENDS, KernelSpec
+from cetdsl.ir.kernel import ALL, NOT_NEIGHBOURS, KernelSpec
 from cetdsl.ir.operators import (
     AggregateTrends,
     BuildGraph,
@@ -55,7 +55,6 @@ ALGORITHMS = ("auto", "m-cet", "t-cet", "h-cet", "anchors", "joins", "balanced",
 #: The algorithms that list the paths of a graph within a task.
 IN_TASK = ("m-cet", "t-cet", "h-cet", "anchors")
 COUNT = Aggregate("count")
-NOT_NEIGHBOURS = "a pairwise predicate relates events that are no neighbours"
 _PAIRED = "AND at the top pairs two sets of trends"
 #: Bytes that the trends kept of one key and window may take where they are told by the definition.
 DEFINITION_BYTES = 2**30
@@ -229,7 +228,7 @@ def balanced(built: BuildGraph, request: CompleteRequest) -> _Plan:
 @_over_graph
 def joins(built: BuildGraph, request: CompleteRequest) -> _Plan:
     """Lists the paths of a graph beyond a task's memory, with Spark's joins."""
-    reason = why_not_one_graph(built)
+    reason = _told(built.spec.query.why_not_one_graph, built)
     if reason is not None:
         return Declined(reason)
     return limited(JoinPaths(built.child, built.spec, request.columns, request.limit), request.limit)
@@ -268,43 +267,28 @@ def _counting(built: BuildGraph, request: CountRequest, partial: bool) -> Kernel
 @_over_graph
 def count_joins(built: BuildGraph, request: CountRequest) -> _Plan:
     """Counts the paths of a graph beyond a task's memory, with Spark's joins."""
-    reason = why_not_joined(built)
+    reason = _told(built.spec.query.why_not_joined, built)
     return Declined(reason) if reason else CountJoined(built.child, _counting(built, request, False))
 
 
 @_over_graph
 def sample_joins(built: BuildGraph, request: SampleRequest) -> _Plan:
     """Draws from the paths of a graph beyond a task's memory, with Spark's joins."""
-    reason = why_not_joined(built)
+    reason = _told(built.spec.query.why_not_joined, built)
     if reason:
         return Declined(reason)
     return SampleJoined(built.child, built.spec, request.complete.columns, request.size, request.seed)
 
 
-def why_not_one_graph(built: BuildGraph) -> str | None:
-    """Returns why no graph of all events has the trends as its paths from sources to sinks; None when one has."""
-    if built.spec.query.pairs:
-        return NOT_NEIGHBOURS
-    return why_edges_do_not_tell(built.compiled, built.source, built.spec.query.completeness)
-
-
-def why_not_joined(built: BuildGraph) -> str | None:
-    """Returns why Spark's joins cannot take a graph of which no task may hold anything; None when they can."""
-    if reason := why_not_one_graph(built):
-        return reason
-    if built.compiled.negations:
-        return "a kernel tells whether something that NOT forbids lies between two events"
-    if built.spec.query.completeness == ALL:
-        return "trends that are not complete begin and end anywhere, and joins go from the first events to the last"
-    if built.spec.query.completeness != ENDS:
-        return "which edges a longer path goes round, a kernel tells that has the index of a key"
-    return None
+def _told(reason: str | None, built: BuildGraph) -> str | None:
+    """Says why the edges do not tell which paths are trends, where that is the reason for something."""
+    return reason and (why_edges_do_not_tell(built.compiled, built.source, built.spec.query.completeness) or reason)
 
 
 def fits_joins(request: CompleteRequest) -> bool:
     """Whether Spark's joins can list, count and draw trends without any task that holds a group."""
     built = _build(request)
-    return not isinstance(built, Declined) and why_not_joined(built) is None
+    return not isinstance(built, Declined) and built.spec.query.why_not_joined is None
 
 
 def count_definition(request: CountRequest) -> _Plan:

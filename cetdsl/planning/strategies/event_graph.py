@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from cetdsl.analysis.resolve import ResolvedQuery
 from cetdsl.errors import InvalidNode, UnsupportedQuery, is_one_of, shown
-from cetdsl.ir.kernel import ALL
+from cetdsl.ir.kernel import ALL, NOT_NEIGHBOURS
 from cetdsl.ir.operators import Scan, ShowGraph
 from cetdsl.pattern.nodes import And
 from cetdsl.planning.sorting import who_sorts
-from cetdsl.planning.strategies.complete import NOT_NEIGHBOURS, why_edges_do_not_tell, why_no_graph
+from cetdsl.planning.strategies.complete import why_edges_do_not_tell, why_no_graph
 from cetdsl.planning.strategies.kernel import base_spec
 from cetdsl.planning.strategies.request import compile_sides, source_of
 
