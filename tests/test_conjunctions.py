@@ -18,7 +18,7 @@ RETURNING = "RETURN COUNT(*), COUNT(a), SUM(b.x), AVG(a.y), MIN(a.x), MAX(b.name
 #: Queries with the strategies that answer them.
 ON_SPARK = [
     ("AND(SEQ(A a, B b), C c, A d) WHERE a.x <= c.x AND d.x != b.x WITHIN 4", {"enumerate"}),
-    ("AND(A a, B b) WITHIN 2", {"enumerate"}),
+    ("AND(A a, B b) WITHIN 2", {"messages", "enumerate"}),
     ("AND(SEQ(A a, C+ c), B b) WHERE b.x >= c.x AND LENGTH < 3 WITHIN 5 SLIDE 3", {"enumerate"}),
     ("AND(SEQ(A a, NOT C n, B b), C c OR A d) WHERE n.x > a.x WITHIN 3", {"enumerate"}),
     ("AND(SEQ(NOT B n, A a), SEQ(B b, NOT C m)) WITHIN 2", {"enumerate"}),
