@@ -10,7 +10,7 @@ answer, and answers of parts that no predicate relates multiply. The pass takes 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,7 @@ from cetdsl.kernels.vocabulary import Bools, Events, Ints, Slices
 from cetdsl.kernels.wire.values import ValueColumn
 
 #: Doubles hold numbers of so many bits.
-RANGE_BITS = 1000
+_RANGE_BITS = 1000
 #: Slices are evaluated together up to so many events in all; overlapping ones hold an event many times.
 _TOGETHER = 2**21
 
@@ -97,14 +97,31 @@ class MessageEvaluator:
         return found
 
     def _together(self, events: Events, columns: list[ValueColumn], low: Ints, high: Ints) -> Values:
-        job = _Job(self, events, low, high)
-        ways = np.zeros(len(low))
-        for members in job.members.values():
-            ways += np.log2(np.maximum(np.bincount(members.slice, minlength=len(low)), 1))
-        long, moduli = ways > RANGE_BITS, (MULTIPLIED, MULTIPLIED)
-        scaled, exact = additive_values(self.spec, columns, len(events.time), long, job.compute, moduli)
-        found = scaled[0].real != 0
-        return Values(found, exact, scaled, job.extremes(columns, found))
+        return values_of(self.spec, _Job(self, events, low, high), columns, len(events.time))
+
+
+class Job(Protocol):
+    """One evaluation of some slices of an AND of single events; ``members`` are the events of each variable."""
+
+    slices: int
+    members: dict[int, Members]
+
+    def compute(self, accumulators: Accumulators, rows: Ints, kind: Any, prime: Any) -> NDArray[Any]:
+        """Computes the accumulators of some slices, see :class:`~cetdsl.kernels.aggregate.additive.AdditivePass`."""
+
+    def extremes(self, columns: list[ValueColumn], found: Bools) -> list[Ints]:
+        """Computes the smallest or largest ranks, or lengths, of the slices in which a match was found."""
+
+
+def values_of(spec: KernelSpec, job: Job, columns: list[ValueColumn], events: int) -> Values:
+    """Evaluates all accumulators over the slices of a job, out of a chunk of so many events."""
+    ways = np.zeros(job.slices)
+    for members in job.members.values():
+        ways += np.log2(np.maximum(np.bincount(members.slice, minlength=job.slices), 1))
+    moduli = (MULTIPLIED, MULTIPLIED)
+    scaled, exact = additive_values(spec, columns, events, ways > _RANGE_BITS, job.compute, moduli)
+    found = scaled[0].real != 0
+    return Values(found, exact, scaled, job.extremes(columns, found))
 
 
 def _parts(sizes: Ints) -> Iterator[slice]:

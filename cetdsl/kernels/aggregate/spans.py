@@ -22,13 +22,11 @@ from cetdsl.aggregates.vocabulary import Merge
 from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.machine import Pair
 from cetdsl.kernels._jit import inlined, jit
-from cetdsl.kernels.aggregate.additive import additive_values
 from cetdsl.kernels.aggregate.links import Link, Members, Walks, absorb, gather, link_of, walks_of
-from cetdsl.kernels.aggregate.messages import RANGE_BITS, System, members_of, own_messages, system_of
+from cetdsl.kernels.aggregate.messages import System, members_of, own_messages, system_of, values_of
 from cetdsl.kernels.answers.tables import Values, extreme_accumulators, turned
 from cetdsl.kernels.machine.propagate import Accumulators
 from cetdsl.kernels.numbers.arithmetic import RAISE_TO
-from cetdsl.kernels.numbers.ladder import MULTIPLIED
 from cetdsl.kernels.numbers.linear import NO_TREND, add
 from cetdsl.kernels.vocabulary import Bools, Events, Ints, Slices
 from cetdsl.kernels.wire.values import ValueColumn
@@ -50,14 +48,7 @@ class SpanEvaluator:
 
     def evaluate(self, events: Events, columns: list[ValueColumn], slices: Slices, bounds: tuple[Ints, Ints]) -> Values:
         """All accumulators over all slices."""
-        job = _Job(self, events, slices, bounds)
-        ways = np.zeros(len(slices.low))
-        for members in job.members.values():
-            ways += np.log2(np.maximum(np.bincount(members.slice, minlength=len(slices.low)), 1))
-        moduli = (MULTIPLIED, MULTIPLIED)
-        scaled, exact = additive_values(self.spec, columns, len(events.time), ways > RANGE_BITS, job.compute, moduli)
-        found = scaled[0].real != 0
-        return Values(found, exact, scaled, job.extremes(columns, found))
+        return values_of(self.spec, _Job(self, events, slices, bounds), columns, len(events.time))
 
 
 class _Asked(NamedTuple):

@@ -54,7 +54,7 @@ def equality_to_adjacent(resolved: ResolvedQuery) -> ResolvedQuery:
             continue
         place = where.index(equalities[0])
         where = [predicate for predicate in where if predicate not in equalities]
-        where[place:place] = [Binary("=", _of_next(terms[later]), terms[earlier]) for earlier, later in chain]
+        where[place:place] = [Binary("=", _with_next(terms[later], later), terms[earlier]) for earlier, later in chain]
     return with_where(resolved, where)
 
 
@@ -181,13 +181,10 @@ def _in_one_order(left: Expr, right: Expr, schema: Schema) -> bool:
     return types[0] is not None and (types[0] == types[1] or {category(t) for t in types} == {"number"})
 
 
-def _of_next(term: Expr) -> Expr:
-    """Returns a term of one variable as one of its next event."""
-    return with_attributes(term, lambda attribute: attrs.evolve(attribute, role=Role.NEXT))
+def _with_next(term: Expr, later: str) -> Expr:
+    """Returns a term, or a predicate, about the next event of a variable."""
 
-
-def _with_next(predicate: Expr, later: str) -> Expr:
     def change(attribute: Attribute) -> Attribute:
         return attrs.evolve(attribute, role=Role.NEXT) if attribute.variable == later else attribute
 
-    return with_attributes(predicate, change)
+    return with_attributes(term, change)
