@@ -40,6 +40,7 @@ LAYERS = (
 ROOMS = (
     "_disk",
     "_jit",
+    "_borrow",
     "vocabulary",
     "numbers",
     "wire",
