@@ -41,6 +41,7 @@ LAYERS = (
 ROOMS = (
     "_disk",
     "_jit",
+    "_borrow",
     "vocabulary",
     "numbers",
     "wire",
