@@ -65,6 +65,9 @@ class EventsInOrder(Requirement):
         if self.shared:
             steps.append(Step("copy to every share, one per core"))
             keys.insert(len(source.keys), "share")
+        if source.is_stream:
+            gathered = Step("keep until no more of them are awaited, by " + ", ".join(keys))
+            return (*steps, gathered, Step("sort each task's events", ("by the kernel",)))
         order = ", ".join([*keys, quote_name(source.time), *map(quote_name, source.tie_break)])
         sort, shuffle = f"sort each task's events by {order}", Step(words.shuffle(keys))
         if self.in_runs:

@@ -8,7 +8,7 @@ from cetdsl.ir.compiled import Compiled
 from cetdsl.ir.operators.operator import Operator, Step
 from cetdsl.ir.operators.words import amount_of_time
 from cetdsl.ir.source import Source
-from cetdsl.ir.windowing import SPAN, WHOLE, overlap, overlaps
+from cetdsl.ir.windowing import SPAN, WHOLE, needed_by_bucket, overlap, overlaps
 from cetdsl.pattern.expressions import strip
 from cetdsl.pattern.text import quote, quote_name
 
@@ -23,6 +23,7 @@ class Scan(Operator):
     source: Source
     compiled: Compiled
     side: str = ""
+    only_batch = None
 
     def steps(self) -> tuple[Step, ...]:
         conditions = [
@@ -50,7 +51,22 @@ class Scan(Operator):
                 text += f"; an event is in up to {overlap(windowing)}"
         if not windowing.cut:
             return (("windows", text),)
+        if source.is_stream:
+            return ("windows", text), ("waits", self._waits())
         how = f"{amount_of_time(source, windowing.cut)} each, so that many tasks share a key"
         if overlaps(windowing):
             how += f"; events within {length} of a border go to both"
         return ("windows", text), ("time buckets", how)
+
+    def _waits(self) -> str:
+        """Describes for what an answer of a stream waits, and for how long."""
+        source, windowing = self.source, self.source.windowing
+        delay = amount_of_time(source, source.watermark or 0)
+        _, end = needed_by_bucket(windowing, False)
+        if windowing.kind == SPAN:
+            for_what = f"for the watermark to be {amount_of_time(source, end)} behind the start of the time bucket, "
+            for_what += f"{amount_of_time(source, windowing.cut)} long, in which a trend begins"
+        else:
+            closed = "its end" if windowing.slide <= windowing.length else "the start of the next one"
+            for_what = f"for the watermark to pass {closed}, so that no event of a window is awaited"
+        return f"{for_what}; the watermark is {delay} behind the latest event"

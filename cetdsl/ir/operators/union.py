@@ -11,6 +11,8 @@ from cetdsl.ir.operators.operator import Operator
 class Union(Operator):
     """Gives all rows of all parts, with the number of the part in the column ``x``."""
 
+    only_batch = "the trends of each side of AND would be a stream of their own"
+
     parts: tuple[Operator, ...]
 
     @property
