@@ -7,6 +7,8 @@ later. All that follows is stateless, so it works as it does on a batch.
 
 from __future__ import annotations
 
+from itertools import count
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -21,6 +23,10 @@ from cetdsl.ir.windowing import needed_by_bucket
 
 #: The column of Spark's window that closes a time bucket.
 _CLOSING = "w"
+#: A field of the events that are kept has a number in its name, another one each time. Where one query keeps two sets of
+#: events that are equal in all else, as the sides of an AND may, Spark takes them for one, and never closes the second.
+#: Checkpoints do not know the name.
+_NUMBERS = count()
 
 
 def gathered(frame: EventFrame, query: KernelQuery, terms: Terms, layout: RowLayout) -> DataFrame:
@@ -32,12 +38,13 @@ def gathered(frame: EventFrame, query: KernelQuery, terms: Terms, layout: RowLay
     kept = {name: term for name, term in terms.items() if name != BUCKET}
     kept[_CLOSING] = _window(frame, begin, end)
     if layout.lists:
-        rows = with_lists(frame, kept, (_CLOSING,))
+        rows = with_lists(frame, {**kept, f"u{next(_NUMBERS)}": "true"}, (_CLOSING,))
     else:
         keys = [*frame.key_names, _CLOSING]
-        event = F.struct(*(name for name in kept if name not in keys))
+        first, *others = (name for name in kept if name not in keys)
+        event = F.struct(F.col(first).alias(f"u{next(_NUMBERS)}"), *others)
         grouped = frame.select(kept).groupBy(*keys).agg(F.collect_list(event).alias("events"))
-        rows = grouped.select(*keys, F.inline("events"))
+        rows = grouped.select(*keys, F.inline("events").alias(first, *others))
     start = F.expr(f"unix_micros({_CLOSING}.start)") - F.lit(begin)
     return rows.withColumn(BUCKET, floor_divide(start, query.windowing.cut)).select(*layout.columns)
 

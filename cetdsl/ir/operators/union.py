@@ -11,7 +11,7 @@ from cetdsl.ir.operators.operator import Operator
 class Union(Operator):
     """Gives all rows of all parts, with the number of the part in the column ``x``."""
 
-    only_batch = "the trends of each side of AND would be a stream of their own"
+    only_batch = None
 
     parts: tuple[Operator, ...]
 
