@@ -7,6 +7,7 @@ A last event, far behind all others and bound by no variable, closes all windows
 from __future__ import annotations
 
 import datetime
+import itertools
 import json
 import os
 import random
@@ -28,6 +29,8 @@ from test_engines import by_case, shown
 
 import cetdsl as cet
 from cetdsl import errors
+from cetdsl.ir import operators
+from cetdsl.ir.operators import Operator
 from cetdsl.pattern.nodes import And
 from cetdsl.pattern.query import Query, Span, Window
 from cetdsl.pattern.text import unparse
@@ -141,7 +144,7 @@ def stream_of_streams(first: int, count: int, disorder: int, choose: random.Rand
     rows.sort(key=lambda row: row["t"] + choose.uniform(0, disorder) * SECOND)
     first_cut, last = sorted(choose.randrange(len(rows) + 1) for _ in range(2))
     cuts = [0, first_cut, last, last, len(rows)]  # with an empty one
-    return [rows[low:high] for low, high in zip(cuts, cuts[1:])]
+    return [rows[low:high] for low, high in itertools.pairwise(cuts)]
 
 
 # What is asked --------------------------------------------------------------------------------------------------------
@@ -248,9 +251,11 @@ def asked_of(live: Live, first: int, wanted: int, features: generators.Features 
     refused: Counter[str] = Counter()
     for seed in range(first, first + 20 * wanted):
         case = generators.random_case(seed, features)
-        query = in_seconds(by_case(attrs.evolve(case.query, group_by=())))
+        query = in_seconds(by_case(case.query))
         asked = ASKED[seed % len(ASKED)]
-        if query.window is None or (isinstance(query.pattern, And) and asked in (complete_trends_of, complete_counts_of)):
+        if asked in (complete_trends_of, complete_counts_of) and isinstance(query.pattern, And):
+            continue
+        if query.window is None:
             continue
         try:
             answer = asked(len(found), query, case.tie_break, live.events)
@@ -317,3 +322,184 @@ def test_late_events_are_those_of_closed_windows_and_each_window_comes_once(spar
             passed = next(n for n, watermark in enumerate(live.watermarks) if watermark >= row.start + closes)
             assert batch_of[row.file_name] == passed
     assert late
+
+
+# Known answers --------------------------------------------------------------------------------------------------------
+
+
+def at(second: int, case: int, kind: str, **more: Any) -> Row:
+    """An event of a stream."""
+    return {"id": second, "t": BEGIN + second * SECOND, "type": kind, "case": case, **more}
+
+
+def test_what_other_engines_get_wrong(spark: Any, tmp_path: Path) -> None:
+    silent, late, too_late, one_instant, other = range(5)
+    live = Live(
+        spark,
+        tmp_path,
+        [
+            [at(1, silent, "A"), at(2, too_late, "A"), at(5, one_instant, "A"), at(1, other, "D"), at(9, other, "D")],
+            # The watermark is 5: both events are late, but their window is open.
+            [at(1, late, "A"), at(2, late, "B"), at(5, one_instant, "B"), at(15, other, "D")],
+            # The watermark is 11, which closes the window up to 10, also of keys without a new event.
+            [at(16, other, "D")],
+            [at(3, too_late, "B"), at(17, other, "D")],
+        ],
+    )
+    within = "GROUP BY case WITHIN 10 seconds SLIDE 10 seconds"
+    texts = {0: f"PATTERN SEQ(A, NOT C) {within}", 1: f"PATTERN SEQ(A, B) {within}"}
+    first, second = (
+        common(number, live.events.pattern(text, time="t").trends(columns=["id"]), query, [_written(F.col("trend"))])
+        for number, text in texts.items()
+        for query in [cet.parse(text)._query()]
+    )
+    live.arrive()
+    rows = live.run(first.union(second))
+    found = {(row.q, int(row.groups[0])): (row.told, live.micro_batch()[row.file_name]) for row in rows}
+    assert found == {
+        (0, silent): (["1:A"], 2),
+        (0, late): (["1:A"], 2),
+        (0, too_late): (["2:A"], 2),
+        (0, one_instant): (["5:A"], 2),
+        (1, late): (["1:A 2:B"], 2),
+    }
+
+
+def test_a_workload_is_answered_and_goes_on_after_a_restart(spark: Any, tmp_path: Path) -> None:
+    one, two, *others = stream_of_streams(300, STREAMS, DELAY, random.Random(3))
+    live = Live(spark, tmp_path, [one + two, list(itertools.chain(*others))])
+    queries = {
+        "rising": "RETURN COUNT(*) AS n, MAX(B.x) AS x PATTERN SEQ(A, B+) WHERE [k] AND B.x <= NEXT(B).x "
+        "GROUP BY case WITHIN 6 seconds SLIDE 2 seconds",
+        "gaps": "RETURN COUNT(*) AS n PATTERN SEQ(A, B+) GROUP BY case WITHIN 2 seconds SLIDE 3 seconds",
+        "pairs": "RETURN COUNT(*) AS n PATTERN A+ AND A+ GROUP BY case WITHIN 5 seconds SLIDE 5 seconds",
+        "all": "RETURN COUNT(*) AS n PATTERN SEQ(A, NOT C) WITHIN 5 seconds SLIDE 5 seconds",
+    }
+    listed = {
+        "spans": "PATTERN SEQ(A, B) GROUP BY case WITHIN 3 seconds",
+        "sliding": "PATTERN SEQ(NOT C, A, B) GROUP BY case WITHIN 4 seconds SLIDE 2 seconds",
+    }
+
+    def asked(df: DataFrame) -> DataFrame:
+        aggregates = df.patterns(queries, time="t").aggregate()
+        trends = df.patterns(listed, time="t").trends(columns=["id"])
+        every = F.to_json(F.struct("*"), {"ignoreNullFields": "false"}).alias("row")
+        return aggregates.select(every).union(trends.select(every))
+
+    answer = asked(live.events)
+    live.arrive(1)
+    before = Counter(row.row for row in live.run(answer))
+    live.arrive()
+    after = Counter(row.row for row in live.run(asked(live.events)))
+    expected = Counter(row.row for row in asked(spark.read.schema(SCHEMA).parquet(str(tmp_path / "events"))).collect())
+    assert after == expected
+    assert before <= after
+    assert len(before) < len(after)
+    assert {json.loads(row)["query"] for row in after} == {*queries, *listed}
+
+
+# Refusals and words ---------------------------------------------------------------------------------------------------
+
+WITHIN = "WITHIN 10 seconds SLIDE 5 seconds"
+
+
+@pytest.fixture
+def unmarked(spark: Any, tmp_path: Path) -> DataFrame:
+    """A stream without a watermark."""
+    stream: DataFrame = spark.readStream.schema(SCHEMA + ", u timestamp").parquet(str(tmp_path))
+    return stream
+
+
+@pytest.fixture
+def marked(unmarked: DataFrame) -> DataFrame:
+    return unmarked.withWatermark("t", "90 seconds")
+
+
+@pytest.mark.parametrize(
+    ("time", "within", "error", "message"),
+    [
+        ("t", WITHIN, errors.WatermarkError, r"has no watermark(.|\n)*hint: .*df.withWatermark\('t', '10 minutes'\)"),
+        ("id", "WITHIN 10 SLIDE 5", errors.WatermarkError, r"'id' is of type bigint(.|\n)*F.timestamp_seconds\('id'\)"),
+        ("t", "", errors.AnalysisErrors, r"without a window(.|\n)*hint: add a window"),
+    ],
+)
+def test_a_stream_without_a_watermark(
+    unmarked: DataFrame, time: str, within: str, error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        unmarked.pattern(f"PATTERN A+ {within}", time=time)
+    with pytest.raises(error, match=message):
+        unmarked.patterns({"q": f"RETURN COUNT(*) PATTERN A+ {within}"}, time=time).aggregate()
+
+
+@pytest.mark.parametrize("kind", ["timestamp_ntz", "date"])
+def test_a_time_that_no_watermark_can_be_on(unmarked: DataFrame, kind: str) -> None:
+    cast = unmarked.withColumn("t", F.col("t").cast(kind))
+    with pytest.raises(errors.WatermarkError, match=rf"'t' is of type {kind}(.|\n)*F.to_timestamp\('t'\)"):
+        cast.pattern(f"PATTERN A+ {WITHIN}", time="t")
+
+
+def test_a_watermark_on_another_column(unmarked: DataFrame) -> None:
+    other = unmarked.withWatermark("u", "1 minute")
+    with pytest.raises(errors.WatermarkError, match=r"is on 'u', but the time of the query is 't'(.|\n)*hint: "):
+        other.pattern(f"PATTERN A+ {WITHIN}", time="t")
+    assert other.pattern(f"PATTERN A+ {WITHIN}", time="u").count_trends().isStreaming
+
+
+def test_what_a_stream_cannot_be_asked(marked: DataFrame) -> None:
+    asked = marked.pattern(f"PATTERN A+ {WITHIN}", time="t")
+    for ask in (
+        lambda: asked.sample_trends(1),
+        lambda: asked.top_trends(1),
+        asked.survey_complete_trends,
+        asked.graph,
+        asked.statistics,
+        asked.adaptation,
+        lambda: asked.explain("survey"),
+        lambda: asked.trends(limit=3),
+        lambda: asked.trends(algorithm="joins"),
+        lambda: asked.complete_trends(algorithm="joins"),
+        lambda: asked.complete_trends(algorithm="definition"),
+    ):
+        with pytest.raises(errors.UnsupportedQuery, match=r"stream(.|\n)*hint: "):
+            ask()
+    span = marked.pattern("PATTERN A+ GROUP BY k WITHIN 10 seconds", time="t")
+    for ask in (span.count_trends, span.count_complete_trends):
+        with pytest.raises(errors.StreamingNotSupported, match=r"for each of k, which a stream never(.|\n)*add SLIDE"):
+            ask()
+    with pytest.raises(errors.StreamingNotSupported, match=r"more than 64 windows(.|\n)*longer SLIDE"):
+        marked.pattern("PATTERN A+ WITHIN 65 seconds SLIDE 1 second", time="t")
+    many = marked.patterns({"q": f"PATTERN A+ {WITHIN}"}, time="t")
+    with pytest.raises(errors.StreamingNotSupported, match="a limited number of trends"):
+        many.trends(limit=3)
+
+
+def test_which_operators_answer_streams() -> None:
+    kinds = (kind for kind in vars(operators).values() if isinstance(kind, type) and issubclass(kind, Operator))
+    assert {kind.__name__ for kind in kinds if kind.only_batch is None} == {
+        "BuildGraph", "CheckTrends", "ChooseTrends", "CountPaths", "DetectTogether", "DetectTrends", "Exchange",
+        "ListPaths", "ListTrends", "Merge", "MergeTogether", "Messages", "PairCounts", "Propagate", "PropagateTogether",
+        "Scan", "ShowTrends", "Sweep", "Union",
+    }  # fmt: skip
+
+
+def test_explain_says_how_long_an_answer_waits_and_for_what(marked: DataFrame) -> None:
+    text = str(marked.pattern(f"PATTERN A+ {WITHIN}", time="t").explain("physical"))
+    assert "waits     for the watermark, 90 seconds behind the latest event, to pass the end of the window" in text
+    assert "keep until the watermark passes what they are needed for, by window" in text
+    within = marked.pattern("PATTERN A+ GROUP BY k WITHIN 10 seconds", time="t")
+    span = str(within.explain("trends"))
+    assert "to be 10 seconds to 20 seconds behind the first event of a trend" in span
+    assert span.replace("== trends ==", "") in str(within.explain()).replace("== physical ==", "")
+
+
+@pytest.mark.parametrize("on_null_time", ["error", "skip"])
+def test_events_without_a_time(spark: Any, tmp_path: Path, on_null_time: str) -> None:
+    live = Live(spark, tmp_path, [[at(1, 0, "A"), {"id": 9, "t": None, "type": "A", "case": 0}]])
+    asked = live.events.pattern(f"PATTERN A GROUP BY case {WITHIN}", time="t", on_null_time=on_null_time)
+    live.arrive()
+    if on_null_time == "skip":
+        assert [row["count"] for row in live.run(asked.count_trends())] == [1, 1]
+        return
+    with pytest.raises(errors.NullTime, match="the time column 't' is NULL"), errors.recovering():
+        live.run(asked.count_trends())

@@ -23,9 +23,9 @@ from cetdsl.ir.windowing import needed_by_bucket
 
 #: The column of Spark's window that closes a time bucket.
 _CLOSING = "w"
-#: A field of the events that are kept has a number in its name, another one each time. Where one query keeps two sets of
-#: events that are equal in all else, as the sides of an AND may, Spark takes them for one, and never closes the second.
-#: Checkpoints do not know the name.
+#: A field of the events that are kept has a number in its name, another one each time. Where one run keeps two sets of
+#: events that are equal in all else, as the sides of an AND may be, Spark takes them for one, and never closes the
+#: second. Checkpoints do not know the name.
 _NUMBERS = count()
 
 

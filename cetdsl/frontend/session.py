@@ -57,6 +57,7 @@ from cetdsl.planning.strategies.complete import (
 from cetdsl.planning.strategies.detect import detect
 from cetdsl.planning.strategies.event_graph import event_graph as plan_event_graph
 from cetdsl.planning.strategies.request import compile_sides, source_of
+from cetdsl.planning.streams import is_endless
 from cetdsl.rewrite import rewrite
 
 COUNT = Aggregate("count")
@@ -727,9 +728,9 @@ class PatternFrame:
         Parameters
         ----------
         stage : {"parsed", "resolved", "rewritten", "physical", "spark", "trends", "complete", "survey"}, optional
-            One stage; by default the first five. ``physical`` is how the query's aggregates are answered, ``trends``
-            how :meth:`trends` runs, ``complete`` how :meth:`complete_trends` does, and ``survey`` sums up
-            :meth:`survey_complete_trends`, which runs a job.
+            One stage; by default the first five. ``physical`` is how the query's aggregates are answered (a stream with
+            ``WITHIN`` alone has none, and ``trends`` stands for it), ``trends`` how :meth:`trends` runs, ``complete``
+            how :meth:`complete_trends` does, and ``survey`` sums up :meth:`survey_complete_trends`, which runs a job.
         number : {"decimal", "string", "double", "log2"}
             The number form that the plan is for.
         completeness : {"maximal", "ends"}
@@ -783,7 +784,11 @@ class PatternFrame:
         if stage == "physical" and (measured or plan != "auto" or statistics is not None or adaptation is not None):
             stage = "trends"
         rewritten, trace = rewrite(resolved)
-        decision = self._decide(self._query.returning or (Returned(COUNT),), number)
+
+        def decision() -> Decision:
+            if is_endless(rewritten):
+                return self._decide_trends(None, None, self._detection(plan, statistics, adaptation, algorithm))
+            return self._decide(self._query.returning or (Returned(COUNT),), number)
 
         def asked(columns: tuple[str, ...] = ()) -> CompleteRequest:
             extraction = given_extraction(algorithm, memory_limit, optimizer, cost_model, anchors)
@@ -796,7 +801,7 @@ class PatternFrame:
             rewritten,
             trace,
             decision,
-            lambda: run(self._df, decision.plan),
+            lambda: run(self._df, decision().plan),
             lambda: plan_complete(self._with_room(asked(self._columns(None)))),
             lambda: self._summed_survey(asked(), measured),
             lambda: self._trends_views(self._detection(plan, statistics, adaptation, algorithm), measured),

@@ -38,10 +38,16 @@ def refuse_on_stream(plan: Operator) -> None:
         raise StreamingNotSupported(f"the query cannot be answered: {reason}", hint=ASK_LATER)
 
 
+def is_endless(resolved: ResolvedQuery) -> bool:
+    """Whether a stream would never finish the aggregates of a query."""
+    window = resolved.query.window
+    return resolved.is_stream and (window is None or window.slide is None)
+
+
 def refuse_endless(resolved: ResolvedQuery) -> None:
     """Raises where aggregates are asked of a stream that it would never finish."""
     window = resolved.query.window
-    if not resolved.is_stream or window is None or window.slide is not None:
+    if window is None or not is_endless(resolved):
         return
     groups = ", ".join(map(quote_name, resolved.query.group_by))
     raise StreamingNotSupported(

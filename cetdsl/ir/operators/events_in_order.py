@@ -66,8 +66,9 @@ class EventsInOrder(Requirement):
             steps.append(Step("copy to every share, one per core"))
             keys.insert(len(source.keys), "share")
         if source.is_stream:
-            gathered = Step("keep until no more of them are awaited, by " + ", ".join(keys))
-            return (*steps, gathered, Step("sort each task's events", ("by the kernel",)))
+            keys[-1] = words.unit_of(source).removeprefix("a ")
+            kept = Step("keep until the watermark passes what they are needed for, by " + ", ".join(keys))
+            return (*steps, kept, Step("sort each task's events", (f"by the kernel: {self.sorting.why}",)))
         order = ", ".join([*keys, quote_name(source.time), *map(quote_name, source.tie_break)])
         sort, shuffle = f"sort each task's events by {order}", Step(words.shuffle(keys))
         if self.in_runs:

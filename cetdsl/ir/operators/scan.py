@@ -8,7 +8,7 @@ from cetdsl.ir.compiled import Compiled
 from cetdsl.ir.operators.operator import Operator, Step
 from cetdsl.ir.operators.words import amount_of_time
 from cetdsl.ir.source import Source
-from cetdsl.ir.windowing import SPAN, WHOLE, needed_by_bucket, overlap, overlaps
+from cetdsl.ir.windowing import SPAN, WHOLE, overlap, overlaps
 from cetdsl.pattern.expressions import strip
 from cetdsl.pattern.text import quote, quote_name
 
@@ -59,14 +59,11 @@ class Scan(Operator):
         return ("windows", text), ("time buckets", how)
 
     def _waits(self) -> str:
-        """Describes for what an answer of a stream waits, and for how long."""
+        """Describes for what an answer of a stream waits, and how long."""
         source, windowing = self.source, self.source.windowing
-        delay = amount_of_time(source, source.watermark or 0)
-        _, end = needed_by_bucket(windowing, False)
+        behind = f"for the watermark, {amount_of_time(source, source.watermark or 0)} behind the latest event, to"
         if windowing.kind == SPAN:
-            for_what = f"for the watermark to be {amount_of_time(source, end)} behind the start of the time bucket, "
-            for_what += f"{amount_of_time(source, windowing.cut)} long, in which a trend begins"
-        else:
-            closed = "its end" if windowing.slide <= windowing.length else "the start of the next one"
-            for_what = f"for the watermark to pass {closed}, so that no event of a window is awaited"
-        return f"{for_what}; the watermark is {delay} behind the latest event"
+            least, most = (amount_of_time(source, amount) for amount in (windowing.length, 2 * windowing.length))
+            return f"{behind} be {least} to {most} behind the first event of a trend"
+        end = "the end of the window" if windowing.slide <= windowing.length else "the start of the next window"
+        return f"{behind} pass {end}"
