@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         star,
     )
     from cetdsl.frontend.session import PatternFrame, pattern
+    from cetdsl.frontend.sql import sql
     from cetdsl.frontend.terms import (
         Term,
         avg,
@@ -89,6 +90,7 @@ __all__ = [
     "prev",
     "repeat",
     "seq",
+    "sql",
     "star",
     "stddev",
     "stddev_pop",
@@ -105,7 +107,9 @@ if not TYPE_CHECKING:  # or type checkers would take any name for one of the pac
 
     def __getattr__(name: str) -> object:
         for module in (
-            ("patterns", "terms", "session", "workload", "aggregation", "match_recognize") if name in __all__ else ()
+            ("patterns", "terms", "session", "workload", "aggregation", "match_recognize", "sql")
+            if name in __all__
+            else ()
         ):
             offered = vars(import_module(f"cetdsl.frontend.{module}"))
             if name in offered:

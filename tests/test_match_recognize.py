@@ -211,6 +211,14 @@ def test_within(spark: Any, kind: str) -> None:
     assert answer(df.match_recognize(asc.replace("ORDER BY t", "ORDER BY t DESC"))) == [(1, 1), (4, 2), (9, 7)]
 
 
+def test_rows_of_which_no_column_is_read(spark: Any) -> None:
+    df = spark.range(5)
+    assert answer(df.match_recognize("MEASURES MATCH_NUMBER() AS n PATTERN (A A)")) == [(1,), (2,)]
+    assert answer(df.match_recognize("ORDER BY id MEASURES COUNT(*) AS n PATTERN (A+)")) == [(5,)]
+    moved = df.match_recognize("ORDER BY id MEASURES COUNT(*) AS n PATTERN (A+) DEFINE A AS NEXT(id) > 0")
+    assert answer(moved) == [(4,)]
+
+
 def test_many_variables_take_several_words(spark: Any) -> None:
     names = [f"v{n}" for n in range(70)]
     df = spark.range(70).toDF("t")

@@ -226,6 +226,8 @@ class _Match:
             selected.append(f"{self._ticks(self._span)} AS `time`")
         selected += [f"{column(number)} AS {quote(f'shown {number}')}" for number in shown]
         selected += [f"{sql} AS {quote(name)}" for sql, name in self._columns.items()]
+        # Batches of no column at all would not tell how many rows they have.
+        selected = selected or ["0 AS `row`"]
         frame = self._with_moved(self._frame, self._moved)
         if self._moved:
             # Spark has sent the rows to their tasks and sorted them there. The kernel checks the numbers.
