@@ -92,8 +92,8 @@ def explain_query(
     """Explains one stage of a query, or all of :data:`STAGES`; no Spark job runs but for a survey.
 
     The trace has the steps from the resolved query to the rewritten one. What takes long is made only for its own
-    stage: the ``decision`` on aggregates, the answer's ``dataframe`` for "spark", how ``trends`` and ``complete`` trends
-    are listed, and a ``survey``.
+    stage: the ``decision`` on aggregates, the answer's ``dataframe`` for "spark", how trends and complete trends are
+    listed, and a ``survey``.
     """
     makers: dict[str, Callable[[], tuple[PlanView, ...]]] = {
         "parsed": lambda: (pattern_view(query.pattern, "query", unparse(query, lenient=True)),),

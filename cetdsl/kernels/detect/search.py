@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from cetdsl.kernels._borrow import borrowed
 from cetdsl.kernels._jit import inlined, jit
 from cetdsl.kernels.detect.scopes import Scopes
 from cetdsl.kernels.detect.steps import (
@@ -310,6 +311,9 @@ def search(
     """
     # One long loop over arrays that are taken out of their tuples before it: what it would call per partial match needs
     # most of them, and each access to a field of a tuple counts references.
+    steps, tables, extents, events = borrowed(steps), borrowed(tables), borrowed(extents), borrowed(events)
+    scopes, path, frames = borrowed(scopes), borrowed(path), borrowed(frames)
+    effort, out = borrowed(effort), borrowed(out)
     step, test, inner, others = steps.step, steps.test, steps.inner, steps.other
     place, item, rank, bucket, probe = tables.place, tables.item, tables.rank, tables.bucket, tables.probe
     key, key_start = tables.key, tables.key_start

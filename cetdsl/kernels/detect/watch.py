@@ -15,6 +15,7 @@ import numpy as np
 from cetdsl.detection import arithmetic
 from cetdsl.detection.histograms import Buckets, no_buckets
 from cetdsl.detection.watching import Factors, Sets, Watched
+from cetdsl.kernels._borrow import borrowed
 from cetdsl.kernels._jit import inlined, jit
 from cetdsl.kernels.vocabulary import Bools, Floats, Ints
 
@@ -168,6 +169,7 @@ def look_from(
     tuple of int
         The slice that must be looked at, which is taken in, or ``stop``; and how many gains there are.
     """
+    factors, watched, seen = borrowed(factors), borrowed(watched), borrowed(seen)
     variables = len(factors.at_least)
     sums, sizes = np.empty(rows.shape[1]), np.empty(variables)
     shares, counts = np.empty(len(now) - variables), np.empty(len(watched.sets.fixed))
@@ -212,6 +214,7 @@ def first_looks(
     The slices ``start[k]:stop[k]`` are those of the key ``k``. What is known of a key at first is ``begin``, and
     what comes to be known of it is not kept.
     """
+    factors, watched, seen = borrowed(factors), borrowed(watched), borrowed(seen)
     gains = np.empty(0)
     for k in range(len(looked)):
         _forget(seen, now, begin)

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cetdsl.ir.indexes import HASH, TOTAL, TREE
+from cetdsl.kernels._borrow import borrowed
 from cetdsl.kernels._jit import jit
 from cetdsl.kernels.machine.conditions import Conditions, Subslices, edge_holds, may_begin, may_end, pivot_allows
 from cetdsl.kernels.machine.program import Program, Tables
@@ -90,6 +91,8 @@ def propagate(
     # This is one long loop because whatever is done for an event touches the same values and indexes: a call in there
     # would copy the descriptors of all these arrays. It takes so much because it is all that aggregates of any kind and
     # the guards have in common; these differ in numbers and subslices, and in where trends begin.
+    program, tables, events, conditions = borrowed(program), borrowed(tables), borrowed(events), borrowed(conditions)
+    accumulators, subslices = borrowed(accumulators), borrowed(subslices)
     states = len(program.variable)
     width = len(one)
     total = np.empty((states, width), dtype=one.dtype)

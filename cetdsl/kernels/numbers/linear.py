@@ -58,6 +58,19 @@ class Weights(NamedTuple):
 
 
 @by_types
+def lanes(system: Any) -> Any:
+    """Returns how many numbers stand side by side: a constant where it is one, which leaves no loop over them."""
+
+    def modular(system: Any) -> Any:
+        return len(system.prime)
+
+    def alone(system: Any) -> Any:
+        return 1
+
+    return modular if isinstance(system.types[0], types.Integer) else alone
+
+
+@by_types
 def add(a: Any, b: Any, prime: Any) -> Any:
     """Adds like :func:`cetdsl.kernels.numbers.arithmetic.combine`, but without a branch that may be mispredicted."""
 

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cetdsl.ir.indexes import HASH
+from cetdsl.kernels._borrow import borrowed
 from cetdsl.kernels._jit import inlined, jit
 from cetdsl.kernels.machine.program import Tables
 from cetdsl.kernels.numbers.arithmetic import combine, extend
@@ -192,6 +193,7 @@ def walk_abreast(
         Receives the values.
     """
     # One long loop, like the propagation of a single query, and with names for the arrays of its inner loops.
+    walk, tables, events, guards = borrowed(walk), borrowed(tables), borrowed(events), borrowed(guards)
     known, cell_start, guard = walk.known, walk.cell_start, walk.guard
     guarded_start, guarded = walk.guarded_start, walk.guarded
     total_start, totals = walk.total_start, walk.total

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from cetdsl.kernels._jit import jit
 from cetdsl.kernels.numbers.arithmetic import by_types
 from cetdsl.kernels.numbers.copying import copy, copy_rows
-from cetdsl.kernels.numbers.linear import System, Weights, add, multiply, weigh
+from cetdsl.kernels.numbers.linear import System, Weights, add, lanes, multiply, weigh
 from cetdsl.kernels.shared import operations as op
 from cetdsl.kernels.shared.operations import Operations, Tape
 from cetdsl.kernels.shared.template import Template
@@ -74,7 +74,7 @@ def weigh_step(
             v = entry - families if entry >= families else template.family_start[entry]
             weigh(weights, row, mask, template.bit[v], low, high, h[row], system)
         if n > 1:
-            for t in range(len(system.prime)):
+            for t in range(lanes(system)):
                 h[row, t] = multiply(h[row, t], system.power[n - 1, t], system.prime[t], system.reciprocal[t])
     return int(n)
 

@@ -21,8 +21,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from cetdsl.kernels._borrow import borrowed
 from cetdsl.kernels._jit import inlined, jit
-from cetdsl.kernels.numbers.linear import System, Weights, add, less_one, multiply, weigh
+from cetdsl.kernels.numbers.linear import System, Weights, add, lanes, less_one, multiply, weigh
 from cetdsl.kernels.shared import operations as op
 from cetdsl.kernels.shared.cells import Cells
 from cetdsl.kernels.shared.coefficients import Coefficients, Table, between, count_steps, fill, room_for, weigh_step
@@ -34,7 +35,7 @@ from cetdsl.kernels.vocabulary import Ints
 @inlined
 def _grow(total: Table, influx: Table, cell: int, base: int, row: int, system: System, g: Table, h: Table) -> None:
     """Lets a cell other than accumulator 0 take the events that ``g`` and ``h`` stand for."""
-    for t in range(len(g)):
+    for t in range(lanes(system)):
         prime, reciprocal = system.prime[t], system.reciprocal[t]
         snapshot = add(influx[cell, t], total[cell, t], prime)
         grown = add(total[cell, t], multiply(less_one(g[t], prime), snapshot, prime, reciprocal), prime)
@@ -47,7 +48,7 @@ def _grow(total: Table, influx: Table, cell: int, base: int, row: int, system: S
 @inlined
 def _grow_count(total: Table, influx: Table, cell: int, system: System, g: Table) -> None:
     """Lets a cell of accumulator 0 take the events that ``g`` stands for."""
-    for t in range(len(g)):
+    for t in range(lanes(system)):
         prime = system.prime[t]
         snapshot = add(influx[cell, t], total[cell, t], prime)
         grown = multiply(less_one(g[t], prime), snapshot, prime, system.reciprocal[t])
@@ -59,7 +60,8 @@ def _take_each(
     cells: Cells, total: Table, influx: Table, v: int, count: int, system: System, h: Table, weighs: bool
 ) -> None:
     """Lets a variant's cells take ``count`` simultaneous events; ``h`` is the sum of their weights."""
-    primes = len(system.prime)
+    cells, total, influx, system, h = borrowed(cells), borrowed(total), borrowed(influx), borrowed(system), borrowed(h)
+    primes = lanes(system)
     if weighs:
         for k in range(cells.weighed_start[v], cells.weighed_start[v + 1]):
             row = cells.weighed[k, 0]
@@ -155,7 +157,7 @@ def play(
 
     ``mask`` and ``reference`` are the variables that take each event, and the families whose graphlets do.
     """
-    primes, rows = len(system.prime), len(weights.start) - 1
+    primes, rows = lanes(system), len(weights.start) - 1
     families, variants = len(template.family_bits), len(template.bit)
     state = _State(
         np.full((cells.count, primes), system.zero),
@@ -172,11 +174,31 @@ def play(
         np.full((rows, primes), system.zero),
         np.full(primes, system.zero),
     )
-    joined, now = state.joined, state.now
     most = 0
     for k in islands:
         most = max(most, tape.start[k + 1] - tape.start[k])
     found = room_for(most, families + variants, rows, out)
+    _play_islands(template, tape, cells, weights, mask, reference, system, islands, state, found, out)
+
+
+@jit
+def _play_islands(
+    template: Template,
+    tape: Tape,
+    cells: Cells,
+    weights: Weights,
+    mask: Ints,
+    reference: Ints,
+    system: System,
+    islands: Ints,
+    state: _State,
+    found: Coefficients,
+    out: Table,
+) -> None:
+    template, tape, cells, weights = borrowed(template), borrowed(tape), borrowed(cells), borrowed(weights)
+    system, state, found, out = borrowed(system), borrowed(state), borrowed(found), borrowed(out)
+    families, variants = len(template.family_bits), len(template.bit)
+    joined, now = state.joined, state.now
     for island in islands:
         count_steps(tape, island, found)
         fill(tape, island, template, weights, mask, reference, system, state.step_h, found)
@@ -281,7 +303,7 @@ def _play_jump(
     v, total, influx, g, h = operation[op.VARIANT], state.total, state.influx, state.step_g, state.step_h
     entry = len(template.family_bits) + v
     count = weigh_step(operation, entry, template, weights, mask, reference, system, h)
-    for t in range(len(g)):
+    for t in range(lanes(system)):
         g[t] = system.power[count, t] if count > 0 else system.whole[1 - count, t]
     for k in range(cells.weighed_start[v], cells.weighed_start[v + 1]):
         for cell in range(cells.weighed[k, 1], cells.weighed[k, 2]):
@@ -304,7 +326,7 @@ def _play_border(
                 cell = cells.first[cells.accumulator_start[node] + accumulator] + slot
                 if not opens:
                     row = cells.out_start[query] + operation[op.SLICE] * cells.accumulators[query] + accumulator
-                    for t in range(len(system.prime)):
+                    for t in range(lanes(system)):
                         if template.ends[node]:
                             out[row, t] = add(out[row, t], state.total[cell, t], system.prime[t])
                         state.total[cell, t] = system.zero
@@ -335,7 +357,7 @@ def _bind(
     """
     total, staged, weight = state.total, state.staged, state.weight
     count, low, high = events
-    query, slots, primes = template.query[node], cells.slots[node], len(system.prime)
+    query, slots, primes = template.query[node], cells.slots[node], lanes(system)
     alive = cells.slot_start[template.window[query]]
     for accumulator in range(cells.accumulators[query]):
         row = cells.row[cells.accumulator_start[node] + accumulator]
@@ -363,7 +385,7 @@ def _bind(
 @inlined
 def _multiply_by(values: Table, at: int, count: int, system: System) -> None:
     if count > 1:
-        for t in range(len(system.prime)):
+        for t in range(lanes(system)):
             values[at, t] = multiply(values[at, t], system.whole[count, t], system.prime[t], system.reciprocal[t])
 
 
@@ -371,7 +393,7 @@ def _multiply_by(values: Table, at: int, count: int, system: System) -> None:
 def _apply(template: Template, cells: Cells, system: System, state: _State, node: int, stage: int) -> None:
     """Adds a bound event's value to its node's total and to what leads to repeating nodes."""
     total, influx, staged = state.total, state.influx, state.staged
-    slots, primes = cells.slots[node], len(system.prime)
+    slots, primes = cells.slots[node], lanes(system)
     for accumulator in range(cells.accumulators[template.query[node]]):
         for r in range(slots):
             at = stage + accumulator * slots + r
@@ -390,7 +412,7 @@ def _refresh(template: Template, cells: Cells, system: System, state: _State, no
     total, influx, alive = state.total, state.influx, state.alive
     query = template.query[node]
     window = template.window[query]
-    primes = len(system.prime)
+    primes = lanes(system)
     for accumulator in range(cells.accumulators[query]):
         for r in range(cells.slots[node]):
             at = cells.first[cells.accumulator_start[node] + accumulator] + r
