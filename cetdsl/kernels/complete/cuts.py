@@ -20,7 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cetdsl.ir.extraction import Extraction
-from cetdsl.kernels._borrow import borrowed
 from cetdsl.kernels._jit import inlined, jit
 from cetdsl.kernels.complete.branch_and_bound import branch_and_bound
 from cetdsl.kernels.complete.cut_plan import CACHED, WALKED, Costs, CutPlan, Graphlet, make_plan, uncached_plan
@@ -146,7 +145,6 @@ class Loads(NamedTuple):
 @jit
 def find_loads(graph: Graph, rules: Rules, windows: Windows) -> Loads:
     """Finds the cost of walking windows."""
-    graph, rules, windows = borrowed(graph), borrowed(rules), borrowed(windows)
     count = len(windows.low)
     visits, edges, longest = np.empty(count), np.empty(count, dtype=np.int64), np.empty(count, dtype=np.int64)
     for w in range(count):
@@ -203,7 +201,6 @@ def find_costs(
 
     The first two are infinite for graphlets of more than ``most`` partial trends.
     """
-    graph, rules, scope = borrowed(graph), borrowed(rules), borrowed(scope)
     target, starts, stops, ends = graph.target, graph.start, graph.stop, graph.ends
     origin, reach, reach_after = graph.origin, graph.reach, graph.reach_after
     atoms, first = len(bounds) - 1, bounds[0]

@@ -24,7 +24,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cetdsl.kernels._borrow import borrowed
 from cetdsl.kernels._jit import inlined, jit
 from cetdsl.kernels.complete.cuts import ENTRY_BYTES, Scope, ends_elsewhere, is_useful, leads_to
 from cetdsl.kernels.enumerate.blocks import (
@@ -123,7 +122,6 @@ def _is_inner(anchored: Bools, base: Index, t: Index, bound: Index) -> bool:
 @jit
 def _prolonged(graph: Graph, rules: Rules, scope: Scope, junctions: Junctions, first: int, last: int) -> Bools:
     """Whether each node of a stretch ends pieces that a junction may prolong."""
-    graph, rules, scope, junctions = borrowed(graph), borrowed(rules), borrowed(scope), borrowed(junctions)
     target, starts, stops, ends = graph.target, graph.start, graph.stop, graph.ends
     origin, reach, reach_after = graph.origin, graph.reach, graph.reach_after
     anchored, base = junctions.anchored, junctions.bounds[0]
@@ -149,8 +147,6 @@ def fill_tables(
     graph: Graph, rules: Rules, scope: Scope, junctions: Junctions, first: int, last: int, tables: Tables, at: int
 ) -> int:
     """Adds the tables of the graphlet ``first:last`` behind the entry ``at``, and returns where they end."""
-    graph, rules, scope, junctions = borrowed(graph), borrowed(rules), borrowed(scope), borrowed(junctions)
-    tables = borrowed(tables)
     goes_on = _prolonged(graph, rules, scope, junctions, first, last)
     target, starts, stops, ends = graph.target, graph.start, graph.stop, graph.ends
     anchored, anchor_base = junctions.anchored, junctions.bounds[0]
@@ -189,7 +185,6 @@ def count_pieces(graph: Graph, rules: Rules, scope: Scope, junctions: Junctions,
 
     ``paths`` is the number of ways to get to each of its nodes. For visits see :mod:`cetdsl.kernels.complete.cuts`.
     """
-    graph, rules, scope, junctions = borrowed(graph), borrowed(rules), borrowed(scope), borrowed(junctions)
     target, starts, stops, ends = graph.target, graph.start, graph.stop, graph.ends
     anchored, first, last = junctions.anchored, junctions.bounds[0], junctions.bounds[1]
     origin, reach, reach_after = graph.origin, graph.reach, graph.reach_after
@@ -318,8 +313,6 @@ def _stitch(
         The block to fill: its events become labels, and its variables are left as they are. Where it is empty, trends
         are only counted.
     """
-    graph, rules, scope, junctions = borrowed(graph), borrowed(rules), borrowed(scope), borrowed(junctions)
-    tables, way, out = borrowed(tables), borrowed(way), borrowed(out)
     # One long loop, because what it would call in each turn needs more than ten arrays, each handed over by itself.
     target, starts, stops, begins, ends = graph.target, graph.start, graph.stop, graph.begins, graph.ends
     reach, reach_after, origin_before = graph.reach, graph.reach_after, graph.origin_before

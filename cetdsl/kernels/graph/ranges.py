@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from cetdsl.kernels._borrow import borrowed
 from cetdsl.kernels._jit import inlined, jit
 from cetdsl.kernels.graph.attribute_graph import (
     NEVER,
@@ -45,7 +44,6 @@ def _fill_buckets(
     joins: Joins, ranks: Ranks, event: Ints, state: Ints, owner: Ints, first: Ints, count: int
 ) -> tuple[Ints, Places, Places]:
     """Sorts nodes into the numbered buckets: returns where each begins, the nodes of all, and their ranks."""
-    joins, ranks = borrowed(joins), borrowed(ranks)
     nodes, edges = len(event), len(owner)
     begin = np.zeros(count + 1, dtype=np.int64)
     for edge in range(edges):
@@ -83,7 +81,6 @@ def _fill_ranges(
     joins: Joins, ranks: Ranks, events: Events, horizon: Places, event: Ints, state: Ints, ranges: Ranges
 ) -> tuple[Places, Places, Places]:
     """Fills ``ranges`` but for the last three fields, which it returns; see :func:`find_ranges`."""
-    joins, ranks, events, ranges = borrowed(joins), borrowed(ranks), borrowed(events), borrowed(ranges)
     first_range, start, stop, limit, _, _, _ = ranges
     owner, first, count = number_buckets(joins, ranks)
     begin, target, rank = _fill_buckets(joins, ranks, event, state, owner, first, count)

@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cetdsl.kernels._borrow import borrowed
 from cetdsl.kernels._jit import inlined, jit
 from cetdsl.kernels.graph.attribute_graph import NEVER, NOWHERE, Joins, Ranks
 from cetdsl.kernels.graph.windows import Roles
@@ -227,8 +226,6 @@ def _pass(
     ``joins``, ``ranks`` and ``events`` go with time whichever way the course goes, for edges that test every two
     events. All entries of the trees are ``NOWHERE`` at first.
     """
-    course, joins, ranks, events = borrowed(course), borrowed(joins), borrowed(ranks), borrowed(events)
-    trees = borrowed(trees)
     # One function, which gives the arrays that it loops over names of their own: helpers that are handed the trees, or
     # looks at fields of tuples, count references at each event and cost a tenth of the time.
     sign, segment_start, instant, exists, oldest, begins, source, target, read, read_rank, write, write_rank = course

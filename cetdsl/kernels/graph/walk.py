@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cetdsl.kernels._borrow import borrowed
 from cetdsl.kernels._jit import jit
 from cetdsl.kernels.enumerate.blocks import (
     BINDINGS,
@@ -159,8 +158,6 @@ def _stand_before(
     All nodes of that trend but the last then lie on the path, and the cursor of the last of these points to the trend's
     last node. Where the path agrees with the trend ``end`` to stop before, the entry ``_TIGHT`` of ``at`` says so.
     """
-    graph, windows, begin, end = borrowed(graph), borrowed(windows), borrowed(begin), borrowed(end)
-    stack = borrowed(stack)
     at[:] = 0
     window = begin.window
     at[WINDOW] = window
