@@ -266,6 +266,15 @@ def test_what_cannot_be_asked_is_refused_at_once(spark: Any, condition: str, mes
     assert caught.value.span[1] <= len(clause)
 
 
+def test_columns_called_like_keywords(spark: Any) -> None:
+    df = spark.createDataFrame([(1, 5, 3), (2, 7, 2), (3, 6, 1)], ["t", "end", "case"])
+    found = df.match_recognize(
+        """ORDER BY t MEASURES A.t AS a, LAST(B.t) AS b PATTERN (A B+)
+        DEFINE B AS B.end > A.end AND (B.case < A.case OR A.end = B.end - CASE WHEN t > 0 THEN 1 END)"""
+    )
+    assert [tuple(row) for row in found.collect()] == [(1, 3)]
+
+
 def test_what_cannot_be_computed_is_an_error_of_the_run(spark: Any) -> None:
     df = spark.createDataFrame([(1, 0, 2**62), (2, 3, 2**62)], "t int, x int, big long")
     for condition in ("x / A.x > 1", "x % A.x > 1", "big + A.big > 1", "SUM(big) > 1", "big * A.big > 1"):

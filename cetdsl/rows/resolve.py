@@ -933,7 +933,8 @@ class _Condition(_Expression):
         """The places of the tokens that stand in no bracket and no CASE."""
         depth = 0
         for place in range(begin, end):
-            word = self._upper(place)
+            # A field may be called like a keyword.
+            word = "" if self._upper(place - 1) == "." else self._upper(place)
             depth -= word in (")", "]", "END")
             if not depth:
                 yield place
