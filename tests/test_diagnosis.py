@@ -237,7 +237,7 @@ def test_what_would_take_too_long_is_not_counted(shop: Any, monkeypatch: pytest.
     demands = shop.pattern(asked, time="ts", type="action").diagnose().demands.orderBy("number").collect()
     assert [row.without for row in demands] == [None, 18.0]
     monkeypatch.setattr(variant_counts, "LISTED", 10)
-    asked = "PATTERN SEQ(view v, cart+ c[]) WHERE [user] AND COUNT(c) >= 3"
+    asked = "PATTERN SEQ(view v, cart+ c[]) WHERE [user] AND SUM(c.amount) > 1000"
     diagnosis = shop.pattern(asked, time="ts", type="action").diagnose()
     assert diagnosis.trends is None
     assert "not counted" in str(diagnosis)
@@ -261,3 +261,17 @@ def test_a_demand_is_dropped_wherever_it_stands() -> None:
     assert "WITHIN" not in left("WITHIN 5")
     assert "[k]" not in left("[k]")
     assert left("b.x > 1").count("b.x") == 0
+
+
+@pytest.mark.classic
+def test_the_shortest_of_many_trends_is_found_by_counting(spark: Any) -> None:
+    """More trends than are listed at once, whose shortest is one of few."""
+    rows = [(10 * n, "A") for n in range(60)] + [(100_000 + 1_000 * n, "B") for n in range(60)] + [(99_999, "A")]
+    df = spark.createDataFrame(rows, "t bigint, type string")
+    diagnosis = df.pattern("PATTERN SEQ(A, B) WHERE A.t < 99999 WITHIN 50", time="t").diagnose()
+    assert diagnosis.causes == (
+        "without A.t < 99999 there would be 1 trend",
+        "without WITHIN 50 there would be 3,600 trends; the closest takes 99,410",
+    )
+    lasts = [row.lasts for row in diagnosis.misses(limit=3).filter("missed LIKE 'WITHIN%'").collect()]
+    assert lasts == [99_410, 99_420, 99_430]

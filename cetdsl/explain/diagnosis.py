@@ -29,7 +29,7 @@ def amount(length: int, unit: str) -> str:
     ('11 min 20 s', '1 d 1 h', '17')
     """
     if unit == "tick" or length <= 0:
-        return str(length)
+        return f"{length:,}"
     parts = []
     for name, short in _UNITS:
         whole, length = divmod(length, MICROSECONDS[name])

@@ -432,12 +432,12 @@ class _Diagnosing:
         found = asking.shortest(query, window.length, window.slide is not None, self.totals)
         if found is None:
             return "", query
-        length, exactly = found
+        length, exactly, closest = found
         unit = window.length.unit
         said = f"; the closest takes {'' if exactly else 'at most '}{amount(length, unit)}"
         if length <= window.length.amount:
             said += ", but no window that begins at a multiple of SLIDE holds it"
-        return said, attrs.evolve(query, window=Window(Span(max(length, 1), unit)))
+        return said, closest
 
     def _where_it_ends(self, asking: _Asking, told: Sequence[DemandFinding]) -> str:
         """The first beginning, or the first demand, that leaves no trend, where no single one is to blame."""
@@ -492,31 +492,29 @@ class _Asking:
         folded = {name.casefold() for name in schema.names}
         return schema.names if len(folded) == len(schema.names) else self.resolved.columns
 
-    def shortest(self, query: Query, length: Span, slides: bool, totals: Totals) -> tuple[int, bool] | None:
-        """What the shortest trend of a query without a window lasts, and whether that is exact and no upper bound.
+    def shortest(self, query: Query, length: Span, slides: bool, totals: Totals) -> tuple[int, bool, Query] | None:
+        """What the shortest trend of a query without a window lasts.
 
-        Trends are counted for several lengths at a time, and listed where few are left. None: they cannot be counted.
+        Trends are counted for several lengths at a time, and listed where few are left. The answer is what the shortest
+        trend lasts, whether that is exact and no upper bound, and a query for the shortest trends. None: they cannot be
+        counted.
         """
         low, high = 0 if slides else length.amount, min((totals.last or 0) - (totals.first or 0), 2**61)
-        few = self.counts[query]
+        few, asked = self.counts[query], query
         for turn in range(_ROUNDS):
             if few is None or few <= _FEW or high - low <= 1:
                 break
             lengths = _geometric(low, high) if turn == 0 else _linear(low, high)
             within = {one: attrs.evolve(query, window=Window(Span(one, length.unit))) for one in lengths}
             self.counts.count(within.values())
-            for one, asked in within.items():
-                few = self.counts[asked]
-                if few != 0:
-                    high = one
-                    break
-                low = one
+            high = next((one for one in lengths if self.counts[within[one]] != 0), high)
+            low = max((one for one in lengths if one < high), default=low)
+            few, asked = self.counts[within[high]], within[high]
         if few is None:
             return None
-        asked = query if high < 1 else attrs.evolve(query, window=Window(Span(high, length.unit)))
         with recovering():
             least = self.trends(asked, _FEW).agg(F.min("lasts")).collect()[0][0]
-        return None if least is None else (int(least), few <= _FEW or high - low <= 1)
+        return None if least is None else (int(least), few <= _FEW or high - low <= 1, asked)
 
 
 def _geometric(low: int, high: int) -> list[int]:
