@@ -528,6 +528,7 @@ def main() -> None:
     parser.add_argument("--only", action="append", choices=list(PARTS))
     parser.add_argument("--output", type=Path, default=Path(__file__).parent)
     asked = parser.parse_args()
+    asked.output.mkdir(parents=True, exist_ok=True)
     path = asked.output / "published_trends.json"
     results = json.loads(path.read_text()) if path.exists() else {}
     for name in asked.only or PARTS:

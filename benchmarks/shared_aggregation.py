@@ -399,6 +399,7 @@ def main() -> None:
     parser.add_argument("--bars", type=Path, metavar="FILE", help="minute bars: ticker, minute, opening price")
     parser.add_argument("--output", type=Path, default=Path(__file__).parent)
     asked = parser.parse_args()
+    asked.output.mkdir(parents=True, exist_ok=True)
     path = asked.output / "shared_aggregation.json"
     results = json.loads(path.read_text()) if path.exists() else {}
     names = asked.only or [name for name in PARTS if name != "stocks" or asked.bars]

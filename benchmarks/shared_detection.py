@@ -413,6 +413,8 @@ def main() -> None:
     parser.add_argument("--only", choices=["plans", "sizes", "prefixes", "flat", "memory"])
     parser.add_argument("--output", type=Path, help="a folder for the numbers and the picture")
     arguments = parser.parse_args()
+    if arguments.output is not None:
+        arguments.output.mkdir(parents=True, exist_ok=True)
     results: dict[str, Any] = {}
     if arguments.only in (None, "plans"):
         for name in ("traffic-500", "pollution-500"):

@@ -14,6 +14,7 @@ from cetdsl.frontend.install import install
 
 if TYPE_CHECKING:
     from cetdsl.frontend.aggregation import AggregationPlan, aggregation_plan
+    from cetdsl.frontend.match_recognize import match_recognize
     from cetdsl.frontend.patterns import (
         EventVariable,
         PatternTerm,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
         star,
     )
     from cetdsl.frontend.session import PatternFrame, pattern
+    from cetdsl.frontend.sql import sql
     from cetdsl.frontend.terms import (
         Term,
         avg,
@@ -77,6 +79,7 @@ __all__ = [
     "kleene",
     "last",
     "length",
+    "match_recognize",
     "max",
     "min",
     "next_",
@@ -87,6 +90,7 @@ __all__ = [
     "prev",
     "repeat",
     "seq",
+    "sql",
     "star",
     "stddev",
     "stddev_pop",
@@ -102,7 +106,11 @@ del globals()["pattern"]
 if not TYPE_CHECKING:  # or type checkers would take any name for one of the package
 
     def __getattr__(name: str) -> object:
-        for module in ("patterns", "terms", "session", "workload", "aggregation") if name in __all__ else ():
+        for module in (
+            ("patterns", "terms", "session", "workload", "aggregation", "match_recognize", "sql")
+            if name in __all__
+            else ()
+        ):
             offered = vars(import_module(f"cetdsl.frontend.{module}"))
             if name in offered:
                 globals()[name] = offered[name]

@@ -21,6 +21,7 @@ LAYERS = (
     "pattern",
     "detection",
     "ir",
+    "rows",
     "analysis",
     "rewrite",
     "sharing",
@@ -53,6 +54,7 @@ ROOMS = (
     "graph",
     "complete",
     "shared",
+    "rows",
     "entry",
 )
 MODULES = sorted(PACKAGE.rglob("*.py"))
@@ -138,7 +140,7 @@ def test_every_room_of_the_kernels_has_tests_of_its_name() -> None:
 
 
 @pytest.mark.parametrize(
-    "layer", ["aggregates", "pattern", "detection", "ir", "analysis", "rewrite", "planning", "kernels"]
+    "layer", ["aggregates", "pattern", "detection", "ir", "rows", "analysis", "rewrite", "planning", "kernels"]
 )
 def test_layers_below_execution_know_no_spark(layer: str) -> None:
     for path in (PACKAGE / layer).rglob("*.py"):
@@ -171,7 +173,7 @@ def test_kernels_run_without_spark(tmp_path: Path) -> None:
 
     modules = [
         ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-        for layer in ("aggregates", "pattern", "detection", "ir", "kernels", "planning")
+        for layer in ("aggregates", "pattern", "detection", "ir", "rows", "kernels", "planning")
         for path in sorted((PACKAGE / layer).rglob("*.py"))
     ]
     code = f"""

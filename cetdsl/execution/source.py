@@ -136,7 +136,7 @@ class EventFrame:
         kind = self.source.time_type
         if kind == "timestamp":
             return f"unix_micros({time})"
-        return _ntz_micros(time) if kind == "timestamp_ntz" else f"CAST({time} AS bigint)"
+        return ntz_micros(time) if kind == "timestamp_ntz" else f"CAST({time} AS bigint)"
 
     @property
     def key_names(self) -> list[str]:
@@ -470,7 +470,7 @@ def _named(name: str, term: Column | str) -> Column:
     return F.expr(f"{term} AS {name}") if isinstance(term, str) else term.alias(name)
 
 
-def _ntz_micros(time: str) -> str:
+def ntz_micros(time: str) -> str:
     """Returns microseconds from 1970 on by a clock without a zone.
 
     No function of Spark does, so they are made of whole seconds and the rest. ``unix_timestamp`` reads such a clock as

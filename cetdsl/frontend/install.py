@@ -1,4 +1,4 @@
-"""Adds ``pattern`` and ``patterns`` to Spark's DataFrames."""
+"""Adds ``pattern``, ``patterns`` and ``match_recognize`` to Spark's DataFrames."""
 
 from __future__ import annotations
 
@@ -21,10 +21,12 @@ class _LoadedWhenAsked:
 
 
 def install() -> None:
-    """Gives DataFrames the methods ``pattern`` and ``patterns`` (done by ``import cetdsl``).
+    """Gives DataFrames the methods ``pattern``, ``patterns`` and ``match_recognize`` (done by ``import cetdsl``).
 
     Classic and Connect DataFrames both derive from this class, so Connect's own need not be imported, which would cost
     every Python worker 60 MB. Connect takes an unknown attribute for a column, but looks here first.
     """
     DataFrame.pattern = _LoadedWhenAsked("cetdsl.frontend.session", "pattern")  # type: ignore[attr-defined]
     DataFrame.patterns = _LoadedWhenAsked("cetdsl.frontend.workload", "patterns")  # type: ignore[attr-defined]
+    matching = _LoadedWhenAsked("cetdsl.frontend.match_recognize", "match_recognize")
+    DataFrame.match_recognize = matching  # type: ignore[attr-defined]

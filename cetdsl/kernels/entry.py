@@ -43,6 +43,7 @@ _STAGES = {
     "measure instances": ("instances.stream", "measure_stream"),
     "workload": ("shared.workload", "workload_stream"),
     "merge workload": ("shared.workload", "merge_workload"),
+    "match rows": ("rows.stream", "match_stream"),
 }
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from cetdsl.kernels._borrow import borrowed
 from cetdsl.kernels._jit import inlined, jit
 from cetdsl.kernels.instances.candidates import BEHIND_ALL, Board, Fits, fits_into
 from cetdsl.kernels.instances.indexes import BEGIN, END, LEVEL, PLACE
@@ -76,6 +77,7 @@ def join(
     the candidates of each step, and the events that each gap must not hold, lie in ``items`` or ``store``, and where
     the trees over candidates lie in ``keys``.
     """
+    board, fits, program = borrowed(board), borrowed(fits), borrowed(program)
     time, segment, begin, end = board.time, board.segment, board.begin, board.end
     step, slots, test = program.step, program.slot, program.test
     last, width = len(step) - 1, len(bound) + 1
@@ -189,6 +191,7 @@ def _open(
     length: int,
 ) -> None:
     """Finds the range of candidates of a step."""
+    board, program = borrowed(board), borrowed(program)
     now, own = frame[depth], program.step[depth]
     earliest, latest = board.begin[key], BEHIND_ALL
     if length >= 0:
@@ -274,6 +277,7 @@ def _passes(
     length: int,
 ) -> bool:
     """Whether a test holds of the bound events."""
+    board, fits, program = borrowed(board), borrowed(fits), borrowed(program)
     op, column, other_column = test[0], test[2], test[4]
     one, other = bound[test[1]], bound[test[3]]
     if op == BEFORE:
@@ -303,6 +307,7 @@ def _is_empty(
     length: int,
 ) -> bool:
     """Whether none of some events lies in a gap."""
+    board, program = borrowed(board), borrowed(program)
     begin, middle, end = program.gap[number]
     lowest, until = board.low[key], board.high[key]
     earliest, last = -BEHIND_ALL, BEHIND_ALL

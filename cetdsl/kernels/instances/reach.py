@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cetdsl.ir.slots import Demands
+from cetdsl.kernels._borrow import borrowed
 from cetdsl.kernels._jit import jit
 from cetdsl.kernels.instances.candidates import Board
 from cetdsl.kernels.vocabulary import Bools, Ints
@@ -106,6 +107,7 @@ def find_anchors(needs: Needs, board: Board, items: Ints, start: Ints, wanted: B
 def _find_anchors(
     needs: Needs, time: Ints, low: Ints, high: Ints, items: Ints, start: Ints, wanted: Bools
 ) -> tuple[Ints, Ints, Ints]:
+    needs = borrowed(needs)
     slot, rare = _by_rarity(needs, start)
     count = len(slot)
     # The anchors of each vertex may be all events of a class, of which it has marks.

@@ -1,0 +1,410 @@
+"""MATCH_RECOGNIZE as a DataFrame.
+
+What conditions say of each row becomes bits, computed by Spark where it also looks at the rows before and behind; a
+kernel finds the matches; and Spark computes the measures from what the kernel found of each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import attrs
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from cetdsl.errors import CetdslError, QueryTypeError, UnknownColumn, UnsupportedQuery, WindowError
+from cetdsl.execution.compat import refuse_unsendable, translated
+from cetdsl.execution.exchange import exchange
+from cetdsl.execution.source import ntz_micros
+from cetdsl.execution.worker import map_stage
+from cetdsl.ir.rows import (
+    COUNT,
+    GREATEST,
+    LABEL,
+    LEAST,
+    LIST,
+    NUMBER,
+    OMIT_EMPTY,
+    ONE_ROW,
+    SHOW_EMPTY,
+    SKIPS,
+    SUM,
+    UNMATCHED,
+    Arrows,
+    MatchSpec,
+    Slot,
+)
+from cetdsl.ir.slots import TESTS_IN_WORD
+from cetdsl.pattern.query import Span
+from cetdsl.rows.automaton import PositionAutomaton
+from cetdsl.rows.nodes import Output
+from cetdsl.rows.resolve import AVERAGE, Expression, ResolvedMatch, Value, Wanted, column, moved_name, slot_name
+from cetdsl.rows.tokens import quote
+
+_OUTPUTS = {
+    Output.ONE_ROW: ONE_ROW,
+    Output.SHOW_EMPTY: SHOW_EMPTY,
+    Output.OMIT_EMPTY: OMIT_EMPTY,
+    Output.UNMATCHED: UNMATCHED,
+}
+_INTEGERS = ("byte", "short", "integer", "long")
+_NUMBER, _MATCH = quote("number of row"), quote("number of match")
+_ORDERED = (T.NumericType, T.StringType, T.BinaryType, T.BooleanType, T.DateType, T.TimestampType, T.TimestampNTZType)
+
+
+def match_rows(df: DataFrame, match: ResolvedMatch, automaton: PositionAutomaton, span: Span | None) -> DataFrame:
+    """The DataFrame of a clause.
+
+    Parameters
+    ----------
+    df : DataFrame
+    match : ResolvedMatch
+        The clause, against the columns of ``df``.
+    automaton : PositionAutomaton
+        That of its pattern.
+    span : Span or None
+        That of its WITHIN.
+    """
+    return _Match(df, match, automaton, span).answer()
+
+
+class _Match:
+    """Makes the DataFrame of a clause."""
+
+    def __init__(self, df: DataFrame, match: ResolvedMatch, automaton: PositionAutomaton, span: Span | None) -> None:
+        self._match, self._automaton, self._span = match, automaton, span
+        self._fields = df.schema.fields
+        self._frame = df.toDF(*(f"col {number}" for number in range(len(self._fields))))
+        self._columns: dict[str, str] = {}
+        self._moved = list(match.moved)
+        self._slots: list[Slot] = []
+
+    def answer(self) -> DataFrame:
+        match = self._match
+        finished = [self._slot(wanted) for wanted in match.slots]
+        checked = self._checked_conditions()
+        spec = self._spec()
+        rows = self._rows(checked, spec)
+        schema = rows.schema
+        shown = [schema.fields[number] for number in spec.shown]
+        found = map_stage(rows, "match rows", spec, T.StructType([*shown, *_slot_fields(spec, schema)]))
+        names = [quote(f"found {place}") for place in range(len(spec.slots))]
+        made = [f"{make(names)} AS {slot_name(number)}" for number, make in enumerate(finished)]
+        return self._measured(
+            found.selectExpr(*(quote(field.name) for field in shown), f"{names[-1]} AS {_MATCH}", *made)
+        )
+
+    # -- what the kernel is told -------------------------------------------------------------------------------------
+
+    def _spec(self) -> MatchSpec:
+        match = self._match
+        numbers = {name.casefold(): number for number, name in enumerate(match.variables)}
+        tested = {variable: bit for bit, variable in enumerate(match.conditions)}
+        automaton = self._automaton
+        arrows = Arrows(
+            tuple(numbers[name.casefold()] for name in automaton.variable),
+            automaton.excluded,
+            automaton.first,
+            automaton.first_of_partition,
+            automaton.follow,
+            automaton.ends,
+            match.variables,
+            tuple(tested.get(number, -1) for number in range(len(match.variables))),
+        )
+        output = _OUTPUTS[match.clause.output]
+        place = len(match.partition_by) + arrows.words
+        number = time = -1
+        if self._moved:
+            number, place = place, place + 1
+        if self._span is not None:
+            time, place = place, place + 1
+        shown = match.partition_by if output == ONE_ROW else tuple(range(len(self._fields)))
+        keys = tuple(match.columns[key] for key in match.partition_by)
+        values = place + len(shown)
+        slots = [attrs.evolve(slot, column=slot.column + values if slot.column >= 0 else -1) for slot in self._slots]
+        return MatchSpec(
+            keys,
+            arrows,
+            output,
+            SKIPS[match.clause.skip.to.value],
+            match.skip_members,
+            tuple(range(place, values)),
+            (*slots, Slot(NUMBER)),
+            number,
+            time,
+            match.columns[match.order_by[0]] if match.order_by else "",
+            0 if self._span is None else self._span.amount,
+            self._span is not None and not match.clause.order_by[0].ascending,
+        )
+
+    # -- rows for the kernel -------------------------------------------------------------------------------------------
+
+    def _checked_conditions(self) -> list[Expression]:
+        """The conditions, after Spark has said that they are such."""
+        conditions = list(self._match.conditions.values())
+        moved = self._with_moved(self._frame, self._match.moved)
+        kinds = self._types_of(moved, conditions, ["a condition of DEFINE"] * len(conditions))
+        for condition, kind in zip(conditions, kinds):
+            if not isinstance(kind, (T.BooleanType, T.NullType)):
+                raise QueryTypeError(
+                    f"a condition of DEFINE is of type {kind.simpleString()}, not true or false",
+                    hint="compare it with something",
+                    span=condition.span,
+                    text=self._match.clause.text,
+                )
+        return conditions
+
+    def _types_of(
+        self, frame: DataFrame, expressions: Sequence[Expression], what: Sequence[str], beside: str = "*"
+    ) -> list[T.DataType]:
+        """The types that Spark finds for expressions; an error of one of them points at it.
+
+        They stand ``beside`` plain columns, so that an aggregate of all rows is an error.
+        """
+        each = [expression.sql for expression in expressions]
+        select = lambda: frame.selectExpr(*filter(None, (beside, *each)))  # noqa: E731
+        try:
+            fields = translated(select, "evaluate the clause").schema.fields
+        except QueryTypeError as error:
+            if len(expressions) > 1:
+                # Which one is wrong shows when each is looked at by itself.
+                for expression, name in zip(expressions, what):
+                    self._types_of(frame, [expression], [name], beside)
+                raise
+            raise self._pointing(error, expressions[0], what[0]) from error.__cause__
+        return [field.dataType for field in fields[len(fields) - len(each) :]]
+
+    def _pointing(self, error: QueryTypeError, expression: Expression, what: str) -> CetdslError:
+        """An error of Spark's analysis that points at the expression, or at the word in it that is no column."""
+        text = self._match.clause.text
+        condition = getattr(error.__cause__, "getCondition", lambda: "")() or ""
+        if condition.startswith("UNRESOLVED_COLUMN") and expression.unknown:
+            token = expression.unknown[0]
+            unknown = UnknownColumn.among(token.name, self._match.columns)
+            unknown.span, unknown.text = token.span, text
+            return unknown
+        message = error.message.replace("evaluate the clause", f"evaluate {what}")
+        hint = "check the types of the columns, and the names of functions"
+        return QueryTypeError(message, hint=hint, span=expression.span, text=text)
+
+    def _with_moved(self, frame: DataFrame, moved: Sequence[Value]) -> DataFrame:
+        """Adds values of other rows, and the number of each row in the same order."""
+        if not moved:
+            return frame
+        over = self._over()
+        values = [
+            f"{'lag' if value.move < 0 else 'lead'}({value.sql}, {abs(value.move)}) OVER {over} AS {moved_name(number)}"
+            for number, value in enumerate(moved)
+        ]
+        number = f"row_number() OVER {over} AS {_NUMBER}"
+        looking: DataFrame = translated(lambda: frame.selectExpr("*", *values, number), "look at neighbours")
+        return looking
+
+    def _over(self) -> str:
+        partition = ", ".join(column(number) for number in self._match.partition_by)
+        order = ", ".join(
+            f"{column(number)} {'ASC' if key.ascending else 'DESC'} NULLS {'FIRST' if key.nulls_first else 'LAST'}"
+            for number, key in zip(self._match.order_by, self._match.clause.order_by)
+        )
+        # Without an order any one will do, but Spark wants to be told of one.
+        return f"({f'PARTITION BY {partition} ' if partition else ''}ORDER BY {order or '1'})"
+
+    def _rows(self, conditions: list[Expression], spec: MatchSpec) -> DataFrame:
+        """The columns that the kernel reads, sent to the task of their partition and sorted there."""
+        match = self._match
+        keys = [f"{self._key(number)} AS {quote(f'key {place}')}" for place, number in enumerate(match.partition_by)]
+        words = [
+            f"{self._word(conditions[first : first + TESTS_IN_WORD])} AS {quote(f'word {first}')}"
+            for first in range(0, len(conditions), TESTS_IN_WORD)
+        ]
+        shown = match.partition_by if spec.output == ONE_ROW else range(len(self._fields))
+        selected = [*keys, *words]
+        if self._moved:
+            selected.append(_NUMBER)
+        if self._span is not None:
+            selected.append(f"{self._ticks(self._span)} AS `time`")
+        selected += [f"{column(number)} AS {quote(f'shown {number}')}" for number in shown]
+        selected += [f"{sql} AS {quote(name)}" for sql, name in self._columns.items()]
+        # Batches of no column at all would not tell how many rows they have.
+        selected = selected or ["0 AS `row`"]
+        frame = self._with_moved(self._frame, self._moved)
+        if self._moved:
+            # Spark has sent the rows to their tasks and sorted them there. The kernel checks the numbers.
+            rows = translated(lambda: frame.selectExpr(*selected), "evaluate the clause")
+        else:
+            order = [f"{column(number)} AS {quote(f'order {place}')}" for place, number in enumerate(match.order_by)]
+            sent = translated(lambda: frame.selectExpr(*selected, *order), "evaluate the clause")
+            by = [quote(f"key {place}") for place in range(len(keys))]
+            rows = exchange(sent, by, [*by, *self._sorted()]).drop(*(f"order {n}" for n in range(len(order))))
+        self._refuse_collated(rows.schema)
+        refuse_unsendable(rows.schema)
+        return rows  # type: ignore[no-any-return]
+
+    def _sorted(self) -> list[Column]:
+        keys = []
+        for place, key in enumerate(self._match.clause.order_by):
+            name = F.col(quote(f"order {place}"))
+            if key.ascending:
+                keys.append(name.asc_nulls_first() if key.nulls_first else name.asc_nulls_last())
+            else:
+                keys.append(name.desc_nulls_first() if key.nulls_first else name.desc_nulls_last())
+        return keys
+
+    def _key(self, number: int) -> str:
+        """A partition column, in which equal doubles look equal to the kernel too."""
+        kind, name = self._fields[number].dataType, column(number)
+        if isinstance(kind, (T.DoubleType, T.FloatType)):
+            return f"CASE WHEN {name} = 0 THEN CAST(0 AS {kind.simpleString()}) ELSE {name} END"
+        return name
+
+    def _word(self, conditions: Sequence[Expression]) -> str:
+        bits = [
+            f"(CASE WHEN {condition.sql} THEN {1 << place}L ELSE 0L END)" for place, condition in enumerate(conditions)
+        ]
+        return " | ".join(bits)
+
+    def _ticks(self, span: Span) -> str:
+        """The first column of ORDER BY as the whole number that WITHIN limits."""
+        clause = self._match.clause
+        number = self._match.order_by[0]
+        kind, name = self._fields[number].dataType, column(number)
+        where = clause.order_by[0].column.span
+        if kind.typeName() in _INTEGERS:
+            if span.unit != "tick":
+                hint = "write WITHIN and a number, as the first column of ORDER BY holds whole numbers"
+                raise WindowError(
+                    "a length of time cannot limit whole numbers", hint=hint, span=where, text=clause.text
+                )
+            return f"CAST({name} AS bigint)"
+        times = {
+            "timestamp": f"unix_micros({name})",
+            "timestamp_ntz": ntz_micros(name),
+            "date": f"unix_date({name}) * 86400000000L",
+        }
+        if kind.typeName() not in times:
+            raise WindowError(
+                f"WITHIN goes by the first column of ORDER BY, and {self._fields[number].name!r} is of type"
+                f" {kind.simpleString()}",
+                hint="order by a timestamp, a date or a whole number first",
+                span=where,
+                text=clause.text,
+            )
+        if span.unit == "tick":
+            hint = "write WITHIN INTERVAL '1' HOUR"
+            raise WindowError("a number of ticks cannot limit times", hint=hint, span=where, text=clause.text)
+        return times[kind.typeName()]
+
+    def _refuse_collated(self, schema: T.StructType) -> None:
+        compared = {f"value {slot.column}" for slot in self._slots if slot.kind in (LEAST, GREATEST)}
+        for field in schema.fields:
+            text = field.dataType.simpleString()
+            if "collate" in text and (field.name.startswith("key ") or field.name in compared):
+                raise UnsupportedQuery(
+                    f"a partition column or an argument of MIN or MAX is of type {text}, in which texts of different"
+                    " bytes may be equal, and kernels compare bytes",
+                    hint="give it Spark's default collation first: F.collate(F.lower(...), 'UTF8_BINARY')",
+                )
+
+    # -- slots ---------------------------------------------------------------------------------------------------------
+
+    def _slot(self, wanted: Wanted) -> Callable[[Sequence[str]], str]:
+        """Asks the kernel for what a slot needs, and returns how Spark makes the slot of it."""
+        if wanted.kind in (SUM, AVERAGE):
+            return self._added(wanted)
+        value = -1 if wanted.value is None else self._value(self._sql(wanted.value))
+        if wanted.kind in (LEAST, GREATEST):
+            self._require_ordered(wanted)
+        place = self._asked(wanted, wanted.kind, value)
+        return lambda names: names[place]
+
+    def _asked(self, wanted: Wanted, kind: str, value: int) -> int:
+        self._slots.append(Slot(kind, wanted.members, wanted.running, value, wanted.first, wanted.offset))
+        return len(self._slots) - 1
+
+    def _value(self, sql: str) -> int:
+        """The number of a column with the value of each row."""
+        self._columns.setdefault(sql, f"value {len(self._columns)}")
+        return list(self._columns).index(sql)
+
+    def _sql(self, value: Value) -> str:
+        if not value.move:
+            return value.sql
+        if value not in self._moved:
+            self._moved.append(value)
+        return moved_name(self._moved.index(value))
+
+    def _added(self, wanted: Wanted) -> Callable[[Sequence[str]], str]:
+        """A sum or an average. Spark says of which type it is; decimals are added up by Spark."""
+        assert wanted.value is not None
+        sql, function = wanted.value.sql, "sum" if wanted.kind == SUM else "avg"
+        totals = [Expression(f"{name}({sql})", wanted.span) for name in (function, "sum")]
+        kind, total = self._types_of(self._frame, totals, [function.upper()] * 2, beside="")
+        if isinstance(total, T.DecimalType):
+            listed = self._asked(wanted, LIST, self._value(sql))
+            return lambda names: _decimal_sum(names[listed], total, kind)
+        if not isinstance(total, (T.LongType, T.DoubleType)):
+            raise UnsupportedQuery(
+                f"{function.upper()} of values that add up to {total.simpleString()} is not known of rows of a match",
+                hint="cast them to a number first",
+                span=wanted.span,
+                text=self._match.clause.text,
+            )
+        to = "double" if wanted.kind == AVERAGE else total.simpleString()
+        added = self._asked(wanted, SUM, self._value(f"CAST({sql} AS {to})"))
+        if wanted.kind == SUM:
+            return lambda names: names[added]
+        counted = self._asked(wanted, COUNT, self._value(f"({sql}) IS NOT NULL"))
+        return lambda names: f"(CASE WHEN {names[counted]} > 0 THEN {names[added]} / {names[counted]} END)"
+
+    def _require_ordered(self, wanted: Wanted) -> None:
+        assert wanted.value is not None
+        [kind] = self._types_of(self._frame, [Expression(wanted.value.sql, wanted.span)], ["MIN or MAX"])
+        if not isinstance(kind, _ORDERED):
+            raise UnsupportedQuery(
+                f"MIN and MAX of values of type {kind.simpleString()} are not known of rows of a match",
+                hint="write array_min(ARRAY_AGG(...)) or array_max(ARRAY_AGG(...))",
+                span=wanted.span,
+                text=self._match.clause.text,
+            )
+
+    def _measured(self, found: DataFrame) -> DataFrame:
+        """The columns of the answer: those of PARTITION BY, ORDER BY, the measures, and the others."""
+        match, clause = self._match, self._match.clause
+        all_rows = clause.output is not Output.ONE_ROW
+        names = [measure.name for measure in clause.measures]
+        self._types_of(found, match.measures, [f"the measure {name}" for name in names], beside=_MATCH)
+        measures = []
+        for name, expression in zip(names, match.measures):
+            sql = expression.sql
+            if clause.output is Output.UNMATCHED:
+                sql = f"CASE WHEN {_MATCH} IS NOT NULL THEN {sql} END"
+            measures.append(F.expr(f"{sql} AS {quote(name)}"))
+        begin = list(dict.fromkeys((*match.partition_by, *(match.order_by if all_rows else ()))))
+        rest = [number for number in range(len(self._fields)) if all_rows and number not in begin]
+        return found.select(*map(self._shown, begin), *measures, *map(self._shown, rest))
+
+    def _shown(self, number: int) -> Column:
+        return F.col(quote(f"shown {number}")).alias(self._fields[number].name)
+
+
+def _slot_fields(spec: MatchSpec, schema: T.StructType) -> list[T.StructField]:
+    """What the kernel gives for its slots."""
+    fields = []
+    for place, slot in enumerate(spec.slots):
+        kind: T.DataType = T.StringType() if slot.column == LABEL else schema.fields[slot.column].dataType
+        if slot.kind in (COUNT, NUMBER):
+            kind = T.LongType()
+        elif slot.kind == LIST:
+            kind = T.ArrayType(kind, False)
+        fields.append(T.StructField(f"found {place}", kind))
+    return fields
+
+
+def _decimal_sum(values: str, total: T.DecimalType, average: T.DataType) -> str:
+    """The SQL for the sum of an array of decimals, or for its average if that is another type; NULL if it is empty."""
+    kind = total.simpleString()
+    added = f"aggregate({values}, CAST(0 AS {kind}), (total, value) -> CAST(total + value AS {kind}))"
+    if average != total:
+        added = f"CAST({added} / size({values}) AS {average.simpleString()})"
+    return f"(CASE WHEN size({values}) > 0 THEN {added} END)"

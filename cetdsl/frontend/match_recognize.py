@@ -1,0 +1,75 @@
+"""``df.match_recognize(clause)``: SQL's row pattern recognition over a DataFrame."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+
+from cetdsl.errors import CetdslError, InvalidNode, shown
+from cetdsl.execution.compat import refuse_streaming, require_dataframe
+from cetdsl.execution.match_rows import match_rows
+from cetdsl.execution.python import require_worker_python
+from cetdsl.rows.automaton import automaton_of
+from cetdsl.rows.clause import parse_clause
+from cetdsl.rows.resolve import resolve
+from cetdsl.rows.within import span_of
+
+
+def match_recognize(df: DataFrame, clause: str) -> DataFrame:
+    """Finds the matches of a row pattern in the ordered rows of each partition, as SQL's MATCH_RECOGNIZE does.
+
+    Parameters
+    ----------
+    df : pyspark.sql.DataFrame
+    clause : str
+        What SQL writes between the parentheses of ``MATCH_RECOGNIZE ( ... )``; expressions are Spark's SQL. See
+        :doc:`/match_recognize`.
+
+    Returns
+    -------
+    pyspark.sql.DataFrame
+        With ONE ROW PER MATCH the columns of PARTITION BY and the measures; with ALL ROWS PER MATCH those of PARTITION
+        BY, of ORDER BY, the measures, and all others.
+
+    Raises
+    ------
+    ParseError
+        If the clause is malformed.
+    ResolutionError
+        If it does not fit the DataFrame.
+
+    Examples
+    --------
+    >>> prices = spark.createDataFrame([(1, 9), (2, 7), (3, 5), (4, 8), (5, 6)], "day int, price int")
+    >>> found = cet.match_recognize(prices, '''
+    ...     ORDER BY day
+    ...     MEASURES FIRST(down.day) AS since, LAST(down.price) AS low, up.price AS price
+    ...     PATTERN (down+ up)
+    ...     DEFINE down AS price < PREV(price), up AS price > PREV(price)
+    ... ''')
+    >>> found.show()
+    +-----+---+-----+
+    |since|low|price|
+    +-----+---+-----+
+    |    2|  5|    8|
+    +-----+---+-----+
+    <BLANKLINE>
+    """
+    require_dataframe(df)
+    parsed = parse_clause(_text_of(clause))
+    refuse_streaming(df)
+    try:
+        match, automaton, span = resolve(parsed, df.columns), automaton_of(parsed.pattern), span_of(parsed)
+    except CetdslError as error:
+        if error.span is not None and error.text is None:
+            error.text = clause
+        raise
+    answer = match_rows(df, match, automaton, span)
+    require_worker_python(df.sparkSession)
+    return answer
+
+
+def _text_of(clause: object) -> str:
+    if isinstance(clause, str):
+        return clause
+    hint = 'write the clause as a text: "ORDER BY ... PATTERN (...) DEFINE ..."'
+    raise InvalidNode(f"MATCH_RECOGNIZE is a text, not {shown(clause)}", hint=hint)

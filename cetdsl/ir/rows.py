@@ -1,0 +1,112 @@
+"""What a worker must know to match rows: MATCH_RECOGNIZE."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import attrs
+
+from cetdsl.ir.slots import TESTS_IN_WORD
+
+#: Stands among the positions that may follow where a match may end.
+ACCEPT = -1
+#: Which rows are shown.
+ONE_ROW, SHOW_EMPTY, OMIT_EMPTY, UNMATCHED = "one row", "show empty", "omit empty", "unmatched"
+#: Where the search goes on after a match: numbers, because a kernel is told.
+PAST_LAST, NEXT_ROW, TO_FIRST, TO_LAST = range(4)
+#: What a slot holds of the rows of a match that are bound to some variables; see :class:`Slot`.
+ROW, NUMBER, COUNT, SUM, LEAST, GREATEST, LIST = "row", "number", "count", "sum", "least", "greatest", "list"
+#: The label of a row, in place of a column.
+LABEL = -1
+
+
+@attrs.frozen
+class Arrows:
+    """The positions of a pattern, by number, and what may follow each: see :mod:`cetdsl.rows.automaton`.
+
+    ``variable`` has the number of each position's variable. ``bits`` has per variable the number of its test, or -1 for
+    one that any row satisfies.
+    """
+
+    variable: tuple[int, ...]
+    excluded: tuple[bool, ...]
+    first: tuple[int, ...]
+    first_of_partition: tuple[int, ...]
+    follow: tuple[tuple[int, ...], ...]
+    ends: tuple[bool, ...]
+    names: tuple[str, ...]
+    bits: tuple[int, ...]
+
+    @property
+    def words(self) -> int:
+        """The number of columns that hold the bits of tests."""
+        return -(-(max(self.bits, default=-1) + 1) // TESTS_IN_WORD)
+
+
+@attrs.frozen
+class Slot:
+    """Something of a match that its measures are computed from.
+
+    ``members`` says of each variable whether its rows are asked for, and ``running`` whether only those up to the row
+    that is shown are. By ``kind``: ``row`` is the value at the first or the last of these rows, or ``offset`` rows of
+    them further inside; ``number`` is that of the match; ``count`` counts the rows where the column is true (``LABEL``:
+    all); ``sum`` adds up whole numbers or doubles; ``least`` and ``greatest`` are values; ``list`` has them all but
+    NULL.
+    """
+
+    kind: str
+    members: tuple[bool, ...] = ()
+    running: bool = False
+    column: int = LABEL
+    first: bool = False
+    offset: int = 0
+
+
+@attrs.frozen
+class MatchSpec:
+    """What a worker must know to match rows.
+
+    Parameters
+    ----------
+    keys : tuple of str
+        The partition columns as the user calls them; the rows begin with as many columns, which tell partitions apart.
+        Words of tests follow, and after them all others by their numbers in this specification.
+    arrows : Arrows
+    output : str
+        ``ONE_ROW``, ``SHOW_EMPTY``, ``OMIT_EMPTY`` or ``UNMATCHED``.
+    skip : int
+        ``PAST_LAST``, ``NEXT_ROW``, ``TO_FIRST`` or ``TO_LAST``.
+    skip_members : tuple of bool
+        Of each variable whether the search goes on at its rows.
+    number : int
+        The column with the number of each row in its partition, from 1; -1 if nothing depends on it.
+    time : int
+        The column of the times that WITHIN limits, as rising or, if ``descending``, falling whole numbers; -1 without
+        it.
+    span : int
+        The most that the time of a match's last row may be from that of its first.
+    shown : tuple of int
+        The columns that are shown: of each row, or, with ``ONE_ROW``, of the row at which the match begins.
+    slots : tuple of Slot
+        What follows the shown columns in the answer.
+    """
+
+    keys: tuple[str, ...]
+    arrows: Arrows
+    output: str
+    skip: int
+    skip_members: tuple[bool, ...]
+    shown: tuple[int, ...]
+    slots: tuple[Slot, ...]
+    number: int = -1
+    time: int = -1
+    time_name: str = ""
+    span: int = 0
+    descending: bool = False
+
+
+#: The numbers of the ways to skip, by the words of the clause.
+SKIPS: Mapping[str, int] = MappingProxyType(
+    {"PAST LAST ROW": PAST_LAST, "TO NEXT ROW": NEXT_ROW, "TO FIRST": TO_FIRST, "TO LAST": TO_LAST}
+)

@@ -1,0 +1,1 @@
+"""Matches of row patterns, and what their measures are computed from."""

@@ -1,0 +1,88 @@
+"""From which positions a match can be completed, found from the last row to the first.
+
+A match is then read off from left to right without ever going back: the preferred of the positions from which it can be
+completed is the right one. So the time is the rows times the positions that they can be bound to, whatever the pattern.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cetdsl.kernels._jit import inlined, jit
+from cetdsl.kernels.rows.program import WORD, Program, Words
+from cetdsl.kernels.vocabulary import Index, Ints
+
+#: How rows end: with their partition; where the time is up, so that no later row counts; or more rows may come.
+COMPLETE, CUT, OPEN = range(3)
+
+
+@inlined
+def has(sets: Words, row: Index, position: Index) -> bool:
+    """Whether a position is in the set of a row."""
+    found: bool = (sets[row, position // WORD] >> np.uint64(position % WORD)) & np.uint64(1) != 0
+    return found
+
+
+@inlined
+def _meet(sets: Words, row: Index, others: Words, position: Index) -> bool:
+    for word in range(sets.shape[1]):  # noqa: SIM110 - Numba compiles no generators
+        if sets[row, word] & others[position, word]:
+            return True
+    return False
+
+
+@jit
+def reach(program: Program, tests: Ints, low: Index, high: Index, end: int, sure: Words, possible: Words) -> None:
+    """Finds, for each row from ``low`` to ``high``, the positions that it can have in some match.
+
+    Parameters
+    ----------
+    program : Program
+    tests : Ints
+        The bits of the tests that hold of each row, shape (words, rows).
+    low, high : int
+        Consecutive rows of one partition.
+    end : int
+        ``COMPLETE``, ``CUT`` or ``OPEN``.
+    sure, possible : Words
+        What is found, written from row 0 on: positions from which a match can be completed with the rows that are
+        there, and those from which it can be with these or with rows to come; shape (rows, words). They differ if
+        ``OPEN``.
+    """
+    place_start, place, behind = program.place_start, program.place, program.behind
+    accepts, ends, arrow_start = program.accepts, program.ends, program.arrow_start
+    test_word, test_bit = program.test_word, program.test_bit
+    last = high - low - 1
+    for row in range(last, -1, -1):
+        sure[row] = 0
+        possible[row] = 0
+        for variable in range(len(test_word)):
+            word = test_word[variable]
+            if word >= 0 and (tests[word, low + row] >> test_bit[variable]) & 1 == 0:
+                continue
+            for number in range(place_start[variable], place_start[variable + 1]):
+                position = place[number]
+                if row == last:
+                    surely = ends[position] if end == COMPLETE else accepts[position]
+                    goes_on = ends[position] or arrow_start[position] < arrow_start[position + 1]
+                    maybe = surely or (end == OPEN and goes_on)
+                else:
+                    surely = accepts[position] or _meet(sure, row + 1, behind, position)
+                    maybe = surely or (end == OPEN and _meet(possible, row + 1, behind, position))
+                bit = np.uint64(1) << np.uint64(position % WORD)
+                if surely:
+                    sure[row, position // WORD] |= bit
+                if maybe:
+                    possible[row, position // WORD] |= bit
+
+
+@jit
+def reach_all(
+    program: Program, tests: Ints, segment_start: Ints, last_is_open: bool, sure: Words, possible: Words
+) -> None:
+    """As :func:`reach`, for all partitions of a chunk."""
+    last = len(segment_start) - 2
+    for segment in range(last + 1):
+        low, high = segment_start[segment], segment_start[segment + 1]
+        end = OPEN if segment == last and last_is_open else COMPLETE
+        reach(program, tests, low, high, end, sure[low:high], possible[low:high])

@@ -1,0 +1,327 @@
+"""Matches rows in a sorted stream of Arrow batches; see :class:`~cetdsl.ir.rows.MatchSpec`.
+
+Only the rows of the match that is being looked for are kept from one chunk to the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from cetdsl.errors import CountOverflow, EngineError, NullTime
+from cetdsl.ir.rows import (
+    COUNT,
+    GREATEST,
+    LABEL,
+    LEAST,
+    LIST,
+    NUMBER,
+    OMIT_EMPTY,
+    ONE_ROW,
+    ROW,
+    SUM,
+    UNMATCHED,
+    MatchSpec,
+    Slot,
+)
+from cetdsl.kernels.rows.program import Program, program_of
+from cetdsl.kernels.rows.reach import reach_all
+from cetdsl.kernels.rows.slots import (
+    count_rows,
+    extremes,
+    list_labels,
+    navigate,
+    rows_of_labels,
+    rows_to_show,
+    sum_doubles,
+    sum_integers,
+)
+from cetdsl.kernels.rows.walk import (
+    AT_ROW,
+    COVERED,
+    FULL,
+    MATCHES,
+    NEEDS_MORE,
+    NO_ROW_TO_SKIP_TO,
+    SEGMENT,
+    SKIPS_TO_START,
+    Asked,
+    Found,
+    find_matches,
+)
+from cetdsl.kernels.vocabulary import Bools, Ints
+from cetdsl.kernels.wire.columns import (
+    as_array,
+    differs_from_previous,
+    from_bytes,
+    from_numpy,
+    integers,
+    order_codes,
+    to_numpy,
+    truths,
+    validity,
+)
+
+#: Rows per kernel call.
+CHUNK_ROWS = 131_072
+#: Bytes that sets of positions may take per kernel call.
+SET_BYTES = 64 << 20
+_Columns = Iterator[list[pa.Array]]
+
+
+def match_stream(spec: MatchSpec, batches: Iterator[pa.RecordBatch], chunk_rows: int = CHUNK_ROWS) -> _Columns:
+    """Yields the matches, or their rows, of the partitions of a stream."""
+    yield from _Matcher(spec, chunk_rows).answer(batches)
+
+
+class _Matcher:
+    """Finds matches chunk by chunk."""
+
+    def __init__(self, spec: MatchSpec, chunk_rows: int) -> None:
+        self._spec, self._program = spec, program_of(spec.arrows)
+        set_bytes = 16 * self._program.behind.shape[1]
+        self._chunk_rows = max(1, min(chunk_rows, SET_BYTES // set_bytes))
+        # Of the partition that a chunk ends in: the cursor, from the first row that is kept, and whether rows came
+        # before.
+        self._cursor = np.zeros(4, dtype=np.int64)
+        self._inside = False
+        self._last_number = 0
+
+    def answer(self, batches: Iterator[pa.RecordBatch]) -> _Columns:
+        pending: list[pa.RecordBatch] = []
+        waiting, target = 0, self._chunk_rows
+        for batch in batches:
+            if not batch.num_rows:
+                continue
+            pending.append(batch)
+            waiting += batch.num_rows
+            if waiting >= target:
+                chunk = _Chunk(self._spec, pa.Table.from_batches(pending))
+                pending.clear()
+                yield from self._matches(chunk, last_is_open=True)
+                pending = [batch for batch in chunk.rest(self._keep).to_batches() if batch.num_rows]
+                waiting = sum(batch.num_rows for batch in pending)
+                target = max(self._chunk_rows, 2 * waiting)
+        if pending:
+            yield from self._matches(_Chunk(self._spec, pa.Table.from_batches(pending)), last_is_open=False)
+
+    def _matches(self, chunk: _Chunk, last_is_open: bool) -> _Columns:
+        spec, program, count = self._spec, self._program, chunk.count
+        self._check_order(chunk)
+        sure, possible = np.empty((2, count, program.behind.shape[1]), dtype=np.uint64)
+        reach_all(program, chunk.tests, chunk.segment_start, last_is_open, sure, possible)
+        asked = Asked(
+            chunk.time,
+            spec.span,
+            spec.skip,
+            np.array(spec.skip_members, dtype=np.bool_),
+            spec.output == UNMATCHED,
+            self._inside,
+            last_is_open,
+        )
+        room = 2 * count  # so that a match that needs the whole partition has room behind others
+        start, end, number = np.empty((3, count), dtype=np.int64)
+        found = Found(start, end, number, np.empty(count + 1, dtype=np.int64), np.empty(room, dtype=np.int32))
+        status = FULL
+        while status == FULL:
+            status, many = find_matches(
+                program, chunk.tests, asked, chunk.segment_start, sure, possible, self._cursor, found
+            )
+            if many:
+                yield from _answer(spec, program, chunk, found, many)
+        if status in (NO_ROW_TO_SKIP_TO, SKIPS_TO_START):
+            raise self._cannot_skip(chunk, status)
+        if last_is_open:
+            self._carry(chunk, status == NEEDS_MORE)
+
+    def _carry(self, chunk: _Chunk, stuck: bool) -> None:
+        """Keeps the rows from the one where the search goes on: the last row at least, which tells the partition."""
+        cursor, count = self._cursor, chunk.count
+        self._keep = min(int(cursor[AT_ROW]), count - 1)
+        self._inside = self._keep > chunk.segment_start[-2] or (self._inside and len(chunk.segment_start) == 2)
+        cursor[SEGMENT] = 0
+        cursor[AT_ROW] -= self._keep
+        cursor[COVERED] = max(0, cursor[COVERED] - self._keep)
+        if chunk.number is not None:
+            self._last_number = int(chunk.number[self._keep]) - 1
+
+    def _check_order(self, chunk: _Chunk) -> None:
+        """Raises unless the rows of each partition come in the order in which Spark has looked at their neighbours."""
+        if chunk.number is None:
+            return
+        due = np.ones(chunk.count, dtype=np.int64)
+        due[1:] = chunk.number[:-1] + 1
+        due[chunk.segment_start[:-1]] = 1
+        if self._inside:
+            due[0] = self._last_number + 1
+        if (due != chunk.number).any():
+            raise EngineError(
+                "the rows of a partition did not arrive in their order",
+                hint="this is a defect of cetdsl or of the Spark version; please report it with the physical plan",
+            )
+
+    def _cannot_skip(self, chunk: _Chunk, status: int) -> EngineError:
+        spec, segment = self._spec, int(self._cursor[SEGMENT])
+        row = int(chunk.segment_start[segment])
+        key = {name: chunk.table.column(number)[row].as_py() for number, name in enumerate(spec.keys)}
+        where = f"match {self._cursor[MATCHES]}" + (f" of partition {key}" if key else "")
+        names = [name for name, asked in zip(spec.arrows.names, spec.skip_members) if asked]
+        if status == SKIPS_TO_START:
+            return EngineError(
+                f"AFTER MATCH SKIP TO {' or '.join(names)} goes to the first row of {where}, so that the search would"
+                " never end",
+                hint="skip to a variable that stands behind another one, or write SKIP TO NEXT ROW",
+            )
+        return EngineError(
+            f"AFTER MATCH SKIP TO {' or '.join(names)} has no row to go to: {where} has none that is bound to it",
+            hint="skip to a variable that every match binds, or write SKIP PAST LAST ROW",
+        )
+
+
+class _Chunk:
+    """Consecutive rows of the stream."""
+
+    def __init__(self, spec: MatchSpec, table: pa.Table) -> None:
+        self.table, self.count = table, table.num_rows
+        keys = [as_array(table.column(number)) for number in range(len(spec.keys))]
+        changes = differs_from_previous(keys, self.count)
+        self.segment_start: Ints = np.append(np.nonzero(changes)[0], self.count).astype(np.int64)
+        words = [self.column(len(spec.keys) + word) for word in range(spec.arrows.words)]
+        self.tests: Ints = np.zeros((len(words), self.count), dtype=np.int64)
+        for word, column in enumerate(words):
+            self.tests[word] = integers(column)
+        self.number = integers(self.column(spec.number)) if spec.number >= 0 else None
+        self.time = np.zeros(0, dtype=np.int64)
+        if spec.time >= 0:
+            time = self.column(spec.time)
+            if time.null_count:
+                raise NullTime(
+                    f"the column {spec.time_name!r}, which WITHIN goes by, is NULL in some row",
+                    hint="leave these rows out first: df.where(column IS NOT NULL)",
+                )
+            self.time = -integers(time) if spec.descending else integers(time)
+
+    def column(self, number: int) -> pa.Array:
+        return as_array(self.table.column(number))
+
+    def rest(self, begin: int) -> pa.Table:
+        """The rows from one on, without holding on to those before."""
+        return self.table.slice(begin).combine_chunks() if begin < self.count // 2 else _copied(self.table, begin)
+
+
+def _copied(table: pa.Table, begin: int) -> pa.Table:
+    rows = np.arange(begin, table.num_rows)
+    return pa.Table.from_batches(table.take(from_numpy(rows)).combine_chunks().to_batches(), table.schema)
+
+
+def _answer(spec: MatchSpec, program: Program, chunk: _Chunk, found: Found, many: int) -> _Columns:
+    """The columns of what is shown of some matches."""
+    rows = rows_of_labels(found, many)
+    ends = found.label[1 : many + 1] - 1
+    last = np.where(found.label[:many] <= ends, ends, -1)
+    if spec.output == ONE_ROW:
+        shown, matches, labels = found.start[:many], np.arange(many), last
+    else:
+        shown, matches, labels = rows_to_show(found, many, program.excluded, spec.output != OMIT_EMPTY)
+    if not len(shown):
+        return
+    answer = _Answer(program, chunk, found, many, rows, matches, labels, last[matches])
+    taken = from_numpy(shown)
+    columns = [chunk.column(number).take(taken) for number in spec.shown]
+    yield columns + [answer.slot(slot, spec.arrows.names) for slot in spec.slots]
+
+
+class _Answer:
+    """What is shown of some matches: of each shown row its match, and its label and its match's last (-1: none)."""
+
+    def __init__(
+        self,
+        program: Program,
+        chunk: _Chunk,
+        found: Found,
+        many: int,
+        rows: Ints,
+        matches: Ints,
+        labels: Ints,
+        last: Ints,
+    ) -> None:
+        self._program, self._chunk, self._many = program, chunk, many
+        self._label, self._position = found.label, found.position
+        self._rows, self._matches, self._labels, self._last = rows, matches, labels, last
+        self._number = found.number[matches]
+
+    def slot(self, slot: Slot, names: tuple[str, ...]) -> pa.Array:
+        """One column of the answer."""
+        if slot.kind == NUMBER:
+            return from_numpy(self._number, self._number == 0)
+        members = np.array(slot.members, dtype=np.bool_)[self._program.variable]
+        until = self._labels if slot.running else self._last
+        bound = (self._label, self._many, self._position, members)
+        if slot.kind == ROW:
+            return self._values(slot.column, _at(navigate(*bound, slot.first, slot.offset), until, -1), names)
+        if slot.kind == COUNT:
+            # Of an empty match it is 0, of a row in no match NULL.
+            return from_numpy(_at(self._counts(slot, members), until, 0), self._number == 0)
+        if slot.kind == SUM:
+            return self._sum(slot, members, until)
+        if slot.kind in (LEAST, GREATEST):
+            codes, valid = order_codes([self._chunk.column(slot.column)])
+            best = extremes(*bound, self._rows, codes[0], valid[0], slot.kind == GREATEST)
+            return self._values(slot.column, _at(best, until, -1), names)
+        assert slot.kind == LIST, slot
+        return self._list(slot, members, until, names)
+
+    def _valid(self, column: int) -> Bools:
+        if column == LABEL:
+            return np.ones(self._chunk.count, dtype=np.bool_)
+        return validity(self._chunk.column(column))
+
+    def _counts(self, slot: Slot, members: Bools) -> Ints:
+        counted = self._valid(LABEL) if slot.column == LABEL else truths(self._chunk.column(slot.column))
+        return count_rows(self._label, self._many, self._position, members, self._rows, counted)
+
+    def _sum(self, slot: Slot, members: Bools, until: Ints) -> pa.Array:
+        column = self._chunk.column(slot.column)
+        values, bound = to_numpy(column), (self._label, self._many, self._position, members, self._rows)
+        counts = _at(count_rows(*bound, validity(column)), until, 0)
+        if pa.types.is_floating(column.type):
+            return from_numpy(_at(sum_doubles(*bound, values), until, 0.0), counts == 0)
+        sums, right = sum_integers(*bound, values)
+        if not right:
+            raise CountOverflow(
+                "a SUM over the rows of a match does not fit BIGINT",
+                hint="cast what is added up to DOUBLE or DECIMAL(38, 0)",
+            )
+        return from_numpy(_at(sums, until, 0), counts == 0)
+
+    def _values(self, column: int, label: Ints, names: tuple[str, ...]) -> pa.Array:
+        """The values of the rows of some labels; NULL where a label is -1."""
+        absent = label < 0
+        if column == LABEL:
+            variable = _at(self._program.variable[self._position[: len(self._rows)]], label, 0)
+            return from_bytes([name.encode() for name in names], pa.string()).take(from_numpy(variable, absent))
+        return self._chunk.column(column).take(from_numpy(_at(self._rows, label, 0), absent))
+
+    def _list(self, slot: Slot, members: Bools, until: Ints, names: tuple[str, ...]) -> pa.Array:
+        start, labels = list_labels(
+            self._label, self._position, members, self._rows, self._valid(slot.column), self._matches, until
+        )
+        if start[-1] >= 2**31:
+            raise MemoryError("the lists of a chunk exceed what one Arrow array can hold")
+        values = self._values(slot.column, labels, names)
+        # A row in no match has no list.
+        absent = self._number == 0
+        buffers = from_numpy(start[:-1], absent).buffers()[0] if absent.any() else None
+        offsets = pa.py_buffer(start.astype(np.int32))
+        return pa.ListArray.from_buffers(pa.list_(values.type), len(until), [buffers, offsets], children=[values])
+
+
+def _at(values: NDArray[Any], label: Ints, absent: float) -> NDArray[Any]:
+    """The values at some labels, and another one where a label is -1."""
+    if not len(values):
+        return np.full(len(label), absent, dtype=values.dtype)
+    return np.where(label >= 0, values[label], values.dtype.type(absent))

@@ -1,0 +1,241 @@
+"""Finds the matches of a chunk, one after the other."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from cetdsl.ir.rows import ACCEPT, NEXT_ROW, PAST_LAST, TO_FIRST
+from cetdsl.kernels._jit import jit
+from cetdsl.kernels.rows.program import Program, Words
+from cetdsl.kernels.rows.reach import COMPLETE, CUT, OPEN, has, reach
+from cetdsl.kernels.vocabulary import Bools, Index, Ints, Places
+
+#: Why :func:`find_matches` stopped: at the end of the chunk; because there is no room for another match; because what
+#: the match is depends on rows to come; or because AFTER MATCH SKIP has no row to go to, or goes to the match's first.
+DONE, FULL, NEEDS_MORE, NO_ROW_TO_SKIP_TO, SKIPS_TO_START = range(5)
+#: What a match is, where it is none yet.
+_NONE, _UNKNOWN = -1, -2
+#: The places of a cursor: partition, row, number of the last match in its partition, row behind all matches so far.
+SEGMENT, AT_ROW, MATCHES, COVERED = range(4)
+
+
+class Asked(NamedTuple):
+    """What is asked of a chunk.
+
+    ``time`` is of the rows, and has none if nothing limits matches to ``span``. ``skip`` and ``skip_members`` are those
+    of :class:`~cetdsl.ir.rows.MatchSpec`, ``unmatched`` says whether rows in no match are to be reported, and
+    ``inside`` whether the first row is not its partition's first.
+    """
+
+    time: Ints
+    span: int
+    skip: int
+    skip_members: Bools
+    unmatched: bool
+    inside: bool
+    last_is_open: bool
+
+
+class Found(NamedTuple):
+    """Matches, and rows in no match, in order.
+
+    The rows of match ``k`` are those from ``start[k]`` to ``end[k]``, and the positions that they are bound to are
+    ``position[label[k]:label[k + 1]]``. A row in no match has the number 0, an empty match no rows.
+    """
+
+    start: Ints
+    end: Ints
+    number: Ints
+    label: Ints
+    position: Places
+
+
+@jit
+def _walk(
+    program: Program,
+    ways: Index,
+    sure: Words,
+    possible: Words,
+    base: Index,
+    row: Index,
+    high: Index,
+    end: int,
+    labels: Places,
+) -> Index:
+    """Returns the row behind the preferred match at a row: the row itself if it is empty.
+
+    It may begin as list ``ways`` of the program says. It is ``_NONE`` if there is none, and ``_UNKNOWN`` if more rows
+    must come. The sets are those of the rows from ``base``; the positions of the match are written to ``labels``.
+    """
+    arrow_start, arrow, ends = program.arrow_start, program.arrow, program.ends
+    place, here = row, ways
+    while True:
+        if place == high:
+            # The last row that there is has been bound.
+            if end == COMPLETE:
+                return place if ends[here] else _NONE
+            if end == CUT:
+                return place
+            ends_anyway = arrow_start[here] < arrow_start[here + 1] and arrow[arrow_start[here]] == ACCEPT
+            return place if ends_anyway else _UNKNOWN
+        chosen = _NONE
+        for number in range(arrow_start[here], arrow_start[here + 1]):
+            there = arrow[number]
+            if there == ACCEPT:
+                return place
+            if has(sure, place - base, there):
+                chosen = there
+                break
+            if has(possible, place - base, there):
+                return _UNKNOWN
+        if chosen == _NONE:
+            return _NONE
+        labels[place - row] = chosen
+        here = chosen
+        place += 1
+
+
+@jit
+def _end_of_span(time: Ints, row: Index, high: Index, span: int) -> Index:
+    """Returns the first row, up to ``high``, that is more than ``span`` later than a row."""
+    low = row
+    while low < high:
+        middle = (low + high) // 2
+        if np.uint64(time[middle] - time[row]) > np.uint64(span):
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+@jit
+def _limited(
+    program: Program,
+    tests: Ints,
+    asked: Asked,
+    ways: Index,
+    sure: Words,
+    possible: Words,
+    row: Index,
+    high: Index,
+    end: int,
+    labels: Places,
+) -> Index:
+    """As :func:`_walk`, for a match whose rows lie within the span; the sets are those of matches without a limit."""
+    arrow_start, arrow = program.arrow_start, program.arrow
+    hopeless = True
+    for number in range(arrow_start[ways], arrow_start[ways + 1]):
+        there = arrow[number]
+        if there == ACCEPT or has(possible, row, there):
+            hopeless = False
+    if hopeless:
+        return _NONE
+    limit = _end_of_span(asked.time, row, high, asked.span)
+    if limit == high and end == OPEN:
+        return _UNKNOWN
+    end_here = COMPLETE if limit == high else CUT
+    own = np.empty((limit - row, sure.shape[1]), dtype=np.uint64)
+    maybe = np.empty((limit - row, sure.shape[1]), dtype=np.uint64)
+    reach(program, tests, row, limit, end_here, own, maybe)
+    return _walk(program, ways, own, maybe, row, row, limit, end_here, labels)
+
+
+@jit
+def _next_row(program: Program, asked: Asked, row: Index, end: Index, labels: Places) -> Index:
+    """Returns where the search goes on behind a match that is not empty; ``_NONE`` if there is no row to go to."""
+    if asked.skip == PAST_LAST:
+        return end
+    if asked.skip == NEXT_ROW:
+        return row + 1
+    target: Index = _NONE
+    for number in range(end - row):
+        if asked.skip_members[program.variable[labels[number]]]:
+            target = row + number
+            if asked.skip == TO_FIRST:
+                break
+    return target
+
+
+@jit
+def find_matches(
+    program: Program,
+    tests: Ints,
+    asked: Asked,
+    segment_start: Ints,
+    sure: Words,
+    possible: Words,
+    cursor: Ints,
+    found: Found,
+) -> tuple[int, int]:
+    """Goes on from where the cursor stands.
+
+    Parameters
+    ----------
+    program : Program
+    tests : Ints
+        The bits of the tests that hold of each row, shape (words, rows).
+    asked : Asked
+    segment_start : Ints
+        Where each partition begins, and the number of rows.
+    sure, possible : Words
+        What :func:`~cetdsl.kernels.rows.reach.reach_all` has found.
+    cursor : Ints
+        By ``SEGMENT``, ``AT_ROW``, ``MATCHES`` and ``COVERED``; moved on.
+    found : Found
+        Room for as many matches as there are rows, and for the positions of as many rows as a partition has at least.
+
+    Returns
+    -------
+    status : int
+        ``DONE``, ``FULL``, ``NEEDS_MORE``, ``NO_ROW_TO_SKIP_TO`` or ``SKIPS_TO_START``.
+    count : int
+        How many matches and unmatched rows were written.
+    """
+    count, used = 0, 0
+    many = len(program.variable)
+    last = len(segment_start) - 2
+    limited = len(asked.time) > 0
+    found.label[0] = 0
+    while cursor[SEGMENT] <= last:
+        segment = cursor[SEGMENT]
+        low, high = segment_start[segment], segment_start[segment + 1]
+        end = OPEN if segment == last and asked.last_is_open else COMPLETE
+        row = max(cursor[AT_ROW], low)
+        while row < high:
+            if used + high - row > len(found.position) or count == len(found.start):
+                cursor[AT_ROW] = row
+                return FULL, count
+            at_start = row == low and not (segment == 0 and asked.inside)
+            ways = many + 1 if at_start else many
+            labels = found.position[used:]
+            if limited:
+                behind = _limited(program, tests, asked, ways, sure, possible, row, high, end, labels)
+            else:
+                behind = _walk(program, ways, sure, possible, 0, row, high, end, labels)
+            if behind == _UNKNOWN:
+                cursor[AT_ROW] = row
+                return NEEDS_MORE, count
+            going_on = row + 1
+            if behind != _NONE:
+                cursor[MATCHES] += 1
+                if behind > row:
+                    going_on = _next_row(program, asked, row, behind, labels)
+                    if going_on in (_NONE, row):
+                        return (NO_ROW_TO_SKIP_TO if going_on == _NONE else SKIPS_TO_START), count
+                    used += behind - row
+                    cursor[COVERED] = max(cursor[COVERED], behind)
+            if behind != _NONE or (asked.unmatched and row >= cursor[COVERED]):
+                found.start[count] = row
+                found.end[count] = max(behind, row)
+                found.number[count] = cursor[MATCHES] if behind != _NONE else 0
+                count += 1
+                found.label[count] = used
+            row = going_on
+            cursor[AT_ROW] = row
+        if end == OPEN:
+            return DONE, count
+        cursor[SEGMENT] = segment + 1
+        cursor[AT_ROW], cursor[MATCHES], cursor[COVERED] = high, 0, high
+    return DONE, count

@@ -1,0 +1,6 @@
+"""SQL's row pattern recognition: the clause MATCH_RECOGNIZE as nodes, and what it asks of rows.
+
+The clause is read (:mod:`~cetdsl.rows.clause`), its pattern becomes an automaton whose arrows are ordered by
+preferment (:mod:`~cetdsl.rows.automaton`), and its expressions are split into what Spark evaluates for each row and
+what is known of matches only (:mod:`~cetdsl.rows.resolve`).
+"""

@@ -1,0 +1,169 @@
+"""Finds the clauses MATCH_RECOGNIZE in a query of Spark's SQL.
+
+A clause stands behind a table. The table is asked by itself, and what is left of the query names the answer in place of
+both, so that Spark reads all else as it always does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import attrs
+
+from cetdsl.errors import ParseError
+from cetdsl.rows.tokens import tokens_of
+
+#: What stands before a table, where no parenthesis does.
+_BEFORE_TABLE = ("FROM", "JOIN", ",", "LATERAL")
+
+
+@attrs.frozen
+class FoundClause:
+    """A clause in a query, by offsets into its text.
+
+    Parameters
+    ----------
+    table : tuple of int
+        From where to where the table stands that the clause is about, with its alias if it has one.
+    body : tuple of int
+        What stands in the parentheses of the clause.
+    end : int
+        Where the clause ends.
+    scopes : tuple of tuple of tuple of int
+        The named queries, ``name AS (...)``, that the table may refer to: those of each WITH, the outermost first.
+    """
+
+    table: tuple[int, int]
+    body: tuple[int, int]
+    end: int
+    scopes: tuple[tuple[tuple[int, int], ...], ...]
+
+
+def clauses_of(text: str) -> list[FoundClause]:
+    """The clauses of a query, in the order of its text.
+
+    Parameters
+    ----------
+    text : str
+
+    Returns
+    -------
+    list of FoundClause
+
+    Raises
+    ------
+    ParseError
+        If a clause has no table or does not end.
+
+    Examples
+    --------
+    >>> text = "SELECT * FROM prices AS p MATCH_RECOGNIZE (PATTERN (A)) AS m -- MATCH_RECOGNIZE (...)"
+    >>> [found] = clauses_of(text)
+    >>> text[slice(*found.table)], text[slice(*found.body)]
+    ('prices AS p', 'PATTERN (A)')
+    """
+    return list(_Query(text).clauses())
+
+
+class Pieces:
+    """The text of a query in which parts are replaced by names."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._names: dict[tuple[int, int], str] = {}
+
+    def replace(self, begin: int, end: int, name: str) -> None:
+        """Puts a name in the place of a part, and of all that was replaced within it."""
+        self._names = {span: known for span, known in self._names.items() if not begin <= span[0] < end}
+        self._names[begin, end] = name
+
+    def text(self, begin: int = 0, end: int | None = None) -> str:
+        """A part of the text with the names in it."""
+        end, place, parts = len(self._text) if end is None else end, begin, list[str]()
+        for (start, stop), name in sorted(self._names.items()):
+            if begin <= start and stop <= end:
+                parts += [self._text[place:start], name]
+                place = stop
+        return "".join([*parts, self._text[place:end]])
+
+
+class _Query:
+    """The tokens of a query, with the place of the bracket that closes each one, and of the one around it."""
+
+    def __init__(self, text: str) -> None:
+        self._text, self._tokens = text, tokens_of(text)
+        self._closing: dict[int, int] = {}
+        self._around: list[int] = []
+        opened: list[int] = []
+        for place, token in enumerate(self._tokens):
+            if token.upper == ")" and opened:
+                self._closing[opened.pop()] = place
+            self._around.append(opened[-1] if opened else -1)
+            if token.upper == "(":
+                opened.append(place)
+
+    def clauses(self) -> Iterator[FoundClause]:
+        for place, token in enumerate(self._tokens[:-1]):
+            if token.upper == "MATCH_RECOGNIZE" and self._tokens[place + 1].upper == "(":
+                yield self._clause(place)
+
+    def _clause(self, place: int) -> FoundClause:
+        token, tokens = self._tokens[place], self._tokens
+        closing = self._closing.get(place + 1)
+        if closing is None:
+            span = tokens[place + 1].span
+            raise ParseError("MATCH_RECOGNIZE ( does not end", hint="close it with )", span=span, text=self._text)
+        first = place
+        while first > self._around[place] + 1 and not (
+            self._around[first - 1] == self._around[place] and tokens[first - 1].upper in _BEFORE_TABLE
+        ):
+            first -= 1
+        words = {tokens[n].upper for n in range(first, place) if self._around[n] == self._around[place]}
+        if first == place or words & {"ON", "USING", "SELECT", "WHERE"}:
+            hint = "write FROM table MATCH_RECOGNIZE ( ... ), or FROM (SELECT ...) MATCH_RECOGNIZE ( ... )"
+            raise ParseError("MATCH_RECOGNIZE stands behind no table", hint=hint, span=token.span, text=self._text)
+        body = (tokens[place + 1].end, tokens[closing].start)
+        return FoundClause((tokens[first].start, tokens[place - 1].end), body, tokens[closing].end, self._scopes(place))
+
+    def _scopes(self, place: int) -> tuple[tuple[tuple[int, int], ...], ...]:
+        scopes = []
+        around = self._around[place]
+        while True:
+            named = self._named_before(around, place)
+            if named:
+                scopes.append(named)
+            if around < 0:
+                return tuple(scopes[::-1])
+            around = self._around[around]
+
+    def _named_before(self, around: int, place: int) -> tuple[tuple[int, int], ...]:
+        """The named queries of a WITH right behind a bracket that end before a place."""
+        at = around + 1
+        if self._upper(at) != "WITH":
+            return ()
+        at += 1 + (self._upper(at + 1) == "RECURSIVE")
+        named = []
+        while at < place:
+            begin = at
+            while at < place and self._upper(at) != "AS":
+                at = self._closing.get(at, at) + 1
+            closing = self._closing.get(at + 1)
+            if closing is None or closing >= place:
+                break
+            named.append((self._tokens[begin].start, self._tokens[closing].end))
+            if self._upper(closing + 1) != ",":
+                break
+            at = closing + 2
+        return tuple(named)
+
+    def _upper(self, place: int) -> str:
+        return self._tokens[place].upper if place < len(self._tokens) else ""
+
+
+def table_query(pieces: Pieces, found: FoundClause) -> str:
+    """The query for the table of a clause, with the named queries that it may refer to."""
+    query = f"SELECT * FROM {pieces.text(*found.table)}"
+    for scope in reversed(found.scopes):
+        inner = query if scope is found.scopes[-1] else f"SELECT * FROM ({query})"
+        query = f"WITH {', '.join(pieces.text(*named) for named in scope)} {inner}"
+    return query

@@ -1,0 +1,407 @@
+"""``df.match_recognize(...)``: the clause of SQL, from its text to the DataFrame of its answer."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from modes import more_on_classic
+from pyspark.sql import functions as F
+
+import cetdsl as cet
+from cetdsl.errors import (
+    CetdslError,
+    EngineError,
+    InvalidNode,
+    NullTime,
+    ParseError,
+    QueryTypeError,
+    ResolutionError,
+    UnknownColumn,
+    UnknownVariable,
+    UnsupportedQuery,
+    WindowError,
+    recovering,
+)
+from cetdsl.rows.clause import DEEPEST, parse_clause
+from cetdsl.rows.nodes import Concatenation, Output, Repetition, SkipTo, Variable
+from cetdsl.rows.resolve import resolve
+from cetdsl.rows.tokens import tokens_of
+
+pytestmark = pytest.mark.simple_plans
+
+#: A stock that falls and rises; Oracle's guide for data warehouses tells the same story.
+ACME = [12, 17, 19, 21, 25, 12, 15, 20, 24, 25, 19, 15, 25, 25, 14, 12, 14, 24, 23, 22]
+V_SHAPE = "PATTERN (strt down+ up+) DEFINE down AS price < PREV(price), up AS price > PREV(price)"
+
+
+@pytest.fixture(scope="module")
+def acme(spark: Any) -> Any:
+    rows = [("ACME", day, price) for day, price in enumerate(ACME, 1)]
+    return spark.createDataFrame(rows, "symbol string, day int, price int").repartition(3)
+
+
+def answer(df: Any) -> list[tuple[Any, ...]]:
+    """The rows of an answer, in some order."""
+    with recovering():
+        return sorted(map(tuple, df.collect()), key=repr)
+
+
+def test_v_shapes(acme: Any) -> None:
+    found = acme.match_recognize(
+        f"""PARTITION BY symbol ORDER BY day
+        MEASURES strt.day AS begin, LAST(down.day) AS bottom, LAST(up.day) AS end_
+        ONE ROW PER MATCH AFTER MATCH SKIP TO LAST up {V_SHAPE}"""
+    )
+    assert found.columns == ["symbol", "begin", "bottom", "end_"]
+    assert answer(found) == [("ACME", 10, 12, 13), ("ACME", 14, 16, 18), ("ACME", 5, 6, 10)]
+
+
+def test_all_rows_of_v_shapes(acme: Any) -> None:
+    found = acme.match_recognize(
+        f"""PARTITION BY symbol ORDER BY day
+        MEASURES strt.day AS begin, FINAL LAST(up.day) AS end_, MATCH_NUMBER() AS n, CLASSIFIER() AS label,
+            COUNT(*) AS seen, FINAL COUNT(up.*) AS ups, LAST(down.price, 1) AS before
+        ALL ROWS PER MATCH AFTER MATCH SKIP TO LAST up {V_SHAPE}"""
+    )
+    assert found.columns == ["symbol", "day", "begin", "end_", "n", "label", "seen", "ups", "before", "price"]
+    assert [row[1:] for row in sorted(answer(found), key=lambda row: (row[4], row[1]))][6:10] == [
+        (10, 10, 13, 2, "strt", 1, 1, None, 25),
+        (11, 10, 13, 2, "down", 2, 1, None, 19),
+        (12, 10, 13, 2, "down", 3, 1, 19, 15),
+        (13, 10, 13, 2, "up", 4, 1, 19, 25),
+    ]
+
+
+def test_the_orders_of_two_customers(spark: Any) -> None:
+    """The example by which Trino introduced the clause."""
+    orders = spark.createDataFrame(
+        [("cust_1", 11, 100), ("cust_1", 12, 200), ("cust_2", 13, 8), ("cust_1", 14, 100), ("cust_2", 15, 4)]
+        + [("cust_1", 16, 50), ("cust_1", 17, 100), ("cust_2", 18, 6)],
+        "customer_id string, order_day int, price int",
+    )
+    found = orders.match_recognize(
+        """PARTITION BY customer_id ORDER BY order_day
+        MEASURES A.price AS start_price, LAST(B.price) AS bottom_price, LAST(C.price) AS final_price,
+            A.order_day AS start_day, LAST(C.order_day) AS final_day
+        ONE ROW PER MATCH AFTER MATCH SKIP PAST LAST ROW
+        PATTERN (A B+ C+)
+        DEFINE B AS price < PREV(price), C AS price > PREV(price)"""
+    )
+    assert answer(found) == [("cust_1", 200, 50, 100, 12, 17), ("cust_2", 8, 4, 6, 13, 18)]
+
+
+@pytest.mark.parametrize(
+    ("output", "expected"),
+    more_on_classic(
+        ("ONE ROW PER MATCH", [(1, 1, 2, 0), (2, None, None, 1), (3, 4, 4, 0), (4, None, None, 1)]),
+        ("ALL ROWS PER MATCH", [(1, 1), (2, 1), (3, 2), (4, 3), (5, 4)]),
+        ("ALL ROWS PER MATCH SHOW EMPTY MATCHES", [(1, 1), (2, 1), (3, 2), (4, 3), (5, 4)]),
+        ("ALL ROWS PER MATCH OMIT EMPTY MATCHES", [(1, 1), (2, 1), (4, 3)]),
+        ("ALL ROWS PER MATCH WITH UNMATCHED ROWS", [(1, 1), (2, 1), (3, 2), (4, 3), (5, 4)]),
+    ),
+)
+def test_empty_matches(spark: Any, output: str, expected: list[tuple[Any, ...]]) -> None:
+    df = spark.createDataFrame([(1, 1), (2, 1), (3, 0), (4, 1), (5, 0)], "t int, a int")
+    one = output.startswith("ONE")
+    more = ", FIRST(t) AS s, LAST(t) AS e, IF(COUNT(*) = 0, 1, 0) AS empty" if one else ""
+    found = df.match_recognize(
+        f"ORDER BY t MEASURES MATCH_NUMBER() AS n {more} {output} PATTERN (A*) DEFINE A AS a = 1"
+    )
+    assert answer(found if one else found.select("t", "n")) == expected
+
+
+def test_unmatched_rows_have_no_measures(spark: Any) -> None:
+    df = spark.createDataFrame([(1, 1), (2, 0)], "t int, a int")
+    found = df.match_recognize(
+        """ORDER BY t MEASURES COALESCE(LAST(A.t), -1) AS m, COUNT(*) AS n, 'x' AS x, ARRAY_AGG(t) AS ts
+        ALL ROWS PER MATCH WITH UNMATCHED ROWS PATTERN (A) DEFINE A AS a = 1"""
+    )
+    assert answer(found) == [(1, 1, 1, "x", [1], 1), (2, None, None, None, None, 0)]
+
+
+def test_aggregates_are_of_the_types_that_spark_gives(spark: Any) -> None:
+    df = spark.createDataFrame(
+        [(1, 2, 0.5, Decimal("1.25"), "b"), (2, None, float("nan"), Decimal("2.50"), "a"), (3, 5, None, None, None)],
+        "t int, i int, d double, m decimal(5,2), s string",
+    )
+    found = df.match_recognize(
+        """ORDER BY t MEASURES SUM(i) AS si, AVG(i) AS ai, COUNT(i) AS ci, COUNT(A.*) AS ca, SUM(m) AS sm,
+            AVG(A.m) AS am,
+            MIN(s) AS mins, MAX(d) AS maxd, MIN(d) AS mind, SUM(i * t) AS sit, SUM(d) AS sd, ARRAY_AGG(s) AS ss,
+            SUM(B.i) AS nothing, COUNT(B.i) AS none, MAX(m) - MIN(m) AS dm
+        PATTERN (A+ B?) DEFINE B AS FALSE"""
+    )
+    plain = df.agg(*(F.expr(e) for e in ("sum(i)", "avg(i)", "count(i)", "count(*)", "sum(m)", "avg(m)")))
+    assert [field.dataType for field in found.schema.fields[:6]] == [field.dataType for field in plain.schema.fields]
+    (row,) = answer(found)
+    assert row[:6] == tuple(plain.first())
+    assert row[6] == "a"
+    assert str(row[7]) == "nan"  # it is the largest
+    assert row[8:10] == (0.5, 2 + 15)
+    assert str(row[10]) == "nan"
+    assert row[11:] == (["b", "a"], None, 0, Decimal("1.25"))
+
+
+def test_navigation(spark: Any) -> None:
+    df = spark.createDataFrame([(n, n * 10) for n in range(1, 7)], "t int, x int")
+    found = df.match_recognize(
+        """ORDER BY t MEASURES PREV(A.x) AS p, NEXT(LAST(B.x), 2) AS n, PREV(FIRST(B.x, 1), 2) AS f,
+            FIRST(B.x, 9) AS none,
+            LAST(U.t) AS u, CLASSIFIER(U) AS c, FIRST(CLASSIFIER()) AS fc, LAST(B.x, 2) + A.x AS two
+        PATTERN (A B{3}) SUBSET U = (A) DEFINE A AS t = 2"""
+    )
+    assert answer(found) == [(10, None, 20, None, 2, "A", "A", 50)]
+
+
+def test_order_and_partitions(spark: Any) -> None:
+    rows = [("x", 1, None), ("x", 1, 2), ("x", 2, 1), (None, 1, 5), (None, 2, 6), ("y", 3, None)]
+    df = spark.createDataFrame(rows, "k string, a int, b int").repartition(4)
+    clause = """PARTITION BY k ORDER BY a DESC, b ASC NULLS LAST MEASURES ARRAY_AGG(STRUCT(a, b)) AS rows
+        PATTERN (A+)"""
+    found = {row.k: [tuple(each) for each in row.rows] for row in df.match_recognize(clause).collect()}
+    assert found == {"x": [(2, 1), (1, 2), (1, None)], None: [(2, 6), (1, 5)], "y": [(3, None)]}
+    # With a condition on neighbours Spark sorts the rows for its own windows, by the same order.
+    moved = df.match_recognize(f"{clause} DEFINE A AS PREV(a) IS NULL OR TRUE")
+    assert {row.k: [tuple(each) for each in row.rows] for row in moved.collect()} == found
+
+
+def test_doubles_that_are_equal_are_one_partition(spark: Any) -> None:
+    df = spark.createDataFrame([(0.0, 1), (-0.0, 2), (float("nan"), 3), (float("nan"), 4)], "k double, t int")
+    for condition in ("TRUE", "PREV(t) IS NULL OR TRUE"):
+        clause = f"PARTITION BY k ORDER BY t MEASURES COUNT(*) AS n PATTERN (A+) DEFINE A AS {condition}"
+        assert [row[1] for row in df.match_recognize(clause).collect()] == [2, 2]
+
+
+def test_names_strings_and_comments_are_spark_s(spark: Any) -> None:
+    df = spark.createDataFrame([(1, "PREV(x)", "it's"), (2, "b.x", "")], ["Time Of Day", "end", "select"])
+    found = df.match_recognize(
+        r"""ORDER BY `Time Of Day` -- PATTERN (B)
+        MEASURES CASE WHEN A.`end` = 'PREV(x)' THEN "A.x" END AS `case when`, /* A.y /* nested */ */ 'it\'s' AS s,
+            CAST(A.`time of day` AS STRING) AS c, transform(ARRAY_AGG(`Time Of Day`), x -> x + 1) AS l,
+            aggregate(ARRAY_AGG(`Time Of Day`), 0L, (`end`, x) -> `end` + x) AS g
+        PATTERN ( A B /* ) */ ) DEFINE A AS `select` = 'it\'s'"""
+    )
+    assert found.columns == ["case when", "s", "c", "l", "g"]
+    assert answer(found) == [("A.x", "it's", "1", [2, 3], 3)]
+
+
+def test_columns_called_like_units_and_types(spark: Any) -> None:
+    df = spark.createDataFrame([(1, 5, "2024-01-02 00:00:00")], "day int, int int, date string")
+    df = df.withColumn("hour", F.expr("CAST(date AS timestamp)"))
+    found = df.match_recognize(
+        """ORDER BY day MEASURES A.hour + INTERVAL '1' DAY AS h, CAST(day AS int) + int AS i,
+            EXTRACT(day FROM hour) AS e, CAST(DATE '2024-01-02' AS string) = substring(date, 1, 10) AS d,
+            hour + INTERVAL 2 day 3 hours > hour AS later
+        PATTERN (A)"""
+    )
+    (row,) = answer(found)
+    assert (row[0].day, *row[1:]) == (3, 6, 2, True, True)
+
+
+@pytest.mark.parametrize("kind", more_on_classic("timestamp", "timestamp_ntz", "date", "int"))
+def test_within(spark: Any, kind: str) -> None:
+    length = "2" if kind == "int" else "INTERVAL '2' DAYS"
+    days = spark.createDataFrame([(1,), (2,), (4,), (7,), (9,)], "n int")
+    t = F.col("n") if kind == "int" else F.expr(f"CAST(date_add(DATE '2024-03-30', n) AS {kind})")
+    df = days.withColumn("t", t)
+    asc = f"ORDER BY t MEASURES FIRST(n) AS s, LAST(n) AS e PATTERN (A+) WITHIN {length}"
+    assert answer(df.match_recognize(asc)) == [(1, 2), (4, 4), (7, 9)]
+    assert answer(df.match_recognize(asc.replace("ORDER BY t", "ORDER BY t DESC"))) == [(1, 1), (4, 2), (9, 7)]
+
+
+def test_rows_of_which_no_column_is_read(spark: Any) -> None:
+    df = spark.range(5)
+    assert answer(df.match_recognize("MEASURES MATCH_NUMBER() AS n PATTERN (A A)")) == [(1,), (2,)]
+    assert answer(df.match_recognize("ORDER BY id MEASURES COUNT(*) AS n PATTERN (A+)")) == [(5,)]
+    moved = df.match_recognize("ORDER BY id MEASURES COUNT(*) AS n PATTERN (A+) DEFINE A AS NEXT(id) > 0")
+    assert answer(moved) == [(4,)]
+
+
+def test_many_variables_take_several_words(spark: Any) -> None:
+    names = [f"v{n}" for n in range(70)]
+    df = spark.range(70).toDF("t")
+    definitions = ", ".join(f"{name} AS t = {n}" for n, name in enumerate(names))
+    clause = f"ORDER BY t MEASURES COUNT(*) AS n, v69.t AS last PATTERN ({' '.join(names)}) DEFINE {definitions}"
+    assert answer(df.match_recognize(clause)) == [(70, 69)]
+
+
+def test_the_function_is_the_method(acme: Any) -> None:
+    clause = f"ORDER BY day MEASURES COUNT(*) AS n {V_SHAPE}"
+    assert answer(cet.match_recognize(acme, clause)) == answer(acme.match_recognize(clause))
+
+
+def test_building_the_answer_runs_nothing(spark: Any) -> None:
+    failing = spark.range(3).selectExpr("id", "raise_error('it ran') AS x", "1 AS y")
+    failing.match_recognize("ORDER BY id MEASURES SUM(y) AS s, LAST(x) AS x PATTERN (A B) DEFINE B AS y > PREV(y)")
+
+
+# -- errors --------------------------------------------------------------------------------------------------------
+
+COLUMNS = ["day", "price", "symbol"]
+
+
+@pytest.mark.parametrize(
+    ("clause", "kind", "message", "at", "hint"),
+    [
+        ("ORDER BY day", ParseError, "PATTERN is missing", "", "the clauses are"),
+        ("PATTERN (A B", ParseError, "the pattern does not end", "", "close it with )"),
+        ("PATTERN (A | )", ParseError, "a part of the pattern is missing", ")", "a variable"),
+        ("PATTERN (A{3,2})", ParseError, "at least 3 and at most 2", "{", "the smaller one first"),
+        ("PATTERN (A*+)", ParseError, "two quantifiers", "+", "parentheses"),
+        ("PATTERN (A) PATTERN (B)", ParseError, "PATTERN is not expected here", "PATTERN", "in this order"),
+        ("PATTERN (A) DEFINE A AS (day > 1", ParseError, "the ( is never closed", "(", "close it"),
+        ("PATTERN (A) DEFINE A AS day > 'x", ParseError, "a string does not end", "'", "close it"),
+        ("PATTERN (A) /* comment", ParseError, "a comment does not end", "/*", "close it"),
+        ("MEASURES day PATTERN (A)", ParseError, "a measure has no name", "PATTERN", "AS name"),
+        ("ORDER BY day + 1 PATTERN (A)", ParseError, "+ is not expected here", "+", "in this order"),
+        ("ORDER BY abs(day) PATTERN (A)", ParseError, "only columns can stand here", "(", "a column of its own"),
+        ("INITIAL PATTERN (A)", ParseError, "INITIAL is for windows", "INITIAL", "PATTERN (^"),
+        (f"PATTERN ({'(' * 1000}A{')' * 1000})", ParseError, f"deeper than {DEEPEST} levels", "(", "leave out"),
+        (
+            "PATTERN (A) DEFINE B AS day > 1",
+            UnknownVariable,
+            "the pattern has no variable 'B'",
+            "B",
+            "its variables are A",
+        ),
+        ("PATTERN (down) DEFINE dwn AS day > 1", UnknownVariable, "'dwn'", "dwn", "did you mean 'down'?"),
+        ("MEASURES B.day AS x PATTERN (A)", UnknownVariable, "no variable and no subset 'B'", "B", "A"),
+        ("MEASURES A.dya AS x PATTERN (A)", UnknownColumn, "no column 'dya'", "dya", "did you mean 'day'?"),
+        ("ORDER BY dat PATTERN (A)", UnknownColumn, "no column 'dat'", "dat", "did you mean 'day'?"),
+        ("AFTER MATCH SKIP TO C PATTERN (A)", UnknownVariable, "'C'", "C", "A"),
+        ("PATTERN (A) SUBSET U = (A, X)", UnknownVariable, "'X'", "X", "A"),
+        ("PATTERN (A) SUBSET a = (A)", ResolutionError, "called like a variable", "a", "another name"),
+        ("PATTERN (A) DEFINE A AS day > 1, a AS day > 2", ResolutionError, "defined twice", "a", "AND"),
+        (
+            "PATTERN (A) DEFINE A AS FINAL LAST(day) > 1",
+            ResolutionError,
+            "FINAL cannot stand in DEFINE",
+            "FINAL",
+            "leave",
+        ),
+        ("PATTERN (A) DEFINE A AS PREV(FINAL LAST(day)) > 1", ResolutionError, "FINAL cannot stand", "FINAL", "leave"),
+        (
+            "MEASURES SUM(A.day + B.day) AS x PATTERN (A B)",
+            ResolutionError,
+            "one variable",
+            "B.day",
+            "one call for each",
+        ),
+        (
+            "MEASURES SUM(FIRST(A.day)) AS x PATTERN (A)",
+            UnsupportedQuery,
+            "cannot stand in SUM",
+            "FIRST",
+            "PREV and NEXT",
+        ),
+        ("MEASURES COUNT(DISTINCT day) AS x PATTERN (A)", UnsupportedQuery, "DISTINCT", "DISTINCT", "array_distinct"),
+        ("MEASURES stddev(day) AS x PATTERN (A)", UnsupportedQuery, "stddev is not known", "stddev", "ARRAY_AGG"),
+        ("MEASURES SUM(A.*) AS x PATTERN (A)", UnsupportedQuery, "whole rows", "A", "only COUNT"),
+        ("MEASURES A.* AS x PATTERN (A)", UnsupportedQuery, "whole rows", "A", "only COUNT"),
+        ("MEASURES PREV(day, price) AS x PATTERN (A)", ResolutionError, "no whole number", "price", "a literal"),
+        ("MEASURES PREV(1) AS x PATTERN (A)", ResolutionError, "refers to no row", "PREV", "A.x"),
+        (
+            "MEASURES FINAL PREV(day) AS x PATTERN (A)",
+            ResolutionError,
+            "FINAL cannot stand before",
+            "FINAL",
+            "before FIRST",
+        ),
+        ("MEASURES 1 AS x, 2 AS X PATTERN (A)", ResolutionError, "two measures are called 'X'", "2", "another name"),
+        ("MEASURES 1 AS Day ALL ROWS PER MATCH PATTERN (A)", ResolutionError, "like a column", "1", "another name"),
+        ("MEASURES (SELECT 1) AS x PATTERN (A)", UnsupportedQuery, "a sub-query", "SELECT", "as a column first"),
+        (
+            "MEASURES row_number() OVER () AS x PATTERN (A)",
+            UnsupportedQuery,
+            "a window function",
+            "OVER",
+            "column first",
+        ),
+        ("PATTERN (A)", ResolutionError, "nothing is shown of a match", "P", "MEASURES"),
+        ("PATTERN (A B) DEFINE B AS price > A.price", UnsupportedQuery, "not supported yet", "A.price", "B.x"),
+        ("PATTERN (A+) DEFINE A AS AVG(price) > 1", UnsupportedQuery, "not supported yet", "AVG", "A.x"),
+        ("PATTERN (A+) DEFINE A AS LAST(price, 1) > 1", UnsupportedQuery, "not supported yet", "LAST(price, 1)", "A.x"),
+    ],
+)
+def test_errors_say_where_and_what_to_do(
+    clause: str, kind: type[CetdslError], message: str, at: str, hint: str
+) -> None:
+    with pytest.raises(kind) as caught:
+        resolve(parse_clause(clause), COLUMNS)
+    error = caught.value
+    assert message in error.message
+    assert hint in (error.hint or "")
+    assert error.text == clause
+    assert error.span is not None
+    assert clause[slice(*error.span)] == at
+    assert "^" in str(error)
+
+
+def test_an_exclusion_is_refused_beside_unmatched_rows_only() -> None:
+    text = "MEASURES COUNT(*) AS n {} PATTERN (A {{- B -}})"
+    for output in ("", "ALL ROWS PER MATCH", "ALL ROWS PER MATCH OMIT EMPTY MATCHES"):
+        resolve(parse_clause(text.format(output)), COLUMNS)
+    with pytest.raises(UnsupportedQuery, match="cannot be shown WITH UNMATCHED ROWS"):
+        resolve(parse_clause(text.format("ALL ROWS PER MATCH WITH UNMATCHED ROWS")), COLUMNS)
+
+
+@pytest.mark.parametrize(
+    ("clause", "kind", "message"),
+    more_on_classic(
+        ("MEASURES nowhere + 1 AS x PATTERN (A)", UnknownColumn, "no column 'nowhere'"),
+        ("MEASURES no_function(day) AS x PATTERN (A)", QueryTypeError, "cannot evaluate the measure x"),
+        ("MEASURES `slot 0` AS x PATTERN (A)", UnknownColumn, "no column 'slot 0'"),
+        ("MEASURES 1 AS x PATTERN (A) DEFINE A AS day + 1", QueryTypeError, "of type int, not true or false"),
+        ("MEASURES 1 AS x PATTERN (A) DEFINE A AS nowhere > 1", UnknownColumn, "no column 'nowhere'"),
+        ("MEASURES SUM(symbol || 'x') + no AS x PATTERN (A)", UnknownColumn, "no column 'no'"),
+        ("MEASURES MIN(ARRAY(day)) AS x PATTERN (A)", UnsupportedQuery, "MIN and MAX of values of type array<int>"),
+        ("ORDER BY symbol MEASURES 1 AS x PATTERN (A) WITHIN 5", WindowError, "'symbol' is of type string"),
+        ("MEASURES 1 AS x PATTERN (A) WITHIN 5", ParseError, "WITHIN needs a time"),
+        (
+            "ORDER BY day MEASURES 1 AS x PATTERN (A) WITHIN INTERVAL '1' HOUR",
+            WindowError,
+            "cannot limit whole numbers",
+        ),
+        ("ORDER BY day MEASURES 1 AS x PATTERN (A) WITHIN INTERVAL '1' MONTH", ParseError, "months and years differ"),
+        ("ORDER BY day MEASURES 1 AS x PATTERN (A) WITHIN soon", ParseError, "'soon' is not a length"),
+        ("MEASURES 1 AS x PATTERN (A{9999})", UnsupportedQuery, "more than 4096 places"),
+    ),
+)
+def test_errors_that_need_the_data_frame(acme: Any, clause: str, kind: type[CetdslError], message: str) -> None:
+    with pytest.raises(kind) as caught:
+        acme.match_recognize(clause)
+    assert message in str(caught.value)
+
+
+def test_errors_of_matches_name_the_match(acme: Any) -> None:
+    base = "PARTITION BY symbol ORDER BY day MEASURES COUNT(*) AS n AFTER MATCH SKIP TO {} PATTERN (A B? C)"
+    defined = " DEFINE A AS price > 20, B AS FALSE, C AS price > 20"
+    with pytest.raises(EngineError, match=r"no row to go to: match 1 of partition \{'symbol': 'ACME'\}"):
+        answer(acme.match_recognize(base.format("LAST B") + defined))
+    with pytest.raises(EngineError, match="goes to the first row of match 1"):
+        answer(acme.match_recognize(base.format("FIRST A") + defined))
+    missing = acme.withColumn("day", F.expr("IF(day = 3, NULL, day)"))
+    with pytest.raises(NullTime, match="the column 'day'"):
+        answer(missing.match_recognize("ORDER BY day MEASURES 1 AS x PATTERN (A) WITHIN 5"))
+
+
+def test_what_is_no_text_or_no_data_frame(acme: Any) -> None:
+    with pytest.raises(InvalidNode, match="is a text"):
+        acme.match_recognize(5)
+    with pytest.raises(InvalidNode, match="a DataFrame of Spark"):
+        cet.match_recognize("events", "PATTERN (A)")  # type: ignore[arg-type]
+
+
+def test_clauses_become_nodes() -> None:
+    clause = parse_clause("AFTER MATCH SKIP TO x PATTERN (A{,4}? `b c`{2}) DEFINE A AS 1 = 1")
+    a, b = Variable("A"), Variable("b c")
+    assert clause.pattern == Concatenation((Repetition(a, 0, 4, False), Repetition(b, 2, 2, True)))
+    assert (clause.skip.to, clause.skip.variable, clause.output) == (SkipTo.LAST, "x", Output.ONE_ROW)
+
+
+def test_a_long_text_is_read_quickly() -> None:
+    text = "PATTERN (A) DEFINE A AS " + " OR ".join(f"day = {n} /* no */" for n in range(50_000))
+    assert len(text) > 1_000_000
+    assert len(tokens_of(text)) == 5 + 50_000 * 4 + 1

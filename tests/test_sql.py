@@ -1,0 +1,106 @@
+"""``cet.sql(...)``: whole queries in which MATCH_RECOGNIZE stands behind tables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import cetdsl as cet
+from cetdsl.errors import InvalidNode, ParseError, UnknownColumn, UnknownVariable, recovering
+from cetdsl.rows.query import clauses_of
+
+pytestmark = pytest.mark.simple_plans
+
+RISES = """MATCH_RECOGNIZE (
+    PARTITION BY k ORDER BY t MEASURES FIRST(x) AS low, LAST(up.x) AS high PATTERN (first_ up+) DEFINE up AS x > PREV(x)
+)"""
+
+
+@pytest.fixture(scope="module")
+def ticks(spark: Any) -> Any:
+    rows = [("a", 1, 1), ("a", 2, 3), ("a", 3, 2), ("a", 4, 5), ("b", 1, 4), ("b", 2, 9), ("c", 1, 7)]
+    spark.createDataFrame(rows, "k string, t int, x int").createOrReplaceTempView("ticks")
+    yield
+    spark.catalog.dropTempView("ticks")
+
+
+def answer(text: str, spark: Any) -> list[tuple[Any, ...]]:
+    with recovering():
+        return sorted(map(tuple, cet.sql(text, spark).collect()), key=repr)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (f"SELECT * FROM ticks {RISES}", [("a", 1, 3), ("a", 2, 5), ("b", 4, 9)]),
+        (f"SELECT m.k, m.high FROM ticks AS s {RISES} AS m WHERE m.low > 1 -- {RISES[:15]} (", [("a", 5), ("b", 9)]),
+        (f"SELECT k, COUNT(*) AS n FROM (SELECT * FROM ticks WHERE k <> 'b') {RISES} GROUP BY k", [("a", 2)]),
+        (f"SELECT '{{}} MATCH_RECOGNIZE (' AS s, high FROM ticks {RISES} WHERE k = 'b'", [("{} MATCH_RECOGNIZE (", 9)]),
+        (
+            f"SELECT m.k, s.t FROM ticks s JOIN ticks {RISES} m ON m.k = s.k AND m.high = s.x ORDER BY 1",
+            [("a", 2), ("a", 4), ("b", 2)],
+        ),
+        (
+            f"WITH some AS (SELECT * FROM ticks WHERE k = 'a'), found(key, lo, hi) AS (SELECT * FROM some {RISES})"
+            " SELECT hi FROM found",
+            [(3,), (5,)],
+        ),
+        (
+            # The answer of one clause is the table of the next, inside of a sub-query that has a WITH of its own.
+            f"""WITH one AS (SELECT * FROM ticks)
+            SELECT n FROM (
+                WITH two AS (SELECT k, high AS t, low AS x FROM one {RISES})
+                SELECT * FROM (SELECT * FROM two) MATCH_RECOGNIZE (
+                    ORDER BY t MEASURES COUNT(*) AS n, '}}' AS brace PATTERN (A+)
+                )
+            )""",
+            [(3,)],
+        ),
+        (
+            "SELECT n FROM range(5) AS r(n) MATCH_RECOGNIZE (ORDER BY n MEASURES LAST(n) AS n PATTERN (A{2}))",
+            [(1,), (3,)],
+        ),
+        (f"SELECT a.high FROM ticks {RISES} a, ticks {RISES} b WHERE a.high < b.low", [(3,)]),
+        (f"SELECT (SELECT MAX(high) FROM ticks {RISES}) AS most", [(9,)]),
+        ("SELECT match_recognize FROM (SELECT 1 AS match_recognize)", [(1,)]),
+    ],
+)
+def test_queries(spark: Any, ticks: None, text: str, expected: list[tuple[Any, ...]]) -> None:
+    assert answer(text, spark) == expected
+
+
+def test_no_view_is_left_behind(spark: Any, ticks: None) -> None:
+    before = spark.sql("SHOW TABLES").collect()
+    answer(f"SELECT * FROM ticks {RISES}", spark)
+    assert spark.sql("SHOW TABLES").collect() == before
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "at"),
+    [
+        ("SELECT * FROM ticks MATCH_RECOGNIZE (PATTERN (A) DEFINE B AS x > 1)", UnknownVariable, "B"),
+        ("SELECT * FROM ticks /* ( */ MATCH_RECOGNIZE (MEASURES A.y AS y PATTERN (A))", UnknownColumn, "y"),
+        ("SELECT * FROM ticks MATCH_RECOGNIZE (PATTERN (A |))", ParseError, ")"),
+        ("SELECT * FROM ticks MATCH_RECOGNIZE (PATTERN (A)", ParseError, "("),
+        ("SELECT * FROM MATCH_RECOGNIZE (PATTERN (A))", ParseError, "MATCH_RECOGNIZE"),
+        ("SELECT f(MATCH_RECOGNIZE (x)) FROM ticks", ParseError, "MATCH_RECOGNIZE"),
+        ("SELECT * FROM ticks WHERE MATCH_RECOGNIZE (x)", ParseError, "MATCH_RECOGNIZE"),
+    ],
+)
+def test_errors_point_into_the_whole_text(spark: Any, ticks: None, text: str, kind: type, at: str) -> None:
+    with pytest.raises(kind) as caught:
+        cet.sql(text, spark)
+    error: Any = caught.value
+    assert error.text == text
+    assert text[slice(*error.span)] == at
+    assert error.hint
+
+
+def test_what_is_no_text(spark: Any) -> None:
+    with pytest.raises(InvalidNode, match="a query is a text"):
+        cet.sql(5, spark)  # type: ignore[arg-type]
+
+
+def test_a_query_without_clauses_has_none() -> None:
+    assert clauses_of("SELECT 'MATCH_RECOGNIZE (' AS `MATCH_RECOGNIZE (` FROM t -- x MATCH_RECOGNIZE (") == []
