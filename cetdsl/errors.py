@@ -35,6 +35,7 @@ __all__ = [
     "UnknownFunction",
     "UnknownVariable",
     "UnsupportedQuery",
+    "WatermarkError",
     "WindowError",
     "recover",
     "recovering",
@@ -247,7 +248,11 @@ class NoPhysicalPlan(CetdslError, NotImplementedError):
 
 
 class StreamingNotSupported(UnsupportedQuery):
-    """The DataFrame is a streaming one."""
+    """The DataFrame is a streaming one, of which this cannot be asked."""
+
+
+class WatermarkError(CetdslError, ValueError):
+    """A stream has no watermark on the time column of the query, or cannot have one."""
 
 
 class EngineError(CetdslError, RuntimeError):
@@ -262,6 +267,8 @@ class TimeOutOfRange(EngineError, OverflowError):
     """A time, or the bound of a window that holds it, cannot be expressed."""
 
 
+#: What to do about rows without a time.
+NULL_TIME_ADVICE = "clean the data, or leave these rows out with on_null_time='skip'"
 #: What a result did not fit, and what to do, by the number form that was asked for.
 OVERFLOW_ADVICE = {
     "decimal": (

@@ -263,14 +263,6 @@ def test_an_empty_local_dataframe(spark: Any) -> None:
     assert df.pattern("PATTERN A+", time="t").count_trends().collect() == []
 
 
-def test_streaming_dataframes_are_refused(spark: Any) -> None:
-    rate = spark.readStream.format("rate").load().withColumn("type", F.lit("A"))
-    asked = rate.pattern("PATTERN A+", time="timestamp")
-    for ask in (asked.count_trends, asked.trends, lambda: asked.aggregate(n=cet.count())):
-        with pytest.raises(errors.StreamingNotSupported, match=r"streaming(.|\n)*hint: "):
-            ask()
-
-
 @pytest.mark.parametrize("where", ["combine", "prepare"])
 def test_a_group_too_large_for_memory(monkeypatch: pytest.MonkeyPatch, where: str) -> None:
     def fails(*arguments: Any) -> Any:

@@ -567,17 +567,6 @@ def test_all_cores_share_windows_without_keys(spark: Any, within: str) -> None:
         assert len(found) > 20
 
 
-def test_streaming_dataframes_are_refused(spark: Any) -> None:
-    rate = spark.readStream.format("rate").load().withColumn("type", F.lit("A"))
-    asked = rate.pattern("PATTERN A+", time="timestamp")
-    for ask in (
-        asked.complete_trends, asked.count_complete_trends, asked.survey_complete_trends,
-        lambda: asked.sample_trends(1), lambda: asked.top_trends(1),
-    ):  # fmt: skip
-        with pytest.raises(errors.StreamingNotSupported, match=r"streaming(.|\n)*hint: "):
-            ask()
-
-
 @pytest.mark.parametrize(
     "text", more_on_classic(CHAIN, CHAIN + " GROUP BY k WITHIN 5 SLIDE 2", CHAIN + " AND [k]", CHAIN + " WITHIN 9")
 )

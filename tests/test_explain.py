@@ -82,7 +82,7 @@ def explained(text: str, stage: str | None, *, number: str = "decimal", trends: 
         decision = plan_trends(rewritten, ("ts", "Price"), 5)
     else:
         decision = plan_aggregate(rewritten, returned or (("count", Aggregate("count")),), number)
-    return explain_query(stage, query, resolved, rewritten, trace, decision, no_dataframe)  # type: ignore[arg-type]
+    return explain_query(stage, query, resolved, rewritten, trace, lambda: decision, no_dataframe)  # type: ignore[arg-type]
 
 
 def lines(text: str) -> str:
@@ -150,7 +150,7 @@ def test_nothing_to_rewrite_says_so() -> None:
     rewritten, _ = rewrite(analyse(query, schema, Binding("t", type=None)))
     again, trace = rewrite(rewritten)
     decision = plan_aggregate(again, (("count", Aggregate("count")),), "decimal")
-    shown = explain_query("rewritten", query, again, again, trace, decision, no_dataframe)  # type: ignore[arg-type]
+    shown = explain_query("rewritten", query, again, again, trace, lambda: decision, no_dataframe)  # type: ignore[arg-type]
     assert "nothing to rewrite" in shown.text
 
 

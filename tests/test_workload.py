@@ -19,7 +19,6 @@ from cetdsl.errors import (
     InvalidNode,
     ParseError,
     ResolutionError,
-    StreamingNotSupported,
     UnknownColumn,
     UnsupportedQuery,
 )
@@ -402,11 +401,13 @@ def test_names_that_clash(figure_4: Any) -> None:
         taken.aggregate()
 
 
-def test_streaming_is_refused(spark: Any) -> None:
-    stream = spark.readStream.format("rate").load()
-    many = stream.patterns({"q": "RETURN COUNT(*) PATTERN A"}, type=None)
-    with pytest.raises(StreamingNotSupported):
-        many.aggregate()
+def test_windows_of_a_pass_that_leave_gaps(spark: Any) -> None:
+    df = spark.createDataFrame([(t, "A") for t in range(100)], "t int, type string")
+    texts = {f"{n}": f"RETURN COUNT(*) AS n PATTERN A+ WITHIN {n} SLIDE 10" for n in (2, 3)}
+    together = df.patterns(texts, time="t").aggregate().collect()
+    assert {(row.query, row.window.start, row.n) for row in together} == {
+        (f"{n}", start, 2**n - 1) for n in (2, 3) for start in range(0, 100, 10)
+    }
 
 
 @pytest.mark.parametrize(("types", "numbered"), more_on_classic((5, False), (12, True), (32, True), (33, False)))

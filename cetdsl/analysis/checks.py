@@ -6,10 +6,19 @@ The functions return errors instead of raising them, so that analysis can report
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from cetdsl.analysis.classify import PredicateClass, adjacent_pair, classify, mentions, mixing_error, shape
-from cetdsl.errors import CetdslError, QueryTypeError, ResolutionError, UnsupportedQuery, WindowError
+from cetdsl.analysis.types import category
+from cetdsl.errors import (
+    CetdslError,
+    QueryTypeError,
+    ResolutionError,
+    StreamingNotSupported,
+    UnsupportedQuery,
+    WatermarkError,
+    WindowError,
+)
 from cetdsl.ir.schema import Field
 from cetdsl.pattern.expressions import (
     Aggregate,
@@ -335,6 +344,49 @@ def _span_errors(word: str, span: Span, time: Field | None, unit: str | None) ->
         yield WindowError(
             f"{word} {span} is a length of time, but the time column {time.name!r} is of type {time.type}",
             hint="write a whole number of ticks, or cast the column to timestamp",
+        )
+
+
+#: A stream keeps an event once for each time bucket that needs it, so that many windows over each event take much room.
+MAX_STREAM_OVERLAP = 64
+
+
+def stream_errors(query: Query, time: Field | None, watermarks: Mapping[str, int]) -> Errors:
+    """What keeps a stream from ever answering: no window, or no watermark that closes windows."""
+    window = query.window
+    if window is None:
+        yield StreamingNotSupported(
+            "a query without a window is never answered on a stream, which does not end",
+            hint="add a window, as in WITHIN 10 minutes SLIDE 1 minute",
+        )
+    elif window.slide is not None and window.length.amount > MAX_STREAM_OVERLAP * window.slide.amount:
+        yield StreamingNotSupported(
+            f"WITHIN {window.length} SLIDE {window.slide} puts each event into more than {MAX_STREAM_OVERLAP} windows, "
+            "and a stream keeps it once for each",
+            hint="take a longer SLIDE",
+        )
+    if time is not None:
+        yield from _watermark_errors(time, watermarks)
+
+
+def _watermark_errors(time: Field, watermarks: Mapping[str, int]) -> Errors:
+    name = time.name
+    if time.type != "timestamp":
+        made = f"F.timestamp_seconds({name!r})" if category(time.type) == "number" else f"F.to_timestamp({name!r})"
+        yield WatermarkError(
+            f"the time column {name!r} is of type {time.type}, and a stream's watermark is on a timestamp",
+            hint=f"make it one: df.withColumn({name!r}, {made}).withWatermark({name!r}, '10 minutes')",
+        )
+    elif not watermarks:
+        yield WatermarkError(
+            "the stream has no watermark, so no window would ever be closed",
+            hint=f"say how late events may come: df.withWatermark({name!r}, '10 minutes')",
+        )
+    elif name not in watermarks:
+        others = ", ".join(map(repr, watermarks))
+        yield WatermarkError(
+            f"the stream's watermark is on {others}, but the time of the query is {name!r}",
+            hint=f"put it on that column, df.withWatermark({name!r}, '10 minutes'), or name the other one with time=",
         )
 
 

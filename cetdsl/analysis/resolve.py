@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 import attrs
@@ -64,6 +64,7 @@ class Binding:
     ``time`` None takes the only timestamp column. ``tie_break`` names columns that order events of the same time;
     a single name, or None for no column, will do. ``type`` is the column with the type of an event; None when every
     event is of every type. ``on_null_time`` is ``"error"`` or ``"skip"``. ``sort`` says who sorts the events of a task.
+    ``watermarks`` are those of a stream: their delays in microseconds, by column. They are None for what is no stream.
     """
 
     time: str | None = None
@@ -71,6 +72,7 @@ class Binding:
     type: str | None = "type"
     on_null_time: str = attrs.field(default="error", validator=_check_on_null_time)
     sort: AskedSort = AS_USUAL
+    watermarks: Mapping[str, int] | None = None
 
 
 @attrs.frozen
@@ -90,6 +92,8 @@ class ResolvedQuery:
         The columns that the query reads; all of them until they are pruned.
     asked_partition_by : tuple of str
         The partition columns that the user named, for the answer; ``query.partition_by`` may grow by rewriting.
+    watermark : int or None
+        The delay of a stream's watermark in microseconds; None where the events are those of no stream.
     """
 
     query: Query
@@ -102,6 +106,12 @@ class ResolvedQuery:
     columns: tuple[str, ...]
     asked_partition_by: tuple[str, ...]
     sort: AskedSort = AS_USUAL
+    watermark: int | None = None
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether the events are those of a stream."""
+        return self.watermark is not None
 
     def with_query(self, **changes: Any) -> ResolvedQuery:
         """The same with these fields of the query changed; this very object when they are equal to what they were."""
@@ -161,6 +171,9 @@ class _Analysis:
         partition_by = self.keys(asked.partition_by, "partition column")
         group_by = self.keys(asked.group_by, "group column")
         self.note(checks.window_errors(asked, time, unit))
+        watermarks = self.binding.watermarks
+        if watermarks is not None:
+            self.note(checks.stream_errors(asked, time, watermarks))
         query = attrs.evolve(
             asked, pattern=pattern, where=where, partition_by=partition_by, group_by=group_by, returning=returning
         )
@@ -179,6 +192,7 @@ class _Analysis:
             columns=self.schema.names,
             asked_partition_by=partition_by,
             sort=self.binding.sort,
+            watermark=None if watermarks is None else watermarks[time.name],
         )
 
     # Errors

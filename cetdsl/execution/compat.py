@@ -46,13 +46,25 @@ def require_dataframe(df: object) -> None:
         )
 
 
-def refuse_streaming(df: DataFrame) -> None:
-    """Raises for a stream, because a grouped map over it silently runs once per micro-batch."""
+def refuse_streaming(df: DataFrame, asked: str) -> None:
+    """Raises for a stream, of which something is asked that needs all events, or a job at once."""
     if df.isStreaming:
         raise StreamingNotSupported(
-            "a streaming DataFrame cannot be asked for trends yet",
-            hint="read the same data with spark.read, or ask inside foreachBatch and mind the window edges",
+            f"a streaming DataFrame cannot be asked for {asked}",
+            hint="store its events, and ask for it where they are read with spark.read",
         )
+
+
+#: Where Spark notes the delay of a column's watermark, in milliseconds.
+_WATERMARK = "spark.watermarkDelayMs"
+
+
+def watermarks_of(df: DataFrame) -> dict[str, int] | None:
+    """Returns the delays of a stream's watermarks in microseconds, by column; None for what is no stream."""
+    if not df.isStreaming:
+        return None
+    noted = {field.name: field.metadata.get(_WATERMARK) for field in df.schema.fields}
+    return {name: 1000 * int(delay) for name, delay in noted.items() if delay is not None}
 
 
 _ASKS_ZONE = "timezone" in signature(to_arrow_type).parameters

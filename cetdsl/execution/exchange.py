@@ -16,6 +16,7 @@ from cetdsl.execution.compat import parallelism, refuse_unsendable
 from cetdsl.execution.lists import with_lists
 from cetdsl.execution.operators import Rows, execute, runs
 from cetdsl.execution.source import EventFrame, Terms
+from cetdsl.execution.streams import gathered, sent_in_order
 from cetdsl.execution.worker import map_stage
 from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.layout import (
@@ -82,7 +83,8 @@ def _events_in_order(df: DataFrame, below: Operator, needed: EventsInOrder) -> R
     order = [*([] if lone_share else by), *layout.order]
     if needed.sorting.by_kernel and in_runs is None:
         layout, order = attrs.evolve(layout, sort_memory=needed.sorting.memory), []
-    rows = exchange(rows, by, order, shares if lone_share else 0)
+    if not source.is_stream:
+        rows = exchange(rows, by, order, shares if lone_share else 0)
     return Rows(rows, frame, types, attrs.evolve(typed(spec, types), layout=layout), shares)
 
 
@@ -125,6 +127,8 @@ def _project(frame: EventFrame, needed: EventsInOrder, shares: int) -> tuple[Ter
 
 def _for_tasks(frame: EventFrame, spec: KernelSpec, terms: Terms, layout: RowLayout) -> DataFrame:
     """Selects the rows that some variable can bind, once for each time bucket and each share that needs them."""
+    if frame.source.is_stream:
+        return gathered(frame, spec.query, terms, layout)
     if layout.lists:
         rows = with_lists(frame, terms)
     else:
@@ -223,6 +227,8 @@ def carry_out(df: DataFrame, plan: Exchange) -> Rows:
         return attrs.evolve(rows, data=exchange(copied, (SHARE,), (needed.order,), shares), shares=shares)
     assert isinstance(needed, RowsInOrder), needed
     data = rows.data.selectExpr(*needed.select) if needed.select else rows.data
+    if plan.source.is_stream:
+        return rows.now(sent_in_order(data, needed, plan.source.sort.memory))
     return rows.now(exchange(data, needed.by, [*needed.by, *needed.order]))
 
 

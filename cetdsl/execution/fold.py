@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from cetdsl.errors import OVERFLOW_ADVICE, CountOverflow, NullTime
+from cetdsl.errors import NULL_TIME_ADVICE, OVERFLOW_ADVICE, CountOverflow, NullTime
 from cetdsl.execution.expressions import combine, raised
 from cetdsl.execution.operators import Rows, runs
 from cetdsl.execution.source import EventFrame
@@ -51,7 +51,7 @@ def refuse_nulls(time: str) -> Column:
         f"the time column {time!r} is NULL in ",
         F.col("nulls").cast("string"),
         F.when(F.col("nulls") == 1, " row").otherwise(" rows"),
-        hint="clean the data, or leave these rows out with on_null_time='skip'",
+        hint=NULL_TIME_ADVICE,
         kind="boolean",
     )
     return F.when(F.col("nulls") > 0, error).otherwise(F.lit(True))

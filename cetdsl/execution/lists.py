@@ -7,6 +7,8 @@ the positions of the earlier events that may precede it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -14,12 +16,15 @@ from cetdsl.execution.source import EventFrame, Terms
 from cetdsl.pattern.expressions import Expr, attributes
 
 
-def with_lists(frame: EventFrame, columns: Terms) -> DataFrame:
-    """The selected rows with the event's position ``p`` in its key and the lists ``l0``, ``l1``, ..."""
+def with_lists(frame: EventFrame, columns: Terms, closing: Sequence[str] = ()) -> DataFrame:
+    """The selected rows with the event's position ``p`` in its key and the lists ``l0``, ``l1``, ...
+
+    The columns ``closing`` of a stream tell its events apart as keys do.
+    """
     compiled = frame.compiled
     names = sorted({node.name for term in compiled.lists for node in attributes(term)})
     rows = frame.select({**columns, "x": frame.event_struct(names), "u": frame.ticks})
-    keys = frame.key_names
+    keys = [*frame.key_names, *closing]
     order = frame.settled_order if "i" in columns else frame.order
     others = [name for name in rows.columns if name not in keys]
     event = F.struct(*order, *(name for name in others if name not in order))

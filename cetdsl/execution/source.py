@@ -13,7 +13,7 @@ from pyspark.sql import types as T
 from cetdsl.errors import UnsupportedQuery
 from cetdsl.execution.compat import translated
 from cetdsl.execution.expressions import combine, of_first, to_column
-from cetdsl.execution.times import refuse_times
+from cetdsl.execution.times import refuse_null_time, refuse_times
 from cetdsl.ir.compiled import Compiled
 from cetdsl.ir.layout import Encoding
 from cetdsl.ir.slots import TESTS_IN_WORD
@@ -324,9 +324,24 @@ class EventFrame:
             holds = holds & F.expr(f"pmod({self._ticks}, {windowing.slide}) < {windowing.length}")
         time = self.source.time
         in_range = refuse_times(self.own_name(time), self.type_of(time).typeName(), self.source)
+        if self.source.is_stream:
+            assert in_range is not None, "a watermark is on a timestamp"
+            return self._kept_of_stream(rows, holds, in_range)
         if in_range is not None:
             holds = holds & in_range
         return rows.filter(absent | holds if self.checks_time else ~absent & holds)
+
+    def _kept_of_stream(self, rows: DataFrame, holds: Column, in_range: Column) -> DataFrame:
+        """The rows of a stream that some variable can bind, of those that have a time.
+
+        Spark would move what it knows to be a filter to where the events are read: then those that no variable can bind
+        would not move the watermark on, and those without a time would be lost before they can raise. It moves nothing
+        past a value that is not the same each time.
+        """
+        without = refuse_null_time(self.source) if self.source.on_null_time == "error" else F.lit(False)
+        stays = F.spark_partition_id() >= 0
+        is_timed = F.when(self.time.isNull(), without).otherwise(in_range & stays)
+        return rows.withColumn("u", is_timed).filter(F.expr("u") & holds)
 
     def refuse_incomparable(self, schema: T.StructType) -> None:
         """Raises if a kernel would have to compare values with parts, or texts of a collation otherwise than by bytes.

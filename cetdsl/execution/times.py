@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from cetdsl.errors import TimeOutOfRange
+from cetdsl.errors import NULL_TIME_ADVICE, NullTime, TimeOutOfRange
 from cetdsl.execution.expressions import raised
 from cetdsl.ir.source import Source
 from cetdsl.ir.windowing import (
@@ -20,6 +20,11 @@ from cetdsl.ir.windowing import (
 )
 
 _DAY = 86_400_000_000
+
+
+def refuse_null_time(source: Source, kind: str = "boolean") -> Column:
+    """Raises in a row whose time is NULL."""
+    return raised(NullTime, f"the time column {source.time!r} is NULL in a row", hint=NULL_TIME_ADVICE, kind=kind)
 
 
 def refuse_times(column: str, kind: str, source: Source) -> Column | None:

@@ -83,7 +83,7 @@ def explain_query(
     resolved: ResolvedQuery,
     rewritten: ResolvedQuery,
     trace: Trace,
-    decision: Decision,
+    decision: Callable[[], Decision],
     dataframe: Callable[[], DataFrame],
     complete: Callable[[], Decision] | None = None,
     survey: Callable[[], Mapping[str, Any]] | None = None,
@@ -92,13 +92,14 @@ def explain_query(
     """Explains one stage of a query, or all of :data:`STAGES`; no Spark job runs but for a survey.
 
     The trace has the steps from the resolved query to the rewritten one. What takes long is made only for its own
-    stage: the answer's ``dataframe`` for "spark", how ``trends`` and ``complete`` trends are listed, and a ``survey``.
+    stage: the ``decision`` on aggregates, the answer's ``dataframe`` for "spark", how trends and complete trends are
+    listed, and a ``survey``.
     """
     makers: dict[str, Callable[[], tuple[PlanView, ...]]] = {
         "parsed": lambda: (pattern_view(query.pattern, "query", unparse(query, lenient=True)),),
         "resolved": lambda: (resolved_view(resolved),),
         "rewritten": lambda: (rewritten_view(trace), final_view(rewritten)),
-        "physical": lambda: physical_views(decision),
+        "physical": lambda: physical_views(decision()),
         "spark": lambda: (spark_view(dataframe()),),
     }
     if trends is not None:

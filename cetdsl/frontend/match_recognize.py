@@ -56,7 +56,7 @@ def match_recognize(df: DataFrame, clause: str) -> DataFrame:
     """
     require_dataframe(df)
     parsed = parse_clause(_text_of(clause))
-    refuse_streaming(df)
+    refuse_streaming(df, "matches of MATCH_RECOGNIZE")
     try:
         match, automaton, span = resolve(parsed, df.columns), automaton_of(parsed.pattern), span_of(parsed)
     except CetdslError as error:

@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame
 from cetdsl.analysis.resolve import Binding, ResolvedQuery, analyse
 from cetdsl.errors import InvalidNode, QueryTypeError, ResolutionError, is_one_of, names_of, shown
 from cetdsl.execution import detection as detected
-from cetdsl.execution.compat import function_names, refuse_streaming, require_dataframe, schema_of
+from cetdsl.execution.compat import function_names, refuse_streaming, require_dataframe, schema_of, watermarks_of
 from cetdsl.execution.complete import summary
 from cetdsl.execution.conditions import refuse_changing_conditions
 from cetdsl.execution.graph import EventGraph
@@ -58,9 +58,12 @@ from cetdsl.planning.strategies.complete import (
 from cetdsl.planning.strategies.detect import detect
 from cetdsl.planning.strategies.event_graph import event_graph as plan_event_graph
 from cetdsl.planning.strategies.request import compile_sides, source_of
+from cetdsl.planning.streams import is_endless
 from cetdsl.rewrite import rewrite
 
 COUNT = Aggregate("count")
+#: What no stream can be asked for, at several places.
+_SURVEY, _MEASURED = "a survey", "what a run of it has measured"
 
 
 class PatternFrame:
@@ -171,7 +174,6 @@ class PatternFrame:
         return self._answer(returning or self._query.returning, number)
 
     def _answer(self, returning: tuple[Returned, ...], number: str) -> DataFrame:
-        refuse_streaming(self._df)
         return run(self._df, self._decide(returning, number).plan)
 
     def _decide(self, returning: tuple[Returned, ...], number: str) -> Decision:
@@ -239,7 +241,6 @@ class PatternFrame:
         >>> df.pattern(cet.seq(A, B), time="t").trends(algorithm="joins").count()
         2
         """
-        refuse_streaming(self._df)
         detection = self._detection(plan, statistics, adaptation, algorithm)
         return run(self._df, self._decide_trends(limit, columns, detection).plan)
 
@@ -248,7 +249,7 @@ class PatternFrame:
         detection = given_detection(self._query.pattern, plan, statistics, adaptation, algorithm)
         if not detection.sampled or detection.plan == "pattern":
             return detection
-        refuse_streaming(self._df)
+        refuse_streaming(self._df, "a sample of its events")
         sampling = plan_sampling(self._rewritten, detection)
         known = None if sampling is None else detected.sample(self._df, sampling)
         return attrs.evolve(detection, statistics=known)
@@ -329,7 +330,7 @@ class PatternFrame:
         return detected.statistics(self._df, self._measured(plan, statistics, adaptation).plan)
 
     def _measured(self, plan: object, statistics: object, adaptation: object) -> Decision:
-        refuse_streaming(self._df)
+        refuse_streaming(self._df, _MEASURED)
         detection = self._detection(plan, statistics, adaptation)
         return plan_measuring(self._rewritten, detection)
 
@@ -401,7 +402,6 @@ class PatternFrame:
         >>> sorted([b.event.t for b in row.trend] for row in chains.complete_trends(columns=["t"]).collect())
         [[1, 2], [1, 3, 4]]
         """
-        refuse_streaming(self._df)
         names = self._columns(columns)
         extraction = given_extraction(algorithm, memory_limit, optimizer, cost_model, anchors)
         request = self._complete(completeness, extraction, names, whole("limit", limit))
@@ -447,7 +447,6 @@ class PatternFrame:
         >>> rising.count_complete_trends("ends", algorithm="joins").first()["count"]
         Decimal('2')
         """
-        refuse_streaming(self._df)
         check_number(number)
         road = given_road(algorithm)
         time = self._rewritten_returning(Returned(COUNT, name)).time.name
@@ -500,7 +499,7 @@ class PatternFrame:
         >>> rising.sample_trends(5, seed=1).count()
         5
         """
-        refuse_streaming(self._df)
+        refuse_streaming(self._df, "a sample of its trends")
         size, names = _positive("n", n), self._columns(columns)
         if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
             raise InvalidNode(f"seed must be a whole number, not {seed!r}")
@@ -554,7 +553,7 @@ class PatternFrame:
         +---+---------+
         <BLANKLINE>
         """
-        refuse_streaming(self._df)
+        refuse_streaming(self._df, "its heaviest trends")
         size, names, weight = _positive("k", k), self._columns(columns), self._weight(by)
         request = self._complete(completeness, columns=names, complete=complete)
         name = "length" if isinstance(weight.argument, Length) else weight.function
@@ -619,7 +618,7 @@ class PatternFrame:
         +------+------+----+-----+-------+
         <BLANKLINE>
         """
-        refuse_streaming(self._df)
+        refuse_streaming(self._df, _SURVEY)
         extraction = given_extraction(algorithm, memory_limit, optimizer, cost_model, anchors)
         request = self._complete(completeness, extraction)
         return run(self._df, plan_complete(SurveyRequest(request, measure)).plan)
@@ -642,7 +641,7 @@ class PatternFrame:
 
     def _with_room(self, request: CompleteRequest) -> CompleteRequest:
         """The same request, of joins if some group is beyond a task and they can take it."""
-        if request.algorithm != "auto" or not fits_joins(request):
+        if request.algorithm != "auto" or request.resolved.is_stream or not fits_joins(request):
             return request
         [compiled] = request.compiled
         if not is_beyond_a_task(self._df, source_of(request.resolved), compiled):
@@ -703,7 +702,7 @@ class PatternFrame:
         >>> sorted((edge.src, edge.dst) for edge in graph.edges.collect())
         [('c:0', 'c:1'), ('c:0', 'c:2'), ('c:2', 'c:3')]
         """
-        refuse_streaming(self._df)
+        refuse_streaming(self._df, "the graph of its trends")
         plan = plan_event_graph(self._rewritten, self._columns(columns), algorithm)
         if algorithm == "auto" and not plan.compiled.negations:
             plan = attrs.evolve(plan, joined=is_beyond_a_task(self._df, plan.source, plan.compiled))
@@ -746,7 +745,7 @@ class PatternFrame:
         +---------+-----+-------+
         <BLANKLINE>
         """
-        refuse_streaming(self._df)
+        refuse_streaming(self._df, "why it has no trend")
         return diagnose(self._df, self._query, self._binding, sample)
 
     def explain(
@@ -770,9 +769,9 @@ class PatternFrame:
         Parameters
         ----------
         stage : {"parsed", "resolved", "rewritten", "physical", "spark", "trends", "complete", "survey"}, optional
-            One stage; by default the first five. ``physical`` is how the query's aggregates are answered, ``trends``
-            how :meth:`trends` runs, ``complete`` how :meth:`complete_trends` does, and ``survey`` sums up
-            :meth:`survey_complete_trends`, which runs a job.
+            One stage; by default the first five. ``physical`` is how the query's aggregates are answered (a stream with
+            ``WITHIN`` alone has none, and ``trends`` stands for it), ``trends`` how :meth:`trends` runs, ``complete``
+            how :meth:`complete_trends` does, and ``survey`` sums up :meth:`survey_complete_trends`, which runs a job.
         number : {"decimal", "string", "double", "log2"}
             The number form that the plan is for.
         completeness : {"maximal", "ends"}
@@ -826,7 +825,11 @@ class PatternFrame:
         if stage == "physical" and (measured or plan != "auto" or statistics is not None or adaptation is not None):
             stage = "trends"
         rewritten, trace = rewrite(resolved)
-        decision = self._decide(self._query.returning or (Returned(COUNT),), number)
+
+        def decision() -> Decision:
+            if is_endless(rewritten):
+                return self._decide_trends(None, None, self._detection(plan, statistics, adaptation, algorithm))
+            return self._decide(self._query.returning or (Returned(COUNT),), number)
 
         def asked(columns: tuple[str, ...] = ()) -> CompleteRequest:
             extraction = given_extraction(algorithm, memory_limit, optimizer, cost_model, anchors)
@@ -839,17 +842,23 @@ class PatternFrame:
             rewritten,
             trace,
             decision,
-            lambda: run(self._df, decision.plan),
+            lambda: run(self._df, decision().plan),
             lambda: plan_complete(self._with_room(asked(self._columns(None)))),
-            lambda: summary(run(self._df, plan_complete(SurveyRequest(asked(), measured)).plan)),
+            lambda: self._summed_survey(asked(), measured),
             lambda: self._trends_views(self._detection(plan, statistics, adaptation, algorithm), measured),
         )
+
+    def _summed_survey(self, request: CompleteRequest, measured: bool) -> dict[str, Any]:
+        """A survey over all groups and windows; this runs a job."""
+        refuse_streaming(self._df, _SURVEY)
+        return summary(run(self._df, plan_complete(SurveyRequest(request, measured)).plan))
 
     def _trends_views(self, detection: Detection, measured: bool) -> tuple[PlanView, ...]:
         """How trends are listed, and with ``measured`` the partial matches of each step."""
         decision = self._decide_trends(None, None, detection)
         if not measured:
             return physical_views(decision)
+        refuse_streaming(self._df, _MEASURED)
         if decision.strategy == strategy_name(detect):
             work = detected.work(self._df, plan_measuring(self._rewritten, detection).plan)
             return physical_views(decision, measured_facts(one.partial_matches for one in work))
@@ -965,7 +974,7 @@ def pattern(
     """
     require_dataframe(df)
     asked = asked_sort(df.sparkSession, sort, sort_memory)
-    bound = PatternFrame(df, query_of(query), Binding(time, tie_break, type, on_null_time, asked))
+    bound = PatternFrame(df, query_of(query), Binding(time, tie_break, type, on_null_time, asked, watermarks_of(df)))
     bound._rewritten  # noqa: B018 - errors of the query are raised here, not when an answer is asked for
     refuse_changing_conditions(df, spark_columns(bound.query))
     require_worker_python(df.sparkSession)

@@ -23,7 +23,7 @@ from cetdsl.errors import (
     recovering,
     shown,
 )
-from cetdsl.execution.compat import function_names, refuse_streaming, require_dataframe, schema_of
+from cetdsl.execution.compat import function_names, refuse_streaming, require_dataframe, schema_of, watermarks_of
 from cetdsl.execution.conditions import refuse_changing_conditions
 from cetdsl.execution.exchange import as_carried_out
 from cetdsl.execution.python import require_worker_python
@@ -114,7 +114,6 @@ class Workload:
         return plan_workload(self._rewritten, number, self._sharing)
 
     def _answered(self, number: str) -> WorkloadRows:
-        refuse_streaming(self._df)
         if number not in self._rows:
             self._rows[number] = workload_rows(self._df, self._plan(number), tuple(self._queries))
         return self._rows[number]
@@ -202,7 +201,8 @@ class Workload:
         return self._listed(limit, columns, self._shared(plan, deadline, statistics, sharing)).union()
 
     def _listed(self, limit: int | None, columns: Sequence[str] | None, shared: PlanData | None) -> TrendsOfAll:
-        refuse_streaming(self._df)
+        if limit is not None:
+            refuse_streaming(self._df, "a limited number of trends")
         return trends_of_all(self._df, self._plan_trends(limit, columns, shared), tuple(self._queries))
 
     def _plan_trends(self, limit: int | None, columns: Sequence[str] | None, shared: PlanData | None) -> ListTogether:
@@ -265,7 +265,8 @@ class Workload:
         """The answer of each query as a DataFrame of its own, all from the same pass.
 
         The rows of the pass are marked to be cached (``DataFrame.persist``): the first answer that is computed fills
-        the cache, and the others read it. :meth:`unpersist` frees it.
+        the cache, and the others read it. :meth:`unpersist` frees it. Those of a stream are not: each answer that is
+        written reads the stream by itself, and :meth:`aggregate` and :meth:`trends` give all of them in one.
 
         Parameters
         ----------
@@ -297,10 +298,11 @@ class Workload:
         """
         if self._asks_for(of) == "trends":
             listed = self._listed(limit, columns, self._shared())
-            self._persisted += [passed.persist() for passed in listed.passes]
+            if not self._df.isStreaming:
+                self._persisted += [passed.persist() for passed in listed.passes]
             return listed.results()
         rows = self._answered(number)
-        if number not in self._cached:
+        if number not in self._cached and not self._df.isStreaming:
             self._cached.add(number)
             for passed in rows.passes:
                 passed.persist()
@@ -337,6 +339,7 @@ class Workload:
             events whose coefficients were ``propagated`` for several queries at once; ``decisions``; seconds spent
             ``deciding``, and ``seconds`` in the kernel. ``apart`` says of each of the queries that did not share why.
         """
+        refuse_streaming(self._df, _MEASURED)
         rows = self._answered(number).metrics()
         if rows is None:
             return self._df.sparkSession.createDataFrame([], METRICS)
@@ -389,13 +392,14 @@ class Workload:
         plan = self._plan_trends(limit, None, shared)
         work = []
         if measured:
-            refuse_streaming(self._df)
+            refuse_streaming(self._df, _MEASURED)
             with recovering():
                 work = [measured_work(self._df, one) for one in measuring(plan)]
         return explain_trends_together(plan, shared, work)
 
 
 _ASKED = ("aggregates", "trends")
+_MEASURED = "what a run of it has measured"
 _SHARING_OF_TRENDS = ("dynamic", "never")
 #: The columns of :meth:`Workload.metrics`.
 METRICS = (
@@ -494,7 +498,7 @@ def patterns(
     named = named_queries(queries)
     how = _sharing(sharing, deviations or {}, cost_model, named)
     asked = asked_sort(df.sparkSession, sort, sort_memory)
-    workload = Workload(df, named, Binding(time, tie_break, type, on_null_time, asked), how)
+    workload = Workload(df, named, Binding(time, tie_break, type, on_null_time, asked, watermarks_of(df)), how)
     workload._rewritten  # noqa: B018 - errors of the queries are raised here, not when an answer is asked for
     for name, query in named.items():
         try:

@@ -15,7 +15,8 @@ class Source:
 
     ``groups`` are the columns that are output, in the order of GROUP BY; ``partitions`` are further columns that are
     equal along a trend, of which the user named ``asked_partitions``. Rows without a time are an "error", or a "skip".
-    ``sort`` says who is to sort.
+    ``sort`` says who is to sort. Of a stream, ``watermark`` is the delay of its watermark in microseconds: how long it
+    waits for late events.
     """
 
     schema: Schema
@@ -28,6 +29,12 @@ class Source:
     asked_partitions: tuple[str, ...]
     windowing: Windowing
     sort: AskedSort = AS_USUAL
+    watermark: int | None = None
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether the events are those of a stream."""
+        return self.watermark is not None
 
     @property
     def keys(self) -> tuple[str, ...]:

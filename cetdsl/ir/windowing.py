@@ -44,6 +44,36 @@ def cut_into(windowing: Windowing, windows: int) -> Windowing:
     return attrs.evolve(windowing, cut=cut)
 
 
+def closed_apart(windowing: Windowing) -> Windowing:
+    """Returns the windowing of a stream, which answers a time bucket when no more events of it are awaited.
+
+    A bucket has one window, so that none waits for another; or, with a span, the trends that begin within a span.
+
+    Examples
+    --------
+    >>> closed_apart(Windowing(SLIDING, 50, 20)).cut, closed_apart(Windowing(SPAN, 50)).cut
+    (20, 50)
+    """
+    return attrs.evolve(windowing, cut=windowing.slide or max(windowing.length, 1))
+
+
+def needed_by_bucket(windowing: Windowing, looks_back: bool) -> tuple[int, int]:
+    """Returns from when to when a time bucket needs events, counted from its start; the end itself is outside.
+
+    Trends of a span that ``looks_back`` depend on events up to a span before their first one.
+
+    Examples
+    --------
+    >>> needed_by_bucket(closed_apart(Windowing(SLIDING, 50, 20)), False)
+    (0, 50)
+    >>> needed_by_bucket(closed_apart(Windowing(SPAN, 50)), True)
+    (-50, 100)
+    """
+    if windowing.kind == SPAN:
+        return -windowing.length if looks_back else 0, windowing.cut + windowing.length
+    return 0, windowing.cut - windowing.slide + windowing.length
+
+
 def expressible(windowing: Windowing, first: int, last: int) -> tuple[int, int]:
     """Returns the first and the last time of events all of whose windows start and end between these two times.
 

@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 
 from cetdsl.analysis.resolve import ResolvedQuery
-from cetdsl.errors import NoPhysicalPlan, UnsupportedQuery, shown
+from cetdsl.errors import NoPhysicalPlan, StreamingNotSupported, UnsupportedQuery, shown
 from cetdsl.ir.operators import Operator
 from cetdsl.pattern.expressions import Aggregate
 from cetdsl.planning.detection import BY_DEFAULT, Detection
@@ -25,6 +25,7 @@ from cetdsl.planning.strategies.messages import messages
 from cetdsl.planning.strategies.panes import panes
 from cetdsl.planning.strategies.request import AggregateRequest, Declined, TrendsRequest, compile_sides
 from cetdsl.planning.strategies.sweep import sweep
+from cetdsl.planning.streams import ASK_LATER, refuse_endless, why_not_on_stream
 
 _Strategies = Sequence[Callable[[Any], Operator | Declined]]
 
@@ -88,6 +89,7 @@ def plan_aggregate(
 
     If every strategy declines, that is an error, :class:`NoPhysicalPlan`.
     """
+    refuse_endless(resolved)
     return _first_plan(AggregateRequest(resolved, aggregates, number, compile_sides(resolved)), strategies)
 
 
@@ -152,6 +154,8 @@ def plan_complete(request: complete.Request) -> Decision:
 
     A query that the algorithm asked for cannot take is an :class:`UnsupportedQuery`.
     """
+    if isinstance(request, complete.CountRequest):
+        refuse_endless(request.complete.resolved)
     if not isinstance(request, complete.CompleteRequest):
         if request.complete.algorithm == "joins" and type(request) in JOINED_STRATEGIES:
             return _asked_for(
@@ -174,10 +178,20 @@ def plan_complete(request: complete.Request) -> Decision:
 
 def _asked_for(strategy: Callable[[Any], Operator | Declined], request: object, refused: str, hint: str) -> Decision:
     """Plans by the one strategy that is asked for; where it declines, that is an error, with its reason."""
-    plan = strategy(request)
+    plan = _planned(strategy, request)
     if isinstance(plan, Declined):
         raise UnsupportedQuery(f"{refused}: {plan.reason}", hint=hint)
-    return Decision(exchanged(plan), strategy_name(strategy), ())
+    return Decision(plan, strategy_name(strategy), ())
+
+
+def _planned(strategy: Callable[[Any], Operator | Declined], request: object) -> Operator | Declined:
+    """Plans by a strategy, with the exchanges that its operators require; a stream declines what takes all events."""
+    plan = strategy(request)
+    if isinstance(plan, Declined):
+        return plan
+    plan = exchanged(plan)
+    reason = why_not_on_stream(plan)
+    return plan if reason is None else Declined(reason, on_stream=True)
 
 
 def strategy_name(strategy: Callable[[Any], Operator | Declined]) -> str:
@@ -187,13 +201,17 @@ def strategy_name(strategy: Callable[[Any], Operator | Declined]) -> str:
 
 def _first_plan(request: object, strategies: _Strategies) -> Decision:
     declined: list[tuple[str, str]] = []
+    on_stream = False
     for strategy in strategies:
-        plan = strategy(request)
+        plan = _planned(strategy, request)
         name = strategy_name(strategy)
         if not isinstance(plan, Declined):
-            return Decision(exchanged(plan), name, tuple(declined))
+            return Decision(plan, name, tuple(declined))
         declined.append((name, plan.reason))
+        on_stream = on_stream or plan.on_stream
     reasons = "; ".join(f"{name}: {reason}" for name, reason in declined)
+    if on_stream:
+        raise StreamingNotSupported(f"no strategy can answer this query on a stream ({reasons})", hint=ASK_LATER)
     raise NoPhysicalPlan(
         f"no strategy can answer this query ({reasons})",
         hint="take the predicate that is named apart, or ask for each side of AND by itself",

@@ -154,7 +154,7 @@ class _Reader:
     def __init__(self, resolved: ResolvedQuery, numbers: Numbers) -> None:
         self.resolved, self.numbers = resolved, numbers
         self.pattern = resolved.query.pattern
-        self.windowing = windowing_of(resolved.query.window)
+        self.windowing = windowing_of(resolved.query.window, resolved.is_stream)
         self.local: dict[str, list[Expr]] = {}
         self.pairwise: list[Expr] = []
         self.adjacent: list[Expr] = []

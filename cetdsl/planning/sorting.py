@@ -40,7 +40,9 @@ def _decided(plan: Operator) -> Operator:
         return plan
     needed = plan.gives_rows
     sorting = who_sorts(plan.source, plan.compiled, needed.values, needed.columns or ())
-    return attrs.evolve(plan, gives_rows=attrs.evolve(needed, sorting=sorting))
+    # Runs are made of all events of a key in a partition; a stream has them one micro-batch after the other.
+    in_runs = needed.in_runs and not plan.source.is_stream
+    return attrs.evolve(plan, gives_rows=attrs.evolve(needed, sorting=sorting, in_runs=in_runs))
 
 
 def who_sorts(
@@ -48,18 +50,28 @@ def who_sorts(
 ) -> Sorting:
     """Decides who sorts events of which these terms are aggregated, and these columns shown."""
     asked = source.sort
+    if source.is_stream:
+        return Sorting("Spark sorts no stream", asked.memory)
     if asked.by == SPARK:
         return Sorting("as asked for")
-    for name in (*source.keys, *source.tie_break):
-        kind = source.schema.type_of(name) or ""
-        if not _COMPARABLE.fullmatch(kind):
-            return Sorting(f"the kernel cannot compare {name!r}, of type {kind}, as Spark does")
+    reason = why_not_sorted_by_kernel(source)
+    if reason is not None:
+        return Sorting(reason)
     held = not source.keys and source.windowing.kind == WHOLE
     memory = UNLIMITED if held else asked.memory
     if asked.by == KERNEL:
         return Sorting("as asked for", memory)
     width = _width(source, compiled, values, columns)
     return Sorting(f"cheaper for events of about {width} bytes", memory if width < WIDE_EVENT else 0)
+
+
+def why_not_sorted_by_kernel(source: Source) -> str | None:
+    """Returns why the kernel cannot put events in order; None if it can."""
+    for name in (*source.keys, *source.tie_break):
+        kind = source.schema.type_of(name) or ""
+        if not _COMPARABLE.fullmatch(kind):
+            return f"the kernel cannot compare {name!r}, of type {kind}, as Spark does"
+    return None
 
 
 def _width(source: Source, compiled: Compiled, values: tuple[Expr, ...], columns: tuple[str, ...]) -> int:

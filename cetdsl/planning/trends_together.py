@@ -27,7 +27,7 @@ from cetdsl.ir.operators import (
 )
 from cetdsl.ir.slots import ANY_KIND, Fit, Walked
 from cetdsl.ir.source import Source
-from cetdsl.ir.windowing import SLIDING, SPAN, WHOLE, Windowing, cut_into
+from cetdsl.ir.windowing import SLIDING, SPAN, WHOLE, Windowing
 from cetdsl.pattern.automaton import Automaton
 from cetdsl.pattern.expressions import Attribute, Binary, Call, Expr, Literal, conjuncts, joined, strip
 from cetdsl.pattern.nodes import And
@@ -36,7 +36,8 @@ from cetdsl.planning.planner import plan_trends
 from cetdsl.planning.slots import Alternative, NotInSlots, Numbers, alternatives_of
 from cetdsl.planning.sorting import exchanged
 from cetdsl.planning.strategies.kernel import base_spec
-from cetdsl.planning.strategies.request import BUCKET_WINDOWS, compile_sides, source_of
+from cetdsl.planning.strategies.request import compile_sides, in_buckets, source_of
+from cetdsl.planning.streams import refuse_on_stream
 from cetdsl.sharing.aggregation.plan import PlanData
 
 _NO_MACHINE = Machine((), (), (), ())
@@ -81,6 +82,8 @@ def plan_trends_together(
             reasons |= one.why_walked
             del passes[alike]
     planned = tuple(exchanged(one.finished(plan, columns, limit)) for one in passes.values())
+    for each in planned:
+        refuse_on_stream(each)
     alone = []
     for name, why in reasons.items():
         decision = plan_trends(queries[name], columns, limit)
@@ -134,7 +137,7 @@ class _Pass:
             for number, name in enumerate(self.sources)
             if name in self.found
         }
-        windowing = _common([source.windowing for source in self.sources.values()])
+        windowing = _common([source.windowing for source in self.sources.values()], self.source.is_stream)
         walked = self._walked(windowing)
         vertices = join_vertices(plan, wanted)
         gaps = [gap for vertex in vertices for gap in vertex.demands.gaps]
@@ -211,11 +214,11 @@ def _window(windowing: Windowing) -> tuple[int, int] | None:
     return (windowing.length, windowing.slide) if windowing.kind == SLIDING else None
 
 
-def _common(windowings: list[Windowing]) -> Windowing:
+def _common(windowings: list[Windowing], is_stream: bool) -> Windowing:
     """Returns the span that all windows and spans fit into, and its time buckets."""
     if windowings[0].kind == WHOLE:
         return Windowing(WHOLE)
-    return cut_into(Windowing(SPAN, max(windowing.length for windowing in windowings)), BUCKET_WINDOWS)
+    return in_buckets(Windowing(SPAN, max(windowing.length for windowing in windowings)), is_stream)
 
 
 def measuring(plan: ListTogether) -> tuple[Operator, ...]:

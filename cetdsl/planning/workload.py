@@ -32,7 +32,7 @@ from cetdsl.ir.operators import (
 )
 from cetdsl.ir.sharing import PAIRED, Member, Propagation, Sharing
 from cetdsl.ir.source import Source
-from cetdsl.ir.windowing import SLIDING, SPAN, WHOLE, Windowing, cut_into
+from cetdsl.ir.windowing import SLIDING, SPAN, WHOLE, Windowing
 from cetdsl.pattern.automaton import Automaton
 from cetdsl.pattern.expressions import Expr, strip
 from cetdsl.pattern.nodes import events
@@ -41,7 +41,7 @@ from cetdsl.planning.planner import AGGREGATE_STRATEGIES, plan_aggregate, strate
 from cetdsl.planning.sharing import plan_sharing
 from cetdsl.planning.sorting import exchanged
 from cetdsl.planning.strategies.kernel import kernel
-from cetdsl.planning.strategies.request import BUCKET_WINDOWS
+from cetdsl.planning.strategies.request import in_buckets
 from cetdsl.sharing.families import family
 
 _T = TypeVar("_T", bound=Hashable)
@@ -177,7 +177,7 @@ class _Pass:
         """Returns the plan of the pass for all queries added; partial results of several keys or tasks are merged."""
         plans = list(self.plans.values())
         first = plans[0].source
-        windowing = _common_windowing([plan.source.windowing for plan in plans])
+        windowing = _common_windowing([plan.source.windowing for plan in plans], first.is_stream)
         merge = any(self._is_merged(asked) for asked in self.asked)
         sets, abreast, propagation = plan_sharing(self.resolved, self.plans, sharing.mode)
         source = attrs.evolve(first, groups=first.keys, partitions=(), asked_partitions=(), windowing=windowing)
@@ -244,7 +244,7 @@ def _number(numbers: dict[_T, int], thing: _T) -> int:
     return numbers.setdefault(thing, len(numbers))
 
 
-def _common_windowing(windowings: list[Windowing]) -> Windowing:
+def _common_windowing(windowings: list[Windowing], is_stream: bool) -> Windowing:
     """Returns windows, or spans, and time buckets that hold those of all queries."""
     if len(set(windowings)) == 1:
         return windowings[0]
@@ -255,8 +255,8 @@ def _common_windowing(windowings: list[Windowing]) -> Windowing:
         common = Windowing(SPAN, longest)
     else:
         slide = math.gcd(*(windowing.slide for windowing in windowings))
-        common = Windowing(SLIDING, longest, min(slide, longest))
-    return cut_into(common, BUCKET_WINDOWS)
+        common = Windowing(SLIDING, longest, slide)
+    return in_buckets(common, is_stream)
 
 
 @attrs.frozen

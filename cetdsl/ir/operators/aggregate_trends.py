@@ -14,6 +14,8 @@ from cetdsl.pattern.text import quote
 class AggregateTrends(Unary):
     """Aggregates listed trends with Spark, for predicates that no automaton can evaluate on the way."""
 
+    only_batch = "Spark would have to aggregate trends, which have no watermark"
+
     outputs: tuple[tuple[str, Aggregate], ...]
     number: str
 

@@ -59,6 +59,7 @@ class BuildGraph(Unary):
     values: tuple[Expr, ...] = ()
     settled: bool = False
     walks = True
+    only_batch = None
 
     @property
     def requires(self) -> tuple[Requirement | None, ...]:

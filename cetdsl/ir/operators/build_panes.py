@@ -12,6 +12,8 @@ from cetdsl.ir.operators.operator import Carry, Requirement, Step
 class BuildPanes(Carry):
     """Gives a matrix per key and pane: how its events transform the accumulators at its start."""
 
+    only_batch = "a stream answers each window by itself, so that windows share no panes"
+
     stage = "panes"
 
     @property

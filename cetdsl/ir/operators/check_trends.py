@@ -12,6 +12,8 @@ from cetdsl.pattern.text import quote
 class CheckTrends(Unary):
     """Keeps the trends that the residual predicates of the query are true of, and that no deferred NOT forbids."""
 
+    only_batch = None
+
     def steps(self) -> tuple[Step, ...]:
         tests = [quote(term) for term in self.compiled.residual]
         for one in self.compiled.deferred:

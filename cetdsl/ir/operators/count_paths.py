@@ -13,6 +13,7 @@ class CountPaths(OverGraph):
     """Counts the paths of each group and window, or gives partial results if the specification says so."""
 
     stage = "count"
+    only_batch = None
     aggregates = True
 
     def steps(self) -> tuple[Step, ...]:

@@ -41,6 +41,7 @@ class DetectTogether(Unary):
     limit: int | None = None
     walked: tuple[Walked, ...] = ()
     stage = "instances"
+    only_batch = None
 
     @property
     def requires(self) -> tuple[Requirement | None, ...]:

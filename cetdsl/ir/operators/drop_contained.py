@@ -17,6 +17,8 @@ class DropContained(Unary):
     ``memory`` bounds the bytes that the trends kept of one key and window may take.
     """
 
+    only_batch = "Spark would have to sort all trends of a window by their lengths"
+
     completeness: str
     memory: int
     stage = "containment"

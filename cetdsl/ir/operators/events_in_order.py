@@ -65,6 +65,10 @@ class EventsInOrder(Requirement):
         if self.shared:
             steps.append(Step("copy to every share, one per core"))
             keys.insert(len(source.keys), "share")
+        if source.is_stream:
+            keys[-1] = words.unit_of(source).removeprefix("a ")
+            kept = Step("keep until the watermark passes what they are needed for, by " + ", ".join(keys))
+            return (*steps, kept, Step("sort each task's events", (f"by the kernel: {self.sorting.why}",)))
         order = ", ".join([*keys, quote_name(source.time), *map(quote_name, source.tie_break)])
         sort, shuffle = f"sort each task's events by {order}", Step(words.shuffle(keys))
         if self.in_runs:

@@ -12,6 +12,7 @@ class Exchange(Unary):
     """Projects, copies, shuffles and sorts the rows of its child as the operator above requires it."""
 
     gives_rows: Requirement
+    only_batch = None
 
     def steps(self) -> tuple[Step, ...]:
         return self.gives_rows.steps(self.child)

@@ -13,6 +13,8 @@ from cetdsl.pattern.text import quote_name
 class Fold(Carry):
     """Collects the events of each key and window into an array, and folds it."""
 
+    only_batch = "Spark would sort the events of each key, as it does with no stream"
+
     aggregates = True
 
     def steps(self) -> tuple[Step, ...]:

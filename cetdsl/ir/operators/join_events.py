@@ -13,6 +13,7 @@ from cetdsl.ir.operators.operator import Requirement, Step
 class JoinEvents(DetectTrends):
     """Gives the rows of :class:`ListTrends`; nothing of a key must fit one task's memory."""
 
+    only_batch = "Spark would have to join events of streams"  # type: ignore[assignment]  # as no kernel does
     stage = None  # type: ignore[assignment]  # no kernel runs, unlike for all other listings
 
     @property

@@ -19,6 +19,8 @@ class JoinSides(Operator):
     that last no longer than the span of the source, if it has one.
     """
 
+    only_batch = "Spark would have to join the trends of both sides as streams"
+
     left: Operator
     right: Operator
     distinct: bool

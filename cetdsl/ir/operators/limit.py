@@ -11,6 +11,8 @@ from cetdsl.ir.operators.operator import Step, Unary
 class Limit(Unary):
     """Keeps any ``count`` rows."""
 
+    only_batch = "so many rows are counted over all that a stream will ever give"
+
     count: int
 
     def steps(self) -> tuple[Step, ...]:

@@ -16,6 +16,7 @@ class ListPaths(OverGraph):
 
     limit: int | None = None
     stage = "graph"
+    only_batch = None
 
     def steps(self) -> tuple[Step, ...]:
         return (Step("kernel: list the paths", (ALGORITHMS[(self.child.extraction or USUAL).algorithm],)),)

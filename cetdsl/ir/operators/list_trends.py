@@ -25,6 +25,7 @@ class ListTrends(Unary):
     named: bool = False
     identified: bool = False
     stage = "trends"
+    only_batch = None
     walks = True
 
     @property

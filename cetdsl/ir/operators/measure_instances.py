@@ -14,6 +14,7 @@ class MeasureInstances(DetectTogether):
     """Finds the matches of :class:`DetectTogether`, and tells of the work instead of them."""
 
     stage = "measure instances"
+    only_batch = "work is told when all of it is done"  # type: ignore[assignment]  # unlike what it measures
 
     @property
     def gives(self) -> tuple[str, ...]:

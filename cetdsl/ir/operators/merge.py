@@ -15,6 +15,7 @@ class Merge(Unary):
 
     groups: tuple[str, ...]
     stage = "merge"
+    only_batch = None
 
     @property
     def requires(self) -> tuple[Requirement | None, ...]:

@@ -14,6 +14,7 @@ class MergeTogether(Unary):
     """Adds up the partial results of each query, group and window."""
 
     stage = "merge workload"
+    only_batch = None
 
     @property
     def requires(self) -> tuple[Requirement | None, ...]:

@@ -18,6 +18,7 @@ class Messages(Carry):
     """
 
     stage = "messages"
+    only_batch = None
     aggregates = True
     walks = False
 

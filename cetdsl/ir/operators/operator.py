@@ -39,7 +39,9 @@ class Operator:
     ``inputs`` names the fields that hold its children, and ``stage`` the stage of :mod:`cetdsl.kernels.entry` that runs
     it; None: Spark alone, or the stage of the operator above. An operator that ``walks`` goes through the automaton of
     its query; if it is ``indexed``, an index answers the predicates of each edge, see :mod:`cetdsl.ir.indexes`. The
-    rows of one that ``aggregates`` are aggregates of each group and window; else a row is a trend.
+    rows of one that ``aggregates`` are aggregates of each group and window; else a row is a trend. ``only_batch`` is
+    the reason why a stream cannot have it; None: a time bucket is answered from its own events alone, when no more of
+    them are awaited.
     """
 
     inputs: ClassVar[tuple[str, ...]] = ()
@@ -47,6 +49,7 @@ class Operator:
     walks: ClassVar[bool] = False
     indexed: ClassVar[bool] = False
     aggregates: ClassVar[bool] = False
+    only_batch: ClassVar[str | None] = "it puts together what is known when all events are"
 
     @property
     def children(self) -> tuple[Operator, ...]:

@@ -23,6 +23,7 @@ class PairCounts(Unary):
     groups: tuple[str, ...]
     sides: int
     stage = "pairs"
+    only_batch = None
 
     @property
     def requires(self) -> tuple[Requirement | None, ...]:

@@ -12,6 +12,8 @@ from cetdsl.ir.operators.operator import Carry, Requirement, Step
 class PanesInPlace(Carry):
     """Gives the answer of each group and window, or partial results if ``spec`` says so."""
 
+    only_batch = "a stream answers each window by itself, so that windows share no panes"
+
     stage = "panes in place"
     aggregates = True
 

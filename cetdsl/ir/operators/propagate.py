@@ -20,6 +20,7 @@ class Propagate(Carry):
     """Gives the answer of each group and window, or partial results if ``spec`` says so."""
 
     stage = "aggregate"
+    only_batch = None
     indexed = True
     aggregates = True
 

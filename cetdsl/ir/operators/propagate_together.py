@@ -30,6 +30,7 @@ class PropagateTogether(Unary):
     abreast: tuple[AbreastSet, ...]
     sharing: Sharing
     stage = "workload"
+    only_batch = None
 
     @property
     def requires(self) -> tuple[Requirement | None, ...]:

@@ -23,6 +23,7 @@ class Scan(Operator):
     source: Source
     compiled: Compiled
     side: str = ""
+    only_batch = None
 
     def steps(self) -> tuple[Step, ...]:
         conditions = [
@@ -50,7 +51,19 @@ class Scan(Operator):
                 text += f"; an event is in up to {overlap(windowing)}"
         if not windowing.cut:
             return (("windows", text),)
+        if source.is_stream:
+            return ("windows", text), ("waits", self._waits())
         how = f"{amount_of_time(source, windowing.cut)} each, so that many tasks share a key"
         if overlaps(windowing):
             how += f"; events within {length} of a border go to both"
         return ("windows", text), ("time buckets", how)
+
+    def _waits(self) -> str:
+        """Describes for what an answer of a stream waits, and how long."""
+        source, windowing = self.source, self.source.windowing
+        behind = f"for the watermark, {amount_of_time(source, source.watermark or 0)} behind the latest event, to"
+        if windowing.kind == SPAN:
+            least, most = (amount_of_time(source, amount) for amount in (windowing.length, 2 * windowing.length))
+            return f"{behind} be {least} to {most} behind the first event of a trend"
+        end = "the end of the window" if windowing.slide <= windowing.length else "the start of the next window"
+        return f"{behind} pass {end}"

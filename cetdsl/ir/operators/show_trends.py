@@ -12,3 +12,4 @@ class ShowTrends(Unary):
     """Renames the columns of rows of trends to those of an answer, whose events show these columns."""
 
     columns: tuple[str, ...]
+    only_batch = None

@@ -14,6 +14,7 @@ class Sweep(Carry):
     """Gives the answer of each group and window, or partial results if ``spec`` says so."""
 
     stage = "sweep"
+    only_batch = None
     aggregates = True
 
     @property

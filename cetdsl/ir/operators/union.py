@@ -11,6 +11,8 @@ from cetdsl.ir.operators.operator import Operator
 class Union(Operator):
     """Gives all rows of all parts, with the number of the part in the column ``x``."""
 
+    only_batch = None
+
     parts: tuple[Operator, ...]
 
     @property

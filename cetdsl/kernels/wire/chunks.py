@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from cetdsl.errors import EngineError, GroupTooLarge, NullTime
+from cetdsl.errors import NULL_TIME_ADVICE, EngineError, GroupTooLarge, NullTime
 from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.layout import (
     BUCKET,
@@ -198,7 +198,7 @@ class ChunkReader:
             rows = f"{self.nulls} row{'s' if self.nulls > 1 else ''}"
             raise NullTime(
                 f"the time column {self.layout.time!r} is NULL in {rows}",
-                hint="clean the data, or leave these rows out with on_null_time='skip'",
+                hint=NULL_TIME_ADVICE,
             )
 
     def _chunk(self, pending: list[pa.RecordBatch], complete: bool) -> Chunk:

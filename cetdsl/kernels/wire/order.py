@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from cetdsl.errors import EngineError
 from cetdsl.ir.layout import TIME, RowLayout
+from cetdsl.ir.stages import OrderSpec
 from cetdsl.kernels.vocabulary import Bools, Ints, Places
 from cetdsl.kernels.wire.columns import KeyNumbers, as_array, from_numpy, integers, order_codes, to_numpy
 from cetdsl.kernels.wire.radix import order_by_key_and_time
@@ -60,6 +61,12 @@ class _Piece(NamedTuple):
     def part(self, low: int, high: int) -> _Piece:
         """Returns some of the rows."""
         return _Piece(self.number[low:high], self.time[low:high], self.rows.slice(low, high - low))
+
+
+def order_stream(spec: OrderSpec, batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.Array]]:
+    """Yields the columns of a task's rows in order."""
+    for batch in in_order(RowOrder(spec.keys, spec.number, memory=spec.memory), batches):
+        yield batch.columns
 
 
 def in_order(order: RowOrder, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -8,7 +8,7 @@ from cetdsl.analysis.resolve import ResolvedQuery
 from cetdsl.errors import UnsupportedQuery
 from cetdsl.ir.compiled import Compiled
 from cetdsl.ir.source import Source
-from cetdsl.ir.windowing import SLIDING, SPAN, WHOLE, Windowing, cut_into
+from cetdsl.ir.windowing import SLIDING, SPAN, WHOLE, Windowing, closed_apart, cut_into, overlaps
 from cetdsl.pattern.expressions import Aggregate
 from cetdsl.pattern.nodes import And
 from cetdsl.pattern.properties import has_sides_apart, is_joint, sides
@@ -22,9 +22,10 @@ BUCKET_WINDOWS = 8
 
 @attrs.frozen
 class Declined:
-    """The reason why a strategy does not answer a request."""
+    """The reason why a strategy does not answer a request; ``on_stream``: it would, were it not for a stream."""
 
     reason: str
+    on_stream: bool = False
 
 
 @attrs.frozen
@@ -83,19 +84,26 @@ def source_of(resolved: ResolvedQuery) -> Source:
         groups,
         partitions,
         tuple(name for name in resolved.asked_partition_by if name not in groups),
-        windowing_of(query.window),
+        windowing_of(query.window, resolved.is_stream),
         resolved.sort,
+        resolved.watermark,
     )
 
 
-def windowing_of(window: Window | None) -> Windowing:
-    """Returns the windows of a query, and the time buckets that spread one key over many tasks."""
+def windowing_of(window: Window | None, is_stream: bool = False) -> Windowing:
+    """Returns the windows of a query, and the time buckets: see :func:`in_buckets`."""
     if window is None:
         return Windowing(WHOLE)
     length = window.length.amount
     if window.slide is None:
-        return cut_into(Windowing(SPAN, length), BUCKET_WINDOWS)
-    slide = window.slide.amount
-    if slide >= length:
-        return Windowing(SLIDING, length, slide, slide)
-    return cut_into(Windowing(SLIDING, length, slide), BUCKET_WINDOWS)
+        return in_buckets(Windowing(SPAN, length), is_stream)
+    return in_buckets(Windowing(SLIDING, length, window.slide.amount), is_stream)
+
+
+def in_buckets(windowing: Windowing, is_stream: bool) -> Windowing:
+    """Returns windows, or spans, with time buckets, which spread one key over many tasks, or which a stream closes."""
+    if is_stream:
+        return closed_apart(windowing)
+    if not overlaps(windowing):
+        return attrs.evolve(windowing, cut=windowing.slide)
+    return cut_into(windowing, BUCKET_WINDOWS)

@@ -1,0 +1,69 @@
+"""Keeps the events of a stream until the watermark closes their time bucket, and then gives them to kernels.
+
+Only Spark's own operators keep state here: events are grouped by key and by Spark's ``window``, which holds what a time
+bucket needs. Spark gives each group once, when the watermark passes the window's end, and drops events that come for it
+later. All that follows is stateless, so it works as it does on a batch.
+"""
+
+from __future__ import annotations
+
+from itertools import count
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from cetdsl.execution.lists import with_lists
+from cetdsl.execution.source import EventFrame, Terms, floor_divide
+from cetdsl.execution.worker import map_stage
+from cetdsl.ir.kernel import KernelQuery
+from cetdsl.ir.layout import BUCKET, RowLayout
+from cetdsl.ir.operators import RowsInOrder
+from cetdsl.ir.stages import OrderSpec
+from cetdsl.ir.windowing import needed_by_bucket
+
+#: The column of Spark's window that closes a time bucket.
+_CLOSING = "w"
+#: A field of the events that are kept has a number in its name, another one each time. Where one run keeps two sets of
+#: events that are equal in all else, as the sides of an AND may be, Spark takes them for one, and never closes the
+#: second. Checkpoints do not know the name.
+_NUMBERS = count()
+
+
+def gathered(frame: EventFrame, query: KernelQuery, terms: Terms, layout: RowLayout) -> DataFrame:
+    """Returns the events of each key and time bucket together, in any order, once no more of them are awaited.
+
+    They are those that some variable can bind, with the columns of the layout.
+    """
+    begin, end = needed_by_bucket(query.windowing, query.looks_back)
+    kept = {name: term for name, term in terms.items() if name != BUCKET}
+    kept[_CLOSING] = _window(frame, begin, end)
+    if layout.lists:
+        rows = with_lists(frame, {**kept, f"u{next(_NUMBERS)}": "true"}, (_CLOSING,))
+    else:
+        keys = [*frame.key_names, _CLOSING]
+        first, *others = (name for name in kept if name not in keys)
+        event = F.struct(F.col(first).alias(f"u{next(_NUMBERS)}"), *others)
+        grouped = frame.select(kept).groupBy(*keys).agg(F.collect_list(event).alias("events"))
+        rows = grouped.select(*keys, F.inline("events").alias(first, *others))
+    start = F.expr(f"unix_micros({_CLOSING}.start)") - F.lit(begin)
+    return rows.withColumn(BUCKET, floor_divide(start, query.windowing.cut)).select(*layout.columns)
+
+
+def _window(frame: EventFrame, begin: int, end: int) -> Column:
+    """Returns, for each time bucket that needs an event, Spark's window from when to when it needs events.
+
+    Spark looks for the watermark on the very column that windows are made of. Its windows overlap or follow each other;
+    where those of a query leave gaps, the events in between are gone already, and a window closes when the next begins.
+    """
+    cut = frame.source.windowing.cut
+    duration, slide, start = (f"{amount} microseconds" for amount in (max(end - begin, cut), cut, begin % cut))
+    return F.window(frame.column(frame.source.time), duration, slide, start)
+
+
+def sent_in_order(rows: DataFrame, needed: RowsInOrder, memory: int) -> DataFrame:
+    """Sends rows of a stream to the tasks of some columns, where a worker puts them in order, as Spark sorts none."""
+    number = needed.order[0] if needed.order else needed.by[-1]
+    keys = [name for name in needed.by if name != number]
+    spread = rows.repartition(*keys) if keys else rows.repartition(1)
+    position = spread.columns.index
+    return map_stage(spread, "order", OrderSpec(tuple(map(position, keys)), position(number), memory), rows.schema)

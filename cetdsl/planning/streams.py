@@ -1,0 +1,57 @@
+"""What of a stream can be answered: what each time bucket tells by itself, when no more of its events are awaited."""
+
+from __future__ import annotations
+
+from cetdsl.analysis.resolve import ResolvedQuery
+from cetdsl.errors import StreamingNotSupported
+from cetdsl.ir.operators import EventsInOrder, Exchange, Operator
+from cetdsl.pattern.text import quote_name
+from cetdsl.planning.sorting import why_not_sorted_by_kernel
+
+#: What to do where a stream cannot be asked.
+ASK_LATER = "store the stream's events, and ask the same of them where they are read with spark.read"
+
+
+def why_not_on_stream(plan: Operator) -> str | None:
+    """Returns why a plan cannot answer a stream; None if it can, or if the events are those of no stream."""
+    if not plan.source.is_stream:
+        return None
+    for operator in plan.walk():
+        if operator.only_batch is not None:
+            return f"on a stream {operator.only_batch}"
+        if not isinstance(operator, Exchange) or not isinstance(operator.gives_rows, EventsInOrder):
+            continue
+        if operator.gives_rows.shared:
+            return "on a stream the tasks of a window cannot share its work"
+        if not operator.source.windowing.cut:
+            return "on a stream the events of a key are never all known"
+        reason = why_not_sorted_by_kernel(operator.source)
+        if reason is not None:
+            return f"Spark sorts no stream, and {reason}"
+    return None
+
+
+def refuse_on_stream(plan: Operator) -> None:
+    """Raises where a plan cannot answer a stream."""
+    reason = why_not_on_stream(plan)
+    if reason is not None:
+        raise StreamingNotSupported(f"the query cannot be answered: {reason}", hint=ASK_LATER)
+
+
+def is_endless(resolved: ResolvedQuery) -> bool:
+    """Whether a stream would never finish the aggregates of a query."""
+    window = resolved.query.window
+    return resolved.is_stream and (window is None or window.slide is None)
+
+
+def refuse_endless(resolved: ResolvedQuery) -> None:
+    """Raises where aggregates are asked of a stream that it would never finish."""
+    window = resolved.query.window
+    if window is None or not is_endless(resolved):
+        return
+    groups = ", ".join(map(quote_name, resolved.query.group_by))
+    raise StreamingNotSupported(
+        f"WITHIN {window.length} alone has one row of aggregates {f'for each of {groups}' if groups else 'in all'}, "
+        "which a stream never finishes",
+        hint=f"add SLIDE, as in WITHIN {window.length} SLIDE {window.length}, or ask for trends()",
+    )

@@ -1,0 +1,505 @@
+"""The answer of a stream is that of a batch over the events that were not late, window by window, once each.
+
+Each micro-batch is a file. Many small streams are the keys of one stream, and many queries are asked in one run of it.
+A last event, far behind all others and bound by no variable, closes all windows.
+"""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+import json
+import os
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import attrs
+import generators
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import reference
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from test_engines import by_case, shown
+
+import cetdsl as cet
+from cetdsl import errors
+from cetdsl.ir import operators
+from cetdsl.ir.operators import Operator
+from cetdsl.pattern.nodes import And
+from cetdsl.pattern.query import Query, Span, Window
+from cetdsl.pattern.text import unparse
+
+#: Watermarks start at the epoch, so that events near it would never be late.
+BEGIN = datetime.datetime(2020, 1, 1)
+SECOND = datetime.timedelta(seconds=1)
+#: So many streams are judged by each query.
+STREAMS = 40
+#: How long, in seconds, a stream waits for late events.
+DELAY = 4
+SCHEMA = generators.STACKED.replace("t bigint", "t timestamp")
+_ARROW = pa.schema(
+    {
+        "id": pa.int64(),
+        "t": pa.timestamp("us", "UTC"),
+        "s": pa.int32(),
+        "type": pa.string(),
+        "x": pa.int32(),
+        "y": pa.float64(),
+        "k": pa.string(),
+        "g": pa.int32(),
+        "name": pa.string(),
+        "case": pa.int32(),
+    }
+)
+Row = dict[str, Any]
+#: Which query, its groups as texts, the start of the window, and the answer as texts.
+Answer = tuple[int, tuple[str | None, ...], datetime.datetime | None, tuple[str | None, ...]]
+_COMMON = "q int, groups array<string>, start timestamp, told array<string>"
+
+
+class Live:
+    """A stream of micro-batches, and what a run of it gives."""
+
+    def __init__(self, spark: Any, folder: Path, batches: Sequence[Sequence[Row]], schema: str = SCHEMA) -> None:
+        self.spark, self.folder, self.schema = spark, folder, schema
+        self.batches = [*batches, [{"id": -1, "t": BEGIN + datetime.timedelta(days=30), "case": -1}]]
+        self.written = 0
+        (folder / "events").mkdir(parents=True)
+
+    def arrive(self, until: int | None = None) -> None:
+        """Writes the files of the micro-batches up to one."""
+        for number, rows in list(enumerate(self.batches))[self.written : until]:
+            path = self.folder / "events" / f"{number:03}.parquet"
+            whole = [{name: row.get(name) for name in _ARROW.names} for row in rows]
+            pq.write_table(pa.Table.from_pylist(whole, schema=_ARROW), path)
+            os.utime(path, (1_600_000_000 + number,) * 2)  # Spark reads the oldest file first
+            self.written = number + 1
+
+    @property
+    def events(self) -> DataFrame:
+        """The stream, with a watermark."""
+        reader = self.spark.readStream.schema(self.schema).option("maxFilesPerTrigger", 1)
+        files: DataFrame = reader.parquet(str(self.folder / "events"))
+        return files.withWatermark("t", f"{DELAY} seconds")
+
+    def run(self, answer: DataFrame, name: str = "answer") -> list[Any]:
+        """Runs a stream over the files that are there and new to it; gives all that it has given so far."""
+        out = str(self.folder / name)
+        writer = answer.writeStream.format("parquet").option("checkpointLocation", f"{out} checkpoint")
+        query = writer.outputMode("append").trigger(availableNow=True).start(out)
+        query.awaitTermination()
+        return self.spark.read.schema(answer.schema).parquet(out).select("*", "_metadata.file_name").collect()
+
+    def micro_batch(self, name: str = "answer") -> dict[str, int]:
+        """The number of the micro-batch that gave each file of the answer."""
+        found = {}
+        for path in (self.folder / name / "_spark_metadata").iterdir():
+            if not path.name.startswith("."):
+                for line in path.read_text().splitlines()[1:]:
+                    found[Path(json.loads(line)["path"]).name] = int(path.name.removesuffix(".compact"))
+        return found
+
+    @property
+    def watermarks(self) -> list[datetime.datetime]:
+        """The watermark of each micro-batch, and of the one without events that comes last."""
+        found, latest = [datetime.datetime(1970, 1, 1)], datetime.datetime(1970, 1, 1)
+        for rows in self.batches:
+            latest = max([latest, *(row["t"] - DELAY * SECOND for row in rows if row["t"] is not None)])
+            found.append(latest)
+        return found
+
+    def in_time_for(self, end: datetime.datetime) -> list[Row]:
+        """The events that came before a window was closed: in the micro-batch whose watermark passes its end."""
+        return [
+            row
+            for number, rows in enumerate(self.batches)
+            for row in rows
+            if not number or self.watermarks[number - 1] < end
+        ]
+
+
+def in_seconds(query: Query) -> Query:
+    """A generated query, whose window is one of ticks, with seconds for ticks."""
+    window = query.window
+    if window is None:
+        return query
+
+    def seconds(span: Span | None) -> Span | None:
+        return None if span is None else Span(span.amount * 1_000_000, "microsecond")
+
+    length = seconds(window.length)
+    assert length is not None
+    return attrs.evolve(query, window=Window(length, seconds(window.slide)))
+
+
+def stream_of_streams(first: int, count: int, disorder: int, choose: random.Random) -> list[list[Row]]:
+    """Many streams as one, in micro-batches; an event comes after others that are up to so many seconds later."""
+    rows = [{**row, "t": BEGIN + row["t"] * SECOND} for row in generators.stacked(first, count)]
+    rows.sort(key=lambda row: row["t"] + choose.uniform(0, disorder) * SECOND)
+    first_cut, last = sorted(choose.randrange(len(rows) + 1) for _ in range(2))
+    cuts = [0, first_cut, last, last, len(rows)]  # with an empty one
+    return [rows[low:high] for low, high in itertools.pairwise(cuts)]
+
+
+# What is asked --------------------------------------------------------------------------------------------------------
+
+
+def common(number: int, answer: DataFrame, query: Query, told: Iterable[Any]) -> DataFrame:
+    """An answer of any query as rows of one schema."""
+    groups = F.array(*(F.col(name).cast("string") for name in query.group_by))
+    sliding = query.window is not None and query.window.slide is not None
+    start = F.col("window.start") if sliding else F.lit(None).cast("timestamp")
+    columns = F.lit(number).alias("q"), groups.alias("groups"), start.alias("start"), F.array(*told).alias("told")
+    return answer.select(*columns)
+
+
+def aggregates_of(number: int, query: Query, ties: tuple[str, ...], df: DataFrame) -> DataFrame:
+    answer = cet.pattern(df, query, time="t", tie_break=ties).aggregate(number="string")
+    return common(number, answer, query, (F.col(item.output_name).cast("string") for item in query.returning))
+
+
+def trends_of(number: int, query: Query, ties: tuple[str, ...], df: DataFrame) -> DataFrame:
+    answer = cet.pattern(df, query, time="t", tie_break=ties).trends(columns=["id"])
+    return common(number, answer, query, [_written(F.col("trend"))])
+
+
+def complete_trends_of(number: int, query: Query, ties: tuple[str, ...], df: DataFrame) -> DataFrame:
+    answer = cet.pattern(df, query, time="t", tie_break=ties).complete_trends(columns=["id"])
+    return common(number, answer, query, [_written(F.col("trend"))])
+
+
+def complete_counts_of(number: int, query: Query, ties: tuple[str, ...], df: DataFrame) -> DataFrame:
+    answer = cet.pattern(df, query, time="t", tie_break=ties).count_complete_trends()
+    return common(number, answer, query, [F.col("count").cast("string")])
+
+
+def _written(trend: Any) -> Any:
+    each = F.transform(trend, lambda b: F.concat_ws(":", b.event.id.cast("string"), b.variable))
+    return F.array_join(F.array_sort(each), " ")
+
+
+def _texts(trend: Any) -> str:
+    return " ".join(sorted(f"{event}:{variable}" for event, variable in shown(trend)))
+
+
+# What is expected -----------------------------------------------------------------------------------------------------
+
+
+def expected_rows(asked: Callable[..., Any], query: Query, ties: tuple[str, ...], rows: list[Row]) -> list[Any]:
+    """The rows of an answer by the reference, as groups, start of the window, and values."""
+    if asked is aggregates_of:
+        wanted = {item.output_name: item.aggregate for item in query.returning}
+        found = reference.aggregate(query, rows, wanted, tie_break=ties)
+        return [(group, window and window[0], tuple(values.values())) for (group, window), values in found.items()]
+    told = reference.trends if asked is trends_of else reference.complete_trends
+    counts: Counter[Any] = Counter()
+    listed = []
+    for (group, window, _), trends in told(query, rows, tie_break=ties).items():
+        counts[group, window and window[0]] += len(trends)
+        # The reference numbers the rows that it is given.
+        named = (frozenset(map(_with_ids(rows), t)) if isinstance(t, frozenset) else _with_ids(rows)(t) for t in trends)
+        listed += [(group, window and window[0], (_texts(trend),)) for trend in named]
+    if asked is complete_counts_of:
+        return [(group, start, (number,)) for (group, start), number in counts.items()]
+    return listed
+
+
+def _with_ids(rows: list[Row]) -> Callable[[Any], Any]:
+    return lambda trend: tuple((rows[index]["id"], variable) for index, variable in trend)
+
+
+def compare(got: list[Any], expected: list[Any], context: str) -> None:
+    """Compares rows as they were read with those of the reference."""
+    texts = [(_as_texts(group), start, values) for group, start, values in expected]
+    found = sorted(((tuple(row.groups), row.start, tuple(row.told)) for row in got), key=str)
+    assert Counter(row[:2] for row in found) == Counter(row[:2] for row in texts), context
+    exact = [row for row in texts if all(isinstance(value, str) for value in row[2])]
+    if len(exact) == len(texts):
+        assert Counter(found) == Counter(texts), context
+        return
+    wanted = {row[:2]: row[2] for row in texts}
+    for *place, told in found:
+        for text, value in zip(told, wanted[tuple(place)], strict=True):
+            assert _agrees(text, value), (context, place, text, value)
+
+
+def _agrees(text: str | None, value: Any) -> bool:
+    if text is None or value is None or isinstance(value, str):
+        return text == value
+    return reference.same_value(float(text) if isinstance(value, float) or "E" in text else Decimal(text), value)
+
+
+def _as_texts(group: tuple[Any, ...]) -> tuple[str | None, ...]:
+    return tuple(None if value is None else str(value) for value in group)
+
+
+# Properties -----------------------------------------------------------------------------------------------------------
+
+ASKED = (aggregates_of, trends_of, complete_trends_of, complete_counts_of)
+FEATURES = generators.Features(returned_strings=True)
+
+
+def asked_of(live: Live, first: int, wanted: int, features: generators.Features = FEATURES) -> list[Any]:
+    """So many generated queries that a stream takes: what is asked, the query, how ties are broken, the answer."""
+    found: list[Any] = []
+    refused: Counter[str] = Counter()
+    for seed in range(first, first + 20 * wanted):
+        case = generators.random_case(seed, features)
+        query = in_seconds(by_case(case.query))
+        asked = ASKED[seed % len(ASKED)]
+        if asked in (complete_trends_of, complete_counts_of) and isinstance(query.pattern, And):
+            continue
+        if query.window is None:
+            continue
+        try:
+            answer = asked(len(found), query, case.tie_break, live.events)
+        except errors.StreamingNotSupported as error:
+            refused[str(error)] += 1
+            continue
+        found.append((asked, query, case.tie_break, answer))
+        if len(found) == wanted:
+            return found
+    raise AssertionError(f"most queries are refused: {refused.most_common(5)}")
+
+
+def run_all(live: Live, found: list[Any]) -> dict[int, list[Any]]:
+    """Runs all that is asked as one stream; gives the rows of each query."""
+    whole = found[0][-1]
+    for *_, answer in found[1:]:
+        whole = whole.union(answer)
+    live.arrive()
+    rows: dict[int, list[Any]] = {number: [] for number in range(len(found))}
+    for row in live.run(whole):
+        rows[row.q].append(row)
+    return rows
+
+
+@pytest.fixture(autouse=True)
+def _few_tasks(spark: Any) -> Iterator[None]:
+    """Each task of a stateful operator commits its state in each micro-batch, which takes most of the time here."""
+    before = spark.conf.get("spark.sql.shuffle.partitions")
+    spark.conf.set("spark.sql.shuffle.partitions", "2")
+    yield
+    spark.conf.set("spark.sql.shuffle.partitions", before)
+
+
+def test_a_stream_is_answered_as_a_batch(spark: Any, tmp_path: Path) -> None:
+    choose = random.Random(0)
+    live = Live(spark, tmp_path, stream_of_streams(0, STREAMS, DELAY, choose))
+    found = asked_of(live, 0, 8)
+    got = run_all(live, found)
+    rows = [row for batch in live.batches[:-1] for row in batch]
+    for number, (asked, query, ties, _) in enumerate(found):
+        expected = expected_rows(asked, query, ties, rows)
+        compare(got[number], expected, f"{asked.__name__}, ties={ties}\n{unparse(query)}")
+
+
+def test_late_events_are_those_of_closed_windows_and_each_window_comes_once(spark: Any, tmp_path: Path) -> None:
+    choose = random.Random(7)
+    live = Live(spark, tmp_path, stream_of_streams(50, STREAMS, 4 * DELAY, choose))
+    found = asked_of(live, 500, 8, FEATURES.without("span"))
+    got = run_all(live, found)
+    batch_of = live.micro_batch()
+    rows = [row for batch in live.batches[:-1] for row in batch]
+    late = 0
+    for number, (asked, query, ties, _) in enumerate(found):
+        assert query.window is not None
+        assert query.window.slide is not None
+        closes = max(query.window.length.amount, query.window.slide.amount) * SECOND / 1_000_000
+        expected = []
+        for start in {window[0] for row in rows for window in reference._windows(query, row["t"]) if window}:
+            known = [row for row in live.in_time_for(start + closes) if row["case"] >= 0]
+            late += len(rows) - len(known)
+            expected += [row for row in expected_rows(asked, query, ties, known) if row[1] == start]
+        compare(got[number], expected, f"{asked.__name__}, ties={ties}\n{unparse(query)}")
+        for row in got[number]:
+            passed = next(n for n, watermark in enumerate(live.watermarks) if watermark >= row.start + closes)
+            assert batch_of[row.file_name] == passed
+    assert late
+
+
+# Known answers --------------------------------------------------------------------------------------------------------
+
+
+def at(second: int, case: int, kind: str, **more: Any) -> Row:
+    """An event of a stream."""
+    return {"id": second, "t": BEGIN + second * SECOND, "type": kind, "case": case, **more}
+
+
+def test_what_other_engines_get_wrong(spark: Any, tmp_path: Path) -> None:
+    silent, late, too_late, one_instant, other = range(5)
+    live = Live(
+        spark,
+        tmp_path,
+        [
+            [at(1, silent, "A"), at(2, too_late, "A"), at(5, one_instant, "A"), at(1, other, "D"), at(9, other, "D")],
+            # The watermark is 5: both events are late, but their window is open.
+            [at(1, late, "A"), at(2, late, "B"), at(5, one_instant, "B"), at(15, other, "D")],
+            # The watermark is 11, which closes the window up to 10, also of keys without a new event.
+            [at(16, other, "D")],
+            [at(3, too_late, "B"), at(17, other, "D")],
+        ],
+    )
+    within = "GROUP BY case WITHIN 10 seconds SLIDE 10 seconds"
+    texts = {0: f"PATTERN SEQ(A, NOT C) {within}", 1: f"PATTERN SEQ(A, B) {within}"}
+    first, second = (
+        common(number, live.events.pattern(text, time="t").trends(columns=["id"]), query, [_written(F.col("trend"))])
+        for number, text in texts.items()
+        for query in [cet.parse(text)._query()]
+    )
+    live.arrive()
+    rows = live.run(first.union(second))
+    found = {(row.q, int(row.groups[0])): (row.told, live.micro_batch()[row.file_name]) for row in rows}
+    assert found == {
+        (0, silent): (["1:A"], 2),
+        (0, late): (["1:A"], 2),
+        (0, too_late): (["2:A"], 2),
+        (0, one_instant): (["5:A"], 2),
+        (1, late): (["1:A 2:B"], 2),
+    }
+
+
+def test_a_workload_is_answered_and_goes_on_after_a_restart(spark: Any, tmp_path: Path) -> None:
+    one, two, *others = stream_of_streams(300, STREAMS, DELAY, random.Random(3))
+    live = Live(spark, tmp_path, [one + two, list(itertools.chain(*others))])
+    queries = {
+        "rising": "RETURN COUNT(*) AS n, MAX(B.x) AS x PATTERN SEQ(A, B+) WHERE [k] AND B.x <= NEXT(B).x "
+        "GROUP BY case WITHIN 6 seconds SLIDE 2 seconds",
+        "gaps": "RETURN COUNT(*) AS n PATTERN SEQ(A, B+) GROUP BY case WITHIN 2 seconds SLIDE 3 seconds",
+        "pairs": "RETURN COUNT(*) AS n PATTERN A+ AND A+ GROUP BY case WITHIN 5 seconds SLIDE 5 seconds",
+        "all": "RETURN COUNT(*) AS n PATTERN SEQ(A, NOT C) WITHIN 5 seconds SLIDE 5 seconds",
+    }
+    listed = {
+        "spans": "PATTERN SEQ(A, B) GROUP BY case WITHIN 3 seconds",
+        "sliding": "PATTERN SEQ(NOT C, A, B) GROUP BY case WITHIN 4 seconds SLIDE 2 seconds",
+    }
+
+    def asked(df: DataFrame) -> DataFrame:
+        aggregates = df.patterns(queries, time="t").aggregate()
+        trends = df.patterns(listed, time="t").trends(columns=["id"])
+        every = F.to_json(F.struct("*"), {"ignoreNullFields": "false"}).alias("row")
+        return aggregates.select(every).union(trends.select(every))
+
+    answer = asked(live.events)
+    live.arrive(1)
+    before = Counter(row.row for row in live.run(answer))
+    live.arrive()
+    after = Counter(row.row for row in live.run(asked(live.events)))
+    expected = Counter(row.row for row in asked(spark.read.schema(SCHEMA).parquet(str(tmp_path / "events"))).collect())
+    assert after == expected
+    assert before <= after
+    assert len(before) < len(after)
+    assert {json.loads(row)["query"] for row in after} == {*queries, *listed}
+
+
+# Refusals and words ---------------------------------------------------------------------------------------------------
+
+WITHIN = "WITHIN 10 seconds SLIDE 5 seconds"
+
+
+@pytest.fixture
+def unmarked(spark: Any, tmp_path: Path) -> DataFrame:
+    """A stream without a watermark."""
+    stream: DataFrame = spark.readStream.schema(SCHEMA + ", u timestamp").parquet(str(tmp_path))
+    return stream
+
+
+@pytest.fixture
+def marked(unmarked: DataFrame) -> DataFrame:
+    return unmarked.withWatermark("t", "90 seconds")
+
+
+@pytest.mark.parametrize(
+    ("time", "within", "error", "message"),
+    [
+        ("t", WITHIN, errors.WatermarkError, r"has no watermark(.|\n)*hint: .*df.withWatermark\('t', '10 minutes'\)"),
+        ("id", "WITHIN 10 SLIDE 5", errors.WatermarkError, r"'id' is of type bigint(.|\n)*F.timestamp_seconds\('id'\)"),
+        ("t", "", errors.AnalysisErrors, r"without a window(.|\n)*hint: add a window"),
+    ],
+)
+def test_a_stream_without_a_watermark(
+    unmarked: DataFrame, time: str, within: str, error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        unmarked.pattern(f"PATTERN A+ {within}", time=time)
+    with pytest.raises(error, match=message):
+        unmarked.patterns({"q": f"RETURN COUNT(*) PATTERN A+ {within}"}, time=time).aggregate()
+
+
+@pytest.mark.parametrize("kind", ["timestamp_ntz", "date"])
+def test_a_time_that_no_watermark_can_be_on(unmarked: DataFrame, kind: str) -> None:
+    cast = unmarked.withColumn("t", F.col("t").cast(kind))
+    with pytest.raises(errors.WatermarkError, match=rf"'t' is of type {kind}(.|\n)*F.to_timestamp\('t'\)"):
+        cast.pattern(f"PATTERN A+ {WITHIN}", time="t")
+
+
+def test_a_watermark_on_another_column(unmarked: DataFrame) -> None:
+    other = unmarked.withWatermark("u", "1 minute")
+    with pytest.raises(errors.WatermarkError, match=r"is on 'u', but the time of the query is 't'(.|\n)*hint: "):
+        other.pattern(f"PATTERN A+ {WITHIN}", time="t")
+    assert other.pattern(f"PATTERN A+ {WITHIN}", time="u").count_trends().isStreaming
+
+
+def test_what_a_stream_cannot_be_asked(marked: DataFrame) -> None:
+    asked = marked.pattern(f"PATTERN A+ {WITHIN}", time="t")
+    for ask in (
+        lambda: asked.sample_trends(1),
+        lambda: asked.top_trends(1),
+        asked.survey_complete_trends,
+        asked.graph,
+        asked.statistics,
+        asked.adaptation,
+        lambda: asked.explain("survey"),
+        lambda: asked.trends(limit=3),
+        lambda: asked.trends(algorithm="joins"),
+        lambda: asked.complete_trends(algorithm="joins"),
+        lambda: asked.complete_trends(algorithm="definition"),
+    ):
+        with pytest.raises(errors.UnsupportedQuery, match=r"stream(.|\n)*hint: "):
+            ask()
+    span = marked.pattern("PATTERN A+ GROUP BY k WITHIN 10 seconds", time="t")
+    for ask in (span.count_trends, span.count_complete_trends):
+        with pytest.raises(errors.StreamingNotSupported, match=r"for each of k, which a stream never(.|\n)*add SLIDE"):
+            ask()
+    with pytest.raises(errors.StreamingNotSupported, match=r"more than 64 windows(.|\n)*longer SLIDE"):
+        marked.pattern("PATTERN A+ WITHIN 65 seconds SLIDE 1 second", time="t")
+    many = marked.patterns({"q": f"PATTERN A+ {WITHIN}"}, time="t")
+    with pytest.raises(errors.StreamingNotSupported, match="a limited number of trends"):
+        many.trends(limit=3)
+
+
+def test_which_operators_answer_streams() -> None:
+    kinds = (kind for kind in vars(operators).values() if isinstance(kind, type) and issubclass(kind, Operator))
+    assert {kind.__name__ for kind in kinds if kind.only_batch is None} == {
+        "BuildGraph", "CheckTrends", "ChooseTrends", "CountPaths", "DetectTogether", "DetectTrends", "Exchange",
+        "ListPaths", "ListTrends", "Merge", "MergeTogether", "Messages", "PairCounts", "Propagate", "PropagateTogether",
+        "Scan", "ShowTrends", "Sweep", "Union",
+    }  # fmt: skip
+
+
+def test_explain_says_how_long_an_answer_waits_and_for_what(marked: DataFrame) -> None:
+    text = str(marked.pattern(f"PATTERN A+ {WITHIN}", time="t").explain("physical"))
+    assert "waits     for the watermark, 90 seconds behind the latest event, to pass the end of the window" in text
+    assert "keep until the watermark passes what they are needed for, by window" in text
+    within = marked.pattern("PATTERN A+ GROUP BY k WITHIN 10 seconds", time="t")
+    span = str(within.explain("trends"))
+    assert "to be 10 seconds to 20 seconds behind the first event of a trend" in span
+    assert span.replace("== trends ==", "") in str(within.explain()).replace("== physical ==", "")
+
+
+@pytest.mark.parametrize("on_null_time", ["error", "skip"])
+def test_events_without_a_time(spark: Any, tmp_path: Path, on_null_time: str) -> None:
+    live = Live(spark, tmp_path, [[at(1, 0, "A"), {"id": 9, "t": None, "type": "A", "case": 0}]])
+    asked = live.events.pattern(f"PATTERN A GROUP BY case {WITHIN}", time="t", on_null_time=on_null_time)
+    live.arrive()
+    if on_null_time == "skip":
+        assert [row["count"] for row in live.run(asked.count_trends())] == [1, 1]
+        return
+    with pytest.raises(errors.NullTime, match="the time column 't' is NULL"), errors.recovering():
+        live.run(asked.count_trends())
