@@ -287,8 +287,8 @@ class PatternFrame:
         known = None if sampling is None else detected.sample(self._df, sampling)
         return attrs.evolve(detection, statistics=known)
 
-    def _decide_trends(self, limit: int | None, columns: Sequence[str] | None, detection: Detection) -> Decision:
-        return plan_trends(self._rewritten, self._columns(columns), whole("limit", limit), detection)
+    def _decide_trends(self, limit: int | None, columns: tuple[str, ...], detection: Detection) -> Decision:
+        return plan_trends(self._rewritten, columns, whole("limit", limit), detection)
 
     def adaptation(
         self,
@@ -867,7 +867,9 @@ class PatternFrame:
 
         def decision() -> Decision:
             if is_endless(rewritten):
-                return self._decide_trends(None, None, self._detection(plan, statistics, adaptation, algorithm))
+                return self._decide_trends(
+                    None, self._columns(None), self._detection(plan, statistics, adaptation, algorithm)
+                )
             return self._decide(self._query.returning or (Returned(COUNT),), number)
 
         def asked(columns: tuple[str, ...] = ()) -> CompleteRequest:
@@ -894,7 +896,7 @@ class PatternFrame:
 
     def _trends_views(self, detection: Detection, measured: bool) -> tuple[PlanView, ...]:
         """How trends are listed, and with ``measured`` the partial matches of each step."""
-        decision = self._decide_trends(None, None, detection)
+        decision = self._decide_trends(None, self._columns(None), detection)
         if not measured:
             return physical_views(decision)
         refuse_streaming(self._df, _MEASURED)
