@@ -110,6 +110,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     run.add_argument("--limit", type=_positive, metavar="N", help="with --trends: any N of them")
     run.add_argument("--columns", type=_names, metavar="COL,COL", help="with --trends: the columns to keep of an event")
+    run.add_argument(
+        "--layout",
+        choices=("nested", "wide", "long"),
+        default="nested",
+        help="with --trends: a row per trend with an array of events (default) or with columns by variable, or a row "
+        "per event",
+    )
     target = run.add_mutually_exclusive_group()
     target.add_argument(
         "--output", metavar="PATH", help="write the answer to this folder, in the format its ending names"
@@ -205,8 +212,8 @@ def _session(chosen: argparse.Namespace) -> Any:
 
 
 def _run(chosen: argparse.Namespace) -> None:
-    if not chosen.trends and (chosen.limit or chosen.columns):
-        raise CommandLineError("--limit and --columns speak of trends", hint="add --trends")
+    if not chosen.trends and (chosen.limit or chosen.columns or chosen.layout != "nested"):
+        raise CommandLineError("--limit, --columns and --layout speak of trends", hint="add --trends")
     query = cet.parse(_text(chosen.query))
     if chosen.complete and not chosen.trends and query.node.returning:
         raise CommandLineError(
@@ -219,10 +226,8 @@ def _run(chosen: argparse.Namespace) -> None:
         bound = _bind(spark, inputs, query, chosen)
         if chosen.trends:
             columns = chosen.columns or (None if output else _mentioned(query, chosen.time))
-            if chosen.complete:
-                answer = bound.complete_trends(chosen.complete, limit=chosen.limit, columns=columns)
-            else:
-                answer = bound.trends(limit=chosen.limit, columns=columns)
+            shape = {"limit": chosen.limit, "columns": columns, "layout": chosen.layout}
+            answer = bound.complete_trends(chosen.complete, **shape) if chosen.complete else bound.trends(**shape)
         elif chosen.complete:
             answer = bound.count_complete_trends(chosen.complete, number=chosen.number)
         elif query.node.returning:

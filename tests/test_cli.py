@@ -104,6 +104,15 @@ def test_run_lists_trends(files: dict[str, str], spark, tmp_path: Path, capsys: 
     assert json.loads(min((row.trend for row in rows), key=len))[0] == {"variable": "a", "event": {"t": 1}}
 
 
+def test_run_lists_trends_as_rows_of_events(files: dict[str, str], spark, tmp_path: Path) -> None:
+    target = str(tmp_path / "long.csv")
+    words = ["run", "PATTERN SEQ(A, B)", "--input", files["csv"], "--time", "t", "--trends", "--layout", "long"]
+    assert main([*words, "--columns", "t", "--output", target]) == 0
+    rows = spark.read.csv(target, header=True, inferSchema=True)
+    assert rows.columns == ["trend", "position", "variable", "t"]
+    assert rows.count() == 2 * 2 * 3
+
+
 def test_run_counts_and_lists_complete_trends(files: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     words = ["run", "PATTERN SEQ(A, B+)", "--input", files["csv"], "--time", "t", "--complete"]
     assert main([*words, "maximal"]) == 0

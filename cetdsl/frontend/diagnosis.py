@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 import attrs
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from cetdsl.analysis.resolve import Binding, ResolvedQuery, analyse
@@ -17,6 +17,7 @@ from cetdsl.analysis.types import category
 from cetdsl.errors import InvalidNode, names_of, recovering, shown
 from cetdsl.execution.census import DISTINCT, GREATEST, HOLDS, LEAST, NULL, Census, Measure, Totals
 from cetdsl.execution.compat import function_names, schema_of
+from cetdsl.execution.layouts import narrowed
 from cetdsl.execution.operators import run
 from cetdsl.explain import Explanation
 from cetdsl.explain.diagnosis import amount, count_text, diagnosis_views, number
@@ -479,11 +480,11 @@ class _Asking:
         parts = []
         for text, query in queries:
             found = self.trends(query, max(limit, _FEW), names).orderBy("lasts").limit(limit)
-            parts.append(found.select(F.lit(text).alias("missed"), "lasts", _narrowed(names).alias("trend")))
+            parts.append(found.select(F.lit(text).alias("missed"), "lasts", narrowed(names).alias("trend")))
         if parts:
             return reduce(DataFrame.unionByName, parts)
         none = self.trends(self.resolved.query, 1, names).limit(0)
-        return none.select(F.lit("").alias("missed"), "lasts", _narrowed(names).alias("trend"))
+        return none.select(F.lit("").alias("missed"), "lasts", narrowed(names).alias("trend"))
 
     def _columns(self, columns: Sequence[str] | None) -> tuple[str, ...]:
         schema = self.resolved.schema
@@ -528,16 +529,6 @@ def _geometric(low: int, high: int) -> list[int]:
 def _linear(low: int, high: int) -> list[int]:
     """Lengths above ``low`` in equal steps, up to ``high``."""
     return sorted({low + (high - low) * step // _LENGTHS for step in range(1, _LENGTHS + 1)} - {low})
-
-
-def _narrowed(names: Sequence[str]) -> Column:
-    """The trends of rows with these columns of events alone."""
-
-    def binding(bound: Column) -> Column:
-        event = F.struct(*(bound.getField("event").getField(name).alias(name) for name in names))
-        return F.struct(bound.getField("variable").alias("variable"), event.alias("event"))
-
-    return F.transform("trend", binding)
 
 
 def _is_local(part: Expr, variable: str) -> bool:

@@ -17,6 +17,7 @@ from cetdsl.execution.compat import function_names, refuse_streaming, require_da
 from cetdsl.execution.complete import summary
 from cetdsl.execution.conditions import refuse_changing_conditions
 from cetdsl.execution.graph import EventGraph
+from cetdsl.execution.layouts import Layout, lay_out
 from cetdsl.execution.operators import run
 from cetdsl.execution.python import require_worker_python
 from cetdsl.execution.room import is_beyond_a_task
@@ -25,6 +26,7 @@ from cetdsl.explain.physical import chosen_facts, measured_facts, physical_views
 from cetdsl.explain.view import PlanView
 from cetdsl.frontend.diagnosis import USUAL_SAMPLE, Diagnosis, diagnose
 from cetdsl.frontend.extraction import given_extraction, given_road
+from cetdsl.frontend.layouts import given_layout
 from cetdsl.frontend.patterns import query_of
 from cetdsl.frontend.sorting import asked_sort
 from cetdsl.frontend.terms import Term, to_expr
@@ -194,6 +196,8 @@ class PatternFrame:
         statistics: str | Mapping[str, Mapping[Any, float]] | None = None,
         adaptation: str | Mapping[str, Any] | None = None,
         algorithm: str = "auto",
+        layout: str = "nested",
+        times: bool = False,
     ) -> DataFrame:
         """The trends themselves, one row each.
 
@@ -220,12 +224,27 @@ class PatternFrame:
         algorithm : {"auto", "kernel", "joins"}
             Who puts trends together. ``joins`` joins DataFrames in the order of the plan, so that nothing of a key must
             fit one task's memory. ``auto`` is the kernel.
+        layout : {"nested", "wide", "long"}
+            ``nested``: a row per trend with its bindings in an array. ``wide``: a row per trend, with a column for each
+            variable and column, ``view_ts``: the value, or an array if a trend may bind several events. ``long``: a row
+            per binding, with the number of the trend. Both show the ends of a window in two columns.
+        times : bool
+            Whether the times of the first and of the last event stand beside each trend.
 
         Returns
         -------
         pyspark.sql.DataFrame
-            Group and partition columns, ``window`` if the query slides, and ``trend``: an array, in order of time, of
-            ``struct<variable string, event struct<columns>>``.
+            Group and partition columns, ``window`` if the query slides, ``first_time`` and ``last_time`` if they are
+            asked for, and ``trend``: an array, in order of time, of ``struct<variable string, event struct<columns>>``.
+            A wide layout has columns of variables in its place, a long one ``trend``, a number that tells this trend
+            from all others of the answer, ``position`` in it, from 1, ``variable``, and the columns of the event.
+
+        Raises
+        ------
+        InvalidNode
+            If there is no such layout, or it would have two columns of one name.
+        StreamingNotSupported
+            If trends of a stream are to be numbered.
 
         Examples
         --------
@@ -240,9 +259,23 @@ class PatternFrame:
         2
         >>> df.pattern(cet.seq(A, B), time="t").trends(algorithm="joins").count()
         2
+        >>> df.pattern(cet.seq(A, +B), time="t").trends(columns=["x"], layout="wide", times=True).orderBy("B_x").show()
+        +----------+---------+---+------+
+        |first_time|last_time|A_x|   B_x|
+        +----------+---------+---+------+
+        |         1|        2|  5|   [7]|
+        |         1|        3|  5|[7, 9]|
+        |         1|        3|  5|   [9]|
+        +----------+---------+---+------+
+        <BLANKLINE>
         """
+        shape = self._layout(layout, times, columns)
         detection = self._detection(plan, statistics, adaptation, algorithm)
-        return run(self._df, self._decide_trends(limit, columns, detection).plan)
+        return lay_out(run(self._df, self._decide_trends(limit, shape.needed, detection).plan), shape)
+
+    def _layout(self, form: str, times: bool, columns: Sequence[str] | None) -> Layout:
+        """The shape in which trends are asked for."""
+        return given_layout(form, times, self._query.pattern, self._columns(columns), self._rewritten.time.name)
 
     def _detection(self, plan: object, statistics: object, adaptation: object, algorithm: object = "auto") -> Detection:
         """How trends are to be put together; this runs jobs if a sample of the events is to say it."""
@@ -254,8 +287,8 @@ class PatternFrame:
         known = None if sampling is None else detected.sample(self._df, sampling)
         return attrs.evolve(detection, statistics=known)
 
-    def _decide_trends(self, limit: int | None, columns: Sequence[str] | None, detection: Detection) -> Decision:
-        return plan_trends(self._rewritten, self._columns(columns), whole("limit", limit), detection)
+    def _decide_trends(self, limit: int | None, columns: tuple[str, ...], detection: Detection) -> Decision:
+        return plan_trends(self._rewritten, columns, whole("limit", limit), detection)
 
     def adaptation(
         self,
@@ -348,6 +381,8 @@ class PatternFrame:
         optimizer: str = "auto",
         cost_model: str = "exact",
         anchors: int | None = None,
+        layout: str = "nested",
+        times: bool = False,
     ) -> DataFrame:
         """The complete trends, one row each: those that are not part of another one of their group and window.
 
@@ -378,6 +413,10 @@ class PatternFrame:
             For ``anchors``, the number of attribute vertices that partial trends are found between, from those with
             most edges on, in each window. By default it is chosen by what it costs.
 
+        layout : {"nested", "wide", "long"}
+        times : bool
+            As of :meth:`trends`.
+
         Returns
         -------
         pyspark.sql.DataFrame
@@ -402,10 +441,10 @@ class PatternFrame:
         >>> sorted([b.event.t for b in row.trend] for row in chains.complete_trends(columns=["t"]).collect())
         [[1, 2], [1, 3, 4]]
         """
-        names = self._columns(columns)
+        shape = self._layout(layout, times, columns)
         extraction = given_extraction(algorithm, memory_limit, optimizer, cost_model, anchors)
-        request = self._complete(completeness, extraction, names, whole("limit", limit))
-        return run(self._df, plan_complete(self._with_room(request)).plan)
+        request = self._complete(completeness, extraction, shape.needed, whole("limit", limit))
+        return lay_out(run(self._df, plan_complete(self._with_room(request)).plan), shape)
 
     def count_complete_trends(
         self, completeness: str = "maximal", name: str = "count", number: str = "decimal", *, algorithm: str = "auto"
@@ -828,7 +867,9 @@ class PatternFrame:
 
         def decision() -> Decision:
             if is_endless(rewritten):
-                return self._decide_trends(None, None, self._detection(plan, statistics, adaptation, algorithm))
+                return self._decide_trends(
+                    None, self._columns(None), self._detection(plan, statistics, adaptation, algorithm)
+                )
             return self._decide(self._query.returning or (Returned(COUNT),), number)
 
         def asked(columns: tuple[str, ...] = ()) -> CompleteRequest:
@@ -855,7 +896,7 @@ class PatternFrame:
 
     def _trends_views(self, detection: Detection, measured: bool) -> tuple[PlanView, ...]:
         """How trends are listed, and with ``measured`` the partial matches of each step."""
-        decision = self._decide_trends(None, None, detection)
+        decision = self._decide_trends(None, self._columns(None), detection)
         if not measured:
             return physical_views(decision)
         refuse_streaming(self._df, _MEASURED)

@@ -47,6 +47,7 @@ from cetdsl.ir.rows import (
     WHOLE_SUM,
     Dependent,
 )
+from cetdsl.kernels._borrow import borrowed
 from cetdsl.kernels._jit import inlined, jit
 from cetdsl.kernels.vocabulary import Bools, Floats, Index, Ints
 from cetdsl.kernels.wire.columns import integers, order_codes, to_numpy, validity
@@ -151,6 +152,7 @@ def _table(rows: object, columns: int) -> Ints:
 @jit
 def bind(conditions: Conditions, memory: Memory, variable: Index, row: Index) -> None:
     """Binds a row to a variable."""
+    conditions, memory = borrowed(conditions), borrowed(memory)
     for number in range(len(memory.many)):
         if conditions.sets[number, variable]:
             memory.met[number, memory.many[number]] = row
@@ -204,6 +206,7 @@ def _add(conditions: Conditions, memory: Memory, number: Index, many: Index, row
 @jit
 def take_back(conditions: Conditions, memory: Memory, variable: Index) -> None:
     """Takes back the last row, which is bound to a variable."""
+    conditions, memory = borrowed(conditions), borrowed(memory)
     for number in range(len(memory.many)):
         if conditions.sets[number, variable]:
             memory.many[number] -= 1
@@ -234,6 +237,7 @@ def _compare(one: float, other: float) -> int:
 @jit
 def says(conditions: Conditions, memory: Memory, variable: Index, row: Index) -> int:
     """Evaluates the condition of a variable for a row that has been bound to it: ``HOLDS``, ``FAILS`` or ``CANNOT``."""
+    conditions, memory = borrowed(conditions), borrowed(memory)
     stack, real_stack, known = memory.stack, memory.real_stack, memory.known
     begin, end = conditions.step_start[variable], conditions.step_start[variable + 1]
     if begin == end:

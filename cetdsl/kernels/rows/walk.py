@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cetdsl.ir.rows import ACCEPT, NEXT_ROW, PAST_LAST, TO_FIRST
+from cetdsl.kernels._borrow import borrowed
 from cetdsl.kernels._jit import jit
 from cetdsl.kernels.rows.conditions import CANNOT, FAILS, Conditions, Memory, bind, says, take_back
 from cetdsl.kernels.rows.program import Program, Words
@@ -267,6 +268,10 @@ def find_matches(
     count : int
         How many matches and unmatched rows were written.
     """
+    # Half of the time would go into counting references.
+    program, asked, found = borrowed(program), borrowed(asked), borrowed(found)
+    conditions, memory = borrowed(conditions), borrowed(memory)
+    tests, sure, possible, cursor = borrowed(tests), borrowed(sure), borrowed(possible), borrowed(cursor)
     count, used = 0, 0
     many = len(program.variable)
     last = len(segment_start) - 2

@@ -1,0 +1,130 @@
+"""Trends in other shapes than an array of bindings: a row each with a column per attribute, or a row per binding."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import attrs
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from cetdsl.errors import InvalidNode
+from cetdsl.execution.compat import refuse_streaming
+
+NESTED, WIDE, LONG = LAYOUTS = ("nested", "wide", "long")
+#: The times of a trend's first and last event.
+FIRST_TIME, LAST_TIME = "first_time", "last_time"
+_OTHER_NAMES = "choose other columns to show with columns=[...], or rename the variable or the column"
+
+
+@attrs.frozen
+class Layout:
+    """How trends are shown.
+
+    ``variables`` are those that trends bind, each with whether it binds one event at most. Events show ``columns``.
+    With ``times``, the times of the first and of the last event stand beside each trend.
+    """
+
+    form: str
+    variables: tuple[tuple[str, bool], ...]
+    columns: tuple[str, ...]
+    time: str
+    times: bool = False
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """The columns that the events must have to be laid out."""
+        return tuple(dict.fromkeys((*self.columns, self.time))) if self.times else self.columns
+
+
+def lay_out(rows: DataFrame, layout: Layout) -> DataFrame:
+    """Lays trends out: rows of keys, a window where they slide, and ``trend``, whose events have the needed columns."""
+    if layout.form == NESTED and not layout.times:
+        return rows
+    before = [name for name in rows.columns if name != "trend"]
+    trend = F.col("trend")
+    ends = []
+    if layout.times:
+        found = ((FIRST_TIME, F.get(trend, F.lit(0))), (LAST_TIME, F.element_at(trend, -1)))
+        ends = [_of_event(binding, layout.time).alias(name) for name, binding in found]
+    if layout.form == NESTED:
+        _refuse_clashes([*before, *([FIRST_TIME, LAST_TIME] if ends else []), "trend"])
+        whole = trend if layout.needed == layout.columns else narrowed(layout.columns)
+        return rows.select(*map(_column, before), *ends, whole.alias("trend"))
+    beside = [*_flat(rows, before), *ends]
+    names = [name for name in before if name != "window"]
+    names += ["window_start", "window_end"] if "window" in before else []
+    names += [FIRST_TIME, LAST_TIME] if ends else []
+    if layout.form == WIDE:
+        return _wide(rows, layout, beside, names)
+    return _long(rows, layout, beside, names)
+
+
+def _wide(rows: DataFrame, layout: Layout, beside: Sequence[Column], names: Sequence[str]) -> DataFrame:
+    own = [f"{variable}_{column}" for variable, _ in layout.variables for column in layout.columns]
+    _refuse_clashes([*names, *own])
+    shown = []
+    for variable, is_single in layout.variables:
+        bound = F.filter("trend", _binds(variable))
+        for column in layout.columns:
+            values = F.transform(bound, _value_of(column))
+            shown.append((F.get(values, F.lit(0)) if is_single else values).alias(f"{variable}_{column}"))
+    return rows.select(*beside, *shown)
+
+
+def _long(rows: DataFrame, layout: Layout, beside: Sequence[Column], names: Sequence[str]) -> DataFrame:
+    refuse_streaming(rows, "its trends in the layout 'long', which numbers them")
+    # Along a trend, a key has one value, which is shown already.
+    columns = [column for column in layout.columns if column not in rows.columns]
+    own = [*names, "trend", "position", "variable", *columns]
+    _refuse_clashes(own)
+    # Columns by number, as those of an answer may have any name.
+    numbered = rows.select(*beside, F.monotonically_increasing_id(), "trend")
+    numbered = numbered.toDF(*(f"c{place}" for place in range(len(names))), "number", "trend")
+    kept = [f"c{place}" for place in range(len(names))]
+    each = numbered.select(*kept, "number", F.posexplode("trend").alias("place", "bound"))
+    event = [_of_event(F.col("bound"), column) for column in columns]
+    flat = each.select(*kept, "number", F.col("place") + 1, F.col("bound").getField("variable"), *event)
+    return flat.toDF(*own)
+
+
+def _flat(rows: DataFrame, before: Sequence[str]) -> list[Column]:
+    """The columns beside the trend, with the ends of the window as columns of their own behind the keys."""
+    columns = [_column(name) for name in before if name != "window"]
+    if "window" in before:
+        columns += [F.col("window").getField(end).alias(f"window_{end}") for end in ("start", "end")]
+    return columns
+
+
+def _column(name: str) -> Column:
+    return F.col("`" + name.replace("`", "``") + "`")
+
+
+def _of_event(binding: Column, name: str) -> Column:
+    return binding.getField("event").getField(name)
+
+
+def _binds(variable: str) -> Callable[[Column], Column]:
+    return lambda binding: binding.getField("variable") == F.lit(variable)
+
+
+def _value_of(name: str) -> Callable[[Column], Column]:
+    return lambda binding: _of_event(binding, name)
+
+
+def narrowed(columns: Sequence[str]) -> Column:
+    """The column ``trend`` of rows with these columns of its events alone."""
+
+    def binding(bound: Column) -> Column:
+        event = F.struct(*(_of_event(bound, name).alias(name) for name in columns))
+        return F.struct(bound.getField("variable").alias("variable"), event.alias("event"))
+
+    return F.transform("trend", binding)
+
+
+def _refuse_clashes(names: Sequence[str]) -> None:
+    """Raises where an answer would have two columns of one name."""
+    folded = [name.casefold() for name in names]
+    for name in names:
+        if folded.count(name.casefold()) > 1:
+            raise InvalidNode(f"the answer would have two columns of the name {name!r}", hint=_OTHER_NAMES)
