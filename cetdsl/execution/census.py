@@ -11,12 +11,14 @@ from pyspark.sql import functions as F
 
 from cetdsl.errors import recovering
 from cetdsl.execution.compat import translated
-from cetdsl.execution.source import EventFrame
+from cetdsl.execution.layouts import times_of_ends
+from cetdsl.execution.source import EventFrame, equal_zeros
 from cetdsl.ir.compiled import Compiled
 from cetdsl.ir.machine import Machine
 from cetdsl.ir.source import Source
 from cetdsl.pattern.automaton import Automaton
 from cetdsl.pattern.expressions import Expr
+from cetdsl.pattern.text import in_backquotes
 
 #: What can be counted of rows, or told of a term in them.
 HOLDS, NULL, LEAST, GREATEST, DISTINCT = "holds", "null", "least", "greatest", "distinct"
@@ -106,32 +108,20 @@ class Census:
     def sampled(self, keys: Sequence[str], share: float) -> DataFrame:
         """The rows of about such a share of the keys, all of each; without keys, such a share of the time."""
         if keys:
-            kinds = {field.name: field.dataType.typeName() for field in self._frame.fields}
-            # Equal doubles have equal hashes but for the two zeros, whose sum is one of them.
-            columns = [_own(name) + 0.0 if kinds[name] in ("double", "float") else _own(name) for name in keys]
+            # Equal doubles have equal hashes but for the two zeros.
+            columns = [F.expr(equal_zeros(in_backquotes(name), self._frame.type_of(name))) for name in keys]
             return self._df.filter(F.pmod(F.xxhash64(*columns), F.lit(_STEPS)) < int(share * _STEPS))
         ticks = self._frame.ticks
         with recovering():
             [row] = self._frame.frame.agg(F.percentile_approx(ticks, share, 10_000)).collect()
-        return self._df.filter(self._frame.ticks_of(_quoted(self._source.time)) <= row[0])
+        return self._df.filter(self._frame.ticks_of(in_backquotes(self._source.time)) <= row[0])
 
     def lasting(self, trends: DataFrame) -> DataFrame:
         """Rows of trends with what each ``lasts``, in microseconds or ticks, from its first event to its last."""
-
-        def time_of(binding: Column) -> Column:
-            return binding.getField("event").getField(self._source.time)
-
-        ends = {"first": time_of(F.get("trend", F.lit(0))), "last": time_of(F.element_at("trend", -1))}
+        first, last = times_of_ends(self._source.time)
+        ends = {"first": first, "last": last}
         lasts = self._frame.ticks_of("last") - self._frame.ticks_of("first")
         return trends.withColumns(ends).withColumn("lasts", lasts).drop("first", "last")
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
-
-
-def _own(name: str) -> Column:
-    return F.col(_quoted(name))
 
 
 def totals_of(counted: DataFrame) -> Mapping[str, float]:

@@ -16,6 +16,7 @@ from cetdsl.execution.operators import Rows, execute, run, runs
 from cetdsl.execution.trends import trends_spec
 from cetdsl.ir.operators import MeasureChoice, MeasureDetection, Operator, SampleDetection
 from cetdsl.ir.stages import DETECTION, DetectSpec
+from cetdsl.pattern.text import in_backquotes
 
 #: Rows of which a sample before planning is taken.
 MOST_SAMPLED = 1_000_000
@@ -92,7 +93,7 @@ def _mean(found: list[tuple[int, float]]) -> float:
 
 def _bounded(df: DataFrame, plan: Operator) -> DataFrame:
     """Leaves so long a part of the time, in its middle, that it holds about ``MOST_SAMPLED`` rows of evenly many."""
-    time = df[_quoted(plan.source.time)]
+    time = df[in_backquotes(plan.source.time)]
     number = time.cast("timestamp").cast("double") if plan.source.time_type.startswith("timestamp") else time
     count, least, most = df.select(F.count(time), F.min(number), F.max(number)).collect()[0]
     if count <= MOST_SAMPLED:
@@ -102,13 +103,9 @@ def _bounded(df: DataFrame, plan: Operator) -> DataFrame:
 
 
 def _of_slices(df: DataFrame, plan: Operator, columns: list[Column]) -> DataFrame:
-    places = map(_quoted, (*plan.source.shown_keys, "branch", "slice"))
+    places = map(in_backquotes, (*plan.source.shown_keys, "branch", "slice"))
     with own_errors():
         return run(df, plan).groupBy(*places).agg(*columns)
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 class Work(NamedTuple):

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 
 from cetdsl.errors import InvalidNode
 from cetdsl.execution.compat import refuse_streaming
+from cetdsl.pattern.text import in_backquotes
 
 NESTED, WIDE, LONG = LAYOUTS = ("nested", "wide", "long")
 #: The times of a trend's first and last event.
@@ -45,8 +46,7 @@ def lay_out(rows: DataFrame, layout: Layout) -> DataFrame:
     trend = F.col("trend")
     ends = []
     if layout.times:
-        found = ((FIRST_TIME, F.get(trend, F.lit(0))), (LAST_TIME, F.element_at(trend, -1)))
-        ends = [_of_event(binding, layout.time).alias(name) for name, binding in found]
+        ends = [time.alias(name) for time, name in zip(times_of_ends(layout.time), (FIRST_TIME, LAST_TIME))]
     if layout.form == NESTED:
         _refuse_clashes([*before, *([FIRST_TIME, LAST_TIME] if ends else []), "trend"])
         whole = trend if layout.needed == layout.columns else narrowed(layout.columns)
@@ -97,11 +97,16 @@ def _flat(rows: DataFrame, before: Sequence[str]) -> list[Column]:
 
 
 def _column(name: str) -> Column:
-    return F.col("`" + name.replace("`", "``") + "`")
+    return F.col(in_backquotes(name))
 
 
 def _of_event(binding: Column, name: str) -> Column:
     return binding.getField("event").getField(name)
+
+
+def times_of_ends(time: str) -> tuple[Column, Column]:
+    """The times of the first and of the last event of ``trend``, from the column of that name in its events."""
+    return _of_event(F.get("trend", F.lit(0)), time), _of_event(F.element_at("trend", -1), time)
 
 
 def _binds(variable: str) -> Callable[[Column], Column]:

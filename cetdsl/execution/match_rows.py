@@ -17,7 +17,7 @@ from cetdsl.errors import CetdslError, QueryTypeError, UnknownColumn, Unsupporte
 from cetdsl.execution.compat import refuse_unsendable, translated
 from cetdsl.execution.exchange import exchange
 from cetdsl.execution.match_conditions import ORDERED, ConditionSteps
-from cetdsl.execution.source import ntz_micros
+from cetdsl.execution.source import equal_zeros, ntz_micros
 from cetdsl.execution.worker import map_stage
 from cetdsl.ir.rows import (
     COUNT,
@@ -39,10 +39,10 @@ from cetdsl.ir.rows import (
 )
 from cetdsl.ir.slots import TESTS_IN_WORD
 from cetdsl.pattern.query import Span
+from cetdsl.pattern.text import in_backquotes
 from cetdsl.rows.automaton import PositionAutomaton
 from cetdsl.rows.nodes import Output
 from cetdsl.rows.resolve import AVERAGE, Expression, ResolvedMatch, Value, Wanted, column, moved_name, slot_name
-from cetdsl.rows.tokens import quote
 
 _OUTPUTS = {
     Output.ONE_ROW: ONE_ROW,
@@ -51,7 +51,7 @@ _OUTPUTS = {
     Output.UNMATCHED: UNMATCHED,
 }
 _INTEGERS = ("byte", "short", "integer", "long")
-_NUMBER, _MATCH = quote("number of row"), quote("number of match")
+_NUMBER, _MATCH = in_backquotes("number of row"), in_backquotes("number of match")
 
 
 def match_rows(df: DataFrame, match: ResolvedMatch, automaton: PositionAutomaton, span: Span | None) -> DataFrame:
@@ -91,10 +91,10 @@ class _Match:
         schema = rows.schema
         shown = [schema.fields[number] for number in spec.shown]
         found = map_stage(rows, "match rows", spec, T.StructType([*shown, *_slot_fields(spec, schema)]))
-        names = [quote(f"found {place}") for place in range(len(spec.slots))]
+        names = [in_backquotes(f"found {place}") for place in range(len(spec.slots))]
         made = [f"{make(names)} AS {slot_name(number)}" for number, make in enumerate(finished)]
         return self._measured(
-            found.selectExpr(*(quote(field.name) for field in shown), f"{names[-1]} AS {_MATCH}", *made)
+            found.selectExpr(*(in_backquotes(field.name) for field in shown), f"{names[-1]} AS {_MATCH}", *made)
         )
 
     # -- what the kernel is told -------------------------------------------------------------------------------------
@@ -235,9 +235,9 @@ class _Match:
     def _rows(self, conditions: list[Expression], spec: MatchSpec) -> DataFrame:
         """The columns that the kernel reads, sent to the task of their partition and sorted there."""
         match = self._match
-        keys = [f"{self._key(number)} AS {quote(f'key {place}')}" for place, number in enumerate(match.partition_by)]
+        keys = [f"{self._key(number)} AS `key {place}`" for place, number in enumerate(match.partition_by)]
         words = [
-            f"{self._word(conditions[first : first + TESTS_IN_WORD])} AS {quote(f'word {first}')}"
+            f"{self._word(conditions[first : first + TESTS_IN_WORD])} AS {in_backquotes(f'word {first}')}"
             for first in range(0, len(conditions), TESTS_IN_WORD)
         ]
         shown = match.partition_by if spec.output == ONE_ROW else range(len(self._fields))
@@ -246,8 +246,8 @@ class _Match:
             selected.append(_NUMBER)
         if self._span is not None:
             selected.append(f"{self._ticks(self._span)} AS `time`")
-        selected += [f"{column(number)} AS {quote(f'shown {number}')}" for number in shown]
-        selected += [f"{sql} AS {quote(name)}" for sql, name in self._columns.items()]
+        selected += [f"{column(number)} AS {in_backquotes(f'shown {number}')}" for number in shown]
+        selected += [f"{sql} AS {in_backquotes(name)}" for sql, name in self._columns.items()]
         # Batches of no column at all would not tell how many rows they have.
         selected = selected or ["0 AS `row`"]
         frame = self._with_moved(self._frame, self._moved)
@@ -255,9 +255,9 @@ class _Match:
             # Spark has sent the rows to their tasks and sorted them there. The kernel checks the numbers.
             rows = translated(lambda: frame.selectExpr(*selected), "evaluate the clause")
         else:
-            order = [f"{column(number)} AS {quote(f'order {place}')}" for place, number in enumerate(match.order_by)]
+            order = [f"{column(number)} AS `order {place}`" for place, number in enumerate(match.order_by)]
             sent = translated(lambda: frame.selectExpr(*selected, *order), "evaluate the clause")
-            by = [quote(f"key {place}") for place in range(len(keys))]
+            by = [in_backquotes(f"key {place}") for place in range(len(keys))]
             rows = exchange(sent, by, [*by, *self._sorted()]).drop(*(f"order {n}" for n in range(len(order))))
         self._refuse_collated(rows.schema)
         refuse_unsendable(rows.schema)
@@ -266,7 +266,7 @@ class _Match:
     def _sorted(self) -> list[Column]:
         keys = []
         for place, key in enumerate(self._match.clause.order_by):
-            name = F.col(quote(f"order {place}"))
+            name = F.col(in_backquotes(f"order {place}"))
             if key.ascending:
                 keys.append(name.asc_nulls_first() if key.nulls_first else name.asc_nulls_last())
             else:
@@ -275,10 +275,7 @@ class _Match:
 
     def _key(self, number: int) -> str:
         """A partition column, in which equal doubles look equal to the kernel too."""
-        kind, name = self._fields[number].dataType, column(number)
-        if isinstance(kind, (T.DoubleType, T.FloatType)):
-            return f"CASE WHEN {name} = 0 THEN CAST(0 AS {kind.simpleString()}) ELSE {name} END"
-        return name
+        return equal_zeros(column(number), self._fields[number].dataType)
 
     def _word(self, conditions: Sequence[Expression]) -> str:
         bits = [
@@ -401,13 +398,13 @@ class _Match:
             sql = expression.sql
             if clause.output is Output.UNMATCHED:
                 sql = f"CASE WHEN {_MATCH} IS NOT NULL THEN {sql} END"
-            measures.append(F.expr(f"{sql} AS {quote(name)}"))
+            measures.append(F.expr(f"{sql} AS {in_backquotes(name)}"))
         begin = list(dict.fromkeys((*match.partition_by, *(match.order_by if all_rows else ()))))
         rest = [number for number in range(len(self._fields)) if all_rows and number not in begin]
         return found.select(*map(self._shown, begin), *measures, *map(self._shown, rest))
 
     def _shown(self, number: int) -> Column:
-        return F.col(quote(f"shown {number}")).alias(self._fields[number].name)
+        return F.col(in_backquotes(f"shown {number}")).alias(self._fields[number].name)
 
 
 def _slot_fields(spec: MatchSpec, schema: T.StructType) -> list[T.StructField]:

@@ -160,9 +160,7 @@ class EventFrame:
         """
         columns: Terms = {}
         for key, name in zip(self.key_names, self.source.keys, strict=True):
-            term, kind = self.own_name(name), self.type_of(name)
-            if isinstance(kind, (T.DoubleType, T.FloatType)):
-                term = f"CASE WHEN {term} = 0 THEN CAST(0 AS {kind.simpleString()}) ELSE {term} END"
+            term = equal_zeros(self.own_name(name), self.type_of(name))
             columns[key] = f"CASE WHEN {self._time} IS NOT NULL THEN {term} END" if self.checks_time else term
         return columns
 
@@ -483,6 +481,13 @@ class EventFrame:
 
 def _named(name: str, term: Column | str) -> Column:
     return F.expr(f"{term} AS {name}") if isinstance(term, str) else term.alias(name)
+
+
+def equal_zeros(term: str, kind: T.DataType) -> str:
+    """Returns a term of some type in which equal doubles look equal: both zeros become one."""
+    if not isinstance(kind, (T.DoubleType, T.FloatType)):
+        return term
+    return f"CASE WHEN {term} = 0 THEN CAST(0 AS {kind.simpleString()}) ELSE {term} END"
 
 
 def ntz_micros(time: str) -> str:

@@ -16,6 +16,7 @@ from cetdsl.execution.operators import Rows, execute, runs
 from cetdsl.execution.trends import refuse_duplicates, trend_field
 from cetdsl.ir.operators import DetectTogether, ListTogether, MeasureInstances, Operator
 from cetdsl.ir.slots import WORK, InstancesSpec
+from cetdsl.pattern.text import in_backquotes
 
 
 @attrs.frozen
@@ -31,7 +32,7 @@ class ListedRows:
         """The answer of the query alone."""
         if self.alone:
             return self.rows
-        own = self.rows.filter(F.col("query") == F.lit(self.name)).select(*map(_quoted, self.columns))
+        own = self.rows.filter(F.col("query") == F.lit(self.name)).select(*map(in_backquotes, self.columns))
         return own if limit is None else own.limit(limit)
 
 
@@ -54,14 +55,14 @@ class TrendsOfAll:
             for rows, together in zip(self.passes, self.plan.together, strict=True)
         ]
         parts += [
-            one.rows.select(F.lit(one.name).alias("query"), *map(_quoted, one.columns))
+            one.rows.select(F.lit(one.name).alias("query"), *map(in_backquotes, one.columns))
             for one in self.listed
             if one.alone
         ]
         whole = parts[0]
         for part in parts[1:]:
             whole = whole.unionByName(part, allowMissingColumns=True)
-        return whole.select(*map(_quoted, self.plan.gives))
+        return whole.select(*map(in_backquotes, self.plan.gives))
 
 
 def trends_of_all(df: DataFrame, plan: ListTogether, order: Sequence[str]) -> TrendsOfAll:
@@ -105,10 +106,6 @@ def _limited(rows: DataFrame, limit: int | None, queries: int) -> DataFrame:
     name = next(name for name in map("n{}".format, count()) if name not in taken)
     number = F.row_number().over(Window.partitionBy("query").orderBy(F.lit(0)))
     return rows.withColumn(name, number).filter(F.col(name) <= limit).drop(name)
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 @runs(DetectTogether)

@@ -14,13 +14,14 @@ from pyspark.sql import functions as F
 
 from cetdsl.analysis.resolve import Binding, ResolvedQuery, analyse
 from cetdsl.analysis.types import category
-from cetdsl.errors import InvalidNode, names_of, recovering, shown
+from cetdsl.errors import recovering
 from cetdsl.execution.census import DISTINCT, GREATEST, HOLDS, LEAST, NULL, Census, Measure, Totals
 from cetdsl.execution.compat import function_names, schema_of
 from cetdsl.execution.layouts import narrowed
 from cetdsl.execution.operators import run
 from cetdsl.explain import Explanation
 from cetdsl.explain.diagnosis import amount, count_text, diagnosis_views, number
+from cetdsl.frontend.given import at_least_one, positive, shown_columns
 from cetdsl.frontend.variant_counts import VariantCounts
 from cetdsl.pattern.expressions import (
     Attribute,
@@ -156,9 +157,7 @@ class Diagnosis:
             ``missed``, the text of the demand; ``lasts``, the time from the first event to the last, in microseconds or
             ticks; and ``trend``, as of :meth:`PatternFrame.trends`.
         """
-        if isinstance(limit, bool) or not isinstance(limit, int) or not 0 < limit < 2**31:
-            raise InvalidNode(f"limit must be a number of trends, at least 1, not {shown(limit)}")
-        return self._asking.misses(self._misses, limit, columns)
+        return self._asking.misses(self._misses, positive("limit", limit), columns)
 
     @cached_property
     def explanation(self) -> Explanation:
@@ -192,9 +191,7 @@ class Diagnosis:
 
 def diagnose(df: DataFrame, query: Query, binding: Binding, sample: int = USUAL_SAMPLE) -> Diagnosis:
     """Diagnoses a query of the events of a DataFrame; see :meth:`PatternFrame.diagnose`."""
-    if isinstance(sample, bool) or not isinstance(sample, int) or sample < 1:
-        raise InvalidNode(f"sample must be a number of events, at least 1, not {shown(sample)}")
-    return _Diagnosing(df, query, binding, sample).diagnosis()
+    return _Diagnosing(df, query, binding, at_least_one("sample", sample, "events")).diagnosis()
 
 
 @attrs.frozen
@@ -270,8 +267,11 @@ class _Diagnosing:
 
     def _null_of(self, column: Attribute) -> Measure:
         """How often a column is NULL in the events that its variable can bind."""
-        own = next((tests for event, tests in self.tests.items() if event.variable == column.variable), [])
-        return Measure(NULL, Attribute(None, column.name), tuple(test.condition for test in own))
+        own = tuple(test.condition for test in self._tests_of(column))
+        return Measure(NULL, Attribute(None, column.name), own)
+
+    def _tests_of(self, column: Attribute) -> Sequence[_Test]:
+        return next((tests for event, tests in self.tests.items() if event.variable == column.variable), [])
 
     def _events_of(self, tests: Sequence[_Test]) -> int:
         return int(self.measured[tests[-1].holds] or 0) if tests else self.totals.rows
@@ -413,8 +413,7 @@ class _Diagnosing:
 
     def _always_null(self, part: Expr) -> list[str]:
         for column in attributes(part):
-            tests = next((tests for event, tests in self.tests.items() if event.variable == column.variable), [])
-            bound = self._events_of(tests)
+            bound = self._events_of(self._tests_of(column))
             if bound and self.measured[self._null_of(column)] == bound:
                 where = f"all {bound:,} events that {column.variable} can bind"
                 return [f"{quote(part)} never holds: {quote_name(column.name)} is NULL in {where}"]
@@ -489,7 +488,7 @@ class _Asking:
     def _columns(self, columns: Sequence[str] | None) -> tuple[str, ...]:
         schema = self.resolved.schema
         if columns is not None:
-            return tuple(schema.resolve(name).name for name in names_of(columns, "columns="))
+            return shown_columns(self.resolved, columns)
         folded = {name.casefold() for name in schema.names}
         return schema.names if len(folded) == len(schema.names) else self.resolved.columns
 

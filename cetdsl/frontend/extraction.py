@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cetdsl.errors import InvalidNode, is_one_of, nearest, shown
+from cetdsl.frontend.given import at_least_one
 from cetdsl.frontend.memory import parse_memory
 from cetdsl.ir.extraction import COST_MODELS, OPTIMIZERS, Extraction
 from cetdsl.planning.strategies.complete import ALGORITHMS
@@ -60,11 +61,8 @@ def _one_of(choices: Sequence[str]) -> str:
 
 
 def _check_anchors(anchors: object, algorithm: str) -> None:
-    if isinstance(anchors, bool) or not isinstance(anchors, int) or anchors < 1:
-        raise InvalidNode(
-            f"anchors must be a number of values that trends pass through, at least 1, not {shown(anchors)}",
-            hint="leave anchors= out: then their number is chosen by what it costs",
-        )
+    hint = "leave anchors= out: then their number is chosen by what it costs"
+    at_least_one("anchors", anchors, "values that trends pass through", hint)
     if algorithm != "anchors":
         raise InvalidNode(
             f"anchors= is the number of anchors, and algorithm {algorithm!r} has none",

@@ -11,7 +11,7 @@ import attrs
 from pyspark.sql import Column, DataFrame
 
 from cetdsl.analysis.resolve import Binding, ResolvedQuery, analyse
-from cetdsl.errors import InvalidNode, QueryTypeError, ResolutionError, is_one_of, names_of, shown
+from cetdsl.errors import InvalidNode, ResolutionError, is_one_of, shown
 from cetdsl.execution import detection as detected
 from cetdsl.execution.compat import function_names, refuse_streaming, require_dataframe, schema_of, watermarks_of
 from cetdsl.execution.complete import summary
@@ -26,11 +26,11 @@ from cetdsl.explain.physical import chosen_facts, measured_facts, physical_views
 from cetdsl.explain.view import PlanView
 from cetdsl.frontend.diagnosis import USUAL_SAMPLE, Diagnosis, diagnose
 from cetdsl.frontend.extraction import given_extraction, given_road
+from cetdsl.frontend.given import check_number, positive, shown_columns, whole
 from cetdsl.frontend.layouts import given_layout
 from cetdsl.frontend.patterns import query_of
 from cetdsl.frontend.sorting import asked_sort
 from cetdsl.frontend.terms import Term, to_expr
-from cetdsl.ir.accumulators import NUMBERS
 from cetdsl.ir.extraction import USUAL, Extraction
 from cetdsl.ir.kernel import ALL, ENDS, MAXIMAL
 from cetdsl.pattern.expressions import Aggregate, Length, SparkColumn
@@ -539,7 +539,7 @@ class PatternFrame:
         5
         """
         refuse_streaming(self._df, "a sample of its trends")
-        size, names = _positive("n", n), self._columns(columns)
+        size, names = positive("n", n), self._columns(columns)
         if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
             raise InvalidNode(f"seed must be a whole number, not {seed!r}")
         chosen = random.randrange(2**63) if seed is None else seed % 2**63
@@ -593,7 +593,7 @@ class PatternFrame:
         <BLANKLINE>
         """
         refuse_streaming(self._df, "its heaviest trends")
-        size, names, weight = _positive("k", k), self._columns(columns), self._weight(by)
+        size, names, weight = positive("k", k), self._columns(columns), self._weight(by)
         request = self._complete(completeness, columns=names, complete=complete)
         name = "length" if isinstance(weight.argument, Length) else weight.function
         return run(self._df, plan_complete(TopRequest(request, size, weight, name)).plan)
@@ -914,39 +914,6 @@ def spark_columns(query: Query) -> list[Column]:
     conditions = [event.condition for event in events(query.pattern) if event.condition is not None]
     nodes = (node for condition in conditions for node in condition.walk() if isinstance(node, SparkColumn))
     return [node.column for node in dict.fromkeys(nodes)]
-
-
-def shown_columns(resolved: ResolvedQuery, columns: Sequence[str] | None) -> tuple[str, ...]:
-    """The exact names of the columns to show."""
-    if columns is None:
-        return resolved.schema.names
-    return tuple(resolved.schema.resolve(name).name for name in names_of(columns, "columns="))
-
-
-def check_number(number: str) -> None:
-    """Refuse what is no form of numbers."""
-    if not is_one_of(number, NUMBERS):
-        raise QueryTypeError(f"no number form {shown(number)}", hint=f"choose one of {', '.join(NUMBERS)}")
-
-
-def whole(name: str, number: int | None) -> int | None:
-    """Refuse what is no number of trends."""
-    if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 0):
-        raise InvalidNode(f"{name} must be a whole number of trends, not {shown(number)}")
-    return None if number is None else _below_limit(name, number)
-
-
-def _positive(name: str, number: int) -> int:
-    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
-        raise InvalidNode(f"{name} must be a number of trends, at least 1, not {shown(number)}")
-    return _below_limit(name, number)
-
-
-def _below_limit(name: str, number: int) -> int:
-    """Spark counts the rows that it is to keep in 32 bits."""
-    if number >= 2**31:
-        raise InvalidNode(f"{name} is below 2^31, not {shown(number)}", hint="leave it out to get all trends")
-    return number
 
 
 def _aggregate_node(name: str, value: object) -> Aggregate:

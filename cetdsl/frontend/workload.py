@@ -33,8 +33,9 @@ from cetdsl.explain import Explanation
 from cetdsl.explain.trends_together import explain_trends_together
 from cetdsl.explain.workload import explain_workload
 from cetdsl.frontend import sase
+from cetdsl.frontend.given import check_number, shown_columns, whole
 from cetdsl.frontend.patterns import query_of
-from cetdsl.frontend.session import check_number, shown_columns, spark_columns, whole
+from cetdsl.frontend.session import spark_columns
 from cetdsl.frontend.sorting import asked_sort
 from cetdsl.ir.operators import AnswerTogether, ListTogether
 from cetdsl.ir.sharing import CALIBRATED, COST_MODELS, Sharing

@@ -140,7 +140,18 @@ def quote_name(name: str) -> str:
     """
     if re.fullmatch(PLAIN_NAME, name) and name.upper() != "LENGTH":
         return name
-    return _in_backquotes(name)
+    return in_backquotes(name)
+
+
+def in_backquotes(name: str) -> str:
+    """A name as SQL takes it whatever it is.
+
+    Examples
+    --------
+    >>> print(in_backquotes("limit price"), in_backquotes("order`s"))
+    `limit price` `order``s`
+    """
+    return "`" + name.replace("`", "``") + "`"
 
 
 def quote_text(value: str) -> str:
@@ -187,10 +198,6 @@ def literal_text(value: Any) -> str:
     )
 
 
-def _in_backquotes(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
-
-
 def _columns(names: tuple[str, ...], frame: str) -> str:
     return frame.format(", ".join(map(quote_name, names)))
 
@@ -201,7 +208,7 @@ def _function_name(call: Call) -> str:
     # LENGTH() without arguments is the number of bindings, not Spark's length of a string.
     if plain and not (name == "length" and not call.arguments):
         return name
-    return _in_backquotes(name)
+    return in_backquotes(name)
 
 
 class _Writer:
@@ -310,7 +317,7 @@ def _attribute(node: Attribute) -> str:
     elif node.role is not Role.EACH:
         owner = f"{_NEIGHBOUR_WORDS[node.role]}({owner})"
     # After a dot no word is reserved.
-    name = node.name if re.fullmatch(ANY_NAME, node.name) else _in_backquotes(node.name)
+    name = node.name if re.fullmatch(ANY_NAME, node.name) else in_backquotes(node.name)
     return f"{owner}.{name}"
 
 

@@ -25,6 +25,7 @@ from cetdsl.errors import (
     nearest,
 )
 from cetdsl.ir.rows import COUNT, GREATEST, LEAST, LIST, NUMBER, ROW, SUM
+from cetdsl.pattern.text import in_backquotes
 from cetdsl.rows.dependent import ARITHMETIC, Bound, Cell, Extreme, Operation, Total, Tree
 from cetdsl.rows.nodes import (
     Alternation,
@@ -40,7 +41,7 @@ from cetdsl.rows.nodes import (
     SkipTo,
     Variable,
 )
-from cetdsl.rows.tokens import Kind, Token, quote
+from cetdsl.rows.tokens import Kind, Token
 
 _PHYSICAL = {"PREV": "lag", "NEXT": "lead"}
 _LOGICAL = {"FIRST", "LAST"}
@@ -151,17 +152,17 @@ class ResolvedMatch:
 
 def column(number: int) -> str:
     """The SQL that names a column of the DataFrame."""
-    return quote(f"col {number}")
+    return in_backquotes(f"col {number}")
 
 
 def slot_name(number: int) -> str:
     """The SQL that names a slot."""
-    return quote(f"slot {number}")
+    return in_backquotes(f"slot {number}")
 
 
 def moved_name(number: int) -> str:
     """The SQL that names a value of another row."""
-    return quote(f"moved {number}")
+    return in_backquotes(f"moved {number}")
 
 
 def resolve(clause: MatchClause, columns: Sequence[str]) -> ResolvedMatch:

@@ -113,17 +113,6 @@ def _end_of_comment(text: str, start: int) -> int:
     raise ParseError("a comment does not end", hint="close it with */", span=(start, start + 2), text=text)
 
 
-def quote(name: str) -> str:
-    """A name as SQL takes it whatever it is.
-
-    Examples
-    --------
-    >>> quote("limit price")
-    '`limit price`'
-    """
-    return "`" + name.replace("`", "``") + "`"
-
-
 def sql_of(tokens: tuple[Token, ...] | list[Token]) -> str:
     """Tokens as a text."""
     return " ".join(token.text for token in tokens)

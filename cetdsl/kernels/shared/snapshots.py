@@ -60,7 +60,6 @@ def _take_each(
     cells: Cells, total: Table, influx: Table, v: int, count: int, system: System, h: Table, weighs: bool
 ) -> None:
     """Lets a variant's cells take ``count`` simultaneous events; ``h`` is the sum of their weights."""
-    cells, total, influx, system, h = borrowed(cells), borrowed(total), borrowed(influx), borrowed(system), borrowed(h)
     primes = lanes(system)
     if weighs:
         for k in range(cells.weighed_start[v], cells.weighed_start[v + 1]):
@@ -195,6 +194,7 @@ def _play_islands(
     found: Coefficients,
     out: Table,
 ) -> None:
+    """Plays islands as :func:`play` does, which holds the arrays of ``state`` and ``found`` that are borrowed here."""
     template, tape, cells, weights = borrowed(template), borrowed(tape), borrowed(cells), borrowed(weights)
     system, state, found, out = borrowed(system), borrowed(state), borrowed(found), borrowed(out)
     families, variants = len(template.family_bits), len(template.bit)

@@ -1,0 +1,48 @@
+"""What is given for arguments that several methods have, checked and resolved."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cetdsl.analysis.resolve import ResolvedQuery
+from cetdsl.errors import InvalidNode, QueryTypeError, is_one_of, names_of, shown
+from cetdsl.ir.accumulators import NUMBERS
+
+
+def shown_columns(resolved: ResolvedQuery, columns: Sequence[str] | None) -> tuple[str, ...]:
+    """The exact names of the columns to show."""
+    if columns is None:
+        return resolved.schema.names
+    return tuple(resolved.schema.resolve(name).name for name in names_of(columns, "columns="))
+
+
+def check_number(number: str) -> None:
+    """Refuse what is no form of numbers."""
+    if not is_one_of(number, NUMBERS):
+        raise QueryTypeError(f"no number form {shown(number)}", hint=f"choose one of {', '.join(NUMBERS)}")
+
+
+def whole(name: str, number: int | None) -> int | None:
+    """Refuse what is no number of trends."""
+    if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 0):
+        raise InvalidNode(f"{name} must be a whole number of trends, not {shown(number)}")
+    return None if number is None else _below_limit(name, number)
+
+
+def positive(name: str, number: int) -> int:
+    """Refuse what is no number of trends, or 0."""
+    return _below_limit(name, at_least_one(name, number, "trends"))
+
+
+def at_least_one(name: str, number: object, what: str, hint: str | None = None) -> int:
+    """Refuse what is no number of something, or less than 1."""
+    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+        raise InvalidNode(f"{name} must be a number of {what}, at least 1, not {shown(number)}", hint=hint)
+    return number
+
+
+def _below_limit(name: str, number: int) -> int:
+    """Spark counts the rows that it is to keep in 32 bits."""
+    if number >= 2**31:
+        raise InvalidNode(f"{name} is below 2^31, not {shown(number)}", hint="leave it out to get all trends")
+    return number
