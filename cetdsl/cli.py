@@ -1,4 +1,4 @@
-"""The command ``cetdsl``: ask a query of files, explain it, or run the demo."""
+"""The command ``cetdsl``: ask a query of files, explain or diagnose it, or run the demo."""
 
 from __future__ import annotations
 
@@ -127,6 +127,16 @@ def _parser() -> argparse.ArgumentParser:
         "what their graphs hold, which runs a job",
     )
 
+    diagnose = commands.add_parser(
+        "diagnose", help="say why nothing matched", description="Say which part of a query no events meet."
+    )
+    diagnose.set_defaults(action=_diagnose)
+    _add_query(diagnose)
+    diagnose.add_argument(
+        "--sample", type=_positive, metavar="N", help="count trends over about N events (default 1,000,000)"
+    )
+    diagnose.add_argument("--html", metavar="FILE", help="also write what is found as a web page")
+
     demo = commands.add_parser(
         "demo", help="a tour on real flights", description="Aircraft whose departure delay keeps growing within a day."
     )
@@ -232,6 +242,18 @@ def _explain(chosen: argparse.Namespace) -> None:
         print(_bind(spark, inputs, query, chosen).explain(chosen.stage))
 
 
+def _diagnose(chosen: argparse.Namespace) -> None:
+    query = cet.parse(_text(chosen.query))
+    inputs = _common_format(chosen)
+    with _session(chosen) as spark:
+        bound = _bind(spark, inputs, query, chosen)
+        found = bound.diagnose(chosen.sample) if chosen.sample else bound.diagnose()
+        print(found)
+    if chosen.html:
+        Path(chosen.html).write_text(found.html(), encoding="utf-8")
+        print(f"wrote {chosen.html}", file=sys.stderr)
+
+
 def _demo(chosen: argparse.Namespace) -> None:
     run_demo(lambda: _session(chosen), chosen.output)
 
@@ -308,7 +330,7 @@ def _show(answer: DataFrame, number: int) -> None:
     if len(rows) > number:
         print(f"(the first {number} rows; --show and --output give more)")
     elif not rows:
-        print("(no trend)")
+        print("(no trend; cetdsl diagnose says why)")
 
 
 def _write(answer: DataFrame, kind: str, chosen: argparse.Namespace) -> None:

@@ -15,6 +15,7 @@ PACKAGE = ROOT / "cetdsl"
 #: Lowest first. A module may import its own layer and those before it.
 LAYERS = (
     "errors",
+    "tables",
     "java",
     "aggregates",
     "pattern",
@@ -30,7 +31,6 @@ LAYERS = (
     "explain",
     "frontend",
     "__init__",
-    "tables",
     "session",
     "datasets",
     "demo",

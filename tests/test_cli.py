@@ -116,12 +116,23 @@ def test_run_counts_and_lists_complete_trends(files: dict[str, str], capsys: pyt
     assert "B(3) > B(4) > B(5)" in out[2]
 
 
+def test_diagnose_says_why_nothing_matched(
+    files: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "diagnosis.html"
+    words = ["diagnose", "PATTERN SEQ(a, B+)", "--input", files["csv"], "--time", "t", "--html", str(page)]
+    assert main([*words, "--sample", "100"]) == 0
+    said = "a binds no event: no row has type = 'a'; 'A' occurs 2 times"
+    assert said in capsys.readouterr().out
+    assert "occurs 2 times" in page.read_text(encoding="utf-8")
+
+
 def test_long_answers_say_that_there_is_more(files: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--input", files["csv"], "--time", "t"]
     assert main(["run", "PATTERN (A OR B)", *words, "--trends", "--columns", "t", "--show", "3"]) == 0
     assert "the first 3 rows" in capsys.readouterr().out
     assert main(["run", "PATTERN SEQ(B, A)", *words]) == 0
-    assert "(no trend)" in capsys.readouterr().out
+    assert "(no trend; cetdsl diagnose says why)" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("stage", ["parsed", "resolved", "rewritten", "physical", "spark", "complete", "survey"])

@@ -18,19 +18,24 @@ from hypothesis import strategies as st
 from cetdsl.errors import CountOverflow, EngineError, NullTime, UnsupportedQuery
 from cetdsl.ir.rows import (
     COUNT,
+    COUNTED,
     GREATEST,
+    IS_NULL,
     LABEL,
     LEAST,
     LIST,
+    NEITHER,
     NUMBER,
     OMIT_EMPTY,
     ONE_ROW,
     ROW,
+    ROWS,
     SHOW_EMPTY,
     SKIPS,
     SUM,
     UNMATCHED,
     Arrows,
+    Dependent,
     MatchSpec,
     Slot,
 )
@@ -111,6 +116,20 @@ def spec_of(pattern: RowPattern, **more: Any) -> MatchSpec:
     return MatchSpec(**(usual | more))
 
 
+#: A condition of every variable that always holds, but has the kernel search for matches.
+ALWAYS = Dependent(
+    (),
+    (),
+    (),
+    ((True,) * 3,),
+    (),
+    (),
+    ((ROWS, 0, -1),),
+    (((COUNTED, 0, -1, -1), (IS_NULL, -1, -1, -1), (NEITHER, -1, -1, -1)),) * 3,
+)
+HOW = st.sampled_from([None, ALWAYS])
+
+
 @attrs.frozen
 class Partition:
     """The bits of the tests that hold of each row, and values for measures; None is NULL."""
@@ -162,10 +181,15 @@ CUTS = st.tuples(st.integers(1, 9), st.integers(1, 20))
 OUTPUTS = st.sampled_from([ONE_ROW, SHOW_EMPTY, OMIT_EMPTY, UNMATCHED])
 
 
-@settings(max_examples=320, deadline=None)
-@given(patterns(), PARTITIONS, OUTPUTS, st.sampled_from([SkipTo.PAST_LAST, SkipTo.NEXT_ROW]), CUTS)
+@settings(max_examples=500, deadline=None)
+@given(patterns(), PARTITIONS, OUTPUTS, st.sampled_from([SkipTo.PAST_LAST, SkipTo.NEXT_ROW]), CUTS, HOW)
 def test_matches_are_those_of_the_reference(
-    pattern: RowPattern, tests: list[list[int]], output: str, to: SkipTo, cuts: tuple[int, int]
+    pattern: RowPattern,
+    tests: list[list[int]],
+    output: str,
+    to: SkipTo,
+    cuts: tuple[int, int],
+    dependent: Dependent | None,
 ) -> None:
     partitions = [Partition(tuple(each)) for each in tests]
     assume(all(few_ways(pattern, partition) for partition in partitions))
@@ -175,7 +199,7 @@ def test_matches_are_those_of_the_reference(
         for shown in reference.shown_rows(found, output):
             label = shown.match.bound[shown.seen - 1][0] if shown.seen and shown.match else None
             expected.append((key, shown.row, shown.match and shown.match.number, label))
-    spec = spec_of(pattern, output=output, skip=SKIPS[to.value])
+    spec = spec_of(pattern, output=output, skip=SKIPS[to.value], dependent=dependent)
     assert answer_of(spec, partitions, *cuts) == expected
 
 
@@ -206,16 +230,22 @@ def test_skipping_to_a_variable_goes_where_the_reference_goes(
             answer_of(spec, partitions, *cuts)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(
     patterns(),
     st.lists(st.lists(st.tuples(st.integers(0, 7), st.integers(0, 3)), min_size=1, max_size=7), min_size=8, max_size=8),
     st.integers(1, 6),
     st.booleans(),
     CUTS,
+    HOW,
 )
 def test_matches_within_a_span_are_those_of_the_reference(
-    pattern: RowPattern, rows: list[list[tuple[int, int]]], span: int, falling: bool, cuts: tuple[int, int]
+    pattern: RowPattern,
+    rows: list[list[tuple[int, int]]],
+    span: int,
+    falling: bool,
+    cuts: tuple[int, int],
+    dependent: Dependent | None,
 ) -> None:
     partitions = []
     for each in rows:
@@ -231,7 +261,7 @@ def test_matches_within_a_span_are_those_of_the_reference(
         for match in reference.matches(pattern, len(partition.tests), partition.holds, longest=short):
             if isinstance(match, reference.Match):
                 expected.append((key, match.start, match.number, match.bound[-1][0] if match.bound else None))
-    spec = spec_of(pattern, output=ONE_ROW, time=TIME, span=span, descending=falling)
+    spec = spec_of(pattern, output=ONE_ROW, time=TIME, span=span, descending=falling, dependent=dependent)
     assert answer_of(spec, partitions, *cuts) == expected
 
 

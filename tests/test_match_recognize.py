@@ -320,9 +320,14 @@ COLUMNS = ["day", "price", "symbol"]
             "column first",
         ),
         ("PATTERN (A)", ResolutionError, "nothing is shown of a match", "P", "MEASURES"),
-        ("PATTERN (A B) DEFINE B AS price > A.price", UnsupportedQuery, "not supported yet", "A.price", "B.x"),
-        ("PATTERN (A+) DEFINE A AS AVG(price) > 1", UnsupportedQuery, "not supported yet", "AVG", "A.x"),
-        ("PATTERN (A+) DEFINE A AS LAST(price, 1) > 1", UnsupportedQuery, "not supported yet", "LAST(price, 1)", "A.x"),
+        (
+            "PATTERN (A B) DEFINE B AS f(day, A.day) > 1",
+            UnsupportedQuery,
+            "several rows",
+            "f(day, A.day)",
+            "a single row",
+        ),
+        ("PATTERN (A B) DEFINE B AS day > C.day", UnknownVariable, "'C'", "C", "A, B"),
     ],
 )
 def test_errors_say_where_and_what_to_do(

@@ -16,6 +16,7 @@ from pyspark.sql import types as T
 from cetdsl.errors import CetdslError, QueryTypeError, UnknownColumn, UnsupportedQuery, WindowError
 from cetdsl.execution.compat import refuse_unsendable, translated
 from cetdsl.execution.exchange import exchange
+from cetdsl.execution.match_conditions import ORDERED, ConditionSteps
 from cetdsl.execution.source import ntz_micros
 from cetdsl.execution.worker import map_stage
 from cetdsl.ir.rows import (
@@ -32,6 +33,7 @@ from cetdsl.ir.rows import (
     SUM,
     UNMATCHED,
     Arrows,
+    Dependent,
     MatchSpec,
     Slot,
 )
@@ -50,7 +52,6 @@ _OUTPUTS = {
 }
 _INTEGERS = ("byte", "short", "integer", "long")
 _NUMBER, _MATCH = quote("number of row"), quote("number of match")
-_ORDERED = (T.NumericType, T.StringType, T.BinaryType, T.BooleanType, T.DateType, T.TimestampType, T.TimestampNTZType)
 
 
 def match_rows(df: DataFrame, match: ResolvedMatch, automaton: PositionAutomaton, span: Span | None) -> DataFrame:
@@ -84,7 +85,8 @@ class _Match:
         match = self._match
         finished = [self._slot(wanted) for wanted in match.slots]
         checked = self._checked_conditions()
-        spec = self._spec()
+        dependent = self._dependent()
+        spec = self._spec(dependent)
         rows = self._rows(checked, spec)
         schema = rows.schema
         shown = [schema.fields[number] for number in spec.shown]
@@ -97,7 +99,20 @@ class _Match:
 
     # -- what the kernel is told -------------------------------------------------------------------------------------
 
-    def _spec(self) -> MatchSpec:
+    def _dependent(self) -> Dependent | None:
+        """What conditions ask that depends on the match."""
+        match = self._match
+        moved = self._with_moved(self._frame, match.moved)
+
+        def types_of(asked: Sequence[tuple[str, tuple[int, int]]]) -> Sequence[T.DataType]:
+            unknown = tuple(match.unknown)
+            expressions = [Expression(sql, span, unknown) for sql, span in asked]
+            return self._types_of(moved, expressions, ["a condition of DEFINE"] * len(asked))
+
+        steps = ConditionSteps(types_of, self._value, match.clause.text)
+        return steps.dependent(match.depending, len(match.variables))
+
+    def _spec(self, dependent: Dependent | None) -> MatchSpec:
         match = self._match
         numbers = {name.casefold(): number for number, name in enumerate(match.variables)}
         tested = {variable: bit for bit, variable in enumerate(match.conditions)}
@@ -123,6 +138,12 @@ class _Match:
         keys = tuple(match.columns[key] for key in match.partition_by)
         values = place + len(shown)
         slots = [attrs.evolve(slot, column=slot.column + values if slot.column >= 0 else -1) for slot in self._slots]
+        if dependent is not None:
+            dependent = attrs.evolve(
+                dependent,
+                whole=tuple(column + values for column in dependent.whole),
+                real=tuple(column + values for column in dependent.real),
+            )
         return MatchSpec(
             keys,
             arrows,
@@ -136,6 +157,7 @@ class _Match:
             match.columns[match.order_by[0]] if match.order_by else "",
             0 if self._span is None else self._span.amount,
             self._span is not None and not match.clause.order_by[0].ascending,
+            dependent,
         )
 
     # -- rows for the kernel -------------------------------------------------------------------------------------------
@@ -360,7 +382,7 @@ class _Match:
     def _require_ordered(self, wanted: Wanted) -> None:
         assert wanted.value is not None
         [kind] = self._types_of(self._frame, [Expression(wanted.value.sql, wanted.span)], ["MIN or MAX"])
-        if not isinstance(kind, _ORDERED):
+        if not isinstance(kind, ORDERED):
             raise UnsupportedQuery(
                 f"MIN and MAX of values of type {kind.simpleString()} are not known of rows of a match",
                 hint="write array_min(ARRAY_AGG(...)) or array_max(ARRAY_AGG(...))",

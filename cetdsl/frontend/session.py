@@ -23,6 +23,7 @@ from cetdsl.execution.room import is_beyond_a_task
 from cetdsl.explain import Explanation, explain_query
 from cetdsl.explain.physical import chosen_facts, measured_facts, physical_views
 from cetdsl.explain.view import PlanView
+from cetdsl.frontend.diagnosis import USUAL_SAMPLE, Diagnosis, diagnose
 from cetdsl.frontend.extraction import given_extraction, given_road
 from cetdsl.frontend.patterns import query_of
 from cetdsl.frontend.sorting import asked_sort
@@ -706,6 +707,46 @@ class PatternFrame:
         if algorithm == "auto" and not plan.compiled.negations:
             plan = attrs.evolve(plan, joined=is_beyond_a_task(self._df, plan.source, plan.compiled))
         return EventGraph(self._df, plan)
+
+    def diagnose(self, sample: int = USUAL_SAMPLE) -> Diagnosis:
+        """Why the query has no trend: which variable binds no event, and without which demand there would be trends.
+
+        This runs jobs at once: one looks at all events by themselves, and one or two more count the trends of the
+        pattern's beginnings, and of queries that demand less. If there are no trends, the closest ones are looked for.
+
+        Parameters
+        ----------
+        sample : int
+            Trends are counted over about so many events, if there are more: over all events of some keys, or of the
+            first time where the query has no key.
+
+        Returns
+        -------
+        Diagnosis
+            Prints as text, and has tables as DataFrames.
+
+        Raises
+        ------
+        InvalidNode
+            If the sample is no number of events.
+
+        Examples
+        --------
+        >>> rows = [(1, "view", "u"), (20, "cart", "u"), (45, "cart", "u")]
+        >>> df = spark.createDataFrame(rows, "t int, type string, user string")
+        >>> diagnosis = df.pattern("PATTERN SEQ(view, cart) WHERE [user] WITHIN 10", time="t").diagnose()
+        >>> print(*diagnosis.causes)
+        without WITHIN 10 there would be 2 trends; the closest takes 19
+        >>> diagnosis.misses(limit=1).select("missed", "lasts", "trend.event.t").show()
+        +---------+-----+-------+
+        |   missed|lasts|      t|
+        +---------+-----+-------+
+        |WITHIN 10|   19|[1, 20]|
+        +---------+-----+-------+
+        <BLANKLINE>
+        """
+        refuse_streaming(self._df, "why it has no trend")
+        return diagnose(self._df, self._query, self._binding, sample)
 
     def explain(
         self,

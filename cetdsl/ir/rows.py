@@ -63,6 +63,84 @@ class Slot:
     offset: int = 0
 
 
+#: What a step of a condition does: it takes operands from a stack and puts its result there. Numbers are whole or real,
+#: truth values are whole.
+(
+    WHOLE_CELL,
+    REAL_CELL,
+    COUNTED,
+    WHOLE_SUM,
+    REAL_SUM,
+    AVERAGE_OF,
+    TO_REAL,
+    ADD,
+    SUBTRACT,
+    MULTIPLY,
+    REMAINDER,
+    NEGATE,
+    ABSOLUTE,
+    REAL_ADD,
+    REAL_SUBTRACT,
+    REAL_MULTIPLY,
+    REAL_DIVIDE,
+    REAL_REMAINDER,
+    REAL_NEGATE,
+    REAL_ABSOLUTE,
+    EQUAL,
+    LESS,
+    LESS_OR_EQUAL,
+    SAME,
+    REAL_EQUAL,
+    REAL_LESS,
+    REAL_LESS_OR_EQUAL,
+    REAL_SAME,
+    BOTH,
+    EITHER,
+    NEITHER,
+    IS_NULL,
+) = range(32)
+#: Which row of a set a pick is: one from its first row on, one up to its last, or that with an extreme value.
+FROM_FIRST, UP_TO_LAST, EXTREME = range(3)
+#: What a total adds up.
+ROWS, WHOLE, REAL = range(3)
+
+#: A step: what it does; of a cell the pick (-1: the row that is tested), its column and the column with its value where
+#: there is no such row (-1: NULL); of a total its number.
+Step = tuple[int, int, int, int]
+
+
+@attrs.frozen
+class Dependent:
+    """Conditions that depend on rows that the match has bound before.
+
+    Parameters
+    ----------
+    whole, real : tuple of int
+        The columns with whole and real numbers; cells are numbers among these.
+    coded : tuple of bool
+        Of each whole column whether only the order of its values counts.
+    sets : tuple of tuple of bool
+        Of each set of rows the variables that they are bound to.
+    picks : tuple of tuple of int
+        Of each pick its kind, the number of its set (or extreme) and the offset.
+    extremes : tuple of tuple of int
+        Of each the number of its set, its whole column, and 1 if the greatest value is asked for.
+    totals : tuple of tuple of int
+        Of each what it adds up, the number of its set and the column; -1 counts all rows.
+    steps : tuple of tuple of Step
+        Of each variable its condition, empty where it has none.
+    """
+
+    whole: tuple[int, ...]
+    coded: tuple[bool, ...]
+    real: tuple[int, ...]
+    sets: tuple[tuple[bool, ...], ...]
+    picks: tuple[tuple[int, int, int], ...]
+    extremes: tuple[tuple[int, int, int], ...]
+    totals: tuple[tuple[int, int, int], ...]
+    steps: tuple[tuple[Step, ...], ...]
+
+
 @attrs.frozen
 class MatchSpec:
     """What a worker must know to match rows.
@@ -90,6 +168,8 @@ class MatchSpec:
         The columns that are shown: of each row, or, with ``ONE_ROW``, of the row at which the match begins.
     slots : tuple of Slot
         What follows the shown columns in the answer.
+    dependent : Dependent, optional
+        What conditions ask beside the tests.
     """
 
     keys: tuple[str, ...]
@@ -104,6 +184,7 @@ class MatchSpec:
     time_name: str = ""
     span: int = 0
     descending: bool = False
+    dependent: Dependent | None = None
 
 
 #: The numbers of the ways to skip, by the words of the clause.

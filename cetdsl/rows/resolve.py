@@ -10,7 +10,7 @@ Names of columns that are made here have a blank in them, so that no word of the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NoReturn
 
 import attrs
@@ -25,6 +25,7 @@ from cetdsl.errors import (
     nearest,
 )
 from cetdsl.ir.rows import COUNT, GREATEST, LEAST, LIST, NUMBER, ROW, SUM
+from cetdsl.rows.dependent import ARITHMETIC, Bound, Cell, Extreme, Operation, Total, Tree
 from cetdsl.rows.nodes import (
     Alternation,
     Anchor,
@@ -70,6 +71,9 @@ _UNITS = frozenset(
 _TYPED = {"DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ", "TIME", "X"}
 _TAKE_UNIT = {"EXTRACT", "TIMESTAMPDIFF", "TIMESTAMPADD", "DATEDIFF", "DATE_DIFF", "DATEADD", "DATE_ADD"}
 _TAKE_TYPE = {"CAST", "TRY_CAST"}
+#: Comparisons by their spellings, and predicates that are left to Spark.
+_COMPARED = {"=": "=", "==": "=", "<>": "<>", "!=": "<>", "<": "<", "<=": "<=", ">": ">", ">=": ">=", "<=>": "<=>"}
+_OPAQUE = ("LIKE", "ILIKE", "RLIKE", "REGEXP")
 
 
 @attrs.frozen
@@ -119,6 +123,10 @@ class ResolvedMatch:
         The variables of the pattern, as it first writes them.
     conditions : mapping of int to Expression
         By the number of the variable. They are SQL over ``col n`` and over the values of :attr:`moved`.
+    depending : mapping of int to Tree
+        By the number of the variable, what must hold besides and depends on rows that the match has bound before.
+    unknown : tuple of Token
+        The words in conditions that are no columns, which Spark must know.
     measures : tuple of Expression
         They are SQL over ``slot n``.
     slots : tuple of Wanted
@@ -133,6 +141,8 @@ class ResolvedMatch:
     order_by: tuple[int, ...]
     variables: tuple[str, ...]
     conditions: Mapping[int, Expression]
+    depending: Mapping[int, Tree]
+    unknown: tuple[Token, ...]
     measures: tuple[Expression, ...]
     slots: tuple[Wanted, ...]
     moved: tuple[Value, ...]
@@ -212,16 +222,23 @@ class _Resolver:
             self._add_subset(subset.name, subset.members, subset.span)
         partition_by = tuple(self.column_number(name) for name in clause.partition_by)
         order_by = tuple(self.column_number(key.column) for key in clause.order_by)
-        conditions: dict[int, Expression] = {}
+        conditions, depending, defined = dict[int, Expression](), dict[int, Tree](), set[int]()
+        unknown: list[Token] = []
         for definition in clause.definitions:
             name = Name(definition.variable, definition.span)
             number = self.numbers.get(definition.variable.casefold())
             if number is None:
                 self._unknown_variable(name, "the pattern has no variable", self.variables)
-            if number in conditions:
+            if number in defined:
                 self.fail(f"the variable {name.name!r} is defined twice", "join the conditions with AND", name.span)
+            defined.add(number)
             reader = _Condition(self, definition.tokens, number, name.name)
-            conditions[number] = reader.expression()
+            condition, dependent = reader.parts()
+            unknown += reader.unknown
+            if condition is not None:
+                conditions[number] = condition
+            if dependent is not None:
+                depending[number] = dependent
         measures = tuple(_Measures(self, measure.tokens).expression() for measure in clause.measures)
         everyone = tuple(True for _ in self.variables)
         skip = everyone
@@ -236,6 +253,8 @@ class _Resolver:
             order_by,
             tuple(variable.name for variable in self.variables.values()),
             conditions,
+            depending,
+            tuple(unknown),
             measures,
             tuple(self.slots),
             tuple(self.moved),
@@ -565,6 +584,43 @@ class _Expression:
             )
         return Name(token.name, token.span), behind
 
+    def _aggregated(self, place: int) -> tuple[str, Name | None, str | None, int]:
+        """An aggregate: its kind, the rows that it is over, the SQL of its values, and the place behind it.
+
+        The SQL is empty where COUNT counts all rows, and None for their labels.
+        """
+        token, word = self.tokens[place], self._upper(place)
+        arguments, behind = self._arguments(place)
+        if self._upper(behind) == "FILTER":
+            hint = f"write {word}(CASE WHEN condition THEN value END)"
+            self._fail("FILTER is not known of rows of a match", hint, self.tokens[behind], UnsupportedQuery)
+        if len(arguments) != 1 or arguments[0][0] == arguments[0][1]:
+            self._fail(f"{token.text} takes one argument", f"write {token.text}(A.x)", token)
+        begin, end = arguments[0]
+        if self._upper(begin) == "DISTINCT":
+            hint = "write array_distinct(ARRAY_AGG(A.x)) and a function of it"
+            self._fail("DISTINCT is not known of rows of a match", hint, self.tokens[begin], UnsupportedQuery)
+        begin += self._upper(begin) == "ALL"
+        if word == "COUNT" and (counted := self._counted(begin, end)) is not None:
+            return COUNT, counted[0], "", behind
+        sql, name = self._inner(begin, end, token)
+        if word == "COUNT":
+            return COUNT, name, "" if sql is None else f"({sql}) IS NOT NULL", behind
+        kind = AVERAGE if word in ("AVG", "MEAN") else _AGGREGATES[word]
+        if sql is None and kind != LIST:
+            hint = "write ARRAY_AGG(CLASSIFIER()) and a function of it"
+            self._fail(f"{token.text} cannot look at labels", hint, token, UnsupportedQuery)
+        return kind, name, sql, behind
+
+    def _counted(self, begin: int, end: int) -> tuple[Name | None] | None:
+        """The name in ``*`` or ``name.*``; None for anything else."""
+        if end - begin == 1 and self._upper(begin) == "*":
+            return (None,)
+        token = self.tokens[begin]
+        if end - begin == 3 and token.is_name and self._upper(begin + 1) == "." and self._upper(begin + 2) == "*":
+            return (Name(token.name, token.span),)
+        return None
+
     def _members(self, name: Name | None) -> tuple[bool, ...]:
         if name is None:
             return tuple(True for _ in self.resolver.variables)
@@ -647,41 +703,10 @@ class _Measures(_Expression):
         return self.resolver.slot(Wanted(ROW, self._members(name), running, value, first, offset)), behind
 
     def _aggregate(self, place: int, running: bool) -> tuple[str, int]:
-        token, word = self.tokens[place], self._upper(place)
-        arguments, behind = self._arguments(place)
-        if self._upper(behind) == "FILTER":
-            hint = f"write {word}(CASE WHEN condition THEN value END)"
-            self._fail("FILTER is not known of rows of a match", hint, self.tokens[behind], UnsupportedQuery)
-        if len(arguments) != 1 or arguments[0][0] == arguments[0][1]:
-            self._fail(f"{token.text} takes one argument", f"write {token.text}(A.x)", token)
-        begin, end = arguments[0]
-        if self._upper(begin) == "DISTINCT":
-            hint = "write array_distinct(ARRAY_AGG(A.x)) and a function of it"
-            self._fail("DISTINCT is not known of rows of a match", hint, self.tokens[begin], UnsupportedQuery)
-        begin += self._upper(begin) == "ALL"
-        span = (token.start, self.tokens[behind - 1].end)
-        if word == "COUNT" and (counted := self._counted(begin, end)) is not None:
-            return self.resolver.slot(Wanted(COUNT, self._members(counted[0]), running, span=span)), behind
-        sql, name = self._inner(begin, end, token)
-        members = self._members(name)
-        if word == "COUNT":
-            value = None if sql is None else Value(f"({sql}) IS NOT NULL")
-            return self.resolver.slot(Wanted(COUNT, members, running, value, span=span)), behind
-        kind = AVERAGE if word in ("AVG", "MEAN") else _AGGREGATES[word]
-        if sql is None and kind != LIST:
-            hint = "write ARRAY_AGG(CLASSIFIER()) and a function of it"
-            self._fail(f"{token.text} cannot look at labels", hint, token, UnsupportedQuery)
-        value = None if sql is None else Value(sql)
-        return self.resolver.slot(Wanted(kind, members, running, value, span=span)), behind
-
-    def _counted(self, begin: int, end: int) -> tuple[Name | None] | None:
-        """The name in ``*`` or ``name.*``; None for anything else."""
-        if end - begin == 1 and self._upper(begin) == "*":
-            return (None,)
-        token = self.tokens[begin]
-        if end - begin == 3 and token.is_name and self._upper(begin + 1) == "." and self._upper(begin + 2) == "*":
-            return (Name(token.name, token.span),)
-        return None
+        kind, name, sql, behind = self._aggregated(place)
+        span = (self.tokens[place].start, self.tokens[behind - 1].end)
+        value = Value(sql) if sql else None
+        return self.resolver.slot(Wanted(kind, self._members(name), running, value, span=span)), behind
 
 
 def _navigated(reader: _Expression, place: int) -> tuple[int, int | None, list[tuple[int, int]], int]:
@@ -700,60 +725,240 @@ def _navigated(reader: _Expression, place: int) -> tuple[int, int | None, list[t
 
 
 class _Condition(_Expression):
-    """A condition of DEFINE, as far as it depends on the row that is tested and its neighbours."""
+    """A condition of DEFINE: the part that Spark evaluates, and the one that depends on the match."""
 
     def __init__(self, resolver: _Resolver, tokens: Sequence[Token], variable: int, name: str) -> None:
         super().__init__(resolver, tokens)
         self._variable, self._name = variable, name
+        # What the SQL that is being written looks at: rows (None is the one that is tested), or a total of several.
+        self._rows: set[Bound | Extreme | None] = set()
+        self._total: Total | None = None
+        self._absent = False
+
+    def parts(self) -> tuple[Expression | None, Tree | None]:
+        """The condition as two that must both hold, of which one may be missing."""
+        ranges = self._split(0, len(self.tokens), "AND")
+        trees = [self._tree(begin, end) for begin, end in ranges]
+        rows = [tree for tree in trees if isinstance(tree, Cell) and tree.at is None]
+        others = tuple(tree for tree in trees if not (isinstance(tree, Cell) and tree.at is None))
+        span = (self.tokens[0].start, self.tokens[-1].end)
+        expression = Expression(" AND ".join(f"({tree.sql})" for tree in rows), span, tuple(self.unknown))
+        if len(rows) == len(trees):
+            expression = attrs.evolve(expression, sql=self._sql(0, len(self.tokens)))
+        return expression if rows else None, _joined("AND", others, span) if others else None
+
+    # -- what the SQL looks at -----------------------------------------------------------------------------------------
 
     def reference(self, name: Name | None, number: int, span: tuple[int, int]) -> str:
-        self._require_own(name, span)
-        return column(number)
+        return self._cell(self._bound(name, False, 0), column(number))
 
-    def _require_own(self, name: Name | None, span: tuple[int, int]) -> None:
-        """Raises if the last row of this name may be another one than the row that is tested."""
-        if not self._members(name)[self._variable]:
-            self._depends_on_match(span)
+    def _bound(self, name: Name | None, first: bool, offset: int) -> Bound | None:
+        """The row that FIRST or LAST means; None if it is the one that is tested, whatever was bound before."""
+        members = self._members(name)
+        is_own = members[self._variable] and not first and not offset
+        return None if is_own else Bound(members, first, offset)
 
-    def _depends_on_match(self, span: tuple[int, int]) -> NoReturn:
-        self.resolver.fail(
-            f"the condition of {self._name} depends on rows that the match has bound before, which is not supported"
-            " yet",
-            f"a condition may use the row itself, as in {self._name}.x, and its neighbours by PREV and NEXT",
-            span,
-            UnsupportedQuery,
-        )
+    def _cell(self, row: Bound | Extreme | None, sql: str) -> str:
+        self._rows.add(row)
+        return self._cell_without_row(sql) if self._absent else sql
+
+    def _cell_without_row(self, sql: str) -> str:
+        """The SQL for NULL of the type of an expression."""
+        return f"(CASE WHEN FALSE THEN {sql} END)"
 
     def call(self, begin: int) -> tuple[str, int]:
         token, word = self.tokens[begin], self._upper(begin)
         if word == "FINAL":
-            hint = "the match is not final while its rows are tested; leave out FINAL"
-            self._fail("FINAL cannot stand in DEFINE", hint, token)
+            self._refuse_final(token)
         place = begin + (word == "RUNNING")
         token, word = self.tokens[place], self._upper(place)
         if self._upper(place + 1) != "(":
             self._fail(f"{token.text} is not called", f"write {token.text}(...)", token, ParseError)
         if word == "CLASSIFIER":
             name, behind = self._classified(place)
-            self._require_own(name, token.span)
+            if self._bound(name, False, 0) is not None:
+                self._refuse("looks at the label of another row", token.span)
             return "'" + self._name.replace("\\", "\\\\").replace("'", "\\'") + "'", behind
-        if word not in _PHYSICAL and word not in _LOGICAL:
-            self._depends_on_match(token.span)
+        if word == "MATCH_NUMBER":
+            self._refuse("looks at the number of the match", token.span)
+        if word in _PHYSICAL or word in _LOGICAL:
+            return self._navigation(place)
+        return self._aggregate(place)
+
+    def _refuse_final(self, token: Token) -> NoReturn:
+        self._fail("FINAL cannot stand in DEFINE", "the match is not final while rows are tested; leave it out", token)
+
+    def _refuse(self, what: str, span: tuple[int, int]) -> NoReturn:
+        hint = (
+            "what brings several rows together may be AND, OR, NOT, IS NULL, IN, BETWEEN, comparisons, + - * / %, ABS;"
+            " what looks at a single row, anything"
+        )
+        self.resolver.fail(
+            f"the condition of {self._name} {what}, which is not known there", hint, span, UnsupportedQuery
+        )
+
+    def _navigation(self, place: int) -> tuple[str, int]:
         move, logical, arguments, behind = _navigated(self, place)
         begin, end = arguments[0]
-        call = token
+        call, first, offset = self.tokens[place], False, 0
         if logical is not None:
             call = self.tokens[logical]
             if self._upper(logical - 1) == "FINAL":
-                hint = "the match is not final while its rows are tested; leave out FINAL"
-                self._fail("FINAL cannot stand in DEFINE", hint, self.tokens[logical - 1])
+                self._refuse_final(self.tokens[logical - 1])
             inner, _ = self._arguments(logical)
-            if self._offset(logical, inner, 0) or call.upper == "FIRST":
-                self._depends_on_match((token.start, self.tokens[behind - 1].end))
+            first, offset = call.upper == "FIRST", self._offset(logical, inner, 0)
             begin, end = inner[0]
         sql, name = self._inner(begin, end, call)
-        self._require_own(name, (token.start, self.tokens[behind - 1].end))
         if sql is None:
-            self._depends_on_match(token.span)
-        value = Value(sql, move)
-        return (f"({sql})" if not move else self.resolver.moved_value(value)), behind
+            self._refuse("looks at the label of another row", call.span)
+        value = f"({sql})" if not move else self.resolver.moved_value(Value(sql, move))
+        return self._cell(self._bound(name, first, offset), value), behind
+
+    def _aggregate(self, place: int) -> tuple[str, int]:
+        token = self.tokens[place]
+        kind, name, sql, behind = self._aggregated(place)
+        members, span = self._members(name), (token.start, self.tokens[behind - 1].end)
+        if kind == LIST or sql is None:
+            self._refuse("lists rows", span)
+        if kind in (LEAST, GREATEST):
+            return self._cell(Extreme(members, sql, kind == GREATEST), f"({sql})"), behind
+        self._total = Total(kind, members, sql, span)
+        return "total", behind
+
+    # -- the tree ------------------------------------------------------------------------------------------------------
+
+    def _tree(self, begin: int, end: int) -> Tree:
+        """The tree of a part of the condition: a cell if it looks at one row only."""
+        span = (self.tokens[min(begin, len(self.tokens) - 1)].start, self.tokens[end - 1].end)
+        if begin >= end:
+            self._refuse("lacks an operand", span)
+        sql, rows, total = self._seen(begin, end)
+        if total is None and len(rows) <= 1:
+            row = next(iter(rows), None)
+            return Cell(row, sql, "" if row is None else self._sql_without_row(begin, end, sql), span)
+        if total is not None and not rows and sql == "total":
+            return attrs.evolve(total, span=span)
+        if self._upper(begin) == "(" and self._closing(begin + 1, end) == end - 1:
+            return self._tree(begin + 1, end - 1)
+        return self._operation(begin, end, span)
+
+    def _seen(self, begin: int, end: int) -> tuple[str, set[Bound | Extreme | None], Total | None]:
+        """The SQL of a part of the condition, and what it looks at."""
+        self._rows, self._total = set(), None
+        return self._sql(begin, end), self._rows, self._total
+
+    def _sql_without_row(self, begin: int, end: int, present: str) -> str:
+        """The SQL of a part where there is no row to look at; empty for a column alone, which is NULL then."""
+        known = len(self.unknown)
+        self._absent = True
+        sql = self._sql(begin, end)
+        self._absent = False
+        del self.unknown[known:]
+        return "" if sql == self._cell_without_row(present) else sql
+
+    def _operation(self, begin: int, end: int, span: tuple[int, int]) -> Tree:
+        for word in ("OR", "AND"):
+            parts = self._split(begin, end, word)
+            if len(parts) > 1:
+                return _joined(word, tuple(self._tree(*part) for part in parts), span)
+        if self._upper(begin) in ("NOT", "!"):
+            return Operation("NOT", (self._tree(begin + 1, end),), span)
+        depths = list(self._outermost(begin, end))
+        return (
+            self._predicate(depths, begin, end, span)
+            or self._binary(depths, begin, end, span, ("+", "-", "||", "&", "|", "^"))
+            or self._binary(depths, begin, end, span, ("*", "/", "%", "DIV"))
+            or self._unary(begin, end, span)
+        )
+
+    def _predicate(self, places: Sequence[int], begin: int, end: int, span: tuple[int, int]) -> Tree | None:
+        found = [place for place in places if self._upper(place) in ("IS", "IN", "BETWEEN", *_COMPARED, *_OPAQUE)]
+        if not found:
+            return None
+        place = found[-1]
+        word = self._upper(place)
+        negated = self._upper(place - 1) == "NOT"
+        left = (begin, place - negated)
+        tree: Tree | None = None
+        if word in _COMPARED:
+            return Operation(_COMPARED[word], (self._tree(*left), self._tree(place + 1, end)), span)
+        if word == "IS":
+            negated = self._upper(place + 1) == "NOT"
+            if self._upper(place + 1 + negated) == "NULL" and place + 2 + negated == end:
+                tree = Operation("IS NULL", (self._tree(*left),), span)
+        elif word == "BETWEEN":
+            low, high = self._split_between(place + 1, end)
+            tested = self._tree(*left)
+            bounds = (Operation(">=", (tested, self._tree(*low))), Operation("<=", (tested, self._tree(*high))))
+            tree = Operation("AND", bounds, span)
+        elif word == "IN" and self._upper(place + 1) == "(" and self._closing(place + 2, end) == end - 1:
+            tested = self._tree(*left)
+            options = self._arguments(place)[0]
+            equal = tuple(Operation("=", (tested, self._tree(*option)), span) for option in options)
+            tree = _joined("OR", equal, span)
+        if tree is None:
+            self._refuse(f"brings several rows together by {word}", self.tokens[place].span)
+        return Operation("NOT", (tree,), span) if negated else tree
+
+    def _split_between(self, begin: int, end: int) -> tuple[tuple[int, int], tuple[int, int]]:
+        place = next((place for place in self._outermost(begin, end) if self._upper(place) == "AND"), None)
+        if place is None:
+            self._refuse("has a BETWEEN without AND", self.tokens[begin - 1].span)
+        return (begin, place), (place + 1, end)
+
+    def _binary(
+        self, places: Sequence[int], begin: int, end: int, span: tuple[int, int], operators: Sequence[str]
+    ) -> Tree | None:
+        """The last operator of some, as they are applied from left to right; a sign is none."""
+        signs = ("+", "-", "*", "/", "%", "||", "&", "|", "^", "DIV", "~")
+        for place in reversed(places):
+            word = self._upper(place)
+            if word in operators and place > begin and self._upper(place - 1) not in signs:
+                if word not in ARITHMETIC:
+                    self._refuse(f"brings several rows together by {word}", self.tokens[place].span)
+                return Operation(word, (self._tree(begin, place), self._tree(place + 1, end)), span)
+        return None
+
+    def _unary(self, begin: int, end: int, span: tuple[int, int]) -> Tree:
+        word = self._upper(begin)
+        if word == "+":
+            return self._tree(begin + 1, end)
+        if word == "-":
+            return Operation("NEGATIVE", (self._tree(begin + 1, end),), span)
+        if word != "ABS" or self._upper(begin + 1) != "(" or self._closing(begin + 2, end) != end - 1:
+            self._refuse("brings several rows together", span)
+        return Operation("ABS", (self._tree(begin + 2, end - 1),), span)
+
+    def _outermost(self, begin: int, end: int) -> Iterator[int]:
+        """The places of the tokens that stand in no bracket and no CASE."""
+        depth = 0
+        for place in range(begin, end):
+            # A field may be called like a keyword.
+            word = "" if self._upper(place - 1) == "." else self._upper(place)
+            depth -= word in (")", "]", "END")
+            if not depth:
+                yield place
+            depth += word in ("(", "[", "CASE")
+
+    def _split(self, begin: int, end: int, word: str) -> list[tuple[int, int]]:
+        """The parts between AND, or OR, that bind no closer; the AND of a BETWEEN is none."""
+        found, between = list[tuple[int, int]](), 0
+        places = list(self._outermost(begin, end))
+        if word == "AND" and any(self._upper(place) == "OR" for place in places):
+            return [(begin, end)]
+        for place in places:
+            between += self._upper(place) == "BETWEEN"
+            if self._upper(place) == "AND" and between:
+                between -= 1
+            elif self._upper(place) == word:
+                found.append((begin, place))
+                begin = place + 1
+        return [*found, (begin, end)]
+
+
+def _joined(operator: str, operands: tuple[Tree, ...], span: tuple[int, int]) -> Tree:
+    """Operands of AND, or OR, as operations of two."""
+    tree = operands[0]
+    for operand in operands[1:]:
+        tree = Operation(operator, (tree, operand), span)
+    return tree

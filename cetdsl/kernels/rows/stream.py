@@ -25,9 +25,11 @@ from cetdsl.ir.rows import (
     ROW,
     SUM,
     UNMATCHED,
+    Dependent,
     MatchSpec,
     Slot,
 )
+from cetdsl.kernels.rows.conditions import conditions_of
 from cetdsl.kernels.rows.program import Program, program_of
 from cetdsl.kernels.rows.reach import reach_all
 from cetdsl.kernels.rows.slots import (
@@ -42,6 +44,7 @@ from cetdsl.kernels.rows.slots import (
 )
 from cetdsl.kernels.rows.walk import (
     AT_ROW,
+    CANNOT_SAY,
     COVERED,
     FULL,
     MATCHES,
@@ -71,6 +74,7 @@ CHUNK_ROWS = 131_072
 #: Bytes that sets of positions may take per kernel call.
 SET_BYTES = 64 << 20
 _Columns = Iterator[list[pa.Array]]
+_NO_CONDITIONS = Dependent((), (), (), (), (), (), (), ())
 
 
 def match_stream(spec: MatchSpec, batches: Iterator[pa.RecordBatch], chunk_rows: int = CHUNK_ROWS) -> _Columns:
@@ -126,15 +130,30 @@ class _Matcher:
         room = 2 * count  # so that a match that needs the whole partition has room behind others
         start, end, number = np.empty((3, count), dtype=np.int64)
         found = Found(start, end, number, np.empty(count + 1, dtype=np.int64), np.empty(room, dtype=np.int32))
+        conditions, memory = conditions_of(
+            spec.dependent or _NO_CONDITIONS, len(spec.arrows.names), count, chunk.column
+        )
         status = FULL
         while status == FULL:
             status, many = find_matches(
-                program, chunk.tests, asked, chunk.segment_start, sure, possible, self._cursor, found
+                program,
+                chunk.tests,
+                asked,
+                chunk.segment_start,
+                sure,
+                possible,
+                self._cursor,
+                found,
+                conditions,
+                memory,
             )
-            if many:
+            broken = int(found.position[0]) if status == CANNOT_SAY else -1
+            if many and broken < 0:
                 yield from _answer(spec, program, chunk, found, many)
         if status in (NO_ROW_TO_SKIP_TO, SKIPS_TO_START):
             raise self._cannot_skip(chunk, status)
+        if broken >= 0:
+            raise self._cannot_say(chunk, spec.arrows.names[program.variable[broken]])
         if last_is_open:
             self._carry(chunk, status == NEEDS_MORE)
 
@@ -164,10 +183,20 @@ class _Matcher:
                 hint="this is a defect of cetdsl or of the Spark version; please report it with the physical plan",
             )
 
+    def _cannot_say(self, chunk: _Chunk, variable: str) -> EngineError:
+        key = self._key(chunk)
+        return EngineError(
+            f"the condition of {variable} divides by zero, or a number in it does not fit BIGINT"
+            + (f", in partition {key}" if key else ""),
+            hint="guard it with AND, or cast the numbers to DOUBLE",
+        )
+
+    def _key(self, chunk: _Chunk) -> dict[str, Any]:
+        row = int(chunk.segment_start[int(self._cursor[SEGMENT])])
+        return {name: chunk.table.column(number)[row].as_py() for number, name in enumerate(self._spec.keys)}
+
     def _cannot_skip(self, chunk: _Chunk, status: int) -> EngineError:
-        spec, segment = self._spec, int(self._cursor[SEGMENT])
-        row = int(chunk.segment_start[segment])
-        key = {name: chunk.table.column(number)[row].as_py() for number, name in enumerate(spec.keys)}
+        spec, key = self._spec, self._key(chunk)
         where = f"match {self._cursor[MATCHES]}" + (f" of partition {key}" if key else "")
         names = [name for name, asked in zip(spec.arrows.names, spec.skip_members) if asked]
         if status == SKIPS_TO_START:

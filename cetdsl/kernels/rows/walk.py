@@ -8,15 +8,17 @@ import numpy as np
 
 from cetdsl.ir.rows import ACCEPT, NEXT_ROW, PAST_LAST, TO_FIRST
 from cetdsl.kernels._jit import jit
+from cetdsl.kernels.rows.conditions import CANNOT, FAILS, Conditions, Memory, bind, says, take_back
 from cetdsl.kernels.rows.program import Program, Words
 from cetdsl.kernels.rows.reach import COMPLETE, CUT, OPEN, has, reach
 from cetdsl.kernels.vocabulary import Bools, Index, Ints, Places
 
 #: Why :func:`find_matches` stopped: at the end of the chunk; because there is no room for another match; because what
-#: the match is depends on rows to come; or because AFTER MATCH SKIP has no row to go to, or goes to the match's first.
-DONE, FULL, NEEDS_MORE, NO_ROW_TO_SKIP_TO, SKIPS_TO_START = range(5)
-#: What a match is, where it is none yet.
-_NONE, _UNKNOWN = -1, -2
+#: the match is depends on rows to come; because AFTER MATCH SKIP has no row to go to, or
+#: goes to the match's first; or because a condition cannot be computed.
+DONE, FULL, NEEDS_MORE, NO_ROW_TO_SKIP_TO, SKIPS_TO_START, CANNOT_SAY = range(6)
+#: What a match is, where it is none yet; the last one if a condition cannot be computed.
+_NONE, _UNKNOWN, _BROKEN = -2, -3, -4
 #: The places of a cursor: partition, row, number of the last match in its partition, row behind all matches so far.
 SEGMENT, AT_ROW, MATCHES, COVERED = range(4)
 
@@ -53,6 +55,13 @@ class Found(NamedTuple):
 
 
 @jit
+def _ends_anyway(program: Program, position: Index) -> bool:
+    """Whether a match ends at a position whatever row comes next."""
+    first = program.arrow_start[position]
+    return bool(first < program.arrow_start[position + 1] and program.arrow[first] == ACCEPT)
+
+
+@jit
 def _walk(
     program: Program,
     ways: Index,
@@ -78,8 +87,7 @@ def _walk(
                 return place if ends[here] else _NONE
             if end == CUT:
                 return place
-            ends_anyway = arrow_start[here] < arrow_start[here + 1] and arrow[arrow_start[here]] == ACCEPT
-            return place if ends_anyway else _UNKNOWN
+            return place if _ends_anyway(program, here) else _UNKNOWN
         chosen = _NONE
         for number in range(arrow_start[here], arrow_start[here + 1]):
             there = arrow[number]
@@ -143,6 +151,67 @@ def _limited(
 
 
 @jit
+def _search(
+    program: Program,
+    conditions: Conditions,
+    memory: Memory,
+    ways: Index,
+    possible: Words,
+    row: Index,
+    high: Index,
+    end: int,
+    labels: Places,
+    taken: Ints,
+) -> Index:
+    """As :func:`_walk`, where conditions depend on the rows that are bound: ways are tried and taken back.
+
+    ``possible`` are the positions from which a match could be completed if all these conditions held, and ``taken`` has
+    room for where the ways behind each row of the match are continued. If a condition cannot be computed, ``_BROKEN``
+    is returned.
+    """
+    arrow_start, arrow, variable = program.arrow_start, program.arrow, program.variable
+    memory.many[:] = 0
+    place, here = row, ways
+    number = arrow_start[ways]
+    while True:
+        there = _NONE
+        if place == high and end == OPEN:
+            return place if _ends_anyway(program, here) else _UNKNOWN
+        if place == high and (program.ends[here] if end == COMPLETE else program.accepts[here]):
+            return place
+        while place < high and number < arrow_start[here + 1]:
+            there = arrow[number]
+            number += 1
+            if there == ACCEPT:
+                return place
+            if has(possible, place, there):
+                break
+            there = _NONE
+        if there == _NONE:
+            # Nothing goes on from here.
+            if place == row:
+                return _NONE
+            place -= 1
+            take_back(conditions, memory, variable[here])
+            number = taken[place - row]
+            here = labels[place - row - 1] if place > row else ways
+            continue
+        bind(conditions, memory, variable[there], place)
+        answer = says(conditions, memory, variable[there], place)
+        if answer == CANNOT:
+            labels[0] = there
+            return _BROKEN
+        if answer == FAILS:
+            take_back(conditions, memory, variable[there])
+            continue
+        labels[place - row] = there
+        taken[place - row] = number
+        here = there
+        number = arrow_start[here]
+        place += 1
+
+
+@jit
 def _next_row(program: Program, asked: Asked, row: Index, end: Index, labels: Places) -> Index:
     """Returns where the search goes on behind a match that is not empty; ``_NONE`` if there is no row to go to."""
     if asked.skip == PAST_LAST:
@@ -168,6 +237,8 @@ def find_matches(
     possible: Words,
     cursor: Ints,
     found: Found,
+    conditions: Conditions,
+    memory: Memory,
 ) -> tuple[int, int]:
     """Goes on from where the cursor stands.
 
@@ -185,18 +256,22 @@ def find_matches(
         By ``SEGMENT``, ``AT_ROW``, ``MATCHES`` and ``COVERED``; moved on.
     found : Found
         Room for as many matches as there are rows, and for the positions of as many rows as a partition has at least.
+    conditions, memory : Conditions, Memory
+        What conditions ask that depend on the match, if any does.
 
     Returns
     -------
     status : int
-        ``DONE``, ``FULL``, ``NEEDS_MORE``, ``NO_ROW_TO_SKIP_TO`` or ``SKIPS_TO_START``.
+        ``DONE``, ``FULL``, ``NEEDS_MORE``, ``NO_ROW_TO_SKIP_TO``, ``SKIPS_TO_START`` or ``CANNOT_SAY``; in the last
+        case the position whose condition cannot be computed is the first one found.
     count : int
         How many matches and unmatched rows were written.
     """
     count, used = 0, 0
     many = len(program.variable)
     last = len(segment_start) - 2
-    limited = len(asked.time) > 0
+    limited, depends = len(asked.time) > 0, len(conditions.steps) > 0
+    taken = np.empty(segment_start[-1] if depends else 0, dtype=np.int64)
     found.label[0] = 0
     while cursor[SEGMENT] <= last:
         segment = cursor[SEGMENT]
@@ -210,13 +285,20 @@ def find_matches(
             at_start = row == low and not (segment == 0 and asked.inside)
             ways = many + 1 if at_start else many
             labels = found.position[used:]
-            if limited:
+            if depends:
+                limit = _end_of_span(asked.time, row, high, asked.span) if limited else high
+                until = end if limit == high else CUT
+                behind = _search(program, conditions, memory, ways, possible, row, limit, until, labels, taken)
+            elif limited:
                 behind = _limited(program, tests, asked, ways, sure, possible, row, high, end, labels)
             else:
                 behind = _walk(program, ways, sure, possible, 0, row, high, end, labels)
             if behind == _UNKNOWN:
                 cursor[AT_ROW] = row
                 return NEEDS_MORE, count
+            if behind == _BROKEN:
+                found.position[0] = labels[0]
+                return CANNOT_SAY, count
             going_on = row + 1
             if behind != _NONE:
                 cursor[MATCHES] += 1

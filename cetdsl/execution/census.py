@@ -1,0 +1,146 @@
+"""Numbers of single events, taken in one pass: how many meet a condition, between which values a column lies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import attrs
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from cetdsl.errors import recovering
+from cetdsl.execution.compat import translated
+from cetdsl.execution.source import EventFrame
+from cetdsl.ir.compiled import Compiled
+from cetdsl.ir.machine import Machine
+from cetdsl.ir.source import Source
+from cetdsl.pattern.automaton import Automaton
+from cetdsl.pattern.expressions import Expr
+
+#: What can be counted of rows, or told of a term in them.
+HOLDS, NULL, LEAST, GREATEST, DISTINCT = "holds", "null", "least", "greatest", "distinct"
+_MEASURES: dict[str, Callable[[Column], Column]] = {
+    HOLDS: F.count_if,
+    NULL: F.count_if,
+    LEAST: F.min,
+    GREATEST: F.max,
+    DISTINCT: F.approx_count_distinct,
+}
+#: Keys are sampled by their hash, in so many steps.
+_STEPS = 1_000_000
+_NOTHING = Compiled(Automaton((), (), (), (), ()), (), Machine((), (), (), ()), (), (), (), (), ())
+
+
+@attrs.frozen
+class Measure:
+    """What is to be told of a term over single events, of those ``among`` which all conditions hold.
+
+    A condition is evaluated only where those before it hold, as one that guards another must come first.
+    """
+
+    what: str
+    term: Expr
+    among: tuple[Expr, ...] = ()
+
+
+@attrs.frozen
+class Totals:
+    """Rows, those of them without a time, and the first and the last time as whole numbers (None: there is none)."""
+
+    rows: int
+    no_time: int
+    first: int | None
+    last: int | None
+
+
+class Census:
+    """The single events that a query is asked of; ``terms`` are all that will be asked about.
+
+    Each method but :meth:`sampled` runs one job.
+    """
+
+    def __init__(self, df: DataFrame, source: Source, terms: Sequence[Expr]) -> None:
+        self._df = df
+        self._frame = EventFrame(df, source, _NOTHING, tests=terms)
+        self._source = source
+
+    def take(self, measures: Sequence[Measure]) -> tuple[Totals, dict[Measure, Any]]:
+        """The measures, and what there is in all."""
+        frame = self._frame
+        ticks = frame.ticks
+        totals = [F.count("*"), F.count_if(frame.time.isNull()), F.min(ticks), F.max(ticks)]
+        known = translated(lambda: [self._column(one) for one in measures], "evaluate the query's terms")
+        columns = [column.alias(f"m{number}") for number, column in enumerate([*totals, *known])]
+        with recovering():
+            [row] = translated(lambda: frame.frame.agg(*columns), "evaluate the query's terms").collect()
+        return Totals(*row[: len(totals)]), dict(zip(measures, row[len(totals) :], strict=True))
+
+    def _column(self, measure: Measure) -> Column:
+        term = self._frame.row_column(measure.term)
+        if measure.what == NULL:
+            term = term.isNull()
+        return _MEASURES[measure.what](self._among(measure.among, term))
+
+    def _among(self, conditions: tuple[Expr, ...], term: Column) -> Column:
+        for condition in reversed(conditions):
+            term = F.when(self._frame.row_column(condition), term)
+        return term
+
+    def values(self, term: Expr, most: int) -> list[tuple[Any, int]]:
+        """The values of a term that are not NULL, and how often each occurs; the most frequent ones, so many."""
+        value = self._frame.row_column(term)
+        counted = self._frame.frame.select(value.alias("value")).filter("value IS NOT NULL").groupBy("value").count()
+        with recovering():
+            rows = counted.orderBy(F.desc("count"), "value").limit(most).collect()
+        return [(row["value"], int(row["count"])) for row in rows]
+
+    def most_of_a_key(self, keys: Sequence[str]) -> int:
+        """The number of rows of the key that has most of them; without keys, the number of all rows."""
+        own = [self._frame.own_name(name) for name in keys]
+        with recovering():
+            counted = self._frame.frame.groupBy(*own).agg(F.count("*").alias("rows"))
+            [row] = counted.agg(F.max("rows")).collect()
+        return int(row[0] or 0)
+
+    def sampled(self, keys: Sequence[str], share: float) -> DataFrame:
+        """The rows of about such a share of the keys, all of each; without keys, such a share of the time."""
+        if keys:
+            kinds = {field.name: field.dataType.typeName() for field in self._frame.fields}
+            # Equal doubles have equal hashes but for the two zeros, whose sum is one of them.
+            columns = [_own(name) + 0.0 if kinds[name] in ("double", "float") else _own(name) for name in keys]
+            return self._df.filter(F.pmod(F.xxhash64(*columns), F.lit(_STEPS)) < int(share * _STEPS))
+        ticks = self._frame.ticks
+        with recovering():
+            [row] = self._frame.frame.agg(F.percentile_approx(ticks, share, 10_000)).collect()
+        return self._df.filter(self._frame.ticks_of(_quoted(self._source.time)) <= row[0])
+
+    def lasting(self, trends: DataFrame) -> DataFrame:
+        """Rows of trends with what each ``lasts``, in microseconds or ticks, from its first event to its last."""
+
+        def time_of(binding: Column) -> Column:
+            return binding.getField("event").getField(self._source.time)
+
+        ends = {"first": time_of(F.get("trend", F.lit(0))), "last": time_of(F.element_at("trend", -1))}
+        lasts = self._frame.ticks_of("last") - self._frame.ticks_of("first")
+        return trends.withColumns(ends).withColumn("lasts", lasts).drop("first", "last")
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _own(name: str) -> Column:
+    return F.col(_quoted(name))
+
+
+def totals_of(counted: DataFrame) -> Mapping[str, float]:
+    """The number of trends of each query, over all groups and windows, of the logarithms that a workload answers.
+
+    Numbers that are whole and below 2^45 are exact; infinity stands for what is beyond doubles.
+    """
+    power = F.pow(F.lit(2.0), F.col("count"))
+    whole = F.when(F.col("count") < 45, F.round(power)).otherwise(power)
+    with recovering():
+        rows = counted.groupBy("query").agg(F.sum(whole).alias("total")).collect()
+    return {row["query"]: float(row["total"]) for row in rows}

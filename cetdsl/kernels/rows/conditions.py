@@ -1,0 +1,370 @@
+"""Evaluates conditions that depend on the rows which a match has bound so far."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from cetdsl.ir.rows import (
+    ABSOLUTE,
+    ADD,
+    AVERAGE_OF,
+    BOTH,
+    COUNTED,
+    EITHER,
+    EQUAL,
+    FROM_FIRST,
+    IS_NULL,
+    LESS,
+    LESS_OR_EQUAL,
+    MULTIPLY,
+    NEGATE,
+    NEITHER,
+    REAL,
+    REAL_ABSOLUTE,
+    REAL_ADD,
+    REAL_CELL,
+    REAL_DIVIDE,
+    REAL_EQUAL,
+    REAL_LESS,
+    REAL_LESS_OR_EQUAL,
+    REAL_MULTIPLY,
+    REAL_NEGATE,
+    REAL_REMAINDER,
+    REAL_SAME,
+    REAL_SUBTRACT,
+    REMAINDER,
+    SAME,
+    SUBTRACT,
+    TO_REAL,
+    UP_TO_LAST,
+    WHOLE,
+    WHOLE_CELL,
+    WHOLE_SUM,
+    Dependent,
+)
+from cetdsl.kernels._jit import inlined, jit
+from cetdsl.kernels.vocabulary import Bools, Floats, Index, Ints
+from cetdsl.kernels.wire.columns import integers, order_codes, to_numpy, validity
+
+#: What is known of a value: it is there, it is NULL, or computing it has failed.
+_THERE, _NULL, _FAILED = range(3)
+#: What a condition says: that it holds, that it does not (or is NULL), or that it cannot be computed.
+HOLDS, FAILS, CANNOT = range(3)
+_SMALLEST = np.iinfo(np.int64).min
+#: Products of whole numbers from here on are refused. A few more would fit, which doubles cannot tell from those that
+#: do not.
+_LARGEST_PRODUCT = 9.2e18
+
+
+class Conditions(NamedTuple):
+    """The arrays of :class:`~cetdsl.ir.rows.Dependent`, and the cells of the rows of a chunk."""
+
+    whole: Ints
+    whole_there: Bools
+    real: Floats
+    real_there: Bools
+    sets: Bools
+    picks: Ints
+    extremes: Ints
+    totals: Ints
+    #: The steps of variable ``v`` are those from ``step_start[v]`` to ``step_start[v + 1]``.
+    step_start: Ints
+    steps: Ints
+
+
+class Memory(NamedTuple):
+    """What the match that is tried has bound so far, so that the last row can be taken back.
+
+    By set: how many rows it has, and which. By total and by extreme, for each number of rows of its set: the sums, how
+    many values were not NULL, whether a sum was too large; the row with the extreme value (-1: all are NULL).
+    """
+
+    many: Ints
+    met: Ints
+    whole_sum: Ints
+    real_sum: Floats
+    counted: Ints
+    too_large: Bools
+    best: Ints
+    #: A stack of values.
+    stack: Ints
+    real_stack: Floats
+    known: Ints
+
+
+def conditions_of(
+    dependent: Dependent, variables: int, rows: int, column: Callable[[int], pa.Array]
+) -> tuple[Conditions, Memory]:
+    """The arrays of conditions, and room for what matches of so many rows bind."""
+    whole = np.zeros((len(dependent.whole), rows), dtype=np.int64)
+    whole_there = np.ones((len(dependent.whole), rows), dtype=np.bool_)
+    coded = [place for place, is_coded in enumerate(dependent.coded) if is_coded]
+    if coded:
+        whole[coded], whole_there[coded] = order_codes([column(dependent.whole[place]) for place in coded])
+    for place, number in enumerate(dependent.whole):
+        if place not in coded:
+            whole[place], whole_there[place] = integers(column(number)), validity(column(number))
+    real = np.zeros((len(dependent.real), rows), dtype=np.float64)
+    real_there = np.ones((len(dependent.real), rows), dtype=np.bool_)
+    for place, number in enumerate(dependent.real):
+        real[place], real_there[place] = to_numpy(column(number)), validity(column(number))
+    steps = [step for each in dependent.steps for step in each]
+    conditions = Conditions(
+        whole,
+        whole_there,
+        real,
+        real_there,
+        np.array(dependent.sets, dtype=np.bool_).reshape(-1, variables),
+        _table(dependent.picks, 3),
+        _table(dependent.extremes, 3),
+        _table(dependent.totals, 3),
+        np.cumsum([0, *map(len, dependent.steps)], dtype=np.int64),
+        _table(steps, 4),
+    )
+    sets, totals, extremes = len(dependent.sets), len(dependent.totals), len(dependent.extremes)
+    room = rows + 1 if steps else 1
+    memory = Memory(
+        np.zeros(sets, dtype=np.int64),
+        np.empty((sets, room), dtype=np.int64),
+        np.zeros((totals, room), dtype=np.int64),
+        np.zeros((totals, room), dtype=np.float64),
+        np.zeros((totals, room), dtype=np.int64),
+        np.zeros((totals, room), dtype=np.bool_),
+        np.full((extremes, room), -1, dtype=np.int64),
+        np.empty(len(steps) + 1, dtype=np.int64),
+        np.empty(len(steps) + 1, dtype=np.float64),
+        np.empty(len(steps) + 1, dtype=np.int64),
+    )
+    return conditions, memory
+
+
+def _table(rows: object, columns: int) -> Ints:
+    table: NDArray[np.int64] = np.array(rows, dtype=np.int64).reshape(-1, columns)
+    return table
+
+
+@jit
+def bind(conditions: Conditions, memory: Memory, variable: Index, row: Index) -> None:
+    """Binds a row to a variable."""
+    for number in range(len(memory.many)):
+        if conditions.sets[number, variable]:
+            memory.met[number, memory.many[number]] = row
+            memory.many[number] += 1
+    for number in range(len(conditions.totals)):
+        rows = conditions.totals[number, 1]
+        if conditions.sets[rows, variable]:
+            _add(conditions, memory, number, memory.many[rows], row)
+    for number in range(len(conditions.extremes)):
+        rows, column, greatest = (
+            conditions.extremes[number, 0],
+            conditions.extremes[number, 1],
+            conditions.extremes[number, 2],
+        )
+        if not conditions.sets[rows, variable]:
+            continue
+        many = memory.many[rows]
+        best = memory.best[number, many - 1]
+        if conditions.whole_there[column, row]:
+            value = conditions.whole[column, row]
+            if (
+                best < 0
+                or (greatest == 1 and value > conditions.whole[column, best])
+                or (greatest == 0 and value < conditions.whole[column, best])
+            ):
+                best = row
+        memory.best[number, many] = best
+
+
+@inlined
+def _add(conditions: Conditions, memory: Memory, number: Index, many: Index, row: Index) -> None:
+    """Adds a row to a total, as the last of ``many``."""
+    kind, column = conditions.totals[number, 0], conditions.totals[number, 2]
+    there, added, real_added = True, 0, 0.0
+    if kind == REAL:
+        there = conditions.real_there[column, row]
+        real_added = conditions.real[column, row] if there else 0.0
+    elif column >= 0:
+        there = conditions.whole_there[column, row]
+        added = conditions.whole[column, row] if there else 0
+        if kind != WHOLE:
+            there, added = added != 0, 0
+    before = memory.whole_sum[number, many - 1]
+    total = before + added
+    memory.whole_sum[number, many] = total
+    memory.too_large[number, many] = memory.too_large[number, many - 1] or (before ^ total) & (added ^ total) < 0
+    memory.real_sum[number, many] = memory.real_sum[number, many - 1] + real_added
+    memory.counted[number, many] = memory.counted[number, many - 1] + there
+
+
+@jit
+def take_back(conditions: Conditions, memory: Memory, variable: Index) -> None:
+    """Takes back the last row, which is bound to a variable."""
+    for number in range(len(memory.many)):
+        if conditions.sets[number, variable]:
+            memory.many[number] -= 1
+
+
+@inlined
+def _picked(conditions: Conditions, memory: Memory, pick: Index) -> Index:
+    """The row that a pick is; -1 if there is none."""
+    kind, number, offset = conditions.picks[pick, 0], conditions.picks[pick, 1], conditions.picks[pick, 2]
+    if kind == FROM_FIRST:
+        return int(memory.met[number, offset]) if offset < memory.many[number] else -1
+    if kind == UP_TO_LAST:
+        many = memory.many[number]
+        return int(memory.met[number, many - 1 - offset]) if offset < many else -1
+    return int(memory.best[number, memory.many[conditions.extremes[number, 0]]])
+
+
+@inlined
+def _compare(one: float, other: float) -> int:
+    """Which of two doubles is larger, as Spark orders them: NaN equals NaN and is the largest."""
+    if one != one:
+        return 0 if other != other else 1
+    if other != other or one < other:
+        return -1
+    return 1 if one > other else 0
+
+
+@jit
+def says(conditions: Conditions, memory: Memory, variable: Index, row: Index) -> int:
+    """Evaluates the condition of a variable for a row that has been bound to it: ``HOLDS``, ``FAILS`` or ``CANNOT``."""
+    stack, real_stack, known = memory.stack, memory.real_stack, memory.known
+    begin, end = conditions.step_start[variable], conditions.step_start[variable + 1]
+    if begin == end:
+        return HOLDS
+    top = -1
+    for number in range(begin, end):
+        step, pick, column, absent = conditions.steps[number]
+        if step <= REAL_CELL:
+            top += 1
+            at = row if pick < 0 else _picked(conditions, memory, pick)
+            if at < 0:
+                at, column = row, absent
+            known[top] = _NULL
+            if column >= 0 and step == WHOLE_CELL:
+                stack[top] = conditions.whole[column, at]
+                known[top] = _THERE if conditions.whole_there[column, at] else _NULL
+            elif column >= 0:
+                real_stack[top] = conditions.real[column, at]
+                known[top] = _THERE if conditions.real_there[column, at] else _NULL
+        elif step <= AVERAGE_OF:
+            top += 1
+            many = memory.many[conditions.totals[pick, 1]]
+            counted = memory.counted[pick, many]
+            known[top] = _THERE if step == COUNTED or counted else _NULL
+            if step == COUNTED:
+                stack[top] = counted
+            elif step == WHOLE_SUM:
+                stack[top] = memory.whole_sum[pick, many]
+                if memory.too_large[pick, many]:
+                    known[top] = _FAILED
+            else:
+                total = memory.real_sum[pick, many]
+                real_stack[top] = total / counted if step == AVERAGE_OF and counted else total
+        elif step == TO_REAL:
+            real_stack[top] = float(stack[top])
+        elif step == IS_NULL:
+            if known[top] != _FAILED:
+                stack[top], known[top] = int(known[top] == _NULL), _THERE
+        elif step == NEITHER:
+            stack[top] = 1 - stack[top]
+        elif step in (NEGATE, ABSOLUTE):
+            if stack[top] == _SMALLEST and known[top] == _THERE:
+                known[top] = _FAILED
+            elif step == NEGATE or stack[top] < 0:
+                stack[top] = -stack[top]
+        elif step == REAL_NEGATE:
+            real_stack[top] = -real_stack[top]
+        elif step == REAL_ABSOLUTE:
+            real_stack[top] = abs(real_stack[top])
+        else:
+            top -= 1
+            _binary(step, top, stack, real_stack, known)
+    if known[0] == _FAILED:
+        return CANNOT
+    return HOLDS if known[0] == _THERE and stack[0] != 0 else FAILS
+
+
+@jit
+def _binary(step: Index, top: Index, stack: Ints, real_stack: Floats, known: Ints) -> None:
+    """Puts the result of an operator in the place of its first operand; the second one stands behind it."""
+    left, right = known[top], known[top + 1]
+    one, other = stack[top], stack[top + 1]
+    if step in (BOTH, EITHER):
+        # One operand may settle it, whatever the other one is.
+        settling = 0 if step == BOTH else 1
+        if (left == _THERE and one == settling) or (right == _THERE and other == settling):
+            stack[top], known[top] = settling, _THERE
+        else:
+            known[top] = max(left, right)
+            stack[top] = 1 - settling
+        return
+    if step in (SAME, REAL_SAME) and max(left, right) == _NULL:
+        stack[top], known[top] = int(left == right), _THERE
+        return
+    known[top] = max(left, right)
+    if known[top] != _THERE:
+        return
+    if step in (EQUAL, SAME):
+        stack[top] = int(one == other)
+    elif step == LESS:
+        stack[top] = int(one < other)
+    elif step == LESS_OR_EQUAL:
+        stack[top] = int(one <= other)
+    elif step <= REMAINDER:
+        _whole_arithmetic(step, top, one, other, stack, known)
+    else:
+        _real_binary(step, top, real_stack[top], real_stack[top + 1], stack, real_stack, known)
+
+
+@inlined
+def _whole_arithmetic(step: Index, top: Index, one: Index, other: Index, stack: Ints, known: Ints) -> None:
+    """Adds, subtracts, multiplies or divides whole numbers; what does not fit has failed."""
+    if step == ADD:
+        result = one + other
+        wrong = (one ^ result) & (other ^ result) < 0
+    elif step == SUBTRACT:
+        result = one - other
+        wrong = (one ^ other) & (one ^ result) < 0
+    elif step == MULTIPLY:
+        result = one * other
+        wrong = abs(float(one) * float(other)) >= _LARGEST_PRODUCT
+    else:
+        wrong = other == 0
+        result = 0 if wrong else one % other
+        if result != 0 and (result ^ one) < 0:
+            # As in Java, a remainder has the sign of the dividend.
+            result -= other
+    stack[top] = result
+    if wrong:
+        known[top] = _FAILED
+
+
+@inlined
+def _real_binary(
+    step: Index, top: Index, one: float, other: float, stack: Ints, real_stack: Floats, known: Ints
+) -> None:
+    """Computes with doubles, or compares them."""
+    if step == REAL_ADD:
+        real_stack[top] = one + other
+    elif step == REAL_SUBTRACT:
+        real_stack[top] = one - other
+    elif step == REAL_MULTIPLY:
+        real_stack[top] = one * other
+    elif step in (REAL_DIVIDE, REAL_REMAINDER):
+        if other == 0:
+            known[top] = _FAILED
+        else:
+            real_stack[top] = one / other if step == REAL_DIVIDE else np.fmod(one, other)
+    elif step in (REAL_EQUAL, REAL_SAME):
+        stack[top] = int(_compare(one, other) == 0)
+    elif step == REAL_LESS:
+        stack[top] = int(_compare(one, other) < 0)
+    elif step == REAL_LESS_OR_EQUAL:
+        stack[top] = int(_compare(one, other) <= 0)

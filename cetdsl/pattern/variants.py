@@ -1,0 +1,199 @@
+"""A query with one demand less, or with less of its pattern: what is asked to see which demand nothing meets."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from itertools import accumulate, count, pairwise
+
+import attrs
+
+from cetdsl.pattern.expressions import Expr, conjuncts, variables
+from cetdsl.pattern.nodes import And, Event, Not, Or, Pattern, Repeat, Seq, dissolved, negations
+from cetdsl.pattern.properties import positive_variables
+from cetdsl.pattern.query import Query
+from cetdsl.pattern.text import quote, quote_name
+
+#: The kinds of demands, in the order in which they are told.
+KEY, PREDICATE, NOT, REPETITION, WINDOW = "key", "predicate", "NOT", "repetition", "window"
+
+
+@attrs.frozen
+class Demand:
+    """One thing that a query asks of trends beside the order of its events, and that it can do without.
+
+    ``kind`` and ``place``, a number among the demands of this kind, say which one it is; ``text`` is its text.
+    """
+
+    kind: str
+    place: int
+    text: str
+
+
+@attrs.frozen
+class Part:
+    """A part of a query's pattern: its text, and the query for that part alone."""
+
+    text: str
+    query: Query
+
+
+def demands_of(query: Query) -> tuple[Demand, ...]:
+    """The demands of a query: equal columns, predicates, NOT, repetitions, and the window.
+
+    A predicate on events under a NOT belongs to that NOT, as the query asks for more trends with it than without.
+
+    Examples
+    --------
+    >>> from cetdsl.pattern.expressions import Attribute, Binary, Literal
+    >>> from cetdsl.pattern.query import Span, Window
+    >>> a, b, c = (Event(name, type=name) for name in "abc")
+    >>> pattern = Seq((a, Not(c), Repeat(b, 3)))
+    >>> where = (Binary(">", Attribute("b", "x"), Literal(1)),)
+    >>> query = Query(pattern, where, partition_by=("user",), window=Window(Span.parse("1 hour")))
+    >>> [demand.text for demand in demands_of(query)]
+    ['[user]', 'b.x > 1', 'NOT c', 'b 3 times', 'WITHIN 1 hour']
+    """
+    found = [Demand(KEY, place, f"[{quote_name(name)}]") for place, name in enumerate(_keys(query))]
+    found += [Demand(PREDICATE, place, quote(part)) for place, part in enumerate(_predicates(query))]
+    found += [Demand(NOT, place, _not_text(query, node)) for place, node in enumerate(negations(query.pattern))]
+    for place, node in enumerate(_repetitions(query.pattern)):
+        found.append(Demand(REPETITION, place, f"{quote(node.part)} {node.at_least} times"))
+    if query.window is not None:
+        slide = f" SLIDE {query.window.slide}" if query.window.slide is not None else ""
+        found.append(Demand(WINDOW, 0, f"WITHIN {query.window.length}{slide}"))
+    return tuple(found)
+
+
+def without(query: Query, dropped: Collection[Demand]) -> Query:
+    """The query without some of its demands; what was to occur several times has to occur once.
+
+    Examples
+    --------
+    >>> pattern = Seq((Event("a"), Not(Event("c")), Event("b")))
+    >>> query = Query(pattern, partition_by=("user", "day"))
+    >>> user, _, not_c = demands_of(query)
+    >>> without(query, [user, not_c]) == Query(Seq((Event("a"), Event("b"))), partition_by=("day",))
+    True
+    """
+    places: dict[str, set[int]] = {}
+    for demand in dropped:
+        places.setdefault(demand.kind, set()).add(demand.place)
+    keys, predicates = _keys(query), _predicates(query)
+    gone_keys = {keys[place] for place in places.get(KEY, ())}
+    gone = [predicates[place] for place in places.get(PREDICATE, ())]
+    pattern = _without_parts(query.pattern, places.get(NOT, set()), places.get(REPETITION, set()))
+    left = {node.variable for node in pattern.walk() if isinstance(node, Event)}
+    # What was said of a NOT goes with it.
+    where = [part for part in _conjuncts(query) if part not in gone and set(variables(part)) <= left]
+    return attrs.evolve(
+        query,
+        pattern=pattern,
+        where=where,
+        partition_by=[name for name in query.partition_by if name not in gone_keys],
+        group_by=[name for name in query.group_by if name not in gone_keys],
+        window=None if WINDOW in places else query.window,
+    )
+
+
+def steps_of(query: Query) -> tuple[Part, ...]:
+    """The beginnings of a sequence, each with what is asked of its variables; else the sides, or the whole pattern.
+
+    The last beginning is the whole query. A NOT belongs to the step of the part behind it.
+
+    Examples
+    --------
+    >>> a, b, c, n = (Event(name, type=name) for name in "abcn")
+    >>> query = Query(Seq((a, Repeat(b), Not(n), c)))
+    >>> [part.text for part in steps_of(query)]
+    ['a', 'SEQ(a, b+)', 'SEQ(a, b+, NOT n, c)']
+    """
+    pattern = dissolved(query.pattern, Seq)
+    if isinstance(pattern, (Or, And)):
+        patterns: list[Pattern] = list(pattern.parts)
+    elif isinstance(pattern, Seq):
+        ends = [place for place, part in enumerate(pattern.parts, 1) if not isinstance(part, Not)]
+        ends[-1] = len(pattern.parts)
+        patterns = [Seq(pattern.parts[:end]) if end > 1 else pattern.parts[0] for end in ends]
+    else:
+        patterns = [pattern]
+    return tuple(Part(quote(part), _narrowed(query, part)) for part in patterns)
+
+
+def exchanged_orders(query: Query) -> Iterator[Part]:
+    """The query with two neighbouring parts of its sequence in the opposite order, for each two of them.
+
+    Examples
+    --------
+    >>> query = Query(Seq(tuple(Event(name, type=name) for name in "abc")))
+    >>> [part.text for part in exchanged_orders(query)]
+    ['SEQ(b, a, c)', 'SEQ(a, c, b)']
+    """
+    pattern = dissolved(query.pattern, Seq)
+    if not isinstance(pattern, Seq):
+        return
+    places = [place for place, part in enumerate(pattern.parts) if not isinstance(part, Not)]
+    for one, other in pairwise(places):
+        parts = list(pattern.parts)
+        parts[one], parts[other] = parts[other], parts[one]
+        exchanged = Seq(tuple(parts))
+        yield Part(quote(exchanged), attrs.evolve(query, pattern=exchanged))
+
+
+def cumulated(query: Query, demands: Collection[Demand]) -> list[Query]:
+    """The query with the first of some demands alone, with the first two, and so on to all of them."""
+    kept = accumulate(demands, lambda before, demand: {*before, demand}, initial=set[Demand]())
+    return [without(query, [demand for demand in demands if demand not in some]) for some in kept][1:]
+
+
+def _narrowed(query: Query, pattern: Pattern) -> Query:
+    """The query for a part of its pattern, with what is asked of that part's variables."""
+    names = {node.variable for node in pattern.walk() if isinstance(node, Event)}
+    where = [part for part in _conjuncts(query) if set(variables(part)) <= names]
+    return attrs.evolve(query, pattern=pattern, where=where)
+
+
+def _conjuncts(query: Query) -> list[Expr]:
+    return list(dict.fromkeys(part for whole in query.where for part in conjuncts(whole)))
+
+
+def _keys(query: Query) -> list[str]:
+    return list(dict.fromkeys((*query.partition_by, *query.group_by)))
+
+
+def _predicates(query: Query) -> list[Expr]:
+    """The predicates on events that trends bind."""
+    bound = set(positive_variables(query.pattern))
+    return [part for part in _conjuncts(query) if set(variables(part)) <= bound]
+
+
+def _not_text(query: Query, node: Not) -> str:
+    names = {event.variable for event in node.walk() if isinstance(event, Event)}
+    said = [quote(part) for part in _conjuncts(query) if names & set(variables(part))]
+    return quote(node) + (f" with {' AND '.join(said)}" if said else "")
+
+
+def _repetitions(pattern: Pattern) -> list[Repeat]:
+    """What trends have to bind more than once, in reading order."""
+    if isinstance(pattern, Not):
+        return []
+    own = [pattern] if isinstance(pattern, Repeat) and pattern.at_least > 1 else []
+    return own + [node for child in pattern.children for node in _repetitions(child)]
+
+
+def _without_parts(pattern: Pattern, nots: set[int], repetitions: set[int]) -> Pattern:
+    """The pattern without some NOT, and with some repetitions of which once is enough, by their numbers."""
+    # Numbers tell apart what is written twice, which may be one object.
+    not_numbers, repetition_numbers = count(), count()
+
+    def rebuilt(node: Pattern) -> Pattern | None:
+        if isinstance(node, Not):
+            return None if next(not_numbers) in nots else node
+        is_demanded = isinstance(node, Repeat) and node.at_least > 1
+        once = is_demanded and next(repetition_numbers) in repetitions
+        children = [child for child in map(rebuilt, node.children) if child is not None]
+        new = node.with_children(tuple(children)) if children else node
+        return Repeat(new.part, 1, new.at_most) if once and isinstance(new, Repeat) else new
+
+    whole = rebuilt(pattern)
+    assert whole is not None, "a NOT stands in a sequence"
+    return whole
