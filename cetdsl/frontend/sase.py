@@ -38,7 +38,7 @@ from cetdsl.pattern.expressions import (
     transform,
 )
 from cetdsl.pattern.nodes import And, Event, Not, Or, Pattern, Repeat, Seq, events
-from cetdsl.pattern.query import Query, Returned, Span, Window
+from cetdsl.pattern.query import ANY, POLICIES, Query, Returned, Span, Window
 from cetdsl.pattern.text import (
     ANY_NAME,
     COMPARISON,
@@ -54,7 +54,9 @@ from cetdsl.pattern.text import (
 
 T = TypeVar("T")
 
-_SHAPE = "a query reads [RETURN ...] PATTERN ... [WHERE ...] [GROUP BY ...] [WITHIN ... [SLIDE ...]]"
+_SHAPE = (
+    "a query reads [RETURN ...] PATTERN ... [WHERE ...] [MATCHING ...] [GROUP BY ...] [WITHIN ... [SLIDE ...]]"
+)
 _LENGTHS = "write 10 minutes, 1 day, 90 s, or a number of ticks"
 _ARITHMETIC_OR_COMPARISON = r"==|!=|<>|<=|>=|[=<>+\-*/%]"
 # No part of a text can be split in two ways by any of these: what does not match is found out in one pass.
@@ -79,8 +81,8 @@ def parse(text: str, parameters: Mapping[str, Literal] = MappingProxyType({})) -
     Parameters
     ----------
     text : str
-        ``[RETURN ...] PATTERN ... [WHERE ...] [GROUP BY ...] [WITHIN ... [SLIDE ...]]``; keywords in any case,
-        comments from ``--`` to the end of the line.
+        ``[RETURN ...] PATTERN ... [WHERE ...] [MATCHING ...] [GROUP BY ...] [WITHIN ... [SLIDE ...]]``; keywords in
+        any case, comments from ``--`` to the end of the line.
     parameters : mapping of str to Literal, optional
         The constant that stands for ``:name``, by name.
 
@@ -692,9 +694,10 @@ def _query(text: str, at: int, tokens: pp.ParseResults) -> Query:
     group_by = clauses["group"].value if "group" in clauses else ()
     window = Window(*clauses["within"].value) if "within" in clauses else None
     returned = clauses["return"].value if "return" in clauses else ()
+    matching = clauses["matching"].value[0] if "matching" in clauses else ANY
     for item in returned:
         _refuse_bare(item.aggregate, text)
-    query = _checked(text, pattern_clause.at, Query, pattern, where, partition_by, group_by, window, returned)
+    query = _checked(text, pattern_clause.at, Query, pattern, where, partition_by, group_by, window, returned, matching)
     return _with_variables(query)
 
 
@@ -927,11 +930,13 @@ def _query_rule(pattern: pp.ParserElement, expression: pp.ParserElement, name: p
     amount = pp.Regex(rf"{_DIGITS}(?:\.{_DIGITS})?").set_name("length")
     unit = pp.Regex(PLAIN_NAME).set_name("unit of time")
     length = pp.OneOrMore(amount + pp.Opt(unit)).set_name("length").set_parse_action(_length)
+    policy = pp.MatchFirst([pp.CaselessKeyword(word, word) for word in POLICIES]).set_name("matching policy")
     group_by = (keyword("GROUPBY") | keyword("GROUP") - keyword("BY")).set_name("GROUP BY")
     clauses = [
         pp.Opt(clause("RETURN clause", keyword("RETURN") - _listed(returned))),
         clause("PATTERN clause", keyword("PATTERN") - pattern),
         pp.Opt(clause("WHERE clause", keyword("WHERE") - expression)),
+        pp.Opt(clause("MATCHING clause", keyword("MATCHING") - policy)),
         pp.Opt(clause("GROUP BY clause", group_by - _listed(name))),
         pp.Opt(clause("WITHIN clause", keyword("WITHIN") - length + pp.Opt(keyword("SLIDE") - length))),
         pp.Suppress(pp.Opt(pp.Regex(rf"[.;](?={_SPACE}\Z)").set_name(". or ;"))),
@@ -1002,6 +1007,8 @@ def _wording(expected: str, previous: str, found: str, before: list[str]) -> tup
         return _missing_operand(word, found, instead)
     if expected == "length":
         return f"{word} needs a length of time: {instead}", _LENGTHS
+    if expected == "matching policy":
+        return f"MATCHING needs a policy: {instead}", "write MATCHING ANY, MATCHING NEXT or MATCHING STRICT"
     if expected == "count":
         return f"a number of repetitions is missing: {instead}", "write A{2}, A{2,} or A{2,3}"
     if expected == "end of text":
@@ -1055,7 +1062,7 @@ def _missing_operand(word: str, found: str, instead: str) -> tuple[str, str]:
 
 def _left_over(word: str, found: str, before: list[str]) -> tuple[str, str]:
     clause = found.upper()
-    if clause in ("RETURN", "PATTERN", "WHERE", "GROUP", "GROUPBY", "WITHIN"):
+    if clause in ("RETURN", "PATTERN", "WHERE", "MATCHING", "GROUP", "GROUPBY", "WITHIN"):
         twice = clause in (token.upper() for token in before)
         return f"{clause} stands {'twice' if twice else 'too late'} in the query", _SHAPE
     if clause == "SLIDE":

@@ -88,4 +88,4 @@ def rewrite(resolved: ResolvedQuery) -> tuple[ResolvedQuery, Trace]:
     >>> trace.rules
     ('collapse-nested-repetition',)
     """
-    return run_batches(resolved, BATCHES)
+    return run_batches(resolved, [batch.under(resolved.query.matching) for batch in BATCHES])
