@@ -339,8 +339,8 @@ def _matches(
     """All sequences of bindings that spell a word of the pattern and meet the predicates.
 
     With each come its derivations: for every way to read the pattern, which NOTs stand in which gap. Gap 0 is before
-    the first of n bindings and gap n after the last. ``matching`` is the policy: which of the members may lie between two
-    consecutive bindings.
+    the first of n bindings and gap n after the last. ``matching`` is the policy: which of the members may lie between
+    two consecutive bindings.
     """
     # Local and adjacent predicates are checked at once, because most sequences are dead by then.
     local = [p for p in predicates if _kind(p) == "local"]
@@ -392,9 +392,7 @@ def _matches(
     yield from extend((), {((pattern,), ())})
 
 
-def _relates(
-    binding: Binding, prefix: Trend, adjacent: list[ex.Expr], pairwise: list[ex.Expr], stream: Stream
-) -> bool:
+def _relates(binding: Binding, prefix: Trend, adjacent: list[ex.Expr], pairwise: list[ex.Expr], stream: Stream) -> bool:
     """Whether all predicates hold that relate a binding to those before it."""
     return all(holds(p, (prefix[-1], binding), stream.rows) for p in adjacent) and all(
         holds(p, (earlier, binding), stream.rows) for p in pairwise for earlier in prefix

@@ -400,12 +400,12 @@ def test_the_grammar_has_named_rules() -> None:
 ERRORS = {
     "": """\
 the text is empty
-  hint: a query reads [RETURN ...] PATTERN ... [WHERE ...] [GROUP BY ...] [WITHIN ... [SLIDE ...]]""",
+  hint: a query reads [RETURN ...] PATTERN ... [WHERE ...] [MATCHING ...] [GROUP BY ...] [WITHIN ... [SLIDE ...]]""",
     "SEQ(A, B)": """\
 PATTERN is missing: found 'SEQ'
   line 1: SEQ(A, B)
           ^^^
-  hint: a query reads [RETURN ...] PATTERN ... [WHERE ...] [GROUP BY ...] [WITHIN ... [SLIDE ...]]""",
+  hint: a query reads [RETURN ...] PATTERN ... [WHERE ...] [MATCHING ...] [GROUP BY ...] [WITHIN ... [SLIDE ...]]""",
     "PATTERN SEQ(A, B": """\
 ( is never closed
   line 1: PATTERN SEQ(A, B
@@ -496,7 +496,7 @@ COUNT takes a variable or *, not a term
 WHERE stands too late in the query
   line 1: PATTERN A WITHIN 5 WHERE A.x > 1
                              ^^^^^
-  hint: a query reads [RETURN ...] PATTERN ... [WHERE ...] [GROUP BY ...] [WITHIN ... [SLIDE ...]]""",
+  hint: a query reads [RETURN ...] PATTERN ... [WHERE ...] [MATCHING ...] [GROUP BY ...] [WITHIN ... [SLIDE ...]]""",
     "PATTERN A WHERE A.x = 'abc": """\
 the ' that starts here is never closed
   line 1: PATTERN A WHERE A.x = 'abc

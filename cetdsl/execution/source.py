@@ -249,6 +249,8 @@ class EventFrame:
 
     def fixed_texts(self) -> dict[str, tuple[str, ...]]:
         """The columns that the condition of every variable fixes to some text, and the text of each variable."""
+        if self.keeps_all:
+            return {}  # events that no variable can bind have other texts
         asked = []
         for _, condition in self.compiled.variables:
             parts = [] if condition is None else conjuncts(condition)

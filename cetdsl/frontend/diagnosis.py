@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from cetdsl.analysis.resolve import Binding, ResolvedQuery, analyse
 from cetdsl.analysis.types import category
-from cetdsl.errors import recovering
+from cetdsl.errors import UnsupportedQuery, recovering
 from cetdsl.execution.census import DISTINCT, GREATEST, HOLDS, LEAST, NULL, Census, Measure, Totals
 from cetdsl.execution.compat import function_names, schema_of
 from cetdsl.execution.layouts import narrowed

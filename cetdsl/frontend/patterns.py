@@ -515,7 +515,7 @@ def parse(text: str, /, **parameters: object) -> QueryTerm:
     Parameters
     ----------
     text : str
-        ``[RETURN ...] PATTERN ... [WHERE ...] [GROUP BY ...] [WITHIN ... [SLIDE ...]]``.
+        ``[RETURN ...] PATTERN ... [WHERE ...] [MATCHING ...] [GROUP BY ...] [WITHIN ... [SLIDE ...]]``.
     **parameters
         The constants that stand for ``:name`` in the text: numbers, strings, dates, timestamps, truth values or None.
         They are bound as values, and never read as text.

@@ -54,9 +54,7 @@ from cetdsl.pattern.text import (
 
 T = TypeVar("T")
 
-_SHAPE = (
-    "a query reads [RETURN ...] PATTERN ... [WHERE ...] [MATCHING ...] [GROUP BY ...] [WITHIN ... [SLIDE ...]]"
-)
+_SHAPE = "a query reads [RETURN ...] PATTERN ... [WHERE ...] [MATCHING ...] [GROUP BY ...] [WITHIN ... [SLIDE ...]]"
 _LENGTHS = "write 10 minutes, 1 day, 90 s, or a number of ticks"
 _ARITHMETIC_OR_COMPARISON = r"==|!=|<>|<=|>=|[=<>+\-*/%]"
 # No part of a text can be split in two ways by any of these: what does not match is found out in one pass.

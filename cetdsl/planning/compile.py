@@ -31,7 +31,6 @@ from cetdsl.pattern.expressions import (
 from cetdsl.pattern.nodes import Event, Not, Or, Pattern, Seq, events
 from cetdsl.pattern.properties import sides
 from cetdsl.pattern.query import NEXT
-from cetdsl.pattern.text import quote
 from cetdsl.planning.pivots import search_pivot
 from cetdsl.sharing.families import unnamed
 
@@ -111,12 +110,7 @@ class _Compiler:
                 pairwise.append(predicate)
             elif kind is not PredicateClass.AGGREGATE or not self._count(predicate):
                 self.residual.append(predicate)
-        if pairwise and self.matching == NEXT:
-            raise UnsupportedQuery(
-                f"MATCHING NEXT with {quote(pairwise[0])}, which relates events that are no neighbours",
-                hint="relate neighbours, as in NEXT(b).x > b.x, partition by a column that is to be equal, or use "
-                "MATCHING ANY or STRICT",
-            )
+
         return adjacent, pairwise, negated
 
     def _count(self, predicate: Expr) -> bool:
