@@ -25,7 +25,9 @@ DAYS, AIRCRAFT, A_DAY = 4, 20, 6
 FLIGHTS = "scheduled timestamp, carrier string, tailnum string, delay bigint"
 
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers run this Python too
-spark = SparkSession.builder.appName("streaming flights").config("spark.ui.showConsoleProgress", False).getOrCreate()
+# Each task keeps state of its own and writes it down for every file, so there are not Spark's 200 of them.
+settings = {"spark.ui.showConsoleProgress": "false", "spark.sql.shuffle.partitions": "4"}
+spark = SparkSession.builder.appName("streaming flights").config(map=settings).getOrCreate()
 folder = Path(sys.argv[1] if len(sys.argv) > 1 else tempfile.mkdtemp(prefix="streaming-flights-"))
 flights, answers, checkpoint = (str(folder / name) for name in ("flights", "answers", "checkpoint"))
 

@@ -8,6 +8,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
 
 from cetdsl.errors import InvalidNode, recovering, shown
 from cetdsl.tables import cell
@@ -72,7 +73,7 @@ def watch(query: StreamingQuery | ConnectQuery, *, every: float = 1.0) -> None:
      trigger     events     late  live rows    live bytes   rows out  seconds                 watermark
            0        100        0 ...
     """
-    if not hasattr(query, "recentProgress"):
+    if isinstance(query, DataFrame) or not hasattr(query, "recentProgress"):  # of Connect, it has any name
         raise InvalidNode(
             f"watch() takes a running stream, not {shown(query)}",
             hint="give it what answer.writeStream....start() returns",
@@ -121,7 +122,8 @@ def _row(progress: Progress) -> list[str]:
     sent = progress["sink"]["numOutputRows"]
     return [
         str(progress["batchId"]),
-        cell(progress["numInputRows"]),
+        # Connect tells the total of no batch.
+        cell(sum(source["numInputRows"] for source in progress["sources"])),
         cell(late_events(progress)),
         cell(_total(progress, "numRowsTotal")),
         cell(_total(progress, "memoryUsedBytes")),
