@@ -45,6 +45,7 @@ from cetdsl.ir.operators.multiply_panes import MultiplyPanes as MultiplyPanes
 from cetdsl.ir.operators.operator import Operator as Operator
 from cetdsl.ir.operators.operator import Step as Step
 from cetdsl.ir.operators.pair_counts import PairCounts as PairCounts
+from cetdsl.ir.operators.panes_in_order import PanesInOrder as PanesInOrder
 from cetdsl.ir.operators.panes_in_place import PanesInPlace as PanesInPlace
 from cetdsl.ir.operators.propagate import Propagate as Propagate
 from cetdsl.ir.operators.propagate_together import PropagateTogether as PropagateTogether
