@@ -29,6 +29,7 @@ from cetdsl.ir.operators.join_paths import JoinPaths as JoinPaths
 from cetdsl.ir.operators.join_pieces import InEveryShare as InEveryShare
 from cetdsl.ir.operators.join_pieces import JoinPieces as JoinPieces
 from cetdsl.ir.operators.join_sides import JoinSides as JoinSides
+from cetdsl.ir.operators.join_together import JoinTogether as JoinTogether
 from cetdsl.ir.operators.limit import Limit as Limit
 from cetdsl.ir.operators.list_paths import ListPaths as ListPaths
 from cetdsl.ir.operators.list_together import ListedAlone as ListedAlone
