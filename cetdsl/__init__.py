@@ -52,6 +52,7 @@ if TYPE_CHECKING:
         var_pop,
         variance,
     )
+    from cetdsl.frontend.watch import watch
     from cetdsl.frontend.workload import Workload, patterns
 
 __version__ = "0.1.0"
@@ -97,20 +98,20 @@ __all__ = [
     "sum",
     "var_pop",
     "variance",
+    "watch",
 ]
 
 # The package of this name is loaded now, as it would else take the function's place whenever it is first imported.
 import_module("cetdsl.pattern")
 del globals()["pattern"]
 
+#: The modules of the front end that define what is offered.
+_HOMES = ("patterns", "terms", "session", "workload", "aggregation", "match_recognize", "sql", "watch")
+
 if not TYPE_CHECKING:  # or type checkers would take any name for one of the package
 
     def __getattr__(name: str) -> object:
-        for module in (
-            ("patterns", "terms", "session", "workload", "aggregation", "match_recognize", "sql")
-            if name in __all__
-            else ()
-        ):
+        for module in _HOMES if name in __all__ else ():
             offered = vars(import_module(f"cetdsl.frontend.{module}"))
             if name in offered:
                 globals()[name] = offered[name]

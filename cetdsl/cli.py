@@ -7,17 +7,19 @@ import importlib.metadata
 import os
 import platform
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, MapType, StructType
+from pyspark.sql.types import ArrayType, MapType, StructType, TimestampType
 
 import cetdsl as cet
 from cetdsl.demo import run_demo
 from cetdsl.errors import CetdslError, CommandLineError
+from cetdsl.frontend.watch import late_events, micro_batches
 from cetdsl.pattern.expressions import attributes
 from cetdsl.session import readable, spark_session
 from cetdsl.tables import table
@@ -33,6 +35,7 @@ examples:
   cetdsl run "PATTERN SEQ(A, B+ b[]) WHERE b.price < NEXT(b).price WITHIN 1 hour SLIDE 10 min" \\
       --input trades.parquet --time ts --type kind
   cetdsl run @query.txt --input 'events/*.csv' --time ts --number string --output counts.csv
+  cetdsl run @query.txt --follow events/ --time ts --delay '10 minutes'
   cetdsl explain @query.txt --input events.parquet --stage physical
 """
 
@@ -95,7 +98,16 @@ def _parser() -> argparse.ArgumentParser:
 
     run = commands.add_parser("run", help="answer a query", description="Answer a query over files.")
     run.set_defaults(action=_run)
-    _add_query(run)
+    _add_query(run, follows=True)
+    run.add_argument(
+        "--delay", metavar="TIME", help="with --follow: how long to wait for late events, such as '10 minutes'"
+    )
+    run.add_argument(
+        "--checkpoint",
+        metavar="DIR",
+        help="with --follow: keep here how far it came, and go on from there; otherwise it begins anew each time",
+    )
+    run.add_argument("--once", action="store_true", help="with --follow: end when all files that are there are read")
     run.add_argument(
         "--number",
         choices=("decimal", "string", "double", "log2"),
@@ -153,9 +165,17 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add_query(parser: argparse.ArgumentParser) -> None:
+def _add_query(parser: argparse.ArgumentParser, follows: bool = False) -> None:
     parser.add_argument("query", metavar="QUERY", help="the text of the query, or @FILE to read it from a file")
-    parser.add_argument("--input", nargs="+", required=True, metavar="FILE", help="files, folders or patterns of them")
+    parser.set_defaults(follow=None)
+    events = parser.add_mutually_exclusive_group(required=True)
+    events.add_argument("--input", nargs="+", metavar="FILE", help="files, folders or patterns of them")
+    if follows:
+        events.add_argument(
+            "--follow",
+            metavar="DIR",
+            help="answer files as they are moved into this folder, and print what is new; one must be there already",
+        )
     parser.add_argument("--format", choices=("parquet", "csv", "json"), help="when the endings do not tell")
     parser.add_argument("--time", metavar="COL", help="the time column; by default the only timestamp column")
     kind = parser.add_mutually_exclusive_group()
@@ -220,6 +240,7 @@ def _run(chosen: argparse.Namespace) -> None:
             "--complete counts trends, and RETURN asks for aggregates over all of them",
             hint="leave RETURN out, or add --trends to list the complete trends",
         )
+    _check_following(chosen)
     output = _format(chosen.output, "--output") if chosen.output else None
     inputs = _common_format(chosen)
     with _session(chosen) as spark:
@@ -234,10 +255,54 @@ def _run(chosen: argparse.Namespace) -> None:
             answer = bound.aggregate(number=chosen.number)
         else:
             answer = bound.count_trends(number=chosen.number)
-        if output:
+        if chosen.follow:
+            _follow(answer, chosen)
+        elif output:
             _write(answer, output, chosen)
         else:
             _show(answer, chosen.show)
+
+
+def _check_following(chosen: argparse.Namespace) -> None:
+    """Refuses what goes with a folder that is followed where none is, and the other way round."""
+    if not chosen.follow:
+        if chosen.delay or chosen.checkpoint or chosen.once:
+            raise CommandLineError("--delay, --checkpoint and --once speak of a folder", hint="give it with --follow")
+        return
+    if not chosen.delay:
+        raise CommandLineError(
+            "--follow must know how long to wait for late events",
+            hint="add --delay '10 minutes', or --delay '0 seconds' where events come in order of time",
+        )
+    if not chosen.time:
+        raise CommandLineError("--follow must know the time column", hint="name it with --time")
+    if chosen.output:
+        raise CommandLineError(
+            "--follow prints answers, and --output writes a folder once",
+            hint="leave --output out, or write the stream in Python: answer.writeStream.format('parquet').start(...)",
+        )
+
+
+def _follow(answer: DataFrame, chosen: argparse.Namespace) -> None:
+    """Prints what each micro-batch answers, and tells of late events, until it is interrupted or done."""
+
+    def show(rows: DataFrame, _: int) -> None:
+        found = rows.limit(chosen.show + 1).collect()
+        if found:
+            print(table(rows.columns, found[: chosen.show]), flush=True)
+        if len(found) > chosen.show:
+            print(f"(the first {chosen.show} rows of this batch; --show gives more)", flush=True)
+
+    with tempfile.TemporaryDirectory(prefix="cetdsl-", ignore_cleanup_errors=True) as scratch:
+        writer = answer.writeStream.foreachBatch(show).option("checkpointLocation", chosen.checkpoint or scratch)
+        running = (writer.trigger(availableNow=True) if chosen.once else writer).start()
+        try:
+            for progress in micro_batches(running, every=1.0):
+                late = late_events(progress)
+                if late:
+                    print(f"late events dropped: {late:,}; a longer --delay waits for them", file=sys.stderr)
+        finally:
+            running.stop()
 
 
 def _explain(chosen: argparse.Namespace) -> None:
@@ -275,12 +340,26 @@ def _text(query: str) -> str:
 def _common_format(chosen: argparse.Namespace) -> str:
     if chosen.format:
         return str(chosen.format)
-    formats = {_format(path, "--input") for path in chosen.input}
+    formats = {_format(path, "--input") for path in chosen.input or _files_in(chosen.follow)}
     if len(formats) > 1:
         raise CommandLineError(
-            f"--input mixes {' and '.join(sorted(formats))} files", hint="give files of one format at a time"
+            f"{'--follow' if chosen.follow else '--input'} mixes {' and '.join(sorted(formats))} files",
+            hint="give files of one format at a time",
         )
     return formats.pop()
+
+
+def _files_in(folder: str) -> list[str]:
+    """The files in a folder that is followed, but for hidden ones, which Spark passes over."""
+    found = Path(folder)
+    names = [path.name for path in found.iterdir()] if found.is_dir() else []
+    shown = [name for name in names if name[0] not in "._"]
+    if not shown:
+        raise CommandLineError(
+            f"{folder!r} holds no file that tells the columns",
+            hint="move the first file of events there, or give --format where the folder is not on this machine",
+        )
+    return shown
 
 
 def _format(path: str, option: str) -> str:
@@ -299,7 +378,7 @@ def _format(path: str, option: str) -> str:
 
 def _bind(spark: SparkSession, kind: str, query: Any, chosen: argparse.Namespace) -> Any:
     return cet.pattern(
-        _read(spark, kind, chosen.input),
+        _stream(spark, kind, chosen) if chosen.follow else _read(spark, kind, chosen.input),
         query,
         time=chosen.time,
         type=chosen.type,
@@ -319,6 +398,16 @@ def _read(spark: SparkSession, kind: str, paths: list[str]) -> DataFrame:
             )
         return events
     return spark.read.parquet(*paths)
+
+
+def _stream(spark: SparkSession, kind: str, chosen: argparse.Namespace) -> DataFrame:
+    """The files of a folder as a stream, whose columns are those of the files that are there."""
+    schema = _read(spark, kind, [chosen.follow]).schema
+    reader = spark.readStream.schema(schema).options(**(CSV if kind == "csv" else {}))
+    events = reader.format(kind).load(chosen.follow)
+    # Of any other type, or without such a column, the query says what is to be done.
+    is_marked = any(field.name == chosen.time and field.dataType == TimestampType() for field in schema.fields)
+    return events.withWatermark(chosen.time, chosen.delay) if is_marked else events
 
 
 def _mentioned(query: Any, time: str | None) -> list[str] | None:

@@ -269,3 +269,54 @@ def test_a_newer_java_on_the_path_is_pointed_at(fake_java: str, tmp_path: Path) 
     assert "unset JAVA_HOME" in hint
     java.write_text("#!/bin/sh\necho 'No Java runtime present' >&2\nexit 1\n")
     assert "does not start" in java_problem({"PATH": str(newer)})[0]
+
+
+@pytest.fixture
+def followed(tmp_path: Path) -> Path:
+    """A folder with one file of events, the last of which closes the first window."""
+    folder = tmp_path / "events"
+    folder.mkdir()
+    arrive(folder, "one", (1, "A"), (3, "B"), (4, "B"), (12, "A"))
+    return folder
+
+
+def arrive(folder: Path, name: str, *events: tuple[int, str]) -> None:
+    lines = (f"2024-01-01 00:00:{second:02},{kind}\n" for second, kind in events)
+    (folder / f"{name}.csv").write_text("ts,type\n" + "".join(lines))
+
+
+FOLLOW = (COUNT + " WITHIN 10 seconds SLIDE 10 seconds", "--time", "ts", "--delay", "1 second", "--once")
+
+
+@pytest.mark.classic  # a function of Python runs for each micro-batch, on Connect elsewhere
+def test_a_folder_is_followed_and_each_run_goes_on(
+    spark, followed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["run", *FOLLOW, "--follow", str(followed), "--checkpoint", str(tmp_path / "checkpoint")]
+    assert main(words) == 0
+    said = capsys.readouterr()
+    assert said.out.split("\n")[2:] == ["2024-01-01 00:00 to 2024-01-01 00:00:10  3", ""]
+    assert said.err == ""
+    arrive(followed, "two", (2, "B"), (13, "B"), (25, "A"))
+    assert main(words) == 0
+    said = capsys.readouterr()
+    assert said.out.split("\n")[2:] == ["2024-01-01 00:00:10 to 2024-01-01 00:00:20  1", ""]
+    assert said.err == "late events dropped: 1; a longer --delay waits for them\n"
+
+
+@pytest.mark.classic
+def test_what_cannot_be_followed(
+    files: dict[str, str], followed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    query, folder = FOLLOW[0], str(followed)
+    assert "one of the arguments --input --follow is required" in fails(capsys, "run", query)
+    assert "--follow must know how long to wait" in fails(capsys, "run", query, "--follow", folder, "--time", "ts")
+    told = ("--follow", folder, "--delay", "1 second")
+    assert "--follow must know the time column" in fails(capsys, "run", query, *told)
+    assert "--follow prints answers" in fails(capsys, "run", query, *told, "--time", "ts", "--output", "x.csv")
+    assert "speak of a folder" in fails(capsys, "run", query, "--input", files["csv"], "--once")
+    (tmp_path / "empty").mkdir()
+    empty = ("--follow", str(tmp_path / "empty"), "--delay", "1 second", "--time", "ts")
+    assert "holds no file that tells the columns" in fails(capsys, "run", query, *empty)
+    assert "which a stream never finishes" in fails(capsys, "run", COUNT + " WITHIN 1 minute", *told, "--time", "ts")
+    assert "is of type string" in fails(capsys, "run", query, *told, "--time", "type")

@@ -14,7 +14,7 @@ from modes import QUICK_JAVA
 
 EXAMPLES = sorted((Path(__file__).parent.parent / "examples").glob("*.py"))
 #: What examples write to the folder that they are told; the others are told one too, and leave it empty.
-WRITTEN = {"kiting_rings": {"chains", "ring.html"}}
+WRITTEN = {"kiting_rings": {"chains", "ring.html"}, "streaming_flights": {"flights", "answers", "checkpoint"}}
 
 
 @pytest.mark.classic

@@ -26,6 +26,8 @@ import reference
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from test_engines import by_case, shown
+from test_panes import FEATURES as PANED
+from test_panes import suited
 
 import cetdsl as cet
 from cetdsl import errors
@@ -114,13 +116,14 @@ class Live:
             found.append(latest)
         return found
 
-    def in_time_for(self, end: datetime.datetime) -> list[Row]:
-        """The events that came before a window was closed: in the micro-batch whose watermark passes its end."""
+    def in_time_for(self, end: Callable[[datetime.datetime], datetime.datetime]) -> list[Row]:
+        """The events that came before the end of what holds them: in the micro-batch whose watermark passes it."""
+        watermarks = [datetime.datetime.min, *self.watermarks]
         return [
             row
             for number, rows in enumerate(self.batches)
             for row in rows
-            if not number or self.watermarks[number - 1] < end
+            if row["t"] is None or watermarks[number] < end(row["t"])
         ]
 
 
@@ -313,7 +316,8 @@ def test_late_events_are_those_of_closed_windows_and_each_window_comes_once(spar
         closes = max(query.window.length.amount, query.window.slide.amount) * SECOND / 1_000_000
         expected = []
         for start in {window[0] for row in rows for window in reference._windows(query, row["t"]) if window}:
-            known = [row for row in live.in_time_for(start + closes) if row["case"] >= 0]
+            end = start + closes
+            known = [row for row in live.in_time_for(lambda time, end=end: end) if row["case"] >= 0]
             late += len(rows) - len(known)
             expected += [row for row in expected_rows(asked, query, ties, known) if row[1] == start]
         compare(got[number], expected, f"{asked.__name__}, ties={ties}\n{unparse(query)}")
@@ -321,6 +325,52 @@ def test_late_events_are_those_of_closed_windows_and_each_window_comes_once(spar
             passed = next(n for n, watermark in enumerate(live.watermarks) if watermark >= row.start + closes)
             assert batch_of[row.file_name] == passed
     assert late
+
+
+#: Windows in seconds that hold an event four times and more, and whose slide divides them.
+OVERLAPPING = ((4, 1), (8, 2), (6, 1))
+
+
+def asked_in_panes(live: Live, first: int, wanted: int) -> list[Any]:
+    """So many generated aggregations that a stream answers as products of panes."""
+    found: list[Any] = []
+    for seed in range(first, first + 20 * wanted):
+        case = generators.random_case(seed, PANED)
+        length, slide = OVERLAPPING[len(found) % len(OVERLAPPING)]
+        query = suited(case.query, seed)
+        query = in_seconds(by_case(attrs.evolve(query, window=Window(Span(length, "tick"), Span(slide, "tick")))))
+        bound = cet.pattern(live.events, query, time="t", tie_break=case.tie_break)
+        try:
+            text = str(bound.explain("physical"))
+        except errors.StreamingNotSupported:
+            continue
+        if "an event counts until the watermark passes the end of its pane" in text:
+            ties = case.tie_break
+            found.append((aggregates_of, query, ties, aggregates_of(len(found), query, ties, live.events)))
+        if len(found) == wanted:
+            return found
+    raise AssertionError(f"only {len(found)} queries are answered in panes")
+
+
+@pytest.mark.parametrize("disorder", [DELAY, 4 * DELAY])
+def test_windows_that_overlap_are_products_of_panes(spark: Any, tmp_path: Path, disorder: int) -> None:
+    live = Live(spark, tmp_path, stream_of_streams(700 + disorder, STREAMS, disorder, random.Random(disorder)))
+    found = asked_in_panes(live, 900, 4)
+    got = run_all(live, found)
+    batch_of = live.micro_batch()
+    late = 0
+    for number, (asked, query, ties, _) in enumerate(found):
+        assert query.window is not None
+        assert query.window.slide is not None
+        pane, length = (span.amount * SECOND // 1_000_000 for span in (query.window.slide, query.window.length))
+        in_time = live.in_time_for(lambda time, pane=pane: time - (time - BEGIN) % pane + pane)
+        known = [row for row in in_time if row["case"] >= 0]
+        late += sum(len(rows) for rows in live.batches) - 1 - len(known)
+        compare(got[number], expected_rows(asked, query, ties, known), f"ties={ties}\n{unparse(query)}")
+        for row in got[number]:
+            passed = next(n for n, watermark in enumerate(live.watermarks) if watermark >= row.start + length)
+            assert batch_of[row.file_name] == passed
+    assert bool(late) == (disorder > DELAY)
 
 
 # Known answers --------------------------------------------------------------------------------------------------------
@@ -477,9 +527,9 @@ def test_what_a_stream_cannot_be_asked(marked: DataFrame) -> None:
 def test_which_operators_answer_streams() -> None:
     kinds = (kind for kind in vars(operators).values() if isinstance(kind, type) and issubclass(kind, Operator))
     assert {kind.__name__ for kind in kinds if kind.only_batch is None} == {
-        "BuildGraph", "CheckTrends", "ChooseTrends", "CountPaths", "DetectTogether", "DetectTrends", "Exchange",
-        "ListPaths", "ListTrends", "Merge", "MergeTogether", "Messages", "PairCounts", "Propagate", "PropagateTogether",
-        "Scan", "ShowTrends", "Sweep", "Union",
+        "BuildGraph", "BuildPanes", "CheckTrends", "ChooseTrends", "CountPaths", "DetectTogether", "DetectTrends",
+        "Exchange", "ListPaths", "ListTrends", "Merge", "MergeTogether", "Messages", "MultiplyPanes", "PairCounts",
+        "Propagate", "PropagateTogether", "Scan", "ShowTrends", "Sweep", "Union",
     }  # fmt: skip
 
 

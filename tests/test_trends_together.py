@@ -16,7 +16,7 @@ from modes import more_on_classic
 from test_kernel_instances import random_query
 
 import cetdsl as cet
-from cetdsl.errors import CetdslError, InvalidNode
+from cetdsl.errors import CetdslError, InvalidNode, UnsupportedQuery
 from cetdsl.frontend import sase
 from cetdsl.pattern.query import Query
 
@@ -106,6 +106,22 @@ def test_each_query_of_a_workload_finds_what_it_finds_alone(streams: Any, seed: 
         assert matches(found[name], query) == expected(rows, query), query
 
 
+@pytest.mark.parametrize(("seed", "size"), more_on_classic((4, 5), (5, 10), (6, 14)))
+def test_joins_find_for_each_query_what_it_finds_alone(streams: Any, seed: int, size: int) -> None:
+    rows, df = streams
+    chance = random.Random(seed)
+    drawn = (attrs.evolve(random_query(chance), group_by=("g",), partition_by=()) for _ in range(size))
+    queries = {f"q{number}": query for number, query in enumerate(drawn)}
+    many = df.patterns(queries, time="t")
+    found: dict[str, list[Any]] = {name: [] for name in queries}
+    for row in many.trends(algorithm="joins").collect():
+        found[row["query"]].append(row)
+    for name, query in queries.items():
+        assert matches(found[name], query) == expected(rows, query), query
+    plan = str(many.explain(of="trends", algorithm="joins"))
+    assert "joined once, and kept as a checkpoint" in plan
+
+
 @pytest.fixture(scope="module")
 def letters(spark: Any) -> Any:
     """One event per tick, of the types that the text spells."""
@@ -162,6 +178,38 @@ def test_any_so_many_of_each_query(letters: Any, limit: int) -> None:
     assert set(rows) <= every
     assert len(set(rows)) == len(rows)
     assert Counter(row[0] for row in rows) == ({} if limit == 0 else dict.fromkeys(QUERIES, limit))
+
+
+def test_joins_show_keys_windows_ties_and_so_many_of_each_query(letters: Any) -> None:
+    wanted = {name: text for name, text in QUERIES.items() if name != "long runs"} | {
+        "ends": "PATTERN SEQ(NOT D d, A, B, NOT C c) WITHIN 3",
+        "beside": "PATTERN AND(A, B) WHERE A.x = B.x WITHIN 4",
+        "either": "PATTERN SEQ(A, C OR D) WITHIN 4 SLIDE 2",
+    }
+    many = letters.patterns(wanted, time="t", tie_break="x")
+
+    def shown(rows: Any) -> list[tuple[str, ...]]:
+        return [tuple(map(str, (row["query"], row.k, row.window, row.trend))) for row in rows.collect()]
+
+    every = shown(many.trends(columns=["t", "type"]))
+    joined = many.trends(columns=["t", "type"], algorithm="joins")
+    assert joined.columns == many.trends().columns
+    assert Counter(shown(joined)) == Counter(every)
+    assert {row[0] for row in every} == set(wanted)
+    few = shown(many.trends(2, columns=["t", "type"], algorithm="joins"))
+    assert set(few) <= set(every)
+    assert Counter(row[0] for row in few) == {name: min(2, sum(row[0] == name for row in every)) for name in wanted}
+
+
+@pytest.mark.classic
+def test_what_joins_cannot_take_is_refused_by_the_name_of_its_query(letters: Any) -> None:
+    many = letters.patterns({**QUERIES, "far": "PATTERN SEQ(A, NOT (SEQ(C, D))+, B)"}, time="t")
+    with pytest.raises(UnsupportedQuery, match=r"query 'far': algorithm 'joins' cannot put these trends together"):
+        many.trends(algorithm="joins")
+    with pytest.raises(InvalidNode, match="there is no algorithm 'join'"):
+        many.trends(algorithm="join")
+    with pytest.raises(InvalidNode, match="what Spark's joins do is not measured"):
+        many.explain(of="trends", algorithm="joins", measured=True)
 
 
 @pytest.mark.classic

@@ -8,6 +8,7 @@ from cetdsl.execution import (  # noqa: F401
     exchange,
     fold,
     join_paths,
+    join_together,
     joined_counts,
     trends,
     trends_together,

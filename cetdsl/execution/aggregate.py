@@ -75,7 +75,7 @@ def build_panes(df: DataFrame, plan: BuildPanes) -> Rows:
     """Gives a matrix per key and pane, so that all cores work on one long key; no row is copied."""
     rows = execute(df, plan.child)
     kinds = _matrix_types(rows.spec)
-    layout = of_panes(rows.spec.layout, len(kinds))
+    layout = of_panes(rows.spec.layout, len(kinds))  # of a stream: their time buckets come with their windows
     types = [*(field.dataType for field in rows.frame.key_fields(KEY, plan.source.keys)), T.LongType(), *kinds]
     fields = [T.StructField(name, kind) for name, kind in zip(layout.columns, types, strict=True)]
     return rows.mapped(plan, rows.spec, T.StructType(fields))

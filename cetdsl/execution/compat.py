@@ -56,14 +56,14 @@ def refuse_streaming(df: DataFrame, asked: str) -> None:
 
 
 #: Where Spark notes the delay of a column's watermark, in milliseconds.
-_WATERMARK = "spark.watermarkDelayMs"
+WATERMARK = "spark.watermarkDelayMs"
 
 
 def watermarks_of(df: DataFrame) -> dict[str, int] | None:
     """Returns the delays of a stream's watermarks in microseconds, by column; None for what is no stream."""
     if not df.isStreaming:
         return None
-    noted = {field.name: field.metadata.get(_WATERMARK) for field in df.schema.fields}
+    noted = {field.name: field.metadata.get(WATERMARK) for field in df.schema.fields}
     return {name: 1000 * int(delay) for name, delay in noted.items() if delay is not None}
 
 

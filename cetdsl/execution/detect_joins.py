@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import math
-import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import attrs
@@ -12,8 +11,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from cetdsl.detection.plans import OrderPlan
-from cetdsl.execution.expressions import combine
 from cetdsl.execution.joins import place_events, union
+from cetdsl.execution.meetings import Meetings, all_of, compared, instant
 from cetdsl.execution.operators import Rows, runs
 from cetdsl.execution.source import EventFrame
 from cetdsl.execution.trends import Shown, refuse_duplicates
@@ -22,7 +21,7 @@ from cetdsl.ir.branches import Between, Branch, branches_of
 from cetdsl.ir.machine import Pair
 from cetdsl.ir.operators import JoinEvents
 from cetdsl.ir.windowing import SPAN
-from cetdsl.pattern.expressions import HOLDS, MIRRORED
+from cetdsl.pattern.expressions import MIRRORED
 
 _LOG = logging.getLogger("cetdsl.joins")
 #: A plan of Spark has at most so many ways to say how many events each repetition binds; beyond, rounds are executed.
@@ -101,7 +100,7 @@ class _Joins:
         self.frame, self.events, self.by, self.branch, self.pairs = frame, events, by, branch, pairs
         self._prefix = prefix
         self._windowing = frame.source.windowing
-        self._length = max(self._windowing.length, 1)
+        self._meetings = Meetings(tuple(by), self._windowing.length if self._windowing.kind == SPAN else None)
         self._instant = ["u", *(f"b{n}" for n in range(len(frame.source.tie_break)))]
         bounds = [slot.at_most for slot in branch.slots]
         self._in_rounds = None in bounds or math.prod(bound or 1 for bound in bounds) > _MOST_WAYS
@@ -156,7 +155,7 @@ class _Joins:
                 _LOG.info("%d events of %s: %d partial matches", number, self._called(slot), rows.count())
             if number >= part.at_least:
                 onward = self._between(after, self._last(slot), self._first(slot + 1)) if slot + 1 in bound else ()
-                found.append(rows.filter(_all(onward)))
+                found.append(rows.filter(all_of(onward)))
             if number == part.at_most or (self._in_rounds and rows.isEmpty()):
                 return union(found) if found else rows.limit(0)
             rows = self._joined(rows, bound, slot, begun=True)
@@ -171,10 +170,10 @@ class _Joins:
         side = self.events.filter(F.col("s.m").bitwiseAND(bit) != 0).withColumnRenamed("s", "x")
         tests = list(self._tests(bound, slot, begun=begun))
         if rows is None:
-            return side.filter(_all(tests))
+            return side.filter(all_of(tests))
         first = min([*bound, slot] if begun else bound)
         near = (0, -1, 1) if len(self.branch.sequences) > 1 else (0, -1) if begun or slot > first else (0, 1)
-        return self._meeting(rows, side, tests, F.col("x"), self._first(first), near, "inner")
+        return self._meetings.joined(rows, side, tests, F.col("x"), self._first(first), near)
 
     def _tests(self, bound: list[int], slot: int, *, begun: bool) -> Iterator[Column]:
         """What must hold of a new event and those that are bound."""
@@ -213,9 +212,9 @@ class _Joins:
                 continue
             for slot in known:
                 if self.branch.slots[slot].variable == theirs:
-                    yield self.every(slot, _comparison(op, new, own, other))
+                    yield self.every(slot, compared(op, new, own, other))
             if theirs == variable:
-                yield _comparison(op, new, own, other)(new)
+                yield compared(op, new, own, other)(new)
 
     def every(self, slot: int, test: Callable[[Column], Column]) -> Column:
         """Whether a test holds of all events of a slot."""
@@ -229,7 +228,7 @@ class _Joins:
     def _between(self, between: Between, earlier: Column, later: Column) -> Iterator[Column]:
         """What must hold of two neighbours."""
         for c in between.comparisons:
-            yield _comparison(c.op, later, c.later, c.earlier)(earlier)
+            yield compared(c.op, later, c.later, c.earlier)(earlier)
         for number in between.listed:
             term = self.frame.compiled.lists[number]
             yield self.frame.pair_column(term, earlier.getField("e"), later.getField("e"))
@@ -284,11 +283,11 @@ class _Joins:
                 mine = self._column(self._place_of(pair.right_variable))
                 for place, slot in enumerate(branch.slots):
                     if slot.variable == pair.left_variable:
-                        test = _comparison(MIRRORED[pair.op], mine, pair.right, pair.left)
+                        test = compared(MIRRORED[pair.op], mine, pair.right, pair.left)
                         tests.append(inside.every(place, test))
             anchor, near = (before, (0, 1)) if after is None else (after, (0, -1))
             assert anchor is not None, "a gap is beside an event"
-            rows = self._meeting(rows, found, tests, inside._first(0), anchor, near, "left_anti")
+            rows = self._meetings.joined(rows, found, tests, inside._first(0), anchor, near, "left_anti")
         return rows
 
     def _in_gap(
@@ -305,36 +304,6 @@ class _Joins:
             yield self._time(last) < self._time(before)
         elif span is not None and bounds is not None:
             yield last.getField("u") - bounds[0].getField("u") <= span
-
-    # Joins -----------------------------------------------------------------------------------------------------------
-
-    def _meeting(
-        self,
-        rows: DataFrame,
-        side: DataFrame,
-        tests: list[Column],
-        event: Column,
-        anchor: Column,
-        near: tuple[int, ...],
-        how: str,
-    ) -> DataFrame:
-        """Joins rows with others of their key and window.
-
-        With a span, an event of the others lies in the time bucket of an event of the rows, their ``anchor``, or in one
-        beside it, as ``near`` says; buckets are as long as the span.
-        """
-        side = side.withColumnsRenamed({name: f"x_{name}" for name in self.by})
-        extra = [f"x_{name}" for name in self.by]
-        tests = [*(F.col(name).eqNullSafe(F.col(f"x_{name}")) for name in self.by), *tests]
-        if self._windowing.kind == SPAN:
-            bucket = self._bucket(event)
-            side, extra = side.withColumn("x_z", F.explode(F.array(*(bucket + step for step in near)))), [*extra, "x_z"]
-            tests.append(self._bucket(anchor) == F.col("x_z"))
-        return rows.join(side, _all(tests), how).drop(*extra)
-
-    def _bucket(self, event: Column) -> Column:
-        ticks = event.getField("u")
-        return F.call_function("div", ticks - F.pmod(ticks, F.lit(self._length)), F.lit(self._length))
 
     # Columns ---------------------------------------------------------------------------------------------------------
 
@@ -363,17 +332,7 @@ class _Joins:
         return None if slot is None else self._last(slot)
 
     def _time(self, event: Column) -> Column:
-        return F.struct(*(event.getField(name).alias(name) for name in self._instant))
-
-
-def _comparison(op: str, event: Column, own: int, other: int) -> Callable[[Column], Column]:
-    """Returns what compares a value of an event with one of another event."""
-    return lambda of: HOLDS[op](event.getField(f"f{own}"), of.getField(f"f{other}"))
-
-
-def _all(tests: Iterable[Column]) -> Column:
-    every = list(tests)
-    return combine(operator.and_, every) if every else F.lit(True)
+        return instant(event, self._instant)
 
 
 def _shortest(branch: Branch) -> Branch:

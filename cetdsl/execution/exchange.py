@@ -16,7 +16,7 @@ from cetdsl.execution.compat import parallelism, refuse_unsendable
 from cetdsl.execution.lists import with_lists
 from cetdsl.execution.operators import Rows, execute, runs
 from cetdsl.execution.source import EventFrame, Terms
-from cetdsl.execution.streams import gathered, sent_in_order
+from cetdsl.execution.streams import gathered, gathered_panes, sent_in_order
 from cetdsl.execution.worker import map_stage
 from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.layout import (
@@ -31,6 +31,7 @@ from cetdsl.ir.layout import (
     SHARE,
     TESTS,
     TIE,
+    TIME,
     VALUE,
     EventColumn,
     InColumn,
@@ -40,9 +41,9 @@ from cetdsl.ir.layout import (
     RunSpec,
     numbered,
 )
-from cetdsl.ir.operators import EventsInOrder, Exchange, InEveryShare, Operator, RowsInOrder
+from cetdsl.ir.operators import EventsInOrder, Exchange, InEveryShare, Operator, PanesInOrder, RowsInOrder
 from cetdsl.ir.shares import share_numbers
-from cetdsl.ir.windowing import overlaps
+from cetdsl.ir.windowing import overlaps, panes_apart
 from cetdsl.pattern.expressions import Attribute
 
 
@@ -67,7 +68,7 @@ def _events_in_order(df: DataFrame, below: Operator, needed: EventsInOrder) -> R
     needed = attrs.evolve(needed, settled=needed.settled or needed.shared)
     frame = EventFrame(df, source, compiled, by_dictionary=True, bare=not needed.in_runs, tests=needed.tests)
     terms, layout = _project(frame, needed, shares)
-    rows = _for_tasks(frame, spec, terms, layout)
+    rows = _for_tasks(frame, needed, terms, layout)
     schema = rows.schema
     frame.refuse_incomparable(schema)
     refuse_unsendable(schema)
@@ -125,10 +126,13 @@ def _project(frame: EventFrame, needed: EventsInOrder, shares: int) -> tuple[Ter
     return terms | own, layout
 
 
-def _for_tasks(frame: EventFrame, spec: KernelSpec, terms: Terms, layout: RowLayout) -> DataFrame:
+def _for_tasks(frame: EventFrame, needed: EventsInOrder, terms: Terms, layout: RowLayout) -> DataFrame:
     """Selects the rows that some variable can bind, once for each time bucket and each share that needs them."""
+    spec = needed.spec
     if frame.source.is_stream:
-        return gathered(frame, spec.query, terms, layout)
+        query = spec.query
+        windowing = panes_apart(query.windowing) if needed.in_panes else query.windowing
+        return gathered(frame, attrs.evolve(query, windowing=windowing), terms, layout)
     if layout.lists:
         rows = with_lists(frame, terms)
     else:
@@ -225,6 +229,11 @@ def carry_out(df: DataFrame, plan: Exchange) -> Rows:
         copies = F.explode(F.array(*map(F.lit, share_numbers(shares)))).alias(SHARE)
         copied = rows.data.select(copies, "*")
         return attrs.evolve(rows, data=exchange(copied, (SHARE,), (needed.order,), shares), shares=shares)
+    if isinstance(needed, PanesInOrder):
+        if plan.source.is_stream:
+            return rows.now(gathered_panes(rows.data, plan.source.windowing))
+        by = numbered(KEY, len(plan.source.keys))
+        return rows.now(exchange(rows.data, by, [*by, TIME]))
     assert isinstance(needed, RowsInOrder), needed
     data = rows.data.selectExpr(*needed.select) if needed.select else rows.data
     if plan.source.is_stream:

@@ -257,8 +257,11 @@ class _Ranges:
         return join(union([lowest, lows]), highs, [*self.list, "a"], "left")
 
 
-def place_events(frame: EventFrame, shown: tuple[str, ...]) -> DataFrame:
-    """Returns the events, once per window: keys, window, order, variables, compared values and shown columns."""
+def place_events(frame: EventFrame, shown: tuple[str, ...], more: Terms | None = None) -> DataFrame:
+    """Returns the events, once per window: keys, window, order, variables, compared values and shown columns.
+
+    ``more`` are further terms over an event's own row.
+    """
     source, compiled = frame.source, frame.compiled
     listed = {node.name for term in compiled.lists for node in attributes(term)}
     names = [name for name in source.schema.names if name in listed or name in shown]
@@ -268,6 +271,7 @@ def place_events(frame: EventFrame, shown: tuple[str, ...]) -> DataFrame:
         **{f"b{n}": frame.own_name(name) for n, name in enumerate(source.tie_break)},
         "m": "m",
         **frame.codes,
+        **(more or {}),
         "e": frame.event_struct(names),
         "i": frame.fingerprint(),
     }

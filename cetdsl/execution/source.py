@@ -465,9 +465,12 @@ class EventFrame:
         numbers = F.sequence(first, floor_divide(time, windowing.slide))
         return F.transform(numbers, lambda number: number * F.lit(windowing.slide).cast("bigint"))
 
-    def window(self, start: Column) -> Column:
-        """``struct<start, end>`` of the window that starts at a tick, as Spark's ``window`` function gives it."""
-        bounds = [start, start + F.lit(self.source.windowing.length).cast("bigint")]
+    def window(self, start: Column, length: int | None = None) -> Column:
+        """``struct<start, end>`` of the window that starts at a tick, as Spark's ``window`` function gives it.
+
+        Its ``length`` is that of the windows of the source, unless another one is given.
+        """
+        bounds = [start, start + F.lit(self.source.windowing.length if length is None else length).cast("bigint")]
         if self.source.time_type == "timestamp":
             bounds = [F.timestamp_micros(bound) for bound in bounds]
         elif self.source.time_type == "timestamp_ntz":

@@ -7,19 +7,21 @@ later. All that follows is stateless, so it works as it does on a batch.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from itertools import count
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from cetdsl.execution.compat import WATERMARK
 from cetdsl.execution.lists import with_lists
 from cetdsl.execution.source import EventFrame, Terms, floor_divide
 from cetdsl.execution.worker import map_stage
 from cetdsl.ir.kernel import KernelQuery
-from cetdsl.ir.layout import BUCKET, RowLayout
+from cetdsl.ir.layout import BUCKET, KEY, TIME, RowLayout
 from cetdsl.ir.operators import RowsInOrder
 from cetdsl.ir.stages import OrderSpec
-from cetdsl.ir.windowing import needed_by_bucket
+from cetdsl.ir.windowing import Windowing, needed_by_bucket
 
 #: The column of Spark's window that closes a time bucket.
 _CLOSING = "w"
@@ -35,29 +37,54 @@ def gathered(frame: EventFrame, query: KernelQuery, terms: Terms, layout: RowLay
     They are those that some variable can bind, with the columns of the layout.
     """
     begin, end = needed_by_bucket(query.windowing, query.looks_back)
+    cut = query.windowing.cut
     kept = {name: term for name, term in terms.items() if name != BUCKET}
-    kept[_CLOSING] = _window(frame, begin, end)
+    kept[_CLOSING] = _window(frame.column(frame.source.time), begin, end, cut)
     if layout.lists:
         rows = with_lists(frame, {**kept, f"u{next(_NUMBERS)}": "true"}, (_CLOSING,))
     else:
-        keys = [*frame.key_names, _CLOSING]
-        first, *others = (name for name in kept if name not in keys)
-        event = F.struct(F.col(first).alias(f"u{next(_NUMBERS)}"), *others)
-        grouped = frame.select(kept).groupBy(*keys).agg(F.collect_list(event).alias("events"))
-        rows = grouped.select(*keys, F.inline("events").alias(first, *others))
+        rows = _together(frame.select(kept), [*frame.key_names, _CLOSING], F.collect_list)
+    return _numbered(rows, begin, cut).select(*layout.columns)
+
+
+def gathered_panes(panes: DataFrame, windowing: Windowing) -> DataFrame:
+    """Returns the panes of each key and window together, in order, once the watermark has passed the window's end.
+
+    A worker has made the panes, out of events that were gathered by key and pane. Spark hands the watermark on from one
+    stateful operator to the next, but knows a column by its note alone, which a worker's columns have not.
+    """
+    names = panes.columns
+    begin = F.expr(f"timestamp_micros({TIME} * {windowing.slide})").alias("begin", metadata={WATERMARK: 0})
+    window = _window(F.col("begin"), 0, windowing.length, windowing.slide).alias(_CLOSING)
+    rows = panes.select("*", begin).select(*names, window)
+    keys = [name for name in names if name[0] == KEY]
+    together = _together(rows, [*keys, _CLOSING], lambda pane: F.array_sort(F.collect_list(pane)))
+    rest = [name for name in names if name not in keys]
+    return _numbered(together, 0, windowing.cut).select(*keys, BUCKET, *rest)
+
+
+def _together(rows: DataFrame, keys: Sequence[str], collect: Callable[[Column], Column]) -> DataFrame:
+    """Returns the rows that agree in the keys one after the other, once the watermark has passed their window's end."""
+    first, *others = (name for name in rows.columns if name not in keys)
+    each = F.struct(F.col(first).alias(f"u{next(_NUMBERS)}"), *others)
+    grouped = rows.groupBy(*keys).agg(collect(each).alias("rows"))
+    return grouped.select(*keys, F.inline("rows").alias(first, *others))
+
+
+def _numbered(rows: DataFrame, begin: int, cut: int) -> DataFrame:
+    """Adds the number of the time bucket that needs rows from so long after its start on."""
     start = F.expr(f"unix_micros({_CLOSING}.start)") - F.lit(begin)
-    return rows.withColumn(BUCKET, floor_divide(start, query.windowing.cut)).select(*layout.columns)
+    return rows.withColumn(BUCKET, floor_divide(start, cut))
 
 
-def _window(frame: EventFrame, begin: int, end: int) -> Column:
+def _window(time: Column, begin: int, end: int, cut: int) -> Column:
     """Returns, for each time bucket that needs an event, Spark's window from when to when it needs events.
 
     Spark looks for the watermark on the very column that windows are made of. Its windows overlap or follow each other;
     where those of a query leave gaps, the events in between are gone already, and a window closes when the next begins.
     """
-    cut = frame.source.windowing.cut
     duration, slide, start = (f"{amount} microseconds" for amount in (max(end - begin, cut), cut, begin % cut))
-    return F.window(frame.column(frame.source.time), duration, slide, start)
+    return F.window(time, duration, slide, start)
 
 
 def sent_in_order(rows: DataFrame, needed: RowsInOrder, memory: int) -> DataFrame:

@@ -40,6 +40,7 @@ from cetdsl.frontend.sorting import asked_sort
 from cetdsl.ir.operators import AnswerTogether, ListTogether
 from cetdsl.ir.sharing import CALIBRATED, COST_MODELS, Sharing
 from cetdsl.pattern.query import Query
+from cetdsl.planning.detection import check_algorithm
 from cetdsl.planning.sharing import SHARING
 from cetdsl.planning.trends_together import measuring, plan_trends_together
 from cetdsl.planning.workload import plan_workload
@@ -150,6 +151,7 @@ class Workload:
         deadline: float | None = None,
         statistics: Mapping[str, object] | None = None,
         sharing: str | None = None,
+        algorithm: str = "auto",
     ) -> DataFrame:
         """The trends of all queries, one row each.
 
@@ -173,6 +175,9 @@ class Workload:
         sharing : {"dynamic", "never"}, optional
             Whether a sub-pattern is shared wherever it saves more than it takes, which each chunk of events tells, or
             never; by default as :func:`patterns` was told, for which all modes but "never" are "dynamic" here.
+        algorithm : {"auto", "kernel", "joins"}
+            "joins" puts trends together by joins of DataFrames, for groups that no task can hold: see
+            :doc:`/aggregation_plans`. What is shared is joined when this is called. Otherwise the kernel does all.
 
         Returns
         -------
@@ -185,9 +190,11 @@ class Workload:
         ------
         InvalidNode
             If the plan is one of other queries, or statistics are none, or are given beside a plan; or if nothing is
-            to be shared along a plan that is given, or sharing is no mode of trends.
+            to be shared along a plan that is given, or sharing is no mode of trends; or if there is no such algorithm.
         ResolutionError
             If there is no column of a name.
+        UnsupportedQuery
+            If joins are asked for, and cannot put the trends of some query together.
 
         Examples
         --------
@@ -199,18 +206,23 @@ class Workload:
         abc [('A', 1), ('B', 2), ('C', 3)]
         abd [('A', 1), ('B', 2), ('D', 4)]
         """
-        return self._listed(limit, columns, self._shared(plan, deadline, statistics, sharing)).union()
+        check_algorithm(algorithm)
+        return self._listed(limit, columns, self._shared(plan, deadline, statistics, sharing), algorithm).union()
 
-    def _listed(self, limit: int | None, columns: Sequence[str] | None, shared: PlanData | None) -> TrendsOfAll:
+    def _listed(
+        self, limit: int | None, columns: Sequence[str] | None, shared: PlanData | None, algorithm: str = "auto"
+    ) -> TrendsOfAll:
         if limit is not None:
             refuse_streaming(self._df, "a limited number of trends")
-        return trends_of_all(self._df, self._plan_trends(limit, columns, shared), tuple(self._queries))
+        return trends_of_all(self._df, self._plan_trends(limit, columns, shared, algorithm), tuple(self._queries))
 
-    def _plan_trends(self, limit: int | None, columns: Sequence[str] | None, shared: PlanData | None) -> ListTogether:
+    def _plan_trends(
+        self, limit: int | None, columns: Sequence[str] | None, shared: PlanData | None, algorithm: str = "auto"
+    ) -> ListTogether:
         first = next(iter(self._rewritten.values()))
         shown = shown_columns(first, columns)
         by_type = plain_text_column(self._df, self._binding.type)
-        return plan_trends_together(self._rewritten, shared, shown, whole("limit", limit), by_type)
+        return plan_trends_together(self._rewritten, shared, shown, whole("limit", limit), by_type, algorithm)
 
     def _shared(
         self,
@@ -347,7 +359,13 @@ class Workload:
         return rows.select(F.from_json("metrics", METRICS).alias("m")).select("m.*")
 
     def explain(
-        self, number: str = "decimal", *, measured: bool = False, of: str | None = None, limit: int | None = None
+        self,
+        number: str = "decimal",
+        *,
+        measured: bool = False,
+        of: str | None = None,
+        limit: int | None = None,
+        algorithm: str = "auto",
     ) -> Explanation:
         """Which queries share a pass, which of them may share a Kleene pattern, and the merged templates.
 
@@ -364,7 +382,13 @@ class Workload:
         of : {"aggregates", "trends"}, optional
             What is explained; by default as of :meth:`results`.
         limit : int, optional
-            Of :meth:`trends`.
+        algorithm : {"auto", "kernel", "joins"}
+            Of :meth:`trends`. What joins do is not measured.
+
+        Raises
+        ------
+        InvalidNode
+            If what joins do is to be measured.
 
         Examples
         --------
@@ -375,7 +399,7 @@ class Workload:
         [['bursts', '1'], ['shared', 'graphlets', '1']]
         """
         if self._asks_for(of) == "trends":
-            return self._explain_trends(limit, measured)
+            return self._explain_trends(limit, measured, check_algorithm(algorithm))
         sets: list[dict[str, Any]] = []
         if measured:
             metrics = self.metrics(number)
@@ -388,9 +412,14 @@ class Workload:
         plan = attrs.evolve(plan, passes=tuple(as_carried_out(self._df, one) for one in plan.passes))
         return explain_workload(plan, self._rewritten, sets)
 
-    def _explain_trends(self, limit: int | None, measured: bool) -> Explanation:
+    def _explain_trends(self, limit: int | None, measured: bool, algorithm: str) -> Explanation:
+        if measured and algorithm == "joins":
+            raise InvalidNode(
+                "what Spark's joins do is not measured",
+                hint="leave measured= out; Spark's own page tells of each join of a run how many rows it gave",
+            )
         shared = self._shared()
-        plan = self._plan_trends(limit, None, shared)
+        plan = self._plan_trends(limit, None, shared, algorithm)
         work = []
         if measured:
             refuse_streaming(self._df, _MEASURED)

@@ -179,9 +179,12 @@ def of_pool(events: RowLayout, pooled: int) -> RowLayout:
     return RowLayout(columns, events.time, events.time_type)
 
 
-def of_panes(events: RowLayout, matrices: int) -> RowLayout:
-    """Makes the layout between the two stages of panes: the keys, the number of a pane as time, and its matrix."""
-    columns = (*events.all_of(KEY), TIME, *numbered(MATRIX, matrices))
+def of_panes(events: RowLayout, matrices: int, bucketed: bool = False) -> RowLayout:
+    """Makes the layout between the two stages of panes: the keys, the number of a pane as time, and its matrix.
+
+    The panes of a stream come by time buckets, each of which has those of one window.
+    """
+    columns = (*events.all_of(KEY), *([BUCKET] if bucketed else ()), TIME, *numbered(MATRIX, matrices))
     return RowLayout(columns, events.time, "bigint", encoding=Encoding(known=True))
 
 

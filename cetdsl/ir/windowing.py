@@ -96,7 +96,7 @@ def count_in_panes(windowing: Windowing) -> Windowing:
     """Returns sliding windows with panes as the unit of time, numbered from the epoch.
 
     A pane lies between two neighbouring starts and ends of windows. Where the slide divides the length there is one per
-    slide, else two: up to the end of a window, and from there on.
+    slide, else two: up to the end of a window, and from there on. Time buckets begin with a pane, as windows do.
 
     Examples
     --------
@@ -104,7 +104,19 @@ def count_in_panes(windowing: Windowing) -> Windowing:
     (Windowing(kind='sliding', length=3, slide=1, cut=0), Windowing(kind='sliding', length=5, slide=2, cut=0))
     """
     whole, rest = divmod(windowing.length, windowing.slide)
-    return Windowing(SLIDING, 2 * whole + 1, 2) if rest else Windowing(SLIDING, whole, 1)
+    slide, length = (2, 2 * whole + 1) if rest else (1, whole)
+    return Windowing(SLIDING, length, slide, windowing.cut // windowing.slide * slide)
+
+
+def panes_apart(windowing: Windowing) -> Windowing:
+    """Returns the panes of a stream's windows, which their slide divides, as windows that a stream closes one by one.
+
+    Examples
+    --------
+    >>> panes_apart(closed_apart(Windowing(SLIDING, 60, 20)))
+    Windowing(kind='sliding', length=20, slide=20, cut=20)
+    """
+    return attrs.evolve(windowing, length=windowing.slide)
 
 
 def overlaps(windowing: Windowing) -> bool:

@@ -96,10 +96,7 @@ def given_detection(
     cetdsl.errors.InvalidNode: there is no plan 'greddy'
       hint: did you mean 'greedy'?
     """
-    if not isinstance(algorithm, str) or not is_one_of(algorithm, ALGORITHMS):
-        every = f"write one of {', '.join(map(repr, ALGORITHMS))}"
-        hint = nearest(algorithm, ALGORITHMS, every) if isinstance(algorithm, str) else every
-        raise InvalidNode(f"there is no algorithm {shown(algorithm)}", hint=hint)
+    road = check_algorithm(algorithm)
     positive = tuple(dict.fromkeys(event.variable for event in positive_events(pattern)))
     negated = {event.variable for event in events(pattern)} - set(positive)
     sampled = is_one_of(statistics, (SAMPLED,))
@@ -110,18 +107,33 @@ def given_detection(
         if not is_one_of(plan, PLANS):
             every = f"write one of {', '.join(map(repr, PLANS))}, or a list of all variables"
             raise InvalidNode(f"there is no plan {shown(plan)}", hint=nearest(plan, PLANS, every))
-        asked = Detection(plan, known, *_given_adaptation(adaptation), algorithm)
+        asked = Detection(plan, known, *_given_adaptation(adaptation), road)
     else:
         given = given_tree if _is_tree(plan) else given_orders
         given(plan, [Problem.conjunction(*positive)], negated)
         assert isinstance(plan, Sequence), plan
-        asked = Detection(_frozen(plan), known, *_given_adaptation(adaptation), algorithm)
+        asked = Detection(_frozen(plan), known, *_given_adaptation(adaptation), road)
     if asked.adapts and asked.plan not in ("auto", *GENERATORS):
         raise InvalidNode(
             f"the plan {shown(plan)} is given, and the adaptation would change it",
             hint="leave the adaptation out, or write plan='greedy', plan='dynamic' or plan='tree'",
         )
     return attrs.evolve(asked, sampled=sampled)
+
+
+def check_algorithm(algorithm: object) -> str:
+    """Returns who puts trends together, as a user says it.
+
+    Raises
+    ------
+    InvalidNode
+        There is no such algorithm.
+    """
+    if isinstance(algorithm, str) and is_one_of(algorithm, ALGORITHMS):
+        return algorithm
+    every = f"write one of {', '.join(map(repr, ALGORITHMS))}"
+    hint = nearest(algorithm, ALGORITHMS, every) if isinstance(algorithm, str) else every
+    raise InvalidNode(f"there is no algorithm {shown(algorithm)}", hint=hint)
 
 
 def _given_adaptation(given: object) -> tuple[Adaptation, int | None]:

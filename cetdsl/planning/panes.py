@@ -15,6 +15,8 @@ MIN_PANES_OVERLAP = 4
 COMPARED = "adjacent, pairwise or aggregate predicates compare events with each other"
 NEGATED = "NOT needs the latest match of the negated pattern"
 SPANNED = "a span without SLIDE needs one pass per first event"
+#: Why panes of a stream cannot be told apart by Spark's windows.
+UNEVEN = "SLIDE does not divide WITHIN, so that panes are of two lengths, and a stream closes those of one"
 
 _EXTREMES = {Merge.SMALLEST: "MIN", Merge.LARGEST: "MAX"}
 
@@ -43,6 +45,11 @@ def why_not_in_panes(spec: KernelSpec) -> str | None:
     if len(query.machine.variables) > MAX_PANES_STATES:
         return f"the automaton has more than {MAX_PANES_STATES} states"
     return None
+
+
+def has_even_panes(windowing: Windowing) -> bool:
+    """Whether all panes of windows are equally long."""
+    return windowing.kind == SLIDING and windowing.length % windowing.slide == 0
 
 
 def why_extreme(answer: Answer) -> str | None:

@@ -12,12 +12,14 @@ from collections.abc import Hashable, Mapping
 import attrs
 
 from cetdsl.analysis.resolve import ResolvedQuery
+from cetdsl.errors import UnsupportedQuery
 from cetdsl.ir.compiled import Compiled
 from cetdsl.ir.kernel import KernelQuery, KernelSpec
 from cetdsl.ir.layout import RowLayout
 from cetdsl.ir.machine import Machine, Negation
 from cetdsl.ir.operators import (
     DetectTogether,
+    JoinTogether,
     Listed,
     ListedAlone,
     ListTogether,
@@ -31,6 +33,7 @@ from cetdsl.ir.windowing import SLIDING, SPAN, WHOLE, Windowing
 from cetdsl.pattern.automaton import Automaton
 from cetdsl.pattern.expressions import Attribute, Binary, Call, Expr, Literal, conjuncts, joined, strip
 from cetdsl.pattern.nodes import And
+from cetdsl.planning.detection import Detection
 from cetdsl.planning.instances import Wanted, join_vertices
 from cetdsl.planning.planner import plan_trends
 from cetdsl.planning.slots import Alternative, NotInSlots, Numbers, alternatives_of
@@ -49,6 +52,7 @@ def plan_trends_together(
     columns: tuple[str, ...],
     limit: int | None,
     type_column: str | None,
+    algorithm: str = "auto",
 ) -> ListTogether:
     """Plans the matches of rewritten queries by name.
 
@@ -63,13 +67,21 @@ def plan_trends_together(
         So many matches of each query at most.
     type_column : str or None
         The column that holds the types of events as plain texts, if there is one.
+    algorithm : str
+        Who puts them together, one of :data:`~cetdsl.planning.detection.ALGORITHMS`.
+
+    Raises
+    ------
+    UnsupportedQuery
+        Spark's joins are asked for, and cannot put the trends of some query together.
     """
+    by_joins = algorithm == "joins"
     passes: dict[Hashable, _Pass] = {}
     reasons: dict[str, str] = {}
     for name, resolved in queries.items():
         source = source_of(resolved)
         key = (frozenset(source.keys), source.tie_break, source.windowing.kind == WHOLE)
-        into = passes.get(key) or _Pass(source, type_column)
+        into = passes.get(key) or _Pass(source, type_column, by_joins)
         try:
             into.add(name, resolved, source)
         except NotInSlots as reason:
@@ -86,7 +98,10 @@ def plan_trends_together(
         refuse_on_stream(each)
     alone = []
     for name, why in reasons.items():
-        decision = plan_trends(queries[name], columns, limit)
+        try:
+            decision = plan_trends(queries[name], columns, limit, Detection(algorithm=algorithm))
+        except UnsupportedQuery as error:
+            raise UnsupportedQuery(f"query {name!r}: {error.message}", hint=error.hint) from None
         alone.append(ListedAlone(name, decision.plan, decision.strategy, why, source_of(queries[name]).shown_keys))
     return ListTogether(planned, tuple(alone), columns, limit)
 
@@ -94,8 +109,8 @@ def plan_trends_together(
 class _Pass:
     """Collects the queries of a pass."""
 
-    def __init__(self, source: Source, type_column: str | None) -> None:
-        self.source = source
+    def __init__(self, source: Source, type_column: str | None, by_joins: bool) -> None:
+        self.source, self.by_joins = source, by_joins
         self.numbers = Numbers(type_column)
         self.found: dict[str, tuple[Alternative, ...]] = {}
         #: The queries whose trends are listed depth first, and why slots cannot say what they look for.
@@ -108,6 +123,8 @@ class _Pass:
         try:
             self.found[name] = alternatives_of(resolved, self.numbers)
         except NotInSlots as reason:
+            if self.by_joins:
+                raise  # joins bind one event to each slot, so this query is joined by itself
             self.compiled[name] = _walkable(resolved, reason)
             self.why_walked[name] = str(reason)
         self.sources[name] = source
@@ -172,7 +189,7 @@ class _Pass:
             len(numbers.codes),
             bucketed=source.windowing.cut > 0,
         )
-        return DetectTogether(
+        return (JoinTogether if self.by_joins else DetectTogether)(
             Scan(source, compiled),
             KernelSpec(KernelQuery(_NO_MACHINE, negations, source.windowing), layout),
             vertices,

@@ -29,6 +29,7 @@ from cetdsl.ir.operators.join_paths import JoinPaths as JoinPaths
 from cetdsl.ir.operators.join_pieces import InEveryShare as InEveryShare
 from cetdsl.ir.operators.join_pieces import JoinPieces as JoinPieces
 from cetdsl.ir.operators.join_sides import JoinSides as JoinSides
+from cetdsl.ir.operators.join_together import JoinTogether as JoinTogether
 from cetdsl.ir.operators.limit import Limit as Limit
 from cetdsl.ir.operators.list_paths import ListPaths as ListPaths
 from cetdsl.ir.operators.list_together import ListedAlone as ListedAlone
@@ -44,6 +45,7 @@ from cetdsl.ir.operators.multiply_panes import MultiplyPanes as MultiplyPanes
 from cetdsl.ir.operators.operator import Operator as Operator
 from cetdsl.ir.operators.operator import Step as Step
 from cetdsl.ir.operators.pair_counts import PairCounts as PairCounts
+from cetdsl.ir.operators.panes_in_order import PanesInOrder as PanesInOrder
 from cetdsl.ir.operators.panes_in_place import PanesInPlace as PanesInPlace
 from cetdsl.ir.operators.propagate import Propagate as Propagate
 from cetdsl.ir.operators.propagate_together import PropagateTogether as PropagateTogether

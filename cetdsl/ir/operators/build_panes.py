@@ -12,8 +12,7 @@ from cetdsl.ir.operators.operator import Carry, Requirement, Step
 class BuildPanes(Carry):
     """Gives a matrix per key and pane: how its events transform the accumulators at its start."""
 
-    only_batch = "a stream answers each window by itself, so that windows share no panes"
-
+    only_batch = None
     stage = "panes"
 
     @property

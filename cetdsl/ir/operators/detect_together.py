@@ -11,6 +11,8 @@ from cetdsl.ir.operators.operator import Requirement, Step, Unary
 from cetdsl.ir.slots import JoinedVertex, Walked
 from cetdsl.pattern.expressions import Expr
 
+_WHERE_IT_SAVES = "whose instances are built once, where that is measured to save more than it takes"
+
 
 @attrs.frozen
 class Listed:
@@ -73,11 +75,19 @@ class DetectTogether(Unary):
         return ("query", *self.keys, *(["window"] if self.sliding else []), "trend")
 
     def steps(self) -> tuple[Step, ...]:
+        return (Step(f"kernel: join the events of {self._queries_in_words}", self._details(_WHERE_IT_SAVES)),)
+
+    @property
+    def _queries_in_words(self) -> str:
+        count = len(self.members)
+        return "1 query" if count == 1 else f"{count:,} queries"
+
+    def _details(self, of_shared: str) -> tuple[str, ...]:
+        """What the queries are made of; ``of_shared`` says how sub-patterns are."""
         shared = sum(vertex.query < 0 for vertex in self.vertices)
         lines = []
         if shared:
-            what = "1 sub-pattern" if shared == 1 else f"{shared:,} sub-patterns"
-            lines.append(f"{what}, whose instances are built once, where that is measured to save more than it takes")
+            lines.append(f"{'1 sub-pattern' if shared == 1 else f'{shared:,} sub-patterns'}, {of_shared}")
         if self.apart:
             lines.append(f"{words.some(self.apart)} made of single events")
         if self.walked:
@@ -85,9 +95,7 @@ class DetectTogether(Unary):
             lines.append(f"{words.some(names)} listed depth first, unshared")
         if self.limit is not None:
             lines.append(f"stops after {self.limit} of each query")
-        count = len(self.members)
-        label = "1 query" if count == 1 else f"{count:,} queries"
-        return (Step(f"kernel: join the events of {label}", tuple(lines)),)
+        return tuple(lines)
 
     def costs(self, limit: int | None = None) -> tuple[str, ...]:
         return (f"grows with the number of instances of all sub-patterns and queries{words.until(limit)}",)

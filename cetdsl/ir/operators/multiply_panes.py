@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import attrs
 
-from cetdsl.ir.layout import KEY, TIME, numbered
 from cetdsl.ir.operators import words
 from cetdsl.ir.operators.operator import Requirement, Step, Unary
-from cetdsl.ir.operators.rows_in_order import RowsInOrder
-from cetdsl.pattern.text import quote_name
+from cetdsl.ir.operators.panes_in_order import PanesInOrder
 
 
 @attrs.frozen
@@ -17,13 +15,11 @@ class MultiplyPanes(Unary):
 
     stage = "windows"
     aggregates = True
+    only_batch = None
 
     @property
     def requires(self) -> tuple[Requirement | None, ...]:
-        keys = list(map(quote_name, self.source.keys))
-        shuffle = Step(words.shuffle(keys), ("one row per key and pane",))
-        said = shuffle, Step("sort each task's panes by " + ", ".join([*keys, "pane"]))
-        return (RowsInOrder(numbered(KEY, len(keys)), (TIME,), said=said),)
+        return (PanesInOrder(),)
 
     def steps(self) -> tuple[Step, ...]:
         return (Step("kernel: multiply the panes of each window", ("a suffix of one block, a prefix of the next",)),)
@@ -42,4 +38,6 @@ class MultiplyPanes(Unary):
             text = f"{first} and {second} in turn, between the windows' borders"
         else:
             text = f"{words.amount_of_time(source, windowing.slide)} each"
+        if source.is_stream:
+            text += "; an event counts until the watermark passes the end of its pane"
         return *super().facts(), ("panes", text)

@@ -218,12 +218,14 @@ def in_place_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch], chunk_e
 def window_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch], chunk_panes: int = 0) -> Columns:
     """Yields the answer of each window from the rows of the panes, sorted by key and pane: the second stage.
 
-    The columns are those of :func:`~cetdsl.kernels.aggregate.stream.aggregate_stream`.
+    On a stream they are sorted by key, window and pane, and a pane comes once for each window that holds it. The
+    columns are those of :func:`~cetdsl.kernels.aggregate.stream.aggregate_stream`.
     """
     transitions = lay_out_transitions(spec.query.machine)
     windowing = count_in_panes(spec.query.windowing)
     matrices = sum(1 + part.whole for part in parts_of(spec))
-    panes = attrs.evolve(spec.with_query(windowing=windowing), layout=of_panes(spec.layout, matrices))
+    layout = of_panes(spec.layout, matrices, bucketed=windowing.cut > 0)
+    panes = attrs.evolve(spec.with_query(windowing=windowing), layout=layout)
     for chunk in ChunkReader(panes, batches, chunk_panes or _chunk_panes(spec, transitions)):
         events, slices = chunk.events, chunk.slices
         if not len(slices.low):

@@ -10,7 +10,7 @@ from cetdsl.ir.operators import BuildPanes, MultiplyPanes, Operator, PanesInPlac
 from cetdsl.ir.source import Source
 from cetdsl.pattern.expressions import Expr
 from cetdsl.planning.accumulators import AccumulatorPlan
-from cetdsl.planning.panes import COMPARED, why_extreme, why_not_in_panes, why_panes_do_not_pay
+from cetdsl.planning.panes import COMPARED, UNEVEN, has_even_panes, why_extreme, why_not_in_panes, why_panes_do_not_pay
 from cetdsl.planning.strategies.kernel import base_spec, merged
 from cetdsl.planning.strategies.request import AggregateRequest, Declined, source_of
 
@@ -25,7 +25,8 @@ def panes(request: AggregateRequest) -> Operator | Declined:
     if isinstance(plan, Declined):
         return _panes_in_place(request) or plan
     reason = why_panes_do_not_pay(plan.source.windowing)
-    return Declined(reason) if reason is not None and request.number != "string" else plan
+    is_worth = request.number == "string" and not plan.source.is_stream
+    return Declined(reason) if reason is not None and not is_worth else plan
 
 
 def _panes_in_place(request: AggregateRequest) -> Operator | None:
@@ -51,8 +52,11 @@ def any_panes(request: AggregateRequest) -> Operator | Declined:
     compiled = request.compiled[0]
     if compiled.residual or compiled.codes:
         return Declined(COMPARED)
-    # A pane is one task's work already.
-    source = attrs.evolve(source, windowing=attrs.evolve(source.windowing, cut=0))
+    if not source.is_stream:
+        # A pane is one task's work already.
+        source = attrs.evolve(source, windowing=attrs.evolve(source.windowing, cut=0))
+    elif not has_even_panes(source.windowing):
+        return Declined(UNEVEN)
     accumulators, merge = AccumulatorPlan(compiled, request.aggregates), bool(source.partitions)
     spec = attrs.evolve(base_spec(source, compiled), answer=accumulators.answer(source, request.number, merge))
     reason = (

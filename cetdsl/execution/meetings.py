@@ -1,0 +1,72 @@
+"""Joins rows with events, or with other rows, of their key, of their window, and of near times."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Sequence
+
+import attrs
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from cetdsl.execution.expressions import combine
+from cetdsl.execution.source import floor_divide
+from cetdsl.pattern.expressions import HOLDS
+
+#: The events that are joined lie in the bucket of the rows' anchor, or in the one behind it, or before it.
+HERE, LATER, EARLIER = 0, -1, 1
+
+
+@attrs.frozen
+class Meetings:
+    """Joins rows whose columns ``by`` are equal, NULL to NULL, and of which a span bounds how far they are apart.
+
+    ``length`` is that of the span, None where there is no bound. Events are structs whose field ``u`` is their time.
+    """
+
+    by: tuple[str, ...]
+    length: int | None
+
+    def joined(
+        self,
+        rows: DataFrame,
+        side: DataFrame,
+        tests: Iterable[Column],
+        event: Column,
+        anchor: Column,
+        near: tuple[int, ...],
+        how: str = "inner",
+    ) -> DataFrame:
+        """Joins rows with a side, where tests hold.
+
+        With a span, an ``event`` of the side lies in the time bucket of an event of the rows, their ``anchor``, or in
+        one beside it, as ``near`` says; buckets are as long as the span.
+        """
+        side = side.withColumnsRenamed({name: f"x_{name}" for name in self.by})
+        extra = [f"x_{name}" for name in self.by]
+        tests = [*(F.col(name).eqNullSafe(F.col(f"x_{name}")) for name in self.by), *tests]
+        if self.length is not None:
+            bucket = self._bucket(event)
+            side, extra = side.withColumn("x_z", F.explode(F.array(*(bucket + step for step in near)))), [*extra, "x_z"]
+            tests.append(self._bucket(anchor) == F.col("x_z"))
+        return rows.join(side, all_of(tests), how).drop(*extra)
+
+    def _bucket(self, event: Column) -> Column:
+        assert self.length is not None
+        return floor_divide(event.getField("u"), max(self.length, 1))
+
+
+def instant(event: Column, names: Sequence[str]) -> Column:
+    """Returns when an event is: its time, and the columns that order events of one time."""
+    return F.struct(*(event.getField(name).alias(name) for name in names))
+
+
+def compared(op: str, event: Column, own: int, other: int) -> Callable[[Column], Column]:
+    """Returns what compares a value of an event with one of another event."""
+    return lambda of: HOLDS[op](event.getField(f"f{own}"), of.getField(f"f{other}"))
+
+
+def all_of(tests: Iterable[Column]) -> Column:
+    """Returns whether all tests hold."""
+    every = list(tests)
+    return combine(operator.and_, every) if every else F.lit(True)

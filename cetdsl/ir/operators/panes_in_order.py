@@ -1,0 +1,22 @@
+"""PanesInOrder: the matrices of a key's panes in one task, in order of time."""
+
+from __future__ import annotations
+
+import attrs
+
+from cetdsl.ir.operators import words
+from cetdsl.ir.operators.operator import Operator, Requirement, Step
+from cetdsl.pattern.text import quote_name
+
+
+@attrs.frozen
+class PanesInOrder(Requirement):
+    """Requires that one task reads the matrices of all panes of a key in order; on a stream, of a key and window."""
+
+    def steps(self, below: Operator) -> tuple[Step, ...]:
+        source, each = below.source, ("one row per key and pane",)
+        keys = list(map(quote_name, source.keys))
+        if source.is_stream:
+            by = ", ".join([*keys, "window"])
+            return (Step(f"keep the matrices until the watermark passes the end of their window, by {by}", each),)
+        return Step(words.shuffle(keys), each), Step("sort each task's panes by " + ", ".join([*keys, "pane"]))

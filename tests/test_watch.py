@@ -1,0 +1,104 @@
+"""watch() shows every micro-batch once, with Spark's own figures, and ends when the stream does."""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import functions as F
+from test_streaming import BEGIN, DELAY, SECOND, Live, at
+
+import cetdsl as cet
+from cetdsl import errors
+
+WITHIN = "PATTERN SEQ(A, B+) GROUP BY case WITHIN 10 seconds SLIDE 10 seconds"
+HEAD = ["trigger", "events", "late", "live", "rows", "live", "bytes", "rows", "out", "seconds", "watermark"]
+
+
+@pytest.fixture
+def live(spark: Any, tmp_path: Path) -> Iterator[Live]:
+    """Micro-batches of which the third closes a window that two events of the fourth come too late for."""
+    before = spark.conf.get("spark.sql.shuffle.partitions")
+    spark.conf.set("spark.sql.shuffle.partitions", "1")
+    found = Live(
+        spark,
+        tmp_path,
+        [
+            [at(1, 0, "A"), at(2, 0, "B"), at(3, 1, "A")],
+            [at(11 + DELAY, 2, "A")],
+            [at(12 + DELAY, 2, "A")],
+            [at(4, 0, "B"), at(5, 1, "B")],
+        ],
+    )
+    found.arrive()
+    yield found
+    spark.conf.set("spark.sql.shuffle.partitions", before)
+
+
+def started(live: Live, pattern: str = WITHIN, **columns: Any) -> Any:
+    answer = live.events.pattern(pattern, time="t").count_trends()
+    writer = answer.select("*", *(term.alias(name) for name, term in columns.items())).writeStream.format("parquet")
+    checkpoint = str(live.folder / "checkpoint")
+    return writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start(str(live.folder / "out"))
+
+
+def test_each_micro_batch_is_shown_once_with_what_spark_tells(live: Live, capsys: pytest.CaptureFixture[str]) -> None:
+    running = started(live)
+    cet.watch(running, every=0.2)
+    assert not running.isActive
+    head, *lines = (line.split() for line in capsys.readouterr().out.splitlines())
+    assert head == HEAD
+    told = {line[0]: line for line in lines}
+    assert list(told) == [str(number) for number in range(len(lines))]
+    events, late, rows = ([line[place] for line in lines] for place in (1, 2, 3))
+    assert events[:5] == ["3", "1", "1", "2", "1"]
+    assert sum(map(int, late)) == 2
+    assert rows[0] == "2"  # the keys of the only window
+    assert rows[-1] == "0"
+    assert told["1"][-1] == (BEGIN + 3 * SECOND - DELAY * SECOND).isoformat(timespec="milliseconds") + "Z"
+
+
+def test_a_failure_of_the_stream_is_raised_after_what_went_before_it(
+    live: Live, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fails = F.when(F.col("window.start") == BEGIN, F.raise_error(F.lit("no such day"))).cast("int")
+    with pytest.raises(Exception, match="no such day"):
+        cet.watch(started(live, x=fails), every=0.1)
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()][:3] == ["trigger", "0", "1"]
+
+
+def test_errors_of_cetdsl_are_its_own(spark: Any, tmp_path: Path) -> None:
+    live = Live(spark, tmp_path, [[{"id": 1, "t": None, "type": "A", "case": 0}]])
+    live.arrive()
+    with pytest.raises(errors.NullTime, match="the time column 't' is NULL"):
+        cet.watch(started(live), every=0.1)
+
+
+def test_a_notebook_gets_one_table(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[str] = []
+    display = types.ModuleType("IPython.display")
+    display.HTML = str  # type: ignore[attr-defined]
+    handle = types.SimpleNamespace(update=shown.append)
+    display.display = lambda page, display_id: shown.append(page) or handle  # type: ignore[attr-defined]
+    package = types.ModuleType("IPython")
+    package.get_ipython = type("ZMQInteractiveShell", (), {})  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "IPython", package)
+    monkeypatch.setitem(sys.modules, "IPython.display", display)
+    cet.watch(started(live))
+    assert shown[0].startswith("<table><thead><tr><th>trigger</th><th>events</th>")
+    assert "<td>" not in shown[0]
+    assert shown[-1].count("<tr>") >= 5
+    assert "<tr><td>0</td><td>3</td><td>0</td>" in shown[-1]
+
+
+def test_what_cannot_be_watched(live: Live) -> None:
+    with pytest.raises(errors.InvalidNode, match=r"takes a running stream(.|\n)*hint: .*start\(\)"):
+        cet.watch(live.events)  # type: ignore[arg-type]
+    running = started(live)
+    with pytest.raises(errors.InvalidNode, match="every=0 is no time to wait"):
+        cet.watch(running, every=0)
+    running.awaitTermination()
