@@ -26,6 +26,7 @@ from cetdsl.pattern.expressions import (
 )
 from cetdsl.pattern.text import quote
 
+LENGTHS_HINT = "a length of time is INTERVAL '5' MINUTE, in Python timedelta(minutes=5)"
 INTEGERS = ("tinyint", "smallint", "int", "bigint")
 #: Digits that hold every value of an integer type.
 _DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
@@ -46,7 +47,10 @@ _FIXED = {
     **dict.fromkeys(_BOOLEAN_FUNCTIONS, "boolean"),
     **dict.fromkeys(_INT_FUNCTIONS, "int"),
     **dict.fromkeys(_DOUBLE_FUNCTIONS, "double"),
+    **dict.fromkeys(("unix_timestamp", "to_unix_timestamp", "unix_seconds", "unix_millis", "unix_micros"), "bigint"),
+    "unix_date": "int",
     "to_date": "date",
+    "to_timestamp_ntz": "timestamp_ntz",
     "date_trunc": "timestamp",
     "to_timestamp": "timestamp",
 }
@@ -197,7 +201,8 @@ class TypeCheck:
             quoted = literal[kinds.index("string")]
             self._wrong(message, "write the number without quotes" if quoted else "write the number in quotes")
         else:
-            self._wrong(message, "cast one of the columns before asking")
+            of_length = "interval" in kinds and "number" in kinds
+            self._wrong(message, LENGTHS_HINT if of_length else "cast one of the columns before asking")
 
     def _arithmetic(self, expr: Binary) -> str | None:
         types = self.infer(expr.left), self.infer(expr.right)
@@ -208,19 +213,21 @@ class TypeCheck:
             return _number(expr.op, str(types[0]), str(types[1]))
         if expr.op == "-" and kinds == ("instant", "instant"):
             return "interval day" if types == ("date", "date") else "interval day to second"
-        days = types[0] == "date" and is_integer(types[1])
-        if expr.op in ("+", "-") and kinds[0] == "instant" and (kinds[1] == "interval" or days):
-            return types[0]
+        if expr.op in ("+", "-") and types[0] == "date" and is_integer(types[1]):
+            return "date"
+        if expr.op in ("+", "-") and kinds == ("instant", "interval"):
+            return _moved(str(types[0]), str(types[1]))
         if expr.op == "+" and kinds == ("interval", "instant"):
-            return types[1]
+            return _moved(str(types[1]), str(types[0]))
         scaled = set(kinds) == {"interval", "number"} and expr.op in ("*", "/")
         if scaled or (kinds == ("interval", "interval") and expr.op in ("+", "-")):
             return None
         wrong = 0 if kinds[0] != "number" else 1
         side = (expr.left, expr.right)[wrong]
+        hints = {"string": "cast the column to a number before asking", "instant": LENGTHS_HINT}
         self._wrong(
             f"{expr.op} needs numbers, but {quote(side)} is of type {types[wrong]}",
-            "cast the column to a number before asking" if kinds[wrong] == "string" else "use a numeric column",
+            hints.get(str(kinds[wrong]), "use a numeric column"),
         )
         return None
 
@@ -259,8 +266,20 @@ def literal_type(value: object) -> str | None:
         return f"decimal({max(len(digits.digits) + max(int(digits.exponent), 0), scale)},{scale})"
     if isinstance(value, datetime.datetime):
         return "timestamp"
-    names = {float: "double", str: "string", datetime.date: "date", bytes: "binary"}
+    names = {
+        float: "double",
+        str: "string",
+        datetime.date: "date",
+        bytes: "binary",
+        datetime.timedelta: "interval day to second",
+    }
     return names.get(type(value))
+
+
+def _moved(instant: str, interval: str) -> str:
+    """The type of an instant and an interval together: a date stays one unless hours are added."""
+    has_hours = any(unit in interval for unit in ("hour", "minute", "second"))
+    return "timestamp" if instant == "date" and has_hours else instant
 
 
 def _number(op: str, left: str, right: str) -> str:

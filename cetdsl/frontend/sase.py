@@ -37,6 +37,8 @@ from cetdsl.pattern.expressions import (
     joined,
     transform,
 )
+from cetdsl.pattern.intervals import HINT as INTERVALS
+from cetdsl.pattern.intervals import read_interval
 from cetdsl.pattern.nodes import And, Event, Not, Or, Pattern, Repeat, Seq, events
 from cetdsl.pattern.query import ANY, POLICIES, Query, Returned, Span, Window
 from cetdsl.pattern.text import (
@@ -506,6 +508,17 @@ def _typed_literal(text: str, at: int, tokens: pp.ParseResults) -> Literal:
     return Literal(value)
 
 
+def _interval(text: str, at: int, tokens: pp.ParseResults) -> Literal:
+    _, length, *units = tokens
+    if isinstance(length, str):
+        return _checked(text, at, _interval_constant, " ".join((length, *units)))
+    return _checked(text, at, _interval_constant, length.value, *units)
+
+
+def _interval_constant(*written: str) -> Literal:
+    return Literal(read_interval(*written))
+
+
 def _constant(text: str, at: int, tokens: pp.ParseResults) -> Literal:
     return Literal({"NULL": None, "TRUE": True, "FALSE": False}[tokens[0].upper()])
 
@@ -819,12 +832,16 @@ def _operand_rule(expression: pp.Forward, name: pp.ParserElement) -> pp.ParserEl
     dot_column = pp.Suppress(".") - _name(ANY_NAME, "column name")
     string = pp.Regex(_STRING).set_name("string").set_parse_action(_placed(_string))
     number = pp.Regex(rf"(?:-\s*)?(?:{_DIGITS}(?:\.{_DIGITS})?|\.{_DIGITS})(?:[eE][+-]?{_DIGITS})?(?!\w)")
+    unit = pp.Regex(PLAIN_NAME).set_name("unit of time")
+    quoted = string + pp.Opt(unit + pp.Opt(pp.Suppress(_keyword("TO")) - unit))
+    counted = pp.OneOrMore(pp.Regex(rf"{_DIGITS}(?:\.{_DIGITS})?").set_name("length") - unit)
     distinct = pp.Regex(rf"(?ai:DISTINCT)\b(?!{_SPACE}[).,\[])").set_name("DISTINCT").set_parse_action(_distinct)
     arguments = pp.Literal("*") | expression
     rules: list[tuple[str, pp.ParserElement, Callable[[str, int, pp.ParseResults], Expr]]] = [
         ("number", number, _number),
         ("parameter", pp.Regex(_PARAMETER), _parameter),
         ("typed literal", _word_before(_TYPED, "['\"]") - string, _typed_literal),
+        ("interval", _word_before(["INTERVAL"], "['\"0-9]") - (quoted | counted).set_name("length"), _interval),
         ("constant", pp.Regex(r"(?ai:NULL|TRUE|FALSE)\b"), _constant),
         ("neighbour", _word_before(NEIGHBOURS, r"\(") + lpar - name - rpar - dot_column, _neighbour),
         ("aggregate", _word_before(SPELLINGS, r"\(") + lpar - pp.Opt(distinct) - arguments - rpar, _aggregate),
@@ -1003,6 +1020,8 @@ def _wording(expected: str, previous: str, found: str, before: list[str]) -> tup
         return f"{keyword} needs a list of patterns: {instead}", f"write {keyword}(A, B)"
     if expected in ("operand", "expression", "returned aggregate"):
         return _missing_operand(word, found, instead)
+    if expected == "unit of time":
+        return f"a unit of time is missing after {previous}: {instead}", INTERVALS
     if expected == "length":
         return f"{word} needs a length of time: {instead}", _LENGTHS
     if expected == "matching policy":

@@ -6,7 +6,7 @@ import builtins
 import datetime
 from collections.abc import Callable
 from decimal import Decimal
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import attrs
 
@@ -211,7 +211,7 @@ def to_expr(value: object) -> Expr:
 
     Parameters
     ----------
-    value : Term, Expr, None, bool, int, float, str, Decimal, date, datetime, or a NumPy scalar of these
+    value : Term, Expr, None, bool, int, float, str, Decimal, date, datetime, timedelta, or a NumPy scalar of these
 
     Returns
     -------
@@ -231,11 +231,8 @@ def to_expr(value: object) -> Expr:
         return value.node
     if isinstance(value, Expr):
         return value
-    if type(value).__module__ == "numpy" and hasattr(value, "item") and getattr(value, "ndim", 1) == 0:
-        value = value.item()
-    elif isinstance(value, datetime.datetime) and hasattr(value, "to_pydatetime"):
-        value = value.to_pydatetime()
-    if value is None or isinstance(value, (bool, datetime.datetime, datetime.date, Decimal)):
+    value = _of_python(value)
+    if value is None or isinstance(value, (bool, datetime.datetime, datetime.date, datetime.timedelta, Decimal)):
         return Literal(value)
     # A subclass, such as an enum, would be a constant of a type of its own.
     if isinstance(value, int):
@@ -245,6 +242,22 @@ def to_expr(value: object) -> Expr:
     if isinstance(value, str):
         return Literal(str.__str__(value))
     raise InvalidNode(f"{_shown(value)} cannot stand in a term", hint=_remedy(value))
+
+
+def _of_python(value: Any) -> Any:
+    """A scalar of NumPy or pandas as one of Python."""
+    if type(value).__module__ == "numpy" and hasattr(value, "item") and getattr(value, "ndim", 1) == 0:
+        if value.dtype.kind not in "mM":
+            return value.item()
+        # Of nanoseconds NumPy makes whole numbers.
+        short = value.astype(f"{value.dtype.kind}8[us]")
+        if short != value and value == value:
+            raise InvalidNode(f"{_shown(value)} has parts of a microsecond", hint="Spark's times have microseconds")
+        return short.item()
+    for of_pandas in ("to_pydatetime", "to_pytimedelta"):
+        if isinstance(value, (datetime.datetime, datetime.timedelta)) and hasattr(value, of_pandas):
+            return getattr(value, of_pandas)()
+    return value
 
 
 def _shown(value: object) -> str:
@@ -274,7 +287,7 @@ def _remedy(value: object) -> str:
         return "name a column of the event, as in B.price"
     if callable(value):
         return "functions of Python cannot run here; use operators and cetdsl.fn.<name>(...)"
-    return "use a term such as B.price, or None, bool, int, float, str, Decimal, date or datetime"
+    return "use a term such as B.price, or None, bool, int, float, str, Decimal, date, datetime or timedelta"
 
 
 def _binary(op: str, left: object, right: object) -> Term:

@@ -47,6 +47,8 @@ _BALANCED = ("and", "or", "+")
 _LONG = 16
 #: The first whole number that has no place in Spark's BIGINT, and the most digits of its DECIMAL.
 _BIGINT_END, _DECIMAL_DIGITS = 2**63, 38
+#: The longest constant length of time: to any time of the years 1 to 9999 Spark can add it.
+LONGEST_INTERVAL = datetime.timedelta(days=10_000_000)
 #: The first position that no event of a trend has.
 _INDEX_END = 2**31
 
@@ -125,7 +127,7 @@ def as_terms(terms: Iterable[Expr]) -> tuple[Expr, ...]:
 
 @attrs.frozen
 class Literal(Expr):
-    """A constant: None, bool, int, float, str, Decimal, date, datetime; one that Spark has a type for."""
+    """A constant: None, bool, int, float, str, Decimal, date, datetime, timedelta; one that Spark has a type for."""
 
     value: Any = attrs.field(validator=check_text)
 
@@ -138,6 +140,11 @@ class Literal(Expr):
             )
         if isinstance(value, Decimal):
             _check_decimal(value)
+        if isinstance(value, datetime.timedelta) and abs(value) > LONGEST_INTERVAL:
+            raise InvalidNode(
+                f"an interval of {value.days} days is out of range",
+                hint=f"the longest has {LONGEST_INTERVAL.days} days, which is more than the years 1 to 9999",
+            )
         if isinstance(value, datetime.datetime) and value.tzinfo is not None:
             try:
                 value.astimezone(datetime.timezone.utc)

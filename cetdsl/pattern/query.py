@@ -47,6 +47,33 @@ _LONGEST = {"microsecond": 9_998 * 365 * 86_400_000_000, "tick": 2**61, "month":
 _PART = r"([0-9]+)\s*([A-Za-z]+)"
 
 
+def microseconds_of(word: str) -> int:
+    """The length of a unit of time by its name, in the singular or plural or short; 0 for what is none.
+
+    Examples
+    --------
+    >>> microseconds_of("min"), microseconds_of("Hours"), microseconds_of("fortnight")
+    (60000000, 3600000000, 0)
+    """
+    return MICROSECONDS.get(_unit_named(word), 0)
+
+
+def is_calendar_unit(word: str) -> bool:
+    """Whether a unit of time is of no fixed length.
+
+    Examples
+    --------
+    >>> is_calendar_unit("months"), is_calendar_unit("days")
+    (True, False)
+    """
+    return _unit_named(word) in _CALENDAR
+
+
+def _unit_named(word: str) -> str:
+    unit = word.lower()
+    return _ALIASES.get(unit) or _ALIASES.get(unit.rstrip("s")) or unit.rstrip("s")
+
+
 def _amount(digits: str) -> int:
     """The number that the digits write; one of thousands of digits, which Python does not read, is out of range."""
     significant = digits.lstrip("0")
@@ -112,13 +139,11 @@ class Span:
             raise WindowError(f"{value!r} is not a length of time", hint=hint)
         micros = months = 0
         for digits, word in re.findall(_PART, value):
-            amount = _amount(digits)
-            unit = word.lower()
-            unit = _ALIASES.get(unit) or _ALIASES.get(unit.rstrip("s")) or unit.rstrip("s")
-            if unit in _CALENDAR:
+            amount, length = _amount(digits), microseconds_of(word)
+            if is_calendar_unit(word):
                 months += amount
-            elif unit in MICROSECONDS:
-                micros += amount * MICROSECONDS[unit]
+            elif length:
+                micros += amount * length
             else:
                 raise WindowError(f"{word!r} is not a unit of time", hint=hint)
         return cls(months, "month") if months else cls(micros, "microsecond")

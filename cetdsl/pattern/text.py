@@ -23,6 +23,7 @@ from cetdsl.pattern.expressions import (
     Unary,
     conjuncts,
 )
+from cetdsl.pattern.intervals import interval_text
 from cetdsl.pattern.nodes import And, Event, Not, Or, Pattern, Repeat, Seq
 from cetdsl.pattern.query import ANY as ANY_MATCH
 from cetdsl.pattern.query import Query, Returned
@@ -176,8 +177,8 @@ def literal_text(value: Any) -> str:
     >>> import datetime
     >>> print(literal_text(None), literal_text(True), literal_text(-1.5), literal_text(float("nan")))
     NULL TRUE -1.5 DOUBLE 'nan'
-    >>> print(literal_text(datetime.date(2024, 2, 29)))
-    DATE '2024-02-29'
+    >>> print(literal_text(datetime.date(2024, 2, 29)), literal_text(datetime.timedelta(hours=1)))
+    DATE '2024-02-29' INTERVAL '1' HOUR
     """
     if value is None:
         return "NULL"
@@ -195,9 +196,11 @@ def literal_text(value: Any) -> str:
         return f"TIMESTAMP '{value.isoformat(' ')}'"
     if isinstance(value, datetime.date):
         return f"DATE '{value.isoformat()}'"
+    if isinstance(value, datetime.timedelta):
+        return interval_text(value)
     raise NotExpressible(
         f"a constant of type {type(value).__name__} has no text form",
-        hint="use None, bool, int, float, str, Decimal, date or datetime",
+        hint="use None, bool, int, float, str, Decimal, date, datetime or timedelta",
     )
 
 

@@ -28,7 +28,7 @@ from cetdsl.rewrite.rule import Rule
 from cetdsl.rewrite.rules.booleans import drop_true, fold_constants, push_not, simplify_condition, split_conjunction
 from cetdsl.rewrite.rules.columns import prune_columns
 from cetdsl.rewrite.rules.keys import drop_equality_of_key, equality_to_partition
-from cetdsl.rewrite.rules.negations import alternatives_of_not, separate_sums
+from cetdsl.rewrite.rules.negations import alternatives_of_not
 from cetdsl.rewrite.rules.neighbours import equality_to_adjacent, pairwise_to_adjacent
 from cetdsl.rewrite.rules.predicates import (
     abs_to_two_comparisons,
@@ -44,6 +44,7 @@ from cetdsl.rewrite.rules.sequences import (
     flatten_sequence,
     unwrap_single,
 )
+from cetdsl.rewrite.rules.sums import separate_sums
 from cetdsl.rewrite.rules.unreachable import drop_unreachable, drop_vacuous_predicate, falsify_contradiction
 
 _SHAPE = (flatten_sequence, flatten_alternative, deduplicate_alternatives, unwrap_single, collapse_nested_repetition)

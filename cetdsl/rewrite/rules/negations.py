@@ -2,101 +2,21 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
 from math import prod
 
 import attrs
 
-from cetdsl.analysis.classify import PredicateClass, classify, negations_of, separate, shape
+from cetdsl.analysis.classify import PredicateClass, negations_of, separate, shape
 from cetdsl.analysis.resolve import ResolvedQuery
-from cetdsl.analysis.types import decimal_digits, type_of
-from cetdsl.ir.schema import Schema
-from cetdsl.pattern.expressions import MIRRORED, Attribute, Binary, Expr, Literal, Unary, operands, transform, variables
+from cetdsl.pattern.expressions import Attribute, Expr, operands, transform, variables
 from cetdsl.pattern.nodes import Not, Pattern, Seq, events, negations
 from cetdsl.pattern.nodes import transform as transform_pattern
-from cetdsl.pattern.properties import binds_exactly_one, negated_variables
+from cetdsl.pattern.properties import binds_exactly_one
 from cetdsl.rewrite.rule import Keeps, rule
-from cetdsl.rewrite.rules.booleans import with_where
 from cetdsl.rewrite.rules.predicates import renamed
 
-#: So many numbers of 35 digits can be added as decimals of 38.
-_MOST_TERMS = 3
 #: More copies of a negated pattern would take longer than to test each match; so does one that needs that test anyway.
 _MOST_ALTERNATIVES = 4
-
-#: A term and whether it is added, not subtracted.
-_Summand = tuple[bool, Expr]
-
-
-@rule("separate-sums", keeps=Keeps.DERIVATIONS)
-def separate_sums(resolved: ResolvedQuery) -> ResolvedQuery:
-    """PATTERN SEQ(A, NOT N, B) WHERE N.x + A.x > 2  ->  PATTERN SEQ(A, NOT N, B) WHERE N.x > 2 - A.x
-
-    Only where all terms are integers or decimals, whose sums are exact and do not overflow once they are decimals.
-    Sums of doubles round, so ``l + r < c`` is not ``l < c - r`` for them.
-    """
-    pattern, schema = resolved.query.pattern, resolved.schema
-    negated = negated_variables(pattern)
-
-    def separated(predicate: Expr) -> Expr:
-        if (
-            classify(predicate, pattern) is not PredicateClass.NEGATION
-            or shape(predicate) is not PredicateClass.PAIRWISE
-        ):
-            return predicate
-        if not isinstance(predicate, Binary) or predicate.op not in MIRRORED or separate(predicate) is not None:
-            return predicate
-        return _separated(predicate, negated, schema) or predicate
-
-    return with_where(resolved, [separated(predicate) for predicate in resolved.query.where])
-
-
-def _separated(predicate: Binary, negated: tuple[str, ...], schema: Schema) -> Expr | None:
-    names = variables(predicate)
-    summands = [*_summands(predicate.left, True), *_summands(predicate.right, False)]
-    if len(names) != 2 or not all(_is_exact(term, schema) for _, term in summands):
-        return None
-    own = next(name for name in names if name in negated)
-    left = [(added, term) for added, term in summands if own in variables(term)]
-    right = [(not added, term) for added, term in summands if own not in variables(term)]
-    if max(len(left), len(right)) > _MOST_TERMS:
-        return None
-    op = predicate.op
-    if not any(added for added, _ in left):
-        op = MIRRORED[op]
-        left, right = ([(not added, term) for added, term in side] for side in (left, right))
-    return Binary(op, _sum(left), _sum(right))
-
-
-def _summands(expr: Expr, added: bool) -> list[_Summand]:
-    if isinstance(expr, Binary) and expr.op in ("+", "-"):
-        return [*_summands(expr.left, added), *_summands(expr.right, added == (expr.op == "+"))]
-    if isinstance(expr, Unary) and expr.op == "-":
-        return _summands(expr.operand, not added)
-    return [(added, expr)]
-
-
-def _is_exact(expr: Expr, schema: Schema) -> bool:
-    """A plain integer or decimal with room for more digits in sums."""
-    if not isinstance(expr, (Attribute, Literal)):
-        return False
-    digits = decimal_digits(type_of(expr, schema))
-    return digits is not None and digits[0] - digits[1] <= 20 and digits[1] <= 15
-
-
-def _sum(summands: list[_Summand]) -> Expr:
-    """A sum of decimals: one of its terms at least is one, which makes all of them decimals."""
-    if len(summands) == 1 and summands[0][0]:
-        return summands[0][1]
-    constants = [(added, Literal(Decimal(term.value))) for added, term in summands if isinstance(term, Literal)]
-    others = [(added, term) for added, term in summands if not isinstance(term, Literal)]
-    ordered = sorted([*constants, *others], key=lambda summand: not summand[0])
-    if not constants or not ordered[0][0]:
-        ordered.insert(0 if not ordered[0][0] else 1, (True, Literal(Decimal(0))))
-    _, whole = ordered[0]
-    for added, term in ordered[1:]:
-        whole = Binary("+" if added else "-", whole, term)
-    return whole
 
 
 @rule("alternatives-of-not", keeps=Keeps.TRENDS)

@@ -8,8 +8,6 @@ import attrs
 
 from cetdsl.analysis.classify import PredicateClass, mentions, separate, shape
 from cetdsl.analysis.resolve import ResolvedQuery
-from cetdsl.analysis.types import decimal_digits, type_of
-from cetdsl.ir.schema import Schema
 from cetdsl.pattern.expressions import (
     MIRRORED,
     Attribute,
@@ -18,6 +16,7 @@ from cetdsl.pattern.expressions import (
     Expr,
     Literal,
     Role,
+    Unary,
     conjunction,
     transform,
     variables,
@@ -28,6 +27,7 @@ from cetdsl.pattern.properties import negated_variables, positive_variables, sid
 from cetdsl.rewrite.rule import Keeps, rule
 from cetdsl.rewrite.rules.booleans import with_where
 from cetdsl.rewrite.rules.sequences import rewrite_pattern
+from cetdsl.rewrite.rules.sums import bounds_of, is_exact, length_of, speakers_of, times_apart
 
 
 @rule("push-local-predicate", keeps=Keeps.DERIVATIONS)
@@ -144,15 +144,16 @@ def abs_to_two_comparisons(resolved: ResolvedQuery) -> ResolvedQuery:
     """ABS(NEXT(b).x - b.x) < 5  ->  NEXT(b).x < b.x + 5 AND NEXT(b).x > b.x - 5
 
     Only where all terms are integers or decimals, whose sums are exact once they are decimals; the added constant
-    is a decimal for that reason. Doubles round, so ``ABS(l - r) < c`` is not ``l < r + c`` for them.
+    is a decimal for that reason. Doubles round, so ``ABS(l - r) < c`` is not ``l < r + c`` for them. What cannot
+    overflow, times among them, is separated later: ``ABS(l - r) < c`` is ``l - r < c AND l - r > -c``.
     """
     where: list[Expr] = []
     for predicate in resolved.query.where:
-        where.extend(_without_abs(predicate, resolved.schema) or [predicate])
+        where.extend(_without_abs(predicate, resolved) or [predicate])
     return with_where(resolved, where)
 
 
-def _without_abs(predicate: Expr, schema: Schema) -> list[Expr] | None:
+def _without_abs(predicate: Expr, resolved: ResolvedQuery) -> list[Expr] | None:
     if shape(predicate) not in (PredicateClass.ADJACENT, PredicateClass.PAIRWISE):
         return None
     if not isinstance(predicate, Binary) or predicate.op not in MIRRORED:
@@ -162,13 +163,16 @@ def _without_abs(predicate: Expr, schema: Schema) -> list[Expr] | None:
         op, inner, bound = MIRRORED[op], bound, inner
     if op not in ("<", "<=") or not _is_abs(inner):
         return None
-    difference = inner.children[0]
+    difference, schema = inner.children[0], resolved.schema
+    opposite = _opposite(difference, bound, resolved)
+    if opposite is not None:
+        return [Binary(op, difference, bound), Binary(MIRRORED[op], difference, opposite)]
     if not isinstance(difference, Binary) or difference.op != "-":
         return None
     sides = difference.left, difference.right
-    if not all(_is_exact(side, schema) for side in (*sides, bound)):
+    if not all(is_exact(side, schema) for side in (*sides, bound)):
         return None
-    events_of = [_events_of(side) for side in (*sides, bound)]
+    events_of = [speakers_of(side) for side in (*sides, bound)]
     if len(events_of[0]) != 1 or len(events_of[1]) != 1 or events_of[0] == events_of[1]:
         return None
     # The bound joins the side whose event it speaks of; a constant joins the plain or second side.
@@ -189,16 +193,17 @@ def _is_abs(expr: Expr) -> bool:
     return isinstance(expr, Call) and expr.name.lower() == "abs" and len(expr.arguments) == 1
 
 
-def _events_of(expr: Expr) -> frozenset[tuple[str | None, Role]]:
-    return frozenset((node.variable, node.role) for node in expr.walk() if isinstance(node, Attribute))
-
-
-def _is_exact(expr: Expr, schema: Schema) -> bool:
-    """A plain integer or decimal with room for one more digit in sums."""
-    if not isinstance(expr, (Attribute, Literal)):
-        return False
-    digits = decimal_digits(type_of(expr, schema))
-    return digits is not None and digits[0] - digits[1] <= 20 and digits[1] <= 15
+def _opposite(difference: Expr, bound: Expr, resolved: ResolvedQuery) -> Expr | None:
+    """A constant with the other sign; None unless it bounds a difference of two events that cannot overflow."""
+    if len(speakers_of(difference)) != 2:
+        return None
+    length = length_of(bound)
+    if length is not None:
+        return None if times_apart(difference, resolved.schema) is None else Literal(-length)
+    if not isinstance(bound, Literal):
+        return None
+    is_known = bounds_of(Unary("-", difference), resolved) is not None and type(bound.value) is int
+    return Literal(-bound.value) if is_known and bound.value > -(2**63) else None
 
 
 def _exact_sum(op: str, left: Expr, right: Expr) -> Expr:
