@@ -119,6 +119,17 @@ def test_a_part_of_the_pattern_that_nothing_matches_says_what_could_be_bound(eve
     assert listed(events.pattern(query.format("NEXT"), time="t").trends()) == set()
 
 
+def test_a_not_that_compares_with_the_trend_leaves_the_policy_as_it_is(events: Any) -> None:
+    query = "PATTERN SEQ(A, NOT C n, B) WHERE n.x > A.x MATCHING {}"
+    assert listed(events.pattern(query.format("STRICT"), time="t").trends()) == {"A1 B2"}
+    assert listed(events.pattern(query.format("NEXT"), time="t").trends()) == {"A1 B2", "A6 B7"}
+
+
+def test_a_pattern_that_cannot_match_has_no_trends_among_rows_that_no_variable_binds(events: Any) -> None:
+    asked = events.pattern("PATTERN A WHERE LENGTH >= 2 MATCHING STRICT", time="t")
+    assert asked.trends().collect() == []
+
+
 @pytest.mark.parametrize("policy", ["next", "strict"])
 def test_complete_trends_are_complete_among_those_of_the_policy(judge: Judge, policy: str) -> None:
     for seed in range(3):

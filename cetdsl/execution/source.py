@@ -56,7 +56,7 @@ class EventFrame:
         self.compiled = compiled
         self.fields = df.schema.fields
         #: Whether events that no variable can bind are read too, because they may lie between two of a trend.
-        self.keeps_all = compiled.machine.matching == STRICT
+        self.keeps_all = compiled.machine.matching == STRICT and len(compiled.variables) > 0
         self._by_dictionary, self._bare = by_dictionary and not self.keeps_all, bare and not self.keeps_all
         self._positions = {field.name: number for number, field in reversed(list(enumerate(self.fields)))}
         self._columns: dict[str, Column] = {}
