@@ -282,21 +282,17 @@ class MeasuredRaces(Generated):
         path = Path(__file__).parents[2] / "benchmarks" / "results.json"
         self.env.note_dependency(str(path))
         races = json.loads(path.read_text(encoding="utf-8"))["races"]
-        yield from (".. list-table::", "   :header-rows: 1", "   :widths: 52 12 12 12 12", "")
-        yield from ("   * - What", "     - Seconds", "     - Against", "     - Ratio", "     - Measured")
+        yield from (".. list-table::", "   :header-rows: 1", "   :widths: 64 12 12 12", "")
+        yield from ("   * - What", "     - Seconds", "     - Against", "     - Ratio")
         for name in re.findall(r"\w+", self.arguments[0]):
             race = races[name]
-            yield f"   * - **{race['about']}**"
-            yield from ("     -",) * 4
+            yield f"   * - **{race['about']}** ({race['measured_on'].split()[0]})"
+            yield from ("     -",) * 3
             for line in race["verdicts"]:
-                figures = [
-                    line["seconds"],
-                    line.get("against_seconds"),
-                    line["figure"] if line["unit"] == "x" else None,
-                ]
+                ratio = line["figure"] if line["unit"] == "x" else None
+                figures = line["seconds"], line.get("against_seconds"), ratio
                 yield f"   * - {line['what']}"
                 yield from ("     -" if figure is None else f"     - {figure:.3g}" for figure in figures)
-                yield f"     - {race['measured_on'].split()[0]}"
         yield ""
 
 
