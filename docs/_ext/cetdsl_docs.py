@@ -7,6 +7,7 @@
 ``grammar``          the railroad diagrams of the text form
 ``rewrite-rules``    the table of rewrite rules
 ``reserved-words``   the words that names must be quoted for
+``measured-races``   figures of the benchmark
 ``error-classes``    the tree of exceptions
 ``error-reference``  an entry for each of them but the root
 ``command-help``     what ``cetdsl COMMAND --help`` prints
@@ -20,9 +21,11 @@ import html
 import importlib
 import inspect
 import io
+import json
 import os
 import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import ClassVar
 from unittest.mock import patch
 
@@ -269,6 +272,30 @@ class RewriteRules(Generated):
             yield ""
 
 
+class MeasuredRaces(Generated):
+    """``.. measured-races:: sequence, rising``: seconds of some races, and of what they ran against."""
+
+    required_arguments = 1
+    final_argument_whitespace = True
+
+    def lines(self) -> Iterator[str]:
+        path = Path(__file__).parents[2] / "benchmarks" / "results.json"
+        self.env.note_dependency(str(path))
+        races = json.loads(path.read_text(encoding="utf-8"))["races"]
+        yield from (".. list-table::", "   :header-rows: 1", "   :widths: 64 12 12 12", "")
+        yield from ("   * - What", "     - Seconds", "     - Against", "     - Ratio")
+        for name in re.findall(r"\w+", self.arguments[0]):
+            race = races[name]
+            yield f"   * - **{race['about']}** ({race['measured_on'].split()[0]})"
+            yield from ("     -",) * 3
+            for line in race["verdicts"]:
+                ratio = line["figure"] if line["unit"] == "x" else None
+                figures = line["seconds"], line.get("against_seconds"), ratio
+                yield f"   * - {line['what']}"
+                yield from ("     -" if figure is None else f"     - {figure:.3g}" for figure in figures)
+        yield ""
+
+
 class ErrorClasses(Generated):
     """``.. error-classes::``: every exception under its base class."""
 
@@ -351,6 +378,7 @@ def setup(app: Sphinx) -> dict[str, object]:
         "plans-of-a-day": PlansOfADay,
         "grammar": Grammar,
         "rewrite-rules": RewriteRules,
+        "measured-races": MeasuredRaces,
         "error-classes": ErrorClasses,
         "error-reference": ErrorReference,
         "reserved-words": ReservedWords,
