@@ -515,7 +515,7 @@ def parse(text: str, /, **parameters: object) -> QueryTerm:
     Parameters
     ----------
     text : str
-        ``[RETURN ...] PATTERN ... [WHERE ...] [MATCHING ...] [GROUP BY ...] [WITHIN ... [SLIDE ...]]``.
+        ``[RETURN ...] PATTERN ... [WHERE ...] [MATCHING ...] [PARTITION BY ...] [GROUP BY ...] [WITHIN ...]``.
     **parameters
         The constants that stand for ``:name`` in the text: numbers, strings, dates, timestamps, truth values or None.
         They are bound as values, and never read as text.
