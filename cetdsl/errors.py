@@ -25,6 +25,7 @@ __all__ = [
     "NoPhysicalPlan",
     "NotExpressible",
     "NullTime",
+    "OtherState",
     "ParseError",
     "QueryTypeError",
     "ResolutionError",
@@ -265,6 +266,10 @@ class NullTime(EngineError, ValueError):
 
 class TimeOutOfRange(EngineError, OverflowError):
     """A time, or the bound of a window that holds it, cannot be expressed."""
+
+
+class OtherState(EngineError, ValueError):
+    """The checkpoint of a stream belongs to another query, or to another version of cetdsl."""
 
 
 #: What to do about rows without a time.

@@ -448,6 +448,52 @@ def test_a_workload_is_answered_and_goes_on_after_a_restart(spark: Any, tmp_path
     assert {json.loads(row)["query"] for row in after} == {*queries, *listed}
 
 
+OVER = "GROUP BY case WITHIN {} seconds SLIDE {} seconds"
+OTHERS = {
+    "variables": ("RETURN COUNT(*) PATTERN SEQ(A, B)", "RETURN COUNT(*) PATTERN SEQ(B, C)", (10, 10)),
+    "values": ("RETURN SUM(A.x) AS n PATTERN A+", "RETURN SUM(A.s) AS n PATTERN A+", (10, 10)),
+    "comparisons": (
+        "RETURN COUNT(*) PATTERN A+ WHERE A.x < NEXT(A).x",
+        "RETURN COUNT(*) PATTERN A+ WHERE A.s < NEXT(A).s",
+        (10, 10),
+    ),
+    "lists": (
+        "RETURN COUNT(*) PATTERN A+ WHERE A.x * NEXT(A).s < 5",
+        "RETURN COUNT(*) PATTERN A+ WHERE A.x * NEXT(A).s < 6",
+        (10, 10),
+    ),
+    "matrices": ("RETURN SUM(A.x) AS n PATTERN SEQ(A, B)", "RETURN SUM(B.x) AS n PATTERN SEQ(A, B)", (8, 2)),
+}
+
+
+@pytest.mark.parametrize("differ", OTHERS)
+def test_state_of_another_query_is_not_read_as_ones_own(spark: Any, tmp_path: Path, differ: str) -> None:
+    *queries, within = OTHERS[differ]
+    live = Live(spark, tmp_path, [[at(1, 0, "A", x=1, s=1), at(2, 0, "B", x=1, s=1), at(7, 0, "C", x=1, s=1)]])
+    before, after = (
+        cet.pattern(live.events, f"{query} {OVER.format(*within)}", time="t").aggregate() for query in queries
+    )
+    assert before.schema == after.schema
+    live.arrive(1)
+    live.run(before)
+    live.arrive()
+    with (
+        pytest.raises(errors.OtherState, match=r"kept for another query(.|\n)*hint: .*new checkpoint"),
+        errors.recovering(),
+    ):
+        live.run(after)
+
+
+def test_a_query_goes_on_where_only_its_words_changed(spark: Any, tmp_path: Path) -> None:
+    live = Live(spark, tmp_path, [[at(1, 0, "A"), at(2, 0, "B")]])
+    texts = [f"PATTERN SEQ(A, B) {OVER.format(10, 10)}", f"pattern seq(A,  B) {OVER.format(10, 10)}"]
+    before, after = (cet.pattern(live.events, text, time="t").count_trends() for text in texts)
+    live.arrive(1)
+    live.run(before)
+    live.arrive()
+    assert [row["count"] for row in live.run(after)] == [1]
+
+
 # Refusals and words ---------------------------------------------------------------------------------------------------
 
 WITHIN = "WITHIN 10 seconds SLIDE 5 seconds"

@@ -41,7 +41,7 @@ from cetdsl.ir.layout import (
     RunSpec,
     numbered,
 )
-from cetdsl.ir.operators import EventsInOrder, Exchange, InEveryShare, Operator, PanesInOrder, RowsInOrder
+from cetdsl.ir.operators import BuildPanes, EventsInOrder, Exchange, InEveryShare, Operator, PanesInOrder, RowsInOrder
 from cetdsl.ir.shares import share_numbers
 from cetdsl.ir.windowing import overlaps, panes_apart
 from cetdsl.pattern.expressions import Attribute
@@ -132,7 +132,8 @@ def _for_tasks(frame: EventFrame, needed: EventsInOrder, terms: Terms, layout: R
     if frame.source.is_stream:
         query = spec.query
         windowing = panes_apart(query.windowing) if needed.in_panes else query.windowing
-        return gathered(frame, attrs.evolve(query, windowing=windowing), terms, layout)
+        asked = needed.values, needed.columns, needed.kind, needed.tests
+        return gathered(frame, attrs.evolve(query, windowing=windowing), terms, layout, asked)
     if layout.lists:
         rows = with_lists(frame, terms)
     else:
@@ -231,7 +232,10 @@ def carry_out(df: DataFrame, plan: Exchange) -> Rows:
         return attrs.evolve(rows, data=exchange(copied, (SHARE,), (needed.order,), shares), shares=shares)
     if isinstance(needed, PanesInOrder):
         if plan.source.is_stream:
-            return rows.now(gathered_panes(rows.data, plan.source.windowing))
+            panes = plan.child
+            assert isinstance(panes, BuildPanes), panes
+            asked = panes.compiled.variables, panes.values, panes.spec.query, panes.spec.answer
+            return rows.now(gathered_panes(rows.data, plan.source.windowing, asked))
         by = numbered(KEY, len(plan.source.keys))
         return rows.now(exchange(rows.data, by, [*by, TIME]))
     assert isinstance(needed, RowsInOrder), needed

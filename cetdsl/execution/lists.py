@@ -7,7 +7,7 @@ the positions of the earlier events that may precede it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -16,10 +16,12 @@ from cetdsl.execution.source import EventFrame, Terms
 from cetdsl.pattern.expressions import Expr, attributes
 
 
-def with_lists(frame: EventFrame, columns: Terms, closing: Sequence[str] = ()) -> DataFrame:
+def with_lists(
+    frame: EventFrame, columns: Terms, closing: Sequence[str] = (), gather: Callable[[Column], Column] = F.collect_list
+) -> DataFrame:
     """The selected rows with the event's position ``p`` in its key and the lists ``l0``, ``l1``, ...
 
-    The columns ``closing`` of a stream tell its events apart as keys do.
+    The columns ``closing`` of a stream tell its events apart as keys do, and it may ``gather`` them in its own way.
     """
     compiled = frame.compiled
     names = sorted({node.name for term in compiled.lists for node in attributes(term)})
@@ -29,7 +31,7 @@ def with_lists(frame: EventFrame, columns: Terms, closing: Sequence[str] = ()) -
     others = [name for name in rows.columns if name not in keys]
     event = F.struct(*order, *(name for name in others if name not in order))
     # Sorting whole structs would compare columns that have no order (maps), so only the ordering columns are compared.
-    by_order = F.array_sort(F.collect_list(event), lambda left, right: _compared(left, right, order))
+    by_order = F.array_sort(gather(event), lambda left, right: _compared(left, right, order))
     grouped = rows.groupBy(*keys).agg(by_order.alias("events"))
     length = frame.source.windowing.length
     lists = [_positions(frame, term, length).alias(f"l{n}") for n, term in enumerate(compiled.lists)]

@@ -8,6 +8,7 @@ later. All that follows is stateless, so it works as it does on a batch.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import count
 
 from pyspark.sql import Column, DataFrame
@@ -16,6 +17,7 @@ from pyspark.sql import functions as F
 from cetdsl.execution.compat import WATERMARK
 from cetdsl.execution.lists import with_lists
 from cetdsl.execution.source import EventFrame, Terms, floor_divide
+from cetdsl.execution.states import of_same_meaning
 from cetdsl.execution.worker import map_stage
 from cetdsl.ir.kernel import KernelQuery
 from cetdsl.ir.layout import BUCKET, KEY, TIME, RowLayout
@@ -31,34 +33,46 @@ _CLOSING = "w"
 _NUMBERS = count()
 
 
-def gathered(frame: EventFrame, query: KernelQuery, terms: Terms, layout: RowLayout) -> DataFrame:
+def gathered(frame: EventFrame, query: KernelQuery, terms: Terms, layout: RowLayout, asked: object) -> DataFrame:
     """Returns the events of each key and time bucket together, in any order, once no more of them are awaited.
 
-    They are those that some variable can bind, with the columns of the layout.
+    They are those that some variable can bind, with the columns of the layout. What they mean is told by their columns,
+    by the query in numbers, and by what else is ``asked`` of each event.
     """
     begin, end = needed_by_bucket(query.windowing, query.looks_back)
     cut = query.windowing.cut
     kept = {name: term for name, term in terms.items() if name != BUCKET}
     kept[_CLOSING] = _window(frame.column(frame.source.time), begin, end, cut)
+    rows, source, compiled = frame.select(kept), frame.source, frame.compiled
+    meaning = repr(
+        (
+            (source.keys, source.time, source.tie_break, query.windowing, query.looks_back),
+            (compiled.variables, compiled.codes, compiled.lists, layout.columns, layout.encoding, asked),
+            rows.schema.simpleString(),
+        )
+    )
+    collect = partial(_collected, meaning)
     if layout.lists:
-        rows = with_lists(frame, {**kept, f"u{next(_NUMBERS)}": "true"}, (_CLOSING,))
+        rows = with_lists(frame, {**kept, f"u{next(_NUMBERS)}": "true"}, (_CLOSING,), collect)
     else:
-        rows = _together(frame.select(kept), [*frame.key_names, _CLOSING], F.collect_list)
+        rows = _together(rows, [*frame.key_names, _CLOSING], collect)
     return _numbered(rows, begin, cut).select(*layout.columns)
 
 
-def gathered_panes(panes: DataFrame, windowing: Windowing) -> DataFrame:
+def gathered_panes(panes: DataFrame, windowing: Windowing, asked: object) -> DataFrame:
     """Returns the panes of each key and window together, in order, once the watermark has passed the window's end.
 
     A worker has made the panes, out of events that were gathered by key and pane. Spark hands the watermark on from one
-    stateful operator to the next, but knows a column by its note alone, which a worker's columns have not.
+    stateful operator to the next, but knows a column by its note alone, which a worker's columns have not. What the
+    panes tell is what is ``asked``.
     """
     names = panes.columns
     begin = F.expr(f"timestamp_micros({TIME} * {windowing.slide})").alias("begin", metadata={WATERMARK: 0})
     window = _window(F.col("begin"), 0, windowing.length, windowing.slide).alias(_CLOSING)
     rows = panes.select("*", begin).select(*names, window)
     keys = [name for name in names if name[0] == KEY]
-    together = _together(rows, [*keys, _CLOSING], lambda pane: F.array_sort(F.collect_list(pane)))
+    meaning = repr((windowing, asked, panes.schema.simpleString()))
+    together = _together(rows, [*keys, _CLOSING], lambda pane: F.array_sort(_collected(meaning, pane)))
     rest = [name for name in names if name not in keys]
     return _numbered(together, 0, windowing.cut).select(*keys, BUCKET, *rest)
 
@@ -69,6 +83,10 @@ def _together(rows: DataFrame, keys: Sequence[str], collect: Callable[[Column], 
     each = F.struct(F.col(first).alias(f"u{next(_NUMBERS)}"), *others)
     grouped = rows.groupBy(*keys).agg(collect(each).alias("rows"))
     return grouped.select(*keys, F.inline("rows").alias(first, *others))
+
+
+def _collected(meaning: str, row: Column) -> Column:
+    return of_same_meaning(F.collect_list(row), meaning)
 
 
 def _numbered(rows: DataFrame, begin: int, cut: int) -> DataFrame:
