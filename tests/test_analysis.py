@@ -83,7 +83,20 @@ def test_type_column_is_needed_by_typed_events_only() -> None:
     schema = Schema([Field("ts", "timestamp"), Field("x", "int")])
     assert analysed("PATTERN EVENT(a, a.x > 1)", schema).query.pattern.children == ()
     assert str(error_of("PATTERN A", schema)) == (
-        "no type column 'type' in the DataFrame\n  hint: its columns are 'ts', 'x'"
+        "no type column 'type' in the DataFrame\n  hint: no column holds texts: write type=None if every event is of "
+        "every type, and event(name, condition) for events of a kind"
+    )
+
+
+@pytest.mark.parametrize(
+    ("columns", "best"), [(["action"], "action"), (["page", "types"], "types"), (["page", "action"], "page")]
+)
+def test_the_column_of_types_is_looked_for_among_the_texts(columns: list[str], best: str) -> None:
+    schema = Schema([Field("ts", "timestamp"), Field("typ", "int"), *(Field(name, "string") for name in columns)])
+    assert str(error_of("PATTERN A", schema)) == (
+        "no type column 'type' in the DataFrame\n"
+        f'  hint: write type="{best}" if that column says what an event is, '
+        "or type=None if every event is of every type"
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from difflib import get_close_matches
 from typing import Any
 
 import attrs
@@ -15,6 +16,7 @@ from cetdsl.errors import (
     InvalidNode,
     QueryTypeError,
     ResolutionError,
+    UnknownColumn,
     UnknownFunction,
     UnknownVariable,
     is_one_of,
@@ -254,8 +256,14 @@ class _Analysis:
         typed = [event for event in events(self.asked.pattern) if event.type is not None]
         if self.binding.type is None or not typed:
             return None
-        field = self.resolve(self.binding.type, "type column")
-        if field is not None and category(field.type) != "string":
+        try:
+            field = self.schema.resolve(self.binding.type, "type column")
+        except ResolutionError as wrong:
+            if isinstance(wrong, UnknownColumn):
+                wrong.hint = self._hint_of_types(self.binding.type)
+            self.note([wrong])
+            return None
+        if category(field.type) != "string":
             error = QueryTypeError(
                 f"the type column {field.name!r} is of type {field.type}, but {typed[0].variable!r} asks for the type "
                 f"{typed[0].type!r}",
@@ -264,6 +272,15 @@ class _Analysis:
             self.note([error])
             return None
         return field
+
+    def _hint_of_types(self, name: str) -> str:
+        """How to say where the types of events are."""
+        texts = [field.name for field in self.schema.fields if category(field.type) == "string"]
+        others = "type=None if every event is of every type"
+        if not texts:
+            return f"no column holds texts: write {others}, and event(name, condition) for events of a kind"
+        close = get_close_matches(name, texts, n=1) or texts[:1]
+        return f'write type="{close[0]}" if that column says what an event is, or {others}'
 
     def keys(self, names: tuple[str, ...], what: str) -> tuple[str, ...]:
         fields = [self.resolve(name, what) for name in names]

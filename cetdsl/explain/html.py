@@ -9,9 +9,11 @@ from cetdsl.explain.svg import svg_of
 from cetdsl.explain.text import facts_of, text_of
 from cetdsl.explain.view import PlanView, children_of
 
+# Titles have the colour of the page or notebook that they are on, light or dark. Pictures and
+# texts bring their own ground.
 _STYLE = """
-.cetdsl { font-family: system-ui, sans-serif; color: #1f2933; line-height: 1.45; }
-.cetdsl h2 { font-size: 1.15rem; border-bottom: 1px solid #cbd2d9; padding-bottom: .2rem; margin: 1.6rem 0 .6rem; }
+.cetdsl { font-family: system-ui, sans-serif; line-height: 1.45; }
+.cetdsl h2 { font-size: 1.15rem; border-bottom: 1px solid #9aa5b1; padding-bottom: .2rem; margin: 1.6rem 0 .6rem; }
 .cetdsl h3 { font-size: 1rem; margin: 1rem 0 .4rem; }
 .cetdsl pre { background: #f5f7fa; color: #1f2933; padding: .7rem .9rem; border-radius: 6px; overflow-x: auto;
   font-size: .85rem; }
@@ -21,7 +23,7 @@ _STYLE = """
 .cetdsl details, .cetdsl .leaf { margin: .15rem 0 .15rem 1.1rem; }
 .cetdsl summary, .cetdsl .leaf { font-family: monospace; font-size: .85rem; overflow-wrap: anywhere; }
 .cetdsl summary { cursor: pointer; margin-left: -1.1rem; }
-.cetdsl .note { color: #52606d; }
+.cetdsl .note { opacity: .75; }
 .cetdsl summary .note { margin-left: 1.1rem; }
 """.strip()
 
@@ -82,7 +84,8 @@ def page_of(title: str, sections: Iterable[tuple[str, tuple[PlanView, ...]]]) ->
         '<html lang="en"><head><meta charset="utf-8">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         f"<title>{escape(title)}</title>",
-        "<style>body { max-width: 72rem; margin: 2rem auto; padding: 0 1rem; background: #ffffff; }</style>",
+        "<style>:root { color-scheme: light dark; }",
+        "body { max-width: 72rem; margin: 2rem auto; padding: 0 1rem; }</style>",
         "</head><body>",
         fragment_of(sections),
         "</body></html>",

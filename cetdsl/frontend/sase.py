@@ -56,7 +56,7 @@ from cetdsl.pattern.text import (
 
 T = TypeVar("T")
 
-_SHAPE = "a query reads [RETURN ...] PATTERN ... [WHERE ...] [GROUP BY ...] [WITHIN ... [SLIDE ...]]"
+_SHAPE = "write [RETURN ...] PATTERN ... [WHERE ...] [PARTITION BY ...] [GROUP BY ...] [WITHIN ... [SLIDE ...]]"
 _LENGTHS = "write 10 minutes, 1 day, 90 s, or a number of ticks"
 _ARITHMETIC_OR_COMPARISON = r"==|!=|<>|<=|>=|[=<>+\-*/%]"
 # No part of a text can be split in two ways by any of these: what does not match is found out in one pass.
@@ -81,8 +81,8 @@ def parse(text: str, parameters: Mapping[str, Literal] = MappingProxyType({})) -
     Parameters
     ----------
     text : str
-        ``[RETURN ...] PATTERN ... [WHERE ...] [GROUP BY ...] [WITHIN ... [SLIDE ...]]``; keywords in any case,
-        comments from ``--`` to the end of the line.
+        ``[RETURN ...] PATTERN ... [WHERE ...] [PARTITION BY ...] [GROUP BY ...] [WITHIN ... [SLIDE ...]]``; keywords
+        in any case, comments from ``--`` to the end of the line.
     parameters : mapping of str to Literal, optional
         The constant that stands for ``:name``, by name.
 
@@ -613,7 +613,17 @@ def _times(text: str, at: int, tokens: pp.ParseResults) -> _Times:
 
 
 def _repeated(text: str, part: Pattern, times: Iterable[_Times]) -> Pattern:
+    """A part of a pattern with its postfixes."""
+    repeated = False
     for item in times:
+        if repeated and (item.at_least, item.at_most) == (0, 1):
+            raise _error(
+                text,
+                item.at,
+                "a ? behind a repetition would say that it is reluctant, but all matches count here",
+                "leave it out; a repetition that may be left out stands in parentheses: (A+)?",
+            )
+        repeated = True
         part = _checked(text, item.at, Repeat, part, item.at_least, item.at_most)
     return part
 
@@ -702,6 +712,8 @@ def _query(text: str, at: int, tokens: pp.ParseResults) -> Query:
     partition_by: tuple[str, ...] = ()
     if "where" in clauses:
         where, partition_by = _split_where(clauses["where"].value[0], text)
+    if "partition" in clauses:
+        partition_by += tuple(name for name in clauses["partition"].value if name not in partition_by)
     group_by = clauses["group"].value if "group" in clauses else ()
     window = Window(*clauses["within"].value) if "within" in clauses else None
     returned = clauses["return"].value if "return" in clauses else ()
@@ -944,11 +956,13 @@ def _query_rule(pattern: pp.ParserElement, expression: pp.ParserElement, name: p
     amount = pp.Regex(rf"{_DIGITS}(?:\.{_DIGITS})?").set_name("length")
     unit = pp.Regex(PLAIN_NAME).set_name("unit of time")
     length = pp.OneOrMore(amount + pp.Opt(unit)).set_name("length").set_parse_action(_length)
+    partition_by = (keyword("PARTITION") - keyword("BY")).set_name("PARTITION BY")
     group_by = (keyword("GROUPBY") | keyword("GROUP") - keyword("BY")).set_name("GROUP BY")
     clauses = [
         pp.Opt(clause("RETURN clause", keyword("RETURN") - _listed(returned))),
         clause("PATTERN clause", keyword("PATTERN") - pattern),
         pp.Opt(clause("WHERE clause", keyword("WHERE") - expression)),
+        pp.Opt(clause("PARTITION BY clause", partition_by - _listed(name))),
         pp.Opt(clause("GROUP BY clause", group_by - _listed(name))),
         pp.Opt(clause("WITHIN clause", keyword("WITHIN") - length + pp.Opt(keyword("SLIDE") - length))),
         pp.Suppress(pp.Opt(pp.Regex(rf"[.;](?={_SPACE}\Z)").set_name(". or ;"))),
@@ -1074,15 +1088,16 @@ def _missing_operand(word: str, found: str, instead: str) -> tuple[str, str]:
 
 def _left_over(word: str, found: str, before: list[str]) -> tuple[str, str]:
     clause = found.upper()
-    if clause in ("RETURN", "PATTERN", "WHERE", "GROUP", "GROUPBY", "WITHIN"):
+    if clause in ("RETURN", "PATTERN", "WHERE", "PARTITION", "GROUP", "GROUPBY", "WITHIN"):
         twice = clause in (token.upper() for token in before)
         return f"{clause} stands {'twice' if twice else 'too late'} in the query", _SHAPE
     if clause == "SLIDE":
         return "SLIDE needs a WITHIN before it", "write WITHIN 10 minutes SLIDE 1 minute"
     if clause == "NOT":
         return "cannot read NOT here", "after a value only NOT IN, NOT LIKE and NOT BETWEEN can stand"
-    if found == "." and any(token.upper() in ("GROUP", "GROUPBY") for token in before):
-        return "GROUP BY takes columns without an event", "write GROUP BY sector"
+    keys = [token.upper().removesuffix("BY") for token in before if token.upper() in ("PARTITION", "GROUP", "GROUPBY")]
+    if found == "." and keys:
+        return f"{keys[-1]} BY takes columns without an event", f"write {keys[-1]} BY sector"
     if any(token.upper() == "WITHIN" for token in before):
         return f"cannot read {found!r} here", "a length is a whole number and a unit, such as 10 minutes"
     if any(token.upper() == "WHERE" for token in before):

@@ -39,7 +39,7 @@ _OWN_FUNCTIONS = {*NEIGHBOURS, *(name.upper() for name in SPELLINGS)}
 
 #: A name as it may follow a dot, and a name as it may stand alone.
 ANY_NAME = r"[^\W\d]\w*"
-PLAIN_NAME = rf"(?!(?ai:{'|'.join(RESERVED)})\b){ANY_NAME}"
+PLAIN_NAME = rf"(?!(?ai:{'|'.join(RESERVED)}|PARTITION\s+BY)\b){ANY_NAME}"
 
 # How strongly an operator binds; what binds less than its place asks for is put in parentheses.
 OR, AND, NOT, COMPARISON, SUM, PRODUCT, SIGN, ATOM = range(1, 9)
