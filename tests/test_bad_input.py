@@ -6,6 +6,7 @@ import os
 import re
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pytest
 from modes import more_on_classic
@@ -408,3 +409,22 @@ def test_odd_arguments_are_refused_by_our_errors(events: Any, odd: str) -> None:
 def test_events_are_a_dataframe(bind: Any) -> None:
     with pytest.raises(errors.InvalidNode, match=r"events are a DataFrame of Spark, not \[1, 2\]"):
         bind([1, 2], {"q": "PATTERN A"} if bind is cet.patterns else "PATTERN A", time="t")
+
+
+def test_events_of_pandas_are_converted(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    events = pd.DataFrame({"t": [1, 2, 3], "type": ["A", "B", "B"]})
+    assert cet.pattern(events, "PATTERN SEQ(A, B+)", time="t").count_trends().first()["count"] == 3
+    assert cet.patterns(events, {"q": "PATTERN SEQ(A, B)"}, time="t").trends().count() == 2
+    assert (
+        cet.match_recognize(events, "ORDER BY t MEASURES LAST(a.t) AS t PATTERN (a+) DEFINE a AS type = 'B'").count()
+        == 1
+    )
+    monkeypatch.setattr("cetdsl.execution.compat.SparkSession.getActiveSession", lambda: None)
+    with pytest.raises(errors.InvalidNode, match="no active Spark session"):
+        cet.pattern(events, "PATTERN A", time="t")
+
+
+@pytest.mark.classic
+def test_events_of_pandas_on_spark_are_converted(spark: Any) -> None:
+    events = spark.createDataFrame([(1, "A"), (2, "B"), (3, "B")], "t int, type string").pandas_api()
+    assert cet.pattern(events, "PATTERN SEQ(A, B+)", time="t").count_trends().first()["count"] == 3

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import warnings
 from contextlib import contextmanager
 from functools import lru_cache
 from inspect import signature
@@ -37,13 +38,34 @@ def schema_of(df: DataFrame) -> Schema:
     return Schema([Field(field.name, field.dataType.simpleString()) for field in df.schema.fields])
 
 
-def require_dataframe(df: object) -> None:
-    """Raises for what is no DataFrame of Spark, such as one of pandas."""
-    if not isinstance(df, DataFrame):
+def as_dataframe(events: object) -> DataFrame:
+    """Returns events as a DataFrame of Spark; those of pandas, or of pandas on Spark, are converted.
+
+    Raises
+    ------
+    InvalidNode
+        If they are neither, or those of pandas and there is no active session.
+    """
+    if isinstance(events, DataFrame):
+        return events
+    kind, packages = type(events).__name__, type(events).__module__
+    if kind == "DataFrame" and packages.startswith("pyspark.pandas."):
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=".*index_col")  # it has no time and no key, so it may go
+            converted: DataFrame = events.to_spark()  # type: ignore[attr-defined]
+        return converted
+    if kind != "DataFrame" or not packages.startswith("pandas."):
         raise InvalidNode(
-            f"events are a DataFrame of Spark, not {shown(df)}",
-            hint="write cet.pattern(df, query, time=...); spark.createDataFrame makes one of pandas into one of Spark",
+            f"events are a DataFrame of Spark, not {shown(events)}",
+            hint="write cet.pattern(df, query, time=...) where df is a DataFrame of Spark, or of pandas",
         )
+    session = SparkSession.getActiveSession()
+    if session is None:
+        raise InvalidNode(
+            "events are a DataFrame of pandas, and there is no active Spark session that could take it",
+            hint="begin with spark = SparkSession.builder.getOrCreate()",
+        )
+    return session.createDataFrame(events)
 
 
 def refuse_streaming(df: DataFrame, asked: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 
 from cetdsl.errors import CetdslError, InvalidNode, shown
-from cetdsl.execution.compat import refuse_streaming, require_dataframe
+from cetdsl.execution.compat import as_dataframe, refuse_streaming
 from cetdsl.execution.match_rows import match_rows
 from cetdsl.execution.python import require_worker_python
 from cetdsl.rows.automaton import automaton_of
@@ -20,6 +20,7 @@ def match_recognize(df: DataFrame, clause: str) -> DataFrame:
     Parameters
     ----------
     df : pyspark.sql.DataFrame
+        One row per event. A DataFrame of pandas, or of pandas on Spark, is converted where a session is active.
     clause : str
         What SQL writes between the parentheses of ``MATCH_RECOGNIZE ( ... )``; expressions are Spark's SQL. See
         :doc:`/match_recognize`.
@@ -54,7 +55,7 @@ def match_recognize(df: DataFrame, clause: str) -> DataFrame:
     +-----+---+-----+
     <BLANKLINE>
     """
-    require_dataframe(df)
+    df = as_dataframe(df)
     parsed = parse_clause(_text_of(clause))
     refuse_streaming(df, "matches of MATCH_RECOGNIZE")
     try:

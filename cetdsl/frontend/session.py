@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame
 from cetdsl.analysis.resolve import Binding, ResolvedQuery, analyse
 from cetdsl.errors import InvalidNode, ResolutionError, is_one_of, shown
 from cetdsl.execution import detection as detected
-from cetdsl.execution.compat import function_names, refuse_streaming, require_dataframe, schema_of, watermarks_of
+from cetdsl.execution.compat import as_dataframe, function_names, refuse_streaming, schema_of, watermarks_of
 from cetdsl.execution.complete import summary
 from cetdsl.execution.conditions import refuse_changing_conditions
 from cetdsl.execution.graph import EventGraph
@@ -942,7 +942,7 @@ def pattern(
     Parameters
     ----------
     df : pyspark.sql.DataFrame
-        One row per event.
+        One row per event. A DataFrame of pandas, or of pandas on Spark, is converted where a session is active.
     query : query, pattern or str
         From the fluent functions, or text.
     time : str, optional
@@ -980,7 +980,7 @@ def pattern(
     >>> cet.pattern(df, text, time="t", type=None).count_trends().first()["count"]
     Decimal('7')
     """
-    require_dataframe(df)
+    df = as_dataframe(df)
     asked = asked_sort(df.sparkSession, sort, sort_memory)
     bound = PatternFrame(df, query_of(query), Binding(time, tie_break, type, on_null_time, asked, watermarks_of(df)))
     bound._rewritten  # noqa: B018 - errors of the query are raised here, not when an answer is asked for

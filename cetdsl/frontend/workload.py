@@ -23,7 +23,7 @@ from cetdsl.errors import (
     recovering,
     shown,
 )
-from cetdsl.execution.compat import function_names, refuse_streaming, require_dataframe, schema_of, watermarks_of
+from cetdsl.execution.compat import as_dataframe, function_names, refuse_streaming, schema_of, watermarks_of
 from cetdsl.execution.conditions import refuse_changing_conditions
 from cetdsl.execution.exchange import as_carried_out
 from cetdsl.execution.python import require_worker_python
@@ -473,7 +473,7 @@ def patterns(
     Parameters
     ----------
     df : pyspark.sql.DataFrame
-        One row per event.
+        One row per event. A DataFrame of pandas, or of pandas on Spark, is converted where a session is active.
     queries : mapping of str to query or text, or str
         By name; or one text, ``NAME q1: RETURN ... PATTERN ...; NAME q2: ...``. Each query has a RETURN list, unless
         trends are all that is asked for.
@@ -524,7 +524,7 @@ def patterns(
     >>> sorted((row.query, int(row["count"])) for row in answer.collect())
     [('pairs', 2), ('runs', 3)]
     """
-    require_dataframe(df)
+    df = as_dataframe(df)
     named = named_queries(queries)
     how = _sharing(sharing, deviations or {}, cost_model, named)
     asked = asked_sort(df.sparkSession, sort, sort_memory)
