@@ -36,11 +36,13 @@ def lower_guards(machine: Machine, columns: int) -> Machine:
     """Turns the guards of edges into comparisons: the earlier event must not precede the latest start of a match.
 
     Code column ``columns`` numbers the instants, column ``columns + 1 + g`` holds the latest start of a match of
-    negation ``g`` that ends before the event.
+    negation ``g`` that ends before the event. Where the earlier event is such a match, the latest one starts no sooner:
+    then the two are equal, which a hash table answers whatever else is asked.
     """
     edges = []
     for edge in machine.edges:
-        guards = tuple(Comparison("<=", columns + 1 + guard, columns) for guard in edge.guards)
+        op = "=" if edge.met else "<="
+        guards = tuple(Comparison(op, columns + 1 + guard, columns) for guard in edge.guards)
         edges.append(Edge(edge.source, edge.target, edge.comparisons + guards, edge.listed))
     return Machine(machine.variables, machine.initial, machine.final, tuple(edges))
 
