@@ -52,6 +52,7 @@ if TYPE_CHECKING:
         var_pop,
         variance,
     )
+    from cetdsl.frontend.warm_up import warm_up
     from cetdsl.frontend.watch import watch
     from cetdsl.frontend.workload import Workload, patterns
 
@@ -98,6 +99,7 @@ __all__ = [
     "sum",
     "var_pop",
     "variance",
+    "warm_up",
     "watch",
 ]
 
@@ -106,7 +108,7 @@ import_module("cetdsl.pattern")
 del globals()["pattern"]
 
 #: The modules of the front end that define what is offered.
-_HOMES = ("patterns", "terms", "session", "workload", "aggregation", "match_recognize", "sql", "watch")
+_HOMES = ("patterns", "terms", "session", "workload", "aggregation", "match_recognize", "sql", "warm_up", "watch")
 
 if not TYPE_CHECKING:  # or type checkers would take any name for one of the package
 

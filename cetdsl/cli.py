@@ -1,4 +1,4 @@
-"""The command ``cetdsl``: ask a query of files, explain or diagnose it, or run the demo."""
+"""The command ``cetdsl``: ask a query of files, explain or diagnose it, run the demo, or compile the kernels."""
 
 from __future__ import annotations
 
@@ -162,6 +162,14 @@ def _parser() -> argparse.ArgumentParser:
     demo.set_defaults(action=_demo)
     demo.add_argument("--output", metavar="DIR", help="also write the answers into this folder; otherwise none is used")
     _add_spark(demo)
+
+    warm = commands.add_parser(
+        "warm-up",
+        help="compile the kernels",
+        description="Compile the kernels, so that no later query of this user waits for it.",
+    )
+    warm.set_defaults(action=_warm_up)
+    _add_spark(warm)
     return parser
 
 
@@ -326,6 +334,12 @@ def _diagnose(chosen: argparse.Namespace) -> None:
 
 def _demo(chosen: argparse.Namespace) -> None:
     run_demo(lambda: _session(chosen), chosen.output)
+
+
+def _warm_up(chosen: argparse.Namespace) -> None:
+    with _session(chosen) as spark:
+        for kind, seconds in cet.warm_up(spark).items():
+            print(f"{kind}: {seconds:.1f} seconds")
 
 
 def _text(query: str) -> str:

@@ -14,6 +14,7 @@ import reference
 from pyspark.sql import functions as F
 
 import cetdsl as cet
+from cetdsl.analysis import Binding, Field, Schema, analyse
 from cetdsl.errors import GroupTooLarge
 from cetdsl.ir.kernel import KernelQuery, KernelSpec
 from cetdsl.ir.layout import RowLayout
@@ -23,6 +24,8 @@ from cetdsl.kernels.enumerate.batches import take_trends
 from cetdsl.kernels.enumerate.enumerator import Enumerator
 from cetdsl.kernels.vocabulary import Events
 from cetdsl.kernels.wire.windows import NEVER, cut_slices
+from cetdsl.planning.compile import compile_query
+from cetdsl.rewrite import rewrite
 
 pytestmark = pytest.mark.simple_plans
 
@@ -212,3 +215,62 @@ def test_too_many_matches_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deferred, "MOST", 10)
     with pytest.raises(GroupTooLarge, match="matches of more than 10 events"):
         deferred.DeferredNegation(spec, 0).match(events, slices)
+
+
+#: Patterns whose NOT is matched by the event before it already, so that only its neighbours in time count.
+MET = (
+    ("SEQ(A a, NOT EVENT(n), B b)", "a.x < b.x"),
+    ("SEQ(A a, NOT A, B b)", "a.x <= b.x"),
+    ("SEQ(A+ a, NOT (C OR EVENT(n)), B b)", "a.x <= NEXT(a).x"),
+    ("SEQ(A, NOT (A OR C), B+ b, NOT EVENT(n), A c)", "b.x != c.x"),
+    ("SEQ(EVENT(a), NOT EVENT(n), EVENT(b))+", "a.x < NEXT(b).x"),
+    ("SEQ(EVENT(a, a.type = 'A' AND a.x > 0), NOT A m, B b)", "b.x > a.x"),
+)
+
+
+def is_met(text: str) -> list[bool]:
+    query = cet.parse(text)._query()
+    schema = Schema([Field("t", "int"), Field("type", "string"), Field("case", "int"), Field("x", "int")])
+    compiled = compile_query(rewrite(analyse(query, schema, Binding(time="t")))[0])
+    return [edge.met for edge in compiled.machine.edges if edge.guards]
+
+
+@pytest.mark.parametrize("query", MET)
+def test_a_not_that_the_event_before_it_meets_is_an_equality(query: tuple[str, str]) -> None:
+    met = is_met(text_of(*query))
+    assert met
+    assert all(met)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        ("SEQ(A a, NOT C, B b)", "a.x < b.x"),
+        ("SEQ(A a, NOT EVENT(n), B b)", "n.x < b.x"),
+        ("SEQ(A a, NOT EVENT(n, n.x > 0), B b)", "a.x < b.x"),
+        ("SEQ(A a, NOT SEQ(EVENT(n), EVENT(m)), B b)", "a.x < b.x"),
+    ],
+)
+def test_other_nots_are_none(query: tuple[str, str]) -> None:
+    met = is_met(text_of(*query))
+    assert met
+    assert not any(met)
+
+
+@pytest.mark.parametrize("window", [pytest.param(WINDOWS[0], marks=pytest.mark.classic), WINDOWS[2]])
+def test_nots_that_the_event_before_them_meets_against_the_reference(judge: Judge, window: str) -> None:
+    judge.judge([text_of(*query, KEYS[number % 2], window) for number, query in enumerate(MET)])
+
+
+@pytest.mark.classic
+def test_complete_trends_between_neighbours_in_time(judge: Judge) -> None:
+    for query in MET[:3]:
+        text = text_of(*query)
+        expected = Counter(
+            (*group, tuple(trend))
+            for (group, _, _), trends in reference.complete_trends(cet.parse(text)._query(), judge.rows).items()
+            for trend in trends
+        )
+        answer = judge.df.pattern(text, time="t").complete_trends(columns=["id"])
+        rows = [(row["case"], tuple((b.event.id, b.variable) for b in row.trend)) for row in answer.collect()]
+        assert Counter(rows) == expected, text

@@ -373,6 +373,25 @@ def test_windows_that_overlap_are_products_of_panes(spark: Any, tmp_path: Path, 
     assert bool(late) == (disorder > DELAY)
 
 
+def test_state_may_be_kept_in_rocksdb(spark: Any, tmp_path: Path) -> None:
+    live = Live(spark, tmp_path, stream_of_streams(1200, STREAMS, DELAY, random.Random(12)))
+    found = asked_in_panes(live, 1300, 2)
+    provider = "spark.sql.streaming.stateStore.providerClass"
+    before = spark.conf.get(provider)
+    spark.conf.set(provider, "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider")
+    try:
+        got = run_all(live, found)
+    finally:
+        spark.conf.set(provider, before)
+    rows = [row for batch in live.batches[:-1] for row in batch]
+    for number, (asked, query, ties, _) in enumerate(found):
+        compare(
+            got[number], expected_rows(asked, query, ties, rows), f"{asked.__name__}, ties={ties}\n{unparse(query)}"
+        )
+    options = (tmp_path / "answer checkpoint" / "offsets" / "0").read_text()
+    assert "RocksDBStateStoreProvider" in options
+
+
 # Known answers --------------------------------------------------------------------------------------------------------
 
 

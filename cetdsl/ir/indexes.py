@@ -40,12 +40,14 @@ def lower_guards(machine: Machine, columns: int) -> Machine:
 
     Code column ``columns`` numbers the instants. Behind it are the columns of the matching policy, which becomes
     comparisons as well (:mod:`cetdsl.ir.links`), and behind these the one of each negation ``g``: the latest start of
-    a match of it that ends before the event.
+    a match of it that ends before the event. Where the earlier event is such a match, the latest one starts no sooner:
+    then the two are equal, which a hash table answers whatever else is asked.
     """
     edges, starts = [], columns + 1 + columns_of_policy(machine)
     policy = comparisons_of_policy(machine, columns)
     for edge in machine.edges:
-        guards = [Comparison("<=", starts + guard, columns) for guard in edge.guards]
+        op = "=" if edge.met else "<="
+        guards = [Comparison(op, starts + guard, columns) for guard in edge.guards]
         linked = [policy[edge.source]] if edge.source in policy else []
         edges.append(Edge(edge.source, edge.target, (*edge.comparisons, *linked, *guards), edge.listed))
     return Machine(machine.variables, machine.initial, machine.final, tuple(edges))

@@ -21,7 +21,8 @@ class Edge:
     """A transition from one state to another, with what must hold between the two neighbouring events.
 
     ``listed`` names list columns: the earlier event must be in the later one's list (inseparable predicates).
-    ``guards`` names negations that must have no match in the gap.
+    ``guards`` names negations that must have no match in the gap. They are ``met`` if every event that the source state
+    reads is itself a match of each of them: then no two neighbours may have such an event between them.
     """
 
     source: int
@@ -29,6 +30,7 @@ class Edge:
     comparisons: tuple[Comparison, ...] = ()
     listed: tuple[int, ...] = ()
     guards: tuple[int, ...] = ()
+    met: bool = False
 
 
 @attrs.frozen

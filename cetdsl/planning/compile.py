@@ -25,6 +25,7 @@ from cetdsl.pattern.expressions import (
     Expr,
     Length,
     Literal,
+    conjuncts,
     strip,
     variables,
 )
@@ -84,7 +85,8 @@ class _Compiler:
                 self.residual.append(predicate)
             else:
                 pairs.append(found)
-        machine = attrs.evolve(self._machine(self.automaton, adjacent), matching=self.matching)
+        machine = self._machine(self.automaton, adjacent, frozenset(negated))
+        machine = attrs.evolve(machine, matching=self.matching)
         nodes = enumerate(self.automaton.negations)
         negations = tuple(self._negation(number, node, negated.get(node, [])) for number, node in nodes)
         named = tuple((name, self.conditions.get(name)) for name in names)
@@ -147,7 +149,8 @@ class _Compiler:
     def _code(self, column: CodeColumn) -> int:
         return self.codes.setdefault(column, len(self.codes))
 
-    def _machine(self, automaton: Automaton, adjacent: _Adjacent) -> Machine:
+    def _machine(self, automaton: Automaton, adjacent: _Adjacent, related: frozenset[Not] = frozenset()) -> Machine:
+        """The automaton in numbers; predicates speak of matches of the ``related`` negations."""
         names = automaton.variables
         conditions: dict[tuple[str, str], tuple[tuple[Comparison, ...], tuple[int, ...]]] = {}
         edges = []
@@ -155,13 +158,26 @@ class _Compiler:
             pair = names[t.source], names[t.target]
             if pair not in conditions:
                 conditions[pair] = self._edge_conditions(adjacent.get(pair, []))
-            edges.append(Edge(t.source, t.target, *conditions[pair], tuple(sorted(t.guards))))
+            guarding = [automaton.negations[guard] for guard in t.guards]
+            met = all(node not in related and self._is_match(pair[0], node) for node in guarding)
+            edges.append(Edge(t.source, t.target, *conditions[pair], tuple(sorted(t.guards)), met and bool(guarding)))
         return Machine(
             tuple(self.numbers[name] for name in names),
             tuple((state, tuple(sorted(guards))) for state, guards in automaton.initial),
             tuple((state, tuple(sorted(guards))) for state, guards in automaton.final),
             tuple(edges),
         )
+
+    def _is_match(self, variable: str, node: Not) -> bool:
+        """Whether every event that a variable can bind is by itself a match of a negation."""
+        alternatives = node.part.parts if isinstance(node.part, Or) else (node.part,)
+        own = self._demands(self.conditions.get(variable))
+        single = [part for part in alternatives if isinstance(part, Event)]
+        return any(self._demands(part.condition) <= own for part in single)
+
+    @staticmethod
+    def _demands(condition: Expr | None) -> frozenset[Expr]:
+        return frozenset() if condition is None else frozenset(conjuncts(strip(condition)))
 
     def _edge_conditions(self, predicates: list[Expr]) -> tuple[tuple[Comparison, ...], tuple[int, ...]]:
         comparisons, listed = [], []
