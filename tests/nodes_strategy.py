@@ -28,7 +28,7 @@ from cetdsl.pattern.expressions import (
     transform,
 )
 from cetdsl.pattern.nodes import And, Event, Not, Or, Pattern, Repeat, Seq
-from cetdsl.pattern.query import Query, Returned, Span, Window
+from cetdsl.pattern.query import POLICIES, Query, Returned, Span, Window
 
 _TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=6)
 _PLAIN = st.sampled_from(["a", "b", "c", "A", "B", "price", "type", "ts", "größe", "_c0", "x1"])
@@ -177,5 +177,6 @@ def queries(draw: st.DrawFn) -> Query:
         partition_by=draw(columns),
         group_by=draw(columns),
         window=draw(st.none() | WINDOWS),
+        matching=draw(st.sampled_from(POLICIES)),
         returning=draw(st.lists(st.builds(Returned, counts | aggregates(term), st.none() | NAMES), max_size=3)),
     )

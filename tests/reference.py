@@ -324,7 +324,7 @@ def _trends_of_side(query: Query, side: Pattern, stream: Stream, members: list[i
 
     return {
         trend
-        for trend, derivations in _matches(side, stream, members, own)
+        for trend, derivations in _matches(side, stream, members, own, query.matching)
         if (span is None or _duration(stream, trend) <= span) and any(allowed(trend, gaps) for gaps in derivations)
     }
 
@@ -334,28 +334,47 @@ def _variables(pattern: Pattern) -> set[str]:
 
 
 def _matches(
-    pattern: Pattern, stream: Stream, members: list[int], predicates: list[ex.Expr]
+    pattern: Pattern, stream: Stream, members: list[int], predicates: list[ex.Expr], matching: str = "any"
 ) -> Iterator[tuple[Trend, set[tuple[Markers, ...]]]]:
     """All sequences of bindings that spell a word of the pattern and meet the predicates.
 
     With each come its derivations: for every way to read the pattern, which NOTs stand in which gap. Gap 0 is before
-    the first of n bindings and gap n after the last.
+    the first of n bindings and gap n after the last. ``matching`` is the policy: which of the members may lie between
+    two consecutive bindings.
     """
     # Local and adjacent predicates are checked at once, because most sequences are dead by then.
     local = [p for p in predicates if _kind(p) == "local"]
     adjacent = [p for p in predicates if _kind(p) == "adjacent"]
     later = [p for p in predicates if _kind(p) not in ("local", "adjacent")]
+    pairwise = [p for p in later if _kind(p) == "pairwise"]
 
     @cache
     def candidates(event: Event) -> list[Binding]:
         bindings = [(i, event.variable) for i in members if stream.satisfies(i, event)]
         return [binding for binding in bindings if all(holds(p, (binding,), stream.rows) for p in local)]
 
+    def between(prefix: Trend, following: set[Event]) -> list[int]:
+        """The members after the last binding that the next one may not skip: those that could be bound there."""
+        if not prefix or matching == "any":
+            return []
+        later = [i for i in members if stream.precedes(prefix[-1][0], i)]
+        if matching == "strict":
+            return later
+        bindable = (b for event in following for b in candidates(event) if b[0] in later)
+        return [b[0] for b in bindable if _relates(b, prefix, adjacent, pairwise, stream)]
+
+    def may_follow(prefix: Trend, i: int) -> bool:
+        """By the strict policy, whether both events are alone in their instants, whose rows are in no order."""
+        neighbours = [prefix[-1][0], i] if prefix and matching == "strict" else []
+        return all(j == n or stream.precedes(j, n) or stream.precedes(n, j) for n in neighbours for j in members)
+
     def extend(prefix: Trend, states: set[tuple[Todo, tuple[Markers, ...]]]) -> Iterator[Any]:
         derivations = {(*gaps, crossed) for todo, gaps in states for crossed in finishes(todo)}
         if prefix and derivations and all(holds(p, prefix, stream.rows) for p in later):
             yield prefix, derivations
-        for event in {event for todo, _ in states for _, event, _ in steps(todo)}:
+        following = {event for todo, _ in states for _, event, _ in steps(todo)}
+        skipped = between(prefix, following)
+        for event in following:
             after = {
                 (left, (*gaps, crossed))
                 for todo, gaps in states
@@ -365,10 +384,19 @@ def _matches(
             for binding in candidates(event):
                 if prefix and not stream.precedes(prefix[-1][0], binding[0]):
                     continue
+                if any(stream.precedes(i, binding[0]) for i in skipped) or not may_follow(prefix, binding[0]):
+                    continue
                 if all(holds(p, (*prefix[-1:], binding), stream.rows) for p in adjacent):
                     yield from extend((*prefix, binding), after)
 
     yield from extend((), {((pattern,), ())})
+
+
+def _relates(binding: Binding, prefix: Trend, adjacent: list[ex.Expr], pairwise: list[ex.Expr], stream: Stream) -> bool:
+    """Whether all predicates hold that relate a binding to those before it."""
+    return all(holds(p, (prefix[-1], binding), stream.rows) for p in adjacent) and all(
+        holds(p, (earlier, binding), stream.rows) for p in pairwise for earlier in prefix
+    )
 
 
 def _is_violated(

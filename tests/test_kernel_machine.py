@@ -10,10 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cetdsl.ir.links import Link, Option
 from cetdsl.ir.machine import Comparison
 from cetdsl.kernels.machine import program
+from cetdsl.kernels.machine.links import next_instants
 from cetdsl.kernels.machine.program import dense_codes, equality_codes, place_of
 from cetdsl.kernels.vocabulary import Events
+from cetdsl.pattern.expressions import HOLDS
 
 SMALL = st.lists(st.integers(-3, 3), min_size=1, max_size=12)
 
@@ -70,3 +73,57 @@ def test_members_are_sorted_by_value_and_equals_stay(count: int) -> None:
     assert found.tolist() == expected.tolist()
     assert other is not found
     assert sorted(found) == sorted(kept)
+
+
+_TESTS = st.lists(
+    st.builds(Comparison, st.sampled_from(["=", "!=", "<", "<=", ">", ">="]), st.integers(0, 1), st.integers(0, 1)),
+    max_size=3,
+    unique=True,
+)
+
+
+@settings(deadline=None)
+@given(st.data())
+def test_a_link_leads_to_the_first_instant_with_an_event_that_may_follow(data: Any) -> None:
+    count = data.draw(st.integers(1, 12))
+    drawn = data.draw(st.lists(st.integers(0, 1), min_size=count, max_size=count))
+    instant = np.cumsum(drawn)
+    keys = sorted(set(data.draw(st.lists(st.integers(1, count), max_size=2))) | {0, count})
+    for begin in keys[1:-1]:
+        instant[begin:] += 1  # no instant has events of two keys
+    values = st.lists(st.none() | st.integers(0, 2), min_size=count, max_size=count)
+    columns = [data.draw(values) for _ in range(2)]
+    mask = np.array(data.draw(st.lists(st.integers(0, 3), min_size=count, max_size=count)), dtype=np.int64)
+    # Of each event a few earlier ones, as lists of events that may precede it have them.
+    lists = [sorted(data.draw(st.sets(st.integers(0, i), max_size=3))) for i in range(count)]
+    start = np.cumsum([0, *map(len, lists)]).astype(np.int64)[None, :]
+    events = Events(
+        np.array(keys, dtype=np.int64),
+        instant.astype(np.int64),
+        instant.astype(np.int64),
+        mask,
+        np.array([[0 if value is None else value for value in column] for column in columns], dtype=np.int64),
+        np.array([[value is not None for value in column] for column in columns]),
+        start,
+        np.array([i for one in lists for i in one], dtype=np.int64),
+    )
+    listed = st.sampled_from([(), (0,)])
+    options = st.builds(Option, st.integers(0, 1), _TESTS.map(tuple), listed)
+    link = Link(data.draw(st.integers(0, 1)), frozenset(data.draw(st.lists(options, min_size=1, max_size=2))))
+
+    def may_follow(option: Option, i: int, j: int) -> bool:
+        related = ((c.op, columns[c.later][j], columns[c.earlier][i]) for c in option.comparisons)
+        return (
+            bool(mask[j] >> option.variable & 1)
+            and all(None not in (a, b) and HOLDS[op](a, b) for op, a, b in related)
+            and (not option.listed or i in lists[j])
+        )
+
+    found = next_instants(link, events)
+    for i in range(count):
+        if not mask[i] >> link.source & 1:
+            continue
+        key_end = next(end for end in keys if end > i)
+        later = [j for j in range(i, key_end) if instant[j] > instant[i]]
+        leads = [instant[j] for j in later if any(may_follow(option, i, j) for option in link.options)]
+        assert found[i] == min(leads, default=2**62), (i, link)

@@ -399,12 +399,12 @@ def test_the_grammar_has_named_rules() -> None:
 ERRORS = {
     "": """\
 the text is empty
-  hint: write [RETURN ...] PATTERN ... [WHERE ...] [PARTITION BY ...] [GROUP BY ...] [WITHIN ... [SLIDE ...]]""",
+  hint: write [RETURN ...] PATTERN ... [WHERE ...] [MATCHING ...] [PARTITION BY ...] [GROUP BY ...] [WITHIN ...]""",
     "SEQ(A, B)": """\
 PATTERN is missing: found 'SEQ'
   line 1: SEQ(A, B)
           ^^^
-  hint: write [RETURN ...] PATTERN ... [WHERE ...] [PARTITION BY ...] [GROUP BY ...] [WITHIN ... [SLIDE ...]]""",
+  hint: write [RETURN ...] PATTERN ... [WHERE ...] [MATCHING ...] [PARTITION BY ...] [GROUP BY ...] [WITHIN ...]""",
     "PATTERN SEQ(A, B": """\
 ( is never closed
   line 1: PATTERN SEQ(A, B
@@ -495,7 +495,7 @@ COUNT takes a variable or *, not a term
 WHERE stands too late in the query
   line 1: PATTERN A WITHIN 5 WHERE A.x > 1
                              ^^^^^
-  hint: write [RETURN ...] PATTERN ... [WHERE ...] [PARTITION BY ...] [GROUP BY ...] [WITHIN ... [SLIDE ...]]""",
+  hint: write [RETURN ...] PATTERN ... [WHERE ...] [MATCHING ...] [PARTITION BY ...] [GROUP BY ...] [WITHIN ...]""",
     "PATTERN A WHERE A.x = 'abc": """\
 the ' that starts here is never closed
   line 1: PATTERN A WHERE A.x = 'abc

@@ -41,7 +41,7 @@ from cetdsl.pattern.properties import (
     positive_variables,
     sides,
 )
-from cetdsl.pattern.query import Query, Span
+from cetdsl.pattern.query import ANY, Query, Span
 from cetdsl.pattern.text import quote
 
 Errors = Iterator[CetdslError]
@@ -311,6 +311,22 @@ def name_errors(query: Query) -> Errors:
             yield ResolutionError(
                 f"the returned column {name!r} clashes with {what}", hint="name it with AS: COUNT(*) AS trends"
             )
+
+
+def policy_errors(query: Query, *, is_stream: bool) -> Errors:
+    """What no policy but ANY can be asked for: pairs of trends, and the events of a stream."""
+    if query.matching == ANY:
+        return
+    asked = f"MATCHING {query.matching.upper()}"
+    if isinstance(query.pattern, And):
+        yield UnsupportedQuery(
+            f"{asked} of an AND at the top, whose answers are pairs of trends",
+            hint=f"ask for the trends of each side by itself, each with {asked}",
+        )
+    if is_stream:
+        yield StreamingNotSupported(
+            f"{asked} on a stream", hint="ask each closed window in a batch, or leave the policy away"
+        )
 
 
 def window_errors(query: Query, time: Field | None, unit: str | None) -> Errors:

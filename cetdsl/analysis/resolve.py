@@ -176,6 +176,7 @@ class _Analysis:
         watermarks = self.binding.watermarks
         if watermarks is not None:
             self.note(checks.stream_errors(asked, time, watermarks))
+        self.note(checks.policy_errors(asked, is_stream=watermarks is not None))
         query = attrs.evolve(
             asked, pattern=pattern, where=where, partition_by=partition_by, group_by=group_by, returning=returning
         )

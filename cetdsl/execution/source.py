@@ -20,6 +20,7 @@ from cetdsl.ir.slots import TESTS_IN_WORD
 from cetdsl.ir.source import Source
 from cetdsl.ir.windowing import SLIDING, SPAN, overlaps
 from cetdsl.pattern.expressions import Attribute, Binary, Expr, Literal, Role, SparkColumn, conjunction, conjuncts
+from cetdsl.pattern.query import STRICT
 
 #: Room for variables beside the time in a packed event, by the type of the time column: five bits leave 59 for
 #: microseconds, more than the years 1 to 9999 have, and ticks leave one (see :data:`~cetdsl.ir.windowing.LAST_TICK`).
@@ -54,7 +55,9 @@ class EventFrame:
         self.source = source
         self.compiled = compiled
         self.fields = df.schema.fields
-        self._by_dictionary, self._bare = by_dictionary, bare
+        #: Whether events that no variable can bind are read too, because they may lie between two of a trend.
+        self.keeps_all = compiled.machine.matching == STRICT and len(compiled.variables) > 0
+        self._by_dictionary, self._bare = by_dictionary and not self.keeps_all, bare and not self.keeps_all
         self._positions = {field.name: number for number, field in reversed(list(enumerate(self.fields)))}
         self._columns: dict[str, Column] = {}
         self._tests = tests
@@ -246,6 +249,8 @@ class EventFrame:
 
     def fixed_texts(self) -> dict[str, tuple[str, ...]]:
         """The columns that the condition of every variable fixes to some text, and the text of each variable."""
+        if self.keeps_all:
+            return {}  # events that no variable can bind have other texts
         asked = []
         for _, condition in self.compiled.variables:
             parts = [] if condition is None else conjuncts(condition)
@@ -313,7 +318,9 @@ class EventFrame:
     def _kept(self) -> DataFrame:
         """The rows that some variable can bind, and those that must raise."""
         rows, absent, windowing = self.frame, F.expr(f"{self._time} IS NULL"), self.source.windowing
-        if self.encoding.known:
+        if self.keeps_all:
+            rows, holds = rows.withColumn("m", self.mask), F.lit(True)
+        elif self.encoding.known:
             [(_, condition)] = self.compiled.variables
             holds = F.lit(True) if condition is None else self.row_column(condition)
         else:

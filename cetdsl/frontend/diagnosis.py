@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from cetdsl.analysis.resolve import Binding, ResolvedQuery, analyse
 from cetdsl.analysis.types import category
-from cetdsl.errors import recovering
+from cetdsl.errors import UnsupportedQuery, recovering
 from cetdsl.execution.census import DISTINCT, GREATEST, HOLDS, LEAST, NULL, Census, Measure, Totals
 from cetdsl.execution.compat import function_names, schema_of
 from cetdsl.execution.layouts import narrowed
@@ -36,7 +36,7 @@ from cetdsl.pattern.expressions import (
 )
 from cetdsl.pattern.nodes import And, Event, Or, events
 from cetdsl.pattern.properties import positive_variables
-from cetdsl.pattern.query import Query, Span, Window
+from cetdsl.pattern.query import ANY, Query, Span, Window
 from cetdsl.pattern.text import quote, quote_name, quote_text
 from cetdsl.pattern.variants import KEY, WINDOW, Demand, cumulated, demands_of, exchanged_orders, steps_of, without
 from cetdsl.planning.planner import plan_trends
@@ -191,6 +191,12 @@ class Diagnosis:
 
 def diagnose(df: DataFrame, query: Query, binding: Binding, sample: int = USUAL_SAMPLE) -> Diagnosis:
     """Diagnoses a query of the events of a DataFrame; see :meth:`PatternFrame.diagnose`."""
+    if query.matching != ANY:
+        raise UnsupportedQuery(
+            f"a diagnosis of MATCHING {query.matching.upper()}: which event could have been bound changes with each "
+            "demand that is left away",
+            hint="diagnose the query by MATCHING ANY: what has no trends then has none by any policy",
+        )
     return _Diagnosing(df, query, binding, at_least_one("sample", sample, "events")).diagnosis()
 
 

@@ -73,6 +73,34 @@ class _Askable:
                 where.extend(conjuncts(_predicate(predicate)))
         return QueryTerm(attrs.evolve(query, where=tuple(where), partition_by=tuple(columns)))
 
+    def matching(self, policy: str) -> QueryTerm:
+        """The query whose trends skip no more events between two that they bind than the policy allows.
+
+        Parameters
+        ----------
+        policy : {"any", "next", "strict"}
+            ``any``, the policy without a call: skip-till-any-match, every event may be skipped. ``next``:
+            skip-till-next-match, only events that could not have been bound there. ``strict``: contiguous, the events
+            of a trend are rows that follow each other directly in their partition and group. The last call wins.
+
+        Returns
+        -------
+        QueryTerm
+
+        Raises
+        ------
+        InvalidNode
+            If there is no such policy.
+
+        Examples
+        --------
+        >>> A, B = events("A B")
+        >>> print((A >> +B).matching("next"))
+        PATTERN SEQ(A, B+)
+        MATCHING NEXT
+        """
+        return QueryTerm(attrs.evolve(self._query(), matching=policy))
+
     def partition_by(self, *columns: str) -> QueryTerm:
         """The query whose trends stay within equal values of these columns, too; SASE's ``[company]``.
 
@@ -487,7 +515,7 @@ def parse(text: str, /, **parameters: object) -> QueryTerm:
     Parameters
     ----------
     text : str
-        ``[RETURN ...] PATTERN ... [WHERE ...] [GROUP BY ...] [WITHIN ... [SLIDE ...]]``.
+        ``[RETURN ...] PATTERN ... [WHERE ...] [MATCHING ...] [PARTITION BY ...] [GROUP BY ...] [WITHIN ...]``.
     **parameters
         The constants that stand for ``:name`` in the text: numbers, strings, dates, timestamps, truth values or None.
         They are bound as values, and never read as text.

@@ -40,7 +40,7 @@ from cetdsl.pattern.expressions import (
 from cetdsl.pattern.intervals import HINT as INTERVALS
 from cetdsl.pattern.intervals import read_interval
 from cetdsl.pattern.nodes import And, Event, Not, Or, Pattern, Repeat, Seq, events
-from cetdsl.pattern.query import Query, Returned, Span, Window
+from cetdsl.pattern.query import ANY, POLICIES, Query, Returned, Span, Window
 from cetdsl.pattern.text import (
     ANY_NAME,
     COMPARISON,
@@ -56,7 +56,7 @@ from cetdsl.pattern.text import (
 
 T = TypeVar("T")
 
-_SHAPE = "write [RETURN ...] PATTERN ... [WHERE ...] [PARTITION BY ...] [GROUP BY ...] [WITHIN ... [SLIDE ...]]"
+_SHAPE = "write [RETURN ...] PATTERN ... [WHERE ...] [MATCHING ...] [PARTITION BY ...] [GROUP BY ...] [WITHIN ...]"
 _LENGTHS = "write 10 minutes, 1 day, 90 s, or a number of ticks"
 _ARITHMETIC_OR_COMPARISON = r"==|!=|<>|<=|>=|[=<>+\-*/%]"
 # No part of a text can be split in two ways by any of these: what does not match is found out in one pass.
@@ -81,8 +81,8 @@ def parse(text: str, parameters: Mapping[str, Literal] = MappingProxyType({})) -
     Parameters
     ----------
     text : str
-        ``[RETURN ...] PATTERN ... [WHERE ...] [PARTITION BY ...] [GROUP BY ...] [WITHIN ... [SLIDE ...]]``; keywords
-        in any case, comments from ``--`` to the end of the line.
+        ``[RETURN ...] PATTERN ... [WHERE ...] [MATCHING ...] [PARTITION BY ...] [GROUP BY ...] [WITHIN ...
+        [SLIDE ...]]``; keywords in any case, comments from ``--`` to the end of the line.
     parameters : mapping of str to Literal, optional
         The constant that stands for ``:name``, by name.
 
@@ -717,9 +717,10 @@ def _query(text: str, at: int, tokens: pp.ParseResults) -> Query:
     group_by = clauses["group"].value if "group" in clauses else ()
     window = Window(*clauses["within"].value) if "within" in clauses else None
     returned = clauses["return"].value if "return" in clauses else ()
+    matching = clauses["matching"].value[0] if "matching" in clauses else ANY
     for item in returned:
         _refuse_bare(item.aggregate, text)
-    query = _checked(text, pattern_clause.at, Query, pattern, where, partition_by, group_by, window, returned)
+    query = _checked(text, pattern_clause.at, Query, pattern, where, partition_by, group_by, window, returned, matching)
     return _with_variables(query)
 
 
@@ -956,12 +957,14 @@ def _query_rule(pattern: pp.ParserElement, expression: pp.ParserElement, name: p
     amount = pp.Regex(rf"{_DIGITS}(?:\.{_DIGITS})?").set_name("length")
     unit = pp.Regex(PLAIN_NAME).set_name("unit of time")
     length = pp.OneOrMore(amount + pp.Opt(unit)).set_name("length").set_parse_action(_length)
+    policy = pp.MatchFirst([pp.CaselessKeyword(word, word) for word in POLICIES]).set_name("matching policy")
     partition_by = (keyword("PARTITION") - keyword("BY")).set_name("PARTITION BY")
     group_by = (keyword("GROUPBY") | keyword("GROUP") - keyword("BY")).set_name("GROUP BY")
     clauses = [
         pp.Opt(clause("RETURN clause", keyword("RETURN") - _listed(returned))),
         clause("PATTERN clause", keyword("PATTERN") - pattern),
         pp.Opt(clause("WHERE clause", keyword("WHERE") - expression)),
+        pp.Opt(clause("MATCHING clause", keyword("MATCHING") - policy)),
         pp.Opt(clause("PARTITION BY clause", partition_by - _listed(name))),
         pp.Opt(clause("GROUP BY clause", group_by - _listed(name))),
         pp.Opt(clause("WITHIN clause", keyword("WITHIN") - length + pp.Opt(keyword("SLIDE") - length))),
@@ -1035,6 +1038,8 @@ def _wording(expected: str, previous: str, found: str, before: list[str]) -> tup
         return f"a unit of time is missing after {previous}: {instead}", INTERVALS
     if expected == "length":
         return f"{word} needs a length of time: {instead}", _LENGTHS
+    if expected == "matching policy":
+        return f"MATCHING needs a policy: {instead}", "write MATCHING ANY, MATCHING NEXT or MATCHING STRICT"
     if expected == "count":
         return f"a number of repetitions is missing: {instead}", "write A{2}, A{2,} or A{2,3}"
     if expected == "end of text":
@@ -1088,7 +1093,7 @@ def _missing_operand(word: str, found: str, instead: str) -> tuple[str, str]:
 
 def _left_over(word: str, found: str, before: list[str]) -> tuple[str, str]:
     clause = found.upper()
-    if clause in ("RETURN", "PATTERN", "WHERE", "PARTITION", "GROUP", "GROUPBY", "WITHIN"):
+    if clause in ("RETURN", "PATTERN", "WHERE", "MATCHING", "PARTITION", "GROUP", "GROUPBY", "WITHIN"):
         twice = clause in (token.upper() for token in before)
         return f"{clause} stands {'twice' if twice else 'too late'} in the query", _SHAPE
     if clause == "SLIDE":

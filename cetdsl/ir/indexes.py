@@ -14,7 +14,10 @@ SCAN      anything else                linear in the events of the window
 
 from __future__ import annotations
 
+import attrs
+
 from cetdsl.ir.compiled import Compiled
+from cetdsl.ir.links import columns_of_policy, comparisons_of_policy
 from cetdsl.ir.machine import Comparison, Edge, Machine
 from cetdsl.ir.transitions import ORDERS
 
@@ -35,18 +38,22 @@ def index_of(edge: Edge) -> int:
 def lower_guards(machine: Machine, columns: int) -> Machine:
     """Turns the guards of edges into comparisons: the earlier event must not precede the latest start of a match.
 
-    Code column ``columns`` numbers the instants, column ``columns + 1 + g`` holds the latest start of a match of
-    negation ``g`` that ends before the event. Where the earlier event is such a match, the latest one starts no sooner:
+    Code column ``columns`` numbers the instants. Behind it are the columns of the matching policy, which becomes
+    comparisons as well (:mod:`cetdsl.ir.links`), and behind these the one of each negation ``g``: the latest start of
+    a match of it that ends before the event. Where the earlier event is such a match, the latest one starts no sooner:
     then the two are equal, which a hash table answers whatever else is asked.
     """
-    edges = []
+    edges, starts = [], columns + 1 + columns_of_policy(machine)
+    policy = comparisons_of_policy(machine, columns)
     for edge in machine.edges:
         op = "=" if edge.met else "<="
-        guards = tuple(Comparison(op, columns + 1 + guard, columns) for guard in edge.guards)
-        edges.append(Edge(edge.source, edge.target, edge.comparisons + guards, edge.listed))
+        guards = [Comparison(op, starts + guard, columns) for guard in edge.guards]
+        linked = [policy[edge.source]] if edge.source in policy else []
+        edges.append(Edge(edge.source, edge.target, (*edge.comparisons, *linked, *guards), edge.listed))
     return Machine(machine.variables, machine.initial, machine.final, tuple(edges))
 
 
 def index_of_edge(compiled: Compiled, edge: Edge) -> int:
     """Returns the index that answers an edge of a query once its guards are comparisons."""
-    return index_of(lower_guards(Machine((), (), (), (edge,)), len(compiled.codes)).edges[0])
+    alone = attrs.evolve(compiled.machine, edges=(edge,))
+    return index_of(lower_guards(alone, len(compiled.codes)).edges[0])

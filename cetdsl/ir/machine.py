@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import attrs
 
+from cetdsl.pattern.query import ANY
+
 
 @attrs.frozen
 class Comparison:
@@ -36,13 +38,15 @@ class Machine:
     """An automaton with predicates on its edges.
 
     ``variables`` says which variable each state reads. ``initial`` and ``final`` are states, each with the negations
-    that must have no match before the first or after the last event.
+    that must have no match before the first or after the last event. ``matching`` says which events may lie between two
+    neighbours.
     """
 
     variables: tuple[int, ...]
     initial: tuple[tuple[int, tuple[int, ...]], ...]
     final: tuple[tuple[int, tuple[int, ...]], ...]
     edges: tuple[Edge, ...]
+    matching: str = ANY
 
 
 @attrs.frozen

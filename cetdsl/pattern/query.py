@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 
-from cetdsl.errors import InvalidNode, WindowError, shown
+from cetdsl.errors import InvalidNode, WindowError, is_one_of, shown
 from cetdsl.pattern.expressions import Aggregate, Attribute, Expr, Length, as_terms, check_text
 from cetdsl.pattern.nodes import Event, Pattern, events
 
@@ -39,6 +39,9 @@ _ALIASES = {
     "wk": "week",
 }
 _CALENDAR = ("month", "quarter", "year")
+#: Which events a trend may skip between two that it binds: any; those that could not have been bound; none.
+ANY, NEXT, STRICT = "any", "next", "strict"
+POLICIES = (ANY, NEXT, STRICT)
 #: The longest window by its unit; all times of events lie within 9999 years, or 2^63 ticks.
 _LONGEST = {"microsecond": 9_998 * 365 * 86_400_000_000, "tick": 2**61, "month": 9_998 * 12}
 _PART = r"([0-9]+)\s*([A-Za-z]+)"
@@ -191,6 +194,14 @@ class Returned:
         return "_".join([aggregate.function, *words])
 
 
+def _check_matching(_: Any, __: Any, policy: Any) -> None:
+    if not is_one_of(policy, POLICIES):
+        raise InvalidNode(
+            f"there is no matching policy {shown(policy)}",
+            hint="'any' skips any event, 'next' only events that could not be bound, 'strict' none",
+        )
+
+
 def _names(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(names)
 
@@ -215,6 +226,8 @@ class Query:
         Columns equal along a trend; the group columns are output as well.
     window : Window or None
     returning : tuple of Returned
+    matching : {"any", "next", "strict"}
+        The matching policy: which events a trend may skip between two that it binds.
     """
 
     pattern: Pattern
@@ -223,6 +236,7 @@ class Query:
     group_by: tuple[str, ...] = attrs.field(default=(), converter=_names, validator=_TEXTS)
     window: Window | None = None
     returning: tuple[Returned, ...] = attrs.field(default=(), converter=_items)
+    matching: str = attrs.field(default=ANY, validator=_check_matching)
 
     def __attrs_post_init__(self) -> None:
         known: dict[str, Event] = {}

@@ -25,11 +25,12 @@ from cetdsl.pattern.expressions import (
 )
 from cetdsl.pattern.intervals import interval_text
 from cetdsl.pattern.nodes import And, Event, Not, Or, Pattern, Repeat, Seq
+from cetdsl.pattern.query import ANY as ANY_MATCH
 from cetdsl.pattern.query import Query, Returned
 
 #: Words that name nothing unless they stand in backquotes.
 RESERVED = (
-    *("RETURN", "PATTERN", "WHERE", "GROUPBY", "GROUP", "WITHIN", "SLIDE", "SEQ", "AND", "OR", "NOT"),
+    *("RETURN", "PATTERN", "WHERE", "MATCHING", "GROUPBY", "GROUP", "WITHIN", "SLIDE", "SEQ", "AND", "OR", "NOT"),
     *("AS", "IS", "IN", "BETWEEN", "LIKE", "NULL", "TRUE", "FALSE"),
 )
 #: Roles that are written as a function of the variable.
@@ -80,6 +81,8 @@ def unparse(query: Query, *, lenient: bool = False) -> str:
     if predicates:
         line = "WHERE " + " AND ".join(predicates)
         lines.append(line if len(line) <= _WIDTH else "WHERE " + "\n  AND ".join(predicates))
+    if query.matching != ANY_MATCH:
+        lines.append(f"MATCHING {query.matching.upper()}")
     if query.group_by:
         lines.append(_columns(query.group_by, "GROUP BY {}"))
     if query.window is not None:

@@ -31,6 +31,7 @@ from cetdsl.pattern.expressions import (
 )
 from cetdsl.pattern.nodes import Event, Not, Or, Pattern, Seq, events
 from cetdsl.pattern.properties import sides
+from cetdsl.pattern.query import NEXT
 from cetdsl.planning.pivots import search_pivot
 from cetdsl.sharing.families import unnamed
 
@@ -58,6 +59,7 @@ class _Compiler:
     def __init__(self, resolved: ResolvedQuery, automaton: Automaton | None) -> None:
         self.resolved = resolved
         self.pattern = resolved.query.pattern
+        self.matching = resolved.query.matching
         self.work = Work()
         self.automaton = automaton or build_automaton(self.pattern, self.work)
         self.codes: dict[CodeColumn, int] = {}
@@ -84,6 +86,7 @@ class _Compiler:
             else:
                 pairs.append(found)
         machine = self._machine(self.automaton, adjacent, frozenset(negated))
+        machine = attrs.evolve(machine, matching=self.matching)
         nodes = enumerate(self.automaton.negations)
         negations = tuple(self._negation(number, node, negated.get(node, [])) for number, node in nodes)
         named = tuple((name, self.conditions.get(name)) for name in names)
@@ -109,12 +112,14 @@ class _Compiler:
                 pairwise.append(predicate)
             elif kind is not PredicateClass.AGGREGATE or not self._count(predicate):
                 self.residual.append(predicate)
+
         return adjacent, pairwise, negated
 
     def _count(self, predicate: Expr) -> bool:
         """Compiles ``COUNT(b) >= 3`` and ``LENGTH < 5`` into the automaton's states."""
         found = _count_bound(predicate)
-        if found is None:
+        # Which event could have been bound next is said by the pattern alone, and not by what is counted.
+        if found is None or self.matching == NEXT:
             return False
         variable, op, bound = found
         limit = int(bound) + 2

@@ -11,6 +11,7 @@ from cetdsl.analysis.resolve import ResolvedQuery
 from cetdsl.errors import NoPhysicalPlan, StreamingNotSupported, UnsupportedQuery, shown
 from cetdsl.ir.operators import Operator
 from cetdsl.pattern.expressions import Aggregate
+from cetdsl.pattern.query import ANY
 from cetdsl.planning.detection import BY_DEFAULT, Detection
 from cetdsl.planning.sorting import exchanged
 from cetdsl.planning.strategies import complete
@@ -27,6 +28,7 @@ from cetdsl.planning.strategies.request import AggregateRequest, Declined, Trend
 from cetdsl.planning.strategies.sweep import sweep
 from cetdsl.planning.streams import ASK_LATER, refuse_endless, why_not_on_stream
 
+_Strategy = Callable[[Any], Operator | Declined]
 _Strategies = Sequence[Callable[[Any], Operator | Declined]]
 
 #: The strategies of aggregates, in the order in which they are asked.
@@ -49,6 +51,19 @@ COMPLETE_REQUEST_STRATEGIES: dict[type, _Strategies] = {
     complete.TopRequest: (complete.top_paths, complete.top_definition),
     complete.SurveyRequest: (complete.survey_graphs,),
 }
+#: The strategies that know which events a matching policy lets a trend skip: those of kernels that go from an event to
+#: the next one by the comparisons of an edge. The others reckon with trends that may skip any event.
+UNDER_EVERY_POLICY: frozenset[_Strategy] = frozenset(
+    (
+        kernel,
+        enumerate_and_aggregate,
+        list_trends,
+        complete.definition,
+        complete.count_definition,
+        complete.sample_definition,
+        complete.top_definition,
+    )
+)
 #: Those for a group beyond a task's memory.
 JOINED_STRATEGIES: dict[type, Callable[[Any], Operator | Declined]] = {
     complete.CountRequest: complete.count_joins,
@@ -186,12 +201,22 @@ def _asked_for(strategy: Callable[[Any], Operator | Declined], request: object, 
 
 def _planned(strategy: Callable[[Any], Operator | Declined], request: object) -> Operator | Declined:
     """Plans by a strategy, with the exchanges that its operators require; a stream declines what takes all events."""
+    policy = matching_of(request)
+    if policy != ANY and strategy not in UNDER_EVERY_POLICY:
+        return Declined(f"it knows no policy but ANY, and the query asks for MATCHING {policy.upper()}")
     plan = strategy(request)
     if isinstance(plan, Declined):
         return plan
     plan = exchanged(plan)
     reason = why_not_on_stream(plan)
     return plan if reason is None else Declined(reason, on_stream=True)
+
+
+def matching_of(request: Any) -> str:
+    """Returns the matching policy of the query that a request is about."""
+    about = request if isinstance(request, (AggregateRequest, TrendsRequest)) else request.complete
+    policy: str = about.resolved.query.matching
+    return policy
 
 
 def strategy_name(strategy: Callable[[Any], Operator | Declined]) -> str:

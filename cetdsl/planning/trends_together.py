@@ -33,6 +33,7 @@ from cetdsl.ir.windowing import SLIDING, SPAN, WHOLE, Windowing
 from cetdsl.pattern.automaton import Automaton
 from cetdsl.pattern.expressions import Attribute, Binary, Call, Expr, Literal, conjuncts, joined, strip
 from cetdsl.pattern.nodes import And
+from cetdsl.pattern.query import ANY
 from cetdsl.planning.detection import Detection
 from cetdsl.planning.instances import Wanted, join_vertices
 from cetdsl.planning.planner import plan_trends
@@ -222,7 +223,7 @@ def _walkable(resolved: ResolvedQuery, reason: NotInSlots) -> Compiled:
     if isinstance(resolved.query.pattern, And):
         raise reason
     [compiled] = compile_sides(resolved)
-    if compiled.unfinished or compiled.lists:
+    if compiled.unfinished or compiled.lists or compiled.machine.matching != ANY:
         raise reason
     return compiled
 

@@ -36,6 +36,7 @@ from cetdsl.ir.windowing import SLIDING, SPAN, WHOLE, Windowing
 from cetdsl.pattern.automaton import Automaton
 from cetdsl.pattern.expressions import Expr, strip
 from cetdsl.pattern.nodes import events
+from cetdsl.pattern.query import ANY
 from cetdsl.planning.compile import queries_of_sides
 from cetdsl.planning.planner import AGGREGATE_STRATEGIES, plan_aggregate, strategy_name
 from cetdsl.planning.sharing import plan_sharing
@@ -60,10 +61,12 @@ def plan_workload(queries: Mapping[str, ResolvedQuery], number: str, sharing: Sh
     for name, resolved in queries.items():
         aggregates = tuple((item.output_name, item.aggregate) for item in resolved.query.returning)
         decision = plan_aggregate(resolved, aggregates, number, _STRATEGIES)
-        if decision.strategy == strategy_name(kernel):
+        policy = resolved.query.matching
+        if decision.strategy == strategy_name(kernel) and policy == ANY:
             together[name] = _asked(name, decision.plan, queries)
             continue
-        reason = dict(decision.declined)[strategy_name(kernel)]
+        alone_by = f"what may follow an event by MATCHING {policy.upper()} is a matter of its own query"
+        reason = dict(decision.declined).get(strategy_name(kernel), alone_by)
         groups = tuple(dict.fromkeys(resolved.query.group_by))
         alone.append(AnsweredAlone(name, decision.plan, decision.strategy, reason, groups))
     passes: dict[Hashable, list[_Pass]] = {}

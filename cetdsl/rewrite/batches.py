@@ -18,7 +18,11 @@ What holds afterwards, and planning relies on:
 
 from __future__ import annotations
 
+from cetdsl.analysis.classify import PredicateClass, negations_of, shape
 from cetdsl.analysis.resolve import ResolvedQuery
+from cetdsl.errors import UnsupportedQuery
+from cetdsl.pattern.query import NEXT, Query
+from cetdsl.pattern.text import quote
 from cetdsl.rewrite.engine import Batch, Trace, run_batches
 from cetdsl.rewrite.rule import Rule
 from cetdsl.rewrite.rules.booleans import drop_true, fold_constants, push_not, simplify_condition, split_conjunction
@@ -77,6 +81,8 @@ def all_rules() -> tuple[Rule, ...]:
 def rewrite(resolved: ResolvedQuery) -> tuple[ResolvedQuery, Trace]:
     """The query in the forms that the planner reads, and how it got there.
 
+    UnsupportedQuery is raised if, by MATCHING NEXT, a predicate that relates events which are no neighbours is left.
+
     Examples
     --------
     >>> from cetdsl.analysis import Field, Schema, analyse
@@ -89,4 +95,20 @@ def rewrite(resolved: ResolvedQuery) -> tuple[ResolvedQuery, Trace]:
     >>> trace.rules
     ('collapse-nested-repetition',)
     """
-    return run_batches(resolved, BATCHES)
+    better, trace = run_batches(resolved, [batch.under(resolved.query.matching) for batch in BATCHES])
+    _refuse_undecided(better.query)
+    return better, trace
+
+
+def _refuse_undecided(query: Query) -> None:
+    """Raises if what may be bound next depends on more events of a trend than its last one."""
+    if query.matching != NEXT:
+        return
+    for predicate in query.where:
+        if shape(predicate) is PredicateClass.PAIRWISE and not negations_of(predicate, query.pattern):
+            raise UnsupportedQuery(
+                f"{quote(predicate)} by MATCHING NEXT: it relates events that are no neighbours, so that the last "
+                "event of a trend does not tell what may be bound next",
+                hint="relate neighbours, as in NEXT(b).x > b.x, partition by a column that is to be equal, or use "
+                "MATCHING ANY or STRICT",
+            )

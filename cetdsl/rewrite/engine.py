@@ -22,6 +22,10 @@ class Batch:
     name: str
     rules: tuple[Rule, ...]
 
+    def under(self, policy: str) -> Batch:
+        """Returns the batch with the rules alone that keep what they say under a matching policy."""
+        return Batch(self.name, tuple(rule for rule in self.rules if policy in rule.policies))
+
 
 @attrs.frozen
 class Step:

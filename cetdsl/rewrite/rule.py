@@ -10,6 +10,7 @@ import attrs
 
 from cetdsl.analysis.resolve import ResolvedQuery
 from cetdsl.errors import InvalidNode
+from cetdsl.pattern.query import POLICIES
 
 Apply = Callable[[ResolvedQuery], ResolvedQuery]
 
@@ -28,16 +29,18 @@ class Rule:
     """A named rewriting of a resolved query.
 
     ``apply`` gives the rewritten query, or the same object when it has nothing to do. ``doc`` says in the text form of
-    patterns what becomes of what.
+    patterns what becomes of what. ``policies`` are the matching policies under which it keeps that: one that tells what
+    holds of whole trends may not know which events could have been bound on the way.
     """
 
     name: str
     keeps: Keeps
     apply: Apply
     doc: str
+    policies: tuple[str, ...] = POLICIES
 
 
-def rule(name: str, *, keeps: Keeps) -> Callable[[Apply], Rule]:
+def rule(name: str, *, keeps: Keeps, policies: tuple[str, ...] = POLICIES) -> Callable[[Apply], Rule]:
     """Make a rule of a function whose docstring is ``before -> after``.
 
     Examples
@@ -54,6 +57,6 @@ def rule(name: str, *, keeps: Keeps) -> Callable[[Apply], Rule]:
         doc = inspect.getdoc(apply)
         if not doc or "->" not in doc:
             raise InvalidNode(f"the rule {name!r} needs a docstring that says before -> after")
-        return Rule(name, keeps, apply, doc)
+        return Rule(name, keeps, apply, doc, policies)
 
     return make

@@ -10,10 +10,12 @@ from cetdsl.ir.operators.words import amount_of_time
 from cetdsl.ir.source import Source
 from cetdsl.ir.windowing import SPAN, WHOLE, overlap, overlaps
 from cetdsl.pattern.expressions import strip
+from cetdsl.pattern.query import STRICT
 from cetdsl.pattern.text import quote, quote_name
 
 #: So many variables are shown before the rest are only counted.
 _NAMED = 12
+_KEPT = "keep what some variable can bind"
 
 
 @attrs.frozen
@@ -36,7 +38,9 @@ class Scan(Operator):
         time = f"time: {quote_name(source.time)} ({source.time_type})"
         ties = ("ties broken by " + ", ".join(map(quote_name, source.tie_break)),) if source.tie_break else ()
         skipped = f"rows without a time: {'left out' if source.on_null_time == 'skip' else 'an error'}"
-        return Step("events", (time, *ties, skipped)), Step("keep what some variable can bind", tuple(conditions))
+        # By STRICT, what no variable can bind may lie between two events.
+        kept = "tell what variables can bind" if self.compiled.machine.matching == STRICT else _KEPT
+        return Step("events", (time, *ties, skipped)), Step(kept, tuple(conditions))
 
     def facts(self) -> tuple[tuple[str, str], ...]:
         source, windowing = self.source, self.source.windowing

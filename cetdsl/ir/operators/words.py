@@ -12,7 +12,7 @@ from cetdsl.ir.machine import Comparison
 from cetdsl.ir.source import Source
 from cetdsl.ir.windowing import SLIDING, SPAN, WHOLE
 from cetdsl.pattern.expressions import MIRRORED, Aggregate, Attribute, Expr, Length, Role, attributes, with_attributes
-from cetdsl.pattern.query import Span
+from cetdsl.pattern.query import ANY, Span
 from cetdsl.pattern.text import quote, quote_name
 
 COMPLETENESS = {
@@ -107,6 +107,8 @@ def projected(source: Source, compiled: Compiled, values: tuple[Expr, ...]) -> l
     if compiled.lists:
         names = dict.fromkeys(node.name for term in compiled.lists for node in attributes(term))
         lines.append("compared by Spark: " + ", ".join(map(quote_name, names)))
+    if compiled.machine.matching != ANY:
+        lines.append(f"matching: {compiled.machine.matching}, by the instant that each event leads to")
     if values:
         lines.append("aggregated: " + ", ".join(map(quote, values)))
     return lines

@@ -130,11 +130,11 @@ def without_correlated(spec: KernelSpec) -> KernelSpec:
         return tuple(guard for guard in guards if guard not in gone)
 
     machine = spec.query.machine
-    stripped = Machine(
-        machine.variables,
-        tuple((state, kept(guards)) for state, guards in machine.initial),
-        tuple((state, kept(guards)) for state, guards in machine.final),
-        tuple(attrs.evolve(edge, guards=kept(edge.guards)) for edge in machine.edges),
+    stripped = attrs.evolve(
+        machine,
+        initial=tuple((state, kept(guards)) for state, guards in machine.initial),
+        final=tuple((state, kept(guards)) for state, guards in machine.final),
+        edges=tuple(attrs.evolve(edge, guards=kept(edge.guards)) for edge in machine.edges),
     )
     nothing = Machine((), (), (), ())
     negations = tuple(

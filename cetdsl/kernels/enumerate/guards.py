@@ -1,4 +1,4 @@
-"""The latest starts of negated patterns, which guards between neighbouring events are compared with."""
+"""The columns that neighbouring events are compared by for NOT and for a matching policy, and that no row has."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from cetdsl.ir.kernel import KernelQuery, KernelSpec
 from cetdsl.ir.machine import Negation
 from cetdsl.kernels.enumerate.search import Search
 from cetdsl.kernels.machine.conditions import NO_CONDITIONS, Subslices
+from cetdsl.kernels.machine.links import PolicyColumns
 from cetdsl.kernels.machine.program import build_tables, lay_out
 from cetdsl.kernels.machine.propagate import Accumulators, propagate
 from cetdsl.kernels.vocabulary import Events, Ints, Slices
@@ -17,25 +18,32 @@ from cetdsl.kernels.wire.windows import NEVER
 
 
 class GuardedMachine:
-    """The machine of a query whose guards are comparisons with the latest starts of negated patterns."""
+    """The machine of a query whose guards are comparisons with the latest starts of negated patterns.
+
+    Its matching policy is a comparison with the instant of the next event.
+    """
 
     def __init__(self, spec: KernelSpec) -> None:
         self.machine = lower_guards(spec.query.machine, spec.layout.codes)
+        self._policy = PolicyColumns(spec.query.machine)
         self._negations = [_Negated(spec, negation) for negation in spec.query.negations]
 
     def with_guards(self, events: Events) -> tuple[Events, Ints, Ints]:
-        """Adds code columns to the events: the instant, and the latest start of each negation's matches.
+        """Adds code columns to the events: the instant, those of the policy, and the latest starts of negations.
 
         Also returns the latest starts of matches that end before (at or before) each event, of shape (negations, n).
         """
         count, negations = len(events.time), len(self._negations)
         before, until = np.empty((2, negations, count if negations else 0), dtype=np.int64)
-        if not negations:
+        if not negations and not self._policy.count:
             return events, before, until
         for row, negated in enumerate(self._negations):
             before[row], until[row] = _running_latest(events, negated.latest_starts(events))
-        codes = np.concatenate([events.codes.reshape(-1, count), events.instant[None, :], before])
-        valid = np.concatenate([events.valid.reshape(-1, count), np.ones((1 + negations, count), dtype=np.bool_)])
+        links, leads = self._policy.of(events)
+        before = before.reshape(negations, count)
+        codes = np.concatenate([events.codes.reshape(-1, count), events.instant[None, :], links, before])
+        always = np.ones((1 + negations, count), dtype=np.bool_)
+        valid = np.concatenate([events.valid.reshape(-1, count), always[:1], leads, always[1:]])
         return events._replace(codes=codes, valid=valid), before, until
 
 

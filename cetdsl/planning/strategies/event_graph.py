@@ -7,6 +7,7 @@ from cetdsl.errors import InvalidNode, UnsupportedQuery, is_one_of, shown
 from cetdsl.ir.kernel import ALL, NOT_NEIGHBOURS
 from cetdsl.ir.operators import Scan, ShowGraph
 from cetdsl.pattern.nodes import And
+from cetdsl.pattern.query import ANY
 from cetdsl.planning.sorting import who_sorts
 from cetdsl.planning.strategies.complete import why_edges_do_not_tell, why_no_graph
 from cetdsl.planning.strategies.kernel import base_spec
@@ -25,6 +26,8 @@ def event_graph(resolved: ResolvedQuery, columns: tuple[str, ...], algorithm: st
         raise InvalidNode(f"no algorithm {shown(algorithm)}", hint=f"choose one of {', '.join(GRAPH_ALGORITHMS)}")
     if isinstance(resolved.query.pattern, And):
         raise _no_graph("AND at the top pairs two sets of trends")
+    if resolved.query.matching != ANY:
+        raise _no_graph(f"MATCHING {resolved.query.matching.upper()} is asked for, and a graph's paths skip any event")
     source = source_of(resolved)
     (compiled,) = compile_sides(resolved)
     reason = why_no_graph(compiled, source) or why_edges_do_not_tell(compiled, source, ALL)

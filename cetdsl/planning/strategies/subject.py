@@ -10,6 +10,7 @@ from cetdsl.ir.compiled import Compiled
 from cetdsl.ir.windowing import SPAN
 from cetdsl.pattern.nodes import And, events
 from cetdsl.pattern.properties import has_sides_apart, positive_variables, sides
+from cetdsl.pattern.query import ANY
 from cetdsl.planning.compile import compile_query, joint_query
 from cetdsl.planning.detection import branches_to_order, why_no_orders
 from cetdsl.planning.strategies.request import TrendsRequest, windowing_of
@@ -42,6 +43,8 @@ def subject_of(request: TrendsRequest) -> Subject | str:
     """
     resolved = request.resolved
     pattern = resolved.query.pattern
+    if resolved.query.matching != ANY:
+        return f"a plan binds events in other orders than that of time, and not by MATCHING {resolved.query.matching}"
     if not isinstance(pattern, And):
         branches = branches_to_order(request.compiled[0])
         return branches if isinstance(branches, str) else Subject(request, branches)

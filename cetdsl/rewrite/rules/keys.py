@@ -16,6 +16,7 @@ from cetdsl.pattern.properties import (
     negated_variables,
     positive_variables,
 )
+from cetdsl.pattern.query import ANY, STRICT
 from cetdsl.rewrite.rule import Keeps, rule
 from cetdsl.rewrite.rules.booleans import with_where
 
@@ -43,14 +44,15 @@ def tie_of(predicate: Expr) -> Tie | None:
     return None if pair is None else Tie(predicate, left.name, pair, True)
 
 
-@rule("equality-to-partition", keeps=Keeps.DERIVATIONS)
+@rule("equality-to-partition", keeps=Keeps.DERIVATIONS, policies=(ANY,))
 def equality_to_partition(resolved: ResolvedQuery) -> ResolvedQuery:
     """PATTERN SEQ(A, B+) WHERE A.id = B.id
       ->  PATTERN SEQ(A, B+) WHERE [id] AND A.id IS NOT NULL AND B.id IS NOT NULL
 
     Only when every trend compares each of its events, directly or by way of others, with all the rest: then the
     equalities hold exactly when all values are the same and none is NULL. A partition also confines the matches of
-    NOT, so each negated variable must be tied to the same column.
+    NOT, so each negated variable must be tied to the same column. Other policies than ANY look at events between those
+    of a trend, which a partition would hide.
     """
     query = resolved.query
     if isinstance(query.pattern, And):
@@ -111,7 +113,7 @@ def _not_null(variable: str, column: str) -> Expr:
     return Call("isnotnull", (Attribute(variable, column),))
 
 
-@rule("drop-equality-of-key", keeps=Keeps.DERIVATIONS)
+@rule("drop-equality-of-key", keeps=Keeps.DERIVATIONS, policies=(ANY, STRICT))
 def drop_equality_of_key(resolved: ResolvedQuery) -> ResolvedQuery:
     """PATTERN SEQ(A, B, C) WHERE [id] AND A.id = B.id
       ->  PATTERN SEQ(A, B, C) WHERE [id] AND A.id IS NOT NULL AND B.id IS NOT NULL

@@ -13,6 +13,7 @@ from cetdsl.ir.schema import Schema
 from cetdsl.pattern.expressions import MIRRORED, Attribute, Binary, Expr, Role, strip, variables, with_attributes
 from cetdsl.pattern.nodes import And, Pattern, events
 from cetdsl.pattern.properties import binds_at_least_one, binds_at_most_one, follow_pairs, runs_in_turn
+from cetdsl.pattern.query import ANY, STRICT
 from cetdsl.rewrite.rule import Keeps, rule
 from cetdsl.rewrite.rules.booleans import with_where
 
@@ -34,7 +35,7 @@ _Changes = dict[tuple[str, Expr], set[str]]
 _Terms = dict[str, Expr]
 
 
-@rule("equality-to-adjacent", keeps=Keeps.DERIVATIONS)
+@rule("equality-to-adjacent", keeps=Keeps.DERIVATIONS, policies=(ANY, STRICT))
 def equality_to_adjacent(resolved: ResolvedQuery) -> ResolvedQuery:
     """PATTERN SEQ(A, B+, C) WHERE A.id = B.id  ->  PATTERN SEQ(A, B+, C) WHERE NEXT(B).id = A.id AND NEXT(B).id = B.id
 

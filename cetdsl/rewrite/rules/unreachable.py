@@ -23,6 +23,7 @@ from cetdsl.pattern.expressions import (
 )
 from cetdsl.pattern.nodes import And, Event, Not, Or, Pattern, Repeat, Seq, events
 from cetdsl.pattern.properties import bound_together, follow_pairs, nullable, positive_variables, sides
+from cetdsl.pattern.query import ANY, STRICT
 from cetdsl.rewrite.rule import Keeps, rule
 from cetdsl.rewrite.rules.booleans import FALSE, negated, rewrite_conditions, with_where
 
@@ -133,7 +134,7 @@ def _under_not_somewhere(predicate: Expr, pattern: Pattern) -> bool:
     return any(not names <= set(positive_variables(side)) for side in own)
 
 
-@rule("drop-unreachable", keeps=Keeps.DERIVATIONS)
+@rule("drop-unreachable", keeps=Keeps.DERIVATIONS, policies=(ANY, STRICT))
 def drop_unreachable(resolved: ResolvedQuery) -> ResolvedQuery:
     """SEQ(A, EVENT(b, FALSE)?) OR SEQ(C, EVENT(b, FALSE))  ->  A
 

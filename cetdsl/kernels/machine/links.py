@@ -1,0 +1,156 @@
+"""The columns of a matching policy: to which instant each event leads on; see :mod:`cetdsl.ir.links`.
+
+========================  ==============================================================
+predicates of an edge     how the next event that may be bound is found
+========================  ==============================================================
+none                      it is the next one of its variable
+equalities                the next one of its variable with the event's value
+one order, besides        the next one whose value a tree of extremes finds
+others, besides           what the above finds is tested, one event after the other
+========================  ==============================================================
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from cetdsl.ir.links import Link, Option, links_of
+from cetdsl.ir.machine import Machine
+from cetdsl.ir.transitions import ORDERS
+from cetdsl.kernels._jit import jit
+from cetdsl.kernels.machine.conditions import compare, is_listed
+from cetdsl.kernels.machine.lookups import LARGEST, add_levels, level_starts, next_holding
+from cetdsl.kernels.machine.program import OPERATORS, equality_codes, place_of
+from cetdsl.kernels.vocabulary import Bools, Events, Ints
+from cetdsl.pattern.query import ANY, NEXT
+
+#: No later instant: it lies behind all of a chunk.
+_NEVER = 2**62
+
+
+class PolicyColumns:
+    """The columns that a machine's matching policy adds to the events of a chunk, and how many there are."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._matching = machine.matching
+        self._links = tuple(links_of(machine)) if machine.matching == NEXT else ()
+        self.count = 0 if machine.matching == ANY else len(self._links) or 2
+
+    def of(self, events: Events) -> tuple[Ints, Bools]:
+        """Returns the columns, and where they lead to an event; shape (columns, n)."""
+        shape = self.count, len(events.time)
+        if not self._links:
+            return _single(events) if self.count else (np.empty(shape, dtype=np.int64), np.empty(shape, dtype=np.bool_))
+        links = np.empty(shape, dtype=np.int64)
+        for row, link in enumerate(self._links):
+            links[row] = next_instants(link, events)
+        return links, links < _NEVER
+
+
+def _single(events: Events) -> tuple[Ints, Bools]:
+    """Returns the instants and those after them; they are valid where an event is alone in its instant."""
+    alone = np.bincount(events.instant)[events.instant] == 1
+    return np.stack([events.instant, events.instant + 1]), np.stack([alone, alone])
+
+
+def next_instants(link: Link, events: Events) -> Ints:
+    """Returns, for each event that may be bound before a link, the instant that it leads to; 2**62: to none."""
+    found = np.full(len(events.time), _NEVER, dtype=np.int64)
+    source = np.nonzero(events.mask & (1 << link.source))[0]
+    for option in sorted(link.options, key=lambda option: option.variable):
+        _find(found, source, events, _candidates(option, events))
+    return found
+
+
+class _Candidates(NamedTuple):
+    """The events that may be bound by one option, by their values of the equality columns, then by time.
+
+    Attributes
+    ----------
+    event : int64 array
+    bucket_start : int64 array
+        Where the events of each value begin; the last entry is their number.
+    bucket : int64 array, shape (n,)
+        The value that the events after each event must have; -1: none has it.
+    order : int
+        The comparison by order, by its position in ``comparison``; -1: none.
+    key, place : int64 arrays
+        The tree of extremes over the values that it compares, and where its levels begin, shape (1, levels).
+    comparison : int64 array, shape (comparisons, 3)
+        Operator, later and earlier column of each comparison but the equalities.
+    listed : int64 array
+    """
+
+    event: Ints
+    bucket_start: Ints
+    bucket: Ints
+    order: int
+    key: Ints
+    place: Ints
+    comparison: Ints
+    listed: Ints
+
+
+def _candidates(option: Option, events: Events) -> _Candidates:
+    equalities = [c for c in option.comparisons if c.op == "="]
+    others = [c for c in option.comparisons if c.op != "="]
+    later, earlier, buckets = equality_codes(equalities, events)
+    event = np.nonzero((events.mask & (1 << option.variable) != 0) & (later >= 0))[0]
+    event = event[np.argsort(later[event], kind="stable")]
+    bucket_start = np.searchsorted(later[event], np.arange(buckets + 1))
+    order = next((number for number, c in enumerate(others) if c.op in ORDERS), -1)
+    key, levels = np.zeros(0, dtype=np.int64), np.zeros(1, dtype=np.int64)
+    if order >= 0:
+        levels = level_starts(len(event))
+        key = np.empty(levels[-1], dtype=np.int64)
+        key[: len(event)] = events.codes[others[order].later, event]
+        add_levels(key, levels, len(event), OPERATORS[others[order].op] >= LARGEST)
+    comparison = np.array([(OPERATORS[c.op], c.later, c.earlier) for c in others], dtype=np.int64).reshape(-1, 3)
+    listed = np.array(option.listed, dtype=np.int64)
+    return _Candidates(event, bucket_start, earlier, order, key, levels[None, :], comparison, listed)
+
+
+@jit
+def _find(found: Ints, source: Ints, events: Events, candidates: _Candidates) -> None:
+    """Lowers what is found of each source to the instant of the next candidate, if that comes sooner."""
+    codes, valid, instant, segment_start = events.codes, events.valid, events.instant, events.segment_start
+    list_start, list_items = events.list_start, events.list_items
+    event, bucket_start, bucket = candidates.event, candidates.bucket_start, candidates.bucket
+    order, key, place = candidates.order, candidates.key, candidates.place
+    comparison, listed = candidates.comparison, candidates.listed
+    segment, behind = 0, 0
+    for i in source:
+        # ``behind`` is the first event of a later instant; sources rise.
+        while segment_start[segment + 1] <= i:
+            segment += 1
+        behind = max(behind, i)
+        while behind < segment_start[segment + 1] and instant[behind] == instant[i]:
+            behind += 1
+        if bucket[i] < 0:
+            continue
+        stop = place_of(event, bucket_start[bucket[i]], bucket_start[bucket[i] + 1], segment_start[segment + 1])
+        item = place_of(event, bucket_start[bucket[i]], stop, behind)
+        while item < stop:
+            # No candidate before ``item`` may follow the source.
+            if order >= 0:
+                g = comparison[order, 2]
+                if not valid[g, i]:
+                    break
+                item = next_holding(key, place, 0, 0, comparison[order, 0], codes[g, i], item, stop)
+                if item == stop:
+                    break
+            j = event[item]
+            if instant[j] >= found[i]:
+                break
+            holds = True
+            for c in range(comparison.shape[0]):
+                f, g = comparison[c, 1], comparison[c, 2]
+                holds = holds and valid[f, j] and valid[g, i] and compare(comparison[c, 0], codes[f, j], codes[g, i])
+            for k in range(len(listed)):
+                holds = holds and is_listed(list_start, list_items, listed[k], i, j)
+            if holds:
+                found[i] = instant[j]
+                break
+            item += 1
