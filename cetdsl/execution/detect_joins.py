@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from cetdsl.detection.plans import OrderPlan
 from cetdsl.execution.joins import place_events, union
-from cetdsl.execution.meetings import Meetings, all_of, compared, instant
+from cetdsl.execution.meetings import Meetings, all_of, bindings_in_time, compared, instant
 from cetdsl.execution.operators import Rows, runs
 from cetdsl.execution.source import EventFrame
 from cetdsl.execution.trends import Shown, refuse_duplicates
@@ -127,12 +127,8 @@ class _Joins:
             place = F.lit(slot).alias("slot")
             return lambda event: F.struct(self._time(event).alias("time"), place, function(event).alias("binding"))
 
-        def by_time(one: Column, other: Column) -> Column:
-            a, b = (F.struct(each.getField("time"), each.getField("slot")) for each in (one, other))
-            return F.when(a < b, -1).when(a > b, 1).otherwise(0)
-
         found = F.concat(*(self._mapped(slot, placed(slot, function)) for slot, function in enumerate(functions)))
-        return F.transform(F.array_sort(found, by_time), lambda each: each.getField("binding"))
+        return bindings_in_time(found)
 
     def _mapped(self, slot: int, function: Callable[[Column], Column]) -> Column:
         column = self._column(slot)

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from cetdsl.execution.expressions import combine, of_first
 from cetdsl.execution.joins import place_events, union
-from cetdsl.execution.meetings import EARLIER, HERE, LATER, Meetings, all_of, compared, instant
+from cetdsl.execution.meetings import EARLIER, HERE, LATER, Meetings, all_of, bindings_in_time, compared, instant
 from cetdsl.execution.operators import Rows, runs
 from cetdsl.execution.source import EventFrame, Terms, floor_divide
 from cetdsl.execution.trends import trend_field
@@ -136,12 +136,9 @@ class _Joins:
         tests = [self._time(slot) < when for slot in sorted(gap.after)]
         tests += [when < self._time(slot) for slot in sorted(gap.before)]
         if demands.length != UNBOUNDED and not (gap.after and gap.before):
-            times = [_event(slot).getField("u") for slot in range(len(demands.slots))]
-            ends = F.least(*times) if len(times) > 1 else times[0], F.greatest(*times) if len(times) > 1 else times[0]
-            if gap.after:
-                tests.append(event.getField("u") - ends[0] <= demands.length)
-            else:
-                tests.append(ends[1] - event.getField("u") <= demands.length)
+            first, last = _ends(len(demands.slots))
+            time = event.getField("u")
+            tests.append((time - first if gap.after else last - time) <= demands.length)
         anchor, near = (min(gap.after), (HERE, LATER)) if gap.after else (min(gap.before), (HERE, EARLIER))
         return meetings.joined(rows, side, tests, event, _event(anchor), near, "left_anti")
 
@@ -184,8 +181,7 @@ class _Joins:
         """The starts of the windows that hold all events of a match."""
         assert vertex.window is not None
         length, slide = vertex.window
-        times = [_event(slot).getField("u") for slot in range(len(vertex.demands.slots))]
-        first, last = (F.least(*times), F.greatest(*times)) if len(times) > 1 else (times[0], times[0])
+        first, last = _ends(len(vertex.demands.slots))
         begin, end = floor_divide(last - length, slide) + 1, floor_divide(first, slide)
         numbers = F.when(begin <= end, F.sequence(begin, end)).otherwise(F.array().cast("array<bigint>"))
         return F.transform(numbers, lambda number: number * F.lit(slide).cast("bigint"))
@@ -201,13 +197,7 @@ class _Joins:
             F.struct(self._time(slot).alias("time"), F.lit(slot).alias("slot"), binding.alias("binding"))
             for slot, binding in zip(slots, bindings, strict=True)
         ]
-
-        def by_time(one: Column, other: Column) -> Column:
-            a, b = (F.struct(each.getField("time"), each.getField("slot")) for each in (one, other))
-            return F.when(a < b, -1).when(a > b, 1).otherwise(0)
-
-        in_time = F.array_sort(F.array(*placed), by_time)
-        return F.transform(in_time, lambda each: each.getField("binding")).cast(kind)
+        return bindings_in_time(F.array(*placed)).cast(kind)
 
     def _binding(self, slot: int, fits: Sequence[Fit]) -> Column:
         names = [F.lit(self.plan.variables[fit.variable]) for fit in fits]
@@ -270,3 +260,10 @@ def _name(slot: int) -> str:
 
 def _event(slot: int) -> Column:
     return F.col(_name(slot))
+
+
+def _ends(slots: int) -> tuple[Column, Column]:
+    """The times of the first and of the last event of an instance."""
+    times = [_event(slot).getField("u") for slot in range(slots)]
+    # Spark compares two columns or more.
+    return (F.least(*times), F.greatest(*times)) if slots > 1 else (times[0], times[0])

@@ -61,6 +61,16 @@ def instant(event: Column, names: Sequence[str]) -> Column:
     return F.struct(*(event.getField(name).alias(name) for name in names))
 
 
+def bindings_in_time(placed: Column) -> Column:
+    """Returns the ``binding`` of each struct of an array, in order of ``time``, and of ``slot`` where times agree."""
+
+    def by_time(one: Column, other: Column) -> Column:
+        a, b = (F.struct(each.getField("time"), each.getField("slot")) for each in (one, other))
+        return F.when(a < b, -1).when(a > b, 1).otherwise(0)
+
+    return F.transform(F.array_sort(placed, by_time), lambda each: each.getField("binding"))
+
+
 def compared(op: str, event: Column, own: int, other: int) -> Callable[[Column], Column]:
     """Returns what compares a value of an event with one of another event."""
     return lambda of: HOLDS[op](event.getField(f"f{own}"), of.getField(f"f{other}"))
