@@ -14,7 +14,7 @@ from cetdsl.errors import ResolutionError
 from cetdsl.execution.compat import own_errors
 from cetdsl.execution.operators import Rows, execute, runs
 from cetdsl.execution.trends import refuse_duplicates, trend_field
-from cetdsl.ir.operators import DetectTogether, JoinTogether, ListTogether, MeasureInstances, Operator
+from cetdsl.ir.operators import DetectTogether, ListTogether, MeasureInstances, Operator
 from cetdsl.ir.slots import WORK, InstancesSpec
 from cetdsl.pattern.text import in_backquotes
 
@@ -51,7 +51,7 @@ class TrendsOfAll:
     def union(self) -> DataFrame:
         """All matches as one DataFrame."""
         parts = [
-            _limited(rows, None if isinstance(together, JoinTogether) else self.plan.limit, len(together.members))
+            _limited(rows, None if together.limits_all else self.plan.limit, len(together.members))
             for rows, together in zip(self.passes, self.plan.together, strict=True)
         ]
         parts += [

@@ -112,7 +112,6 @@ class _Compiler:
                 pairwise.append(predicate)
             elif kind is not PredicateClass.AGGREGATE or not self._count(predicate):
                 self.residual.append(predicate)
-
         return adjacent, pairwise, negated
 
     def _count(self, predicate: Expr) -> bool:

@@ -29,7 +29,7 @@ from cetdsl.planning.strategies.sweep import sweep
 from cetdsl.planning.streams import ASK_LATER, refuse_endless, why_not_on_stream
 
 _Strategy = Callable[[Any], Operator | Declined]
-_Strategies = Sequence[Callable[[Any], Operator | Declined]]
+_Strategies = Sequence[_Strategy]
 
 #: The strategies of aggregates, in the order in which they are asked.
 AGGREGATE_STRATEGIES: _Strategies = (fold, panes, sweep, messages, kernel, enumerate_and_aggregate)

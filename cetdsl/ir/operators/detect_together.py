@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import attrs
 
 from cetdsl.ir.kernel import KernelSpec
@@ -44,6 +46,8 @@ class DetectTogether(Unary):
     walked: tuple[Walked, ...] = ()
     stage = "instances"
     only_batch = None
+    #: Whether it gives no more than ``limit`` matches of a query in all; otherwise each of its tasks gives no more.
+    limits_all: ClassVar[bool] = False
 
     @property
     def requires(self) -> tuple[Requirement | None, ...]:

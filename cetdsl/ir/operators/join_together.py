@@ -12,11 +12,12 @@ from cetdsl.ir.operators.operator import Requirement, Step
 class JoinTogether(DetectTogether):
     """Gives the rows of :class:`DetectTogether`; nothing of a key must fit one task's memory.
 
-    It gives no more than ``limit`` matches of a query. No query is ``walked``.
+    No query is ``walked``.
     """
 
     only_batch = "Spark would have to join events of streams"  # type: ignore[assignment]  # as no kernel does
     stage = None  # type: ignore[assignment]  # no kernel runs
+    limits_all = True
 
     @property
     def requires(self) -> tuple[Requirement | None, ...]:
