@@ -141,6 +141,8 @@ class _Limited:
 
     def predicates(self) -> list[Expr]:
         """All of them; UnsupportedQuery is raised if there are none that say the same."""
+        if isinstance(self.part, Event):
+            return []
         self._require_own_variables()
         return [*self._of_ends(), *self._of_negations()]
 
