@@ -27,7 +27,7 @@ from cetdsl.pattern.expressions import (
     conjuncts,
     transform,
 )
-from cetdsl.pattern.nodes import And, Event, Not, Or, Pattern, Repeat, Seq
+from cetdsl.pattern.nodes import And, Event, Not, Or, Pattern, Repeat, Seq, Within
 from cetdsl.pattern.query import POLICIES, Query, Returned, Span, Window
 
 _TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=6)
@@ -57,6 +57,14 @@ LITERALS = st.one_of(
 
 _FUNCTIONS = st.sampled_from(
     ["abs", "coalesce", "isnull", "isnotnull", "like", "in", "length", "countDistinct", "sum", "first", "not", "upper"]
+)
+
+
+SPANS = st.one_of(
+    st.builds(Span, st.integers(1, 2**61), st.just("tick")),
+    st.builds(Span, st.integers(1, 9_998 * 365 * 86_400_000_000), st.just("microsecond")),
+    st.builds(Span, st.sampled_from([1_000, 60_000_000, 3_600_000_000, 604_800_000_000]), st.just("microsecond")),
+    st.builds(Span, st.integers(1, 30), st.just("month")),
 )
 
 
@@ -144,6 +152,7 @@ def _patterns() -> st.SearchStrategy[Pattern]:
             st.lists(inner, min_size=1, max_size=3).map(Or),
             st.lists(inner, min_size=2, max_size=3).map(And),
             st.builds(Repeat, inner, st.integers(0, 3), st.none()),
+            st.builds(Within, inner, SPANS),
             st.integers(1, 20).flatmap(lambda most: st.builds(Repeat, inner, st.integers(0, most), st.just(most))),
         )
 
@@ -153,12 +162,6 @@ def _patterns() -> st.SearchStrategy[Pattern]:
 _PATTERNS = _patterns()
 
 
-SPANS = st.one_of(
-    st.builds(Span, st.integers(1, 2**61), st.just("tick")),
-    st.builds(Span, st.integers(1, 9_998 * 365 * 86_400_000_000), st.just("microsecond")),
-    st.builds(Span, st.sampled_from([1_000, 60_000_000, 3_600_000_000, 604_800_000_000]), st.just("microsecond")),
-    st.builds(Span, st.integers(1, 30), st.just("month")),
-)
 WINDOWS = st.builds(Window, SPANS, st.none() | SPANS)
 
 
@@ -178,5 +181,6 @@ def queries(draw: st.DrawFn) -> Query:
         group_by=draw(columns),
         window=draw(st.none() | WINDOWS),
         matching=draw(st.sampled_from(POLICIES)),
+        max_gap=draw(st.none() | SPANS),
         returning=draw(st.lists(st.builds(Returned, counts | aggregates(term), st.none() | NAMES), max_size=3)),
     )

@@ -14,7 +14,7 @@ import pytest
 from cetdsl.errors import CetdslError, ParseError
 from cetdsl.frontend import sase
 from cetdsl.frontend.sase import parse, parse_queries
-from cetdsl.pattern import query
+from cetdsl.pattern import spans
 from cetdsl.pattern.expressions import Role
 
 #: What a token may begin with, and what may then repeat until something does not fit.
@@ -30,7 +30,7 @@ LENGTHS, SECONDS = (32, 400, 4000), 0.02
 @cache
 def tokens() -> tuple[re.Pattern[str], ...]:
     """Every regular expression of the grammar, with and without comments, and those beside it."""
-    found = [sase._BLANK, sase._TOKEN, sase._NAMED, re.compile(query._PART)]
+    found = [sase._BLANK, sase._TOKEN, sase._NAMED, re.compile(spans._PART)]
     for commented in (False, True):
         rules = sase._grammar(commented=commented)
         found += [rule.re for whole in (rules.query, rules.expression) for rule in every_rule(whole)]

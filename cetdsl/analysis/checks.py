@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from cetdsl.analysis.classify import PredicateClass, adjacent_pair, classify, mentions, mixing_error, shape
+from cetdsl.analysis.lengths import lengths_of
 from cetdsl.analysis.types import category
 from cetdsl.errors import (
     CetdslError,
@@ -41,7 +42,8 @@ from cetdsl.pattern.properties import (
     positive_variables,
     sides,
 )
-from cetdsl.pattern.query import ANY, Query, Span
+from cetdsl.pattern.query import ANY, Query
+from cetdsl.pattern.spans import Span
 from cetdsl.pattern.text import quote
 
 Errors = Iterator[CetdslError]
@@ -344,6 +346,12 @@ def window_errors(query: Query, time: Field | None, unit: str | None) -> Errors:
             f"WITHIN {query.window.length} SLIDE {query.window.slide} mixes ticks and units of time",
             hint="write both with a unit, or both without",
         )
+
+
+def length_errors(query: Query, time: Field | None, unit: str | None) -> Errors:
+    """The same of the lengths within the pattern."""
+    for word, span in lengths_of(query):
+        yield from _span_errors(word, span, time, unit)
 
 
 def _span_errors(word: str, span: Span, time: Field | None, unit: str | None) -> Errors:

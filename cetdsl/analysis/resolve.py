@@ -10,6 +10,7 @@ import attrs
 
 from cetdsl.analysis import checks
 from cetdsl.analysis.functions import function_errors
+from cetdsl.analysis.lengths import as_predicates, has_lengths, unlimited
 from cetdsl.analysis.types import TypeCheck, category, is_integer, is_orderable
 from cetdsl.errors import (
     CetdslError,
@@ -162,9 +163,9 @@ class _Analysis:
         self.variables = tuple(dict.fromkeys(event.variable for event in events(query.pattern)))
 
     def run(self) -> ResolvedQuery:
-        asked = self.asked
         time = self.time_column()
         unit = None if time is None else "tick" if is_integer(time.type) else "timestamp"
+        self.asked = asked = self.without_lengths(time, unit)
         tie_break = self.keys(self.binding.tie_break, "tie_break column")
         type_ = self.type_column()
         returning = self.returning()
@@ -197,6 +198,17 @@ class _Analysis:
             sort=self.binding.sort,
             watermark=None if watermarks is None else watermarks[time.name],
         )
+
+    def without_lengths(self, time: Field | None, unit: str | None) -> Query:
+        """What is asked, with predicates in place of the lengths of time within the pattern."""
+        asked = self.asked
+        if not has_lengths(asked):
+            return asked
+        if self.note(checks.length_errors(asked, time, unit)) or time is None:
+            return attrs.evolve(asked, pattern=unlimited(asked.pattern), max_gap=None)
+        said, errors = as_predicates(asked, time)
+        self.note(errors)
+        return said
 
     # Errors
 

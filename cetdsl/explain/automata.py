@@ -11,7 +11,7 @@ from cetdsl.explain.svg import automaton_svg
 from cetdsl.explain.view import FINAL, NOWHERE, STATE, PlanView, ViewEdge, ViewNode
 from cetdsl.pattern.automaton import Automaton, Transition, build_automaton
 from cetdsl.pattern.expressions import Expr
-from cetdsl.pattern.nodes import And, Event, Not, Or, Pattern, Repeat, Seq, transform
+from cetdsl.pattern.nodes import And, Event, Not, Or, Pattern, Repeat, Seq, Within, transform
 from cetdsl.pattern.text import quote, quote_name
 
 #: Says the conditions of a transition, one per line.
@@ -131,6 +131,8 @@ def _operator(node: Pattern) -> str:
     if isinstance(node, Repeat):
         # The sign alone, as it follows the part in the text.
         return quote(attrs.evolve(node, part=Event("x", type="x")))[1:]
+    if isinstance(node, Within):
+        return f"WITHIN {node.length}"
     return {Seq: "SEQ", Or: "OR", And: "AND", Not: "NOT"}[type(node)]
 
 

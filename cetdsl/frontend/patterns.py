@@ -22,8 +22,9 @@ from cetdsl.pattern.expressions import (
     conjuncts,
     variables,
 )
-from cetdsl.pattern.nodes import And, Event, Not, Or, Pattern, Repeat, Seq
-from cetdsl.pattern.query import Query, Returned, Span, Window
+from cetdsl.pattern.nodes import And, Event, Not, Or, Pattern, Repeat, Seq, Within
+from cetdsl.pattern.query import Query, Returned, Window
+from cetdsl.pattern.spans import Span
 from cetdsl.pattern.text import unparse, unparse_pattern
 
 
@@ -128,6 +129,9 @@ class _Askable:
     def within(self, length: object, slide: object = None) -> QueryTerm:
         """The query over windows of this length; the last call wins.
 
+        A pattern with a length, and nothing else, can also be a part of another pattern: its first and its last event
+        then lie at most so far apart, and a NOT at an end of it looks no further from the other end.
+
         Parameters
         ----------
         length : str, int, timedelta or Span
@@ -149,9 +153,36 @@ class _Askable:
         >>> print(event("B").within("10 minutes", slide="1 minute"))
         PATTERN B
         WITHIN 10 minutes SLIDE 1 minute
+        >>> seq("view", seq("cart", absent("purchase")).within("1 hour"))
+        SEQ(view, SEQ(cart, NOT purchase) WITHIN 1 hour)
         """
         window = Window(Span.parse(length), None if slide is None else Span.parse(slide))
         return QueryTerm(attrs.evolve(self._query(), window=window))
+
+    def max_gap(self, length: object) -> QueryTerm:
+        """The query whose trends have no two neighbours with more time between them; the last call wins.
+
+        Parameters
+        ----------
+        length : str, int, timedelta or Span
+            ``"30 minutes"``, or a number of ticks for an integer time column.
+
+        Returns
+        -------
+        QueryTerm
+
+        Raises
+        ------
+        WindowError
+            If it is no length of time.
+
+        Examples
+        --------
+        >>> print(kleene("click").max_gap("30 minutes"))
+        PATTERN click+
+        MAX_GAP 30 minutes
+        """
+        return QueryTerm(attrs.evolve(self._query(), max_gap=Span.parse(length)))
 
     def returning(self, *aggregates: object, **named: object) -> QueryTerm:
         """The query with these aggregates as its answer; the last call wins.
@@ -477,14 +508,29 @@ def pattern_of(thing: object) -> Pattern:
     if isinstance(thing, str):
         return event(thing).node
     if isinstance(thing, (QueryTerm, Query)):
-        hint = "build the whole pattern first, then call .where(...), .within(...) on it"
-        raise InvalidNode("a query cannot be part of a pattern", hint=hint)
+        return _limited(thing.node if isinstance(thing, QueryTerm) else thing)
     if isinstance(thing, (Term, Occurrence)):
         hint = "predicates go into .where(...), the condition of one event into event('B', condition)"
         raise InvalidNode(f"the term {shown(thing)} is not a pattern", hint=hint)
     if isinstance(thing, (list, tuple)):
         raise InvalidNode(f"a {type(thing).__name__} is not a pattern", hint="write seq(A, B), or seq(*parts)")
     raise InvalidNode(f"{shown(thing)} is not a pattern", hint="build event variables with events('A', 'B')")
+
+
+def _limited(query: Query) -> Pattern:
+    """A query that says nothing but a pattern and its length, as a part of another pattern."""
+    window = query.window
+    if window is not None and query == Query(query.pattern, window=window):
+        if window.slide is None:
+            return Within(query.pattern, window.length)
+        raise InvalidNode(
+            "windows that slide cannot be part of a pattern",
+            hint="a part takes a length alone, .within('1 hour'); the slide belongs to the whole query",
+        )
+    raise InvalidNode(
+        "a query cannot be part of a pattern",
+        hint="a part takes .within(length) alone: call .where(...), .max_gap(...) and the like on the whole pattern",
+    )
 
 
 def query_of(thing: object) -> Query:
@@ -515,7 +561,8 @@ def parse(text: str, /, **parameters: object) -> QueryTerm:
     Parameters
     ----------
     text : str
-        ``[RETURN ...] PATTERN ... [WHERE ...] [MATCHING ...] [PARTITION BY ...] [GROUP BY ...] [WITHIN ...]``.
+        ``[RETURN ...] PATTERN ... [WHERE ...] [MATCHING ...] [PARTITION BY ...] [GROUP BY ...] [WITHIN ...]
+        [MAX_GAP ...]``.
     **parameters
         The constants that stand for ``:name`` in the text: numbers, strings, dates, timestamps, truth values or None.
         They are bound as values, and never read as text.

@@ -39,8 +39,9 @@ from cetdsl.pattern.expressions import (
 )
 from cetdsl.pattern.intervals import HINT as INTERVALS
 from cetdsl.pattern.intervals import read_interval
-from cetdsl.pattern.nodes import And, Event, Not, Or, Pattern, Repeat, Seq, events
-from cetdsl.pattern.query import ANY, POLICIES, Query, Returned, Span, Window
+from cetdsl.pattern.nodes import And, Event, Not, Or, Pattern, Repeat, Seq, Within, events
+from cetdsl.pattern.query import ANY, POLICIES, Query, Returned, Window
+from cetdsl.pattern.spans import Span
 from cetdsl.pattern.text import (
     ANY_NAME,
     COMPARISON,
@@ -56,7 +57,10 @@ from cetdsl.pattern.text import (
 
 T = TypeVar("T")
 
-_SHAPE = "write [RETURN ...] PATTERN ... [WHERE ...] [MATCHING ...] [PARTITION BY ...] [GROUP BY ...] [WITHIN ...]"
+_SHAPE = (
+    "write [RETURN ...] PATTERN ... [WHERE ...] [MATCHING ...] [PARTITION BY ...] [GROUP BY ...] [WITHIN ...] "
+    "[MAX_GAP ...]"
+)
 _LENGTHS = "write 10 minutes, 1 day, 90 s, or a number of ticks"
 _ARITHMETIC_OR_COMPARISON = r"==|!=|<>|<=|>=|[=<>+\-*/%]"
 # No part of a text can be split in two ways by any of these: what does not match is found out in one pass.
@@ -82,7 +86,7 @@ def parse(text: str, parameters: Mapping[str, Literal] = MappingProxyType({})) -
     ----------
     text : str
         ``[RETURN ...] PATTERN ... [WHERE ...] [MATCHING ...] [PARTITION BY ...] [GROUP BY ...] [WITHIN ...
-        [SLIDE ...]]``; keywords in any case, comments from ``--`` to the end of the line.
+        [SLIDE ...]] [MAX_GAP ...]``; keywords in any case, comments from ``--`` to the end of the line.
     parameters : mapping of str to Literal, optional
         The constant that stands for ``:name``, by name.
 
@@ -656,6 +660,12 @@ def _group(word: str, kind: type[Pattern]) -> Callable[[str, int, pp.ParseResult
     return build
 
 
+def _limited(text: str, at: int, tokens: pp.ParseResults) -> Pattern:
+    """A part of a pattern, with its WITHIN if it has one."""
+    part, *length = tokens
+    return _checked(text, at, Within, part, *length) if length else part
+
+
 def _unit(text: str, at: int, tokens: pp.ParseResults) -> Pattern:
     negated = isinstance(tokens[0], _Sign)
     part, *times = tokens[1:] if negated else tokens
@@ -716,12 +726,13 @@ def _query(text: str, at: int, tokens: pp.ParseResults) -> Query:
         partition_by += tuple(name for name in clauses["partition"].value if name not in partition_by)
     group_by = clauses["group"].value if "group" in clauses else ()
     window = Window(*clauses["within"].value) if "within" in clauses else None
+    max_gap = clauses["max_gap"].value[0] if "max_gap" in clauses else None
     returned = clauses["return"].value if "return" in clauses else ()
     matching = clauses["matching"].value[0] if "matching" in clauses else ANY
     for item in returned:
         _refuse_bare(item.aggregate, text)
-    query = _checked(text, pattern_clause.at, Query, pattern, where, partition_by, group_by, window, returned, matching)
-    return _with_variables(query)
+    parts = pattern, where, partition_by, group_by, window, returned, matching, max_gap
+    return _with_variables(_checked(text, pattern_clause.at, Query, *parts))
 
 
 def _split_where(whole: Expr, text: str) -> tuple[tuple[Expr, ...], tuple[str, ...]]:
@@ -828,8 +839,9 @@ def _build(commented: bool) -> _Rules:
     expression.set_name("expression")
     name = _name(PLAIN_NAME, "name")
     expression << _expression_rule(expression, name)
-    pattern = _pattern_rule(expression, name)
-    query = _query_rule(pattern, expression, name)
+    length = _length_rule()
+    pattern = _pattern_rule(expression, name, length)
+    query = _query_rule(pattern, expression, name, length)
     whole_expression = (expression + pp.StringEnd().set_name("end of text")).set_name("predicate")
     for rule in (query, whole_expression):
         if commented:
@@ -905,9 +917,17 @@ def _expression_rule(expression: pp.Forward, name: pp.ParserElement) -> pp.Parse
     return (signed + pp.ZeroOrMore(test | operator - signed)).set_parse_action(_placed(_expression))
 
 
-def _pattern_rule(expression: pp.Forward, name: pp.ParserElement) -> pp.ParserElement:
+def _length_rule() -> pp.ParserElement:
+    amount = pp.Regex(rf"{_DIGITS}(?:\.{_DIGITS})?").set_name("length")
+    unit = pp.Regex(PLAIN_NAME).set_name("unit of time")
+    return pp.OneOrMore(amount + pp.Opt(unit)).set_name("length").set_parse_action(_length)
+
+
+def _pattern_rule(expression: pp.Forward, name: pp.ParserElement, length: pp.ParserElement) -> pp.ParserElement:
     pattern = pp.Forward()
     pattern.set_name("pattern")
+    limited = (pattern + pp.Opt(pp.Suppress(_keyword("WITHIN")) - length)).set_name("pattern")
+    limited.set_parse_action(_limited)
     count = pp.Regex(r"[0-9]{1,9}(?!\w)").set_name("count")
     times = pp.Regex(r"[+*?]").set_name("+ * ?") | pp.Literal("{") - count - pp.Opt(
         pp.Literal(",") - pp.Opt(count)
@@ -930,12 +950,12 @@ def _pattern_rule(expression: pp.Forward, name: pp.ParserElement) -> pp.ParserEl
 
     def group(word: str, kind: type[Pattern]) -> pp.ParserElement:
         keyword = pp.Suppress(_keyword(word))
-        bodies = [pp.Suppress(left) - _listed(pattern) - pp.Suppress(right) for left, right in ("()", "{}")]
+        bodies = [pp.Suppress(left) - _listed(limited) - pp.Suppress(right) for left, right in ("()", "{}")]
         rule = keyword - pp.MatchFirst(bodies).set_name(f"( after {word}")
         return rule.set_name(word).set_parse_action(_group(word, kind))
 
     groups = [group("SEQ", Seq), group("AND", And), group("OR", Or)]
-    parenthesised = (pp.Suppress("(") - pattern - pp.Suppress(")")).set_name("parenthesised pattern")
+    parenthesised = (pp.Suppress("(") - limited - pp.Suppress(")")).set_name("parenthesised pattern")
     primary = pp.MatchFirst([*groups, conditioned, event, parenthesised]).set_name("pattern part")
     negation = (_keyword("NOT") | pp.Literal("!")).set_name("NOT").set_parse_action(_sign)
     unit = (negation - primary + pp.ZeroOrMore(times)) | (primary + pp.ZeroOrMore(times))
@@ -945,7 +965,9 @@ def _pattern_rule(expression: pp.Forward, name: pp.ParserElement) -> pp.ParserEl
     return pattern
 
 
-def _query_rule(pattern: pp.ParserElement, expression: pp.ParserElement, name: pp.ParserElement) -> pp.ParserElement:
+def _query_rule(
+    pattern: pp.ParserElement, expression: pp.ParserElement, name: pp.ParserElement, length: pp.ParserElement
+) -> pp.ParserElement:
     def clause(label: str, *parts: pp.ParserElement) -> pp.ParserElement:
         return pp.And(parts).set_name(label).set_parse_action(_clause(label.split()[0].lower()))
 
@@ -954,9 +976,6 @@ def _query_rule(pattern: pp.ParserElement, expression: pp.ParserElement, name: p
 
     returned = (expression + pp.Opt(pp.Suppress(_keyword("AS")) - name)).set_name("returned aggregate")
     returned.set_parse_action(_returned)
-    amount = pp.Regex(rf"{_DIGITS}(?:\.{_DIGITS})?").set_name("length")
-    unit = pp.Regex(PLAIN_NAME).set_name("unit of time")
-    length = pp.OneOrMore(amount + pp.Opt(unit)).set_name("length").set_parse_action(_length)
     policy = pp.MatchFirst([pp.CaselessKeyword(word, word) for word in POLICIES]).set_name("matching policy")
     partition_by = (keyword("PARTITION") - keyword("BY")).set_name("PARTITION BY")
     group_by = (keyword("GROUPBY") | keyword("GROUP") - keyword("BY")).set_name("GROUP BY")
@@ -968,6 +987,7 @@ def _query_rule(pattern: pp.ParserElement, expression: pp.ParserElement, name: p
         pp.Opt(clause("PARTITION BY clause", partition_by - _listed(name))),
         pp.Opt(clause("GROUP BY clause", group_by - _listed(name))),
         pp.Opt(clause("WITHIN clause", keyword("WITHIN") - length + pp.Opt(keyword("SLIDE") - length))),
+        pp.Opt(clause("MAX_GAP clause", keyword("MAX_GAP") - length)),
         pp.Suppress(pp.Opt(pp.Regex(rf"[.;](?={_SPACE}\Z)").set_name(". or ;"))),
         pp.StringEnd().set_name("end of text"),
     ]
@@ -1093,7 +1113,7 @@ def _missing_operand(word: str, found: str, instead: str) -> tuple[str, str]:
 
 def _left_over(word: str, found: str, before: list[str]) -> tuple[str, str]:
     clause = found.upper()
-    if clause in ("RETURN", "PATTERN", "WHERE", "MATCHING", "PARTITION", "GROUP", "GROUPBY", "WITHIN"):
+    if clause in ("RETURN", "PATTERN", "WHERE", "MATCHING", "PARTITION", "GROUP", "GROUPBY", "WITHIN", "MAX_GAP"):
         twice = clause in (token.upper() for token in before)
         return f"{clause} stands {'twice' if twice else 'too late'} in the query", _SHAPE
     if clause == "SLIDE":

@@ -18,7 +18,7 @@ from cetdsl.ir.indexes import SCAN, index_of_edge
 from cetdsl.ir.sharing import Sharing
 from cetdsl.pattern.expressions import Aggregate
 from cetdsl.pattern.query import Query, Returned
-from cetdsl.pattern.variants import NOT, PREDICATE, demands_of, without
+from cetdsl.pattern.variants import GAP, NOT, PART, PREDICATE, demands_of, without
 from cetdsl.planning.planner import plan_aggregate, strategy_name
 from cetdsl.planning.strategies.enumerate_and_aggregate import enumerate_and_aggregate
 from cetdsl.planning.strategies.request import compile_sides
@@ -110,7 +110,7 @@ class VariantCounts:
 
     def _with_candidates(self, query: Query) -> Query | None:
         """The query without what can only be tested of trends that are listed; None if it is listed all the same."""
-        demands = [demand for demand in demands_of(query) if demand.kind in (PREDICATE, NOT)]
+        demands = [demand for demand in demands_of(query) if demand.kind in (PREDICATE, NOT, PART, GAP)]
         listed = []
         for demand in demands:
             alone = self.resolved(without(query, [other for other in demands if other != demand]))

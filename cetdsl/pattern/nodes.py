@@ -8,6 +8,7 @@ import attrs
 
 from cetdsl.errors import InvalidNode, shown
 from cetdsl.pattern.expressions import DEPTH, Expr, check_name, check_text
+from cetdsl.pattern.spans import Span
 
 
 class Pattern:
@@ -152,6 +153,28 @@ class Not(Pattern):
 
     def with_children(self, children: tuple[Pattern, ...]) -> Pattern:
         return Not(children[0])
+
+
+@attrs.frozen
+class Within(Pattern):
+    """A part of a pattern whose first and last event lie at most a length of time apart.
+
+    A NOT at an end of the part looks no further from the opposite end than this length, either.
+    """
+
+    part: Pattern = attrs.field(converter=_pattern)
+    length: Span
+    depth: int = attrs.field(init=False, eq=False, repr=False, default=DEPTH)
+
+    def __attrs_post_init__(self) -> None:
+        _refuse_not((self.part,), "a part with WITHIN")
+
+    @property
+    def children(self) -> tuple[Pattern, ...]:
+        return (self.part,)
+
+    def with_children(self, children: tuple[Pattern, ...]) -> Pattern:
+        return Within(children[0], self.length)
 
 
 def _refuse_not(parts: tuple[Pattern, ...], where: str) -> None:

@@ -172,6 +172,20 @@ def follow_pairs(pattern: Pattern) -> frozenset[tuple[str, str]]:
     return frozenset(follow)
 
 
+def ends_of(pattern: Pattern) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The variables that the first and that the last event of a trend may be bound to, in reading order.
+
+    Examples
+    --------
+    >>> a, b, c = Event("a"), Event("b"), Event("c")
+    >>> ends_of(Seq((Or((a, b)), Repeat(c, 0, 1))))
+    (('a', 'b'), ('a', 'b', 'c'))
+    """
+    _, first, last = _ends(pattern, set())
+    names = positive_variables(pattern)
+    return tuple(name for name in names if name in first), tuple(name for name in names if name in last)
+
+
 @_once_per_pattern
 def runs_in_turn(pattern: Pattern) -> frozenset[tuple[str, str]]:
     """The variables of which each trend that binds both binds all events of the one right before all of the other.

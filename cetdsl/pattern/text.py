@@ -24,13 +24,27 @@ from cetdsl.pattern.expressions import (
     conjuncts,
 )
 from cetdsl.pattern.intervals import interval_text
-from cetdsl.pattern.nodes import And, Event, Not, Or, Pattern, Repeat, Seq
+from cetdsl.pattern.nodes import And, Event, Not, Or, Pattern, Repeat, Seq, Within
 from cetdsl.pattern.query import ANY as ANY_MATCH
 from cetdsl.pattern.query import Query, Returned
 
 #: Words that name nothing unless they stand in backquotes.
 RESERVED = (
-    *("RETURN", "PATTERN", "WHERE", "MATCHING", "GROUPBY", "GROUP", "WITHIN", "SLIDE", "SEQ", "AND", "OR", "NOT"),
+    *(
+        "RETURN",
+        "PATTERN",
+        "WHERE",
+        "MATCHING",
+        "GROUPBY",
+        "GROUP",
+        "WITHIN",
+        "SLIDE",
+        "MAX_GAP",
+        "SEQ",
+        "AND",
+        "OR",
+        "NOT",
+    ),
     *("AS", "IS", "IN", "BETWEEN", "LIKE", "NULL", "TRUE", "FALSE"),
 )
 #: Roles that are written as a function of the variable.
@@ -88,6 +102,8 @@ def unparse(query: Query, *, lenient: bool = False) -> str:
     if query.window is not None:
         slide = f" SLIDE {query.window.slide}" if query.window.slide is not None else ""
         lines.append(f"WITHIN {query.window.length}{slide}")
+    if query.max_gap is not None:
+        lines.append(f"MAX_GAP {query.max_gap}")
     return "\n".join(lines)
 
 
@@ -244,10 +260,16 @@ class _Writer:
             return (f"({part})" if isinstance(node.part, Repeat) else part) + _times(node)
         if isinstance(node, Not):
             return "NOT " + self.pattern(node.part, alone=False)
+        if isinstance(node, Within):
+            return f"({self.limited(node)})"
         raise NotExpressible(f"{type(node).__name__} has no text form")
 
     def group(self, word: str, node: Pattern) -> str:
-        return f"{word}({', '.join(self.pattern(part) for part in node.children)})"
+        parts = (self.limited(part) if isinstance(part, Within) else self.pattern(part) for part in node.children)
+        return f"{word}({', '.join(parts)})"
+
+    def limited(self, node: Within) -> str:
+        return f"{self.pattern(node.part)} WITHIN {node.length}"
 
     def event(self, node: Event) -> str:
         name = quote_name(node.variable)

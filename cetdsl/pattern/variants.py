@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from itertools import accumulate, count, pairwise
 
 import attrs
 
 from cetdsl.pattern.expressions import Expr, conjuncts, variables
-from cetdsl.pattern.nodes import And, Event, Not, Or, Pattern, Repeat, Seq, dissolved, negations
+from cetdsl.pattern.nodes import And, Event, Not, Or, Pattern, Repeat, Seq, Within, dissolved, negations
 from cetdsl.pattern.properties import positive_variables
 from cetdsl.pattern.query import Query
 from cetdsl.pattern.text import quote, quote_name
 
 #: The kinds of demands, in the order in which they are told.
-KEY, PREDICATE, NOT, REPETITION, WINDOW = "key", "predicate", "NOT", "repetition", "window"
+KEY, PREDICATE, NOT, REPETITION = "key", "predicate", "NOT", "repetition"
+PART, GAP, WINDOW = "length of a part", "gap", "window"
 
 
 @attrs.frozen
@@ -58,6 +59,10 @@ def demands_of(query: Query) -> tuple[Demand, ...]:
     found += [Demand(NOT, place, _not_text(query, node)) for place, node in enumerate(negations(query.pattern))]
     for place, node in enumerate(_repetitions(query.pattern)):
         found.append(Demand(REPETITION, place, f"{quote(node.part)} {node.at_least} times"))
+    for place, part in enumerate(_limited_parts(query.pattern)):
+        found.append(Demand(PART, place, f"{quote(part.part)} WITHIN {part.length}"))
+    if query.max_gap is not None:
+        found.append(Demand(GAP, 0, f"MAX_GAP {query.max_gap}"))
     if query.window is not None:
         slide = f" SLIDE {query.window.slide}" if query.window.slide is not None else ""
         found.append(Demand(WINDOW, 0, f"WITHIN {query.window.length}{slide}"))
@@ -81,7 +86,7 @@ def without(query: Query, dropped: Collection[Demand]) -> Query:
     keys, predicates = _keys(query), _predicates(query)
     gone_keys = {keys[place] for place in places.get(KEY, ())}
     gone = [predicates[place] for place in places.get(PREDICATE, ())]
-    pattern = _without_parts(query.pattern, places.get(NOT, set()), places.get(REPETITION, set()))
+    pattern = _without_parts(query.pattern, places)
     left = {node.variable for node in pattern.walk() if isinstance(node, Event)}
     # What was said of a NOT goes with it.
     where = [part for part in _conjuncts(query) if part not in gone and set(variables(part)) <= left]
@@ -92,6 +97,7 @@ def without(query: Query, dropped: Collection[Demand]) -> Query:
         partition_by=[name for name in query.partition_by if name not in gone_keys],
         group_by=[name for name in query.group_by if name not in gone_keys],
         window=None if WINDOW in places else query.window,
+        max_gap=None if GAP in places else query.max_gap,
     )
 
 
@@ -180,17 +186,33 @@ def _repetitions(pattern: Pattern) -> list[Repeat]:
     return own + [node for child in pattern.children for node in _repetitions(child)]
 
 
-def _without_parts(pattern: Pattern, nots: set[int], repetitions: set[int]) -> Pattern:
-    """The pattern without some NOT, and with some repetitions of which once is enough, by their numbers."""
+def _limited_parts(pattern: Pattern) -> list[Within]:
+    """The parts that have a length of their own, in reading order."""
+    if isinstance(pattern, Not):
+        return []
+    own = [pattern] if isinstance(pattern, Within) else []
+    return own + [node for child in pattern.children for node in _limited_parts(child)]
+
+
+def _without_parts(pattern: Pattern, gone: Mapping[str, Collection[int]]) -> Pattern:
+    """The pattern without some NOT and some lengths of parts, and with some repetitions of which once is enough.
+
+    They are given by their numbers, those of each kind of demand.
+    """
     # Numbers tell apart what is written twice, which may be one object.
-    not_numbers, repetition_numbers = count(), count()
+    numbers = {kind: count() for kind in (NOT, REPETITION, PART)}
+
+    def is_gone(kind: str) -> bool:
+        return next(numbers[kind]) in gone.get(kind, ())
 
     def rebuilt(node: Pattern) -> Pattern | None:
         if isinstance(node, Not):
-            return None if next(not_numbers) in nots else node
-        is_demanded = isinstance(node, Repeat) and node.at_least > 1
-        once = is_demanded and next(repetition_numbers) in repetitions
+            return None if is_gone(NOT) else node
+        once = isinstance(node, Repeat) and node.at_least > 1 and is_gone(REPETITION)
+        unlimited = isinstance(node, Within) and is_gone(PART)
         children = [child for child in map(rebuilt, node.children) if child is not None]
+        if unlimited:
+            return children[0]
         new = node.with_children(tuple(children)) if children else node
         return Repeat(new.part, 1, new.at_most) if once and isinstance(new, Repeat) else new
 

@@ -1,0 +1,153 @@
+"""Lengths of time: of windows, of parts of a pattern, and between neighbours."""
+
+from __future__ import annotations
+
+import re
+
+import attrs
+
+from cetdsl.errors import WindowError, shown
+
+#: Microseconds per unit of a length.
+MICROSECONDS = {
+    "microsecond": 1,
+    "millisecond": 1_000,
+    "second": 1_000_000,
+    "minute": 60_000_000,
+    "hour": 3_600_000_000,
+    "day": 86_400_000_000,
+    "week": 604_800_000_000,
+}
+_ALIASES = {
+    "us": "microsecond",
+    "microsec": "microsecond",
+    "ms": "millisecond",
+    "msec": "millisecond",
+    "millisec": "millisecond",
+    "s": "second",
+    "sec": "second",
+    "m": "minute",
+    "min": "minute",
+    "h": "hour",
+    "hr": "hour",
+    "d": "day",
+    "w": "week",
+    "wk": "week",
+}
+_CALENDAR = ("month", "quarter", "year")
+#: The longest window by its unit; all times of events lie within 9999 years, or 2^63 ticks.
+_LONGEST = {"microsecond": 9_998 * 365 * 86_400_000_000, "tick": 2**61, "month": 9_998 * 12}
+_PART = r"([0-9]+)\s*([A-Za-z]+)"
+
+
+def microseconds_of(word: str) -> int:
+    """The length of a unit of time by its name, in the singular or plural or short; 0 for what is none.
+
+    Examples
+    --------
+    >>> microseconds_of("min"), microseconds_of("Hours"), microseconds_of("fortnight")
+    (60000000, 3600000000, 0)
+    """
+    return MICROSECONDS.get(_unit_named(word), 0)
+
+
+def is_calendar_unit(word: str) -> bool:
+    """Whether a unit of time is of no fixed length.
+
+    Examples
+    --------
+    >>> is_calendar_unit("months"), is_calendar_unit("days")
+    (True, False)
+    """
+    return _unit_named(word) in _CALENDAR
+
+
+def _unit_named(word: str) -> str:
+    unit = word.lower()
+    return _ALIASES.get(unit) or _ALIASES.get(unit.rstrip("s")) or unit.rstrip("s")
+
+
+def _amount(digits: str) -> int:
+    """The number that the digits write; one of thousands of digits, which Python does not read, is out of range."""
+    significant = digits.lstrip("0")
+    if len(significant) > 20:
+        raise WindowError(f"a window length of {len(significant)} digits is out of range")
+    return int(significant or "0")
+
+
+@attrs.frozen
+class Span:
+    """A length of time: microseconds, ticks of an integer time column, or (refused later) calendar months.
+
+    Parameters
+    ----------
+    amount : int
+        How many units; at least 1.
+    unit : {"microsecond", "tick", "month"}
+        ``month`` can be written, so that analysis can refuse it beside the other errors of a query.
+
+    Examples
+    --------
+    >>> Span.parse("10 minutes")
+    Span(amount=600000000, unit='microsecond')
+    >>> str(Span.parse("90 s")), str(Span.parse(15))
+    ('90 seconds', '15')
+    """
+
+    amount: int
+    unit: str = attrs.field(validator=attrs.validators.in_(("microsecond", "tick", "month")))
+
+    def __attrs_post_init__(self) -> None:
+        if self.amount < 1:
+            raise WindowError(f"a window length must be positive, not {shown(self.amount)}")
+        if self.amount > _LONGEST[self.unit]:
+            raise WindowError(
+                f"a window length of {shown(self.amount)} {self.unit}s is out of range",
+                hint="the longest ones are 9998 years, and 2^61 ticks of an integer time column",
+            )
+
+    @classmethod
+    def parse(cls, value: object) -> Span:
+        """A length from ``"10 minutes"``, ``"1 day 2 hours"``, an int (ticks), a timedelta or a Span.
+
+        Raises
+        ------
+        WindowError
+            If the value is no length.
+        """
+        import datetime
+
+        if isinstance(value, Span):
+            return value
+        if isinstance(value, datetime.timedelta):
+            return cls((value.days * 86_400 + value.seconds) * 1_000_000 + value.microseconds, "microsecond")
+        if isinstance(value, int) and not isinstance(value, bool):
+            return cls(value, "tick")
+        hint = "write '10 minutes', '1 day', '90 s', or a whole number of ticks for an integer time column"
+        if not isinstance(value, str):
+            raise WindowError(f"{value!r} is not a length of time", hint=hint)
+        if re.fullmatch(r"\s*[0-9]+\s*", value):
+            return cls(_amount(value.strip()), "tick")
+        if not re.fullmatch(rf"[\s,]*(?:{_PART}[\s,]*)+", value):
+            raise WindowError(f"{value!r} is not a length of time", hint=hint)
+        micros = months = 0
+        for digits, word in re.findall(_PART, value):
+            amount, length = _amount(digits), microseconds_of(word)
+            if is_calendar_unit(word):
+                months += amount
+            elif length:
+                micros += amount * length
+            else:
+                raise WindowError(f"{word!r} is not a unit of time", hint=hint)
+        return cls(months, "month") if months else cls(micros, "microsecond")
+
+    def __str__(self) -> str:
+        if self.unit == "tick":
+            return str(self.amount)
+        if self.unit == "month":
+            return f"{self.amount} month{'s' if self.amount > 1 else ''}"
+        for unit in ("week", "day", "hour", "minute", "second", "millisecond", "microsecond"):
+            count, rest = divmod(self.amount, MICROSECONDS[unit])
+            if not rest and (unit != "week" or count > 0):
+                return f"{count} {unit}{'s' if count != 1 else ''}"
+        raise AssertionError("a microsecond divides every length")

@@ -1,0 +1,269 @@
+"""Lengths of parts of a pattern, and between neighbours, keep the trends whose times a look at each allows."""
+
+from __future__ import annotations
+
+import datetime
+import random
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+import attrs
+import generators
+import pytest
+import reference
+from modes import more_on_classic, settings
+from test_engines import by_case
+
+import cetdsl as cet
+from cetdsl.errors import AnalysisErrors, InvalidNode, ParseError, UnsupportedQuery, WindowError
+from cetdsl.pattern.nodes import And, Event, Not, Pattern, Repeat, Seq, Within, dissolved, events, transform
+from cetdsl.pattern.properties import positive_variables
+from cetdsl.pattern.query import Query
+from cetdsl.pattern.spans import Span
+
+pytestmark = pytest.mark.simple_plans
+
+STREAMS = 30
+FEATURES = generators.Features().without(
+    "negation", "edge_negation", "nested_negation", "complex_negation", "correlated_negation", "top_conjunction",
+    "inseparable",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def rows() -> list[generators.Row]:
+    return generators.stacked(7_300, STREAMS)
+
+
+@pytest.fixture(scope="module")
+def stream(spark: Any, rows: list[generators.Row]) -> Any:
+    return generators.frame(spark, rows).cache()
+
+
+def bare(pattern: Pattern) -> Pattern:
+    return transform(pattern, lambda node: node.part if isinstance(node, Within) else node)
+
+
+def limited(pattern: Pattern, repeated: bool = False) -> Iterator[tuple[Within, bool]]:
+    if isinstance(pattern, Not):
+        return
+    if isinstance(pattern, Within):
+        yield pattern, repeated
+    repeated |= isinstance(pattern, Repeat) and pattern.at_most != 1
+    for child in pattern.children:
+        yield from limited(child, repeated)
+
+
+def positive(pattern: Pattern) -> Pattern:
+    """The pattern without its NOTs."""
+    children = [positive(child) for child in pattern.children if not isinstance(child, Not)]
+    return pattern.with_children(tuple(children)) if children else pattern
+
+
+def is_kept(query: Query, trend: reference.Trend, rows: list[generators.Row]) -> bool:
+    """Whether a trend of the query without lengths and NOTs keeps them."""
+    times = [rows[i]["t"] for i, _ in trend]
+    if query.max_gap is not None and any(b - a > query.max_gap.amount for a, b in pairwise(times)):
+        return False
+    for part, repeated in limited(query.pattern):
+        names, most = positive_variables(part), part.length.amount
+        if repeated:
+            pairs = [(a, b) for (a, u), (b, v) in pairwise(trend) if (u, v) == names]
+            kept = all(rows[b]["t"] - rows[a]["t"] <= most for a, b in pairs)
+        else:
+            own = [rows[i]["t"] for i, name in trend if name in names]
+            kept = not own or max(own) - min(own) <= most
+        if not kept or any(_is_forbidden(part, node, place, trend, rows) for place, node in _edges(part)):
+            return False
+    return True
+
+
+def _edges(part: Within) -> Iterator[tuple[int, Not]]:
+    """The NOTs of single events at the ends of a part: -1 before it, 1 behind it."""
+    parts = dissolved(bare(part.part), Seq).children
+    for node, place in ((parts[:1], -1), (parts[-1:], 1)):
+        if node and isinstance(node[0], Not):
+            yield place, node[0]
+
+
+def _is_forbidden(part: Within, node: Not, place: int, trend: reference.Trend, rows: list[generators.Row]) -> bool:
+    names = positive_variables(part)
+    own = [(at, i) for at, (i, name) in enumerate(trend) if name in names]
+    if not own:
+        return False
+    (first, low), (last, high) = own[0], own[-1]
+    assert isinstance(node.part, Event)
+    same = [row for row in rows if row["type"] == node.part.type and row["t"] is not None]
+    same = [row for row in same if row["case"] == rows[low]["case"]]
+    if place > 0:
+        stop = rows[trend[last + 1][0]]["t"] if last + 1 < len(trend) else float("inf")
+        return any(
+            rows[high]["t"] < row["t"] < stop and row["t"] <= rows[low]["t"] + part.length.amount for row in same
+        )
+    start = rows[trend[first - 1][0]]["t"] if first else float("-inf")
+    return any(start < row["t"] < rows[low]["t"] and row["t"] >= rows[high]["t"] - part.length.amount for row in same)
+
+
+def judge(stream: Any, rows: list[generators.Row], query: Query, ties: tuple[str, ...] = ()) -> int:
+    """Compares the trends and their number with those that are kept; returns how many were not."""
+    query = by_case(query)
+    plain = attrs.evolve(query, pattern=positive(bare(query.pattern)), max_gap=None)
+    every = reference.trends(plain, rows, tie_break=ties)
+    kept = {key: {t for t in found if is_kept(query, t, rows)} for key, found in every.items()}
+    bound = stream.pattern(query, time="t", tie_break=ties)
+    expected = sorted(trend for found in kept.values() for trend in found)
+    listed = bound.trends(columns=["id"]).collect()
+    assert sorted(tuple((b.event.id, b.variable) for b in row.trend) for row in listed) == expected, str(query)
+    counted = sum(int(row["n"]) for row in bound.count_trends("n", number="string").collect())
+    assert counted == len(expected), str(query)
+    return sum(map(len, every.values())) - len(expected)
+
+
+QUERIES = (
+    "PATTERN SEQ(A, SEQ(B, NOT C) WITHIN 2)",
+    "PATTERN SEQ(A, B+) MAX_GAP 1",
+    "PATTERN (A+ WITHIN 2) WITHIN 10 SLIDE 5",
+    "PATTERN SEQ(A, B+, C) WITHIN 6 MAX_GAP 2",
+    "PATTERN SEQ(A, SEQ(B, C) WITHIN 1)",
+    "PATTERN SEQ(SEQ(A, B+) WITHIN 2, C)",
+    "PATTERN (SEQ(A, B) WITHIN 1)+",
+    "PATTERN SEQ(SEQ(NOT C, A) WITHIN 2, B)",
+    "PATTERN SEQ(SEQ(A, NOT C) WITHIN 1, B)",
+    "PATTERN SEQ(A, (B+ WITHIN 2)?)",
+    "PATTERN (SEQ(A, B) WITHIN 1) OR SEQ(C, Stock s?)",
+    "PATTERN SEQ(A, (SEQ(B, C) WITHIN 2)+) MAX_GAP 3",
+    "PATTERN (SEQ(A, B, C) WITHIN 3) MAX_GAP 2",
+)
+
+
+@pytest.mark.parametrize("text", more_on_classic(*QUERIES))
+def test_trends_keep_lengths(stream: Any, rows: list[generators.Row], text: str) -> None:
+    assert judge(stream, rows, cet.parse(text).node) > 0
+
+
+@pytest.mark.classic
+def test_generated_patterns_with_lengths(stream: Any, rows: list[generators.Row]) -> None:
+    judged = refused = lost = 0
+    for seed in range(24):
+        case, chosen = generators.random_case(61_000 + seed, FEATURES), random.Random(seed)
+
+        def change(node: Pattern, chosen: random.Random = chosen) -> Pattern:
+            return Within(node, Span(chosen.randint(1, 3), "tick")) if chosen.random() < 0.25 else node
+
+        gap = Span(chosen.randint(1, 3), "tick") if chosen.random() < 0.5 else None
+        query = attrs.evolve(case.query, pattern=transform(case.query.pattern, change), max_gap=gap, returning=())
+        if query.pattern == case.query.pattern and gap is None:
+            continue
+        try:
+            lost += judge(stream, rows, query, case.tie_break)
+            judged += 1
+        except (AnalysisErrors, UnsupportedQuery):
+            refused += 1
+    assert judged > 8
+    assert refused < 2 * judged
+    assert lost > 20
+
+
+@pytest.mark.parametrize("kind", more_on_classic("timestamp", "timestamp_ntz", "date"))
+def test_a_length_is_elapsed_time(spark: Any, kind: str) -> None:
+    """On 31 March 2024 clocks in Berlin show 2 hours for 1, so that day has 23; clocks without a zone know nothing."""
+    begin, end = ("2024-03-31", "2024-04-01") if kind == "date" else ("2024-03-31 00:00:00", "2024-04-01 00:00:00")
+    with settings(spark, {"spark.sql.session.timeZone": "Europe/Berlin"}):
+        df = spark.createDataFrame([(begin, "A"), (end, "B")], "ts string, type string")
+        df = df.withColumn("ts", df.ts.cast(kind))
+
+        def count(length: object) -> int:
+            found = {
+                df.pattern(query, time="ts").trends(columns=["ts"]).count()
+                for query in (
+                    cet.seq("A", "B").max_gap(length),
+                    cet.seq(cet.seq("A", "B").within(length), cet.star("C")),
+                    cet.seq("A", "B").within(length),
+                )
+            }
+            assert len(found) == 1
+            return found.pop()
+
+        exact = 24 if kind == "timestamp_ntz" else 23
+        assert count(datetime.timedelta(hours=exact)) == 1
+        assert count(datetime.timedelta(hours=exact, microseconds=-1)) == 0
+
+
+@pytest.mark.parametrize("kind", more_on_classic("int", "bigint", "smallint"))
+def test_no_time_overflows(spark: Any, kind: str) -> None:
+    last = {"int": 2**31 - 1, "bigint": 2**62 - 1, "smallint": 2**15 - 1}[kind]
+    df = spark.createDataFrame([(last - 3, "A"), (last, "B")], f"t {kind}, type string")
+    for length, trends in ((2, 0), (3, 1), (2**31 - 1, 1), (2**61, 1)):
+        assert df.pattern(cet.seq("A", "B").max_gap(length), time="t").trends().count() == trends
+
+
+def test_both_front_ends_say_the_same() -> None:
+    part = cet.seq("cart", cet.absent("purchase")).within("1 hour")
+    query = cet.seq("view", part).within("1 day").max_gap("30 minutes")
+    text = "PATTERN SEQ(view, SEQ(cart, NOT purchase) WITHIN 1 hour) WITHIN 1 day MAX_GAP 30 minutes"
+    assert cet.parse(text) == query
+    assert cet.parse(str(query)) == query
+    assert cet.event("view") >> part == cet.seq("view", part)
+    assert part >> cet.event("view") == cet.seq(part, "view")
+
+
+REFUSED = (
+    ("PATTERN SEQ(A, SEQ(A, B) WITHIN 3)", "'A' stands at another place of the pattern, too"),
+    ("PATTERN SEQ(SEQ(A, NOT A) WITHIN 3, B)", "'A' stands at another place of the pattern, too"),
+    ("PATTERN ((A+) WITHIN 3)+", "in a repetition it cannot be told which events are of the same time"),
+    ("PATTERN (SEQ(A, B?) WITHIN 3)+", "in a repetition it cannot be told"),
+    ("PATTERN SEQ(A, SEQ(B+, NOT C) WITHIN 3)", "NOT C looks so far from where the part begins, but it begins with no"),
+    ("PATTERN SEQ(A, NOT (B+ WITHIN 3), C)", "under NOT nothing says which event of 'B' is the first"),
+)
+
+
+@pytest.mark.parametrize(("text", "why"), REFUSED)
+def test_what_no_predicate_says_is_refused(spark: Any, text: str, why: str) -> None:
+    df = spark.createDataFrame([(1, "A")], "t int, type string")
+    with pytest.raises(UnsupportedQuery, match=why):
+        df.pattern(text, time="t")
+
+
+def test_lengths_that_do_not_fit_are_refused(spark: Any) -> None:
+    df = spark.createDataFrame([(1, "A")], "t int, type string")
+    with pytest.raises(WindowError, match="MAX_GAP 5 minutes is a length of time, but the time column 't'"):
+        df.pattern(cet.kleene("A").max_gap("5 minutes"), time="t")
+    with pytest.raises(WindowError, match="WITHIN 1 month has no fixed length"):
+        df.pattern("PATTERN SEQ(A, SEQ(B, C) WITHIN 1 month)", time="t")
+    with pytest.raises(InvalidNode, match="windows that slide cannot be part of a pattern"):
+        cet.seq("A", cet.seq("B", "C").within(4, slide=2))
+    with pytest.raises(InvalidNode, match="a query cannot be part of a pattern"):
+        cet.seq("A", cet.seq("B", "C").max_gap(2))
+    with pytest.raises(InvalidNode, match="NOT cannot stand directly inside a part with WITHIN"):
+        Within(Not(Event("A")), Span(1, "tick"))
+    with pytest.raises(ParseError, match="MAX_GAP needs a length of time"):
+        cet.parse("PATTERN A MAX_GAP")
+
+
+def test_a_diagnosis_blames_lengths(spark: Any) -> None:
+    df = spark.createDataFrame([(1, "A"), (5, "B"), (9, "C")], "t int, type string")
+    assert df.pattern("PATTERN SEQ(A, B, C) MAX_GAP 3", time="t").diagnose().causes == (
+        "without MAX_GAP 3 there would be 1 trend",
+    )
+    assert df.pattern("PATTERN SEQ(A, SEQ(B, C) WITHIN 3)", time="t").diagnose().causes == (
+        "without SEQ(B, C) WITHIN 3 there would be 1 trend",
+    )
+
+
+def test_sides_of_and_have_lengths_of_their_own(stream: Any, rows: list[generators.Row]) -> None:
+    query = by_case(cet.parse("PATTERN (SEQ(A, B) WITHIN 1) AND C").node)
+    assert isinstance(query.pattern, And)
+    plain = attrs.evolve(query, pattern=bare(query.pattern))
+    expected = sum(
+        all(rows[b]["t"] - rows[a]["t"] <= 1 for side in pair if len(side) > 1 for (a, _), (b, _) in [side])
+        for found in reference.trends(plain, rows).values()
+        for pair in found
+    )
+    counted = stream.pattern(query, time="t").count_trends("n").collect()
+    assert sum(int(row["n"]) for row in counted) == expected > 0
+
+
+def test_the_events_of_a_part_are_those_of_its_variables() -> None:
+    part = Within(Seq((Event("b"), Event("c"))), Span(1, "tick"))
+    assert [event.variable for event in events(Seq((Event("a"), part)))] == ["a", "b", "c"]
