@@ -1,4 +1,4 @@
-"""A driver that is killed at any time and started again gives nothing twice and loses nothing."""
+"""A stream of which a process is killed at any time, and which goes on, gives nothing twice and loses nothing."""
 
 from __future__ import annotations
 
@@ -9,15 +9,20 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import killed_driver
 import pytest
+from killed_driver import PROVIDER, STORES
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
-#: So many files, each a micro-batch, and how often the driver is killed while it reads them.
-FILES, KILLS = 12, int(os.environ.get("CETDSL_KILLS", "2"))
+#: How often a driver is killed while it reads one stream, and of how many files that is, each a micro-batch.
+KILLS = int(os.environ.get("CETDSL_KILLS", "2"))
+FILES = max(12, KILLS + 10)
 
 
 def write_events(spark: Any, folder: Path) -> None:
@@ -35,9 +40,21 @@ def write_events(spark: Any, folder: Path) -> None:
         os.utime(path, (1_600_000_000 + number,) * 2)
 
 
-def start(folder: Path) -> subprocess.Popen[bytes]:
+def judge(spark: Any, folder: Path) -> None:
+    """Compares what a stream gave with what a batch gives over the same files."""
+    events = spark.read.schema(killed_driver.SCHEMA).parquet(str(folder / "events"))
+    expected = Counter(map(str, killed_driver.answer(events).collect()))
+    answer = spark.read.parquet(str(folder / "answer"))
+    assert Counter(map(str, answer.collect())) == expected
+    assert len(expected) > 100
+
+
+# The driver -----------------------------------------------------------------------------------------------------------
+
+
+def start(folder: Path, store: str) -> subprocess.Popen[bytes]:
     """Starts a driver in a group of its own, with its JVM and its workers."""
-    script = [sys.executable, killed_driver.__file__, str(folder)]
+    script = [sys.executable, killed_driver.__file__, str(folder), store]
     return subprocess.Popen(script, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
@@ -47,11 +64,12 @@ def committed(folder: Path) -> int:
 
 
 @pytest.mark.classic
-def test_a_killed_driver_goes_on_where_it_was(spark: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("store", STORES)
+def test_a_killed_driver_goes_on_where_it_was(spark: Any, tmp_path: Path, store: str) -> None:
     write_events(spark, tmp_path)
     choose, killed = random.Random(6), 0
     for number in range(KILLS):
-        driver = start(tmp_path)
+        driver = start(tmp_path, store)
         goal = max(committed(tmp_path), (FILES - 2) * (number + 1) // (KILLS + 1))
         until = time.monotonic() + 120
         while committed(tmp_path) < goal and driver.poll() is None and time.monotonic() < until:
@@ -62,9 +80,68 @@ def test_a_killed_driver_goes_on_where_it_was(spark: Any, tmp_path: Path) -> Non
         driver.wait()
     assert killed == KILLS
     assert 0 < committed(tmp_path) < FILES
-    assert start(tmp_path).wait(timeout=240) == 0
-    events = spark.read.schema(killed_driver.SCHEMA).parquet(str(tmp_path / "events"))
-    expected = Counter(map(str, killed_driver.answer(events).collect()))
-    answer = spark.read.parquet(str(tmp_path / "answer"))
-    assert Counter(map(str, answer.collect())) == expected
-    assert len(expected) > 100
+    assert start(tmp_path, store).wait(timeout=240) == 0
+    judge(spark, tmp_path)
+
+
+# Workers and executors ------------------------------------------------------------------------------------------------
+
+
+def kill_workers() -> None:
+    """Kills the Python workers of an executor, this one among them, and the process that starts them."""
+    os.killpg(os.getpgrp(), signal.SIGKILL)
+
+
+def kill_executor() -> None:
+    """Kills the JVM that a Python worker works for."""
+    starts_workers = os.getppid()
+    executor = int(Path(f"/proc/{starts_workers}/stat").read_text().rpartition(")")[2].split()[1])
+    os.kill(executor, signal.SIGKILL)
+    time.sleep(60)  # this worker ends with it, and must give nothing before
+
+
+def killing(kill: Callable[[], None], ids: set[int], folder: str) -> Callable[[int], bool]:
+    """Returns a filter that lets all rows through, and kills when it first sees each of some numbers."""
+
+    def lets_through(number: int) -> bool:
+        if number in ids:
+            try:
+                Path(folder, str(number)).touch(exist_ok=False)
+            except FileExistsError:
+                return True
+            kill()
+        return True
+
+    return lets_through
+
+
+@pytest.fixture(params=STORES)
+def stored(request: pytest.FixtureRequest, spark: Any) -> Iterator[None]:
+    """A session of which streams keep their state in each of the stores."""
+    before = spark.conf.get(PROVIDER)
+    spark.conf.set(PROVIDER, STORES[request.param])
+    yield
+    spark.conf.set(PROVIDER, before)
+
+
+@pytest.mark.cluster
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="asks Linux whose child a process is")
+@pytest.mark.parametrize("kill", [kill_workers, kill_executor])
+@pytest.mark.usefixtures("stored")
+def test_a_cluster_goes_on_without_a_killed_process(spark: Any, tmp_path: Path, kill: Callable[[], None]) -> None:
+    write_events(spark, tmp_path)
+    marks = tmp_path / "killed"
+    marks.mkdir()
+
+    def through(rows: DataFrame, number: Any, ids: set[int]) -> DataFrame:
+        return rows.filter(F.udf(killing(kill, ids, str(marks)), "boolean", useArrow=False)(number))
+
+    # While events go into state, and while trends that kernels have listed are written.
+    before = through(killed_driver.read(spark, str(tmp_path)), F.col("id"), {95, 221})
+    first_of_trend = F.col("trend")[0].event.id
+    expected = killed_driver.answer(spark.read.schema(killed_driver.SCHEMA).parquet(str(tmp_path / "events")))
+    listed = sorted({row[0] for row in expected.select(first_of_trend).collect()})
+    after = through(killed_driver.answer(before), first_of_trend, {listed[len(listed) // 3], listed[-1]})
+    killed_driver.write(after, str(tmp_path)).awaitTermination()
+    assert len(list(marks.iterdir())) == 4
+    judge(spark, tmp_path)

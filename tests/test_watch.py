@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import types
 from collections.abc import Iterator
@@ -78,7 +79,9 @@ def test_errors_of_cetdsl_are_its_own(spark: Any, tmp_path: Path) -> None:
         cet.watch(started(live), every=0.1)
 
 
-def test_a_notebook_gets_one_table(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def notebook(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What a notebook that runs this is given to show, one page after the other."""
     shown: list[str] = []
     display = types.ModuleType("IPython.display")
     display.HTML = str  # type: ignore[attr-defined]
@@ -88,11 +91,24 @@ def test_a_notebook_gets_one_table(live: Live, monkeypatch: pytest.MonkeyPatch) 
     package.get_ipython = type("ZMQInteractiveShell", (), {})  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "IPython", package)
     monkeypatch.setitem(sys.modules, "IPython.display", display)
+    return shown
+
+
+def test_a_notebook_gets_one_table(live: Live, notebook: list[str]) -> None:
     cet.watch(started(live))
-    assert shown[0].startswith("<table><thead><tr><th>trigger</th><th>events</th>")
-    assert "<td>" not in shown[0]
-    assert shown[-1].count("<tr>") >= 5
-    assert "<tr><td>0</td><td>3</td><td>0</td>" in shown[-1]
+    assert notebook[0].startswith("<table><thead><tr><th>trigger</th><th>events</th>")
+    assert "<td>" not in notebook[0]
+    assert notebook[-1].count("<tr>") >= 5
+    assert "<tr><td>0</td><td>3</td><td>0</td>" in notebook[-1]
+
+
+def test_a_notebook_keeps_the_last_lines(live: Live, notebook: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cetdsl.frontend.watch._LINES_OF_NOTEBOOK", 2)
+    running = started(live)
+    cet.watch(running)
+    last = running.recentProgress[-1]["batchId"]
+    pages = [re.findall(r"<tr><td>(\d+)</td>", page) for page in notebook]
+    assert pages == [[str(n) for n in range(max(0, end - 2), end)] for end in range(last + 2)]
 
 
 def test_what_cannot_be_watched(live: Live) -> None:

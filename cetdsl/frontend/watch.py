@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,8 @@ _COLUMNS = {
     "seconds": 9,
     "watermark": 26,
 }
+#: So many of the latest lines a notebook shows, as it gets all of them anew with each one.
+_LINES_OF_NOTEBOOK = 100
 #: What stands where a sink does not tell how many rows it took, and where there is no watermark yet.
 _UNTOLD = "-"
 
@@ -43,8 +46,8 @@ def watch(query: StreamingQuery | ConnectQuery, *, every: float = 1.0) -> None:
     operators that keep state. Spark counts late events where state is kept: once for each window, and those of one key
     and window that one task has read together as one.
 
-    A terminal gets lines of text, a notebook one table in HTML, which is written again. Whoever interrupts watching
-    leaves the stream running.
+    A terminal gets lines of text, a notebook one table in HTML, which is written again and has the last hundred lines.
+    Whoever interrupts watching leaves the stream running.
 
     Parameters
     ----------
@@ -152,7 +155,7 @@ def _in_terminal() -> Callable[[Sequence[str]], None]:
 def _in_notebook() -> Callable[[Sequence[str]], None]:
     from IPython.display import HTML, display
 
-    known: list[Sequence[str]] = []
+    known: deque[Sequence[str]] = deque(maxlen=_LINES_OF_NOTEBOOK)
     handle = display(HTML(_html(known)), display_id=True)
 
     def show(texts: Sequence[str]) -> None:
@@ -162,7 +165,7 @@ def _in_notebook() -> Callable[[Sequence[str]], None]:
     return show
 
 
-def _html(rows: Sequence[Sequence[str]]) -> str:
+def _html(rows: Iterable[Sequence[str]]) -> str:
     """Returns the whole table for a notebook."""
 
     def line(tag: str, texts: Sequence[str]) -> str:
