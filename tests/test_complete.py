@@ -11,6 +11,7 @@ from decimal import Decimal
 from functools import reduce
 from typing import Any
 
+import generators
 import pytest
 from modes import more_on_classic, settings
 from pyspark.sql import functions as F
@@ -422,15 +423,57 @@ def test_wrong_arguments(spark: Any) -> None:
         asked.complete_trends(columns=["nope"])
 
 
+_WEIGHTS = {
+    "avg": (cet.avg(B.x), lambda xs, _: sum(xs) / len(xs) if xs else None),
+    "min": (cet.min(B.x), lambda xs, _: min(xs, default=None)),
+    "max": (cet.max(B.t), lambda _, ts: max(ts, default=None)),
+    "sum": (cet.sum(B.x), lambda xs, _: sum(xs) if xs else None),
+    "count": (cet.count(B), lambda _, ts: len(ts)),
+}
+
+
+@pytest.mark.parametrize("name", more_on_classic(*_WEIGHTS))
+@pytest.mark.parametrize("per_group", [True, False])
+def test_the_first_of_all_trends_by_any_aggregate(spark: Any, name: str, per_group: bool) -> None:
+    """The weights are those of the trends, and none that is left out is heavier than one that is shown."""
+    df = generators.frame(spark, generators.stacked(8_800, 12))
+    asked = df.pattern("PATTERN SEQ(A, B+) GROUP BY case WITHIN 6 SLIDE 3", time="t")
+    by, weigh = _WEIGHTS[name]
+
+    def rank(weight: Any) -> tuple[bool, Any]:
+        return weight is not None, weight or 0
+
+    def weight_of(row: Any) -> Any:
+        bound = [b.event for b in row.trend if b.variable == "B"]
+        return weigh([event.x for event in bound if event.x is not None], [event.t for event in bound])
+
+    def group_of(row: Any) -> Any:
+        return (row.case, row.window) if per_group else None
+
+    every: dict[Any, list[Any]] = {}
+    for row in asked.trends(columns=["id", "x", "t"]).collect():
+        every.setdefault(group_of(row), []).append(weight_of(row))
+    found: dict[Any, list[Any]] = {}
+    top = asked.top_trends(3, by=by, complete=False, columns=["id", "x", "t"], per_group=per_group)
+    for row in top.collect():
+        assert row[name] == pytest.approx(weight_of(row)) if row[name] is not None else weight_of(row) is None
+        found.setdefault(group_of(row), []).append(weight_of(row))
+    assert set(found) == set(every)
+    for group, weights in found.items():
+        assert sorted(weights, key=rank) == sorted(every[group], key=rank)[-3:]
+
+
 def test_what_trends_cannot_be_ordered_by(spark: Any) -> None:
     s = cet.event("s")
     asked = prices(spark, 1.0, 2.0).pattern(RISING, time="t", type=None)
     for by in (s.price, 3, "length"):
         with pytest.raises(errors.InvalidNode, match=r"by= is not an aggregate\n  hint: use by=cet\.length"):
             asked.top_trends(1, by=by)
-    for by in (cet.avg(s.price), cet.max(s.price), cet.count(), cet.max(cet.length())):
-        with pytest.raises(errors.InvalidNode, match="does not add up along a trend"):
+    for by in (cet.count(), cet.max(cet.length())):
+        with pytest.raises(errors.InvalidNode, match="which is about many trends"):
             asked.top_trends(1, by=by)
+    with pytest.raises(errors.InvalidNode, match="per_group is True or False"):
+        asked.top_trends(1, per_group="yes")
     with pytest.raises(errors.UnknownVariable, match="no variable 'B'"):
         asked.top_trends(1, by=cet.sum(B.price))
     with pytest.raises(errors.UnknownColumn, match="no column 'prise'"):

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 
 import attrs
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType
 
@@ -202,7 +202,12 @@ def top_trends(df: DataFrame, plan: TopTrends) -> Rows:
     rows, shown = execute(df, plan.child), Shown.of(plan.source)
     weight = FinishedTrend(F.col("trend"), rows.frame).aggregate(plan.by)
     data = shown.narrow(rows.data.withColumn("weight", weight), rows.frame, plan.columns, "weight")
-    return rows.now(data.orderBy(F.desc("weight")).limit(plan.size).toDF(*shown.names(plan.name)))
+    if plan.of_each and shown.internal:
+        order = Window.partitionBy(*shown.internal).orderBy(F.desc("weight"))
+        heaviest = data.withColumn("rank", F.row_number().over(order)).filter(F.col("rank") <= plan.size).drop("rank")
+    else:
+        heaviest = data.orderBy(F.desc("weight")).limit(plan.size)
+    return rows.now(heaviest.toDF(*shown.names(plan.name)))
 
 
 @runs(DropContained)

@@ -553,29 +553,40 @@ class PatternFrame:
         complete: bool = True,
         completeness: str = "maximal",
         columns: Sequence[str] | None = None,
+        *,
+        per_group: bool = False,
     ) -> DataFrame:
-        """The longest complete trends, or the heaviest ones, in falling order.
+        """The longest complete trends, or those of the greatest aggregate, in falling order.
 
-        Where trends are the paths of a graph, the others are not listed.
+        Where trends are the paths of a graph, and compared by what adds up along them, the others are not listed.
 
         Parameters
         ----------
         k : int
-            How many, of all groups and windows together.
+            How many, of all groups and windows together, or of each.
         by : Term
-            ``cet.length()`` (the default), ``cet.count(B)``, or ``cet.sum(B.x)``: what trends are compared by. A sum is
-            NULL, and comes last, if it has no value to add up; NaN comes first.
+            What trends are compared by: ``cet.length()`` (the default) or an aggregate of the events of each trend, as
+            ``cet.count(B)``, ``cet.sum(B.x)``, ``cet.avg(B.x)`` or ``cet.max(B.ts)``. One without a value is NULL and
+            comes last; NaN comes first. All trends are listed for what does not add up: all but length, count and sum.
         complete : bool
             False takes all trends into account, the rows of :meth:`trends`.
         completeness : {"maximal", "ends"}
             As of :meth:`complete_trends`.
         columns : sequence of str, optional
             The columns of each event to show; all by default.
+        per_group : bool
+            Whether ``k`` trends are given of each group, partition and window: of each value of the columns beside the
+            trend. All trends are listed for that; the order of rows is not defined.
 
         Returns
         -------
         pyspark.sql.DataFrame
-            As of :meth:`trends`, with a column ``length``, ``count`` or ``sum`` before the trend.
+            As of :meth:`trends`, with a column before the trend: ``length``, or the aggregate's name, as ``max``.
+
+        Raises
+        ------
+        InvalidNode
+            If trends cannot be ordered by such a term.
 
         Examples
         --------
@@ -591,12 +602,25 @@ class PatternFrame:
         |  3|   [3, 4]|
         +---+---------+
         <BLANKLINE>
+        >>> rows = [(1, "A", "u"), (2, "B", "u"), (3, "A", "v"), (4, "B", "v"), (5, "B", "v")]
+        >>> df = spark.createDataFrame(rows, "t int, type string, user string")
+        >>> last = df.pattern("PATTERN SEQ(A, B) WHERE [user]", time="t").top_trends(1, by=cet.max(B.t), per_group=True)
+        >>> last.select("user", "max", "trend.event.t").orderBy("user").show()
+        +----+---+------+
+        |user|max|     t|
+        +----+---+------+
+        |   u|  2|[1, 2]|
+        |   v|  5|[3, 5]|
+        +----+---+------+
+        <BLANKLINE>
         """
         refuse_streaming(self._df, "its heaviest trends")
+        if not isinstance(per_group, bool):
+            raise InvalidNode(f"per_group is True or False, not {shown(per_group)}", hint="True gives k of each group")
         size, names, weight = positive("k", k), self._columns(columns), self._weight(by)
         request = self._complete(completeness, columns=names, complete=complete)
         name = "length" if isinstance(weight.argument, Length) else weight.function
-        return run(self._df, plan_complete(TopRequest(request, size, weight, name)).plan)
+        return run(self._df, plan_complete(TopRequest(request, size, weight, name, per_group)).plan)
 
     def survey_complete_trends(
         self,
@@ -689,14 +713,14 @@ class PatternFrame:
 
     def _weight(self, by: Term | None) -> Aggregate:
         """What trends are ordered by, checked and with the exact names of its columns."""
-        hint = "use by=cet.length(), cet.count(B) or cet.sum(B.x)"
+        hint = "use by=cet.length(), cet.count(B), cet.sum(B.x) or another aggregate of the events of a trend"
         node = Length() if by is None else to_expr(by)
         if isinstance(node, Length):
             return Aggregate("max", None, node)
         if not isinstance(node, Aggregate):
             raise InvalidNode("by= is not an aggregate", hint=hint)
-        if not node.definition.is_total or node == COUNT or isinstance(node.argument, Length):
-            raise InvalidNode(f"trends cannot be ordered by {quote(node)}: it does not add up along a trend", hint=hint)
+        if node == COUNT or isinstance(node.argument, Length):
+            raise InvalidNode(f"trends cannot be ordered by {quote(node)}, which is about many trends", hint=hint)
         return self._rewritten_returning(Returned(node, "by")).query.returning[0].aggregate
 
     def graph(self, algorithm: str = "auto", columns: Sequence[str] | None = None) -> EventGraph:

@@ -26,4 +26,4 @@ class TopPaths(OverGraph):
     def steps(self) -> tuple[Step, ...]:
         by = words.weight(self.by, self.name)
         details = ("best first: what is to come is known exactly", "no other path is listed")
-        return Step(f"kernel: the {self.size} paths of largest {by}", details), Step(f"the {self.size} of largest {by}")
+        return Step(f"kernel: the {self.size} paths of largest {by}", details), Step(words.heaviest(self.size, by))

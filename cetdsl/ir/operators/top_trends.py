@@ -11,12 +11,16 @@ from cetdsl.pattern.expressions import Aggregate
 
 @attrs.frozen
 class TopTrends(Unary):
-    """Keeps ``size`` trends, whose events show these columns; ``name`` is the column of the weight."""
+    """Keeps ``size`` trends, of all or of each key and window, whose events show these columns.
+
+    ``name`` is the column of the weight.
+    """
 
     size: int
     by: Aggregate
     name: str
     columns: tuple[str, ...]
+    of_each: bool = False
 
     @property
     def gives(self) -> tuple[str, ...]:
@@ -24,4 +28,4 @@ class TopTrends(Unary):
 
     def steps(self) -> tuple[Step, ...]:
         by = words.weight(self.by, self.name)
-        return Step(f"work out {by}"), Step(f"the {self.size} of largest {by}")
+        return Step(f"work out {by}"), Step(words.heaviest(self.size, by, of_each=self.of_each))

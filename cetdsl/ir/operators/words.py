@@ -72,6 +72,11 @@ def weight(by: Aggregate, name: str) -> str:
     return name if isinstance(by.argument, Length) else quote(by)
 
 
+def heaviest(size: int, by: str, *, of_each: bool = False) -> str:
+    """Describes the choice of the heaviest trends."""
+    return f"the {size} of largest {by}" + (" of each key and window" if of_each else "")
+
+
 def shuffle(keys: list[str]) -> str:
     """Describes a shuffle by keys."""
     return "shuffle by " + ", ".join(keys) if keys else "shuffle to one task, as there is no key"

@@ -43,6 +43,7 @@ from cetdsl.ir.source import Source
 from cetdsl.ir.windowing import SPAN, WHOLE
 from cetdsl.pattern.expressions import Aggregate, Length, strip
 from cetdsl.pattern.nodes import And
+from cetdsl.pattern.text import quote
 from cetdsl.planning.accumulators import AccumulatorPlan
 from cetdsl.planning.pivots import always_first, joint_pivot
 from cetdsl.planning.shadows import TooMany, plan_shadows
@@ -109,12 +110,13 @@ class SampleRequest:
 
 @attrs.frozen
 class TopRequest:
-    """Asks for the heaviest trends; ``name`` is the column that shows their weights."""
+    """Asks for the heaviest trends, of all or of each key and window; ``name`` is the column of their weights."""
 
     complete: CompleteRequest
     size: int
     by: Aggregate
     name: str
+    of_each: bool = False
 
 
 @attrs.frozen
@@ -309,9 +311,13 @@ def sample_definition(request: SampleRequest) -> _Plan:
 
 
 @_over_graph
-def top_paths(built: BuildGraph, request: TopRequest) -> Operator:
+def top_paths(built: BuildGraph, request: TopRequest) -> _Plan:
     """Finds the heaviest paths of each key's graph, without listing the others."""
     argument = request.by.argument
+    if not request.by.definition.is_total and not isinstance(argument, Length):
+        return Declined(f"{quote(request.by)} does not add up along a trend")
+    if request.of_each:
+        return Declined("a task finds the heaviest paths of all of its keys and windows together")
     values = () if argument is None or isinstance(argument, Length) else (strip(argument),)
     return TopPaths(attrs.evolve(built, values=values), request.size, request.by, request.name)
 
@@ -321,7 +327,7 @@ def top_definition(request: TopRequest) -> _Plan:
     if len(request.complete.compiled) != 1:
         return Declined(_PAIRED)
     listed = defined(request.complete, columns_in((request.by,)))
-    return TopTrends(listed, request.size, request.by, request.name, request.complete.columns)
+    return TopTrends(listed, request.size, request.by, request.name, request.complete.columns, request.of_each)
 
 
 @_over_graph
