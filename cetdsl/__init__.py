@@ -52,6 +52,7 @@ if TYPE_CHECKING:
         var_pop,
         variance,
     )
+    from cetdsl.frontend.timeline import timeline
     from cetdsl.frontend.warm_up import warm_up
     from cetdsl.frontend.watch import watch
     from cetdsl.frontend.workload import Workload, patterns
@@ -97,6 +98,7 @@ __all__ = [
     "stddev",
     "stddev_pop",
     "sum",
+    "timeline",
     "var_pop",
     "variance",
     "warm_up",
@@ -108,7 +110,18 @@ import_module("cetdsl.pattern")
 del globals()["pattern"]
 
 #: The modules of the front end that define what is offered.
-_HOMES = ("patterns", "terms", "session", "workload", "aggregation", "match_recognize", "sql", "warm_up", "watch")
+_HOMES = (
+    "patterns",
+    "terms",
+    "session",
+    "workload",
+    "aggregation",
+    "match_recognize",
+    "sql",
+    "timeline",
+    "warm_up",
+    "watch",
+)
 
 if not TYPE_CHECKING:  # or type checkers would take any name for one of the package
 

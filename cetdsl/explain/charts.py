@@ -8,7 +8,7 @@ from cetdsl.explain.svg import Canvas
 
 #: Width and height of the plot, and colours of lines that can be told apart on a light and on a dark page.
 _WIDTH, _HEIGHT = 640.0, 260.0
-_COLOURS = ("#0b69a3", "#c44e3b", "#3f8f4f", "#8a5fb0", "#b07d10", "#4f6d7a")
+COLOURS = ("#0b69a3", "#c44e3b", "#3f8f4f", "#8a5fb0", "#b07d10", "#4f6d7a")
 _GREY = "#cbd2d9"
 
 Points = Sequence[tuple[float, float]]
@@ -68,7 +68,7 @@ def chart_svg(
         canvas.text(x(time), -16, f"{number + 1}", bold=True)
         canvas.text(_WIDTH + 20, number * 18, f"{number + 1}: {label}", anchor="start")
     for number, (name, points) in enumerate(lines.items()):
-        colour, left, low = _COLOURS[number % len(_COLOURS)], 120 * number, _HEIGHT + 38
+        colour, left, low = COLOURS[number % len(COLOURS)], 120 * number, _HEIGHT + 38
         canvas.line([(x(time), y(value)) for time, value in points], colour, width=2.0)
         canvas.line([(left, low), (left + 22, low)], colour, width=2.0)
         canvas.text(left + 28, low, name, anchor="start")
