@@ -24,6 +24,7 @@ from cetdsl.errors import (
     WindowError,
     recovering,
 )
+from cetdsl.rows.automaton import MOST_PERMUTED, automaton_of
 from cetdsl.rows.clause import DEEPEST, parse_clause
 from cetdsl.rows.nodes import Concatenation, Output, Repetition, SkipTo, Variable
 from cetdsl.rows.resolve import resolve
@@ -342,6 +343,14 @@ def test_errors_say_where_and_what_to_do(
     assert error.span is not None
     assert clause[slice(*error.span)] == at
     assert "^" in str(error)
+
+
+def test_as_many_parts_are_permuted_as_the_hint_says() -> None:
+    parts = [f"v{n}" for n in range(MOST_PERMUTED + 1)]
+    automaton_of(parse_clause(f"PATTERN (PERMUTE({', '.join(parts[1:])}))").pattern)
+    with pytest.raises(UnsupportedQuery, match="PERMUTE of 6 parts has 720 orders") as caught:
+        automaton_of(parse_clause(f"PATTERN (PERMUTE({', '.join(parts)}))").pattern)
+    assert caught.value.hint == "permute at most 5 parts at once"
 
 
 def test_an_exclusion_is_refused_beside_unmatched_rows_only() -> None:

@@ -34,6 +34,8 @@ from cetdsl.rows.nodes import (
 _NOTHING = -2
 #: The most positions, and the most arrows between them.
 MOST_POSITIONS = 4096
+#: Parts of a PERMUTE at most: all orders of six would be 4,320 places.
+MOST_PERMUTED = 5
 MOST_ARROWS = 1_000_000
 
 #: Positions, ACCEPT and _NOTHING, the preferred first, none twice.
@@ -166,10 +168,10 @@ class _Positions:
         if isinstance(node, Exclusion):
             return self.expand(node.body, True)
         if isinstance(node, Permutation):
-            if len(node.parts) > 12 or factorial(len(node.parts)) * len(node.parts) > MOST_POSITIONS:
+            if len(node.parts) > MOST_PERMUTED:
                 raise UnsupportedQuery(
                     f"PERMUTE of {len(node.parts)} parts has {_many(len(node.parts))} orders, which are too many",
-                    hint="permute at most 6 parts at once",
+                    hint=f"permute at most {MOST_PERMUTED} parts at once",
                     span=node.span,
                 )
             orders = permutations(node.parts)
