@@ -22,7 +22,8 @@ import cetdsl as cet
 from cetdsl.datasets import read_workload
 from cetdsl.pattern.expressions import Attribute, Binary, Literal
 from cetdsl.pattern.nodes import And, Event, Pattern, Seq
-from cetdsl.pattern.query import Query, Span, Window
+from cetdsl.pattern.query import Query, Window
+from cetdsl.pattern.spans import Span
 from cetdsl.sharing.aggregation.plan import Edge, PlanData, Vertex
 from cetdsl.sharing.aggregation.skeletons import skeleton
 from cetdsl.sharing.aggregation.subpatterns import Common, SubPattern, common

@@ -27,6 +27,7 @@ from cetdsl.pattern import nodes
 from cetdsl.pattern import query as queries
 from cetdsl.pattern.expressions import Attribute, Binary
 from cetdsl.pattern.expressions import Literal as Constant
+from cetdsl.pattern.spans import Span
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -649,7 +650,7 @@ def _pattern_of(name: str, given: Any, restriction: str, known: Collection[str] 
     return queries.Query(
         nodes.And(tuple(parts)) if len(parts) > 1 else parts[0],
         tuple(Binary("=", Attribute(each, restriction), Constant(condition)) for each in restricted),
-        window=queries.Window(queries.Span.parse(f"{minutes} minutes")),
+        window=queries.Window(Span.parse(f"{minutes} minutes")),
     )
 
 

@@ -17,7 +17,8 @@ from reference import steps
 
 from cetdsl.pattern.expressions import Aggregate, Attribute, Binary, Call, Expr, Length, Literal, Role, Unary
 from cetdsl.pattern.nodes import And, Event, Not, Or, Pattern, Repeat, Seq, events, positive_events
-from cetdsl.pattern.query import Query, Returned, Span, Window
+from cetdsl.pattern.query import Query, Returned, Window
+from cetdsl.pattern.spans import Span
 
 #: The columns of every generated row, as Spark's DDL. ``id`` is the index of the row.
 SCHEMA = "id bigint, t bigint, s int, type string, x int, y double, k string, g int, name string"

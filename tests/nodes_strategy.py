@@ -28,7 +28,8 @@ from cetdsl.pattern.expressions import (
     transform,
 )
 from cetdsl.pattern.nodes import And, Event, Not, Or, Pattern, Repeat, Seq, Within
-from cetdsl.pattern.query import POLICIES, Query, Returned, Span, Window
+from cetdsl.pattern.query import POLICIES, Query, Returned, Window
+from cetdsl.pattern.spans import Span
 
 _TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=6)
 _PLAIN = st.sampled_from(["a", "b", "c", "A", "B", "price", "type", "ts", "größe", "_c0", "x1"])

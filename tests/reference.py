@@ -20,7 +20,8 @@ import attrs
 
 from cetdsl.pattern import expressions as ex
 from cetdsl.pattern.nodes import And, Event, Not, Or, Pattern, Repeat, Seq, events, positive_events
-from cetdsl.pattern.query import Query, Span
+from cetdsl.pattern.query import Query
+from cetdsl.pattern.spans import Span
 
 Row = Mapping[str, Any]
 Binding = tuple[int, str]  # the index of a row and the variable that it is bound to

@@ -20,7 +20,8 @@ from cetdsl.errors import CetdslError, InvalidNode, ParseError
 from cetdsl.frontend import sase
 from cetdsl.pattern.expressions import Attribute, Binary, Literal
 from cetdsl.pattern.nodes import And, Event, Pattern, Repeat, Seq
-from cetdsl.pattern.query import Query, Span, Window
+from cetdsl.pattern.query import Query, Window
+from cetdsl.pattern.spans import Span
 from cetdsl.pattern.text import unparse
 from cetdsl.sharing.aggregation.draft import Limits
 from cetdsl.sharing.aggregation.entropy import PartitionTree

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from cetdsl.frontend import sase
 from cetdsl.pattern import expressions as ex
 from cetdsl.pattern.nodes import And, Event, Not, Or, Pattern, Seq
-from cetdsl.pattern.query import Query, Span, Window
+from cetdsl.pattern.query import Query, Window
+from cetdsl.pattern.spans import Span
 from cetdsl.pattern.text import quote
 from cetdsl.sharing.aggregation.conditions import Condition
 from cetdsl.sharing.aggregation.draft import Limits

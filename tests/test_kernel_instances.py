@@ -29,7 +29,8 @@ from cetdsl.kernels.wire.columns import order_codes
 from cetdsl.kernels.wire.windows import NEVER, cut_slices
 from cetdsl.pattern import expressions as ex
 from cetdsl.pattern.nodes import And, Event, Not, Or, Pattern, Seq
-from cetdsl.pattern.query import Query, Span, Window
+from cetdsl.pattern.query import Query, Window
+from cetdsl.pattern.spans import Span
 from cetdsl.planning.instances import Wanted, join_vertices
 from cetdsl.planning.slots import NotInSlots, Numbers, alternatives_of
 from cetdsl.rewrite import rewrite

@@ -45,7 +45,8 @@ from cetdsl.kernels.wire.values import ValueColumn
 from cetdsl.kernels.wire.windows import NEVER, cut_slices
 from cetdsl.pattern.expressions import Aggregate, Attribute, attributes
 from cetdsl.pattern.nodes import events as events_of
-from cetdsl.pattern.query import Query, Returned, Span, Window
+from cetdsl.pattern.query import Query, Returned, Window
+from cetdsl.pattern.spans import Span
 from cetdsl.pattern.text import unparse
 from cetdsl.planning.panes import MIN_PANES_OVERLAP
 from cetdsl.planning.planner import plan_aggregate

@@ -16,7 +16,8 @@ from cetdsl.analysis.resolve import Binding, analyse
 from cetdsl.ir.schema import Field, Schema
 from cetdsl.pattern.expressions import Aggregate, Attribute, Binary, Call, Length, Literal, Role, Unary
 from cetdsl.pattern.nodes import And, Event, Not, Or, Repeat, Seq
-from cetdsl.pattern.query import Query, Span, Window
+from cetdsl.pattern.query import Query, Window
+from cetdsl.pattern.spans import Span
 
 A, B, C = (Event(name, type=name) for name in "ABC")
 COUNT = Aggregate("count")

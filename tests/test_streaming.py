@@ -34,7 +34,8 @@ from cetdsl import errors
 from cetdsl.ir import operators
 from cetdsl.ir.operators import Operator
 from cetdsl.pattern.nodes import And
-from cetdsl.pattern.query import Query, Span, Window
+from cetdsl.pattern.query import Query, Window
+from cetdsl.pattern.spans import Span
 from cetdsl.pattern.text import unparse
 
 #: Watermarks start at the epoch, so that events near it would never be late.

@@ -34,7 +34,8 @@ from cetdsl.frontend.patterns import (
 from cetdsl.frontend.terms import Term, col, first, fn, last, length, next_, prev, to_expr
 from cetdsl.pattern.expressions import Attribute, Binary, Call, Literal, Role, SparkColumn, Unary
 from cetdsl.pattern.nodes import And, Event, Not, Or, Repeat, Seq
-from cetdsl.pattern.query import Query, Span, Window
+from cetdsl.pattern.query import Query, Window
+from cetdsl.pattern.spans import Span
 
 A, B, C, N = events("A", "B", "C", "N")
 

@@ -30,7 +30,8 @@ from cetdsl.pattern.expressions import (
     Unary,
 )
 from cetdsl.pattern.nodes import And, Event, Not, Or, Pattern, Repeat, Seq
-from cetdsl.pattern.query import Query, Returned, Span, Window
+from cetdsl.pattern.query import Query, Returned, Window
+from cetdsl.pattern.spans import Span
 from cetdsl.pattern.text import unparse, unparse_expression, unparse_pattern
 
 FAST = settings(max_examples=500, deadline=None, suppress_health_check=list(HealthCheck))

@@ -18,7 +18,7 @@ from test_engines import STREAMS, Judge, judge_of
 import cetdsl as cet
 from cetdsl.errors import WindowError
 from cetdsl.ir.windowing import FIRST_TICK, LAST_TICK, SLIDING, SPAN, Windowing, cut_into, expressible
-from cetdsl.pattern.query import Span
+from cetdsl.pattern.spans import Span
 from cetdsl.planning.strategies.panes import any_panes
 
 pytestmark = pytest.mark.simple_plans

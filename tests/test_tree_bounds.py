@@ -18,7 +18,7 @@ from cetdsl.errors import CetdslError, InvalidNode, ParseError, QueryTypeError, 
 from cetdsl.frontend.sase import parse, parse_queries
 from cetdsl.pattern.expressions import DEEPEST, Binary, Expr, Literal, conjunction, conjuncts, joined, operands
 from cetdsl.pattern.nodes import events as events_of
-from cetdsl.pattern.query import Span
+from cetdsl.pattern.spans import Span
 from cetdsl.pattern.text import unparse
 from cetdsl.rewrite import rewrite
 from cetdsl.rewrite.rules import unreachable

@@ -38,7 +38,7 @@ from cetdsl.ir.rows import (
     Slot,
 )
 from cetdsl.ir.slots import TESTS_IN_WORD
-from cetdsl.pattern.query import Span
+from cetdsl.pattern.spans import Span
 from cetdsl.pattern.text import in_backquotes
 from cetdsl.rows.automaton import PositionAutomaton
 from cetdsl.rows.nodes import Output

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from cetdsl.explain.view import PlanView, ViewEdge, ViewNode
 from cetdsl.ir.operators.words import some
-from cetdsl.pattern.query import Span
+from cetdsl.pattern.spans import Span
 from cetdsl.pattern.text import quote
 from cetdsl.sharing.aggregation.plan import PlanData, Step, Vertex
 from cetdsl.sharing.aggregation.subpatterns import kind_text

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from cetdsl.explain.view import PlanView
-from cetdsl.pattern.query import MICROSECONDS
+from cetdsl.pattern.spans import MICROSECONDS
 from cetdsl.tables import table
 
 _UNITS = (

@@ -36,7 +36,8 @@ from cetdsl.pattern.expressions import (
 )
 from cetdsl.pattern.nodes import And, Event, Or, events
 from cetdsl.pattern.properties import positive_variables
-from cetdsl.pattern.query import ANY, Query, Span, Window
+from cetdsl.pattern.query import ANY, Query, Window
+from cetdsl.pattern.spans import Span
 from cetdsl.pattern.text import quote, quote_name, quote_text
 from cetdsl.pattern.variants import KEY, WINDOW, Demand, cumulated, demands_of, exchanged_orders, steps_of, without
 from cetdsl.planning.planner import plan_trends

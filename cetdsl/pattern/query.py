@@ -10,21 +10,7 @@ import attrs
 from cetdsl.errors import InvalidNode, is_one_of, shown
 from cetdsl.pattern.expressions import Aggregate, Attribute, Expr, Length, as_terms, check_text
 from cetdsl.pattern.nodes import Event, Pattern, events
-from cetdsl.pattern.spans import MICROSECONDS, Span, is_calendar_unit, microseconds_of
-
-__all__ = [
-    "ANY",
-    "MICROSECONDS",
-    "NEXT",
-    "POLICIES",
-    "STRICT",
-    "Query",
-    "Returned",
-    "Span",
-    "Window",
-    "is_calendar_unit",
-    "microseconds_of",
-]
+from cetdsl.pattern.spans import Span
 
 #: Which events a trend may skip between two that it binds: any; those that could not have been bound; none.
 ANY, NEXT, STRICT = "any", "next", "strict"
@@ -37,6 +23,9 @@ class Window:
 
     length: Span
     slide: Span | None = None
+
+    def __str__(self) -> str:
+        return f"WITHIN {self.length}" + (f" SLIDE {self.slide}" if self.slide is not None else "")
 
 
 def _check_name(_: Any, __: Any, name: Any) -> None:

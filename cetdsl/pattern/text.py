@@ -77,7 +77,8 @@ def unparse(query: Query, *, lenient: bool = False) -> str:
     Examples
     --------
     >>> from cetdsl.pattern.nodes import Event, Repeat, Seq
-    >>> from cetdsl.pattern.query import Query, Span, Window
+    >>> from cetdsl.pattern.query import Query, Window
+    >>> from cetdsl.pattern.spans import Span
     >>> pattern = Seq((Event("a", "Start"), Repeat(Event("B", "B"))))
     >>> print(unparse(Query(pattern, partition_by=("user",), window=Window(Span.parse("1 day")))))
     PATTERN SEQ(Start a, B+)
@@ -100,8 +101,7 @@ def unparse(query: Query, *, lenient: bool = False) -> str:
     if query.group_by:
         lines.append(_columns(query.group_by, "GROUP BY {}"))
     if query.window is not None:
-        slide = f" SLIDE {query.window.slide}" if query.window.slide is not None else ""
-        lines.append(f"WITHIN {query.window.length}{slide}")
+        lines.append(str(query.window))
     if query.max_gap is not None:
         lines.append(f"MAX_GAP {query.max_gap}")
     return "\n".join(lines)

@@ -46,7 +46,8 @@ def demands_of(query: Query) -> tuple[Demand, ...]:
     Examples
     --------
     >>> from cetdsl.pattern.expressions import Attribute, Binary, Literal
-    >>> from cetdsl.pattern.query import Span, Window
+    >>> from cetdsl.pattern.query import Window
+    >>> from cetdsl.pattern.spans import Span
     >>> a, b, c = (Event(name, type=name) for name in "abc")
     >>> pattern = Seq((a, Not(c), Repeat(b, 3)))
     >>> where = (Binary(">", Attribute("b", "x"), Literal(1)),)
@@ -64,8 +65,7 @@ def demands_of(query: Query) -> tuple[Demand, ...]:
     if query.max_gap is not None:
         found.append(Demand(GAP, 0, f"MAX_GAP {query.max_gap}"))
     if query.window is not None:
-        slide = f" SLIDE {query.window.slide}" if query.window.slide is not None else ""
-        found.append(Demand(WINDOW, 0, f"WITHIN {query.window.length}{slide}"))
+        found.append(Demand(WINDOW, 0, str(query.window)))
     return tuple(found)
 
 
@@ -178,20 +178,22 @@ def _not_text(query: Query, node: Not) -> str:
     return quote(node) + (f" with {' AND '.join(said)}" if said else "")
 
 
+def _bound(pattern: Pattern) -> Iterator[Pattern]:
+    """The nodes of the pattern that stand under no NOT, in reading order."""
+    if not isinstance(pattern, Not):
+        yield pattern
+        for child in pattern.children:
+            yield from _bound(child)
+
+
 def _repetitions(pattern: Pattern) -> list[Repeat]:
-    """What trends have to bind more than once, in reading order."""
-    if isinstance(pattern, Not):
-        return []
-    own = [pattern] if isinstance(pattern, Repeat) and pattern.at_least > 1 else []
-    return own + [node for child in pattern.children for node in _repetitions(child)]
+    """What trends have to bind more than once."""
+    return [node for node in _bound(pattern) if isinstance(node, Repeat) and node.at_least > 1]
 
 
 def _limited_parts(pattern: Pattern) -> list[Within]:
-    """The parts that have a length of their own, in reading order."""
-    if isinstance(pattern, Not):
-        return []
-    own = [pattern] if isinstance(pattern, Within) else []
-    return own + [node for child in pattern.children for node in _limited_parts(child)]
+    """The parts that have a length of their own."""
+    return [node for node in _bound(pattern) if isinstance(node, Within)]
 
 
 def _without_parts(pattern: Pattern, gone: Mapping[str, Collection[int]]) -> Pattern:

@@ -34,9 +34,9 @@ from cetdsl.rows.nodes import (
 _NOTHING = -2
 #: The most positions, and the most arrows between them.
 MOST_POSITIONS = 4096
-#: Parts of a PERMUTE at most: all orders of six would be 4,320 places.
-MOST_PERMUTED = 5
 MOST_ARROWS = 1_000_000
+#: The most parts of a PERMUTE: all orders of six have 4,320 positions.
+MOST_PERMUTED = 5
 
 #: Positions, ACCEPT and _NOTHING, the preferred first, none twice.
 _Ways = tuple[int, ...]

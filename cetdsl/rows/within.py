@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cetdsl.errors import ParseError, WindowError
-from cetdsl.pattern.query import Span
+from cetdsl.pattern.spans import Span
 from cetdsl.rows.nodes import MatchClause
 from cetdsl.rows.tokens import Kind
 

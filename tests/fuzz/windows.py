@@ -14,7 +14,8 @@ from test_engines import NUMBERS, Judge
 from cetdsl.errors import TimeOutOfRange, recover
 from cetdsl.frontend.sase import parse
 from cetdsl.ir.windowing import FIRST_MICROSECOND, LAST_MICROSECOND
-from cetdsl.pattern.query import Span, Window
+from cetdsl.pattern.query import Window
+from cetdsl.pattern.spans import Span
 from cetdsl.pattern.text import unparse
 from fuzz.cases import Kind, Streams, within
 

@@ -12,7 +12,8 @@ from cetdsl.ir.machine import Comparison
 from cetdsl.ir.source import Source
 from cetdsl.ir.windowing import SLIDING, SPAN, WHOLE
 from cetdsl.pattern.expressions import MIRRORED, Aggregate, Attribute, Expr, Length, Role, attributes, with_attributes
-from cetdsl.pattern.query import ANY, Span
+from cetdsl.pattern.query import ANY
+from cetdsl.pattern.spans import Span
 from cetdsl.pattern.text import quote, quote_name
 
 COMPLETENESS = {

@@ -20,7 +20,8 @@ from cetdsl.pattern.expressions import (
     with_attributes,
 )
 from cetdsl.pattern.nodes import Event, Joined, Not, Or, Pattern, Repeat, Seq, dissolved, events, transform
-from cetdsl.pattern.query import Query, Span, Window
+from cetdsl.pattern.query import Query, Window
+from cetdsl.pattern.spans import Span
 from cetdsl.sharing.aggregation.conditions import Condition
 from cetdsl.sharing.aggregation.subpatterns import Absence, Kind, Relation, Scope, Slot, SubPattern, common
 from cetdsl.sharing.families import unnamed

@@ -21,7 +21,7 @@ from cetdsl.pattern.expressions import (
     with_attributes,
 )
 from cetdsl.pattern.nodes import Event, Pattern, transform
-from cetdsl.pattern.query import Span
+from cetdsl.pattern.spans import Span
 from cetdsl.pattern.text import quote
 from cetdsl.sharing.aggregation.conditions import Condition
 

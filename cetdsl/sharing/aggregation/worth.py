@@ -22,7 +22,7 @@ from cetdsl.detection.arithmetic import compressed_exp
 from cetdsl.detection.cost import LEAST
 from cetdsl.detection.plans import members
 from cetdsl.detection.statistics import DEFAULT_SELECTIVITY, Statistics
-from cetdsl.pattern.query import Span
+from cetdsl.pattern.spans import Span
 from cetdsl.sharing.aggregation.conditions import Condition
 from cetdsl.sharing.aggregation.plan import Edge, PlanData, Step, Vertex
 from cetdsl.sharing.aggregation.subpatterns import Kind, Slot, SubPattern, kind_text
