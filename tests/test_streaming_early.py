@@ -46,6 +46,7 @@ from cetdsl.pattern.nodes import And, negations
 from cetdsl.pattern.query import Query
 from cetdsl.pattern.text import unparse
 
+pytestmark = pytest.mark.simple_plans
 #: What a query answers, and by which rows of the reference it is judged.
 Asked = tuple[Callable[..., Any], Query, tuple[str, ...], DataFrame]
 
