@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 import pytest
 import reference
 from killed_driver import PROVIDER, STORES
-from modes import settings
+from modes import more_on_classic, settings
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from test_engines import by_case, shown
@@ -304,6 +304,7 @@ def test_a_stream_is_answered_as_a_batch(spark: Any, tmp_path: Path) -> None:
         compare(got[number], expected, f"{asked.__name__}, ties={ties}\n{unparse(query)}")
 
 
+@pytest.mark.classic
 def test_late_events_are_those_of_closed_windows_and_each_window_comes_once(spark: Any, tmp_path: Path) -> None:
     choose = random.Random(7)
     live = Live(spark, tmp_path, stream_of_streams(50, STREAMS, 4 * DELAY, choose))
@@ -354,6 +355,7 @@ def asked_in_panes(live: Live, first: int, wanted: int) -> list[Any]:
     raise AssertionError(f"only {len(found)} queries are answered in panes")
 
 
+@pytest.mark.classic
 def test_windows_that_overlap_are_products_of_panes(spark: Any, tmp_path: Path) -> None:
     live = Live(spark, tmp_path, stream_of_streams(716, STREAMS, 4 * DELAY, random.Random(16)))
     found = asked_in_panes(live, 900, 4)
@@ -374,6 +376,7 @@ def test_windows_that_overlap_are_products_of_panes(spark: Any, tmp_path: Path) 
     assert late
 
 
+@pytest.mark.classic
 def test_state_may_be_kept_in_rocksdb(spark: Any, tmp_path: Path) -> None:
     live = Live(spark, tmp_path, stream_of_streams(1200, STREAMS, DELAY, random.Random(12)))
     found = asked_in_panes(live, 1300, 2)
@@ -396,6 +399,7 @@ def at(second: int, case: int, kind: str, **more: Any) -> Row:
     return {"id": second, "t": BEGIN + second * SECOND, "type": kind, "case": case, **more}
 
 
+@pytest.mark.classic
 def test_what_other_engines_get_wrong(spark: Any, tmp_path: Path) -> None:
     silent, late, too_late, one_instant, other = range(5)
     live = Live(
@@ -482,7 +486,7 @@ OTHERS = {
 }
 
 
-@pytest.mark.parametrize("differ", OTHERS)
+@pytest.mark.parametrize("differ", more_on_classic(*OTHERS))
 def test_state_of_another_query_is_not_read_as_ones_own(spark: Any, tmp_path: Path, differ: str) -> None:
     *queries, within = OTHERS[differ]
     live = Live(spark, tmp_path, [[at(1, 0, "A", x=1, s=1), at(2, 0, "B", x=1, s=1), at(7, 0, "C", x=1, s=1)]])

@@ -112,6 +112,7 @@ def is_partitioned(query: Query) -> bool:
     return bool(set(query.partition_by) - set(query.group_by))
 
 
+@pytest.mark.classic
 def test_each_trigger_gives_the_answer_so_far(spark: Any, tmp_path: Path) -> None:
     live = Live(spark, tmp_path, stream_of_streams(2000, 40, DELAY, random.Random(20)))
     kinds = [
