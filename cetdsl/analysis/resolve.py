@@ -26,6 +26,7 @@ from cetdsl.errors import (
     raise_together,
     shown,
 )
+from cetdsl.ir.emission import FINAL
 from cetdsl.ir.schema import Field, Schema
 from cetdsl.ir.sorting import AS_USUAL, AskedSort
 from cetdsl.pattern.expressions import (
@@ -68,7 +69,7 @@ class Binding:
     a single name, or None for no column, will do. ``type`` is the column with the type of an event; None when every
     event is of every type. ``on_null_time`` is ``"error"`` or ``"skip"``. ``sort`` says who sorts the events of a task.
     ``watermarks`` are those of a stream: their delays in microseconds, by column. They are None for what is no stream.
-    ``computed`` names the last columns, which queries compute: no answer shows them among those of an event.
+    ``computed`` names the columns that queries compute: no answer shows them among those of an event.
     """
 
     time: str | None = None
@@ -101,6 +102,8 @@ class ResolvedQuery:
         The delay of a stream's watermark in microseconds; None where the events are those of no stream.
     event_columns : tuple of str
         The columns of an event: all but those that queries compute to group by them.
+    emit : {"final", "update", "eager"}
+        When a stream gives its answer.
     """
 
     query: Query
@@ -115,6 +118,7 @@ class ResolvedQuery:
     sort: AskedSort = AS_USUAL
     watermark: int | None = None
     event_columns: tuple[str, ...] = attrs.field(default=attrs.Factory(lambda own: own.schema.names, takes_self=True))
+    emit: str = FINAL
 
     @property
     def is_stream(self) -> bool:
@@ -271,7 +275,7 @@ class _Analysis:
 
     def event_fields(self) -> tuple[Field, ...]:
         """The columns that no query has computed."""
-        return self.schema.fields[: len(self.schema.fields) - len(self.binding.computed)]
+        return tuple(field for field in self.schema.fields if field.name not in self.binding.computed)
 
     def time_column(self) -> Field | None:
         if self.binding.time is None:
