@@ -263,6 +263,13 @@ class EngineError(CetdslError, RuntimeError):
 class NullTime(EngineError, ValueError):
     """The time column holds NULLs."""
 
+    @classmethod
+    def refuse_rows(cls, many: int, column: str) -> None:
+        """Raises if there are rows without a time."""
+        if many:
+            rows = f"{many} row{'s' if many > 1 else ''}"
+            raise cls(f"the time column {column!r} is NULL in {rows}", hint=NULL_TIME_ADVICE)
+
 
 class TimeOutOfRange(EngineError, OverflowError):
     """A time, or the bound of a window that holds it, cannot be expressed."""

@@ -25,6 +25,7 @@ from cetdsl.ir.rows import (
     LABEL,
     LEAST,
     LIST,
+    NOWHERE,
     NUMBER,
     OMIT_EMPTY,
     ONE_ROW,
@@ -40,7 +41,6 @@ from cetdsl.ir.rows import (
 from cetdsl.ir.slots import TESTS_IN_WORD
 from cetdsl.pattern.spans import Span
 from cetdsl.pattern.text import in_backquotes
-from cetdsl.rows.automaton import PositionAutomaton
 from cetdsl.rows.nodes import Output
 from cetdsl.rows.resolve import AVERAGE, Expression, ResolvedMatch, Value, Wanted, column, moved_name, slot_name
 
@@ -54,7 +54,7 @@ _INTEGERS = ("byte", "short", "integer", "long")
 _NUMBER, _MATCH = in_backquotes("number of row"), in_backquotes("number of match")
 
 
-def match_rows(df: DataFrame, match: ResolvedMatch, automaton: PositionAutomaton, span: Span | None) -> DataFrame:
+def match_rows(df: DataFrame, match: ResolvedMatch, arrows: Arrows, span: Span | None) -> DataFrame:
     """The DataFrame of a clause.
 
     Parameters
@@ -62,19 +62,19 @@ def match_rows(df: DataFrame, match: ResolvedMatch, automaton: PositionAutomaton
     df : DataFrame
     match : ResolvedMatch
         The clause, against the columns of ``df``.
-    automaton : PositionAutomaton
-        That of its pattern.
+    arrows : Arrows
+        Those of its pattern.
     span : Span or None
         That of its WITHIN.
     """
-    return _Match(df, match, automaton, span).answer()
+    return _Match(df, match, arrows, span).answer()
 
 
 class _Match:
     """Makes the DataFrame of a clause."""
 
-    def __init__(self, df: DataFrame, match: ResolvedMatch, automaton: PositionAutomaton, span: Span | None) -> None:
-        self._match, self._automaton, self._span = match, automaton, span
+    def __init__(self, df: DataFrame, match: ResolvedMatch, arrows: Arrows, span: Span | None) -> None:
+        self._match, self._arrows, self._span = match, arrows, span
         self._fields = df.schema.fields
         self._frame = df.toDF(*(f"col {number}" for number in range(len(self._fields))))
         self._columns: dict[str, str] = {}
@@ -110,29 +110,16 @@ class _Match:
             return self._types_of(moved, expressions, ["a condition of DEFINE"] * len(asked))
 
         steps = ConditionSteps(types_of, self._value, match.clause.text)
-        return steps.dependent(match.depending, len(match.variables))
+        return steps.dependent(match.depending, len(match.variables), match.whole)
 
     def _spec(self, dependent: Dependent | None) -> MatchSpec:
-        match = self._match
-        numbers = {name.casefold(): number for number, name in enumerate(match.variables)}
-        tested = {variable: bit for bit, variable in enumerate(match.conditions)}
-        automaton = self._automaton
-        arrows = Arrows(
-            tuple(numbers[name.casefold()] for name in automaton.variable),
-            automaton.excluded,
-            automaton.first,
-            automaton.first_of_partition,
-            automaton.follow,
-            automaton.ends,
-            match.variables,
-            tuple(tested.get(number, -1) for number in range(len(match.variables))),
-        )
+        match, arrows = self._match, self._arrows
         output = _OUTPUTS[match.clause.output]
         place = len(match.partition_by) + arrows.words
         number = time = -1
         if self._moved:
             number, place = place, place + 1
-        if self._span is not None:
+        if self._has_time:
             time, place = place, place + 1
         shown = match.partition_by if output == ONE_ROW else tuple(range(len(self._fields)))
         keys = tuple(match.columns[key] for key in match.partition_by)
@@ -148,16 +135,18 @@ class _Match:
             keys,
             arrows,
             output,
-            SKIPS[match.clause.skip.to.value],
+            NOWHERE if match.is_first else SKIPS[match.clause.skip.to.value],
             match.skip_members,
             tuple(range(place, values)),
             (*slots, Slot(NUMBER)),
             number,
             time,
-            match.columns[match.order_by[0]] if match.order_by else "",
-            0 if self._span is None else self._span.amount,
+            match.time_name or (match.columns[match.order_by[0]] if match.order_by else ""),
+            -1 if self._span is None else self._span.amount,
             self._span is not None and not match.clause.order_by[0].ascending,
             dependent,
+            match.is_longest,
+            bool(match.time_name),
         )
 
     # -- rows for the kernel -------------------------------------------------------------------------------------------
@@ -244,8 +233,8 @@ class _Match:
         selected = [*keys, *words]
         if self._moved:
             selected.append(_NUMBER)
-        if self._span is not None:
-            selected.append(f"{self._ticks(self._span)} AS `time`")
+        if self._has_time:
+            selected.append(f"{self._ticks()} AS `time`")
         selected += [f"{column(number)} AS {in_backquotes(f'shown {number}')}" for number in shown]
         selected += [f"{sql} AS {in_backquotes(name)}" for sql, name in self._columns.items()]
         # Batches of no column at all would not tell how many rows they have.
@@ -283,9 +272,16 @@ class _Match:
         ]
         return " | ".join(bits)
 
-    def _ticks(self, span: Span) -> str:
+    @property
+    def _has_time(self) -> bool:
+        """Whether the kernel looks at times."""
+        return self._span is not None or bool(self._match.time_name)
+
+    def _ticks(self) -> str:
         """The first column of ORDER BY as the whole number that WITHIN limits."""
-        clause = self._match.clause
+        clause, span = self._match.clause, self._span
+        if span is None:
+            return column(self._match.order_by[0])
         number = self._match.order_by[0]
         kind, name = self._fields[number].dataType, column(number)
         where = clause.order_by[0].column.span

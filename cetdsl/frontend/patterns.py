@@ -109,8 +109,8 @@ class _Askable:
         ----------
         skip : str
             Where the search goes on after a match: ``"past_last"``, behind its last event, as without a call;
-            ``"next_row"``, at the event behind its first one; ``"to_first(B)"`` or ``"to_last(B)"``, at the first or the
-            last event that it binds to B.
+            ``"next_row"``, at the event behind its first one; ``"to_first(B)"`` or ``"to_last(B)"``, at the first or
+            the last event that it binds to B.
 
         Returns
         -------

@@ -93,7 +93,8 @@ def parse(text: str, parameters: Mapping[str, Literal] = MappingProxyType({})) -
     ----------
     text : str
         ``[RETURN ...] PATTERN ... [WHERE ...] [MATCHING ...] [LONGEST MATCH] [FIRST MATCH] [AFTER MATCH SKIP ...]
-        [PARTITION BY ...] [GROUP BY ...] [WITHIN ... [SLIDE ...]] [MAX_GAP ...]``; keywords in any case, comments from ``--`` to the end of the line.
+        [PARTITION BY ...] [GROUP BY ...] [WITHIN ... [SLIDE ...]] [MAX_GAP ...]``; keywords in any case, comments from
+        ``--`` to the end of the line.
     parameters : mapping of str to Literal, optional
         The constant that stands for ``:name``, by name.
 

@@ -57,8 +57,8 @@ class Returned:
         return "_".join([aggregate.function, *words])
 
 
-def _check_matching(_: Any, __: Any, policy: Any) -> None:
-    if not is_one_of(policy, POLICIES):
+def _check_policy(_: Any, __: Any, policy: Any) -> None:
+    if policy is not None and not is_one_of(policy, POLICIES):
         raise InvalidNode(
             f"there is no matching policy {shown(policy)}",
             hint="'any' skips any event, 'next' only events that could not be bound, 'strict' none",
@@ -144,7 +144,7 @@ class Query:
     group_by: tuple[str, ...] = attrs.field(default=(), converter=_names, validator=_TEXTS)
     window: Window | None = None
     returning: tuple[Returned, ...] = attrs.field(default=(), converter=_items)
-    policy: str | None = attrs.field(default=None, alias="matching", validator=attrs.validators.optional(_check_matching))
+    policy: str | None = attrs.field(default=None, alias="matching", validator=_check_policy)
     max_gap: Span | None = None
     selection: Selection = Selection()
 

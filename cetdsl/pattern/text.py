@@ -25,7 +25,7 @@ from cetdsl.pattern.expressions import (
 )
 from cetdsl.pattern.intervals import interval_text
 from cetdsl.pattern.nodes import And, Event, Not, Or, Pattern, Repeat, Seq, Within
-from cetdsl.pattern.query import NEXT_ROW, PAST_LAST, TO_FIRST, TO_LAST, AfterMatch, Query, Returned
+from cetdsl.pattern.query import NEXT_ROW, PAST_LAST, TO_FIRST, TO_LAST, AfterMatch, Query, Returned, Selection
 
 #: Words that name nothing unless they stand in backquotes.
 RESERVED = (
@@ -101,10 +101,7 @@ def unparse(query: Query, *, lenient: bool = False) -> str:
         lines.append(line if len(line) <= _WIDTH else "WHERE " + "\n  AND ".join(predicates))
     if query.policy is not None:
         lines.append(f"MATCHING {query.policy.upper()}")
-    selection = query.selection
-    lines += ["LONGEST MATCH"] if selection.longest else []
-    lines += ["FIRST MATCH"] if selection.first else []
-    lines += [write_after_match(selection.after)] if selection.after is not None else []
+    lines += selection_lines(query.selection)
     if query.group_by:
         lines.append(_columns(query.group_by, "GROUP BY {}"))
     if query.window is not None:
@@ -117,6 +114,13 @@ def unparse(query: Query, *, lenient: bool = False) -> str:
 def write_after_match(after: AfterMatch) -> str:
     """The clause that says where the search goes on after a match."""
     return f"AFTER MATCH SKIP {SKIPS[after.to]}" + (f" {quote_name(after.variable)}" if after.variable else "")
+
+
+def selection_lines(selection: Selection) -> list[str]:
+    """The clauses that say which matches are taken one at a time."""
+    lines = ["LONGEST MATCH"] if selection.longest else []
+    lines += ["FIRST MATCH"] if selection.first else []
+    return lines + ([write_after_match(selection.after)] if selection.after is not None else [])
 
 
 def unparse_pattern(pattern: Pattern, *, lenient: bool = False) -> str:

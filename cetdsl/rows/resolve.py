@@ -134,6 +134,13 @@ class ResolvedMatch:
     moved : tuple of Value
         Values of other rows that conditions look at, as ``moved n``.
     skip_members : tuple of bool
+    whole : Tree, optional
+        What must hold of a whole match besides.
+    is_first, is_longest : bool
+        Whether the first match of a partition is the only one, and whether of those that begin at a row the longest is
+        taken. SQL has neither.
+    time_name : str
+        How the user calls the first column of :attr:`order_by`, if a row without a time is an error; else empty.
     """
 
     clause: MatchClause
@@ -148,6 +155,10 @@ class ResolvedMatch:
     slots: tuple[Wanted, ...]
     moved: tuple[Value, ...]
     skip_members: tuple[bool, ...]
+    whole: Tree | None = None
+    is_first: bool = False
+    is_longest: bool = False
+    time_name: str = ""
 
 
 def column(number: int) -> str:
