@@ -13,7 +13,16 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from cetdsl.errors import CetdslError, QueryTypeError, UnknownColumn, UnsupportedQuery, WindowError
+from cetdsl.errors import (
+    SUM_TOO_LARGE,
+    SUM_TOO_LARGE_ADVICE,
+    CetdslError,
+    CountOverflow,
+    QueryTypeError,
+    UnknownColumn,
+    UnsupportedQuery,
+    WindowError,
+)
 from cetdsl.execution.compat import refuse_unsendable, translated
 from cetdsl.execution.exchange import exchange
 from cetdsl.execution.match_conditions import ORDERED, ConditionSteps
@@ -51,6 +60,8 @@ _OUTPUTS = {
     Output.UNMATCHED: UNMATCHED,
 }
 _INTEGERS = ("byte", "short", "integer", "long")
+#: How Spark says that a sum is too large; see :func:`cetdsl.errors.recover`.
+_TOO_LARGE = f"cetdsl.errors.{CountOverflow.__name__}: {SUM_TOO_LARGE}\\n  hint: {SUM_TOO_LARGE_ADVICE}"
 _NUMBER, _MATCH = in_backquotes("number of row"), in_backquotes("number of match")
 
 
@@ -325,6 +336,8 @@ class _Match:
 
     def _slot(self, wanted: Wanted) -> Callable[[Sequence[str]], str]:
         """Asks the kernel for what a slot needs, and returns how Spark makes the slot of it."""
+        if wanted.distinct:
+            return self._over_distinct(wanted)
         if wanted.kind in (SUM, AVERAGE):
             return self._added(wanted)
         value = -1 if wanted.value is None else self._value(self._sql(wanted.value))
@@ -349,25 +362,41 @@ class _Match:
             self._moved.append(value)
         return moved_name(self._moved.index(value))
 
-    def _added(self, wanted: Wanted) -> Callable[[Sequence[str]], str]:
-        """A sum or an average. Spark says of which type it is; decimals are added up by Spark."""
+    def _over_distinct(self, wanted: Wanted) -> Callable[[Sequence[str]], str]:
+        """An aggregate of distinct values, which Spark makes of the list of all of them."""
+        listed = self._asked(wanted, LIST, -1 if wanted.value is None else self._value(wanted.value.sql))
+        if wanted.kind == LIST:
+            return lambda names: f"array_distinct({names[listed]})"
+        if wanted.kind == COUNT:
+            return lambda names: f"CAST(size(array_distinct({names[listed]})) AS bigint)"
+        total, average = self._types_of_sums(wanted)
+        return lambda names: _sum_of(f"array_distinct({names[listed]})", total, average)
+
+    def _types_of_sums(self, wanted: Wanted) -> tuple[T.DataType, T.DataType | None]:
+        """The types that Spark gives the sum of some values, and their average if that is wanted."""
         assert wanted.value is not None
         sql, function = wanted.value.sql, "sum" if wanted.kind == SUM else "avg"
         totals = [Expression(f"{name}({sql})", wanted.span) for name in (function, "sum")]
         kind, total = self._types_of(self._frame, totals, [function.upper()] * 2, beside="")
-        if isinstance(total, T.DecimalType):
-            listed = self._asked(wanted, LIST, self._value(sql))
-            return lambda names: _decimal_sum(names[listed], total, kind)
-        if not isinstance(total, (T.LongType, T.DoubleType)):
+        if not isinstance(total, (T.LongType, T.DoubleType, T.DecimalType)):
             raise UnsupportedQuery(
                 f"{function.upper()} of values that add up to {total.simpleString()} is not known of rows of a match",
                 hint="cast them to a number first",
                 span=wanted.span,
                 text=self._match.clause.text,
             )
-        to = "double" if wanted.kind == AVERAGE else total.simpleString()
+        return total, None if wanted.kind == SUM else kind
+
+    def _added(self, wanted: Wanted) -> Callable[[Sequence[str]], str]:
+        """A sum or an average. Spark says of which type it is; decimals are added up by Spark."""
+        assert wanted.value is not None
+        sql, (total, average) = wanted.value.sql, self._types_of_sums(wanted)
+        if isinstance(total, T.DecimalType):
+            listed = self._asked(wanted, LIST, self._value(sql))
+            return lambda names: _sum_of(names[listed], total, average)
+        to = total.simpleString() if average is None else "double"
         added = self._asked(wanted, SUM, self._value(f"CAST({sql} AS {to})"))
-        if wanted.kind == SUM:
+        if average is None:
             return lambda names: names[added]
         counted = self._asked(wanted, COUNT, self._value(f"({sql}) IS NOT NULL"))
         return lambda names: f"(CASE WHEN {names[counted]} > 0 THEN {names[added]} / {names[counted]} END)"
@@ -416,10 +445,14 @@ def _slot_fields(spec: MatchSpec, schema: T.StructType) -> list[T.StructField]:
     return fields
 
 
-def _decimal_sum(values: str, total: T.DecimalType, average: T.DataType) -> str:
-    """The SQL for the sum of an array of decimals, or for its average if that is another type; NULL if it is empty."""
-    kind = total.simpleString()
-    added = f"aggregate({values}, CAST(0 AS {kind}), (total, value) -> CAST(total + value AS {kind}))"
-    if average != total:
+def _sum_of(values: str, total: T.DataType, average: T.DataType | None) -> str:
+    """The SQL for the sum of an array, or for the average of this type; NULL if it is empty."""
+    kind = "double" if isinstance(average, T.DoubleType) else total.simpleString()
+    more = "total + value"
+    if kind == "bigint":
+        # In a session without ANSI, the sum would wrap.
+        more = f"coalesce(try_add(total, value), CAST(raise_error('{_TOO_LARGE}') AS bigint))"
+    added = f"aggregate({values}, CAST(0 AS {kind}), (total, value) -> CAST({more} AS {kind}))"
+    if average is not None:
         added = f"CAST({added} / size({values}) AS {average.simpleString()})"
     return f"(CASE WHEN size({values}) > 0 THEN {added} END)"

@@ -282,7 +282,7 @@ def _tree(
     cell: Callable[[_Row, Expr], Tree],
     total: Callable[[Aggregate | Length], Tree] | None = None,
 ) -> Tree:
-    """A term over several rows as a tree: ``row_of`` gives the row of an attribute, ``cell`` and ``total`` make leaves."""
+    """A term over several rows as a tree, with the row of each attribute, and leaves of one row or of totals."""
     totals = [node for node in term.walk() if isinstance(node, (Aggregate, Length))]
     rows = dict.fromkeys(row_of(node) for node in term.walk() if isinstance(node, Attribute))
     if not totals and len(rows) <= 1:

@@ -34,8 +34,8 @@ from cetdsl.frontend.terms import Term, to_expr
 from cetdsl.ir.extraction import USUAL, Extraction
 from cetdsl.ir.kernel import ALL, ENDS, MAXIMAL
 from cetdsl.pattern.expressions import Aggregate, Length, SparkColumn
-from cetdsl.pattern.nodes import events
-from cetdsl.pattern.query import ANY, STRICT, Query, Returned
+from cetdsl.pattern.nodes import events, negations
+from cetdsl.pattern.query import ANY, STRICT, Query, Returned, Selection
 from cetdsl.pattern.text import quote, unparse
 from cetdsl.planning.detection import Detection, given_detection
 from cetdsl.planning.planner import (
@@ -345,6 +345,11 @@ class PatternFrame:
             raise UnsupportedQuery(
                 "MATCHING ANY where matches are taken one at a time: it says nothing of which of them comes next",
                 hint="write .matching('strict'), as without a call, or .matching('next'); trends() gives all of 'any'",
+            )
+        for negation in negations(self._query.pattern):
+            raise UnsupportedQuery(
+                f"{quote(negation)} where matches are taken one at a time, and rows are bound or skipped one by one",
+                hint="ask for trends(), or say of a variable beside it what its events must not be",
             )
         policy = self._query.policy or STRICT
         resolved = rewrite(self._analyse(attrs.evolve(self._query, matching=policy)))[0]
@@ -908,10 +913,13 @@ class PatternFrame:
 
         Parameters
         ----------
-        stage : {"parsed", "resolved", "rewritten", "physical", "spark", "trends", "complete", "survey"}, optional
-            One stage; by default the first five. ``physical`` is how the query's aggregates are answered (a stream with
-            ``WITHIN`` alone has none, and ``trends`` stands for it), ``trends`` how :meth:`trends` runs, ``complete``
-            how :meth:`complete_trends` does, and ``survey`` sums up :meth:`survey_complete_trends`, which runs a job.
+        stage : str, optional
+            One stage; by default the first five of ``parsed``, ``resolved``, ``rewritten``, ``physical``, ``spark``,
+            ``trends``, ``complete``, ``matches``, ``survey``. ``physical`` is how the query's aggregates are answered
+            (a stream with ``WITHIN`` alone has none, and ``trends`` stands for it; nor has a query that says which
+            matches are taken, and ``matches`` does), ``trends`` how :meth:`trends` runs, ``complete`` how
+            :meth:`complete_trends` does, ``matches`` how :meth:`matches` does, and ``survey`` sums up
+            :meth:`survey_complete_trends`, which runs a job.
         number : {"decimal", "string", "double", "log2"}
             The number form that the plan is for.
         completeness : {"maximal", "ends"}
@@ -966,7 +974,12 @@ class PatternFrame:
             stage = "trends"
         rewritten, trace = rewrite(resolved)
 
+        def matches() -> Decision:
+            return self._decide_matches(None, self._columns(None))
+
         def decision() -> Decision:
+            if self._query.selection != Selection():
+                return matches()
             if is_endless(rewritten):
                 return self._decide_trends(
                     None, self._columns(None), self._detection(plan, statistics, adaptation, algorithm)
@@ -988,6 +1001,7 @@ class PatternFrame:
             lambda: plan_complete(self._with_room(asked(self._columns(None)))),
             lambda: self._summed_survey(asked(), measured),
             lambda: self._trends_views(self._detection(plan, statistics, adaptation, algorithm), measured),
+            matches,
         )
 
     def _summed_survey(self, request: CompleteRequest, measured: bool) -> dict[str, Any]:

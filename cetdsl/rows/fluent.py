@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from cetdsl.errors import UnsupportedQuery
-from cetdsl.pattern.nodes import And, Event, Not, Or, Pattern, Repeat, Seq
-from cetdsl.pattern.text import quote
+from cetdsl.pattern.nodes import And, Event, Or, Pattern, Repeat, Seq
 from cetdsl.rows.nodes import Alternation, Concatenation, Permutation, Repetition, RowPattern, Variable
 
 
@@ -14,15 +12,11 @@ def row_pattern_of(pattern: Pattern) -> RowPattern:
     Parameters
     ----------
     pattern : Pattern
+        Without NOT.
 
     Returns
     -------
     RowPattern
-
-    Raises
-    ------
-    UnsupportedQuery
-        If it holds a NOT.
 
     Examples
     --------
@@ -33,11 +27,6 @@ def row_pattern_of(pattern: Pattern) -> RowPattern:
         return Variable(pattern.variable)
     if isinstance(pattern, Repeat):
         return Repetition(row_pattern_of(pattern.part), pattern.at_least, pattern.at_most, True)
-    if isinstance(pattern, Not):
-        raise UnsupportedQuery(
-            f"{quote(pattern)} where matches are taken one at a time, which binds rows and knows no NOT",
-            hint="ask for trends(), or say of a variable beside it what its events must not be",
-        )
     assert isinstance(pattern, (Seq, Or, And)), pattern
     parts = tuple(map(row_pattern_of, pattern.parts))
     if isinstance(pattern, Or):

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from cetdsl.errors import CountOverflow, EngineError, NullTime
+from cetdsl.errors import SUM_TOO_LARGE, SUM_TOO_LARGE_ADVICE, CountOverflow, EngineError, NullTime
 from cetdsl.ir.rows import (
     ACCEPT,
     COUNT,
@@ -338,10 +338,7 @@ class _Answer:
             return from_numpy(_at(sum_doubles(*bound, values), until, 0.0), counts == 0)
         sums, right = sum_integers(*bound, values)
         if not right:
-            raise CountOverflow(
-                "a SUM over the rows of a match does not fit BIGINT",
-                hint="cast what is added up to DOUBLE or DECIMAL(38, 0)",
-            )
+            raise CountOverflow(SUM_TOO_LARGE, hint=SUM_TOO_LARGE_ADVICE)
         return from_numpy(_at(sums, until, 0), counts == 0)
 
     def _values(self, column: int, label: Ints, names: tuple[str, ...]) -> pa.Array:

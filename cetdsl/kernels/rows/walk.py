@@ -213,7 +213,8 @@ def _search(
     arrow_start, arrow, variable = program.arrow_start, program.arrow, program.variable
     whole = len(program.place_start) - 1
     is_longest, is_judged = len(most) > 0, conditions.step_start[whole] < conditions.step_start[whole + 1]
-    best, best_labels = NO_MATCH, labels[:0].copy()
+    best: Index = NO_MATCH
+    best_labels = labels[:0].copy()
     memory.many[:] = 0
     place, here = row, ways
     number = arrow_start[ways]
