@@ -26,6 +26,7 @@ from cetdsl.errors import (
     raise_together,
     shown,
 )
+from cetdsl.ir.emission import FINAL
 from cetdsl.ir.schema import Field, Schema
 from cetdsl.ir.sorting import AS_USUAL, AskedSort
 from cetdsl.pattern.expressions import (
@@ -97,6 +98,8 @@ class ResolvedQuery:
         The partition columns that the user named, for the answer; ``query.partition_by`` may grow by rewriting.
     watermark : int or None
         The delay of a stream's watermark in microseconds; None where the events are those of no stream.
+    emit : {"final", "update", "eager"}
+        When a stream gives its answer.
     """
 
     query: Query
@@ -110,6 +113,7 @@ class ResolvedQuery:
     asked_partition_by: tuple[str, ...]
     sort: AskedSort = AS_USUAL
     watermark: int | None = None
+    emit: str = FINAL
 
     @property
     def is_stream(self) -> bool:

@@ -17,11 +17,16 @@ from cetdsl.pattern.expressions import Expr, attributes
 
 
 def with_lists(
-    frame: EventFrame, columns: Terms, closing: Sequence[str] = (), gather: Callable[[Column], Column] = F.collect_list
+    frame: EventFrame,
+    columns: Terms,
+    closing: Sequence[str] = (),
+    gather: Callable[[Column], Column] = F.collect_list,
+    once: Callable[[DataFrame], DataFrame] = lambda gathered: gathered,
 ) -> DataFrame:
     """The selected rows with the event's position ``p`` in its key and the lists ``l0``, ``l1``, ...
 
-    The columns ``closing`` of a stream tell its events apart as keys do, and it may ``gather`` them in its own way.
+    The columns ``closing`` of a stream tell its events apart as keys do; it may ``gather`` them in its own way, and see
+    to it that this is done ``once`` for each key.
     """
     compiled = frame.compiled
     names = sorted({node.name for term in compiled.lists for node in attributes(term)})
@@ -32,7 +37,7 @@ def with_lists(
     event = F.struct(*order, *(name for name in others if name not in order))
     # Sorting whole structs would compare columns that have no order (maps), so only the ordering columns are compared.
     by_order = F.array_sort(gather(event), lambda left, right: _compared(left, right, order))
-    grouped = rows.groupBy(*keys).agg(by_order.alias("events"))
+    grouped = once(rows.groupBy(*keys).agg(by_order.alias("events")))
     length = frame.source.windowing.length
     lists = [_positions(frame, term, length).alias(f"l{n}") for n, term in enumerate(compiled.lists)]
     exploded = grouped.select(*keys, "events", F.posexplode("events").alias("p", "row"))

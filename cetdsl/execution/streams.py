@@ -14,11 +14,14 @@ from itertools import count
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from cetdsl.errors import StreamingNotSupported
 from cetdsl.execution.compat import WATERMARK
+from cetdsl.execution.expressions import raised
 from cetdsl.execution.lists import with_lists
 from cetdsl.execution.source import EventFrame, Terms, floor_divide
 from cetdsl.execution.states import of_same_meaning
 from cetdsl.execution.worker import map_stage
+from cetdsl.ir.emission import EAGER, FINAL
 from cetdsl.ir.kernel import KernelQuery
 from cetdsl.ir.layout import BUCKET, KEY, TIME, RowLayout
 from cetdsl.ir.operators import RowsInOrder
@@ -27,6 +30,10 @@ from cetdsl.ir.windowing import Windowing, needed_by_bucket
 
 #: The column of Spark's window that closes a time bucket.
 _CLOSING = "w"
+#: The column of when an event came: the time of its micro-batch, which a restart finds in the checkpoint.
+_ARRIVED = "a"
+#: Types by whose values Spark cannot tell groups apart.
+_WITHOUT_EQUALITY = ("map<", "variant", "interval")
 #: A field of the events that are kept has a number in its name, another one each time. Where one run keeps two sets of
 #: events that are equal in all else, as the sides of an AND may be, Spark takes them for one, and never closes the
 #: second. Checkpoints do not know the name.
@@ -36,13 +43,16 @@ _NUMBERS = count()
 def gathered(frame: EventFrame, query: KernelQuery, terms: Terms, layout: RowLayout, asked: object) -> DataFrame:
     """Returns the events of each key and time bucket together, in any order, once no more of them are awaited.
 
-    They are those that some variable can bind, with the columns of the layout. What they mean is told by their columns,
-    by the query in numbers, and by what else is ``asked`` of each event.
+    Where answers are given before they are final, the events so far are returned whenever one has come to them. They
+    are those that some variable can bind, with the columns of the layout. What they mean is told by their columns, by
+    the query in numbers, and by what else is ``asked`` of each event.
     """
     begin, end = needed_by_bucket(query.windowing, query.looks_back)
     cut = query.windowing.cut
     kept = {name: term for name, term in terms.items() if name != BUCKET}
     kept[_CLOSING] = _window(frame.column(frame.source.time), begin, end, cut)
+    if frame.source.emit == EAGER:
+        kept[_ARRIVED] = "current_timestamp()"
     rows, source, compiled = frame.select(kept), frame.source, frame.compiled
     meaning = repr(
         (
@@ -51,11 +61,12 @@ def gathered(frame: EventFrame, query: KernelQuery, terms: Terms, layout: RowLay
             rows.schema.simpleString(),
         )
     )
-    collect = partial(_collected, meaning)
+    collect = partial(_collected_now if source.emit == EAGER else _collected, meaning)
+    once = _once if source.emit == FINAL else _whenever
     if layout.lists:
-        rows = with_lists(frame, {**kept, f"u{next(_NUMBERS)}": "true"}, (_CLOSING,), collect)
+        rows = with_lists(frame, {**kept, f"u{next(_NUMBERS)}": "true"}, (_CLOSING,), collect, once)
     else:
-        rows = _together(rows, [*frame.key_names, _CLOSING], collect)
+        rows = _together(rows, [*frame.key_names[: len(source.kept_by)], _CLOSING], collect, once)
     return _numbered(rows, begin, cut).select(*layout.columns)
 
 
@@ -72,21 +83,66 @@ def gathered_panes(panes: DataFrame, windowing: Windowing, asked: object) -> Dat
     rows = panes.select("*", begin).select(*names, window)
     keys = [name for name in names if name[0] == KEY]
     meaning = repr((windowing, asked, panes.schema.simpleString()))
-    together = _together(rows, [*keys, _CLOSING], lambda pane: F.array_sort(_collected(meaning, pane)))
+    together = _together(rows, [*keys, _CLOSING], lambda pane: F.array_sort(_collected(meaning, pane)), _whenever)
     rest = [name for name in names if name not in keys]
     return _numbered(together, 0, windowing.cut).select(*keys, BUCKET, *rest)
 
 
-def _together(rows: DataFrame, keys: Sequence[str], collect: Callable[[Column], Column]) -> DataFrame:
+def _together(
+    rows: DataFrame,
+    keys: Sequence[str],
+    collect: Callable[[Column], Column],
+    when: Callable[[DataFrame], DataFrame],
+) -> DataFrame:
     """Returns the rows that agree in the keys one after the other, once the watermark has passed their window's end."""
-    first, *others = (name for name in rows.columns if name not in keys)
+    first, *others = (name for name in rows.columns if name not in (*keys, _ARRIVED))
     each = F.struct(F.col(first).alias(f"u{next(_NUMBERS)}"), *others)
-    grouped = rows.groupBy(*keys).agg(collect(each).alias("rows"))
+    grouped = when(rows.groupBy(*keys).agg(collect(each).alias("rows")))
     return grouped.select(*keys, F.inline("rows").alias(first, *others))
+
+
+def _once(grouped: DataFrame) -> DataFrame:
+    """Returns groups that Spark gives once, at the end of their window; it starts them in no mode but append.
+
+    In update mode it would give a group again whenever a row comes to it, and the kernels behind would take what is
+    known of one key for the answer of all, and could not take back what a later event forbids. Which mode is asked for
+    is known to Spark alone, and only when the stream starts. Then it refuses any other than append to plans with two
+    operators that keep state, as what tells rows apart that are apart already is, until the plan is optimized and it is
+    gone.
+    """
+    if any(word in grouped.schema.simpleString() for word in _WITHOUT_EQUALITY):
+        return grouped
+    return grouped.groupBy(*grouped.columns).agg(F.lit(True).alias("x")).drop("x")
+
+
+def _whenever(grouped: DataFrame) -> DataFrame:
+    """Returns groups as Spark gives them."""
+    return grouped
+
+
+def just_ended(trends: DataFrame, arrived: str) -> DataFrame:
+    """Returns the trends of which an event came in this micro-batch; a column of events says when each one ``arrived``.
+
+    All trends so far of a key and time bucket are listed whenever an event comes to it.
+    """
+    came_now = F.exists("trend", lambda bound: bound["event"][arrived] == F.current_timestamp())
+    return trends.filter(came_now)
 
 
 def _collected(meaning: str, row: Column) -> Column:
     return of_same_meaning(F.collect_list(row), meaning)
+
+
+def _collected_now(meaning: str, row: Column) -> Column:
+    """Returns collected rows, one of which has come in this micro-batch; raises in append mode, where none has."""
+    error = raised(
+        StreamingNotSupported,
+        "trends of emit='eager' are written in append mode, which gives nothing before windows are closed",
+        hint="write them with outputMode('update'), or leave emit= away",
+        kind="boolean",
+    )
+    came_now = F.max(_ARRIVED) == F.current_timestamp()
+    return F.when(F.when(came_now, F.lit(True)).otherwise(error), _collected(meaning, row))
 
 
 def _numbered(rows: DataFrame, begin: int, cut: int) -> DataFrame:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from cetdsl.analysis.resolve import ResolvedQuery
 from cetdsl.errors import InvalidNode, QueryTypeError, is_one_of, names_of, shown
 from cetdsl.ir.accumulators import NUMBERS
+from cetdsl.ir.emission import FINAL
 
 
 def shown_columns(resolved: ResolvedQuery, columns: Sequence[str] | None) -> tuple[str, ...]:
@@ -20,6 +21,15 @@ def check_number(number: str) -> None:
     """Refuse what is no form of numbers."""
     if not is_one_of(number, NUMBERS):
         raise QueryTypeError(f"no number form {shown(number)}", hint=f"choose one of {', '.join(NUMBERS)}")
+
+
+def check_emit(emit: str, what: str, early: str) -> None:
+    """Refuse what is no time to give ``what`` of a stream: its final answers, or the one kind of ``early`` ones."""
+    if not is_one_of(emit, (FINAL, early)):
+        raise InvalidNode(
+            f"{what} cannot be emitted by emit={shown(emit)}",
+            hint=f"choose {FINAL!r} or {early!r}",
+        )
 
 
 def whole(name: str, number: int | None) -> int | None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from itertools import count
 from typing import Any
 
 import attrs
 from pyspark.sql import Column, DataFrame
+from pyspark.sql.functions import current_timestamp
 
 from cetdsl.analysis.resolve import Binding, ResolvedQuery, analyse
 from cetdsl.errors import InvalidNode, ResolutionError, UnsupportedQuery, is_one_of, shown
@@ -17,20 +19,22 @@ from cetdsl.execution.compat import as_dataframe, function_names, refuse_streami
 from cetdsl.execution.complete import summary
 from cetdsl.execution.conditions import refuse_changing_conditions
 from cetdsl.execution.graph import EventGraph
-from cetdsl.execution.layouts import Layout, lay_out
+from cetdsl.execution.layouts import Layout, lay_out, narrowed
 from cetdsl.execution.operators import run
 from cetdsl.execution.python import require_worker_python
 from cetdsl.execution.room import is_beyond_a_task
+from cetdsl.execution.streams import just_ended
 from cetdsl.explain import Explanation, explain_query
 from cetdsl.explain.physical import chosen_facts, measured_facts, physical_views
 from cetdsl.explain.view import PlanView
 from cetdsl.frontend.diagnosis import USUAL_SAMPLE, Diagnosis, diagnose
 from cetdsl.frontend.extraction import given_extraction, given_road
-from cetdsl.frontend.given import check_number, positive, shown_columns, whole
+from cetdsl.frontend.given import check_emit, check_number, positive, shown_columns, whole
 from cetdsl.frontend.layouts import given_layout
 from cetdsl.frontend.patterns import query_of
 from cetdsl.frontend.sorting import asked_sort
 from cetdsl.frontend.terms import Term, to_expr
+from cetdsl.ir.emission import EAGER, FINAL, UPDATE
 from cetdsl.ir.extraction import USUAL, Extraction
 from cetdsl.ir.kernel import ALL, ENDS, MAXIMAL
 from cetdsl.pattern.expressions import Aggregate, Length, SparkColumn
@@ -101,7 +105,7 @@ class PatternFrame:
     def _analyse(self, query: Query) -> ResolvedQuery:
         return analyse(query, schema_of(self._df), self._binding, known_functions=function_names())
 
-    def count_trends(self, name: str = "count", number: str = "decimal") -> DataFrame:
+    def count_trends(self, name: str = "count", number: str = "decimal", *, emit: str = FINAL) -> DataFrame:
         """The number of trends per group and window.
 
         Parameters
@@ -111,6 +115,9 @@ class PatternFrame:
         number : {"decimal", "string", "double", "log2"}
             ``decimal`` is exact, DECIMAL(38,0), and fails when a count does not fit; ``string`` is exact at any size;
             ``double`` is rounded; ``log2`` is the logarithm, good at any size.
+        emit : {"final", "update"}
+            When a stream gives the answer of a window: once, when it is final, or at each trigger that reads an event
+            of it, to be written with ``outputMode("update")``. Nothing else changes, and nothing at all of a batch.
 
         Returns
         -------
@@ -121,6 +128,8 @@ class PatternFrame:
         ------
         ResolutionError
             If the query does not fit the DataFrame.
+        InvalidNode
+            If there is no such ``number`` or ``emit``.
 
         Examples
         --------
@@ -134,15 +143,17 @@ class PatternFrame:
         +-----+
         <BLANKLINE>
         """
-        return self._answer((Returned(COUNT, name),), number)
+        return self._answer((Returned(COUNT, name),), number, emit)
 
-    def aggregate(self, *, number: str = "decimal", **aggregates: Term) -> DataFrame:
+    def aggregate(self, *, number: str = "decimal", emit: str = FINAL, **aggregates: Term) -> DataFrame:
         """Aggregates over all trends per group and window.
 
         Parameters
         ----------
         number : {"decimal", "string", "double", "log2"}
             The form of counts, and of sums over integers and decimals.
+        emit : {"final", "update"}
+            As of :meth:`count_trends`.
         **aggregates : Term
             Output columns by name: ``n=cet.count()``, ``avg=cet.avg(B.price)``. None given: the query's own RETURN.
 
@@ -174,14 +185,15 @@ class PatternFrame:
                 "there is nothing to return",
                 hint="name the aggregates, .aggregate(n=cet.count()), or give the query a RETURN clause",
             )
-        return self._answer(returning or self._query.returning, number)
+        return self._answer(returning or self._query.returning, number, emit)
 
-    def _answer(self, returning: tuple[Returned, ...], number: str) -> DataFrame:
-        return run(self._df, self._decide(returning, number).plan)
+    def _answer(self, returning: tuple[Returned, ...], number: str, emit: str) -> DataFrame:
+        return run(self._df, self._decide(returning, number, emit).plan)
 
-    def _decide(self, returning: tuple[Returned, ...], number: str) -> Decision:
+    def _decide(self, returning: tuple[Returned, ...], number: str, emit: str) -> Decision:
         check_number(number)
-        rewritten = self._rewritten_returning(*returning)
+        check_emit(emit, "aggregates", UPDATE)
+        rewritten = attrs.evolve(self._rewritten_returning(*returning), emit=emit)
         named = tuple((item.output_name, item.aggregate) for item in rewritten.query.returning)
         return plan_aggregate(rewritten, named, number)
 
@@ -199,6 +211,7 @@ class PatternFrame:
         algorithm: str = "auto",
         layout: str = "nested",
         times: bool = False,
+        emit: str = FINAL,
     ) -> DataFrame:
         """The trends themselves, one row each.
 
@@ -231,6 +244,9 @@ class PatternFrame:
             per binding, with the number of the trend. Both show the ends of a window in two columns.
         times : bool
             Whether the times of the first and of the last event stand beside each trend.
+        emit : {"final", "eager"}
+            When a stream gives a trend: when nothing can forbid it any more, or as soon as its last event has come, if
+            the pattern has no NOT; to be written with ``outputMode("update")``. It is given once either way.
 
         Returns
         -------
@@ -243,9 +259,9 @@ class PatternFrame:
         Raises
         ------
         InvalidNode
-            If there is no such layout, or it would have two columns of one name.
+            If there is no such layout or ``emit``, or the layout would have two columns of one name.
         StreamingNotSupported
-            If trends of a stream are to be numbered.
+            If trends of a stream are to be numbered, or those of a pattern with NOT given at once.
 
         Examples
         --------
@@ -272,6 +288,9 @@ class PatternFrame:
         """
         shape = self._layout(layout, times, columns)
         detection = self._detection(plan, statistics, adaptation, algorithm)
+        check_emit(emit, "trends", EAGER)
+        if emit == EAGER and self._df.isStreaming:
+            return lay_out(self._just_ended(limit, shape.needed, detection), shape)
         return lay_out(run(self._df, self._decide_trends(limit, shape.needed, detection).plan), shape)
 
     def matches(
@@ -355,6 +374,15 @@ class PatternFrame:
         resolved = rewrite(self._analyse(attrs.evolve(self._query, matching=policy)))[0]
         return plan_matches(resolved, columns, whole("limit", limit))
 
+    def _just_ended(self, limit: int | None, columns: tuple[str, ...], detection: Detection) -> DataFrame:
+        """The trends of a stream whose last event came in this micro-batch."""
+        known = {name.casefold() for name in self._df.columns}
+        arrived = next(name for n in count() if (name := f"arrived_{n}") not in known)
+        asked = PatternFrame(self._df.withColumn(arrived, current_timestamp()), self._query, self._binding)
+        decision = asked._decide_trends(limit, (*columns, arrived), detection, EAGER)
+        listed = just_ended(run(asked._df, decision.plan), arrived)
+        return listed.withColumn("trend", narrowed(columns))
+
     def _layout(self, form: str, times: bool, columns: Sequence[str] | None) -> Layout:
         """The shape in which trends are asked for."""
         return given_layout(form, times, self._query.pattern, self._columns(columns), self._rewritten.time.name)
@@ -369,8 +397,10 @@ class PatternFrame:
         known = None if sampling is None else detected.sample(self._df, sampling)
         return attrs.evolve(detection, statistics=known)
 
-    def _decide_trends(self, limit: int | None, columns: tuple[str, ...], detection: Detection) -> Decision:
-        return plan_trends(self._rewritten, columns, whole("limit", limit), detection)
+    def _decide_trends(
+        self, limit: int | None, columns: tuple[str, ...], detection: Detection, emit: str = FINAL
+    ) -> Decision:
+        return plan_trends(attrs.evolve(self._rewritten, emit=emit), columns, whole("limit", limit), detection)
 
     def adaptation(
         self,
@@ -529,7 +559,13 @@ class PatternFrame:
         return lay_out(run(self._df, plan_complete(self._with_room(request)).plan), shape)
 
     def count_complete_trends(
-        self, completeness: str = "maximal", name: str = "count", number: str = "decimal", *, algorithm: str = "auto"
+        self,
+        completeness: str = "maximal",
+        name: str = "count",
+        number: str = "decimal",
+        *,
+        algorithm: str = "auto",
+        emit: str = FINAL,
     ) -> DataFrame:
         """The number of complete trends per group and window.
 
@@ -548,6 +584,8 @@ class PatternFrame:
             "joins" counts "ends" trends with Spark's joins, also those of a group beyond a task's memory. The call then
             runs jobs itself. "auto" chooses joins where a group has more events than fit into Spark's memory limit of a
             worker, as :meth:`complete_trends` does; otherwise the task that holds a group counts its trends.
+        emit : {"final", "update"}
+            As of :meth:`count_trends`.
 
         Returns
         -------
@@ -569,10 +607,12 @@ class PatternFrame:
         Decimal('2')
         """
         check_number(number)
+        check_emit(emit, "counts", UPDATE)
         road = given_road(algorithm)
         time = self._rewritten_returning(Returned(COUNT, name)).time.name
-        request = CountRequest(self._with_room(self._complete(completeness, road, columns=(time,))), name, number)
-        return run(self._df, plan_complete(request).plan)
+        counted = self._with_room(self._complete(completeness, road, columns=(time,)))
+        counted = attrs.evolve(counted, resolved=attrs.evolve(counted.resolved, emit=emit))
+        return run(self._df, plan_complete(CountRequest(counted, name, number)).plan)
 
     def sample_trends(
         self,
@@ -908,6 +948,7 @@ class PatternFrame:
         optimizer: str = "auto",
         cost_model: str = "exact",
         anchors: int | None = None,
+        emit: str = FINAL,
     ) -> Explanation:
         """How the query is understood and run.
 
@@ -937,6 +978,8 @@ class PatternFrame:
         cost_model : str
         anchors : int, optional
             As of :meth:`complete_trends`, for the stages ``complete`` and ``survey``.
+        emit : {"final", "update"}
+            As of :meth:`count_trends`, for the stage ``physical``.
 
         Returns
         -------
@@ -984,7 +1027,7 @@ class PatternFrame:
                 return self._decide_trends(
                     None, self._columns(None), self._detection(plan, statistics, adaptation, algorithm)
                 )
-            return self._decide(self._query.returning or (Returned(COUNT),), number)
+            return self._decide(self._query.returning or (Returned(COUNT),), number, emit)
 
         def asked(columns: tuple[str, ...] = ()) -> CompleteRequest:
             extraction = given_extraction(algorithm, memory_limit, optimizer, cost_model, anchors)

@@ -70,7 +70,8 @@ class Answer:
     """What the answer of a query consists of.
 
     The first ``groups`` key columns are output. Where the answer is ``exact``, counts and sums of whole numbers are
-    kept as whole numbers. ``partial`` results are added up elsewhere.
+    kept as whole numbers. ``partial`` results are added up elsewhere. With ``zeros``, groups and windows of which there
+    are events, but no trend, have a row as well: it takes back one that was given before.
     """
 
     groups: int = 0
@@ -79,6 +80,7 @@ class Answer:
     number: str = "decimal"
     exact: bool = True
     partial: bool = False
+    zeros: bool = False
 
 
 @attrs.frozen

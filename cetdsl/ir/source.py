@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import attrs
 
+from cetdsl.ir.emission import FINAL, UPDATE
 from cetdsl.ir.schema import Schema
 from cetdsl.ir.sorting import AS_USUAL, AskedSort
 from cetdsl.ir.windowing import SLIDING, Windowing
@@ -16,7 +17,7 @@ class Source:
     ``groups`` are the columns that are output, in the order of GROUP BY; ``partitions`` are further columns that are
     equal along a trend, of which the user named ``asked_partitions``. Rows without a time are an "error", or a "skip".
     ``sort`` says who is to sort. Of a stream, ``watermark`` is the delay of its watermark in microseconds: how long it
-    waits for late events.
+    waits for late events, and ``emit`` says when it gives an answer.
     """
 
     schema: Schema
@@ -30,6 +31,7 @@ class Source:
     windowing: Windowing
     sort: AskedSort = AS_USUAL
     watermark: int | None = None
+    emit: str = FINAL
 
     @property
     def is_stream(self) -> bool:
@@ -40,6 +42,15 @@ class Source:
     def keys(self) -> tuple[str, ...]:
         """All columns that are equal along a trend, the output ones first."""
         return self.groups + self.partitions
+
+    @property
+    def kept_by(self) -> tuple[str, ...]:
+        """The columns by which a stream keeps events apart.
+
+        Spark gives again what it keeps together, and nothing else, when an event comes to it: for the answer of a group
+        so far, that is all keys of the group.
+        """
+        return self.groups if self.emit == UPDATE else self.keys
 
     @property
     def shown_keys(self) -> tuple[str, ...]:

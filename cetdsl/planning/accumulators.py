@@ -5,6 +5,7 @@ from __future__ import annotations
 from cetdsl.aggregates.vocabulary import COUNT, Update
 from cetdsl.ir.accumulators import TRENDS, Accumulator, Output
 from cetdsl.ir.compiled import MAX_VARIABLES, Compiled
+from cetdsl.ir.emission import UPDATE
 from cetdsl.ir.kernel import Answer
 from cetdsl.ir.source import Source
 from cetdsl.pattern.expressions import Aggregate, Expr, Length, strip, variables
@@ -30,7 +31,8 @@ class AccumulatorPlan:
     def answer(self, source: Source, number: str, partial: bool) -> Answer:
         """Describes the answer of a query over a source."""
         exact = number in ("decimal", "string")
-        return Answer(len(source.groups), tuple(self.accumulators), tuple(self.outputs), number, exact, partial)
+        zeros = source.is_stream and source.emit == UPDATE and bool(self.compiled.negations)
+        return Answer(len(source.groups), tuple(self.accumulators), tuple(self.outputs), number, exact, partial, zeros)
 
     def _number(self, variable: str) -> int:
         number = self.compiled.number_of(variable)

@@ -9,6 +9,7 @@ import attrs
 
 from cetdsl.analysis.resolve import ResolvedQuery
 from cetdsl.errors import NoPhysicalPlan, StreamingNotSupported, UnsupportedQuery, shown
+from cetdsl.ir.emission import EAGER, FINAL
 from cetdsl.ir.operators import Operator
 from cetdsl.pattern.expressions import Aggregate
 from cetdsl.pattern.query import ANY
@@ -27,7 +28,7 @@ from cetdsl.planning.strategies.messages import messages
 from cetdsl.planning.strategies.panes import panes
 from cetdsl.planning.strategies.request import AggregateRequest, Declined, TrendsRequest, compile_sides
 from cetdsl.planning.strategies.sweep import sweep
-from cetdsl.planning.streams import ASK_LATER, refuse_endless, why_not_on_stream
+from cetdsl.planning.streams import ASK_FINAL, ASK_LATER, refuse_eager, refuse_endless, why_not_on_stream
 
 _Strategy = Callable[[Any], Operator | Declined]
 _Strategies = Sequence[_Strategy]
@@ -113,6 +114,8 @@ def plan_trends(
     resolved: ResolvedQuery, columns: tuple[str, ...], limit: int | None, detection: Detection = BY_DEFAULT
 ) -> Decision:
     """Plans an enumeration of at most so many trends, which shows these columns of each event."""
+    if resolved.emit == EAGER:
+        refuse_eager(resolved)
     request = TrendsRequest(resolved, columns, limit, compile_sides(resolved), detection)
     if detection.algorithm != "joins":
         decision = _first_plan(request, TRENDS_STRATEGIES)
@@ -220,9 +223,13 @@ def _planned(strategy: Callable[[Any], Operator | Declined], request: object) ->
 
 def matching_of(request: Any) -> str:
     """Returns the matching policy of the query that a request is about."""
+    return _resolved_of(request).query.matching
+
+
+def _resolved_of(request: Any) -> ResolvedQuery:
     about = request if isinstance(request, (AggregateRequest, TrendsRequest)) else request.complete
-    policy: str = about.resolved.query.matching
-    return policy
+    resolved: ResolvedQuery = about.resolved
+    return resolved
 
 
 def strategy_name(strategy: Callable[..., Operator | Declined]) -> str:
@@ -242,7 +249,8 @@ def _first_plan(request: object, strategies: _Strategies) -> Decision:
         on_stream = on_stream or plan.on_stream
     reasons = "; ".join(f"{name}: {reason}" for name, reason in declined)
     if on_stream:
-        raise StreamingNotSupported(f"no strategy can answer this query on a stream ({reasons})", hint=ASK_LATER)
+        hint = ASK_LATER if _resolved_of(request).emit == FINAL else ASK_FINAL
+        raise StreamingNotSupported(f"no strategy can answer this query on a stream ({reasons})", hint=hint)
     raise NoPhysicalPlan(
         f"no strategy can answer this query ({reasons})",
         hint="take the predicate that is named apart, or ask for each side of AND by itself",

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from cetdsl.analysis.resolve import ResolvedQuery
 from cetdsl.errors import StreamingNotSupported
-from cetdsl.ir.operators import EventsInOrder, Exchange, Operator
+from cetdsl.ir.emission import FINAL
+from cetdsl.ir.operators import EventsInOrder, Exchange, Operator, PanesInOrder
+from cetdsl.pattern.nodes import negations
 from cetdsl.pattern.text import quote_name
 from cetdsl.planning.sorting import why_not_sorted_by_kernel
 
 #: What to do where a stream cannot be asked.
 ASK_LATER = "store the stream's events, and ask the same of them where they are read with spark.read"
+#: What to do where it can be asked for its final answers alone.
+ASK_FINAL = "leave emit= away: each answer is then given once, when it is final"
 
 
 def why_not_on_stream(plan: Operator) -> str | None:
     """Returns why a plan cannot answer a stream; None if it can, or if the events are those of no stream."""
     if not plan.source.is_stream:
         return None
+    if plan.source.emit != FINAL and (reason := _why_not_before_final(plan)):
+        return reason
     for operator in plan.walk():
         if operator.only_batch is not None:
             return f"on a stream {operator.only_batch}"
@@ -31,11 +37,32 @@ def why_not_on_stream(plan: Operator) -> str | None:
     return None
 
 
+def _why_not_before_final(plan: Operator) -> str | None:
+    """Returns why a plan cannot give the answer of a stream before it is final."""
+    exchanges = [operator for operator in plan.walk() if isinstance(operator, Exchange)]
+    keeping = sum(isinstance(one.gives_rows, EventsInOrder | PanesInOrder) for one in exchanges)
+    if keeping > 1:
+        return f"before an answer is final Spark keeps state in one operator, and this plan needs {keeping}"
+    source = plan.source
+    if source.kept_by != source.keys and plan.compiled.lists:
+        return "the answer of a group so far needs all of its keys, and Spark tests inseparable predicates within a key"
+    return None
+
+
 def refuse_on_stream(plan: Operator) -> None:
     """Raises where a plan cannot answer a stream."""
     reason = why_not_on_stream(plan)
     if reason is not None:
         raise StreamingNotSupported(f"the query cannot be answered: {reason}", hint=ASK_LATER)
+
+
+def refuse_eager(resolved: ResolvedQuery) -> None:
+    """Raises where trends of a stream cannot be given as soon as their last event has come."""
+    if resolved.is_stream and negations(resolved.query.pattern):
+        raise StreamingNotSupported(
+            "emit='eager' gives a trend as soon as its last event has come, and what stands under NOT may still come",
+            hint=ASK_FINAL,
+        )
 
 
 def is_endless(resolved: ResolvedQuery) -> bool:

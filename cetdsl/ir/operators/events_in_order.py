@@ -67,7 +67,7 @@ class EventsInOrder(Requirement):
             keys.insert(len(source.keys), "share")
         if source.is_stream:
             unit = "pane" if self.in_panes else words.unit_of(source).removeprefix("a ")
-            keys = [*map(quote_name, source.keys), unit]
+            keys = [*map(quote_name, source.kept_by), unit]
             kept = Step("keep until the watermark passes what they are needed for, by " + ", ".join(keys))
             return (*steps, kept, Step("sort each task's events", (f"by the kernel: {self.sorting.why}",)))
         order = ", ".join([*keys, quote_name(source.time), *map(quote_name, source.tie_break)])

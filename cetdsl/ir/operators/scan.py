@@ -5,6 +5,7 @@ from __future__ import annotations
 import attrs
 
 from cetdsl.ir.compiled import Compiled
+from cetdsl.ir.emission import EAGER, UPDATE
 from cetdsl.ir.operators.operator import Operator, Step
 from cetdsl.ir.operators.words import amount_of_time
 from cetdsl.ir.source import Source
@@ -65,9 +66,14 @@ class Scan(Operator):
     def _waits(self) -> str:
         """Describes for what an answer of a stream waits, and how long."""
         source, windowing = self.source, self.source.windowing
-        behind = f"for the watermark, {amount_of_time(source, source.watermark or 0)} behind the latest event, to"
+        if source.emit == EAGER:
+            return "for no event but the last one of a trend"
+        delay = amount_of_time(source, source.watermark or 0)
+        behind = f"for the watermark, {delay} behind the latest event, to"
         if windowing.kind == SPAN:
             least, most = (amount_of_time(source, amount) for amount in (windowing.length, 2 * windowing.length))
             return f"{behind} be {least} to {most} behind the first event of a trend"
         end = "the end of the window" if windowing.slide <= windowing.length else "the start of the next window"
+        if source.emit == UPDATE:
+            return f"for nothing; it is final when the watermark, {delay} behind the latest event, has passed {end}"
         return f"{behind} pass {end}"

@@ -37,8 +37,9 @@ class RowsOfChunks:
         self.waiting: Rows | None = None
 
     def found(self, chunk: Chunk, slices: Slices, values: Values) -> Iterator[Rows]:
-        """The rows of a chunk's windows that hold a trend."""
-        found = np.nonzero(values.found[slices.slice])[0]
+        """The rows of a chunk's windows that hold a trend, or of all that hold an event."""
+        zeros = self.spec.answer.zeros
+        found = np.arange(len(slices.slice)) if zeros else np.nonzero(values.found[slices.slice])[0]
         segment = slices.segment[found]
         table = accumulator_table(self.spec, values, chunk.values, slices.slice[found], segment)
         rows = table, group_columns(self.spec, chunk, segment), slices.start[found]

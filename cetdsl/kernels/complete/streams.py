@@ -393,7 +393,8 @@ def count_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch], chunk_even
             own, first = np.unique(number[order], return_index=True)
             exact[own] = np.add.reduceat(each[0][order], first)
             scaled[own] = sum_scaled(each[1][order], first)
-        counted = np.flatnonzero(scaled.real[slices.slice] > 0)
+        zeros = spec.answer.zeros
+        counted = np.arange(len(slices.slice)) if zeros else np.flatnonzero(scaled.real[slices.slice] > 0)
         if len(counted):
             rows = slices.slice[counted]
             table = AccumulatorTable([exact[rows] if spec.answer.exact else None], [scaled[rows]], [])

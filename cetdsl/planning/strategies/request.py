@@ -93,6 +93,7 @@ def source_of(resolved: ResolvedQuery) -> Source:
         windowing_of(query.window, resolved.is_stream),
         resolved.sort,
         resolved.watermark,
+        resolved.emit,
     )
 
 
