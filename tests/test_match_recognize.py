@@ -243,11 +243,11 @@ def test_aggregates_of_distinct_values_are_those_of_spark(spark: Any) -> None:
     assert answer(found) == answer(expected)
     running = df.match_recognize(
         """ORDER BY t
-           MEASURES COUNT(DISTINCT s) AS n, FINAL COUNT(DISTINCT B.s) AS of, array_sort(ARRAY_AGG(DISTINCT n)) AS each,
-               COUNT(DISTINCT CLASSIFIER()) AS labels
+           MEASURES COUNT(DISTINCT s) AS many, FINAL COUNT(DISTINCT B.s) AS of,
+               array_sort(ARRAY_AGG(DISTINCT n)) AS each, COUNT(DISTINCT CLASSIFIER()) AS labels
            ALL ROWS PER MATCH PATTERN (A B+)"""
     )
-    shown = [(row.n, row.of, row.each, row.labels) for row in running.orderBy("t").collect()]
+    shown = [(row.many, row.of, row.each, row.labels) for row in running.orderBy("t").collect()]
     assert shown == [(1, 2, [2], 1), (2, 2, [2], 2), (2, 2, [2], 2), (2, 2, [2, 5], 2)]
 
 

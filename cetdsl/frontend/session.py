@@ -333,7 +333,7 @@ class PatternFrame:
 
         Examples
         --------
-        >>> prices = [(1, 9), (2, 7), (3, 5), (4, 8), (5, 6), (6, 7)]
+        >>> prices = [(1, 9), (2, 7), (3, 5), (4, 8), (5, 6)]
         >>> df = spark.createDataFrame(prices, "day int, price int")
         >>> down, up = cet.event("down", "price > 0"), cet.event("up", "price > 0")
         >>> falls = cet.seq(down, cet.kleene(down), up)
