@@ -19,6 +19,7 @@ from cetdsl.execution.compat import as_dataframe, function_names, refuse_streami
 from cetdsl.execution.complete import summary
 from cetdsl.execution.computed import with_computed
 from cetdsl.execution.conditions import refuse_changing_conditions
+from cetdsl.execution.exchange import as_carried_out
 from cetdsl.execution.graph import EventGraph
 from cetdsl.execution.layouts import Layout, lay_out, narrowed
 from cetdsl.execution.operators import run
@@ -944,7 +945,8 @@ class PatternFrame:
                 return self._decide_trends(
                     None, self._columns(None), self._detection(plan, statistics, adaptation, algorithm)
                 )
-            return self._decide(self._query.returning or (Returned(COUNT),), number, emit)
+            decided = self._decide(self._query.returning or (Returned(COUNT),), number, emit)
+            return attrs.evolve(decided, plan=as_carried_out(self._df, decided.plan))
 
         def asked(columns: tuple[str, ...] = ()) -> CompleteRequest:
             extraction = given_extraction(algorithm, memory_limit, optimizer, cost_model, anchors)
@@ -1032,9 +1034,12 @@ def pattern(
         The column that holds event types; None says that every event is of every type.
     on_null_time : {"error", "skip"}
         What to do with rows whose time is NULL.
-    sort : {"auto", "kernel", "spark"}, optional
-        Who puts the events of a task in order: Spark, or the kernel in the Python worker; ``auto`` takes whoever is
-        expected to take less time. By default the session's setting ``cetdsl.sort``, and else ``auto``.
+    sort : {"auto", "kernel", "spark", "runs"}, optional
+        Who puts the events of a task in order: Spark; the kernel in the Python worker; or both, by ``runs``: workers
+        sort what they read before it is shuffled, and send many events of a key in one row, which pays where keys have
+        hundreds of events, of which but numbers are sent (where texts are, or ties are broken, it is as ``auto``).
+        ``auto`` takes whoever is expected to take less time. By default the session's setting
+        ``cetdsl.sort``, and else ``auto``.
     sort_memory : str or int, optional
         About how much of a task's events the kernel holds while it sorts, as ``"64m"`` or bytes; what is more goes to
         Spark's local directory. By default the session's setting ``cetdsl.sort.memory``, and else 128 MiB.
