@@ -22,7 +22,7 @@ from cetdsl.errors import (
     WindowError,
     nearest,
 )
-from cetdsl.ir.schema import Field
+from cetdsl.ir.schema import Field, Schema
 from cetdsl.pattern.expressions import (
     Aggregate,
     Expr,
@@ -44,9 +44,9 @@ from cetdsl.pattern.properties import (
     positive_variables,
     sides,
 )
-from cetdsl.pattern.query import ANY, Query
+from cetdsl.pattern.query import ANY, Computed, Query
 from cetdsl.pattern.spans import Span
-from cetdsl.pattern.text import quote, write_after_match
+from cetdsl.pattern.text import quote, quote_name, write_after_match
 
 Errors = Iterator[CetdslError]
 
@@ -315,6 +315,16 @@ def name_errors(query: Query) -> Errors:
             yield ResolutionError(
                 f"the returned column {name!r} clashes with {what}", hint="name it with AS: COUNT(*) AS trends"
             )
+
+
+def computed_errors(item: Computed, schema: Schema) -> Errors:
+    """A computed column of the name that another one has; Spark does not tell names apart by case."""
+    known = [name for name in schema.names if name.casefold() == item.name.casefold()]
+    if known:
+        yield ResolutionError(
+            f"the computed group {item.name!r} has the name of a column of the DataFrame, {known[0]!r}",
+            hint=f"give it another name with AS, {quote_name(f'{item.name}_group')}, or group by the column",
+        )
 
 
 def policy_errors(query: Query, *, is_stream: bool) -> Errors:

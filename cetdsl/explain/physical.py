@@ -51,7 +51,7 @@ def physical_views(decision: Decision, measured: tuple[tuple[str, str], ...] = (
     facts += sorted(found, key=lambda fact: _FACTS.index(fact[0]) if fact[0] in _FACTS else len(_FACTS))
     facts += measured
     answer = Step("answer", (", ".join(map(quote_name, plan.gives)),))
-    return (steps_view("physical plan", plan, (answer,), tuple(facts)), *_automata(plan))
+    return (steps_view("physical plan", plan, (answer,), tuple(facts)), *plan_automata(plan))
 
 
 def measured_facts(partial_matches: Iterable[Mapping[str, int]]) -> tuple[tuple[str, str], ...]:
@@ -95,7 +95,8 @@ def steps_view(
     return PlanView(title, tuple(nodes), tuple(edges), facts)
 
 
-def _automata(plan: Operator) -> tuple[PlanView, ...]:
+def plan_automata(plan: Operator) -> tuple[PlanView, ...]:
+    """The automata that a plan walks, with the index that answers each transition."""
     views: dict[PlanView, None] = {}
     for side in plan.walk():
         if not side.walks:

@@ -142,19 +142,23 @@ def stages_of(stage: str | None) -> tuple[str, ...]:
 
 def resolved_view(resolved: ResolvedQuery) -> PlanView:
     """The query with the exact names of its columns, and how events are read."""
+    view = pattern_view(resolved.query.pattern, "query over the columns", unparse(resolved.query, lenient=True))
+    return attrs.evolve(view, facts=events_facts(resolved))
+
+
+def events_facts(resolved: ResolvedQuery) -> tuple[tuple[str, str], ...]:
+    """How events are read from the columns of a DataFrame."""
     unit = "whole ticks" if resolved.time_unit == "tick" else "microseconds"
     ties = ", ".join(map(quote_name, resolved.tie_break))
     read = set(resolved.columns)
     columns = [f"{quote_name(f.name)} {f.type}" for f in resolved.schema.fields if f.name in read]
-    facts = (
+    return (
         ("time", f"{quote_name(resolved.time.name)} ({resolved.time.type}), in {unit}"),
         ("simultaneous", f"ordered by {ties}" if ties else "events of the same time are never in one trend"),
         ("type", quote_name(resolved.type) if resolved.type else "no column: conditions alone decide"),
         ("no time", "the row is left out" if resolved.on_null_time == "skip" else "an error"),
         ("columns", ", ".join(columns) or "none"),
     )
-    view = pattern_view(resolved.query.pattern, "query over the columns", unparse(resolved.query, lenient=True))
-    return attrs.evolve(view, facts=facts)
 
 
 def rewritten_view(trace: Trace) -> PlanView:

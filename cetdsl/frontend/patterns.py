@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 import attrs
 
 from cetdsl.errors import AmbiguousTruth, InvalidNode, shown
+from cetdsl.explain.notebook import pattern_fragment, query_fragment
 from cetdsl.frontend import sase
 from cetdsl.frontend.terms import Occurrence, Term, is_spark_column, is_special, to_expr
 from cetdsl.pattern.expressions import (
@@ -23,7 +24,7 @@ from cetdsl.pattern.expressions import (
     variables,
 )
 from cetdsl.pattern.nodes import And, Event, Not, Or, Pattern, Repeat, Seq, Within
-from cetdsl.pattern.query import AFTER_MATCH, AFTER_MATCH_HINT, AfterMatch, Query, Returned, Window
+from cetdsl.pattern.query import AFTER_MATCH, AFTER_MATCH_HINT, AfterMatch, Computed, Query, Returned, Window
 from cetdsl.pattern.spans import Span
 from cetdsl.pattern.text import unparse, unparse_pattern
 
@@ -191,17 +192,40 @@ class _Askable:
         query = self._query()
         return QueryTerm(attrs.evolve(query, partition_by=query.partition_by + _columns(columns, "partition_by")))
 
-    def group_by(self, *columns: str) -> QueryTerm:
+    def group_by(self, *columns: str, **computed: object) -> QueryTerm:
         """The query answered for each value of these columns, too; the columns are part of the answer.
+
+        Parameters
+        ----------
+        *columns : str
+        **computed : Term, str or Spark Column
+            Columns of the answer that are computed of each event: ``day=cet.fn.to_date(cet.col("ts"))``, or the text
+            ``day="date(ts)"``.
+
+        Returns
+        -------
+        QueryTerm
+
+        Raises
+        ------
+        InvalidNode
+            If something is no column, or is computed of several events or of none.
+        ParseError
+            If a text is malformed.
 
         Examples
         --------
         >>> print(event("B").group_by("sector"))
         PATTERN B
         GROUP BY sector
+        >>> print(event("B").group_by("user", day="date(ts)"))
+        PATTERN B
+        GROUP BY user, date(ts) AS day
         """
         query = self._query()
-        return QueryTerm(attrs.evolve(query, group_by=query.group_by + _columns(columns, "group_by")))
+        added = tuple(Computed(name, _of_one_event(name, term)) for name, term in computed.items())
+        groups = (*query.group_by, *_columns(columns, "group_by"), *computed)
+        return QueryTerm(attrs.evolve(query, group_by=groups, computed=query.computed + added))
 
     def within(self, length: object, slide: object = None) -> QueryTerm:
         """The query over windows of this length; the last call wins.
@@ -301,8 +325,27 @@ def _predicate(value: object) -> Expr:
     raise InvalidNode(f"{shown(value)} is not a predicate", hint=hint)
 
 
+def _of_one_event(name: str, value: object) -> Expr:
+    """What a group is computed of."""
+    if is_spark_column(value):
+        return SparkColumn(value)
+    if isinstance(value, str):
+        return sase.parse_group(value)
+    if isinstance(value, (Term, Expr)):
+        return to_expr(value)
+    raise InvalidNode(
+        f"{shown(value)} is nothing to group by",
+        hint=f"write {name}=cet.fn.to_date(cet.col('ts')), the text {name}='date(ts)', or a Spark column",
+    )
+
+
 def _columns(columns: tuple[object, ...], method: str) -> tuple[str, ...]:
     for column in columns:
+        computes = isinstance(column, Term) and not isinstance(column.node, Attribute)
+        if method == "group_by" and (computes or is_spark_column(column)):
+            raise InvalidNode(
+                f"{shown(column)} is to be a group, and has no name", hint="give it one: .group_by(day=...)"
+            )
         if not isinstance(column, str) or not column:
             likely = column.node.name if isinstance(column, Term) and isinstance(column.node, Attribute) else "company"
             raise InvalidNode(f"{shown(column)} is not the name of a column", hint=f"write .{method}({likely!r})")
@@ -354,6 +397,9 @@ class QueryTerm(_Askable):
     def __repr__(self) -> str:
         return unparse(self.node, lenient=True)
 
+    def _repr_html_(self) -> str:
+        return query_fragment(self.node)
+
 
 @attrs.frozen(eq=False, repr=False)
 class PatternTerm(_Askable):
@@ -398,6 +444,9 @@ class PatternTerm(_Askable):
 
     def __repr__(self) -> str:
         return unparse_pattern(self.node, lenient=True)
+
+    def _repr_html_(self) -> str:
+        return pattern_fragment(self.node)
 
     def __str__(self) -> str:
         return unparse_pattern(self.node)

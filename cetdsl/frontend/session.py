@@ -12,12 +12,14 @@ import attrs
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.functions import current_timestamp
 
-from cetdsl.analysis.resolve import Binding, ResolvedQuery, analyse
+from cetdsl.analysis.resolve import Binding, ResolvedQuery, analyse, resolve_computed
 from cetdsl.errors import InvalidNode, ResolutionError, UnsupportedQuery, is_one_of, shown
 from cetdsl.execution import detection as detected
 from cetdsl.execution.compat import as_dataframe, function_names, refuse_streaming, schema_of, watermarks_of
 from cetdsl.execution.complete import summary
+from cetdsl.execution.computed import with_computed
 from cetdsl.execution.conditions import refuse_changing_conditions
+from cetdsl.execution.exchange import as_carried_out
 from cetdsl.execution.graph import EventGraph
 from cetdsl.execution.layouts import Layout, lay_out, narrowed
 from cetdsl.execution.operators import run
@@ -25,6 +27,7 @@ from cetdsl.execution.python import require_worker_python
 from cetdsl.execution.room import is_beyond_a_task
 from cetdsl.execution.streams import just_ended
 from cetdsl.explain import Explanation, explain_query
+from cetdsl.explain.notebook import bound_fragment, graph_fragment
 from cetdsl.explain.physical import chosen_facts, measured_facts, physical_views
 from cetdsl.explain.view import PlanView
 from cetdsl.frontend.diagnosis import USUAL_SAMPLE, Diagnosis, diagnose
@@ -39,7 +42,7 @@ from cetdsl.ir.extraction import USUAL, Extraction
 from cetdsl.ir.kernel import ALL, ENDS, MAXIMAL
 from cetdsl.pattern.expressions import Aggregate, Length, SparkColumn
 from cetdsl.pattern.nodes import events, negations
-from cetdsl.pattern.query import ANY, STRICT, Query, Returned, Selection
+from cetdsl.pattern.query import ANY, STRICT, Computed, Query, Returned, Selection
 from cetdsl.pattern.text import quote, unparse
 from cetdsl.planning.detection import Detection, given_detection
 from cetdsl.planning.planner import (
@@ -87,16 +90,21 @@ class PatternFrame:
 
     def __init__(self, df: DataFrame, query: Query, binding: Binding) -> None:
         self._df = df
-        self._query = query
+        self._asked = query
+        # What it computes is a column of the DataFrame by now, as all others are.
+        self._query = query.over_columns()
         self._binding = binding
 
     def __repr__(self) -> str:
-        return f"<PatternFrame of {' '.join(unparse(self._query, lenient=True).split())}>"
+        return f"<PatternFrame of {' '.join(unparse(self._asked, lenient=True).split())}>"
+
+    def _repr_html_(self) -> str:
+        return bound_fragment(self._asked, self._rewritten)
 
     @property
     def query(self) -> Query:
         """The query's node."""
-        return self._query
+        return self._asked
 
     @cached_property
     def _rewritten(self) -> ResolvedQuery:
@@ -891,7 +899,7 @@ class PatternFrame:
         plan = plan_event_graph(self._rewritten, self._columns(columns), algorithm)
         if algorithm == "auto" and not plan.compiled.negations:
             plan = attrs.evolve(plan, joined=is_beyond_a_task(self._df, plan.source, plan.compiled))
-        return EventGraph(self._df, plan)
+        return EventGraph(self._df, plan, graph_fragment)
 
     def diagnose(self, sample: int = USUAL_SAMPLE) -> Diagnosis:
         """Why the query has no trend: which variable binds no event, and without which demand there would be trends.
@@ -1027,7 +1035,8 @@ class PatternFrame:
                 return self._decide_trends(
                     None, self._columns(None), self._detection(plan, statistics, adaptation, algorithm)
                 )
-            return self._decide(self._query.returning or (Returned(COUNT),), number, emit)
+            decided = self._decide(self._query.returning or (Returned(COUNT),), number, emit)
+            return attrs.evolve(decided, plan=as_carried_out(self._df, decided.plan))
 
         def asked(columns: tuple[str, ...] = ()) -> CompleteRequest:
             extraction = given_extraction(algorithm, memory_limit, optimizer, cost_model, anchors)
@@ -1035,7 +1044,7 @@ class PatternFrame:
 
         return explain_query(
             stage,
-            self._query,
+            self._asked,
             resolved,
             rewritten,
             trace,
@@ -1065,6 +1074,11 @@ class PatternFrame:
             work = detected.work(self._df, plan_measuring_choice(self._rewritten, detection))
             return physical_views(decision, chosen_facts((one.plan, one.events, one.partial_matches) for one in work))
         return physical_views(decision, (("not measured", "partial matches are counted along plans"),))
+
+
+def computed_by(query: Query, df: DataFrame) -> tuple[Computed, ...]:
+    """The columns that a query computes of those of a DataFrame, with exact names."""
+    return resolve_computed(query, schema_of(df), known_functions=function_names()) if query.computed else ()
 
 
 def spark_columns(query: Query) -> list[Column]:
@@ -1111,9 +1125,12 @@ def pattern(
         The column that holds event types; None says that every event is of every type.
     on_null_time : {"error", "skip"}
         What to do with rows whose time is NULL.
-    sort : {"auto", "kernel", "spark"}, optional
-        Who puts the events of a task in order: Spark, or the kernel in the Python worker; ``auto`` takes whoever is
-        expected to take less time. By default the session's setting ``cetdsl.sort``, and else ``auto``.
+    sort : {"auto", "kernel", "spark", "runs"}, optional
+        Who puts the events of a task in order: Spark; the kernel in the Python worker; or both, by ``runs``: workers
+        sort what they read before it is shuffled, and send many events of a key in one row, which pays where keys have
+        hundreds of events, of which but numbers are sent (where texts are, or ties are broken, it is as ``auto``).
+        ``auto`` takes whoever is expected to take less time. By default the session's setting
+        ``cetdsl.sort``, and else ``auto``.
     sort_memory : str or int, optional
         About how much of a task's events the kernel holds while it sorts, as ``"64m"`` or bytes; what is more goes to
         Spark's local directory. By default the session's setting ``cetdsl.sort.memory``, and else 128 MiB.
@@ -1138,9 +1155,12 @@ def pattern(
     >>> cet.pattern(df, text, time="t", type=None).count_trends().first()["count"]
     Decimal('7')
     """
-    df = as_dataframe(df)
+    df, node = as_dataframe(df), query_of(query)
     asked = asked_sort(df.sparkSession, sort, sort_memory)
-    bound = PatternFrame(df, query_of(query), Binding(time, tie_break, type, on_null_time, asked, watermarks_of(df)))
+    computed = computed_by(node, df)
+    names = tuple(item.name for item in computed)
+    df = with_computed(df, computed)
+    bound = PatternFrame(df, node, Binding(time, tie_break, type, on_null_time, asked, watermarks_of(df), names))
     bound._rewritten  # noqa: B018 - errors of the query are raised here, not when an answer is asked for
     refuse_changing_conditions(df, spark_columns(bound.query))
     require_worker_python(df.sparkSession)

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
 import attrs
 
 from cetdsl.errors import InvalidNode, is_one_of, shown
-from cetdsl.pattern.expressions import Aggregate, Attribute, Expr, Length, as_terms, check_text
+from cetdsl.pattern.expressions import (
+    Aggregate,
+    Attribute,
+    Call,
+    Expr,
+    Length,
+    Role,
+    SparkColumn,
+    as_terms,
+    check_name,
+    check_text,
+)
 from cetdsl.pattern.nodes import Event, Pattern, events
 from cetdsl.pattern.spans import Span
 
@@ -55,6 +67,52 @@ class Returned:
             return f"{aggregate.function}_length"
         words = [f"{node.variable}_{node.name}" for node in aggregate.argument.walk() if isinstance(node, Attribute)]
         return "_".join([aggregate.function, *words])
+
+
+@attrs.frozen
+class Computed:
+    """A column that is computed of each event, for trends to be grouped by it: ``date(ts) AS day``.
+
+    Parameters
+    ----------
+    name : str
+    term : Expr
+        A term over columns of one event, whose attributes have no variable.
+    """
+
+    name: str = attrs.field(validator=check_name)
+    term: Expr
+
+    def __attrs_post_init__(self) -> None:
+        read = False
+        for node in self.term.walk():
+            if isinstance(node, (Aggregate, Length)):
+                raise InvalidNode(
+                    f"the group {self.name!r} is computed of one event, and an aggregate is about several",
+                    hint="group by a function of one row, such as date(ts), and aggregate in RETURN",
+                )
+            if isinstance(node, Attribute) and (node.variable is not None or node.role is not Role.EACH):
+                raise InvalidNode(
+                    f"the group {self.name!r} speaks of the event {node.variable!r}, and is one for all events",
+                    hint=f"name columns without an event: {node.name}",
+                )
+            read = read or isinstance(node, (Attribute, SparkColumn))
+        if not read:
+            raise InvalidNode(
+                f"the group {self.name!r} is computed of no column", hint="group by a term such as date(ts)"
+            )
+
+
+def computed_name(term: Expr) -> str | None:
+    """The name of a column computed by functions, made of theirs and of the columns' names; None without a function.
+
+    Examples
+    --------
+    >>> computed_name(Call("date", (Attribute(None, "ts"),)))
+    'date_ts'
+    """
+    words = [node.name for node in term.walk() if isinstance(node, (Attribute, Call))]
+    return "_".join(words) if any(isinstance(node, Call) for node in term.walk()) else None
 
 
 def _check_policy(_: Any, __: Any, policy: Any) -> None:
@@ -117,6 +175,10 @@ def _items(items: Iterable[Returned]) -> tuple[Returned, ...]:
     return tuple(items)
 
 
+def _computed(items: Iterable[Computed]) -> tuple[Computed, ...]:
+    return tuple(items)
+
+
 @attrs.frozen
 class Query:
     """What is asked, knowing nothing of any DataFrame.
@@ -136,6 +198,8 @@ class Query:
         The longest time between two neighbours of a trend.
     selection : Selection
         Which matches are taken where they are taken one at a time.
+    computed : tuple of Computed
+        Those of the group columns, in their order, that are no columns of the DataFrame, but computed of them.
     """
 
     pattern: Pattern
@@ -147,8 +211,10 @@ class Query:
     policy: str | None = attrs.field(default=None, alias="matching", validator=_check_policy)
     max_gap: Span | None = None
     selection: Selection = Selection()
+    computed: tuple[Computed, ...] = attrs.field(default=(), converter=_computed)
 
     def __attrs_post_init__(self) -> None:
+        self._check_computed()
         known: dict[str, Event] = {}
         for event in events(self.pattern):
             other = known.setdefault(event.variable, event)
@@ -162,3 +228,19 @@ class Query:
     def matching(self) -> str:
         """The matching policy of the query's trends: which events they may skip between two that they bind."""
         return ANY if self.policy is None else self.policy
+
+    def over_columns(self) -> Query:
+        """The same where computed groups have become columns."""
+        return attrs.evolve(self, computed=()) if self.computed else self
+
+    def _check_computed(self) -> None:
+        groups = Counter(self.group_by)
+        for item in self.computed:
+            if groups[item.name] != 1:
+                raise InvalidNode(
+                    f"{groups[item.name] or 'no'} groups have the name of the computed one, {item.name!r}",
+                    hint="give each group a name of its own: date(ts) AS day",
+                )
+        names = [item.name for item in self.computed]
+        if names != [name for name in self.group_by if name in names]:
+            raise InvalidNode("computed groups stand in another order than in group_by", hint="give both in one order")
