@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from cetdsl.errors import NULL_TIME_ADVICE, EngineError, GroupTooLarge, NullTime
+from cetdsl.errors import EngineError, GroupTooLarge, NullTime
 from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.layout import (
     BUCKET,
@@ -192,17 +192,9 @@ class ChunkReader:
             self.nulls += time.null_count
             if not time[-1].is_valid:
                 continue  # more of them may come
-            self._refuse_nulls()
+            NullTime.refuse_rows(self.nulls, self.layout.time)
             yield batch
-        self._refuse_nulls()
-
-    def _refuse_nulls(self) -> None:
-        if self.nulls:
-            rows = f"{self.nulls} row{'s' if self.nulls > 1 else ''}"
-            raise NullTime(
-                f"the time column {self.layout.time!r} is NULL in {rows}",
-                hint=NULL_TIME_ADVICE,
-            )
+        NullTime.refuse_rows(self.nulls, self.layout.time)
 
     def _chunk(self, pending: list[pa.RecordBatch], complete: bool) -> Chunk:
         try:
