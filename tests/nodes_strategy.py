@@ -28,7 +28,7 @@ from cetdsl.pattern.expressions import (
     transform,
 )
 from cetdsl.pattern.nodes import And, Event, Not, Or, Pattern, Repeat, Seq, Within
-from cetdsl.pattern.query import POLICIES, Computed, Query, Returned, Window
+from cetdsl.pattern.query import POLICIES, AfterMatch, Computed, Query, Returned, Selection, Window
 from cetdsl.pattern.spans import Span
 
 _TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=6)
@@ -68,6 +68,14 @@ SPANS = st.one_of(
     st.builds(Span, st.integers(1, 30), st.just("month")),
 )
 
+
+_AFTER_MATCH = st.one_of(
+    st.builds(AfterMatch, st.sampled_from(["past_last", "next_row"])),
+    st.builds(AfterMatch, st.sampled_from(["to_first", "to_last"]), NAMES),
+)
+SELECTIONS = st.one_of(
+    st.just(Selection()), st.builds(Selection, _AFTER_MATCH, longest=st.booleans()), st.just(Selection(first=True))
+)
 
 # Strategies are built once, over stand-ins "0", "1", ... of variables: building them per example is slow.
 _STAND_INS = st.sampled_from(["0", "1", "2", "3"])
@@ -200,7 +208,8 @@ def queries(draw: st.DrawFn) -> Query:
         group_by=groups,
         computed=sorted(computed, key=lambda item: groups.index(item.name)),
         window=draw(st.none() | WINDOWS),
-        matching=draw(st.sampled_from(POLICIES)),
+        matching=draw(st.sampled_from((None, *POLICIES))),
+        selection=draw(SELECTIONS),
         max_gap=draw(st.none() | SPANS),
         returning=draw(st.lists(st.builds(Returned, counts | aggregates(term), st.none() | NAMES), max_size=3)),
     )

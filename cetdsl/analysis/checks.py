@@ -16,9 +16,11 @@ from cetdsl.errors import (
     QueryTypeError,
     ResolutionError,
     StreamingNotSupported,
+    UnknownVariable,
     UnsupportedQuery,
     WatermarkError,
     WindowError,
+    nearest,
 )
 from cetdsl.ir.schema import Field, Schema
 from cetdsl.pattern.expressions import (
@@ -44,7 +46,7 @@ from cetdsl.pattern.properties import (
 )
 from cetdsl.pattern.query import ANY, Computed, Query
 from cetdsl.pattern.spans import Span
-from cetdsl.pattern.text import quote, quote_name
+from cetdsl.pattern.text import quote, quote_name, write_after_match
 
 Errors = Iterator[CetdslError]
 
@@ -338,6 +340,19 @@ def policy_errors(query: Query, *, is_stream: bool) -> Errors:
     if is_stream:
         yield StreamingNotSupported(
             f"{asked} on a stream", hint="ask each closed window in a batch, or leave the policy away"
+        )
+
+
+def selection_errors(query: Query) -> Errors:
+    """AFTER MATCH SKIP TO a variable that the pattern does not bind."""
+    after = query.selection.after
+    if after is None or not after.variable:
+        return
+    known = positive_variables(query.pattern)
+    if after.variable not in known:
+        yield UnknownVariable(
+            f"{write_after_match(after)}: the pattern binds no {after.variable!r}",
+            hint=nearest(after.variable, known, f"it binds {', '.join(known)}"),
         )
 
 

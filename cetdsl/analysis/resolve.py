@@ -204,6 +204,7 @@ class _Analysis:
         if watermarks is not None:
             self.note(checks.stream_errors(asked, time, watermarks))
         self.note(checks.policy_errors(asked, is_stream=watermarks is not None))
+        self.note(checks.selection_errors(asked))
         query = attrs.evolve(
             asked, pattern=pattern, where=where, partition_by=partition_by, group_by=group_by, returning=returning
         )

@@ -33,6 +33,7 @@ STRATEGIES = {
     "balanced": "all cores build the one large graph, and each lists an equal part of its paths",
     "anchors": "partial trends between anchors are found once, and joined along the anchors",
     "joins": "the paths of one large graph, extended by one event per round of joins",
+    "match": "finds one match after the other, as MATCH_RECOGNIZE does",
     "definition": "lists all trends, and drops those that another one contains",
 }
 #: What operators say of themselves, in the order in which it is shown; what has another name comes last.

@@ -28,8 +28,9 @@ if TYPE_CHECKING:
 
 #: In the order in which a query passes them.
 STAGES = ("parsed", "resolved", "rewritten", "physical", "spark")
-#: What is shown only when it is asked for: the plans of trends and of complete trends, and a survey, which runs a job.
-ON_REQUEST = ("trends", "complete", "survey")
+#: What is shown only when it is asked for: the plans of trends, of complete trends and of matches, and a survey, which
+#: runs a job.
+ON_REQUEST = ("trends", "complete", "matches", "survey")
 
 
 @attrs.frozen(repr=False)
@@ -88,12 +89,13 @@ def explain_query(
     complete: Callable[[], Decision] | None = None,
     survey: Callable[[], Mapping[str, Any]] | None = None,
     trends: Callable[[], tuple[PlanView, ...]] | None = None,
+    matches: Callable[[], Decision] | None = None,
 ) -> Explanation:
     """Explains one stage of a query, or all of :data:`STAGES`; no Spark job runs but for a survey.
 
     The trace has the steps from the resolved query to the rewritten one. What takes long is made only for its own
     stage: the ``decision`` on aggregates, the answer's ``dataframe`` for "spark", how trends and complete trends are
-    listed, and a ``survey``.
+    listed and matches found, and a ``survey``.
     """
     makers: dict[str, Callable[[], tuple[PlanView, ...]]] = {
         "parsed": lambda: (pattern_view(query.pattern, "query", unparse(query, lenient=True)),),
@@ -106,6 +108,8 @@ def explain_query(
         makers["trends"] = trends
     if complete is not None:
         makers["complete"] = lambda: physical_views(complete())
+    if matches is not None:
+        makers["matches"] = lambda: physical_views(matches())
     if survey is not None:
         makers["survey"] = lambda: (survey_view(survey()),)
     return Explanation(tuple((name, makers[name]()) for name in stages_of(stage)))
@@ -122,7 +126,7 @@ def stages_of(stage: str | None) -> tuple[str, ...]:
     Traceback (most recent call last):
         ...
     cetdsl.errors.ResolutionError: no stage 'fysical'; there are parsed, resolved, rewritten, physical, spark, trends,
-    complete, survey
+    complete, matches, survey
       hint: did you mean 'physical'?
     """
     if stage is None:

@@ -40,7 +40,17 @@ from cetdsl.pattern.expressions import (
 from cetdsl.pattern.intervals import HINT as INTERVALS
 from cetdsl.pattern.intervals import read_interval
 from cetdsl.pattern.nodes import And, Event, Not, Or, Pattern, Repeat, Seq, Within, events
-from cetdsl.pattern.query import ANY, POLICIES, Computed, Query, Returned, Window, computed_name
+from cetdsl.pattern.query import (
+    POLICIES,
+    TO_LAST,
+    AfterMatch,
+    Computed,
+    Query,
+    Returned,
+    Selection,
+    Window,
+    computed_name,
+)
 from cetdsl.pattern.spans import Span
 from cetdsl.pattern.text import (
     ANY_NAME,
@@ -52,15 +62,22 @@ from cetdsl.pattern.text import (
     PLAIN_NAME,
     RESERVED,
     SIGN,
+    SKIPS,
     SUM,
 )
 
 T = TypeVar("T")
 
 _SHAPE = (
-    "write [RETURN ...] PATTERN ... [WHERE ...] [MATCHING ...] [PARTITION BY ...] [GROUP BY ...] [WITHIN ...] "
-    "[MAX_GAP ...]"
+    "write [RETURN ...] PATTERN ... [WHERE ...] [MATCHING ...] [LONGEST MATCH] [FIRST MATCH] [AFTER MATCH SKIP ...] "
+    "[PARTITION BY ...] [GROUP BY ...] [WITHIN ...] [MAX_GAP ...]"
 )
+#: The words that clauses begin with.
+_CLAUSES = (
+    *("RETURN", "PATTERN", "WHERE", "MATCHING", "LONGEST", "FIRST", "AFTER"),
+    *("PARTITION", "GROUP", "GROUPBY", "WITHIN", "MAX_GAP"),
+)
+_SKIPS = "write AFTER MATCH SKIP PAST LAST ROW, TO NEXT ROW, TO FIRST b or TO LAST b"
 _LENGTHS = "write 10 minutes, 1 day, 90 s, or a number of ticks"
 _ARITHMETIC_OR_COMPARISON = r"==|!=|<>|<=|>=|[=<>+\-*/%]"
 # No part of a text can be split in two ways by any of these: what does not match is found out in one pass.
@@ -85,8 +102,9 @@ def parse(text: str, parameters: Mapping[str, Literal] = MappingProxyType({})) -
     Parameters
     ----------
     text : str
-        ``[RETURN ...] PATTERN ... [WHERE ...] [MATCHING ...] [PARTITION BY ...] [GROUP BY ...] [WITHIN ...
-        [SLIDE ...]] [MAX_GAP ...]``; keywords in any case, comments from ``--`` to the end of the line.
+        ``[RETURN ...] PATTERN ... [WHERE ...] [MATCHING ...] [LONGEST MATCH] [FIRST MATCH] [AFTER MATCH SKIP ...]
+        [PARTITION BY ...] [GROUP BY ...] [WITHIN ... [SLIDE ...]] [MAX_GAP ...]``; keywords in any case, comments from
+        ``--`` to the end of the line.
     parameters : mapping of str to Literal, optional
         The constant that stands for ``:name``, by name.
 
@@ -758,10 +776,16 @@ def _query(text: str, at: int, tokens: pp.ParseResults) -> Query:
     window = Window(*clauses["within"].value) if "within" in clauses else None
     max_gap = clauses["max_gap"].value[0] if "max_gap" in clauses else None
     returned = clauses["return"].value if "return" in clauses else ()
-    matching = clauses["matching"].value[0] if "matching" in clauses else ANY
+    matching = clauses["matching"].value[0] if "matching" in clauses else None
+    after = AfterMatch(*clauses["after"].value) if "after" in clauses else None
+    if after is not None and "first" in clauses:
+        at = _skip(text, clauses["first"].at)
+        message = "FIRST MATCH asks for one match alone, and AFTER MATCH for others after it"
+        raise _error(text, at, message, "leave out one of them")
+    selection = Selection(after, "first" in clauses, "longest" in clauses)
     for item in returned:
         _refuse_bare(item.aggregate, text)
-    parts = pattern, where, partition_by, group_by, window, returned, matching, max_gap, computed
+    parts = pattern, where, partition_by, group_by, window, returned, matching, max_gap, selection, computed
     return _with_variables(_checked(text, pattern_clause.at, Query, *parts))
 
 
@@ -1023,6 +1047,9 @@ def _query_rule(
         clause("PATTERN clause", keyword("PATTERN") - pattern),
         pp.Opt(clause("WHERE clause", keyword("WHERE") - expression)),
         pp.Opt(clause("MATCHING clause", keyword("MATCHING") - policy)),
+        pp.Opt(clause("LONGEST MATCH clause", keyword("LONGEST", "MATCH"))),
+        pp.Opt(clause("FIRST MATCH clause", keyword("FIRST", "MATCH"))),
+        pp.Opt(clause("AFTER MATCH clause", keyword("AFTER", "MATCH") - keyword("SKIP") - _skip_rule(name))),
         pp.Opt(clause("PARTITION BY clause", partition_by - _listed(name))),
         pp.Opt(clause("GROUP BY clause", group_by - _listed(group))),
         pp.Opt(clause("WITHIN clause", keyword("WITHIN") - length + pp.Opt(keyword("SLIDE") - length))),
@@ -1031,6 +1058,14 @@ def _query_rule(
         pp.StringEnd().set_name("end of text"),
     ]
     return pp.And(clauses).set_name("query").set_parse_action(_query)
+
+
+def _skip_rule(name: pp.ParserElement) -> pp.ParserElement:
+    """What stands behind AFTER MATCH SKIP; SQL's SKIP TO v is SKIP TO LAST v."""
+    ways = [_keyword(*words.split()).set_parse_action(pp.replace_with(to)) for to, words in SKIPS.items()]
+    past_last, next_row, to_first, to_last = ways
+    to = _keyword("TO").set_parse_action(pp.replace_with(TO_LAST))
+    return pp.MatchFirst([past_last, next_row, to_first - name, to_last - name, to - name]).set_name("place to skip to")
 
 
 # --- Error messages --------------------------------------------------------------------------------------------------
@@ -1099,6 +1134,10 @@ def _wording(expected: str, previous: str, found: str, before: list[str]) -> tup
         return f"{word} needs a length of time: {instead}", _LENGTHS
     if expected == "matching policy":
         return f"MATCHING needs a policy: {instead}", "write MATCHING ANY, MATCHING NEXT or MATCHING STRICT"
+    if expected == "place to skip to":
+        return f"AFTER MATCH SKIP does not say where to go on: {instead}", _SKIPS
+    if expected == "SKIP":
+        return f"AFTER MATCH does not say SKIP: {instead}", _SKIPS
     if expected == "count":
         return f"a number of repetitions is missing: {instead}", "write A{2}, A{2,} or A{2,3}"
     if expected == "end of text":
@@ -1154,7 +1193,7 @@ def _missing_operand(word: str, found: str, instead: str) -> tuple[str, str]:
 
 def _left_over(word: str, found: str, before: list[str]) -> tuple[str, str]:
     clause = found.upper()
-    if clause in ("RETURN", "PATTERN", "WHERE", "MATCHING", "PARTITION", "GROUP", "GROUPBY", "WITHIN", "MAX_GAP"):
+    if clause in _CLAUSES:
         twice = clause in (token.upper() for token in before)
         return f"{clause} stands {'twice' if twice else 'too late'} in the query", _SHAPE
     if clause == "SLIDE":

@@ -27,6 +27,9 @@ from cetdsl.pattern.spans import Span
 #: Which events a trend may skip between two that it binds: any; those that could not have been bound; none.
 ANY, NEXT, STRICT = "any", "next", "strict"
 POLICIES = (ANY, NEXT, STRICT)
+#: Where the search for matches goes on after one: behind its last event, at the event behind its first one, or at the
+#: first or the last event that it binds to some variable.
+PAST_LAST, NEXT_ROW, TO_FIRST, TO_LAST = AFTER_MATCH = ("past_last", "next_row", "to_first", "to_last")
 
 
 @attrs.frozen
@@ -112,12 +115,53 @@ def computed_name(term: Expr) -> str | None:
     return "_".join(words) if any(isinstance(node, Call) for node in term.walk()) else None
 
 
-def _check_matching(_: Any, __: Any, policy: Any) -> None:
-    if not is_one_of(policy, POLICIES):
+def _check_policy(_: Any, __: Any, policy: Any) -> None:
+    if policy is not None and not is_one_of(policy, POLICIES):
         raise InvalidNode(
             f"there is no matching policy {shown(policy)}",
             hint="'any' skips any event, 'next' only events that could not be bound, 'strict' none",
         )
+
+
+@attrs.frozen
+class AfterMatch:
+    """Where the search goes on after a match; ``to_first`` and ``to_last`` name a ``variable``, the others none."""
+
+    to: str = attrs.field(default=PAST_LAST, validator=attrs.validators.in_(AFTER_MATCH))
+    variable: str = attrs.field(default="", validator=check_text)
+
+    def __attrs_post_init__(self) -> None:
+        if bool(self.variable) != (self.to in (TO_FIRST, TO_LAST)):
+            raise InvalidNode(f"after_match={self.to!r} with the variable {self.variable!r}", hint=AFTER_MATCH_HINT)
+
+
+AFTER_MATCH_HINT = "write 'past_last', 'next_row', 'to_first(B)' or 'to_last(B)'"
+
+
+@attrs.frozen
+class Selection:
+    """Which matches are taken where they are taken one at a time: see :meth:`PatternFrame.matches`.
+
+    Parameters
+    ----------
+    after : AfterMatch or None
+        Where the search goes on after a match; None is past its last event.
+    first : bool
+        Whether the first match of each partition and group is the only one.
+    longest : bool
+        Whether the longest of the matches that begin at an event is taken, in place of the preferred one.
+    """
+
+    after: AfterMatch | None = None
+    first: bool = False
+    longest: bool = False
+
+    def __attrs_post_init__(self) -> None:
+        if self.first and self.after is not None:
+            raise InvalidNode(
+                "a query for the first match alone cannot say where the search goes on after it",
+                hint="leave out first(), or after_match(...)",
+            )
 
 
 def _names(names: Iterable[str]) -> tuple[str, ...]:
@@ -148,10 +192,12 @@ class Query:
         Columns equal along a trend; the group columns are output as well.
     window : Window or None
     returning : tuple of Returned
-    matching : {"any", "next", "strict"}
-        The matching policy: which events a trend may skip between two that it binds.
+    policy : {"any", "next", "strict"} or None
+        The matching policy that is asked for, given as ``matching``; None is what :attr:`matching` says of it.
     max_gap : Span or None
         The longest time between two neighbours of a trend.
+    selection : Selection
+        Which matches are taken where they are taken one at a time.
     computed : tuple of Computed
         Those of the group columns, in their order, that are no columns of the DataFrame, but computed of them.
     """
@@ -162,8 +208,9 @@ class Query:
     group_by: tuple[str, ...] = attrs.field(default=(), converter=_names, validator=_TEXTS)
     window: Window | None = None
     returning: tuple[Returned, ...] = attrs.field(default=(), converter=_items)
-    matching: str = attrs.field(default=ANY, validator=_check_matching)
+    policy: str | None = attrs.field(default=None, alias="matching", validator=_check_policy)
     max_gap: Span | None = None
+    selection: Selection = Selection()
     computed: tuple[Computed, ...] = attrs.field(default=(), converter=_computed)
 
     def __attrs_post_init__(self) -> None:
@@ -176,6 +223,11 @@ class Query:
                     f"the variable {event.variable!r} stands for two different events",
                     hint="give each its own name: event('a1', type='A'), event('a2', type='A')",
                 )
+
+    @property
+    def matching(self) -> str:
+        """The matching policy of the query's trends: which events they may skip between two that they bind."""
+        return ANY if self.policy is None else self.policy
 
     def over_columns(self) -> Query:
         """The same where computed groups have become columns."""
