@@ -61,7 +61,7 @@ COUNTS = st.dictionaries(
 
 
 @given(COUNTS)
-@settings(max_examples=60)
+@settings(max_examples=40, deadline=None)
 def test_every_count_is_a_part_of_one_bar(counts: dict[Any, int]) -> None:
     data = tuple(WindowCount(keys, (2 * n, 2 * n + 5), trends) for (keys, n), trends in counts.items())
     figure = figure_of_counts(WindowCounts(data, ("k",), 2, "t"))
