@@ -147,7 +147,10 @@ class ChunkReader:
         self.batches = batches
         self.chunk_events = chunk_events
         self.nulls = 0
-        self.asked = [_Asked(one.query.windowing, one.query.looks_back) for one in queries or (spec,)]
+        # Queries with the same windows have the same slices.
+        each: dict[tuple[Windowing, bool], _Asked] = {}
+        asked = [(one.query.windowing, one.query.looks_back) for one in queries or (spec,)]
+        self.asked = [each.setdefault(windows, _Asked(*windows)) for windows in asked]
 
     def __iter__(self) -> Iterator[Chunk]:
         pending: list[pa.RecordBatch] = []
@@ -235,7 +238,8 @@ class ChunkReader:
         bucket = np.zeros(len(segment_start) - 1, dtype=np.int64)
         if layout.has(BUCKET):
             bucket = integers(kept[BUCKET])[segment_start[:-1]]
-        asked = [each.cut(events, bucket, complete) for each in self.asked]
+        cut = {each: each.cut(events, bucket, complete) for each in dict.fromkeys(self.asked)}
+        asked = [cut[each] for each in self.asked]
         values = [ValueColumn(as_array(self._column(table, name)), segment_start) for name in layout.all_of(VALUE)]
         rows = [kept.get(name, pa.nulls(count)) for name in layout.columns]
         return Chunk(pa.table(rows, names=layout.columns), events, values, asked, complete)
