@@ -40,6 +40,10 @@ def register(spark: SparkSession, name: str = "cet") -> None:
     MissingDependency
         If Spark runs on this machine, and its Python workers are another Python, without what cetdsl needs.
 
+    Notes
+    -----
+    See :ref:`table-function` for where PARTITION BY and ORDER BY may stand, and for what this route does not have.
+
     Examples
     --------
     >>> cet.register(spark)
@@ -58,10 +62,6 @@ def register(spark: SparkSession, name: str = "cet") -> None:
     |   ACME|  7|   1|
     +-------+---+----+
     <BLANKLINE>
-
-    Notes
-    -----
-    See :ref:`table-function` for where PARTITION BY and ORDER BY may stand, and for what this route does not have.
     """
     if not isinstance(name, str) or not name.isidentifier():
         raise InvalidNode(f"{shown(name)} is no name of a function", hint='write cet.register(spark, "cet")')

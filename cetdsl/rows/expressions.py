@@ -70,7 +70,7 @@ def read_expression(sql: str) -> Node:
     --------
     >>> read_expression("`col 0` > 1 AND NOT `col 1` IS NULL").name
     'AND'
-    >>> read_expression("x BETWEEN 1 AND 2") == read_expression("x >= 1 AND x <= 2")
+    >>> read_expression("`x` BETWEEN 1 AND 2") == read_expression("`x` >= 1 AND `x` <= 2")
     True
     """
     return _Reader(tokens_of(sql)).whole()
