@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     )
     from cetdsl.frontend.session import PatternFrame, pattern
     from cetdsl.frontend.sql import sql
+    from cetdsl.frontend.table_function import register
     from cetdsl.frontend.terms import (
         Term,
         avg,
@@ -92,6 +93,7 @@ __all__ = [
     "pattern",
     "patterns",
     "prev",
+    "register",
     "repeat",
     "seq",
     "sql",
@@ -120,6 +122,7 @@ _HOMES = (
     "aggregation",
     "match_recognize",
     "sql",
+    "table_function",
     "timeline",
     "warm_up",
     "watch",
