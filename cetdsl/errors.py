@@ -263,6 +263,13 @@ class EngineError(CetdslError, RuntimeError):
 class NullTime(EngineError, ValueError):
     """The time column holds NULLs."""
 
+    @classmethod
+    def refuse_rows(cls, many: int, column: str) -> None:
+        """Raises if there are rows without a time."""
+        if many:
+            rows = f"{many} row{'s' if many > 1 else ''}"
+            raise cls(f"the time column {column!r} is NULL in {rows}", hint=NULL_TIME_ADVICE)
+
 
 class TimeOutOfRange(EngineError, OverflowError):
     """A time, or the bound of a window that holds it, cannot be expressed."""
@@ -274,6 +281,9 @@ class OtherState(EngineError, ValueError):
 
 #: What to do about rows without a time.
 NULL_TIME_ADVICE = "clean the data, or leave these rows out with on_null_time='skip'"
+#: What is wrong with a sum of whole numbers over the rows of a match, and what to do about it.
+SUM_TOO_LARGE = "a SUM over the rows of a match does not fit BIGINT"
+SUM_TOO_LARGE_ADVICE = "cast what is added up to DOUBLE or DECIMAL(38, 0)"
 #: What a result did not fit, and what to do, by the number form that was asked for.
 OVERFLOW_ADVICE = {
     "decimal": (

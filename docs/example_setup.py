@@ -12,8 +12,8 @@ import cetdsl as cet
 spark = SparkSession.builder.getOrCreate()
 
 
-def listed(bound):
-    """Print one line per trend: the variable and the time of each of its events."""
-    rows = bound.trends(columns=["t"]).collect()
+def listed(bound, one_at_a_time=False):
+    """Print one line per trend, or per match: the variable and the time of each of its events."""
+    rows = (bound.matches if one_at_a_time else bound.trends)(columns=["t"]).collect()
     for words in sorted([f"{b.variable}{b.event.t}" for b in row.trend] for row in rows):
         print(*words)

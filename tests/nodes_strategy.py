@@ -28,7 +28,7 @@ from cetdsl.pattern.expressions import (
     transform,
 )
 from cetdsl.pattern.nodes import And, Event, Not, Or, Pattern, Repeat, Seq, Within
-from cetdsl.pattern.query import POLICIES, Query, Returned, Window
+from cetdsl.pattern.query import POLICIES, AfterMatch, Computed, Query, Returned, Selection, Window
 from cetdsl.pattern.spans import Span
 
 _TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=6)
@@ -68,6 +68,14 @@ SPANS = st.one_of(
     st.builds(Span, st.integers(1, 30), st.just("month")),
 )
 
+
+_AFTER_MATCH = st.one_of(
+    st.builds(AfterMatch, st.sampled_from(["past_last", "next_row"])),
+    st.builds(AfterMatch, st.sampled_from(["to_first", "to_last"]), NAMES),
+)
+SELECTIONS = st.one_of(
+    st.just(Selection()), st.builds(Selection, _AFTER_MATCH, longest=st.booleans()), st.just(Selection(first=True))
+)
 
 # Strategies are built once, over stand-ins "0", "1", ... of variables: building them per example is slow.
 _STAND_INS = st.sampled_from(["0", "1", "2", "3"])
@@ -163,6 +171,21 @@ def _patterns() -> st.SearchStrategy[Pattern]:
 _PATTERNS = _patterns()
 
 
+def _of_one_event(term: Expr) -> Expr:
+    """The term with columns of the event itself in place of what is about several."""
+
+    def change(node: Expr) -> Expr:
+        if isinstance(node, Attribute):
+            return Attribute(None, node.name)
+        return Attribute(None, "ts") if isinstance(node, (Aggregate, Length)) else node
+
+    return Call("coalesce", (Attribute(None, "ts"), transform(term, change)))
+
+
+#: What queries compute to group by it.
+COMPUTED = st.lists(
+    st.builds(Computed, NAMES, terms(["a"]).map(_of_one_event)), max_size=2, unique_by=lambda item: item.name
+)
 WINDOWS = st.builds(Window, SPANS, st.none() | SPANS)
 
 
@@ -174,14 +197,19 @@ def queries(draw: st.DrawFn) -> Query:
     term = terms(variables)
     counts = st.builds(Aggregate, st.just("count"), st.none() | st.sampled_from(variables))
     columns = st.lists(NAMES, max_size=3)
+    computed = draw(COMPUTED)
+    groups = [name for name in draw(columns) if name not in {item.name for item in computed}]
+    groups = draw(st.permutations([*groups, *(item.name for item in computed)]))
     where = draw(st.lists(term, max_size=3))
     return Query(
         pattern,
         where=[part for whole in where for part in conjuncts(whole)],
         partition_by=draw(columns),
-        group_by=draw(columns),
+        group_by=groups,
+        computed=sorted(computed, key=lambda item: groups.index(item.name)),
         window=draw(st.none() | WINDOWS),
-        matching=draw(st.sampled_from(POLICIES)),
+        matching=draw(st.sampled_from((None, *POLICIES))),
+        selection=draw(SELECTIONS),
         max_gap=draw(st.none() | SPANS),
         returning=draw(st.lists(st.builds(Returned, counts | aggregates(term), st.none() | NAMES), max_size=3)),
     )

@@ -103,18 +103,21 @@ def matches(
     skip: Skip = Skip(),  # noqa: B008 - it is frozen
     subsets: dict[str, Sequence[str]] | None = None,
     longest: Callable[[int, int], bool] = lambda start, end: True,
+    judge: Callable[[Bound], bool] = lambda bound: True,
+    choose: Callable[[Iterator[Bound]], Bound | None] = lambda found: next(found, None),
 ) -> Iterator[Match | Unmatched]:
     """The matches of a partition of so many rows, and the rows that are in none.
 
-    A match that does not satisfy ``longest`` (first row, last row) is none: WITHIN.
+    A match that does not satisfy ``longest`` (first row, last row) is none: WITHIN; nor is one that ``judge`` refuses.
+    ``choose`` is given those that begin at a row, the preferred one first.
     """
     place, number, covered = 0, 0, 0
     while place < rows:
 
         def fits(bound: Bound, place: int = place) -> bool:
-            return not bound or longest(place, place + len(bound) - 1)
+            return (not bound or longest(place, place + len(bound) - 1)) and judge(bound)
 
-        found = next(filter(fits, ways(pattern, rows, place, (), holds)), None)
+        found = choose(filter(fits, ways(pattern, rows, place, (), holds)))
         if found is None:
             if place >= covered:
                 yield Unmatched(place)

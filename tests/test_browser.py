@@ -128,7 +128,10 @@ def test_explanations_and_diagnoses_are_whole_and_can_be_read(spark: Any, tmp_pa
     rows = [(1, "view", "ann"), (20, "cart", "ann"), (45, "cart", "ann"), (50, "view", "bob"), (60, "cart", "cid")]
     df = spark.createDataFrame(rows, "t int, action string, user string")
     asked = df.pattern("PATTERN SEQ(view v, cart+ c) WHERE [user] AND v.t < c.t WITHIN 5", time="t", type="action")
-    shown = asked.explain()._repr_html_() + asked.diagnose()._repr_html_()
+    many = df.patterns({"views": "RETURN COUNT(*) PATTERN view+", "carts": asked.query}, time="t", type="action")
+    shown = "".join(
+        one._repr_html_() for one in (asked.explain(), asked.diagnose(), asked, many, cet.parse("PATTERN SEQ(A, B+)"))
+    )
     assert looked_at(tmp_path, shown, look) == {"pale": [], "outside": [], "wider": 0}
 
 

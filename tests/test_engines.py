@@ -21,7 +21,7 @@ from cetdsl.analysis import Binding, analyse
 from cetdsl.errors import UnsupportedQuery
 from cetdsl.execution.compat import schema_of
 from cetdsl.execution.operators import run
-from cetdsl.ir.sorting import KERNEL, SPARK, AskedSort
+from cetdsl.ir.sorting import KERNEL, RUNS, SPARK, AskedSort
 from cetdsl.pattern.query import Query
 from cetdsl.pattern.text import unparse
 from cetdsl.planning.planner import AGGREGATE_STRATEGIES, plan_aggregate, strategy_name
@@ -46,8 +46,8 @@ def by_case(query: Query) -> Query:
 
 
 def sorted_by(query: Query) -> AskedSort:
-    """Who sorts, by chance: Spark, the kernel in memory, or the kernel with a file for each batch that comes."""
-    sorters = (AskedSort(SPARK), AskedSort(KERNEL), AskedSort(KERNEL, memory=1))
+    """Who sorts, by chance: Spark, the kernel in memory or with a file for each batch that comes, or both by runs."""
+    sorters = (AskedSort(SPARK), AskedSort(KERNEL), AskedSort(KERNEL, memory=1), AskedSort(RUNS))
     return sorters[len(unparse(query)) % len(sorters)]
 
 

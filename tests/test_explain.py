@@ -39,6 +39,7 @@ from cetdsl.planning.planner import (
     strategy_name,
 )
 from cetdsl.planning.strategies.join_events import join_events
+from cetdsl.planning.strategies.match import match
 from cetdsl.rewrite import rewrite
 
 SCHEMA = Schema(
@@ -204,7 +205,7 @@ B       ends a trend
 
 def test_every_strategy_is_described() -> None:
     complete = itertools.chain(*COMPLETE_STRATEGIES.values(), *COMPLETE_REQUEST_STRATEGIES.values())
-    named = {strategy_name(each) for each in (*AGGREGATE_STRATEGIES, *TRENDS_STRATEGIES, join_events, *complete)}
+    named = {strategy_name(each) for each in (*AGGREGATE_STRATEGIES, *TRENDS_STRATEGIES, join_events, match, *complete)}
     assert named == set(STRATEGIES)
     page = (Path(__file__).parent.parent / "docs" / "execution.rst").read_text(encoding="utf-8")
     for each in AGGREGATE_STRATEGIES:
@@ -356,7 +357,8 @@ def test_an_unknown_stage_names_the_known_ones() -> None:
     with pytest.raises(ResolutionError) as caught:
         explained("PATTERN A", "fysical")
     assert str(caught.value) == (
-        "no stage 'fysical'; there are parsed, resolved, rewritten, physical, spark, trends, complete, survey\n"
+        "no stage 'fysical'; there are parsed, resolved, rewritten, physical, spark, trends, complete, matches, "
+        "survey\n"
         "  hint: did you mean 'physical'?"
     )
 

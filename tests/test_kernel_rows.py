@@ -19,15 +19,18 @@ from cetdsl.errors import CountOverflow, EngineError, NullTime, UnsupportedQuery
 from cetdsl.ir.rows import (
     COUNT,
     COUNTED,
+    EQUAL,
     GREATEST,
     IS_NULL,
     LABEL,
     LEAST,
     LIST,
     NEITHER,
+    NOWHERE,
     NUMBER,
     OMIT_EMPTY,
     ONE_ROW,
+    PAST_LAST,
     ROW,
     ROWS,
     SHOW_EMPTY,
@@ -263,6 +266,54 @@ def test_matches_within_a_span_are_those_of_the_reference(
                 expected.append((key, match.start, match.number, match.bound[-1][0] if match.bound else None))
     spec = spec_of(pattern, output=ONE_ROW, time=TIME, span=span, descending=falling, dependent=dependent)
     assert answer_of(spec, partitions, *cuts) == expected
+
+
+#: Whole matches bind as many rows to A as to B.
+BALANCED = Dependent(
+    *((), (), (), ((True, False, False), (False, True, False)), (), (), ((ROWS, 0, -1), (ROWS, 1, -1))),
+    ((),) * 3,
+    ((COUNTED, 0, -1, -1), (COUNTED, 1, -1, -1), (EQUAL, -1, -1, -1)),
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    patterns(), PARTITIONS, CUTS, st.sampled_from([None, ALWAYS, BALANCED]), st.booleans(), st.booleans(), st.booleans()
+)
+def test_longest_and_first_matches_and_those_judged_as_a_whole_are_those_of_the_reference(
+    pattern: RowPattern,
+    tests: list[list[int]],
+    cuts: tuple[int, int],
+    dependent: Dependent | None,
+    longest: bool,
+    first: bool,
+    brief: bool,
+) -> None:
+    partitions = [Partition(tuple(each)) for each in tests]
+    assume(all(few_ways(pattern, partition) for partition in partitions))
+    expected = []
+    for key, partition in enumerate(partitions):
+        found = reference.matches(
+            pattern,
+            len(partition.tests),
+            partition.holds,
+            longest=lambda start, end: not brief or end - start < 3,
+            judge=lambda bound: dependent is not BALANCED or balanced(bound),
+            choose=lambda ways: max(ways, key=len, default=None) if longest else next(ways, None),
+        )
+        matches = [match for match in found if isinstance(match, reference.Match)]
+        for match in matches[:1] if first else matches:
+            expected.append((key, match.start, match.number, [name for name, _ in match.bound]))
+    spec = spec_of(pattern, output=ONE_ROW, slots=(Slot(NUMBER), Slot(LIST, (True,) * 3)), longest=longest)
+    spec = attrs.evolve(spec, dependent=dependent, skip=NOWHERE if first else PAST_LAST)
+    if brief:
+        spec = attrs.evolve(spec, time=TIME, span=2)
+    assert answer_of(spec, partitions, *cuts) == expected
+
+
+def balanced(bound: reference.Bound) -> bool:
+    names = [name for name, _ in bound]
+    return names.count("A") == names.count("B")
 
 
 SLOTS = st.builds(

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 import cetdsl as cet
 from cetdsl.errors import (
     CetdslError,
+    CountOverflow,
     EngineError,
     InvalidNode,
     NullTime,
@@ -228,6 +229,34 @@ def test_many_variables_take_several_words(spark: Any) -> None:
     assert answer(df.match_recognize(clause)) == [(70, 69)]
 
 
+def test_aggregates_of_distinct_values_are_those_of_spark(spark: Any) -> None:
+    rows = [(1, "x", 2, 0.0), (2, "y", 2, -0.0), (3, "x", None, float("nan")), (4, None, 5, float("nan"))]
+    df = spark.createDataFrame(rows, "t int, s string, n int, d double").selectExpr(
+        "*", "CAST(n AS decimal(5, 1)) AS m"
+    )
+    aggregates = [f"{function}(DISTINCT {name})" for name in "nm" for function in ("COUNT", "SUM", "AVG", "MIN", "MAX")]
+    aggregates += ["COUNT(DISTINCT s)", "COUNT(DISTINCT d)", "COUNT(DISTINCT n + 1)", "AVG(DISTINCT n)"]
+    measures = ", ".join(f"{aggregate} AS a{n}" for n, aggregate in enumerate(aggregates))
+    found = df.match_recognize(f"ORDER BY t MEASURES {measures} PATTERN (A+)")
+    expected = df.selectExpr(*(f"{aggregate} AS a{n}" for n, aggregate in enumerate(aggregates)))
+    assert found.dtypes == expected.dtypes
+    assert answer(found) == answer(expected)
+    running = df.match_recognize(
+        """ORDER BY t
+           MEASURES COUNT(DISTINCT s) AS many, FINAL COUNT(DISTINCT B.s) AS of,
+               array_sort(ARRAY_AGG(DISTINCT n)) AS each, COUNT(DISTINCT CLASSIFIER()) AS labels
+           ALL ROWS PER MATCH PATTERN (A B+)"""
+    )
+    shown = [(row.many, row.of, row.each, row.labels) for row in running.orderBy("t").collect()]
+    assert shown == [(1, 2, [2], 1), (2, 2, [2], 2), (2, 2, [2], 2), (2, 2, [2, 5], 2)]
+
+
+def test_a_sum_of_distinct_values_that_is_too_large_is_an_error(spark: Any) -> None:
+    df = spark.range(2).selectExpr("id", "9223372036854775807 - id AS n")
+    with pytest.raises(CountOverflow, match="does not fit BIGINT"), recovering():
+        df.match_recognize("ORDER BY id MEASURES SUM(DISTINCT n) AS s PATTERN (A+)").collect()
+
+
 def test_the_function_is_the_method(acme: Any) -> None:
     clause = f"ORDER BY day MEASURES COUNT(*) AS n {V_SHAPE}"
     assert answer(cet.match_recognize(acme, clause)) == answer(acme.match_recognize(clause))
@@ -248,6 +277,9 @@ COLUMNS = ["day", "price", "symbol"]
     [
         ("ORDER BY day", ParseError, "PATTERN is missing", "", "the clauses are"),
         ("PATTERN (A B", ParseError, "the pattern does not end", "", "close it with )"),
+        ("PATTERN (A B+ DEFINE A AS day > 1", ParseError, "the pattern does not end", "(", ") before DEFINE"),
+        ("PATTERN (^A {- B SUBSET u = (A, B)", ParseError, "an exclusion does not end", "{-", "-} before SUBSET"),
+        ("PATTERN (^A WITHIN INTERVAL 1 HOUR", ParseError, "the pattern does not end", "(", ") before WITHIN"),
         ("PATTERN (A | )", ParseError, "a part of the pattern is missing", ")", "a variable"),
         ("PATTERN (A{3,2})", ParseError, "at least 3 and at most 2", "{", "the smaller one first"),
         ("PATTERN (A*+)", ParseError, "two quantifiers", "+", "parentheses"),
@@ -297,7 +329,13 @@ COLUMNS = ["day", "price", "symbol"]
             "FIRST",
             "PREV and NEXT",
         ),
-        ("MEASURES COUNT(DISTINCT day) AS x PATTERN (A)", UnsupportedQuery, "DISTINCT", "DISTINCT", "array_distinct"),
+        (
+            "MEASURES COUNT(DISTINCT *) AS x PATTERN (A)",
+            UnsupportedQuery,
+            "as wholes",
+            "DISTINCT",
+            "COUNT(DISTINCT A.x)",
+        ),
         ("MEASURES stddev(day) AS x PATTERN (A)", UnsupportedQuery, "stddev is not known", "stddev", "ARRAY_AGG"),
         ("MEASURES SUM(A.*) AS x PATTERN (A)", UnsupportedQuery, "whole rows", "A", "only COUNT"),
         ("MEASURES A.* AS x PATTERN (A)", UnsupportedQuery, "whole rows", "A", "only COUNT"),

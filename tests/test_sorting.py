@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from cetdsl.errors import InvalidNode
 from cetdsl.frontend.sase import parse
 from cetdsl.ir.operators import EventsInOrder, Exchange
 from cetdsl.ir.schema import Field, Schema
-from cetdsl.ir.sorting import KERNEL, SORT_MEMORY, SPARK, UNLIMITED, AskedSort, Sorting
+from cetdsl.ir.sorting import KERNEL, RUNS, SORT_MEMORY, SPARK, UNLIMITED, AskedSort, Sorting
 from cetdsl.pattern.expressions import Aggregate
 from cetdsl.planning.planner import plan_aggregate, plan_trends
 from cetdsl.planning.sorting import WIDE_EVENT
@@ -77,6 +78,54 @@ def test_who_was_asked_for_sorts() -> None:
     assert decided(BY_KEY, by=KERNEL) == Sorting("as asked for", SORT_MEMORY)
 
 
+def test_events_of_one_query_go_in_runs_where_that_was_asked_for() -> None:
+    """Nobody knows before how many events a key has, and runs of few events do not pay."""
+    for asked in ("auto", KERNEL, SPARK):
+        assert not decided(BY_KEY, by=asked).in_runs
+    found = decided(BY_KEY, by=RUNS)
+    assert found.runs == "as asked for"
+    assert found.without_runs == decided(BY_KEY)
+
+
+@pytest.mark.parametrize(
+    ("text", "more", "why"),
+    [
+        (BY_KEY, {"columns": ("price",)}, "more of an event is sent than numbers"),
+        (BY_KEY, {"ties": ("price",)}, "they are sorted by more than their time"),
+        (
+            BY_KEY.replace("B.price < NEXT(B).price", "B.note0 < NEXT(B).note0"),
+            {},
+            "the type of note0, string, is no number of a machine",
+        ),
+        (BY_KEY.replace("B.price < NEXT(B).price", "B.price < B.t"), {}, None),
+    ],
+)
+def test_what_is_no_number_goes_in_no_runs(text: str, more: dict[str, Any], why: str | None) -> None:
+    """What was asked for in vain is said."""
+    found = decided(text, by=RUNS, **more)
+    assert found.in_runs == (why is None)
+    if why is not None:
+        assert found.why.endswith(f"; no sorted runs: {why}")
+        assert found.by_kernel
+
+
+def test_terms_that_are_no_numbers_are_found_by_their_types(spark: Any) -> None:
+    """Only Spark knows the type of a term; ``explain`` says what is done, and the answers are the same."""
+    rows = [(f"k{n % 3}", n, "AB"[n % 5 > 0], float(n % 7), Decimal(n % 7)) for n in range(60)]
+    df = spark.createDataFrame(rows, "key string, t int, type string, price double, cost decimal(9, 2)")
+    for term, in_runs in (("B.price * 2", True), ("B.cost * 2", False)):
+        text = f"RETURN SUM({term}) AS x PATTERN SEQ(A, B+) GROUP BY key"
+        asked = cet.pattern(df, text, time="t", sort="runs")
+        plan = asked.explain("physical").text
+        assert ("merge the runs of each key" in plan) == in_runs, plan
+        assert ("by the kernel: " in plan) != in_runs
+        answer, expected = (
+            sorted(map(tuple, cet.pattern(df, text, time="t", sort=sorter).aggregate().collect()))
+            for sorter in ("runs", "spark")
+        )
+        assert answer == expected
+
+
 def test_arguments_and_settings(spark: Any) -> None:
     """An argument is stronger than a setting of the session, and what is neither is an error at once."""
     rows = [(f"k{n % 3}", n, "AB"[n % 5 > 0], float(n % 7)) for n in range(60)]
@@ -99,7 +148,7 @@ def test_arguments_and_settings(spark: Any) -> None:
         assert sorter(sort="kernel") == "by the kernel"
         spark.conf.set("cetdsl.sort", "java")
         with pytest.raises(
-            InvalidNode, match=r"setting cetdsl.sort='java' is unknown(.|\n)*'auto', 'kernel' or 'spark'"
+            InvalidNode, match=r"setting cetdsl.sort='java' is unknown(.|\n)*'auto', 'kernel', 'spark' or 'runs'"
         ):
             sorter()
     finally:

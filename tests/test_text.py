@@ -400,14 +400,14 @@ def test_the_grammar_has_named_rules() -> None:
 ERRORS = {
     "": """\
 the text is empty
-  hint: write [RETURN ...] PATTERN ... [WHERE ...] [MATCHING ...] [PARTITION BY ...] [GROUP BY ...] [WITHIN ...]"""
-    " [MAX_GAP ...]",
+  hint: write [RETURN ...] PATTERN ... [WHERE ...] [MATCHING ...] [LONGEST MATCH] [FIRST MATCH]"""
+    " [AFTER MATCH SKIP ...] [PARTITION BY ...] [GROUP BY ...] [WITHIN ...] [MAX_GAP ...]",
     "SEQ(A, B)": """\
 PATTERN is missing: found 'SEQ'
   line 1: SEQ(A, B)
           ^^^
-  hint: write [RETURN ...] PATTERN ... [WHERE ...] [MATCHING ...] [PARTITION BY ...] [GROUP BY ...] [WITHIN ...]"""
-    " [MAX_GAP ...]",
+  hint: write [RETURN ...] PATTERN ... [WHERE ...] [MATCHING ...] [LONGEST MATCH] [FIRST MATCH]"""
+    " [AFTER MATCH SKIP ...] [PARTITION BY ...] [GROUP BY ...] [WITHIN ...] [MAX_GAP ...]",
     "PATTERN SEQ(A, B": """\
 ( is never closed
   line 1: PATTERN SEQ(A, B
@@ -498,8 +498,8 @@ COUNT takes a variable or *, not a term
 WHERE stands too late in the query
   line 1: PATTERN A WITHIN 5 WHERE A.x > 1
                              ^^^^^
-  hint: write [RETURN ...] PATTERN ... [WHERE ...] [MATCHING ...] [PARTITION BY ...] [GROUP BY ...] [WITHIN ...]"""
-    " [MAX_GAP ...]",
+  hint: write [RETURN ...] PATTERN ... [WHERE ...] [MATCHING ...] [LONGEST MATCH] [FIRST MATCH]"""
+    " [AFTER MATCH SKIP ...] [PARTITION BY ...] [GROUP BY ...] [WITHIN ...] [MAX_GAP ...]",
     "PATTERN A WHERE A.x = 'abc": """\
 the ' that starts here is never closed
   line 1: PATTERN A WHERE A.x = 'abc

@@ -16,11 +16,13 @@ from cetdsl.errors import (
     QueryTypeError,
     ResolutionError,
     StreamingNotSupported,
+    UnknownVariable,
     UnsupportedQuery,
     WatermarkError,
     WindowError,
+    nearest,
 )
-from cetdsl.ir.schema import Field
+from cetdsl.ir.schema import Field, Schema
 from cetdsl.pattern.expressions import (
     Aggregate,
     Expr,
@@ -42,9 +44,9 @@ from cetdsl.pattern.properties import (
     positive_variables,
     sides,
 )
-from cetdsl.pattern.query import ANY, Query
+from cetdsl.pattern.query import ANY, Computed, Query
 from cetdsl.pattern.spans import Span
-from cetdsl.pattern.text import quote
+from cetdsl.pattern.text import quote, quote_name, write_after_match
 
 Errors = Iterator[CetdslError]
 
@@ -315,6 +317,16 @@ def name_errors(query: Query) -> Errors:
             )
 
 
+def computed_errors(item: Computed, schema: Schema) -> Errors:
+    """A computed column of the name that another one has; Spark does not tell names apart by case."""
+    known = [name for name in schema.names if name.casefold() == item.name.casefold()]
+    if known:
+        yield ResolutionError(
+            f"the computed group {item.name!r} has the name of a column of the DataFrame, {known[0]!r}",
+            hint=f"give it another name with AS, {quote_name(f'{item.name}_group')}, or group by the column",
+        )
+
+
 def policy_errors(query: Query, *, is_stream: bool) -> Errors:
     """What no policy but ANY can be asked for: pairs of trends, and the events of a stream."""
     if query.matching == ANY:
@@ -328,6 +340,19 @@ def policy_errors(query: Query, *, is_stream: bool) -> Errors:
     if is_stream:
         yield StreamingNotSupported(
             f"{asked} on a stream", hint="ask each closed window in a batch, or leave the policy away"
+        )
+
+
+def selection_errors(query: Query) -> Errors:
+    """AFTER MATCH SKIP TO a variable that the pattern does not bind."""
+    after = query.selection.after
+    if after is None or not after.variable:
+        return
+    known = positive_variables(query.pattern)
+    if after.variable not in known:
+        yield UnknownVariable(
+            f"{write_after_match(after)}: the pattern binds no {after.variable!r}",
+            hint=nearest(after.variable, known, f"it binds {', '.join(known)}"),
         )
 
 

@@ -121,6 +121,11 @@ _LISTED = {
     """,
 }
 
+#: Casts that SQL writes as functions of one argument, ``date(ts)``; Spark's Python names none of them.
+CASTS = (
+    *("bigint", "binary", "boolean", "date", "decimal", "double", "float"),
+    *("int", "smallint", "string", "timestamp", "tinyint"),
+)
 #: Functions of one row, by group.
 ROW_FUNCTIONS = {group: frozenset(names.split()) for group, names in _LISTED.items()}
 #: What is wrong with functions that stand in the same groups of Spark.

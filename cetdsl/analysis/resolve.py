@@ -45,8 +45,8 @@ from cetdsl.pattern.expressions import (
 )
 from cetdsl.pattern.nodes import And, Event, Pattern, dissolved, events
 from cetdsl.pattern.nodes import transform as transform_pattern
-from cetdsl.pattern.query import Query, Returned
-from cetdsl.pattern.text import quote
+from cetdsl.pattern.query import Computed, Query, Returned
+from cetdsl.pattern.text import quote, quote_name
 
 #: Which names are functions; a collection lets the hint name the nearest one.
 KnownFunctions = Callable[[str], bool] | Collection[str]
@@ -69,6 +69,7 @@ class Binding:
     a single name, or None for no column, will do. ``type`` is the column with the type of an event; None when every
     event is of every type. ``on_null_time`` is ``"error"`` or ``"skip"``. ``sort`` says who sorts the events of a task.
     ``watermarks`` are those of a stream: their delays in microseconds, by column. They are None for what is no stream.
+    ``computed`` names the columns that queries compute: no answer shows them among those of an event.
     """
 
     time: str | None = None
@@ -77,6 +78,7 @@ class Binding:
     on_null_time: str = attrs.field(default="error", validator=_check_on_null_time)
     sort: AskedSort = AS_USUAL
     watermarks: Mapping[str, int] | None = None
+    computed: tuple[str, ...] = ()
 
 
 @attrs.frozen
@@ -98,6 +100,8 @@ class ResolvedQuery:
         The partition columns that the user named, for the answer; ``query.partition_by`` may grow by rewriting.
     watermark : int or None
         The delay of a stream's watermark in microseconds; None where the events are those of no stream.
+    event_columns : tuple of str
+        The columns of an event: all but those that queries compute to group by them.
     emit : {"final", "update", "eager"}
         When a stream gives its answer.
     """
@@ -113,6 +117,7 @@ class ResolvedQuery:
     asked_partition_by: tuple[str, ...]
     sort: AskedSort = AS_USUAL
     watermark: int | None = None
+    event_columns: tuple[str, ...] = attrs.field(default=attrs.Factory(lambda own: own.schema.names, takes_self=True))
     emit: str = FINAL
 
     @property
@@ -154,6 +159,23 @@ def analyse(
     return _Analysis(query, schema, binding or Binding(), known_functions).run()
 
 
+def resolve_computed(
+    query: Query, schema: Schema, *, known_functions: KnownFunctions | None = None
+) -> tuple[Computed, ...]:
+    """The columns that a query computes, with exact names.
+
+    What is wrong with them is raised as by :func:`analyse`, to which they are then columns like all others.
+
+    Examples
+    --------
+    >>> from cetdsl.pattern.nodes import Event
+    >>> query = Query(Event("A"), group_by=["day"], computed=[Computed("day", Call("date", (Attribute(None, "TS"),)))])
+    >>> resolve_computed(query, Schema([Field("ts", "timestamp")]))[0].term.arguments[0].name
+    'ts'
+    """
+    return _Analysis(query, schema, Binding(), known_functions).computed()
+
+
 class _Analysis:
     """One analysis; its methods note errors and go on with what is still known."""
 
@@ -182,6 +204,7 @@ class _Analysis:
         if watermarks is not None:
             self.note(checks.stream_errors(asked, time, watermarks))
         self.note(checks.policy_errors(asked, is_stream=watermarks is not None))
+        self.note(checks.selection_errors(asked))
         query = attrs.evolve(
             asked, pattern=pattern, where=where, partition_by=partition_by, group_by=group_by, returning=returning
         )
@@ -201,6 +224,7 @@ class _Analysis:
             asked_partition_by=partition_by,
             sort=self.binding.sort,
             watermark=None if watermarks is None else watermarks[time.name],
+            event_columns=tuple(field.name for field in self.event_fields()),
         )
 
     def without_lengths(self, time: Field | None, unit: str | None) -> Query:
@@ -213,6 +237,20 @@ class _Analysis:
         said, errors = as_predicates(asked, time)
         self.note(errors)
         return said
+
+    def computed(self) -> tuple[Computed, ...]:
+        found = []
+        for item in self.asked.computed:
+            what = f"the group {quote_name(item.name)}"
+            self.note(checks.computed_errors(item, self.schema))
+            term, complete = self.term(item.term, what)
+            if complete:
+                check = TypeCheck(self.schema)
+                check.infer(term)
+                self.note(check.errors, what)
+            found.append(Computed(item.name, term))
+        raise_together(self.errors)
+        return tuple(found)
 
     # Errors
 
@@ -236,6 +274,10 @@ class _Analysis:
 
     # Binding
 
+    def event_fields(self) -> tuple[Field, ...]:
+        """The columns that no query has computed."""
+        return tuple(field for field in self.schema.fields if field.name not in self.binding.computed)
+
     def time_column(self) -> Field | None:
         if self.binding.time is None:
             return self.only_timestamp()
@@ -250,7 +292,8 @@ class _Analysis:
         return field
 
     def only_timestamp(self) -> Field | None:
-        found = [field for field in self.schema.fields if field.type in ("timestamp", "timestamp_ntz")]
+        fields = self.event_fields()
+        found = [field for field in fields if field.type in ("timestamp", "timestamp_ntz")]
         if len(found) == 1:
             return self.resolve(found[0].name, "time column")
         if found:
@@ -260,8 +303,8 @@ class _Analysis:
                 hint=f"say which: time={found[0].name!r}",
             )
         else:
-            others = [f for f in self.schema.fields if f.type == "date"]
-            others += [f for f in self.schema.fields if is_integer(f.type)]
+            others = [f for f in fields if f.type == "date"]
+            others += [f for f in fields if is_integer(f.type)]
             names = ", ".join(f"{field.name!r} ({field.type})" for field in others)
             hint = f"say which column is the time: {names}" if others else "cast a column with to_timestamp"
             error = ResolutionError("the DataFrame has no timestamp column", hint=hint)

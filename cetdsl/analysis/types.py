@@ -10,6 +10,7 @@ import decimal
 import re
 
 from cetdsl.aggregates.vocabulary import Input, Result
+from cetdsl.analysis.functions import CASTS
 from cetdsl.errors import CetdslError, QueryTypeError
 from cetdsl.ir.schema import Schema
 from cetdsl.pattern.expressions import (
@@ -43,6 +44,7 @@ _INT_FUNCTIONS = (
 )
 _DOUBLE_FUNCTIONS = ("sqrt", "exp", "log", "ln", "log2", "log10", "pow", "power", "sin", "cos", "tan", "cbrt")
 _FIXED = {
+    **{name: "decimal(10,0)" if name == "decimal" else name for name in CASTS},
     **dict.fromkeys(_STRING_FUNCTIONS, "string"),
     **dict.fromkeys(_BOOLEAN_FUNCTIONS, "boolean"),
     **dict.fromkeys(_INT_FUNCTIONS, "int"),

@@ -10,6 +10,7 @@ from cetdsl.execution import (  # noqa: F401
     join_paths,
     join_together,
     joined_counts,
+    matches,
     trends,
     trends_together,
     workload,

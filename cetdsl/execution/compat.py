@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import DataType, StructType
 
+from cetdsl.analysis.functions import CASTS
 from cetdsl.errors import (
     CetdslError,
     InvalidNode,
@@ -139,14 +140,14 @@ def refuse_unsendable(schema: StructType) -> None:
 
 @lru_cache(maxsize=1)
 def function_names() -> frozenset[str]:
-    """Returns the functions that a query may call: those of ``pyspark.sql.functions``."""
+    """Returns the functions that a query may call: those of ``pyspark.sql.functions``, and casts."""
     excluded = {"col", "column", "lit", "expr", "udf", "pandas_udf", "arrow_udf", "udtf", "call_udf", "call_function"}
     names = getattr(F, "__all__", None) or dir(F)
-    return frozenset(
+    return frozenset(CASTS) | {
         name.lower()
         for name in names
         if callable(getattr(F, name, None)) and name[0].islower() and name not in excluded
-    )
+    }
 
 
 @contextmanager

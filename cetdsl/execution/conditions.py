@@ -1,9 +1,9 @@
-"""Asks Spark whether conditions given as Spark columns are functions of one row; runs no job."""
+"""Asks Spark whether what is given as Spark columns is computed of one row, and always the same; runs no job."""
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
@@ -20,17 +20,22 @@ _FAULTS = {
 
 
 def refuse_changing_conditions(df: DataFrame, columns: Sequence[Column]) -> None:
-    """Raises if a condition is nondeterministic by Spark's own flag, or not of one row.
+    """Raises if a condition is nondeterministic by Spark's own flag, or not of one row."""
+    refuse_changing(df, {f"the condition {column}": column for column in columns})
+
+
+def refuse_changing(df: DataFrame, columns: Mapping[str, Column]) -> None:
+    """Raises if a column, which has its description as key, is nondeterministic by Spark's own flag, or not of one row.
 
     Functions that call methods of Java by their name are nondeterministic, too.
     """
-    if not columns or _fault(df, columns) is None:
+    if not columns or _fault(df, list(columns.values())) is None:
         return
-    for column in columns:
+    for what, column in columns.items():
         fault = _fault(df, [column])
         if fault is not None:
             raise UnsupportedQuery(
-                f"the condition {column} {fault}, so it cannot be part of a query",
+                f"{what} {fault}, so it cannot be part of a query",
                 hint="compute it as a column of the DataFrame first",
             )
 

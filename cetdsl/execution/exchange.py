@@ -63,30 +63,41 @@ def exchange(rows: DataFrame, by: Sequence[str], order: Sequence[Column | str] =
 
 def _events_in_order(df: DataFrame, below: Operator, needed: EventsInOrder) -> Rows:
     """Projects each event to what a kernel needs, sends it to its key's task and sorts it there, or lets the kernel."""
-    source, compiled, spec = below.source, below.compiled, needed.spec
+    source, spec = below.source, needed.spec
     shares = parallelism(df.sparkSession) if needed.shared else 0
     needed = attrs.evolve(needed, settled=needed.settled or needed.shared)
-    frame = EventFrame(df, source, compiled, by_dictionary=True, bare=not needed.in_runs, tests=needed.tests)
-    terms, layout = _project(frame, needed, shares)
-    rows = _for_tasks(frame, needed, terms, layout)
-    schema = rows.schema
-    frame.refuse_incomparable(schema)
-    refuse_unsendable(schema)
-    types = tuple(schema[name].dataType for name in numbered(VALUE, len(needed.values)))
+    frame, rows, layout = _selected(df, below, needed, shares)
+    types = tuple(rows.schema[name].dataType for name in numbered(VALUE, len(needed.values)))
     layout = layout.with_values(tuple(kind.simpleString() for kind in types))
     by, lone_share = list(layout.partition), layout.partition == (SHARE,)
-    in_runs = run_spec(schema, len(by)) if needed.in_runs and frame.encoding.bits else None
+    in_runs = run_spec(rows.schema, len(by)) if needed.sorting.in_runs else None
     if in_runs is not None:
         layout = attrs.evolve(layout, runs=in_runs)
-        packed = T.StructType([*schema.fields[: in_runs.keys + 1], T.StructField("p", T.BinaryType())])
+        packed = T.StructType([*rows.schema.fields[: in_runs.keys + 1], T.StructField("p", T.BinaryType())])
         rows = map_stage(rows, "runs", in_runs, packed)
+    elif needed.sorting.in_runs:
+        return _events_in_order(df, below, attrs.evolve(needed, sorting=needed.sorting.without_runs))
     # A task has one share of a lone key, so that nothing is gained by sorting by it.
     order = [*([] if lone_share else by), *layout.order]
-    if needed.sorting.by_kernel and in_runs is None:
+    if needed.sorting.by_kernel:
         layout, order = attrs.evolve(layout, sort_memory=needed.sorting.memory), []
     if not source.is_stream:
         rows = exchange(rows, by, order, shares if lone_share else 0)
     return Rows(rows, frame, types, attrs.evolve(typed(spec, types), layout=layout), shares)
+
+
+def _selected(
+    df: DataFrame, below: Operator, needed: EventsInOrder, shares: int
+) -> tuple[EventFrame, DataFrame, RowLayout]:
+    """Selects the events as a kernel needs them, and returns them with the layout of their columns."""
+    # A time that is packed with variables is a number, as runs need it.
+    bare = not needed.sorting.in_runs
+    frame = EventFrame(df, below.source, below.compiled, by_dictionary=True, bare=bare, tests=needed.tests)
+    terms, layout = _project(frame, needed, shares)
+    rows = _for_tasks(frame, needed, terms, layout)
+    frame.refuse_incomparable(rows.schema)
+    refuse_unsendable(rows.schema)
+    return frame, rows, layout
 
 
 def _project(frame: EventFrame, needed: EventsInOrder, shares: int) -> tuple[Terms, RowLayout]:
@@ -250,6 +261,6 @@ def as_carried_out(df: DataFrame, plan: Operator) -> Operator:
     if not isinstance(plan, Exchange):
         return plan.with_children(tuple(as_carried_out(df, child) for child in plan.children))
     needed = plan.gives_rows
-    if isinstance(needed, EventsInOrder) and needed.in_runs:
-        needed = attrs.evolve(needed, in_runs=execute(df, plan).spec.layout.runs is not None)
+    if isinstance(needed, EventsInOrder) and needed.sorting.in_runs and execute(df, plan).spec.layout.runs is None:
+        needed = attrs.evolve(needed, sorting=needed.sorting.without_runs)
     return Exchange(as_carried_out(df, plan.child), needed)

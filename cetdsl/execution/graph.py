@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from functools import cached_property
 
 from pyspark.sql import Column, DataFrame
@@ -38,14 +39,18 @@ class EventGraph:
     The ids of vertices are the same whenever they are computed, and in all these DataFrames, as long as the events are.
     """
 
-    def __init__(self, df: DataFrame, plan: ShowGraph) -> None:
+    def __init__(self, df: DataFrame, plan: ShowGraph, shown: Callable[[ShowGraph], str] | None = None) -> None:
         refuse_duplicates(plan.columns)
+        self._shown = shown
         self._parts = JoinedGraph(df, plan) if plan.joined else KernelGraph(df, plan)
         self._plan = plan
         self._transitions = separable_transitions(plan.compiled)
 
     def __repr__(self) -> str:
         return f"<EventGraph with positions {', '.join(self._positions)}>"
+
+    def _repr_html_(self) -> str | None:
+        return None if self._shown is None else self._shown(self._plan)
 
     @cached_property
     @own_errors()

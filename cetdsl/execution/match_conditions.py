@@ -79,12 +79,14 @@ class ConditionSteps:
         self._totals: dict[tuple[int, int, int], int] = {}
         self._known: dict[str, T.DataType] = {}
 
-    def dependent(self, conditions: Mapping[int, Tree], variables: int) -> Dependent | None:
-        """The conditions of some variables; None if there is none."""
-        if not conditions:
+    def dependent(self, conditions: Mapping[int, Tree], variables: int, whole: Tree | None = None) -> Dependent | None:
+        """The conditions of some variables, and of whole matches; None if there is none."""
+        trees = [*conditions.values(), *([] if whole is None else [whole])]
+        if not trees:
             return None
-        self._learn([leaf for tree in conditions.values() for leaf in _leaves(tree)])
+        self._learn([leaf for tree in trees for leaf in _leaves(tree)])
         steps = [tuple(self._truth(conditions[v])) if v in conditions else () for v in range(variables)]
+        final = tuple(self._truth(whole)) if whole is not None else ()
         return Dependent(
             tuple(column for column, _ in self._whole),
             tuple(coded for _, coded in self._whole),
@@ -94,6 +96,7 @@ class ConditionSteps:
             tuple(self._extremes),
             tuple(self._totals),
             tuple(steps),
+            final,
         )
 
     def _learn(self, leaves: Sequence[Cell | Total]) -> None:
@@ -124,7 +127,9 @@ class ConditionSteps:
         if operator == "NOT":
             return [*self._truth(operands[0]), (ir.NEITHER, -1, -1, -1)]
         if operator == "IS NULL":
-            return [*self._number(operands[0])[0], (ir.IS_NULL, -1, -1, -1)]
+            [tested] = operands
+            steps = self._truth(tested) if self._is_truth(tested) else self._number(tested)[0]
+            return [*steps, (ir.IS_NULL, -1, -1, -1)]
         if operator == "<>":
             return self._truth(Operation("NOT", (Operation("=", operands, tree.span),), tree.span))
         if operator in _EXCHANGED:
@@ -136,6 +141,11 @@ class ConditionSteps:
             return self._compared_cells(tree, left, right)
         steps, is_real = self._same_numbers(tree)
         return [*steps, ((_REAL_STEPS if is_real else _WHOLE_STEPS)[operator], -1, -1, -1)]
+
+    def _is_truth(self, tree: Tree) -> bool:
+        if isinstance(tree, Operation):
+            return tree.operator not in ARITHMETIC
+        return isinstance(tree, Cell) and isinstance(self._known[tree.sql], T.BooleanType)
 
     def _compared_cells(self, tree: Operation, left: Cell, right: Cell) -> _Steps:
         one, other = self._known[left.sql], self._known[right.sql]

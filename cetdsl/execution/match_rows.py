@@ -13,7 +13,16 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from cetdsl.errors import CetdslError, QueryTypeError, UnknownColumn, UnsupportedQuery, WindowError
+from cetdsl.errors import (
+    SUM_TOO_LARGE,
+    SUM_TOO_LARGE_ADVICE,
+    CetdslError,
+    CountOverflow,
+    QueryTypeError,
+    UnknownColumn,
+    UnsupportedQuery,
+    WindowError,
+)
 from cetdsl.execution.compat import refuse_unsendable, translated
 from cetdsl.execution.exchange import exchange
 from cetdsl.execution.match_conditions import ORDERED, ConditionSteps
@@ -25,6 +34,7 @@ from cetdsl.ir.rows import (
     LABEL,
     LEAST,
     LIST,
+    NOWHERE,
     NUMBER,
     OMIT_EMPTY,
     ONE_ROW,
@@ -40,21 +50,23 @@ from cetdsl.ir.rows import (
 from cetdsl.ir.slots import TESTS_IN_WORD
 from cetdsl.pattern.spans import Span
 from cetdsl.pattern.text import in_backquotes
-from cetdsl.rows.automaton import PositionAutomaton
 from cetdsl.rows.nodes import Output
 from cetdsl.rows.resolve import AVERAGE, Expression, ResolvedMatch, Value, Wanted, column, moved_name, slot_name
 
-_OUTPUTS = {
+#: The names of the outputs of a clause, as kernels are told.
+OUTPUTS = {
     Output.ONE_ROW: ONE_ROW,
     Output.SHOW_EMPTY: SHOW_EMPTY,
     Output.OMIT_EMPTY: OMIT_EMPTY,
     Output.UNMATCHED: UNMATCHED,
 }
 _INTEGERS = ("byte", "short", "integer", "long")
+#: How Spark says that a sum is too large; see :func:`cetdsl.errors.recover`.
+_TOO_LARGE = f"cetdsl.errors.{CountOverflow.__name__}: {SUM_TOO_LARGE}\\n  hint: {SUM_TOO_LARGE_ADVICE}"
 _NUMBER, _MATCH = in_backquotes("number of row"), in_backquotes("number of match")
 
 
-def match_rows(df: DataFrame, match: ResolvedMatch, automaton: PositionAutomaton, span: Span | None) -> DataFrame:
+def match_rows(df: DataFrame, match: ResolvedMatch, arrows: Arrows, span: Span | None) -> DataFrame:
     """The DataFrame of a clause.
 
     Parameters
@@ -62,19 +74,19 @@ def match_rows(df: DataFrame, match: ResolvedMatch, automaton: PositionAutomaton
     df : DataFrame
     match : ResolvedMatch
         The clause, against the columns of ``df``.
-    automaton : PositionAutomaton
-        That of its pattern.
+    arrows : Arrows
+        Those of its pattern.
     span : Span or None
         That of its WITHIN.
     """
-    return _Match(df, match, automaton, span).answer()
+    return _Match(df, match, arrows, span).answer()
 
 
 class _Match:
     """Makes the DataFrame of a clause."""
 
-    def __init__(self, df: DataFrame, match: ResolvedMatch, automaton: PositionAutomaton, span: Span | None) -> None:
-        self._match, self._automaton, self._span = match, automaton, span
+    def __init__(self, df: DataFrame, match: ResolvedMatch, arrows: Arrows, span: Span | None) -> None:
+        self._match, self._arrows, self._span = match, arrows, span
         self._fields = df.schema.fields
         self._frame = df.toDF(*(f"col {number}" for number in range(len(self._fields))))
         self._columns: dict[str, str] = {}
@@ -110,29 +122,16 @@ class _Match:
             return self._types_of(moved, expressions, ["a condition of DEFINE"] * len(asked))
 
         steps = ConditionSteps(types_of, self._value, match.clause.text)
-        return steps.dependent(match.depending, len(match.variables))
+        return steps.dependent(match.depending, len(match.variables), match.whole)
 
     def _spec(self, dependent: Dependent | None) -> MatchSpec:
-        match = self._match
-        numbers = {name.casefold(): number for number, name in enumerate(match.variables)}
-        tested = {variable: bit for bit, variable in enumerate(match.conditions)}
-        automaton = self._automaton
-        arrows = Arrows(
-            tuple(numbers[name.casefold()] for name in automaton.variable),
-            automaton.excluded,
-            automaton.first,
-            automaton.first_of_partition,
-            automaton.follow,
-            automaton.ends,
-            match.variables,
-            tuple(tested.get(number, -1) for number in range(len(match.variables))),
-        )
-        output = _OUTPUTS[match.clause.output]
+        match, arrows = self._match, self._arrows
+        output = OUTPUTS[match.clause.output]
         place = len(match.partition_by) + arrows.words
         number = time = -1
         if self._moved:
             number, place = place, place + 1
-        if self._span is not None:
+        if self._has_time:
             time, place = place, place + 1
         shown = match.partition_by if output == ONE_ROW else tuple(range(len(self._fields)))
         keys = tuple(match.columns[key] for key in match.partition_by)
@@ -148,16 +147,18 @@ class _Match:
             keys,
             arrows,
             output,
-            SKIPS[match.clause.skip.to.value],
+            NOWHERE if match.is_first else SKIPS[match.clause.skip.to.value],
             match.skip_members,
             tuple(range(place, values)),
             (*slots, Slot(NUMBER)),
             number,
             time,
-            match.columns[match.order_by[0]] if match.order_by else "",
-            0 if self._span is None else self._span.amount,
+            match.time_name or (match.columns[match.order_by[0]] if match.order_by else ""),
+            -1 if self._span is None else self._span.amount,
             self._span is not None and not match.clause.order_by[0].ascending,
             dependent,
+            match.is_longest,
+            bool(match.time_name),
         )
 
     # -- rows for the kernel -------------------------------------------------------------------------------------------
@@ -244,8 +245,8 @@ class _Match:
         selected = [*keys, *words]
         if self._moved:
             selected.append(_NUMBER)
-        if self._span is not None:
-            selected.append(f"{self._ticks(self._span)} AS `time`")
+        if self._has_time:
+            selected.append(f"{self._ticks()} AS `time`")
         selected += [f"{column(number)} AS {in_backquotes(f'shown {number}')}" for number in shown]
         selected += [f"{sql} AS {in_backquotes(name)}" for sql, name in self._columns.items()]
         # Batches of no column at all would not tell how many rows they have.
@@ -283,9 +284,16 @@ class _Match:
         ]
         return " | ".join(bits)
 
-    def _ticks(self, span: Span) -> str:
+    @property
+    def _has_time(self) -> bool:
+        """Whether the kernel looks at times."""
+        return self._span is not None or bool(self._match.time_name)
+
+    def _ticks(self) -> str:
         """The first column of ORDER BY as the whole number that WITHIN limits."""
-        clause = self._match.clause
+        clause, span = self._match.clause, self._span
+        if span is None:
+            return column(self._match.order_by[0])
         number = self._match.order_by[0]
         kind, name = self._fields[number].dataType, column(number)
         where = clause.order_by[0].column.span
@@ -329,6 +337,8 @@ class _Match:
 
     def _slot(self, wanted: Wanted) -> Callable[[Sequence[str]], str]:
         """Asks the kernel for what a slot needs, and returns how Spark makes the slot of it."""
+        if wanted.distinct:
+            return self._over_distinct(wanted)
         if wanted.kind in (SUM, AVERAGE):
             return self._added(wanted)
         value = -1 if wanted.value is None else self._value(self._sql(wanted.value))
@@ -353,25 +363,41 @@ class _Match:
             self._moved.append(value)
         return moved_name(self._moved.index(value))
 
-    def _added(self, wanted: Wanted) -> Callable[[Sequence[str]], str]:
-        """A sum or an average. Spark says of which type it is; decimals are added up by Spark."""
+    def _over_distinct(self, wanted: Wanted) -> Callable[[Sequence[str]], str]:
+        """An aggregate of distinct values, which Spark makes of the list of all of them."""
+        listed = self._asked(wanted, LIST, -1 if wanted.value is None else self._value(wanted.value.sql))
+        if wanted.kind == LIST:
+            return lambda names: f"array_distinct({names[listed]})"
+        if wanted.kind == COUNT:
+            return lambda names: f"CAST(size(array_distinct({names[listed]})) AS bigint)"
+        total, average = self._types_of_sums(wanted)
+        return lambda names: _sum_of(f"array_distinct({names[listed]})", total, average)
+
+    def _types_of_sums(self, wanted: Wanted) -> tuple[T.DataType, T.DataType | None]:
+        """The types that Spark gives the sum of some values, and their average if that is wanted."""
         assert wanted.value is not None
         sql, function = wanted.value.sql, "sum" if wanted.kind == SUM else "avg"
         totals = [Expression(f"{name}({sql})", wanted.span) for name in (function, "sum")]
         kind, total = self._types_of(self._frame, totals, [function.upper()] * 2, beside="")
-        if isinstance(total, T.DecimalType):
-            listed = self._asked(wanted, LIST, self._value(sql))
-            return lambda names: _decimal_sum(names[listed], total, kind)
-        if not isinstance(total, (T.LongType, T.DoubleType)):
+        if not isinstance(total, (T.LongType, T.DoubleType, T.DecimalType)):
             raise UnsupportedQuery(
                 f"{function.upper()} of values that add up to {total.simpleString()} is not known of rows of a match",
                 hint="cast them to a number first",
                 span=wanted.span,
                 text=self._match.clause.text,
             )
-        to = "double" if wanted.kind == AVERAGE else total.simpleString()
+        return total, None if wanted.kind == SUM else kind
+
+    def _added(self, wanted: Wanted) -> Callable[[Sequence[str]], str]:
+        """A sum or an average. Spark says of which type it is; decimals are added up by Spark."""
+        assert wanted.value is not None
+        sql, (total, average) = wanted.value.sql, self._types_of_sums(wanted)
+        if isinstance(total, T.DecimalType):
+            listed = self._asked(wanted, LIST, self._value(sql))
+            return lambda names: _sum_of(names[listed], total, average)
+        to = total.simpleString() if average is None else "double"
         added = self._asked(wanted, SUM, self._value(f"CAST({sql} AS {to})"))
-        if wanted.kind == SUM:
+        if average is None:
             return lambda names: names[added]
         counted = self._asked(wanted, COUNT, self._value(f"({sql}) IS NOT NULL"))
         return lambda names: f"(CASE WHEN {names[counted]} > 0 THEN {names[added]} / {names[counted]} END)"
@@ -420,10 +446,14 @@ def _slot_fields(spec: MatchSpec, schema: T.StructType) -> list[T.StructField]:
     return fields
 
 
-def _decimal_sum(values: str, total: T.DecimalType, average: T.DataType) -> str:
-    """The SQL for the sum of an array of decimals, or for its average if that is another type; NULL if it is empty."""
-    kind = total.simpleString()
-    added = f"aggregate({values}, CAST(0 AS {kind}), (total, value) -> CAST(total + value AS {kind}))"
-    if average != total:
+def _sum_of(values: str, total: T.DataType, average: T.DataType | None) -> str:
+    """The SQL for the sum of an array, or for the average of this type; NULL if it is empty."""
+    kind = "double" if isinstance(average, T.DoubleType) else total.simpleString()
+    more = "total + value"
+    if kind == "bigint":
+        # In a session without ANSI, the sum would wrap.
+        more = f"coalesce(try_add(total, value), CAST(raise_error('{_TOO_LARGE}') AS bigint))"
+    added = f"aggregate({values}, CAST(0 AS {kind}), (total, value) -> CAST({more} AS {kind}))"
+    if average is not None:
         added = f"CAST({added} / size({values}) AS {average.simpleString()})"
     return f"(CASE WHEN size({values}) > 0 THEN {added} END)"

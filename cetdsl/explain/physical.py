@@ -33,6 +33,7 @@ STRATEGIES = {
     "balanced": "all cores build the one large graph, and each lists an equal part of its paths",
     "anchors": "partial trends between anchors are found once, and joined along the anchors",
     "joins": "the paths of one large graph, extended by one event per round of joins",
+    "match": "finds one match after the other, as MATCH_RECOGNIZE does",
     "definition": "lists all trends, and drops those that another one contains",
 }
 #: What operators say of themselves, in the order in which it is shown; what has another name comes last.
@@ -50,7 +51,7 @@ def physical_views(decision: Decision, measured: tuple[tuple[str, str], ...] = (
     facts += sorted(found, key=lambda fact: _FACTS.index(fact[0]) if fact[0] in _FACTS else len(_FACTS))
     facts += measured
     answer = Step("answer", (", ".join(map(quote_name, plan.gives)),))
-    return (steps_view("physical plan", plan, (answer,), tuple(facts)), *_automata(plan))
+    return (steps_view("physical plan", plan, (answer,), tuple(facts)), *plan_automata(plan))
 
 
 def measured_facts(partial_matches: Iterable[Mapping[str, int]]) -> tuple[tuple[str, str], ...]:
@@ -94,7 +95,8 @@ def steps_view(
     return PlanView(title, tuple(nodes), tuple(edges), facts)
 
 
-def _automata(plan: Operator) -> tuple[PlanView, ...]:
+def plan_automata(plan: Operator) -> tuple[PlanView, ...]:
+    """The automata that a plan walks, with the index that answers each transition."""
     views: dict[PlanView, None] = {}
     for side in plan.walk():
         if not side.walks:

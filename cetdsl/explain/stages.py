@@ -28,8 +28,9 @@ if TYPE_CHECKING:
 
 #: In the order in which a query passes them.
 STAGES = ("parsed", "resolved", "rewritten", "physical", "spark")
-#: What is shown only when it is asked for: the plans of trends and of complete trends, and a survey, which runs a job.
-ON_REQUEST = ("trends", "complete", "survey")
+#: What is shown only when it is asked for: the plans of trends, of complete trends and of matches, and a survey, which
+#: runs a job.
+ON_REQUEST = ("trends", "complete", "matches", "survey")
 
 
 @attrs.frozen(repr=False)
@@ -88,12 +89,13 @@ def explain_query(
     complete: Callable[[], Decision] | None = None,
     survey: Callable[[], Mapping[str, Any]] | None = None,
     trends: Callable[[], tuple[PlanView, ...]] | None = None,
+    matches: Callable[[], Decision] | None = None,
 ) -> Explanation:
     """Explains one stage of a query, or all of :data:`STAGES`; no Spark job runs but for a survey.
 
     The trace has the steps from the resolved query to the rewritten one. What takes long is made only for its own
     stage: the ``decision`` on aggregates, the answer's ``dataframe`` for "spark", how trends and complete trends are
-    listed, and a ``survey``.
+    listed and matches found, and a ``survey``.
     """
     makers: dict[str, Callable[[], tuple[PlanView, ...]]] = {
         "parsed": lambda: (pattern_view(query.pattern, "query", unparse(query, lenient=True)),),
@@ -106,6 +108,8 @@ def explain_query(
         makers["trends"] = trends
     if complete is not None:
         makers["complete"] = lambda: physical_views(complete())
+    if matches is not None:
+        makers["matches"] = lambda: physical_views(matches())
     if survey is not None:
         makers["survey"] = lambda: (survey_view(survey()),)
     return Explanation(tuple((name, makers[name]()) for name in stages_of(stage)))
@@ -122,7 +126,7 @@ def stages_of(stage: str | None) -> tuple[str, ...]:
     Traceback (most recent call last):
         ...
     cetdsl.errors.ResolutionError: no stage 'fysical'; there are parsed, resolved, rewritten, physical, spark, trends,
-    complete, survey
+    complete, matches, survey
       hint: did you mean 'physical'?
     """
     if stage is None:
@@ -138,19 +142,23 @@ def stages_of(stage: str | None) -> tuple[str, ...]:
 
 def resolved_view(resolved: ResolvedQuery) -> PlanView:
     """The query with the exact names of its columns, and how events are read."""
+    view = pattern_view(resolved.query.pattern, "query over the columns", unparse(resolved.query, lenient=True))
+    return attrs.evolve(view, facts=events_facts(resolved))
+
+
+def events_facts(resolved: ResolvedQuery) -> tuple[tuple[str, str], ...]:
+    """How events are read from the columns of a DataFrame."""
     unit = "whole ticks" if resolved.time_unit == "tick" else "microseconds"
     ties = ", ".join(map(quote_name, resolved.tie_break))
     read = set(resolved.columns)
     columns = [f"{quote_name(f.name)} {f.type}" for f in resolved.schema.fields if f.name in read]
-    facts = (
+    return (
         ("time", f"{quote_name(resolved.time.name)} ({resolved.time.type}), in {unit}"),
         ("simultaneous", f"ordered by {ties}" if ties else "events of the same time are never in one trend"),
         ("type", quote_name(resolved.type) if resolved.type else "no column: conditions alone decide"),
         ("no time", "the row is left out" if resolved.on_null_time == "skip" else "an error"),
         ("columns", ", ".join(columns) or "none"),
     )
-    view = pattern_view(resolved.query.pattern, "query over the columns", unparse(resolved.query, lenient=True))
-    return attrs.evolve(view, facts=facts)
 
 
 def rewritten_view(trace: Trace) -> PlanView:

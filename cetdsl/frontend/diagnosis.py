@@ -493,11 +493,9 @@ class _Asking:
         return none.select(F.lit("").alias("missed"), "lasts", narrowed(names).alias("trend"))
 
     def _columns(self, columns: Sequence[str] | None) -> tuple[str, ...]:
-        schema = self.resolved.schema
-        if columns is not None:
-            return shown_columns(self.resolved, columns)
-        folded = {name.casefold() for name in schema.names}
-        return schema.names if len(folded) == len(schema.names) else self.resolved.columns
+        names = shown_columns(self.resolved, columns)
+        folded = {name.casefold() for name in names}
+        return names if columns is not None or len(folded) == len(names) else self.resolved.columns
 
     def shortest(self, query: Query, length: Span, slides: bool, totals: Totals) -> tuple[int, bool, Query] | None:
         """What the shortest trend of a query without a window lasts.

@@ -13,7 +13,7 @@ from cetdsl.ir.emission import FINAL
 def shown_columns(resolved: ResolvedQuery, columns: Sequence[str] | None) -> tuple[str, ...]:
     """The exact names of the columns to show."""
     if columns is None:
-        return resolved.schema.names
+        return resolved.event_columns
     return tuple(resolved.schema.resolve(name).name for name in names_of(columns, "columns="))
 
 

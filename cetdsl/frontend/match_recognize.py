@@ -8,7 +8,7 @@ from cetdsl.errors import CetdslError, InvalidNode, shown
 from cetdsl.execution.compat import as_dataframe, refuse_streaming
 from cetdsl.execution.match_rows import match_rows
 from cetdsl.execution.python import require_worker_python
-from cetdsl.rows.automaton import automaton_of
+from cetdsl.rows.automaton import arrows_of, automaton_of
 from cetdsl.rows.clause import parse_clause
 from cetdsl.rows.resolve import resolve
 from cetdsl.rows.within import span_of
@@ -64,7 +64,7 @@ def match_recognize(df: DataFrame, clause: str) -> DataFrame:
         if error.span is not None and error.text is None:
             error.text = clause
         raise
-    answer = match_rows(df, match, automaton, span)
+    answer = match_rows(df, match, arrows_of(automaton, match.variables, match.conditions), span)
     require_worker_python(df.sparkSession)
     return answer
 

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 import attrs
 
 from cetdsl.errors import AmbiguousTruth, InvalidNode, shown
+from cetdsl.explain.notebook import pattern_fragment, query_fragment
 from cetdsl.frontend import sase
 from cetdsl.frontend.terms import Occurrence, Term, is_spark_column, is_special, to_expr
 from cetdsl.pattern.expressions import (
@@ -23,7 +24,7 @@ from cetdsl.pattern.expressions import (
     variables,
 )
 from cetdsl.pattern.nodes import And, Event, Not, Or, Pattern, Repeat, Seq, Within
-from cetdsl.pattern.query import Query, Returned, Window
+from cetdsl.pattern.query import AFTER_MATCH, AFTER_MATCH_HINT, AfterMatch, Computed, Query, Returned, Window
 from cetdsl.pattern.spans import Span
 from cetdsl.pattern.text import unparse, unparse_pattern
 
@@ -80,7 +81,7 @@ class _Askable:
         Parameters
         ----------
         policy : {"any", "next", "strict"}
-            ``any``, the policy without a call: skip-till-any-match, every event may be skipped. ``next``:
+            ``any``, the policy of trends without a call: skip-till-any-match, every event may be skipped. ``next``:
             skip-till-next-match, only events that could not have been bound there. ``strict``: contiguous, the events
             of a trend are rows that follow each other directly in their partition and group. The last call wins.
 
@@ -102,6 +103,83 @@ class _Askable:
         """
         return QueryTerm(attrs.evolve(self._query(), matching=policy))
 
+    def after_match(self, skip: str) -> QueryTerm:
+        """The query whose matches are taken one at a time, each looked for from where this says; the last call wins.
+
+        Parameters
+        ----------
+        skip : str
+            Where the search goes on after a match: ``"past_last"``, behind its last event, as without a call;
+            ``"next_row"``, at the event behind its first one; ``"to_first(B)"`` or ``"to_last(B)"``, at the first or
+            the last event that it binds to B.
+
+        Returns
+        -------
+        QueryTerm
+            For :meth:`cetdsl.PatternFrame.matches`.
+
+        Raises
+        ------
+        InvalidNode
+            If it is none of these, or :meth:`first` is asked for.
+
+        Examples
+        --------
+        >>> A, B = events("A B")
+        >>> print((A >> +B).matching("strict").after_match("to_last(B)"))
+        PATTERN SEQ(A, B+)
+        MATCHING STRICT
+        AFTER MATCH SKIP TO LAST B
+        """
+        return self._selecting(after=_after_match(skip))
+
+    def first(self) -> QueryTerm:
+        """The query for the first match alone of each partition and group.
+
+        Returns
+        -------
+        QueryTerm
+            For :meth:`cetdsl.PatternFrame.matches`.
+
+        Raises
+        ------
+        InvalidNode
+            If the query says where to go on after a match.
+
+        Examples
+        --------
+        >>> print((+event("B")).matching("strict").first())
+        PATTERN B+
+        MATCHING STRICT
+        FIRST MATCH
+        """
+        return self._selecting(first=True)
+
+    def longest(self) -> QueryTerm:
+        """The query that takes the longest of the matches that begin at an event, and of several the preferred one.
+
+        Without it the preferred one is taken, as in SQL: the first of several alternatives, and as many repetitions as
+        there can be of one part before the next one is looked at.
+
+        Returns
+        -------
+        QueryTerm
+            For :meth:`cetdsl.PatternFrame.matches`.
+
+        Examples
+        --------
+        >>> A, B = events("A B")
+        >>> print((A | (A >> B)).matching("strict").longest())
+        PATTERN A OR SEQ(A, B)
+        MATCHING STRICT
+        LONGEST MATCH
+        """
+        return self._selecting(longest=True)
+
+    def _selecting(self, **changes: Any) -> QueryTerm:
+        query = self._query()
+        return QueryTerm(attrs.evolve(query, selection=attrs.evolve(query.selection, **changes)))
+
     def partition_by(self, *columns: str) -> QueryTerm:
         """The query whose trends stay within equal values of these columns, too; SASE's ``[company]``.
 
@@ -114,17 +192,40 @@ class _Askable:
         query = self._query()
         return QueryTerm(attrs.evolve(query, partition_by=query.partition_by + _columns(columns, "partition_by")))
 
-    def group_by(self, *columns: str) -> QueryTerm:
+    def group_by(self, *columns: str, **computed: object) -> QueryTerm:
         """The query answered for each value of these columns, too; the columns are part of the answer.
+
+        Parameters
+        ----------
+        *columns : str
+        **computed : Term, str or Spark Column
+            Columns of the answer that are computed of each event: ``day=cet.fn.to_date(cet.col("ts"))``, or the text
+            ``day="date(ts)"``.
+
+        Returns
+        -------
+        QueryTerm
+
+        Raises
+        ------
+        InvalidNode
+            If something is no column, or is computed of several events or of none.
+        ParseError
+            If a text is malformed.
 
         Examples
         --------
         >>> print(event("B").group_by("sector"))
         PATTERN B
         GROUP BY sector
+        >>> print(event("B").group_by("user", day="date(ts)"))
+        PATTERN B
+        GROUP BY user, date(ts) AS day
         """
         query = self._query()
-        return QueryTerm(attrs.evolve(query, group_by=query.group_by + _columns(columns, "group_by")))
+        added = tuple(Computed(name, _of_one_event(name, term)) for name, term in computed.items())
+        groups = (*query.group_by, *_columns(columns, "group_by"), *computed)
+        return QueryTerm(attrs.evolve(query, group_by=groups, computed=query.computed + added))
 
     def within(self, length: object, slide: object = None) -> QueryTerm:
         """The query over windows of this length; the last call wins.
@@ -224,12 +325,38 @@ def _predicate(value: object) -> Expr:
     raise InvalidNode(f"{shown(value)} is not a predicate", hint=hint)
 
 
+def _of_one_event(name: str, value: object) -> Expr:
+    """What a group is computed of."""
+    if is_spark_column(value):
+        return SparkColumn(value)
+    if isinstance(value, str):
+        return sase.parse_group(value)
+    if isinstance(value, (Term, Expr)):
+        return to_expr(value)
+    raise InvalidNode(
+        f"{shown(value)} is nothing to group by",
+        hint=f"write {name}=cet.fn.to_date(cet.col('ts')), the text {name}='date(ts)', or a Spark column",
+    )
+
+
 def _columns(columns: tuple[object, ...], method: str) -> tuple[str, ...]:
     for column in columns:
+        computes = isinstance(column, Term) and not isinstance(column.node, Attribute)
+        if method == "group_by" and (computes or is_spark_column(column)):
+            raise InvalidNode(
+                f"{shown(column)} is to be a group, and has no name", hint="give it one: .group_by(day=...)"
+            )
         if not isinstance(column, str) or not column:
             likely = column.node.name if isinstance(column, Term) and isinstance(column.node, Attribute) else "company"
             raise InvalidNode(f"{shown(column)} is not the name of a column", hint=f"write .{method}({likely!r})")
     return tuple(str(column) for column in columns)
+
+
+def _after_match(skip: object) -> AfterMatch:
+    found = re.fullmatch(r"\s*(\w+)\s*(?:\((.*)\)\s*)?", skip, re.DOTALL) if isinstance(skip, str) else None
+    if found is None or found[1] not in AFTER_MATCH:
+        raise InvalidNode(f"after_match({shown(skip)}) is no place to go on", hint=AFTER_MATCH_HINT)
+    return AfterMatch(found[1], (found[2] or "").strip())
 
 
 def _aggregate(value: object) -> Aggregate:
@@ -269,6 +396,9 @@ class QueryTerm(_Askable):
 
     def __repr__(self) -> str:
         return unparse(self.node, lenient=True)
+
+    def _repr_html_(self) -> str:
+        return query_fragment(self.node)
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -314,6 +444,9 @@ class PatternTerm(_Askable):
 
     def __repr__(self) -> str:
         return unparse_pattern(self.node, lenient=True)
+
+    def _repr_html_(self) -> str:
+        return pattern_fragment(self.node)
 
     def __str__(self) -> str:
         return unparse_pattern(self.node)
@@ -561,8 +694,8 @@ def parse(text: str, /, **parameters: object) -> QueryTerm:
     Parameters
     ----------
     text : str
-        ``[RETURN ...] PATTERN ... [WHERE ...] [MATCHING ...] [PARTITION BY ...] [GROUP BY ...] [WITHIN ...]
-        [MAX_GAP ...]``.
+        ``[RETURN ...] PATTERN ... [WHERE ...] [MATCHING ...] [LONGEST MATCH] [FIRST MATCH] [AFTER MATCH SKIP ...]
+        [PARTITION BY ...] [GROUP BY ...] [WITHIN ...] [MAX_GAP ...]``.
     **parameters
         The constants that stand for ``:name`` in the text: numbers, strings, dates, timestamps, truth values or None.
         They are bound as values, and never read as text.

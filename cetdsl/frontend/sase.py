@@ -40,7 +40,17 @@ from cetdsl.pattern.expressions import (
 from cetdsl.pattern.intervals import HINT as INTERVALS
 from cetdsl.pattern.intervals import read_interval
 from cetdsl.pattern.nodes import And, Event, Not, Or, Pattern, Repeat, Seq, Within, events
-from cetdsl.pattern.query import ANY, POLICIES, Query, Returned, Window
+from cetdsl.pattern.query import (
+    POLICIES,
+    TO_LAST,
+    AfterMatch,
+    Computed,
+    Query,
+    Returned,
+    Selection,
+    Window,
+    computed_name,
+)
 from cetdsl.pattern.spans import Span
 from cetdsl.pattern.text import (
     ANY_NAME,
@@ -52,15 +62,22 @@ from cetdsl.pattern.text import (
     PLAIN_NAME,
     RESERVED,
     SIGN,
+    SKIPS,
     SUM,
 )
 
 T = TypeVar("T")
 
 _SHAPE = (
-    "write [RETURN ...] PATTERN ... [WHERE ...] [MATCHING ...] [PARTITION BY ...] [GROUP BY ...] [WITHIN ...] "
-    "[MAX_GAP ...]"
+    "write [RETURN ...] PATTERN ... [WHERE ...] [MATCHING ...] [LONGEST MATCH] [FIRST MATCH] [AFTER MATCH SKIP ...] "
+    "[PARTITION BY ...] [GROUP BY ...] [WITHIN ...] [MAX_GAP ...]"
 )
+#: The words that clauses begin with.
+_CLAUSES = (
+    *("RETURN", "PATTERN", "WHERE", "MATCHING", "LONGEST", "FIRST", "AFTER"),
+    *("PARTITION", "GROUP", "GROUPBY", "WITHIN", "MAX_GAP"),
+)
+_SKIPS = "write AFTER MATCH SKIP PAST LAST ROW, TO NEXT ROW, TO FIRST b or TO LAST b"
 _LENGTHS = "write 10 minutes, 1 day, 90 s, or a number of ticks"
 _ARITHMETIC_OR_COMPARISON = r"==|!=|<>|<=|>=|[=<>+\-*/%]"
 # No part of a text can be split in two ways by any of these: what does not match is found out in one pass.
@@ -85,8 +102,9 @@ def parse(text: str, parameters: Mapping[str, Literal] = MappingProxyType({})) -
     Parameters
     ----------
     text : str
-        ``[RETURN ...] PATTERN ... [WHERE ...] [MATCHING ...] [PARTITION BY ...] [GROUP BY ...] [WITHIN ...
-        [SLIDE ...]] [MAX_GAP ...]``; keywords in any case, comments from ``--`` to the end of the line.
+        ``[RETURN ...] PATTERN ... [WHERE ...] [MATCHING ...] [LONGEST MATCH] [FIRST MATCH] [AFTER MATCH SKIP ...]
+        [PARTITION BY ...] [GROUP BY ...] [WITHIN ... [SLIDE ...]] [MAX_GAP ...]``; keywords in any case, comments from
+        ``--`` to the end of the line.
     parameters : mapping of str to Literal, optional
         The constant that stands for ``:name``, by name.
 
@@ -212,6 +230,17 @@ def parse_condition(text: str, variable: str) -> Expr:
     Attribute(variable='big', name='amount', role=<Role.EACH: 'each'>, index=None)
     """
     return _own_columns(_read(text, Expr), variable, text)
+
+
+def parse_group(text: str) -> Expr:
+    """A term over the columns of one event, to group by.
+
+    Examples
+    --------
+    >>> parse_group("date(ts)").arguments
+    (Attribute(variable=None, name='ts', role=<Role.EACH: 'each'>, index=None),)
+    """
+    return _of_columns(_read(text, Expr), text)
 
 
 def grammar() -> pp.ParserElement:
@@ -703,6 +732,23 @@ def _returned(text: str, at: int, tokens: pp.ParseResults) -> Returned:
     return Returned(*tokens)
 
 
+def _group_of(text: str, at: int, tokens: pp.ParseResults) -> str | Computed:
+    """A column to group by: its name, or what it is computed of."""
+    first, *given = tokens
+    if isinstance(first, str):
+        return first
+    term = _of_columns(first, text)
+    if isinstance(term, Attribute) and not given:
+        if term.variable is None:
+            return term.name
+        raise _error(text, at, "GROUP BY takes columns without an event", f"write GROUP BY {term.name}")
+    name = given[0] if given else computed_name(term)
+    computed = _checked(text, at, Computed, name or "group", term)
+    if name is None:
+        raise _error(text, at, "a group that is computed needs a name", "give it one with AS: ... AS bucket")
+    return computed
+
+
 def _length(text: str, at: int, tokens: pp.ParseResults) -> Span:
     return _checked(text, at, Span.parse, " ".join(tokens), hint=_LENGTHS)
 
@@ -724,14 +770,22 @@ def _query(text: str, at: int, tokens: pp.ParseResults) -> Query:
         where, partition_by = _split_where(clauses["where"].value[0], text)
     if "partition" in clauses:
         partition_by += tuple(name for name in clauses["partition"].value if name not in partition_by)
-    group_by = clauses["group"].value if "group" in clauses else ()
+    groups = clauses["group"].value if "group" in clauses else ()
+    computed = tuple(item for item in groups if isinstance(item, Computed))
+    group_by = tuple(item.name if isinstance(item, Computed) else item for item in groups)
     window = Window(*clauses["within"].value) if "within" in clauses else None
     max_gap = clauses["max_gap"].value[0] if "max_gap" in clauses else None
     returned = clauses["return"].value if "return" in clauses else ()
-    matching = clauses["matching"].value[0] if "matching" in clauses else ANY
+    matching = clauses["matching"].value[0] if "matching" in clauses else None
+    after = AfterMatch(*clauses["after"].value) if "after" in clauses else None
+    if after is not None and "first" in clauses:
+        at = _skip(text, clauses["first"].at)
+        message = "FIRST MATCH asks for one match alone, and AFTER MATCH for others after it"
+        raise _error(text, at, message, "leave out one of them")
+    selection = Selection(after, "first" in clauses, "longest" in clauses)
     for item in returned:
         _refuse_bare(item.aggregate, text)
-    parts = pattern, where, partition_by, group_by, window, returned, matching, max_gap
+    parts = pattern, where, partition_by, group_by, window, returned, matching, max_gap, selection, computed
     return _with_variables(_checked(text, pattern_clause.at, Query, *parts))
 
 
@@ -767,13 +821,18 @@ def _refuse_bare(expr: Expr, text: str) -> None:
 
 def _own_columns(condition: Expr, variable: str, text: str) -> Expr:
     """The condition with its bare names read as columns of ``variable``."""
+    return bind_attributes(_of_columns(condition, text), variable)
+
+
+def _of_columns(term: Expr, text: str) -> Expr:
+    """The term with its bare names read as columns."""
 
     def change(node: Expr) -> Expr:
         return Attribute(None, node.name) if isinstance(node, _Bare) else node
 
-    condition = bind_attributes(transform(condition, change), variable)
-    _refuse_bare(condition, text)
-    return condition
+    term = transform(term, change)
+    _refuse_bare(term, text)
+    return term
 
 
 def _type_names(pattern: Pattern) -> Callable[[Expr], Expr]:
@@ -976,6 +1035,10 @@ def _query_rule(
 
     returned = (expression + pp.Opt(pp.Suppress(_keyword("AS")) - name)).set_name("returned aggregate")
     returned.set_parse_action(_returned)
+    # A column behind which a list goes on, or ends; most groups are that, and no term has to be looked for.
+    column = name + pp.FollowedBy(pp.Regex(rf",|[.;]?{_SPACE}\Z|(?ai:WITHIN|MAX_GAP)\b"))
+    group = column | expression + pp.Opt(pp.Suppress(_keyword("AS")) - name)
+    group = group.set_name("group").set_parse_action(_group_of)
     policy = pp.MatchFirst([pp.CaselessKeyword(word, word) for word in POLICIES]).set_name("matching policy")
     partition_by = (keyword("PARTITION") - keyword("BY")).set_name("PARTITION BY")
     group_by = (keyword("GROUPBY") | keyword("GROUP") - keyword("BY")).set_name("GROUP BY")
@@ -984,14 +1047,25 @@ def _query_rule(
         clause("PATTERN clause", keyword("PATTERN") - pattern),
         pp.Opt(clause("WHERE clause", keyword("WHERE") - expression)),
         pp.Opt(clause("MATCHING clause", keyword("MATCHING") - policy)),
+        pp.Opt(clause("LONGEST MATCH clause", keyword("LONGEST", "MATCH"))),
+        pp.Opt(clause("FIRST MATCH clause", keyword("FIRST", "MATCH"))),
+        pp.Opt(clause("AFTER MATCH clause", keyword("AFTER", "MATCH") - keyword("SKIP") - _skip_rule(name))),
         pp.Opt(clause("PARTITION BY clause", partition_by - _listed(name))),
-        pp.Opt(clause("GROUP BY clause", group_by - _listed(name))),
+        pp.Opt(clause("GROUP BY clause", group_by - _listed(group))),
         pp.Opt(clause("WITHIN clause", keyword("WITHIN") - length + pp.Opt(keyword("SLIDE") - length))),
         pp.Opt(clause("MAX_GAP clause", keyword("MAX_GAP") - length)),
         pp.Suppress(pp.Opt(pp.Regex(rf"[.;](?={_SPACE}\Z)").set_name(". or ;"))),
         pp.StringEnd().set_name("end of text"),
     ]
     return pp.And(clauses).set_name("query").set_parse_action(_query)
+
+
+def _skip_rule(name: pp.ParserElement) -> pp.ParserElement:
+    """What stands behind AFTER MATCH SKIP; SQL's SKIP TO v is SKIP TO LAST v."""
+    ways = [_keyword(*words.split()).set_parse_action(pp.replace_with(to)) for to, words in SKIPS.items()]
+    past_last, next_row, to_first, to_last = ways
+    to = _keyword("TO").set_parse_action(pp.replace_with(TO_LAST))
+    return pp.MatchFirst([past_last, next_row, to_first - name, to_last - name, to - name]).set_name("place to skip to")
 
 
 # --- Error messages --------------------------------------------------------------------------------------------------
@@ -1060,13 +1134,19 @@ def _wording(expected: str, previous: str, found: str, before: list[str]) -> tup
         return f"{word} needs a length of time: {instead}", _LENGTHS
     if expected == "matching policy":
         return f"MATCHING needs a policy: {instead}", "write MATCHING ANY, MATCHING NEXT or MATCHING STRICT"
+    if expected == "place to skip to":
+        return f"AFTER MATCH SKIP does not say where to go on: {instead}", _SKIPS
+    if expected == "SKIP":
+        return f"AFTER MATCH does not say SKIP: {instead}", _SKIPS
     if expected == "count":
         return f"a number of repetitions is missing: {instead}", "write A{2}, A{2,} or A{2,3}"
     if expected == "end of text":
         return _left_over(word, found, before)
-    if expected in ("name", "column name"):
+    if expected in ("name", "column name", "group"):
         if found.upper() in RESERVED:
             return f"{found!r} is a reserved word", f"write `{found}` in backquotes to use it as a name"
+        if expected == "group":
+            return f"a column to group by is missing: {instead}", "write GROUP BY sector, or GROUP BY date(ts) AS day"
         return f"a {expected} is missing: {instead}", "names that are not plain words stand in backquotes"
     sign = expected.strip("'\"")
     if sign in _CLOSING.values():
@@ -1113,7 +1193,7 @@ def _missing_operand(word: str, found: str, instead: str) -> tuple[str, str]:
 
 def _left_over(word: str, found: str, before: list[str]) -> tuple[str, str]:
     clause = found.upper()
-    if clause in ("RETURN", "PATTERN", "WHERE", "MATCHING", "PARTITION", "GROUP", "GROUPBY", "WITHIN", "MAX_GAP"):
+    if clause in _CLAUSES:
         twice = clause in (token.upper() for token in before)
         return f"{clause} stands {'twice' if twice else 'too late'} in the query", _SHAPE
     if clause == "SLIDE":
@@ -1123,6 +1203,10 @@ def _left_over(word: str, found: str, before: list[str]) -> tuple[str, str]:
     keys = [token.upper().removesuffix("BY") for token in before if token.upper() in ("PARTITION", "GROUP", "GROUPBY")]
     if found == "." and keys:
         return f"{keys[-1]} BY takes columns without an event", f"write {keys[-1]} BY sector"
+    if found == "(" and keys and keys[-1] == "PARTITION":
+        return "PARTITION BY takes columns alone", "compute it as a column of the DataFrame first, or GROUP BY it"
+    if keys and re.fullmatch(ANY_NAME, found):
+        return f"cannot read {found!r} here", f"separate columns by commas; a computed group is named by AS {found}"
     if any(token.upper() == "WITHIN" for token in before):
         return f"cannot read {found!r} here", "a length is a whole number and a unit, such as 10 minutes"
     if any(token.upper() == "WHERE" for token in before):

@@ -12,12 +12,14 @@ import attrs
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.functions import current_timestamp
 
-from cetdsl.analysis.resolve import Binding, ResolvedQuery, analyse
-from cetdsl.errors import InvalidNode, ResolutionError, is_one_of, shown
+from cetdsl.analysis.resolve import Binding, ResolvedQuery, analyse, resolve_computed
+from cetdsl.errors import InvalidNode, ResolutionError, UnsupportedQuery, is_one_of, shown
 from cetdsl.execution import detection as detected
 from cetdsl.execution.compat import as_dataframe, function_names, refuse_streaming, schema_of, watermarks_of
 from cetdsl.execution.complete import summary
+from cetdsl.execution.computed import with_computed
 from cetdsl.execution.conditions import refuse_changing_conditions
+from cetdsl.execution.exchange import as_carried_out
 from cetdsl.execution.graph import EventGraph
 from cetdsl.execution.layouts import Layout, lay_out, narrowed
 from cetdsl.execution.operators import run
@@ -25,6 +27,7 @@ from cetdsl.execution.python import require_worker_python
 from cetdsl.execution.room import is_beyond_a_task
 from cetdsl.execution.streams import just_ended
 from cetdsl.explain import Explanation, explain_query
+from cetdsl.explain.notebook import bound_fragment, graph_fragment
 from cetdsl.explain.physical import chosen_facts, measured_facts, physical_views
 from cetdsl.explain.view import PlanView
 from cetdsl.frontend.diagnosis import USUAL_SAMPLE, Diagnosis, diagnose
@@ -38,14 +41,15 @@ from cetdsl.ir.emission import EAGER, FINAL, UPDATE
 from cetdsl.ir.extraction import USUAL, Extraction
 from cetdsl.ir.kernel import ALL, ENDS, MAXIMAL
 from cetdsl.pattern.expressions import Aggregate, Length, SparkColumn
-from cetdsl.pattern.nodes import events
-from cetdsl.pattern.query import Query, Returned
+from cetdsl.pattern.nodes import events, negations
+from cetdsl.pattern.query import ANY, STRICT, Computed, Query, Returned, Selection
 from cetdsl.pattern.text import quote, unparse
 from cetdsl.planning.detection import Detection, given_detection
 from cetdsl.planning.planner import (
     Decision,
     plan_aggregate,
     plan_complete,
+    plan_matches,
     plan_measuring,
     plan_measuring_choice,
     plan_sampling,
@@ -86,16 +90,21 @@ class PatternFrame:
 
     def __init__(self, df: DataFrame, query: Query, binding: Binding) -> None:
         self._df = df
-        self._query = query
+        self._asked = query
+        # What it computes is a column of the DataFrame by now, as all others are.
+        self._query = query.over_columns()
         self._binding = binding
 
     def __repr__(self) -> str:
-        return f"<PatternFrame of {' '.join(unparse(self._query, lenient=True).split())}>"
+        return f"<PatternFrame of {' '.join(unparse(self._asked, lenient=True).split())}>"
+
+    def _repr_html_(self) -> str:
+        return bound_fragment(self._asked, self._rewritten)
 
     @property
     def query(self) -> Query:
         """The query's node."""
-        return self._query
+        return self._asked
 
     @cached_property
     def _rewritten(self) -> ResolvedQuery:
@@ -291,6 +300,87 @@ class PatternFrame:
         if emit == EAGER and self._df.isStreaming:
             return lay_out(self._just_ended(limit, shape.needed, detection), shape)
         return lay_out(run(self._df, self._decide_trends(limit, shape.needed, detection).plan), shape)
+
+    def matches(
+        self,
+        limit: int | None = None,
+        columns: Sequence[str] | None = None,
+        *,
+        layout: str = "nested",
+        times: bool = False,
+    ) -> DataFrame:
+        """The matches that are found one after the other, as MATCH_RECOGNIZE finds them: one row each, as of a trend.
+
+        The search stands at an event of a partition and group, takes the preferred of the matches that begin there (the
+        first of several alternatives, as many repetitions as there can be) and goes on behind its last event, or where
+        the query says by ``after_match``; where no match begins, it goes on at the next event. Neighbours of a match
+        are consecutive rows, or by the policy ``next`` those that no event lies between that could have been bound. See
+        :ref:`one-match-at-a-time`.
+
+        Parameters
+        ----------
+        limit : int, optional
+            Any so many of them.
+        columns : sequence of str, optional
+            The columns of each event to show; all by default.
+        layout : {"nested", "wide", "long"}
+        times : bool
+            As of :meth:`trends`.
+
+        Returns
+        -------
+        pyspark.sql.DataFrame
+            As of :meth:`trends`.
+
+        Raises
+        ------
+        UnsupportedQuery
+            If the query asks for ``matching("any")``, for NOT, or for what cannot be told while rows are matched.
+        InvalidNode
+            As of :meth:`trends`.
+
+        Examples
+        --------
+        >>> prices = [(1, 9), (2, 7), (3, 5), (4, 8), (5, 6)]
+        >>> df = spark.createDataFrame(prices, "day int, price int")
+        >>> down, up = cet.event("down", "price > 0"), cet.event("up", "price > 0")
+        >>> falls = cet.seq(down, cet.kleene(down), up)
+        >>> falls = falls.where(down.price > cet.next_(down).price, down.price < cet.next_(up).price)
+        >>> df.pattern(falls, time="day").matches(columns=["price"], layout="wide").show()
+        +----------+--------+
+        |down_price|up_price|
+        +----------+--------+
+        | [9, 7, 5]|       8|
+        +----------+--------+
+        <BLANKLINE>
+        >>> overlapping = df.pattern(falls.after_match("next_row"), time="day")
+        >>> overlapping.matches(columns=["price"], layout="wide").show()
+        +----------+--------+
+        |down_price|up_price|
+        +----------+--------+
+        | [9, 7, 5]|       8|
+        |    [7, 5]|       8|
+        +----------+--------+
+        <BLANKLINE>
+        """
+        shape = self._layout(layout, times, columns)
+        return lay_out(run(self._df, self._decide_matches(limit, shape.needed).plan), shape)
+
+    def _decide_matches(self, limit: int | None, columns: tuple[str, ...]) -> Decision:
+        refuse_streaming(self._df, "its matches one at a time")
+        if self._query.policy == ANY:
+            raise UnsupportedQuery(
+                "MATCHING ANY where matches are taken one at a time: it says nothing of which of them comes next",
+                hint="write .matching('strict'), as without a call, or .matching('next'); trends() gives all of 'any'",
+            )
+        for negation in negations(self._query.pattern):
+            raise UnsupportedQuery(
+                f"{quote(negation)} where matches are taken one at a time, and rows are bound or skipped one by one",
+                hint="ask for trends(), or say of a variable beside it what its events must not be",
+            )
+        policy = self._query.policy or STRICT
+        resolved = rewrite(self._analyse(attrs.evolve(self._query, matching=policy)))[0]
+        return plan_matches(resolved, columns, whole("limit", limit))
 
     def _just_ended(self, limit: int | None, columns: tuple[str, ...], detection: Detection) -> DataFrame:
         """The trends of a stream whose last event came in this micro-batch."""
@@ -809,7 +899,7 @@ class PatternFrame:
         plan = plan_event_graph(self._rewritten, self._columns(columns), algorithm)
         if algorithm == "auto" and not plan.compiled.negations:
             plan = attrs.evolve(plan, joined=is_beyond_a_task(self._df, plan.source, plan.compiled))
-        return EventGraph(self._df, plan)
+        return EventGraph(self._df, plan, graph_fragment)
 
     def diagnose(self, sample: int = USUAL_SAMPLE) -> Diagnosis:
         """Why the query has no trend: which variable binds no event, and without which demand there would be trends.
@@ -872,10 +962,13 @@ class PatternFrame:
 
         Parameters
         ----------
-        stage : {"parsed", "resolved", "rewritten", "physical", "spark", "trends", "complete", "survey"}, optional
-            One stage; by default the first five. ``physical`` is how the query's aggregates are answered (a stream with
-            ``WITHIN`` alone has none, and ``trends`` stands for it), ``trends`` how :meth:`trends` runs, ``complete``
-            how :meth:`complete_trends` does, and ``survey`` sums up :meth:`survey_complete_trends`, which runs a job.
+        stage : str, optional
+            One stage; by default the first five of ``parsed``, ``resolved``, ``rewritten``, ``physical``, ``spark``,
+            ``trends``, ``complete``, ``matches``, ``survey``. ``physical`` is how the query's aggregates are answered
+            (a stream with ``WITHIN`` alone has none, and ``trends`` stands for it; nor has a query that says which
+            matches are taken, and ``matches`` does), ``trends`` how :meth:`trends` runs, ``complete`` how
+            :meth:`complete_trends` does, ``matches`` how :meth:`matches` does, and ``survey`` sums up
+            :meth:`survey_complete_trends`, which runs a job.
         number : {"decimal", "string", "double", "log2"}
             The number form that the plan is for.
         completeness : {"maximal", "ends"}
@@ -932,12 +1025,18 @@ class PatternFrame:
             stage = "trends"
         rewritten, trace = rewrite(resolved)
 
+        def matches() -> Decision:
+            return self._decide_matches(None, self._columns(None))
+
         def decision() -> Decision:
+            if self._query.selection != Selection():
+                return matches()
             if is_endless(rewritten):
                 return self._decide_trends(
                     None, self._columns(None), self._detection(plan, statistics, adaptation, algorithm)
                 )
-            return self._decide(self._query.returning or (Returned(COUNT),), number, emit)
+            decided = self._decide(self._query.returning or (Returned(COUNT),), number, emit)
+            return attrs.evolve(decided, plan=as_carried_out(self._df, decided.plan))
 
         def asked(columns: tuple[str, ...] = ()) -> CompleteRequest:
             extraction = given_extraction(algorithm, memory_limit, optimizer, cost_model, anchors)
@@ -945,7 +1044,7 @@ class PatternFrame:
 
         return explain_query(
             stage,
-            self._query,
+            self._asked,
             resolved,
             rewritten,
             trace,
@@ -954,6 +1053,7 @@ class PatternFrame:
             lambda: plan_complete(self._with_room(asked(self._columns(None)))),
             lambda: self._summed_survey(asked(), measured),
             lambda: self._trends_views(self._detection(plan, statistics, adaptation, algorithm), measured),
+            matches,
         )
 
     def _summed_survey(self, request: CompleteRequest, measured: bool) -> dict[str, Any]:
@@ -974,6 +1074,11 @@ class PatternFrame:
             work = detected.work(self._df, plan_measuring_choice(self._rewritten, detection))
             return physical_views(decision, chosen_facts((one.plan, one.events, one.partial_matches) for one in work))
         return physical_views(decision, (("not measured", "partial matches are counted along plans"),))
+
+
+def computed_by(query: Query, df: DataFrame) -> tuple[Computed, ...]:
+    """The columns that a query computes of those of a DataFrame, with exact names."""
+    return resolve_computed(query, schema_of(df), known_functions=function_names()) if query.computed else ()
 
 
 def spark_columns(query: Query) -> list[Column]:
@@ -1020,9 +1125,12 @@ def pattern(
         The column that holds event types; None says that every event is of every type.
     on_null_time : {"error", "skip"}
         What to do with rows whose time is NULL.
-    sort : {"auto", "kernel", "spark"}, optional
-        Who puts the events of a task in order: Spark, or the kernel in the Python worker; ``auto`` takes whoever is
-        expected to take less time. By default the session's setting ``cetdsl.sort``, and else ``auto``.
+    sort : {"auto", "kernel", "spark", "runs"}, optional
+        Who puts the events of a task in order: Spark; the kernel in the Python worker; or both, by ``runs``: workers
+        sort what they read before it is shuffled, and send many events of a key in one row, which pays where keys have
+        hundreds of events, of which but numbers are sent (where texts are, or ties are broken, it is as ``auto``).
+        ``auto`` takes whoever is expected to take less time. By default the session's setting
+        ``cetdsl.sort``, and else ``auto``.
     sort_memory : str or int, optional
         About how much of a task's events the kernel holds while it sorts, as ``"64m"`` or bytes; what is more goes to
         Spark's local directory. By default the session's setting ``cetdsl.sort.memory``, and else 128 MiB.
@@ -1047,9 +1155,12 @@ def pattern(
     >>> cet.pattern(df, text, time="t", type=None).count_trends().first()["count"]
     Decimal('7')
     """
-    df = as_dataframe(df)
+    df, node = as_dataframe(df), query_of(query)
     asked = asked_sort(df.sparkSession, sort, sort_memory)
-    bound = PatternFrame(df, query_of(query), Binding(time, tie_break, type, on_null_time, asked, watermarks_of(df)))
+    computed = computed_by(node, df)
+    names = tuple(item.name for item in computed)
+    df = with_computed(df, computed)
+    bound = PatternFrame(df, node, Binding(time, tie_break, type, on_null_time, asked, watermarks_of(df), names))
     bound._rewritten  # noqa: B018 - errors of the query are raised here, not when an answer is asked for
     refuse_changing_conditions(df, spark_columns(bound.query))
     require_worker_python(df.sparkSession)

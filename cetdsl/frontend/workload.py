@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
 
@@ -24,22 +25,24 @@ from cetdsl.errors import (
     shown,
 )
 from cetdsl.execution.compat import as_dataframe, function_names, refuse_streaming, schema_of, watermarks_of
+from cetdsl.execution.computed import with_computed
 from cetdsl.execution.conditions import refuse_changing_conditions
 from cetdsl.execution.exchange import as_carried_out
 from cetdsl.execution.python import require_worker_python
 from cetdsl.execution.trends_together import TrendsOfAll, measured_work, plain_text_column, trends_of_all
 from cetdsl.execution.workload import WorkloadRows, union_of_answers, workload_rows
 from cetdsl.explain import Explanation
+from cetdsl.explain.notebook import workload_fragment
 from cetdsl.explain.trends_together import explain_trends_together
 from cetdsl.explain.workload import explain_workload
 from cetdsl.frontend import sase
 from cetdsl.frontend.given import check_number, shown_columns, whole
 from cetdsl.frontend.patterns import query_of
-from cetdsl.frontend.session import spark_columns
+from cetdsl.frontend.session import computed_by, spark_columns
 from cetdsl.frontend.sorting import asked_sort
 from cetdsl.ir.operators import AnswerTogether, ListTogether
 from cetdsl.ir.sharing import CALIBRATED, COST_MODELS, Sharing
-from cetdsl.pattern.query import Query
+from cetdsl.pattern.query import Computed, Query
 from cetdsl.planning.detection import check_algorithm
 from cetdsl.planning.sharing import SHARING
 from cetdsl.planning.trends_together import measuring, plan_trends_together
@@ -71,7 +74,9 @@ class Workload:
 
     def __init__(self, df: DataFrame, queries: Mapping[str, Query], binding: Binding, sharing: Sharing) -> None:
         self._df = df
-        self._queries = dict(queries)
+        self._asked = dict(queries)
+        # What they compute are columns of the DataFrame by now, as all others are.
+        self._queries = {name: query.over_columns() for name, query in queries.items()}
         self._binding = binding
         self._sharing = sharing
         self._rows: dict[str, WorkloadRows] = {}
@@ -82,10 +87,13 @@ class Workload:
     def __repr__(self) -> str:
         return f"<Workload of {', '.join(self._queries)}>"
 
+    def _repr_html_(self) -> str:
+        return workload_fragment(self._asked, self._returns)
+
     @property
     def queries(self) -> dict[str, Query]:
         """The queries' nodes, by name."""
-        return dict(self._queries)
+        return dict(self._asked)
 
     @cached_property
     def _rewritten(self) -> dict[str, ResolvedQuery]:
@@ -93,12 +101,8 @@ class Workload:
         schema, functions = schema_of(self._df), function_names()
         found, errors = {}, list[CetdslError]()
         for name, query in self._queries.items():
-            try:
+            with _noting(errors, name):
                 found[name] = rewrite(analyse(query, schema, self._binding, known_functions=functions))[0]
-            except AnalysisErrors as several:
-                errors += [of_query(name, error) for error in several.errors]
-            except CetdslError as error:
-                errors.append(of_query(name, error))
         raise_together(errors, "the workload")
         return found
 
@@ -254,7 +258,7 @@ class Workload:
             raise InvalidNode(
                 "statistics are given beside an aggregation plan", hint="give them to cet.aggregation_plan instead"
             )
-        if dict(plan.queries) != self._queries:
+        if dict(plan.queries) != self._asked:
             raise InvalidNode(
                 "the aggregation plan is one of other queries", hint="make it of those that df.patterns() is given"
             )
@@ -262,9 +266,9 @@ class Workload:
 
     def _found_plan(self, deadline: float | None) -> PlanData:
         if deadline is not None:
-            return Planner(self._queries, ALGORITHMS[0], Limits(), deadline).plan
+            return Planner(self._asked, ALGORITHMS[0], Limits(), deadline).plan
         if self._best_plan is None:
-            self._best_plan = Planner(self._queries, ALGORITHMS[0], Limits()).plan
+            self._best_plan = Planner(self._asked, ALGORITHMS[0], Limits()).plan
         return self._best_plan
 
     def results(
@@ -494,7 +498,7 @@ def patterns(
     cost_model : {"calibrated", "equation-8", "equation-7"}
         What decisions go by: prices of the work that is done here, measured once per machine; or an equation of Hamlet
         (SIGMOD 2021), which counts the steps of a program that scans the events before each event.
-    sort : {"auto", "kernel", "spark"}, optional
+    sort : {"auto", "kernel", "spark", "runs"}, optional
         Who puts the events of a task in order, as of :func:`pattern`.
     sort_memory : str or int, optional
         How much the kernel holds while it sorts, as of :func:`pattern`.
@@ -528,7 +532,10 @@ def patterns(
     named = named_queries(queries)
     how = _sharing(sharing, deviations or {}, cost_model, named)
     asked = asked_sort(df.sparkSession, sort, sort_memory)
-    workload = Workload(df, named, Binding(time, tie_break, type, on_null_time, asked, watermarks_of(df)), how)
+    computed = _computed_by_all(named, df)
+    names = tuple(item.name for item in computed)
+    df = with_computed(df, computed)
+    workload = Workload(df, named, Binding(time, tie_break, type, on_null_time, asked, watermarks_of(df), names), how)
     workload._rewritten  # noqa: B018 - errors of the queries are raised here, not when an answer is asked for
     for name, query in named.items():
         try:
@@ -537,6 +544,34 @@ def patterns(
             raise of_query(name, error) from None
     require_worker_python(df.sparkSession)
     return workload
+
+
+def _computed_by_all(queries: Mapping[str, Query], df: DataFrame) -> list[Computed]:
+    """The columns that queries compute of those of a DataFrame, each once."""
+    found: dict[str, tuple[str, Computed]] = {}
+    errors: list[CetdslError] = []
+    for name, query in queries.items():
+        with _noting(errors, name):
+            for item in computed_by(query, df):
+                other, known = found.setdefault(item.name.casefold(), (name, item))
+                if known != item:
+                    raise ResolutionError(
+                        f"the query {other!r} computes another group of the name {item.name!r}",
+                        hint="give one of them another name with AS",
+                    )
+    raise_together(errors, "the workload")
+    return [item for _, item in found.values()]
+
+
+@contextmanager
+def _noting(errors: list[CetdslError], name: str) -> Iterator[None]:
+    """Keeps the errors of a query, with its name."""
+    try:
+        yield
+    except AnalysisErrors as several:
+        errors += [of_query(name, error) for error in several.errors]
+    except CetdslError as error:
+        errors.append(of_query(name, error))
 
 
 def _sharing(mode: str, deviations: Mapping[str, float], cost_model: str, queries: Mapping[str, Query]) -> Sharing:

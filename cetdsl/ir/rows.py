@@ -14,7 +14,8 @@ ACCEPT = -1
 #: Which rows are shown.
 ONE_ROW, SHOW_EMPTY, OMIT_EMPTY, UNMATCHED = "one row", "show empty", "omit empty", "unmatched"
 #: Where the search goes on after a match: numbers, because a kernel is told.
-PAST_LAST, NEXT_ROW, TO_FIRST, TO_LAST = range(4)
+#: ``NOWHERE`` ends the search in the partition.
+PAST_LAST, NEXT_ROW, TO_FIRST, TO_LAST, NOWHERE = range(5)
 #: What a slot holds of the rows of a match that are bound to some variables; see :class:`Slot`.
 ROW, NUMBER, COUNT, SUM, LEAST, GREATEST, LIST = "row", "number", "count", "sum", "least", "greatest", "list"
 #: The label of a row, in place of a column.
@@ -129,6 +130,8 @@ class Dependent:
         Of each what it adds up, the number of its set and the column; -1 counts all rows.
     steps : tuple of tuple of Step
         Of each variable its condition, empty where it has none.
+    final : tuple of Step
+        The condition of a whole match, tested where it would end; empty where there is none.
     """
 
     whole: tuple[int, ...]
@@ -139,6 +142,7 @@ class Dependent:
     extremes: tuple[tuple[int, int, int], ...]
     totals: tuple[tuple[int, int, int], ...]
     steps: tuple[tuple[Step, ...], ...]
+    final: tuple[Step, ...] = ()
 
 
 @attrs.frozen
@@ -154,7 +158,7 @@ class MatchSpec:
     output : str
         ``ONE_ROW``, ``SHOW_EMPTY``, ``OMIT_EMPTY`` or ``UNMATCHED``.
     skip : int
-        ``PAST_LAST``, ``NEXT_ROW``, ``TO_FIRST`` or ``TO_LAST``.
+        ``PAST_LAST``, ``NEXT_ROW``, ``TO_FIRST``, ``TO_LAST`` or ``NOWHERE``.
     skip_members : tuple of bool
         Of each variable whether the search goes on at its rows.
     number : int
@@ -163,13 +167,17 @@ class MatchSpec:
         The column of the times that WITHIN limits, as rising or, if ``descending``, falling whole numbers; -1 without
         it.
     span : int
-        The most that the time of a match's last row may be from that of its first.
+        The most that the time of a match's last row may be from that of its first; -1 if nothing limits it.
     shown : tuple of int
         The columns that are shown: of each row, or, with ``ONE_ROW``, of the row at which the match begins.
     slots : tuple of Slot
         What follows the shown columns in the answer.
     dependent : Dependent, optional
         What conditions ask beside the tests.
+    longest : bool
+        Whether the longest match that begins at a row is taken, and only of several such the preferred one.
+    counts_untimed : bool
+        Whether rows without a time, which come first, are to be counted for an error.
     """
 
     keys: tuple[str, ...]
@@ -185,6 +193,8 @@ class MatchSpec:
     span: int = 0
     descending: bool = False
     dependent: Dependent | None = None
+    longest: bool = False
+    counts_untimed: bool = False
 
 
 #: The numbers of the ways to skip, by the words of the clause.

@@ -1,11 +1,15 @@
-"""Who puts the events of a task in order: Spark, before they are sent to a worker, or the kernel there."""
+"""Who puts the events of a task in order: Spark, the kernel, or both in turn, by sorted runs.
+
+Spark sorts rows after the shuffle and before they are sent to a worker; the kernel sorts them in the worker. Runs are
+sorted by a worker before the shuffle, so that Spark shuffles and sorts a row for each run, not for each event.
+"""
 
 from __future__ import annotations
 
 import attrs
 
 #: Who sorts. "auto": whoever is expected to take less time.
-AUTO, KERNEL, SPARK = SORTERS = ("auto", "kernel", "spark")
+AUTO, KERNEL, SPARK, RUNS = SORTERS = ("auto", "kernel", "spark", "runs")
 #: Bytes of events that the kernel holds while it sorts, before it writes them to disk.
 SORT_MEMORY = 128 << 20
 #: For where all events of a task are held in any case.
@@ -26,12 +30,34 @@ AS_USUAL = AskedSort()
 
 @attrs.frozen
 class Sorting:
-    """The decision on who sorts, and why. The kernel holds ``memory`` bytes of events; 0: Spark sorts."""
+    """The decision on who sorts, and why.
+
+    Events go in sorted runs if ``runs`` says why they do. If they do not, or cannot as one of their columns turns out
+    to be no number, the kernel sorts and holds ``memory`` bytes of events, or Spark sorts if that is 0, and ``why``
+    gives the reason.
+
+    Examples
+    --------
+    >>> sorting = Sorting("as asked for", SORT_MEMORY, runs="all columns are numbers")
+    >>> sorting.in_runs, sorting.without_runs.in_runs, sorting.without_runs.by_kernel
+    (True, False, True)
+    """
 
     why: str
     memory: int = 0
+    runs: str | None = None
+
+    @property
+    def in_runs(self) -> bool:
+        """Whether events are put into sorted runs before they are sent."""
+        return self.runs is not None
+
+    @property
+    def without_runs(self) -> Sorting:
+        """The decision for events that cannot be put into runs."""
+        return attrs.evolve(self, runs=None)
 
     @property
     def by_kernel(self) -> bool:
-        """Whether the kernel sorts."""
-        return self.memory > 0
+        """Whether the kernel sorts all events of a task."""
+        return self.memory > 0 and not self.in_runs

@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
 import attrs
 
 from cetdsl.errors import InvalidNode, is_one_of, shown
-from cetdsl.pattern.expressions import Aggregate, Attribute, Expr, Length, as_terms, check_text
+from cetdsl.pattern.expressions import (
+    Aggregate,
+    Attribute,
+    Call,
+    Expr,
+    Length,
+    Role,
+    SparkColumn,
+    as_terms,
+    check_name,
+    check_text,
+)
 from cetdsl.pattern.nodes import Event, Pattern, events
 from cetdsl.pattern.spans import Span
 
 #: Which events a trend may skip between two that it binds: any; those that could not have been bound; none.
 ANY, NEXT, STRICT = "any", "next", "strict"
 POLICIES = (ANY, NEXT, STRICT)
+#: Where the search for matches goes on after one: behind its last event, at the event behind its first one, or at the
+#: first or the last event that it binds to some variable.
+PAST_LAST, NEXT_ROW, TO_FIRST, TO_LAST = AFTER_MATCH = ("past_last", "next_row", "to_first", "to_last")
 
 
 @attrs.frozen
@@ -54,12 +69,99 @@ class Returned:
         return "_".join([aggregate.function, *words])
 
 
-def _check_matching(_: Any, __: Any, policy: Any) -> None:
-    if not is_one_of(policy, POLICIES):
+@attrs.frozen
+class Computed:
+    """A column that is computed of each event, for trends to be grouped by it: ``date(ts) AS day``.
+
+    Parameters
+    ----------
+    name : str
+    term : Expr
+        A term over columns of one event, whose attributes have no variable.
+    """
+
+    name: str = attrs.field(validator=check_name)
+    term: Expr
+
+    def __attrs_post_init__(self) -> None:
+        read = False
+        for node in self.term.walk():
+            if isinstance(node, (Aggregate, Length)):
+                raise InvalidNode(
+                    f"the group {self.name!r} is computed of one event, and an aggregate is about several",
+                    hint="group by a function of one row, such as date(ts), and aggregate in RETURN",
+                )
+            if isinstance(node, Attribute) and (node.variable is not None or node.role is not Role.EACH):
+                raise InvalidNode(
+                    f"the group {self.name!r} speaks of the event {node.variable!r}, and is one for all events",
+                    hint=f"name columns without an event: {node.name}",
+                )
+            read = read or isinstance(node, (Attribute, SparkColumn))
+        if not read:
+            raise InvalidNode(
+                f"the group {self.name!r} is computed of no column", hint="group by a term such as date(ts)"
+            )
+
+
+def computed_name(term: Expr) -> str | None:
+    """The name of a column computed by functions, made of theirs and of the columns' names; None without a function.
+
+    Examples
+    --------
+    >>> computed_name(Call("date", (Attribute(None, "ts"),)))
+    'date_ts'
+    """
+    words = [node.name for node in term.walk() if isinstance(node, (Attribute, Call))]
+    return "_".join(words) if any(isinstance(node, Call) for node in term.walk()) else None
+
+
+def _check_policy(_: Any, __: Any, policy: Any) -> None:
+    if policy is not None and not is_one_of(policy, POLICIES):
         raise InvalidNode(
             f"there is no matching policy {shown(policy)}",
             hint="'any' skips any event, 'next' only events that could not be bound, 'strict' none",
         )
+
+
+@attrs.frozen
+class AfterMatch:
+    """Where the search goes on after a match; ``to_first`` and ``to_last`` name a ``variable``, the others none."""
+
+    to: str = attrs.field(default=PAST_LAST, validator=attrs.validators.in_(AFTER_MATCH))
+    variable: str = attrs.field(default="", validator=check_text)
+
+    def __attrs_post_init__(self) -> None:
+        if bool(self.variable) != (self.to in (TO_FIRST, TO_LAST)):
+            raise InvalidNode(f"after_match={self.to!r} with the variable {self.variable!r}", hint=AFTER_MATCH_HINT)
+
+
+AFTER_MATCH_HINT = "write 'past_last', 'next_row', 'to_first(B)' or 'to_last(B)'"
+
+
+@attrs.frozen
+class Selection:
+    """Which matches are taken where they are taken one at a time: see :meth:`PatternFrame.matches`.
+
+    Parameters
+    ----------
+    after : AfterMatch or None
+        Where the search goes on after a match; None is past its last event.
+    first : bool
+        Whether the first match of each partition and group is the only one.
+    longest : bool
+        Whether the longest of the matches that begin at an event is taken, in place of the preferred one.
+    """
+
+    after: AfterMatch | None = None
+    first: bool = False
+    longest: bool = False
+
+    def __attrs_post_init__(self) -> None:
+        if self.first and self.after is not None:
+            raise InvalidNode(
+                "a query for the first match alone cannot say where the search goes on after it",
+                hint="leave out first(), or after_match(...)",
+            )
 
 
 def _names(names: Iterable[str]) -> tuple[str, ...]:
@@ -70,6 +172,10 @@ _TEXTS = attrs.validators.deep_iterable(check_text)
 
 
 def _items(items: Iterable[Returned]) -> tuple[Returned, ...]:
+    return tuple(items)
+
+
+def _computed(items: Iterable[Computed]) -> tuple[Computed, ...]:
     return tuple(items)
 
 
@@ -86,10 +192,14 @@ class Query:
         Columns equal along a trend; the group columns are output as well.
     window : Window or None
     returning : tuple of Returned
-    matching : {"any", "next", "strict"}
-        The matching policy: which events a trend may skip between two that it binds.
+    policy : {"any", "next", "strict"} or None
+        The matching policy that is asked for, given as ``matching``; None is what :attr:`matching` says of it.
     max_gap : Span or None
         The longest time between two neighbours of a trend.
+    selection : Selection
+        Which matches are taken where they are taken one at a time.
+    computed : tuple of Computed
+        Those of the group columns, in their order, that are no columns of the DataFrame, but computed of them.
     """
 
     pattern: Pattern
@@ -98,10 +208,13 @@ class Query:
     group_by: tuple[str, ...] = attrs.field(default=(), converter=_names, validator=_TEXTS)
     window: Window | None = None
     returning: tuple[Returned, ...] = attrs.field(default=(), converter=_items)
-    matching: str = attrs.field(default=ANY, validator=_check_matching)
+    policy: str | None = attrs.field(default=None, alias="matching", validator=_check_policy)
     max_gap: Span | None = None
+    selection: Selection = Selection()
+    computed: tuple[Computed, ...] = attrs.field(default=(), converter=_computed)
 
     def __attrs_post_init__(self) -> None:
+        self._check_computed()
         known: dict[str, Event] = {}
         for event in events(self.pattern):
             other = known.setdefault(event.variable, event)
@@ -110,3 +223,24 @@ class Query:
                     f"the variable {event.variable!r} stands for two different events",
                     hint="give each its own name: event('a1', type='A'), event('a2', type='A')",
                 )
+
+    @property
+    def matching(self) -> str:
+        """The matching policy of the query's trends: which events they may skip between two that they bind."""
+        return ANY if self.policy is None else self.policy
+
+    def over_columns(self) -> Query:
+        """The same where computed groups have become columns."""
+        return attrs.evolve(self, computed=()) if self.computed else self
+
+    def _check_computed(self) -> None:
+        groups = Counter(self.group_by)
+        for item in self.computed:
+            if groups[item.name] != 1:
+                raise InvalidNode(
+                    f"{groups[item.name] or 'no'} groups have the name of the computed one, {item.name!r}",
+                    hint="give each group a name of its own: date(ts) AS day",
+                )
+        names = [item.name for item in self.computed]
+        if names != [name for name in self.group_by if name in names]:
+            raise InvalidNode("computed groups stand in another order than in group_by", hint="give both in one order")

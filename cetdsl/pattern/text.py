@@ -25,8 +25,17 @@ from cetdsl.pattern.expressions import (
 )
 from cetdsl.pattern.intervals import interval_text
 from cetdsl.pattern.nodes import And, Event, Not, Or, Pattern, Repeat, Seq, Within
-from cetdsl.pattern.query import ANY as ANY_MATCH
-from cetdsl.pattern.query import Query, Returned
+from cetdsl.pattern.query import (
+    NEXT_ROW,
+    PAST_LAST,
+    TO_FIRST,
+    TO_LAST,
+    AfterMatch,
+    Computed,
+    Query,
+    Returned,
+    Selection,
+)
 
 #: Words that name nothing unless they stand in backquotes.
 RESERVED = (
@@ -54,7 +63,11 @@ _OWN_FUNCTIONS = {*NEIGHBOURS, *(name.upper() for name in SPELLINGS)}
 
 #: A name as it may follow a dot, and a name as it may stand alone.
 ANY_NAME = r"[^\W\d]\w*"
-PLAIN_NAME = rf"(?!(?ai:{'|'.join(RESERVED)}|PARTITION\s+BY)\b){ANY_NAME}"
+#: Words that begin a clause together, and name something by themselves.
+_OPENINGS = r"PARTITION\s+BY|AFTER\s+MATCH|FIRST\s+MATCH|LONGEST\s+MATCH"
+PLAIN_NAME = rf"(?!(?ai:{'|'.join(RESERVED)}|{_OPENINGS})\b){ANY_NAME}"
+#: How the clause AFTER MATCH SKIP says where to go on.
+SKIPS = {PAST_LAST: "PAST LAST ROW", NEXT_ROW: "TO NEXT ROW", TO_FIRST: "TO FIRST", TO_LAST: "TO LAST"}
 
 # How strongly an operator binds; what binds less than its place asks for is put in parentheses.
 OR, AND, NOT, COMPARISON, SUM, PRODUCT, SIGN, ATOM = range(1, 9)
@@ -92,19 +105,33 @@ def unparse(query: Query, *, lenient: bool = False) -> str:
     lines.append("PATTERN " + write.pattern(query.pattern))
     predicates = [write.term(part, NOT) for whole in query.where for part in conjuncts(whole)]
     if query.partition_by:
-        predicates.insert(0, _columns(query.partition_by, "[{}]"))
+        predicates.insert(0, f"[{', '.join(map(quote_name, query.partition_by))}]")
     if predicates:
         line = "WHERE " + " AND ".join(predicates)
         lines.append(line if len(line) <= _WIDTH else "WHERE " + "\n  AND ".join(predicates))
-    if query.matching != ANY_MATCH:
-        lines.append(f"MATCHING {query.matching.upper()}")
+    if query.policy is not None:
+        lines.append(f"MATCHING {query.policy.upper()}")
+    lines += selection_lines(query.selection)
     if query.group_by:
-        lines.append(_columns(query.group_by, "GROUP BY {}"))
+        computed = {item.name: write.computed(item) for item in query.computed}
+        lines.append("GROUP BY " + ", ".join(computed.get(name) or quote_name(name) for name in query.group_by))
     if query.window is not None:
         lines.append(str(query.window))
     if query.max_gap is not None:
         lines.append(f"MAX_GAP {query.max_gap}")
     return "\n".join(lines)
+
+
+def write_after_match(after: AfterMatch) -> str:
+    """The clause that says where the search goes on after a match."""
+    return f"AFTER MATCH SKIP {SKIPS[after.to]}" + (f" {quote_name(after.variable)}" if after.variable else "")
+
+
+def selection_lines(selection: Selection) -> list[str]:
+    """The clauses that say which matches are taken one at a time."""
+    lines = ["LONGEST MATCH"] if selection.longest else []
+    lines += ["FIRST MATCH"] if selection.first else []
+    return lines + ([write_after_match(selection.after)] if selection.after is not None else [])
 
 
 def unparse_pattern(pattern: Pattern, *, lenient: bool = False) -> str:
@@ -220,10 +247,6 @@ def literal_text(value: Any) -> str:
     )
 
 
-def _columns(names: tuple[str, ...], frame: str) -> str:
-    return frame.format(", ".join(map(quote_name, names)))
-
-
 def _function_name(call: Call) -> str:
     name = call.name
     plain = re.fullmatch(PLAIN_NAME, name) and name == name.lower() and name.upper() not in _OWN_FUNCTIONS
@@ -242,6 +265,9 @@ class _Writer:
     def returned(self, item: Returned) -> str:
         text = self.term(item.aggregate)
         return text if item.name is None else f"{text} AS {quote_name(item.name)}"
+
+    def computed(self, item: Computed) -> str:
+        return f"{self.term(item.term)} AS {quote_name(item.name)}"
 
     def pattern(self, node: Pattern, *, alone: bool = True) -> str:
         """``alone``: nothing stands beside it that an infix operator could take as its operand."""
@@ -330,7 +356,7 @@ class _Writer:
             if self.lenient:
                 return f"<{node.column}>"
             raise NotExpressible(
-                "a condition given as a Spark column has no text form",
+                "what is given as a Spark column has no text form",
                 hint="write it with cetdsl's own terms: event('big', col('amount') > 1000)",
             )
         raise NotExpressible(f"{type(node).__name__} has no text form")

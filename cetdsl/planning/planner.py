@@ -23,6 +23,7 @@ from cetdsl.planning.strategies.enumerate_and_aggregate import enumerate_and_agg
 from cetdsl.planning.strategies.fold import fold
 from cetdsl.planning.strategies.join_events import join_events
 from cetdsl.planning.strategies.kernel import kernel
+from cetdsl.planning.strategies.match import match
 from cetdsl.planning.strategies.messages import messages
 from cetdsl.planning.strategies.panes import panes
 from cetdsl.planning.strategies.request import AggregateRequest, Declined, TrendsRequest, compile_sides
@@ -127,6 +128,11 @@ def plan_trends(
     )
 
 
+def plan_matches(resolved: ResolvedQuery, columns: tuple[str, ...], limit: int | None) -> Decision:
+    """Plans at most so many matches of a rewritten query, found one after the other, as trends that show columns."""
+    return Decision(exchanged(match(resolved, columns, limit)), strategy_name(match), ())
+
+
 def _asked_in_vain(request: TrendsRequest, decision: Decision) -> str | None:
     """Returns which plan or adaptation is not used, why, and what is done; None where there is none such."""
     detection, reason = request.detection, dict(decision.declined).get(strategy_name(detect))
@@ -226,7 +232,7 @@ def _resolved_of(request: Any) -> ResolvedQuery:
     return resolved
 
 
-def strategy_name(strategy: Callable[[Any], Operator | Declined]) -> str:
+def strategy_name(strategy: Callable[..., Operator | Declined]) -> str:
     """Returns the name by which ``explain`` shows a strategy."""
     return STRATEGY_NAMES.get(strategy, strategy.__name__)
 

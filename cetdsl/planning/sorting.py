@@ -1,7 +1,9 @@
 """Decides who puts the events of a task in order.
 
-Spark sorts rows as they are, by comparing them; the kernel numbers the keys, sorts positions by the digits of times,
-and moves every column once. So the kernel takes the less time the narrower the events are.
+A shuffle costs by the row. So events that are but numbers are put into sorted runs before it, many of a key in one row.
+Otherwise Spark or the kernel sorts after it: Spark sorts rows as they are, by comparing them; the kernel numbers the
+keys, sorts positions by the digits of times, and moves every column once, which takes the less time the narrower the
+events are.
 """
 
 from __future__ import annotations
@@ -12,16 +14,19 @@ import attrs
 
 from cetdsl.ir.compiled import Compiled
 from cetdsl.ir.operators import EventsInOrder, Exchange, Operator, with_exchanges
-from cetdsl.ir.sorting import KERNEL, SPARK, UNLIMITED, Sorting
+from cetdsl.ir.sorting import AUTO, KERNEL, RUNS, SPARK, UNLIMITED, Sorting
 from cetdsl.ir.source import Source
 from cetdsl.ir.windowing import WHOLE
 from cetdsl.pattern.expressions import Attribute, Expr
+from cetdsl.pattern.text import quote_name
 
 #: The types whose values the kernel can put in order, or tell apart, as Spark does.
 _COMPARABLE = re.compile(
     r"tinyint|smallint|int|bigint|float|double|decimal\(.*\)|boolean|string|binary|date|timestamp|timestamp_ntz|"
     r"(var)?char\(.*\)"
 )
+#: The types of the numbers that runs may hold.
+_NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double")
 #: Bytes of a value by type, and of those of any other: texts, and terms whose type only Spark knows.
 _BYTES = {"tinyint": 1, "smallint": 2, "int": 4, "float": 4, "date": 4, "boolean": 1}
 _NUMBER_BYTES, _TEXT_BYTES, _NESTED_BYTES = 8, 24, 128
@@ -38,17 +43,56 @@ def _decided(plan: Operator) -> Operator:
     plan = plan.with_children(tuple(map(_decided, plan.children)))
     if not isinstance(plan, Exchange) or not isinstance(plan.gives_rows, EventsInOrder):
         return plan
-    needed = plan.gives_rows
-    sorting = who_sorts(plan.source, plan.compiled, needed.values, needed.columns or ())
-    # Runs are made of all events of a key in a partition; a stream has them one micro-batch after the other.
-    in_runs = needed.in_runs and not plan.source.is_stream
-    return attrs.evolve(plan, gives_rows=attrs.evolve(needed, sorting=sorting, in_runs=in_runs))
+    sorting = _sorting_of(plan.source, plan.compiled, plan.gives_rows)
+    return attrs.evolve(plan, gives_rows=attrs.evolve(plan.gives_rows, sorting=sorting))
+
+
+def _sorting_of(source: Source, compiled: Compiled, needed: EventsInOrder) -> Sorting:
+    """Decides how the events that a stage needs are put in order."""
+    asked, sorting = source.sort.by, who_sorts(source, compiled, needed.values, needed.columns or ())
+    why = _why_runs(asked, needed)
+    if why is None:
+        return sorting
+    reason = _why_no_runs(source, compiled, needed)
+    if reason is None:
+        return attrs.evolve(sorting, runs=why)
+    return attrs.evolve(sorting, why=f"{sorting.why}; no sorted runs: {reason}") if asked == RUNS else sorting
+
+
+def _why_runs(asked: str, needed: EventsInOrder) -> str | None:
+    """Returns why events should go in sorted runs; None if they should not.
+
+    Of keys with many events there are few runs, but of keys with ten or fewer there are so many that making them takes
+    longer than they spare, and how many events a key has nobody knows before. Many queries make up for that, as they
+    send more of each event.
+    """
+    if asked == RUNS:
+        return "as asked for"
+    return "many queries read them" if asked == AUTO and needed.for_many else None
+
+
+def _why_no_runs(source: Source, compiled: Compiled, needed: EventsInOrder) -> str | None:
+    """Returns why events cannot be put into sorted runs; None if they can as far as the types of columns tell."""
+    if source.is_stream:
+        return "those of a key come one micro-batch after the other"
+    if source.tie_break or needed.settled or needed.shared:
+        return "they are sorted by more than their time"
+    if compiled.lists:
+        return "lists of other events are sent with each"
+    if needed.columns is not None or needed.kind is not None or needed.identified:
+        return "more of an event is sent than numbers"
+    terms = [*needed.values, *(code.expr for code in compiled.codes)]
+    for name in (term.name for term in terms if isinstance(term, Attribute)):
+        kind = source.schema.type_of(name)
+        if kind not in _NUMBERS:
+            return f"the type of {quote_name(name)}, {kind}, is no number of a machine"
+    return None
 
 
 def who_sorts(
     source: Source, compiled: Compiled, values: tuple[Expr, ...] = (), columns: tuple[str, ...] = ()
 ) -> Sorting:
-    """Decides who sorts events of which these terms are aggregated, and these columns shown."""
+    """Decides who sorts events of which these terms are aggregated, and these columns shown, if not in runs."""
     asked = source.sort
     if source.is_stream:
         return Sorting("Spark sorts no stream", asked.memory)

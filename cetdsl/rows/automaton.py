@@ -12,14 +12,14 @@ repetition has matched no row and the least number is reached, no other one is t
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import permutations
 from math import factorial
 
 import attrs
 
 from cetdsl.errors import UnsupportedQuery
-from cetdsl.ir.rows import ACCEPT
+from cetdsl.ir.rows import ACCEPT, Arrows
 from cetdsl.rows.nodes import (
     Alternation,
     Anchor,
@@ -106,6 +106,22 @@ def automaton_of(pattern: RowPattern) -> PositionAutomaton:
         at_start.through(tree, (ACCEPT,)),
         tuple(follow[position] for position in many),
         tuple(ACCEPT in ends[position] for position in many),
+    )
+
+
+def arrows_of(automaton: PositionAutomaton, variables: Sequence[str], tested: Iterable[int]) -> Arrows:
+    """The automaton in numbers: those of its variables are their places, and ``tested`` are those that have tests."""
+    numbers = {name.casefold(): number for number, name in enumerate(variables)}
+    bits = {variable: bit for bit, variable in enumerate(tested)}
+    return Arrows(
+        tuple(numbers[name.casefold()] for name in automaton.variable),
+        automaton.excluded,
+        automaton.first,
+        automaton.first_of_partition,
+        automaton.follow,
+        automaton.ends,
+        tuple(variables),
+        tuple(bits.get(number, -1) for number in range(len(variables))),
     )
 
 

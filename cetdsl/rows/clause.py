@@ -266,17 +266,26 @@ class _Reader:
     # -- the pattern -------------------------------------------------------------------------------------------------
 
     def _pattern(self) -> RowPattern:
-        self._expect("(", "the pattern is missing", "write PATTERN ( ... )")
+        opening = self._expect("(", "the pattern is missing", "write PATTERN ( ... )")
         pattern = self._alternation(1)
-        self._close(")", "the pattern does not end")
+        self._close(")", "the pattern does not end", opening)
         return pattern
 
-    def _close(self, symbol: str, message: str) -> None:
+    def _close(self, symbol: str, message: str, opening: Token) -> None:
         if self._ended:
             self._fail(message, f"close it with {symbol}")
+        if self._behind_pattern():
+            self._fail(message, f"close it with {symbol} before {self._next.text}", opening)
         if not self._takes(symbol):
             hint = "a pattern has variables, |, ( ), PERMUTE, {- -}, ^, $ and * + ? {n,m}"
             self._fail(f"{self._next.text} is not expected in a pattern", hint)
+
+    def _behind_pattern(self) -> bool:
+        """Whether the clause goes on here, by words that could be variables if others followed."""
+        behind = [token.upper for token in self._tokens[self._place + 2 : self._place + 3]]
+        if self._ahead("DEFINE"):
+            return behind == ["AS"]
+        return self._ahead("WITHIN", "INTERVAL") or (self._ahead("SUBSET") and behind == ["="])
 
     def _alternation(self, depth: int) -> RowPattern:
         if depth > DEEPEST:
@@ -309,17 +318,18 @@ class _Reader:
             return Anchor(token.text == "^")
         if self._takes("("):
             inside = self._alternation(depth + 1)
-            self._close(")", "a parenthesis of the pattern does not end")
+            self._close(")", "a parenthesis of the pattern does not end", token)
             return inside
         if self._takes("{-"):
             inside = self._alternation(depth + 1)
-            self._close("-}", "an exclusion does not end")
+            self._close("-}", "an exclusion does not end", token)
             return Exclusion(inside)
         if self._takes("PERMUTE", "("):
+            opening = self._tokens[self._place - 1]
             parts = self._list(lambda: self._alternation(depth + 1))
-            self._close(")", "PERMUTE does not end")
+            self._close(")", "PERMUTE does not end", opening)
             return Permutation(parts, (token.start, self._tokens[self._place - 1].end))
-        if not token.is_name:
+        if not token.is_name or self._behind_pattern():
             return None
         self._place += 1
         return Variable(token.name, token.span)

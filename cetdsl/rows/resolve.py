@@ -90,7 +90,10 @@ class Value:
 
 @attrs.frozen
 class Wanted:
-    """A slot: like :class:`~cetdsl.ir.rows.Slot`, with the value itself; None is the label, or all rows of a COUNT."""
+    """A slot: like :class:`~cetdsl.ir.rows.Slot`, with the value itself; None is the label, or all rows of a COUNT.
+
+    An aggregate may be over the ``distinct`` values alone.
+    """
 
     kind: str
     members: tuple[bool, ...] = ()
@@ -98,6 +101,7 @@ class Wanted:
     value: Value | None = None
     first: bool = False
     offset: int = 0
+    distinct: bool = False
     span: tuple[int, int] = attrs.field(eq=False, repr=False, default=(0, 0))
 
 
@@ -134,6 +138,13 @@ class ResolvedMatch:
     moved : tuple of Value
         Values of other rows that conditions look at, as ``moved n``.
     skip_members : tuple of bool
+    whole : Tree, optional
+        What must hold of a whole match besides.
+    is_first, is_longest : bool
+        Whether the first match of a partition is the only one, and whether of those that begin at a row the longest is
+        taken. SQL has neither.
+    time_name : str
+        How the user calls the first column of :attr:`order_by`, if a row without a time is an error; else empty.
     """
 
     clause: MatchClause
@@ -148,6 +159,10 @@ class ResolvedMatch:
     slots: tuple[Wanted, ...]
     moved: tuple[Value, ...]
     skip_members: tuple[bool, ...]
+    whole: Tree | None = None
+    is_first: bool = False
+    is_longest: bool = False
+    time_name: str = ""
 
 
 def column(number: int) -> str:
@@ -363,6 +378,20 @@ def _has_exclusion(node: RowPattern) -> bool:
     if isinstance(node, Repetition):
         return _has_exclusion(node.body)
     return not isinstance(node, (Variable, Anchor)) and any(map(_has_exclusion, node.parts))
+
+
+@attrs.frozen
+class _Aggregated:
+    """An aggregate over rows of a name, with the SQL of its values: empty where COUNT counts all rows, None for labels.
+
+    ``behind`` is the place of the token behind it.
+    """
+
+    kind: str
+    name: Name | None
+    sql: str | None
+    behind: int
+    distinct: bool = False
 
 
 class _Expression:
@@ -585,11 +614,8 @@ class _Expression:
             )
         return Name(token.name, token.span), behind
 
-    def _aggregated(self, place: int) -> tuple[str, Name | None, str | None, int]:
-        """An aggregate: its kind, the rows that it is over, the SQL of its values, and the place behind it.
-
-        The SQL is empty where COUNT counts all rows, and None for their labels.
-        """
+    def _aggregated(self, place: int) -> _Aggregated:
+        """The aggregate whose name stands at a place."""
         token, word = self.tokens[place], self._upper(place)
         arguments, behind = self._arguments(place)
         if self._upper(behind) == "FILTER":
@@ -598,20 +624,23 @@ class _Expression:
         if len(arguments) != 1 or arguments[0][0] == arguments[0][1]:
             self._fail(f"{token.text} takes one argument", f"write {token.text}(A.x)", token)
         begin, end = arguments[0]
-        if self._upper(begin) == "DISTINCT":
-            hint = "write array_distinct(ARRAY_AGG(A.x)) and a function of it"
-            self._fail("DISTINCT is not known of rows of a match", hint, self.tokens[begin], UnsupportedQuery)
-        begin += self._upper(begin) == "ALL"
+        distinct = self._upper(begin) == "DISTINCT"
+        begin += self._upper(begin) in ("DISTINCT", "ALL")
         if word == "COUNT" and (counted := self._counted(begin, end)) is not None:
-            return COUNT, counted[0], "", behind
+            if distinct:
+                hint = "count the distinct values of a column: COUNT(DISTINCT A.x)"
+                self._fail("rows are not told apart as wholes", hint, self.tokens[begin - 1], UnsupportedQuery)
+            return _Aggregated(COUNT, counted[0], "", behind)
         sql, name = self._inner(begin, end, token)
-        if word == "COUNT":
-            return COUNT, name, "" if sql is None else f"({sql}) IS NOT NULL", behind
-        kind = AVERAGE if word in ("AVG", "MEAN") else _AGGREGATES[word]
-        if sql is None and kind != LIST:
+        kind = COUNT if word == "COUNT" else _AGGREGATES.get(word, AVERAGE)
+        # The least and the greatest value are what they are, however often they occur.
+        distinct = distinct and kind not in (LEAST, GREATEST)
+        if word == "COUNT" and not distinct:
+            return _Aggregated(COUNT, name, "" if sql is None else f"({sql}) IS NOT NULL", behind)
+        if sql is None and kind not in (LIST, COUNT):
             hint = "write ARRAY_AGG(CLASSIFIER()) and a function of it"
             self._fail(f"{token.text} cannot look at labels", hint, token, UnsupportedQuery)
-        return kind, name, sql, behind
+        return _Aggregated(kind, name, sql, behind, distinct)
 
     def _counted(self, begin: int, end: int) -> tuple[Name | None] | None:
         """The name in ``*`` or ``name.*``; None for anything else."""
@@ -704,10 +733,11 @@ class _Measures(_Expression):
         return self.resolver.slot(Wanted(ROW, self._members(name), running, value, first, offset)), behind
 
     def _aggregate(self, place: int, running: bool) -> tuple[str, int]:
-        kind, name, sql, behind = self._aggregated(place)
-        span = (self.tokens[place].start, self.tokens[behind - 1].end)
-        value = Value(sql) if sql else None
-        return self.resolver.slot(Wanted(kind, self._members(name), running, value, span=span)), behind
+        found = self._aggregated(place)
+        span = (self.tokens[place].start, self.tokens[found.behind - 1].end)
+        value, members = Value(found.sql) if found.sql else None, self._members(found.name)
+        wanted = Wanted(found.kind, members, running, value, distinct=found.distinct, span=span)
+        return self.resolver.slot(wanted), found.behind
 
 
 def _navigated(reader: _Expression, place: int) -> tuple[int, int | None, list[tuple[int, int]], int]:
@@ -817,10 +847,13 @@ class _Condition(_Expression):
 
     def _aggregate(self, place: int) -> tuple[str, int]:
         token = self.tokens[place]
-        kind, name, sql, behind = self._aggregated(place)
-        members, span = self._members(name), (token.start, self.tokens[behind - 1].end)
+        found = self._aggregated(place)
+        kind, sql, behind = found.kind, found.sql, found.behind
+        members, span = self._members(found.name), (token.start, self.tokens[behind - 1].end)
         if kind == LIST or sql is None:
             self._refuse("lists rows", span)
+        if found.distinct:
+            self._refuse("aggregates distinct values", span)
         if kind in (LEAST, GREATEST):
             return self._cell(Extreme(members, sql, kind == GREATEST), f"({sql})"), behind
         self._total = Total(kind, members, sql, span)

@@ -22,6 +22,7 @@ from cetdsl.ir.operators.drop_contained import DropContained as DropContained
 from cetdsl.ir.operators.events_in_order import EventsInOrder as EventsInOrder
 from cetdsl.ir.operators.exchange import Exchange as Exchange
 from cetdsl.ir.operators.exchange import with_exchanges as with_exchanges
+from cetdsl.ir.operators.find_matches import FindMatches as FindMatches
 from cetdsl.ir.operators.find_pieces import FindPieces as FindPieces
 from cetdsl.ir.operators.fold import Fold as Fold
 from cetdsl.ir.operators.join_events import JoinEvents as JoinEvents

@@ -26,9 +26,10 @@ class EventsInOrder(Requirement):
     If ``settled``, simultaneous events have an order that is the same whenever the rows are computed. Shares of a key
     agree on its trends only if all of them see its events in the same order, so the events of shares always have it.
 
-    Events go to tasks by key and pane if ``in_panes``. Those of a key are put into sorted runs before they are sent if
-    ``in_runs``, where they are numbers. ``sorting`` says who puts those of a task in order, which is no requirement but
-    the planner's decision.
+    Events go to tasks by key and pane if ``in_panes``. ``sorting`` says who puts those of a task in order, which is no
+    requirement but the planner's decision.
+
+    Many queries read the events if ``for_many``, so that each is sent with whatever one of them asks for.
 
     If there are ``tests``, each event has a bit for each of them that holds of it; ``kind`` is the column of texts that
     tells the kinds of events apart.
@@ -41,7 +42,7 @@ class EventsInOrder(Requirement):
     shared: bool = False
     settled: bool = False
     in_panes: bool = False
-    in_runs: bool = False
+    for_many: bool = False
     tests: tuple[Expr, ...] = ()
     kind: str | None = None
     sorting: Sorting = SORTED_BY_SPARK
@@ -72,8 +73,8 @@ class EventsInOrder(Requirement):
             return (*steps, kept, Step("sort each task's events", (f"by the kernel: {self.sorting.why}",)))
         order = ", ".join([*keys, quote_name(source.time), *map(quote_name, source.tie_break)])
         sort, shuffle = f"sort each task's events by {order}", Step(words.shuffle(keys))
-        if self.in_runs:
-            runs = Step(sort, ("put those of a key into sorted runs, one row each",))
+        if self.sorting.in_runs:
+            runs = Step(sort, (f"put those of a key into sorted runs, one row each: {self.sorting.runs}",))
             return (*steps, runs, shuffle, Step("merge the runs of each key"))
         sorter = "the kernel" if self.sorting.by_kernel else "Spark"
         return (*steps, shuffle, Step(sort, (f"by {sorter}: {self.sorting.why}",)))

@@ -34,7 +34,7 @@ class PropagateTogether(Unary):
 
     @property
     def requires(self) -> tuple[Requirement | None, ...]:
-        return (EventsInOrder(self.spec, self.values, in_runs=True),)
+        return (EventsInOrder(self.spec, self.values, for_many=True),)
 
     @property
     def answered(self) -> tuple[Member, ...]:

@@ -73,7 +73,8 @@ class Conditions(NamedTuple):
     picks: Ints
     extremes: Ints
     totals: Ints
-    #: The steps of variable ``v`` are those from ``step_start[v]`` to ``step_start[v + 1]``.
+    #: The steps of variable ``v`` are those from ``step_start[v]`` to ``step_start[v + 1]``; behind those of the last
+    #: one stand those of whole matches.
     step_start: Ints
     steps: Ints
 
@@ -114,7 +115,8 @@ def conditions_of(
     real_there = np.ones((len(dependent.real), rows), dtype=np.bool_)
     for place, number in enumerate(dependent.real):
         real[place], real_there[place] = to_numpy(column(number)), validity(column(number))
-    steps = [step for each in dependent.steps for step in each]
+    each_steps = [*dependent.steps, *([()] * (variables - len(dependent.steps))), dependent.final]
+    steps = [step for each in each_steps for step in each]
     conditions = Conditions(
         whole,
         whole_there,
@@ -124,7 +126,7 @@ def conditions_of(
         _table(dependent.picks, 3),
         _table(dependent.extremes, 3),
         _table(dependent.totals, 3),
-        np.cumsum([0, *map(len, dependent.steps)], dtype=np.int64),
+        np.cumsum([0, *map(len, each_steps)], dtype=np.int64),
         _table(steps, 4),
     )
     sets, totals, extremes = len(dependent.sets), len(dependent.totals), len(dependent.extremes)

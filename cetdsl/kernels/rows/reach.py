@@ -7,13 +7,19 @@ completed is the right one. So the time is the rows times the positions that the
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
+from cetdsl.ir.rows import ACCEPT
 from cetdsl.kernels._jit import inlined, jit
 from cetdsl.kernels.rows.program import WORD, Program, Words
 from cetdsl.kernels.vocabulary import Index, Ints
 
 #: How rows end: with their partition; where the time is up, so that no later row counts; or more rows may come.
 COMPLETE, CUT, OPEN = range(3)
+#: How many rows a match can still have: none can be completed; or it may go on with rows to come.
+NO_MATCH, NOT_KNOWN = -1, 1 << 30
+
+Lengths = NDArray[np.int32]
 
 
 @inlined
@@ -86,3 +92,52 @@ def reach_all(
         low, high = segment_start[segment], segment_start[segment + 1]
         end = OPEN if segment == last and last_is_open else COMPLETE
         reach(program, tests, low, high, end, sure[low:high], possible[low:high])
+
+
+@jit
+def lengths(program: Program, tests: Ints, low: Index, high: Index, end: int, found: Lengths) -> None:
+    """Finds, for each row from ``low`` to ``high``, how many rows a match can have from it on.
+
+    Parameters
+    ----------
+    program, tests, low, high, end
+        As of :func:`reach`.
+    found : Lengths
+        What is found, written from row 0 on: the most rows, from this row on, of a match that has it at each position;
+        ``NO_MATCH`` if none does, and ``NOT_KNOWN`` if rows to come may add to it; shape (rows, positions).
+    """
+    place_start, place, arrow_start, arrow = program.place_start, program.place, program.arrow_start, program.arrow
+    accepts, ends, test_word, test_bit = program.accepts, program.ends, program.test_word, program.test_bit
+    last = high - low - 1
+    for row in range(last, -1, -1):
+        found[row] = NO_MATCH
+        for variable in range(len(test_word)):
+            word = test_word[variable]
+            if word >= 0 and (tests[word, low + row] >> test_bit[variable]) & 1 == 0:
+                continue
+            for number in range(place_start[variable], place_start[variable + 1]):
+                position = place[number]
+                stops = ends[position] if row == last and end == COMPLETE else accepts[position]
+                most = 1 if stops else NO_MATCH
+                if row == last and end == OPEN and ends[position] and not stops:
+                    most = NOT_KNOWN
+                for way in range(arrow_start[position], arrow_start[position + 1]):
+                    there = arrow[way]
+                    if there == ACCEPT:
+                        continue
+                    if row < last:
+                        if found[row + 1, there] != NO_MATCH:
+                            most = max(most, min(found[row + 1, there] + 1, NOT_KNOWN))
+                    elif end == OPEN:
+                        most = NOT_KNOWN
+                found[row, position] = most
+
+
+@jit
+def lengths_all(program: Program, tests: Ints, segment_start: Ints, last_is_open: bool, found: Lengths) -> None:
+    """As :func:`lengths`, for all partitions of a chunk."""
+    last = len(segment_start) - 2
+    for segment in range(last + 1):
+        low, high = segment_start[segment], segment_start[segment + 1]
+        end = OPEN if segment == last and last_is_open else COMPLETE
+        lengths(program, tests, low, high, end, found[low:high])

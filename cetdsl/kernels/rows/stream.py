@@ -12,8 +12,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from cetdsl.errors import CountOverflow, EngineError, NullTime
+from cetdsl.errors import SUM_TOO_LARGE, SUM_TOO_LARGE_ADVICE, CountOverflow, EngineError, NullTime
 from cetdsl.ir.rows import (
+    ACCEPT,
     COUNT,
     GREATEST,
     LABEL,
@@ -31,7 +32,7 @@ from cetdsl.ir.rows import (
 )
 from cetdsl.kernels.rows.conditions import conditions_of
 from cetdsl.kernels.rows.program import Program, program_of
-from cetdsl.kernels.rows.reach import reach_all
+from cetdsl.kernels.rows.reach import lengths_all, reach_all
 from cetdsl.kernels.rows.slots import (
     count_rows,
     extremes,
@@ -87,7 +88,7 @@ class _Matcher:
 
     def __init__(self, spec: MatchSpec, chunk_rows: int) -> None:
         self._spec, self._program = spec, program_of(spec.arrows)
-        set_bytes = 16 * self._program.behind.shape[1]
+        set_bytes = 16 * self._program.behind.shape[1] + (4 * len(self._program.variable) if spec.longest else 0)
         self._chunk_rows = max(1, min(chunk_rows, SET_BYTES // set_bytes))
         # Of the partition that a chunk ends in: the cursor, from the first row that is kept, and whether rows came
         # before.
@@ -98,9 +99,7 @@ class _Matcher:
     def answer(self, batches: Iterator[pa.RecordBatch]) -> _Columns:
         pending: list[pa.RecordBatch] = []
         waiting, target = 0, self._chunk_rows
-        for batch in batches:
-            if not batch.num_rows:
-                continue
+        for batch in self._timed(batches):
             pending.append(batch)
             waiting += batch.num_rows
             if waiting >= target:
@@ -113,11 +112,28 @@ class _Matcher:
         if pending:
             yield from self._matches(_Chunk(self._spec, pa.Table.from_batches(pending)), last_is_open=False)
 
+    def _timed(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yields the batches that have rows; those without a time, which come first and in one task, raise."""
+        spec, untimed = self._spec, 0
+        for batch in batches:
+            if spec.counts_untimed and batch.num_rows:
+                time = batch.column(spec.time)
+                untimed += time.null_count
+                if not time[-1].is_valid:
+                    continue  # more of them may come
+                NullTime.refuse_rows(untimed, spec.time_name)
+            if batch.num_rows:
+                yield batch
+        NullTime.refuse_rows(untimed, spec.time_name)
+
     def _matches(self, chunk: _Chunk, last_is_open: bool) -> _Columns:
         spec, program, count = self._spec, self._program, chunk.count
         self._check_order(chunk)
         sure, possible = np.empty((2, count, program.behind.shape[1]), dtype=np.uint64)
         reach_all(program, chunk.tests, chunk.segment_start, last_is_open, sure, possible)
+        most = np.empty((count if spec.longest else 0, len(program.variable)), dtype=np.int32)
+        if spec.longest:
+            lengths_all(program, chunk.tests, chunk.segment_start, last_is_open, most)
         asked = Asked(
             chunk.time,
             spec.span,
@@ -126,6 +142,7 @@ class _Matcher:
             spec.output == UNMATCHED,
             self._inside,
             last_is_open,
+            most,
         )
         room = 2 * count  # so that a match that needs the whole partition has room behind others
         start, end, number = np.empty((3, count), dtype=np.int64)
@@ -147,13 +164,12 @@ class _Matcher:
                 conditions,
                 memory,
             )
-            broken = int(found.position[0]) if status == CANNOT_SAY else -1
-            if many and broken < 0:
+            if many and status != CANNOT_SAY:
                 yield from _answer(spec, program, chunk, found, many)
         if status in (NO_ROW_TO_SKIP_TO, SKIPS_TO_START):
             raise self._cannot_skip(chunk, status)
-        if broken >= 0:
-            raise self._cannot_say(chunk, spec.arrows.names[program.variable[broken]])
+        if status == CANNOT_SAY:
+            raise self._cannot_say(chunk, int(found.position[0]))
         if last_is_open:
             self._carry(chunk, status == NEEDS_MORE)
 
@@ -183,10 +199,11 @@ class _Matcher:
                 hint="this is a defect of cetdsl or of the Spark version; please report it with the physical plan",
             )
 
-    def _cannot_say(self, chunk: _Chunk, variable: str) -> EngineError:
-        key = self._key(chunk)
+    def _cannot_say(self, chunk: _Chunk, position: int) -> EngineError:
+        key, names = self._key(chunk), self._spec.arrows.names
+        whose = "a whole match" if position == ACCEPT else names[self._program.variable[position]]
         return EngineError(
-            f"the condition of {variable} divides by zero, or a number in it does not fit BIGINT"
+            f"the condition of {whose} divides by zero, or a number in it does not fit BIGINT"
             + (f", in partition {key}" if key else ""),
             hint="guard it with AND, or cast the numbers to DOUBLE",
         )
@@ -198,7 +215,7 @@ class _Matcher:
     def _cannot_skip(self, chunk: _Chunk, status: int) -> EngineError:
         spec, key = self._spec, self._key(chunk)
         where = f"match {self._cursor[MATCHES]}" + (f" of partition {key}" if key else "")
-        names = [name for name, asked in zip(spec.arrows.names, spec.skip_members) if asked]
+        names = dict.fromkeys(name for name, asked in zip(spec.arrows.names, spec.skip_members) if asked)
         if status == SKIPS_TO_START:
             return EngineError(
                 f"AFTER MATCH SKIP TO {' or '.join(names)} goes to the first row of {where}, so that the search would"
@@ -225,7 +242,7 @@ class _Chunk:
             self.tests[word] = integers(column)
         self.number = integers(self.column(spec.number)) if spec.number >= 0 else None
         self.time = np.zeros(0, dtype=np.int64)
-        if spec.time >= 0:
+        if spec.time >= 0 and spec.span >= 0:
             time = self.column(spec.time)
             if time.null_count:
                 raise NullTime(
@@ -321,10 +338,7 @@ class _Answer:
             return from_numpy(_at(sum_doubles(*bound, values), until, 0.0), counts == 0)
         sums, right = sum_integers(*bound, values)
         if not right:
-            raise CountOverflow(
-                "a SUM over the rows of a match does not fit BIGINT",
-                hint="cast what is added up to DOUBLE or DECIMAL(38, 0)",
-            )
+            raise CountOverflow(SUM_TOO_LARGE, hint=SUM_TOO_LARGE_ADVICE)
         return from_numpy(_at(sums, until, 0), counts == 0)
 
     def _values(self, column: int, label: Ints, names: tuple[str, ...]) -> pa.Array:

@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cetdsl.ir.rows import ACCEPT, NEXT_ROW, PAST_LAST, TO_FIRST
+from cetdsl.ir.rows import ACCEPT, NEXT_ROW, NOWHERE, PAST_LAST, TO_FIRST
 from cetdsl.kernels._borrow import borrowed
 from cetdsl.kernels._jit import jit
-from cetdsl.kernels.rows.conditions import CANNOT, FAILS, Conditions, Memory, bind, says, take_back
+from cetdsl.kernels.rows.conditions import CANNOT, FAILS, HOLDS, Conditions, Memory, bind, says, take_back
 from cetdsl.kernels.rows.program import Program, Words
-from cetdsl.kernels.rows.reach import COMPLETE, CUT, OPEN, has, reach
+from cetdsl.kernels.rows.reach import COMPLETE, CUT, NO_MATCH, NOT_KNOWN, OPEN, Lengths, has, lengths, reach
 from cetdsl.kernels.vocabulary import Bools, Index, Ints, Places
 
 #: Why :func:`find_matches` stopped: at the end of the chunk; because there is no room for another match; because what
@@ -29,7 +29,8 @@ class Asked(NamedTuple):
 
     ``time`` is of the rows, and has none if nothing limits matches to ``span``. ``skip`` and ``skip_members`` are those
     of :class:`~cetdsl.ir.rows.MatchSpec`, ``unmatched`` says whether rows in no match are to be reported, and
-    ``inside`` whether the first row is not its partition's first.
+    ``inside`` whether the first row is not its partition's first. ``most`` is what
+    :func:`~cetdsl.kernels.rows.reach.lengths_all` has found; it has no rows unless the longest matches are asked for.
     """
 
     time: Ints
@@ -39,6 +40,7 @@ class Asked(NamedTuple):
     unmatched: bool
     inside: bool
     last_is_open: bool
+    most: Lengths
 
 
 class Found(NamedTuple):
@@ -107,6 +109,28 @@ def _walk(
 
 
 @jit
+def _walk_longest(program: Program, ways: Index, most: Lengths, base: Index, row: Index, labels: Places) -> Index:
+    """As :func:`_walk`, for the longest match at a row; ``most`` has the lengths from row ``base`` on."""
+    arrow_start, arrow = program.arrow_start, program.arrow
+    place, here = row, ways
+    while True:
+        chosen, best = _NONE, NO_MATCH
+        for number in range(arrow_start[here], arrow_start[here + 1]):
+            there = arrow[number]
+            length = 0 if there == ACCEPT else int(most[place - base, there]) if place - base < len(most) else NO_MATCH
+            if length > best:
+                chosen, best = there, length
+        if best == NOT_KNOWN:
+            return _UNKNOWN
+        if chosen in (_NONE, ACCEPT):
+            # Behind the last row, a match may end that may end nowhere else.
+            return place if chosen == ACCEPT or place > row else _NONE
+        labels[place - row] = chosen
+        here = chosen
+        place += 1
+
+
+@jit
 def _end_of_span(time: Ints, row: Index, high: Index, span: int) -> Index:
     """Returns the first row, up to ``high``, that is more than ``span`` later than a row."""
     low = row
@@ -145,10 +169,23 @@ def _limited(
     if limit == high and end == OPEN:
         return _UNKNOWN
     end_here = COMPLETE if limit == high else CUT
+    if len(asked.most):
+        most = np.empty((limit - row, asked.most.shape[1]), dtype=np.int32)
+        lengths(program, tests, row, limit, end_here, most)
+        return _walk_longest(program, ways, most, row, row, labels)
     own = np.empty((limit - row, sure.shape[1]), dtype=np.uint64)
     maybe = np.empty((limit - row, sure.shape[1]), dtype=np.uint64)
     reach(program, tests, row, limit, end_here, own, maybe)
     return _walk(program, ways, own, maybe, row, row, limit, end_here, labels)
+
+
+@jit
+def _has_more(program: Program, position: Index) -> bool:
+    """Whether another row may be bound behind a position."""
+    for number in range(program.arrow_start[position], program.arrow_start[position + 1]):
+        if program.arrow[number] != ACCEPT:
+            return True
+    return False
 
 
 @jit
@@ -158,6 +195,7 @@ def _search(
     memory: Memory,
     ways: Index,
     possible: Words,
+    most: Lengths,
     row: Index,
     high: Index,
     end: int,
@@ -166,32 +204,56 @@ def _search(
 ) -> Index:
     """As :func:`_walk`, where conditions depend on the rows that are bound: ways are tried and taken back.
 
-    ``possible`` are the positions from which a match could be completed if all these conditions held, and ``taken`` has
-    room for where the ways behind each row of the match are continued. If a condition cannot be computed, ``_BROKEN``
-    is returned.
+    ``possible`` are the positions from which a match could be completed if all these conditions held, ``most`` how long
+    such a match could be (without rows: the preferred match is asked for, and not the longest), and ``taken`` has room
+    for where the ways behind each row of the match are continued. If a condition cannot be computed, ``_BROKEN`` is
+    returned, with its position, or ``ACCEPT`` if it is that of whole
+    matches, as the only label.
     """
     arrow_start, arrow, variable = program.arrow_start, program.arrow, program.variable
+    whole = len(program.place_start) - 1
+    is_longest, is_judged = len(most) > 0, conditions.step_start[whole] < conditions.step_start[whole + 1]
+    best: Index = NO_MATCH
+    best_labels = labels[:0].copy()
     memory.many[:] = 0
     place, here = row, ways
     number = arrow_start[ways]
     while True:
-        there = _NONE
+        there, ends = _NONE, False
         if place == high and end == OPEN:
-            return place if _ends_anyway(program, here) else _UNKNOWN
-        if place == high and (program.ends[here] if end == COMPLETE else program.accepts[here]):
-            return place
-        while place < high and number < arrow_start[here + 1]:
+            if not (is_longest or is_judged):
+                return place if _ends_anyway(program, here) else _UNKNOWN
+            if _has_more(program, here) or not program.accepts[here]:
+                return _UNKNOWN
+            ends = True
+        elif place == high:
+            ends = program.ends[here] if end == COMPLETE else program.accepts[here]
+        while not ends and place < high and number < arrow_start[here + 1]:
             there = arrow[number]
             number += 1
             if there == ACCEPT:
-                return place
-            if has(possible, place, there):
+                ends = True
+            elif has(possible, place, there) and not (is_longest and place - row + most[place, there] <= best):
                 break
+            else:
+                there = _NONE
+        if ends:
+            answer = says(conditions, memory, whole, place - 1) if is_judged else HOLDS
+            if answer == CANNOT:
+                labels[0] = ACCEPT
+                return _BROKEN
+            if answer == HOLDS and not is_longest:
+                return place
+            if answer == HOLDS and place - row > best:
+                best, best_labels = place - row, labels[: place - row].copy()
+            if place < high:
+                continue
             there = _NONE
         if there == _NONE:
             # Nothing goes on from here.
             if place == row:
-                return _NONE
+                labels[: len(best_labels)] = best_labels
+                return _NONE if best == NO_MATCH else row + best
             place -= 1
             take_back(conditions, memory, variable[here])
             number = taken[place - row]
@@ -264,7 +326,8 @@ def find_matches(
     -------
     status : int
         ``DONE``, ``FULL``, ``NEEDS_MORE``, ``NO_ROW_TO_SKIP_TO``, ``SKIPS_TO_START`` or ``CANNOT_SAY``; in the last
-        case the position whose condition cannot be computed is the first one found.
+        case the position whose condition cannot be computed is the first one found: ``ACCEPT`` if it is that of whole
+        matches.
     count : int
         How many matches and unmatched rows were written.
     """
@@ -283,6 +346,8 @@ def find_matches(
         low, high = segment_start[segment], segment_start[segment + 1]
         end = OPEN if segment == last and asked.last_is_open else COMPLETE
         row = max(cursor[AT_ROW], low)
+        if asked.skip == NOWHERE and cursor[MATCHES] > 0:
+            row = high
         while row < high:
             if used + high - row > len(found.position) or count == len(found.start):
                 cursor[AT_ROW] = row
@@ -293,9 +358,13 @@ def find_matches(
             if depends:
                 limit = _end_of_span(asked.time, row, high, asked.span) if limited else high
                 until = end if limit == high else CUT
-                behind = _search(program, conditions, memory, ways, possible, row, limit, until, labels, taken)
+                behind = _search(
+                    program, conditions, memory, ways, possible, asked.most, row, limit, until, labels, taken
+                )
             elif limited:
                 behind = _limited(program, tests, asked, ways, sure, possible, row, high, end, labels)
+            elif len(asked.most):
+                behind = _walk_longest(program, ways, asked.most[:high], 0, row, labels)
             else:
                 behind = _walk(program, ways, sure, possible, 0, row, high, end, labels)
             if behind == _UNKNOWN:
@@ -304,15 +373,17 @@ def find_matches(
             if behind == _BROKEN:
                 found.position[0] = labels[0]
                 return CANNOT_SAY, count
-            going_on = row + 1
+            going_on: Index = row + 1
             if behind != _NONE:
                 cursor[MATCHES] += 1
                 if behind > row:
-                    going_on = _next_row(program, asked, row, behind, labels)
+                    going_on = high if asked.skip == NOWHERE else _next_row(program, asked, row, behind, labels)
                     if going_on in (_NONE, row):
                         return (NO_ROW_TO_SKIP_TO if going_on == _NONE else SKIPS_TO_START), count
                     used += behind - row
                     cursor[COVERED] = max(cursor[COVERED], behind)
+                elif asked.skip == NOWHERE:
+                    going_on = high
             if behind != _NONE or (asked.unmatched and row >= cursor[COVERED]):
                 found.start[count] = row
                 found.end[count] = max(behind, row)

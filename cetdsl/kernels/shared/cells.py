@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cetdsl.kernels.machine.program import flat, starts_of
 from cetdsl.kernels.shared.bursts import Frame
 from cetdsl.kernels.shared.template import Template
 from cetdsl.kernels.vocabulary import Ints
@@ -52,62 +51,87 @@ class Cells(NamedTuple):
     size: int
 
 
-def cells_of(template: Template, frame: Frame, rows: list[list[list[int]]], slices: Ints) -> Cells:
+def cells_of(template: Template, frame: Frame, weights: list[list[tuple[int, int]]], slices: Ints) -> Cells:
     """Lays out the cells.
 
-    ``rows`` are per query and accumulator the weights of each variable's events, by variable (-1: none); ``slices`` is
-    how many slices each query has.
+    ``weights`` are per query and accumulator the variable whose events are weighed (-1: all of them), and their weights
+    (-1: none); ``slices`` is how many slices each query has.
     """
-    nodes = len(template.query)
-    accumulators = np.array([len(own) for own in rows], dtype=np.int64)
-    accumulator_start = np.append(0, np.cumsum(accumulators[template.query]))
-    first = np.zeros(accumulator_start[-1], dtype=np.int64)
-    row = flat([[by_variable[v] for by_variable in rows[q]] for q, v in zip(template.query, template.variable)])
+    accumulators = np.array([len(own) for own in weights], dtype=np.int64)
     slots = frame.slots[template.window[template.query]]
-    cell = 0
-    base: list[Ints] = []
+    entries = _entries(template, accumulators, weights)
+    order = _in_order(template, entries)
+    node, width = entries.node[order], slots[entries.node[order]]
+    end = np.cumsum(width)
+    first = np.empty_like(end)
+    first[order] = end - width
+    repeating = int(width[node < template.repeating].sum())
+    own, later = node < template.repeating, entries.number[order] > 0
+    # Of each cell of a repeating node, the one of accumulator 0 beside it.
+    base = np.repeat((first[entries.start[node]] - end + width)[own], width[own]) + np.arange(repeating)
+    begins, ends = end - width, end
     counted = np.zeros((template.variants, 2), dtype=np.int64)
-    weighed: list[list[tuple[int, int, int]]] = []
-    for variant in range(template.variants):
-        low, high = template.part_start[[variant * template.windows, (variant + 1) * template.windows]]
-        begin = cell
-        for node in range(low, high):
-            first[accumulator_start[node]] = cell
-            cell += int(slots[node])
-        counted[variant] = begin, cell
-        base.append(np.arange(begin, cell))
-        others = [
-            (row[k], node, k)
-            for node in range(low, high)
-            for k in range(accumulator_start[node] + 1, accumulator_start[node + 1])
-        ]
-        ranges: list[tuple[int, int, int]] = []
-        for weights, node, k in sorted(others):
-            first[k] = cell
-            base.append(first[accumulator_start[node]] + np.arange(slots[node]))
-            begin = ranges.pop()[1] if ranges and ranges[-1][0] == weights else cell
-            cell += int(slots[node])
-            ranges.append((weights, begin, cell))
-        weighed.append(ranges)
-    repeating = cell
-    for node in range(template.repeating, nodes):
-        for k in range(accumulator_start[node], accumulator_start[node + 1]):
-            first[k] = cell
-            cell += int(slots[node])
+    variant = template.variant[node[own]]
+    counts = np.flatnonzero(~later[own])
+    counted[variant[counts], 1] = ends[own][counts]
+    counted[variant[counts[::-1]], 0] = begins[own][counts[::-1]]
+    others = np.flatnonzero(later & own)
+    weighed_start, weighed = _ranges(
+        template.variants, variant[others], entries.row[order][others], begins[others], ends[others]
+    )
     plain = (accumulators[template.query] * slots)[template.repeating :]
     return Cells(
-        cell,
+        int(width.sum()),
         repeating,
-        accumulator_start,
+        entries.start,
         first,
-        row,
-        np.concatenate(base),
+        entries.row,
+        base,
         counted,
-        starts_of(weighed),
-        flat(weighed).reshape(-1, 3),
+        weighed_start,
+        weighed,
         np.append(0, np.cumsum(frame.slots)),
         slots,
         accumulators,
         np.append(0, np.cumsum(accumulators * slices))[:-1],
         int(plain.max(initial=1)),
     )
+
+
+class _Entries(NamedTuple):
+    """The entries of all nodes, one per accumulator: node, number of the accumulator, and weights (-1: none)."""
+
+    start: Ints
+    node: Ints
+    number: Ints
+    row: Ints
+
+
+def _entries(template: Template, accumulators: Ints, weights: list[list[tuple[int, int]]]) -> _Entries:
+    variable, row = np.array([pair for own in weights for pair in own], dtype=np.int64).reshape(-1, 2).T
+    per_node = accumulators[template.query]
+    start = np.append(0, np.cumsum(per_node))
+    node = np.repeat(np.arange(len(per_node)), per_node)
+    number = np.arange(len(node)) - start[node]
+    found = (np.cumsum(accumulators) - accumulators)[template.query[node]] + number
+    weighs = (variable[found] == -1) | (variable[found] == template.variable[node])
+    return _Entries(start, node, number, np.where(weighs, row[found], -1))
+
+
+def _in_order(template: Template, entries: _Entries) -> Ints:
+    """Returns the entries in the order in which their cells are laid out."""
+    repeats = entries.node < template.repeating
+    variant = np.full(len(entries.node), template.variants)
+    variant[repeats] = template.variant[entries.node[repeats]]
+    later = repeats & (entries.number > 0)
+    return np.lexsort((np.arange(len(later)), np.where(later, entries.row, -1), later, variant))
+
+
+def _ranges(variants: int, variant: Ints, row: Ints, begin: Ints, end: Ints) -> tuple[Ints, Ints]:
+    """Returns the ranges of neighbouring cells of one variant and weight, and where those of each variant begin."""
+    new = np.ones(len(row), dtype=np.bool_)
+    new[1:] = (variant[1:] != variant[:-1]) | (row[1:] != row[:-1])
+    lead = np.flatnonzero(new)
+    last = np.append(lead[1:], len(row))[: len(lead)] - 1
+    start = np.append(0, np.cumsum(np.bincount(variant[lead], minlength=variants)))
+    return start, np.stack([row[lead], begin[lead], end[last]], axis=1)

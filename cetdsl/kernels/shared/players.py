@@ -135,9 +135,9 @@ def rows_of(counts: Ints, widths: Sequence[int], most: int) -> Ints:
     >>> rows_of(np.array([2, 1]), [1, 2], 2).tolist()
     [[0, -1], [1, -1], [2, 3]]
     """
-    first, line = 0, []
+    width = np.asarray(widths, dtype=np.int64)
+    query = np.repeat(np.arange(len(counts)), counts)
+    before = np.cumsum(counts * width) - counts * width
+    line = np.arange(len(query)) - (np.cumsum(counts) - counts)[query]
     every = np.arange(most)
-    for count, width in zip(counts.tolist(), widths, strict=True):
-        line.append(np.where(every < width, first + np.arange(count)[:, None] * width + every, -1))
-        first += count * width
-    return np.concatenate(line)
+    return np.where(every < width[query, None], (before[query] + line * width[query])[:, None] + every, -1)

@@ -17,7 +17,7 @@ from cetdsl.kernels.shared.cells import Cells, cells_of
 from cetdsl.kernels.shared.operations import Tape
 from cetdsl.kernels.shared.players import Kind, Kinds, rows_of, weight_rows
 from cetdsl.kernels.shared.snapshots import play
-from cetdsl.kernels.shared.template import BITS, Template
+from cetdsl.kernels.shared.template import Template
 from cetdsl.kernels.vocabulary import Events, Ints, Slices
 from cetdsl.kernels.wire.values import ValueColumn
 
@@ -40,7 +40,13 @@ class TapePasses:
         self.counts = np.array([len(cut.low) for cut in slices], dtype=np.int64)
         starts = frame.island[:, 0]
         #: The island of each slice, query after query.
-        self.island = np.concatenate([np.searchsorted(starts, cut.low, side="right") - 1 for cut in slices])
+        self.island = self._islands(starts, slices)
+
+    def _islands(self, starts: Ints, slices: list[Slices]) -> Ints:
+        # Queries with the same window number have the same slices.
+        numbers, query = np.unique(self.template.window, return_index=True)
+        found = [np.searchsorted(starts, slices[q].low, side="right") - 1 for q in query]
+        return np.concatenate([found[number] for number in np.searchsorted(numbers, self.template.window)])
 
     def rounded(self, kinds: Kinds) -> RoundedPass:
         """Returns a pass in doubles or scaled numbers."""
@@ -70,11 +76,7 @@ class TapePasses:
         return one_pass, MULTIPLIED
 
     def _cells(self, kinds: Kinds) -> Cells:
-        rows = [
-            [[row if variable in (-1, v) else -1 for v in range(BITS)] for variable, row in own]
-            for own in weight_rows(kinds)[0]
-        ]
-        return cells_of(self.template, self.frame, rows, self.counts)
+        return cells_of(self.template, self.frame, weight_rows(kinds)[0], self.counts)
 
     def _played(self, cells: Cells, weights: Weights, system: System, rows: Ints) -> NDArray[Any]:
         """Plays the tape; returns the accumulators of some rows, shape (rows, most accumulators, primes)."""

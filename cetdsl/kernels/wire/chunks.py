@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from cetdsl.errors import NULL_TIME_ADVICE, EngineError, GroupTooLarge, NullTime
+from cetdsl.errors import EngineError, GroupTooLarge, NullTime
 from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.layout import (
     BUCKET,
@@ -147,7 +147,10 @@ class ChunkReader:
         self.batches = batches
         self.chunk_events = chunk_events
         self.nulls = 0
-        self.asked = [_Asked(one.query.windowing, one.query.looks_back) for one in queries or (spec,)]
+        # Queries with the same windows have the same slices.
+        each: dict[tuple[Windowing, bool], _Asked] = {}
+        asked = [(one.query.windowing, one.query.looks_back) for one in queries or (spec,)]
+        self.asked = [each.setdefault(windows, _Asked(*windows)) for windows in asked]
 
     def __iter__(self) -> Iterator[Chunk]:
         pending: list[pa.RecordBatch] = []
@@ -189,17 +192,9 @@ class ChunkReader:
             self.nulls += time.null_count
             if not time[-1].is_valid:
                 continue  # more of them may come
-            self._refuse_nulls()
+            NullTime.refuse_rows(self.nulls, self.layout.time)
             yield batch
-        self._refuse_nulls()
-
-    def _refuse_nulls(self) -> None:
-        if self.nulls:
-            rows = f"{self.nulls} row{'s' if self.nulls > 1 else ''}"
-            raise NullTime(
-                f"the time column {self.layout.time!r} is NULL in {rows}",
-                hint=NULL_TIME_ADVICE,
-            )
+        NullTime.refuse_rows(self.nulls, self.layout.time)
 
     def _chunk(self, pending: list[pa.RecordBatch], complete: bool) -> Chunk:
         try:
@@ -243,7 +238,8 @@ class ChunkReader:
         bucket = np.zeros(len(segment_start) - 1, dtype=np.int64)
         if layout.has(BUCKET):
             bucket = integers(kept[BUCKET])[segment_start[:-1]]
-        asked = [each.cut(events, bucket, complete) for each in self.asked]
+        cut = {each: each.cut(events, bucket, complete) for each in dict.fromkeys(self.asked)}
+        asked = [cut[each] for each in self.asked]
         values = [ValueColumn(as_array(self._column(table, name)), segment_start) for name in layout.all_of(VALUE)]
         rows = [kept.get(name, pa.nulls(count)) for name in layout.columns]
         return Chunk(pa.table(rows, names=layout.columns), events, values, asked, complete)

@@ -12,7 +12,8 @@ from cetdsl.ir.windowing import SLIDING, SPAN, WHOLE, Windowing, closed_apart, c
 from cetdsl.pattern.expressions import Aggregate
 from cetdsl.pattern.nodes import And
 from cetdsl.pattern.properties import has_sides_apart, is_joint, sides
-from cetdsl.pattern.query import Window
+from cetdsl.pattern.query import Selection, Window
+from cetdsl.pattern.text import selection_lines
 from cetdsl.planning.compile import compile_query, side_query
 from cetdsl.planning.detection import BY_DEFAULT, Detection
 
@@ -60,8 +61,13 @@ class TrendsRequest:
 
 
 def compile_sides(resolved: ResolvedQuery) -> tuple[Compiled, ...]:
-    """Compiles the query, or each side of a top-level AND by itself."""
-    pattern = resolved.query.pattern
+    """Compiles a query for its trends, or each side of a top-level AND by itself."""
+    pattern, selection = resolved.query.pattern, resolved.query.selection
+    if selection != Selection():
+        raise UnsupportedQuery(
+            f"{selection_lines(selection)[0]} is asked for, and trends are not taken one at a time",
+            hint="ask for matches(), or leave it out",
+        )
     if not isinstance(pattern, And):
         return (compile_query(resolved),)
     if len(pattern.parts) != 2 and not has_sides_apart(pattern):

@@ -1,0 +1,50 @@
+"""Adds columns that queries compute of each event to the DataFrame of the events; runs no job."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from cetdsl.errors import UnsupportedQuery
+from cetdsl.execution.compat import schema_of, translated
+from cetdsl.execution.conditions import refuse_changing
+from cetdsl.execution.expressions import to_column
+from cetdsl.ir.schema import Schema
+from cetdsl.pattern.expressions import Attribute, Expr, SparkColumn
+from cetdsl.pattern.query import Computed
+from cetdsl.pattern.text import in_backquotes, quote_name
+
+
+def with_computed(df: DataFrame, computed: Sequence[Computed]) -> DataFrame:
+    """Returns the DataFrame with the computed columns behind its own ones.
+
+    Raises
+    ------
+    QueryTypeError
+        If Spark cannot compute a column.
+    UnsupportedQuery
+        If one is no function of one row that gives the same value whenever it is asked.
+    """
+    schema = schema_of(df)
+    for item in computed:
+        column = _column(item.term, schema)
+        what = f"compute the group {quote_name(item.name)}"
+        translated(lambda column=column: df.select(column), what)  # type: ignore[misc]
+        refuse_changing(df, {what.removeprefix("compute "): column})
+    columns = [_column(item.term, schema).alias(item.name) for item in computed]
+    return df.select("*", *columns) if columns else df
+
+
+def _column(term: Expr, schema: Schema) -> Column:
+    return to_column(term, _read, schema)
+
+
+def _read(node: Expr) -> Column:
+    """The column of an attribute, or the one that stands there already."""
+    if isinstance(node, Attribute):
+        return F.col(in_backquotes(node.name))
+    if isinstance(node, SparkColumn):
+        return node.column  # type: ignore[no-any-return]
+    raise UnsupportedQuery(f"{node!r} is about several events, and a group is computed of one")

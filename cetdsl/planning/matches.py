@@ -1,0 +1,200 @@
+"""What may follow what in a match, under a matching policy.
+
+A row pattern's automaton says which positions may follow each position, in order of preferment. Here a row's position
+is split by all that decides what the row must satisfy, so that the kernel tests rows one by one, whatever the policy:
+
+- Under STRICT, neighbours are consecutive rows, each alone in its instant. What predicates demand of two neighbours is
+  a test of the later row, which depends on the variable of the one before it.
+- Under NEXT, rows between neighbours are part of the path, too, at positions that are not shown: a row that could not
+  have been bound is skipped. What could have been bound is told by all positions that the variables bound so far may
+  have led to. Rows of one instant are in no order, and a match binds one of them at most: the others are skipped, also
+  those before the one that is bound, and then the path must bind one before the instant ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import attrs
+
+from cetdsl.errors import UnsupportedQuery
+from cetdsl.ir.matches import ALONE, ANY_INSTANT, OTHER_INSTANT, SAME_INSTANT, Demand, Option
+from cetdsl.ir.rows import ACCEPT, Arrows
+from cetdsl.pattern.expressions import Expr
+from cetdsl.pattern.query import STRICT
+from cetdsl.rows.automaton import MOST_POSITIONS, PositionAutomaton
+
+#: By the numbers of an earlier variable and of the later one that is its neighbour, the predicates on both.
+Neighbours = Mapping[tuple[int, int], tuple[Expr, ...]]
+
+
+@attrs.frozen
+class Places:
+    """The places of rows in a match: what may follow what, and what a row at each must satisfy."""
+
+    arrows: Arrows
+    demands: tuple[Demand, ...]
+
+
+def places_of(
+    automaton: PositionAutomaton, number_of: Callable[[str], int], neighbours: Neighbours, policy: str
+) -> Places:
+    """The places of a pattern under a policy.
+
+    Parameters
+    ----------
+    automaton : PositionAutomaton
+        That of the pattern.
+    number_of : callable
+        The number of a variable.
+    neighbours : mapping
+        See :data:`Neighbours`.
+    policy : {"next", "strict"}
+
+    Returns
+    -------
+    Places
+
+    Raises
+    ------
+    UnsupportedQuery
+        If there are too many.
+
+    Examples
+    --------
+    >>> from cetdsl.rows.automaton import automaton_of
+    >>> from cetdsl.rows.clause import parse_clause
+    >>> automaton = automaton_of(parse_clause("PATTERN (A B+)").pattern)
+    >>> places_of(automaton, "AB".index, {}, "strict").arrows.follow
+    ((1,), (1, -1))
+    """
+    variable = tuple(map(number_of, automaton.variable))
+    kind = _Strict if policy == STRICT else _Next
+    return kind(automaton, variable, neighbours).places()
+
+
+@attrs.frozen
+class _Place:
+    """A place of a row: what it must satisfy, and all that decides what may follow it.
+
+    ``position`` is that of the last row that is bound, and ``known`` are those that the variables bound so far may have
+    led to. A row that is skipped is of a ``kind``: it could not be bound (``skipped``), it is of the instant of the
+    last one that is bound (``rest``), or of an instant of which another one is to be bound (``owed``). The next row is
+    then bound to a position of the ``run``: those before the end of the match (0) or behind it (1), in order of
+    preferment.
+    """
+
+    demand: Demand
+    position: int
+    known: frozenset[int] = frozenset()
+    run: int = 0
+    kind: str = ""
+
+
+class _Builder:
+    """Follows all arrows from the first places on."""
+
+    def __init__(self, automaton: PositionAutomaton, variable: Sequence[int], neighbours: Neighbours) -> None:
+        self.automaton, self.variable, self.neighbours = automaton, tuple(variable), neighbours
+
+    def first(self) -> Iterator[_Place]:
+        """The places that a match may begin with."""
+        raise NotImplementedError
+
+    def behind(self, place: _Place) -> Iterator[_Place | None]:
+        """What may follow a place, the preferred first; None is the end of the match."""
+        raise NotImplementedError
+
+    def places(self) -> Places:
+        """All of them, in numbers."""
+        found: dict[_Place, int] = {}
+        first = tuple(found.setdefault(place, len(found)) for place in self.first())
+        follow = []
+        # Places are found while their list is read.
+        for place in iter(_Growing(found)):
+            ways = dict.fromkeys(self.behind(place))
+            follow.append(tuple(ACCEPT if way is None else found.setdefault(way, len(found)) for way in ways))
+            if len(found) > MOST_POSITIONS:
+                raise UnsupportedQuery(
+                    f"the pattern has more than {MOST_POSITIONS} places for rows once its repetitions are written out",
+                    hint="ask for fewer repetitions, or for kleene(...) and a predicate such as COUNT(b) <= 100",
+                )
+        demands = list(dict.fromkeys(place.demand for place in found))
+        numbers = tuple(demands.index(place.demand) for place in found)
+        names = {number: name for name, number in zip(self.automaton.variable, self.variable)}
+        labels = tuple("" if demand.bound is None else names[demand.bound.variable] for demand in demands)
+        ends = tuple(ACCEPT in ways for ways in follow)
+        excluded = (False,) * len(found)
+        return Places(Arrows(numbers, excluded, first, first, tuple(follow), ends, labels, ()), tuple(demands))
+
+    def option(self, position: int, there: int) -> Option:
+        """The way on from a position to another one."""
+        pair = self.variable[position], self.variable[there]
+        return Option(pair[1], self.neighbours.get(pair, ()))
+
+
+class _Growing:
+    """The keys of a dictionary, those that are added meanwhile too."""
+
+    def __init__(self, found: dict[_Place, int]) -> None:
+        self._found = found
+
+    def __iter__(self) -> Iterator[_Place]:
+        done = 0
+        while done < len(self._found):
+            for place in list(self._found)[done:]:
+                done += 1
+                yield place
+
+
+class _Strict(_Builder):
+    def first(self) -> Iterator[_Place]:
+        for position in self.automaton.first:
+            if position != ACCEPT:
+                yield _Place(Demand(ANY_INSTANT, Option(self.variable[position])), position)
+
+    def behind(self, place: _Place) -> Iterator[_Place | None]:
+        for there in self.automaton.follow[place.position]:
+            yield None if there == ACCEPT else _Place(Demand(ALONE, self.option(place.position, there)), there)
+
+
+class _Next(_Builder):
+    def first(self) -> Iterator[_Place]:
+        begins = [position for position in self.automaton.first if position != ACCEPT]
+        for position in begins:
+            known = frozenset(other for other in begins if self.variable[other] == self.variable[position])
+            yield _Place(Demand(ANY_INSTANT, Option(self.variable[position])), position, known)
+
+    def behind(self, place: _Place) -> Iterator[_Place | None]:
+        # What stands behind the end of the match is not preferred to it, though rows may have to be skipped before.
+        follow = self.automaton.follow[place.position]
+        end = follow.index(ACCEPT) if ACCEPT in follow else len(follow)
+        runs = follow[:end], follow[end + 1 :]
+        if place.kind:
+            yield from self._on(place, place.run, runs[place.run])
+            return
+        yield from self._on(place, 0, runs[0])
+        if end < len(follow):
+            yield None
+        yield from self._on(place, 1, runs[1])
+
+    def _on(self, place: _Place, number: int, run: Sequence[int]) -> Iterator[_Place]:
+        if not run:
+            return
+        # A row behind one that is bound may be of its instant, and so may be those behind that one.
+        instant = {"": OTHER_INSTANT, "rest": OTHER_INSTANT, "owed": SAME_INSTANT}.get(place.kind, ANY_INSTANT)
+        here, ahead = place.position, self._ahead(place.known)
+        for there in run:
+            known = frozenset(other for other in ahead if self.variable[other] == self.variable[there])
+            yield _Place(Demand(instant, self.option(here, there)), there, known)
+        skip = attrs.evolve(place, run=number)
+        if place.kind in ("", "rest"):
+            yield attrs.evolve(skip, kind="rest", demand=Demand(SAME_INSTANT))
+        if place.kind != "owed":
+            unless = tuple(dict.fromkeys(self.option(here, there) for there in sorted(ahead)))
+            yield attrs.evolve(skip, kind="skipped", demand=Demand(instant, unless=unless))
+        yield attrs.evolve(skip, kind="owed", demand=Demand(instant))
+
+    def _ahead(self, known: frozenset[int]) -> set[int]:
+        """The positions that may be next by the variables bound so far."""
+        return {there for position in known for there in self.automaton.follow[position] if there != ACCEPT}
