@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from cetdsl.frontend.timeline import timeline
     from cetdsl.frontend.warm_up import warm_up
     from cetdsl.frontend.watch import watch
+    from cetdsl.frontend.window_counts import window_counts
     from cetdsl.frontend.workload import Workload, patterns
 
 __version__ = "0.1.0"
@@ -105,6 +106,7 @@ __all__ = [
     "variance",
     "warm_up",
     "watch",
+    "window_counts",
 ]
 
 # The package of this name is loaded now, as it would else take the function's place whenever it is first imported.
@@ -124,6 +126,7 @@ _HOMES = (
     "timeline",
     "warm_up",
     "watch",
+    "window_counts",
 )
 
 if not TYPE_CHECKING:  # or type checkers would take any name for one of the package
