@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     )
     from cetdsl.frontend.session import PatternFrame, pattern
     from cetdsl.frontend.sql import sql
+    from cetdsl.frontend.table_function import register
     from cetdsl.frontend.terms import (
         Term,
         avg,
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from cetdsl.frontend.timeline import timeline
     from cetdsl.frontend.warm_up import warm_up
     from cetdsl.frontend.watch import watch
+    from cetdsl.frontend.window_counts import window_counts
     from cetdsl.frontend.workload import Workload, patterns
 
 __version__ = "0.1.0"
@@ -91,6 +93,7 @@ __all__ = [
     "pattern",
     "patterns",
     "prev",
+    "register",
     "repeat",
     "seq",
     "sql",
@@ -103,6 +106,7 @@ __all__ = [
     "variance",
     "warm_up",
     "watch",
+    "window_counts",
 ]
 
 # The package of this name is loaded now, as it would else take the function's place whenever it is first imported.
@@ -118,9 +122,11 @@ _HOMES = (
     "aggregation",
     "match_recognize",
     "sql",
+    "table_function",
     "timeline",
     "warm_up",
     "watch",
+    "window_counts",
 )
 
 if not TYPE_CHECKING:  # or type checkers would take any name for one of the package

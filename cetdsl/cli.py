@@ -19,6 +19,7 @@ from pyspark.sql.types import ArrayType, MapType, StructType, TimestampType
 import cetdsl as cet
 from cetdsl.demo import run_demo
 from cetdsl.errors import CetdslError, CommandLineError
+from cetdsl.explain.timeline import require_plotly
 from cetdsl.frontend.watch import late_events, micro_batches
 from cetdsl.pattern.expressions import attributes
 from cetdsl.session import readable, spark_session
@@ -134,6 +135,12 @@ def _parser() -> argparse.ArgumentParser:
         "--output", metavar="PATH", help="write the answer to this folder, in the format its ending names"
     )
     target.add_argument("--show", type=_positive, default=20, metavar="N", help="print the first N rows (default 20)")
+    run.add_argument(
+        "--html",
+        metavar="FILE",
+        help="also draw the answer as a web page: with --trends up to --limit of them over time (default 20), else how "
+        "many each window has; needs the extra plot",
+    )
     run.add_argument("--overwrite", action="store_true", help="replace the folder of --output")
 
     explain = commands.add_parser("explain", help="show how a query runs", description="Show how a query would run.")
@@ -145,6 +152,8 @@ def _parser() -> argparse.ArgumentParser:
         help="one stage only; by default the first five of them. complete: how complete trends are listed. survey: "
         "what their graphs hold, which runs a job",
     )
+
+    explain.add_argument("--html", metavar="FILE", help="also write it as a web page, with pictures")
 
     diagnose = commands.add_parser(
         "diagnose", help="say why nothing matched", description="Say which part of a query no events meet."
@@ -249,6 +258,7 @@ def _run(chosen: argparse.Namespace) -> None:
             hint="leave RETURN out, or add --trends to list the complete trends",
         )
     _check_following(chosen)
+    _check_drawing(query, chosen)
     output = _format(chosen.output, "--output") if chosen.output else None
     inputs = _common_format(chosen)
     with _session(chosen) as spark:
@@ -269,6 +279,25 @@ def _run(chosen: argparse.Namespace) -> None:
             _write(answer, output, chosen)
         else:
             _show(answer, chosen.show)
+        if chosen.html:
+            figure = cet.timeline(bound, chosen.limit or 20) if chosen.trends else cet.window_counts(bound)
+            _write_page(figure.to_html(include_plotlyjs=True), chosen.html)
+
+
+def _check_drawing(query: Any, chosen: argparse.Namespace) -> None:
+    """Refuses to draw what has no picture, before anything runs."""
+    if not chosen.html:
+        return
+    require_plotly()
+    if chosen.follow or chosen.complete:
+        what = "--follow prints answers as they come" if chosen.follow else "of complete trends there is no picture"
+        raise CommandLineError(f"--html draws one answer of all trends, and {what}", hint="leave --html out")
+    window = query.node.window
+    if not chosen.trends and (window is None or window.slide is None):
+        raise CommandLineError(
+            "--html draws how many trends each window has, and the query has no windows",
+            hint="add WITHIN ... SLIDE ... to the query, or --trends to draw trends over time",
+        )
 
 
 def _check_following(chosen: argparse.Namespace) -> None:
@@ -317,7 +346,9 @@ def _explain(chosen: argparse.Namespace) -> None:
     query = cet.parse(_text(chosen.query))
     inputs = _common_format(chosen)
     with _session(chosen) as spark:
-        print(_bind(spark, inputs, query, chosen).explain(chosen.stage))
+        found = _bind(spark, inputs, query, chosen).explain(chosen.stage)
+        print(found)
+    _write_page(found.html(), chosen.html)
 
 
 def _diagnose(chosen: argparse.Namespace) -> None:
@@ -327,9 +358,14 @@ def _diagnose(chosen: argparse.Namespace) -> None:
         bound = _bind(spark, inputs, query, chosen)
         found = bound.diagnose(chosen.sample) if chosen.sample else bound.diagnose()
         print(found)
-    if chosen.html:
-        Path(chosen.html).write_text(found.html(), encoding="utf-8")
-        print(f"wrote {chosen.html}", file=sys.stderr)
+    _write_page(found.html(), chosen.html)
+
+
+def _write_page(page: str, path: str | None) -> None:
+    """Writes a web page where one is asked for."""
+    if path:
+        Path(path).write_text(page, encoding="utf-8")
+        print(f"wrote {path}", file=sys.stderr)
 
 
 def _demo(chosen: argparse.Namespace) -> None:

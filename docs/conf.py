@@ -9,6 +9,8 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE / "_ext"))
 sys.path.insert(0, str(HERE.parent))
 
+import cetdsl_gallery  # noqa: E402
+
 import cetdsl  # noqa: E402
 
 project = "cetdsl"
@@ -22,9 +24,12 @@ extensions = [
     "sphinx.ext.autosectionlabel",
     "numpydoc",
     "sphinx_copybutton",
+    "sphinx_gallery.gen_gallery",
     "cetdsl_docs",
+    "cetdsl_gallery",
 ]
 exclude_patterns = ["_build", "_ext"]
+sphinx_gallery_conf = cetdsl_gallery.configuration()
 autosectionlabel_prefix_document = True
 
 html_theme = "furo"

@@ -26,6 +26,7 @@ def mutated(query: Query, seed: int) -> Query:
         _with_needless_not,
         _with_true,
         _with_alternatives_of_not,
+        _with_two_bounds,
     )
     for change in changes:
         if choose.random() < 0.4:
@@ -54,6 +55,24 @@ def _with_dead_events(query: Query, choose: random.Random) -> Query:
         return attrs.evolve(node, condition=false) if isinstance(node, Event) and node.variable == dead else node
 
     return attrs.evolve(query, pattern=transform(query.pattern, change))
+
+
+def _with_two_bounds(query: Query, choose: random.Random) -> Query:
+    """Two bounds on the time between neighbours, of which one is tighter, or less than at most."""
+    pairs = sorted(follow_pairs(query.pattern))
+    if not pairs:
+        return query
+    earlier, later = choose.choice(pairs)
+    op = choose.choice("<>")
+    bounds = [
+        Binary(
+            choose.choice([op, op + "="]),
+            Attribute(later, "t", Role.NEXT),
+            Binary("+", Attribute(earlier, "t"), Literal(choose.randint(0, 4))),
+        )
+        for _ in range(2)
+    ]
+    return attrs.evolve(query, where=(*query.where, *bounds))
 
 
 def _is(variable: str, name: str, value: str) -> Expr:

@@ -150,6 +150,19 @@ def test_explain(files: dict[str, str], capsys: pytest.CaptureFixture[str], stag
     assert capsys.readouterr().out.strip()
 
 
+def test_pages(files: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--input", files["csv"], "--time", "t", "--html"]
+    for command, text in (
+        (["run", WINDOWS], "start of the window, t"),
+        (["run", "PATTERN SEQ(A, B+)", "--trends"], "trends"),
+        (["explain", COUNT], "<svg"),
+    ):
+        page = tmp_path / "page.html"
+        assert main([*command, *words, str(page)]) == 0
+        assert text in page.read_text(encoding="utf-8")
+        assert f"wrote {page}" in capsys.readouterr().err
+
+
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == 0
     assert capsys.readouterr().out.startswith("cetdsl ")

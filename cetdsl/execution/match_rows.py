@@ -53,7 +53,8 @@ from cetdsl.pattern.text import in_backquotes
 from cetdsl.rows.nodes import Output
 from cetdsl.rows.resolve import AVERAGE, Expression, ResolvedMatch, Value, Wanted, column, moved_name, slot_name
 
-_OUTPUTS = {
+#: The names of the outputs of a clause, as kernels are told.
+OUTPUTS = {
     Output.ONE_ROW: ONE_ROW,
     Output.SHOW_EMPTY: SHOW_EMPTY,
     Output.OMIT_EMPTY: OMIT_EMPTY,
@@ -125,7 +126,7 @@ class _Match:
 
     def _spec(self, dependent: Dependent | None) -> MatchSpec:
         match, arrows = self._match, self._arrows
-        output = _OUTPUTS[match.clause.output]
+        output = OUTPUTS[match.clause.output]
         place = len(match.partition_by) + arrows.words
         number = time = -1
         if self._moved:

@@ -66,6 +66,33 @@ def over_time(rows: DataFrame, time: str, columns: Sequence[str], slides: bool) 
     return drawn.orderBy(*keys, "start", *along).select("keys", "start", "end", "bindings")
 
 
+def zone_of_windows(rows: DataFrame) -> str | None:
+    """Returns the zone in which the ends of windows are shown; None where they belong to no zone."""
+    window: Any = rows.schema["window"].dataType
+    return rows.sparkSession.conf.get(ZONE) if isinstance(window["start"].dataType, TimestampType) else None
+
+
+def by_window(rows: DataFrame) -> DataFrame:
+    """Returns one aggregate of windows that slide, in the order of windows and keys, for a picture.
+
+    Keys, ``window`` and the aggregate become ``keys``, an array of texts, ``start``, ``end`` and ``value``; the ends
+    are whole numbers, or as clocks show them in the session's zone.
+    """
+    key_types = [field.dataType for field in rows.schema.fields[:-2]]
+    keys = [f"k{place}" for place in range(len(key_types))]
+    named = rows.toDF(*keys, "window", "value")
+    return (
+        named.select(
+            *keys,
+            _texts([_text(F.col(key), kind) for key, kind in zip(keys, key_types)]).alias("keys"),
+            *(_end(named, end).alias(end) for end in ("start", "end")),
+            "value",
+        )
+        .orderBy("start", *keys)
+        .select("keys", "start", "end", "value")
+    )
+
+
 def _end(rows: DataFrame, end: str) -> Column:
     """Returns the start or the end of the window."""
     window: Any = rows.schema["window"].dataType

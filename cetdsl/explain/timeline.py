@@ -29,7 +29,9 @@ _SPREAD, _HALF = 0.5, 0.46
 #: How far from the middle of the first and the last row the plot ends, so that no mark is cut off.
 _EDGE = 0.3
 #: Buttons of Plotly's that send what is drawn to its makers: the events of a query are nobody's but the user's.
-_SENDS = ("sendChartToCloud", "sendDataToCloud")
+SENDS = ("sendChartToCloud", "sendDataToCloud")
+#: What stands in place of a picture of nothing.
+EMPTY = "The query has no trend: diagnose() says why."
 #: The longest text of one column that is shown beside a mark.
 _LONGEST = 100
 
@@ -121,7 +123,7 @@ def figure_of(timeline: Timeline) -> Figure:
                 hovertext=[_hover(timeline, row, mark) for row, mark, _ in points],
                 hoverinfo="text",
                 showlegend=True,
-                name=_html(variable),
+                name=as_html(variable),
             )
     _lay_out(figure, timeline)
     return figure
@@ -137,13 +139,13 @@ def _lay_out(figure: Any, timeline: Timeline) -> None:
         title={"text": number + more},
         height=max(_LEAST, _AROUND + _ROW * len(rows)),
         hovermode="closest",
-        modebar={"remove": list(_SENDS)},
+        modebar={"remove": list(SENDS)},
         legend={"orientation": "h", "x": 1, "xanchor": "right", "y": 1, "yanchor": "bottom", "itemsizing": "constant"},
         margin={"l": 20, "r": 20, "t": 70, "b": 50},
     )
     # Else a figure whose first text looks like a date, or whose years are few digits, would be taken for another kind.
     kind = "linear" if not rows or isinstance(rows[0].marks[0].time, int) else "date"
-    figure.update_xaxes(title_text=_html(f"{timeline.time}{zone}"), type=kind, automargin=True)
+    figure.update_xaxes(title_text=as_html(f"{timeline.time}{zone}"), type=kind, automargin=True)
     figure.update_yaxes(
         type="linear",
         range=[len(rows) - _EDGE, _EDGE - 1],
@@ -156,8 +158,7 @@ def _lay_out(figure: Any, timeline: Timeline) -> None:
     )
     if not rows:
         figure.update_xaxes(visible=False).update_yaxes(visible=False)
-        why = "The query has no trend: diagnose() says why."
-        figure.add_annotation(text=why, x=0.5, y=0.5, xref="paper", yref="paper", showarrow=False)
+        figure.add_annotation(text=EMPTY, x=0.5, y=0.5, xref="paper", yref="paper", showarrow=False)
     for window, first, last in _blocks([row.window and (row.keys, row.window) for row in rows]):
         if window is not None:
             figure.add_shape(
@@ -189,13 +190,13 @@ def _heights(place: int, marks: Sequence[Mark]) -> Iterator[float]:
 def _names(timeline: Timeline) -> Iterator[str]:
     """The name of each row: its number among those of its keys, and these at the first."""
     for keys, first, last in _blocks([row.keys for row in timeline.rows]):
-        texts = ", ".join(_pair(name, text) for name, text in zip(timeline.keys, keys))
+        texts = pairs_html(timeline.keys, keys)
         for number in range(last - first + 1):
             yield f"{texts}  {number + 1}" if texts and not number else f"{number + 1}"
 
 
 def _hover(timeline: Timeline, row: TimelineRow, mark: Mark) -> str:
-    lines = [f"<b>{_html(mark.variable)}</b>", _pair(timeline.time, mark.shown)]
+    lines = [f"<b>{as_html(mark.variable)}</b>", _pair(timeline.time, mark.shown)]
     pairs = [*zip(timeline.keys, row.keys), *zip(timeline.columns, mark.texts)]
     lines += [_pair(name, text) for name, text in dict(pairs).items() if name != timeline.time]
     if row.window is not None:
@@ -203,11 +204,28 @@ def _hover(timeline: Timeline, row: TimelineRow, mark: Mark) -> str:
     return "<br>".join(lines)
 
 
+def pairs_html(names: Sequence[str], texts: Sequence[str | None]) -> str:
+    """Names and values of keys, as Plotly shows them.
+
+    Examples
+    --------
+    >>> pairs_html(["user", "day"], ["ann", None])
+    'user = ann, day = NULL'
+    """
+    return ", ".join(_pair(name, text) for name, text in zip(names, texts))
+
+
 def _pair(name: str, text: str | None) -> str:
     shown = "NULL" if text is None else text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
-    return f"{_html(name)} = {_html(shown)}"
+    return f"{as_html(name)} = {as_html(shown)}"
 
 
-def _html(text: str) -> str:
-    """A text as Plotly shows it as it is: it reads some HTML."""
+def as_html(text: str) -> str:
+    """A text as Plotly shows it as it is: it reads some HTML.
+
+    Examples
+    --------
+    >>> as_html("a < b")
+    'a &lt; b'
+    """
     return escape(text, quote=False)

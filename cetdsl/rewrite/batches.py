@@ -26,6 +26,7 @@ from cetdsl.pattern.text import quote
 from cetdsl.rewrite.engine import Batch, Trace, run_batches
 from cetdsl.rewrite.rule import Rule
 from cetdsl.rewrite.rules.booleans import drop_true, fold_constants, push_not, simplify_condition, split_conjunction
+from cetdsl.rewrite.rules.bounds import keep_tighter_bound
 from cetdsl.rewrite.rules.columns import prune_columns
 from cetdsl.rewrite.rules.keys import drop_equality_of_key, equality_to_partition
 from cetdsl.rewrite.rules.negations import alternatives_of_not
@@ -58,6 +59,7 @@ _PREDICATES = (
     equality_to_adjacent,
     pairwise_to_adjacent,
     normalise_pairwise,
+    keep_tighter_bound,
     push_local_predicate,
 )
 _PRUNE = (simplify_condition, falsify_contradiction, drop_unreachable, drop_vacuous_predicate)

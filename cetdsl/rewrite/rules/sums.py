@@ -197,6 +197,8 @@ def _of_call(call: Call, resolved: ResolvedQuery) -> tuple[int, int] | None:
     name, types = call.name.lower(), [type_of(argument, resolved.schema) for argument in call.arguments]
     if name in _OF_TIMES and len(types) == 1 and category(types[0]) == "instant":
         return -_OF_TIMES[name], _OF_TIMES[name]
+    if name in ("ceil", "floor") and len(types) == 1 and is_integer(types[0]):
+        return bounds_of(call.arguments[0], resolved)
     if _is_days_between(call, resolved.schema):
         return -2 * _OF_TIMES["unix_date"], 2 * _OF_TIMES["unix_date"]
     return None

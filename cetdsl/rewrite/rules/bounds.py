@@ -1,0 +1,93 @@
+"""The rule that leaves out a bound which another one of the same two events implies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+from cetdsl.analysis.classify import separate
+from cetdsl.analysis.resolve import ResolvedQuery
+from cetdsl.analysis.types import type_of
+from cetdsl.pattern.expressions import Binary, Expr, Literal
+from cetdsl.rewrite.rule import Keeps, rule
+from cetdsl.rewrite.rules.booleans import with_where
+from cetdsl.rewrite.rules.sums import bounds_of, length_of
+
+_UPPER, _LOWER = ("<", "<="), (">", ">=")
+
+
+@rule("keep-tighter-bound", keeps=Keeps.DERIVATIONS)
+def keep_tighter_bound(resolved: ResolvedQuery) -> ResolvedQuery:
+    """WHERE unix_micros(NEXT(B).ts) <= unix_micros(A.ts) + 6 AND unix_micros(NEXT(B).ts) <= unix_micros(A.ts) + 5
+    ->  WHERE unix_micros(NEXT(B).ts) <= unix_micros(A.ts) + 5
+
+    One order between two events has an index, two of them need a look at all pairs. Only where no sum can overflow.
+    """
+    kept: list[Expr] = []
+    places: dict[object, int] = {}
+    for predicate in resolved.query.where:
+        bound = _bound_of(predicate, resolved)
+        if bound is None:
+            kept.append(predicate)
+            continue
+        place = places.setdefault(bound.key, len(kept))
+        if place == len(kept):
+            kept.append(predicate)
+            continue
+        other = _bound_of(kept[place], resolved)
+        assert other is not None
+        if bound.is_tighter_than(other):
+            kept[place] = predicate
+    return with_where(resolved, kept)
+
+
+@attrs.frozen
+class _Bound:
+    """``left op right + constant``, where the comparison is an order: an upper bound of the left side, or a lower one.
+
+    ``type`` is that of the sum.
+    """
+
+    op: str
+    left: Expr
+    right: Expr
+    constant: Any
+    type: str | None
+
+    @property
+    def is_upper(self) -> bool:
+        return self.op in _UPPER
+
+    @property
+    def key(self) -> object:
+        """What it has in common with the bounds that it can be compared with."""
+        return self.is_upper, self.left, self.right, self.type
+
+    def is_tighter_than(self, other: _Bound) -> bool:
+        """Whether it implies another one of the same key."""
+        if self.constant == other.constant:
+            return "=" not in self.op
+        return bool(self.constant < other.constant) == self.is_upper
+
+
+def _bound_of(predicate: Expr, resolved: ResolvedQuery) -> _Bound | None:
+    """What a predicate bounds; None if it bounds nothing, or a sum in it may overflow, or round."""
+    found = separate(predicate)
+    if found is None or found.op not in (*_UPPER, *_LOWER):
+        return None
+    kind = type_of(found.right, resolved.schema)
+    base, constant, sign = _sum_of(found.right)
+    length = length_of(constant)
+    if length is not None:
+        return _Bound(found.op, found.left, base, sign * length, kind)
+    if not isinstance(constant.value, int) or bounds_of(found.right, resolved) is None:
+        return None
+    return _Bound(found.op, found.left, base, sign * constant.value, kind)
+
+
+def _sum_of(expr: Expr) -> tuple[Expr, Literal, int]:
+    """A term as another one, a constant, and the sign of it."""
+    if isinstance(expr, Binary) and expr.op in ("+", "-") and isinstance(expr.right, Literal):
+        return expr.left, expr.right, 1 if expr.op == "+" else -1
+    return expr, Literal(0), 1

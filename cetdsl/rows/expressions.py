@@ -1,0 +1,295 @@
+"""Expressions of Spark's SQL as trees, as far as they can be evaluated without Spark.
+
+Where a clause is matched in a table function, Spark hands over rows and evaluates nothing. Its expressions are then
+read here: names, constants, comparisons, arithmetic, logic, CASE, CAST, and calls, of which whoever evaluates the tree
+knows some.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NoReturn
+
+import attrs
+
+from cetdsl.errors import UnsupportedQuery
+from cetdsl.rows.tokens import Kind, Token, tokens_of
+
+_ROUTE = "write it with cetdsl's own cet.sql(...) or df.match_recognize(...), where Spark evaluates expressions"
+_COMPARED = {"==": "=", "!=": "<>", **{sign: sign for sign in ("=", "<>", "<", "<=", ">", ">=", "<=>")}}
+#: The signs of sums and of products.
+_SUMS, _PRODUCTS = ("+", "-", "||"), ("*", "/", "%")
+_TYPED = ("DATE", "TIMESTAMP", "TIMESTAMP_NTZ")
+_ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "b": "\b"}
+
+
+@attrs.frozen
+class Column:
+    """A value of each row, by its name."""
+
+    name: str
+
+
+@attrs.frozen
+class Constant:
+    """A number, text, truth value, or None; ``kind`` is the type that SQL says it is of, if it does."""
+
+    value: int | float | str | bool | None
+    kind: str = ""
+
+
+@attrs.frozen
+class Call:
+    """An operator, or a function by its name in upper case, of some arguments; a CAST names a type."""
+
+    name: str
+    arguments: tuple[Node, ...]
+    kind: str = ""
+
+
+Node = Column | Constant | Call
+
+
+def read_expression(sql: str) -> Node:
+    """The tree of an expression.
+
+    Parameters
+    ----------
+    sql : str
+
+    Returns
+    -------
+    Node
+
+    Raises
+    ------
+    UnsupportedQuery
+        If it has something that is not known here.
+
+    Examples
+    --------
+    >>> read_expression("`col 0` > 1 AND NOT `col 1` IS NULL").name
+    'AND'
+    >>> read_expression("`x` BETWEEN 1 AND 2") == read_expression("`x` >= 1 AND `x` <= 2")
+    True
+    """
+    return _Reader(tokens_of(sql)).whole()
+
+
+def _refuse(what: str) -> NoReturn:
+    raise UnsupportedQuery(
+        f"{what} is not known in a table function, where Spark evaluates no expressions", hint=_ROUTE
+    )
+
+
+class _Reader:
+    """Reads tokens from left to right, operators by how strongly they bind."""
+
+    def __init__(self, tokens: Sequence[Token]) -> None:
+        self._tokens, self._place = tokens, 0
+
+    def whole(self) -> Node:
+        """The whole expression."""
+        found = self._either()
+        if self._place < len(self._tokens):
+            _refuse(self._tokens[self._place].text)
+        return found
+
+    def _upper(self, ahead: int = 0) -> str:
+        place = self._place + ahead
+        return self._tokens[place].upper if place < len(self._tokens) else ""
+
+    def _takes(self, *words: str) -> bool:
+        found = all(self._upper(ahead) == word for ahead, word in enumerate(words))
+        self._place += len(words) if found else 0
+        return found
+
+    def _expect(self, word: str) -> None:
+        if not self._takes(word):
+            found = self._tokens[self._place].text if self._place < len(self._tokens) else "the end"
+            _refuse(f"{found}, in place of {word},")
+
+    def _either(self) -> Node:
+        found = self._both()
+        while self._takes("OR"):
+            found = Call("OR", (found, self._both()))
+        return found
+
+    def _both(self) -> Node:
+        found = self._negated()
+        while self._takes("AND"):
+            found = Call("AND", (found, self._negated()))
+        return found
+
+    def _negated(self) -> Node:
+        if self._takes("NOT") or self._takes("!"):
+            return Call("NOT", (self._negated(),))
+        return self._predicate()
+
+    def _predicate(self) -> Node:
+        found = self._sum()
+        while True:
+            word = self._upper()
+            if word in _COMPARED:
+                self._place += 1
+                found = Call(_COMPARED[word], (found, self._sum()))
+            elif word == "IS":
+                self._place += 1
+                negated = self._takes("NOT")
+                found = _not(self._is(found), negated)
+            elif word in ("IN", "BETWEEN", "LIKE") or (word == "NOT" and self._upper(1) in ("IN", "BETWEEN", "LIKE")):
+                negated = self._takes("NOT")
+                found = _not(self._worded(found), negated)
+            else:
+                return found
+
+    def _is(self, tested: Node) -> Node:
+        if self._takes("NULL"):
+            return Call("IS NULL", (tested,))
+        if self._takes("DISTINCT", "FROM"):
+            return Call("NOT", (Call("<=>", (tested, self._sum())),))
+        if self._upper() not in ("TRUE", "FALSE"):
+            _refuse(f"IS {self._upper()}")
+        return Call("<=>", (tested, self._primary()))
+
+    def _worded(self, tested: Node) -> Node:
+        if self._takes("IN"):
+            self._expect("(")
+            options = self._list()
+            found: Node = Call("=", (tested, options[0]))
+            for option in options[1:]:
+                found = Call("OR", (found, Call("=", (tested, option))))
+            return found
+        if self._takes("LIKE"):
+            return Call("LIKE", (tested, self._sum()))
+        self._expect("BETWEEN")
+        low = self._sum()
+        self._expect("AND")
+        return Call("AND", (Call(">=", (tested, low)), Call("<=", (tested, self._sum()))))
+
+    def _sum(self) -> Node:
+        found = self._product()
+        while self._upper() in _SUMS:
+            sign = self._upper()
+            self._place += 1
+            found = Call(sign, (found, self._product()))
+        return found
+
+    def _product(self) -> Node:
+        found = self._signed()
+        while self._upper() in _PRODUCTS:
+            sign = self._upper()
+            self._place += 1
+            found = Call(sign, (found, self._signed()))
+        return found
+
+    def _signed(self) -> Node:
+        if self._takes("-"):
+            return Call("NEGATIVE", (self._signed(),))
+        if self._takes("+"):
+            return self._signed()
+        return self._primary()
+
+    def _primary(self) -> Node:
+        if self._place == len(self._tokens):
+            _refuse("an expression without an operand")
+        token = self._tokens[self._place]
+        word, behind = token.upper, self._upper(1)
+        self._place += 1
+        if word == "(":
+            found = self._either()
+            self._expect(")")
+            return found
+        if token.kind is Kind.NUMBER:
+            return _number(token.text)
+        if token.kind is Kind.STRING:
+            return Constant(_text(token.text), "string")
+        if token.kind is Kind.QUOTED:
+            return Column(token.name)
+        if word in ("TRUE", "FALSE", "NULL"):
+            return Constant({"TRUE": True, "FALSE": False}.get(word), "" if word == "NULL" else "boolean")
+        if word in _TYPED and self._place < len(self._tokens) and self._tokens[self._place].kind is Kind.STRING:
+            self._place += 1
+            return Call("CAST", (Constant(_text(self._tokens[self._place - 1].text), "string"),), word.lower())
+        if word == "CASE":
+            return self._case()
+        if word in ("CAST", "TRY_CAST") and behind == "(":
+            return self._cast(word)
+        if token.is_name and behind == "(":
+            self._place += 1
+            return Call(word, self._list())
+        _refuse(token.text)
+
+    def _list(self) -> tuple[Node, ...]:
+        """Arguments up to the parenthesis that closes them."""
+        if self._takes(")"):
+            return ()
+        found = [self._either()]
+        while self._takes(","):
+            found.append(self._either())
+        self._expect(")")
+        return tuple(found)
+
+    def _case(self) -> Node:
+        tested = None if self._upper() == "WHEN" else self._either()
+        parts: list[Node] = []
+        while self._takes("WHEN"):
+            condition = self._either()
+            parts.append(condition if tested is None else Call("=", (tested, condition)))
+            self._expect("THEN")
+            parts.append(self._either())
+        if self._takes("ELSE"):
+            parts.append(self._either())
+        self._expect("END")
+        return Call("CASE", tuple(parts))
+
+    def _cast(self, word: str) -> Node:
+        if word == "TRY_CAST":
+            _refuse("TRY_CAST")
+        self._place += 1
+        found = self._either()
+        self._expect("AS")
+        begin = self._place
+        while self._place < len(self._tokens) and self._upper() != ")":
+            if self._takes("("):
+                while not self._takes(")"):
+                    self._place += 1
+            else:
+                self._place += 1
+        kind = "".join(token.text for token in self._tokens[begin : self._place]).lower()
+        self._expect(")")
+        return Call("CAST", (found,), kind)
+
+
+def _not(node: Node, negated: bool) -> Node:
+    return Call("NOT", (node,)) if negated else node
+
+
+def _number(text: str) -> Constant:
+    suffix = text[-1].upper()
+    if suffix == "L":
+        return Constant(int(text[:-1]), "bigint")
+    if suffix in "SYF" or text.upper().endswith("BD"):
+        _refuse(f"the number {text}")
+    if text.isdecimal():
+        return Constant(int(text), "int" if int(text) < 2**31 else "bigint")
+    return Constant(float(text[:-1] if suffix == "D" else text), "double")
+
+
+def _text(token: str) -> str:
+    """What a string says."""
+    if token[0] in "rR":
+        return token[2:-1]
+    if token[0] in "xX":
+        _refuse(f"the constant {token}")
+    parts, inside, place = list[str](), token[1:-1], 0
+    while place < len(inside):
+        if inside[place] == "\\" and place + 1 < len(inside):
+            # LIKE knows % and _ behind a backslash.
+            escaped = inside[place + 1]
+            parts.append(inside[place : place + 2] if escaped in "%_" else _ESCAPED.get(escaped, escaped))
+            place += 2
+        else:
+            parts.append(inside[place])
+            place += 1
+    return "".join(parts)
