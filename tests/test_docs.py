@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import doctest
+import random
 import runpy
+from importlib import import_module
 from pathlib import Path
 
+import pyparsing
 import pytest
+
+from cetdsl.errors import ParseError
+from cetdsl.rows.clause import parse_clause
 
 DOCS = Path(__file__).parent.parent / "docs"
 PAGES = sorted(page for page in DOCS.rglob("*.rst") if "_build" not in page.parts and ">>> " in page.read_text("utf-8"))
@@ -36,3 +42,41 @@ def test_examples_of_page(page: Path, spark: object) -> None:
     runner = doctest.DocTestRunner(optionflags=OPTIONS, verbose=False)
     runner.run(examples, out=failures.append, clear_globs=False)
     assert not failures, "".join(failures)
+
+
+#: A clause with everything, by tokens.
+WHOLE_CLAUSE = """PARTITION BY|a|,|b|ORDER BY|c|DESC|NULLS LAST|,|d|MEASURES|x + 1|AS|y|,|LAST(A.x)|AS|z|
+ALL ROWS PER MATCH|OMIT EMPTY MATCHES|AFTER MATCH SKIP|TO|LAST|B|
+PATTERN|(|^|A|(|B|*|?|C|)|{|2|,|}|PERMUTE|(|A|,|B|)|{-|C|-}|$|)|
+WITHIN|INTERVAL|'1' HOUR|SUBSET|u|=|(|A|,|B|)|DEFINE|A|AS|x > 1|,|B|AS|x < 2""".replace("\n", "").split("|")
+
+
+def test_the_clause_is_drawn_as_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(DOCS / "_ext"))
+    grammar = import_module("clause_grammar").clause_grammar()
+
+    def is_drawn(text: str) -> bool:
+        try:
+            grammar.parse_string(text, parse_all=True)
+        except pyparsing.ParseException:
+            return False
+        return True
+
+    def is_read(text: str) -> bool:
+        try:
+            parse_clause(text)
+        except ParseError:
+            return False
+        return True
+
+    # What stands in an expression, or in a length, is not looked at when the clause is read.
+    opaque = {*range(WHOLE_CLAUSE.index("MEASURES"), WHOLE_CLAUSE.index("ALL ROWS PER MATCH"))}
+    opaque |= {*range(WHOLE_CLAUSE.index("WITHIN"), WHOLE_CLAUSE.index("SUBSET") + 1)}
+    places = [place for place in range(WHOLE_CLAUSE.index("DEFINE")) if place not in opaque]
+    chance, seen = random.Random(1), set()
+    for _ in range(1500):
+        left_out = set(chance.sample(places, chance.choice((0, 1, 1, 2, 4))))
+        text = " ".join(token for place, token in enumerate(WHOLE_CLAUSE) if place not in left_out)
+        seen.add(is_read(text))
+        assert is_drawn(text) == is_read(text), text
+    assert seen == {True, False}

@@ -4,7 +4,7 @@
 ``event-graph``      events and which of them may follow which, drawn
 ``plan``             the plan that a generator makes, drawn
 ``plans-of-a-day``   rates of delayed flights over a day, and when the plan changes, drawn
-``grammar``          the railroad diagrams of the text form
+``grammar``          the railroad diagrams of the text form, or of a clause
 ``rewrite-rules``    the table of rewrite rules
 ``reserved-words``   the words that names must be quoted for
 ``measured-races``   figures of the benchmark
@@ -30,6 +30,7 @@ from typing import ClassVar
 from unittest.mock import patch
 
 import pyparsing
+from clause_grammar import clause_grammar
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
@@ -173,11 +174,25 @@ def plans_of_a_day(day: str) -> str:
     return chart_svg(f"Rates and plans on {day}", lines, marks, ticks, "delayed departures an hour")
 
 
+def text_grammar() -> pyparsing.ParserElement:
+    """The grammar of queries."""
+    from cetdsl.frontend.sase import grammar
+
+    return told_apart(grammar())
+
+
+#: The grammars that are drawn, by the argument of the directive.
+GRAMMARS: dict[str, Callable[[], pyparsing.ParserElement]] = {"query": text_grammar, "clause": clause_grammar}
+
+
 class Grammar(SphinxDirective):
-    """``.. grammar::``: a railroad diagram for each rule that consists of more than one word."""
+    """``.. grammar:: clause``: a railroad diagram for each rule that consists of more than one word."""
+
+    required_arguments = 1
 
     def run(self) -> list[nodes.Node]:
-        drawn = [(name, mark, svg) for name, mark, svg in diagrams() if len(words(svg)) > 1]
+        grammar = GRAMMARS[self.arguments[0]]()
+        drawn = [(name, mark, svg) for name, mark, svg in diagrams(grammar) if len(words(svg)) > 1]
         marks = {mark for _, mark, _ in drawn}
         result: list[nodes.Node] = []
         for name, mark, svg in drawn:
@@ -187,18 +202,16 @@ class Grammar(SphinxDirective):
         return result
 
 
-def diagrams() -> Iterator[tuple[str, str, str]]:
-    """Name, bookmark and picture of every rule of the grammar."""
+def diagrams(grammar: pyparsing.ParserElement) -> Iterator[tuple[str, str, str]]:
+    """Name, bookmark and picture of every rule of a grammar."""
     import railroad
     from pyparsing.diagram import to_railroad
-
-    from cetdsl.frontend.sase import grammar
 
     # Alternatives one below the other, sequences from left to right, and no boxes around what the parser drops.
     sideways = patch("railroad.Stack", railroad.Sequence)
     unboxed = patch("pyparsing.diagram.AnnotatedItem", lambda label, item: item)
     with sideways, unboxed:
-        for diagram in to_railroad(told_apart(grammar()), vertical=2):
+        for diagram in to_railroad(grammar, vertical=2):
             written: list[str] = []
             diagram.diagram.writeSvg(written.append)
             yield diagram.name, diagram.bookmark, "".join(written)
