@@ -36,7 +36,7 @@ FEATURES = generators.Features().without(
 #: What a whole match must satisfy may be told by rows that come later.
 UNJUDGED = FEATURES.without("aggregate_predicates", "tie_break")
 FAST = settings(
-    max_examples=12, deadline=None, suppress_health_check=list(HealthCheck), phases=(Phase.explicit, Phase.generate)
+    max_examples=9, deadline=None, suppress_health_check=list(HealthCheck), phases=(Phase.explicit, Phase.generate)
 )
 
 
