@@ -27,6 +27,7 @@ import detection
 import graphs
 import panes
 import races
+import rows
 import sharing
 import unlisted
 from events import Events
@@ -34,7 +35,7 @@ from pyspark.sql import SparkSession
 
 from cetdsl.java import require_java
 
-_MODULES = (races, panes, graphs, sharing, bounds, unlisted, detection)
+_MODULES = (races, panes, graphs, sharing, bounds, unlisted, detection, rows)
 RACES = {name: race for module in _MODULES for name, race in module.RACES.items()}
 CHILDREN = {**races.CHILDREN, **panes.CHILDREN}
 

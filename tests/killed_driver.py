@@ -1,11 +1,13 @@
-"""A driver that answers a stream of files, for tests that kill it: ``python killed_driver.py FOLDER STORE``."""
+"""A driver that answers streams of files, for tests that kill it: ``python killed_driver.py FOLDER``."""
 
 from __future__ import annotations
 
 import sys
 import tempfile
+from collections.abc import Callable
 from typing import Any
 
+from modes import settings
 from sessions import session
 
 import cetdsl as cet
@@ -29,15 +31,19 @@ def read(spark: Any, folder: str) -> Any:
     return files.withWatermark("t", "20 seconds")
 
 
-def write(answer: Any, folder: str) -> Any:
-    """Starts writing an answer as files, from where the last run stopped until all files have been read."""
-    writer = answer.writeStream.format("parquet").option("checkpointLocation", f"{folder}/checkpoint")
-    return writer.trigger(availableNow=True).start(f"{folder}/answer")
+def run(spark: Any, folder: str, answered: Callable[[str], Any]) -> None:
+    """Writes an answer as files, at the same time by each store, from where the last run stopped until all is read."""
+    running = []
+    for store, provider in STORES.items():
+        with settings(spark, {PROVIDER: provider, "spark.sql.shuffle.partitions": "2"}):
+            writer = answered(store).writeStream.format("parquet")
+            writer = writer.option("checkpointLocation", f"{folder}/{store}/checkpoint").trigger(availableNow=True)
+            running.append(writer.start(f"{folder}/{store}/answer"))
+    for query in running:
+        query.awaitTermination()
 
 
 if __name__ == "__main__":
-    folder, store = sys.argv[1:]
+    [folder] = sys.argv[1:]
     with tempfile.TemporaryDirectory() as scratch, session("classic", scratch) as spark:
-        spark.conf.set("spark.sql.shuffle.partitions", "2")
-        spark.conf.set(PROVIDER, STORES[store])
-        write(answer(read(spark, folder)), folder).awaitTermination()
+        run(spark, folder, lambda store: answer(read(spark, folder)))

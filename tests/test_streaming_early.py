@@ -46,6 +46,7 @@ from cetdsl.pattern.nodes import And, negations
 from cetdsl.pattern.query import Query
 from cetdsl.pattern.text import unparse
 
+pytestmark = pytest.mark.simple_plans
 #: What a query answers, and by which rows of the reference it is judged.
 Asked = tuple[Callable[..., Any], Query, tuple[str, ...], DataFrame]
 
@@ -111,6 +112,7 @@ def is_partitioned(query: Query) -> bool:
     return bool(set(query.partition_by) - set(query.group_by))
 
 
+@pytest.mark.classic
 def test_each_trigger_gives_the_answer_so_far(spark: Any, tmp_path: Path) -> None:
     live = Live(spark, tmp_path, stream_of_streams(2000, 40, DELAY, random.Random(20)))
     kinds = [
