@@ -514,6 +514,33 @@ def test_a_query_goes_on_where_only_its_words_changed(spark: Any, tmp_path: Path
     assert [row["count"] for row in live.run(after)] == [1]
 
 
+@pytest.mark.classic
+def test_what_was_done_to_a_stream_before(spark: Any, tmp_path: Path) -> None:
+    """Joined with another stream, or aggregated: Spark hands the watermark on to what comes behind."""
+    choose = random.Random(8)
+    rows = [at(second, choose.randrange(3), choose.choice("ABC"), x=second) for second in range(40)]
+    live = Live(spark, tmp_path, [rows[:25], rows[25:]])
+    text = "PATTERN SEQ(A, B) GROUP BY case WITHIN 10 seconds SLIDE 10 seconds"
+
+    def answers(events: Callable[[], DataFrame]) -> DataFrame:
+        other = events().select(F.col("t").alias("u"), F.col("case").alias("other"))
+        joined = events().join(other, F.expr("case = other AND u BETWEEN t AND t + INTERVAL 3 SECONDS"))
+        window = F.window("t", "2 seconds")
+        summed = events().groupBy(window, "case", "type").count().withColumn("t", F.window_time("window"))
+        two = joined.drop("u", "other"), summed.drop("window")
+        first, second = (
+            df.pattern(text, time="t").count_trends().withColumn("by", F.lit(n)) for n, df in enumerate(two)
+        )
+        return first.union(second)
+
+    live.arrive()
+    given = Counter(str(row[:4]) for row in live.run(answers(lambda: live.events)))
+    files = str(tmp_path / "events")
+    batch = answers(lambda: spark.read.schema(SCHEMA).parquet(files)).collect()
+    assert given == Counter(str(row[:4]) for row in batch)
+    assert {row.by for row in batch} == {0, 1}
+
+
 # Refusals and words ---------------------------------------------------------------------------------------------------
 
 WITHIN = "WITHIN 10 seconds SLIDE 5 seconds"
