@@ -115,19 +115,23 @@ def _parser() -> argparse.ArgumentParser:
         default="decimal",
         help="the form of counts: exact decimal (default), exact string, rounded double, or its log2",
     )
-    run.add_argument("--trends", action="store_true", help="list the trends themselves instead of aggregating them")
+    listed = run.add_mutually_exclusive_group()
+    listed.add_argument("--trends", action="store_true", help="list the trends themselves instead of aggregating them")
+    listed.add_argument(
+        "--matches", action="store_true", help="find one match after the other, as MATCH_RECOGNIZE does, and list them"
+    )
     run.add_argument(
         "--complete",
         choices=("maximal", "ends"),
         help="count, or with --trends list, only trends that are not part of another one, by either reading",
     )
-    run.add_argument("--limit", type=_positive, metavar="N", help="with --trends: any N of them")
-    run.add_argument("--columns", type=_names, metavar="COL,COL", help="with --trends: the columns to keep of an event")
+    run.add_argument("--limit", type=_positive, metavar="N", help="with --trends or --matches: any N of them")
+    run.add_argument("--columns", type=_names, metavar="COL,COL", help="with these: the columns to keep of an event")
     run.add_argument(
         "--layout",
         choices=("nested", "wide", "long"),
         default="nested",
-        help="with --trends: a row per trend with an array of events (default) or with columns by variable, or a row "
+        help="with these: a row per trend with an array of events (default) or with columns by variable, or a row "
         "per event",
     )
     target = run.add_mutually_exclusive_group()
@@ -249,8 +253,11 @@ def _session(chosen: argparse.Namespace) -> Any:
 
 
 def _run(chosen: argparse.Namespace) -> None:
-    if not chosen.trends and (chosen.limit or chosen.columns or chosen.layout != "nested"):
-        raise CommandLineError("--limit, --columns and --layout speak of trends", hint="add --trends")
+    lists = chosen.trends or chosen.matches
+    if not lists and (chosen.limit or chosen.columns or chosen.layout != "nested"):
+        raise CommandLineError("--limit, --columns and --layout speak of trends", hint="add --trends or --matches")
+    if chosen.complete and chosen.matches:
+        raise CommandLineError("--complete is about all trends, and --matches about one after the other")
     query = cet.parse(_text(chosen.query))
     if chosen.complete and not chosen.trends and query.node.returning:
         raise CommandLineError(
@@ -263,10 +270,13 @@ def _run(chosen: argparse.Namespace) -> None:
     inputs = _common_format(chosen)
     with _session(chosen) as spark:
         bound = _bind(spark, inputs, query, chosen)
-        if chosen.trends:
+        if lists:
             columns = chosen.columns or (None if output else _mentioned(query, chosen.time))
             shape = {"limit": chosen.limit, "columns": columns, "layout": chosen.layout}
-            answer = bound.complete_trends(chosen.complete, **shape) if chosen.complete else bound.trends(**shape)
+            if chosen.matches:
+                answer = bound.matches(**shape)
+            else:
+                answer = bound.complete_trends(chosen.complete, **shape) if chosen.complete else bound.trends(**shape)
         elif chosen.complete:
             answer = bound.count_complete_trends(chosen.complete, number=chosen.number)
         elif query.node.returning:
@@ -289,8 +299,9 @@ def _check_drawing(query: Any, chosen: argparse.Namespace) -> None:
     if not chosen.html:
         return
     require_plotly()
-    if chosen.follow or chosen.complete:
-        what = "--follow prints answers as they come" if chosen.follow else "of complete trends there is no picture"
+    if chosen.follow or chosen.complete or chosen.matches:
+        others = "matches that are taken one at a time" if chosen.matches else "complete trends"
+        what = "--follow prints answers as they come" if chosen.follow else f"of {others} there is no picture"
         raise CommandLineError(f"--html draws one answer of all trends, and {what}", hint="leave --html out")
     window = query.node.window
     if not chosen.trends and (window is None or window.slide is None):

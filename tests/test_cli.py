@@ -104,6 +104,15 @@ def test_run_lists_trends(files: dict[str, str], spark, tmp_path: Path, capsys: 
     assert json.loads(min((row.trend for row in rows), key=len))[0] == {"variable": "a", "event": {"t": 1}}
 
 
+def test_run_lists_one_match_after_the_other(files: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--input", files["csv"], "--time", "t", "--columns", "t", "--matches"]
+    assert main(["run", "PATTERN SEQ(A a, B+ b[]) MATCHING NEXT", *words]) == 0
+    listed = capsys.readouterr().out.splitlines()[2:]
+    assert main(["run", "PATTERN SEQ(A a, B+ b[]) MATCHING NEXT FIRST MATCH", *words]) == 0
+    assert capsys.readouterr().out.splitlines()[2:] == listed[:1]
+    assert listed[0].startswith("a(1) > b(")
+
+
 def test_run_lists_trends_as_rows_of_events(files: dict[str, str], spark, tmp_path: Path) -> None:
     target = str(tmp_path / "long.csv")
     words = ["run", "PATTERN SEQ(A, B)", "--input", files["csv"], "--time", "t", "--trends", "--layout", "long"]
@@ -175,6 +184,9 @@ def test_wrong_words(capsys: pytest.CaptureFixture[str]) -> None:
     assert "not a number of rows" in fails(capsys, "run", COUNT, "--input", "a.csv", "--show", "0")
     assert "KEY=VALUE" in fails(capsys, "run", COUNT, "--input", "a.csv", "--conf", "x")
     assert "add --trends" in fails(capsys, "run", COUNT, "--input", "a.csv", "--limit", "3")
+    wrong = ["run", "PATTERN A", "--input", "a.csv", "--matches"]
+    assert "one after the other" in fails(capsys, *wrong, "--complete", "ends")
+    assert "not allowed with argument --matches" in fails(capsys, *wrong, "--trends")
     assert "leave RETURN out" in fails(capsys, "run", COUNT, "--input", "a.csv", "--complete", "ends")
     assert "invalid choice: 'most'" in fails(capsys, "run", COUNT, "--input", "a.csv", "--complete", "most")
     assert "does not tell its format" in fails(capsys, "run", COUNT, "--input", "events")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import random
+import runpy
 from importlib import import_module
 from pathlib import Path
 
@@ -26,6 +27,11 @@ def names(spark: object) -> dict[str, object]:
     known: dict[str, object] = {"spark": spark}
     exec("\n".join(lines), known)
     return known
+
+
+def test_the_picture_of_the_readme_is_as_the_code_draws_it() -> None:
+    drawn = runpy.run_path(str(DOCS / "_ext" / "readme_picture.py"))
+    assert drawn["PATH"].read_text("utf-8") == drawn["rising_prices"]()
 
 
 @pytest.mark.classic  # the pages show its exceptions
@@ -68,7 +74,7 @@ def test_the_clause_is_drawn_as_it_is_read(monkeypatch: pytest.MonkeyPatch) -> N
     opaque |= {*range(WHOLE_CLAUSE.index("WITHIN"), WHOLE_CLAUSE.index("SUBSET") + 1)}
     places = [place for place in range(WHOLE_CLAUSE.index("DEFINE")) if place not in opaque]
     chance, seen = random.Random(1), set()
-    for _ in range(1500):
+    for _ in range(800):
         left_out = set(chance.sample(places, chance.choice((0, 1, 1, 2, 4))))
         text = " ".join(token for place, token in enumerate(WHOLE_CLAUSE) if place not in left_out)
         seen.add(is_read(text))

@@ -276,7 +276,7 @@ BALANCED = Dependent(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(
     patterns(), PARTITIONS, CUTS, st.sampled_from([None, ALWAYS, BALANCED]), st.booleans(), st.booleans(), st.booleans()
 )

@@ -36,7 +36,7 @@ FEATURES = generators.Features().without(
 #: What a whole match must satisfy may be told by rows that come later.
 UNJUDGED = FEATURES.without("aggregate_predicates", "tie_break")
 FAST = settings(
-    max_examples=12, deadline=None, suppress_health_check=list(HealthCheck), phases=(Phase.explicit, Phase.generate)
+    max_examples=9, deadline=None, suppress_health_check=list(HealthCheck), phases=(Phase.explicit, Phase.generate)
 )
 
 
@@ -141,7 +141,7 @@ def test_matches_are_those_of_match_recognize(stacked: Any) -> None:
         kleene=True, nested_kleene=True, optional=True, bounded_repeat=True, alternation=True, repeated_variables=True
     )
     both = []
-    for seed in range(12):
+    for seed in range(5):
         pattern = generators.random_case(seed, plain).query.pattern
         names = {each.variable: each.type for each in positive_events(pattern)}
         after, skip = [("next_row", "TO NEXT ROW"), ("past_last", "PAST LAST ROW")][seed % 2]

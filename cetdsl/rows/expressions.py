@@ -8,6 +8,7 @@ knows some.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NoReturn
 
 import attrs
@@ -50,8 +51,9 @@ class Call:
 Node = Column | Constant | Call
 
 
+@lru_cache(maxsize=1024)
 def read_expression(sql: str) -> Node:
-    """The tree of an expression.
+    """The tree of an expression, which is read once for all partitions of a process.
 
     Parameters
     ----------
