@@ -39,7 +39,8 @@ def shop_rows() -> list[tuple[Any, ...]]:
 
 @pytest.fixture(scope="module")
 def shop(spark: Any) -> Any:
-    return spark.createDataFrame(shop_rows(), SHOP)
+    # One part, read once: a diagnosis asks many small queries.
+    return spark.createDataFrame(shop_rows(), SHOP).coalesce(1).cache()
 
 
 #: A query with a mistake, how it is bound, and what the diagnosis must say of it first.
@@ -107,6 +108,68 @@ PLANTED = {
         "no demand alone is to blame: with those above v.amount > c.amount there would be 18 trends, "
         "with it there is none",
     ),
+    "time zone": (
+        "PATTERN SEQ(view v, cart c) WHERE [user] AND v.ts >= TIMESTAMP '2024-03-01 09:00:00'", {},
+        "v binds no event: none of the 12 rows with v.action = 'view' has v.ts >= TIMESTAMP '2024-03-01 09:00:00'; "
+        "ts lies between 2024-03-01 00:00:00 and 2024-03-01 01:00:35",
+    ),
+    "wrong unit": (
+        "PATTERN SEQ(view v, cart c) WHERE [user] AND unix_timestamp(c.ts) - unix_timestamp(v.ts) <= 1", {},
+        "without unix_timestamp(c.ts) - unix_timestamp(v.ts) <= 1 there would be 18 trends",
+    ),
+    "gap too small": (
+        "PATTERN SEQ(view v, cart c) WHERE [user] MAX_GAP 5 minutes", {},
+        "without MAX_GAP 5 minutes there would be 18 trends",
+    ),
+    "part too short": (
+        "PATTERN SEQ(view v, SEQ(cart c, purchase p) WITHIN 5 minutes) WHERE [user]", {},
+        "without SEQ(cart c, purchase p) WITHIN 5 minutes there would be 24 trends",
+    ),
+    "wrong group": (
+        "PATTERN SEQ(view v, cart c) GROUP BY session", {},
+        "without [session] there would be 108 trends",
+    ),
+    "group that is computed of the wrong part": (
+        "PATTERN SEQ(view v, cart c) WHERE [user] GROUP BY minute(ts) AS m", {},
+        "without [m] there would be 18 trends",
+    ),
+    "wrong sign": (
+        "PATTERN SEQ(view v, cart c) WHERE [user] AND c.amount < 0", {},
+        "c binds no event: none of the 12 rows with c.action = 'cart' has c.amount < 0; "
+        "amount lies between 1.0 and 54.0",
+    ),
+    "less for at most": (
+        "PATTERN SEQ(view v, cart c) WHERE [user] AND v.kind < c.kind", {},
+        "without v.kind < c.kind there would be 18 trends",
+    ),
+    "equal doubles": (
+        "PATTERN SEQ(view v, cart c) WHERE [user] AND v.amount = c.amount", {},
+        "without v.amount = c.amount there would be 18 trends",
+    ),
+    "neighbours the wrong way round": (
+        "PATTERN SEQ(view v, cart c) WHERE [user] AND v.amount > NEXT(c).amount", {},
+        "without v.amount > NEXT(c).amount there would be 18 trends",
+    ),
+    "blank": (
+        "PATTERN SEQ(view v, `cart ` c) WHERE [user]", {},
+        "c binds no event: no row has action = 'cart '; 'cart' occurs 12 times",
+    ),
+    "contradiction": (
+        "PATTERN SEQ(view v, cart c) WHERE [user] AND c.amount > 5 AND c.amount < 3", {},
+        "c binds no event: none of the 10 rows with c.action = 'cart' AND c.amount > 5 has c.amount < 3",
+    ),
+    "NOT at the beginning": (
+        "PATTERN SEQ(NOT view n, cart c) WHERE [user]", {},
+        "without NOT view n there would be 12 trends",
+    ),
+    "no average is so high": (
+        "PATTERN SEQ(view v, cart+ c[]) WHERE [user] AND AVG(c.amount) > 1000", {},
+        "without AVG(c.amount) > 1000 there would be 24 trends",
+    ),
+    "both alternatives": (
+        "PATTERN SEQ(view v, (cart c OR Purchase p)) WHERE [user] AND c.amount < 0", {},
+        "p binds no event: no row has action = 'Purchase'; 'purchase' occurs 12 times",
+    ),
 }  # fmt: skip
 
 
@@ -119,6 +182,10 @@ def test_a_planted_mistake_is_named(shop: Any, name: str) -> None:
     assert diagnosis.trends == 0
     assert any(one.startswith(cause) for one in diagnosis.causes), diagnosis.causes
     assert str(diagnosis).startswith("== diagnosis ==\n")
+
+
+def test_thirty_mistakes_are_planted() -> None:
+    assert len(PLANTED) == 30
 
 
 def test_a_query_with_trends_has_no_causes(shop: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import random
+import runpy
 from importlib import import_module
 from pathlib import Path
 
@@ -26,6 +27,11 @@ def names(spark: object) -> dict[str, object]:
     known: dict[str, object] = {"spark": spark}
     exec("\n".join(lines), known)
     return known
+
+
+def test_the_picture_of_the_readme_is_as_the_code_draws_it() -> None:
+    drawn = runpy.run_path(str(DOCS / "_ext" / "readme_picture.py"))
+    assert drawn["PATH"].read_text("utf-8") == drawn["rising_prices"]()
 
 
 @pytest.mark.classic  # the pages show its exceptions

@@ -161,11 +161,6 @@ def test_stages_say_what_is_computed(stream: DataFrame) -> None:
     assert "date(ts) AS day" in repr(bound)
 
 
-def test_why_nothing_matches_knows_computed_groups(stream: DataFrame) -> None:
-    diagnosis = stream.pattern("PATTERN SEQ(A, B) GROUP BY case, t AS instant", time="t").diagnose()
-    assert any("instant" in cause for cause in diagnosis.causes), diagnosis.causes
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -112,7 +112,9 @@ def kernels(tmp_path: Path) -> Kernels:
 
 def test_an_edit_of_a_callee_compiles_its_callers_again_however_they_import_it(kernels: Kernels) -> None:
     assert kernels.run(*IMPORTS) == dict.fromkeys(IMPORTS, (21, True))
+    assert kernels.log.count("compiling kernels, once on each machine") == 1
     assert kernels.run(*IMPORTS, warm=True) == dict.fromkeys(IMPORTS, (21, False))
+    assert not kernels.log
     kernels.edit("kernels/low/leaf.py", "2 * x", "3 * x")
     assert kernels.run(*IMPORTS) == dict.fromkeys(IMPORTS, (31, True))
     # The old version is still there, for another process that still has it.

@@ -268,3 +268,26 @@ def test_sides_of_and_have_lengths_of_their_own(stream: Any, rows: list[generato
 def test_the_events_of_a_part_are_those_of_its_variables() -> None:
     part = Within(Seq((Event("b"), Event("c"))), Span(1, "tick"))
     assert [event.variable for event in events(Seq((Event("a"), part)))] == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("PATTERN SEQ(A,\n  SEQ(B+, NOT C) WITHIN 6, D)", "SEQ(B+, NOT C) WITHIN 6"),
+        ("PATTERN (SEQ(A, B, C) WITHIN 2)+ WITHIN 9", "SEQ(A, B, C) WITHIN 2"),
+        ("PATTERN SEQ(A, SEQ(B WITHIN 1, A) -- , )\n WITHIN 6)", "SEQ(B WITHIN 1, A) -- , )\n WITHIN 6"),
+    ],
+)
+def test_a_refused_part_is_pointed_at(stream: Any, text: str, place: str) -> None:
+    with pytest.raises(UnsupportedQuery) as caught:
+        stream.pattern(text, time="t")
+    assert caught.value.span == (text.index(place), text.index(place) + len(place))
+    assert caught.value.text == text
+    with pytest.raises(UnsupportedQuery) as fluent:
+        stream.pattern(cet.parse(text), time="t")
+    assert (fluent.value.span, fluent.value.message) == (None, caught.value.message)
+
+
+def test_a_refused_part_is_pointed_at_among_other_errors(stream: Any) -> None:
+    with pytest.raises(AnalysisErrors, match=r"(?s)line 1: .*\^\^\^.*no column 'nix'"):
+        stream.pattern("PATTERN SEQ(A, SEQ(B, A) WITHIN 6) WHERE A.nix > 4", time="t")

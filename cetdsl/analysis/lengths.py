@@ -147,7 +147,10 @@ class _Limited:
         return [*self._of_ends(), *self._of_negations()]
 
     def _refused(self, why: str, hint: str) -> UnsupportedQuery:
-        return UnsupportedQuery(f"WITHIN {self.node.length} of the part {quote(self.node.part)}: {why}", hint=hint)
+        message = f"WITHIN {self.node.length} of the part {quote(self.node.part)}: {why}"
+        error = UnsupportedQuery(message, hint=hint)
+        error.part = self.node
+        return error
 
     def _require_own_variables(self) -> None:
         inside, everywhere = (Counter(event.variable for event in events(one)) for one in (self.part, self.whole))

@@ -10,7 +10,8 @@ import datetime
 import math
 import re
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar
 from decimal import Decimal, InvalidOperation
 from functools import cache
@@ -21,7 +22,7 @@ import attrs
 import pyparsing as pp
 
 from cetdsl.aggregates.functions import FUNCTIONS, SPELLINGS
-from cetdsl.errors import CetdslError, InvalidNode, ParseError, nearest
+from cetdsl.errors import AnalysisErrors, CetdslError, InvalidNode, ParseError, nearest, raise_together
 from cetdsl.pattern.expressions import (
     Aggregate,
     Attribute,
@@ -346,6 +347,47 @@ def _grammar(*, commented: bool) -> _Rules:
 _VALUES: ContextVar[Mapping[str, Literal]] = ContextVar("_VALUES")
 
 
+#: The parts with a length of the text that is being read, and where each begins.
+_PARTS: ContextVar[list[tuple[Pattern, int]]] = ContextVar("_PARTS")
+
+
+@contextmanager
+def pointing_into(text: object) -> Iterator[None]:
+    """Lets errors about a part of the pattern point at it, if the query is a text."""
+    try:
+        yield
+    except CetdslError as error:
+        several = error.errors if isinstance(error, AnalysisErrors) else (error,)
+        if not isinstance(text, str) or all(one.part is None for one in several):
+            raise
+        for one in several:
+            one.span, one.text = _place_of(one.part, text), text
+        raise_together(several)
+
+
+def _place_of(part: object, text: str) -> tuple[int, int] | None:
+    """Where a part with a length stands in a text that can be read; None if it is nowhere there."""
+    found = _PARTS.set([])
+    try:
+        parse(text)
+        begins = [begin for known, begin in _PARTS.get() if known == part]
+    except ParseError:
+        return None
+    finally:
+        _PARTS.reset(found)
+    if not begins:
+        return None
+    depth, end = 0, len(text)
+    for token in _tokens(text):
+        if token.start() < begins[0]:
+            continue
+        depth += bool(token["open"]) - bool(token["close"])
+        if depth < 0 or (depth == 0 and token.group() == ","):
+            break
+        end = token.end()
+    return begins[0], end
+
+
 def _read(text: object, kind: type[T], parameters: Mapping[str, Literal] = MappingProxyType({})) -> T:
     """The query or the expression that a text states."""
     if not isinstance(text, str):
@@ -354,6 +396,7 @@ def _read(text: object, kind: type[T], parameters: Mapping[str, Literal] = Mappi
     if _skip(text, 0) == len(text):
         raise ParseError("the text is empty", hint=_SHAPE if kind is Query else "write a predicate such as b.price > 5")
     values = _VALUES.set(parameters)
+    parts = _PARTS.set(_PARTS.get([]))
     try:
         with _LOCK:
             rules = _grammar(commented="--" in text)
@@ -364,6 +407,7 @@ def _read(text: object, kind: type[T], parameters: Mapping[str, Literal] = Mappi
         raise ParseError("the query is nested too deeply", hint="remove parentheses that change nothing") from None
     finally:
         _VALUES.reset(values)
+        _PARTS.reset(parts)
     assert isinstance(result, kind)
     return result
 
@@ -692,7 +736,12 @@ def _group(word: str, kind: type[Pattern]) -> Callable[[str, int, pp.ParseResult
 def _limited(text: str, at: int, tokens: pp.ParseResults) -> Pattern:
     """A part of a pattern, with its WITHIN if it has one."""
     part, *length = tokens
-    return _checked(text, at, Within, part, *length) if length else part
+    assert isinstance(part, Pattern)
+    if not length:
+        return part
+    whole: Pattern = _checked(text, at, Within, part, *length)
+    _PARTS.get().append((whole, _skip(text, at)))
+    return whole
 
 
 def _unit(text: str, at: int, tokens: pp.ParseResults) -> Pattern:

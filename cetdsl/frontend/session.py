@@ -35,6 +35,7 @@ from cetdsl.frontend.extraction import given_extraction, given_road
 from cetdsl.frontend.given import check_emit, check_number, positive, shown_columns, whole
 from cetdsl.frontend.layouts import given_layout
 from cetdsl.frontend.patterns import query_of
+from cetdsl.frontend.sase import pointing_into
 from cetdsl.frontend.sorting import asked_sort
 from cetdsl.frontend.terms import Term, to_expr
 from cetdsl.ir.emission import EAGER, FINAL, UPDATE
@@ -1161,7 +1162,8 @@ def pattern(
     names = tuple(item.name for item in computed)
     df = with_computed(df, computed)
     bound = PatternFrame(df, node, Binding(time, tie_break, type, on_null_time, asked, watermarks_of(df), names))
-    bound._rewritten  # noqa: B018 - errors of the query are raised here, not when an answer is asked for
+    with pointing_into(query):
+        bound._rewritten  # noqa: B018 - errors of the query are raised here, not when an answer is asked for
     refuse_changing_conditions(df, spark_columns(bound.query))
     require_worker_python(df.sparkSession)
     return bound

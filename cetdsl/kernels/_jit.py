@@ -205,14 +205,29 @@ class _Cache(_caching.FunctionCache):  # type: ignore[misc]
     def __init__(self, function: Callable[..., Any], use: str) -> None:
         super().__init__(function)
         self._cache_file = _File(self._cache_path, f"{self._impl.filename_base}.{use}")
+        self._kernel = f"{function.__module__}.{function.__qualname__}"
 
     def load_overload(self, signature: Any, target: Any) -> Any:
         try:
-            return super().load_overload(signature, target)
+            known = super().load_overload(signature, target)
         except Exception as error:
             # Whole, but of another version of what it names: any error may come of that, and none is worth a query.
             _disk.LOG.warning("a kernel in %s cannot be loaded, and is compiled anew: %r", self._cache_path, error)
-            return None
+            known = None
+        if known is None:
+            _tell_of_compiling(self._kernel)
+        return known
+
+
+@cache
+def _warn_of_compiling() -> None:
+    """Says once in a process why its first answers take long; a warning, as nobody would see less of a worker."""
+    _disk.LOG.warning("compiling kernels, once on each machine; cetdsl warm-up does it before they are needed")
+
+
+def _tell_of_compiling(kernel: str) -> None:
+    _warn_of_compiling()
+    _disk.LOG.info("compiling %s", kernel)
 
 
 def jit(function: _Function) -> _Function:
