@@ -256,8 +256,10 @@ def test_trends_are_not_taken_one_at_a_time(spark: Any, few: Any) -> None:
     for refused in (bound.trends, bound.count_trends, bound.complete_trends, bound.graph, bound.diagnose):
         with pytest.raises(UnsupportedQuery, match="FIRST MATCH is asked for"):
             refused()
-    with pytest.raises(UnsupportedQuery, match="AFTER MATCH SKIP TO NEXT ROW is asked for"):
-        few.patterns({"one": cet.seq(A, B).after_match("next_row").returning(cet.count())}, time="t").aggregate()
+    together = few.patterns({"one": cet.seq(A, B).after_match("next_row").returning(cet.count())}, time="t")
+    for refused in (together.trends, together.aggregate, together.results):
+        with pytest.raises(UnsupportedQuery, match="AFTER MATCH SKIP TO NEXT ROW is asked for"):
+            refused()
     stream = spark.readStream.format("rate").load().withWatermark("timestamp", "1 minute")
     query = cet.event("A", "value > 0").within("1 minute", slide="1 minute")
     with pytest.raises(StreamingNotSupported, match="one at a time"):

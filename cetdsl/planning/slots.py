@@ -24,7 +24,7 @@ from cetdsl.pattern.expressions import (
     variables,
 )
 from cetdsl.pattern.nodes import And, Event, Not, Or, Pattern, Repeat, Seq, events
-from cetdsl.pattern.query import ANY
+from cetdsl.pattern.query import ANY, Selection
 from cetdsl.planning.compile import comparison_columns
 from cetdsl.planning.strategies.request import windowing_of
 
@@ -179,6 +179,8 @@ class _Reader:
                 raise NotInSlots("a predicate needs the finished trend")
 
     def read(self) -> tuple[Alternative, ...]:
+        if self.resolved.query.selection != Selection():
+            raise NotInSlots("it asks for matches one at a time")
         if self.resolved.query.matching != ANY:
             raise NotInSlots("its matching policy looks at the events between those that it binds")
         branches = list(self._branches(self.pattern, top=True))
