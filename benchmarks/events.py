@@ -44,6 +44,15 @@ class Events:
         """5 million events in 10,000 keys, 20 % A and 80 % B."""
         return self._kept("many-keys", 500 * self.scaled(10_000), self.scaled(10_000))
 
+    def kept_live(self, name: str, count: int, keys: int) -> DataFrame:
+        """So many events of some keys, as those of :meth:`many_keys`."""
+        return self._kept(name, count, keys)
+
+    def live_keys(self) -> DataFrame:
+        """1 million events in 10,000 keys, an hour long."""
+        keys = self.scaled(10_000)
+        return self._kept("live", 100 * keys, keys)
+
     def scattered(self) -> DataFrame:
         """As :meth:`many_keys`, but rows come in no order: keys and times, whole numbers, are by chance."""
         keys = self.scaled(10_000)

@@ -29,13 +29,14 @@ import panes
 import races
 import rows
 import sharing
+import streaming
 import unlisted
 from events import Events
 from pyspark.sql import SparkSession
 
 from cetdsl.java import require_java
 
-_MODULES = (races, panes, graphs, sharing, bounds, unlisted, detection, rows)
+_MODULES = (races, panes, graphs, sharing, bounds, unlisted, detection, rows, streaming)
 RACES = {name: race for module in _MODULES for name, race in module.RACES.items()}
 CHILDREN = {**races.CHILDREN, **panes.CHILDREN}
 

@@ -1,0 +1,153 @@
+"""Races of live streams: files read micro-batch by micro-batch, against the same files at once and Spark's own sums."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median, quantiles
+from typing import Any
+
+from events import ORIGIN, Events
+from measure import seconds, take_turns
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from races import AFTER_A, Result, Verdict, agree, count, discard, result
+
+#: Micro-batches of the races, and triggers of the steady stream.
+FILES, TRIGGERS = 8, 200
+#: Tasks of each operator that keeps state: Spark's usual 200 would spend most of the time on writing 200 small states.
+TASKS = 4
+TUMBLING, OVERLAPPING = (AFTER_A.within("15 minutes", slide=slide) for slide in ("15 minutes", "90 seconds"))
+QUERIES = 50
+
+Progress = list[dict[str, Any]]
+
+
+def in_order(events: Events, name: str, df: DataFrame, files: int) -> Path:
+    """Files of events in order of time, and of one last event that closes all windows."""
+    time = F.timestamp_seconds(F.lit(ORIGIN + 30 * 86_400))
+    last = df.limit(1).select(
+        F.lit(-1).cast("bigint").alias("key"), time.alias("time"), F.lit("Z").alias("type"), "price"
+    )
+    ordered = df.unionByName(last).repartitionByRange(files, "time").sortWithinPartitions("time")
+    path = events.folder / name
+    events.saved(name, lambda: ordered)
+    for number, file in enumerate(sorted(path.glob("*.parquet"))):
+        os.utime(file, (ORIGIN + number,) * 2)  # Spark reads the oldest file first
+    return path
+
+
+def live(spark: SparkSession, path: Path, schema: Any) -> DataFrame:
+    """The files as a stream, one in each micro-batch."""
+    files = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(path))
+    return files.withWatermark("time", "10 seconds")
+
+
+def drain(answer: DataFrame, into: str | None = None) -> Progress:
+    """Runs a stream over all of its files; gives what Spark tells of each micro-batch."""
+    spark = answer.sparkSession
+    before = spark.conf.get("spark.sql.shuffle.partitions")
+    spark.conf.set("spark.sql.shuffle.partitions", str(TASKS))
+    spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", "1000")
+    try:
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as checkpoint:
+            writer = answer.writeStream.option("checkpointLocation", checkpoint).trigger(availableNow=True)
+            query = writer.format("parquet").start(into) if into else writer.format("noop").start()
+            query.awaitTermination()
+            return [dict(progress) for progress in query.recentProgress]
+    finally:
+        spark.conf.set("spark.sql.shuffle.partitions", before)
+
+
+def state_bytes(progress: dict[str, Any]) -> int:
+    """What state holds after a micro-batch, over all operators."""
+    return sum(operator["memoryUsedBytes"] for operator in progress["stateOperators"])
+
+
+def workload(df: DataFrame) -> DataFrame:
+    """Queries that differ in the price from which on an event counts."""
+    asked = "RETURN COUNT(*) AS n PATTERN SEQ(A, B+) WHERE B.price > {} GROUP BY key WITHIN 15 minutes SLIDE 15 minutes"
+    texts = {f"q{n}": asked.format(n) for n in range(QUERIES)}
+    return df.patterns(texts, time="time").aggregate()
+
+
+def streaming(events: Events, runs: int) -> Result:
+    spark, keys = events.spark, events.scaled(10_000)
+    df = events.live_keys()
+    path = in_order(events, f"live-in-order-{100 * keys}", df, FILES)
+    told: dict[str, Progress] = {}
+
+    def drained(name: str, ask: Callable[[DataFrame], DataFrame]) -> Callable[[], None]:
+        def run() -> None:
+            told[name] = drain(ask(live(spark, path, df.schema)))
+
+        return run
+
+    stored = spark.read.schema(df.schema).parquet(str(path))
+    window = F.window("time", "15 minutes")
+    measured = take_turns(
+        {
+            "batch": lambda: discard(count(stored, TUMBLING, "decimal")),
+            "stream": drained("stream", lambda df: count(df, TUMBLING, "decimal")),
+            "floor": drained("floor", lambda df: df.groupBy("key", window).agg(F.sum("price"))),
+            "overlap": drained("overlap", lambda df: count(df, OVERLAPPING, "decimal")),
+            "workload": drained("workload", workload),
+        },
+        runs,
+    )
+    verdicts = [
+        Verdict("a stream of files, against the same files at once", "stream", "batch", 2),
+        Verdict("a stream, against Spark's groupBy(key, window).agg(sum)", "stream", "floor", 1.5),
+        Verdict("ten windows that overlap, against tumbling ones", "overlap", "stream", 1.5),
+        Verdict(f"a workload of {QUERIES} queries, against one", "workload", "stream", 3),
+    ]
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        drain(count(live(spark, path, df.schema), TUMBLING, "decimal"), folder)
+        check = agree({"batch": count(stored, TUMBLING, "decimal"), "stream": spark.read.parquet(folder)})
+    most = {name: max(map(state_bytes, progress)) for name, progress in told.items()}
+    notes = [
+        "The most that state held, MB: " + ", ".join(f"{name} {size / 1e6:.1f}" for name, size in most.items()) + ".",
+        steady(events),
+        golden(events),
+    ]
+    about = f"1 million events, 10,000 keys, an hour, in {FILES} files of a micro-batch each; windows of 15 minutes"
+    return result(about, measured, verdicts, notes=notes, **check)
+
+
+def steady(events: Events) -> str:
+    """Tells how time and state of a trigger change along a stream that stays as it is."""
+    df = events.kept_live("live-steady", 40_000, 100)
+    path = in_order(events, "live-steady-in-order", df, TRIGGERS)
+    query = AFTER_A.within("15 minutes", slide="15 minutes")
+    progress = drain(count(live(events.spark, path, df.schema), query, "decimal"))[:TRIGGERS]
+    # The first triggers start workers and fill the first windows; the last one closes all of them.
+    took = [one["durationMs"]["triggerExecution"] / 1000 for one in progress[TRIGGERS // 10 : -1]]
+    held = [state_bytes(one) for one in progress[TRIGGERS // 10 : -1]]
+    third = len(took) // 3
+    first, last = (f"{median(took[part]):.2f} s and {max(held[part]) / 1e6:.2f} MB" for part in _ends(third))
+    return (
+        f"{len(progress)} triggers of a steady stream: median time and most state of a trigger {first} in the first "
+        f"third, {last} in the last; p99 {quantiles(took, n=100)[98]:.2f} s."
+    )
+
+
+def _ends(third: int) -> tuple[slice, slice]:
+    return slice(None, third), slice(-third, None)
+
+
+def golden(events: Events) -> str:
+    """Tells how long windows of one A and 20 B take, of one key: 2^20 - 1 trends each."""
+    spark, size = events.spark, events.scaled(100_000)
+    time = F.timestamp_seconds(F.lit(ORIGIN - ORIGIN % 21) + F.col("id"))
+    kind = F.when(F.col("id") % 21 == 0, "A").otherwise("B")
+    rows = spark.range(size).select(F.lit(0).cast("bigint").alias("key"), time.alias("time"), kind.alias("type"))
+    df = rows.withColumn("price", F.lit(1.0))
+    path = in_order(events, f"live-golden-{size}", df, FILES)
+    query = AFTER_A.within("21 seconds", slide="21 seconds")
+    took = seconds(lambda: drain(count(live(spark, path, df.schema), query, "decimal")))
+    return f"{size:,} events of one key, 20 Kleene events in each window: {took:.1f} s in all, with Spark's planning."
+
+
+RACES = {race.__name__: race for race in (streaming,)}
