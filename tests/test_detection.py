@@ -298,8 +298,8 @@ def test_a_sample_where_there_is_little_to_see(spark: Any, df: Any) -> None:
     empty = spark.createDataFrame([], "t int, type string").pattern("PATTERN SEQ(A, B) WITHIN 4", time="t")
     assert "there are no events" in str(empty.explain("trends", plan="greedy", statistics="sample"))
     # Without a plan the order of the pattern is taken, as ever.
-    repeated = df.pattern("PATTERN (SEQ(A, B))+ WITHIN 4", time="t", tie_break="s")
-    assert repeated.trends(plan="greedy", statistics="sample").count() == repeated.trends().count()
+    repeated = df.pattern("PATTERN (SEQ(A, B))+ WITHIN 2", time="t", tie_break="s")
+    assert repeated.trends(plan="greedy", statistics="sample").count() == repeated.trends().count() > 0
     with pytest.raises(InvalidNode, match="there are no statistics 'smaple'") as told:
         repeated.trends(statistics="smaple")
     assert "did you mean 'sample'" in str(told.value)

@@ -160,3 +160,9 @@ def test_columns_in_workloads(events: Any) -> None:
 def test_errors_of_functions_come_with_all_others() -> None:
     with pytest.raises(AnalysisErrors, match="3 errors"):
         analyse(parse("PATTERN A WHERE rand() > A.nope AND reflect('a', 'b') = 1"), SCHEMA)
+
+
+def test_functions_that_spark_forgets_to_list_are_known() -> None:
+    """And what its module has imported for itself is none."""
+    assert "chr" in function_names()
+    assert not {"any", "cast", "overload", "callable"} & function_names()

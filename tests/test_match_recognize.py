@@ -94,6 +94,59 @@ def test_the_orders_of_two_customers(spark: Any) -> None:
     assert answer(found) == [("cust_1", 200, 50, 100, 12, 17), ("cust_2", 8, 4, 6, 13, 18)]
 
 
+def test_two_stocks_that_fall_and_rise(spark: Any) -> None:
+    """The example of Snowflake's pages."""
+    prices = {
+        "ABCD": [50, 36, 39, 42, 30, 47, 71, 80, 75, 63],
+        "XYZ": [89, 24, 37, 63, 65, 56, 50, 54, 30, 32],
+    }
+    rows = [(company, day, price) for company, own in prices.items() for day, price in enumerate(own, 1)]
+    found = spark.createDataFrame(rows, "company string, day int, price int").match_recognize(
+        """PARTITION BY company ORDER BY day
+        MEASURES MATCH_NUMBER() AS n, FIRST(day) AS begin, LAST(day) AS end_, COUNT(*) AS seen,
+            COUNT(less.*) AS falls, COUNT(more.*) AS rises
+        ONE ROW PER MATCH AFTER MATCH SKIP TO LAST more
+        PATTERN (before less+ more+)
+        DEFINE less AS price < PREV(price), more AS price > PREV(price)"""
+    )
+    assert answer(found) == [
+        ("ABCD", 1, 1, 4, 4, 1, 2),
+        ("ABCD", 2, 4, 8, 5, 1, 3),
+        ("XYZ", 1, 1, 5, 5, 1, 3),
+        ("XYZ", 2, 5, 8, 4, 2, 1),
+        ("XYZ", 3, 8, 10, 3, 1, 1),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("prices", "clause", "expected"),
+    [
+        (
+            [12, 17, 19, 21, 25, 18, 15, 14, 24, 25, 19],
+            """MEASURES start_row.second AS start, LAST(price_down.second) AS bottom, LAST(price_up.second) AS end_
+            ONE ROW PER MATCH AFTER MATCH SKIP TO LAST price_up
+            PATTERN (start_row price_down+ price_up)
+            DEFINE price_down AS (LAST(price_down.price, 1) IS NULL AND price_down.price < start_row.price)
+                OR price_down.price < LAST(price_down.price, 1),
+                price_up AS price_up.price > LAST(price_down.price, 1)""",
+            [(4, 7, 8)],
+        ),
+        (
+            [12, 17, 13, 16, 25, 2, 4, 10, 15, 25, 25, 30],
+            """MEASURES FIRST(A.second) AS start, LAST(A.second) AS end_, AVG(A.price) AS mean
+            ONE ROW PER MATCH AFTER MATCH SKIP PAST LAST ROW
+            PATTERN (A+ B) DEFINE A AS AVG(A.price) < 15""",
+            [(0, 3, 14.5), (5, 10, 13.5)],
+        ),
+    ],
+    ids=["a fall", "a mean"],
+)
+def test_the_ticker(spark: Any, prices: list[int], clause: str, expected: list[tuple[Any, ...]]) -> None:
+    """The examples of Flink's pages."""
+    df = spark.createDataFrame(list(enumerate(prices)), "second int, price int")
+    assert answer(df.match_recognize(f"ORDER BY second {clause}")) == expected
+
+
 @pytest.mark.parametrize(
     ("output", "expected"),
     more_on_classic(

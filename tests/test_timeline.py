@@ -94,7 +94,7 @@ def test_data_are_those_of_trends(stream: Any, case: generators.Case, number: st
 
 
 @pytest.mark.classic
-@property_of(30, ALL)
+@property_of(16, ALL)
 def test_data_are_those_of_trends_of_any_query(stream: Any, case: generators.Case, number: str) -> None:
     check(stream, case)
 

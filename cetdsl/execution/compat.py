@@ -142,7 +142,9 @@ def refuse_unsendable(schema: StructType) -> None:
 def function_names() -> frozenset[str]:
     """Returns the functions that a query may call: those of ``pyspark.sql.functions``, and casts."""
     excluded = {"col", "column", "lit", "expr", "udf", "pandas_udf", "arrow_udf", "udtf", "call_udf", "call_function"}
-    names = getattr(F, "__all__", None) or dir(F)
+    # Its list of names forgets some, such as chr; what it has imported from elsewhere is none of them.
+    defined = {name for name in dir(F) if str(getattr(getattr(F, name), "__module__", "")).startswith(F.__name__)}
+    names = {*getattr(F, "__all__", ()), *defined}
     return frozenset(CASTS) | {
         name.lower()
         for name in names
