@@ -11,7 +11,6 @@ from cetdsl.errors import UnsupportedQuery
 from cetdsl.execution.compat import schema_of, translated
 from cetdsl.execution.conditions import refuse_changing
 from cetdsl.execution.expressions import to_column
-from cetdsl.ir.schema import Schema
 from cetdsl.pattern.expressions import Attribute, Expr, SparkColumn
 from cetdsl.pattern.query import Computed
 from cetdsl.pattern.text import in_backquotes, quote_name
@@ -27,18 +26,14 @@ def with_computed(df: DataFrame, computed: Sequence[Computed]) -> DataFrame:
     UnsupportedQuery
         If one is no function of one row that gives the same value whenever it is asked.
     """
-    schema = schema_of(df)
+    schema, columns = schema_of(df), []
     for item in computed:
-        column = _column(item.term, schema)
-        what = f"compute the group {quote_name(item.name)}"
-        translated(lambda column=column: df.select(column), what)  # type: ignore[misc]
-        refuse_changing(df, {what.removeprefix("compute "): column})
-    columns = [_column(item.term, schema).alias(item.name) for item in computed]
+        column = to_column(item.term, _read, schema)
+        what = f"the group {quote_name(item.name)}"
+        translated(lambda column=column: df.select(column), f"compute {what}")  # type: ignore[misc]
+        refuse_changing(df, {what: column})
+        columns.append(column.alias(item.name))
     return df.select("*", *columns) if columns else df
-
-
-def _column(term: Expr, schema: Schema) -> Column:
-    return to_column(term, _read, schema)
 
 
 def _read(node: Expr) -> Column:

@@ -30,8 +30,6 @@ _SPREAD, _HALF = 0.5, 0.46
 _EDGE = 0.3
 #: Buttons of Plotly's that send what is drawn to its makers: the events of a query are nobody's but the user's.
 SENDS = ("sendChartToCloud", "sendDataToCloud")
-#: What stands in place of a picture of nothing.
-EMPTY = "The query has no trend: diagnose() says why."
 #: The longest text of one column that is shown beside a mark.
 _LONGEST = 100
 
@@ -157,8 +155,7 @@ def _lay_out(figure: Any, timeline: Timeline) -> None:
         automargin=True,
     )
     if not rows:
-        figure.update_xaxes(visible=False).update_yaxes(visible=False)
-        figure.add_annotation(text=EMPTY, x=0.5, y=0.5, xref="paper", yref="paper", showarrow=False)
+        say_empty(figure)
     for window, first, last in _blocks([row.window and (row.keys, row.window) for row in rows]):
         if window is not None:
             figure.add_shape(
@@ -202,6 +199,13 @@ def _hover(timeline: Timeline, row: TimelineRow, mark: Mark) -> str:
     if row.window is not None:
         lines.append(f"window from {row.window[0]} to {row.window[1]}")
     return "<br>".join(lines)
+
+
+def say_empty(figure: Figure) -> None:
+    """Shows in place of a picture of nothing where to ask for the reason."""
+    figure.update_xaxes(visible=False).update_yaxes(visible=False)
+    why = "The query has no trend: diagnose() says why."
+    figure.add_annotation(text=why, x=0.5, y=0.5, xref="paper", yref="paper", showarrow=False)
 
 
 def pairs_html(names: Sequence[str], texts: Sequence[str | None]) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from cetdsl.explain.charts import COLOURS
-from cetdsl.explain.timeline import EMPTY, SENDS, Time, as_html, pairs_html, require_plotly
+from cetdsl.explain.timeline import SENDS, Time, as_html, pairs_html, require_plotly, say_empty
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -84,8 +84,7 @@ def figure_of_counts(data: WindowCounts) -> Figure:
     title = "log2 of the number of trends" if logarithmic else "trends"
     figure.update_yaxes(title_text=title, type="linear", rangemode="tozero", automargin=True)
     if not data.counts:
-        figure.update_xaxes(visible=False).update_yaxes(visible=False)
-        figure.add_annotation(text=EMPTY, x=0.5, y=0.5, xref="paper", yref="paper", showarrow=False)
+        say_empty(figure)
     return figure
 
 

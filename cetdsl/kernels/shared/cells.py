@@ -8,7 +8,7 @@ import numpy as np
 
 from cetdsl.kernels.shared.bursts import Frame
 from cetdsl.kernels.shared.template import Template
-from cetdsl.kernels.vocabulary import Ints
+from cetdsl.kernels.vocabulary import Bools, Ints
 
 
 class Cells(NamedTuple):
@@ -63,22 +63,20 @@ def cells_of(template: Template, frame: Frame, weights: list[list[tuple[int, int
     order = _in_order(template, entries)
     node, width = entries.node[order], slots[entries.node[order]]
     end = np.cumsum(width)
+    begin = end - width
     first = np.empty_like(end)
-    first[order] = end - width
+    first[order] = begin
     repeating = int(width[node < template.repeating].sum())
     own, later = node < template.repeating, entries.number[order] > 0
     # Of each cell of a repeating node, the one of accumulator 0 beside it.
-    base = np.repeat((first[entries.start[node]] - end + width)[own], width[own]) + np.arange(repeating)
-    begins, ends = end - width, end
-    counted = np.zeros((template.variants, 2), dtype=np.int64)
-    variant = template.variant[node[own]]
-    counts = np.flatnonzero(~later[own])
-    counted[variant[counts], 1] = ends[own][counts]
-    counted[variant[counts[::-1]], 0] = begins[own][counts[::-1]]
-    others = np.flatnonzero(later & own)
-    weighed_start, weighed = _ranges(
-        template.variants, variant[others], entries.row[order][others], begins[others], ends[others]
-    )
+    base = np.repeat((first[entries.start[node]] - begin)[own], width[own]) + np.arange(repeating)
+
+    def ranges(which: Bools) -> tuple[Ints, Ints]:
+        row = entries.row[order][which]
+        return _ranges(template.variants, template.variant[node[which]], row, begin[which], end[which])
+
+    counted = np.ascontiguousarray(ranges(own & ~later)[1][:, 1:])
+    weighed_start, weighed = ranges(own & later)
     plain = (accumulators[template.query] * slots)[template.repeating :]
     return Cells(
         int(width.sum()),

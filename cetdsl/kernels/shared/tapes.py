@@ -12,7 +12,7 @@ from cetdsl.kernels.numbers.ladder import MULTIPLIED, Moduli, ResiduePass, Round
 from cetdsl.kernels.numbers.linear import LIMB_BITS, System, Weights
 from cetdsl.kernels.numbers.residues import Residues, inverses, powers_of_two
 from cetdsl.kernels.numbers.scaled import to_scaled
-from cetdsl.kernels.shared.bursts import Frame, Survey
+from cetdsl.kernels.shared.bursts import Frame, Survey, slices_of_windows
 from cetdsl.kernels.shared.cells import Cells, cells_of
 from cetdsl.kernels.shared.operations import Tape
 from cetdsl.kernels.shared.players import Kind, Kinds, rows_of, weight_rows
@@ -43,10 +43,9 @@ class TapePasses:
         self.island = self._islands(starts, slices)
 
     def _islands(self, starts: Ints, slices: list[Slices]) -> Ints:
-        # Queries with the same window number have the same slices.
-        numbers, query = np.unique(self.template.window, return_index=True)
-        found = [np.searchsorted(starts, slices[q].low, side="right") - 1 for q in query]
-        return np.concatenate([found[number] for number in np.searchsorted(numbers, self.template.window)])
+        window = self.template.window.tolist()
+        found = [np.searchsorted(starts, cut.low, side="right") - 1 for cut in slices_of_windows(window, slices)]
+        return np.concatenate([found[number] for number in window])
 
     def rounded(self, kinds: Kinds) -> RoundedPass:
         """Returns a pass in doubles or scaled numbers."""

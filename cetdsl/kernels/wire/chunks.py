@@ -166,7 +166,7 @@ class ChunkReader:
                 # Before the chunk is answered: it has its own copy, and two would be held.
                 pending = _last_rows(pending, rest)
                 yield chunk
-                for asked, (slices, _) in zip(self.asked, chunk.asked, strict=True):
+                for asked, (slices, _) in dict(zip(self.asked, chunk.asked, strict=True)).items():
                     asked.advance(slices, chunk.events.time, rest > 0)
             waiting = rest
             target = max(self.chunk_events, 2 * waiting)

@@ -164,13 +164,11 @@ def _in_order(spec: RunSpec, runs: pa.RecordBatch) -> tuple[Ints, _Records]:
     offsets = _offsets(runs.column(spec.keys + 1))
     kind, packed = record_type(spec), runs.column(spec.keys + 1).buffers()[2]
     records = np.frombuffer(packed, kind, int(offsets[-1] - offsets[0]) // kind.itemsize, offsets[0])
-    first = np.arange(runs.num_rows)
-    first[~differs_from_previous([runs.column(k) for k in range(spec.keys)], runs.num_rows)] = 0
-    run = np.repeat(np.arange(runs.num_rows), np.diff(offsets) // kind.itemsize)
-    owner = np.maximum.accumulate(first)[run]
+    is_new = differs_from_previous([runs.column(k) for k in range(spec.keys)], runs.num_rows)
+    number = np.repeat(np.cumsum(is_new) - 1, np.diff(offsets) // kind.itemsize)
+    owner = np.flatnonzero(is_new)[number]
     time = records["c0"]
     if not bool(((time[1:] >= time[:-1]) | (owner[1:] != owner[:-1])).all()):
-        number = np.cumsum(first == np.arange(runs.num_rows))[run] - 1
         order, _ = order_by_key_and_time(number, int(number[-1]) + 1, np.ascontiguousarray(time))
         records = records.take(order)
     return owner, records
