@@ -129,11 +129,8 @@ def _constant(node: Constant, rows: int) -> pa.Array:
     places = from_numpy(np.zeros(rows, dtype=np.int32))
     if isinstance(value, str):
         return from_bytes([value.encode()], kind).take(places)
-    return (
-        from_numpy(np.array([value], dtype="u1" if isinstance(value, bool) else kind.to_pandas_dtype()))
-        .cast(kind)
-        .take(places)
-    )
+    bits = np.array([value], dtype="u1" if isinstance(value, bool) else kind.to_pandas_dtype())
+    return from_numpy(bits).cast(kind).take(places)
 
 
 def _array(found: Any, name: str) -> pa.Array:
