@@ -289,7 +289,7 @@ def test_a_refused_part_is_pointed_at(stream: Any, text: str, place: str) -> Non
         assert str(read_before.value) == str(caught.value)
     queries = f"NAME one: PATTERN A;\nNAME two: {text}; NAME three: PATTERN B"
     for workload, whole in ((queries, queries), ({"two": text}, text)):
-        with pytest.raises(UnsupportedQuery, match="^query 'two': WITHIN") as named:
+        with pytest.raises(UnsupportedQuery, match=r"^query 'two': WITHIN") as named:
             stream.patterns(workload, time="t")
         assert named.value.text == whole
         assert whole[slice(*named.value.span)] == place
