@@ -193,7 +193,7 @@ def test_whoever_sorts_finds_the_same_matches(spark: Any) -> None:
 
 
 def test_who_looks_at_neighbours_shows_in_the_plan(spark: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    df = spark.createDataFrame([], "k int, t int, x double, s string")
+    df = spark.range(3).selectExpr("id AS k", "id AS t", "CAST(id AS double) AS x", "CAST(id AS string) AS s")
 
     def plan(condition: str, sort: str | None = None) -> str:
         df.match_recognize(
