@@ -293,6 +293,20 @@ def _few_tasks(spark: Any) -> Iterator[None]:
         yield
 
 
+#: How a stream keeps its events, with the settings that it takes.
+KEPT = {
+    "windows": {"cetdsl.state": "windows"},
+    "events": {"cetdsl.state": "events", PROVIDER: STORES["RocksDB"]},
+}
+
+
+@pytest.fixture(params=KEPT)
+def _kept(spark: Any, request: pytest.FixtureRequest) -> Iterator[None]:
+    with settings(spark, KEPT[request.param]):
+        yield
+
+
+@pytest.mark.usefixtures("_kept")
 def test_a_stream_is_answered_as_a_batch(spark: Any, tmp_path: Path) -> None:
     choose = random.Random(0)
     live = Live(spark, tmp_path, stream_of_streams(0, STREAMS, DELAY, choose))
@@ -305,6 +319,7 @@ def test_a_stream_is_answered_as_a_batch(spark: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.classic
+@pytest.mark.usefixtures("_kept")
 def test_late_events_are_those_of_closed_windows_and_each_window_comes_once(spark: Any, tmp_path: Path) -> None:
     choose = random.Random(7)
     live = Live(spark, tmp_path, stream_of_streams(50, STREAMS, 4 * DELAY, choose))
@@ -400,6 +415,7 @@ def at(second: int, case: int, kind: str, **more: Any) -> Row:
 
 
 @pytest.mark.classic
+@pytest.mark.usefixtures("_kept")
 def test_what_other_engines_get_wrong(spark: Any, tmp_path: Path) -> None:
     silent, late, too_late, one_instant, other = range(5)
     live = Live(

@@ -16,9 +16,9 @@ from cetdsl.execution.compat import parallelism, refuse_unsendable
 from cetdsl.execution.lists import with_lists
 from cetdsl.execution.operators import Rows, execute, runs
 from cetdsl.execution.source import EventFrame, Terms
-from cetdsl.execution.streams import gathered, gathered_panes, sent_in_order
+from cetdsl.execution.streams import gathered, gathered_panes, gathered_parcels, sent_in_order, with_buckets
 from cetdsl.execution.worker import map_stage
-from cetdsl.ir.kernel import KernelSpec
+from cetdsl.ir.kernel import KernelQuery, KernelSpec
 from cetdsl.ir.layout import (
     BUCKET,
     CODE,
@@ -81,7 +81,10 @@ def _events_in_order(df: DataFrame, below: Operator, needed: EventsInOrder) -> R
     order = [*([] if lone_share else by), *layout.order]
     if needed.sorting.by_kernel:
         layout, order = attrs.evolve(layout, sort_memory=needed.sorting.memory), []
-    if not source.is_stream:
+    if needed.keeping.once:
+        rows = gathered_parcels(frame, _kept_for(needed), rows, layout, _asked_of_events(needed))
+        layout = attrs.evolve(layout, in_parcels=True)
+    elif not source.is_stream:
         rows = exchange(rows, by, order, shares if lone_share else 0)
     return Rows(rows, frame, types, attrs.evolve(typed(spec, types), layout=layout), shares)
 
@@ -141,10 +144,10 @@ def _for_tasks(frame: EventFrame, needed: EventsInOrder, terms: Terms, layout: R
     """Selects the rows that some variable can bind, once for each time bucket and each share that needs them."""
     spec = needed.spec
     if frame.source.is_stream:
-        query = spec.query
-        windowing = panes_apart(query.windowing) if needed.in_panes else query.windowing
-        asked = needed.values, needed.columns, needed.kind, needed.tests
-        return gathered(frame, attrs.evolve(query, windowing=windowing), terms, layout, asked)
+        query = _kept_for(needed)
+        if needed.keeping.once:
+            return with_buckets(frame, query, terms)
+        return gathered(frame, query, terms, layout, _asked_of_events(needed))
     if layout.lists:
         rows = with_lists(frame, terms)
     else:
@@ -154,6 +157,17 @@ def _for_tasks(frame: EventFrame, needed: EventsInOrder, terms: Terms, layout: R
     if layout.has(SHARE):
         rows = rows.withColumn(SHARE, F.explode(SHARE))
     return rows.selectExpr(*layout.columns) if layout.lists else rows
+
+
+def _kept_for(needed: EventsInOrder) -> KernelQuery:
+    """Returns the query with the windows by which a stream keeps its events."""
+    query = needed.spec.query
+    return attrs.evolve(query, windowing=panes_apart(query.windowing)) if needed.in_panes else query
+
+
+def _asked_of_events(needed: EventsInOrder) -> object:
+    """Returns what else is asked of each event than a query refers to."""
+    return needed.values, needed.columns, needed.kind, needed.tests
 
 
 def _event_columns(

@@ -37,6 +37,7 @@ from cetdsl.explain.trends_together import explain_trends_together
 from cetdsl.explain.workload import explain_workload
 from cetdsl.frontend import sase
 from cetdsl.frontend.given import check_number, shown_columns, whole
+from cetdsl.frontend.keeping import asked_state
 from cetdsl.frontend.patterns import query_of
 from cetdsl.frontend.session import computed_by, spark_columns
 from cetdsl.frontend.sorting import asked_sort
@@ -471,6 +472,7 @@ def patterns(
     cost_model: str = CALIBRATED,
     sort: str | None = None,
     sort_memory: str | int | None = None,
+    state: str | None = None,
 ) -> Workload:
     """Bind many queries to the events of a DataFrame.
 
@@ -502,6 +504,8 @@ def patterns(
         Who puts the events of a task in order, as of :func:`pattern`.
     sort_memory : str or int, optional
         How much the kernel holds while it sorts, as of :func:`pattern`.
+    state : {"auto", "windows", "events"}, optional
+        How a stream keeps its events, as of :func:`pattern`.
 
     Returns
     -------
@@ -531,11 +535,13 @@ def patterns(
     df = as_dataframe(df)
     named = named_queries(queries)
     how = _sharing(sharing, deviations or {}, cost_model, named)
-    asked = asked_sort(df.sparkSession, sort, sort_memory)
+    asked, kept = asked_sort(df.sparkSession, sort, sort_memory), asked_state(df, state)
     computed = _computed_by_all(named, df)
     names = tuple(item.name for item in computed)
     df = with_computed(df, computed)
-    workload = Workload(df, named, Binding(time, tie_break, type, on_null_time, asked, watermarks_of(df), names), how)
+    workload = Workload(
+        df, named, Binding(time, tie_break, type, on_null_time, asked, watermarks_of(df), names, kept), how
+    )
     workload._rewritten  # noqa: B018 - errors of the queries are raised here, not when an answer is asked for
     for name, query in named.items():
         try:

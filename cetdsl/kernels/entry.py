@@ -16,6 +16,7 @@ _Batches = Iterator[pa.RecordBatch]
 #: The module and the function of each stage. A worker loads only what its stage needs: kernels take time to load.
 _STAGES = {
     "runs": ("wire.runs", "run_stream"),
+    "parcels": ("wire.parcels", "parcel_stream"),
     "order": ("wire.order", "order_stream"),
     "aggregate": ("aggregate.stream", "aggregate_stream"),
     "sweep": ("aggregate.stream", "sweep_stream"),

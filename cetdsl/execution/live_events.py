@@ -1,0 +1,99 @@
+"""Keeps each live event of a stream once, however many windows need it, by arbitrary stateful processing.
+
+A worker packs events into parcels, of a share of the keys and of the same time buckets each. Spark's
+``transformWithState`` keeps the parcels of a share, and gives them to a time bucket when the watermark closes it. So
+state is asked a few times for each task of a micro-batch, and not for each key, which takes a fraction of a millisecond
+every time.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from cetdsl.execution.compat import WATERMARK
+from cetdsl.execution.keeper import keeper
+from cetdsl.execution.source import EventFrame, Terms, floor_divide
+from cetdsl.execution.worker import map_stage
+from cetdsl.ir.stages import ParcelSpec
+from cetdsl.ir.windowing import Windowing
+
+#: The first and the last time bucket that needs an event.
+_FIRST, _LAST = "first", "last"
+_PACKED = "share int, first bigint, last bigint, body binary"
+_GIVEN = "s bigint, p binary"
+
+
+def buckets_of(frame: EventFrame, windowing: Windowing, begin: int, end: int) -> Terms:
+    """Returns the columns of the first and of the last time bucket that needs an event.
+
+    A bucket needs the events from ``begin`` to ``end``, counted from its start.
+    """
+    cut = windowing.cut
+    first = floor_divide(frame.ticks - F.lit(_least_end(cut, begin, end)), cut) + F.lit(1).cast("bigint")
+    return {_FIRST: first, _LAST: floor_divide(frame.ticks - F.lit(begin), cut)}
+
+
+def kept_once(rows: DataFrame, keys: int, windowing: Windowing, begin: int, end: int, meaning: str) -> DataFrame:
+    """Returns the parcels of each time bucket once no more of their events are awaited.
+
+    The rows are those of events, with the columns of :func:`buckets_of` and with so many keys ``k0``, ``k1``, ...
+    """
+    shares = int(rows.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
+    others = [name for name in rows.columns if name not in (_FIRST, _LAST)]
+    named = rows.selectExpr(f"{_share(keys, shares)} AS share", _FIRST, _LAST, *others)
+    parcels = map_stage(named, "parcels", ParcelSpec(3), _PACKED)
+    end = _least_end(windowing.cut, begin, end)
+    # Spark compares the column of this note with the watermark, and drops what only closed buckets need: a bucket of a
+    # parcel has a row of its own, the last one with the parcel.
+    closes = F.expr(f"bucket * {windowing.cut} + {end}").alias("closes", metadata={WATERMARK: 0})
+    body = F.expr(f"CASE WHEN bucket = {_LAST} THEN body END AS body")
+    opened = parcels.withColumn("bucket", F.expr(f"explode(sequence({_FIRST}, {_LAST}))"))
+    opened = opened.select("share", "bucket", _FIRST, body, closes)
+    kept = keeper(f"{shares} {meaning}", windowing.cut, end)
+    return opened.groupBy("share").transformWithStateInPandas(kept, _GIVEN, "append", "EventTime")
+
+
+def _least_end(cut: int, begin: int, end: int) -> int:
+    """Where windows leave gaps, the next one's start is the end, so that a bucket needs each event."""
+    return max(end, begin + cut)
+
+
+def _share(keys: int, shares: int) -> str:
+    """Returns the number of an event's share of the keys, as SQL text; each share is a task's work."""
+    if not keys or shares == 1:
+        return "0"
+    names = ", ".join(f"k{number}" for number in range(keys))
+    numbers = ", ".join(map(str, _numbers_apart(shares)))
+    return f"element_at(array({numbers}), CAST(pmod(hash({names}), {shares}) AS int) + 1)"
+
+
+@lru_cache
+def _numbers_apart(tasks: int) -> tuple[int, ...]:
+    """Returns as many numbers, each of which Spark sends to another of so many tasks.
+
+    Examples
+    --------
+    >>> _numbers_apart(4)
+    """
+    found: dict[int, int] = {}
+    number = 0
+    while len(found) < tasks:
+        found.setdefault(_hash(number) % tasks, number)
+        number += 1
+    return tuple(found.values())
+
+
+def _hash(number: int) -> int:
+    """Spark's hash of a whole number: Murmur 3 of its 32 bits, as a signed number."""
+    word = number * 0xCC9E2D51 & 0xFFFFFFFF
+    word = (word << 15 | word >> 17) * 0x1B873593 & 0xFFFFFFFF
+    word ^= 42
+    word = ((word << 13 | word >> 19) * 5 + 0xE6546B64) & 0xFFFFFFFF
+    word ^= 4
+    word = (word ^ word >> 16) * 0x85EBCA6B & 0xFFFFFFFF
+    word = (word ^ word >> 13) * 0xC2B2AE35 & 0xFFFFFFFF
+    word ^= word >> 16
+    return word - (1 << 32) if word >> 31 else word
