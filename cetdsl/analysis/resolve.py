@@ -70,8 +70,8 @@ class Binding:
     a single name, or None for no column, will do. ``type`` is the column with the type of an event; None when every
     event is of every type. ``on_null_time`` is ``"error"`` or ``"skip"``. ``sort`` says who sorts the events of a task.
     ``watermarks`` are those of a stream: their delays in microseconds, by column. They are None for what is no stream.
-    ``computed`` names the columns that queries compute: no answer shows them among those of an event. ``state`` says how
-    a stream is to keep its events.
+    ``computed`` names the columns that queries compute: no answer shows them among those of an event. ``state`` says
+    how a stream is to keep its events.
     """
 
     time: str | None = None

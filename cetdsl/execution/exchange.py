@@ -14,6 +14,7 @@ from pyspark.sql import types as T
 
 from cetdsl.execution.compat import parallelism, refuse_unsendable
 from cetdsl.execution.lists import with_lists
+from cetdsl.execution.live_events import kept_whole
 from cetdsl.execution.operators import Rows, execute, runs
 from cetdsl.execution.source import EventFrame, Terms
 from cetdsl.execution.streams import gathered, gathered_panes, gathered_parcels, sent_in_order, with_buckets
@@ -64,6 +65,8 @@ def exchange(rows: DataFrame, by: Sequence[str], order: Sequence[Column | str] =
 def _events_in_order(df: DataFrame, below: Operator, needed: EventsInOrder) -> Rows:
     """Projects each event to what a kernel needs, sends it to its key's task and sorts it there, or lets the kernel."""
     source, spec = below.source, needed.spec
+    if needed.keeping.whole:
+        df = kept_whole(df, EventFrame(df, source, below.compiled), spec.query.windowing)
     shares = parallelism(df.sparkSession) if needed.shared else 0
     needed = attrs.evolve(needed, settled=needed.settled or needed.shared)
     frame, rows, layout = _selected(df, below, needed, shares)
@@ -81,7 +84,7 @@ def _events_in_order(df: DataFrame, below: Operator, needed: EventsInOrder) -> R
     order = [*([] if lone_share else by), *layout.order]
     if needed.sorting.by_kernel:
         layout, order = attrs.evolve(layout, sort_memory=needed.sorting.memory), []
-    if needed.keeping.once:
+    if needed.keeping.once and not needed.keeping.whole:
         rows = gathered_parcels(frame, _kept_for(needed), rows, layout, _asked_of_events(needed))
         layout = attrs.evolve(layout, in_parcels=True)
     elif not source.is_stream:
@@ -109,7 +112,9 @@ def _project(frame: EventFrame, needed: EventsInOrder, shares: int) -> tuple[Ter
     terms = frame.keys()
     if shares:
         terms[SHARE] = frame.shares(share_numbers(shares))
-    if needed.in_panes:
+    if needed.keeping.whole:
+        terms[BUCKET] = f"c{len(frame.fields) - 1}"
+    elif needed.in_panes:
         terms[BUCKET] = frame.pane()
     elif spec.query.windowing.cut:
         terms[BUCKET] = frame.time_buckets(spec.query.looks_back)
@@ -143,6 +148,8 @@ def _project(frame: EventFrame, needed: EventsInOrder, shares: int) -> tuple[Ter
 def _for_tasks(frame: EventFrame, needed: EventsInOrder, terms: Terms, layout: RowLayout) -> DataFrame:
     """Selects the rows that some variable can bind, once for each time bucket and each share that needs them."""
     spec = needed.spec
+    if needed.keeping.whole:
+        return frame.select({name: terms[name] for name in layout.columns})
     if frame.source.is_stream:
         query = _kept_for(needed)
         if needed.keeping.once:

@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from typing import Any
 from uuid import uuid4
 
-from pyspark.sql.streaming import StatefulProcessor
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from cetdsl.execution.states import STATE_VERSION
 
+#: How the meaning begins of events that are kept whole: what state holds of them is told where it does not fit.
+WHOLE = "all events"
 #: Bytes of parcels that are given at once, about.
 _GIVEN_BYTES = 8 << 20
 
@@ -84,6 +86,11 @@ def keeper(meaning: str, cut: int, end: int) -> StatefulProcessor:
             elif known[0] != meaning:
                 from cetdsl.errors import OTHER_STATE, OTHER_STATE_ADVICE, OtherState
 
+                version, _, held = known[0].partition(" ")
+                if version == str(STATE_VERSION) and held.startswith(WHOLE):
+                    raise OtherState(
+                        f"the checkpoint keeps {held}, and not {meaning.partition(' ')[2]}", hint=OTHER_STATE_ADVICE
+                    )
                 raise OtherState(OTHER_STATE, hint=OTHER_STATE_ADVICE)
 
         def close(self) -> None:

@@ -8,17 +8,19 @@ every time.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from cetdsl.execution.compat import WATERMARK
-from cetdsl.execution.keeper import keeper
+from cetdsl.execution.keeper import WHOLE, keeper
 from cetdsl.execution.source import EventFrame, Terms, floor_divide
 from cetdsl.execution.worker import map_stage
 from cetdsl.ir.stages import ParcelSpec
-from cetdsl.ir.windowing import Windowing
+from cetdsl.ir.windowing import Windowing, needed_by_bucket
 
 #: The first and the last time bucket that needs an event.
 _FIRST, _LAST = "first", "last"
@@ -36,14 +38,16 @@ def buckets_of(frame: EventFrame, windowing: Windowing, begin: int, end: int) ->
     return {_FIRST: first, _LAST: floor_divide(frame.ticks - F.lit(begin), cut)}
 
 
-def kept_once(rows: DataFrame, keys: int, windowing: Windowing, begin: int, end: int, meaning: str) -> DataFrame:
+def kept_once(
+    rows: DataFrame, packed: Sequence[str], keys: int, windowing: Windowing, begin: int, end: int, meaning: str
+) -> DataFrame:
     """Returns the parcels of each time bucket once no more of their events are awaited.
 
-    The rows are those of events, with the columns of :func:`buckets_of` and with so many keys ``k0``, ``k1``, ...
+    The rows are those of events, with the columns of :func:`buckets_of` and with so many keys ``k0``, ``k1``, ... Some
+    columns are ``packed``.
     """
     shares = int(rows.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
-    others = [name for name in rows.columns if name not in (_FIRST, _LAST)]
-    named = rows.selectExpr(f"{_share(keys, shares)} AS share", _FIRST, _LAST, *others)
+    named = rows.selectExpr(f"{_share(keys, shares)} AS share", _FIRST, _LAST, *packed)
     parcels = map_stage(named, "parcels", ParcelSpec(3), _PACKED)
     end = _least_end(windowing.cut, begin, end)
     # Spark compares the column of this note with the watermark, and drops what only closed buckets need: a bucket of a
@@ -52,8 +56,26 @@ def kept_once(rows: DataFrame, keys: int, windowing: Windowing, begin: int, end:
     body = F.expr(f"CASE WHEN bucket = {_LAST} THEN body END AS body")
     opened = parcels.withColumn("bucket", F.expr(f"explode(sequence({_FIRST}, {_LAST}))"))
     opened = opened.select("share", "bucket", _FIRST, body, closes)
-    kept = keeper(f"{shares} {meaning}", windowing.cut, end)
+    kept = keeper(f"{meaning}, in {shares} shares", windowing.cut, end)
     return opened.groupBy("share").transformWithStateInPandas(kept, _GIVEN, "append", "EventTime")
+
+
+def kept_whole(df: DataFrame, frame: EventFrame, windowing: Windowing) -> DataFrame:
+    """Returns all events of each time bucket once none of them is awaited any more: their columns, and the bucket.
+
+    What state holds depends on nothing of a query but its keys and its windows.
+    """
+    begin, end = needed_by_bucket(windowing, looks_back=True)
+    columns = [frame.own_name(field.name) for field in df.schema.fields]
+    rows = frame.timed({**frame.keys(), **buckets_of(frame, windowing, begin, end), **{name: name for name in columns}})
+    held = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in df.schema.fields)
+    source = frame.source
+    by = f" by {', '.join(source.keys)}" if source.keys else ""
+    meaning = f"{WHOLE}{by}, their time {source.time}, needed for {end - begin} microseconds from every {windowing.cut}"
+    parcels = kept_once(rows, columns, len(source.keys), windowing, begin, end, f"{meaning}, columns {held}")
+    bucket = T.StructField("bucket", T.LongType())
+    schema = T.StructType([*(T.StructField(field.name, field.dataType) for field in df.schema.fields), bucket])
+    return map_stage(parcels, "unpack", len(columns), schema)
 
 
 def _least_end(cut: int, begin: int, end: int) -> int:

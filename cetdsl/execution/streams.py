@@ -78,8 +78,9 @@ def gathered_parcels(
 ) -> DataFrame:
     """Returns what :func:`gathered` does of events :func:`with_buckets`, in parcels, each of which was kept once."""
     begin, end = needed_by_bucket(query.windowing, query.looks_back)
+    packed = [name for name in layout.columns if name != BUCKET]
     meaning = _meaning(frame, query, layout, rows, asked)
-    return kept_once(rows, len(frame.source.keys), query.windowing, begin, end, meaning)
+    return kept_once(rows, packed, len(frame.source.keys), query.windowing, begin, end, meaning)
 
 
 def _meaning(frame: EventFrame, query: KernelQuery, layout: RowLayout, rows: DataFrame, asked: object) -> str:

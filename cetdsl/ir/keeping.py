@@ -11,10 +11,14 @@ AUTO, WINDOWS, EVENTS = STATES = ("auto", "windows", "events")
 
 @attrs.frozen
 class AskedState:
-    """How events are to be kept, one of :data:`STATES`, and what ``lacks`` for keeping each once; None: nothing."""
+    """How events are to be kept, one of :data:`STATES`, and what ``lacks`` for keeping each once; None: nothing.
+
+    If ``whole``, all of them are to be kept with all of their columns, so that other queries can go on with them.
+    """
 
     by: str = AUTO
     lacks: str | None = None
+    whole: bool = False
 
 
 #: Where nothing is asked for.
@@ -23,10 +27,14 @@ AS_USUAL = AskedState()
 
 @attrs.frozen
 class Keeping:
-    """The decision on how the events of a stream are kept, and why: each of them ``once``, or by window."""
+    """The decision on how the events of a stream are kept, and why: each of them ``once``, or by window.
+
+    Those that are kept once may be ``whole``, and are then projected to what the query needs when their bucket closes.
+    """
 
     once: bool
     why: str
+    whole: bool = False
 
 
 #: Where nothing has been decided.

@@ -17,6 +17,7 @@ _Batches = Iterator[pa.RecordBatch]
 _STAGES = {
     "runs": ("wire.runs", "run_stream"),
     "parcels": ("wire.parcels", "parcel_stream"),
+    "unpack": ("wire.parcels", "unpack_stream"),
     "order": ("wire.order", "order_stream"),
     "aggregate": ("aggregate.stream", "aggregate_stream"),
     "sweep": ("aggregate.stream", "sweep_stream"),

@@ -15,6 +15,8 @@ from cetdsl.ir.source import Source
 def keeping_of(source: Source, compiled: Compiled) -> Keeping:
     """Decides how the events that a query reads are kept."""
     asked = source.state
+    if asked.whole:
+        return Keeping(once=True, why="whole, for queries that come and go", whole=True)
     if asked.by == WINDOWS:
         return Keeping(once=False, why="as asked for")
     reason = why_not_once(source, compiled)

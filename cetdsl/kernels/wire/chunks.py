@@ -142,7 +142,7 @@ class ChunkReader:
     ) -> None:
         self.spec, self.layout = spec, spec.layout
         if self.layout.in_parcels:
-            batches = events_of_parcels(self.layout, batches)
+            batches = events_of_parcels(self.layout.position(BUCKET), batches)
         if self.layout.runs is not None:
             batches = events_of_runs(self.layout.runs, batches)
         if self.layout.sort_memory:

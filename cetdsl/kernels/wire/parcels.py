@@ -11,7 +11,6 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from cetdsl.ir.layout import BUCKET, RowLayout
 from cetdsl.ir.stages import ParcelSpec
 from cetdsl.kernels.wire.columns import KeyNumbers, as_array, from_bytes, from_numpy
 
@@ -63,9 +62,14 @@ def _packed(events: pa.Table) -> bytes:
     return packed
 
 
-def events_of_parcels(layout: RowLayout, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Unpacks parcels, each behind the number of a time bucket, into events with the columns of a layout."""
-    place = layout.position(BUCKET)
+def unpack_stream(place: int, batches: Iterator[pa.RecordBatch]) -> Iterator[list[pa.Array]]:
+    """Yields the columns of :func:`events_of_parcels`."""
+    for events in events_of_parcels(place, batches):
+        yield events.columns
+
+
+def events_of_parcels(place: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Unpacks parcels, each behind the number of a time bucket, which is at some place among the events' columns."""
     for batch in batches:
         buckets, bodies = batch.columns
         for bucket, body in zip(buckets.to_pylist(), bodies, strict=True):
@@ -73,4 +77,4 @@ def events_of_parcels(layout: RowLayout, batches: Iterator[pa.RecordBatch]) -> I
                 for events in reader:
                     columns = list(events.columns)
                     columns.insert(place, from_numpy(np.full(events.num_rows, bucket, dtype=np.int64)))
-                    yield pa.RecordBatch.from_arrays(columns, names=list(layout.columns))
+                    yield pa.RecordBatch.from_arrays(columns, names=[f"r{number}" for number in range(len(columns))])
