@@ -1140,8 +1140,8 @@ def pattern(
     state : {"auto", "windows", "events"}, optional
         How a stream keeps its events until they are answered: those of each window by Spark's own operators, with any
         state store; or each event once, packed, however many windows need it, which takes RocksDB as the state store:
-        see :doc:`/streaming`. ``auto`` takes the latter where it can be had. By default the session's setting
-        ``cetdsl.state``, and else ``auto``.
+        see :doc:`/streaming`. ``auto`` takes the latter where windows overlap and it can be had. By default the
+        session's setting ``cetdsl.state``, and else ``auto``.
 
     Returns
     -------

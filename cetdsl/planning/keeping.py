@@ -10,6 +10,7 @@ from cetdsl.ir.compiled import Compiled
 from cetdsl.ir.emission import FINAL
 from cetdsl.ir.keeping import EVENTS, WINDOWS, Keeping
 from cetdsl.ir.source import Source
+from cetdsl.ir.windowing import overlaps
 
 
 def keeping_of(source: Source, compiled: Compiled) -> Keeping:
@@ -24,7 +25,9 @@ def keeping_of(source: Source, compiled: Compiled) -> Keeping:
         return Keeping(once=False, why=reason)
     if asked.by == EVENTS:
         return Keeping(once=True, why="as asked for")
-    return Keeping(once=True, why="many in one, as bytes")
+    if not overlaps(source.windowing):
+        return Keeping(once=False, why="windows do not overlap, and Spark's own operators take less time")
+    return Keeping(once=True, why="as windows overlap")
 
 
 def why_not_once(source: Source, compiled: Compiled) -> str | None:
