@@ -157,6 +157,11 @@ def _parser() -> argparse.ArgumentParser:
         "what their graphs hold, which runs a job",
     )
 
+    explain.add_argument(
+        "--measured",
+        action="store_true",
+        help="run the plan as far as each of its steps, and tell the rows and seconds of each",
+    )
     explain.add_argument("--html", metavar="FILE", help="also write it as a web page, with pictures")
 
     diagnose = commands.add_parser(
@@ -357,7 +362,7 @@ def _explain(chosen: argparse.Namespace) -> None:
     query = cet.parse(_text(chosen.query))
     inputs = _common_format(chosen)
     with _session(chosen) as spark:
-        found = _bind(spark, inputs, query, chosen).explain(chosen.stage)
+        found = _bind(spark, inputs, query, chosen).explain(chosen.stage, measured=chosen.measured)
         print(found)
     _write_page(found.html(), chosen.html)
 

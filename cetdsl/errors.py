@@ -71,8 +71,6 @@ class CetdslError(Exception):
         self.hint = hint
         self.span = span
         self.text = text
-        #: The part of the pattern that is refused, for who knows the text of the query to point at it.
-        self.part: object = None
         super().__init__(message)
 
     def __str__(self) -> str:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import itertools
 import re
 import xml.etree.ElementTree as ET
+from collections import Counter
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
@@ -16,7 +19,7 @@ from cetdsl.errors import ResolutionError
 from cetdsl.explain import Explanation, draw_automaton, explain_query
 from cetdsl.explain.automata import automaton_view, pattern_view
 from cetdsl.explain.graphviz import dot_of
-from cetdsl.explain.html import page_of
+from cetdsl.explain.html import fragment_of, page_of
 from cetdsl.explain.physical import STRATEGIES
 from cetdsl.explain.stages import STAGES
 from cetdsl.explain.svg import svg_of
@@ -367,6 +370,35 @@ def test_what_is_no_text_is_no_stage() -> None:
     for stage in (10**5000, b"parsed", ["parsed"]):
         with pytest.raises(ResolutionError, match="no stage"):
             explained("PATTERN A", stage)  # type: ignore[arg-type]
+
+
+def test_steps_tell_what_they_take(spark: Any) -> None:
+    """Rows are told apart by step: read, sent, given for each window of each key, and answered."""
+    df = spark.range(50).selectExpr("id AS t", "if(id % 5 = 0, 'A', if(id % 5 < 3, 'B', 'Z')) AS type", "id % 2 AS k")
+    bound = df.pattern("PATTERN SEQ(A, B+) WHERE [k] AND B.t < NEXT(B).t WITHIN 10 SLIDE 10", time="t")
+    shown = bound.explain(measured=True)
+    rows = {line.split()[1] for line in shown.text.splitlines() if "measured:" in line}
+    assert rows == {"50", "30", "10", "5"}
+    assert [name for name, views in shown.sections if "took" in dict(views[0].facts)] == [
+        "resolved",
+        "rewritten",
+        "physical",
+        "spark",
+    ]
+    assert bound.count_trends().count() == 5
+    assert "measured" not in bound.explain("physical").text
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_a_page_shows_each_thing_once(query: str) -> None:
+    for view in explained_but_spark(query).views:
+        page = unescape(re.sub("<[^>]*>", "", fragment_of([("stage", (view,))])))
+        if view.text:
+            assert page.count(view.text) == 1
+            assert not view.nodes or "<svg" not in fragment_of([("stage", (view,))])
+        elif not view.is_automaton:
+            labels = [node.label for node in view.nodes if len(node.label) > 15]
+            assert Counter({label: page.count(label) for label in labels}) == Counter(labels)
 
 
 def test_spark_shows_its_own_plan_and_runs_nothing(spark: object, capsys: pytest.CaptureFixture[str]) -> None:

@@ -283,9 +283,23 @@ def test_a_refused_part_is_pointed_at(stream: Any, text: str, place: str) -> Non
         stream.pattern(text, time="t")
     assert caught.value.span == (text.index(place), text.index(place) + len(place))
     assert caught.value.text == text
-    with pytest.raises(UnsupportedQuery) as fluent:
-        stream.pattern(cet.parse(text), time="t")
-    assert (fluent.value.span, fluent.value.message) == (None, caught.value.message)
+    for asked in (cet.parse(text), cet.parse(text).partition_by("k")):
+        with pytest.raises(UnsupportedQuery) as read_before:
+            stream.pattern(asked, time="t")
+        assert str(read_before.value) == str(caught.value)
+    queries = f"NAME one: PATTERN A;\nNAME two: {text}; NAME three: PATTERN B"
+    for workload, whole in ((queries, queries), ({"two": text}, text)):
+        with pytest.raises(UnsupportedQuery, match=r"^query 'two': WITHIN") as named:
+            stream.patterns(workload, time="t")
+        assert named.value.text == whole
+        assert whole[slice(*named.value.span)] == place
+
+
+def test_a_part_that_no_text_states_is_not_pointed_at(stream: Any) -> None:
+    one, many, none = cet.events("A B C")
+    with pytest.raises(UnsupportedQuery) as caught:
+        stream.pattern(cet.seq(one, cet.seq(+many, cet.absent(none)).within(6)), time="t")
+    assert caught.value.span is None
 
 
 def test_a_refused_part_is_pointed_at_among_other_errors(stream: Any) -> None:

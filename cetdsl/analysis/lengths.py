@@ -148,9 +148,8 @@ class _Limited:
 
     def _refused(self, why: str, hint: str) -> UnsupportedQuery:
         message = f"WITHIN {self.node.length} of the part {quote(self.node.part)}: {why}"
-        error = UnsupportedQuery(message, hint=hint)
-        error.part = self.node
-        return error
+        text, span = self.node.written or (None, None)
+        return UnsupportedQuery(message, hint=hint, span=span, text=text)
 
     def _require_own_variables(self) -> None:
         inside, everywhere = (Counter(event.variable for event in events(one)) for one in (self.part, self.whole))

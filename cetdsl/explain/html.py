@@ -15,11 +15,11 @@ _STYLE = """
 .cetdsl { font-family: system-ui, sans-serif; line-height: 1.45; }
 .cetdsl h2 { font-size: 1.15rem; border-bottom: 1px solid #9aa5b1; padding-bottom: .2rem; margin: 1.6rem 0 .6rem; }
 .cetdsl h3 { font-size: 1rem; margin: 1rem 0 .4rem; }
-.cetdsl pre { background: #f5f7fa; color: #1f2933; padding: .7rem .9rem; border-radius: 6px; overflow-x: auto;
-  font-size: .85rem; }
+.cetdsl pre { background: #f5f7fa; color: #1f2933; padding: .7rem .9rem; border-radius: 6px; font-size: .85rem;
+  white-space: pre-wrap; overflow-wrap: anywhere; }
 .cetdsl .picture { overflow-x: auto; background: #ffffff; border: 1px solid #e4e7eb; border-radius: 6px;
   padding: .3rem; }
-.cetdsl svg { display: block; margin: 0 auto; }
+.cetdsl svg { display: block; margin: 0 auto; max-width: none; }
 .cetdsl details, .cetdsl .leaf { margin: .15rem 0 .15rem 1.1rem; }
 .cetdsl summary, .cetdsl .leaf { font-family: monospace; font-size: .85rem; overflow-wrap: anywhere; }
 .cetdsl summary { cursor: pointer; margin-left: -1.1rem; }
@@ -35,14 +35,21 @@ def fragment_of(sections: Iterable[tuple[str, tuple[PlanView, ...]]]) -> str:
         parts.append(f"<h2>{escape(name)}</h2>")
         for view in views:
             parts.append(f"<h3>{escape(view.title)}</h3>")
-            picture = svg_of(view)
-            if picture:
-                parts.append(f'<div class="picture">{picture}</div>')
-            if view.folds and not picture:
-                parts += [f"<pre>{escape(facts_of(view))}</pre>", *_folding(view)]
-            else:
-                parts.append(f"<pre>{escape(text_of(view))}</pre>")
+            parts += _shown(view)
     return "\n".join([*parts, "</div>"])
+
+
+def _shown(view: PlanView) -> Iterator[str]:
+    """The facts of a view, and once what it shows: its own text, a picture, a tree that unfolds, or a list of nodes."""
+    picture = "" if view.text else svg_of(view)
+    folds = view.folds and not picture
+    text = facts_of(view) if picture or folds else text_of(view)
+    if text:
+        yield f"<pre>{escape(text)}</pre>"
+    if picture:
+        yield f'<div class="picture">{picture}</div>'
+    elif folds:
+        yield from _folding(view)
 
 
 def _folding(view: PlanView) -> Iterator[str]:

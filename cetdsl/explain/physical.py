@@ -7,12 +7,13 @@ from functools import partial
 
 import attrs
 
+from cetdsl.execution.stopwatch import Taken
 from cetdsl.explain.automata import automaton_view, short_pattern
 from cetdsl.explain.view import PlanView, ViewEdge, ViewNode
 from cetdsl.ir.compiled import Compiled
 from cetdsl.ir.indexes import INDEXES, index_of_edge
 from cetdsl.ir.machine import Machine, Pair
-from cetdsl.ir.operators import Operator, Step
+from cetdsl.ir.operators import Operator, Scan, Step
 from cetdsl.ir.operators.words import bound, compared, pair_of_rows
 from cetdsl.pattern.automaton import Transition, build_automaton
 from cetdsl.pattern.expressions import Role
@@ -40,8 +41,13 @@ STRATEGIES = {
 _FACTS = ("trends", "algorithm", "optimizer", "memory", "cost", "numbers", "windows", "time buckets", "panes")
 
 
-def physical_views(decision: Decision, measured: tuple[tuple[str, str], ...] = ()) -> tuple[PlanView, ...]:
-    """The plan that was chosen, with facts that were measured, and the automata that it walks."""
+def physical_views(
+    decision: Decision, measured: tuple[tuple[str, str], ...] = (), taken: Mapping[int, Taken] | None = None
+) -> tuple[PlanView, ...]:
+    """The plan that was chosen, with facts that were measured, and the automata that it walks.
+
+    ``taken`` says what each operator takes, see :func:`~cetdsl.execution.stopwatch.take`.
+    """
     plan = decision.plan
     facts = [("strategy", f"{decision.strategy}: {STRATEGIES.get(decision.strategy, '')}".rstrip(": "))]
     facts += [("not used", decision.unused)] if decision.unused is not None else []
@@ -51,7 +57,7 @@ def physical_views(decision: Decision, measured: tuple[tuple[str, str], ...] = (
     facts += sorted(found, key=lambda fact: _FACTS.index(fact[0]) if fact[0] in _FACTS else len(_FACTS))
     facts += measured
     answer = Step("answer", (", ".join(map(quote_name, plan.gives)),))
-    return (steps_view("physical plan", plan, (answer,), tuple(facts)), *plan_automata(plan))
+    return (steps_view("physical plan", plan, (answer,), tuple(facts), taken or {}), *plan_automata(plan))
 
 
 def measured_facts(partial_matches: Iterable[Mapping[str, int]]) -> tuple[tuple[str, str], ...]:
@@ -73,9 +79,16 @@ def _counts(steps: Mapping[str, int]) -> str:
 
 
 def steps_view(
-    title: str, plan: Operator, more: tuple[Step, ...] = (), facts: tuple[tuple[str, str], ...] = ()
+    title: str,
+    plan: Operator,
+    more: tuple[Step, ...] = (),
+    facts: tuple[tuple[str, str], ...] = (),
+    taken: Mapping[int, Taken] | None = None,
 ) -> PlanView:
-    """The steps of a plan's operators, from the events to the answer, and ``more`` behind them."""
+    """The steps of a plan's operators, from the events to the answer, and ``more`` behind them.
+
+    What an operator has ``taken`` stands at its last step, and what a scan has at its first, which is to read events.
+    """
     nodes: list[ViewNode] = []
     edges: list[ViewEdge] = []
 
@@ -89,10 +102,19 @@ def steps_view(
 
     def of(operator: Operator) -> list[str]:
         # One last step, but for sides that nothing has brought together yet.
-        return add(operator.steps(), [end for child in operator.children for end in of(child)])
+        steps = list(operator.steps())
+        if taken is not None and id(operator) in taken:
+            place = 0 if isinstance(operator, Scan) else -1
+            details = (*steps[place].details, _taken_text(taken[id(operator)]))
+            steps[place] = attrs.evolve(steps[place], details=details)
+        return add(steps, [end for child in operator.children for end in of(child)])
 
     add(more, of(plan))
     return PlanView(title, tuple(nodes), tuple(edges), facts)
+
+
+def _taken_text(taken: Taken) -> str:
+    return f"measured: {taken.rows:,} row{'' if taken.rows == 1 else 's'}, {taken.seconds:.2f} s up to here"
 
 
 def plan_automata(plan: Operator) -> tuple[PlanView, ...]:

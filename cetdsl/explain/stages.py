@@ -6,12 +6,14 @@ import contextlib
 import io
 from collections.abc import Callable, Mapping
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 
 from cetdsl.analysis.resolve import ResolvedQuery
 from cetdsl.errors import ResolutionError, is_one_of, nearest, shown
+from cetdsl.execution.stopwatch import Taken
 from cetdsl.explain.automata import pattern_view
 from cetdsl.explain.graphviz import dot_of
 from cetdsl.explain.html import fragment_of, page_of
@@ -90,19 +92,28 @@ def explain_query(
     survey: Callable[[], Mapping[str, Any]] | None = None,
     trends: Callable[[], tuple[PlanView, ...]] | None = None,
     matches: Callable[[], Decision] | None = None,
+    taken: Callable[[Decision], Mapping[int, Taken]] | None = None,
+    seconds: Mapping[str, float] | None = None,
 ) -> Explanation:
-    """Explains one stage of a query, or all of :data:`STAGES`; no Spark job runs but for a survey.
+    """Explains one stage of a query, or all of :data:`STAGES`; no Spark job runs but for a survey, and to measure.
 
     The trace has the steps from the resolved query to the rewritten one. What takes long is made only for its own
     stage: the ``decision`` on aggregates, the answer's ``dataframe`` for "spark", how trends and complete trends are
-    listed and matches found, and a ``survey``.
+    listed and matches found, and a ``survey``. To be measured, ``taken`` says what each operator of a decision takes,
+    and ``seconds`` what some stages took already; how long the others take is told then, too.
     """
+    clock = _Clock(seconds)
+
+    def physical() -> tuple[PlanView, ...]:
+        decided = clock.timed("physical", decision)
+        return physical_views(decided, taken=taken(decided) if taken is not None else None)
+
     makers: dict[str, Callable[[], tuple[PlanView, ...]]] = {
         "parsed": lambda: (pattern_view(query.pattern, "query", unparse(query, lenient=True)),),
         "resolved": lambda: (resolved_view(resolved),),
         "rewritten": lambda: (rewritten_view(trace), final_view(rewritten)),
-        "physical": lambda: physical_views(decision()),
-        "spark": lambda: (spark_view(dataframe()),),
+        "physical": physical,
+        "spark": lambda: (spark_view(clock.timed("spark", dataframe)),),
     }
     if trends is not None:
         makers["trends"] = trends
@@ -112,7 +123,31 @@ def explain_query(
         makers["matches"] = lambda: physical_views(matches())
     if survey is not None:
         makers["survey"] = lambda: (survey_view(survey()),)
-    return Explanation(tuple((name, makers[name]()) for name in stages_of(stage)))
+    return Explanation(tuple((name, clock.shown(name, makers[name]())) for name in stages_of(stage)))
+
+
+_Made = TypeVar("_Made")
+
+
+class _Clock:
+    """How long stages take; it shows nothing if nothing is to be measured."""
+
+    def __init__(self, seconds: Mapping[str, float] | None) -> None:
+        self._seconds = None if seconds is None else dict(seconds)
+
+    def timed(self, stage: str, make: Callable[[], _Made]) -> _Made:
+        begin = perf_counter()
+        made = make()
+        if self._seconds is not None:
+            self._seconds[stage] = perf_counter() - begin
+        return made
+
+    def shown(self, stage: str, views: tuple[PlanView, ...]) -> tuple[PlanView, ...]:
+        """The views of a stage with the time that it took."""
+        if self._seconds is None or stage not in self._seconds:
+            return views
+        fact = ("took", f"{1000 * self._seconds[stage]:.1f} ms, without a job")
+        return attrs.evolve(views[0], facts=(fact, *views[0].facts)), *views[1:]
 
 
 def stages_of(stage: str | None) -> tuple[str, ...]:

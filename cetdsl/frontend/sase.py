@@ -10,8 +10,7 @@ import datetime
 import math
 import re
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
 from decimal import Decimal, InvalidOperation
 from functools import cache
@@ -22,7 +21,7 @@ import attrs
 import pyparsing as pp
 
 from cetdsl.aggregates.functions import FUNCTIONS, SPELLINGS
-from cetdsl.errors import AnalysisErrors, CetdslError, InvalidNode, ParseError, nearest, raise_together
+from cetdsl.errors import CetdslError, InvalidNode, ParseError, nearest
 from cetdsl.pattern.expressions import (
     Aggregate,
     Attribute,
@@ -41,6 +40,7 @@ from cetdsl.pattern.expressions import (
 from cetdsl.pattern.intervals import HINT as INTERVALS
 from cetdsl.pattern.intervals import read_interval
 from cetdsl.pattern.nodes import And, Event, Not, Or, Pattern, Repeat, Seq, Within, events
+from cetdsl.pattern.nodes import transform as transform_pattern
 from cetdsl.pattern.query import (
     POLICIES,
     TO_LAST,
@@ -202,10 +202,18 @@ def _statements(text: str) -> Iterable[tuple[int, int]]:
 def _parse_part(text: str, start: int, stop: int) -> Query:
     """The query that a part of a text states; errors point into the whole text."""
     try:
-        return parse(text[start:stop])
+        query = parse(text[start:stop])
     except ParseError as error:
         span = None if error.span is None else (error.span[0] + start, error.span[1] + start)
         raise ParseError(error.message, hint=error.hint, span=span, text=text) from None
+
+    def moved(node: Pattern) -> Pattern:
+        if not isinstance(node, Within) or node.written is None:
+            return node
+        begin, end = node.written[1]
+        return attrs.evolve(node, written=(text, (begin + start, end + start)))
+
+    return attrs.evolve(query, pattern=transform_pattern(query.pattern, moved))
 
 
 def parse_predicates(text: str, pattern: Pattern) -> tuple[tuple[Expr, ...], tuple[str, ...]]:
@@ -347,47 +355,6 @@ def _grammar(*, commented: bool) -> _Rules:
 _VALUES: ContextVar[Mapping[str, Literal]] = ContextVar("_VALUES")
 
 
-#: The parts with a length of the text that is being read, and where each begins.
-_PARTS: ContextVar[list[tuple[Pattern, int]]] = ContextVar("_PARTS")
-
-
-@contextmanager
-def pointing_into(text: object) -> Iterator[None]:
-    """Lets errors about a part of the pattern point at it, if the query is a text."""
-    try:
-        yield
-    except CetdslError as error:
-        several = error.errors if isinstance(error, AnalysisErrors) else (error,)
-        if not isinstance(text, str) or all(one.part is None for one in several):
-            raise
-        for one in several:
-            one.span, one.text = _place_of(one.part, text), text
-        raise_together(several)
-
-
-def _place_of(part: object, text: str) -> tuple[int, int] | None:
-    """Where a part with a length stands in a text that can be read; None if it is nowhere there."""
-    found = _PARTS.set([])
-    try:
-        parse(text)
-        begins = [begin for known, begin in _PARTS.get() if known == part]
-    except ParseError:
-        return None
-    finally:
-        _PARTS.reset(found)
-    if not begins:
-        return None
-    depth, end = 0, len(text)
-    for token in _tokens(text):
-        if token.start() < begins[0]:
-            continue
-        depth += bool(token["open"]) - bool(token["close"])
-        if depth < 0 or (depth == 0 and token.group() == ","):
-            break
-        end = token.end()
-    return begins[0], end
-
-
 def _read(text: object, kind: type[T], parameters: Mapping[str, Literal] = MappingProxyType({})) -> T:
     """The query or the expression that a text states."""
     if not isinstance(text, str):
@@ -396,7 +363,6 @@ def _read(text: object, kind: type[T], parameters: Mapping[str, Literal] = Mappi
     if _skip(text, 0) == len(text):
         raise ParseError("the text is empty", hint=_SHAPE if kind is Query else "write a predicate such as b.price > 5")
     values = _VALUES.set(parameters)
-    parts = _PARTS.set(_PARTS.get([]))
     try:
         with _LOCK:
             rules = _grammar(commented="--" in text)
@@ -407,7 +373,6 @@ def _read(text: object, kind: type[T], parameters: Mapping[str, Literal] = Mappi
         raise ParseError("the query is nested too deeply", hint="remove parentheses that change nothing") from None
     finally:
         _VALUES.reset(values)
-        _PARTS.reset(parts)
     assert isinstance(result, kind)
     return result
 
@@ -739,9 +704,20 @@ def _limited(text: str, at: int, tokens: pp.ParseResults) -> Pattern:
     assert isinstance(part, Pattern)
     if not length:
         return part
-    whole: Pattern = _checked(text, at, Within, part, *length)
-    _PARTS.get().append((whole, _skip(text, at)))
-    return whole
+    whole: Within = _checked(text, at, Within, part, *length)
+    begin = _skip(text, at)
+    return attrs.evolve(whole, written=(text, (begin, _end_of_part(text, begin))))
+
+
+def _end_of_part(text: str, begin: int) -> int:
+    """Where a part of a list, or what stands in parentheses, ends."""
+    depth, end = 0, begin
+    for token in _tokens(text, begin):
+        depth += bool(token["open"]) - bool(token["close"])
+        if depth < 0 or (depth == 0 and token.group() == ","):
+            break
+        end = token.end()
+    return end
 
 
 def _unit(text: str, at: int, tokens: pp.ParseResults) -> Pattern:
@@ -1133,8 +1109,8 @@ def _explain(text: str, at: int, expected: str) -> ParseError:
     return _error(text, at, message, hint)
 
 
-def _tokens(text: str) -> Iterable[re.Match[str]]:
-    at = _skip(text, 0)
+def _tokens(text: str, begin: int = 0) -> Iterable[re.Match[str]]:
+    at = _skip(text, begin)
     while found := _TOKEN.match(text, at):
         yield found
         at = _skip(text, found.end())

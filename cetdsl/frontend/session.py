@@ -6,6 +6,7 @@ import random
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import count
+from time import perf_counter
 from typing import Any
 
 import attrs
@@ -25,6 +26,7 @@ from cetdsl.execution.layouts import Layout, lay_out, narrowed
 from cetdsl.execution.operators import run
 from cetdsl.execution.python import require_worker_python
 from cetdsl.execution.room import is_beyond_a_task
+from cetdsl.execution.stopwatch import take
 from cetdsl.execution.streams import just_ended
 from cetdsl.explain import Explanation, explain_query
 from cetdsl.explain.notebook import bound_fragment, graph_fragment
@@ -36,7 +38,6 @@ from cetdsl.frontend.given import check_emit, check_number, positive, shown_colu
 from cetdsl.frontend.keeping import asked_state
 from cetdsl.frontend.layouts import given_layout
 from cetdsl.frontend.patterns import query_of
-from cetdsl.frontend.sase import pointing_into
 from cetdsl.frontend.sorting import asked_sort
 from cetdsl.frontend.terms import Term, to_expr
 from cetdsl.ir.emission import EAGER, FINAL, UPDATE
@@ -977,13 +978,14 @@ class PatternFrame:
         algorithm : str
         memory_limit : str or int, optional
         measured : bool
-            Whether a job runs that adds true numbers: for the stage ``trends`` those of partial matches, and for
-            ``survey`` those that :meth:`survey_complete_trends` measures.
+            Whether jobs run that add true numbers: for the stage ``physical`` the rows that each step gives, and the
+            seconds from the events up to it, for which the plan is run as far as each of them; for ``trends`` partial
+            matches, and for ``survey`` what :meth:`survey_complete_trends` measures. Stages tell how long they took.
         plan : str or sequence of str
         statistics : mapping, optional
         adaptation : str or mapping, optional
             As of :meth:`trends`, for the stage ``trends``, which also takes its ``algorithm``. Where one of them is
-            given, or ``measured``, ``physical`` stands for ``trends``, as no other answer has such plans.
+            given, ``physical`` stands for ``trends``, as no other answer has such plans.
         optimizer : str
         cost_model : str
         anchors : int, optional
@@ -1022,10 +1024,15 @@ class PatternFrame:
         surviving        2, those on a trend
         ...
         """
-        resolved = self._analyse(self._query)
-        if stage == "physical" and (measured or plan != "auto" or statistics is not None or adaptation is not None):
+        if stage == "physical" and (plan != "auto" or statistics is not None or adaptation is not None):
             stage = "trends"
+        if measured:
+            refuse_streaming(self._df, _MEASURED)
+        begin = perf_counter()
+        resolved = self._analyse(self._query)
+        analysed = perf_counter()
         rewritten, trace = rewrite(resolved)
+        seconds = {"resolved": analysed - begin, "rewritten": perf_counter() - analysed}
 
         def matches() -> Decision:
             return self._decide_matches(None, self._columns(None))
@@ -1056,6 +1063,8 @@ class PatternFrame:
             lambda: self._summed_survey(asked(), measured),
             lambda: self._trends_views(self._detection(plan, statistics, adaptation, algorithm), measured),
             matches,
+            (lambda decided: take(self._df, decided.plan)) if measured else None,
+            seconds if measured else None,
         )
 
     def _summed_survey(self, request: CompleteRequest, measured: bool) -> dict[str, Any]:
@@ -1068,7 +1077,6 @@ class PatternFrame:
         decision = self._decide_trends(None, self._columns(None), detection)
         if not measured:
             return physical_views(decision)
-        refuse_streaming(self._df, _MEASURED)
         if decision.strategy == strategy_name(detect):
             work = detected.work(self._df, plan_measuring(self._rewritten, detection).plan)
             return physical_views(decision, measured_facts(one.partial_matches for one in work))
@@ -1169,8 +1177,7 @@ def pattern(
     names = tuple(item.name for item in computed)
     df = with_computed(df, computed)
     bound = PatternFrame(df, node, Binding(time, tie_break, type, on_null_time, asked, watermarks_of(df), names, kept))
-    with pointing_into(query):
-        bound._rewritten  # noqa: B018 - errors of the query are raised here, not when an answer is asked for
+    bound._rewritten  # noqa: B018 - errors of the query are raised here, not when an answer is asked for
     refuse_changing_conditions(df, spark_columns(bound.query))
     require_worker_python(df.sparkSession)
     return bound

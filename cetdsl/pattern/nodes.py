@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Iterator
 
 import attrs
@@ -159,12 +160,14 @@ class Not(Pattern):
 class Within(Pattern):
     """A part of a pattern whose first and last event lie at most a length of time apart.
 
-    A NOT at an end of the part looks no further from the opposite end than this length, either.
+    A NOT at an end of the part looks no further from the opposite end than this length, either. If it was read from a
+    text, ``written`` is that text, and where the part stands in it.
     """
 
     part: Pattern = attrs.field(converter=_pattern)
     length: Span
     depth: int = attrs.field(init=False, eq=False, repr=False, default=DEPTH)
+    written: tuple[str, tuple[int, int]] | None = attrs.field(default=None, eq=False, repr=False, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
         _refuse_not((self.part,), "a part with WITHIN")
@@ -174,7 +177,7 @@ class Within(Pattern):
         return (self.part,)
 
     def with_children(self, children: tuple[Pattern, ...]) -> Pattern:
-        return Within(children[0], self.length)
+        return attrs.evolve(self, part=children[0])
 
 
 def _refuse_not(parts: tuple[Pattern, ...], where: str) -> None:
@@ -189,7 +192,9 @@ def transform(pattern: Pattern, change: Callable[[Pattern], Pattern]) -> Pattern
     """The pattern rebuilt bottom-up, each node replaced by ``change(node)``."""
     children = pattern.children
     rebuilt = tuple(transform(child, change) for child in children)
-    return change(pattern if rebuilt == children else pattern.with_children(rebuilt))
+    # Equal parts may be written at other places.
+    same = all(map(operator.is_, rebuilt, children))
+    return change(pattern if same else pattern.with_children(rebuilt))
 
 
 def dissolved(node: Pattern, kind: type[Joined]) -> Pattern:

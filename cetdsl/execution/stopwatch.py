@@ -1,0 +1,44 @@
+"""What each operator of a physical plan gives and takes: the plan is run as far as each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from time import perf_counter
+
+import attrs
+from pyspark.sql import DataFrame, Observation
+from pyspark.sql import functions as F
+
+from cetdsl.execution.compat import own_errors
+from cetdsl.execution.operators import execute
+from cetdsl.ir.operators import Operator, Scan
+
+
+@attrs.frozen
+class Taken:
+    """The rows that an operator gives, and the seconds from reading events up to them."""
+
+    rows: int
+    seconds: float
+
+
+def take(df: DataFrame, plan: Operator) -> Mapping[int, Taken]:
+    """Runs a plan as far as each operator that has steps of its own; returns what each takes, by its ``id``.
+
+    A scan is Spark reading the events. Runs start from the events, so that what is compiled once is compiled for the
+    first operator that needs it. Nothing is written.
+    """
+    taken = {}
+    with own_errors():
+        for operator in reversed(list(plan.walk())):
+            if isinstance(operator, Scan):
+                taken[id(operator)] = _run(df)
+            elif operator.steps():
+                taken[id(operator)] = _run(execute(df, operator).data)
+    return taken
+
+
+def _run(rows: DataFrame) -> Taken:
+    counted, begin = Observation(), perf_counter()
+    rows.observe(counted, F.count(F.lit(1)).alias("rows")).write.format("noop").mode("overwrite").save()
+    return Taken(counted.get["rows"], perf_counter() - begin)
