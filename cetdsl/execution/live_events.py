@@ -99,6 +99,7 @@ def _numbers_apart(tasks: int) -> tuple[int, ...]:
     Examples
     --------
     >>> _numbers_apart(4)
+    (0, 2, 6, 12)
     """
     found: dict[int, int] = {}
     number = 0
