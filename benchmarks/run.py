@@ -146,7 +146,9 @@ def keep_to(cores: int) -> None:
 def session(cores: int) -> Iterator[SparkSession]:
     """One session for floors and candidates, as Spark sets it up, but for memory and noise."""
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(HERE.parent), os.environ.get("PYTHONPATH")]))
+    os.environ["PYTHONPATH"] = os.pathsep.join(
+        filter(None, [str(HERE.parent), str(HERE), os.environ.get("PYTHONPATH")])
+    )
     with tempfile.TemporaryDirectory(prefix="cetdsl-benchmarks-", ignore_cleanup_errors=True) as scratch:
         settings = {
             "spark.driver.memory": "4g",

@@ -108,6 +108,7 @@ def spec_of(pattern: RowPattern, **more: Any) -> MatchSpec:
     )
     usual: dict[str, Any] = {
         "keys": ("key",),
+        "words": (WORD,),
         "arrows": arrows,
         "output": SHOW_EMPTY,
         "skip": SKIPS["PAST LAST ROW"],

@@ -1,12 +1,12 @@
 """MATCH_RECOGNIZE as a DataFrame.
 
-What conditions say of each row becomes bits, computed by Spark where it also looks at the rows before and behind; a
-kernel finds the matches; and Spark computes the measures from what the kernel found of each.
+What conditions say of each row becomes bits; a kernel finds the matches; and Spark computes the measures from what the
+kernel found of each. Where the kernel can look at the rows before and behind as Spark would, it sorts them, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import attrs
 from pyspark.sql import Column, DataFrame
@@ -45,11 +45,14 @@ from cetdsl.ir.rows import (
     Arrows,
     Dependent,
     MatchSpec,
+    Neighbours,
     Slot,
 )
 from cetdsl.ir.slots import TESTS_IN_WORD
+from cetdsl.ir.sorting import AS_USUAL, AskedSort, OrderKey, RowOrder, Sorting
 from cetdsl.pattern.spans import Span
 from cetdsl.pattern.text import in_backquotes
+from cetdsl.planning.sorting import OrderedRows, who_sorts_rows
 from cetdsl.rows.nodes import Output
 from cetdsl.rows.resolve import AVERAGE, Expression, ResolvedMatch, Value, Wanted, column, moved_name, slot_name
 
@@ -66,7 +69,9 @@ _TOO_LARGE = f"cetdsl.errors.{CountOverflow.__name__}: {SUM_TOO_LARGE}\\n  hint:
 _NUMBER, _MATCH = in_backquotes("number of row"), in_backquotes("number of match")
 
 
-def match_rows(df: DataFrame, match: ResolvedMatch, arrows: Arrows, span: Span | None) -> DataFrame:
+def match_rows(
+    df: DataFrame, match: ResolvedMatch, arrows: Arrows, span: Span | None, sort: AskedSort = AS_USUAL
+) -> DataFrame:
     """The DataFrame of a clause.
 
     Parameters
@@ -78,79 +83,122 @@ def match_rows(df: DataFrame, match: ResolvedMatch, arrows: Arrows, span: Span |
         Those of its pattern.
     span : Span or None
         That of its WITHIN.
+    sort : AskedSort
+        Who sorts the rows, and looks at neighbours.
     """
-    return _Match(df, match, arrows, span).answer()
+    return _Match(df, match, arrows, span, sort).answer()
 
 
 class _Match:
     """Makes the DataFrame of a clause."""
 
-    def __init__(self, df: DataFrame, match: ResolvedMatch, arrows: Arrows, span: Span | None) -> None:
+    def __init__(self, df: DataFrame, match: ResolvedMatch, arrows: Arrows, span: Span | None, sort: AskedSort) -> None:
         self._match, self._arrows, self._span = match, arrows, span
         self._fields = df.schema.fields
         self._frame = df.toDF(*(f"col {number}" for number in range(len(self._fields))))
-        self._columns: dict[str, str] = {}
         self._moved = list(match.moved)
-        self._slots: list[Slot] = []
+        self._slots: list[tuple[Slot, str | None]] = []
+        #: The columns that are sent, as SQL, in their order.
+        self._sent: dict[str, int] = {}
+        for number in match.partition_by:
+            self._sent.setdefault(self._key(number), len(self._sent))
+        self._keys = tuple(self._sent)
+        self._asked_sort = sort
+        self._typed: DataFrame | None = None
 
     def answer(self) -> DataFrame:
         match = self._match
         finished = [self._slot(wanted) for wanted in match.slots]
-        checked = self._checked_conditions()
-        dependent = self._dependent()
-        spec = self._spec(dependent)
-        rows = self._rows(checked, spec)
-        schema = rows.schema
-        shown = [schema.fields[number] for number in spec.shown]
-        found = map_stage(rows, "match rows", spec, T.StructType([*shown, *_slot_fields(spec, schema)]))
+        conditions, dependent = self._checked_conditions(), self._dependent()
+        sorting = self._who_sorts(conditions)
+        spec = self._spec(conditions, dependent, sorting)
+        rows = self._rows(spec)
+        shown = [rows.schema.fields[number] for number in spec.shown]
+        kinds = [*(field.dataType for field in rows.schema.fields), *self._types_of_moved()]
+        found = map_stage(rows, "match rows", spec, T.StructType([*shown, *_slot_fields(spec, kinds)]))
         names = [in_backquotes(f"found {place}") for place in range(len(spec.slots))]
         made = [f"{make(names)} AS {slot_name(number)}" for number, make in enumerate(finished)]
-        return self._measured(
-            found.selectExpr(*(in_backquotes(field.name) for field in shown), f"{names[-1]} AS {_MATCH}", *made)
+        numbered = [f"{names[-1]} AS {_MATCH}"] if self._tells_unmatched else []
+        found = found.toDF(
+            *(f"shown {number}" for number in self._shown_columns), *(f"found {n}" for n in range(len(names)))
         )
+        columns = [in_backquotes(f"shown {number}") for number in self._shown_columns]
+        return self._measured(found.selectExpr(*columns, *numbered, *made))
+
+    @property
+    def _tells_unmatched(self) -> bool:
+        """Whether rows in no match are shown, which the number of their match tells: it is NULL."""
+        return self._match.clause.output is Output.UNMATCHED
+
+    @property
+    def _shown_columns(self) -> Sequence[int]:
+        """The columns of the DataFrame that are shown."""
+        if self._match.clause.output is Output.ONE_ROW:
+            return self._match.partition_by
+        return range(len(self._fields))
 
     # -- what the kernel is told -------------------------------------------------------------------------------------
 
     def _dependent(self) -> Dependent | None:
         """What conditions ask that depends on the match."""
         match = self._match
-        moved = self._with_moved(self._frame, match.moved)
 
         def types_of(asked: Sequence[tuple[str, tuple[int, int]]]) -> Sequence[T.DataType]:
             unknown = tuple(match.unknown)
             expressions = [Expression(sql, span, unknown) for sql, span in asked]
-            return self._types_of(moved, expressions, ["a condition of DEFINE"] * len(asked))
+            return self._types_of(self._with_types_of_moved(), expressions, ["a condition of DEFINE"] * len(asked))
 
         steps = ConditionSteps(types_of, self._value, match.clause.text)
         return steps.dependent(match.depending, len(match.variables), match.whole)
 
-    def _spec(self, dependent: Dependent | None) -> MatchSpec:
+    def _who_sorts(self, conditions: Sequence[Expression]) -> Sorting:
+        """Who puts rows in order, and looks at neighbours."""
+        match, kinds = self._match, [field.dataType.simpleString() for field in self._fields]
+        moved = {f"moved {n}": kind.simpleString() for n, kind in enumerate(self._types_of_moved())}
+        held_back = ""
+        if any(map(self._looks_around, self._sent)):
+            held_back = "what is computed with the values of neighbouring rows is computed by Spark"
+        rows = OrderedRows(
+            tuple(kinds[number] for number in match.partition_by),
+            tuple(kinds[number] for number in match.order_by),
+            tuple(kinds[number] for number in self._shown_columns),
+            tuple(condition.sql for condition in conditions if self._looks_around(condition.sql)),
+            {**{f"col {number}": kind for number, kind in enumerate(kinds)}, **moved},
+            max((abs(value.move) for value in self._moved), default=0),
+            held_back,
+        )
+        return who_sorts_rows(self._asked_sort, rows)
+
+    def _spec(self, conditions: Sequence[Expression], dependent: Dependent | None, sorting: Sorting) -> MatchSpec:
         match, arrows = self._match, self._arrows
         output = OUTPUTS[match.clause.output]
-        place = len(match.partition_by) + arrows.words
-        number = time = -1
-        if self._moved:
-            number, place = place, place + 1
-        if self._has_time:
-            time, place = place, place + 1
-        shown = match.partition_by if output == ONE_ROW else tuple(range(len(self._fields)))
-        keys = tuple(match.columns[key] for key in match.partition_by)
-        values = place + len(shown)
-        slots = [attrs.evolve(slot, column=slot.column + values if slot.column >= 0 else -1) for slot in self._slots]
-        if dependent is not None:
-            dependent = attrs.evolve(
-                dependent,
-                whole=tuple(column + values for column in dependent.whole),
-                real=tuple(column + values for column in dependent.real),
-            )
+        time = self._value(self._ticks()) if self._has_time else -1
+        shown = tuple(self._value(column(number)) for number in self._shown_columns)
+        order = neighbours = None
+        number, moved = -1, dict[str, int]()
+        if sorting.by_kernel:
+            order = self._order(sorting.memory)
+            neighbours, moved, words = self._neighbours(conditions)
+        else:
+            words = tuple(self._words(dict(enumerate(conditions))))
+            number = self._value(_NUMBER) if self._moved else -1
+        slots = []
+        for slot, sql in self._slots:
+            place = LABEL if sql is None else moved[sql] if sql in moved else self._value(sql)
+            slots.append(attrs.evolve(slot, column=place))
+        if self._tells_unmatched or not (slots or shown):
+            # Batches of no column at all would not tell how many matches they have.
+            slots.append(Slot(NUMBER))
+        keys = tuple(match.columns[key] for key in dict.fromkeys(match.partition_by))
         return MatchSpec(
             keys,
+            words,
             arrows,
             output,
             NOWHERE if match.is_first else SKIPS[match.clause.skip.to.value],
             match.skip_members,
-            tuple(range(place, values)),
-            (*slots, Slot(NUMBER)),
+            shown,
+            tuple(slots),
             number,
             time,
             match.time_name or (match.columns[match.order_by[0]] if match.order_by else ""),
@@ -159,14 +207,75 @@ class _Match:
             dependent,
             match.is_longest,
             bool(match.time_name),
+            order,
+            neighbours,
         )
+
+    def _value(self, sql: str) -> int:
+        """The number of a column with the value of each row, which is sent."""
+        return self._sent.setdefault(sql, len(self._sent))
+
+    def _order(self, memory: int) -> RowOrder | None:
+        """The order in which the kernel puts rows; None if any one will do."""
+        match = self._match
+        by = tuple(
+            OrderKey(self._value(column(number)), not key.ascending, not key.nulls_first)
+            for number, key in zip(match.order_by, match.clause.order_by)
+        )
+        keys = tuple(range(len(self._keys)))
+        return RowOrder(keys, by, memory, bool(match.time_name)) if by or keys else None
+
+    def _neighbours(
+        self, conditions: Sequence[Expression]
+    ) -> tuple[Neighbours | None, dict[str, int], tuple[int, ...]]:
+        """What the kernel finds out itself, where it puts the values of other rows, and the words of tests."""
+        looking = {
+            bit: one.sql for bit, one in enumerate(conditions) if any(map(one.sql.__contains__, self._moved_names))
+        }
+        words = self._words({bit: one for bit, one in enumerate(conditions) if bit not in looking})
+        values = [(self._value(value.sql), value.move) for value in self._moved]
+        for number in range(len(self._fields)):
+            if any(column(number) in sql for sql in looking.values()):
+                self._value(column(number))
+        for _, sql in self._slots:
+            if sql is not None and sql not in self._moved_names:
+                self._value(sql)
+        if not self._moved:
+            return None, {}, tuple(words)
+        many = len(self._sent)
+        moved = {name: many + place for place, name in enumerate(self._moved_names)}
+        named = {**{name: place for name, place in self._sent.items() if name.startswith("`col ")}, **moved}
+        names = tuple((sql.strip("`"), place) for sql, place in named.items())
+        found = Neighbours(tuple(values), names, tuple(looking.items()), tuple(words))
+        return found, moved, tuple(range(many + len(moved), many + len(moved) + len(words)))
+
+    def _words(self, conditions: Mapping[int, Expression]) -> list[int]:
+        """The columns with the tests of conditions, given by their numbers; -1 for a word that has none."""
+        words = []
+        for first in range(0, TESTS_IN_WORD * self._arrows.words, TESTS_IN_WORD):
+            bits = [
+                f"(CASE WHEN {conditions[bit].sql} THEN {1 << bit - first}L ELSE 0L END)"
+                for bit in range(first, first + TESTS_IN_WORD)
+                if bit in conditions
+            ]
+            words.append(self._value(" | ".join(bits)) if bits else -1)
+        return words
+
+    def _looks_around(self, sql: str) -> bool:
+        """Whether an expression looks at values of other rows."""
+        return any(name in sql for name in self._moved_names)
+
+    @property
+    def _moved_names(self) -> list[str]:
+        """How SQL names the values of other rows."""
+        return [moved_name(number) for number in range(len(self._moved))]
 
     # -- rows for the kernel -------------------------------------------------------------------------------------------
 
     def _checked_conditions(self) -> list[Expression]:
         """The conditions, after Spark has said that they are such."""
         conditions = list(self._match.conditions.values())
-        moved = self._with_moved(self._frame, self._match.moved)
+        moved = self._with_types_of_moved()
         kinds = self._types_of(moved, conditions, ["a condition of DEFINE"] * len(conditions))
         for condition, kind in zip(conditions, kinds):
             if not isinstance(kind, (T.BooleanType, T.NullType)):
@@ -211,8 +320,20 @@ class _Match:
         hint = "check the types of the columns, and the names of functions"
         return QueryTypeError(message, hint=hint, span=expression.span, text=text)
 
-    def _with_moved(self, frame: DataFrame, moved: Sequence[Value]) -> DataFrame:
+    def _with_types_of_moved(self) -> DataFrame:
+        """Adds values of the types of those of other rows: a query that is never run."""
+        if self._typed is None:
+            values = [f"{value.sql} AS {name}" for value, name in zip(self._moved, self._moved_names)]
+            self._typed = translated(lambda: self._frame.selectExpr("*", *values), "look at neighbours")
+        return self._typed
+
+    def _types_of_moved(self) -> list[T.DataType]:
+        fields = self._with_types_of_moved().schema.fields
+        return [field.dataType for field in fields[len(self._fields) :]]
+
+    def _with_moved(self) -> DataFrame:
         """Adds values of other rows, and the number of each row in the same order."""
+        frame, moved = self._frame, self._moved
         if not moved:
             return frame
         over = self._over()
@@ -233,36 +354,26 @@ class _Match:
         # Without an order any one will do, but Spark wants to be told of one.
         return f"({f'PARTITION BY {partition} ' if partition else ''}ORDER BY {order or '1'})"
 
-    def _rows(self, conditions: list[Expression], spec: MatchSpec) -> DataFrame:
-        """The columns that the kernel reads, sent to the task of their partition and sorted there."""
+    def _rows(self, spec: MatchSpec) -> DataFrame:
+        """The columns that the kernel reads, sent to the task of their partition, and sorted there if Spark sorts."""
         match = self._match
-        keys = [f"{self._key(number)} AS `key {place}`" for place, number in enumerate(match.partition_by)]
-        words = [
-            f"{self._word(conditions[first : first + TESTS_IN_WORD])} AS {in_backquotes(f'word {first}')}"
-            for first in range(0, len(conditions), TESTS_IN_WORD)
-        ]
-        shown = match.partition_by if spec.output == ONE_ROW else range(len(self._fields))
-        selected = [*keys, *words]
-        if self._moved:
-            selected.append(_NUMBER)
-        if self._has_time:
-            selected.append(f"{self._ticks()} AS `time`")
-        selected += [f"{column(number)} AS {in_backquotes(f'shown {number}')}" for number in shown]
-        selected += [f"{sql} AS {in_backquotes(name)}" for sql, name in self._columns.items()]
         # Batches of no column at all would not tell how many rows they have.
-        selected = selected or ["0 AS `row`"]
-        frame = self._with_moved(self._frame, self._moved)
-        if self._moved:
+        sent = list(self._sent) or ["0"]
+        selected = [f"{sql} AS c{place}" for place, sql in enumerate(sent)]
+        by = [f"c{place}" for place in range(len(self._keys))]
+        if spec.order is not None:
+            rows = exchange(translated(lambda: self._frame.selectExpr(*selected), "evaluate the clause"), by)
+        elif self._moved:
             # Spark has sent the rows to their tasks and sorted them there. The kernel checks the numbers.
+            frame = self._with_moved()
             rows = translated(lambda: frame.selectExpr(*selected), "evaluate the clause")
         else:
             order = [f"{column(number)} AS `order {place}`" for place, number in enumerate(match.order_by)]
-            sent = translated(lambda: frame.selectExpr(*selected, *order), "evaluate the clause")
-            by = [in_backquotes(f"key {place}") for place in range(len(keys))]
-            rows = exchange(sent, by, [*by, *self._sorted()]).drop(*(f"order {n}" for n in range(len(order))))
-        self._refuse_collated(rows.schema)
+            rows = translated(lambda: self._frame.selectExpr(*selected, *order), "evaluate the clause")
+            rows = exchange(rows, by, [*by, *self._sorted()]).drop(*(f"order {n}" for n in range(len(order))))
+        self._refuse_collated(rows.schema, spec)
         refuse_unsendable(rows.schema)
-        return rows  # type: ignore[no-any-return]
+        return rows
 
     def _sorted(self) -> list[Column]:
         keys = []
@@ -277,12 +388,6 @@ class _Match:
     def _key(self, number: int) -> str:
         """A partition column, in which equal doubles look equal to the kernel too."""
         return equal_zeros(column(number), self._fields[number].dataType)
-
-    def _word(self, conditions: Sequence[Expression]) -> str:
-        bits = [
-            f"(CASE WHEN {condition.sql} THEN {1 << place}L ELSE 0L END)" for place, condition in enumerate(conditions)
-        ]
-        return " | ".join(bits)
 
     @property
     def _has_time(self) -> bool:
@@ -322,11 +427,11 @@ class _Match:
             raise WindowError("a number of ticks cannot limit times", hint=hint, span=where, text=clause.text)
         return times[kind.typeName()]
 
-    def _refuse_collated(self, schema: T.StructType) -> None:
-        compared = {f"value {slot.column}" for slot in self._slots if slot.kind in (LEAST, GREATEST)}
-        for field in schema.fields:
+    def _refuse_collated(self, schema: T.StructType, spec: MatchSpec) -> None:
+        compared = {slot.column for slot in spec.slots if slot.kind in (LEAST, GREATEST)}
+        for place, field in enumerate(schema.fields):
             text = field.dataType.simpleString()
-            if "collate" in text and (field.name.startswith("key ") or field.name in compared):
+            if "collate" in text and (place < len(self._keys) or place in compared):
                 raise UnsupportedQuery(
                     f"a partition column or an argument of MIN or MAX is of type {text}, in which texts of different"
                     " bytes may be equal, and kernels compare bytes",
@@ -341,20 +446,16 @@ class _Match:
             return self._over_distinct(wanted)
         if wanted.kind in (SUM, AVERAGE):
             return self._added(wanted)
-        value = -1 if wanted.value is None else self._value(self._sql(wanted.value))
+        sql = None if wanted.value is None else self._sql(wanted.value)
         if wanted.kind in (LEAST, GREATEST):
             self._require_ordered(wanted)
-        place = self._asked(wanted, wanted.kind, value)
+        place = self._asked(wanted, wanted.kind, sql)
         return lambda names: names[place]
 
-    def _asked(self, wanted: Wanted, kind: str, value: int) -> int:
-        self._slots.append(Slot(kind, wanted.members, wanted.running, value, wanted.first, wanted.offset))
+    def _asked(self, wanted: Wanted, kind: str, sql: str | None) -> int:
+        slot = Slot(kind, wanted.members, wanted.running, LABEL, wanted.first, wanted.offset)
+        self._slots.append((slot, sql))
         return len(self._slots) - 1
-
-    def _value(self, sql: str) -> int:
-        """The number of a column with the value of each row."""
-        self._columns.setdefault(sql, f"value {len(self._columns)}")
-        return list(self._columns).index(sql)
 
     def _sql(self, value: Value) -> str:
         if not value.move:
@@ -365,7 +466,7 @@ class _Match:
 
     def _over_distinct(self, wanted: Wanted) -> Callable[[Sequence[str]], str]:
         """An aggregate of distinct values, which Spark makes of the list of all of them."""
-        listed = self._asked(wanted, LIST, -1 if wanted.value is None else self._value(wanted.value.sql))
+        listed = self._asked(wanted, LIST, None if wanted.value is None else wanted.value.sql)
         if wanted.kind == LIST:
             return lambda names: f"array_distinct({names[listed]})"
         if wanted.kind == COUNT:
@@ -393,13 +494,13 @@ class _Match:
         assert wanted.value is not None
         sql, (total, average) = wanted.value.sql, self._types_of_sums(wanted)
         if isinstance(total, T.DecimalType):
-            listed = self._asked(wanted, LIST, self._value(sql))
+            listed = self._asked(wanted, LIST, sql)
             return lambda names: _sum_of(names[listed], total, average)
         to = total.simpleString() if average is None else "double"
-        added = self._asked(wanted, SUM, self._value(f"CAST({sql} AS {to})"))
+        added = self._asked(wanted, SUM, f"CAST({sql} AS {to})")
         if average is None:
             return lambda names: names[added]
-        counted = self._asked(wanted, COUNT, self._value(f"({sql}) IS NOT NULL"))
+        counted = self._asked(wanted, COUNT, f"({sql}) IS NOT NULL")
         return lambda names: f"(CASE WHEN {names[counted]} > 0 THEN {names[added]} / {names[counted]} END)"
 
     def _require_ordered(self, wanted: Wanted) -> None:
@@ -418,7 +519,8 @@ class _Match:
         match, clause = self._match, self._match.clause
         all_rows = clause.output is not Output.ONE_ROW
         names = [measure.name for measure in clause.measures]
-        self._types_of(found, match.measures, [f"the measure {name}" for name in names], beside=_MATCH)
+        beside = in_backquotes(found.columns[0]) if found.columns else "0"
+        self._types_of(found, match.measures, [f"the measure {name}" for name in names], beside)
         measures = []
         for name, expression in zip(names, match.measures):
             sql = expression.sql
@@ -433,11 +535,11 @@ class _Match:
         return F.col(in_backquotes(f"shown {number}")).alias(self._fields[number].name)
 
 
-def _slot_fields(spec: MatchSpec, schema: T.StructType) -> list[T.StructField]:
-    """What the kernel gives for its slots."""
+def _slot_fields(spec: MatchSpec, kinds: Sequence[T.DataType]) -> list[T.StructField]:
+    """What the kernel gives for its slots, by the types of its columns."""
     fields = []
     for place, slot in enumerate(spec.slots):
-        kind: T.DataType = T.StringType() if slot.column == LABEL else schema.fields[slot.column].dataType
+        kind: T.DataType = T.StringType() if slot.column == LABEL else kinds[slot.column]
         if slot.kind in (COUNT, NUMBER):
             kind = T.LongType()
         elif slot.kind == LIST:

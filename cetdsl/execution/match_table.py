@@ -243,6 +243,7 @@ class TableMatch:
         slots = [attrs.evolve(slot, column=slot.column + values if slot.column >= 0 else -1) for slot in self._slots]
         spec = MatchSpec(
             (),
+            tuple(range(self._arrows.words)),
             self._arrows,
             OUTPUTS[match.clause.output],
             SKIPS[match.clause.skip.to.value],

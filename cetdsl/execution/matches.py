@@ -76,7 +76,6 @@ class _Matches:
             self.keys.append(self._number("w", F.explode_outer(frame.window_starts())))
         self.order = [self._number("t", frame.ticks)]
         self.order += [self._number(f"b{n}", frame.own_name(name)) for n, name in enumerate(plan.source.tie_break)]
-        self.mask = column(self._number("variables", "CAST(m AS bigint)"))
         event = F.struct(*(frame.column(name).alias(name) for name in plan.columns))
         self.event = column(self._number("event", event))
         self.instant = column(self.order[0])
@@ -115,7 +114,7 @@ class _Matches:
         bits = {number: bit for bit, number in enumerate(tested)}
         arrows = attrs.evolve(plan.arrows, bits=tuple(bits.get(number, -1) for number in range(len(plan.demands))))
         span = Span(source.windowing.length, "tick") if source.windowing.kind == SPAN else None
-        found = match_rows(self.frame.select(self.terms), match, arrows, span)
+        found = match_rows(self.frame.select(self.terms), match, arrows, span, source.sort)
         shown = Shown.of(source)
         keys: list[Column] = [F.col(self.frame.key_names[source.keys.index(name)]) for name in shown.keys]
         window = [self.frame.window(F.col("w"))] if shown.sliding else []
@@ -158,7 +157,7 @@ class _Matches:
 
     def _is_of(self, variable: int) -> str:
         """Whether a row meets the condition of a variable."""
-        return f"({self.mask} & {1 << variable}L) <> 0"
+        return column(self._number(f"is{variable}", f"(CAST(m AS bigint) & {1 << variable}L) <> 0"))
 
     def _moved(self, sql: str, move: int) -> str:
         return moved_name(self.moved.setdefault(Value(sql, move), len(self.moved)))

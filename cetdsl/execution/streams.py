@@ -26,7 +26,7 @@ from cetdsl.ir.emission import EAGER, FINAL
 from cetdsl.ir.kernel import KernelQuery
 from cetdsl.ir.layout import BUCKET, KEY, TIME, RowLayout
 from cetdsl.ir.operators import RowsInOrder
-from cetdsl.ir.stages import OrderSpec
+from cetdsl.ir.sorting import OrderKey, RowOrder
 from cetdsl.ir.windowing import Windowing, needed_by_bucket
 
 #: The column of Spark's window that closes a time bucket.
@@ -192,4 +192,5 @@ def sent_in_order(rows: DataFrame, needed: RowsInOrder, memory: int) -> DataFram
     keys = [name for name in needed.by if name != number]
     spread = rows.repartition(*keys) if keys else rows.repartition(1)
     position = spread.columns.index
-    return map_stage(spread, "order", OrderSpec(tuple(map(position, keys)), position(number), memory), rows.schema)
+    order = RowOrder(tuple(map(position, keys)), (OrderKey(position(number)),), memory, nulls_apart=True)
+    return map_stage(spread, "order", order, rows.schema)

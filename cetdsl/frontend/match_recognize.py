@@ -8,13 +8,16 @@ from cetdsl.errors import CetdslError, InvalidNode, shown
 from cetdsl.execution.compat import as_dataframe, refuse_streaming
 from cetdsl.execution.match_rows import match_rows
 from cetdsl.execution.python import require_worker_python
+from cetdsl.frontend.sorting import asked_sort
 from cetdsl.rows.automaton import arrows_of, automaton_of
 from cetdsl.rows.clause import parse_clause
 from cetdsl.rows.resolve import resolve
 from cetdsl.rows.within import span_of
 
 
-def match_recognize(df: DataFrame, clause: str) -> DataFrame:
+def match_recognize(
+    df: DataFrame, clause: str, sort: str | None = None, sort_memory: str | int | None = None
+) -> DataFrame:
     """Finds the matches of a row pattern in the ordered rows of each partition, as SQL's MATCH_RECOGNIZE does.
 
     Parameters
@@ -24,6 +27,11 @@ def match_recognize(df: DataFrame, clause: str) -> DataFrame:
     clause : str
         What SQL writes between the parentheses of ``MATCH_RECOGNIZE ( ... )``; expressions are Spark's SQL. See
         :doc:`/match_recognize`.
+    sort : {"auto", "kernel", "spark"}, optional
+        Who puts the rows of a partition in order, and looks at those before and behind each: the kernel, wherever it
+        can, or Spark, by window functions. By default the session's setting ``cetdsl.sort`` says so, or else "auto".
+    sort_memory : str or int, optional
+        Bytes of rows that the kernel holds while it sorts, before it writes them to disk: ``"128m"`` by default.
 
     Returns
     -------
@@ -37,6 +45,8 @@ def match_recognize(df: DataFrame, clause: str) -> DataFrame:
         If the clause is malformed.
     ResolutionError
         If it does not fit the DataFrame.
+    InvalidNode
+        If ``sort`` or ``sort_memory`` is none of these.
 
     Examples
     --------
@@ -64,7 +74,8 @@ def match_recognize(df: DataFrame, clause: str) -> DataFrame:
         if error.span is not None and error.text is None:
             error.text = clause
         raise
-    answer = match_rows(df, match, arrows_of(automaton, match.variables, match.conditions), span)
+    asked = asked_sort(df.sparkSession, sort, sort_memory)
+    answer = match_rows(df, match, arrows_of(automaton, match.variables, match.conditions), span, asked)
     require_worker_python(df.sparkSession)
     return answer
 

@@ -22,10 +22,18 @@ class Option:
     comparisons: tuple[Comparison, ...]
     listed: tuple[int, ...]
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether any event of the variable will do."""
+        return not (self.comparisons or self.listed)
+
 
 @attrs.frozen
 class Link:
-    """The first later instant with an event that an event of ``source``, a variable, may be followed by."""
+    """The first later instant with an event that an event of ``source``, a variable, may be followed by.
+
+    Where all options are plain, it does not depend on the event, and ``source`` is -1.
+    """
 
     source: int
     options: frozenset[Option]
@@ -38,8 +46,8 @@ def links_of(machine: Machine) -> dict[Link, tuple[int, ...]]:
     --------
     >>> from cetdsl.ir.machine import Edge
     >>> machine = Machine((0, 1), ((0, ()),), ((1, ()),), (Edge(0, 1), Edge(1, 1)), NEXT)  # SEQ(A, B+)
-    >>> [(link.source, sorted(option.variable for option in link.options)) for link in links_of(machine)]
-    [(0, [1]), (1, [1])]
+    >>> [([option.variable for option in link.options], states) for link, states in links_of(machine).items()]
+    [([1], (0, 1))]
     """
     options: dict[int, set[Option]] = {}
     for edge in machine.edges:
@@ -48,7 +56,8 @@ def links_of(machine: Machine) -> dict[Link, tuple[int, ...]]:
         options.setdefault(edge.source, set()).add(one)
     found: dict[Link, tuple[int, ...]] = {}
     for state in sorted(options):
-        link = Link(machine.variables[state], frozenset(options[state]))
+        is_plain = all(option.is_plain for option in options[state])
+        link = Link(-1 if is_plain else machine.variables[state], frozenset(options[state]))
         found[link] = (*found.get(link, ()), state)
     return found
 

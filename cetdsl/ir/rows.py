@@ -8,6 +8,7 @@ from types import MappingProxyType
 import attrs
 
 from cetdsl.ir.slots import TESTS_IN_WORD
+from cetdsl.ir.sorting import RowOrder
 
 #: Stands among the positions that may follow where a match may end.
 ACCEPT = -1
@@ -146,6 +147,30 @@ class Dependent:
 
 
 @attrs.frozen
+class Neighbours:
+    """What the kernel itself finds out of rows and those before and behind them in their partition.
+
+    It becomes more columns of the rows, behind those that came: first the values of other rows, then words of tests.
+
+    Parameters
+    ----------
+    moved : tuple of tuple of int
+        Of each value of another row its column, and how many rows behind it is; less than 0 is before.
+    names : tuple of tuple of str and int
+        The columns that conditions look at by name, those of other rows, too.
+    tests : tuple of tuple of int and str
+        The conditions in SQL, each with the number of its test.
+    words : tuple of int
+        Of each word the column that has the other tests in it; -1 if there are none.
+    """
+
+    moved: tuple[tuple[int, int], ...]
+    names: tuple[tuple[str, int], ...]
+    tests: tuple[tuple[int, str], ...]
+    words: tuple[int, ...]
+
+
+@attrs.frozen
 class MatchSpec:
     """What a worker must know to match rows.
 
@@ -153,7 +178,9 @@ class MatchSpec:
     ----------
     keys : tuple of str
         The partition columns as the user calls them; the rows begin with as many columns, which tell partitions apart.
-        Words of tests follow, and after them all others by their numbers in this specification.
+        All others have the numbers that this specification gives them.
+    words : tuple of int
+        The columns with the words of tests.
     arrows : Arrows
     output : str
         ``ONE_ROW``, ``SHOW_EMPTY``, ``OMIT_EMPTY`` or ``UNMATCHED``.
@@ -178,9 +205,14 @@ class MatchSpec:
         Whether the longest match that begins at a row is taken, and only of several such the preferred one.
     counts_untimed : bool
         Whether rows without a time, which come first, are to be counted for an error.
+    order : RowOrder, optional
+        The order in which the rows are to be put; None if they are in order.
+    neighbours : Neighbours, optional
+        What is found out about the neighbours of rows, if anything is.
     """
 
     keys: tuple[str, ...]
+    words: tuple[int, ...]
     arrows: Arrows
     output: str
     skip: int
@@ -195,6 +227,8 @@ class MatchSpec:
     dependent: Dependent | None = None
     longest: bool = False
     counts_untimed: bool = False
+    order: RowOrder | None = None
+    neighbours: Neighbours | None = None
 
 
 #: The numbers of the ways to skip, by the words of the clause.

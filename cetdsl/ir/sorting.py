@@ -17,6 +17,41 @@ UNLIMITED = 1 << 62
 
 
 @attrs.frozen
+class OrderKey:
+    """A column that rows are sorted by, given by its position.
+
+    Its values rise or, if ``falls``, fall; NULL comes first unless ``nulls_last``.
+    """
+
+    column: int
+    falls: bool = False
+    nulls_last: bool = False
+
+
+@attrs.frozen
+class RowOrder:
+    """The order in which a worker puts the rows of a task, by the positions of columns.
+
+    Parameters
+    ----------
+    keys : tuple of int
+        Rows that agree in all of these are to stand together.
+    by : tuple of OrderKey
+        The order of those rows: the first column holds whole numbers, times, truth values or doubles, the others may
+        be any that have an order.
+    memory : int
+        Bytes of rows that may be held, about.
+    nulls_apart : bool
+        Whether rows without the first column of ``by`` have no place, and come before all others of the task.
+    """
+
+    keys: tuple[int, ...]
+    by: tuple[OrderKey, ...] = ()
+    memory: int = UNLIMITED
+    nulls_apart: bool = False
+
+
+@attrs.frozen
 class AskedSort:
     """The sorter that is asked for, one of :data:`SORTERS`, and the bytes of events that the kernel may hold."""
 

@@ -11,19 +11,6 @@ from cetdsl.ir.layout import RowLayout
 
 
 @attrs.frozen
-class OrderSpec:
-    """What a worker must know to put rows in order, by the positions of columns.
-
-    Rows that agree in the ``keys`` come together, in the order of ``number``, a column of whole numbers. About
-    ``memory`` bytes of rows may be held.
-    """
-
-    keys: tuple[int, ...]
-    number: int
-    memory: int
-
-
-@attrs.frozen
 class ParcelSpec:
     """What a worker must know to pack events: parcels have those that agree in the first columns, so many of them."""
 

@@ -9,17 +9,19 @@ events are.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 import attrs
 
 from cetdsl.ir.compiled import Compiled
 from cetdsl.ir.operators import EventsInOrder, Exchange, Operator, with_exchanges
-from cetdsl.ir.sorting import AUTO, KERNEL, RUNS, SPARK, UNLIMITED, Sorting
+from cetdsl.ir.sorting import AUTO, KERNEL, RUNS, SPARK, UNLIMITED, AskedSort, Sorting
 from cetdsl.ir.source import Source
 from cetdsl.ir.windowing import WHOLE
 from cetdsl.pattern.expressions import Attribute, Expr
 from cetdsl.pattern.text import quote_name
 from cetdsl.planning.keeping import keeping_of
+from cetdsl.planning.neighbours import why_left_to_spark
 
 #: The types whose values the kernel can put in order, or tell apart, as Spark does.
 _COMPARABLE = re.compile(
@@ -81,6 +83,8 @@ def _why_no_runs(source: Source, compiled: Compiled, needed: EventsInOrder) -> s
         return "those of a key come one micro-batch after the other"
     if source.tie_break or needed.settled or needed.shared:
         return "they are sorted by more than their time"
+    if needed.in_ranges:
+        return "a run may be of several ranges of time"
     if compiled.lists:
         return "lists of other events are sent with each"
     if needed.columns is not None or needed.kind is not None or needed.identified:
@@ -120,6 +124,61 @@ def why_not_sorted_by_kernel(source: Source) -> str | None:
         if not _COMPARABLE.fullmatch(kind):
             return f"the kernel cannot compare {name!r}, of type {kind}, as Spark does"
     return None
+
+
+#: How far conditions may look for their rows to be sorted by the kernel, which holds as many from batch to batch.
+FARTHEST = 1024
+
+
+@attrs.frozen
+class OrderedRows:
+    """What is to be known of rows that are matched one after the other, to decide who sorts them.
+
+    Parameters
+    ----------
+    keys, order : tuple of str
+        The types of the columns of PARTITION BY and of ORDER BY.
+    shown : tuple of str
+        The types of all columns that are sent.
+    conditions : tuple of str
+        In SQL, those that look at the rows before and behind the one that they test.
+    types : mapping of str to str
+        The types of the columns that these look at.
+    farthest : int
+        How many rows away they look.
+    held_back : str
+        Why they cannot be looked at apart from Spark; empty if nothing speaks against it.
+    """
+
+    keys: tuple[str, ...]
+    order: tuple[str, ...]
+    shown: tuple[str, ...]
+    conditions: tuple[str, ...]
+    types: Mapping[str, str]
+    farthest: int
+    held_back: str = ""
+
+
+def who_sorts_rows(asked: AskedSort, rows: OrderedRows) -> Sorting:
+    """Decides who sorts rows, and looks at their neighbours: Spark by its window functions, or the kernel."""
+    if asked.by == SPARK:
+        return Sorting("as asked for")
+    for kind in (*rows.keys, *rows.order):
+        if not _COMPARABLE.fullmatch(kind):
+            return Sorting(f"the kernel cannot compare values of type {kind} as Spark does")
+    if rows.order and re.match(r"string|binary|decimal|(var)?char", rows.order[0]):
+        return Sorting(f"the kernel sorts by numbers and times first, and not by values of type {rows.order[0]}")
+    if rows.held_back or rows.farthest > FARTHEST:
+        return Sorting(rows.held_back or f"a condition looks {rows.farthest} rows away")
+    for condition in rows.conditions:
+        reason = why_left_to_spark(condition, rows.types)
+        if reason is not None:
+            return Sorting(f"a condition on neighbouring rows is evaluated by Spark: {reason}")
+    width = sum(map(_bytes_of, rows.shown))
+    if asked.by == AUTO and width >= WIDE_EVENT:
+        return Sorting(f"cheaper for rows of about {width} bytes")
+    why = "as asked for" if asked.by == KERNEL else f"cheaper for rows of about {width} bytes"
+    return Sorting(why, asked.memory)
 
 
 def _width(source: Source, compiled: Compiled, values: tuple[Expr, ...], columns: tuple[str, ...]) -> int:

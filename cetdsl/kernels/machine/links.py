@@ -3,7 +3,7 @@
 ========================  ==============================================================
 predicates of an edge     how the next event that may be bound is found
 ========================  ==============================================================
-none                      it is the next one of its variable
+none                      it is the next one of its variable, which one pass from the last event to the first finds
 equalities                the next one of its variable with the event's value
 one order, besides        the next one whose value a tree of extremes finds
 others, besides           what the above finds is tested, one event after the other
@@ -26,9 +26,6 @@ from cetdsl.kernels.machine.program import OPERATORS, equality_codes, place_of
 from cetdsl.kernels.vocabulary import Bools, Events, Ints
 from cetdsl.pattern.query import ANY, NEXT
 
-#: No later instant: it lies behind all of a chunk.
-_NEVER = 2**62
-
 
 class PolicyColumns:
     """The columns that a machine's matching policy adds to the events of a chunk, and how many there are."""
@@ -46,7 +43,7 @@ class PolicyColumns:
         links = np.empty(shape, dtype=np.int64)
         for row, link in enumerate(self._links):
             links[row] = next_instants(link, events)
-        return links, links < _NEVER
+        return links, links < never(events)
 
 
 def _single(events: Events) -> tuple[Ints, Bools]:
@@ -55,12 +52,38 @@ def _single(events: Events) -> tuple[Ints, Bools]:
     return np.stack([events.instant, events.instant + 1]), np.stack([alone, alone])
 
 
+def never(events: Events) -> int:
+    """The number of no instant: it lies behind all of a chunk."""
+    return int(events.instant.max(initial=-1)) + 1
+
+
 def next_instants(link: Link, events: Events) -> Ints:
-    """Returns, for each event that may be bound before a link, the instant that it leads to; 2**62: to none."""
-    found = np.full(len(events.time), _NEVER, dtype=np.int64)
-    source = np.nonzero(events.mask & (1 << link.source))[0]
-    for option in sorted(link.options, key=lambda option: option.variable):
-        _find(found, source, events, _candidates(option, events))
+    """Returns, for each event that may be bound before a link, the instant that it leads to; ``never``: to none."""
+    plain = sum(1 << variable for variable in {option.variable for option in link.options if option.is_plain})
+    found = _next_of_mask(events, plain, never(events))
+    others = sorted((option for option in link.options if not option.is_plain), key=lambda option: option.variable)
+    if others:
+        source = np.nonzero(events.mask & (1 << link.source))[0]
+        for option in others:
+            _find(found, source, events, _candidates(option, events))
+    return found
+
+
+@jit
+def _next_of_mask(events: Events, wanted: int, never: int) -> Ints:
+    """Returns, for each event, the next later instant of its segment with an event of some variables."""
+    mask, instant, segment_start = events.mask, events.instant, events.segment_start
+    found = np.empty(len(instant), dtype=np.int64)
+    for segment in range(len(segment_start) - 1):
+        low = segment_start[segment]
+        ahead, here = never, never
+        for i in range(segment_start[segment + 1] - 1, low - 1, -1):
+            # ``here`` is this instant, once one of its events will do.
+            if here != never and instant[i] != here:
+                ahead, here = here, never
+            found[i] = ahead
+            if mask[i] & wanted:
+                here = instant[i]
     return found
 
 

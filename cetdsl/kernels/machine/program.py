@@ -178,8 +178,18 @@ def lay_out(machine: Machine) -> Layout:
     return Layout(program, tuple(tables[HASH]), tuple(tables[TREE]))
 
 
+#: Whole numbers are numbered anew where more than so many lie between the least and the greatest for each one of them.
+_SPARSE = 2
+
+
 def dense_codes(later: Ints, earlier: Ints) -> tuple[Ints, Ints, int]:
-    """Numbers the values of two arrays together, from 0: returns the codes of both, and how many there are."""
+    """Numbers the values of two arrays together, from 0: returns the codes of both, and how many there may be."""
+    if len(later):
+        # Instants, and whatever else is in a row, are numbers already.
+        least = min(int(later.min()), int(earlier.min()))
+        many = max(int(later.max()), int(earlier.max())) - least + 1
+        if many <= _SPARSE * (len(later) + len(earlier)):
+            return later - least, earlier - least, many
     encoded = from_numpy(np.concatenate([later, earlier])).dictionary_encode()
     numbers = to_numpy(encoded.indices).astype(np.int64)
     return numbers[: len(later)], numbers[len(later) :], len(encoded.dictionary)

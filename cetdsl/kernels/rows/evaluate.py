@@ -6,10 +6,12 @@ from collections.abc import Callable, Mapping
 from functools import reduce
 from typing import Any, NoReturn
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from cetdsl.errors import EngineError, UnsupportedQuery
+from cetdsl.kernels.wire.columns import from_bytes, from_numpy
 from cetdsl.rows.expressions import Column, Constant, Node
 
 #: Times of a zone, which come as those of the worker's clock and are only compared with each other.
@@ -92,7 +94,7 @@ class _Evaluation:
                 _refuse(f"the column {node.name!r}")
             return self._columns[node.name]
         if isinstance(node, Constant):
-            return pa.array([node.value] * self._rows, TYPES[node.kind] if node.kind else pa.null())
+            return _constant(node, self._rows)
         if node.name == "CAST":
             return _cast(self.of(node.arguments[0]), _type_of(node.kind))
         if node.name == "CASE":
@@ -117,6 +119,18 @@ class _Evaluation:
         if not isinstance(wanted, Constant) or not isinstance(wanted.value, str):
             _refuse("LIKE of what is no constant")
         return pc.match_like(self.of(tested), wanted.value)
+
+
+def _constant(node: Constant, rows: int) -> pa.Array:
+    """A value in each of so many rows."""
+    value, kind = node.value, TYPES[node.kind] if node.kind else pa.null()
+    if value is None:
+        return pa.nulls(rows, kind)
+    places = from_numpy(np.zeros(rows, dtype=np.int32))
+    if isinstance(value, str):
+        return from_bytes([value.encode()], kind).take(places)
+    bits = np.array([value], dtype="u1" if isinstance(value, bool) else kind.to_pandas_dtype())
+    return from_numpy(bits).cast(kind).take(places)
 
 
 def _array(found: Any, name: str) -> pa.Array:
@@ -162,6 +176,8 @@ def _common(kinds: set[pa.DataType]) -> pa.DataType:
     for time in (ZONED, pa.timestamp("us"), pa.date32()):
         if time in kinds and kinds <= {time, pa.date32(), pa.string()}:
             return time
+    if kinds <= {pa.string(), pa.large_string()}:
+        return pa.large_string()
     if all(pa.types.is_decimal(kind) or pa.types.is_integer(kind) for kind in kinds):
         sizes = [_DIGITS.get(kind) or (kind.precision - kind.scale, kind.scale) for kind in kinds]
         whole, scale = (max(each) for each in zip(*sizes))
@@ -205,11 +221,9 @@ def _less(one: pa.Array, other: pa.Array) -> pa.Array:
 
 
 def _same(one: pa.Array, other: pa.Array) -> pa.Array:
-    return pc.if_else(
-        pc.or_(pc.is_null(one), pc.is_null(other)),
-        pc.and_(pc.is_null(one), pc.is_null(other)),
-        pc.fill_null(_equal(one, other), False),
-    )
+    both = pc.and_(pc.is_valid(one), pc.is_valid(other))
+    # False settles it where the comparison is NULL.
+    return pc.or_(pc.and_(pc.is_null(one), pc.is_null(other)), pc.and_kleene(both, _equal(one, other)))
 
 
 # -- numbers -------------------------------------------------------------------------------------------------------

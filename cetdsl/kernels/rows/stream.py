@@ -1,4 +1,4 @@
-"""Matches rows in a sorted stream of Arrow batches; see :class:`~cetdsl.ir.rows.MatchSpec`.
+"""Matches rows in a stream of Arrow batches; see :class:`~cetdsl.ir.rows.MatchSpec`.
 
 Only the rows of the match that is being looked for are kept from one chunk to the next.
 """
@@ -31,6 +31,7 @@ from cetdsl.ir.rows import (
     Slot,
 )
 from cetdsl.kernels.rows.conditions import conditions_of
+from cetdsl.kernels.rows.neighbours import with_neighbours
 from cetdsl.kernels.rows.program import Program, program_of
 from cetdsl.kernels.rows.reach import lengths_all, reach_all
 from cetdsl.kernels.rows.slots import (
@@ -69,6 +70,7 @@ from cetdsl.kernels.wire.columns import (
     truths,
     validity,
 )
+from cetdsl.kernels.wire.order import in_order
 
 #: Rows per kernel call.
 CHUNK_ROWS = 131_072
@@ -97,9 +99,15 @@ class _Matcher:
         self._last_number = 0
 
     def answer(self, batches: Iterator[pa.RecordBatch]) -> _Columns:
+        spec = self._spec
+        if spec.order is not None:
+            batches = in_order(spec.order, batches)
+        batches = self._timed(batches)
+        if spec.neighbours is not None:
+            batches = with_neighbours(spec.neighbours, len(spec.keys), batches)
         pending: list[pa.RecordBatch] = []
         waiting, target = 0, self._chunk_rows
-        for batch in self._timed(batches):
+        for batch in batches:
             pending.append(batch)
             waiting += batch.num_rows
             if waiting >= target:
@@ -236,10 +244,9 @@ class _Chunk:
         keys = [as_array(table.column(number)) for number in range(len(spec.keys))]
         changes = differs_from_previous(keys, self.count)
         self.segment_start: Ints = np.append(np.nonzero(changes)[0], self.count).astype(np.int64)
-        words = [self.column(len(spec.keys) + word) for word in range(spec.arrows.words)]
-        self.tests: Ints = np.zeros((len(words), self.count), dtype=np.int64)
-        for word, column in enumerate(words):
-            self.tests[word] = integers(column)
+        self.tests: Ints = np.zeros((len(spec.words), self.count), dtype=np.int64)
+        for word, number in enumerate(spec.words):
+            self.tests[word] = integers(self.column(number))
         self.number = integers(self.column(spec.number)) if spec.number >= 0 else None
         self.time = np.zeros(0, dtype=np.int64)
         if spec.time >= 0 and spec.span >= 0:

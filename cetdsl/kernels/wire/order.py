@@ -1,4 +1,4 @@
-"""Sorts the rows of a task by key, time and what breaks ties.
+"""Sorts the rows of a task by key, by a first column of numbers, most often the time, and by what breaks ties.
 
 Positions are sorted, and then each column is moved once. Where the rows are more than may be held, they are sorted a
 part at a time, each part is written to a file in Spark's local directory, and the parts are merged from there.
@@ -12,47 +12,40 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from typing import IO, NamedTuple
 
-import attrs
 import numpy as np
 import pyarrow as pa
 
 from cetdsl.errors import EngineError
 from cetdsl.ir.layout import TIME, RowLayout
-from cetdsl.ir.stages import OrderSpec
+from cetdsl.ir.sorting import OrderKey, RowOrder
 from cetdsl.kernels.vocabulary import Bools, Ints, Places
-from cetdsl.kernels.wire.columns import KeyNumbers, as_array, from_numpy, integers, order_codes, to_numpy
+from cetdsl.kernels.wire.columns import (
+    KeyNumbers,
+    as_array,
+    from_numpy,
+    integers,
+    order_codes,
+    to_numpy,
+    validity,
+)
 from cetdsl.kernels.wire.radix import order_by_key_and_time
 
 #: Rows of a batch at most.
 BATCH_ROWS = 1 << 17
 #: Parts that are merged at once; more of them become one before others come.
 MERGED_PARTS = 32
-
-
-@attrs.frozen
-class RowOrder:
-    """The order of rows, by the positions of columns: of the keys, of a time, and of what orders rows of one time.
-
-    Rows that agree in all keys are to stand together, in order of time, a whole number, then of the ``ties``, NULL
-    first. About ``memory`` bytes of rows may be held.
-    """
-
-    keys: tuple[int, ...]
-    time: int
-    ties: tuple[int, ...] = ()
-    memory: int = 1 << 62
+_ENDS = np.iinfo(np.int64)
 
 
 def order_of(layout: RowLayout) -> RowOrder:
     """Returns the order in which rows of a layout are read."""
-    position, ties = layout.position, [name for name in layout.order if name != TIME]
-    return RowOrder(
-        tuple(map(position, layout.partition)), position(TIME), tuple(map(position, ties)), layout.sort_memory
-    )
+    names = [TIME, *(name for name in layout.order if name != TIME)]
+    by = tuple(OrderKey(layout.position(name)) for name in names)
+    return RowOrder(tuple(map(layout.position, layout.partition)), by, layout.sort_memory, nulls_apart=True)
 
 
 class _Piece(NamedTuple):
-    """Rows in order, with the numbers of their keys and their times."""
+    """Rows in order, with the numbers of their keys, and their times: the first column that they are sorted by."""
 
     number: Ints
     time: Ints
@@ -63,28 +56,28 @@ class _Piece(NamedTuple):
         return _Piece(self.number[low:high], self.time[low:high], self.rows.slice(low, high - low))
 
 
-def order_stream(spec: OrderSpec, batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.Array]]:
+def order_stream(order: RowOrder, batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.Array]]:
     """Yields the columns of a task's rows in order."""
-    for batch in in_order(RowOrder(spec.keys, spec.number, memory=spec.memory), batches):
+    for batch in in_order(order, batches):
         yield batch.columns
 
 
 def in_order(order: RowOrder, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Puts the rows of a task in order; those without a time, which have no place, come before all others.
+    """Puts the rows of a task in order.
 
     Examples
     --------
     >>> batch = pa.RecordBatch.from_pydict({"k": ["b", "a", "b"], "t": [5, 3, 4]})
-    >>> [batch.to_pydict() for batch in in_order(RowOrder((0,), 1), [batch])]
+    >>> [batch.to_pydict() for batch in in_order(RowOrder((0,), (OrderKey(1),)), [batch])]
     [{'k': ['b', 'b', 'a'], 't': [4, 5, 3]}]
     """
     numbers, waiting, held = KeyNumbers(), list[pa.RecordBatch](), 0
     with ExitStack() as files:
         parts: list[Iterator[_Piece]] = []
         for batch in batches:
-            if batch.column(order.time).null_count:
-                yield batch.filter(batch.column(order.time).is_null())
-                batch = batch.filter(batch.column(order.time).is_valid())
+            if order.nulls_apart and (time := batch.column(order.by[0].column)).null_count:
+                yield batch.filter(time.is_null())
+                batch = batch.filter(time.is_valid())
             if batch.num_rows:
                 waiting.append(batch)
                 held += batch.nbytes
@@ -104,28 +97,44 @@ def _sorted(order: RowOrder, numbers: KeyNumbers, batches: list[pa.RecordBatch])
     batches.clear()
     rows = rows.combine_chunks()
     number, count = numbers.of([as_array(rows.column(key)) for key in order.keys], rows.num_rows)
-    time = integers(as_array(rows.column(order.time)))
+    time = _times(order, rows)
     yield from _in_pieces(rows, number, time, _positions(order, rows, number, count, time))
+
+
+def _times(order: RowOrder, rows: pa.Table) -> Ints:
+    """The first column that rows are sorted by, as rising whole numbers; NULL has the least or the greatest one."""
+    if not order.by:
+        return np.zeros(rows.num_rows, dtype=np.int64)
+    first = order.by[0]
+    column = as_array(rows.column(first.column))
+    time = order_codes([column])[0][0] if pa.types.is_floating(column.type) else integers(column)
+    time = ~time if first.falls else time
+    if column.null_count:
+        time = np.where(validity(column), time, _ENDS.max if first.nulls_last else _ENDS.min)
+    return time
 
 
 def _positions(order: RowOrder, rows: pa.Table, number: Ints, count: int, time: Ints) -> tuple[Places, Ints] | None:
     """Returns the positions of rows in order, and their times then; None if they are in order."""
-    if _is_in_order(order, number, time):
+    # NULL may have the number of a value.
+    has_nulls = bool(order.by) and rows.column(order.by[0].column).null_count > 0
+    ties = order.by[0 if has_nulls else 1 :]
+    if _is_in_order(number, time, bool(ties)):
         return None
     positions, times = order_by_key_and_time(number, count, time)
-    if order.ties:
+    if ties:
         number = number[positions]
-        _break_ties(positions, (times[1:] == times[:-1]) & (number[1:] == number[:-1]), order, rows)
+        _break_ties(positions, (times[1:] == times[:-1]) & (number[1:] == number[:-1]), ties, rows)
     return positions, times
 
 
-def _is_in_order(order: RowOrder, number: Ints, time: Ints) -> bool:
+def _is_in_order(number: Ints, time: Ints, tied: bool) -> bool:
     """Whether rows are in order as they are, which is not looked into where ties are to be broken."""
-    later = time[1:] > time[:-1] if order.ties else time[1:] >= time[:-1]
+    later = time[1:] > time[:-1] if tied else time[1:] >= time[:-1]
     return bool(((number[1:] > number[:-1]) | ((number[1:] == number[:-1]) & later)).all())
 
 
-def _break_ties(positions: Places, same: Bools, order: RowOrder, rows: pa.Table) -> None:
+def _break_ties(positions: Places, same: Bools, ties: Sequence[OrderKey], rows: pa.Table) -> None:
     """Sorts, in place, the rows that have the key and the time of their neighbour (``same``) by what breaks ties."""
     tied = np.flatnonzero(np.append(same, False) | np.append(False, same))
     if not len(tied):
@@ -133,9 +142,9 @@ def _break_ties(positions: Places, same: Bools, order: RowOrder, rows: pa.Table)
     instant = np.cumsum(np.append(True, ~same))[tied]
     found = from_numpy(positions[tied])
     by: list[Ints | Bools] = []
-    for tie in reversed(order.ties):
-        codes, valid = order_codes([as_array(rows.column(tie).take(found))])
-        by += [codes[0], valid[0]]
+    for tie in reversed(ties):
+        codes, valid = order_codes([as_array(rows.column(tie.column).take(found))])
+        by += [~codes[0] if tie.falls else codes[0], ~valid[0] if tie.nulls_last else valid[0]]
     positions[tied] = positions[tied][np.lexsort((*by, instant))]
 
 
