@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from events import Events
 from measure import take_turns
-from races import AFTER_A, B, Result, Verdict, agree, child, count, count_by, decide, discard, result
+from races import AFTER_A, A, B, Result, Verdict, agree, child, count, count_by, decide, discard, result
 
 import cetdsl as cet
 from cetdsl.planning.strategies.kernel import kernel
@@ -53,5 +53,19 @@ def alone(events: Events, runs: int) -> Result:
     return take_turns({"alone": lambda: discard(count(df, SLIDE, "log2"))}, runs)["alone"]
 
 
-RACES = {race.__name__: race for race in (overlap, long_key)}
+def lone_group(events: Events, runs: int) -> Result:
+    """Counts over all events at once, by ranges of time and in one task."""
+    df, query = events.month(1), cet.seq(A, cet.kleene(B))
+    actions = {
+        "ranges": lambda: discard(count(df, query, "log2")),
+        "one task": lambda: discard(count_by(df, query, "log2", kernel)),
+    }
+    measured = take_turns(actions, runs)
+    about = "all events as one group, by ranges of time, against one task"
+    verdicts = [Verdict(about, "ranges", "one task", round(1 / 1.7, 3))]
+    check = agree({"ranges": count(df, query, "log2"), "one task": count_by(df, query, "log2", kernel)})
+    return result("5 million events without groups and windows; log2", measured, verdicts, **check)
+
+
+RACES = {race.__name__: race for race in (overlap, long_key, lone_group)}
 CHILDREN = {"alone": alone}

@@ -39,7 +39,7 @@ html_css_files = ["custom.css"]
 html_show_sourcelink = False
 html_copy_source = False
 highlight_language = "python3"
-pygments_style = "friendly"
+pygments_style = "default"
 pygments_dark_style = "monokai"
 
 copybutton_prompt_text = r">>> |\.\.\. |\$ "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import random
+from collections.abc import Callable
 from decimal import Decimal
 from functools import reduce
 from typing import Any
@@ -152,6 +153,8 @@ NUMBERS_APART = (
     "{a}.d - {b}.d + {a}.x",
     "-({b}.d) - {a}.d",
     "unix_seconds({a}.u) - {b}.x - unix_timestamp({b}.u)",
+    "{b}.x - {a}.x",
+    "-{a}.x - {b}.x",
 )
 EXACT = (*TIMES_APART, *NUMBERS_APART)
 LENGTHS = ("INTERVAL 0 SECONDS", "INTERVAL 30 MINUTES", "-INTERVAL '1:30' HOUR TO MINUTE", "INTERVAL 1 DAY 1 HOUR")
@@ -177,9 +180,8 @@ def test_what_cannot_overflow_is_separated(draw: random.Random, template: str) -
 @pytest.mark.parametrize(
     "predicate",
     [
-        "b.x - a.x < 5",
-        "b.big - a.big < 5",
         "b.y - a.y < 5",
+        "b.x * 2 - a.x < 5",
         "b.n - a.t < INTERVAL 1 DAY",
         "b.day - a.t < INTERVAL 1 DAY",
     ],
@@ -187,6 +189,53 @@ def test_what_cannot_overflow_is_separated(draw: random.Random, template: str) -
 def test_what_may_overflow_or_round_stays(predicate: str) -> None:
     query = analyse(parse(f"PATTERN SEQ(A a, B b) WHERE {predicate}"), SCHEMA, Binding(time="t", type=None))
     assert [separate(part) for part in rewrite(query)[0].query.where] == [None]
+
+
+#: Whole numbers of each type, and the least and the greatest of them, whose sums Spark's own arithmetic cannot hold.
+WHOLE = {"tiny": ("tinyint", 7), "small": ("smallint", 15), "x": ("int", 31), "big": ("bigint", 63)}
+SUMS: dict[str, Callable[[dict[str, int], dict[str, int]], bool]] = {
+    "b.tiny - a.tiny <= 5": lambda a, b: b["tiny"] - a["tiny"] <= 5,
+    "a.small - b.small > 5": lambda a, b: a["small"] - b["small"] > 5,
+    "b.x - a.x < -5": lambda a, b: b["x"] - a["x"] < -5,
+    "a.x + b.x = -1": lambda a, b: a["x"] + b["x"] == -1,
+    "b.big - a.big <= 5": lambda a, b: b["big"] - a["big"] <= 5,
+    "-a.big - b.x != 1": lambda a, b: -a["big"] - b["x"] != 1,
+    "a.x - b.big < a.big + 9223372036854775807": lambda a, b: a["x"] - b["big"] < a["big"] + 2**63 - 1,
+    "a.tiny - b.small >= 5 - a.big": lambda a, b: a["tiny"] - b["small"] >= 5 - a["big"],
+}
+
+
+@pytest.mark.parametrize("predicate", SUMS)
+def test_sums_of_whole_numbers_are_separated(predicate: str) -> None:
+    schema = Schema([Field("t", "int"), *(Field(name, type_) for name, (type_, _) in WHOLE.items())])
+    query = analyse(parse(f"PATTERN SEQ(A a, B b) WHERE {predicate}"), schema, Binding(time="t", type=None))
+    assert all(separate(part) is not None for part in rewrite(query)[0].query.where)
+
+
+def test_sums_of_whole_numbers_that_no_type_holds(spark: Any) -> None:
+    """They are compared as numbers, and nothing fails or wraps."""
+    draw = random.Random("whole numbers")
+
+    def number(bits: int) -> int:
+        return draw.choice([-(2**bits), 2**bits - 1, draw.randint(-5, 5), draw.randint(-(2**bits), 2**bits - 1)])
+
+    rows = [
+        {"t": place, "type": draw.choice("AB")} | {name: number(bits) for name, (_, bits) in WHOLE.items()}
+        for place in range(40)
+    ]
+    schema = "t int, type string, " + ", ".join(f"{name} {type_}" for name, (type_, _) in WHOLE.items())
+    events = spark.createDataFrame([tuple(row.values()) for row in rows], schema)
+    asked = [
+        events.pattern(f"PATTERN SEQ(A a, B b) WHERE {predicate}", time="t")
+        .count_trends()
+        .select(F.lit(place), "count")
+        for place, predicate in enumerate(SUMS)
+    ]
+    found = dict(map(tuple, reduce(lambda one, other: one.union(other), asked).collect()))
+    pairs = [(a, b) for a in rows for b in rows if a["t"] < b["t"] and (a["type"], b["type"]) == ("A", "B")]
+    expected = [sum(holds(a, b) for a, b in pairs) for holds in SUMS.values()]
+    assert [found.get(place, 0) for place in range(len(SUMS))] == expected
+    assert all(0 < count < len(pairs) for count in expected[:3])
 
 
 def test_ticks_have_room_for_their_difference() -> None:

@@ -19,6 +19,7 @@ import pytest
 import reference
 import test_engines
 import test_kernel_shared
+from modes import more_on_classic
 from test_engines import SIMPLE, agrees
 from test_explain import explained
 from test_kernel_aggregate import CUTTING, NUMBERS, Worker, by_case, rows_at, rows_of, sorted_batches
@@ -35,7 +36,7 @@ from cetdsl.ir.accumulators import TRENDS, Accumulator
 from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.machine import Machine
 from cetdsl.ir.operators import BuildPanes, Merge
-from cetdsl.ir.windowing import SLIDING, Windowing, count_in_panes
+from cetdsl.ir.windowing import SLIDING, WHOLE, Windowing, count_in_panes
 from cetdsl.kernels.aggregate.cover import answers, cover_of, prefixes, suffixes
 from cetdsl.kernels.aggregate.evaluate import Evaluator
 from cetdsl.kernels.aggregate.matrices import lay_out_transitions, product
@@ -70,8 +71,12 @@ class PanesWorker(Worker):
         (built,) = (operator for operator in plan.walk() if isinstance(operator, BuildPanes))
         spec = self._typed(plan.spec, built.values)
         events = self.batches(plan.source, plan.compiled, spec, built.values, batch)
-        spec = attrs.evolve(spec, layout=attrs.evolve(spec.layout, columns=(*spec.layout.columns, "s")))
-        of_panes = rows_of(pane_stream(spec, with_panes(spec, events), chunk_events))
+        if spec.query.windowing.kind == WHOLE:
+            tasks = in_ranges(events, batch)
+        else:
+            spec = attrs.evolve(spec, layout=attrs.evolve(spec.layout, columns=(*spec.layout.columns, "s")))
+            tasks = [with_panes(spec, events)]
+        of_panes = [row for task in tasks for row in rows_of(pane_stream(spec, task, chunk_events))]
         keys = [tuple(reference._key(value.as_py()) for value in row[: spec.layout.keys + 1]) for row in of_panes]
         assert len(set(keys)) == len(keys), "two rows of one key and pane"
         found = rows_of(window_stream(spec, sorted_batches(of_panes, spec.layout.keys + 1, batch), chunk_events))
@@ -87,8 +92,20 @@ def with_panes(spec: KernelSpec, batches: Iterator[pa.RecordBatch]) -> Iterator[
         yield batch.append_column("s", pa.array(pane, pa.int64())).select(list(spec.layout.columns))
 
 
-def check(query: Query, rows: list[Any], ties: tuple[str, ...], number: str) -> int:
-    query = by_case(query)
+def in_ranges(batches: Iterator[pa.RecordBatch], size: int) -> list[Iterator[pa.RecordBatch]]:
+    """The events of one group, sent to three tasks by ranges of time, of which some may have none."""
+    found = list(batches)
+    if not found:
+        return [iter(())]
+    events = pa.Table.from_batches(found)
+    times = np.unique(events.column("t"))
+    ends = np.searchsorted(events.column("t"), times[[len(times) // 3, len(times) // 2]])
+    cuts = itertools.pairwise([0, *ends.tolist(), len(events)])
+    return [iter(events.slice(low, high - low).to_batches(size)) for low, high in cuts]
+
+
+def check(query: Query, rows: list[Any], ties: tuple[str, ...], number: str, each: bool = True) -> int:
+    query = by_case(query) if each else query
     aggregates = {item.output_name: item.aggregate for item in query.returning}
     expected = None
     for chunk_events, batch in CUTTING:
@@ -134,6 +151,20 @@ def test_generated(first: int) -> None:
         rows = generators.stack([case.rows, *(generators.random_stream(90_000 + 4 * seed + n) for n in range(4))])
         compared += check(suited(case.query, seed), rows, case.tie_break, NUMBERS[seed % 4])
     assert compared > 40
+
+
+def test_generated_ranges() -> None:
+    """Without groups and windows a pane is a range of time, whose events one task reads."""
+    compared = 0
+    for seed in range(150):
+        case = generators.random_case(280_000 + seed, FEATURES)
+        returning = [item for item in case.query.returning if adds_up(item.aggregate, NUMBERS[seed % 4])]
+        count = Returned(Aggregate("count"), "trends")
+        query = attrs.evolve(case.query, returning=(*returning, count), window=None, group_by=(), partition_by=())
+        rows = [{**row, "t": row["t"] - 3} for row in case.rows if row["t"] is not None]
+        if rows and "partition" not in unparse(query).lower():
+            compared += check(query, rows, case.tie_break, NUMBERS[seed % 4], each=False)
+    assert compared > 80
 
 
 @pytest.mark.parametrize("first", range(0, 80, 40))
@@ -341,7 +372,7 @@ def test_compiled_products_of_panes_are_those_of_whole_numbers(kind: Any) -> Non
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("PATTERN B+", "without windows"),
+        ("PATTERN B+ GROUP BY case", "without windows"),
         ("PATTERN B+ WITHIN 5", "a span"),
         ("PATTERN A AND B WITHIN 5 SLIDE 1", "AND at the top"),
         ("PATTERN B+ WHERE B.x < NEXT(B).x WITHIN 5 SLIDE 1", "compare events with each other"),
@@ -447,11 +478,29 @@ def test_the_same_as_the_kernel_on_spark(spark: Any, kind: str) -> None:
         "RETURN COUNT(*) AS n, SUM(B.price) AS total, AVG(B.price) AS mean PATTERN SEQ(A, B+) "
         "WHERE [part] GROUP BY key WITHIN 9 days SLIDE 2 days"
     )
-    resolved, _ = rewrite(analyse(query, schema_of(df), Binding("time", ("tie",))))
-    named = tuple((item.output_name, item.aggregate) for item in resolved.query.returning)
-    answers = []
-    for strategy in (any_panes, kernel):
-        rows = run(df, plan_aggregate(resolved, named, "string", [strategy]).plan).collect()
-        answers.append({(str(row.key), row.window.start): (row.window.end, row.n, row.total, row.mean) for row in rows})
+    answers = [
+        {(str(row.key), row.window.start): (row.window.end, row.n, row.total, row.mean) for row in rows}
+        for rows in by_panes_and_kernel(df, query)
+    ]
     assert len(answers[0]) > 100
     assert answers[0] == answers[1]
+
+
+@pytest.mark.parametrize("kind", more_on_classic("timestamp", "date", "bigint"))
+def test_ranges_of_time_on_spark(spark: Any, kind: str) -> None:
+    """One group without windows: events of one time are read by one task, whoever sorts."""
+    ticks = "pmod(hash(id), 300) - 100"
+    time = ticks if kind == "bigint" else f"cast(timestamp_seconds(({ticks}) * 40000) as {kind})"
+    df = spark.range(400).selectExpr(f"{time} as time", "if(id % 4 = 0, 'A', 'B') as type", "id % 7 as x")
+    query = parse("RETURN COUNT(*) AS n, SUM(B.x) AS total PATTERN SEQ(A, B+)")
+    (panes,), (whole,) = by_panes_and_kernel(df, query)
+    assert panes == whole
+    assert "shuffle by ranges of time, one per task" in cet.pattern(df, query, time="time").explain("physical").text
+
+
+def by_panes_and_kernel(df: Any, query: Query) -> list[list[Any]]:
+    """The rows of an answer, by panes and by the kernel."""
+    resolved, _ = rewrite(analyse(query, schema_of(df), Binding("time", ("tie",) if "tie" in df.columns else ())))
+    named = tuple((item.output_name, item.aggregate) for item in resolved.query.returning)
+    plans = [plan_aggregate(resolved, named, "string", [strategy]).plan for strategy in (any_panes, kernel)]
+    return [run(df, plan).collect() for plan in plans]

@@ -93,16 +93,21 @@ def expressible(windowing: Windowing, first: int, last: int) -> tuple[int, int]:
 
 
 def count_in_panes(windowing: Windowing) -> Windowing:
-    """Returns sliding windows with panes as the unit of time, numbered from the epoch.
+    """Returns the windows with panes as the unit of time.
 
-    A pane lies between two neighbouring starts and ends of windows. Where the slide divides the length there is one per
-    slide, else two: up to the end of a window, and from there on. Time buckets begin with a pane, as windows do.
+    Of sliding windows they are numbered from the epoch. A pane lies between two neighbouring starts and ends of
+    windows. Where the slide divides the length there is one per slide, else two: up to the end of a window, and from
+    there on. Time buckets begin with a pane, as windows do. Without windows a pane is a range of time of any length,
+    and its number is the time of its first event. There is one window, of two blocks at most, which begin with all
+    time and with the epoch.
 
     Examples
     --------
     >>> count_in_panes(Windowing(SLIDING, 60, 20)), count_in_panes(Windowing(SLIDING, 50, 20))
     (Windowing(kind='sliding', length=3, slide=1, cut=0), Windowing(kind='sliding', length=5, slide=2, cut=0))
     """
+    if windowing.kind == WHOLE:
+        return Windowing(WHOLE, LAST_TICK + 1, 1)
     whole, rest = divmod(windowing.length, windowing.slide)
     slide, length = (2, 2 * whole + 1) if rest else (1, whole)
     return Windowing(SLIDING, length, slide, windowing.cut // windowing.slide * slide)

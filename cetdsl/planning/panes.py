@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cetdsl.aggregates.vocabulary import Merge
 from cetdsl.ir.kernel import Answer, KernelSpec
-from cetdsl.ir.windowing import SLIDING, SPAN, Windowing, overlap
+from cetdsl.ir.windowing import SLIDING, SPAN, WHOLE, Windowing, overlap
 
 #: The most states, because a product takes time with their cube, ...
 MAX_PANES_STATES = 12
@@ -21,8 +21,10 @@ UNEVEN = "SLIDE does not divide WITHIN, so that panes are of two lengths, and a 
 _EXTREMES = {Merge.SMALLEST: "MIN", Merge.LARGEST: "MAX"}
 
 
-def why_not_in_panes(spec: KernelSpec) -> str | None:
+def why_not_in_panes(spec: KernelSpec, in_ranges: bool = False) -> str | None:
     """Returns why the windows of a query are no products of panes; None when they are.
+
+    Without windows, what all events tell is a product where they come ``in_ranges`` of time, each of which is a pane.
 
     Examples
     --------
@@ -40,7 +42,7 @@ def why_not_in_panes(spec: KernelSpec) -> str | None:
         return NEGATED
     if query.windowing.kind == SPAN:
         return SPANNED
-    if query.windowing.kind != SLIDING:
+    if query.windowing.kind != SLIDING and not in_ranges:
         return "without windows nothing says how long a pane is"
     if len(query.machine.variables) > MAX_PANES_STATES:
         return f"the automaton has more than {MAX_PANES_STATES} states"
@@ -63,6 +65,8 @@ def why_extreme(answer: Answer) -> str | None:
 
 def why_panes_do_not_pay(windowing: Windowing) -> str | None:
     """Returns why products of panes would take more time than each window by itself; None when they take less."""
+    if windowing.kind == WHOLE:
+        return None  # they are several tasks' work, and the events of one group are otherwise one task's
     most = overlap(windowing)
     if most >= MIN_PANES_OVERLAP:
         return None

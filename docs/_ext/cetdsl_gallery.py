@@ -10,7 +10,7 @@ from typing import Any
 
 HERE = Path(__file__).parent
 #: Where a page finds the script of Plotly, which all figures share.
-SCRIPT = "../_static/plotly.min.js"
+SCRIPT = "../../_static/plotly.min.js"
 _SETTINGS = {
     "spark.driver.memory": "2g",
     "spark.log.level": "ERROR",

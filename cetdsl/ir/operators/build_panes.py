@@ -6,6 +6,7 @@ import attrs
 
 from cetdsl.ir.operators.events_in_order import EventsInOrder
 from cetdsl.ir.operators.operator import Carry, Requirement, Step
+from cetdsl.ir.windowing import WHOLE
 
 
 @attrs.frozen
@@ -21,4 +22,5 @@ class BuildPanes(Carry):
 
     def steps(self) -> tuple[Step, ...]:
         size = len(self.compiled.machine.variables) + 1
-        return (Step("kernel: one matrix per key and pane", (f"{size} x {size}, for each:", *self.carried)),)
+        each = "few thousand events" if self.spec.query.windowing.kind == WHOLE else "key and pane"
+        return (Step(f"kernel: one matrix per {each}", (f"{size} x {size}, for each:", *self.carried)),)

@@ -8,6 +8,7 @@ from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.operators import words
 from cetdsl.ir.operators.operator import Operator, Requirement, Step
 from cetdsl.ir.sorting import Sorting
+from cetdsl.ir.windowing import WHOLE
 from cetdsl.pattern.expressions import Expr
 from cetdsl.pattern.text import quote_name
 
@@ -26,8 +27,8 @@ class EventsInOrder(Requirement):
     If ``settled``, simultaneous events have an order that is the same whenever the rows are computed. Shares of a key
     agree on its trends only if all of them see its events in the same order, so the events of shares always have it.
 
-    Events go to tasks by key and pane if ``in_panes``. ``sorting`` says who puts those of a task in order, which is no
-    requirement but the planner's decision.
+    Events go to tasks by key and pane if ``in_panes``; without windows there are no keys, and a pane is a range of
+    time. ``sorting`` says who puts those of a task in order, which is no requirement but the planner's decision.
 
     Many queries read the events if ``for_many``, so that each is sent with whatever one of them asks for.
 
@@ -46,6 +47,11 @@ class EventsInOrder(Requirement):
     tests: tuple[Expr, ...] = ()
     kind: str | None = None
     sorting: Sorting = SORTED_BY_SPARK
+
+    @property
+    def in_ranges(self) -> bool:
+        """Whether events go to tasks by ranges of time."""
+        return self.in_panes and self.spec.query.windowing.kind == WHOLE
 
     def steps(self, below: Operator) -> tuple[Step, ...]:
         source, compiled = below.source, below.compiled
@@ -71,8 +77,12 @@ class EventsInOrder(Requirement):
             keys = [*map(quote_name, source.kept_by), unit]
             kept = Step("keep until the watermark passes what they are needed for, by " + ", ".join(keys))
             return (*steps, kept, Step("sort each task's events", (f"by the kernel: {self.sorting.why}",)))
+        if self.in_ranges:
+            keys, shuffle = [], Step(f"shuffle by ranges of {quote_name(source.time)}, one per task")
+        else:
+            shuffle = Step(words.shuffle(keys))
         order = ", ".join([*keys, quote_name(source.time), *map(quote_name, source.tie_break)])
-        sort, shuffle = f"sort each task's events by {order}", Step(words.shuffle(keys))
+        sort = f"sort each task's events by {order}"
         if self.sorting.in_runs:
             runs = Step(sort, (f"put those of a key into sorted runs, one row each: {self.sorting.runs}",))
             return (*steps, runs, shuffle, Step("merge the runs of each key"))

@@ -7,6 +7,7 @@ import attrs
 from cetdsl.ir.operators import words
 from cetdsl.ir.operators.operator import Requirement, Step, Unary
 from cetdsl.ir.operators.panes_in_order import PanesInOrder
+from cetdsl.ir.windowing import WHOLE
 
 
 @attrs.frozen
@@ -22,9 +23,13 @@ class MultiplyPanes(Unary):
         return (PanesInOrder(),)
 
     def steps(self) -> tuple[Step, ...]:
+        if self.source.windowing.kind == WHOLE:
+            return (Step("kernel: multiply the matrices in order of time"),)
         return (Step("kernel: multiply the panes of each window", ("a suffix of one block, a prefix of the next",)),)
 
     def costs(self, limit: int | None = None) -> tuple[str, ...]:
+        if self.source.windowing.kind == WHOLE:
+            return ("linear in the events, besides sorting them, and by all cores",)
         return (
             "linear in the events, besides sorting them",
             "two products of matrices per pane, one of vectors per window, however many windows overlap",
@@ -32,6 +37,8 @@ class MultiplyPanes(Unary):
 
     def facts(self) -> tuple[tuple[str, str], ...]:
         source, windowing = self.source, self.source.windowing
+        if windowing.kind == WHOLE:
+            return *super().facts(), ("panes", "ranges of time, each read by one task")
         rest = windowing.length % windowing.slide
         if rest:
             first, second = (words.amount_of_time(source, amount) for amount in (rest, windowing.slide - rest))

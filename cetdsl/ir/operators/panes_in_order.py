@@ -6,6 +6,7 @@ import attrs
 
 from cetdsl.ir.operators import words
 from cetdsl.ir.operators.operator import Operator, Requirement, Step
+from cetdsl.ir.windowing import WHOLE
 from cetdsl.pattern.text import quote_name
 
 
@@ -19,4 +20,6 @@ class PanesInOrder(Requirement):
         if source.is_stream:
             by = ", ".join([*keys, "window"])
             return (Step(f"keep the matrices until the watermark passes the end of their window, by {by}", each),)
+        if source.windowing.kind == WHOLE:
+            each = ("a few rows per range of time",)
         return Step(words.shuffle(keys), each), Step("sort each task's panes by " + ", ".join([*keys, "pane"]))

@@ -1,4 +1,4 @@
-"""panes: multiplies small matrices of panes up to windows (for heavily overlapping windows)."""
+"""panes: multiplies small matrices of panes (for windows that overlap much, and for one group without windows)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from cetdsl.analysis.types import TypeCheck, decimal_digits
 from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.operators import BuildPanes, MultiplyPanes, Operator, PanesInPlace, Scan
 from cetdsl.ir.source import Source
+from cetdsl.ir.windowing import WHOLE
 from cetdsl.pattern.expressions import Expr
 from cetdsl.planning.accumulators import AccumulatorPlan
 from cetdsl.planning.panes import COMPARED, UNEVEN, has_even_panes, why_extreme, why_not_in_panes, why_panes_do_not_pay
@@ -45,7 +46,10 @@ def _panes_in_place(request: AggregateRequest) -> Operator | None:
 
 
 def any_panes(request: AggregateRequest) -> Operator | Declined:
-    """Multiplies the matrices of the panes that windows share, whether that pays or not."""
+    """Multiplies the matrices of the panes that windows share, whether that pays or not.
+
+    Without groups and windows all events are one window, whose panes are ranges of time.
+    """
     source = source_of(request.resolved)
     if request.is_pair:
         return Declined("AND at the top pairs two sets of trends")
@@ -59,12 +63,12 @@ def any_panes(request: AggregateRequest) -> Operator | Declined:
         return Declined(UNEVEN)
     accumulators, merge = AccumulatorPlan(compiled, request.aggregates), bool(source.partitions)
     spec = attrs.evolve(base_spec(source, compiled), answer=accumulators.answer(source, request.number, merge))
-    reason = (
-        why_not_in_panes(spec) or why_extreme(spec.answer) or _why_not_apart(spec, tuple(accumulators.values), source)
-    )
+    values = tuple(accumulators.values)
+    in_ranges = source.windowing.kind == WHOLE and not source.keys and not source.is_stream
+    reason = why_not_in_panes(spec, in_ranges) or why_extreme(spec.answer) or _why_not_apart(spec, values, source)
     if reason:
         return Declined(reason)
-    return merged(MultiplyPanes(BuildPanes(Scan(source, compiled), spec, tuple(accumulators.values))))
+    return merged(MultiplyPanes(BuildPanes(Scan(source, compiled), spec, values)))
 
 
 def _why_not_apart(spec: KernelSpec, values: tuple[Expr, ...], source: Source) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 from decimal import Decimal
 
-from cetdsl.analysis.classify import PredicateClass, classify, separate, shape
+from cetdsl.analysis.classify import PredicateClass, separate, shape
 from cetdsl.analysis.resolve import ResolvedQuery
 from cetdsl.analysis.types import category, decimal_digits, is_integer, type_of
 from cetdsl.ir.schema import Schema
@@ -21,6 +21,7 @@ from cetdsl.pattern.expressions import (
     Literal,
     Role,
     Unary,
+    transform,
 )
 from cetdsl.pattern.properties import negated_variables
 from cetdsl.rewrite.rule import Keeps, rule
@@ -29,6 +30,7 @@ from cetdsl.rewrite.rules.booleans import with_where
 #: So many numbers of 35 digits can be added as decimals of 38.
 _MOST_TERMS = 3
 _BITS = {"tinyint": 7, "smallint": 15, "int": 31, "bigint": 63}
+_NARROW = ("tinyint", "smallint", "int")
 #: The most that functions of a time give, in either direction, in the years 1 to 9999, and most of them at any time.
 _OF_TIMES = {
     **dict.fromkeys(("unix_timestamp", "to_unix_timestamp", "unix_seconds"), 10**13),
@@ -49,11 +51,12 @@ Speaker = tuple[str | None, Role]
 def separate_sums(resolved: ResolvedQuery) -> ResolvedQuery:
     """WHERE unix_timestamp(B.ts) - unix_timestamp(A.ts) < 5  ->  WHERE unix_timestamp(B.ts) < unix_timestamp(A.ts) + 5
     WHERE B.ts - A.ts < INTERVAL '2' HOUR  ->  WHERE to_timestamp_ntz(B.ts) < to_timestamp_ntz(A.ts) + INTERVAL '2' HOUR
-    PATTERN SEQ(A, NOT N, B) WHERE N.x + A.x > 2  ->  PATTERN SEQ(A, NOT N, B) WHERE N.x > 2 - A.x
+    WHERE A.x - B.x < 5  ->  WHERE bigint(B.x) > bigint(A.x) - 5
 
-    Only where no sum can overflow, before or after; in a NOT, where decimals can take all terms. Sums of doubles round,
-    so ``l + r < c`` is not ``l < c - r`` for them. The difference of two times is that of what clocks of the session's
-    zone show, as Spark has it.
+    Only where no sum can overflow, before or after. Sums of whole numbers that may are those of a wider type, BIGINT or
+    a decimal, in which none does: where Spark's own fails, or wraps if it is told to, this compares the numbers. Sums
+    of doubles round, so ``l + r < c`` is not ``l < c - r`` for them. The difference of two times is that of what clocks
+    of the session's zone show, as Spark has it.
     """
     negated = negated_variables(resolved.query.pattern)
 
@@ -65,10 +68,13 @@ def separate_sums(resolved: ResolvedQuery) -> ResolvedQuery:
         speakers = sorted(speakers_of(predicate), key=lambda speaker: _is_own(speaker, negated), reverse=True)
         if len(speakers) != 2:
             return predicate
-        found = _of_times(predicate, speakers[0], resolved) or _of_numbers(predicate, speakers[0], resolved)
-        if found is None and classify(predicate, resolved.query.pattern) is PredicateClass.NEGATION:
-            found = _of_decimals(predicate, speakers[0], resolved.schema)
-        return found or predicate
+        return (
+            _of_times(predicate, speakers[0], resolved)
+            or _of_numbers(predicate, speakers[0], resolved)
+            or _of_numbers(_widened(predicate, resolved.schema), speakers[0], resolved)
+            or _of_decimals(predicate, speakers[0], resolved.schema)
+            or predicate
+        )
 
     return with_where(resolved, [separated(predicate) for predicate in resolved.query.where])
 
@@ -154,6 +160,16 @@ def _of_numbers(predicate: Binary, own: Speaker, resolved: ResolvedQuery) -> Exp
     return None
 
 
+def _widened(predicate: Binary, schema: Schema) -> Binary:
+    """The comparison with all plain numbers of fewer than 64 bits as BIGINT."""
+
+    def wide(node: Expr) -> Expr:
+        narrow = isinstance(node, Attribute) and type_of(node, schema) in _NARROW
+        return Call("bigint", (node,)) if narrow else node
+
+    return Binary(predicate.op, transform(predicate.left, wide), transform(predicate.right, wide))
+
+
 def _are_comparable(left: Expr, right: Expr, schema: Schema) -> bool:
     """Whether one type has all digits of two exact numbers."""
     digits = [decimal_digits(type_of(side, schema)) for side in (left, right)]
@@ -197,7 +213,7 @@ def _of_call(call: Call, resolved: ResolvedQuery) -> tuple[int, int] | None:
     name, types = call.name.lower(), [type_of(argument, resolved.schema) for argument in call.arguments]
     if name in _OF_TIMES and len(types) == 1 and category(types[0]) == "instant":
         return -_OF_TIMES[name], _OF_TIMES[name]
-    if name in ("ceil", "floor") and len(types) == 1 and is_integer(types[0]):
+    if name in ("ceil", "floor", "bigint") and len(types) == 1 and is_integer(types[0]):
         return bounds_of(call.arguments[0], resolved)
     if _is_days_between(call, resolved.schema):
         return -2 * _OF_TIMES["unix_date"], 2 * _OF_TIMES["unix_date"]
@@ -303,12 +319,12 @@ def is_exact(expr: Expr, schema: Schema) -> bool:
 
 
 def _sum(summands: list[_Summand]) -> Expr:
-    """A sum of decimals: one of its terms at least is one, which makes all of them decimals."""
+    """A sum of decimals: one of its first two terms is one, which makes all sums decimals."""
     if len(summands) == 1 and summands[0][0]:
         return summands[0][1]
     constants = [(added, Literal(Decimal(term.value))) for added, term in summands if isinstance(term, Literal)]
     others = [(added, term) for added, term in summands if not isinstance(term, Literal)]
     ordered = sorted([*constants, *others], key=lambda summand: not summand[0])
-    if not constants or not ordered[0][0]:
+    if not ordered[0][0] or not any(isinstance(term, Literal) for _, term in ordered[:2]):
         ordered.insert(0 if not ordered[0][0] else 1, (True, Literal(Decimal(0))))
     return _joined(ordered)
