@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from events import Events
 from measure import take_turns
-from races import AFTER_A, A, B, Result, Verdict, agree, child, count, count_by, decide, discard, result
+from races import AFTER_A, B, Result, Verdict, agree, child, count, count_by, decide, discard, result
 
 import cetdsl as cet
 from cetdsl.planning.strategies.kernel import kernel
@@ -55,7 +55,7 @@ def alone(events: Events, runs: int) -> Result:
 
 def lone_group(events: Events, runs: int) -> Result:
     """Counts over all events at once, by ranges of time and in one task."""
-    df, query = events.month(1), cet.seq(A, cet.kleene(B))
+    df, query = events.month(1), cet.parse("PATTERN SEQ(A, B+)")
     actions = {
         "ranges": lambda: discard(count(df, query, "log2")),
         "one task": lambda: discard(count_by(df, query, "log2", kernel)),

@@ -43,27 +43,17 @@ from cetdsl.ir.layout import (
 )
 from cetdsl.ir.operators import BuildPanes, EventsInOrder, Exchange, InEveryShare, Operator, PanesInOrder, RowsInOrder
 from cetdsl.ir.shares import share_numbers
-from cetdsl.ir.windowing import overlaps, panes_apart
+from cetdsl.ir.windowing import TIME_RANGES, WHOLE, overlaps, panes_apart
 from cetdsl.pattern.expressions import Attribute
 
 
-def exchange(
-    rows: DataFrame,
-    by: Sequence[str],
-    order: Sequence[Column | str] = (),
-    tasks: int = 0,
-    *,
-    in_ranges: bool = False,
-) -> DataFrame:
+def exchange(rows: DataFrame, by: Sequence[str], order: Sequence[Column | str] = (), tasks: int = 0) -> DataFrame:
     """Sends rows to the tasks of some columns (of none: to one task), and sorts them there if an order is given.
 
-    If ``in_ranges``, a task has all rows between two values of the columns. ``groupBy().applyInArrow`` promises no
-    order. The session decides how many tasks there are, unless ``tasks`` does.
+    ``groupBy().applyInArrow`` promises no order. The session decides how many tasks there are, unless ``tasks`` does.
     """
     keys = list(map(F.expr, by))
-    if in_ranges:
-        spread = rows.repartitionByRange(*keys)
-    elif tasks or not by:
+    if tasks or not by:
         spread = rows.repartition(tasks or 1, *keys)
     else:
         spread = rows.repartition(*keys)
@@ -89,13 +79,10 @@ def _events_in_order(df: DataFrame, below: Operator, needed: EventsInOrder) -> R
         return _events_in_order(df, below, attrs.evolve(needed, sorting=needed.sorting.without_runs))
     # A task has one share of a lone key, so that nothing is gained by sorting by it.
     order = [*([] if lone_share else by), *layout.order]
-    if needed.in_ranges:
-        # Simultaneous events are one task's, whatever variables are packed with their time.
-        by = [f"shiftright({TIME}, {layout.encoding.bits})" if layout.encoding.bits else TIME]
     if needed.sorting.by_kernel:
         layout, order = attrs.evolve(layout, sort_memory=needed.sorting.memory), []
     if not source.is_stream:
-        rows = exchange(rows, by, order, shares if lone_share else 0, in_ranges=needed.in_ranges)
+        rows = exchange(rows, by, order, shares if lone_share else 0)
     return Rows(rows, frame, types, attrs.evolve(typed(spec, types), layout=layout), shares)
 
 
@@ -119,8 +106,8 @@ def _project(frame: EventFrame, needed: EventsInOrder, shares: int) -> tuple[Ter
     terms = frame.keys()
     if shares:
         terms[SHARE] = frame.shares(share_numbers(shares))
-    if needed.in_panes and not needed.in_ranges:
-        terms[BUCKET] = frame.pane()
+    if needed.in_panes:
+        terms[BUCKET] = frame.range_of_time(TIME_RANGES) if spec.query.windowing.kind == WHOLE else frame.pane()
     elif spec.query.windowing.cut:
         terms[BUCKET] = frame.time_buckets(spec.query.looks_back)
     terms |= frame.instant()

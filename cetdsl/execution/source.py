@@ -33,6 +33,10 @@ _Conditions = list[tuple[int, list[Expr]]]
 Terms = dict[str, Column | str]
 
 
+#: The part of the events of which the quantiles are found that ranges of time lie between, and how exactly.
+_SAMPLED, _SEED, _QUANTILES, _ACCURACY = 0.05, 1, (0.01, 0.99), 1_000
+
+
 class EventFrame:
     """A user's DataFrame with its columns renamed by position: ``c0``, ``c1``, ..., and opaque conditions ``o0``, ...
 
@@ -434,6 +438,19 @@ class EventFrame:
             return number
         after_end = F.pmod(self.ticks, F.lit(windowing.slide)) >= rest
         return number * 2 + after_end.cast("bigint")
+
+    def range_of_time(self, ranges: int) -> Column:
+        """The number of the range of time that holds an event: it rises with time, up to ``ranges - 1``.
+
+        Ranges are equally long between quantiles of a sample, so that a few events far away from all others do not
+        leave these to one range; and with no sample, or a single time, there is but one.
+        """
+        sampled = self.frame.sample(_SAMPLED, _SEED)
+        ends = sampled.agg(F.percentile_approx(self.ticks, list(_QUANTILES), _ACCURACY)).scalar()
+        low, high = (ends.getItem(side).cast("double") for side in (0, 1))
+        place = (self.ticks.cast("double") - low) / F.nullif(high - low, F.lit(0.0)) * ranges
+        inside = F.greatest(F.least(F.floor(place), F.lit(ranges - 1)), F.lit(0))
+        return F.coalesce(inside, F.lit(0)).cast("bigint")
 
     def key_fields(self, prefix: str, names: Sequence[str]) -> list[T.StructField]:
         """Returns the fields of the answer for key columns."""

@@ -15,6 +15,9 @@ FIRST_MICROSECOND, LAST_MICROSECOND = -62_135_596_800_000_000, 253_402_300_799_9
 #: The longest window, span or slide.
 #: The longest time bucket: with it, the ends of the buckets of all times are 64-bit numbers.
 LONGEST_BUCKET = 2**61
+#: Ranges of time that the events of one group are cut into where they have no windows: more than tasks, so that these
+#: get about equally many events, and few matrices.
+TIME_RANGES = 4_096
 
 
 @attrs.frozen
@@ -97,9 +100,8 @@ def count_in_panes(windowing: Windowing) -> Windowing:
 
     Of sliding windows they are numbered from the epoch. A pane lies between two neighbouring starts and ends of
     windows. Where the slide divides the length there is one per slide, else two: up to the end of a window, and from
-    there on. Time buckets begin with a pane, as windows do. Without windows a pane is a range of time of any length,
-    and its number is the time of its first event. There is one window, of two blocks at most, which begin with all
-    time and with the epoch.
+    there on. Time buckets begin with a pane, as windows do. Without windows panes are the ranges that time is cut
+    into, and one window holds all of them.
 
     Examples
     --------
@@ -107,7 +109,7 @@ def count_in_panes(windowing: Windowing) -> Windowing:
     (Windowing(kind='sliding', length=3, slide=1, cut=0), Windowing(kind='sliding', length=5, slide=2, cut=0))
     """
     if windowing.kind == WHOLE:
-        return Windowing(WHOLE, LAST_TICK + 1, 1)
+        return Windowing(WHOLE, TIME_RANGES, 1)
     whole, rest = divmod(windowing.length, windowing.slide)
     slide, length = (2, 2 * whole + 1) if rest else (1, whole)
     return Windowing(SLIDING, length, slide, windowing.cut // windowing.slide * slide)

@@ -79,8 +79,6 @@ def _why_no_runs(source: Source, compiled: Compiled, needed: EventsInOrder) -> s
         return "those of a key come one micro-batch after the other"
     if source.tie_break or needed.settled or needed.shared:
         return "they are sorted by more than their time"
-    if needed.in_ranges:
-        return "a run may be of several ranges of time"
     if compiled.lists:
         return "lists of other events are sent with each"
     if needed.columns is not None or needed.kind is not None or needed.identified:

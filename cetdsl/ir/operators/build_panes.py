@@ -22,5 +22,5 @@ class BuildPanes(Carry):
 
     def steps(self) -> tuple[Step, ...]:
         size = len(self.compiled.machine.variables) + 1
-        each = "few thousand events" if self.spec.query.windowing.kind == WHOLE else "key and pane"
+        each = "range of time" if self.spec.query.windowing.kind == WHOLE else "key and pane"
         return (Step(f"kernel: one matrix per {each}", (f"{size} x {size}, for each:", *self.carried)),)

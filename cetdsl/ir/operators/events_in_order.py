@@ -48,11 +48,6 @@ class EventsInOrder(Requirement):
     kind: str | None = None
     sorting: Sorting = SORTED_BY_SPARK
 
-    @property
-    def in_ranges(self) -> bool:
-        """Whether events go to tasks by ranges of time."""
-        return self.in_panes and self.spec.query.windowing.kind == WHOLE
-
     def steps(self, below: Operator) -> tuple[Step, ...]:
         source, compiled = below.source, below.compiled
         lines = words.projected(source, compiled, self.values)
@@ -68,7 +63,7 @@ class EventsInOrder(Requirement):
             steps.append(Step("list which earlier event may precede", tuple(terms)))
         keys = list(map(quote_name, source.keys)) + (["time bucket"] if source.windowing.cut else [])
         if self.in_panes:
-            keys.append("pane")
+            keys.append("range of time" if self.spec.query.windowing.kind == WHOLE else "pane")
         if self.shared:
             steps.append(Step("copy to every share, one per core"))
             keys.insert(len(source.keys), "share")
@@ -77,12 +72,8 @@ class EventsInOrder(Requirement):
             keys = [*map(quote_name, source.kept_by), unit]
             kept = Step("keep until the watermark passes what they are needed for, by " + ", ".join(keys))
             return (*steps, kept, Step("sort each task's events", (f"by the kernel: {self.sorting.why}",)))
-        if self.in_ranges:
-            keys, shuffle = [], Step(f"shuffle by ranges of {quote_name(source.time)}, one per task")
-        else:
-            shuffle = Step(words.shuffle(keys))
         order = ", ".join([*keys, quote_name(source.time), *map(quote_name, source.tie_break)])
-        sort = f"sort each task's events by {order}"
+        sort, shuffle = f"sort each task's events by {order}", Step(words.shuffle(keys))
         if self.sorting.in_runs:
             runs = Step(sort, (f"put those of a key into sorted runs, one row each: {self.sorting.runs}",))
             return (*steps, runs, shuffle, Step("merge the runs of each key"))

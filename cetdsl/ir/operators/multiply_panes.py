@@ -7,7 +7,7 @@ import attrs
 from cetdsl.ir.operators import words
 from cetdsl.ir.operators.operator import Requirement, Step, Unary
 from cetdsl.ir.operators.panes_in_order import PanesInOrder
-from cetdsl.ir.windowing import WHOLE
+from cetdsl.ir.windowing import TIME_RANGES, WHOLE
 
 
 @attrs.frozen
@@ -38,7 +38,7 @@ class MultiplyPanes(Unary):
     def facts(self) -> tuple[tuple[str, str], ...]:
         source, windowing = self.source, self.source.windowing
         if windowing.kind == WHOLE:
-            return *super().facts(), ("panes", "ranges of time, each read by one task")
+            return *super().facts(), ("panes", f"{TIME_RANGES:,} ranges of time at most, equally long")
         rest = windowing.length % windowing.slide
         if rest:
             first, second = (words.amount_of_time(source, amount) for amount in (rest, windowing.slide - rest))

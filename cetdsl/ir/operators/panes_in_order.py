@@ -21,5 +21,5 @@ class PanesInOrder(Requirement):
             by = ", ".join([*keys, "window"])
             return (Step(f"keep the matrices until the watermark passes the end of their window, by {by}", each),)
         if source.windowing.kind == WHOLE:
-            each = ("a few rows per range of time",)
+            each = ("one row per range of time",)
         return Step(words.shuffle(keys), each), Step("sort each task's panes by " + ", ".join([*keys, "pane"]))

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from cetdsl.ir.kernel import KernelSpec, is_exact_accumulator
 from cetdsl.ir.layout import BUCKET, MATRIX, numbered, of_panes
-from cetdsl.ir.windowing import WHOLE, Windowing, count_in_panes
+from cetdsl.ir.windowing import Windowing, count_in_panes
 from cetdsl.kernels.aggregate.cover import Cover, cover_of, window_accumulators
 from cetdsl.kernels.aggregate.extremes import kept_of
 from cetdsl.kernels.aggregate.lattice import window_extremes
@@ -48,15 +48,7 @@ from cetdsl.kernels.answers.rows import answer_columns, group_columns
 from cetdsl.kernels.answers.tables import AccumulatorTable, Values, additive_accumulators, extreme_accumulators
 from cetdsl.kernels.numbers.scaled import Objects, Scaled
 from cetdsl.kernels.vocabulary import Bools, Events, Ints, Slices
-from cetdsl.kernels.wire.chunks import (
-    CHUNK_EVENTS,
-    Chunk,
-    ChunkReader,
-    Columns,
-    by_chunks,
-    in_stretches,
-    refusing_too_large,
-)
+from cetdsl.kernels.wire.chunks import CHUNK_EVENTS, Chunk, ChunkReader, Columns, by_chunks, refusing_too_large
 from cetdsl.kernels.wire.columns import from_bytes, from_numpy, validity
 from cetdsl.kernels.wire.values import ValueColumn
 
@@ -192,8 +184,6 @@ def _chunk_panes(spec: KernelSpec, transitions: Transitions) -> int:
 def pane_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch], chunk_events: int = 0) -> Columns:
     """Yields one row per key and pane, which is the time bucket of the events: the first stage.
 
-    Without windows the events have no keys, and a pane is a stretch of them.
-
     The columns are the keys, the pane and the matrix: for accumulators of whole numbers a column of doubles and one of
     text, for others one of scaled doubles. See :func:`~cetdsl.ir.layout.of_panes`. A kernel's call gets as many events
     as their matrices allow, unless ``chunk_events`` says how many.
@@ -208,11 +198,9 @@ def pane_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch], chunk_event
             pane = chunk.column(BUCKET).take(from_numpy(chunk.events.segment_start[found]))
             yield [*chunk.key_columns(range(spec.layout.keys), found), pane, *matrices]
 
-    rows = chunk_events or _chunk_rows(spec, transitions)
-    if spec.query.windowing.kind == WHOLE:
-        layout, batches = in_stretches(spec.layout, batches, rows)
-        spec = attrs.evolve(spec, layout=layout)
-    return by_chunks(spec.with_query(windowing=Windowing()), batches, rows, panes)
+    return by_chunks(
+        spec.with_query(windowing=Windowing()), batches, chunk_events or _chunk_rows(spec, transitions), panes
+    )
 
 
 def in_place_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch], chunk_events: int = CHUNK_EVENTS) -> Columns:
@@ -243,8 +231,9 @@ def window_stream(spec: KernelSpec, batches: Iterator[pa.RecordBatch], chunk_pan
         if not len(slices.low):
             continue
         with refusing_too_large(panes, chunk):
-            begin = events.time[slices.low] if windowing.kind == WHOLE else _starts(slices)
-            cover = cover_of(events.time, _fresh(events), slices.low, slices.high - 1, begin, windowing.length)
+            cover = cover_of(
+                events.time, _fresh(events), slices.low, slices.high - 1, _starts(slices), windowing.length
+            )
             table = window_accumulators(spec, transitions, _decoded(spec, transitions, chunk), cover)
         found = np.nonzero(table.scaled[0].real[slices.slice] != 0)[0]
         for rows in np.split(found, range(_ANSWER_ROWS, len(found), _ANSWER_ROWS)) if len(found) else ():

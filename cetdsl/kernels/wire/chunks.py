@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
-import attrs
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -31,7 +30,6 @@ from cetdsl.ir.layout import (
     TIME,
     VALUE,
     InColumn,
-    RowLayout,
 )
 from cetdsl.ir.windowing import SPAN, WHOLE, Windowing
 from cetdsl.kernels.vocabulary import Events, Ints, Slices
@@ -128,47 +126,6 @@ class _Asked:
                 self.answered = int(time[-1]) - self.windowing.length
 
 
-def ordered(layout: RowLayout, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Puts the rows of a layout in order, where their writer has not."""
-    if layout.runs is not None:
-        batches = events_of_runs(layout.runs, batches)
-    return in_order(order_of(layout), batches) if layout.sort_memory else batches
-
-
-def in_stretches(
-    layout: RowLayout, batches: Iterator[pa.RecordBatch], least_events: int
-) -> tuple[RowLayout, Iterator[pa.RecordBatch]]:
-    """Cuts the rows of a task without keys into stretches of time: each is a time bucket, numbered by its first time.
-
-    A stretch has ``least_events`` or more, up to the end of an instant. The layout of the new rows is returned as well.
-    """
-    cut = attrs.evolve(layout, columns=(*layout.columns, BUCKET), sort_memory=0, runs=None)
-    return cut, _cut_in_stretches(layout, cut, ordered(layout, batches), least_events)
-
-
-def _cut_in_stretches(
-    layout: RowLayout, cut: RowLayout, batches: Iterator[pa.RecordBatch], least_events: int
-) -> Iterator[pa.RecordBatch]:
-    bucket, size, last = NEVER, least_events, NEVER
-    for batch in batches:
-        time = integers(batch.column(layout.position(TIME))) >> layout.encoding.bits
-        number = np.empty(len(time), dtype=np.int64)
-        instants = np.flatnonzero(time != np.append(last, time[:-1]))
-        low = 0
-        while low < len(time):
-            at = np.searchsorted(instants, low + max(least_events - size, 0))
-            high = int(instants[at]) if at < len(instants) else len(time)
-            number[low:high] = bucket
-            size += high - low
-            if high < len(time):
-                bucket, size = int(time[high]), 0
-            low = high
-        last = int(time[-1]) if len(time) else last
-        columns = {name: batch.column(position) for position, name in enumerate(layout.columns)}
-        columns[BUCKET] = from_numpy(number)
-        yield pa.RecordBatch.from_arrays([columns[name] for name in cut.columns], names=list(cut.columns))
-
-
 class ChunkReader:
     """Cuts a sorted stream, whose rows ``spec`` describes, into chunks of at least ``chunk_events`` events.
 
@@ -183,7 +140,11 @@ class ChunkReader:
         queries: Sequence[KernelSpec] = (),
     ) -> None:
         self.spec, self.layout = spec, spec.layout
-        self.batches = ordered(self.layout, batches)
+        if self.layout.runs is not None:
+            batches = events_of_runs(self.layout.runs, batches)
+        if self.layout.sort_memory:
+            batches = in_order(order_of(self.layout), batches)
+        self.batches = batches
         self.chunk_events = chunk_events
         self.nulls = 0
         # Queries with the same windows have the same slices.
