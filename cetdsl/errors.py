@@ -279,6 +279,10 @@ class OtherState(EngineError, ValueError):
     """The checkpoint of a stream belongs to another query, or to another version of cetdsl."""
 
 
+#: What is wrong with state that is not one's own, and what to do about it.
+OTHER_STATE = "the checkpoint holds events that were kept for another query, or by another version of cetdsl"
+OTHER_STATE_ADVICE = "start the stream with a new checkpoint, or with the query that this one belongs to"
+
 #: What to do about rows without a time.
 NULL_TIME_ADVICE = "clean the data, or leave these rows out with on_null_time='skip'"
 #: What is wrong with a sum of whole numbers over the rows of a match, and what to do about it.

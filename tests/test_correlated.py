@@ -43,6 +43,11 @@ SHAPES = (
     "NOT (n.x > a.x AND n.name = b.name)",
     "n.x + a.x > 2 AND n.x < b.x",
     "2 * n.x - a.x >= b.x - 1",
+    # Of columns that rise with time.
+    "n.t <= a.t + 2",
+    "n.t > b.t - 3 AND n.t < b.t - 1",
+    "n.t = a.t + 1 AND n.x >= a.x",
+    "n.t != a.t + 1 AND n.t >= a.t + 1",
 )
 #: Other places of NOT, and larger patterns in it, each with predicates.
 PLACES = (

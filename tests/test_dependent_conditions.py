@@ -9,8 +9,13 @@ from typing import Any
 import pytest
 import rows_reference as reference
 from modes import more_on_classic
+from pyspark.sql import types as T
 
 from cetdsl.errors import EngineError, UnknownColumn, UnsupportedQuery, recovering
+from cetdsl.execution.match_table import TableMatch
+from cetdsl.ir.rows import MatchSpec
+from cetdsl.kernels.rows.stream import match_stream
+from cetdsl.kernels.rows.walk import Effort
 from cetdsl.rows.clause import parse_clause
 from cetdsl.rows.nodes import Skip, SkipTo
 
@@ -197,6 +202,57 @@ def test_matches_are_those_of_the_reference(spark: Any, condition: str) -> None:
     assert found == {(key, start if labels else None, labels, number) for key, start, labels, number in expected}
     assert any("B" in labels for _, _, labels, _ in expected)
     df.unpersist()
+
+
+SCHEMA = T.StructType().add("t", "integer").add("x", "integer").add("d", "double").add("s", "string")
+
+
+def told(clause: str, rows: list[tuple]) -> tuple[MatchSpec, Any]:
+    """What the kernel is told of a clause, and the rows as it reads them."""
+    return TableMatch(SCHEMA, clause)._told(rows)
+
+
+def matches_of(clause: str, rows: list[tuple], patience: int, steps: int = 1 << 28) -> list[Any]:
+    """What the kernel finds where it remembers what leads to no match from so many failures on."""
+    spec, batch = told(clause, rows)
+    found = match_stream(spec, iter([batch]), effort=Effort(patience, steps))
+    return [[column.to_pylist() for column in columns] for columns in found]
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_what_is_remembered_changes_no_match(condition: str) -> None:
+    """Patterns that can be tried in many ways, over rows that nothing tells apart but the condition."""
+    for number, pattern in enumerate(["(A | B)* C", "(A B? | B)+ A{2} C", "(A? B)* (A | B)+? C"]):
+        clause = f"""ORDER BY t MEASURES ARRAY_AGG(CLASSIFIER()) AS labels
+            AFTER MATCH SKIP {(SkipTo.PAST_LAST, SkipTo.NEXT_ROW)[number % 2].value}
+            PATTERN ({pattern}) SUBSET U = (A, C) DEFINE B AS {condition}, C AS {condition.replace("B.", "C.")}"""
+        for stream in streams(number)[:12]:
+            rows = [(n, *(stream[name][n] for name in "xds")) for n in range(len(stream["x"]))] * 2
+            rows = [(place, *row[1:]) for place, row in enumerate(rows)]
+            if "||" not in condition:
+                assert matches_of(clause, rows, 0) == matches_of(clause, rows, 1 << 28)
+
+
+@pytest.mark.parametrize(
+    "condition",
+    ["x >= FIRST(A.x)", "x > LAST(A.x, 1)", "x < MIN(x) + 9", "COUNT(*) < 99 AND x < LAST(B.x) + 5", "SUM(x) >= 0"],
+)
+def test_nested_quantifiers_take_no_exponential_time(condition: str) -> None:
+    """Each of many ways to bind the rows fails at their end; conditions do not tell most of them apart."""
+    rows = [(n, 7, 0.5, "a") for n in range(120)]
+    clause = f"""ORDER BY t MEASURES 1 AS one PATTERN ((A | B | A B)* C)
+        DEFINE B AS {condition}, C AS s = 'c' AND x > LAST(A.x)"""
+    assert matches_of(clause.replace("s = 'c' AND", "x < 0 AND"), rows, 1000, 1 << 22) == []
+    late = clause.replace("C AS s = 'c' AND x > LAST(A.x)", "C AS x > LAST(A.x)")
+    assert matches_of(late, rows, 1000, 1 << 22) == []
+
+
+def test_what_is_told_apart_in_too_many_ways_is_given_up() -> None:
+    rows = [(n, 2**n, 0.5, "a") for n in range(31)]
+    clause = """ORDER BY t MEASURES 1 AS one PATTERN ((A | B)* C) DEFINE C AS SUM(A.x) = -1"""
+    with pytest.raises(EngineError, match="match 1 was not found in 100,000 steps") as caught:
+        matches_of(clause, rows, 0, 100_000)
+    assert "LAST(A.x) in place of SUM(A.x)" in str(caught.value)
 
 
 def test_partitions_longer_than_a_chunk(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -60,6 +60,32 @@ def test_v_shapes(acme: Any) -> None:
     assert answer(found) == [("ACME", 10, 12, 13), ("ACME", 14, 16, 18), ("ACME", 5, 6, 10)]
 
 
+def test_w_shapes_and_sessions_of_clicks(acme: Any, spark: Any) -> None:
+    """Two more examples of that guide: a double dip, and clicks at most ten minutes apart."""
+    double = acme.match_recognize(
+        """PARTITION BY symbol ORDER BY day MEASURES strt.day AS begin, LAST(z.day) AS end_
+        AFTER MATCH SKIP TO LAST z PATTERN (strt w+ x+ y+ z+)
+        DEFINE w AS price < PREV(price), x AS price > PREV(price), y AS price < PREV(price), z AS price > PREV(price)"""
+    )
+    assert answer(double) == [("ACME", 5, 13)]
+    clicks = {"Mary": [1, 11, 23, 34, 44, 53, 63], "Sam": [2, 12, 22, 32, 43, 47, 48, 59, 60, 68]}
+    rows = [(user, minute) for user, minutes in clicks.items() for minute in minutes]
+    sessions = spark.createDataFrame(rows, "user string, minute int").match_recognize(
+        """PARTITION BY user ORDER BY minute
+        MEASURES MATCH_NUMBER() AS session, COUNT(*) AS events, FIRST(minute) AS begin,
+            LAST(minute) - FIRST(minute) AS took
+        PATTERN (begin more*) DEFINE more AS minute - PREV(minute) <= 10"""
+    )
+    assert answer(sessions) == [
+        ("Mary", 1, 2, 1, 10),
+        ("Mary", 2, 1, 23, 0),
+        ("Mary", 3, 4, 34, 29),
+        ("Sam", 1, 4, 2, 30),
+        ("Sam", 2, 3, 43, 5),
+        ("Sam", 3, 3, 59, 9),
+    ]
+
+
 def test_all_rows_of_v_shapes(acme: Any) -> None:
     found = acme.match_recognize(
         f"""PARTITION BY symbol ORDER BY day

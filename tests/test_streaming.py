@@ -293,10 +293,25 @@ def _few_tasks(spark: Any) -> Iterator[None]:
         yield
 
 
-def test_a_stream_is_answered_as_a_batch(spark: Any, tmp_path: Path) -> None:
+#: How a stream keeps its events, with the settings that it takes.
+KEPT = {
+    "windows": {"cetdsl.state": "windows"},
+    "events": {"cetdsl.state": "events", PROVIDER: STORES["RocksDB"]},
+}
+#: How many queries are asked: Spark starts a worker for each, in each micro-batch, where each event is kept once.
+QUERIES = {"windows": 6, "events": 4}
+
+
+@pytest.fixture(params=KEPT)
+def kept(spark: Any, request: pytest.FixtureRequest) -> Iterator[str]:
+    with settings(spark, KEPT[request.param]):
+        yield request.param
+
+
+def test_a_stream_is_answered_as_a_batch(spark: Any, tmp_path: Path, kept: str) -> None:
     choose = random.Random(0)
     live = Live(spark, tmp_path, stream_of_streams(0, STREAMS, DELAY, choose))
-    found = asked_of(live, 0, 6)
+    found = asked_of(live, 0, QUERIES[kept])
     got = run_all(live, found)
     rows = [row for batch in live.batches[:-1] for row in batch]
     for number, (asked, query, ties, _) in enumerate(found):
@@ -305,10 +320,12 @@ def test_a_stream_is_answered_as_a_batch(spark: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.classic
-def test_late_events_are_those_of_closed_windows_and_each_window_comes_once(spark: Any, tmp_path: Path) -> None:
+def test_late_events_are_those_of_closed_windows_and_each_window_comes_once(
+    spark: Any, tmp_path: Path, kept: str
+) -> None:
     choose = random.Random(7)
     live = Live(spark, tmp_path, stream_of_streams(50, STREAMS, 4 * DELAY, choose))
-    found = asked_of(live, 500, 6, FEATURES.without("span"))
+    found = asked_of(live, 500, QUERIES[kept] - 2, FEATURES.without("span"))
     got = run_all(live, found)
     batch_of = live.micro_batch()
     rows = [row for batch in live.batches[:-1] for row in batch]
@@ -400,6 +417,7 @@ def at(second: int, case: int, kind: str, **more: Any) -> Row:
 
 
 @pytest.mark.classic
+@pytest.mark.usefixtures("kept")
 def test_what_other_engines_get_wrong(spark: Any, tmp_path: Path) -> None:
     silent, late, too_late, one_instant, other = range(5)
     live = Live(

@@ -26,6 +26,7 @@ from cetdsl.errors import (
     raise_together,
     shown,
 )
+from cetdsl.ir import keeping
 from cetdsl.ir.emission import FINAL
 from cetdsl.ir.schema import Field, Schema
 from cetdsl.ir.sorting import AS_USUAL, AskedSort
@@ -69,7 +70,8 @@ class Binding:
     a single name, or None for no column, will do. ``type`` is the column with the type of an event; None when every
     event is of every type. ``on_null_time`` is ``"error"`` or ``"skip"``. ``sort`` says who sorts the events of a task.
     ``watermarks`` are those of a stream: their delays in microseconds, by column. They are None for what is no stream.
-    ``computed`` names the columns that queries compute: no answer shows them among those of an event.
+    ``computed`` names the columns that queries compute: no answer shows them among those of an event. ``state`` says
+    how a stream is to keep its events.
     """
 
     time: str | None = None
@@ -79,6 +81,7 @@ class Binding:
     sort: AskedSort = AS_USUAL
     watermarks: Mapping[str, int] | None = None
     computed: tuple[str, ...] = ()
+    state: keeping.AskedState = keeping.AS_USUAL
 
 
 @attrs.frozen
@@ -104,6 +107,8 @@ class ResolvedQuery:
         The columns of an event: all but those that queries compute to group by them.
     emit : {"final", "update", "eager"}
         When a stream gives its answer.
+    state : AskedState
+        How a stream is to keep its events.
     """
 
     query: Query
@@ -119,6 +124,7 @@ class ResolvedQuery:
     watermark: int | None = None
     event_columns: tuple[str, ...] = attrs.field(default=attrs.Factory(lambda own: own.schema.names, takes_self=True))
     emit: str = FINAL
+    state: keeping.AskedState = keeping.AS_USUAL
 
     @property
     def is_stream(self) -> bool:
@@ -224,6 +230,7 @@ class _Analysis:
             asked_partition_by=partition_by,
             sort=self.binding.sort,
             watermark=None if watermarks is None else watermarks[time.name],
+            state=self.binding.state,
             event_columns=tuple(field.name for field in self.event_fields()),
         )
 

@@ -7,6 +7,7 @@ import re
 import warnings
 from contextlib import contextmanager
 from functools import lru_cache
+from importlib.util import find_spec
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
@@ -88,6 +89,23 @@ def watermarks_of(df: DataFrame) -> dict[str, int] | None:
         return None
     noted = {field.name: field.metadata.get(WATERMARK) for field in df.schema.fields}
     return {name: 1000 * int(delay) for name, delay in noted.items() if delay is not None}
+
+
+#: The setting that names what keeps state, and what keeps that of arbitrary stateful processing.
+STATE_STORE = "spark.sql.streaming.stateStore.providerClass"
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+
+
+def why_no_state_of_events(session: SparkSession) -> str | None:
+    """Returns why there is no arbitrary stateful processing in a session; None if there is.
+
+    PySpark has ``transformWithStateInPandas`` since 4.0, and ``transformWithState`` over rows since 4.1, which holds
+    all rows of a task's answer at once; so the former does for all versions.
+    """
+    if find_spec("google") is None or find_spec("google.protobuf") is None:
+        return "the package protobuf, by which PySpark reaches such state, is not installed"
+    store = session.conf.get(STATE_STORE, None) or "the default"
+    return None if "RocksDB" in store else f"{STATE_STORE} is {store.rpartition('.')[2]}, which cannot do that"
 
 
 _ASKS_ZONE = "timezone" in signature(to_arrow_type).parameters

@@ -14,11 +14,12 @@ from pyspark.sql import types as T
 
 from cetdsl.execution.compat import parallelism, refuse_unsendable
 from cetdsl.execution.lists import with_lists
+from cetdsl.execution.live_events import kept_whole
 from cetdsl.execution.operators import Rows, execute, runs
 from cetdsl.execution.source import EventFrame, Terms
-from cetdsl.execution.streams import gathered, gathered_panes, sent_in_order
+from cetdsl.execution.streams import gathered, gathered_panes, gathered_parcels, sent_in_order, with_buckets
 from cetdsl.execution.worker import map_stage
-from cetdsl.ir.kernel import KernelSpec
+from cetdsl.ir.kernel import KernelQuery, KernelSpec
 from cetdsl.ir.layout import (
     BUCKET,
     CODE,
@@ -64,6 +65,8 @@ def exchange(rows: DataFrame, by: Sequence[str], order: Sequence[Column | str] =
 def _events_in_order(df: DataFrame, below: Operator, needed: EventsInOrder) -> Rows:
     """Projects each event to what a kernel needs, sends it to its key's task and sorts it there, or lets the kernel."""
     source, spec = below.source, needed.spec
+    if needed.keeping.whole:
+        df = kept_whole(df, EventFrame(df, source, below.compiled), spec.query.windowing)
     shares = parallelism(df.sparkSession) if needed.shared else 0
     needed = attrs.evolve(needed, settled=needed.settled or needed.shared)
     frame, rows, layout = _selected(df, below, needed, shares)
@@ -81,7 +84,10 @@ def _events_in_order(df: DataFrame, below: Operator, needed: EventsInOrder) -> R
     order = [*([] if lone_share else by), *layout.order]
     if needed.sorting.by_kernel:
         layout, order = attrs.evolve(layout, sort_memory=needed.sorting.memory), []
-    if not source.is_stream:
+    if needed.keeping.once and not needed.keeping.whole:
+        rows = gathered_parcels(frame, _kept_for(needed), rows, layout, _asked_of_events(needed))
+        layout = attrs.evolve(layout, in_parcels=True)
+    elif not source.is_stream:
         rows = exchange(rows, by, order, shares if lone_share else 0)
     return Rows(rows, frame, types, attrs.evolve(typed(spec, types), layout=layout), shares)
 
@@ -106,7 +112,9 @@ def _project(frame: EventFrame, needed: EventsInOrder, shares: int) -> tuple[Ter
     terms = frame.keys()
     if shares:
         terms[SHARE] = frame.shares(share_numbers(shares))
-    if needed.in_panes:
+    if needed.keeping.whole:
+        terms[BUCKET] = f"c{len(frame.fields) - 1}"
+    elif needed.in_panes:
         terms[BUCKET] = frame.range_of_time(TIME_RANGES) if spec.query.windowing.kind == WHOLE else frame.pane()
     elif spec.query.windowing.cut:
         terms[BUCKET] = frame.time_buckets(spec.query.looks_back)
@@ -140,11 +148,13 @@ def _project(frame: EventFrame, needed: EventsInOrder, shares: int) -> tuple[Ter
 def _for_tasks(frame: EventFrame, needed: EventsInOrder, terms: Terms, layout: RowLayout) -> DataFrame:
     """Selects the rows that some variable can bind, once for each time bucket and each share that needs them."""
     spec = needed.spec
+    if needed.keeping.whole:
+        return frame.select({name: terms[name] for name in layout.columns})
     if frame.source.is_stream:
-        query = spec.query
-        windowing = panes_apart(query.windowing) if needed.in_panes else query.windowing
-        asked = needed.values, needed.columns, needed.kind, needed.tests
-        return gathered(frame, attrs.evolve(query, windowing=windowing), terms, layout, asked)
+        query = _kept_for(needed)
+        if needed.keeping.once:
+            return with_buckets(frame, query, terms)
+        return gathered(frame, query, terms, layout, _asked_of_events(needed))
     if layout.lists:
         rows = with_lists(frame, terms)
     else:
@@ -154,6 +164,17 @@ def _for_tasks(frame: EventFrame, needed: EventsInOrder, terms: Terms, layout: R
     if layout.has(SHARE):
         rows = rows.withColumn(SHARE, F.explode(SHARE))
     return rows.selectExpr(*layout.columns) if layout.lists else rows
+
+
+def _kept_for(needed: EventsInOrder) -> KernelQuery:
+    """Returns the query with the windows by which a stream keeps its events."""
+    query = needed.spec.query
+    return attrs.evolve(query, windowing=panes_apart(query.windowing)) if needed.in_panes else query
+
+
+def _asked_of_events(needed: EventsInOrder) -> object:
+    """Returns what else is asked of each event than a query refers to."""
+    return needed.values, needed.columns, needed.kind, needed.tests
 
 
 def _event_columns(

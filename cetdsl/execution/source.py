@@ -319,6 +319,14 @@ class EventFrame:
         selected: DataFrame = translated(build, "evaluate the query's terms")
         return selected
 
+    def timed(self, columns: Terms) -> DataFrame:
+        """Selects all rows of a stream that have a time, with these columns."""
+        time = self.source.time
+        in_range = refuse_times(self.own_name(time), self.type_of(time).typeName(), self.source)
+        assert in_range is not None, "a watermark is on a timestamp"
+        rows = self._kept_of_stream(self.frame, F.lit(True), in_range)
+        return rows.select([_named(name, term) for name, term in columns.items()])
+
     def _kept(self) -> DataFrame:
         """The rows that some variable can bind, and those that must raise."""
         rows, absent, windowing = self.frame, F.expr(f"{self._time} IS NULL"), self.source.windowing

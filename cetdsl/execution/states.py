@@ -7,7 +7,7 @@ from hashlib import sha256
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from cetdsl.errors import OtherState
+from cetdsl.errors import OTHER_STATE, OTHER_STATE_ADVICE, OtherState
 from cetdsl.execution.expressions import raised
 
 #: Counts the ways in which rows have been put into state: another one where the same query reads them otherwise.
@@ -25,8 +25,8 @@ def of_same_meaning(rows: Column, meaning: str) -> Column:
     number = F.lit(int.from_bytes(digest[:8], "big", signed=True))
     error = raised(
         OtherState,
-        "the checkpoint holds events that were kept for another query, or by another version of cetdsl",
-        hint="start the stream with a new checkpoint, or with the query that this one belongs to",
+        OTHER_STATE,
+        hint=OTHER_STATE_ADVICE,
         kind="boolean",
     )
     is_own = F.when((F.min(number) == number) & (F.max(number) == number), F.lit(True)).otherwise(error)

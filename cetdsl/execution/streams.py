@@ -18,6 +18,7 @@ from cetdsl.errors import StreamingNotSupported
 from cetdsl.execution.compat import WATERMARK
 from cetdsl.execution.expressions import raised
 from cetdsl.execution.lists import with_lists
+from cetdsl.execution.live_events import buckets_of, kept_once
 from cetdsl.execution.source import EventFrame, Terms, floor_divide
 from cetdsl.execution.states import of_same_meaning
 from cetdsl.execution.worker import map_stage
@@ -53,14 +54,8 @@ def gathered(frame: EventFrame, query: KernelQuery, terms: Terms, layout: RowLay
     kept[_CLOSING] = _window(frame.column(frame.source.time), begin, end, cut)
     if frame.source.emit == EAGER:
         kept[_ARRIVED] = "current_timestamp()"
-    rows, source, compiled = frame.select(kept), frame.source, frame.compiled
-    meaning = repr(
-        (
-            (source.keys, source.time, source.tie_break, query.windowing, query.looks_back),
-            (compiled.variables, compiled.codes, compiled.lists, layout.columns, layout.encoding, asked),
-            rows.schema.simpleString(),
-        )
-    )
+    rows, source = frame.select(kept), frame.source
+    meaning = _meaning(frame, query, layout, rows, asked)
     collect = partial(_collected_now if source.emit == EAGER else _collected, meaning)
     once = _once if source.emit == FINAL else _whenever
     if layout.lists:
@@ -68,6 +63,36 @@ def gathered(frame: EventFrame, query: KernelQuery, terms: Terms, layout: RowLay
     else:
         rows = _together(rows, [*frame.key_names[: len(source.kept_by)], _CLOSING], collect, once)
     return _numbered(rows, begin, cut).select(*layout.columns)
+
+
+def with_buckets(frame: EventFrame, query: KernelQuery, terms: Terms) -> DataFrame:
+    """Returns the events that some variable can bind, with the columns that tell which time buckets need them."""
+    kept = {name: term for name, term in terms.items() if name != BUCKET}
+    return frame.select(
+        {**kept, **buckets_of(frame, query.windowing, *needed_by_bucket(query.windowing, query.looks_back))}
+    )
+
+
+def gathered_parcels(
+    frame: EventFrame, query: KernelQuery, rows: DataFrame, layout: RowLayout, asked: object
+) -> DataFrame:
+    """Returns what :func:`gathered` does of events :func:`with_buckets`, in parcels, each of which was kept once."""
+    begin, end = needed_by_bucket(query.windowing, query.looks_back)
+    packed = [name for name in layout.columns if name != BUCKET]
+    meaning = _meaning(frame, query, layout, rows, asked)
+    return kept_once(rows, packed, len(frame.source.keys), query.windowing, begin, end, meaning)
+
+
+def _meaning(frame: EventFrame, query: KernelQuery, layout: RowLayout, rows: DataFrame, asked: object) -> str:
+    """Returns what tells kept events from those of another query, as a text."""
+    source, compiled = frame.source, frame.compiled
+    return repr(
+        (
+            (source.keys, source.time, source.tie_break, query.windowing, query.looks_back),
+            (compiled.variables, compiled.codes, compiled.lists, layout.columns, layout.encoding, asked),
+            rows.schema.simpleString(),
+        )
+    )
 
 
 def gathered_panes(panes: DataFrame, windowing: Windowing, asked: object) -> DataFrame:

@@ -17,7 +17,7 @@ from cetdsl.errors import SAME_PYTHON
 from cetdsl.execution.compat import refuse_unsendable
 
 
-def map_stage(df: DataFrame, stage: str, plan: Any, schema: StructType) -> DataFrame:
+def map_stage(df: DataFrame, stage: str, plan: Any, schema: StructType | str) -> DataFrame:
     """Returns the DataFrame that a stage of :mod:`cetdsl.kernels.entry` makes of each task's rows."""
     payload, line = pickle.dumps(plan), SAME_PYTHON
 
@@ -43,5 +43,6 @@ def map_stage(df: DataFrame, stage: str, plan: Any, schema: StructType) -> DataF
                 os.environ["SPARK_HIDE_TRACEBACK"] = "1"
             raise
 
-    refuse_unsendable(schema)
+    if not isinstance(schema, str):
+        refuse_unsendable(schema)
     return df.mapInArrow(run, schema)

@@ -35,6 +35,7 @@ from cetdsl.explain.view import PlanView
 from cetdsl.frontend.diagnosis import USUAL_SAMPLE, Diagnosis, diagnose
 from cetdsl.frontend.extraction import given_extraction, given_road
 from cetdsl.frontend.given import check_emit, check_number, positive, shown_columns, whole
+from cetdsl.frontend.keeping import asked_state
 from cetdsl.frontend.layouts import given_layout
 from cetdsl.frontend.patterns import query_of
 from cetdsl.frontend.sorting import asked_sort
@@ -1117,6 +1118,7 @@ def pattern(
     on_null_time: str = "error",
     sort: str | None = None,
     sort_memory: str | int | None = None,
+    state: str | None = None,
 ) -> PatternFrame:
     """Bind a query to the events of a DataFrame.
 
@@ -1143,6 +1145,11 @@ def pattern(
     sort_memory : str or int, optional
         About how much of a task's events the kernel holds while it sorts, as ``"64m"`` or bytes; what is more goes to
         Spark's local directory. By default the session's setting ``cetdsl.sort.memory``, and else 128 MiB.
+    state : {"auto", "windows", "events"}, optional
+        How a stream keeps its events until they are answered: those of each window by Spark's own operators, with any
+        state store; or each event once, packed, however many windows need it, which takes RocksDB as the state store:
+        see :doc:`/streaming`. ``auto`` takes the latter where windows overlap and it can be had. By default the
+        session's setting ``cetdsl.state``, and else ``auto``.
 
     Returns
     -------
@@ -1165,11 +1172,11 @@ def pattern(
     Decimal('7')
     """
     df, node = as_dataframe(df), query_of(query)
-    asked = asked_sort(df.sparkSession, sort, sort_memory)
+    asked, kept = asked_sort(df.sparkSession, sort, sort_memory), asked_state(df, state)
     computed = computed_by(node, df)
     names = tuple(item.name for item in computed)
     df = with_computed(df, computed)
-    bound = PatternFrame(df, node, Binding(time, tie_break, type, on_null_time, asked, watermarks_of(df), names))
+    bound = PatternFrame(df, node, Binding(time, tie_break, type, on_null_time, asked, watermarks_of(df), names, kept))
     bound._rewritten  # noqa: B018 - errors of the query are raised here, not when an answer is asked for
     refuse_changing_conditions(df, spark_columns(bound.query))
     require_worker_python(df.sparkSession)

@@ -111,6 +111,21 @@ def late_events(progress: Progress) -> int:
     return _total(progress, "numRowsDroppedByWatermark")
 
 
+def state_bytes(progress: Progress) -> int:
+    """Returns how many bytes state holds after a micro-batch: in memory by default, in its files by RocksDB.
+
+    Examples
+    --------
+    >>> by_default = {"memoryUsedBytes": 200, "customMetrics": {}}
+    >>> by_rocksdb = {"memoryUsedBytes": 9000, "customMetrics": {"rocksdbSstFileSize": 50}}
+    >>> state_bytes({"stateOperators": [by_default, by_rocksdb]})
+    250
+    """
+    operators = progress["stateOperators"]
+    # What RocksDB holds in memory are its caches.
+    return sum(one.get("customMetrics", {}).get("rocksdbSstFileSize", one["memoryUsedBytes"]) for one in operators)
+
+
 def _total(progress: Progress, name: str) -> int:
     return sum(operator[name] for operator in progress["stateOperators"])
 
@@ -129,7 +144,7 @@ def _row(progress: Progress) -> list[str]:
         cell(sum(source["numInputRows"] for source in progress["sources"])),
         cell(late_events(progress)),
         cell(_total(progress, "numRowsTotal")),
-        cell(_total(progress, "memoryUsedBytes")),
+        cell(state_bytes(progress)),
         _UNTOLD if sent is None or sent < 0 else cell(sent),
         f"{progress['durationMs']['triggerExecution'] / 1000:.2f}",
         (progress["eventTime"] or {}).get("watermark", _UNTOLD),

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import attrs
@@ -19,6 +19,7 @@ from cetdsl.errors import (
     CetdslError,
     InvalidNode,
     ResolutionError,
+    StreamingNotSupported,
     is_one_of,
     raise_together,
     recovering,
@@ -37,6 +38,7 @@ from cetdsl.explain.trends_together import explain_trends_together
 from cetdsl.explain.workload import explain_workload
 from cetdsl.frontend import sase
 from cetdsl.frontend.given import check_number, shown_columns, whole
+from cetdsl.frontend.keeping import asked_state, kept_columns
 from cetdsl.frontend.patterns import query_of
 from cetdsl.frontend.session import computed_by, spark_columns
 from cetdsl.frontend.sorting import asked_sort
@@ -72,8 +74,16 @@ class Workload:
     [('ab', 3), ('cb', 3)]
     """
 
-    def __init__(self, df: DataFrame, queries: Mapping[str, Query], binding: Binding, sharing: Sharing) -> None:
+    def __init__(
+        self,
+        df: DataFrame,
+        queries: Mapping[str, Query],
+        binding: Binding,
+        sharing: Sharing,
+        again: Callable[[Mapping[str, Query]], Workload],
+    ) -> None:
         self._df = df
+        self._again = again
         self._asked = dict(queries)
         # What they compute are columns of the DataFrame by now, as all others are.
         self._queries = {name: query.over_columns() for name, query in queries.items()}
@@ -94,6 +104,66 @@ class Workload:
     def queries(self) -> dict[str, Query]:
         """The queries' nodes, by name."""
         return dict(self._asked)
+
+    def add(self, name: str, query: object) -> Workload:
+        """The workload with one more query.
+
+        A stream takes it where it is started again with its checkpoint, if its events are kept for all queries, with
+        ``keep=`` of :func:`patterns`: the query is then asked of the windows that are open, over all of their events.
+        Spark changes no query while it runs.
+
+        Parameters
+        ----------
+        name : str
+        query : query, pattern or str
+            From the fluent functions, or text.
+
+        Returns
+        -------
+        Workload
+
+        Raises
+        ------
+        InvalidNode
+            If there is a query of this name.
+        ResolutionError
+            If the query does not fit the DataFrame, or the columns that are kept.
+
+        Examples
+        --------
+        >>> df = spark.createDataFrame([(1, "A"), (2, "B"), (3, "B")], "t int, type string")
+        >>> many = df.patterns({"pairs": "RETURN COUNT(*) PATTERN SEQ(A, B)"}, time="t")
+        >>> many.add("runs", "RETURN COUNT(*) PATTERN B+").remove("pairs")
+        <Workload of runs>
+        """
+        if name in self._asked:
+            raise InvalidNode(
+                f"the workload has a query {name!r}", hint=f"give another name, or write .remove({name!r}) before"
+            )
+        return self._again({**self._asked, **named_queries({name: query})})
+
+    def remove(self, name: str) -> Workload:
+        """The workload without a query; a stream takes this as it takes what :meth:`add` adds.
+
+        Parameters
+        ----------
+        name : str
+
+        Returns
+        -------
+        Workload
+
+        Raises
+        ------
+        InvalidNode
+            If there is no query of this name, or no other one.
+        """
+        rest = {other: query for other, query in self._asked.items() if other != name}
+        if len(rest) == len(self._asked):
+            raise InvalidNode(f"the workload has no query {shown(name)}", hint=f"it has {', '.join(self._asked)}")
+        if not rest:
+            raise InvalidNode(f"{name!r} is the only query of the workload", hint="add another one before")
+        return self._again(rest)
 
     @cached_property
     def _rewritten(self) -> dict[str, ResolvedQuery]:
@@ -471,6 +541,8 @@ def patterns(
     cost_model: str = CALIBRATED,
     sort: str | None = None,
     sort_memory: str | int | None = None,
+    state: str | None = None,
+    keep: Sequence[str] | None = None,
 ) -> Workload:
     """Bind many queries to the events of a DataFrame.
 
@@ -502,6 +574,12 @@ def patterns(
         Who puts the events of a task in order, as of :func:`pattern`.
     sort_memory : str or int, optional
         How much the kernel holds while it sorts, as of :func:`pattern`.
+    state : {"auto", "windows", "events"}, optional
+        How a stream keeps its events, as of :func:`pattern`.
+    keep : sequence of str, optional
+        The columns, besides those of time and type and of what breaks ties, that a stream keeps of all of its events,
+        whatever the queries are: then queries can be added and removed where it is started again with its checkpoint,
+        see :meth:`Workload.add`. They are all that queries can read. By default it keeps what the queries read.
 
     Returns
     -------
@@ -532,10 +610,24 @@ def patterns(
     named = named_queries(queries)
     how = _sharing(sharing, deviations or {}, cost_model, named)
     asked = asked_sort(df.sparkSession, sort, sort_memory)
+    kept = asked_state(df, state, whole=keep is not None)
+    binding = Binding(time, tie_break, type, on_null_time, asked, watermarks_of(df), state=kept)
+    df = kept_columns(df, keep, (time, type, *binding.tie_break, *(binding.watermarks or ())))
+    return _bound(named, df, binding, how)
+
+
+def _bound(named: Mapping[str, Query], df: DataFrame, binding: Binding, how: Sharing) -> Workload:
+    """Binds queries to a DataFrame, to which the columns that they compute are added."""
+    again = partial(_bound, df=df, binding=binding, how=how)
     computed = _computed_by_all(named, df)
-    names = tuple(item.name for item in computed)
+    if computed and binding.state.whole:
+        raise StreamingNotSupported(
+            f"the group {computed[0].name!r} is computed by a query, and kept events do not depend on queries",
+            hint="compute it before, with df.withColumn(...), and name it among the columns of keep=",
+        )
     df = with_computed(df, computed)
-    workload = Workload(df, named, Binding(time, tie_break, type, on_null_time, asked, watermarks_of(df), names), how)
+    binding = attrs.evolve(binding, computed=tuple(item.name for item in computed))
+    workload = Workload(df, named, binding, how, again)
     workload._rewritten  # noqa: B018 - errors of the queries are raised here, not when an answer is asked for
     for name, query in named.items():
         try:

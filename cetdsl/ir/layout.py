@@ -98,6 +98,7 @@ class RowLayout:
     ``values`` are the Spark types of the aggregated columns. ``event`` says where to find each of the event's own
     columns that are shown, and ``runs`` how events were put into sorted runs, if they were. The rows of a task come in
     any order if ``sort_memory`` > 0, and whoever reads them puts them in :attr:`order`, holding about so many bytes.
+    If they come ``in_parcels``, a row has the number of a time bucket, and all other columns of many events as bytes.
 
     Examples
     --------
@@ -116,6 +117,7 @@ class RowLayout:
     event: tuple[EventColumn, ...] = ()
     runs: RunSpec | None = None
     sort_memory: int = 0
+    in_parcels: bool = False
 
     @classmethod
     def of(

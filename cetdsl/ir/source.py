@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import attrs
 
+from cetdsl.ir import keeping
 from cetdsl.ir.emission import FINAL, UPDATE
 from cetdsl.ir.schema import Schema
 from cetdsl.ir.sorting import AS_USUAL, AskedSort
@@ -17,7 +18,7 @@ class Source:
     ``groups`` are the columns that are output, in the order of GROUP BY; ``partitions`` are further columns that are
     equal along a trend, of which the user named ``asked_partitions``. Rows without a time are an "error", or a "skip".
     ``sort`` says who is to sort. Of a stream, ``watermark`` is the delay of its watermark in microseconds: how long it
-    waits for late events, and ``emit`` says when it gives an answer.
+    waits for late events, ``emit`` says when it gives an answer, and ``state`` how events are to be kept until then.
     """
 
     schema: Schema
@@ -32,6 +33,7 @@ class Source:
     sort: AskedSort = AS_USUAL
     watermark: int | None = None
     emit: str = FINAL
+    state: keeping.AskedState = keeping.AS_USUAL
 
     @property
     def is_stream(self) -> bool:

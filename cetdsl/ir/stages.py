@@ -11,6 +11,13 @@ from cetdsl.ir.layout import RowLayout
 
 
 @attrs.frozen
+class ParcelSpec:
+    """What a worker must know to pack events: parcels have those that agree in the first columns, so many of them."""
+
+    numbers: int
+
+
+@attrs.frozen
 class TrendsSpec:
     """What a worker must know to list trends.
 

@@ -16,6 +16,8 @@ _Batches = Iterator[pa.RecordBatch]
 #: The module and the function of each stage. A worker loads only what its stage needs: kernels take time to load.
 _STAGES = {
     "runs": ("wire.runs", "run_stream"),
+    "parcels": ("wire.parcels", "parcel_stream"),
+    "unpack": ("wire.parcels", "unpack_stream"),
     "order": ("wire.order", "order_stream"),
     "aggregate": ("aggregate.stream", "aggregate_stream"),
     "sweep": ("aggregate.stream", "sweep_stream"),

@@ -17,6 +17,8 @@ NEGATED = "NOT needs the latest match of the negated pattern"
 SPANNED = "a span without SLIDE needs one pass per first event"
 #: Why panes of a stream cannot be told apart by Spark's windows.
 UNEVEN = "SLIDE does not divide WITHIN, so that panes are of two lengths, and a stream closes those of one"
+#: Why a stream that keeps each event once does without panes.
+KEPT_ONCE = "each event is kept once in any case, and matrices would be kept once for each window"
 
 _EXTREMES = {Merge.SMALLEST: "MIN", Merge.LARGEST: "MAX"}
 

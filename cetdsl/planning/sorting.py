@@ -20,6 +20,7 @@ from cetdsl.ir.source import Source
 from cetdsl.ir.windowing import WHOLE
 from cetdsl.pattern.expressions import Attribute, Expr
 from cetdsl.pattern.text import quote_name
+from cetdsl.planning.keeping import keeping_of
 from cetdsl.planning.neighbours import why_left_to_spark
 
 #: The types whose values the kernel can put in order, or tell apart, as Spark does.
@@ -46,7 +47,10 @@ def _decided(plan: Operator) -> Operator:
     if not isinstance(plan, Exchange) or not isinstance(plan.gives_rows, EventsInOrder):
         return plan
     sorting = _sorting_of(plan.source, plan.compiled, plan.gives_rows)
-    return attrs.evolve(plan, gives_rows=attrs.evolve(plan.gives_rows, sorting=sorting))
+    needed = attrs.evolve(plan.gives_rows, sorting=sorting)
+    if plan.source.is_stream:
+        needed = attrs.evolve(needed, keeping=keeping_of(plan.source, plan.compiled))
+    return attrs.evolve(plan, gives_rows=needed)
 
 
 def _sorting_of(source: Source, compiled: Compiled, needed: EventsInOrder) -> Sorting:

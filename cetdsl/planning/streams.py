@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 from cetdsl.analysis.resolve import ResolvedQuery
 from cetdsl.errors import StreamingNotSupported
 from cetdsl.ir.emission import FINAL
@@ -22,6 +24,8 @@ def why_not_on_stream(plan: Operator) -> str | None:
         return None
     if plan.source.emit != FINAL and (reason := _why_not_before_final(plan)):
         return reason
+    if plan.source.state.whole and (reason := _why_not_whole([plan])):
+        return reason
     for operator in plan.walk():
         if operator.only_batch is not None:
             return f"on a stream {operator.only_batch}"
@@ -37,10 +41,34 @@ def why_not_on_stream(plan: Operator) -> str | None:
     return None
 
 
+def _keeping(plan: Operator) -> int:
+    """Returns how many operators of a plan keep state."""
+    exchanges = (operator for operator in plan.walk() if isinstance(operator, Exchange))
+    return sum(isinstance(one.gives_rows, EventsInOrder | PanesInOrder) for one in exchanges)
+
+
+def _why_not_whole(plans: Iterable[Operator]) -> str | None:
+    """Returns why plans cannot go on with events that were kept for other queries."""
+    plans = tuple(plans)
+    keeping = sum(map(_keeping, plans))
+    if keeping > 1:
+        return f"events that any query may go on with are kept in one operator, and these plans need {keeping}"
+    lists = any(plan.compiled.lists for plan in plans)
+    return "Spark tests inseparable predicates within a key, in state of the query's own" if lists else None
+
+
+def refuse_scattered(plans: Sequence[Operator]) -> None:
+    """Raises where queries that come and go would not all go on with the same events."""
+    if plans and plans[0].source.is_stream and plans[0].source.state.whole and (reason := _why_not_whole(plans)):
+        raise StreamingNotSupported(
+            f"the queries cannot come and go: {reason}",
+            hint="ask for queries of the same partition and group columns, with windows alike, or leave keep= away",
+        )
+
+
 def _why_not_before_final(plan: Operator) -> str | None:
     """Returns why a plan cannot give the answer of a stream before it is final."""
-    exchanges = [operator for operator in plan.walk() if isinstance(operator, Exchange)]
-    keeping = sum(isinstance(one.gives_rows, EventsInOrder | PanesInOrder) for one in exchanges)
+    keeping = _keeping(plan)
     if keeping > 1:
         return f"before an answer is final Spark keeps state in one operator, and this plan needs {keeping}"
     source = plan.source

@@ -41,7 +41,7 @@ from cetdsl.planning.slots import Alternative, NotInSlots, Numbers, alternatives
 from cetdsl.planning.sorting import exchanged
 from cetdsl.planning.strategies.kernel import base_spec
 from cetdsl.planning.strategies.request import compile_sides, in_buckets, source_of
-from cetdsl.planning.streams import refuse_on_stream
+from cetdsl.planning.streams import refuse_on_stream, refuse_scattered
 from cetdsl.sharing.aggregation.plan import PlanData
 
 _NO_MACHINE = Machine((), (), (), ())
@@ -104,6 +104,7 @@ def plan_trends_together(
         except UnsupportedQuery as error:
             raise UnsupportedQuery(f"query {name!r}: {error.message}", hint=error.hint) from None
         alone.append(ListedAlone(name, decision.plan, decision.strategy, why, source_of(queries[name]).shown_keys))
+    refuse_scattered([*planned, *(one.plan for one in alone)])
     return ListTogether(planned, tuple(alone), columns, limit)
 
 

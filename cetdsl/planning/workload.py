@@ -43,6 +43,7 @@ from cetdsl.planning.sharing import plan_sharing
 from cetdsl.planning.sorting import exchanged
 from cetdsl.planning.strategies.kernel import kernel
 from cetdsl.planning.strategies.request import in_buckets
+from cetdsl.planning.streams import refuse_scattered
 from cetdsl.sharing.families import family
 
 _T = TypeVar("_T", bound=Hashable)
@@ -77,8 +78,9 @@ def plan_workload(queries: Mapping[str, ResolvedQuery], number: str, sharing: Sh
         if not open_passes or not open_passes[-1].takes(asked):
             open_passes.append(_Pass())
         open_passes[-1].add(asked)
-    planned = (exchanged(one.finished(sharing)) for group in passes.values() for one in group)
-    return AnswerTogether(tuple(planned), tuple(alone), sharing)
+    planned = tuple(exchanged(one.finished(sharing)) for group in passes.values() for one in group)
+    refuse_scattered([*planned, *(one.plan for one in alone)])
+    return AnswerTogether(planned, tuple(alone), sharing)
 
 
 def names_of_sides(name: str, queries: Collection[str]) -> tuple[str, str, str]:

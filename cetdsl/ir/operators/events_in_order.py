@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import attrs
 
+from cetdsl.ir.keeping import BY_WINDOW, Keeping
 from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.operators import words
 from cetdsl.ir.operators.operator import Operator, Requirement, Step
@@ -28,7 +29,8 @@ class EventsInOrder(Requirement):
     agree on its trends only if all of them see its events in the same order, so the events of shares always have it.
 
     Events go to tasks by key and pane if ``in_panes``; without windows there are no keys, and a pane is a range of
-    time. ``sorting`` says who puts those of a task in order, which is no requirement but the planner's decision.
+    time. ``sorting`` says who puts those of a task in order, which is no requirement but the planner's decision, as is
+    ``keeping``: how a stream keeps its events.
 
     Many queries read the events if ``for_many``, so that each is sent with whatever one of them asks for.
 
@@ -47,6 +49,7 @@ class EventsInOrder(Requirement):
     tests: tuple[Expr, ...] = ()
     kind: str | None = None
     sorting: Sorting = SORTED_BY_SPARK
+    keeping: Keeping = BY_WINDOW
 
     def steps(self, below: Operator) -> tuple[Step, ...]:
         source, compiled = below.source, below.compiled
@@ -70,7 +73,8 @@ class EventsInOrder(Requirement):
         if source.is_stream:
             unit = "pane" if self.in_panes else words.unit_of(source).removeprefix("a ")
             keys = [*map(quote_name, source.kept_by), unit]
-            kept = Step("keep until the watermark passes what they are needed for, by " + ", ".join(keys))
+            how = f"each once, {self.keeping.why}" if self.keeping.once else f"once for each {unit}: {self.keeping.why}"
+            kept = Step("keep until the watermark passes what they are needed for, by " + ", ".join(keys), (how,))
             return (*steps, kept, Step("sort each task's events", (f"by the kernel: {self.sorting.why}",)))
         order = ", ".join([*keys, quote_name(source.time), *map(quote_name, source.tie_break)])
         sort, shuffle = f"sort each task's events by {order}", Step(words.shuffle(keys))

@@ -24,7 +24,7 @@ from cetdsl.kernels.detect.steps import MOST, PRUNED, VARIABLE, Negations, Progr
 from cetdsl.kernels.detect.tables import Extents, TableMaker, Tables, extents_of
 from cetdsl.kernels.detect.trees import TreeSearch
 from cetdsl.kernels.enumerate.blocks import BLOCK, WINDOW, in_blocks, make_position
-from cetdsl.kernels.enumerate.correlated import Gaps, lay_out_correlated, make_path, without_correlated
+from cetdsl.kernels.enumerate.correlated import Gaps, gaps_of, lay_out_correlated, make_path, without_correlated
 from cetdsl.kernels.enumerate.guards import GuardedMachine
 from cetdsl.kernels.machine.conditions import Conditions, conditions_of, span_of
 from cetdsl.kernels.vocabulary import Block, Events, Ints, Slices
@@ -136,7 +136,7 @@ class Detector:
             TableMaker(events),
             extents_of(events, self._span),
             conditions_of(self._query, events, before, until),
-            self._gaps(slices),
+            gaps_of(self._correlated, self._negated, events, slices),
         )
         for number in range(len(self._branches)):
             for plan, some in self._parts(number, chunk, scopes, ends, slices.keep_from):
@@ -192,13 +192,6 @@ class Detector:
             return effort.tried
 
         return tried
-
-    def _gaps(self, slices: Slices) -> Gaps | None:
-        if not len(self._correlated.pair):
-            return None
-        widest = int((slices.high - slices.low).max(initial=0))
-        reach = np.empty((widest, int(self._correlated.state_start[-1])), dtype=np.bool_)
-        return Gaps(self._correlated, self._negated, reach)
 
 
 class _Chunk(NamedTuple):

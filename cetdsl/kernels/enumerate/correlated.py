@@ -15,7 +15,10 @@ from cetdsl.kernels.enumerate.blocks import WIDE
 from cetdsl.kernels.enumerate.layout import by_source, ints
 from cetdsl.kernels.machine.conditions import compare, edge_holds
 from cetdsl.kernels.machine.program import OPERATORS, Program, flat, lay_out, starts_of
-from cetdsl.kernels.vocabulary import Bools, Events, Ints, Shorts
+from cetdsl.kernels.vocabulary import Bools, Events, Ints, Shorts, Slices
+
+#: The events that differ from a value stand on both sides of it.
+_APART = OPERATORS["!="]
 
 
 class Path(NamedTuple):
@@ -71,6 +74,37 @@ class Gaps(NamedTuple):
     negated: Program
     #: Room for which states of that machine the events of a gap get to, shape (longest subslice, states).
     reach: Bools
+    #: Whether the events of a gap that meet a pair stand in a row: see :func:`_in_a_row`.
+    in_a_row: Bools
+
+
+def gaps_of(correlated: Correlated, negated: Program, events: Events, slices: Slices) -> Gaps | None:
+    """Returns what judges the gaps of some slices; None if no correlated negation guards any."""
+    if not len(correlated.pair):
+        return None
+    widest = int((slices.high - slices.low).max(initial=0))
+    reach = np.empty((widest, int(correlated.state_start[-1])), dtype=np.bool_)
+    return Gaps(correlated, negated, reach, _in_a_row(correlated, events))
+
+
+@jit
+def _in_a_row(correlated: Correlated, events: Events) -> Bools:
+    """Says of each pair whether its negation is of one event, and its column rises with time, as lengths of time do."""
+    found = np.zeros(len(correlated.pair), dtype=np.bool_)
+    for guard in range(len(correlated.state_start) - 1):
+        if correlated.state_start[guard + 1] - correlated.state_start[guard] > 1:
+            continue
+        for k in range(correlated.pair_start[guard], correlated.pair_start[guard + 1]):
+            column = correlated.pair[k, 2]
+            found[k] = correlated.pair[k, 0] != _APART and events.valid[column].all()
+            for s in range(len(events.segment_start) - 1):
+                for event in range(events.segment_start[s] + 1, events.segment_start[s + 1]):
+                    if events.codes[column, event] < events.codes[column, event - 1]:
+                        found[k] = False
+                        break
+                if not found[k]:
+                    break
+    return found
 
 
 def lay_out_correlated(spec: KernelSpec) -> tuple[Correlated, Program]:
@@ -196,10 +230,27 @@ def _reaches(program: Program, events: Events, reach: Bools, state: int, event: 
 
 
 @jit
+def _narrowed(pair: Ints, events: Events, other: int, low: int, high: int) -> tuple[int, int]:
+    """Returns the range of the events ``low:high`` that meet a pair whose column rises with time."""
+    if other < 0 or not events.valid[pair[4], other]:
+        return low, low
+    op, bound, values = pair[0], events.codes[pair[4], other], events.codes[pair[2], low:high]
+    first, last = low, high
+    if op == 0 or op >= 4:  # =, >, >=
+        first = low + (np.searchsorted(values, bound, side="right") if op == 4 else np.searchsorted(values, bound))
+    if op == 0 or op == 2 or op == 3:  # =, <, <=
+        last = low + (np.searchsorted(values, bound) if op == 2 else np.searchsorted(values, bound, side="right"))
+    return first, last
+
+
+@jit
 def has_match(gaps: Gaps, events: Events, path: Path, depth: int, guard: int, low: int, high: int) -> bool:
     """Whether a negated pattern has a match among the events ``low:high`` that forbids this path."""
     correlated, program, reach = gaps.correlated, gaps.negated, gaps.reach
     begin, end = correlated.state_start[guard], correlated.state_start[guard + 1]
+    for k in range(correlated.pair_start[guard], correlated.pair_start[guard + 1]):
+        if gaps.in_a_row[k]:
+            low, high = _narrowed(correlated.pair[k], events, _bound_to(path, depth, correlated.pair[k, 3]), low, high)
     for event in range(low, high):
         for state in range(begin, end):
             found = _relates(correlated, events, path, depth, guard, event, program.variable[state])

@@ -46,6 +46,7 @@ from cetdsl.kernels.enumerate.correlated import (
     Gaps,
     Path,
     gaps_allow,
+    gaps_of,
     lay_out_correlated,
     make_path,
     new_gap_allows,
@@ -320,11 +321,9 @@ class Search:
             # Spans overlap by nearly all of their length, so a first look throws out those that begin in vain.
             hopeful = find_hopeful(layout.edges, given._replace(pivot_pairs=pivot_pairs[:0]), lists, scratch, slices)
             given = given._replace(subslices=Subslices(*(column[hopeful] for column in subslices)))
-        guards = gaps = None
+        guards = None
         leading = any(names for _, names in query.machine.initial)
         if leading or any(names for _, names in query.machine.final):
             guards = Guards(self._program, conditions, span and leading)
-        if len(self._correlated.pair):
-            reach = np.empty((widest, int(self._correlated.state_start[-1])), dtype=np.bool_)
-            gaps = Gaps(self._correlated, self._negated, reach)
+        gaps = gaps_of(self._correlated, self._negated, events, slices)
         return (given, guards, gaps, lists, scratch), widest

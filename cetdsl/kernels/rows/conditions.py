@@ -17,6 +17,7 @@ from cetdsl.ir.rows import (
     COUNTED,
     EITHER,
     EQUAL,
+    EXTREME,
     FROM_FIRST,
     IS_NULL,
     LESS,
@@ -54,12 +55,20 @@ from cetdsl.kernels.wire.columns import integers, order_codes, to_numpy, validit
 
 #: What is known of a value: it is there, it is NULL, or computing it has failed.
 _THERE, _NULL, _FAILED = range(3)
+#: How many states are remembered from which no match was found.
+REMEMBERED = 1 << 16
+#: The counters: how many bound rows were taken back so far, and the number of the searches that share what they find.
+BACKTRACKED, ERA = range(2)
+#: What a sight is: how many rows a set has, up to a number; a row of it from the first one on, or up to the last; the
+#: row with an extreme value; how many values a total has, or its sum.
+_MANY, _FROM_FIRST, _UP_TO_LAST, _BEST, _COUNTED, _WHOLE_SUM, _REAL_SUM = range(7)
 #: What a condition says: that it holds, that it does not (or is NULL), or that it cannot be computed.
 HOLDS, FAILS, CANNOT = range(3)
 _SMALLEST = np.iinfo(np.int64).min
 #: Products of whole numbers from here on are refused. A few more would fit, which doubles cannot tell from those that
 #: do not.
 _LARGEST_PRODUCT = 9.2e18
+_MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
 class Conditions(NamedTuple):
@@ -77,6 +86,8 @@ class Conditions(NamedTuple):
     #: one stand those of whole matches.
     step_start: Ints
     steps: Ints
+    #: All of a match that conditions can see of the rows bound so far; see :func:`_sights`.
+    sights: Ints
 
 
 class Memory(NamedTuple):
@@ -90,6 +101,8 @@ class Memory(NamedTuple):
     met: Ints
     whole_sum: Ints
     real_sum: Floats
+    #: The same as whole numbers, by their bits.
+    real_bits: Ints
     counted: Ints
     too_large: Bools
     best: Ints
@@ -97,6 +110,11 @@ class Memory(NamedTuple):
     stack: Ints
     real_stack: Floats
     known: Ints
+    #: States from which no match was found, each with its era and what conditions can see then; 0: none. One takes the
+    #: place of another.
+    fruitless: Ints
+    #: By ``BACKTRACKED`` and ``ERA``.
+    counters: Ints
 
 
 def conditions_of(
@@ -128,22 +146,48 @@ def conditions_of(
         _table(dependent.totals, 3),
         np.cumsum([0, *map(len, each_steps)], dtype=np.int64),
         _table(steps, 4),
+        _sights(dependent),
     )
     sets, totals, extremes = len(dependent.sets), len(dependent.totals), len(dependent.extremes)
     room = rows + 1 if steps else 1
+    real_sum = np.zeros((totals, room), dtype=np.float64)
     memory = Memory(
         np.zeros(sets, dtype=np.int64),
         np.empty((sets, room), dtype=np.int64),
         np.zeros((totals, room), dtype=np.int64),
-        np.zeros((totals, room), dtype=np.float64),
+        real_sum,
+        real_sum.view(np.int64),
         np.zeros((totals, room), dtype=np.int64),
         np.zeros((totals, room), dtype=np.bool_),
         np.full((extremes, room), -1, dtype=np.int64),
         np.empty(len(steps) + 1, dtype=np.int64),
         np.empty(len(steps) + 1, dtype=np.float64),
         np.empty(len(steps) + 1, dtype=np.int64),
+        np.zeros((REMEMBERED if steps else 1, 3 + len(conditions.sights)), dtype=np.int64),
+        np.array([0, 1], dtype=np.int64),
     )
     return conditions, memory
+
+
+def _sights(dependent: Dependent) -> Ints:
+    """What tells two ways to bind the rows up to one apart, as far as any condition can see; shape (sights, 3).
+
+    Of a pick from the first row on this is that row, and how many rows came so far; of one up to the last, all rows
+    that it can still become; of an extreme its row; of a total its sums.
+    """
+    found: dict[tuple[int, int, int], None] = {}
+    for kind, number, offset in dependent.picks:
+        if kind == EXTREME:
+            found[_BEST, number, 0] = None
+            continue
+        found[_MANY, number, offset + 1] = None
+        if kind == FROM_FIRST:
+            found[_FROM_FIRST, number, offset] = None
+        else:
+            found |= {(_UP_TO_LAST, number, place): None for place in range(offset + 1)}
+    for number in range(len(dependent.totals)):
+        found |= {(kind, number, 0): None for kind in (_COUNTED, _WHOLE_SUM, _REAL_SUM)}
+    return _table(list(found), 3)
 
 
 def _table(rows: object, columns: int) -> Ints:
@@ -212,6 +256,55 @@ def take_back(conditions: Conditions, memory: Memory, variable: Index) -> None:
     for number in range(len(memory.many)):
         if conditions.sets[number, variable]:
             memory.many[number] -= 1
+
+
+@jit
+def _see(conditions: Conditions, memory: Memory, place: Index, position: Index, seen: Ints) -> Index:
+    """Writes the state of a search, with all that conditions can see, and returns where it is remembered."""
+    seen[0], seen[1], seen[2] = memory.counters[ERA], place, position
+    for sight in range(len(conditions.sights)):
+        kind, number, offset = conditions.sights[sight]
+        value = -1
+        if kind == _BEST:
+            value = memory.best[number, memory.many[conditions.extremes[number, 0]]]
+        elif kind <= _UP_TO_LAST:
+            many = memory.many[number]
+            if kind == _MANY:
+                value = min(many, offset)
+            elif offset < many:
+                value = memory.met[number, offset if kind == _FROM_FIRST else many - 1 - offset]
+        else:
+            many = memory.many[conditions.totals[number, 1]]
+            if kind == _COUNTED:
+                value = 2 * memory.counted[number, many] + memory.too_large[number, many]
+            elif kind == _WHOLE_SUM:
+                value = memory.whole_sum[number, many]
+            else:
+                value = memory.real_bits[number, many]
+        seen[3 + sight] = value
+    mixed = np.uint64(0)
+    for value in seen:
+        mixed = (mixed ^ np.uint64(value)) * _MIX
+        mixed ^= mixed >> np.uint64(29)
+    return int(mixed % np.uint64(len(memory.fruitless)))
+
+
+@jit
+def is_fruitless(conditions: Conditions, memory: Memory, place: Index, position: Index, seen: Ints) -> bool:
+    """Whether no match was found before from a position that is bound right before a row; ``seen`` is overwritten."""
+    conditions, memory = borrowed(conditions), borrowed(memory)
+    slot = _see(conditions, memory, place, position, seen)
+    for column in range(len(seen)):  # noqa: SIM110 - Numba compiles no generators
+        if memory.fruitless[slot, column] != seen[column]:
+            return False
+    return True
+
+
+@jit
+def remember(conditions: Conditions, memory: Memory, place: Index, position: Index, seen: Ints) -> None:
+    """Notes that no match was found from a position that is bound right before a row."""
+    conditions, memory = borrowed(conditions), borrowed(memory)
+    memory.fruitless[_see(conditions, memory, place, position, seen)] = seen
 
 
 @inlined

@@ -54,7 +54,9 @@ from cetdsl.kernels.rows.walk import (
     NO_ROW_TO_SKIP_TO,
     SEGMENT,
     SKIPS_TO_START,
+    TOO_MANY_STEPS,
     Asked,
+    Effort,
     Found,
     find_matches,
 )
@@ -76,20 +78,24 @@ from cetdsl.kernels.wire.order import in_order
 CHUNK_ROWS = 131_072
 #: Bytes that sets of positions may take per kernel call.
 SET_BYTES = 64 << 20
+#: A search that takes back as many rows as this has met more than rows that just do not match.
+EFFORT = Effort(patience=1 << 20, steps=1 << 28)
 _Columns = Iterator[list[pa.Array]]
 _NO_CONDITIONS = Dependent((), (), (), (), (), (), (), ())
 
 
-def match_stream(spec: MatchSpec, batches: Iterator[pa.RecordBatch], chunk_rows: int = CHUNK_ROWS) -> _Columns:
+def match_stream(
+    spec: MatchSpec, batches: Iterator[pa.RecordBatch], chunk_rows: int = CHUNK_ROWS, effort: Effort = EFFORT
+) -> _Columns:
     """Yields the matches, or their rows, of the partitions of a stream."""
-    yield from _Matcher(spec, chunk_rows).answer(batches)
+    yield from _Matcher(spec, chunk_rows, effort).answer(batches)
 
 
 class _Matcher:
     """Finds matches chunk by chunk."""
 
-    def __init__(self, spec: MatchSpec, chunk_rows: int) -> None:
-        self._spec, self._program = spec, program_of(spec.arrows)
+    def __init__(self, spec: MatchSpec, chunk_rows: int, effort: Effort) -> None:
+        self._spec, self._program, self._effort = spec, program_of(spec.arrows), effort
         set_bytes = 16 * self._program.behind.shape[1] + (4 * len(self._program.variable) if spec.longest else 0)
         self._chunk_rows = max(1, min(chunk_rows, SET_BYTES // set_bytes))
         # Of the partition that a chunk ends in: the cursor, from the first row that is kept, and whether rows came
@@ -151,6 +157,7 @@ class _Matcher:
             self._inside,
             last_is_open,
             most,
+            self._effort,
         )
         room = 2 * count  # so that a match that needs the whole partition has room behind others
         start, end, number = np.empty((3, count), dtype=np.int64)
@@ -172,12 +179,14 @@ class _Matcher:
                 conditions,
                 memory,
             )
-            if many and status != CANNOT_SAY:
+            if many and status not in (CANNOT_SAY, TOO_MANY_STEPS):
                 yield from _answer(spec, program, chunk, found, many)
         if status in (NO_ROW_TO_SKIP_TO, SKIPS_TO_START):
             raise self._cannot_skip(chunk, status)
         if status == CANNOT_SAY:
             raise self._cannot_say(chunk, int(found.position[0]))
+        if status == TOO_MANY_STEPS:
+            raise self._gives_up(chunk)
         if last_is_open:
             self._carry(chunk, status == NEEDS_MORE)
 
@@ -214,6 +223,15 @@ class _Matcher:
             f"the condition of {whose} divides by zero, or a number in it does not fit BIGINT"
             + (f", in partition {key}" if key else ""),
             hint="guard it with AND, or cast the numbers to DOUBLE",
+        )
+
+    def _gives_up(self, chunk: _Chunk) -> EngineError:
+        key = self._key(chunk)
+        return EngineError(
+            f"match {self._cursor[MATCHES] + 1}" + (f" of partition {key}" if key else "") + " was not found in"
+            f" {self._effort.steps:,} steps: rows can be bound in so many ways that conditions tell apart",
+            hint="let conditions see less of the match, such as LAST(A.x) in place of SUM(A.x), give variables"
+            " conditions that exclude each other, limit quantifiers, or write WITHIN",
         )
 
     def _key(self, chunk: _Chunk) -> dict[str, Any]:

@@ -9,19 +9,43 @@ import numpy as np
 from cetdsl.ir.rows import ACCEPT, NEXT_ROW, NOWHERE, PAST_LAST, TO_FIRST
 from cetdsl.kernels._borrow import borrowed
 from cetdsl.kernels._jit import jit
-from cetdsl.kernels.rows.conditions import CANNOT, FAILS, HOLDS, Conditions, Memory, bind, says, take_back
+from cetdsl.kernels.rows.conditions import (
+    BACKTRACKED,
+    CANNOT,
+    ERA,
+    FAILS,
+    HOLDS,
+    Conditions,
+    Memory,
+    bind,
+    is_fruitless,
+    remember,
+    says,
+    take_back,
+)
 from cetdsl.kernels.rows.program import Program, Words
 from cetdsl.kernels.rows.reach import COMPLETE, CUT, NO_MATCH, NOT_KNOWN, OPEN, Lengths, has, lengths, reach
 from cetdsl.kernels.vocabulary import Bools, Index, Ints, Places
 
 #: Why :func:`find_matches` stopped: at the end of the chunk; because there is no room for another match; because what
 #: the match is depends on rows to come; because AFTER MATCH SKIP has no row to go to, or
-#: goes to the match's first; or because a condition cannot be computed.
-DONE, FULL, NEEDS_MORE, NO_ROW_TO_SKIP_TO, SKIPS_TO_START, CANNOT_SAY = range(6)
-#: What a match is, where it is none yet; the last one if a condition cannot be computed.
-_NONE, _UNKNOWN, _BROKEN = -2, -3, -4
+#: goes to the match's first; because a condition cannot be computed; or because a single match takes too many steps.
+DONE, FULL, NEEDS_MORE, NO_ROW_TO_SKIP_TO, SKIPS_TO_START, CANNOT_SAY, TOO_MANY_STEPS = range(7)
+#: What a match is, where it is none yet; the last two if a condition cannot be computed, or too much was tried.
+_NONE, _UNKNOWN, _BROKEN, _ENDLESS = -2, -3, -4, -5
 #: The places of a cursor: partition, row, number of the last match in its partition, row behind all matches so far.
 SEGMENT, AT_ROW, MATCHES, COVERED = range(4)
+
+
+class Effort(NamedTuple):
+    """How hard matches are looked for whose conditions depend on the rows that are bound.
+
+    When more than ``patience`` rows have been taken back, states from which no match was found are remembered, which
+    takes time by itself. After ``steps`` rows that were bound for one match it is given up.
+    """
+
+    patience: int
+    steps: int
 
 
 class Asked(NamedTuple):
@@ -41,6 +65,7 @@ class Asked(NamedTuple):
     inside: bool
     last_is_open: bool
     most: Lengths
+    effort: Effort
 
 
 class Found(NamedTuple):
@@ -196,6 +221,7 @@ def _search(
     ways: Index,
     possible: Words,
     most: Lengths,
+    effort: Effort,
     row: Index,
     high: Index,
     end: int,
@@ -207,14 +233,20 @@ def _search(
     ``possible`` are the positions from which a match could be completed if all these conditions held, ``most`` how long
     such a match could be (without rows: the preferred match is asked for, and not the longest), and ``taken`` has room
     for where the ways behind each row of the match are continued. If a condition cannot be computed, ``_BROKEN`` is
-    returned, with its position, or ``ACCEPT`` if it is that of whole
-    matches, as the only label.
+    returned, with its position, or ``ACCEPT`` if it is that of whole matches, as the only label; ``_ENDLESS`` if too
+    many rows were bound.
+
+    Where nothing goes on from a state, nothing will from another one in which conditions see the same. If the longest
+    match is asked for, what goes on from it is no longer than what was found from the first one.
     """
     arrow_start, arrow, variable = program.arrow_start, program.arrow, program.variable
     whole = len(program.place_start) - 1
     is_longest, is_judged = len(most) > 0, conditions.step_start[whole] < conditions.step_start[whole + 1]
     best: Index = NO_MATCH
     best_labels = labels[:0].copy()
+    remembers = memory.counters[BACKTRACKED] > effort.patience
+    seen = np.empty(memory.fruitless.shape[1], dtype=np.int64)
+    steps = 0
     memory.many[:] = 0
     place, here = row, ways
     number = arrow_start[ways]
@@ -254,17 +286,24 @@ def _search(
             if place == row:
                 labels[: len(best_labels)] = best_labels
                 return _NONE if best == NO_MATCH else row + best
+            if remembers:
+                remember(conditions, memory, place, here, seen)
             place -= 1
             take_back(conditions, memory, variable[here])
+            memory.counters[BACKTRACKED] += 1
+            remembers = memory.counters[BACKTRACKED] > effort.patience
             number = taken[place - row]
             here = labels[place - row - 1] if place > row else ways
             continue
+        steps += 1
+        if steps > effort.steps:
+            return _ENDLESS
         bind(conditions, memory, variable[there], place)
         answer = says(conditions, memory, variable[there], place)
         if answer == CANNOT:
             labels[0] = there
             return _BROKEN
-        if answer == FAILS:
+        if answer == FAILS or (remembers and is_fruitless(conditions, memory, place + 1, there, seen)):
             take_back(conditions, memory, variable[there])
             continue
         labels[place - row] = there
@@ -325,9 +364,9 @@ def find_matches(
     Returns
     -------
     status : int
-        ``DONE``, ``FULL``, ``NEEDS_MORE``, ``NO_ROW_TO_SKIP_TO``, ``SKIPS_TO_START`` or ``CANNOT_SAY``; in the last
-        case the position whose condition cannot be computed is the first one found: ``ACCEPT`` if it is that of whole
-        matches.
+        ``DONE``, ``FULL``, ``NEEDS_MORE``, ``NO_ROW_TO_SKIP_TO``, ``SKIPS_TO_START``, ``TOO_MANY_STEPS`` or
+        ``CANNOT_SAY``; in the last case the position whose condition cannot be computed is the first one found:
+        ``ACCEPT`` if it is that of whole matches.
     count : int
         How many matches and unmatched rows were written.
     """
@@ -358,8 +397,22 @@ def find_matches(
             if depends:
                 limit = _end_of_span(asked.time, row, high, asked.span) if limited else high
                 until = end if limit == high else CUT
+                if limited or len(asked.most):
+                    # What goes on from a state depends on where the match begins.
+                    memory.counters[ERA] += 1
                 behind = _search(
-                    program, conditions, memory, ways, possible, asked.most, row, limit, until, labels, taken
+                    program,
+                    conditions,
+                    memory,
+                    ways,
+                    possible,
+                    asked.most,
+                    asked.effort,
+                    row,
+                    limit,
+                    until,
+                    labels,
+                    taken,
                 )
             elif limited:
                 behind = _limited(program, tests, asked, ways, sure, possible, row, high, end, labels)
@@ -373,6 +426,9 @@ def find_matches(
             if behind == _BROKEN:
                 found.position[0] = labels[0]
                 return CANNOT_SAY, count
+            if behind == _ENDLESS:
+                cursor[AT_ROW] = row
+                return TOO_MANY_STEPS, count
             going_on: Index = row + 1
             if behind != _NONE:
                 cursor[MATCHES] += 1

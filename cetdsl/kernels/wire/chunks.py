@@ -44,6 +44,7 @@ from cetdsl.kernels.wire.columns import (
     validity,
 )
 from cetdsl.kernels.wire.order import in_order, order_of
+from cetdsl.kernels.wire.parcels import events_of_parcels
 from cetdsl.kernels.wire.runs import events_of_runs
 from cetdsl.kernels.wire.values import ValueColumn
 from cetdsl.kernels.wire.windows import NEVER, cut_slices
@@ -140,6 +141,8 @@ class ChunkReader:
         queries: Sequence[KernelSpec] = (),
     ) -> None:
         self.spec, self.layout = spec, spec.layout
+        if self.layout.in_parcels:
+            batches = events_of_parcels(self.layout.position(BUCKET), batches)
         if self.layout.runs is not None:
             batches = events_of_runs(self.layout.runs, batches)
         if self.layout.sort_memory:

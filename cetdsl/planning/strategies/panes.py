@@ -11,7 +11,16 @@ from cetdsl.ir.source import Source
 from cetdsl.ir.windowing import WHOLE
 from cetdsl.pattern.expressions import Expr
 from cetdsl.planning.accumulators import AccumulatorPlan
-from cetdsl.planning.panes import COMPARED, UNEVEN, has_even_panes, why_extreme, why_not_in_panes, why_panes_do_not_pay
+from cetdsl.planning.keeping import keeping_of
+from cetdsl.planning.panes import (
+    COMPARED,
+    KEPT_ONCE,
+    UNEVEN,
+    has_even_panes,
+    why_extreme,
+    why_not_in_panes,
+    why_panes_do_not_pay,
+)
 from cetdsl.planning.strategies.kernel import base_spec, merged
 from cetdsl.planning.strategies.request import AggregateRequest, Declined, source_of
 
@@ -59,6 +68,8 @@ def any_panes(request: AggregateRequest) -> Operator | Declined:
     if not source.is_stream:
         # A pane is one task's work already.
         source = attrs.evolve(source, windowing=attrs.evolve(source.windowing, cut=0))
+    elif keeping_of(source, compiled).once:
+        return Declined(KEPT_ONCE)
     elif not has_even_panes(source.windowing):
         return Declined(UNEVEN)
     accumulators, merge = AccumulatorPlan(compiled, request.aggregates), bool(source.partitions)

@@ -94,6 +94,7 @@ def source_of(resolved: ResolvedQuery) -> Source:
         resolved.sort,
         resolved.watermark,
         resolved.emit,
+        resolved.state,
     )
 
 

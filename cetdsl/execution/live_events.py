@@ -1,0 +1,122 @@
+"""Keeps each live event of a stream once, however many windows need it, by arbitrary stateful processing.
+
+A worker packs events into parcels, of a share of the keys and of the same time buckets each. Spark's
+``transformWithState`` keeps the parcels of a share, and gives them to a time bucket when the watermark closes it. So
+state is asked a few times for each task of a micro-batch, and not for each key, which takes a fraction of a millisecond
+every time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from cetdsl.execution.compat import WATERMARK
+from cetdsl.execution.keeper import WHOLE, keeper
+from cetdsl.execution.source import EventFrame, Terms, floor_divide
+from cetdsl.execution.worker import map_stage
+from cetdsl.ir.stages import ParcelSpec
+from cetdsl.ir.windowing import Windowing, needed_by_bucket
+
+#: The first and the last time bucket that needs an event.
+_FIRST, _LAST = "first", "last"
+_PACKED = "share int, first bigint, last bigint, body binary"
+_GIVEN = "s bigint, p binary"
+
+
+def buckets_of(frame: EventFrame, windowing: Windowing, begin: int, end: int) -> Terms:
+    """Returns the columns of the first and of the last time bucket that needs an event.
+
+    A bucket needs the events from ``begin`` to ``end``, counted from its start.
+    """
+    cut = windowing.cut
+    first = floor_divide(frame.ticks - F.lit(_least_end(cut, begin, end)), cut) + F.lit(1).cast("bigint")
+    return {_FIRST: first, _LAST: floor_divide(frame.ticks - F.lit(begin), cut)}
+
+
+def kept_once(
+    rows: DataFrame, packed: Sequence[str], keys: int, windowing: Windowing, begin: int, end: int, meaning: str
+) -> DataFrame:
+    """Returns the parcels of each time bucket once no more of their events are awaited.
+
+    The rows are those of events, with the columns of :func:`buckets_of` and with so many keys ``k0``, ``k1``, ... Some
+    columns are ``packed``.
+    """
+    shares = int(rows.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
+    named = rows.selectExpr(f"{_share(keys, shares)} AS share", _FIRST, _LAST, *packed)
+    parcels = map_stage(named, "parcels", ParcelSpec(3), _PACKED)
+    end = _least_end(windowing.cut, begin, end)
+    # Spark compares the column of this note with the watermark, and drops what only closed buckets need: a bucket of a
+    # parcel has a row of its own, the last one with the parcel.
+    closes = F.expr(f"bucket * {windowing.cut} + {end}").alias("closes", metadata={WATERMARK: 0})
+    body = F.expr(f"CASE WHEN bucket = {_LAST} THEN body END AS body")
+    opened = parcels.withColumn("bucket", F.expr(f"explode(sequence({_FIRST}, {_LAST}))"))
+    opened = opened.select("share", "bucket", _FIRST, body, closes)
+    kept = keeper(f"{meaning}, in {shares} shares", windowing.cut, end)
+    return opened.groupBy("share").transformWithStateInPandas(kept, _GIVEN, "append", "EventTime")
+
+
+def kept_whole(df: DataFrame, frame: EventFrame, windowing: Windowing) -> DataFrame:
+    """Returns all events of each time bucket once none of them is awaited any more: their columns, and the bucket.
+
+    What state holds depends on nothing of a query but its keys and its windows.
+    """
+    begin, end = needed_by_bucket(windowing, looks_back=True)
+    columns = [frame.own_name(field.name) for field in df.schema.fields]
+    rows = frame.timed({**frame.keys(), **buckets_of(frame, windowing, begin, end), **{name: name for name in columns}})
+    held = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in df.schema.fields)
+    source = frame.source
+    by = f" by {', '.join(source.keys)}" if source.keys else ""
+    meaning = f"{WHOLE}{by}, their time {source.time}, needed for {end - begin} microseconds from every {windowing.cut}"
+    parcels = kept_once(rows, columns, len(source.keys), windowing, begin, end, f"{meaning}, columns {held}")
+    bucket = T.StructField("bucket", T.LongType())
+    schema = T.StructType([*(T.StructField(field.name, field.dataType) for field in df.schema.fields), bucket])
+    return map_stage(parcels, "unpack", len(columns), schema)
+
+
+def _least_end(cut: int, begin: int, end: int) -> int:
+    """Where windows leave gaps, the next one's start is the end, so that a bucket needs each event."""
+    return max(end, begin + cut)
+
+
+def _share(keys: int, shares: int) -> str:
+    """Returns the number of an event's share of the keys, as SQL text; each share is a task's work."""
+    if not keys or shares == 1:
+        return "0"
+    names = ", ".join(f"k{number}" for number in range(keys))
+    numbers = ", ".join(map(str, _numbers_apart(shares)))
+    return f"element_at(array({numbers}), CAST(pmod(hash({names}), {shares}) AS int) + 1)"
+
+
+@lru_cache
+def _numbers_apart(tasks: int) -> tuple[int, ...]:
+    """Returns as many numbers, each of which Spark sends to another of so many tasks.
+
+    Examples
+    --------
+    >>> _numbers_apart(4)
+    (0, 2, 6, 12)
+    """
+    found: dict[int, int] = {}
+    number = 0
+    while len(found) < tasks:
+        found.setdefault(_hash(number) % tasks, number)
+        number += 1
+    return tuple(found.values())
+
+
+def _hash(number: int) -> int:
+    """Spark's hash of a whole number: Murmur 3 of its 32 bits, as a signed number."""
+    word = number * 0xCC9E2D51 & 0xFFFFFFFF
+    word = (word << 15 | word >> 17) * 0x1B873593 & 0xFFFFFFFF
+    word ^= 42
+    word = ((word << 13 | word >> 19) * 5 + 0xE6546B64) & 0xFFFFFFFF
+    word ^= 4
+    word = (word ^ word >> 16) * 0x85EBCA6B & 0xFFFFFFFF
+    word = (word ^ word >> 13) * 0xC2B2AE35 & 0xFFFFFFFF
+    word ^= word >> 16
+    return word - (1 << 32) if word >> 31 else word

@@ -1,0 +1,80 @@
+"""Parcels: many events as bytes in one value, as a stream keeps them.
+
+A worker packs the events that it reads, those of a share of the keys that the same time buckets need together. State
+keeps a parcel as it is, once, and gives it to each of its time buckets, whose kernel unpacks it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from cetdsl.ir.stages import ParcelSpec
+from cetdsl.kernels.wire.columns import KeyNumbers, as_array, from_bytes, from_numpy
+
+#: Bytes of events that are packed at once, and of a parcel at most, about: Spark sends thousands of them at once.
+BUFFER_BYTES, PARCEL_BYTES = 32 << 20, 64 << 10
+
+
+def parcel_stream(
+    spec: ParcelSpec,
+    batches: Iterator[pa.RecordBatch],
+    buffer_bytes: int = BUFFER_BYTES,
+    parcel_bytes: int = PARCEL_BYTES,
+) -> Iterator[list[pa.Array]]:
+    """Packs events that agree in their first columns: yields these columns, and the others as bytes."""
+    waiting, held = list[pa.RecordBatch](), 0
+    for batch in batches:
+        waiting.append(batch)
+        held += batch.nbytes
+        if held >= buffer_bytes:
+            yield _parcels(spec, pa.Table.from_batches(waiting), parcel_bytes)
+            waiting, held = [], 0
+    if held:
+        yield _parcels(spec, pa.Table.from_batches(waiting), parcel_bytes)
+
+
+def _parcels(spec: ParcelSpec, events: pa.Table, parcel_bytes: int) -> list[pa.Array]:
+    most = max(parcel_bytes * events.num_rows // events.nbytes, 1)
+    by = [as_array(events.column(place)) for place in range(spec.numbers)]
+    number, numbers = KeyNumbers().of(by, events.num_rows)
+    # Positions of few numbers are sorted by their digits.
+    order = np.argsort(number.astype(np.uint16) if numbers < 1 << 16 else number, kind="stable")
+    packed = events.select(range(spec.numbers, events.num_columns)).take(from_numpy(order)).combine_chunks()
+    ends = np.cumsum(np.bincount(number, minlength=numbers))
+    places = [
+        (low, min(low + most, end))
+        for begin, end in zip(np.append(0, ends[:-1]).tolist(), ends.tolist(), strict=True)
+        for low in range(begin, end, most)
+    ]
+    first = from_numpy(order[[low for low, _ in places]])
+    bodies = [_packed(packed.slice(low, high - low)) for low, high in places]
+    return [*(column.take(first) for column in by), from_bytes(bodies, pa.binary())]
+
+
+def _packed(events: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, events.schema) as writer:
+        writer.write_table(events)
+    packed: bytes = sink.getvalue().to_pybytes()
+    return packed
+
+
+def unpack_stream(place: int, batches: Iterator[pa.RecordBatch]) -> Iterator[list[pa.Array]]:
+    """Yields the columns of :func:`events_of_parcels`."""
+    for events in events_of_parcels(place, batches):
+        yield events.columns
+
+
+def events_of_parcels(place: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Unpacks parcels, each behind the number of a time bucket, which is at some place among the events' columns."""
+    for batch in batches:
+        buckets, bodies = batch.columns
+        for bucket, body in zip(buckets.to_pylist(), bodies, strict=True):
+            with pa.ipc.open_stream(body.as_buffer()) as reader:
+                for events in reader:
+                    columns = list(events.columns)
+                    columns.insert(place, from_numpy(np.full(events.num_rows, bucket, dtype=np.int64)))
+                    yield pa.RecordBatch.from_arrays(columns, names=[f"r{number}" for number in range(len(columns))])

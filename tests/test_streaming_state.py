@@ -1,0 +1,138 @@
+"""Streams that keep each live event once: queries that come and go, what state holds, and what is refused."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from killed_driver import PROVIDER, STORES
+from modes import settings
+from pyspark.sql import DataFrame
+from test_streaming import (
+    DELAY,
+    KEPT,
+    SCHEMA,
+    SECOND,
+    Live,
+    _few_tasks,  # noqa: F401 - a fixture of all tests here
+    at,
+    marked,  # noqa: F401 - a fixture
+    stream_of_streams,
+    unmarked,  # noqa: F401 - a fixture
+)
+
+import cetdsl as cet
+from cetdsl import errors
+
+pytestmark = pytest.mark.simple_plans
+WITHIN = "WITHIN 10 seconds SLIDE 5 seconds"
+OVER = "GROUP BY case WITHIN 6 seconds SLIDE 2 seconds"
+QUERIES = {
+    "rising": f"RETURN COUNT(*) AS n, MAX(B.x) AS x PATTERN SEQ(A, B+) WHERE [k] AND B.x <= NEXT(B).x {OVER}",
+    "gone": f"RETURN COUNT(*) AS n PATTERN SEQ(A, NOT C) WHERE [k] {OVER}",
+    # Its windows are shorter: it is answered within those of the others.
+    "new": "RETURN COUNT(*) AS n PATTERN SEQ(B, A+) WHERE [k] GROUP BY case WITHIN 4 seconds SLIDE 2 seconds",
+}
+COLUMNS = ["case", "k", "x"]
+
+
+@pytest.fixture
+def _once(spark: Any) -> Any:
+    with settings(spark, KEPT["events"]):
+        yield
+
+
+def row_of(row: Any) -> str:
+    """A row of a workload's answer, without the file that it is from."""
+    return str((row.query, row.group.case, row.window.start, row.window.end, row.n, row.x))
+
+
+@pytest.mark.usefixtures("_once")
+def test_queries_come_and_go_where_a_stream_is_started_again(spark: Any, tmp_path: Path) -> None:
+    live = Live(spark, tmp_path, stream_of_streams(2200, 30, DELAY, random.Random(22)))
+    first = live.events.patterns({name: QUERIES[name] for name in ("rising", "gone")}, time="t", keep=COLUMNS)
+    second = first.remove("gone").add("new", QUERIES["new"])
+    live.arrive(2)
+    before = Counter(map(row_of, live.run(first.aggregate())))
+    live.arrive()
+    other = live.events.patterns({"rising": QUERIES["rising"]}, time="t", keep=[*COLUMNS, "y"])
+    with (
+        pytest.raises(errors.OtherState, match=r"columns case int, k string, x int.*and not .* y double(.|\n)*hint: "),
+        errors.recovering(),
+    ):
+        live.run(other.aggregate())
+    after = Counter(map(row_of, live.run(second.aggregate()))) - before
+    stored: DataFrame = spark.read.schema(SCHEMA).parquet(str(tmp_path / "events"))
+    whole = stored.patterns(QUERIES, time="t").aggregate().collect()
+    closed = live.watermarks[2]
+    expected = Counter(row_of(row) for row in whole if (row.window.end <= closed) and row.query != "new")
+    assert before == expected
+    still_open = [row for row in whole if row.window.end > closed and row.query != "gone"]
+    assert after == Counter(map(row_of, still_open))
+    assert {row.query for row in still_open} == {"rising", "new"}
+    assert any(row.query == "new" and row.window.start < closed - 2 * SECOND for row in still_open)
+
+
+def test_what_kept_events_cannot_be_asked(spark: Any, marked: DataFrame) -> None:  # noqa: F811 - a fixture
+    text = {"q": f"RETURN COUNT(*) PATTERN A+ {WITHIN}"}
+    with settings(spark, {PROVIDER: STORES["default"]}):
+        for asked in ({"state": "events"}, {"keep": COLUMNS}):
+            with pytest.raises(errors.StreamingNotSupported, match=rf"{PROVIDER} is HDFS(.|\n)*RocksDBStateStoreProv"):
+                marked.patterns(text, time="t", **asked)
+        assert marked.patterns(text, time="t").aggregate().isStreaming
+    with settings(spark, {PROVIDER: STORES["RocksDB"]}):
+        kept = marked.patterns(text, time="t", keep=COLUMNS)
+        with pytest.raises(errors.UnknownColumn, match=r"query 'p': no column 's'(.|\n)*hint: "):
+            kept.add("p", f"RETURN SUM(A.s) PATTERN A+ {WITHIN}")
+        scattered = kept.add("p", f"RETURN COUNT(*) PATTERN A+ GROUP BY k {WITHIN}")
+        with pytest.raises(
+            errors.StreamingNotSupported, match=r"in one operator, and these plans need 2(.|\n)*same part"
+        ):
+            scattered.aggregate()
+        with pytest.raises(errors.StreamingNotSupported, match=r"'day' is computed(.|\n)*withColumn"):
+            kept.add("p", f"RETURN COUNT(*) PATTERN A+ GROUP BY date(t) AS day {WITHIN}")
+        with pytest.raises(errors.InvalidNode, match=r"keep= keeps each event once(.|\n)*hint: "):
+            marked.patterns(text, time="t", keep=COLUMNS, state="windows")
+        with pytest.raises(errors.InvalidNode, match=r"has a query 'q'"):
+            kept.add("q", text["q"])
+        for name, message in (("p", "no query 'p'"), ("q", "only query")):
+            with pytest.raises(errors.InvalidNode, match=message):
+                kept.remove(name)
+    with pytest.raises(errors.InvalidNode, match=r"state='always' is unknown(.|\n)*'windows' or 'events'"):
+        marked.pattern(f"PATTERN A+ {WITHIN}", time="t", state="always")
+
+
+def test_explain_says_how_events_are_kept(spark: Any, marked: DataFrame) -> None:  # noqa: F811 - a fixture
+    text = f"PATTERN A+ {WITHIN}"
+    with settings(spark, {PROVIDER: STORES["default"]}):
+        by_default = str(marked.pattern(text, time="t").explain("physical"))
+    with settings(spark, {PROVIDER: STORES["RocksDB"]}):
+        once = str(marked.pattern(text, time="t").explain("physical"))
+        tumbling = str(marked.pattern(text.replace("5", "10"), time="t").explain("physical"))
+        asked = str(marked.pattern(text, time="t", state="windows").explain("physical"))
+        lists = str(marked.pattern(f"PATTERN A+ WHERE A.x * NEXT(A).s < 5 {WITHIN}", time="t").explain("physical"))
+    assert "once for each window: windows do not overlap" in tumbling
+    assert f"once for each window: {PROVIDER} is HDFSBackedStateStoreProvider, which cannot do that" in by_default
+    assert "each once, as windows overlap" in once
+    assert "once for each window: as asked for" in asked
+    assert "once for each window: Spark tests inseparable predicates" in lists
+
+
+@pytest.mark.classic
+@pytest.mark.usefixtures("_once")
+def test_state_of_events_holds_nothing_of_what_has_passed(spark: Any, tmp_path: Path) -> None:
+    """The last event is no event of the query, and closes all windows: no parcel is left, and no timer."""
+    live = Live(spark, tmp_path, [[at(1, 0, "A"), at(2, 0, "B")], [at(6, 1, "A")]])
+    counts = cet.pattern(live.events, f"PATTERN A+ {WITHIN}", time="t").count_trends()
+    live.arrive()
+    assert len(live.run(counts)) == 3
+    # Spark's reader of state does not find paths with spaces.
+    checkpoint = shutil.copytree(tmp_path / "answer checkpoint", tmp_path / "checkpoint")
+    for name, option in (("parcels", "stateVarName"), ("meaning", "stateVarName"), ("true", "readRegisteredTimers")):
+        first = spark.read.format("statestore").option(option, name).option("batchId", 0).load(str(checkpoint))
+        last = spark.read.format("statestore").option(option, name).load(str(checkpoint))
+        assert first.count() > last.count() == 0, name
