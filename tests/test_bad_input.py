@@ -23,6 +23,8 @@ from cetdsl.kernels.aggregate.stream import aggregate_stream
 from cetdsl.kernels.wire.chunks import ChunkReader, too_large
 from cetdsl.session import readable
 
+pytestmark = pytest.mark.simple_plans
+
 A, B = cet.events("A", "B")
 CLASSIC = os.environ.get("CETDSL_TEST_MODE", "classic") == "classic"
 SCHEMA = "ts timestamp, t int, type string, k string, x int, y double, tags array<string>, m map<string,int>"

@@ -187,6 +187,7 @@ def test_fold_and_kernel_agree_on_counts(judge: Judge, case: generators.Case, nu
 
 
 @pytest.mark.classic
+@pytest.mark.simple_plans
 @property_of(20, SIMPLE)
 def test_simple_queries(judge: Judge, case: generators.Case, number: str) -> None:
     assert "kernel" in judge.judge(case.query, case.tie_break, number)
@@ -194,6 +195,7 @@ def test_simple_queries(judge: Judge, case: generators.Case, number: str) -> Non
 
 
 @pytest.mark.classic
+@pytest.mark.simple_plans
 @property_of(45, ALL)
 def test_all_queries(judge: Judge, case: generators.Case, number: str) -> None:
     answered = judge.judge(case.query, case.tie_break, number)

@@ -27,6 +27,8 @@ from cetdsl.pattern.intervals import read_interval
 from cetdsl.pattern.text import literal_text, unparse
 from cetdsl.rewrite import rewrite
 
+pytestmark = pytest.mark.simple_plans
+
 timedelta = datetime.timedelta
 A, B = cet.events("A", "B")
 

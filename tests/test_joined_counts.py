@@ -16,6 +16,8 @@ from cetdsl.ir.operators import BuildGraph
 from cetdsl.planning.planner import plan_complete
 from cetdsl.planning.strategies.complete import fits_joins
 
+pytestmark = pytest.mark.simple_plans
+
 pytestmark = pytest.mark.classic
 CHAINS = "PATTERN A+ WHERE A.n = NEXT(A).n GROUP BY key"
 

@@ -28,6 +28,8 @@ from cetdsl.pattern.nodes import Event, Pattern, Repeat, Seq, positive_events
 from cetdsl.pattern.query import AfterMatch, Query, Selection
 from cetdsl.pattern.text import unparse
 
+pytestmark = pytest.mark.simple_plans
+
 STREAMS = 40
 A, B, C = cet.events("A", "B", "C")
 FEATURES = generators.Features().without(

@@ -56,6 +56,8 @@ from cetdsl.planning.strategies.panes import any_panes, panes
 from cetdsl.planning.strategies.request import AggregateRequest, Declined, compile_sides
 from cetdsl.rewrite import rewrite
 
+pytestmark = pytest.mark.simple_plans
+
 FEATURES = attrs.evolve(SIMPLE, partition=True, returned_strings=False)
 WINDOWS = ((6, 2), (5, 3), (3, 5), (4, 1), (6, 4), (7, 3), (1, 1), (7, 1), (10, 3))
 

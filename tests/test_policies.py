@@ -16,6 +16,8 @@ from cetdsl.errors import InvalidNode, ParseError, StreamingNotSupported, Unsupp
 from cetdsl.pattern.query import POLICIES
 from cetdsl.pattern.text import unparse
 
+pytestmark = pytest.mark.simple_plans
+
 STREAMS = 60
 A, B = cet.events("A", "B")
 #: Predicates that relate events which are no neighbours do not tell what may be bound next.

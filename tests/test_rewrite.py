@@ -36,6 +36,8 @@ from cetdsl.pattern.query import Query
 from cetdsl.pattern.text import unparse
 from cetdsl.rewrite import Batch, Keeps, all_rules, rewrite, rule, run_batches
 
+pytestmark = pytest.mark.simple_plans
+
 FIXTURES = Path(__file__).parent / "fixtures" / "rewrite"
 COLUMNS = Schema(
     [
