@@ -13,7 +13,7 @@ from cetdsl.explain.view import PlanView, ViewEdge, ViewNode
 from cetdsl.ir.compiled import Compiled
 from cetdsl.ir.indexes import INDEXES, index_of_edge
 from cetdsl.ir.machine import Machine, Pair
-from cetdsl.ir.operators import Operator, Scan, Step
+from cetdsl.ir.operators import Operator, Step
 from cetdsl.ir.operators.words import bound, compared, pair_of_rows
 from cetdsl.pattern.automaton import Transition, build_automaton
 from cetdsl.pattern.expressions import Role
@@ -87,7 +87,7 @@ def steps_view(
 ) -> PlanView:
     """The steps of a plan's operators, from the events to the answer, and ``more`` behind them.
 
-    What an operator has ``taken`` stands at its last step, and what a scan has at its first, which is to read events.
+    What an operator has ``taken`` stands at its last step, and what a scan, which reads no rows of others, has at its first.
     """
     nodes: list[ViewNode] = []
     edges: list[ViewEdge] = []
@@ -104,7 +104,7 @@ def steps_view(
         # One last step, but for sides that nothing has brought together yet.
         steps = list(operator.steps())
         if taken is not None and id(operator) in taken:
-            place = 0 if isinstance(operator, Scan) else -1
+            place = -1 if operator.children else 0
             details = (*steps[place].details, _taken_text(taken[id(operator)]))
             steps[place] = attrs.evolve(steps[place], details=details)
         return add(steps, [end for child in operator.children for end in of(child)])
