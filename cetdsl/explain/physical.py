@@ -87,7 +87,8 @@ def steps_view(
 ) -> PlanView:
     """The steps of a plan's operators, from the events to the answer, and ``more`` behind them.
 
-    What an operator has ``taken`` stands at its last step, and what a scan, which reads no rows of others, has at its first.
+    What an operator has ``taken`` stands at its last step, and what a scan has, which reads no rows of others, at its
+    first.
     """
     nodes: list[ViewNode] = []
     edges: list[ViewEdge] = []
