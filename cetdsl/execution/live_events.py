@@ -9,7 +9,6 @@ every time.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -19,6 +18,7 @@ from cetdsl.execution.compat import WATERMARK
 from cetdsl.execution.keeper import WHOLE, keeper
 from cetdsl.execution.source import EventFrame, Terms, floor_divide
 from cetdsl.execution.worker import map_stage
+from cetdsl.ir.shares import share_numbers
 from cetdsl.ir.stages import ParcelSpec
 from cetdsl.ir.windowing import Windowing, needed_by_bucket
 
@@ -88,35 +88,5 @@ def _share(keys: int, shares: int) -> str:
     if not keys or shares == 1:
         return "0"
     names = ", ".join(f"k{number}" for number in range(keys))
-    numbers = ", ".join(map(str, _numbers_apart(shares)))
+    numbers = ", ".join(map(str, share_numbers(shares)))
     return f"element_at(array({numbers}), CAST(pmod(hash({names}), {shares}) AS int) + 1)"
-
-
-@lru_cache
-def _numbers_apart(tasks: int) -> tuple[int, ...]:
-    """Returns as many numbers, each of which Spark sends to another of so many tasks.
-
-    Examples
-    --------
-    >>> _numbers_apart(4)
-    (0, 2, 6, 12)
-    """
-    found: dict[int, int] = {}
-    number = 0
-    while len(found) < tasks:
-        found.setdefault(_hash(number) % tasks, number)
-        number += 1
-    return tuple(found.values())
-
-
-def _hash(number: int) -> int:
-    """Spark's hash of a whole number: Murmur 3 of its 32 bits, as a signed number."""
-    word = number * 0xCC9E2D51 & 0xFFFFFFFF
-    word = (word << 15 | word >> 17) * 0x1B873593 & 0xFFFFFFFF
-    word ^= 42
-    word = ((word << 13 | word >> 19) * 5 + 0xE6546B64) & 0xFFFFFFFF
-    word ^= 4
-    word = (word ^ word >> 16) * 0x85EBCA6B & 0xFFFFFFFF
-    word = (word ^ word >> 13) * 0xC2B2AE35 & 0xFFFFFFFF
-    word ^= word >> 16
-    return word - (1 << 32) if word >> 31 else word

@@ -33,7 +33,7 @@ _Conditions = list[tuple[int, list[Expr]]]
 Terms = dict[str, Column | str]
 
 
-#: The part of the events of which the quantiles are found that ranges of time lie between, and how exactly.
+#: Ranges of time lie between two quantiles, which are found of this part of the events, with this accuracy.
 _SAMPLED, _SEED, _QUANTILES, _ACCURACY = 0.05, 1, (0.01, 0.99), 1_000
 
 
