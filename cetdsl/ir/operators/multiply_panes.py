@@ -38,7 +38,8 @@ class MultiplyPanes(Unary):
     def facts(self) -> tuple[tuple[str, str], ...]:
         source, windowing = self.source, self.source.windowing
         if windowing.kind == WHOLE:
-            return *super().facts(), ("panes", f"{TIME_RANGES:,} ranges at most, equally long between two times of a sample that is taken first")
+            text = f"{TIME_RANGES:,} ranges at most, equally long between two times of a sample that is taken first"
+            return *super().facts(), ("panes", text)
         rest = windowing.length % windowing.slide
         if rest:
             first, second = (words.amount_of_time(source, amount) for amount in (rest, windowing.slide - rest))
