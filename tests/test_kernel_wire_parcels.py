@@ -34,10 +34,11 @@ def test_what_is_packed_is_unpacked(events: list[tuple[Any, ...]], size: int, bu
     found: Counter[Any] = Counter()
     for share, first, last, body in parcel_stream(ParcelSpec(3), iter(batches(events, size)), buffer, parcel):
         for *place, packed in zip(*(column.to_pylist() for column in (share, first, last, body)), strict=True):
-            given_with = pa.RecordBatch.from_arrays([pa.array([7]), pa.array([packed])], names=["s", "p"])
+            numbers = [pa.array([7]), pa.array([9])]
+            given_with = pa.RecordBatch.from_arrays([*numbers, pa.array([packed])], names=["s", "u", "p"])
             for rows in events_of_parcels(1, iter([given_with])):
-                key, bucket, time = (column.to_pylist() for column in rows.columns)
-                assert set(bucket) == {7}
+                key, bucket, until, time = (column.to_pylist() for column in rows.columns)
+                assert set(zip(bucket, until, strict=True)) == {(7, 9)}
                 found.update((*place, k, t) for k, t in zip(key, time, strict=True))
     assert found == Counter((*event, number) for number, event in enumerate(events))
 

@@ -69,12 +69,12 @@ def unpack_stream(place: int, batches: Iterator[pa.RecordBatch]) -> Iterator[lis
 
 
 def events_of_parcels(place: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Unpacks parcels, each behind the number of a time bucket, which is at some place among the events' columns."""
+    """Unpacks parcels, each behind numbers of time buckets, which are at some place among the events' columns."""
     for batch in batches:
-        buckets, bodies = batch.columns
-        for bucket, body in zip(buckets.to_pylist(), bodies, strict=True):
+        *buckets, bodies = batch.columns
+        for body, *numbers in zip(bodies, *(column.to_pylist() for column in buckets), strict=True):
             with pa.ipc.open_stream(body.as_buffer()) as reader:
                 for events in reader:
                     columns = list(events.columns)
-                    columns.insert(place, from_numpy(np.full(events.num_rows, bucket, dtype=np.int64)))
+                    columns[place:place] = [from_numpy(np.full(events.num_rows, one, np.int64)) for one in numbers]
                     yield pa.RecordBatch.from_arrays(columns, names=[f"r{number}" for number in range(len(columns))])
