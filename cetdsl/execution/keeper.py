@@ -68,7 +68,7 @@ def keeper(meaning: str, cut: int, end: int) -> StatefulProcessor:
             # Timers expire in order: the first one of a share stands for all of its buckets that the watermark has
             # closed, so that their parcels are given once for all of them.
             closed = first_after(expiredTimerInfo.getExpiryTimeInMs())
-            if closed < self.open.get(key, closed + 1):
+            if closed < self.open.get(key, closed):
                 return
             self.refuse_others()
             self.open[key] = still_open = first_after(timerValues.getCurrentWatermarkInMs())
