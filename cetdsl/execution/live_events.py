@@ -16,16 +16,16 @@ from pyspark.sql import types as T
 
 from cetdsl.execution.compat import WATERMARK
 from cetdsl.execution.keeper import WHOLE, keeper
+from cetdsl.execution.observed import kept_by_end, tallied
 from cetdsl.execution.source import EventFrame, Terms, floor_divide
 from cetdsl.execution.states import NAMES, given_once, of_same_meaning
 from cetdsl.execution.worker import map_stage
 from cetdsl.ir.shares import share_numbers
-from cetdsl.ir.stages import ParcelSpec
 from cetdsl.ir.windowing import Windowing, needed_by_bucket
 
 #: The first and the last time bucket that needs an event.
 _FIRST, _LAST = "first", "last"
-_PACKED = "share int, first bigint, last bigint, body binary"
+_PACKED = "share int, first bigint, last bigint, body binary, events bigint"
 _GIVEN = "s bigint, u bigint, p binary"
 
 
@@ -78,16 +78,18 @@ def kept_by_window(
 def _parcels(rows: DataFrame, packed: Sequence[str], keys: int, shares: int) -> DataFrame:
     """Returns parcels, each of events of one share of the keys that the same time buckets need."""
     named = rows.selectExpr(f"{_share(keys, shares)} AS share", _FIRST, _LAST, *packed)
-    return map_stage(named, "parcels", ParcelSpec(3), _PACKED)
+    return map_stage(named, "parcels", None, _PACKED)
 
 
 def _by_bucket(parcels: DataFrame, cut: int, end: int) -> DataFrame:
-    """Returns parcels once for each time bucket that needs them.
+    """Returns parcels once for each time bucket that needs them, and has Spark observe for which of them events come.
 
     Spark compares the column of a note with the watermark, and drops what is for a bucket that is closed.
     """
+    told = parcels.observe(kept_by_end(), tallied(f"{_FIRST} * {cut} + {end}", "body IS NULL"))
     closes = F.expr(f"bucket * {cut} + {end}").alias("closes", metadata={WATERMARK: 0})
-    return parcels.withColumn("bucket", F.expr(f"explode(sequence({_FIRST}, {_LAST}))")).select("*", closes)
+    opened = told.filter("body IS NOT NULL").withColumn("bucket", F.expr(f"explode(sequence({_FIRST}, {_LAST}))"))
+    return opened.select("*", closes)
 
 
 def _shares(rows: DataFrame) -> int:
