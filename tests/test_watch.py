@@ -17,7 +17,7 @@ import cetdsl as cet
 from cetdsl import errors
 
 WITHIN = "PATTERN SEQ(A, B+) GROUP BY case WITHIN 10 seconds SLIDE 10 seconds"
-HEAD = "trigger events late live events live rows live bytes rows out decisions seconds watermark".split()
+HEAD = "trigger | events | late | live events | live rows | live bytes | rows out | decisions | seconds | watermark"
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def test_each_micro_batch_is_shown_once_with_what_spark_tells(live: Live, capsys
     cet.watch(running, every=0.2)
     assert not running.isActive
     head, *lines = (line.split() for line in capsys.readouterr().out.splitlines())
-    assert head == HEAD
+    assert head == HEAD.replace(" | ", " ").split()
     told = {line[0]: line for line in lines}
     assert list(told) == [str(number) for number in range(len(lines))]
     events, late, alive, rows, given, decisions = ([line[place] for line in lines] for place in (1, 2, 3, 4, 6, 7))
