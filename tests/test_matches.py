@@ -233,6 +233,8 @@ def test_explain_says_what_is_done(few: Any) -> None:
     assert "strategy  match" in text
     assert "after a match: on at the last row of B" in text
     assert "grows with the rows times the places" in text
+    assert "by the kernel: cheaper for rows of about" in text
+    assert "by Spark: as asked for" in str(few.pattern(q, time="t", sort="spark").explain("matches"))
     assert "ways that are tried" in str(few.pattern(q.matching("next"), time="t").explain("matches"))
     # What asks for matches has no other answer.
     assert "no other one" in str(few.pattern(q.first(), time="t").explain("physical"))

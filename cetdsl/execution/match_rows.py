@@ -7,6 +7,7 @@ kernel found of each. Where the kernel can look at the rows before and behind as
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 import attrs
 from pyspark.sql import Column, DataFrame
@@ -89,6 +90,20 @@ def match_rows(
     return _Match(df, match, arrows, span, sort).answer()
 
 
+def sorting_of_rows(df: DataFrame, match: ResolvedMatch, arrows: Arrows, span: Span | None, sort: AskedSort) -> Sorting:
+    """Who puts the rows in order for :func:`match_rows`, and why."""
+    return _Match(df, match, arrows, span, sort).prepared().sorting
+
+
+class _Prepared(NamedTuple):
+    """What is found out before the kernel is told: how slots are made, conditions, and who sorts."""
+
+    finished: list[Callable[[Sequence[str]], str]]
+    conditions: list[Expression]
+    dependent: Dependent | None
+    sorting: Sorting
+
+
 class _Match:
     """Makes the DataFrame of a clause."""
 
@@ -107,15 +122,13 @@ class _Match:
         self._typed: DataFrame | None = None
 
     def answer(self) -> DataFrame:
-        match = self._match
-        finished = [self._slot(wanted) for wanted in match.slots]
-        conditions, dependent = self._checked_conditions(), self._dependent()
-        sorting = self._who_sorts(conditions)
+        finished, conditions, dependent, sorting = self.prepared()
         spec = self._spec(conditions, dependent, sorting)
         rows = self._rows(spec)
         shown = [rows.schema.fields[number] for number in spec.shown]
         kinds = [*(field.dataType for field in rows.schema.fields), *self._types_of_moved()]
-        found = map_stage(rows, "match rows", spec, T.StructType([*shown, *_slot_fields(spec, kinds)]))
+        fields = T.StructType([*shown, *_slot_fields(spec, kinds)])
+        found = map_stage(rows, "match rows", spec, fields, f"sorted {sorting.who}")
         names = [in_backquotes(f"found {place}") for place in range(len(spec.slots))]
         made = [f"{make(names)} AS {slot_name(number)}" for number, make in enumerate(finished)]
         numbered = [f"{names[-1]} AS {_MATCH}"] if self._tells_unmatched else []
@@ -124,6 +137,11 @@ class _Match:
         )
         columns = [in_backquotes(f"shown {number}") for number in self._shown_columns]
         return self._measured(found.selectExpr(*columns, *numbered, *made))
+
+    def prepared(self) -> _Prepared:
+        finished = [self._slot(wanted) for wanted in self._match.slots]
+        conditions, dependent = self._checked_conditions(), self._dependent()
+        return _Prepared(finished, conditions, dependent, self._who_sorts(conditions))
 
     @property
     def _tells_unmatched(self) -> bool:
@@ -158,10 +176,12 @@ class _Match:
         held_back = ""
         if any(map(self._looks_around, self._sent)):
             held_back = "what is computed with the values of neighbouring rows is computed by Spark"
+        read = {column(number) for number in (*match.partition_by, *match.order_by, *self._shown_columns)}
+        read |= {sql for _, sql in self._slots if sql is not None} | {value.sql for value in self._moved}
         rows = OrderedRows(
             tuple(kinds[number] for number in match.partition_by),
             tuple(kinds[number] for number in match.order_by),
-            tuple(kinds[number] for number in self._shown_columns),
+            tuple(kind for number, kind in enumerate(kinds) if column(number) in read),
             tuple(condition.sql for condition in conditions if self._looks_around(condition.sql)),
             {**{f"col {number}": kind for number, kind in enumerate(kinds)}, **moved},
             max((abs(value.move) for value in self._moved), default=0),

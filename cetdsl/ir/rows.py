@@ -100,14 +100,16 @@ class Slot:
     EITHER,
     NEITHER,
     IS_NULL,
-) = range(32)
+    CONSTANT,
+    DECIMAL_AVERAGE,
+) = range(34)
 #: Which row of a set a pick is: one from its first row on, one up to its last, or that with an extreme value.
 FROM_FIRST, UP_TO_LAST, EXTREME = range(3)
 #: What a total adds up.
 ROWS, WHOLE, REAL = range(3)
 
 #: A step: what it does; of a cell the pick (-1: the row that is tested), its column and the column with its value where
-#: there is no such row (-1: NULL); of a total its number.
+#: there is no such row (-1: NULL); of a constant, in place of a column, its value; of a total its number.
 Step = tuple[int, int, int, int]
 
 

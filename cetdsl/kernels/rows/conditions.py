@@ -14,7 +14,9 @@ from cetdsl.ir.rows import (
     ADD,
     AVERAGE_OF,
     BOTH,
+    CONSTANT,
     COUNTED,
+    DECIMAL_AVERAGE,
     EITHER,
     EQUAL,
     EXTREME,
@@ -68,6 +70,8 @@ _SMALLEST = np.iinfo(np.int64).min
 #: Products of whole numbers from here on are refused. A few more would fit, which doubles cannot tell from those that
 #: do not.
 _LARGEST_PRODUCT = 9.2e18
+#: Sums of decimals from which an average is found.
+_LARGEST_AVERAGED = 400_000_000_000_000
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -195,7 +199,7 @@ def _table(rows: object, columns: int) -> Ints:
     return table
 
 
-@jit
+@inlined
 def bind(conditions: Conditions, memory: Memory, variable: Index, row: Index) -> None:
     """Binds a row to a variable."""
     conditions, memory = borrowed(conditions), borrowed(memory)
@@ -249,7 +253,7 @@ def _add(conditions: Conditions, memory: Memory, number: Index, many: Index, row
     memory.counted[number, many] = memory.counted[number, many - 1] + there
 
 
-@jit
+@inlined
 def take_back(conditions: Conditions, memory: Memory, variable: Index) -> None:
     """Takes back the last row, which is bound to a variable."""
     conditions, memory = borrowed(conditions), borrowed(memory)
@@ -329,7 +333,7 @@ def _compare(one: float, other: float) -> int:
     return 1 if one > other else 0
 
 
-@jit
+@inlined
 def says(conditions: Conditions, memory: Memory, variable: Index, row: Index) -> int:
     """Evaluates the condition of a variable for a row that has been bound to it: ``HOLDS``, ``FAILS`` or ``CANNOT``."""
     conditions, memory = borrowed(conditions), borrowed(memory)
@@ -339,7 +343,8 @@ def says(conditions: Conditions, memory: Memory, variable: Index, row: Index) ->
         return HOLDS
     top = -1
     for number in range(begin, end):
-        step, pick, column, absent = conditions.steps[number]
+        step, pick = conditions.steps[number, 0], conditions.steps[number, 1]
+        column, absent = conditions.steps[number, 2], conditions.steps[number, 3]
         if step <= REAL_CELL:
             top += 1
             at = row if pick < 0 else _picked(conditions, memory, pick)
@@ -366,6 +371,14 @@ def says(conditions: Conditions, memory: Memory, variable: Index, row: Index) ->
             else:
                 total = memory.real_sum[pick, many]
                 real_stack[top] = total / counted if step == AVERAGE_OF and counted else total
+        elif step == CONSTANT:
+            top += 1
+            stack[top], known[top] = column, _THERE
+        elif step == DECIMAL_AVERAGE:
+            top += 1
+            many = memory.many[conditions.totals[pick, 1]]
+            total, counted = memory.whole_sum[pick, many], memory.counted[pick, many]
+            _decimal_average(total, counted, memory.too_large[pick, many], top, stack, known)
         elif step == TO_REAL:
             real_stack[top] = float(stack[top])
         elif step == IS_NULL:
@@ -390,7 +403,18 @@ def says(conditions: Conditions, memory: Memory, variable: Index, row: Index) ->
     return HOLDS if known[0] == _THERE and stack[0] != 0 else FAILS
 
 
-@jit
+@inlined
+def _decimal_average(total: int, counted: int, too_large: bool, top: Index, stack: Ints, known: Ints) -> None:
+    """Divides a sum of decimals, with four digits more behind the point; a half is rounded away from zero."""
+    known[top] = _THERE if counted else _NULL
+    if too_large or abs(total) > _LARGEST_AVERAGED:
+        known[top] = _FAILED
+    elif counted:
+        rounded = (abs(total) * 10_000 * 2 + counted) // (2 * counted)
+        stack[top] = rounded if total >= 0 else -rounded
+
+
+@inlined
 def _binary(step: Index, top: Index, stack: Ints, real_stack: Floats, known: Ints) -> None:
     """Puts the result of an operator in the place of its first operand; the second one stands behind it."""
     left, right = known[top], known[top + 1]

@@ -8,7 +8,7 @@ import numpy as np
 
 from cetdsl.ir.rows import ACCEPT, NEXT_ROW, NOWHERE, PAST_LAST, TO_FIRST
 from cetdsl.kernels._borrow import borrowed
-from cetdsl.kernels._jit import jit
+from cetdsl.kernels._jit import inlined, jit
 from cetdsl.kernels.rows.conditions import (
     BACKTRACKED,
     CANNOT,
@@ -89,7 +89,7 @@ def _ends_anyway(program: Program, position: Index) -> bool:
     return bool(first < program.arrow_start[position + 1] and program.arrow[first] == ACCEPT)
 
 
-@jit
+@inlined
 def _walk(
     program: Program,
     ways: Index,
@@ -213,7 +213,7 @@ def _has_more(program: Program, position: Index) -> bool:
     return False
 
 
-@jit
+@inlined
 def _search(
     program: Program,
     conditions: Conditions,
@@ -313,7 +313,7 @@ def _search(
         place += 1
 
 
-@jit
+@inlined
 def _next_row(program: Program, asked: Asked, row: Index, end: Index, labels: Places) -> Index:
     """Returns where the search goes on behind a match that is not empty; ``_NONE`` if there is no row to go to."""
     if asked.skip == PAST_LAST:
