@@ -312,7 +312,7 @@ def kept(spark: Any, request: pytest.FixtureRequest) -> Iterator[str]:
 def test_a_stream_is_answered_as_a_batch(spark: Any, tmp_path: Path, kept: str) -> None:
     choose = random.Random(0)
     live = Live(spark, tmp_path, stream_of_streams(0, STREAMS, DELAY, choose))
-    found = asked_of(live, 0 if kept == "windows" else 100, QUERIES)
+    found = asked_of(live, 0, QUERIES)
     got = run_all(live, found)
     rows = [row for batch in live.batches[:-1] for row in batch]
     for number, (asked, query, ties, _) in enumerate(found):

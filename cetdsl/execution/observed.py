@@ -20,7 +20,7 @@ def kept_by_end() -> str:
 def tallied(end: str, rows: str) -> Column:
     """Returns how many events have come for each time bucket, of some rows that hold parts of that.
 
-    It is an aggregate: an array of structs, the ``end`` of a bucket in microseconds and the ``events``, in order.
+    It is an aggregate, an array as JSON: the ``end`` of each bucket, in microseconds, and the ``events``.
     """
     parts = F.collect_list(F.expr(f"CASE WHEN {rows} THEN named_struct('end', {end}, 'events', events) END"))
     ends = F.array_sort(F.collect_set(F.expr(f"CASE WHEN {rows} THEN {end} END")))
@@ -30,7 +30,7 @@ def tallied(end: str, rows: str) -> Column:
         total = F.aggregate(own, F.lit(0).cast("bigint"), lambda total, part: total + part["events"])
         return F.struct(one.alias("end"), total.alias("events"))
 
-    return F.transform(ends, whole).alias("ends")
+    return F.to_json(F.transform(ends, whole)).alias("ends")
 
 
 def answers(rows: DataFrame) -> DataFrame:

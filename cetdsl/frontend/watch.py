@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,6 +15,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from cetdsl.errors import InvalidNode, recovering, shown
+from cetdsl.execution.compat import observed_fields
 from cetdsl.ir.emission import ANSWERED, DECIDED, KEPT
 from cetdsl.ir.windowing import FIRST_MICROSECOND
 from cetdsl.tables import cell
@@ -145,7 +147,7 @@ class _OpenWindows:
         before = _microseconds(self._passed or now)
         late = 0
         for row in observed:
-            for part in row["ends"]:
+            for part in json.loads(row["ends"]):
                 if part["end"] > before:
                     self._events[part["end"]] += part["events"]
                 elif dropped:
@@ -155,11 +157,11 @@ class _OpenWindows:
         return MicroBatch(progress, late, self._events.total())
 
 
-def _observed(progress: Progress, what: str) -> Iterator[Any]:
-    """Yields the rows of all observations whose names begin so."""
+def _observed(progress: Progress, what: str) -> Iterator[Mapping[str, Any]]:
+    """Yields what all observations tell whose names begin so."""
     for name, row in (progress["observedMetrics"] or {}).items():
         if name.startswith(what):
-            yield row
+            yield observed_fields(row)
 
 
 def _microseconds(watermark: str) -> int:

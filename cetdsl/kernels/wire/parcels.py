@@ -17,7 +17,7 @@ from cetdsl.kernels.wire.columns import KeyNumbers, as_array, from_bytes, from_n
 #: Columns of numbers before those of events: the share, the first and the last time bucket.
 _NUMBERS = 3
 #: So many time buckets of a task are told how many events they got, the oldest ones: the late are among these.
-TALLIED = 256
+TALLIED = 64
 #: Bytes of events that are packed at once, and of a parcel at most, about: Spark sends thousands of them at once.
 BUFFER_BYTES, PARCEL_BYTES = 32 << 20, 64 << 10
 
