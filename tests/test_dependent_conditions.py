@@ -47,6 +47,16 @@ class Rows:
     def last(self, column: str, names: str = "ABC", offset: int = 0) -> Value:
         return next(iter(self.all(column, names)[::-1][offset:]), None)
 
+    def label(self, offset: int) -> Value:
+        """The variable of the row so many rows before the one that is tested."""
+        labels = [label for _, label in self._rows]
+        return labels[-1 - offset] if offset < len(labels) else None
+
+    def before_last(self, names: str, rows: int) -> Value:
+        """The variable of the row so many rows before the last one of some variables."""
+        places = [place for place, (_, label) in enumerate(self._rows) if label in names]
+        return self._rows[places[-1] - rows][1] if places and places[-1] >= rows else None
+
     def own(self, column: str) -> Value:
         return self.last(column)
 
@@ -157,6 +167,13 @@ CONDITIONS: dict[str, Callable[[Rows], Value]] = {
     "m * A.m >= 2.25 OR m % 1 + A.m = 0.5": lambda r: either(
         no(less(times(r.own("m"), r.last("m", "A")), Decimal("2.25"))),
         equal(plus(None if r.own("m") is None else r.own("m") % 1, r.last("m", "A")), Decimal("0.5")),
+    ),
+    "LAST(CLASSIFIER(), 1) = 'A' OR x > 2": lambda r: either(equal(r.label(1), "A"), less(2, r.own("x"))),
+    "PREV(CLASSIFIER()) IS NULL OR PREV(LAST(CLASSIFIER(A)), 1) = 'B'": lambda r: either(
+        r.label(1) is None, equal(r.before_last("A", 1), "B")
+    ),
+    "LAST(CASE WHEN CLASSIFIER() = 'A' THEN x ELSE d END, 1) < 2": lambda r: less(
+        None if r.label(1) is None else r.last("x" if r.label(1) == "A" else "d", offset=1), 2
     ),
     "A.s || 'x' < s || 'y'": lambda r: less(
         None if r.last("s", "A") is None else r.last("s", "A") + "x",
@@ -337,8 +354,8 @@ def test_the_clause_of_flink_s_guide(spark: Any) -> None:
         ("ARRAY(x) = ARRAY(A.x)", "values of type array<int> cannot be compared across rows"),
         ("x + A.x", "is a number, not true or false"),
         ("COUNT(*)", "is a number, not true or false"),
-        ("MATCH_NUMBER() > 1", "looks at the number of the match"),
-        ("LAST(CLASSIFIER(), 1) = 'A'", "looks at the label of another row"),
+        ("SUM(CASE WHEN CLASSIFIER() = 'A' THEN x END) > 1", "aggregates what depends on labels"),
+        ("PREV(CLASSIFIER() || s) = 'Aa'", "takes a label or values of columns, not both"),
         ("ARRAY_AGG(x) = A.x", "lists rows"),
         ("nowhere > A.x", "no column 'nowhere'"),
     ),

@@ -108,6 +108,7 @@ class ConditionSteps:
         self._picks: dict[tuple[int, int, int], int] = {}
         self._extremes: dict[tuple[int, int, int], int] = {}
         self._totals: dict[tuple[int, int, int], int] = {}
+        self._labelled: dict[tuple[int, ...], int] = {}
         self._known: dict[str, T.DataType] = {}
 
     def dependent(self, conditions: Mapping[int, Tree], variables: int, whole: Tree | None = None) -> Dependent | None:
@@ -128,6 +129,7 @@ class ConditionSteps:
             tuple(self._totals),
             tuple(steps),
             final,
+            tuple(self._labelled),
         )
 
     def _learn(self, leaves: Sequence[Cell | Total]) -> None:
@@ -292,6 +294,8 @@ class ConditionSteps:
         return self._refuse(what, _CAST, cell)
 
     def _total(self, total: Total) -> _Number:
+        if total.kind == ir.NUMBER:
+            return _Number([(ir.MATCH_NUMBER, -1, -1, -1)], _Kind(_BIGINT))
         if total.kind == ir.COUNT:
             column = -1 if not total.sql else self._column(total.sql, "boolean", False)
             return _Number([self._step_of_total(total, ir.COUNTED, ir.ROWS, column)], _Kind(_BIGINT))
@@ -321,15 +325,21 @@ class ConditionSteps:
     # -- cells ---------------------------------------------------------------------------------------------------------
 
     def _cell(self, cell: Cell, kind: str, coded: bool = False) -> Step:
-        if kind == "double" and not coded:
-            return (
-                ir.REAL_CELL,
-                self._pick(cell),
-                self._real_column(cell.sql),
-                self._real_column(cell.absent) if cell.absent else -1,
-            )
-        column = self._column(cell.sql, kind, coded)
-        return ir.WHOLE_CELL, self._pick(cell), column, self._column(cell.absent, kind, coded) if cell.absent else -1
+        is_real = kind == _DOUBLE and not coded
+
+        def number(sql: str) -> int:
+            if not sql:
+                return -1
+            return self._real_column(sql) if is_real else self._column(sql, kind, coded)
+
+        pick, absent = self._pick(cell), number(cell.absent)
+        if not cell.each:
+            return ir.REAL_CELL if is_real else ir.WHOLE_CELL, pick, number(cell.sql), absent
+        assert isinstance(cell.at, Bound), cell
+        move, members = cell.at.move, cell.at.members
+        columns = [number(sql if move or is_asked else "") for sql, is_asked in zip(cell.each, members)]
+        label = _numbered(self._labelled, (move, *columns))
+        return ir.REAL_OF_LABEL if is_real else ir.WHOLE_OF_LABEL, pick, label, absent
 
     def _column(self, sql: str, kind: str, coded: bool) -> int:
         return _numbered(self._whole, (self._value(f"CAST({sql} AS {kind})"), coded))
@@ -358,7 +368,8 @@ class ConditionSteps:
 
 def _each(cell: Cell, write: Callable[[str], str]) -> Cell:
     """The cell with other SQL for its value."""
-    return attrs.evolve(cell, sql=write(cell.sql), absent=cell.absent and write(cell.absent))
+    each = tuple(map(write, cell.each))
+    return attrs.evolve(cell, sql=write(cell.sql), absent=cell.absent and write(cell.absent), each=each)
 
 
 def _units(number: str, kind: T.DecimalType) -> str:
@@ -391,4 +402,6 @@ def _sql_of(leaf: Cell | Total) -> str:
     """What Spark is asked the type of: a cell, or the sum or average itself."""
     if isinstance(leaf, Cell):
         return leaf.sql
-    return "" if leaf.kind == ir.COUNT else f"{'avg' if leaf.kind == AVERAGE else 'sum'}({leaf.sql}) OVER ()"
+    return (
+        "" if leaf.kind in (ir.COUNT, ir.NUMBER) else f"{'avg' if leaf.kind == AVERAGE else 'sum'}({leaf.sql}) OVER ()"
+    )

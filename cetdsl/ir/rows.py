@@ -55,6 +55,9 @@ class Slot:
     them further inside; ``number`` is that of the match; ``count`` counts the rows where the column is true (``LABEL``:
     all); ``sum`` adds up whole numbers or doubles; ``least`` and ``greatest`` are values; ``list`` has them all but
     NULL.
+
+    If the value depends on the variable that a row is bound to, ``columns`` has that of each; a label may be that of
+    the row ``move`` rows behind, if it is of the same match.
     """
 
     kind: str
@@ -63,6 +66,8 @@ class Slot:
     column: int = LABEL
     first: bool = False
     offset: int = 0
+    columns: tuple[int, ...] = ()
+    move: int = 0
 
 
 #: What a step of a condition does: it takes operands from a stack and puts its result there. Numbers are whole or real,
@@ -102,7 +107,10 @@ class Slot:
     IS_NULL,
     CONSTANT,
     DECIMAL_AVERAGE,
-) = range(34)
+    MATCH_NUMBER,
+    WHOLE_OF_LABEL,
+    REAL_OF_LABEL,
+) = range(37)
 #: Which row of a set a pick is: one from its first row on, one up to its last, or that with an extreme value.
 FROM_FIRST, UP_TO_LAST, EXTREME = range(3)
 #: What a total adds up.
@@ -135,6 +143,9 @@ class Dependent:
         Of each variable its condition, empty where it has none.
     final : tuple of Step
         The condition of a whole match, tested where it would end; empty where there is none.
+    labelled : tuple of tuple of int
+        Of each cell that depends on the variable of its row how many rows behind the pick that row is, and then the
+        column for each variable; -1 where it is NULL.
     """
 
     whole: tuple[int, ...]
@@ -146,6 +157,7 @@ class Dependent:
     totals: tuple[tuple[int, int, int], ...]
     steps: tuple[tuple[Step, ...], ...]
     final: tuple[Step, ...] = ()
+    labelled: tuple[tuple[int, ...], ...] = ()
 
 
 @attrs.frozen

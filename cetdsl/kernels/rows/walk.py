@@ -11,10 +11,12 @@ from cetdsl.kernels._borrow import borrowed
 from cetdsl.kernels._jit import inlined, jit
 from cetdsl.kernels.rows.conditions import (
     BACKTRACKED,
+    BEGIN,
     CANNOT,
     ERA,
     FAILS,
     HOLDS,
+    NUMBER_OF_MATCH,
     Conditions,
     Memory,
     bind,
@@ -397,9 +399,10 @@ def find_matches(
             if depends:
                 limit = _end_of_span(asked.time, row, high, asked.span) if limited else high
                 until = end if limit == high else CUT
-                if limited or len(asked.most):
-                    # What goes on from a state depends on where the match begins.
+                if limited or len(asked.most) or conditions.counts_matches:
+                    # What goes on from a state depends on where the match begins, or which one it is.
                     memory.counters[ERA] += 1
+                memory.counters[BEGIN], memory.counters[NUMBER_OF_MATCH] = row, cursor[MATCHES] + 1
                 behind = _search(
                     program,
                     conditions,
