@@ -35,8 +35,7 @@ def frozen(value: Any) -> Any:
 
 def beside(row: Any, names: list[str]) -> tuple[Any, ...]:
     """The columns beside a trend of a nested answer, with the window as two."""
-    values = [row[name] for name in names if name != "window"]
-    return tuple(map(frozen, [*values, *(row.window if "window" in names else ())]))
+    return tuple(map(frozen, [end for name in names for end in (row.window if name == "window" else (row[name],))]))
 
 
 def bindings(row: Any) -> list[tuple[str, Any]]:

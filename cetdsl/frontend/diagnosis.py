@@ -254,7 +254,6 @@ class _Diagnosing:
             text = _text_sought(test.condition)
             if text is not None:
                 measures += [Measure(HOLDS, one) for one in self._elsewhere(*text)]
-        measures += [Measure(DISTINCT, Attribute(None, name)) for name in self.keys]
         measures += [self._null_of(column) for part in self._relations() for column in attributes(part)]
         return self.census.take(list(dict.fromkeys(measures)))
 
@@ -329,8 +328,9 @@ class _Diagnosing:
     def diagnosis(self) -> Diagnosis:
         found = self.variable_findings()
         df, events_read, notes = self._sampled()
-        asking = _Asking(df, self.census, VariantCounts(df, self.census, self.query, self.binding), self.resolved)
-        counts, query = asking.counts, self.query
+        unbound = {one.variable: self._asked_of(one.variable) for one in found if not one.events}
+        counts, query = VariantCounts(df, self.census, self.query, self.binding, unbound), self.query
+        asking = _Asking(df, self.census, counts, self.resolved)
         demands, steps = demands_of(query), steps_of(query)
         keys = [demand for demand in demands if demand.kind == KEY]
         others = [demand for demand in demands if demand.kind != KEY]
@@ -368,6 +368,11 @@ class _Diagnosing:
             misses=tuple(misses),
             asking=asking,
         )
+
+    def _asked_of(self, variable: str) -> list[Expr]:
+        """What the query, as it was written, asks of the events of a variable by themselves."""
+        parts = (part for whole in self.query.where for part in conjuncts(whole))
+        return [part for part in parts if _is_local(part, variable)]
 
     def _sampled(self) -> tuple[DataFrame, int, list[str]]:
         """The events that trends are counted over, how many they are, and what there is to say of them."""
@@ -430,7 +435,8 @@ class _Diagnosing:
         """What else there is to say of a demand without which there are trends, and the query for the closest."""
         if demand.kind == KEY:
             name = self.keys[demand.place]
-            values = self.measured[Measure(DISTINCT, Attribute(None, name))]
+            distinct = Measure(DISTINCT, Attribute(None, name))
+            values = self.census.take([distinct])[1][distinct]
             return f"; {quote_name(name)} has about {values:,} values in {self.totals.rows:,} rows", query
         if demand.kind != WINDOW:
             return "", query

@@ -16,7 +16,8 @@ from cetdsl.execution.workload import union_of_answers, workload_rows
 from cetdsl.ir.compiled import Compiled
 from cetdsl.ir.indexes import SCAN, index_of_edge
 from cetdsl.ir.sharing import Sharing
-from cetdsl.pattern.expressions import Aggregate
+from cetdsl.pattern.expressions import Aggregate, Expr, conjuncts
+from cetdsl.pattern.properties import binds_at_least_one
 from cetdsl.pattern.query import Query, Returned
 from cetdsl.pattern.variants import GAP, NOT, PART, PREDICATE, demands_of, without
 from cetdsl.planning.planner import plan_aggregate, strategy_name
@@ -38,13 +39,18 @@ class VariantCounts:
     """The numbers of trends of a query and of its variants, each counted once.
 
     A variant whose number would take too long to find is not counted: its number is None. So is that of one that no
-    query can state, and of one that Spark fails at, as without a predicate another one may divide by zero.
+    query can state, and of one that Spark fails at, as without a predicate another one may divide by zero. One that
+    must bind a variable for which the query finds no event, and asks no less of it, has none without being asked:
+    ``unbound`` are these variables, each with what the query asks of their events by themselves.
     """
 
-    def __init__(self, df: DataFrame, census: Census, query: Query, binding: Binding) -> None:
+    def __init__(
+        self, df: DataFrame, census: Census, query: Query, binding: Binding, unbound: Mapping[str, Collection[Expr]]
+    ) -> None:
         self._df = df
         self._census = census
         self._query = query
+        self._unbound = {name: frozenset(asked) for name, asked in unbound.items()}
         self._binding = attrs.evolve(binding, on_null_time="skip")
         self._schema = schema_of(df)
         self._known: dict[Query, float | None] = {}
@@ -57,6 +63,8 @@ class VariantCounts:
     def count(self, variants: Iterable[Query]) -> None:
         """Counts the trends of those variants that are not known yet."""
         asked = [query for query in dict.fromkeys(map(_counting, variants)) if query not in self._known]
+        self._known.update((query, 0.0) for query in asked if self._binds_nothing(query))
+        asked = [query for query in asked if query not in self._known]
         resolved = {query: self.resolved(query) for query in asked}
         counted: dict[Query, ResolvedQuery] = {}
         candidates: dict[Query, Query] = {}
@@ -75,6 +83,11 @@ class VariantCounts:
         few = [query for query, more in candidates.items() if (self._known.get(more) or 0) <= LISTED]
         few = [query for query in few if self._known.get(candidates[query]) is not None]
         self._ask({query: known for query in few if (known := resolved[query]) is not None})
+
+    def _binds_nothing(self, query: Query) -> bool:
+        """Whether each trend of a variant would bind a variable that no event can be bound to."""
+        own = frozenset(part for whole in query.where for part in conjuncts(whole))
+        return any(asked <= own and binds_at_least_one(query.pattern, name) for name, asked in self._unbound.items())
 
     def resolved(self, query: Query) -> ResolvedQuery | None:
         """The rewritten query, None if it says nothing that can be asked."""

@@ -21,7 +21,8 @@ class Sight:
 
     def matches(self, events: Events) -> Bools:
         """Which events the negation may forbid at all."""
-        return ((events.mask & self._bits) != 0) & events.valid[self._pair.left]
+        found: Bools = ((events.mask & self._bits) != 0) & events.valid[self._pair.left]
+        return found
 
     def sees(self, events: Events) -> Bools:
         """Whether, looking from each event, the nearest match is in sight."""
