@@ -11,10 +11,11 @@ from pyspark.sql import DataFrame
 from cetdsl.analysis.resolve import Binding, ResolvedQuery, analyse
 from cetdsl.errors import CetdslError
 from cetdsl.execution.census import Census, totals_of
-from cetdsl.execution.compat import function_names, schema_of
+from cetdsl.execution.compat import function_names
 from cetdsl.execution.workload import union_of_answers, workload_rows
 from cetdsl.ir.compiled import Compiled
 from cetdsl.ir.indexes import SCAN, index_of_edge
+from cetdsl.ir.schema import Schema
 from cetdsl.ir.sharing import Sharing
 from cetdsl.pattern.expressions import Aggregate, Expr, conjuncts
 from cetdsl.pattern.properties import binds_at_least_one
@@ -36,7 +37,9 @@ _COUNT = Aggregate("count")
 
 
 class VariantCounts:
-    """The numbers of trends of a query and of its variants, each counted once.
+    """The numbers of trends of a query and of its variants, each counted once, over the events of ``df``.
+
+    They are resolved in the columns of a ``schema``, of which ``df`` has those that the variants read.
 
     A variant whose number would take too long to find is not counted: its number is None. So is that of one that no
     query can state, and of one that Spark fails at, as without a predicate another one may divide by zero. One that
@@ -45,14 +48,20 @@ class VariantCounts:
     """
 
     def __init__(
-        self, df: DataFrame, census: Census, query: Query, binding: Binding, unbound: Mapping[str, Collection[Expr]]
+        self,
+        df: DataFrame,
+        schema: Schema,
+        census: Census,
+        query: Query,
+        binding: Binding,
+        unbound: Mapping[str, Collection[Expr]],
     ) -> None:
-        self._df = df
+        self.df = df
+        self._schema = schema
         self._census = census
         self._query = query
         self._unbound = {name: frozenset(asked) for name, asked in unbound.items()}
         self._binding = attrs.evolve(binding, on_null_time="skip")
-        self._schema = schema_of(df)
         self._known: dict[Query, float | None] = {}
         self._most: dict[tuple[str, ...], int] = {}
 
@@ -119,7 +128,7 @@ class VariantCounts:
 
     def _totals(self, names: Mapping[str, Query], queries: Mapping[Query, ResolvedQuery]) -> Mapping[str, float]:
         plan = plan_workload({name: queries[query] for name, query in names.items()}, "log2", Sharing("never"))
-        return totals_of(union_of_answers(workload_rows(self._df, plan, tuple(names))))
+        return totals_of(union_of_answers(workload_rows(self.df, plan, tuple(names))))
 
     def _with_candidates(self, query: Query) -> Query | None:
         """The query without what can only be tested of trends that are listed; None if it is listed all the same."""
