@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime
 import itertools
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal, localcontext
 from fractions import Fraction
@@ -526,12 +527,9 @@ def _fold(node: ex.Aggregate, pool: Iterable[Trend], rows: Sequence[Row]) -> Any
         values: list[Any] = [len(trend) for trend in pool]
     else:
         (name,) = ex.variables(node.argument)
-        values = [
-            evaluate(node.argument, lambda attribute, i=i: rows[i][attribute.name])
-            for trend in pool
-            for i, variable in trend
-            if variable == name
-        ]
+        # An event is in many trends: its value is found once.
+        value_of = cache(lambda i: evaluate(node.argument, lambda attribute: rows[i][attribute.name]))
+        values = [value_of(i) for trend in pool for i, variable in trend if variable == name]
     values = [value for value in values if value is not None]
     if not values:
         return None
@@ -555,9 +553,10 @@ def _spread(values: list[Any], less: int, root: bool) -> Any:
         return None
     if not all(math.isfinite(value) for value in values):
         return math.nan
-    exact = [Fraction(value) for value in values]
-    mean = sum(exact) / len(exact)
-    variance = sum((value - mean) ** 2 for value in exact) / (len(exact) - less)
+    # Equal values are taken together, since there are few among many.
+    times = {Fraction(value): count for value, count in Counter(values).items()}
+    mean = sum(count * value for value, count in times.items()) / Fraction(len(values))
+    variance = sum(count * (value - mean) ** 2 for value, count in times.items()) / (len(values) - less)
     return math.sqrt(variance) if root else variance
 
 

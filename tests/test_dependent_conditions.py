@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import datetime
 import random
 from collections.abc import Callable, Sequence
+from decimal import ROUND_HALF_UP, Decimal
+from functools import reduce
 from typing import Any
 
 import pytest
@@ -43,6 +46,16 @@ class Rows:
 
     def last(self, column: str, names: str = "ABC", offset: int = 0) -> Value:
         return next(iter(self.all(column, names)[::-1][offset:]), None)
+
+    def label(self, offset: int) -> Value:
+        """The variable of the row so many rows before the one that is tested."""
+        labels = [label for _, label in self._rows]
+        return labels[-1 - offset] if offset < len(labels) else None
+
+    def before_last(self, names: str, rows: int) -> Value:
+        """The variable of the row so many rows before the last one of some variables."""
+        places = [place for place, (_, label) in enumerate(self._rows) if label in names]
+        return self._rows[places[-1] - rows][1] if places and places[-1] >= rows else None
 
     def own(self, column: str) -> Value:
         return self.last(column)
@@ -91,6 +104,18 @@ def plus(one: Value, other: Value) -> Value:
     return None if one is None or other is None else one + other
 
 
+def times(one: Value, other: Value) -> Value:
+    return None if one is None or other is None else one * other
+
+
+def negative(value: Value) -> Value:
+    return None if value is None else -value
+
+
+def rounded(value: Value, digits: int) -> Value:
+    return None if value is None else value.quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP)
+
+
 #: Conditions of B in SQL, and by definition.
 CONDITIONS: dict[str, Callable[[Rows], Value]] = {
     "x > A.x": lambda r: less(r.last("x", "A"), r.own("x")),
@@ -130,6 +155,26 @@ CONDITIONS: dict[str, Callable[[Rows], Value]] = {
         less(r.before("x", len(r.all("x")) - _first_of(r, "B")), r.own("x")),
     ),
     "U.x < x": lambda r: less(r.last("x", "AC"), r.own("x")),
+    "m - A.m > 1.5": lambda r: less(Decimal("1.5"), plus(r.own("m"), negative(r.last("m", "A")))),
+    "x - A.x > 0.5": lambda r: less(0.5, plus(r.own("x"), negative(r.last("x", "A")))),
+    "SUM(m) - 0.125 <= 2 * LAST(m) - ABS(-x)": lambda r: no(
+        less(
+            plus(plus(r.own("m"), r.own("m")), negative(r.own("x"))),
+            plus(added(r.all("m")), negative(Decimal("0.125"))),
+        )
+    ),
+    "AVG(m) < 0.333334": lambda r: less(rounded(mean(r.all("m")), 6), Decimal("0.333334")),
+    "m * A.m >= 2.25 OR m % 1 + A.m = 0.5": lambda r: either(
+        no(less(times(r.own("m"), r.last("m", "A")), Decimal("2.25"))),
+        equal(plus(None if r.own("m") is None else r.own("m") % 1, r.last("m", "A")), Decimal("0.5")),
+    ),
+    "LAST(CLASSIFIER(), 1) = 'A' OR x > 2": lambda r: either(equal(r.label(1), "A"), less(2, r.own("x"))),
+    "PREV(CLASSIFIER()) IS NULL OR PREV(LAST(CLASSIFIER(A)), 1) = 'B'": lambda r: either(
+        r.label(1) is None, equal(r.before_last("A", 1), "B")
+    ),
+    "LAST(CASE WHEN CLASSIFIER() = 'A' THEN x ELSE d END, 1) < 2": lambda r: less(
+        None if r.label(1) is None else r.last("x" if r.label(1) == "A" else "d", offset=1), 2
+    ),
     "A.s || 'x' < s || 'y'": lambda r: less(
         None if r.last("s", "A") is None else r.last("s", "A") + "x",
         None if r.own("s") is None else r.own("s") + "y",
@@ -157,6 +202,7 @@ def streams(seed: int) -> list[dict[str, list[Value]]]:
                 "x": [draw.choice([None, 0, 1, 2, 3]) for _ in range(many)],
                 "d": [draw.choice([None, 0.5, 1.5, 2.0]) for _ in range(many)],
                 "s": [draw.choice([None, "a", "b", "c"]) for _ in range(many)],
+                "m": [draw.choice([None, *map(Decimal, ("0", "0.5", "1.5", "-1.5", "0.01"))]) for _ in range(many)],
             }
         )
     return found
@@ -166,11 +212,11 @@ def streams(seed: int) -> list[dict[str, list[Value]]]:
 def test_matches_are_those_of_the_reference(spark: Any, condition: str) -> None:
     data = streams(len(condition))
     rows = [
-        (key, place, *(stream[name][place] for name in "xds"))
+        (key, place, *(stream[name][place] for name in "xdsm"))
         for key, stream in enumerate(data)
         for place in range(len(stream["x"]))
     ]
-    df = spark.createDataFrame(rows, "k int, t int, x int, d double, s string").coalesce(1).cache()
+    df = spark.createDataFrame(rows, "k int, t int, x int, d double, s string, m decimal(5,2)").coalesce(1).cache()
     expected, found = set(), set()
     answers = []
     for number, text in enumerate(PATTERNS):
@@ -229,7 +275,7 @@ def test_what_is_remembered_changes_no_match(condition: str) -> None:
         for stream in streams(number)[:12]:
             rows = [(n, *(stream[name][n] for name in "xds")) for n in range(len(stream["x"]))] * 2
             rows = [(place, *row[1:]) for place, row in enumerate(rows)]
-            if "||" not in condition:
+            if "||" not in condition and "m" not in condition:
                 assert matches_of(clause, rows, 0) == matches_of(clause, rows, 1 << 28)
 
 
@@ -298,21 +344,26 @@ def test_the_clause_of_flink_s_guide(spark: Any) -> None:
         ("s LIKE A.s", "brings several rows together by LIKE"),
         ("x DIV A.x = 1", "brings several rows together by DIV"),
         ("CONCAT(s, A.s) = 'ab'", "brings several rows together"),
-        ("m - A.m > 1", "decimals cannot be computed with across rows"),
-        ("x - A.x > 1.5", "decimals cannot be computed with across rows"),
-        ("SUM(m) > 1", "cannot be computed while rows are matched"),
-        ("ts - A.ts > INTERVAL '1' HOUR", "values of type interval hour cannot be computed with"),
+        ("m / A.m > 1", "decimals are not divided across rows"),
+        ("n * A.n * n > 1", "more digits than Spark keeps"),
+        ("SUM(wide) > 1", "cannot be computed while rows are matched"),
+        ("(m + A.m) * 1D > 1", "is not made a DOUBLE"),
+        ("ts - A.ts > 1", "a bigint and a length of time are not brought together"),
+        ("(ts - A.ts) * 2 > INTERVAL '1' HOUR", "a bigint and a length of time are not brought together"),
+        ("ts + A.ts > ts", "+ is not known of a time"),
         ("ARRAY(x) = ARRAY(A.x)", "values of type array<int> cannot be compared across rows"),
         ("x + A.x", "is a number, not true or false"),
         ("COUNT(*)", "is a number, not true or false"),
-        ("MATCH_NUMBER() > 1", "looks at the number of the match"),
-        ("LAST(CLASSIFIER(), 1) = 'A'", "looks at the label of another row"),
+        ("SUM(CASE WHEN CLASSIFIER() = 'A' THEN x END) > 1", "aggregates what depends on labels"),
+        ("PREV(CLASSIFIER() || s) = 'Aa'", "takes a label or values of columns, not both"),
         ("ARRAY_AGG(x) = A.x", "lists rows"),
         ("nowhere > A.x", "no column 'nowhere'"),
     ),
 )
 def test_what_cannot_be_asked_is_refused_at_once(spark: Any, condition: str, message: str) -> None:
-    df = spark.createDataFrame([], "t int, x int, s string, m decimal(5,2), ts timestamp")
+    df = spark.createDataFrame(
+        [], "t int, x int, s string, m decimal(5,2), ts timestamp, wide decimal(38,18), n decimal(18,2)"
+    )
     clause = f"ORDER BY t MEASURES 1 AS one PATTERN (A B) DEFINE B AS {condition}"
     with pytest.raises((UnsupportedQuery, UnknownColumn)) as caught:
         df.match_recognize(clause)
@@ -320,6 +371,45 @@ def test_what_cannot_be_asked_is_refused_at_once(spark: Any, condition: str, mes
     assert caught.value.hint
     assert caught.value.text == clause
     assert caught.value.span[1] <= len(clause)
+
+
+DIFFERENCES = [
+    "b.ts - a.ts < INTERVAL '1' HOUR",
+    "b.ts - a.ts >= b.gap",
+    "ABS(b.ntz - a.ntz) > INTERVAL '30' MINUTE",
+    "b.ntz - a.ntz + a.gap <= INTERVAL '2' HOUR",
+    "-(b.d - a.d) = INTERVAL '-1' DAY",
+    "b.ts - a.d <=> a.gap",
+    "NOT b.ts - a.ts IS NULL AND b.gap < a.gap",
+]
+
+
+def test_differences_of_times_are_those_of_spark(spark: Any) -> None:
+    """Around the hour that a clock leaves out, and the one that it repeats."""
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
+    try:
+        moments = ["2024-03-31 01:30:00", "2024-03-31 03:15:00.5", "2024-10-27 00:30:00", None, "2024-10-27 02:30:00"]
+        moments += ["2024-10-27 03:10:00", "1969-12-31 23:59:59.9", "1970-01-01 00:00:00"]
+        gaps = [None, 0, 3_600, 1_800, None, 7_200, -1, 0]
+        lengths = [None if gap is None else datetime.timedelta(seconds=gap) for gap in gaps]
+        rows = list(zip(range(len(moments)), moments, lengths))
+        df = spark.createDataFrame(rows, "t int, at string, gap interval day to second").selectExpr(
+            "t", "gap", "CAST(at AS timestamp) AS ts", "CAST(at AS timestamp_ntz) AS ntz", "CAST(at AS date) AS d"
+        )
+        df.createOrReplaceTempView("moments")
+        answers, pairs = [], []
+        for number, condition in enumerate(DIFFERENCES):
+            pairs.append(f"SELECT {number}, a.t FROM moments a JOIN moments b ON b.t = a.t + 1 WHERE {condition}")
+            clause = f"""ORDER BY t MEASURES {number} AS n, A.t AS t AFTER MATCH SKIP TO NEXT ROW PATTERN (A B)
+                DEFINE B AS {condition}"""
+            answers.append(df.match_recognize(clause))
+        found = reduce(lambda one, other: one.union(other), answers)
+        expected = spark.sql(" UNION ALL ".join(pairs))
+        assert sorted(map(tuple, found.collect())) == sorted(map(tuple, expected.collect()))
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", zone)
+        spark.catalog.dropTempView("moments")
 
 
 def test_columns_called_like_keywords(spark: Any) -> None:

@@ -429,7 +429,6 @@ COLUMNS = ["day", "price", "symbol"]
         ),
         ("MEASURES 1 AS x, 2 AS X PATTERN (A)", ResolutionError, "two measures are called 'X'", "2", "another name"),
         ("MEASURES 1 AS Day ALL ROWS PER MATCH PATTERN (A)", ResolutionError, "like a column", "1", "another name"),
-        ("MEASURES (SELECT 1) AS x PATTERN (A)", UnsupportedQuery, "a sub-query", "SELECT", "as a column first"),
         (
             "MEASURES row_number() OVER () AS x PATTERN (A)",
             UnsupportedQuery,

@@ -105,6 +105,7 @@ def test_matches_are_the_preferred_trends_of_the_reference(
     }, unparse(query)
 
 
+@pytest.mark.classic
 @FAST
 @given(case=generators.cases(UNJUDGED), policy=st.sampled_from(["strict", "next"]))
 def test_each_event_that_begins_a_trend_begins_a_match_whatever_is_simultaneous(
@@ -233,6 +234,8 @@ def test_explain_says_what_is_done(few: Any) -> None:
     assert "strategy  match" in text
     assert "after a match: on at the last row of B" in text
     assert "grows with the rows times the places" in text
+    assert "by the kernel: cheaper for rows of about" in text
+    assert "by Spark: as asked for" in str(few.pattern(q, time="t", sort="spark").explain("matches"))
     assert "ways that are tried" in str(few.pattern(q.matching("next"), time="t").explain("matches"))
     # What asks for matches has no other answer.
     assert "no other one" in str(few.pattern(q.first(), time="t").explain("physical"))

@@ -2,17 +2,19 @@
 
 Two cells are compared by the order of their values, once Spark has cast them to a common type: any type that has an
 order will do. Only what is computed across rows, ``B.x - A.x``, and totals are numbers in the kernel: BIGINT or DOUBLE,
-as Spark would compute them. Decimals are refused there, because what is exact in Spark must not be rounded here.
+as Spark would compute them, decimals as long as Spark does not round them either, or microseconds between times.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NoReturn, TypeVar
+from typing import NamedTuple, NoReturn, TypeVar
 
+import attrs
 from pyspark.sql import types as T
 
 from cetdsl.errors import UnsupportedQuery
+from cetdsl.execution.source import ntz_micros
 from cetdsl.ir import rows as ir
 from cetdsl.ir.rows import Dependent, Step
 from cetdsl.rows.dependent import ARITHMETIC, Bound, Cell, Extreme, Operation, Total, Tree
@@ -46,6 +48,13 @@ _REAL_STEPS = {
     "<=": ir.REAL_LESS_OR_EQUAL,
     "<=>": ir.REAL_SAME,
 }
+_TIMES = (T.DateType, T.TimestampType, T.TimestampNTZType)
+#: What numbers are of, see :meth:`ConditionSteps._number`.
+_BIGINT, _DOUBLE, _DECIMAL, _TIME, _LENGTH = "bigint", "double", "decimal", "time", "length of time"
+#: So many digits of a decimal fit a whole number of the kernel; and those of whole numbers where decimals meet them.
+_DIGITS = 18
+_DIGITS_OF: Mapping[type[T.DataType], int] = {T.ByteType: 3, T.ShortType: 5, T.IntegerType: 10, T.LongType: 20}
+_CAST = "cast it to DOUBLE, as in CAST(A.x AS DOUBLE)"
 _LOGIC = {"AND": ir.BOTH, "OR": ir.EITHER}
 #: Comparisons with their operands exchanged.
 _EXCHANGED = {">": "<", ">=": "<="}
@@ -53,6 +62,28 @@ _EXCHANGED = {">": "<", ">=": "<="}
 #: Asks Spark for the types of expressions over the columns of a row; the places are those that errors point at.
 TypesOf = Callable[[Sequence[tuple[str, tuple[int, int]]]], Sequence[T.DataType]]
 _Steps = list[Step]
+
+
+class _Kind(NamedTuple):
+    """What a number is of; of a decimal, its digits, and how many of them are behind the point."""
+
+    name: str
+    digits: int = 20
+    scale: int = 0
+
+    @property
+    def steps(self) -> Mapping[str, int]:
+        """The steps of operators over such numbers."""
+        return _REAL_STEPS if self.name == _DOUBLE else _WHOLE_STEPS
+
+
+class _Number(NamedTuple):
+    """The steps that compute a number."""
+
+    steps: _Steps
+    kind: _Kind
+
+
 _Key = TypeVar("_Key")
 
 
@@ -77,6 +108,7 @@ class ConditionSteps:
         self._picks: dict[tuple[int, int, int], int] = {}
         self._extremes: dict[tuple[int, int, int], int] = {}
         self._totals: dict[tuple[int, int, int], int] = {}
+        self._labelled: dict[tuple[int, ...], int] = {}
         self._known: dict[str, T.DataType] = {}
 
     def dependent(self, conditions: Mapping[int, Tree], variables: int, whole: Tree | None = None) -> Dependent | None:
@@ -97,6 +129,7 @@ class ConditionSteps:
             tuple(self._totals),
             tuple(steps),
             final,
+            tuple(self._labelled),
         )
 
     def _learn(self, leaves: Sequence[Cell | Total]) -> None:
@@ -128,7 +161,7 @@ class ConditionSteps:
             return [*self._truth(operands[0]), (ir.NEITHER, -1, -1, -1)]
         if operator == "IS NULL":
             [tested] = operands
-            steps = self._truth(tested) if self._is_truth(tested) else self._number(tested)[0]
+            steps = self._truth(tested) if self._is_truth(tested) else self._number(tested).steps
             return [*steps, (ir.IS_NULL, -1, -1, -1)]
         if operator == "<>":
             return self._truth(Operation("NOT", (Operation("=", operands, tree.span),), tree.span))
@@ -137,15 +170,18 @@ class ConditionSteps:
         if operator not in _WHOLE_STEPS or operator in ARITHMETIC:
             self._refuse("a part of a condition is a number, not true or false", "compare it with something", tree)
         left, right = operands
-        if isinstance(left, Cell) and isinstance(right, Cell):
+        if isinstance(left, Cell) and isinstance(right, Cell) and not self._are_intervals(left, right):
             return self._compared_cells(tree, left, right)
-        steps, is_real = self._same_numbers(tree)
-        return [*steps, ((_REAL_STEPS if is_real else _WHOLE_STEPS)[operator], -1, -1, -1)]
+        steps, numbers = self._same_numbers(tree)
+        return [*steps, (numbers.steps[operator], -1, -1, -1)]
 
     def _is_truth(self, tree: Tree) -> bool:
         if isinstance(tree, Operation):
             return tree.operator not in ARITHMETIC
         return isinstance(tree, Cell) and isinstance(self._known[tree.sql], T.BooleanType)
+
+    def _are_intervals(self, *cells: Cell) -> bool:
+        return all(isinstance(self._known[cell.sql], T.DayTimeIntervalType) for cell in cells)
 
     def _compared_cells(self, tree: Operation, left: Cell, right: Cell) -> _Steps:
         one, other = self._known[left.sql], self._known[right.sql]
@@ -163,81 +199,147 @@ class ConditionSteps:
 
     # -- numbers -------------------------------------------------------------------------------------------------------
 
-    def _same_numbers(self, tree: Operation) -> tuple[_Steps, bool]:
-        """The steps of two operands as numbers of one kind, and whether these are real."""
-        sides = [self._number(side) for side in tree.operands]
-        is_real = any(kind == "double" for _, kind in sides)
-        if not is_real and any(kind == "decimal" for _, kind in sides):
-            hint = "cast one of them to DOUBLE, as in 1.5D or CAST(A.x AS DOUBLE)"
-            self._refuse("decimals cannot be computed with across rows", hint, tree)
-        is_real = is_real or tree.operator == "/"
-        steps: _Steps = []
-        for side, (found, kind) in zip(tree.operands, sides):
-            if kind == "decimal":
-                assert isinstance(side, Cell)
-                found = [self._cell(side, "double")]
-            steps += found
-            if is_real and kind == "bigint":
-                steps.append((ir.TO_REAL, -1, -1, -1))
-        return steps, is_real
+    def _same_numbers(self, tree: Operation) -> tuple[_Steps, _Kind]:
+        """The steps of two operands as numbers of one kind, and that kind."""
+        one, other = (self._number(side) for side in tree.operands)
+        names = {one.kind.name, other.kind.name}
+        if names & {_TIME, _LENGTH}:
+            self._refuse_mixed(tree, one.kind.name, other.kind.name)
+            return [*one.steps, *other.steps], one.kind
+        if _DOUBLE in names or (tree.operator == "/" and names == {_BIGINT}):
+            sides = zip(tree.operands, (one, other))
+            return [step for side, number in sides for step in self._as_double(side, number)], _Kind(_DOUBLE)
+        if names == {_BIGINT}:
+            return [*one.steps, *other.steps], one.kind
+        if tree.operator == "/":
+            self._refuse("decimals are not divided across rows", _CAST, tree)
+        scale = max(one.kind.scale, other.kind.scale)
+        if tree.operator != "*":
+            one, other = (self._rescaled(number, scale) for number in (one, other))
+        return [*one.steps, *other.steps], self._kind_of_decimals(tree, one.kind, other.kind)
 
-    def _number(self, tree: Tree) -> tuple[_Steps, str]:
-        """The steps of a number, and its type: bigint, double, or decimal, which are no steps yet."""
+    def _as_double(self, side: Tree, number: _Number) -> _Steps:
+        if number.kind.name == _DECIMAL:
+            if not isinstance(side, Cell):
+                self._refuse("what is computed of decimals is not made a DOUBLE across rows", _CAST, side)
+            return [self._cell(side, _DOUBLE)]
+        return [*number.steps, (ir.TO_REAL, -1, -1, -1)] if number.kind.name == _BIGINT else number.steps
+
+    def _rescaled(self, number: _Number, scale: int) -> _Number:
+        """A decimal in units of ten to the power of minus ``scale``."""
+        more = scale - number.kind.scale
+        if not more:
+            return number
+        steps: _Steps = [*number.steps, (ir.CONSTANT, -1, 10**more, -1), (ir.MULTIPLY, -1, -1, -1)]
+        return _Number(steps, _Kind(_DECIMAL, number.kind.digits + more, scale))
+
+    def _kind_of_decimals(self, tree: Operation, one: _Kind, other: _Kind) -> _Kind:
+        """The kind of the result, as Spark's: what Spark would round is refused."""
+        if tree.operator == "*":
+            kind = _Kind(_DECIMAL, one.digits + other.digits + 1, one.scale + other.scale)
+        else:
+            kind = _Kind(_DECIMAL, max(one.digits, other.digits) + 1, one.scale)
+        if kind.digits > T.DecimalType(38).precision or kind.scale > _DIGITS:
+            self._refuse("the result may have more digits than Spark keeps of a decimal", _CAST, tree)
+        return kind
+
+    def _refuse_mixed(self, tree: Operation, one: str, other: str) -> None:
+        """Raises unless two times, or two lengths of time, are compared, or computed with as far as that is known."""
+        if one != other:
+            hint = "compare a difference of times with INTERVAL '30' DAY, and B.t with A.t + INTERVAL '1' HOUR"
+            both = " and a ".join(sorted((one, other)))
+            self._refuse(f"a {both} are not brought together across rows", hint, tree)
+        if tree.operator in ARITHMETIC and tree.operator not in (("-",) if one == _TIME else ("+", "-")):
+            self._refuse(f"{tree.operator} is not known of a {one} across rows", "compare differences of times", tree)
+
+    def _number(self, tree: Tree) -> _Number:
+        """The steps of a number, and of which kind it is.
+
+        A decimal is a whole number of its smallest unit. A time is one of the microseconds of a clock, and so is a
+        length of time, the difference of two.
+        """
         if isinstance(tree, Cell):
-            kind = self._known[tree.sql]
-            if isinstance(kind, _WHOLE):
-                return [self._cell(tree, "bigint")], "bigint"
-            if isinstance(kind, T.DoubleType):
-                return [self._cell(tree, "double")], "double"
-            if isinstance(kind, T.DecimalType):
-                return [], "decimal"
-            hint = "cast it to DOUBLE; of times, write B.t < A.t + INTERVAL '1' HOUR: one row on each side"
-            self._refuse(f"values of type {kind.simpleString()} cannot be computed with across rows", hint, tree)
+            return self._number_of_row(tree)
         if isinstance(tree, Total):
             return self._total(tree)
         operator = tree.operator
         if operator not in ARITHMETIC:
             self._refuse("a truth value is no number", "write CASE WHEN in what looks at one row", tree)
         if len(tree.operands) == 2:
-            steps, is_real = self._same_numbers(tree)
+            steps, kind = self._same_numbers(tree)
+            kind = _Kind(_LENGTH) if kind.name == _TIME else kind
         else:
-            steps, single = self._number(tree.operands[0])
-            if single == "decimal":
-                self._refuse("decimals cannot be computed with across rows", "cast them to DOUBLE", tree)
-            is_real = single == "double"
-        done = (_REAL_STEPS if is_real else _WHOLE_STEPS)[operator]
-        return [*steps, (done, -1, -1, -1)], "double" if is_real else "bigint"
+            steps, kind = self._number(tree.operands[0])
+            if kind.name == _TIME:
+                self._refuse(f"{operator} takes no time", "compare the difference of two", tree)
+        return _Number([*steps, (kind.steps[operator], -1, -1, -1)], kind)
 
-    def _total(self, total: Total) -> tuple[_Steps, str]:
-        rows = self._set(total.members)
+    def _number_of_row(self, cell: Cell) -> _Number:
+        kind = self._known[cell.sql]
+        if isinstance(kind, _WHOLE):
+            # What is the same for all rows need not be sent with each.
+            is_constant = cell.at is None and cell.sql.isdecimal()
+            step = (ir.CONSTANT, -1, int(cell.sql), -1) if is_constant else self._cell(cell, _BIGINT)
+            return _Number([step], _Kind(_BIGINT, _DIGITS_OF[type(kind)]))
+        if isinstance(kind, T.DoubleType):
+            return _Number([self._cell(cell, _DOUBLE)], _Kind(_DOUBLE))
+        if isinstance(kind, T.DecimalType) and kind.precision <= _DIGITS:
+            units = _each(cell, lambda sql: _units(sql, kind))
+            return _Number([self._cell(units, _BIGINT)], _Kind(_DECIMAL, kind.precision, kind.scale))
+        if isinstance(kind, T.DayTimeIntervalType):
+            return _Number([self._cell(_each(cell, _length_clock), _BIGINT)], _Kind(_LENGTH))
+        if isinstance(kind, _TIMES):
+            return _Number([self._cell(_each(cell, _clock), _BIGINT)], _Kind(_TIME))
+        what = f"values of type {kind.simpleString()} cannot be computed with across rows"
+        return self._refuse(what, _CAST, cell)
+
+    def _total(self, total: Total) -> _Number:
+        if total.kind == ir.NUMBER:
+            return _Number([(ir.MATCH_NUMBER, -1, -1, -1)], _Kind(_BIGINT))
         if total.kind == ir.COUNT:
             column = -1 if not total.sql else self._column(total.sql, "boolean", False)
-            return [(ir.COUNTED, _numbered(self._totals, (ir.ROWS, rows, column)), -1, -1)], "bigint"
-        kind = self._known[_sql_of(total)]
-        if not isinstance(kind, (T.LongType, T.DoubleType)):
-            hint = "cast what is added up to DOUBLE"
-            self._refuse(
-                f"{total.kind}s of type {kind.simpleString()} cannot be computed while rows are matched", hint, total
-            )
+            return _Number([self._step_of_total(total, ir.COUNTED, ir.ROWS, column)], _Kind(_BIGINT))
+        kind, is_average = self._known[_sql_of(total)], total.kind == AVERAGE
         if isinstance(kind, T.LongType):
-            column = self._column(total.sql, "bigint", False)
-            return [(ir.WHOLE_SUM, _numbered(self._totals, (ir.WHOLE, rows, column)), -1, -1)], "bigint"
-        column = self._real_column(total.sql)
-        step = ir.AVERAGE_OF if total.kind == AVERAGE else ir.REAL_SUM
-        return [(step, _numbered(self._totals, (ir.REAL, rows, column)), -1, -1)], "double"
+            column = self._column(total.sql, _BIGINT, False)
+            return _Number([self._step_of_total(total, ir.WHOLE_SUM, ir.WHOLE, column)], _Kind(_BIGINT))
+        if isinstance(kind, T.DoubleType):
+            step = ir.AVERAGE_OF if is_average else ir.REAL_SUM
+            column = self._real_column(total.sql)
+            return _Number([self._step_of_total(total, step, ir.REAL, column)], _Kind(_DOUBLE))
+        # Spark gives a sum ten digits more than what is added up, and an average four, all behind the point.
+        digits = kind.precision - (4 if is_average else 10) if isinstance(kind, T.DecimalType) else 0
+        if not isinstance(kind, T.DecimalType) or digits > _DIGITS:
+            what = f"{total.kind}s of type {kind.simpleString()} cannot be computed while rows are matched"
+            self._refuse(what, _CAST, total)
+        of_values = T.DecimalType(digits, kind.scale - 4 * is_average)
+        column = self._column(_units(total.sql, of_values), _BIGINT, False)
+        step = ir.DECIMAL_AVERAGE if is_average else ir.WHOLE_SUM
+        return _Number(
+            [self._step_of_total(total, step, ir.WHOLE, column)], _Kind(_DECIMAL, kind.precision, kind.scale)
+        )
+
+    def _step_of_total(self, total: Total, step: int, what: int, column: int) -> Step:
+        return step, _numbered(self._totals, (what, self._set(total.members), column)), -1, -1
 
     # -- cells ---------------------------------------------------------------------------------------------------------
 
     def _cell(self, cell: Cell, kind: str, coded: bool = False) -> Step:
-        if kind == "double" and not coded:
-            return (
-                ir.REAL_CELL,
-                self._pick(cell),
-                self._real_column(cell.sql),
-                self._real_column(cell.absent) if cell.absent else -1,
-            )
-        column = self._column(cell.sql, kind, coded)
-        return ir.WHOLE_CELL, self._pick(cell), column, self._column(cell.absent, kind, coded) if cell.absent else -1
+        is_real = kind == _DOUBLE and not coded
+
+        def number(sql: str) -> int:
+            if not sql:
+                return -1
+            return self._real_column(sql) if is_real else self._column(sql, kind, coded)
+
+        pick, absent = self._pick(cell), number(cell.absent)
+        if not cell.each:
+            return ir.REAL_CELL if is_real else ir.WHOLE_CELL, pick, number(cell.sql), absent
+        assert isinstance(cell.at, Bound), cell
+        move, members = cell.at.move, cell.at.members
+        columns = [number(sql if move or is_asked else "") for sql, is_asked in zip(cell.each, members)]
+        label = _numbered(self._labelled, (move, *columns))
+        return ir.REAL_OF_LABEL if is_real else ir.WHOLE_OF_LABEL, pick, label, absent
 
     def _column(self, sql: str, kind: str, coded: bool) -> int:
         return _numbered(self._whole, (self._value(f"CAST({sql} AS {kind})"), coded))
@@ -264,6 +366,27 @@ class ConditionSteps:
         return _numbered(self._picks, (ir.EXTREME, extreme, 0))
 
 
+def _each(cell: Cell, write: Callable[[str], str]) -> Cell:
+    """The cell with other SQL for its value."""
+    each = tuple(map(write, cell.each))
+    return attrs.evolve(cell, sql=write(cell.sql), absent=cell.absent and write(cell.absent), each=each)
+
+
+def _units(number: str, kind: T.DecimalType) -> str:
+    """The SQL for a decimal as a whole number of its smallest unit."""
+    return f"CAST({number} AS {kind.simpleString()}) * {10**kind.scale}BD"
+
+
+def _clock(time: str) -> str:
+    """The SQL for a time as microseconds of the session's clock, whose differences are those that Spark gives."""
+    return ntz_micros(f"CAST({time} AS timestamp_ntz)")
+
+
+def _length_clock(length: str) -> str:
+    """The SQL for a length of time in microseconds."""
+    return ntz_micros(f"(TIMESTAMP_NTZ '1970-01-01' + {length})")
+
+
 def _numbered(known: dict[_Key, int], key: _Key) -> int:
     """The number of a key, which is the next one if it is new."""
     return known.setdefault(key, len(known))
@@ -279,4 +402,6 @@ def _sql_of(leaf: Cell | Total) -> str:
     """What Spark is asked the type of: a cell, or the sum or average itself."""
     if isinstance(leaf, Cell):
         return leaf.sql
-    return "" if leaf.kind == ir.COUNT else f"{'avg' if leaf.kind == AVERAGE else 'sum'}({leaf.sql}) OVER ()"
+    return (
+        "" if leaf.kind in (ir.COUNT, ir.NUMBER) else f"{'avg' if leaf.kind == AVERAGE else 'sum'}({leaf.sql}) OVER ()"
+    )

@@ -7,6 +7,7 @@ kernel found of each. Where the kernel can look at the rows before and behind as
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 import attrs
 from pyspark.sql import Column, DataFrame
@@ -89,6 +90,20 @@ def match_rows(
     return _Match(df, match, arrows, span, sort).answer()
 
 
+def sorting_of_rows(df: DataFrame, match: ResolvedMatch, arrows: Arrows, span: Span | None, sort: AskedSort) -> Sorting:
+    """Who puts the rows in order for :func:`match_rows`, and why."""
+    return _Match(df, match, arrows, span, sort).prepared().sorting
+
+
+class _Prepared(NamedTuple):
+    """What is found out before the kernel is told: how slots are made, conditions, and who sorts."""
+
+    finished: list[Callable[[Sequence[str]], str]]
+    conditions: list[Expression]
+    dependent: Dependent | None
+    sorting: Sorting
+
+
 class _Match:
     """Makes the DataFrame of a clause."""
 
@@ -97,7 +112,7 @@ class _Match:
         self._fields = df.schema.fields
         self._frame = df.toDF(*(f"col {number}" for number in range(len(self._fields))))
         self._moved = list(match.moved)
-        self._slots: list[tuple[Slot, str | None]] = []
+        self._slots: list[tuple[Slot, Value | None]] = []
         #: The columns that are sent, as SQL, in their order.
         self._sent: dict[str, int] = {}
         for number in match.partition_by:
@@ -107,15 +122,13 @@ class _Match:
         self._typed: DataFrame | None = None
 
     def answer(self) -> DataFrame:
-        match = self._match
-        finished = [self._slot(wanted) for wanted in match.slots]
-        conditions, dependent = self._checked_conditions(), self._dependent()
-        sorting = self._who_sorts(conditions)
+        finished, conditions, dependent, sorting = self.prepared()
         spec = self._spec(conditions, dependent, sorting)
         rows = self._rows(spec)
         shown = [rows.schema.fields[number] for number in spec.shown]
         kinds = [*(field.dataType for field in rows.schema.fields), *self._types_of_moved()]
-        found = map_stage(rows, "match rows", spec, T.StructType([*shown, *_slot_fields(spec, kinds)]))
+        fields = T.StructType([*shown, *_slot_fields(spec, kinds)])
+        found = map_stage(rows, "match rows", spec, fields, f"sorted {sorting.who}")
         names = [in_backquotes(f"found {place}") for place in range(len(spec.slots))]
         made = [f"{make(names)} AS {slot_name(number)}" for number, make in enumerate(finished)]
         numbered = [f"{names[-1]} AS {_MATCH}"] if self._tells_unmatched else []
@@ -124,6 +137,11 @@ class _Match:
         )
         columns = [in_backquotes(f"shown {number}") for number in self._shown_columns]
         return self._measured(found.selectExpr(*columns, *numbered, *made))
+
+    def prepared(self) -> _Prepared:
+        finished = [self._slot(wanted) for wanted in self._match.slots]
+        conditions, dependent = self._checked_conditions(), self._dependent()
+        return _Prepared(finished, conditions, dependent, self._who_sorts(conditions))
 
     @property
     def _tells_unmatched(self) -> bool:
@@ -158,10 +176,12 @@ class _Match:
         held_back = ""
         if any(map(self._looks_around, self._sent)):
             held_back = "what is computed with the values of neighbouring rows is computed by Spark"
+        read = {column(number) for number in (*match.partition_by, *match.order_by, *self._shown_columns)}
+        read |= {value.sql for _, value in self._slots if value is not None} | {value.sql for value in self._moved}
         rows = OrderedRows(
             tuple(kinds[number] for number in match.partition_by),
             tuple(kinds[number] for number in match.order_by),
-            tuple(kinds[number] for number in self._shown_columns),
+            tuple(kind for number, kind in enumerate(kinds) if column(number) in read),
             tuple(condition.sql for condition in conditions if self._looks_around(condition.sql)),
             {**{f"col {number}": kind for number, kind in enumerate(kinds)}, **moved},
             max((abs(value.move) for value in self._moved), default=0),
@@ -183,9 +203,9 @@ class _Match:
             words = tuple(self._words(dict(enumerate(conditions))))
             number = self._value(_NUMBER) if self._moved else -1
         slots = []
-        for slot, sql in self._slots:
-            place = LABEL if sql is None else moved[sql] if sql in moved else self._value(sql)
-            slots.append(attrs.evolve(slot, column=place))
+        for slot, value in self._slots:
+            place, each = (LABEL, ()) if value is None else self._columns_of(value, moved)
+            slots.append(attrs.evolve(slot, column=place, columns=each))
         if self._tells_unmatched or not (slots or shown):
             # Batches of no column at all would not tell how many matches they have.
             slots.append(Slot(NUMBER))
@@ -215,6 +235,15 @@ class _Match:
         """The number of a column with the value of each row, which is sent."""
         return self._sent.setdefault(sql, len(self._sent))
 
+    def _columns_of(self, value: Value, moved: Mapping[str, int]) -> tuple[int, tuple[int, ...]]:
+        """The column of a value, and those for each variable if it depends on that."""
+        if value.sql in moved:
+            return moved[value.sql], ()
+        if not value.each:
+            return self._value(value.sql), ()
+        each = tuple(self._value(sql) if sql else -1 for sql in value.each)
+        return max(each), each
+
     def _order(self, memory: int) -> RowOrder | None:
         """The order in which the kernel puts rows; None if any one will do."""
         match = self._match
@@ -237,9 +266,9 @@ class _Match:
         for number in range(len(self._fields)):
             if any(column(number) in sql for sql in looking.values()):
                 self._value(column(number))
-        for _, sql in self._slots:
-            if sql is not None and sql not in self._moved_names:
-                self._value(sql)
+        for _, value in self._slots:
+            if value is not None and value.sql not in self._moved_names:
+                self._columns_of(value, {})
         if not self._moved:
             return None, {}, tuple(words)
         many = len(self._sent)
@@ -446,27 +475,28 @@ class _Match:
             return self._over_distinct(wanted)
         if wanted.kind in (SUM, AVERAGE):
             return self._added(wanted)
-        sql = None if wanted.value is None else self._sql(wanted.value)
+        value = None if wanted.value is None else self._placed(wanted.value)
         if wanted.kind in (LEAST, GREATEST):
             self._require_ordered(wanted)
-        place = self._asked(wanted, wanted.kind, sql)
+        place = self._asked(wanted, wanted.kind, value)
         return lambda names: names[place]
 
-    def _asked(self, wanted: Wanted, kind: str, sql: str | None) -> int:
-        slot = Slot(kind, wanted.members, wanted.running, LABEL, wanted.first, wanted.offset)
-        self._slots.append((slot, sql))
+    def _asked(self, wanted: Wanted, kind: str, value: Value | None) -> int:
+        slot = Slot(kind, wanted.members, wanted.running, LABEL, wanted.first, wanted.offset, move=wanted.move)
+        self._slots.append((slot, value))
         return len(self._slots) - 1
 
-    def _sql(self, value: Value) -> str:
+    def _placed(self, value: Value) -> Value:
+        """A value of the row itself, which is one of another row under a name."""
         if not value.move:
-            return value.sql
+            return value
         if value not in self._moved:
             self._moved.append(value)
-        return moved_name(self._moved.index(value))
+        return Value(moved_name(self._moved.index(value)))
 
     def _over_distinct(self, wanted: Wanted) -> Callable[[Sequence[str]], str]:
         """An aggregate of distinct values, which Spark makes of the list of all of them."""
-        listed = self._asked(wanted, LIST, None if wanted.value is None else wanted.value.sql)
+        listed = self._asked(wanted, LIST, wanted.value)
         if wanted.kind == LIST:
             return lambda names: f"array_distinct({names[listed]})"
         if wanted.kind == COUNT:
@@ -492,15 +522,15 @@ class _Match:
     def _added(self, wanted: Wanted) -> Callable[[Sequence[str]], str]:
         """A sum or an average. Spark says of which type it is; decimals are added up by Spark."""
         assert wanted.value is not None
-        sql, (total, average) = wanted.value.sql, self._types_of_sums(wanted)
+        value, (total, average) = wanted.value, self._types_of_sums(wanted)
         if isinstance(total, T.DecimalType):
-            listed = self._asked(wanted, LIST, sql)
+            listed = self._asked(wanted, LIST, value)
             return lambda names: _sum_of(names[listed], total, average)
         to = total.simpleString() if average is None else "double"
-        added = self._asked(wanted, SUM, f"CAST({sql} AS {to})")
+        added = self._asked(wanted, SUM, value.within(lambda sql: f"CAST({sql} AS {to})"))
         if average is None:
             return lambda names: names[added]
-        counted = self._asked(wanted, COUNT, f"({sql}) IS NOT NULL")
+        counted = self._asked(wanted, COUNT, value.is_there)
         return lambda names: f"(CASE WHEN {names[counted]} > 0 THEN {names[added]} / {names[counted]} END)"
 
     def _require_ordered(self, wanted: Wanted) -> None:

@@ -27,7 +27,7 @@ from cetdsl.rows.automaton import arrows_of, automaton_of
 from cetdsl.rows.clause import parse_clause
 from cetdsl.rows.expressions import read_expression
 from cetdsl.rows.nodes import Output
-from cetdsl.rows.resolve import AVERAGE, Expression, ResolvedMatch, Value, Wanted, resolve
+from cetdsl.rows.resolve import AVERAGE, Expression, ResolvedMatch, Value, Wanted, moved_name, resolve
 from cetdsl.rows.within import span_of
 
 #: What is added up by its types, behind what :class:`ConditionSteps` asks of Spark.
@@ -148,37 +148,42 @@ class TableMatch:
         """The number of a column with the value of each row."""
         return self._values.setdefault(sql, len(self._values))
 
-    def _asked(self, wanted: Wanted, kind: str, sql: str | None) -> int:
-        value = LABEL if sql is None else self._value(sql)
-        self._slots.append(Slot(kind, wanted.members, wanted.running, value, wanted.first, wanted.offset))
+    def _asked(self, wanted: Wanted, kind: str, value: Value | None) -> int:
+        each = () if value is None else tuple(self._value(sql) if sql else -1 for sql in value.each)
+        place = LABEL if value is None else max(each) if each else self._value(value.sql)
+        slot = Slot(kind, wanted.members, wanted.running, place, wanted.first, wanted.offset, each, wanted.move)
+        self._slots.append(slot)
         return len(self._slots) - 1
 
     def _slot(self, wanted: Wanted) -> Callable[[Sequence[pa.Array]], pa.Array]:
-        sql = None if wanted.value is None else self._sql(wanted.value)
+        value = None if wanted.value is None else self._placed(wanted.value)
         if wanted.kind in (SUM, AVERAGE, LEAST, GREATEST) or wanted.distinct:
-            self._require_known(wanted, sql)
+            self._require_known(wanted, value)
         if wanted.distinct:
-            place = self._asked(wanted, LIST, sql)
+            place = self._asked(wanted, LIST, value)
             return lambda found: _of_distinct(wanted.kind, found[place])
         if wanted.kind not in (SUM, AVERAGE):
-            place = self._asked(wanted, wanted.kind, sql)
+            place = self._asked(wanted, wanted.kind, value)
             return lambda found: found[place]
-        kind = self._type_of(f"{'sum' if wanted.kind == SUM else 'avg'}({sql}{_OVER}", wanted.span, self._columns([]))
-        added = self._asked(wanted, SUM, f"CAST({sql} AS {kind.simpleString()})")
+        assert value is not None, wanted
+        function = "sum" if wanted.kind == SUM else "avg"
+        kind = self._type_of(f"{function}({value.sql}{_OVER}", wanted.span, self._columns([])).simpleString()
+        added = self._asked(wanted, SUM, value.within(lambda sql: f"CAST({sql} AS {kind})"))
         if wanted.kind == SUM:
             return lambda found: found[added]
-        counted = self._asked(wanted, COUNT, f"({sql}) IS NOT NULL")
+        counted = self._asked(wanted, COUNT, value.is_there)
         return lambda found: pc.divide(found[added], pc.cast(_or_null(found[counted]), pa.float64()))
 
-    def _sql(self, value: Value) -> str:
+    def _placed(self, value: Value) -> Value:
+        """A value of the row itself, which is one of another row under a name."""
         if not value.move:
-            return value.sql
+            return value
         if value not in self._moved:
             self._moved.append(value)
-        return f"`moved {self._moved.index(value)}`"
+        return Value(moved_name(self._moved.index(value)))
 
-    def _require_known(self, wanted: Wanted, sql: str | None) -> None:
-        kind = T.StringType() if sql is None else self._type_of(sql, wanted.span, self._columns([]))
+    def _require_known(self, wanted: Wanted, value: Value | None) -> None:
+        kind = T.StringType() if value is None else self._type_of(value.sql, wanted.span, self._columns([]))
         adds = wanted.kind in (SUM, AVERAGE)
         fits = isinstance(kind, T.NumericType) and not isinstance(kind, T.DecimalType) if adds else True
         if not fits or not isinstance(kind, ORDERED):
@@ -240,7 +245,14 @@ class TableMatch:
         arrays.append(pa.array(range(many), pa.int64()))
         values = len(arrays)
         arrays += [evaluate(read_expression(sql), columns, many) for sql in self._values]
-        slots = [attrs.evolve(slot, column=slot.column + values if slot.column >= 0 else -1) for slot in self._slots]
+
+        def placed(column: int) -> int:
+            return column + values if column >= 0 else column
+
+        slots = [
+            attrs.evolve(slot, column=placed(slot.column), columns=tuple(map(placed, slot.columns)))
+            for slot in self._slots
+        ]
         spec = MatchSpec(
             (),
             tuple(range(self._arrows.words)),

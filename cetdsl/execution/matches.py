@@ -15,13 +15,14 @@ from pyspark.sql import functions as F
 from cetdsl.analysis.classify import separate
 from cetdsl.errors import UnsupportedQuery
 from cetdsl.execution.expressions import to_column
-from cetdsl.execution.match_rows import match_rows
+from cetdsl.execution.match_rows import match_rows, sorting_of_rows
 from cetdsl.execution.operators import Rows, runs
 from cetdsl.execution.source import EventFrame, Terms
 from cetdsl.execution.trends import Shown, refuse_duplicates
 from cetdsl.ir.matches import ALONE, ANY_INSTANT, OTHER_INSTANT, Demand, Option
-from cetdsl.ir.operators import FindMatches
-from cetdsl.ir.rows import COUNT, LIST, NOWHERE, SKIPS, SUM
+from cetdsl.ir.operators import FindMatches, Operator
+from cetdsl.ir.rows import COUNT, LIST, NOWHERE, SKIPS, SUM, Arrows
+from cetdsl.ir.sorting import AskedSort
 from cetdsl.ir.windowing import SLIDING, SPAN
 from cetdsl.pattern.expressions import (
     COMPARISONS,
@@ -61,6 +62,14 @@ def find_matches(df: DataFrame, plan: FindMatches) -> Rows:
     return Rows(_Matches(frame, plan).answer(), frame)
 
 
+def with_sorting(df: DataFrame, plan: Operator) -> Operator:
+    """Returns a plan of matches with who puts rows in order, which the types of terms tell."""
+    if not isinstance(plan, FindMatches):
+        return plan.with_children(tuple(with_sorting(df, child) for child in plan.children))
+    frame = EventFrame(df, plan.source, plan.compiled)
+    return attrs.evolve(plan, sorting=sorting_of_rows(*_Matches(frame, plan).asked()))
+
+
 class _Matches:
     """Brings matches into the form of a clause, over columns that are made for it."""
 
@@ -82,7 +91,8 @@ class _Matches:
         if len(self.order) > 1:
             self.instant = f"struct({', '.join(map(column, self.order))})"
 
-    def answer(self) -> DataFrame:
+    def asked(self) -> tuple[DataFrame, ResolvedMatch, Arrows, Span | None, AskedSort]:
+        """What :func:`match_rows` is asked for."""
         plan, source = self.plan, self.plan.source
         conditions = {number: self._tested(demand) for number, demand in enumerate(plan.demands)}
         tested = {number: Expression(sql, _NOWHERE) for number, sql in conditions.items() if sql}
@@ -114,7 +124,10 @@ class _Matches:
         bits = {number: bit for bit, number in enumerate(tested)}
         arrows = attrs.evolve(plan.arrows, bits=tuple(bits.get(number, -1) for number in range(len(plan.demands))))
         span = Span(source.windowing.length, "tick") if source.windowing.kind == SPAN else None
-        found = match_rows(self.frame.select(self.terms), match, arrows, span, source.sort)
+        return self.frame.select(self.terms), match, arrows, span, source.sort
+
+    def answer(self) -> DataFrame:
+        found, source = match_rows(*self.asked()), self.plan.source
         shown = Shown.of(source)
         keys: list[Column] = [F.col(self.frame.key_names[source.keys.index(name)]) for name in shown.keys]
         window = [self.frame.window(F.col("w"))] if shown.sliding else []

@@ -17,8 +17,11 @@ from cetdsl.errors import SAME_PYTHON
 from cetdsl.execution.compat import refuse_unsendable
 
 
-def map_stage(df: DataFrame, stage: str, plan: Any, schema: StructType | str) -> DataFrame:
-    """Returns the DataFrame that a stage of :mod:`cetdsl.kernels.entry` makes of each task's rows."""
+def map_stage(df: DataFrame, stage: str, plan: Any, schema: StructType | str, remark: str = "") -> DataFrame:
+    """Returns the DataFrame that a stage of :mod:`cetdsl.kernels.entry` makes of each task's rows.
+
+    Spark's plan calls it by the name of the stage, and by a ``remark``.
+    """
     payload, line = pickle.dumps(plan), SAME_PYTHON
 
     def run(batches: Iterator[Any]) -> Iterator[Any]:
@@ -43,6 +46,7 @@ def map_stage(df: DataFrame, stage: str, plan: Any, schema: StructType | str) ->
                 os.environ["SPARK_HIDE_TRACEBACK"] = "1"
             raise
 
+    run.__name__ = f"{stage}, {remark}" if remark else stage
     if not isinstance(schema, str):
         refuse_unsendable(schema)
     return df.mapInArrow(run, schema)

@@ -23,6 +23,7 @@ from cetdsl.execution.conditions import refuse_changing_conditions
 from cetdsl.execution.exchange import as_carried_out
 from cetdsl.execution.graph import EventGraph
 from cetdsl.execution.layouts import Layout, lay_out, narrowed
+from cetdsl.execution.matches import with_sorting
 from cetdsl.execution.operators import run
 from cetdsl.execution.python import require_worker_python
 from cetdsl.execution.room import is_beyond_a_task
@@ -1058,7 +1059,8 @@ class PatternFrame:
         seconds = {"resolved": analysed - begin, "rewritten": perf_counter() - analysed}
 
         def matches() -> Decision:
-            return self._decide_matches(None, self._columns(None))
+            decided = self._decide_matches(None, self._columns(None))
+            return attrs.evolve(decided, plan=with_sorting(self._df, decided.plan))
 
         def decision() -> Decision:
             if self._query.selection != Selection():

@@ -55,6 +55,9 @@ class Slot:
     them further inside; ``number`` is that of the match; ``count`` counts the rows where the column is true (``LABEL``:
     all); ``sum`` adds up whole numbers or doubles; ``least`` and ``greatest`` are values; ``list`` has them all but
     NULL.
+
+    If the value depends on the variable that a row is bound to, ``columns`` has that of each; a label may be that of
+    the row ``move`` rows behind, if it is of the same match.
     """
 
     kind: str
@@ -63,6 +66,8 @@ class Slot:
     column: int = LABEL
     first: bool = False
     offset: int = 0
+    columns: tuple[int, ...] = ()
+    move: int = 0
 
 
 #: What a step of a condition does: it takes operands from a stack and puts its result there. Numbers are whole or real,
@@ -100,14 +105,19 @@ class Slot:
     EITHER,
     NEITHER,
     IS_NULL,
-) = range(32)
+    CONSTANT,
+    DECIMAL_AVERAGE,
+    MATCH_NUMBER,
+    WHOLE_OF_LABEL,
+    REAL_OF_LABEL,
+) = range(37)
 #: Which row of a set a pick is: one from its first row on, one up to its last, or that with an extreme value.
 FROM_FIRST, UP_TO_LAST, EXTREME = range(3)
 #: What a total adds up.
 ROWS, WHOLE, REAL = range(3)
 
 #: A step: what it does; of a cell the pick (-1: the row that is tested), its column and the column with its value where
-#: there is no such row (-1: NULL); of a total its number.
+#: there is no such row (-1: NULL); of a constant, in place of a column, its value; of a total its number.
 Step = tuple[int, int, int, int]
 
 
@@ -133,6 +143,9 @@ class Dependent:
         Of each variable its condition, empty where it has none.
     final : tuple of Step
         The condition of a whole match, tested where it would end; empty where there is none.
+    labelled : tuple of tuple of int
+        Of each cell that depends on the variable of its row how many rows behind the pick that row is, and then the
+        column for each variable; -1 where it is NULL.
     """
 
     whole: tuple[int, ...]
@@ -144,6 +157,7 @@ class Dependent:
     totals: tuple[tuple[int, int, int], ...]
     steps: tuple[tuple[Step, ...], ...]
     final: tuple[Step, ...] = ()
+    labelled: tuple[tuple[int, ...], ...] = ()
 
 
 @attrs.frozen

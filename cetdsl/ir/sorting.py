@@ -96,3 +96,14 @@ class Sorting:
     def by_kernel(self) -> bool:
         """Whether the kernel sorts all events of a task."""
         return self.memory > 0 and not self.in_runs
+
+    @property
+    def who(self) -> str:
+        """Who sorts after the shuffle, and why, as plans say it.
+
+        Examples
+        --------
+        >>> Sorting("as asked for").who
+        'by Spark: as asked for'
+        """
+        return f"by {'the kernel' if self.by_kernel else 'Spark'}: {self.why}"

@@ -356,8 +356,6 @@ class _Reader:
         high: int | None = low
         if self._takes(","):
             high = self._number()
-            if low is None and high is None:
-                self._fail("a quantifier has no number", "write {n}, {n,}, {,m} or {n,m}", opening)
         elif low is None:
             self._fail("a quantifier has no number", "write {n}, {n,}, {,m} or {n,m}")
         self._expect("}", "a quantifier does not end", "write {n}, {n,}, {,m} or {n,m}")

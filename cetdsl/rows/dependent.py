@@ -18,11 +18,14 @@ LOGIC = ("AND", "OR", "NOT", "IS NULL")
 class Bound:
     """One of the rows that are bound to some variables: ``offset`` rows behind the first, or before the last of
     them.
+
+    Of labels it may be the row ``move`` rows behind that one, if it is bound.
     """
 
     members: tuple[bool, ...]
     first: bool
     offset: int
+    move: int = 0
 
 
 @attrs.frozen
@@ -45,17 +48,23 @@ class Cell:
     sql : str
     absent : str
         The SQL for its value where there is no such row; empty if it is NULL.
+    each : tuple of str
+        The SQL for each variable that the row may be bound to, if it depends on that; else empty.
     """
 
     at: Bound | Extreme | None
     sql: str
     absent: str = ""
     span: tuple[int, int] = attrs.field(eq=False, repr=False, default=(0, 0))
+    each: tuple[str, ...] = ()
 
 
 @attrs.frozen
 class Total:
-    """A count, sum or average over the rows that are bound to some variables; ``sql`` is empty where all count."""
+    """A count, sum or average over the rows that are bound to some variables; ``sql`` is empty where all count.
+
+    The number of the match is one, too.
+    """
 
     kind: str
     members: tuple[bool, ...]

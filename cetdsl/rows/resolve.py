@@ -10,7 +10,7 @@ Names of columns that are made here have a blank in them, so that no word of the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NoReturn
 
 import attrs
@@ -48,6 +48,8 @@ _LOGICAL = {"FIRST", "LAST"}
 #: Beside these and COUNT, an average, which is a sum and a count.
 _AGGREGATES = {"SUM": SUM, "MIN": LEAST, "MAX": GREATEST, "ARRAY_AGG": LIST, "COLLECT_LIST": LIST}
 AVERAGE = "average"
+#: What may take a constant, which then stands for a value of each row.
+_COUNTED_EVERYWHERE = frozenset(_AGGREGATES) | {"COUNT", "AVG", "MEAN"}
 _NAVIGATION = _LOGICAL | set(_PHYSICAL) | set(_AGGREGATES) | {"COUNT", "AVG", "MEAN", "CLASSIFIER", "MATCH_NUMBER"}
 #: Spark's other aggregates: they would aggregate the matches themselves.
 _OTHER_AGGREGATES = frozenset(
@@ -81,18 +83,29 @@ _OPAQUE = ("LIKE", "ILIKE", "RLIKE", "REGEXP")
 class Value:
     """An expression over one row, as SQL over the columns ``col 0``, ``col 1``, ...
 
-    ``move`` is -2 for the row two before the one that is asked about, 1 for the next one.
+    ``move`` is -2 for the row two before the one that is asked about, 1 for the next one. If the value depends on the
+    variable that the row is bound to, ``each`` is the SQL for each of them, and empty for those that are not asked for.
     """
 
     sql: str
     move: int = 0
+    each: tuple[str, ...] = ()
+
+    def within(self, write: Callable[[str], str]) -> Value:
+        """What is computed of the value, given by the SQL for it."""
+        return attrs.evolve(self, sql=write(self.sql), each=tuple(sql and write(sql) for sql in self.each))
+
+    @property
+    def is_there(self) -> Value:
+        """Whether the value is not NULL."""
+        return self.within(lambda sql: f"({sql}) IS NOT NULL")
 
 
 @attrs.frozen
 class Wanted:
     """A slot: like :class:`~cetdsl.ir.rows.Slot`, with the value itself; None is the label, or all rows of a COUNT.
 
-    An aggregate may be over the ``distinct`` values alone.
+    An aggregate may be over the ``distinct`` values alone, and a label that of a row so many rows behind (``move``).
     """
 
     kind: str
@@ -102,6 +115,7 @@ class Wanted:
     first: bool = False
     offset: int = 0
     distinct: bool = False
+    move: int = 0
     span: tuple[int, int] = attrs.field(eq=False, repr=False, default=(0, 0))
 
 
@@ -382,14 +396,14 @@ def _has_exclusion(node: RowPattern) -> bool:
 
 @attrs.frozen
 class _Aggregated:
-    """An aggregate over rows of a name, with the SQL of its values: empty where COUNT counts all rows, None for labels.
+    """An aggregate over rows of a name, with its values: None where COUNT counts all rows, or for labels.
 
     ``behind`` is the place of the token behind it.
     """
 
     kind: str
     name: Name | None
-    sql: str | None
+    value: Value | None
     behind: int
     distinct: bool = False
 
@@ -434,11 +448,12 @@ class _Expression:
     def _part(self, place: int, end: int) -> tuple[str, int]:
         token, word = self.tokens[place], self._upper(place)
         behind = self._upper(place + 1) if place + 1 < end else ""
-        if word in ("SELECT", "OVER"):
-            what = "a sub-query" if word == "SELECT" else "a window function"
-            self._fail(
-                f"{what} cannot stand in MATCH_RECOGNIZE", "compute it as a column first", token, UnsupportedQuery
-            )
+        if word == "OVER":
+            hint = "compute it as a column first"
+            self._fail("a window function cannot stand in MATCH_RECOGNIZE", hint, token, UnsupportedQuery)
+        if word == "(" and behind in ("SELECT", "WITH"):
+            closing = self._closing(place + 1, end)
+            return " ".join(token.text for token in self.tokens[place : closing + 1]), closing + 1
         if not token.is_name or self._upper(place - 1) == ".":
             return token.text, place + 1
         if token.kind is Kind.WORD and word in ("RUNNING", "FINAL") and self._upper(place + 1) in _NAVIGATION:
@@ -581,18 +596,29 @@ class _Expression:
             self._fail(f"the number of rows of {token.text} is no whole number", "write a literal, such as 2", at)
         return int(last.text)
 
-    def _inner(self, begin: int, end: int, call: Token) -> tuple[str | None, Name | None]:
-        """An argument over rows of one name: its SQL, None for their labels, and the name."""
+    def _inner(self, begin: int, end: int, call: Token, move: int = 0) -> tuple[Value | None, Name | None]:
+        """An argument over rows of one name: its value, None for their labels, and the name."""
         label = self._label_argument(begin, end)
         if label is not None:
             return None, label[0]
-        inner = _RowExpression(self.resolver, self.tokens[begin:end], call)
+        tokens = self.tokens[begin:end]
+        inner = _RowExpression(self.resolver, tokens, call)
         sql = inner.expression().sql
         self.unknown += inner.unknown
-        if not inner.found:
+        if not inner.found and call.upper not in _COUNTED_EVERYWHERE:
             hint = "name a column of the rows, as in A.x"
             self._fail(f"what {call.text} takes refers to no row", hint, call)
-        return sql, inner.name
+        each: tuple[str, ...] = ()
+        if inner.labelled:
+            if move:
+                hint = f"write {call.text}(CLASSIFIER()) and {call.text} of the column, and what is made of them around"
+                self._fail(f"{call.text} takes a label or values of columns, not both", hint, call, UnsupportedQuery)
+            labels = zip(self.resolver.variables.values(), self._members(inner.name))
+            each = tuple(
+                _RowExpression(self.resolver, tokens, call, variable.name).expression().sql if is_asked else ""
+                for variable, is_asked in labels
+            )
+        return Value(sql, move, each), inner.name
 
     def _label_argument(self, begin: int, end: int) -> tuple[Name | None] | None:
         """The name in an argument that is CLASSIFIER(name) and nothing else."""
@@ -630,17 +656,18 @@ class _Expression:
             if distinct:
                 hint = "count the distinct values of a column: COUNT(DISTINCT A.x)"
                 self._fail("rows are not told apart as wholes", hint, self.tokens[begin - 1], UnsupportedQuery)
-            return _Aggregated(COUNT, counted[0], "", behind)
-        sql, name = self._inner(begin, end, token)
+            return _Aggregated(COUNT, counted[0], None, behind)
+        value, name = self._inner(begin, end, token)
         kind = COUNT if word == "COUNT" else _AGGREGATES.get(word, AVERAGE)
         # The least and the greatest value are what they are, however often they occur.
         distinct = distinct and kind not in (LEAST, GREATEST)
         if word == "COUNT" and not distinct:
-            return _Aggregated(COUNT, name, "" if sql is None else f"({sql}) IS NOT NULL", behind)
-        if sql is None and kind not in (LIST, COUNT):
-            hint = "write ARRAY_AGG(CLASSIFIER()) and a function of it"
-            self._fail(f"{token.text} cannot look at labels", hint, token, UnsupportedQuery)
-        return _Aggregated(kind, name, sql, behind, distinct)
+            return _Aggregated(COUNT, name, None if value is None else value.is_there, behind)
+        if value is None and kind not in (LIST, COUNT):
+            # Of a label alone MIN and MAX compare texts, and the others are for Spark to refuse.
+            labels = tuple(map(_quoted, (variable.name for variable in self.resolver.variables.values())))
+            value = Value(labels[0], 0, labels)
+        return _Aggregated(kind, name, value, behind, distinct)
 
     def _counted(self, begin: int, end: int) -> tuple[Name | None] | None:
         """The name in ``*`` or ``name.*``; None for anything else."""
@@ -660,24 +687,33 @@ class _Expression:
 class _RowExpression(_Expression):
     """What FIRST, PREV or an aggregate takes: an expression over rows of one name."""
 
-    def __init__(self, resolver: _Resolver, tokens: Sequence[Token], call: Token) -> None:
+    def __init__(self, resolver: _Resolver, tokens: Sequence[Token], call: Token, label: str = "") -> None:
         super().__init__(resolver, tokens)
-        self._call = call
-        self.found, self.name = False, None
+        self._call, self._label = call, label
+        self.found, self.labelled = False, False
+        self.name = None
 
     name: Name | None
 
     def reference(self, name: Name | None, number: int, span: tuple[int, int]) -> str:
+        self._refer(name, span)
+        return column(number)
+
+    def _refer(self, name: Name | None, span: tuple[int, int]) -> None:
         if self.found and (name and name.name.casefold()) != (self.name and self.name.name.casefold()):
             hint = "write one call for each of them"
             self.resolver.fail(f"{self._call.text} takes rows of one variable, and here are several", hint, span)
         self.found, self.name = True, name
-        return column(number)
 
     def call(self, begin: int) -> tuple[str, int]:
         token = self.tokens[begin]
+        if token.upper == "CLASSIFIER":
+            name, behind = self._classified(begin)
+            self._refer(name, token.span)
+            self.labelled = True
+            return _quoted(self._label), behind
         hint = "FIRST and LAST may stand in PREV and NEXT, all others only in expressions around each other"
-        self._fail(f"{token.text} cannot stand in {self._call.text} like this", hint, token, UnsupportedQuery)
+        return self._fail(f"{token.text} cannot stand in {self._call.text} like this", hint, token, UnsupportedQuery)
 
 
 class _Measures(_Expression):
@@ -725,19 +761,21 @@ class _Measures(_Expression):
             inner, _ = self._arguments(logical)
             offset = self._offset(logical, inner, 0)
             begin, end = inner[0]
-        sql, name = self._inner(begin, end, call)
-        if sql is None and move:
-            hint = "write FIRST or LAST of CLASSIFIER()"
-            self._fail(f"{call.text} cannot look at labels", hint, call, UnsupportedQuery)
-        value = None if sql is None else Value(sql, move)
-        return self.resolver.slot(Wanted(ROW, self._members(name), running, value, first, offset)), behind
+        value, name = self._inner(begin, end, call, move)
+        moved = move if value is None else 0
+        return self.resolver.slot(Wanted(ROW, self._members(name), running, value, first, offset, move=moved)), behind
 
     def _aggregate(self, place: int, running: bool) -> tuple[str, int]:
         found = self._aggregated(place)
         span = (self.tokens[place].start, self.tokens[found.behind - 1].end)
-        value, members = Value(found.sql) if found.sql else None, self._members(found.name)
-        wanted = Wanted(found.kind, members, running, value, distinct=found.distinct, span=span)
+        members = self._members(found.name)
+        wanted = Wanted(found.kind, members, running, found.value, distinct=found.distinct, span=span)
         return self.resolver.slot(wanted), found.behind
+
+
+def _quoted(label: str) -> str:
+    """A label as a constant of SQL."""
+    return "'" + label.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def _navigated(reader: _Expression, place: int) -> tuple[int, int | None, list[tuple[int, int]], int]:
@@ -764,7 +802,8 @@ class _Condition(_Expression):
         # What the SQL that is being written looks at: rows (None is the one that is tested), or a total of several.
         self._rows: set[Bound | Extreme | None] = set()
         self._total: Total | None = None
-        self._absent = False
+        # Whether rows are missing in the SQL that is being written, or which variable they are bound to if it matters.
+        self._absent, self._label, self._labelled = False, "", False
 
     def parts(self) -> tuple[Expression | None, Tree | None]:
         """The condition as two that must both hold, of which one may be missing."""
@@ -807,14 +846,27 @@ class _Condition(_Expression):
             self._fail(f"{token.text} is not called", f"write {token.text}(...)", token, ParseError)
         if word == "CLASSIFIER":
             name, behind = self._classified(place)
-            if self._bound(name, False, 0) is not None:
-                self._refuse("looks at the label of another row", token.span)
-            return "'" + self._name.replace("\\", "\\\\").replace("'", "\\'") + "'", behind
+            return self._label_of(self._bound(name, False, 0)), behind
         if word == "MATCH_NUMBER":
-            self._refuse("looks at the number of the match", token.span)
+            return self._match_number(place)
         if word in _PHYSICAL or word in _LOGICAL:
             return self._navigation(place)
         return self._aggregate(place)
+
+    def _label_of(self, row: Bound | None) -> str:
+        """The SQL for the label of a row."""
+        if row is None:
+            return _quoted(self._name)
+        self._labelled = True
+        return self._cell(row, _quoted(self._label))
+
+    def _match_number(self, place: int) -> tuple[str, int]:
+        arguments, behind = self._arguments(place)
+        token = self.tokens[place]
+        if arguments:
+            self._fail("MATCH_NUMBER takes nothing", "write MATCH_NUMBER()", token)
+        self._total = Total(NUMBER, (), "", token.span)
+        return "total", behind
 
     def _refuse_final(self, token: Token) -> NoReturn:
         self._fail("FINAL cannot stand in DEFINE", "the match is not final while rows are tested; leave it out", token)
@@ -839,21 +891,42 @@ class _Condition(_Expression):
             inner, _ = self._arguments(logical)
             first, offset = call.upper == "FIRST", self._offset(logical, inner, 0)
             begin, end = inner[0]
-        sql, name = self._inner(begin, end, call)
-        if sql is None:
-            self._refuse("looks at the label of another row", call.span)
-        value = f"({sql})" if not move else self.resolver.moved_value(Value(sql, move))
-        return self._cell(self._bound(name, first, offset), value), behind
+        value, name = self._inner(begin, end, call, move)
+        if value is None:
+            return self._label_of(self._bound_or_tested(name, first, offset, move)), behind
+        if value.each:
+            return self._of_label(value, self._bound_or_tested(name, first, offset)), behind
+        sql = f"({value.sql})" if not move else self.resolver.moved_value(value)
+        return self._cell(self._bound(name, first, offset), sql), behind
+
+    def _bound_or_tested(self, name: Name | None, first: bool, offset: int, move: int = 0) -> Bound | None:
+        """As :meth:`_bound`; the tested row is the last one that is bound if its neighbour is looked at."""
+        row = self._bound(name, first, offset)
+        if not move:
+            return row
+        everyone = tuple(True for _ in self.resolver.variables)
+        return Bound(everyone, False, 0, move) if row is None else attrs.evolve(row, move=move)
+
+    def _of_label(self, value: Value, row: Bound | None) -> str:
+        """The SQL for a value that depends on the variable of a row."""
+        if row is None:
+            return f"({value.each[self._variable]})"
+        self._labelled = True
+        sql = value.each[self._labels.index(self._label)] if self._label else value.sql
+        return self._cell(row, f"({sql or value.sql})")
 
     def _aggregate(self, place: int) -> tuple[str, int]:
         token = self.tokens[place]
         found = self._aggregated(place)
-        kind, sql, behind = found.kind, found.sql, found.behind
+        kind, value, behind = found.kind, found.value, found.behind
         members, span = self._members(found.name), (token.start, self.tokens[behind - 1].end)
-        if kind == LIST or sql is None:
+        if kind == LIST or (value is None and kind != COUNT):
             self._refuse("lists rows", span)
         if found.distinct:
             self._refuse("aggregates distinct values", span)
+        if value is not None and value.each:
+            self._refuse("aggregates what depends on labels", span)
+        sql = "" if value is None else value.sql
         if kind in (LEAST, GREATEST):
             return self._cell(Extreme(members, sql, kind == GREATEST), f"({sql})"), behind
         self._total = Total(kind, members, sql, span)
@@ -869,7 +942,8 @@ class _Condition(_Expression):
         sql, rows, total = self._seen(begin, end)
         if total is None and len(rows) <= 1:
             row = next(iter(rows), None)
-            return Cell(row, sql, "" if row is None else self._sql_without_row(begin, end, sql), span)
+            each = tuple(self._sql_of_label(begin, end, name) for name in self._labels) if self._labelled else ()
+            return Cell(row, sql, "" if row is None else self._sql_without_row(begin, end, sql), span, each)
         if total is not None and not rows and sql == "total":
             return attrs.evolve(total, span=span)
         if self._upper(begin) == "(" and self._closing(begin + 1, end) == end - 1:
@@ -878,8 +952,21 @@ class _Condition(_Expression):
 
     def _seen(self, begin: int, end: int) -> tuple[str, set[Bound | Extreme | None], Total | None]:
         """The SQL of a part of the condition, and what it looks at."""
-        self._rows, self._total = set(), None
+        self._rows, self._total, self._labelled = set(), None, False
         return self._sql(begin, end), self._rows, self._total
+
+    @property
+    def _labels(self) -> list[str]:
+        return [variable.name for variable in self.resolver.variables.values()]
+
+    def _sql_of_label(self, begin: int, end: int, label: str) -> str:
+        """The SQL of a part where the row that it looks at is bound to a variable."""
+        known = len(self.unknown)
+        self._label = label
+        sql = self._sql(begin, end)
+        self._label = ""
+        del self.unknown[known:]
+        return sql
 
     def _sql_without_row(self, begin: int, end: int, present: str) -> str:
         """The SQL of a part where there is no row to look at; empty for a column alone, which is NULL then."""

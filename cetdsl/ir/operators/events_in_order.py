@@ -81,5 +81,4 @@ class EventsInOrder(Requirement):
         if self.sorting.in_runs:
             runs = Step(sort, (f"put those of a key into sorted runs, one row each: {self.sorting.runs}",))
             return (*steps, runs, shuffle, Step("merge the runs of each key"))
-        sorter = "the kernel" if self.sorting.by_kernel else "Spark"
-        return (*steps, shuffle, Step(sort, (f"by {sorter}: {self.sorting.why}",)))
+        return (*steps, shuffle, Step(sort, (self.sorting.who,)))

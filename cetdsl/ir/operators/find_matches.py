@@ -7,6 +7,7 @@ import attrs
 from cetdsl.ir.matches import Demand
 from cetdsl.ir.operators.operator import Step, Unary
 from cetdsl.ir.rows import NEXT_ROW, NOWHERE, PAST_LAST, TO_FIRST, Arrows
+from cetdsl.ir.sorting import Sorting
 from cetdsl.ir.windowing import SLIDING
 from cetdsl.pattern.expressions import Expr
 from cetdsl.pattern.query import STRICT
@@ -34,6 +35,8 @@ class FindMatches(Unary):
         Whether the longest match that begins at a row is taken.
     columns : tuple of str
         The columns of each event that are shown.
+    sorting : Sorting, optional
+        Who puts rows in order, where it is known: the types that Spark finds for terms tell.
     """
 
     arrows: Arrows
@@ -45,6 +48,7 @@ class FindMatches(Unary):
     skip_variable: int
     longest: bool
     columns: tuple[str, ...]
+    sorting: Sorting | None = None
     walks = True
 
     @property
@@ -66,8 +70,10 @@ class FindMatches(Unary):
         ]
         lines += [f"with rows bound before: {quote(predicate)}" for predicate in self.pairs]
         lines += [f"of the whole match: {quote(predicate)}" for predicate in self.whole]
+        sort = [f"by {', '.join(keys) or 'nothing: all rows in one task'}", f"order: {order}"]
+        sort += [] if self.sorting is None else [self.sorting.who]
         return (
-            Step("sort", (f"by {', '.join(keys) or 'nothing: all rows in one task'}", f"order: {order}")),
+            Step("sort", tuple(sort)),
             Step("kernel: one match after the other", tuple(lines)),
         )
 

@@ -14,7 +14,9 @@ from cetdsl.ir.rows import (
     ADD,
     AVERAGE_OF,
     BOTH,
+    CONSTANT,
     COUNTED,
+    DECIMAL_AVERAGE,
     EITHER,
     EQUAL,
     EXTREME,
@@ -22,6 +24,7 @@ from cetdsl.ir.rows import (
     IS_NULL,
     LESS,
     LESS_OR_EQUAL,
+    MATCH_NUMBER,
     MULTIPLY,
     NEGATE,
     NEITHER,
@@ -45,6 +48,7 @@ from cetdsl.ir.rows import (
     UP_TO_LAST,
     WHOLE,
     WHOLE_CELL,
+    WHOLE_OF_LABEL,
     WHOLE_SUM,
     Dependent,
 )
@@ -57,8 +61,9 @@ from cetdsl.kernels.wire.columns import integers, order_codes, to_numpy, validit
 _THERE, _NULL, _FAILED = range(3)
 #: How many states are remembered from which no match was found.
 REMEMBERED = 1 << 16
-#: The counters: how many bound rows were taken back so far, and the number of the searches that share what they find.
-BACKTRACKED, ERA = range(2)
+#: The counters: how many bound rows were taken back so far, the number of the searches that share what they find, the
+#: first row of the match, and its number.
+BACKTRACKED, ERA, BEGIN, NUMBER_OF_MATCH = range(4)
 #: What a sight is: how many rows a set has, up to a number; a row of it from the first one on, or up to the last; the
 #: row with an extreme value; how many values a total has, or its sum.
 _MANY, _FROM_FIRST, _UP_TO_LAST, _BEST, _COUNTED, _WHOLE_SUM, _REAL_SUM = range(7)
@@ -68,6 +73,8 @@ _SMALLEST = np.iinfo(np.int64).min
 #: Products of whole numbers from here on are refused. A few more would fit, which doubles cannot tell from those that
 #: do not.
 _LARGEST_PRODUCT = 9.2e18
+#: Sums of decimals from which an average is found.
+_LARGEST_AVERAGED = 400_000_000_000_000
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -88,6 +95,9 @@ class Conditions(NamedTuple):
     steps: Ints
     #: All of a match that conditions can see of the rows bound so far; see :func:`_sights`.
     sights: Ints
+    labelled: Ints
+    #: Whether the number of the match is looked at.
+    counts_matches: bool
 
 
 class Memory(NamedTuple):
@@ -113,8 +123,10 @@ class Memory(NamedTuple):
     #: States from which no match was found, each with its era and what conditions can see then; 0: none. One takes the
     #: place of another.
     fruitless: Ints
-    #: By ``BACKTRACKED`` and ``ERA``.
+    #: By ``BACKTRACKED``, ``ERA``, ``BEGIN`` and ``NUMBER_OF_MATCH``.
     counters: Ints
+    #: By row the variable that it is bound to, where conditions look at that.
+    label: Ints
 
 
 def conditions_of(
@@ -147,6 +159,8 @@ def conditions_of(
         np.cumsum([0, *map(len, each_steps)], dtype=np.int64),
         _table(steps, 4),
         _sights(dependent),
+        _table(dependent.labelled, 1 + variables),
+        any(step[0] == MATCH_NUMBER for step in steps),
     )
     sets, totals, extremes = len(dependent.sets), len(dependent.totals), len(dependent.extremes)
     room = rows + 1 if steps else 1
@@ -164,7 +178,8 @@ def conditions_of(
         np.empty(len(steps) + 1, dtype=np.float64),
         np.empty(len(steps) + 1, dtype=np.int64),
         np.zeros((REMEMBERED if steps else 1, 3 + len(conditions.sights)), dtype=np.int64),
-        np.array([0, 1], dtype=np.int64),
+        np.array([0, 1, 0, 0], dtype=np.int64),
+        np.zeros(room if dependent.labelled else 0, dtype=np.int64),
     )
     return conditions, memory
 
@@ -195,10 +210,12 @@ def _table(rows: object, columns: int) -> Ints:
     return table
 
 
-@jit
+@inlined
 def bind(conditions: Conditions, memory: Memory, variable: Index, row: Index) -> None:
     """Binds a row to a variable."""
     conditions, memory = borrowed(conditions), borrowed(memory)
+    if len(memory.label):
+        memory.label[row] = variable
     for number in range(len(memory.many)):
         if conditions.sets[number, variable]:
             memory.met[number, memory.many[number]] = row
@@ -249,7 +266,7 @@ def _add(conditions: Conditions, memory: Memory, number: Index, many: Index, row
     memory.counted[number, many] = memory.counted[number, many - 1] + there
 
 
-@jit
+@inlined
 def take_back(conditions: Conditions, memory: Memory, variable: Index) -> None:
     """Takes back the last row, which is bound to a variable."""
     conditions, memory = borrowed(conditions), borrowed(memory)
@@ -320,6 +337,15 @@ def _picked(conditions: Conditions, memory: Memory, pick: Index) -> Index:
 
 
 @inlined
+def _of_label(conditions: Conditions, memory: Memory, number: Index, at: Index, row: Index) -> Index:
+    """The column for the variable of a row, or of one that many rows behind; -1 if the match has not bound that."""
+    at += conditions.labelled[number, 0]
+    if at < memory.counters[BEGIN] or at > row:
+        return -1
+    return int(conditions.labelled[number, 1 + memory.label[at]])
+
+
+@inlined
 def _compare(one: float, other: float) -> int:
     """Which of two doubles is larger, as Spark orders them: NaN equals NaN and is the largest."""
     if one != one:
@@ -329,7 +355,7 @@ def _compare(one: float, other: float) -> int:
     return 1 if one > other else 0
 
 
-@jit
+@inlined
 def says(conditions: Conditions, memory: Memory, variable: Index, row: Index) -> int:
     """Evaluates the condition of a variable for a row that has been bound to it: ``HOLDS``, ``FAILS`` or ``CANNOT``."""
     conditions, memory = borrowed(conditions), borrowed(memory)
@@ -339,14 +365,18 @@ def says(conditions: Conditions, memory: Memory, variable: Index, row: Index) ->
         return HOLDS
     top = -1
     for number in range(begin, end):
-        step, pick, column, absent = conditions.steps[number]
-        if step <= REAL_CELL:
+        step, pick = conditions.steps[number, 0], conditions.steps[number, 1]
+        column, absent = conditions.steps[number, 2], conditions.steps[number, 3]
+        if step <= REAL_CELL or step >= WHOLE_OF_LABEL:
             top += 1
             at = row if pick < 0 else _picked(conditions, memory, pick)
+            if at >= 0 and step >= WHOLE_OF_LABEL:
+                column = _of_label(conditions, memory, column, at, row)
+                at = at if column >= 0 else -1
             if at < 0:
                 at, column = row, absent
             known[top] = _NULL
-            if column >= 0 and step == WHOLE_CELL:
+            if column >= 0 and step in (WHOLE_CELL, WHOLE_OF_LABEL):
                 stack[top] = conditions.whole[column, at]
                 known[top] = _THERE if conditions.whole_there[column, at] else _NULL
             elif column >= 0:
@@ -366,6 +396,17 @@ def says(conditions: Conditions, memory: Memory, variable: Index, row: Index) ->
             else:
                 total = memory.real_sum[pick, many]
                 real_stack[top] = total / counted if step == AVERAGE_OF and counted else total
+        elif step == CONSTANT:
+            top += 1
+            stack[top], known[top] = column, _THERE
+        elif step == MATCH_NUMBER:
+            top += 1
+            stack[top], known[top] = memory.counters[NUMBER_OF_MATCH], _THERE
+        elif step == DECIMAL_AVERAGE:
+            top += 1
+            many = memory.many[conditions.totals[pick, 1]]
+            total, counted = memory.whole_sum[pick, many], memory.counted[pick, many]
+            _decimal_average(total, counted, memory.too_large[pick, many], top, stack, known)
         elif step == TO_REAL:
             real_stack[top] = float(stack[top])
         elif step == IS_NULL:
@@ -390,7 +431,18 @@ def says(conditions: Conditions, memory: Memory, variable: Index, row: Index) ->
     return HOLDS if known[0] == _THERE and stack[0] != 0 else FAILS
 
 
-@jit
+@inlined
+def _decimal_average(total: int, counted: int, too_large: bool, top: Index, stack: Ints, known: Ints) -> None:
+    """Divides a sum of decimals, with four digits more behind the point; a half is rounded away from zero."""
+    known[top] = _THERE if counted else _NULL
+    if too_large or abs(total) > _LARGEST_AVERAGED:
+        known[top] = _FAILED
+    elif counted:
+        rounded = (abs(total) * 10_000 * 2 + counted) // (2 * counted)
+        stack[top] = rounded if total >= 0 else -rounded
+
+
+@inlined
 def _binary(step: Index, top: Index, stack: Ints, real_stack: Floats, known: Ints) -> None:
     """Puts the result of an operator in the place of its first operand; the second one stands behind it."""
     left, right = known[top], known[top + 1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -14,6 +15,23 @@ from cetdsl.kernels.vocabulary import Bools, Ints
 Words = NDArray[np.uint64]
 #: Positions in a word of a set of them.
 WORD = 64
+
+
+class Tables(NamedTuple):
+    """Steps from a row to the one before it, for patterns whose sets and tests are a word each; else without entries.
+
+    A table has a line for each byte of a word, and in it a set for each value of that byte.
+    """
+
+    #: By the tests that hold of a row the positions that it can have, and those that any row can have.
+    passing: Words
+    always: np.uint64
+    #: By a set of positions those that may stand right before one of them.
+    before: Words
+    #: The positions at which a match may end, at the last row of its partition too, and those that others may follow.
+    accepting: np.uint64
+    ending: np.uint64
+    leading: np.uint64
 
 
 class Program(NamedTuple):
@@ -37,6 +55,7 @@ class Program(NamedTuple):
     #: The variable of each position, and whether it is excluded from what is shown.
     variable: Ints
     excluded: Bools
+    tables: Tables
 
 
 def program_of(arrows: Arrows) -> Program:
@@ -62,4 +81,45 @@ def program_of(arrows: Arrows) -> Program:
         np.where(bits < 0, 0, bits % TESTS_IN_WORD),
         variable,
         np.array(arrows.excluded, dtype=np.bool_),
+        _tables_of(arrows) if many <= WORD and arrows.words <= 1 else _NO_TABLES,
     )
+
+
+_NO_TABLES = Tables(
+    np.empty((0, 256), np.uint64),
+    np.uint64(0),
+    np.empty((0, 256), np.uint64),
+    np.uint64(0),
+    np.uint64(0),
+    np.uint64(0),
+)
+
+
+def _tables_of(arrows: Arrows) -> Tables:
+    numbers = range(len(arrows.variable))
+    tests = [arrows.bits[variable] for variable in arrows.variable]
+    passing = [
+        _set(position for position in numbers if tests[position] == bit) for bit in range(max(tests, default=-1) + 1)
+    ]
+    before = [_set(here for here in numbers if there in arrows.follow[here]) for there in numbers]
+    return Tables(
+        _by_byte(passing),
+        _set(position for position in numbers if tests[position] < 0),
+        _by_byte(before),
+        _set(position for position in numbers if ACCEPT in arrows.follow[position]),
+        _set(position for position in numbers if arrows.ends[position]),
+        _set(position for position in numbers if arrows.ends[position] or set(arrows.follow[position]) - {ACCEPT}),
+    )
+
+
+def _set(positions: Iterable[int]) -> np.uint64:
+    return np.uint64(sum(1 << position for position in positions))
+
+
+def _by_byte(sets: Sequence[np.uint64]) -> Words:
+    """The unions of the sets whose numbers are the bits of a byte, for each byte of a word and each of its values."""
+    table = np.zeros((max(1, -(-len(sets) // 8)), 256), dtype=np.uint64)
+    values = np.arange(256)
+    for number, each in enumerate(sets):
+        table[number // 8, values >> number % 8 & 1 == 1] |= each
+    return table

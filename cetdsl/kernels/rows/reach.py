@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from cetdsl.ir.rows import ACCEPT
 from cetdsl.kernels._jit import inlined, jit
-from cetdsl.kernels.rows.program import WORD, Program, Words
+from cetdsl.kernels.rows.program import WORD, Program, Tables, Words
 from cetdsl.kernels.vocabulary import Index, Ints
 
 #: How rows end: with their partition; where the time is up, so that no later row counts; or more rows may come.
@@ -37,6 +37,36 @@ def _meet(sets: Words, row: Index, others: Words, position: Index) -> bool:
     return False
 
 
+@inlined
+def _looked_up(table: Words, word: np.uint64) -> np.uint64:
+    """The union of the sets that a table has for the bytes of a word."""
+    found = np.uint64(0)
+    for byte in range(len(table)):
+        found |= table[byte, (word >> np.uint64(8 * byte)) & np.uint64(255)]
+    return found
+
+
+@inlined
+def _reach_by_tables(
+    tables: Tables, tests: Ints, low: Index, high: Index, end: int, sure: Words, possible: Words
+) -> None:
+    """As :func:`reach`, where a step takes a few look-ups, whatever the pattern."""
+    last = high - low - 1
+    surely, maybe = np.uint64(0), np.uint64(0)
+    for row in range(last, -1, -1):
+        here = tables.always
+        if len(tests):
+            here |= _looked_up(tables.passing, np.uint64(tests[0, low + row]))
+        if row == last:
+            surely = here & (tables.ending if end == COMPLETE else tables.accepting)
+            maybe = surely | (here & tables.leading) if end == OPEN else surely
+        else:
+            known = maybe == surely
+            surely = here & (tables.accepting | _looked_up(tables.before, surely))
+            maybe = surely if known else here & (tables.accepting | _looked_up(tables.before, maybe))
+        sure[row, 0], possible[row, 0] = surely, maybe
+
+
 @jit
 def reach(program: Program, tests: Ints, low: Index, high: Index, end: int, sure: Words, possible: Words) -> None:
     """Finds, for each row from ``low`` to ``high``, the positions that it can have in some match.
@@ -55,6 +85,9 @@ def reach(program: Program, tests: Ints, low: Index, high: Index, end: int, sure
         there, and those from which it can be with these or with rows to come; shape (rows, words). They differ if
         ``OPEN``.
     """
+    if len(program.tables.before):
+        _reach_by_tables(program.tables, tests, low, high, end, sure, possible)
+        return
     place_start, place, behind = program.place_start, program.place, program.behind
     accepts, ends, arrow_start = program.accepts, program.ends, program.arrow_start
     test_word, test_bit = program.test_word, program.test_bit

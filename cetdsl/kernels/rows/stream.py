@@ -60,7 +60,7 @@ from cetdsl.kernels.rows.walk import (
     Found,
     find_matches,
 )
-from cetdsl.kernels.vocabulary import Bools, Ints
+from cetdsl.kernels.vocabulary import Bools, Ints, Places
 from cetdsl.kernels.wire.columns import (
     as_array,
     differs_from_previous,
@@ -80,6 +80,7 @@ CHUNK_ROWS = 131_072
 SET_BYTES = 64 << 20
 #: A search that takes back as many rows as this has met more than rows that just do not match.
 EFFORT = Effort(patience=1 << 20, steps=1 << 28)
+_NEVER = 1 << 62
 _Columns = Iterator[list[pa.Array]]
 _NO_CONDITIONS = Dependent((), (), (), (), (), (), (), ())
 
@@ -95,6 +96,9 @@ class _Matcher:
     """Finds matches chunk by chunk."""
 
     def __init__(self, spec: MatchSpec, chunk_rows: int, effort: Effort) -> None:
+        if spec.dependent is not None and spec.dependent.labelled:
+            # Of labels conditions may see so much that nothing is worth remembering.
+            effort = effort._replace(patience=_NEVER)
         self._spec, self._program, self._effort = spec, program_of(spec.arrows), effort
         set_bytes = 16 * self._program.behind.shape[1] + (4 * len(self._program.variable) if spec.longest else 0)
         self._chunk_rows = max(1, min(chunk_rows, SET_BYTES // set_bytes))
@@ -331,33 +335,45 @@ class _Answer:
             return from_numpy(self._number, self._number == 0)
         members = np.array(slot.members, dtype=np.bool_)[self._program.variable]
         until = self._labels if slot.running else self._last
+        column, rows = self._given(slot)
         bound = (self._label, self._many, self._position, members)
         if slot.kind == ROW:
-            return self._values(slot.column, _at(navigate(*bound, slot.first, slot.offset), until, -1), names)
+            label = _at(navigate(*bound, slot.first, slot.offset), until, -1)
+            return self._values(column, rows, self._neighbours(label, slot.move), names)
         if slot.kind == COUNT:
+            counted = truths(column) if column is not None else np.ones(self._chunk.count, dtype=np.bool_)
             # Of an empty match it is 0, of a row in no match NULL.
-            return from_numpy(_at(self._counts(slot, members), until, 0), self._number == 0)
+            return from_numpy(_at(count_rows(*bound, rows, counted), until, 0), self._number == 0)
+        if slot.kind == LIST:
+            return self._list(column, rows, members, until, names)
+        assert column is not None, slot
         if slot.kind == SUM:
-            return self._sum(slot, members, until)
-        if slot.kind in (LEAST, GREATEST):
-            codes, valid = order_codes([self._chunk.column(slot.column)])
-            best = extremes(*bound, self._rows, codes[0], valid[0], slot.kind == GREATEST)
-            return self._values(slot.column, _at(best, until, -1), names)
-        assert slot.kind == LIST, slot
-        return self._list(slot, members, until, names)
+            return self._sum(column, (*bound, rows), until)
+        assert slot.kind in (LEAST, GREATEST), slot
+        codes, valid = order_codes([column])
+        best = extremes(*bound, rows, codes[0], valid[0], slot.kind == GREATEST)
+        return self._values(column, rows, _at(best, until, -1), names)
 
-    def _valid(self, column: int) -> Bools:
-        if column == LABEL:
-            return np.ones(self._chunk.count, dtype=np.bool_)
-        return validity(self._chunk.column(column))
+    def _given(self, slot: Slot) -> tuple[pa.Array | None, Ints]:
+        """The values that a slot is made of, None for labels, and which of them is that of each bound row."""
+        if not slot.columns:
+            return None if slot.column == LABEL else self._chunk.column(slot.column), self._rows
+        # One column behind the other: that of the row's variable counts.
+        columns = list(dict.fromkeys(column for column in slot.columns if column >= 0))
+        behind = [self._chunk.count * columns.index(column) if column >= 0 else 0 for column in slot.columns]
+        variable = self._program.variable[self._position[: len(self._rows)]]
+        rows = self._rows + np.array(behind, dtype=np.int64)[variable]
+        return pa.concat_arrays(list(map(self._chunk.column, columns))), rows
 
-    def _counts(self, slot: Slot, members: Bools) -> Ints:
-        counted = self._valid(LABEL) if slot.column == LABEL else truths(self._chunk.column(slot.column))
-        return count_rows(self._label, self._many, self._position, members, self._rows, counted)
+    def _neighbours(self, label: Ints, move: int) -> Ints:
+        """The labels of rows so many rows behind others; -1 where the match has no such row."""
+        if not move:
+            return label
+        low, high = self._label[self._matches], self._label[self._matches + 1]
+        return np.where((label >= 0) & (label + move >= low) & (label + move < high), label + move, -1)
 
-    def _sum(self, slot: Slot, members: Bools, until: Ints) -> pa.Array:
-        column = self._chunk.column(slot.column)
-        values, bound = to_numpy(column), (self._label, self._many, self._position, members, self._rows)
+    def _sum(self, column: pa.Array, bound: tuple[Ints, int, Places, Bools, Ints], until: Ints) -> pa.Array:
+        values = to_numpy(column)
         counts = _at(count_rows(*bound, validity(column)), until, 0)
         if pa.types.is_floating(column.type):
             return from_numpy(_at(sum_doubles(*bound, values), until, 0.0), counts == 0)
@@ -366,21 +382,22 @@ class _Answer:
             raise CountOverflow(SUM_TOO_LARGE, hint=SUM_TOO_LARGE_ADVICE)
         return from_numpy(_at(sums, until, 0), counts == 0)
 
-    def _values(self, column: int, label: Ints, names: tuple[str, ...]) -> pa.Array:
+    def _values(self, column: pa.Array | None, rows: Ints, label: Ints, names: tuple[str, ...]) -> pa.Array:
         """The values of the rows of some labels; NULL where a label is -1."""
         absent = label < 0
-        if column == LABEL:
+        if column is None:
             variable = _at(self._program.variable[self._position[: len(self._rows)]], label, 0)
             return from_bytes([name.encode() for name in names], pa.string()).take(from_numpy(variable, absent))
-        return self._chunk.column(column).take(from_numpy(_at(self._rows, label, 0), absent))
+        return column.take(from_numpy(_at(rows, label, 0), absent))
 
-    def _list(self, slot: Slot, members: Bools, until: Ints, names: tuple[str, ...]) -> pa.Array:
-        start, labels = list_labels(
-            self._label, self._position, members, self._rows, self._valid(slot.column), self._matches, until
-        )
+    def _list(
+        self, column: pa.Array | None, rows: Ints, members: Bools, until: Ints, names: tuple[str, ...]
+    ) -> pa.Array:
+        valid = np.ones(self._chunk.count, dtype=np.bool_) if column is None else validity(column)
+        start, labels = list_labels(self._label, self._position, members, rows, valid, self._matches, until)
         if start[-1] >= 2**31:
             raise MemoryError("the lists of a chunk exceed what one Arrow array can hold")
-        values = self._values(slot.column, labels, names)
+        values = self._values(column, rows, labels, names)
         # A row in no match has no list.
         absent = self._number == 0
         buffers = from_numpy(start[:-1], absent).buffers()[0] if absent.any() else None

@@ -8,13 +8,15 @@ import numpy as np
 
 from cetdsl.ir.rows import ACCEPT, NEXT_ROW, NOWHERE, PAST_LAST, TO_FIRST
 from cetdsl.kernels._borrow import borrowed
-from cetdsl.kernels._jit import jit
+from cetdsl.kernels._jit import inlined, jit
 from cetdsl.kernels.rows.conditions import (
     BACKTRACKED,
+    BEGIN,
     CANNOT,
     ERA,
     FAILS,
     HOLDS,
+    NUMBER_OF_MATCH,
     Conditions,
     Memory,
     bind,
@@ -89,7 +91,7 @@ def _ends_anyway(program: Program, position: Index) -> bool:
     return bool(first < program.arrow_start[position + 1] and program.arrow[first] == ACCEPT)
 
 
-@jit
+@inlined
 def _walk(
     program: Program,
     ways: Index,
@@ -213,7 +215,7 @@ def _has_more(program: Program, position: Index) -> bool:
     return False
 
 
-@jit
+@inlined
 def _search(
     program: Program,
     conditions: Conditions,
@@ -313,7 +315,7 @@ def _search(
         place += 1
 
 
-@jit
+@inlined
 def _next_row(program: Program, asked: Asked, row: Index, end: Index, labels: Places) -> Index:
     """Returns where the search goes on behind a match that is not empty; ``_NONE`` if there is no row to go to."""
     if asked.skip == PAST_LAST:
@@ -397,9 +399,10 @@ def find_matches(
             if depends:
                 limit = _end_of_span(asked.time, row, high, asked.span) if limited else high
                 until = end if limit == high else CUT
-                if limited or len(asked.most):
-                    # What goes on from a state depends on where the match begins.
+                if limited or len(asked.most) or conditions.counts_matches:
+                    # What goes on from a state depends on where the match begins, or which one it is.
                     memory.counters[ERA] += 1
+                memory.counters[BEGIN], memory.counters[NUMBER_OF_MATCH] = row, cursor[MATCHES] + 1
                 behind = _search(
                     program,
                     conditions,
