@@ -20,7 +20,7 @@ import cetdsl as cet
 from cetdsl.demo import run_demo
 from cetdsl.errors import CetdslError, CommandLineError
 from cetdsl.explain.timeline import require_plotly
-from cetdsl.frontend.watch import late_events, micro_batches
+from cetdsl.frontend.watch import micro_batches
 from cetdsl.pattern.expressions import attributes
 from cetdsl.session import readable, spark_session
 from cetdsl.tables import table
@@ -350,10 +350,9 @@ def _follow(answer: DataFrame, chosen: argparse.Namespace) -> None:
         writer = answer.writeStream.foreachBatch(show).option("checkpointLocation", chosen.checkpoint or scratch)
         running = (writer.trigger(availableNow=True) if chosen.once else writer).start()
         try:
-            for progress in micro_batches(running, every=1.0):
-                late = late_events(progress)
-                if late:
-                    print(f"late events dropped: {late:,}; a longer --delay waits for them", file=sys.stderr)
+            for batch in micro_batches(running, every=1.0):
+                if batch.late:
+                    print(f"late events dropped: {batch.late:,}; a longer --delay waits for them", file=sys.stderr)
         finally:
             running.stop()
 

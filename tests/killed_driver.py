@@ -18,6 +18,8 @@ TEXT = "PATTERN SEQ(A, B, NOT C) WHERE [key] WITHIN 60 seconds SLIDE 30 seconds"
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _STATE = "org.apache.spark.sql.execution.streaming.state"
 STORES = {"default": f"{_STATE}.HDFSBackedStateStoreProvider", "RocksDB": f"{_STATE}.RocksDBStateStoreProvider"}
+#: How events are kept there.
+KEPT = {"default": "windows", "RocksDB": "events"}
 
 
 def answer(events: Any) -> Any:
@@ -32,10 +34,13 @@ def read(spark: Any, folder: str) -> Any:
 
 
 def run(spark: Any, folder: str, answered: Callable[[str], Any]) -> None:
-    """Writes an answer as files, at the same time by each store, from where the last run stopped until all is read."""
+    """Writes an answer as files from where the last run stopped until all is read.
+
+    This is done by each store, and by another way of keeping events each, at the same time.
+    """
     running = []
     for store, provider in STORES.items():
-        with settings(spark, {PROVIDER: provider, "spark.sql.shuffle.partitions": "2"}):
+        with settings(spark, {PROVIDER: provider, "spark.sql.shuffle.partitions": "2", "cetdsl.state": KEPT[store]}):
             writer = answered(store).writeStream.format("parquet")
             writer = writer.option("checkpointLocation", f"{folder}/{store}/checkpoint").trigger(availableNow=True)
             running.append(writer.start(f"{folder}/{store}/answer"))

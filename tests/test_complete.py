@@ -165,6 +165,7 @@ def test_samples_and_tops_of_all_trends(deposits: Any) -> None:
     assert [row.length for row in longest] == sorted(map(len, listed), reverse=True)[:5]
 
 
+@pytest.mark.classic
 def test_a_seed_gives_the_same_sample_however_the_rows_are_spread(deposits: Any) -> None:
     def sample(df: Any, seed: int | None) -> Any:
         return times(df.pattern(SLIDING, time="t", type=None).sample_trends(10, seed, columns=["t"]))
@@ -256,6 +257,7 @@ def test_queries_whose_graph_is_no_graph_of_events_alone(
 # ------------------------------------------------------------------------------------------------------ balanced
 
 
+@pytest.mark.classic
 @pytest.mark.parametrize("algorithm", more_on_classic("auto", "m-cet", "h-cet", "anchors"))
 def test_tasks_get_equal_shares_of_one_large_group(spark: Any, deposits: Any, algorithm: str) -> None:
     asked = deposits.filter("t < 70").pattern(CHAIN, time="t", type=None)
@@ -353,6 +355,7 @@ def test_anchors_of_one_group_take_two_stages(deposits: Any, completeness: str) 
     assert one_task.count() == 5
 
 
+@pytest.mark.classic
 def test_the_memory_limit_includes_the_graph(deposits: Any) -> None:
     asked = deposits.pattern(SLIDING, time="t", type=None)
     row = asked.survey_complete_trends("ends", "h-cet", "1m", measure=True).first()
@@ -549,6 +552,7 @@ def test_algorithms_that_cannot_take_a_query_say_why(spark: Any, text: str, reas
         asked.survey_complete_trends()
 
 
+@pytest.mark.classic
 def test_pairwise_predicates_of_one_event_have_a_graph_for_each(spark: Any) -> None:
     """Values rise, or do not: the first B tells of all, or each A has a graph of its own."""
     rows = [(t, "AB"[t % 3 > 0], t * 7 % 10, t * 3 % 5) for t in range(18)]
@@ -623,6 +627,7 @@ def test_null_times_are_counted_once(spark: Any, text: str) -> None:
         assert "the time column 't' is NULL in 5 rows" in failing(asked.complete_trends(algorithm="balanced"))
 
 
+@pytest.mark.classic
 def test_more_complete_trends_than_memory(spark: Any) -> None:
     df = spark.createDataFrame([(t, "A", "u") for t in range(14)], "t int, type string, k string")
     asked = df.pattern("PATTERN A{7} GROUP BY k", time="t")

@@ -284,6 +284,7 @@ def test_a_sample_finds_rates_and_selectivities(
     assert told == str(asked.explain("trends", plan="greedy", statistics="sample"))
 
 
+@pytest.mark.classic
 def test_trends_after_a_sample(df: Any) -> None:
     for text in ("PATTERN SEQ(A, B, C) WHERE A.x = C.x WITHIN 9", "PATTERN SEQ(A, B) OR SEQ(B b2, C) WITHIN 6"):
         asked = df.pattern(text, time="t", tie_break="s")

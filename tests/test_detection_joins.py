@@ -61,6 +61,7 @@ def test_joins_find_the_trends_of_the_reference(df: Any, rows: list[Any], text: 
     assert found_by(asked, plan=plan, algorithm="joins") == expected
 
 
+@pytest.mark.classic
 def test_ties_columns_and_limits(df: Any) -> None:
     """Keys without a value are keys, events of an instant have an order where columns break ties."""
     asked = df.pattern("PATTERN SEQ(A, B{1,2}) WHERE [case, k]", time="t", tie_break="s")

@@ -272,6 +272,7 @@ def events_about_changes_of_clocks(spark: Any, draw: random.Random) -> Any:
     return spark.createDataFrame(rows, schema)
 
 
+@pytest.mark.classic
 def test_sums_over_two_events_mean_what_spark_says(spark: Any) -> None:
     draw = random.Random("sums")
     with settings(spark, {"spark.sql.session.timeZone": "Europe/Berlin"}):

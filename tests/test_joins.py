@@ -73,6 +73,7 @@ def checks(spark: Any) -> Any:
     return df.pattern(CHAIN, time="t", type=None)
 
 
+@pytest.mark.classic
 def test_rounds_are_logged(checks: Any, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "cetdsl.joins"):
         answer = checks.complete_trends("ends", algorithm="joins", columns=["t"])

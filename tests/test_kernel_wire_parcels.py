@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cetdsl.ir.stages import ParcelSpec
 from cetdsl.kernels.wire.parcels import events_of_parcels, parcel_stream
 
 EVENTS = st.lists(
@@ -32,12 +31,18 @@ def batches(events: list[tuple[Any, ...]], size: int) -> list[pa.RecordBatch]:
 @given(EVENTS, st.integers(1, 7), st.integers(1, 400), st.integers(1, 200))
 def test_what_is_packed_is_unpacked(events: list[tuple[Any, ...]], size: int, buffer: int, parcel: int) -> None:
     found: Counter[Any] = Counter()
-    for share, first, last, body in parcel_stream(ParcelSpec(3), iter(batches(events, size)), buffer, parcel):
-        for *place, packed in zip(*(column.to_pylist() for column in (share, first, last, body)), strict=True):
-            given_with = pa.RecordBatch.from_arrays([pa.array([7]), pa.array([packed])], names=["s", "p"])
+    counted: Counter[int] = Counter()
+    for columns in parcel_stream(None, iter(batches(events, size)), buffer, parcel):
+        for *place, packed, count in zip(*(column.to_pylist() for column in columns), strict=True):
+            if packed is None:
+                counted[place[1]] += count
+                continue
+            numbers = [pa.array([7]), pa.array([9])]
+            given_with = pa.RecordBatch.from_arrays([*numbers, pa.array([packed])], names=["s", "u", "p"])
             for rows in events_of_parcels(1, iter([given_with])):
-                key, bucket, time = (column.to_pylist() for column in rows.columns)
-                assert set(bucket) == {7}
+                key, bucket, until, time = (column.to_pylist() for column in rows.columns)
+                assert set(zip(bucket, until, strict=True)) == {(7, 9)}
+                assert len(key) == count
                 found.update((*place, k, t) for k, t in zip(key, time, strict=True))
     assert found == Counter((*event, number) for number, event in enumerate(events))
 
@@ -47,5 +52,5 @@ def test_parcels_are_not_too_large(parcel_bytes: int, parcels: int) -> None:
     count = 500
     columns = {"share": np.arange(count) % 2, "first": np.zeros(count, np.int64), "last": np.zeros(count, np.int64)}
     batch = pa.RecordBatch.from_pydict({**columns, "t": np.arange(count)})
-    [columns_of_parcels] = parcel_stream(ParcelSpec(3), iter([batch]), parcel_bytes=parcel_bytes)
-    assert len(columns_of_parcels[-1]) == pytest.approx(parcels, abs=8 if parcels > 2 else 0)
+    columns_of_parcels, _ = parcel_stream(None, iter([batch]), parcel_bytes=parcel_bytes)
+    assert len(columns_of_parcels[0]) == pytest.approx(parcels, abs=8 if parcels > 2 else 0)

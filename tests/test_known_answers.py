@@ -48,6 +48,7 @@ def text_of(value: int) -> str:
     return text_of(head) + str(tail).rjust(4000, "0")
 
 
+@pytest.mark.classic
 def test_published_counts(spark: Any) -> None:
     assert letters(spark, "aabbb").pattern(cet.seq(A, +B), time="t").count_trends().first()["count"] == 14
     hamlet = letters(spark, "aacbbbbaacccbb")

@@ -105,6 +105,7 @@ def test_matches_are_the_preferred_trends_of_the_reference(
     }, unparse(query)
 
 
+@pytest.mark.classic
 @FAST
 @given(case=generators.cases(UNJUDGED), policy=st.sampled_from(["strict", "next"]))
 def test_each_event_that_begins_a_trend_begins_a_match_whatever_is_simultaneous(

@@ -175,6 +175,7 @@ CLAUSES = {
 }
 
 
+@pytest.mark.classic
 def test_whoever_sorts_finds_the_same_matches(spark: Any) -> None:
     """Those of many clauses, each in both ways, in two jobs."""
     schema = ", ".join(["k int", "t int", *(f"{name} {kind}" for name, (kind, _) in COLUMNS.items())])

@@ -67,6 +67,7 @@ def test_next_skips_only_what_could_not_be_bound(judge: Judge, case: generators.
     event(f"answered: {judge_policy(judge, case, 'next')}")
 
 
+@pytest.mark.classic
 @FAST
 @given(case=generators.cases(STRICT))
 def test_strict_skips_nothing(judge: Judge, case: generators.Case) -> None:

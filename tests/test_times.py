@@ -87,6 +87,7 @@ def test_what_no_variable_binds_may_have_any_time(spark: Any) -> None:
     assert trends(df, WINDOWS[0]).count() == 0
 
 
+@pytest.mark.classic
 @pytest.mark.parametrize("kind", more_on_classic("timestamp", "timestamp_ntz", "date"))
 def test_the_first_and_the_last_year(spark: Any, kind: str) -> None:
     years = "explode(array(make_timestamp(3, 1, 1, 0, 0, 0), make_timestamp(9997, 12, 31, 23, 0, 0))) AS year"

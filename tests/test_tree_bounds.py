@@ -254,6 +254,7 @@ def nested(term: str) -> str:
     return "(" * (DEEPEST - 3) + term + " % 7)" * (DEEPEST - 3)
 
 
+@pytest.mark.classic
 @simple
 @pytest.mark.parametrize(
     "where",

@@ -180,6 +180,7 @@ def test_any_so_many_of_each_query(letters: Any, limit: int) -> None:
     assert Counter(row[0] for row in rows) == ({} if limit == 0 else dict.fromkeys(QUERIES, limit))
 
 
+@pytest.mark.classic
 def test_joins_show_keys_windows_ties_and_so_many_of_each_query(letters: Any) -> None:
     wanted = {name: text for name, text in QUERIES.items() if name != "long runs"} | {
         "ends": "PATTERN SEQ(NOT D d, A, B, NOT C c) WITHIN 3",

@@ -11,6 +11,7 @@ from cetdsl.errors import InvalidNode
 from cetdsl.frontend import warm_up as module
 
 
+@pytest.mark.classic
 def test_every_kind_of_query_is_asked_and_answered(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: dict[str, list[Any]] = {}
 

@@ -17,7 +17,7 @@ import cetdsl as cet
 from cetdsl import errors
 
 WITHIN = "PATTERN SEQ(A, B+) GROUP BY case WITHIN 10 seconds SLIDE 10 seconds"
-HEAD = ["trigger", "events", "late", "live", "rows", "live", "bytes", "rows", "out", "seconds", "watermark"]
+HEAD = "trigger | events | late | live events | live rows | live bytes | rows out | decisions | seconds | watermark"
 
 
 @pytest.fixture
@@ -52,14 +52,17 @@ def test_each_micro_batch_is_shown_once_with_what_spark_tells(live: Live, capsys
     cet.watch(running, every=0.2)
     assert not running.isActive
     head, *lines = (line.split() for line in capsys.readouterr().out.splitlines())
-    assert head == HEAD
+    assert head == HEAD.replace(" | ", " ").split()
     told = {line[0]: line for line in lines}
     assert list(told) == [str(number) for number in range(len(lines))]
-    events, late, rows = ([line[place] for line in lines] for place in (1, 2, 3))
+    events, late, alive, rows, given, decisions = ([line[place] for line in lines] for place in (1, 2, 3, 4, 6, 7))
     assert events[:5] == ["3", "1", "1", "2", "1"]
-    assert sum(map(int, late)) == 2
-    assert rows[0] == "2"  # the keys of the only window
-    assert rows[-1] == "0"
+    assert late[:5] == ["0", "0", "0", "2", "0"]
+    # The second trigger's watermark is that of the first, and the event of the last one is bound by no variable.
+    assert alive == ["3", "4", "2", "2", "2", "0"]
+    assert rows[0] != rows[-1] == "0"
+    assert sum(map(int, given)) == 1
+    assert set(decisions) == {"-"}
     assert told["1"][-1] == (BEGIN + 3 * SECOND - DELAY * SECOND).isoformat(timespec="milliseconds") + "Z"
 
 

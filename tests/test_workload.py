@@ -410,6 +410,7 @@ def test_windows_of_a_pass_that_leave_gaps(spark: Any) -> None:
     }
 
 
+@pytest.mark.classic
 @pytest.mark.parametrize(("types", "numbered"), more_on_classic((5, False), (12, True), (32, True), (33, False)))
 def test_events_of_many_types_travel_by_number(spark: Any, types: int, numbered: bool) -> None:
     kind = F.when(F.col("id") % 7 == 0, F.lit(None)).otherwise(F.concat(F.lit("K"), (F.hash("id") % types).cast("int")))
@@ -428,6 +429,7 @@ def test_events_of_many_types_travel_by_number(spark: Any, types: int, numbered:
         assert df.pattern(queries[name], time="t").aggregate(number="string").first().n == got[name]
 
 
+@pytest.mark.classic
 def test_more_variables_than_a_mask_has_bits_take_more_passes(spark: Any) -> None:
     rows = [(t, f"T{t % 70}") for t in range(140)]
     df = spark.createDataFrame(rows, "t int, type string")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import DataType, StructType
@@ -202,3 +202,18 @@ def translated(action: Callable[[], Any], doing: str) -> Any:
         raise QueryTypeError(
             f"Spark cannot {doing}: {message}", hint="check the types of the columns in the query"
         ) from error
+
+
+def observed_fields(row: Row) -> dict[str, Any]:
+    """Returns what Spark has observed, by name: the fields of a row, which Connect gives beside their schema.
+
+    Examples
+    --------
+    >>> schema = {"type": "struct", "fields": [{"name": "rows", "type": "long"}]}
+    >>> observed_fields(Row(rows=3)) == observed_fields(Row(values=[3], schema=schema)) == {"rows": 3}
+    True
+    """
+    fields = row.asDict()
+    if set(fields) == {"values", "schema"}:
+        return {field["name"]: value for field, value in zip(fields["schema"]["fields"], fields["values"], strict=True)}
+    return fields

@@ -33,6 +33,7 @@ from cetdsl.ir.layout import (
     TESTS,
     TIE,
     TIME,
+    UNTIL,
     VALUE,
     EventColumn,
     InColumn,
@@ -84,9 +85,11 @@ def _events_in_order(df: DataFrame, below: Operator, needed: EventsInOrder) -> R
     order = [*([] if lone_share else by), *layout.order]
     if needed.sorting.by_kernel:
         layout, order = attrs.evolve(layout, sort_memory=needed.sorting.memory), []
-    if needed.keeping.once and not needed.keeping.whole:
-        rows = gathered_parcels(frame, _kept_for(needed), rows, layout, _asked_of_events(needed))
-        layout = attrs.evolve(layout, in_parcels=True)
+    if needed.keeping.in_parcels:
+        once = needed.keeping.once
+        rows = gathered_parcels(frame, _kept_for(needed), rows, layout, _asked_of_events(needed), once)
+        # Those that are kept once come for several buckets together.
+        layout = attrs.evolve(layout, columns=(*layout.columns, *([UNTIL] if once else [])), in_parcels=True)
     elif not source.is_stream:
         rows = exchange(rows, by, order, shares if lone_share else 0)
     return Rows(rows, frame, types, attrs.evolve(typed(spec, types), layout=layout), shares)
@@ -113,7 +116,7 @@ def _project(frame: EventFrame, needed: EventsInOrder, shares: int) -> tuple[Ter
     if shares:
         terms[SHARE] = frame.shares(share_numbers(shares))
     if needed.keeping.whole:
-        terms[BUCKET] = f"c{len(frame.fields) - 1}"
+        terms |= {BUCKET: f"c{len(frame.fields) - 2}", UNTIL: f"c{len(frame.fields) - 1}"}
     elif needed.in_panes:
         terms[BUCKET] = frame.range_of_time(TIME_RANGES) if spec.query.windowing.kind == WHOLE else frame.pane()
     elif spec.query.windowing.cut:
@@ -152,7 +155,7 @@ def _for_tasks(frame: EventFrame, needed: EventsInOrder, terms: Terms, layout: R
         return frame.select({name: terms[name] for name in layout.columns})
     if frame.source.is_stream:
         query = _kept_for(needed)
-        if needed.keeping.once:
+        if needed.keeping.in_parcels:
             return with_buckets(frame, query, terms)
         return gathered(frame, query, terms, layout, _asked_of_events(needed))
     if layout.lists:

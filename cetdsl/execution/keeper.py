@@ -21,8 +21,9 @@ def keeper(meaning: str, cut: int, end: int) -> StatefulProcessor:
 
     Rows are those of one share of the keys: ``bucket``, a time bucket that is open; ``first``, from which on a parcel
     is needed; and ``body``, the parcel, in the row of the last bucket that needs it. A bucket is closed when the
-    watermark passes its end, which is ``end`` behind its start, a multiple of ``cut``; its parcels are given then, and
-    each of them is dropped with its last bucket. What parcels mean is kept beside them, and is to be ``meaning``.
+    watermark passes its end, which is ``end`` behind its start, a multiple of ``cut``. Its parcels are given then, with
+    those of all buckets that are closed at the same time, and each of them is dropped with its last bucket. What
+    parcels mean is kept beside them, and is to be ``meaning``.
 
     It travels to the workers by value.
     """
@@ -32,9 +33,9 @@ def keeper(meaning: str, cut: int, end: int) -> StatefulProcessor:
         """The millisecond that the watermark is to pass."""
         return -(-(bucket * cut + end) // 1000) - 1
 
-    def closed_at(milliseconds: int) -> range:
-        """The buckets that end within the millisecond."""
-        return range((milliseconds * 1000 - end) // cut + 1, ((milliseconds + 1) * 1000 - end) // cut + 1)
+    def first_after(milliseconds: int) -> int:
+        """The first bucket that ends after a millisecond."""
+        return (milliseconds * 1000 - end) // cut + 1
 
     class Keeper(StatefulProcessor):
         """One is made for each task of a micro-batch; each access to state asks the JVM over a socket."""
@@ -45,8 +46,8 @@ def keeper(meaning: str, cut: int, end: int) -> StatefulProcessor:
             self.parcels = handle.getMapState(
                 "parcels", "last bigint, number bigint", "first bigint, bodies array<binary>"
             )
-            self.share: Any = None
-            self.held: list[tuple[tuple[int, int], int, list[bytes]]] = []
+            #: Of each share the first bucket that has not been given.
+            self.open: dict[Any, int] = {}
 
         def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
             self.refuse_others()
@@ -64,18 +65,23 @@ def keeper(meaning: str, cut: int, end: int) -> StatefulProcessor:
             return iter(())
 
         def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Any]:
-            if key != self.share:
-                self.refuse_others()
-                self.share = key
-                self.held = [(name, first, bodies) for name, (first, bodies) in self.parcels.iterator()]
-            closed = closed_at(expiredTimerInfo.getExpiryTimeInMs())
-            for bucket in closed:
-                yield from given(bucket, [one for (last, _), first, one in self.held if first <= bucket <= last])
-            for name, _, _ in self.held:
-                if name[0] in closed:
-                    self.parcels.removeKey(name)
-            self.held = [one for one in self.held if one[0][0] not in closed]
-            if not self.held:
+            # Timers expire in order: the first one of a share stands for all of its buckets that the watermark has
+            # closed, so that their parcels are given once for all of them.
+            closed = first_after(expiredTimerInfo.getExpiryTimeInMs())
+            if closed < self.open.get(key, closed):
+                return
+            self.refuse_others()
+            self.open[key] = still_open = first_after(timerValues.getCurrentWatermarkInMs())
+            wanted, is_empty = list[list[bytes]](), True
+            for (last, number), (first, bodies) in list(self.parcels.iterator()):
+                if first < still_open and last >= closed:
+                    wanted.append(bodies)
+                if last < still_open:
+                    self.parcels.removeKey((last, number))
+                else:
+                    is_empty = False
+            yield from given(closed, still_open - 1, wanted)
+            if is_empty:
                 self.meaning.clear()
 
         def refuse_others(self) -> None:
@@ -96,9 +102,12 @@ def keeper(meaning: str, cut: int, end: int) -> StatefulProcessor:
         def close(self) -> None:
             pass
 
-    def given(bucket: int, parcels: list[list[bytes]]) -> Iterator[Any]:
-        """Yields parcels behind the number of their bucket, not too many at once."""
+    def given(first: int, last: int, parcels: list[list[bytes]]) -> Iterator[Any]:
+        """Yields parcels behind the numbers of the first and the last of their buckets, not too many at once."""
         import pandas as pd
+
+        def rows() -> Any:
+            return pd.DataFrame({"s": [first] * len(some), "u": [last] * len(some), "p": some})
 
         some, size = list[bytes](), 0
         for bodies in parcels:
@@ -106,9 +115,9 @@ def keeper(meaning: str, cut: int, end: int) -> StatefulProcessor:
                 some.append(body)
                 size += len(body)
                 if size >= _GIVEN_BYTES:
-                    yield pd.DataFrame({"s": [bucket] * len(some), "p": some})
+                    yield rows()
                     some, size = [], 0
         if some:
-            yield pd.DataFrame({"s": [bucket] * len(some), "p": some})
+            yield rows()
 
     return Keeper()

@@ -1,9 +1,9 @@
-"""Keeps each live event of a stream once, however many windows need it, by arbitrary stateful processing.
+"""Keeps the events of a stream packed, many of them in one value of state, until their time buckets are closed.
 
-A worker packs events into parcels, of a share of the keys and of the same time buckets each. Spark's
-``transformWithState`` keeps the parcels of a share, and gives them to a time bucket when the watermark closes it. So
-state is asked a few times for each task of a micro-batch, and not for each key, which takes a fraction of a millisecond
-every time.
+A worker packs events into parcels, of a share of the keys and of the same time buckets each. Spark's own operators keep
+a parcel for each of its buckets. Its ``transformWithState`` keeps each parcel once, and gives it to a time bucket when
+the watermark closes it. Either way state is asked a few times for each task of a micro-batch, and not for each key,
+which takes a fraction of a millisecond every time.
 """
 
 from __future__ import annotations
@@ -16,16 +16,17 @@ from pyspark.sql import types as T
 
 from cetdsl.execution.compat import WATERMARK
 from cetdsl.execution.keeper import WHOLE, keeper
+from cetdsl.execution.observed import kept_by_end, tallied
 from cetdsl.execution.source import EventFrame, Terms, floor_divide
+from cetdsl.execution.states import NAMES, given_once, of_same_meaning
 from cetdsl.execution.worker import map_stage
 from cetdsl.ir.shares import share_numbers
-from cetdsl.ir.stages import ParcelSpec
 from cetdsl.ir.windowing import Windowing, needed_by_bucket
 
 #: The first and the last time bucket that needs an event.
 _FIRST, _LAST = "first", "last"
-_PACKED = "share int, first bigint, last bigint, body binary"
-_GIVEN = "s bigint, p binary"
+_PACKED = "share int, first bigint, last bigint, body binary, events bigint"
+_GIVEN = "s bigint, u bigint, p binary"
 
 
 def buckets_of(frame: EventFrame, windowing: Windowing, begin: int, end: int) -> Terms:
@@ -41,27 +42,63 @@ def buckets_of(frame: EventFrame, windowing: Windowing, begin: int, end: int) ->
 def kept_once(
     rows: DataFrame, packed: Sequence[str], keys: int, windowing: Windowing, begin: int, end: int, meaning: str
 ) -> DataFrame:
-    """Returns the parcels of each time bucket once no more of their events are awaited.
+    """Returns the parcels of time buckets once no more of their events are awaited: the first one, the last, a parcel.
 
     The rows are those of events, with the columns of :func:`buckets_of` and with so many keys ``k0``, ``k1``, ... Some
     columns are ``packed``.
     """
-    shares = int(rows.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
-    named = rows.selectExpr(f"{_share(keys, shares)} AS share", _FIRST, _LAST, *packed)
-    parcels = map_stage(named, "parcels", ParcelSpec(3), _PACKED)
-    end = _least_end(windowing.cut, begin, end)
-    # Spark compares the column of this note with the watermark, and drops what only closed buckets need: a bucket of a
-    # parcel has a row of its own, the last one with the parcel.
-    closes = F.expr(f"bucket * {windowing.cut} + {end}").alias("closes", metadata={WATERMARK: 0})
+    shares, end = _shares(rows), _least_end(windowing.cut, begin, end)
+    # A bucket of a parcel has a row of its own, the last one with the parcel.
+    opened = _by_bucket(_parcels(rows, packed, keys, shares), windowing.cut, end)
     body = F.expr(f"CASE WHEN bucket = {_LAST} THEN body END AS body")
-    opened = parcels.withColumn("bucket", F.expr(f"explode(sequence({_FIRST}, {_LAST}))"))
-    opened = opened.select("share", "bucket", _FIRST, body, closes)
     kept = keeper(f"{meaning}, in {shares} shares", windowing.cut, end)
-    return opened.groupBy("share").transformWithStateInPandas(kept, _GIVEN, "append", "EventTime")
+    rows = opened.select("share", "bucket", _FIRST, body, "closes")
+    return rows.groupBy("share").transformWithStateInPandas(kept, _GIVEN, "append", "EventTime")
+
+
+def kept_by_window(
+    rows: DataFrame, packed: Sequence[str], keys: int, windowing: Windowing, begin: int, end: int, meaning: str
+) -> DataFrame:
+    """Returns what :func:`kept_once` does, of parcels that Spark's own operators keep for each of their buckets.
+
+    Parcels of one bucket stay apart in state, so that a micro-batch writes what it brings, and not again what is known.
+    """
+    shares, end = _shares(rows), _least_end(windowing.cut, begin, end)
+    opened = _by_bucket(_parcels(rows, packed, keys, shares), windowing.cut, end)
+    # Equal parcels, if there are any, are one group of two. Groups of two sets of parcels are told apart by a name.
+    name = f"u{next(NAMES)}"
+    collected = F.collect_list(F.struct(F.col("body").alias(name)))
+    kept = opened.groupBy("share", "closes", F.xxhash64("body").alias("number")).agg(
+        of_same_meaning(collected, f"{meaning}, in {shares} shares").alias("bodies")
+    )
+    bucket = F.expr(f"(closes - {end}L) div {windowing.cut}L AS s")
+    return given_once(kept).select("share", bucket, F.inline("bodies").alias("p")).repartition("share").select("s", "p")
+
+
+def _parcels(rows: DataFrame, packed: Sequence[str], keys: int, shares: int) -> DataFrame:
+    """Returns parcels, each of events of one share of the keys that the same time buckets need."""
+    named = rows.selectExpr(f"{_share(keys, shares)} AS share", _FIRST, _LAST, *packed)
+    return map_stage(named, "parcels", None, _PACKED)
+
+
+def _by_bucket(parcels: DataFrame, cut: int, end: int) -> DataFrame:
+    """Returns parcels once for each time bucket that needs them, and has Spark observe for which of them events come.
+
+    Spark compares the column of a note with the watermark, and drops what is for a bucket that is closed.
+    """
+    told = parcels.observe(kept_by_end(), tallied(f"{_FIRST} * {cut} + {end}", "body IS NULL"))
+    closes = F.expr(f"bucket * {cut} + {end}").alias("closes", metadata={WATERMARK: 0})
+    opened = told.filter("body IS NOT NULL").withColumn("bucket", F.expr(f"explode(sequence({_FIRST}, {_LAST}))"))
+    return opened.select("*", closes)
+
+
+def _shares(rows: DataFrame) -> int:
+    """Returns how many shares of the keys there are: as many as tasks that keep state."""
+    return int(rows.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
 
 
 def kept_whole(df: DataFrame, frame: EventFrame, windowing: Windowing) -> DataFrame:
-    """Returns all events of each time bucket once none of them is awaited any more: their columns, and the bucket.
+    """Returns all events of time buckets once none of them is awaited any more: their columns, and two of a bucket.
 
     What state holds depends on nothing of a query but its keys and its windows.
     """
@@ -73,8 +110,8 @@ def kept_whole(df: DataFrame, frame: EventFrame, windowing: Windowing) -> DataFr
     by = f" by {', '.join(source.keys)}" if source.keys else ""
     meaning = f"{WHOLE}{by}, their time {source.time}, needed for {end - begin} microseconds from every {windowing.cut}"
     parcels = kept_once(rows, columns, len(source.keys), windowing, begin, end, f"{meaning}, columns {held}")
-    bucket = T.StructField("bucket", T.LongType())
-    schema = T.StructType([*(T.StructField(field.name, field.dataType) for field in df.schema.fields), bucket])
+    buckets = [T.StructField(name, T.LongType()) for name in ("bucket", "until")]
+    schema = T.StructType([*(T.StructField(field.name, field.dataType) for field in df.schema.fields), *buckets])
     return map_stage(parcels, "unpack", len(columns), schema)
 
 

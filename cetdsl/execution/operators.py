@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType, StructType
 
 from cetdsl.execution.compat import own_errors
+from cetdsl.execution.observed import answers
 from cetdsl.execution.source import EventFrame
 from cetdsl.execution.worker import map_stage
 from cetdsl.ir.kernel import KernelSpec
@@ -63,7 +64,7 @@ def runs(*kinds: type[Operator]) -> Callable[[_Run], _Run]:
 def run(df: DataFrame, plan: Operator) -> DataFrame:
     """Returns the lazy answer of a physical plan over a DataFrame of events."""
     with own_errors():
-        return execute(df, plan).data
+        return answers(execute(df, plan).data)
 
 
 def execute(df: DataFrame, plan: Operator) -> Rows:

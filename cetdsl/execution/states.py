@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from hashlib import sha256
+from itertools import count
 
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from cetdsl.errors import OTHER_STATE, OTHER_STATE_ADVICE, OtherState
 from cetdsl.execution.expressions import raised
 
 #: Counts the ways in which rows have been put into state: another one where the same query reads them otherwise.
-STATE_VERSION = 1
+STATE_VERSION = 2
+#: Types by whose values Spark cannot tell groups apart.
+_WITHOUT_EQUALITY = ("map<", "variant", "interval")
+#: A field of the events that are kept has a number in its name, another one each time. Where one run keeps two sets of
+#: events that are equal in all else, as the sides of an AND may be, Spark takes them for one, and never closes the
+#: second. Checkpoints do not know the name.
+NAMES = count()
 
 
 def of_same_meaning(rows: Column, meaning: str) -> Column:
@@ -31,3 +38,17 @@ def of_same_meaning(rows: Column, meaning: str) -> Column:
     )
     is_own = F.when((F.min(number) == number) & (F.max(number) == number), F.lit(True)).otherwise(error)
     return F.when(is_own, rows)
+
+
+def given_once(grouped: DataFrame) -> DataFrame:
+    """Returns groups that Spark gives once, at the end of their window; it starts them in no mode but append.
+
+    In update mode it would give a group again whenever a row comes to it, and the kernels behind would take what is
+    known of one key for the answer of all, and could not take back what a later event forbids. Which mode is asked for
+    is known to Spark alone, and only when the stream starts. Then it refuses any other than append to plans with two
+    operators that keep state, as what tells rows apart that are apart already is, until the plan is optimized and it is
+    gone.
+    """
+    if any(word in grouped.schema.simpleString() for word in _WITHOUT_EQUALITY):
+        return grouped
+    return grouped.groupBy(*grouped.columns).agg(F.lit(True).alias("x")).drop("x")

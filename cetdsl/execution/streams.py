@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import count
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -18,9 +17,9 @@ from cetdsl.errors import StreamingNotSupported
 from cetdsl.execution.compat import WATERMARK
 from cetdsl.execution.expressions import raised
 from cetdsl.execution.lists import with_lists
-from cetdsl.execution.live_events import buckets_of, kept_once
+from cetdsl.execution.live_events import buckets_of, kept_by_window, kept_once
 from cetdsl.execution.source import EventFrame, Terms, floor_divide
-from cetdsl.execution.states import of_same_meaning
+from cetdsl.execution.states import NAMES, given_once, of_same_meaning
 from cetdsl.execution.worker import map_stage
 from cetdsl.ir.emission import EAGER, FINAL
 from cetdsl.ir.kernel import KernelQuery
@@ -33,12 +32,6 @@ from cetdsl.ir.windowing import Windowing, needed_by_bucket
 _CLOSING = "w"
 #: The column of when an event came: the time of its micro-batch, which a restart finds in the checkpoint.
 _ARRIVED = "a"
-#: Types by whose values Spark cannot tell groups apart.
-_WITHOUT_EQUALITY = ("map<", "variant", "interval")
-#: A field of the events that are kept has a number in its name, another one each time. Where one run keeps two sets of
-#: events that are equal in all else, as the sides of an AND may be, Spark takes them for one, and never closes the
-#: second. Checkpoints do not know the name.
-_NUMBERS = count()
 
 
 def gathered(frame: EventFrame, query: KernelQuery, terms: Terms, layout: RowLayout, asked: object) -> DataFrame:
@@ -57,9 +50,9 @@ def gathered(frame: EventFrame, query: KernelQuery, terms: Terms, layout: RowLay
     rows, source = frame.select(kept), frame.source
     meaning = _meaning(frame, query, layout, rows, asked)
     collect = partial(_collected_now if source.emit == EAGER else _collected, meaning)
-    once = _once if source.emit == FINAL else _whenever
+    once = given_once if source.emit == FINAL else _whenever
     if layout.lists:
-        rows = with_lists(frame, {**kept, f"u{next(_NUMBERS)}": "true"}, (_CLOSING,), collect, once)
+        rows = with_lists(frame, {**kept, f"u{next(NAMES)}": "true"}, (_CLOSING,), collect, once)
     else:
         rows = _together(rows, [*frame.key_names[: len(source.kept_by)], _CLOSING], collect, once)
     return _numbered(rows, begin, cut).select(*layout.columns)
@@ -74,13 +67,14 @@ def with_buckets(frame: EventFrame, query: KernelQuery, terms: Terms) -> DataFra
 
 
 def gathered_parcels(
-    frame: EventFrame, query: KernelQuery, rows: DataFrame, layout: RowLayout, asked: object
+    frame: EventFrame, query: KernelQuery, rows: DataFrame, layout: RowLayout, asked: object, once: bool
 ) -> DataFrame:
-    """Returns what :func:`gathered` does of events :func:`with_buckets`, in parcels, each of which was kept once."""
+    """Returns what :func:`gathered` does of events :func:`with_buckets`, in parcels, perhaps each of them kept once."""
     begin, end = needed_by_bucket(query.windowing, query.looks_back)
     packed = [name for name in layout.columns if name != BUCKET]
     meaning = _meaning(frame, query, layout, rows, asked)
-    return kept_once(rows, packed, len(frame.source.keys), query.windowing, begin, end, meaning)
+    kept = kept_once if once else kept_by_window
+    return kept(rows, packed, len(frame.source.keys), query.windowing, begin, end, meaning)
 
 
 def _meaning(frame: EventFrame, query: KernelQuery, layout: RowLayout, rows: DataFrame, asked: object) -> str:
@@ -121,23 +115,9 @@ def _together(
 ) -> DataFrame:
     """Returns the rows that agree in the keys one after the other, once the watermark has passed their window's end."""
     first, *others = (name for name in rows.columns if name not in (*keys, _ARRIVED))
-    each = F.struct(F.col(first).alias(f"u{next(_NUMBERS)}"), *others)
+    each = F.struct(F.col(first).alias(f"u{next(NAMES)}"), *others)
     grouped = when(rows.groupBy(*keys).agg(collect(each).alias("rows")))
     return grouped.select(*keys, F.inline("rows").alias(first, *others))
-
-
-def _once(grouped: DataFrame) -> DataFrame:
-    """Returns groups that Spark gives once, at the end of their window; it starts them in no mode but append.
-
-    In update mode it would give a group again whenever a row comes to it, and the kernels behind would take what is
-    known of one key for the answer of all, and could not take back what a later event forbids. Which mode is asked for
-    is known to Spark alone, and only when the stream starts. Then it refuses any other than append to plans with two
-    operators that keep state, as what tells rows apart that are apart already is, until the plan is optimized and it is
-    gone.
-    """
-    if any(word in grouped.schema.simpleString() for word in _WITHOUT_EQUALITY):
-        return grouped
-    return grouped.groupBy(*grouped.columns).agg(F.lit(True).alias("x")).drop("x")
 
 
 def _whenever(grouped: DataFrame) -> DataFrame:

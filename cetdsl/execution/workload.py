@@ -17,6 +17,7 @@ from cetdsl.execution.aggregate import output_type, partial_fields
 from cetdsl.execution.compat import arrow_type
 from cetdsl.execution.exchange import typed
 from cetdsl.execution.expressions import combine, of_first
+from cetdsl.execution.observed import answers, decisions
 from cetdsl.execution.operators import Rows, execute, runs
 from cetdsl.ir.kernel import KernelSpec
 from cetdsl.ir.layout import KEY, METRICS, POOLED, QUERY, WINDOW, of_pool
@@ -74,6 +75,7 @@ def workload_rows(df: DataFrame, plan: AnswerTogether, order: Sequence[str]) -> 
     passes, answered = [], dict[str, Answered]()
     for one, together in zip(plan.passes, plan.together, strict=True):
         rows = execute(df, one)
+        rows = rows.now(decisions(rows.data, METRICS))
         passes.append(rows.data)
         spec, _, _ = workload_spec(rows, together)
         for number, (member, own) in enumerate(zip(together.members, spec.answer.own, strict=True)):
@@ -181,7 +183,7 @@ def union_of_answers(rows: WorkloadRows) -> DataFrame:
     for passed in rows.passes:
         parts.append(columns.of([one for one in rows.answered if one.rows is passed], passed))
     parts += [columns.of([one], one.rows) for one in rows.answered if one.number < 0]
-    return combine(DataFrame.union, parts)
+    return answers(combine(DataFrame.union, parts))
 
 
 class _Columns:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import sys
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta, timezone
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+import attrs
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from cetdsl.errors import InvalidNode, recovering, shown
+from cetdsl.execution.compat import observed_fields
+from cetdsl.ir.emission import ANSWERED, DECIDED, KEPT
+from cetdsl.ir.windowing import FIRST_MICROSECOND
 from cetdsl.tables import cell
 
 if TYPE_CHECKING:
@@ -25,26 +31,28 @@ _COLUMNS = {
     "trigger": 8,
     "events": 11,
     "late": 9,
+    "live events": 13,
     "live rows": 11,
     "live bytes": 14,
     "rows out": 11,
+    "decisions": 11,
     "seconds": 9,
     "watermark": 26,
 }
 #: So many of the latest lines a notebook shows, as it gets all of them anew with each one.
 _LINES_OF_NOTEBOOK = 100
-#: What stands where a sink does not tell how many rows it took, and where there is no watermark yet.
+#: What stands where something is not observed, and where there is no watermark yet.
 _UNTOLD = "-"
 
 
 def watch(query: StreamingQuery | ConnectQuery, *, every: float = 1.0) -> None:
     """Shows what becomes of a running stream, one line for each micro-batch, until the stream ends.
 
-    A line tells the number of the trigger, the events that were read, the late ones that Spark dropped, the rows and
-    the bytes that state holds, the rows that went out (``-`` where the sink does not tell), how long the trigger took
-    and where the watermark stands. These are Spark's own figures (``query.recentProgress``), added up over the
-    operators that keep state. Spark counts late events where state is kept: once for each window, and those of one key
-    and window that one task has read together as one.
+    A line tells the number of the trigger, the events that were read, the late ones that were dropped, the live ones
+    that have come since the stream was started, the rows and the bytes that state holds, the rows that went out, how
+    often a workload decided on sharing, how long the trigger took and where the watermark stands. Late and live events
+    count once for each of their windows. All of it is in ``query.recentProgress``: Spark's own figures, and what Spark
+    observes for cetdsl; see :doc:`/streaming`. A dash stands where something is not observed.
 
     A terminal gets lines of text, a notebook one table in HTML, which is written again and has the last hundred lines.
     Whoever interrupts watching leaves the stream running.
@@ -73,8 +81,8 @@ def watch(query: StreamingQuery | ConnectQuery, *, every: float = 1.0) -> None:
     >>> counts = files.withWatermark("ts", "1 second").pattern(text, time="ts").count_trends()
     >>> writer = counts.writeStream.format("parquet").option("checkpointLocation", folder + "/checkpoint")
     >>> watch(writer.trigger(availableNow=True).start(folder + "/counts"))  # doctest: +ELLIPSIS
-     trigger     events     late  live rows    live bytes   rows out  seconds                 watermark
-           0        100        0 ...
+     trigger     events     late  live events  live rows    live bytes   rows out  decisions  seconds ...
+           0        100        0          100 ...
     """
     if isinstance(query, DataFrame) or not hasattr(query, "recentProgress"):  # of Connect, it has any name
         raise InvalidNode(
@@ -84,13 +92,26 @@ def watch(query: StreamingQuery | ConnectQuery, *, every: float = 1.0) -> None:
     if not every > 0:
         raise InvalidNode(f"every={shown(every)} is no time to wait", hint="give it a number of seconds above 0")
     show = _shower()
-    for progress in micro_batches(query, every):
-        show(_row(progress))
+    for batch in micro_batches(query, every):
+        show(_row(batch))
 
 
-def micro_batches(query: StreamingQuery | ConnectQuery, every: float) -> Iterator[Progress]:
-    """Yields what Spark tells of each micro-batch of a stream, until the stream ends; raises what it fails with."""
-    last, ended, failure = -1, False, None
+@attrs.frozen
+class MicroBatch:
+    """What Spark tells of a micro-batch, how many ``late`` events it dropped, and how many are ``live`` behind it.
+
+    Both count an event once for each window. Those alive are of the micro-batches that have been seen; None where Spark
+    looks at each event in state.
+    """
+
+    progress: Progress
+    late: int
+    live: int | None
+
+
+def micro_batches(query: StreamingQuery | ConnectQuery, every: float) -> Iterator[MicroBatch]:
+    """Yields what is known of each micro-batch of a stream, until the stream ends; raises what it fails with."""
+    last, ended, failure, windows = -1, False, None, _OpenWindows()
     while not ended:
         try:
             ended = bool(query.awaitTermination(every))  # type: ignore[arg-type]  # both take parts of a second
@@ -100,15 +121,55 @@ def micro_batches(query: StreamingQuery | ConnectQuery, every: float) -> Iterato
         for progress in query.recentProgress:
             if _is_after(progress, last):
                 last = progress["batchId"]
-                yield progress
+                yield windows.after(progress)
     if failure is not None:
         with recovering():
             raise failure
 
 
-def late_events(progress: Progress) -> int:
-    """Returns how many late events Spark dropped, as it counts them."""
-    return _total(progress, "numRowsDroppedByWatermark")
+class _OpenWindows:
+    """Counts the events of windows that the watermark has not passed, from micro-batch to micro-batch."""
+
+    def __init__(self) -> None:
+        self._events: Counter[int] = Counter()
+        self._passed = ""
+
+    def after(self, progress: Progress) -> MicroBatch:
+        """Counts the events of one more micro-batch.
+
+        It drops those of windows that the watermark had passed before it, and closes those that it has passed now.
+        """
+        dropped, observed = _total(progress, "numRowsDroppedByWatermark"), list(_observed(progress, KEPT))
+        now = (progress["eventTime"] or {}).get("watermark", "")
+        if not observed:
+            return MicroBatch(progress, dropped, None)
+        # Where watching begins, the watermark before is not known.
+        before = _microseconds(self._passed or now)
+        late = 0
+        for row in observed:
+            for part in json.loads(row["ends"]):
+                if part["end"] > before:
+                    self._events[part["end"]] += part["events"]
+                elif dropped:
+                    late += part["events"]
+        self._passed, closed = now, _microseconds(now)
+        self._events = Counter({end: count for end, count in self._events.items() if end > closed})
+        return MicroBatch(progress, late, self._events.total())
+
+
+def _observed(progress: Progress, what: str) -> Iterator[Mapping[str, Any]]:
+    """Yields what all observations tell whose names begin so."""
+    for name, row in (progress["observedMetrics"] or {}).items():
+        if name.startswith(what):
+            yield observed_fields(row)
+
+
+def _microseconds(watermark: str) -> int:
+    """Returns a time as Spark's progress has it in microseconds since the epoch; where there is none, before all."""
+    if not watermark:
+        return FIRST_MICROSECOND - 1
+    since = datetime.fromisoformat(watermark.replace("Z", "+00:00")) - datetime(1970, 1, 1, tzinfo=timezone.utc)
+    return since // timedelta(microseconds=1)
 
 
 def state_bytes(progress: Progress) -> int:
@@ -135,17 +196,24 @@ def _is_after(progress: Progress, last: int) -> bool:
     return progress["batchId"] > last and "addBatch" in progress["durationMs"]
 
 
-def _row(progress: Progress) -> list[str]:
+def _row(batch: MicroBatch) -> list[str]:
     """Returns a line of the table for one micro-batch."""
-    sent = progress["sink"]["numOutputRows"]
+    progress = batch.progress
+
+    def total(what: str, field: str) -> str:
+        found = [row[field] for row in _observed(progress, what)]
+        return cell(sum(found)) if found else _UNTOLD
+
     return [
         str(progress["batchId"]),
         # Connect tells the total of no batch.
         cell(sum(source["numInputRows"] for source in progress["sources"])),
-        cell(late_events(progress)),
+        cell(batch.late),
+        _UNTOLD if batch.live is None else cell(batch.live),
         cell(_total(progress, "numRowsTotal")),
         cell(state_bytes(progress)),
-        _UNTOLD if sent is None or sent < 0 else cell(sent),
+        total(ANSWERED, "rows"),
+        total(DECIDED, "decisions"),
         f"{progress['durationMs']['triggerExecution'] / 1000:.2f}",
         (progress["eventTime"] or {}).get("watermark", _UNTOLD),
     ]

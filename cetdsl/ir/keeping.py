@@ -30,11 +30,18 @@ class Keeping:
     """The decision on how the events of a stream are kept, and why: each of them ``once``, or by window.
 
     Those that are kept once may be ``whole``, and are then projected to what the query needs when their bucket closes.
+    Those that are kept by window are ``packed``, many of them in one value of state, unless Spark has to look at them.
     """
 
     once: bool
     why: str
     whole: bool = False
+    packed: bool = False
+
+    @property
+    def in_parcels(self) -> bool:
+        """Whether the kernel gets the events of its query in parcels."""
+        return (self.once or self.packed) and not self.whole
 
 
 #: Where nothing has been decided.

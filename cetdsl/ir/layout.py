@@ -13,11 +13,11 @@ import attrs
 
 #: The roles of columns, in the order in which columns stand. The name of a column is its role and, where there may be
 #: several of a role, a number: ``k0``, ``k1``, ``t``. In turn: partition or group key, number of the share of a key's
-#: work, number of the time bucket (a pane is one), time, tie-break column, bits of the variables that the event may be
-#: bound to, column that comparisons refer to, column that is aggregated, position of the event in its key, list
-#: of positions of earlier events, hash of the whole event, one of the event's own columns, part of a pane's matrix,
-#: text that tells the kind of an event, bits of the conditions that it meets.
-KEY, SHARE, BUCKET, TIME, TIE, MASK, CODE = "k", "h", "s", "t", "b", "m", "f"
+#: work, number of the time bucket (a pane is one), number of the last one of several, time, tie-break column, bits of
+#: the variables that the event may be bound to, column that comparisons refer to, column that is aggregated, position
+#: of the event in its key, list of positions of earlier events, hash of the whole event, one of the event's own
+#: columns, part of a pane's matrix, text that tells the kind of an event, bits of the conditions that it meets.
+KEY, SHARE, BUCKET, UNTIL, TIME, TIE, MASK, CODE = "k", "h", "s", "u", "t", "b", "m", "f"
 VALUE, POSITION, LIST, FINGERPRINT, EVENT, MATRIX, KIND, TESTS = "v", "p", "l", "i", "e", "x", "j", "c"
 #: Roles in rows that hold the answers of several queries: number of the query, start of the window, the window itself,
 #: metrics of a task, and one of the columns that the queries share.
@@ -25,8 +25,9 @@ QUERY, START, WINDOW, METRICS, POOLED = "q", "w", "y", "r", "o"
 #: Roles in rows of whole trends, besides: list of the trend's events, list of their variables, the trend.
 NUMBERS, NAMES, TREND = "n", "a", "d"
 _OF_ANSWERS = (QUERY, KEY, START, WINDOW, METRICS, POOLED)
-_OF_EVENTS = (SHARE, BUCKET, TIME, TIE, MASK, CODE, VALUE, POSITION, LIST, FINGERPRINT, EVENT, MATRIX, KIND, TESTS)
-_ORDER = (*_OF_ANSWERS, *_OF_EVENTS, NUMBERS, NAMES, TREND)
+_OF_EVENTS = (SHARE, BUCKET, UNTIL, TIME, TIE, MASK, CODE, VALUE, POSITION, LIST, FINGERPRINT, EVENT)
+_OF_KERNELS = (MATRIX, KIND, TESTS)
+_ORDER = (*_OF_ANSWERS, *_OF_EVENTS, *_OF_KERNELS, NUMBERS, NAMES, TREND)
 
 
 def numbered(role: str, count: int) -> tuple[str, ...]:

@@ -11,13 +11,6 @@ from cetdsl.ir.layout import RowLayout
 
 
 @attrs.frozen
-class ParcelSpec:
-    """What a worker must know to pack events: parcels have those that agree in the first columns, so many of them."""
-
-    numbers: int
-
-
-@attrs.frozen
 class TrendsSpec:
     """What a worker must know to list trends.
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
 from collections.abc import Iterator
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -57,6 +59,7 @@ def run_stage(stage: str, payload: bytes, batches: _Batches) -> _Batches:
     try:
         for columns in stream(pickle.loads(payload), batches):
             yield pa.RecordBatch.from_arrays(columns, names=[f"r{number}" for number in range(len(columns))])
+        _settle(stage)
     except CetdslError as error:
         # Spark shows the worker's traceback; the frames of a kernel would only bury what went wrong.
         raise error.with_traceback(None) from None
@@ -66,3 +69,14 @@ def run_stage(stage: str, payload: bytes, batches: _Batches) -> _Batches:
             f"a task of the stage {stage!r} needs more than this worker's memory",
             hint="shorten WITHIN, add partition columns or predicates, or give the Python workers more memory",
         ) from None
+
+
+@cache
+def _settle(stage: str) -> None:
+    """Spares a worker from looking at all that a stage has imported, each time it looks for garbage.
+
+    Spark has a worker look for it after each task, and Numba alone is so many objects that this takes 60 ms, more than
+    a kernel takes for ten thousand events. What is there after the first task of a stage stays.
+    """
+    gc.collect()
+    gc.freeze()

@@ -6,6 +6,8 @@ once, events stay as bytes, many in one, which takes arbitrary stateful processi
 
 from __future__ import annotations
 
+import attrs
+
 from cetdsl.ir.compiled import Compiled
 from cetdsl.ir.emission import FINAL
 from cetdsl.ir.keeping import EVENTS, WINDOWS, Keeping
@@ -18,22 +20,23 @@ def keeping_of(source: Source, compiled: Compiled) -> Keeping:
     asked = source.state
     if asked.whole:
         return Keeping(once=True, why="whole, for queries that come and go", whole=True)
-    if asked.by == WINDOWS:
-        return Keeping(once=False, why="as asked for")
-    reason = why_not_once(source, compiled)
-    if reason is not None:
-        return Keeping(once=False, why=reason)
+    looked_at = _why_looked_at(source, compiled)
+    by_window = Keeping(once=False, why=looked_at or "as asked for", packed=looked_at is None)
+    if asked.by == WINDOWS or looked_at is not None:
+        return by_window
+    if asked.lacks is not None:
+        return attrs.evolve(by_window, why=asked.lacks)
     if asked.by == EVENTS:
         return Keeping(once=True, why="as asked for")
     if not overlaps(source.windowing):
-        return Keeping(once=False, why="windows do not overlap, and Spark's own operators take less time")
+        return attrs.evolve(by_window, why="windows do not overlap, and Spark's own operators take less time")
     return Keeping(once=True, why="as windows overlap")
 
 
-def why_not_once(source: Source, compiled: Compiled) -> str | None:
-    """Returns why events cannot be kept once each; None if they can."""
+def _why_looked_at(source: Source, compiled: Compiled) -> str | None:
+    """Returns why Spark has to look at events in state; None if it can keep them as bytes."""
     if source.emit != FINAL:
         return "Spark's own operators give answers before they are final"
     if compiled.lists:
         return "Spark tests inseparable predicates between the events of a window"
-    return source.state.lacks
+    return None

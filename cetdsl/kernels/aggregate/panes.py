@@ -55,7 +55,7 @@ from cetdsl.kernels.wire.values import ValueColumn
 #: Entries of all matrices of a chunk, about; they bound its memory.
 _CHUNK_NUMBERS = 2**20
 #: A whole number of a window counts for so many: it may have as many bits as the window has events.
-_WHOLE_COUNTS = 16
+_WHOLE_COUNTS = 64
 #: Windows whose answers are made at a time: as text, a whole number takes several times what it takes itself.
 _ANSWER_ROWS = 1_024
 

@@ -28,6 +28,7 @@ from cetdsl.ir.layout import (
     TESTS,
     TIE,
     TIME,
+    UNTIL,
     VALUE,
     InColumn,
 )
@@ -52,7 +53,7 @@ from cetdsl.kernels.wire.windows import NEVER, cut_slices
 #: Events per kernel call: large enough that the call's overhead vanishes, small enough to stay in the cache.
 CHUNK_EVENTS = 131_072
 #: The roles of columns that a kernel takes as they came.
-_AS_THEY_CAME = (MATRIX, KIND, TESTS)
+_AS_THEY_CAME = (UNTIL, MATRIX, KIND, TESTS)
 #: Parts of an answer, each a list of columns of equal length.
 Columns = Iterator[list[pa.Array]]
 
@@ -101,17 +102,17 @@ class _Asked:
         self.look_back = windowing.length if looks_back else 0
         self.resume, self.answered = NEVER, NEVER
 
-    def cut(self, events: Events, bucket: Ints, complete: bool) -> tuple[Slices, tuple[Ints, Ints]]:
+    def cut(self, events: Events, bucket: Ints, until: Ints, complete: bool) -> tuple[Slices, tuple[Ints, Ints]]:
         """The slices that can be answered now, and the times between which their trends begin."""
         slices = cut_slices(
-            self.windowing, events.segment_start, events.time, bucket, complete, self.resume, self.look_back
+            self.windowing, events.segment_start, events.time, bucket, complete, self.resume, self.look_back, until
         )
         count, windowing = len(slices.low), self.windowing
         begin, end = np.full(count, NEVER, dtype=np.int64), np.full(count, -NEVER, dtype=np.int64)
         if windowing.kind != SPAN or not count:
             return slices, (begin, end)
         if windowing.cut:
-            begin, end = bucket[:count] * windowing.cut, (bucket[:count] + 1) * windowing.cut
+            begin, end = bucket[:count] * windowing.cut, (until[:count] + 1) * windowing.cut
         begin[0] = max(begin[0], self.answered)
         if not complete:
             # The last event's own instant may still go on, so its trends' ends are not known yet.
@@ -241,7 +242,8 @@ class ChunkReader:
         bucket = np.zeros(len(segment_start) - 1, dtype=np.int64)
         if layout.has(BUCKET):
             bucket = integers(kept[BUCKET])[segment_start[:-1]]
-        cut = {each: each.cut(events, bucket, complete) for each in dict.fromkeys(self.asked)}
+        until = integers(kept[UNTIL])[segment_start[:-1]] if layout.has(UNTIL) else bucket
+        cut = {each: each.cut(events, bucket, until, complete) for each in dict.fromkeys(self.asked)}
         asked = [cut[each] for each in self.asked]
         values = [ValueColumn(as_array(self._column(table, name)), segment_start) for name in layout.all_of(VALUE)]
         rows = [kept.get(name, pa.nulls(count)) for name in layout.columns]

@@ -13,18 +13,27 @@ NEVER = -(2**62)
 
 
 def cut_slices(
-    windowing: Windowing, segment_start: Ints, time: Ints, bucket: Ints, complete: bool, resume: int, look_back: int = 0
+    windowing: Windowing,
+    segment_start: Ints,
+    time: Ints,
+    bucket: Ints,
+    complete: bool,
+    resume: int,
+    look_back: int = 0,
+    until: Ints | None = None,
 ) -> Slices:
     """Returns the slices that can be answered now.
 
-    ``bucket`` is the number of each segment's time bucket, which is used only if the windowing is cut. ``complete``
+    ``bucket`` is the number of each segment's time bucket, which is used only if the windowing is cut, and ``until``
+    that of its last one, where it has several. ``complete``
     says whether no more events of the last segment will come. ``resume`` is the number of the first segment's first
     window that has not been answered before. ``look_back`` says, with a span, how long before its first event a trend
     still depends on events (because of a leading negation).
     """
     if windowing.kind == SLIDING:
         arguments = (windowing.length, windowing.slide, windowing.cut)
-        return Slices(*_sliding(segment_start, time, bucket, complete, resume, *arguments))
+        last = bucket if until is None else until
+        return Slices(*_sliding(segment_start, time, bucket, last, complete, resume, *arguments))
     segments = len(segment_start) - 1
     answered = segments if complete else segments - 1
     keep_from = segment_start[-1] if complete else segment_start[-2]
@@ -41,7 +50,15 @@ def cut_slices(
 
 @jit
 def _sliding(
-    segment_start: Ints, time: Ints, bucket: Ints, complete: bool, resume: int, length: int, slide: int, cut: int
+    segment_start: Ints,
+    time: Ints,
+    bucket: Ints,
+    until: Ints,
+    complete: bool,
+    resume: int,
+    length: int,
+    slide: int,
+    cut: int,
 ) -> tuple[Ints, Ints, Ints, Ints, Ints, int, int]:
     segments = len(segment_start) - 1
     low_list, high_list, segment_list, start_list, slice_list = [0], [0], [0], [0], [0]
@@ -55,7 +72,7 @@ def _sliding(
         stop = time[last - 1] // slide + 1
         if cut > 0:
             k = max(k, (bucket[s] * cut + slide - 1) // slide)
-            stop = min(stop, ((bucket[s] + 1) * cut + slide - 1) // slide)
+            stop = min(stop, ((until[s] + 1) * cut + slide - 1) // slide)
         open_segment = s == segments - 1 and not complete
         if open_segment:
             # A window is closed once an event at or after its end has been seen.

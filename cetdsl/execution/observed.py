@@ -1,0 +1,46 @@
+"""What Spark is to observe of a stream, beside its own figures: metrics of each micro-batch's progress.
+
+Each observation has a name of its own, as Spark wants it, which begins with what it tells.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from cetdsl.execution.states import NAMES
+from cetdsl.ir.emission import ANSWERED, DECIDED, KEPT
+
+
+def kept_by_end() -> str:
+    """Returns the name of an observation of what :func:`tallied` counts."""
+    return f"{KEPT} {next(NAMES)}"
+
+
+def tallied(end: str, rows: str) -> Column:
+    """Returns how many events have come for each time bucket, of some rows that hold parts of that.
+
+    It is an aggregate, an array as JSON: the ``end`` of each bucket, in microseconds, and the ``events``.
+    """
+    parts = F.collect_list(F.expr(f"CASE WHEN {rows} THEN named_struct('end', {end}, 'events', events) END"))
+    ends = F.array_sort(F.collect_set(F.expr(f"CASE WHEN {rows} THEN {end} END")))
+
+    def whole(one: Column) -> Column:
+        own = F.filter(parts, lambda part: part["end"] == one)
+        total = F.aggregate(own, F.lit(0).cast("bigint"), lambda total, part: total + part["events"])
+        return F.struct(one.alias("end"), total.alias("events"))
+
+    return F.to_json(F.transform(ends, whole)).alias("ends")
+
+
+def answers(rows: DataFrame) -> DataFrame:
+    """Has Spark count the rows of an answer."""
+    return rows.observe(f"{ANSWERED} {next(NAMES)}", F.count(F.lit(1)).alias("rows")) if rows.isStreaming else rows
+
+
+def decisions(rows: DataFrame, metrics: str) -> DataFrame:
+    """Has Spark add up how often sharing was decided, of rows with the ``metrics`` of a task as JSON."""
+    if not rows.isStreaming:
+        return rows
+    decided = F.get_json_object(metrics, "$.decisions").cast("bigint")
+    return rows.observe(f"{DECIDED} {next(NAMES)}", F.coalesce(F.sum(decided), F.lit(0)).alias("decisions"))
