@@ -26,6 +26,7 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_gallery.gen_gallery",
     "cetdsl_docs",
+    "cetdsl_cells",
     "cetdsl_gallery",
 ]
 exclude_patterns = ["_build", "_ext"]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,41 +35,32 @@ def frozen(value: Any) -> Any:
 
 def beside(row: Any, names: list[str]) -> tuple[Any, ...]:
     """The columns beside a trend of a nested answer, with the window as two."""
-    values = [row[name] for name in names if name != "window"]
-    return tuple(map(frozen, [*values, *(row.window if "window" in names else ())]))
+    return tuple(map(frozen, [end for name in names for end in (row.window if name == "window" else (row[name],))]))
 
 
 def bindings(row: Any) -> list[tuple[str, Any]]:
     return [(bound.variable, bound.event) for bound in row.trend]
 
 
-@pytest.mark.parametrize("seed", more_on_classic(*range(8)))
-def test_layouts_are_those_of_nested_trends(stream: Any, seed: int) -> None:
-    case = generators.random_case(4_000 + seed)
-    query = by_case(case.query)
-    bound = stream.pattern(query, time="t", tie_break=case.tie_break)
-    try:
-        nested = bound.trends(columns=[*COLUMNS, "t"])
-    except UnsupportedQuery:
-        pytest.skip("the trends of this query are not listed")
+def check_layouts(ask: Callable[..., Any], pattern: Any) -> None:
+    """What is asked for in other layouts says the same as nested, of which ``COLUMNS`` and ``t`` are all columns."""
+    nested = ask(columns=[*COLUMNS, "t"])
     names, trends = [name for name in nested.columns if name != "trend"], nested.collect()
-    ends = {(row.trend[0].event.id, row.trend[-1].event.id) for row in trends}
     extents = [(frozen(row.trend[0].event.t), frozen(row.trend[-1].event.t)) for row in trends]
-    times = Counter((*beside(row, names), *extent) for row, extent in zip(trends, extents))
 
-    wide = bound.trends(columns=COLUMNS, layout="wide", times=True).collect()
+    wide = ask(columns=COLUMNS, layout="wide", times=True).collect()
     expected = Counter()
     for row, extent in zip(trends, extents):
         values = []
-        for variable in positive_variables(query.pattern):
+        for variable in positive_variables(pattern):
             for column in COLUMNS:
                 found = [event[column] for name, event in bindings(row) if name == variable]
-                single = binds_at_most_one(query.pattern, variable)
+                single = binds_at_most_one(pattern, variable)
                 values.append(frozen((found or [None])[0] if single else found))
         expected[(*beside(row, names), *extent, *values)] += 1
     assert Counter(tuple(map(frozen, row)) for row in wide) == expected
 
-    long = bound.trends(columns=COLUMNS, layout="long")
+    long = ask(columns=COLUMNS, layout="long")
     rebuilt = defaultdict(list)
     for row in long.collect():
         before = tuple(map(frozen, row))[: long.columns.index("trend")]
@@ -87,12 +80,52 @@ def test_layouts_are_those_of_nested_trends(stream: Any, seed: int) -> None:
         for row in trends
     )
 
-    with_times = bound.trends(columns=["id"], times=True)
+    with_times = ask(columns=["id"], times=True)
     assert with_times.columns == [*names, "first_time", "last_time", "trend"]
     rows = with_times.collect()
+    times = Counter((*beside(row, names), *extent) for row, extent in zip(trends, extents))
     assert Counter((*beside(row, names), frozen(row.first_time), frozen(row.last_time)) for row in rows) == times
+    ends = {(row.trend[0].event.id, row.trend[-1].event.id) for row in trends}
     assert {(row.trend[0].event.id, row.trend[-1].event.id) for row in rows} == ends
     assert not rows or rows[0].trend[0].event.asDict().keys() == {"id"}
+
+
+@pytest.mark.parametrize("seed", more_on_classic(*range(8)))
+def test_layouts_are_those_of_nested_trends(stream: Any, seed: int) -> None:
+    case = generators.random_case(4_000 + seed)
+    query = by_case(case.query)
+    bound = stream.pattern(query, time="t", tie_break=case.tie_break)
+    try:
+        check_layouts(bound.trends, query.pattern)
+    except UnsupportedQuery:
+        pytest.skip("the trends of this query are not listed")
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda bound: partial(bound.sample_trends, 40, seed=3),
+        *more_on_classic(
+            lambda bound: partial(bound.top_trends, 10**6, by=cet.sum(cet.event("b").x)),
+            lambda bound: partial(bound.top_trends, 10**6, complete=False, per_group=True),
+        ),
+    ],
+)
+def test_the_heaviest_trends_and_samples_have_the_same_layouts(stream: Any, ask: Any) -> None:
+    query = cet.parse("PATTERN SEQ(A a, C? c, B+ b[]) WHERE [case] WITHIN 6 SLIDE 3")
+    check_layouts(ask(stream.pattern(query, time="t", tie_break="id")), query.node.pattern)
+
+
+def test_trends_are_numbered_by_rank(spark: Any) -> None:
+    """Of the heaviest trends, the layout with a row per event keeps their order."""
+    df = spark.createDataFrame([(n, "AB"[n > 0], n * 7 % 10) for n in range(10)], "t int, type string, max int")
+    bound = df.pattern("PATTERN SEQ(A, B)", time="t")
+    last = cet.max(cet.event("B").t)
+    long = bound.top_trends(4, by=last, complete=False, columns=["t"], layout="long").collect()
+    assert [row.max for row in long if row.position == 2] == [9, 8, 7, 6]
+    assert sorted({row.trend for row in long}) == list(dict.fromkeys(row.trend for row in long))
+    with pytest.raises(InvalidNode, match="two columns of the name 'max'"):
+        bound.top_trends(4, by=last, columns=["max"], layout="long")
 
 
 def test_layouts_are_written_as_csv(spark: Any, tmp_path: Path) -> None:

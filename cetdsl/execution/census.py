@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import attrs
@@ -122,6 +123,25 @@ class Census:
         ends = {"first": first, "last": last}
         lasts = self._frame.ticks_of("last") - self._frame.ticks_of("first")
         return trends.withColumns(ends).withColumn("lasts", lasts).drop("first", "last")
+
+
+@contextmanager
+def held(df: DataFrame, names: Collection[str] | None) -> Iterator[DataFrame]:
+    """The rows of a DataFrame with these columns alone, read once however often they are asked for meanwhile.
+
+    None are all columns, which are not kept.
+    """
+    if names is None:
+        yield df
+        return
+    # By position, as other columns may have any names.
+    places = {name: f"c{place}" for place, name in reversed(list(enumerate(df.columns)))}
+    renamed = df.toDF(*(f"c{place}" for place in range(len(df.columns))))
+    kept = renamed.select(*(places[name] for name in names)).toDF(*names).persist()
+    try:
+        yield kept
+    finally:
+        kept.unpersist()
 
 
 def totals_of(counted: DataFrame) -> Mapping[str, float]:

@@ -23,12 +23,14 @@ class Layout:
     """How trends are shown.
 
     ``variables`` are those that trends bind, each with whether it binds one event at most. Events show ``columns``.
-    With ``times``, the times of the first and of the last event stand beside each trend.
+    ``keys`` stand beside each trend, and are equal in all of its events. With ``times``, the times of the first and of
+    the last event stand there too.
     """
 
     form: str
     variables: tuple[tuple[str, bool], ...]
     columns: tuple[str, ...]
+    keys: tuple[str, ...]
     time: str
     times: bool = False
 
@@ -39,7 +41,10 @@ class Layout:
 
 
 def lay_out(rows: DataFrame, layout: Layout) -> DataFrame:
-    """Lays trends out: rows of keys, a window where they slide, and ``trend``, whose events have the needed columns."""
+    """Lays trends out: rows of keys, a window where they slide, what each is told of, and ``trend``.
+
+    The events of a trend have the needed columns.
+    """
     if layout.form == NESTED and not layout.times:
         return rows
     before = [name for name in rows.columns if name != "trend"]
@@ -51,9 +56,8 @@ def lay_out(rows: DataFrame, layout: Layout) -> DataFrame:
         _refuse_clashes([*before, *([FIRST_TIME, LAST_TIME] if ends else []), "trend"])
         whole = trend if layout.needed == layout.columns else narrowed(layout.columns)
         return rows.select(*map(_column, before), *ends, whole.alias("trend"))
-    beside = [*_flat(rows, before), *ends]
-    names = [name for name in before if name != "window"]
-    names += ["window_start", "window_end"] if "window" in before else []
+    beside, names = _flat(before, layout.keys)
+    beside += ends
     names += [FIRST_TIME, LAST_TIME] if ends else []
     if layout.form == WIDE:
         return _wide(rows, layout, beside, names)
@@ -74,8 +78,7 @@ def _wide(rows: DataFrame, layout: Layout, beside: Sequence[Column], names: Sequ
 
 def _long(rows: DataFrame, layout: Layout, beside: Sequence[Column], names: Sequence[str]) -> DataFrame:
     refuse_streaming(rows, "its trends in the layout 'long', which numbers them")
-    # Along a trend, a key has one value, which is shown already.
-    columns = [column for column in layout.columns if column not in rows.columns]
+    columns = [column for column in layout.columns if column not in layout.keys]
     own = [*names, "trend", "position", "variable", *columns]
     _refuse_clashes(own)
     # Columns by number, as those of an answer may have any name.
@@ -88,12 +91,17 @@ def _long(rows: DataFrame, layout: Layout, beside: Sequence[Column], names: Sequ
     return flat.toDF(*own)
 
 
-def _flat(rows: DataFrame, before: Sequence[str]) -> list[Column]:
-    """The columns beside the trend, with the ends of the window as columns of their own behind the keys."""
-    columns = [_column(name) for name in before if name != "window"]
-    if "window" in before:
-        columns += [F.col("window").getField(end).alias(f"window_{end}") for end in ("start", "end")]
-    return columns
+def _flat(before: Sequence[str], keys: Sequence[str]) -> tuple[list[Column], list[str]]:
+    """The columns beside the trend, and their names, with the ends of the window as columns of their own."""
+    columns, names = [], []
+    for place, name in enumerate(before):
+        if name == "window" and place == len(keys):
+            columns += [F.col(name).getField(end) for end in ("start", "end")]
+            names += ["window_start", "window_end"]
+        else:
+            columns.append(_column(name))
+            names.append(name)
+    return [column.alias(name) for column, name in zip(columns, names)], names
 
 
 def _column(name: str) -> Column:

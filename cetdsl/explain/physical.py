@@ -131,11 +131,13 @@ def plan_automata(plan: Operator) -> tuple[PlanView, ...]:
         views.setdefault(attrs.evolve(view, facts=tuple(_pair_facts(side))))
         for node, negation in zip(compiled.automaton.negations, compiled.negations):
             inner = build_automaton(node.part)
-            if len(inner.variables) < 2 and not negation.machine.edges and not negation.correlated:
+            sight = () if negation.sight is None else (negation.sight,)
+            forbids = (*negation.correlated, *negation.pairs, *sight)
+            if len(inner.variables) < 2 and not negation.machine.edges and not forbids:
                 continue  # a lone event says nothing that its name has not said
             view = automaton_view(inner, title=short_pattern(node), conditions=partial(conditions, negation.machine))
-            forbidden = (_pair_text(compiled, pair) for pair in (*negation.correlated, *negation.pairs))
-            facts = tuple(("forbids", f"a match with {text}") for text in forbidden)
+            near = f", of which the nearest tells, {'ahead' if negation.looks_ahead else 'back'}" if sight else ""
+            facts = tuple(("forbids", f"a match with {_pair_text(compiled, pair)}{near}") for pair in forbids)
             views.setdefault(attrs.evolve(view, facts=facts))
     return tuple(views)
 

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from cetdsl.analysis.resolve import Binding, ResolvedQuery, analyse
 from cetdsl.analysis.types import category
 from cetdsl.errors import UnsupportedQuery, recovering
-from cetdsl.execution.census import DISTINCT, GREATEST, HOLDS, LEAST, NULL, Census, Measure, Totals
+from cetdsl.execution.census import DISTINCT, GREATEST, HOLDS, LEAST, NULL, Census, Measure, Totals, held
 from cetdsl.execution.compat import function_names, schema_of
 from cetdsl.execution.layouts import narrowed
 from cetdsl.execution.operators import run
@@ -29,6 +29,7 @@ from cetdsl.pattern.expressions import (
     Expr,
     Literal,
     Role,
+    SparkColumn,
     aggregates,
     attributes,
     conjuncts,
@@ -254,7 +255,6 @@ class _Diagnosing:
             text = _text_sought(test.condition)
             if text is not None:
                 measures += [Measure(HOLDS, one) for one in self._elsewhere(*text)]
-        measures += [Measure(DISTINCT, Attribute(None, name)) for name in self.keys]
         measures += [self._null_of(column) for part in self._relations() for column in attributes(part)]
         return self.census.take(list(dict.fromkeys(measures)))
 
@@ -328,8 +328,24 @@ class _Diagnosing:
 
     def diagnosis(self) -> Diagnosis:
         found = self.variable_findings()
-        df, events_read, notes = self._sampled()
-        asking = _Asking(df, self.census, VariantCounts(df, self.census, self.query, self.binding), self.resolved)
+        unbound = {one.variable: self._asked_of(one.variable) for one in found if not one.events}
+        df = self._sampled()
+        with held(df, self._needed()) as near:
+            counts = VariantCounts(near, self.resolved.schema, self.census, self.query, self.binding, unbound)
+            return self._diagnosed(_Asking(df, self.census, counts, self.resolved), found)
+
+    def _needed(self) -> tuple[str, ...] | None:
+        """The columns that any query with less demands may read; None if a condition may read any."""
+        query, time = self.resolved.query, self.resolved.time.name
+        conditions = [test.condition for tests in self.tests.values() for test in tests]
+        terms = (*conditions, *query.where)
+        if any(isinstance(node, SparkColumn) for term in terms for node in term.walk()):
+            return None
+        named = [column.name for term in terms for column in attributes(term)]
+        return tuple(dict.fromkeys((time, *self.resolved.tie_break, *self.keys, *named)))
+
+    def _diagnosed(self, asking: _Asking, found: tuple[VariableFinding, ...]) -> Diagnosis:
+        events_read, notes = self._read(asking)
         counts, query = asking.counts, self.query
         demands, steps = demands_of(query), steps_of(query)
         keys = [demand for demand in demands if demand.kind == KEY]
@@ -369,8 +385,18 @@ class _Diagnosing:
             asking=asking,
         )
 
-    def _sampled(self) -> tuple[DataFrame, int, list[str]]:
-        """The events that trends are counted over, how many they are, and what there is to say of them."""
+    def _asked_of(self, variable: str) -> list[Expr]:
+        """What the query, as it was written, asks of the events of a variable by themselves."""
+        parts = (part for whole in self.query.where for part in conjuncts(whole))
+        return [part for part in parts if _is_local(part, variable)]
+
+    def _sampled(self) -> DataFrame:
+        """The events that trends are counted over."""
+        rows = self.totals.rows
+        return self.df if rows <= self.sample else self.census.sampled(self.keys, self.sample / rows)
+
+    def _read(self, asking: _Asking) -> tuple[int, list[str]]:
+        """How many events trends are counted over, and what there is to say of them."""
         notes = []
         totals = self.totals
         if totals.no_time:
@@ -378,13 +404,12 @@ class _Diagnosing:
             stops = ", and the query stops with an error; on_null_time='skip' leaves them out"
             stops = "" if self.binding.on_null_time == "skip" else stops
             notes.append(f"{name} is NULL in {totals.no_time:,} of {totals.rows:,} rows{stops}")
-        if totals.rows <= self.sample:
-            return self.df, totals.rows, notes
-        df = self.census.sampled(self.keys, self.sample / totals.rows)
-        read = int(df.count())
+        if asking.df is self.df:
+            return totals.rows, notes
+        read = int(asking.counts.df.count())
         what = f"the keys of {read:,}" if self.keys else f"the first {read:,}"
         notes.append(f"trends are counted over {what} of {totals.rows:,} events; sample= says how many")
-        return df, read, notes
+        return read, notes
 
     def _causes(
         self,
@@ -430,7 +455,8 @@ class _Diagnosing:
         """What else there is to say of a demand without which there are trends, and the query for the closest."""
         if demand.kind == KEY:
             name = self.keys[demand.place]
-            values = self.measured[Measure(DISTINCT, Attribute(None, name))]
+            distinct = Measure(DISTINCT, Attribute(None, name))
+            values = self.census.take([distinct])[1][distinct]
             return f"; {quote_name(name)} has about {values:,} values in {self.totals.rows:,} rows", query
         if demand.kind != WINDOW:
             return "", query
@@ -478,7 +504,8 @@ class _Asking:
         resolved = self.counts.resolved(query)
         assert resolved is not None, "its trends have been counted"
         shown = tuple(dict.fromkeys((*columns, resolved.time.name)))
-        return self.census.lasting(run(self.df, plan_trends(resolved, shown, limit).plan).select("trend"))
+        df = self.df if columns else self.counts.df
+        return self.census.lasting(run(df, plan_trends(resolved, shown, limit).plan).select("trend"))
 
     def misses(self, queries: Sequence[tuple[str, Query]], limit: int, columns: Sequence[str] | None) -> DataFrame:
         """Trends of each query with the text of what they miss; those that miss a window the shortest first."""

@@ -4,22 +4,16 @@ from __future__ import annotations
 
 from cetdsl.errors import InvalidNode, is_one_of, shown
 from cetdsl.execution.layouts import LAYOUTS, Layout
+from cetdsl.ir.source import Source
 from cetdsl.pattern.nodes import Pattern
 from cetdsl.pattern.properties import binds_at_most_one, positive_variables
 
 
-def given_layout(form: object, times: object, pattern: Pattern, columns: tuple[str, ...], time: str) -> Layout:
-    """The layout of the trends of a pattern, whose events show these columns.
-
-    Examples
-    --------
-    >>> from cetdsl.pattern.nodes import Event, Repeat, Seq
-    >>> given_layout("wide", False, Seq((Event("a"), Repeat(Event("b")))), ("x",), "t").variables
-    (('a', True), ('b', False))
-    """
+def given_layout(form: object, times: object, pattern: Pattern, columns: tuple[str, ...], source: Source) -> Layout:
+    """The layout of the trends of a pattern, whose events show these columns."""
     if not is_one_of(form, LAYOUTS):
         raise InvalidNode(f"no layout {shown(form)}", hint=f"choose one of {', '.join(LAYOUTS)}")
     if not isinstance(times, bool):
         raise InvalidNode(f"times is True or False, not {shown(times)}", hint="times=True shows when a trend begins")
     variables = tuple((name, binds_at_most_one(pattern, name)) for name in positive_variables(pattern))
-    return Layout(str(form), variables, columns, time, times)
+    return Layout(str(form), variables, columns, source.shown_keys, source.time, times)

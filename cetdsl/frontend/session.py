@@ -397,7 +397,7 @@ class PatternFrame:
 
     def _layout(self, form: str, times: bool, columns: Sequence[str] | None) -> Layout:
         """The shape in which trends are asked for."""
-        return given_layout(form, times, self._query.pattern, self._columns(columns), self._rewritten.time.name)
+        return given_layout(form, times, self._query.pattern, self._columns(columns), source_of(self._rewritten))
 
     def _detection(self, plan: object, statistics: object, adaptation: object, algorithm: object = "auto") -> Detection:
         """How trends are to be put together; this runs jobs if a sample of the events is to say it."""
@@ -635,6 +635,8 @@ class PatternFrame:
         columns: Sequence[str] | None = None,
         *,
         algorithm: str = "auto",
+        layout: str = "nested",
+        times: bool = False,
     ) -> DataFrame:
         """So many of the complete trends, drawn at random: all rows of :meth:`complete_trends` are equally likely.
 
@@ -654,6 +656,9 @@ class PatternFrame:
             The columns of each event to show; all by default.
         algorithm : {"auto", "joins"}
             As of :meth:`count_complete_trends`.
+        layout : {"nested", "wide", "long"}
+        times : bool
+            As of :meth:`trends`.
 
         Returns
         -------
@@ -664,6 +669,8 @@ class PatternFrame:
         ------
         UnsupportedQuery
             If ``joins`` are asked for, and the trends are not paths that joins can follow.
+        InvalidNode
+            If ``n`` or ``seed`` is no whole number, or as of :meth:`trends`.
 
         Examples
         --------
@@ -673,12 +680,13 @@ class PatternFrame:
         5
         """
         refuse_streaming(self._df, "a sample of its trends")
-        size, names = positive("n", n), self._columns(columns)
+        size, shape = positive("n", n), self._layout(layout, times, columns)
         if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
             raise InvalidNode(f"seed must be a whole number, not {seed!r}")
         chosen = random.randrange(2**63) if seed is None else seed % 2**63
-        request = self._with_room(self._complete(completeness, given_road(algorithm), names, complete=complete))
-        return run(self._df, plan_complete(SampleRequest(request, size, chosen)).plan)
+        road = given_road(algorithm)
+        request = self._with_room(self._complete(completeness, road, shape.needed, complete=complete))
+        return lay_out(run(self._df, plan_complete(SampleRequest(request, size, chosen)).plan), shape)
 
     def top_trends(
         self,
@@ -689,6 +697,8 @@ class PatternFrame:
         columns: Sequence[str] | None = None,
         *,
         per_group: bool = False,
+        layout: str = "nested",
+        times: bool = False,
     ) -> DataFrame:
         """The longest complete trends, or those of the greatest aggregate, in falling order.
 
@@ -711,6 +721,9 @@ class PatternFrame:
         per_group : bool
             Whether ``k`` trends are given of each group, partition and window: of each value of the columns beside the
             trend. All trends are listed for that; the order of rows is not defined.
+        layout : {"nested", "wide", "long"}
+        times : bool
+            As of :meth:`trends`.
 
         Returns
         -------
@@ -720,7 +733,7 @@ class PatternFrame:
         Raises
         ------
         InvalidNode
-            If trends cannot be ordered by such a term.
+            If trends cannot be ordered by such a term, or as of :meth:`trends`.
 
         Examples
         --------
@@ -747,14 +760,24 @@ class PatternFrame:
         |   v|  5|[3, 5]|
         +----+---+------+
         <BLANKLINE>
+        >>> bound = df.pattern("PATTERN SEQ(A, B) WHERE [user]", time="t")
+        >>> bound.top_trends(3, by=cet.max(B.t), columns=["t"], layout="wide").show()
+        +----+---+---+---+
+        |user|max|A_t|B_t|
+        +----+---+---+---+
+        |   v|  5|  3|  5|
+        |   v|  4|  3|  4|
+        |   u|  2|  1|  2|
+        +----+---+---+---+
+        <BLANKLINE>
         """
         refuse_streaming(self._df, "its heaviest trends")
         if not isinstance(per_group, bool):
             raise InvalidNode(f"per_group is True or False, not {shown(per_group)}", hint="True gives k of each group")
-        size, names, weight = positive("k", k), self._columns(columns), self._weight(by)
-        request = self._complete(completeness, columns=names, complete=complete)
+        size, shape, weight = positive("k", k), self._layout(layout, times, columns), self._weight(by)
+        request = self._complete(completeness, columns=shape.needed, complete=complete)
         name = "length" if isinstance(weight.argument, Length) else weight.function
-        return run(self._df, plan_complete(TopRequest(request, size, weight, name, per_group)).plan)
+        return lay_out(run(self._df, plan_complete(TopRequest(request, size, weight, name, per_group)).plan), shape)
 
     def survey_complete_trends(
         self,

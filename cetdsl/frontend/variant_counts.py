@@ -11,12 +11,14 @@ from pyspark.sql import DataFrame
 from cetdsl.analysis.resolve import Binding, ResolvedQuery, analyse
 from cetdsl.errors import CetdslError
 from cetdsl.execution.census import Census, totals_of
-from cetdsl.execution.compat import function_names, schema_of
+from cetdsl.execution.compat import function_names
 from cetdsl.execution.workload import union_of_answers, workload_rows
 from cetdsl.ir.compiled import Compiled
 from cetdsl.ir.indexes import SCAN, index_of_edge
+from cetdsl.ir.schema import Schema
 from cetdsl.ir.sharing import Sharing
-from cetdsl.pattern.expressions import Aggregate
+from cetdsl.pattern.expressions import Aggregate, Expr, conjuncts
+from cetdsl.pattern.properties import binds_at_least_one
 from cetdsl.pattern.query import Query, Returned
 from cetdsl.pattern.variants import GAP, NOT, PART, PREDICATE, demands_of, without
 from cetdsl.planning.planner import plan_aggregate, strategy_name
@@ -35,18 +37,31 @@ _COUNT = Aggregate("count")
 
 
 class VariantCounts:
-    """The numbers of trends of a query and of its variants, each counted once.
+    """The numbers of trends of a query and of its variants, each counted once, over the events of ``df``.
+
+    They are resolved in the columns of a ``schema``, of which ``df`` has those that the variants read.
 
     A variant whose number would take too long to find is not counted: its number is None. So is that of one that no
-    query can state, and of one that Spark fails at, as without a predicate another one may divide by zero.
+    query can state, and of one that Spark fails at, as without a predicate another one may divide by zero. One that
+    must bind a variable for which the query finds no event, and asks no less of it, has none without being asked:
+    ``unbound`` are these variables, each with what the query asks of their events by themselves.
     """
 
-    def __init__(self, df: DataFrame, census: Census, query: Query, binding: Binding) -> None:
-        self._df = df
+    def __init__(
+        self,
+        df: DataFrame,
+        schema: Schema,
+        census: Census,
+        query: Query,
+        binding: Binding,
+        unbound: Mapping[str, Collection[Expr]],
+    ) -> None:
+        self.df = df
+        self._schema = schema
         self._census = census
         self._query = query
+        self._unbound = {name: frozenset(asked) for name, asked in unbound.items()}
         self._binding = attrs.evolve(binding, on_null_time="skip")
-        self._schema = schema_of(df)
         self._known: dict[Query, float | None] = {}
         self._most: dict[tuple[str, ...], int] = {}
 
@@ -57,6 +72,8 @@ class VariantCounts:
     def count(self, variants: Iterable[Query]) -> None:
         """Counts the trends of those variants that are not known yet."""
         asked = [query for query in dict.fromkeys(map(_counting, variants)) if query not in self._known]
+        self._known.update((query, 0.0) for query in asked if self._binds_nothing(query))
+        asked = [query for query in asked if query not in self._known]
         resolved = {query: self.resolved(query) for query in asked}
         counted: dict[Query, ResolvedQuery] = {}
         candidates: dict[Query, Query] = {}
@@ -75,6 +92,11 @@ class VariantCounts:
         few = [query for query, more in candidates.items() if (self._known.get(more) or 0) <= LISTED]
         few = [query for query in few if self._known.get(candidates[query]) is not None]
         self._ask({query: known for query in few if (known := resolved[query]) is not None})
+
+    def _binds_nothing(self, query: Query) -> bool:
+        """Whether each trend of a variant would bind a variable that no event can be bound to."""
+        own = frozenset(part for whole in query.where for part in conjuncts(whole))
+        return any(asked <= own and binds_at_least_one(query.pattern, name) for name, asked in self._unbound.items())
 
     def resolved(self, query: Query) -> ResolvedQuery | None:
         """The rewritten query, None if it says nothing that can be asked."""
@@ -106,7 +128,7 @@ class VariantCounts:
 
     def _totals(self, names: Mapping[str, Query], queries: Mapping[Query, ResolvedQuery]) -> Mapping[str, float]:
         plan = plan_workload({name: queries[query] for name, query in names.items()}, "log2", Sharing("never"))
-        return totals_of(union_of_answers(workload_rows(self._df, plan, tuple(names))))
+        return totals_of(union_of_answers(workload_rows(self.df, plan, tuple(names))))
 
     def _with_candidates(self, query: Query) -> Query | None:
         """The query without what can only be tested of trends that are listed; None if it is listed all the same."""

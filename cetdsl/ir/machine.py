@@ -69,7 +69,9 @@ class Negation:
 
     ``correlated`` relates its variables (left) to positive ones (right), ``pairs`` its own to each other; for these
     ``pivot`` means what it means in :class:`~cetdsl.ir.kernel.KernelQuery`. If it is ``deferred``, its matches forbid
-    a trend only by predicates that are judged later.
+    a trend only by predicates that are judged later. If it has a ``sight``, its matches are single events, and it is
+    idle where this comparison does not hold of the nearest of them and the neighbour of the gap that it names: the
+    event before the gap by ``<`` or ``<=``, the one behind it by ``>`` or ``>=``. It then holds of none further away.
     """
 
     machine: Machine
@@ -77,6 +79,12 @@ class Negation:
     pairs: tuple[Pair, ...] = ()
     pivot: int = -1
     deferred: bool = False
+    sight: Pair | None = None
+
+    @property
+    def looks_ahead(self) -> bool:
+        """Whether it has a sight, from the event before its gap."""
+        return self.sight is not None and self.sight.op in ("<", "<=")
 
     @property
     def looks_at_trend(self) -> bool:

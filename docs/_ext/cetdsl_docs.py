@@ -1,7 +1,7 @@
 """Directives that take what they show from the code, so that it cannot grow old.
 
 ``automaton``        the automaton of a pattern, drawn
-``event-graph``      events and which of them may follow which, drawn
+``graph``            what leads to what, drawn
 ``plan``             the plan that a generator makes, drawn
 ``plans-of-a-day``   rates of delayed flights over a day, and when the plan changes, drawn
 ``grammar``          the railroad diagrams of the text form, or of a clause
@@ -60,10 +60,10 @@ class Automaton(SphinxDirective):
         return [nodes.container("", figure(picture, f"The automaton of {text}", "automaton"), caption)]
 
 
-class EventGraph(SphinxDirective):
-    """``.. event-graph:: What it shows``: a line per event, such as ``c1 A→B: c2 c3``, with those that may follow it.
+class Graph(SphinxDirective):
+    """``.. graph:: What it shows``: a line each, such as ``c1 A→B: c2 c3``, with those that an arrow leads to.
 
-    An arrow from nowhere leads to an event that follows no other; one that no other follows has a double border.
+    An arrow from nowhere leads to what no other arrow leads to; what none goes out from has a double border.
     """
 
     required_arguments = 1
@@ -386,7 +386,7 @@ def setup(app: Sphinx) -> dict[str, object]:
     os.environ["COLUMNS"] = "100"
     directives: dict[str, Callable[..., object]] = {
         "automaton": Automaton,
-        "event-graph": EventGraph,
+        "graph": Graph,
         "plan": Plan,
         "plans-of-a-day": PlansOfADay,
         "grammar": Grammar,

@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-#: Where a page finds the script of Plotly, which all figures share.
-SCRIPT = "../../_static/plotly.min.js"
 _SETTINGS = {
     "spark.driver.memory": "2g",
     "spark.log.level": "ERROR",
@@ -43,14 +41,24 @@ def configuration() -> dict[str, Any]:
     }
 
 
+def prepare_spark() -> None:
+    """Says how a session is made, by whoever asks for one first."""
+    words = [f'--conf "{key}={value}"' for key, value in _SETTINGS.items()]
+    os.environ["PYSPARK_SUBMIT_ARGS"] = " ".join(["--master local[2]", *words, "pyspark-shell"])
+    os.environ["PYSPARK_PYTHON"] = sys.executable  # Spark's workers are this Python
+
+
+def script_of(depth: int) -> str:
+    """Where a page so many folders deep finds the script of Plotly, which all figures share."""
+    return "../" * depth + "_static/plotly.min.js"
+
+
 def begin_page(_: dict[str, Any], name: str) -> None:
     """Sets up what a page takes for granted; called before each of them."""
     import plotly.io as pio
     from plotly.io.base_renderers import MimetypeRenderer
 
-    words = [f'--conf "{key}={value}"' for key, value in _SETTINGS.items()]
-    os.environ["PYSPARK_SUBMIT_ARGS"] = " ".join(["--master local[2]", *words, "pyspark-shell"])
-    os.environ["PYSPARK_PYTHON"] = sys.executable  # Spark's workers are this Python
+    prepare_spark()
 
     class OnPage(MimetypeRenderer):
         """Figures as elements that are called the same whenever the page is built."""
@@ -60,7 +68,8 @@ def begin_page(_: dict[str, Any], name: str) -> None:
         def to_mimebundle(self, figure: dict[str, Any]) -> dict[str, str]:
             self.drawn += 1
             identity = f"{Path(name).stem}-{self.drawn}"
-            html = pio.to_html(figure, include_plotlyjs=SCRIPT, full_html=False, validate=False, div_id=identity)
+            script = script_of(2)  # gallery/SECTION/PAGE
+            html = pio.to_html(figure, include_plotlyjs=script, full_html=False, validate=False, div_id=identity)
             return {"text/html": html}
 
     pio.renderers["cetdsl"] = OnPage()

@@ -34,7 +34,8 @@ class Evaluator:
     def evaluate(self, events: Events, columns: list[ValueColumn], slices: Slices, bounds: tuple[Ints, Ints]) -> Values:
         """All accumulators over all slices."""
         events, before, until = self._guarded.with_guards(events)
-        tables, conditions = build_tables(self.layout, events), conditions_of(self.spec.query, events, before, until)
+        tables, anchors = build_tables(self.layout, events), self._guarded.anchors(events)
+        conditions = conditions_of(self.spec.query, events, before, until, anchors)
         subslices = subslices_of(self.spec.query, slices, events, bounds)
         job = _Job(self, events, tables, conditions, subslices, columns, len(slices.low))
         scaled, exact = job.additive()

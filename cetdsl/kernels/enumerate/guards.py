@@ -9,6 +9,7 @@ from cetdsl.ir.indexes import lower_guards
 from cetdsl.ir.kernel import KernelQuery, KernelSpec
 from cetdsl.ir.machine import Negation
 from cetdsl.kernels.enumerate.search import Search
+from cetdsl.kernels.enumerate.sights import Sight
 from cetdsl.kernels.machine.conditions import NO_CONDITIONS, Subslices
 from cetdsl.kernels.machine.links import PolicyColumns
 from cetdsl.kernels.machine.program import build_tables, lay_out
@@ -24,27 +25,42 @@ class GuardedMachine:
     """
 
     def __init__(self, spec: KernelSpec) -> None:
-        self.machine = lower_guards(spec.query.machine, spec.layout.codes)
+        self.machine = lower_guards(spec.query.machine, spec.layout.codes, spec.query.negations)
         self._policy = PolicyColumns(spec.query.machine)
         self._negations = [_Negated(spec, negation) for negation in spec.query.negations]
+        self._looking = [row for row, negation in enumerate(spec.query.negations) if negation.looks_ahead]
 
     def with_guards(self, events: Events) -> tuple[Events, Ints, Ints]:
         """Adds code columns to the events: the instant, those of the policy, and the latest starts of negations.
 
-        Also returns the latest starts of matches that end before (at or before) each event, of shape (negations, n).
+        Behind them are the ``anchors`` of the negations that look ahead as far as a sight. Also returns the latest
+        starts of matches that end before (at or before) each event, of shape (negations, n).
         """
         count, negations = len(events.time), len(self._negations)
         before, until = np.empty((2, negations, count if negations else 0), dtype=np.int64)
         if not negations and not self._policy.count:
             return events, before, until
         for row, negated in enumerate(self._negations):
-            before[row], until[row] = _running_latest(events, negated.latest_starts(events))
+            before[row], until[row] = negated.latest(events)
         links, leads = self._policy.of(events)
         before = before.reshape(negations, count)
-        codes = np.concatenate([events.codes.reshape(-1, count), events.instant[None, :], links, before])
-        always = np.ones((1 + negations, count), dtype=np.bool_)
+        anchors = [self._negations[row].anchors(events)[None, :] for row in self._looking]
+        codes = np.concatenate([events.codes.reshape(-1, count), events.instant[None, :], links, before, *anchors])
+        always = np.ones((1 + negations + len(anchors), count), dtype=np.bool_)
         valid = np.concatenate([events.valid.reshape(-1, count), always[:1], leads, always[1:]])
         return events._replace(codes=codes, valid=valid), before, until
+
+    def anchors(self, events: Events) -> Ints:
+        """The instant from which on each negation forbids matches behind each event, of shape (negations, n).
+
+        It is that of the event itself, or none where the negation has a sight, and sees no match. Empty if no negation
+        looks ahead; otherwise the events must have guards.
+        """
+        if not self._looking:
+            return np.zeros((0, 0), dtype=np.int64)
+        found = np.tile(events.instant, (len(self._negations), 1))
+        found[self._looking] = events.codes[-len(self._looking) :]
+        return found
 
 
 class _Negated:
@@ -55,6 +71,20 @@ class _Negated:
         # Pairwise predicates need each match as a whole.
         query = KernelQuery(negation.machine, pairs=negation.pairs, pivot=negation.pivot)
         self._search = Search(attrs.evolve(spec, query=query)) if negation.pairs else None
+        self._sight = None if negation.sight is None else Sight(negation)
+
+    def latest(self, events: Events) -> tuple[Ints, Ints]:
+        """The latest starts of matches that end before, and at or before, each event."""
+        if self._sight is None:
+            return _running_latest(events, self.latest_starts(events))
+        seen = self._sight.matches(events)
+        before, until = _running_latest(events, np.where(seen, events.instant, -1))
+        return (before if self._sight.ahead else np.where(self._sight.sees(events), before, -1)), until
+
+    def anchors(self, events: Events) -> Ints:
+        """The instant of each event from which a match is seen ahead, and of the others one behind all instants."""
+        assert self._sight is not None
+        return np.where(self._sight.sees(events), events.instant, len(events.instant))
 
     def latest_starts(self, events: Events) -> Ints:
         """For each event the instant of the latest start of a match that ends with it; -1: none."""

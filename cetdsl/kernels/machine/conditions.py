@@ -60,6 +60,8 @@ class Conditions(NamedTuple):
         The time of each instant, where negations are judged within a span.
     span : int
         The longest span of a trend, in the time column's unit; 0: sliding or no windows.
+    anchor : int64 array, shape (negations, n) or (0, 0)
+        The instant from which on a match behind the event is forbidden; (0, 0): that of the event, for all negations.
     """
 
     pivot_variable: int
@@ -68,10 +70,13 @@ class Conditions(NamedTuple):
     latest_until: Ints
     instant_time: Ints
     span: int
+    anchor: Ints
 
 
 _NOTHING = np.zeros((0, 0), dtype=np.int64)
-NO_CONDITIONS = Conditions(-1, np.zeros((0, 4), dtype=np.int64), _NOTHING, _NOTHING, np.zeros(0, dtype=np.int64), 0)
+NO_CONDITIONS = Conditions(
+    -1, np.zeros((0, 4), dtype=np.int64), _NOTHING, _NOTHING, np.zeros(0, dtype=np.int64), 0, _NOTHING
+)
 
 
 def span_of(query: KernelQuery) -> int:
@@ -79,15 +84,15 @@ def span_of(query: KernelQuery) -> int:
     return query.windowing.length if query.windowing.kind == SPAN else 0
 
 
-def conditions_of(query: KernelQuery, events: Events, before: Ints, until: Ints) -> Conditions:
-    """Returns what restricts the trends in these events; ``before`` and ``until`` are as in :class:`Conditions`."""
+def conditions_of(query: KernelQuery, events: Events, before: Ints, until: Ints, anchor: Ints = _NOTHING) -> Conditions:
+    """Returns what restricts the trends in these events; the arrays are as in :class:`Conditions`."""
     span = span_of(query)
     instant_time = np.zeros(0, dtype=np.int64)
     if span and query.negations:
         instant_time = np.zeros(int(events.instant[-1]) + 1, dtype=np.int64)
         instant_time[events.instant] = events.time
     pivot = FIRST_EVENT if span or (query.pivot >= 0 and _pivot_begins(query)) else query.pivot
-    return Conditions(pivot, pivot_demands(query), before, until, instant_time, span)
+    return Conditions(pivot, pivot_demands(query), before, until, instant_time, span, anchor)
 
 
 def pivot_demands(query: KernelQuery) -> Ints:
@@ -225,7 +230,9 @@ def may_end(
     if not program.ends[state]:
         return False
     for k in range(program.end_guard_start[state], program.end_guard_start[state + 1]):
-        if conditions.latest_until[program.end_guard[k], high - 1] > events.instant[event]:
+        guard = program.end_guard[k]
+        anchor = conditions.anchor[guard, event] if len(conditions.anchor) else events.instant[event]
+        if conditions.latest_until[guard, high - 1] > anchor:
             return False
     if conditions.span > 0 and first_state >= 0:
         for k in range(program.begin_guard_start[first_state], program.begin_guard_start[first_state + 1]):

@@ -14,6 +14,7 @@ from cetdsl.pattern.automaton import intersect
 from cetdsl.planning.accumulators import AccumulatorPlan
 from cetdsl.planning.compile import compile_query, queries_of_sides
 from cetdsl.planning.pivots import always_first, joint_pivot, search_pivot
+from cetdsl.planning.sights import with_sights
 from cetdsl.planning.strategies.request import AggregateRequest, Declined, source_of
 
 
@@ -24,6 +25,7 @@ def kernel(request: AggregateRequest) -> Operator | Declined:
         return Declined("AND joins events in any order of time, so there is no order to carry counts along")
     if request.is_pair and source.windowing.kind == SPAN:
         return Declined("a span bounds both sides of AND together, so the counts of each do not multiply")
+    request = attrs.evolve(request, compiled=tuple(with_sights(each, request.resolved) for each in request.compiled))
     for compiled in request.compiled:
         reason = why_not_propagate(compiled, source)
         if reason is not None:
@@ -83,7 +85,7 @@ def _pair(request: AggregateRequest, source: Source) -> Operator | Declined:
     if set(left.automaton.variables) & set(right.automaton.variables):
         shared = intersect(left.automaton, right.automaton)
         if not shared.is_empty:
-            compiled = compile_query(queries_of_sides(request.resolved)[2], shared)
+            compiled = with_sights(compile_query(queries_of_sides(request.resolved)[2], shared), request.resolved)
             reason = why_not_propagate(compiled, source)
             if reason is not None:
                 return Declined(f"the trends that both sides of AND match: {reason}")

@@ -1,0 +1,80 @@
+"""Finds the NOTs whose predicates only say how far they look from a neighbour of their gap, in time."""
+
+from __future__ import annotations
+
+import attrs
+
+from cetdsl.analysis.resolve import ResolvedQuery
+from cetdsl.analysis.types import category, type_of
+from cetdsl.ir.compiled import CodeColumn, Compiled
+from cetdsl.ir.machine import Machine, Negation, Pair
+from cetdsl.pattern.expressions import Attribute, Binary, Call, Expr, Literal
+
+#: Functions that give no less of a later time, by the types of which that is true.
+_RISING = {
+    **dict.fromkeys(("unix_micros", "unix_millis", "unix_seconds", "unix_timestamp"), ("timestamp",)),
+    "to_timestamp": ("date",),
+    **dict.fromkeys(("ceil", "bigint"), ("tinyint", "smallint", "int", "bigint")),
+}
+
+
+def with_sights(compiled: Compiled, resolved: ResolvedQuery) -> Compiled:
+    """Returns the query with a sight in place of the predicates of each NOT that they say no more of.
+
+    Those of ``SEQ(A a, NOT C c, B b) WHERE c.t <= a.t + 5`` do: which events the NOT forbids depends on single events
+    of the trend no more, as the nearest ``c`` is the first that it sees.
+    """
+    negations = tuple(_with_sight(number, compiled, resolved) for number in range(len(compiled.negations)))
+    return attrs.evolve(compiled, negations=negations)
+
+
+def _with_sight(number: int, compiled: Compiled, resolved: ResolvedQuery) -> Negation:
+    negation, machine = compiled.negations[number], compiled.machine
+    alike = {attrs.evolve(pair, left_variable=0) for pair in negation.correlated}
+    named = [pair.left_variable for pair in negation.correlated]
+    if len(alike) != 1 or negation.deferred or negation.pairs or negation.machine.edges:
+        return negation
+    if sorted(named) != sorted(set(negation.machine.variables)):
+        return negation
+    found = attrs.evolve(negation, correlated=(), sight=negation.correlated[0])
+    column = compiled.codes[negation.correlated[0].left]
+    if negation.correlated[0].op not in ("<", "<=", ">", ">=") or not _rises_as_compared(column, resolved):
+        return negation
+    return found if _looks_from_neighbour(machine, number, found, negation.correlated[0]) else negation
+
+
+def _looks_from_neighbour(machine: Machine, number: int, negation: Negation, pair: Pair) -> bool:
+    """Whether the NOT looks from the event on one side of each gap that it guards."""
+    ends = {False: machine.initial, True: machine.final}
+    ahead = negation.looks_ahead
+    near = [edge.source if ahead else edge.target for edge in machine.edges if number in edge.guards]
+    near += [state for state, guards in ends[ahead] if number in guards]
+    far = any(number in guards for _, guards in ends[not ahead])
+    return not far and all(machine.variables[state] == pair.right_variable for state in near)
+
+
+def _rises_as_compared(column: CodeColumn, resolved: ResolvedQuery) -> bool:
+    """Whether a column is larger the later the event, or equal, also in the type that it is compared in."""
+    if column.partner is not None:
+        kinds = {category(type_of(expr, resolved.schema)) for expr in (column.expr, column.partner)}
+        if kinds != {"number"}:
+            return False
+    return _rises(column.expr, resolved)
+
+
+def _rises(expr: Expr, resolved: ResolvedQuery) -> bool:
+    """Whether a term of a single event is never NULL, and larger the later the event, or equal."""
+    if isinstance(expr, Attribute):
+        return expr.name == resolved.time.name
+    if isinstance(expr, Call):
+        types = _RISING.get(expr.name, ())
+        return (
+            len(expr.arguments) == 1
+            and type_of(expr.arguments[0], resolved.schema) in types
+            and _rises(expr.arguments[0], resolved)
+        )
+    if isinstance(expr, Binary) and expr.op in ("+", "-") and isinstance(expr.right, Literal):
+        return _rises(expr.left, resolved)
+    return (
+        isinstance(expr, Binary) and expr.op == "+" and isinstance(expr.left, Literal) and _rises(expr.right, resolved)
+    )
