@@ -341,6 +341,15 @@ def test_the_function_is_the_method(acme: Any) -> None:
     assert answer(cet.match_recognize(acme, clause)) == answer(acme.match_recognize(clause))
 
 
+def test_variables_without_a_condition_are_told_of(acme: Any, caplog: pytest.LogCaptureFixture) -> None:
+    acme.match_recognize("ORDER BY day MEASURES 1 AS x PATTERN (a b (c | A)) DEFINE b AS price > 1")
+    acme.match_recognize("ORDER BY day MEASURES 1 AS x PATTERN (a) DEFINE a AS TRUE")
+    [told] = [record.getMessage() for record in caplog.records if record.name == "cetdsl.rows"]
+    assert "a, c have no condition in DEFINE" in told
+    assert "DEFINE a AS TRUE" in told
+    assert told.splitlines()[2].index("^") == told.splitlines()[1].index("(a b") + 1
+
+
 def test_building_the_answer_runs_nothing(spark: Any) -> None:
     failing = spark.range(3).selectExpr("id", "raise_error('it ran') AS x", "1 AS y")
     failing.match_recognize("ORDER BY id MEASURES SUM(y) AS s, LAST(x) AS x PATTERN (A B) DEFINE B AS y > PREV(y)")
@@ -419,6 +428,7 @@ COLUMNS = ["day", "price", "symbol"]
         ("MEASURES SUM(A.*) AS x PATTERN (A)", UnsupportedQuery, "whole rows", "A", "only COUNT"),
         ("MEASURES A.* AS x PATTERN (A)", UnsupportedQuery, "whole rows", "A", "only COUNT"),
         ("MEASURES PREV(day, price) AS x PATTERN (A)", ResolutionError, "no whole number", "price", "a literal"),
+        ("MEASURES LAST(prize) AS x PATTERN (A)", UnknownColumn, "no column 'prize'", "prize", "'price'"),
         ("MEASURES PREV(1) AS x PATTERN (A)", ResolutionError, "refers to no row", "PREV", "A.x"),
         (
             "MEASURES FINAL PREV(day) AS x PATTERN (A)",
@@ -508,8 +518,10 @@ def test_errors_that_need_the_data_frame(acme: Any, clause: str, kind: type[Cetd
 def test_errors_of_matches_name_the_match(acme: Any) -> None:
     base = "PARTITION BY symbol ORDER BY day MEASURES COUNT(*) AS n AFTER MATCH SKIP TO {} PATTERN (A B? C)"
     defined = " DEFINE A AS price > 20, B AS FALSE, C AS price > 20"
-    with pytest.raises(EngineError, match=r"no row to go to: match 1 of partition \{'symbol': 'ACME'\}"):
+    with pytest.raises(EngineError, match=r"no row to go to: match 1 of partition \{'symbol': 'ACME'\}") as caught:
         answer(acme.match_recognize(base.format("LAST B") + defined))
+    _, clause, caret, _ = str(caught.value).splitlines()
+    assert caret.index("^") == clause.index("B PATTERN")
     with pytest.raises(EngineError, match="goes to the first row of match 1"):
         answer(acme.match_recognize(base.format("FIRST A") + defined))
     missing = acme.withColumn("day", F.expr("IF(day = 3, NULL, day)"))

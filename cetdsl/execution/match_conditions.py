@@ -212,7 +212,8 @@ class ConditionSteps:
         if names == {_BIGINT}:
             return [*one.steps, *other.steps], one.kind
         if tree.operator == "/":
-            self._refuse("decimals are not divided across rows", _CAST, tree)
+            hint = "multiply the other side, as in B.x > 1.5 * A.x, or cast them to DOUBLE"
+            self._refuse("decimals are not divided across rows", hint, tree)
         scale = max(one.kind.scale, other.kind.scale)
         if tree.operator != "*":
             one, other = (self._rescaled(number, scale) for number in (one, other))

@@ -229,6 +229,7 @@ class _Match:
             bool(match.time_name),
             order,
             neighbours,
+            match.pointed,
         )
 
     def _value(self, sql: str) -> int:

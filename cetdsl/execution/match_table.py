@@ -268,6 +268,7 @@ class TableMatch:
             -1 if self._span is None else self._span.amount,
             self._span is not None and not match.clause.order_by[0].ascending,
             self._shifted(values),
+            pointed=match.pointed,
         )
         return spec, pa.RecordBatch.from_arrays(arrays, names=[f"c{n}" for n in range(len(arrays))])
 

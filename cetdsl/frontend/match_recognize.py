@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import logging
+
 from pyspark.sql import DataFrame
 
-from cetdsl.errors import CetdslError, InvalidNode, shown
+from cetdsl.errors import CetdslError, InvalidNode, ResolutionError, shown
 from cetdsl.execution.compat import as_dataframe, refuse_streaming
 from cetdsl.execution.match_rows import match_rows
 from cetdsl.execution.python import require_worker_python
 from cetdsl.frontend.sorting import asked_sort
 from cetdsl.rows.automaton import arrows_of, automaton_of
 from cetdsl.rows.clause import parse_clause
-from cetdsl.rows.resolve import resolve
+from cetdsl.rows.resolve import ResolvedMatch, resolve
 from cetdsl.rows.within import span_of
+
+_LOG = logging.getLogger("cetdsl.rows")
 
 
 def match_recognize(
@@ -74,10 +78,22 @@ def match_recognize(
         if error.span is not None and error.text is None:
             error.text = clause
         raise
+    _warn_of_undefined(match)
     asked = asked_sort(df.sparkSession, sort, sort_memory)
     answer = match_rows(df, match, arrows_of(automaton, match.variables, match.conditions), span, asked)
     require_worker_python(df.sparkSession)
     return answer
+
+
+def _warn_of_undefined(match: ResolvedMatch) -> None:
+    """Says in the log which variables any row can be bound to: often meant so, but DEFINE may have been forgotten."""
+    if match.undefined:
+        names = ", ".join(variable.name for variable in match.undefined)
+        verb = "has" if len(match.undefined) == 1 else "have"
+        hint = f"if that is meant, DEFINE {match.undefined[0].name} AS TRUE says so"
+        span, text = match.undefined[0].span, match.clause.text
+        message = f"{names} {verb} no condition in DEFINE, so that any row can be bound there"
+        _LOG.warning("%s", ResolutionError(message, hint=hint, span=span, text=text))
 
 
 def _text_of(clause: object) -> str:

@@ -81,7 +81,8 @@ class _Askable:
         Parameters
         ----------
         policy : {"any", "next", "strict"}
-            ``any``, the policy of trends without a call: skip-till-any-match, every event may be skipped. ``next``:
+            ``any``: skip-till-any-match, every event may be skipped; without a call all answers are by ``any``, but
+            :meth:`~cetdsl.PatternFrame.matches` by ``strict``. ``next``:
             skip-till-next-match, only events that could not have been bound there. ``strict``: contiguous, the events
             of a trend are rows that follow each other directly in their partition and group. The last call wins.
 

@@ -185,6 +185,18 @@ class Neighbours:
 
 
 @attrs.frozen
+class Pointed:
+    """What errors point at, as offsets into the text of the clause: where it skips to, and what it defines.
+
+    ``definitions`` has a part of the text for each variable, which is empty where there is nothing to point at.
+    """
+
+    text: str = ""
+    skip: tuple[int, int] = (0, 0)
+    definitions: tuple[tuple[int, int], ...] = ()
+
+
+@attrs.frozen
 class MatchSpec:
     """What a worker must know to match rows.
 
@@ -223,6 +235,7 @@ class MatchSpec:
         The order in which the rows are to be put; None if they are in order.
     neighbours : Neighbours, optional
         What is found out about the neighbours of rows, if anything is.
+    pointed : Pointed
     """
 
     keys: tuple[str, ...]
@@ -243,6 +256,7 @@ class MatchSpec:
     counts_untimed: bool = False
     order: RowOrder | None = None
     neighbours: Neighbours | None = None
+    pointed: Pointed = Pointed()
 
 
 #: The numbers of the ways to skip, by the words of the clause.

@@ -160,9 +160,8 @@ class _Reader:
     def _column(self) -> Name:
         name = self._name("the name of a column", "write names of columns with commas between them")
         if self._ahead(".") or self._ahead("("):
-            self._fail(
-                "only columns can stand here", "give the expression a column of its own first: df.withColumn(...)"
-            )
+            hint = "give the expression a column of its own first: FROM (SELECT *, expression AS name FROM table)"
+            self._fail("only columns can stand here", hint)
         return name
 
     def _sort_key(self) -> SortKey:

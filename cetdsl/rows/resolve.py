@@ -24,7 +24,7 @@ from cetdsl.errors import (
     UnsupportedQuery,
     nearest,
 )
-from cetdsl.ir.rows import COUNT, GREATEST, LEAST, LIST, NUMBER, ROW, SUM
+from cetdsl.ir.rows import COUNT, GREATEST, LEAST, LIST, NUMBER, ROW, SUM, Pointed
 from cetdsl.pattern.text import in_backquotes
 from cetdsl.rows.dependent import ARITHMETIC, Bound, Cell, Extreme, Operation, Total, Tree
 from cetdsl.rows.nodes import (
@@ -159,6 +159,8 @@ class ResolvedMatch:
         taken. SQL has neither.
     time_name : str
         How the user calls the first column of :attr:`order_by`, if a row without a time is an error; else empty.
+    undefined : tuple of Variable
+        The variables that DEFINE does not mention, which any row can be bound to.
     """
 
     clause: MatchClause
@@ -177,6 +179,15 @@ class ResolvedMatch:
     is_first: bool = False
     is_longest: bool = False
     time_name: str = ""
+    undefined: tuple[Variable, ...] = ()
+
+    @property
+    def pointed(self) -> Pointed:
+        """What errors of the run point at."""
+        defined = {each.variable.casefold(): each.tokens for each in self.clause.definitions}
+        found = [defined.get(name.casefold(), ()) for name in self.variables]
+        spans = tuple((tokens[0].start, tokens[-1].end) if tokens else (0, 0) for tokens in found)
+        return Pointed(self.clause.text, self.clause.skip.span, spans)
 
 
 def column(number: int) -> str:
@@ -289,6 +300,7 @@ class _Resolver:
             tuple(self.slots),
             tuple(self.moved),
             skip,
+            undefined=tuple(each for number, each in enumerate(self.variables.values()) if number not in defined),
         )
 
     def _check_shape(self) -> None:
@@ -605,6 +617,8 @@ class _Expression:
         inner = _RowExpression(self.resolver, tokens, call)
         sql = inner.expression().sql
         self.unknown += inner.unknown
+        if not inner.found and inner.unknown:
+            self.resolver.column_number(Name(inner.unknown[0].name, inner.unknown[0].span))
         if not inner.found and call.upper not in _COUNTED_EVERYWHERE:
             hint = "name a column of the rows, as in A.x"
             self._fail(f"what {call.text} takes refers to no row", hint, call)

@@ -222,12 +222,21 @@ class _Matcher:
 
     def _cannot_say(self, chunk: _Chunk, position: int) -> EngineError:
         key, names = self._key(chunk), self._spec.arrows.names
-        whose = "a whole match" if position == ACCEPT else names[self._program.variable[position]]
-        return EngineError(
+        variable = self._program.variable[position]
+        whose = "a whole match" if position == ACCEPT else names[variable]
+        spans = self._spec.pointed.definitions
+        return self._pointing(
             f"the condition of {whose} divides by zero, or a number in it does not fit BIGINT"
             + (f", in partition {key}" if key else ""),
-            hint="guard it with AND, or cast the numbers to DOUBLE",
+            "guard it with AND, or cast the numbers to DOUBLE",
+            spans[variable] if spans and position != ACCEPT else (0, 0),
         )
+
+    def _pointing(self, message: str, hint: str, span: tuple[int, int]) -> EngineError:
+        """An error that points at a part of the clause, if there is a text to point into."""
+        if span == (0, 0) or not self._spec.pointed.text:
+            return EngineError(message, hint=hint)
+        return EngineError(message, hint=hint, span=span, text=self._spec.pointed.text)
 
     def _gives_up(self, chunk: _Chunk) -> EngineError:
         key = self._key(chunk)
@@ -247,14 +256,16 @@ class _Matcher:
         where = f"match {self._cursor[MATCHES]}" + (f" of partition {key}" if key else "")
         names = dict.fromkeys(name for name, asked in zip(spec.arrows.names, spec.skip_members) if asked)
         if status == SKIPS_TO_START:
-            return EngineError(
+            return self._pointing(
                 f"AFTER MATCH SKIP TO {' or '.join(names)} goes to the first row of {where}, so that the search would"
                 " never end",
-                hint="skip to a variable that stands behind another one, or write SKIP TO NEXT ROW",
+                "skip to a variable that stands behind another one, or write SKIP TO NEXT ROW",
+                spec.pointed.skip,
             )
-        return EngineError(
+        return self._pointing(
             f"AFTER MATCH SKIP TO {' or '.join(names)} has no row to go to: {where} has none that is bound to it",
-            hint="skip to a variable that every match binds, or write SKIP PAST LAST ROW",
+            "skip to a variable that every match binds, or write SKIP PAST LAST ROW",
+            spec.pointed.skip,
         )
 
 
