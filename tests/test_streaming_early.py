@@ -216,6 +216,12 @@ def test_what_is_not_given_before_it_is_final(marked: DataFrame) -> None:  # noq
         negated.trends(emit="update")
     with pytest.raises(errors.InvalidNode, match=r"aggregates cannot be emitted by emit='eager'(.|\n)*'update'"):
         negated.count_trends(emit="eager")
+    many = marked.patterns({"q": f"PATTERN A+ {WITHIN}"}, time="t")
+    for ask, emit in ((many.aggregate, "update"), (many.trends, "eager")):
+        with pytest.raises(errors.StreamingNotSupported, match=rf"a workload gives(.|\n)*pattern\(query\).*'{emit}'"):
+            ask(emit=emit)
+        with pytest.raises(errors.InvalidNode, match="cannot be emitted by emit='now'"):
+            ask(emit="now")
     pairs = marked.pattern(f"PATTERN A+ AND B+ {WITHIN}", time="t")
     with pytest.raises(errors.StreamingNotSupported, match=r"state in one operator(.|\n)*hint: leave emit= away"):
         pairs.count_trends(emit="update")

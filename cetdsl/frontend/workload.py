@@ -37,11 +37,12 @@ from cetdsl.explain.notebook import workload_fragment
 from cetdsl.explain.trends_together import explain_trends_together
 from cetdsl.explain.workload import explain_workload
 from cetdsl.frontend import sase
-from cetdsl.frontend.given import check_number, shown_columns, whole
+from cetdsl.frontend.given import check_emit, check_number, shown_columns, whole
 from cetdsl.frontend.keeping import asked_state, kept_columns
 from cetdsl.frontend.patterns import query_of
 from cetdsl.frontend.session import computed_by, spark_columns
 from cetdsl.frontend.sorting import asked_sort
+from cetdsl.ir.emission import EAGER, FINAL, UPDATE
 from cetdsl.ir.operators import AnswerTogether, ListTogether
 from cetdsl.ir.sharing import CALIBRATED, COST_MODELS, Sharing
 from cetdsl.pattern.query import Computed, Query
@@ -194,13 +195,15 @@ class Workload:
             self._rows[number] = workload_rows(self._df, self._plan(number), tuple(self._queries))
         return self._rows[number]
 
-    def aggregate(self, number: str = "decimal") -> DataFrame:
+    def aggregate(self, number: str = "decimal", *, emit: str = FINAL) -> DataFrame:
         """All answers as one DataFrame.
 
         Parameters
         ----------
         number : {"decimal", "string", "double", "log2"}
             The form of counts, and of sums over integers and decimals.
+        emit : {"final", "update"}
+            As of a single query's aggregates, but that a stream's workload gives final answers alone.
 
         Returns
         -------
@@ -211,9 +214,14 @@ class Workload:
 
         Raises
         ------
+        InvalidNode
+            If there is no such ``emit``.
         ResolutionError
             If aggregates of one name have different types.
+        StreamingNotSupported
+            If answers of a stream are asked for before they are final.
         """
+        self._check_emit(emit, "aggregates", UPDATE)
         return union_of_answers(self._answered(number))
 
     def trends(
@@ -226,6 +234,7 @@ class Workload:
         statistics: Mapping[str, object] | None = None,
         sharing: str | None = None,
         algorithm: str = "auto",
+        emit: str = FINAL,
     ) -> DataFrame:
         """The trends of all queries, one row each.
 
@@ -252,6 +261,8 @@ class Workload:
         algorithm : {"auto", "kernel", "joins"}
             "joins" puts trends together by joins of DataFrames, for groups that no task can hold: see
             :doc:`/aggregation_plans`. What is shared is joined when this is called. Otherwise the kernel does all.
+        emit : {"final", "eager"}
+            As of a single query's trends, but that a stream's workload gives final answers alone.
 
         Returns
         -------
@@ -264,9 +275,12 @@ class Workload:
         ------
         InvalidNode
             If the plan is one of other queries, or statistics are none, or are given beside a plan; or if nothing is
-            to be shared along a plan that is given, or sharing is no mode of trends; or if there is no such algorithm.
+            to be shared along a plan that is given, or sharing is no mode of trends; or if there is no such algorithm
+            or ``emit``.
         ResolutionError
             If there is no column of a name.
+        StreamingNotSupported
+            If trends of a stream are asked for before they are final.
         UnsupportedQuery
             If joins are asked for, and cannot put the trends of some query together.
 
@@ -281,7 +295,24 @@ class Workload:
         abd [('A', 1), ('B', 2), ('D', 4)]
         """
         check_algorithm(algorithm)
+        self._check_emit(emit, "trends", EAGER)
         return self._listed(limit, columns, self._shared(plan, deadline, statistics, sharing), algorithm).union()
+
+    def _check_emit(self, emit: str, what: str, early: str) -> None:
+        """Refuses answers of a stream before they are final.
+
+        State holds the events of a key for the windows of all queries together. Who keeps it, Spark, tells that some of
+        them have changed, and not whose.
+        """
+        check_emit(emit, what, early)
+        if emit != FINAL and self._df.isStreaming:
+            method = "aggregate" if early == UPDATE else "trends"
+            raise StreamingNotSupported(
+                f"a workload gives {what} of a stream when they are final: its queries share their state, and an event "
+                "that comes to it changes the answers of some and not of others",
+                hint=f"ask each query that cannot wait by itself, df.pattern(query).{method}(emit={emit!r}), and write "
+                "it as a stream of its own",
+            )
 
     def _listed(
         self, limit: int | None, columns: Sequence[str] | None, shared: PlanData | None, algorithm: str = "auto"
