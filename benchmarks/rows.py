@@ -199,9 +199,9 @@ class Loaded(NamedTuple):
     def of(cls, df: DataFrame, clause: str) -> Loaded:
         taken: list[tuple[DataFrame, MatchSpec]] = []
 
-        def take(rows: DataFrame, stage: str, spec: MatchSpec, schema: Any) -> DataFrame:
+        def take(rows: DataFrame, stage: str, spec: MatchSpec, schema: Any, remark: str) -> DataFrame:
             taken.append((rows, spec))
-            return made(rows, stage, spec, schema)
+            return made(rows, stage, spec, schema, remark)
 
         made = match_rows.map_stage
         with mock.patch.object(match_rows, "map_stage", take):

@@ -296,7 +296,7 @@ def _run(chosen: argparse.Namespace) -> None:
             _show(answer, chosen.show)
         if chosen.html:
             figure = cet.timeline(bound, chosen.limit or 20) if chosen.trends else cet.window_counts(bound)
-            _write_page(figure.to_html(include_plotlyjs=True), chosen.html)
+            _write_page(figure, chosen.html, include_plotlyjs=True)
 
 
 def _check_drawing(query: Any, chosen: argparse.Namespace) -> None:
@@ -363,7 +363,7 @@ def _explain(chosen: argparse.Namespace) -> None:
     with _session(chosen) as spark:
         found = _bind(spark, inputs, query, chosen).explain(chosen.stage, measured=chosen.measured)
         print(found)
-    _write_page(found.html(), chosen.html)
+    _write_page(found, chosen.html)
 
 
 def _diagnose(chosen: argparse.Namespace) -> None:
@@ -373,13 +373,13 @@ def _diagnose(chosen: argparse.Namespace) -> None:
         bound = _bind(spark, inputs, query, chosen)
         found = bound.diagnose(chosen.sample) if chosen.sample else bound.diagnose()
         print(found)
-    _write_page(found.html(), chosen.html)
+    _write_page(found, chosen.html)
 
 
-def _write_page(page: str, path: str | None) -> None:
-    """Writes a web page where one is asked for."""
+def _write_page(shown: Any, path: str | None, **how: Any) -> None:
+    """Writes the web page of what is shown where one is asked for."""
     if path:
-        Path(path).write_text(page, encoding="utf-8")
+        shown.write_html(path, **how)
         print(f"wrote {path}", file=sys.stderr)
 
 

@@ -143,27 +143,44 @@ def test_predicates_of_not_against_the_reference(judge: Judge, window: str) -> N
     judge.judge([text_of(*query, KEYS[(number + turn // 2) % 2], window) for number, query in enumerate(asked)])
 
 
-@pytest.mark.parametrize("window", more_on_classic(WINDOWS[1], WINDOWS[0], *WINDOWS[2:]))
-def test_nots_that_look_no_further_are_counted_without_listing(judge: Judge, window: str) -> None:
-    """The numbers of trends and the sums over their events, by the kernel that carries them along."""
-    turn, parts, asked = WINDOWS.index(window), [], {}
-    start = F.col("window.start") if "SLIDE" in window else F.lit(None).cast("int")
-    for number, query in list(enumerate(SIGHTED))[turn % 2 :: 2]:
-        asked[number] = text_of(*query, KEYS[turn // 2], window)
-        bound = judge.df.pattern(asked[number], time="t")
-        assert re.search("strategy +kernel: ", str(bound.explain("physical"))), asked[number]
-        answer = bound.aggregate(n=cet.count(), sum=cet.sum(cet.event("a").id))
-        parts.append(answer.select(F.lit(number), "case", start, "n", "sum"))
-    found: dict[int, dict[Any, Any]] = {number: {} for number in asked}
-    for number, case, begin, count, total in functools.reduce(lambda a, b: a.union(b), parts).collect():
-        found[number][case, begin] = int(count), int(total)
-    for number, text in asked.items():
+def check_sums(judge: Judge, texts: dict[str, str], rows: list[Any]) -> None:
+    """The numbers of trends of queries by name, and the sums of a column over their events, are the reference's."""
+    found: dict[str, dict[Any, Any]] = {name: {} for name in texts}
+    for name, case, begin, count, total in rows:
+        found[name][case, begin] = int(count), int(total)
+    for name, text in texts.items():
         expected: dict[Any, Any] = {}
         for (case, begin, trend), times in judge.expected(text).items():
             count, total = expected.get((case, begin), (0, 0))
             total += times * sum(event for event, variable in trend if variable == "a")
             expected[case, begin] = count + times, total
-        assert found[number] == expected != {}, text
+        assert found[name] == expected != {}, text
+
+
+@pytest.mark.parametrize("window", more_on_classic(WINDOWS[1], WINDOWS[0], *WINDOWS[2:]))
+def test_nots_that_look_no_further_are_counted_without_listing(judge: Judge, window: str) -> None:
+    """The kernel carries the numbers of trends along, and the sums over their events."""
+    turn, parts, asked = WINDOWS.index(window), [], {}
+    start = F.col("window.start") if "SLIDE" in window else F.lit(None).cast("int")
+    for number, query in list(enumerate(SIGHTED))[turn % 2 :: 2]:
+        asked[f"q{number}"] = text_of(*query, KEYS[turn // 2], window)
+        bound = judge.df.pattern(asked[f"q{number}"], time="t")
+        assert re.search("strategy +kernel: ", str(bound.explain("physical"))), query
+        answer = bound.aggregate(n=cet.count(), sum=cet.sum(cet.event("a").id))
+        parts.append(answer.select(F.lit(f"q{number}"), "case", start, "n", "sum"))
+    check_sums(judge, asked, functools.reduce(lambda a, b: a.union(b), parts).collect())
+
+
+@pytest.mark.parametrize("window", more_on_classic(WINDOWS[2], WINDOWS[0], WINDOWS[1]))
+def test_a_workload_counts_nots_that_look_no_further(judge: Judge, window: str) -> None:
+    """Beside queries without NOT, and with one that sees all of its gap, whose columns have other numbers."""
+    asked = {f"q{number}": text_of(*query, "", window) for number, query in enumerate(SIGHTED)}
+    asked["plain"] = text_of("SEQ(A a, B+ b)", "b.y < NEXT(b).y", "", window)
+    asked["all"] = text_of("SEQ(A a, NOT D n, B+ b)", "b.x <= NEXT(b).x", "", window)
+    queries = {name: f"RETURN COUNT(*) AS n, SUM(a.id) AS sum {text}" for name, text in asked.items()}
+    start = "window.start" if "SLIDE" in window else "CAST(NULL AS int)"
+    answer = judge.df.patterns(dict(reversed(queries.items())), time="t").aggregate()
+    check_sums(judge, asked, answer.selectExpr("query", "group.case", start, "n", "sum").collect())
 
 
 def test_explain_says_how_far_a_not_looks(judge: Judge) -> None:

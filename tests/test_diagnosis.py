@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -188,7 +189,7 @@ def test_thirty_mistakes_are_planted() -> None:
     assert len(PLANTED) == 30
 
 
-def test_a_query_with_trends_has_no_causes(shop: Any) -> None:
+def test_a_query_with_trends_has_no_causes(shop: Any, tmp_path: Path) -> None:
     diagnosis = shop.pattern("PATTERN SEQ(view v, cart c) WHERE [user]", time="ts", type="action").diagnose()
     assert (diagnosis.trends, diagnosis.causes, diagnosis.notes, diagnosis.events) == (18, (), (), 36)
     assert "The query has 18 trends." in str(diagnosis)
@@ -198,6 +199,8 @@ def test_a_query_with_trends_has_no_causes(shop: Any) -> None:
         (2, "SEQ(view v, cart c)", 18.0),
     ]
     assert "18" in diagnosis.html()
+    diagnosis.write_html(tmp_path / "why.html")
+    assert (tmp_path / "why.html").read_text("utf-8") == diagnosis.html()
     assert "<script" not in diagnosis._repr_html_()
 
 

@@ -344,10 +344,34 @@ def test_the_function_is_the_method(acme: Any) -> None:
 def test_variables_without_a_condition_are_told_of(acme: Any, caplog: pytest.LogCaptureFixture) -> None:
     acme.match_recognize("ORDER BY day MEASURES 1 AS x PATTERN (a b (c | A)) DEFINE b AS price > 1")
     acme.match_recognize("ORDER BY day MEASURES 1 AS x PATTERN (a) DEFINE a AS TRUE")
-    [told] = [record.getMessage() for record in caplog.records if record.name == "cetdsl.rows"]
+    acme.match_recognize(
+        "ORDER BY day MEASURES 1 AS x AFTER MATCH SKIP TO a PATTERN (a? b) DEFINE a AS TRUE, b AS TRUE"
+    )
+    [told, skip] = [record.getMessage() for record in caplog.records if record.name == "cetdsl.rows"]
     assert "a, c have no condition in DEFINE" in told
     assert "DEFINE a AS TRUE" in told
+    assert "a match may have no row that is bound to a, to skip to" in skip
     assert told.splitlines()[2].index("^") == told.splitlines()[1].index("(a b") + 1
+
+
+@pytest.mark.parametrize(
+    ("pattern", "told"),
+    [
+        ("a b+", False),
+        ("a (b | c)", True),
+        ("a (b | b c)", False),
+        ("a b?", True),
+        ("PERMUTE(a, b)", False),
+        ("(a {- b -}){2}", False),
+        ("a b{,3} $", True),
+        ("^ b*", False),  # behind an empty match the search goes on at the next row
+        ("b* | a", True),
+        ("a{0} b? ()", False),
+    ],
+)
+def test_skips_that_may_fail_are_told_of(pattern: str, told: bool) -> None:
+    clause = f"ORDER BY day MEASURES 1 AS x AFTER MATCH SKIP TO LAST B PATTERN ({pattern})"
+    assert resolve(parse_clause(clause), ["day"]).skip_may_fail == told
 
 
 def test_building_the_answer_runs_nothing(spark: Any) -> None:

@@ -6,6 +6,8 @@ import contextlib
 import io
 from collections.abc import Callable, Mapping
 from itertools import pairwise
+from os import PathLike
+from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -64,6 +66,26 @@ class Explanation:
     def html(self) -> str:
         """The views as a web page with pictures, which needs no other file and no network."""
         return page_of("cetdsl: " + ", ".join(name for name, _ in self.sections), self.sections)
+
+    def write_html(self, file: str | PathLike[str]) -> None:
+        """Write the page of :meth:`html` to a file, as figures of Plotly do.
+
+        Parameters
+        ----------
+        file : str or path
+            It is replaced if it exists.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> df = spark.createDataFrame([(1, "A")], "t int, type string")
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     df.pattern("PATTERN A+", time="t").explain().write_html(f"{folder}/plan.html")
+        ...     "<svg" in Path(folder, "plan.html").read_text("utf-8")
+        True
+        """
+        Path(file).write_text(self.html(), encoding="utf-8")
 
     def _repr_html_(self) -> str:
         return fragment_of(self.sections)

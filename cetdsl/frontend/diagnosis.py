@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from functools import cached_property, reduce
 from itertools import pairwise
+from os import PathLike
 from typing import Any
 
 import attrs
@@ -183,6 +184,16 @@ class Diagnosis:
     def html(self) -> str:
         """A web page that shows all that was found, which needs no other file and no network."""
         return self.explanation.html()
+
+    def write_html(self, file: str | PathLike[str]) -> None:
+        """Write the page of :meth:`html` to a file, as figures of Plotly do.
+
+        Parameters
+        ----------
+        file : str or path
+            It is replaced if it exists.
+        """
+        self.explanation.write_html(file)
 
     def _repr_html_(self) -> str:
         return self.explanation._repr_html_()

@@ -78,15 +78,20 @@ def match_recognize(
         if error.span is not None and error.text is None:
             error.text = clause
         raise
-    _warn_of_undefined(match)
+    _warn(match)
     asked = asked_sort(df.sparkSession, sort, sort_memory)
     answer = match_rows(df, match, arrows_of(automaton, match.variables, match.conditions), span, asked)
     require_worker_python(df.sparkSession)
     return answer
 
 
-def _warn_of_undefined(match: ResolvedMatch) -> None:
-    """Says in the log which variables any row can be bound to: often meant so, but DEFINE may have been forgotten."""
+def _warn(match: ResolvedMatch) -> None:
+    """Says in the log what may not be meant so: a skip that may fail, and variables without a condition."""
+    if match.skip_may_fail and match.clause.skip.variable:
+        name, span = match.clause.skip.variable, match.clause.skip.span
+        message = f"a match may have no row that is bound to {name}, to skip to: the query fails where one has none"
+        hint = "skip to a variable, or a SUBSET of several, that every match binds"
+        _LOG.warning("%s", ResolutionError(message, hint=hint, span=span, text=match.clause.text))
     if match.undefined:
         names = ", ".join(variable.name for variable in match.undefined)
         verb = "has" if len(match.undefined) == 1 else "have"

@@ -179,6 +179,8 @@ def why_not_abreast(query: KernelQuery) -> str | None:
         return "each of its trends has a span of its own"
     if query.pairs:
         return "it has pairwise predicates between events that are no neighbours"
+    if any(negation.sight is not None for negation in query.negations):
+        return "a NOT looks from the event beside it no further than a length"
     if any(index_of(edge) == SCAN for edge in lower_guards(query.machine, 0).edges):
         return "no index answers what its neighbours are compared by"
     return None

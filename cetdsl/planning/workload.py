@@ -276,11 +276,7 @@ class _Renumbering:
     def spec(self, spec: KernelSpec) -> KernelSpec:
         """Returns a query's specification in the numbers of the pass."""
         query = self.looked_for(spec.query)
-        negations = (
-            attrs.evolve(self.looked_for(one), correlated=tuple(map(self.pair, one.correlated)))
-            for one in query.negations
-        )
-        query = attrs.evolve(query, negations=tuple(negations))
+        query = attrs.evolve(query, negations=tuple(map(self.negation, query.negations)))
         accumulators = []
         for accumulator in spec.answer.accumulators:
             column = self.values[accumulator.column] if accumulator.column >= 0 else accumulator.column
@@ -292,6 +288,11 @@ class _Renumbering:
         """Returns a query, or a negation of it, in the numbers of the pass."""
         pairs, pivot = tuple(map(self.pair, one.pairs)), self.variable(one.pivot)
         return attrs.evolve(one, machine=self.machine(one.machine), pairs=pairs, pivot=pivot)
+
+    def negation(self, one: Negation) -> Negation:
+        """Returns a negation in the numbers of the pass."""
+        sight = None if one.sight is None else self.pair(one.sight)
+        return attrs.evolve(self.looked_for(one), correlated=tuple(map(self.pair, one.correlated)), sight=sight)
 
     def variable(self, number: int) -> int:
         """Returns the number of a variable in the pass; numbers that stand for none or any stay the same."""

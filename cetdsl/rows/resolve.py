@@ -161,6 +161,8 @@ class ResolvedMatch:
         How the user calls the first column of :attr:`order_by`, if a row without a time is an error; else empty.
     undefined : tuple of Variable
         The variables that DEFINE does not mention, which any row can be bound to.
+    skip_may_fail : bool
+        Whether there may be matches without a row to skip to.
     """
 
     clause: MatchClause
@@ -180,6 +182,7 @@ class ResolvedMatch:
     is_longest: bool = False
     time_name: str = ""
     undefined: tuple[Variable, ...] = ()
+    skip_may_fail: bool = False
 
     @property
     def pointed(self) -> Pointed:
@@ -301,6 +304,7 @@ class _Resolver:
             tuple(self.moved),
             skip,
             undefined=tuple(each for number, each in enumerate(self.variables.values()) if number not in defined),
+            skip_may_fail=_without(clause.pattern, {name for name, asked in zip(self.variables, skip) if asked})[1],
         )
 
     def _check_shape(self) -> None:
@@ -396,6 +400,24 @@ def _variables_of(node: RowPattern) -> Iterable[Variable]:
     elif isinstance(node, (Concatenation, Alternation, Permutation)):
         for part in node.parts:
             yield from _variables_of(part)
+
+
+def _without(node: RowPattern, names: set[str]) -> tuple[bool, bool]:
+    """Whether a part may match without a row that is bound to some variables, and whether it may do so with others."""
+    if isinstance(node, Variable):
+        is_other = node.name.casefold() not in names
+        return is_other, is_other
+    if isinstance(node, Anchor):
+        return True, False
+    if isinstance(node, Exclusion):
+        return _without(node.body, names)
+    if isinstance(node, Repetition):
+        bare, with_others = _without(node.body, names)
+        return bare or node.low == 0, with_others and node.high != 0
+    bares, others = zip(*(_without(part, names) for part in node.parts)) if node.parts else ((), ())
+    if isinstance(node, Alternation):
+        return any(bares), any(others)
+    return all(bares), all(bares) and any(others)
 
 
 def _has_exclusion(node: RowPattern) -> bool:

@@ -61,6 +61,23 @@ def navigate(label: Ints, count: Index, position: Places, members: Bools, first:
 
 
 @jit
+def navigate_to_end(label: Ints, count: Index, position: Places, members: Bools, first: bool, offset: Index) -> Ints:
+    """As :func:`navigate` says at the last label of each match, without looking at more of it than that takes."""
+    answer = np.full(count, -1, dtype=np.int64)
+    for match in range(count):
+        low, high = label[match], label[match + 1]
+        left = offset
+        for step in range(high - low):
+            place = low + step if first else high - 1 - step
+            if members[position[place]]:
+                if left == 0:
+                    answer[match] = place
+                    break
+                left -= 1
+    return answer
+
+
+@jit
 def count_rows(label: Ints, count: Index, position: Places, members: Bools, rows: Ints, counted: Bools) -> Ints:
     """Counts the rows that are ``counted``."""
     answer = np.empty(label[count], dtype=np.int64)

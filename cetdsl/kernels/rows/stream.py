@@ -39,6 +39,7 @@ from cetdsl.kernels.rows.slots import (
     extremes,
     list_labels,
     navigate,
+    navigate_to_end,
     rows_of_labels,
     rows_to_show,
     sum_doubles,
@@ -349,7 +350,10 @@ class _Answer:
         column, rows = self._given(slot)
         bound = (self._label, self._many, self._position, members)
         if slot.kind == ROW:
-            label = _at(navigate(*bound, slot.first, slot.offset), until, -1)
+            if slot.running:
+                label = _at(navigate(*bound, slot.first, slot.offset), until, -1)
+            else:
+                label = navigate_to_end(*bound, slot.first, slot.offset)[self._matches]
             return self._values(column, rows, self._neighbours(label, slot.move), names)
         if slot.kind == COUNT:
             counted = truths(column) if column is not None else np.ones(self._chunk.count, dtype=np.bool_)
