@@ -47,13 +47,15 @@ def live(spark: SparkSession, path: Path, schema: Any) -> DataFrame:
     return files.withWatermark("time", "10 seconds")
 
 
-def drain(answer: DataFrame, into: str | None = None) -> Progress:
-    """Runs a stream over all of its files; gives what Spark tells of each micro-batch."""
-    spark = answer.sparkSession
+def drain(events: DataFrame, ask: Callable[[DataFrame], DataFrame], into: str | None = None) -> Progress:
+    """Asks a stream, and runs it over all of its files; gives what Spark tells of each micro-batch."""
+    spark = events.sparkSession
     before = spark.conf.get("spark.sql.shuffle.partitions")
+    # Before the stream is asked, as there are as many shares of its keys.
     spark.conf.set("spark.sql.shuffle.partitions", str(TASKS))
     spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", "1000")
     try:
+        answer = ask(events)
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as checkpoint:
             writer = answer.writeStream.option("checkpointLocation", checkpoint).trigger(availableNow=True)
             query = writer.format("parquet").start(into) if into else writer.format("noop").start()
@@ -86,7 +88,7 @@ def streaming(events: Events, runs: int) -> Result:
 
     def drained(name: str, ask: Callable[[DataFrame], DataFrame]) -> Callable[[], None]:
         def run() -> None:
-            told[name] = drain(ask(live(spark, path, df.schema)))
+            told[name] = drain(live(spark, path, df.schema), ask)
 
         return run
 
@@ -127,7 +129,7 @@ def streaming(events: Events, runs: int) -> Result:
         Verdict(f"a workload of {QUERIES} queries, against one", "workload", "stream", 3),
     ]
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        drain(count(live(spark, path, df.schema), TUMBLING, "decimal"), folder)
+        drain(live(spark, path, df.schema), lambda df: count(df, TUMBLING, "decimal"), folder)
         check = agree({"batch": count(stored, TUMBLING, "decimal"), "stream": spark.read.parquet(folder)})
     most = {name: max(map(state_bytes, progress)) for name, progress in told.items()}
     notes = [
@@ -144,7 +146,7 @@ def steady(events: Events) -> str:
     df = events.kept_live("live-steady", 40_000, 100)
     path = in_order(events, "live-steady-in-order", df, TRIGGERS)
     query = AFTER_A.within("15 minutes", slide="15 minutes")
-    progress = drain(count(live(events.spark, path, df.schema), query, "decimal"))[:TRIGGERS]
+    progress = drain(live(events.spark, path, df.schema), lambda df: count(df, query, "decimal"))[:TRIGGERS]
     # The first triggers start workers and fill the first windows; the last one closes all of them.
     took = [one["durationMs"]["triggerExecution"] / 1000 for one in progress[TRIGGERS // 10 : -1]]
     held = [state_bytes(one) for one in progress[TRIGGERS // 10 : -1]]
@@ -169,7 +171,7 @@ def golden(events: Events) -> str:
     df = rows.withColumn("price", F.lit(1.0))
     path = in_order(events, f"live-golden-{size}", df, FILES)
     query = AFTER_A.within("21 seconds", slide="21 seconds")
-    took = seconds(lambda: drain(count(live(spark, path, df.schema), query, "decimal")))
+    took = seconds(lambda: drain(live(spark, path, df.schema), lambda df: count(df, query, "decimal")))
     return f"{size:,} events of one key, 20 Kleene events in each window: {took:.1f} s in all, with Spark's planning."
 
 
