@@ -170,7 +170,7 @@ def _parser() -> argparse.ArgumentParser:
     diagnose.set_defaults(action=_diagnose)
     _add_query(diagnose)
     diagnose.add_argument(
-        "--sample", type=_positive, metavar="N", help="count trends over about N events (default 1,000,000)"
+        "--sample", type=_positive, metavar="N", help="count trends over about N events (default 500,000)"
     )
     diagnose.add_argument("--html", metavar="FILE", help="also write what is found as a web page")
 

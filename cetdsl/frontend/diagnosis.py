@@ -46,7 +46,7 @@ from cetdsl.planning.planner import plan_trends
 from cetdsl.planning.strategies.request import source_of
 
 #: Trends are counted over so many events, unless it is said otherwise.
-USUAL_SAMPLE = 1_000_000
+USUAL_SAMPLE = 500_000
 #: So many values of a column are compared with one that does not occur, and so many text columns are searched for it.
 _VALUES, _COLUMNS = 10_000, 20
 #: The shortest trend is looked for among so many lengths of the window at a time, in so many rounds at most, until so
